@@ -1,4 +1,4 @@
-"""rlb: play your simulator with rlinf, over the protocol RLB1, or judge what its language models answer.
+"""rlb: play your simulator with rlinf, over the protocol RLB1, or grade the answers of its language models.
 
 Four ways to play:
 
@@ -7,9 +7,9 @@ Four ways to play:
     rlb.serve_batch(make_batch)                          your own arrays of environments, without a copy
     rlb.Solver(observation_space, action_space)          a solver that owns its loop
 
-rlinf starts the program (env_type: external, external.command), or listens for it; where it is says the environment variable RLB_ADDR.
+rlinf starts the program (env_type: external, external.command), or listens for it. The environment variable RLB_ADDR has rlinf's address.
 
-    rlb.grade(judge)                                     what answers are worth (reward_type: program); needs no NumPy
+    rlb.grade(judge)                                     grades answers (reward_type: program); needs no NumPy
 
 rlb.Conversation is the protocol itself, for other designs; docs/bridge.md describes it.
 """
@@ -25,7 +25,7 @@ __all__ = sorted(_MODULES)
 
 
 def __getattr__(name):
-    """Import a name when it is asked for: what needs no NumPy does without."""
+    """Import a name at its first use, so that grade needs no NumPy."""
     if name not in _MODULES:
         raise AttributeError("module 'rlb' has no attribute %r" % name)
     value = getattr(importlib.import_module("." + _MODULES[name], __name__), name)

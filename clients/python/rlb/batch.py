@@ -1,4 +1,4 @@
-"""Serving environments that live in arrays, which they read and write where rlinf has them."""
+"""Serving environments that compute on arrays, and read and write the arrays of rlinf directly."""
 
 import types
 
@@ -10,22 +10,21 @@ from .wire import ProtocolError
 
 
 def serve_batch(make, *, num_envs=0, name=None, max_steps=0, info=(), channels=None, address=None):
-    """Play environments that live in arrays, which they read and write where rlinf has them: nothing is copied.
+    """Play environments that compute on arrays. They read and write the arrays of rlinf directly, without a copy.
 
     make(n), a class for example, makes an object that plays n environments, by
 
-        observation_space, action_space    what one environment's are; where make has them too (a class), make(1) need not be asked
-        reset(mask, seeds, out)            begins an episode where mask is True, with the seed (uint64) of that environment, and writes out.obs there
-        step(actions, mask, out)           takes a step where mask is True, and writes out.obs, out.reward, out.terminated, out.truncated there; the others
-                                           wait for them as they are, for a reset or the rest of a chunk of actions; what is written there is put back
-        state_size, save(out), load(states)    optional: writes, or takes back, the state of all in an array [n, state_size] of bytes
+        observation_space, action_space    the spaces of one environment; if make has them too, as a class does, make(1) is not called for them
+        reset(mask, seeds, out)            begins episodes where mask is True, with the seed (uint64) of each environment, and writes their out.obs
+        step(actions, mask, out)           takes a step where mask is True, and writes out.obs, out.reward, out.terminated, out.truncated there. The other
+                                           environments wait for a reset or the end of a chunk of actions; their rows are restored after the call
+        state_size, save(out), load(states)    optional: writes, or restores, the state of all environments in an array [n, state_size] of bytes
         render(i)                          optional: draws environment i, [height, width, 3]
         close()                            optional
 
-    out.obs is an array [n, ...] of what is seen, or a dictionary of such arrays where the space is a Dict; spaces are Box there, and images [height, width,
+    out.obs is an array [n, ...] of observations, or a dictionary of such arrays for a Dict space. Observation spaces are Box, and images are [height, width,
     channels]. out.info has an array [n] for each figure named in info. Actions are [n, ...] and read only: int32 for choices, whole numbers of the space's type for
-    a Box of these, else float32. Episodes that end are reset by
-    rlinf's seeds; the environment never resets by itself. Other arguments are those of serve.
+    a Box of whole numbers, else float32. rlinf resets ended episodes with its seeds; the environment must not reset by itself. Other arguments are those of serve.
     """
     env = None
     if getattr(make, "observation_space", None) is None or getattr(make, "action_space", None) is None:
@@ -36,7 +35,7 @@ def serve_batch(make, *, num_envs=0, name=None, max_steps=0, info=(), channels=N
 
 
 class _Batch:
-    """Plays environments that live in arrays of their own and write to the parent's."""
+    """Plays environments that compute on arrays, and write to the parent's arrays."""
 
     def __init__(self, make, env, info, channels):
         said = env or make
@@ -64,7 +63,7 @@ class _Batch:
         self._written = [conversation.reward, conversation.terminated, conversation.truncated, conversation.info, *conversation.obs.values()]
         self._steps = np.zeros(n, np.uint32)
         self._over = np.ones(n, bool)
-        self._waiting = True  # is any over?
+        self._waiting = True  # some episode is over
         self._ended = False
 
     def reset(self):
@@ -87,12 +86,12 @@ class _Batch:
         rows = ... if conversation.whole() else mask
         if self._waiting and self._over[rows].any():
             raise ProtocolError("STEP of environments %s, whose episodes are over" % np.flatnonzero(self._over & mask))
-        if self._ended:  # in the step before: environments need not write what stays False
+        if self._ended:  # in the step before; environments need not write False
             conversation.terminated[rows] = False
             conversation.truncated[rows] = False
         kept = () if rows is ... else [(array, array[~mask]) for array in self._written]
         self._env.step(self.actions.view(), mask, self._out)
-        for array, values in kept:  # whatever was written where environments wait
+        for array, values in kept:  # restore the rows of waiting environments
             array[~mask] = values
         if conversation.max_steps:
             self._steps += mask
@@ -114,7 +113,7 @@ class _Batch:
             return False
         for name, seen in conversation.obs.items():
             final = conversation.final[name]
-            for i in which:  # they are few: sooner done one by one than by an index of rows
+            for i in which:  # for few rows this is faster than an index array
                 final[i] = seen[i]
         self._begin_episodes(done)
         return True

@@ -1,4 +1,4 @@
-"""Channels: what carries frames between the parent and this process, by the kinds of RLB_ADDR."""
+"""Channels carry frames between the parent and this process, one class for each kind of RLB_ADDR."""
 
 import os
 import platform
@@ -14,14 +14,14 @@ _LOOK_FOR = 50e-6  # seconds
 _MAX_SLEEPS = 63
 _PATIENCE = 10  # seconds to wait for an rlinf that does not listen yet
 
-# Words of 8 bytes of the bells, which begin with a header: its seq, and whether that side looks; of requests, then of results.
+# Indices of 8-byte words of the bells. Each bell has a header, and a word that is 1 while the receiver polls. The bell of requests comes first, then that of results.
 _SEQ, _LOOKING = frames.SEQ_WORD, 4
 _RESULT, _RESULT_SEQ, _RESULT_LOOKING = 8, 10, 12
 _BELL_LOOKS = range(80)
-_BESIDE_LOOKS = range(400)  # where the parent has a core of its own
+_BESIDE_LOOKS = range(400)  # if the parent runs on another core
 _WORDS = struct.Struct("<QQQQ")
 
-# Python has no memory barriers: it needs a processor that keeps the order of stores.
+# Python has no memory barriers, so bells need a processor that keeps the order of stores.
 _ORDERED = platform.machine() in ("x86_64", "AMD64")
 
 
@@ -30,7 +30,7 @@ def connect(address):
     kind, _, rest = address.partition(":")
     if kind == "fd":
         read_fd, write_fd = (int(fd) for fd in rest.split(","))
-        for fd in (read_fd, write_fd):  # programs that the simulator starts would keep the conversation open
+        for fd in (read_fd, write_fd):  # otherwise programs that the simulator starts keep the conversation open
             os.set_inheritable(fd, False)
         return Stream(read_fd, write_fd)
     if kind == "unix":
@@ -39,14 +39,14 @@ def connect(address):
         host, _, port = rest.rpartition(":")
         return _dial(address, lambda: _tcp(host.strip("[]"), int(port)))
     if kind == "mpi":
-        from .mpi import Messages  # which needs mpi4py
+        from .mpi import Messages  # needs mpi4py
 
         return Messages(int(rest or 0))
     raise ValueError("RLB_ADDR is %r; valid are fd:READ,WRITE, unix:PATH, tcp:HOST:PORT and mpi:RANK" % address)
 
 
 def _dial(address, socket_of):
-    """Return the stream of a socket that socket_of connects. Where nobody listens it tries again: this program may start before rlinf listens."""
+    """Return the stream of a socket that socket_of connects. It retries for a while, because rlinf may not listen yet."""
     by = time.monotonic() + _PATIENCE
     while True:
         try:
@@ -85,43 +85,43 @@ class Stream:
         readable = select.poll()
         readable.register(read_fd, select.POLLIN)
         self._readable = readable.poll
-        self._vain = self._sleeps = 0  # requests to sleep for after a look that found nothing, and those that are left
-        self._bells = self._request = None  # where frames without payload come and go too: their words, and those of requests' headers
-        self._heard = 0  # seq of the last one taken from there
-        # Does the parent have a core of its own? A frame came between two looks, and since then none by yielding alone. While this is set, LOOKING is 1.
+        self._vain = self._sleeps = 0  # requests to block for after the last failed polling, and those left
+        self._bells = self._request = None  # words of the bells, and of the request's header in them; None: no bells
+        self._heard = 0  # seq of the last frame from the bell
+        # The parent runs on another core: a frame came between two polls, and every later frame came before this side yielded. While this is set, LOOKING is 1.
         self._beside = False
-        self._rung_words = None  # of the last header left at the bell
+        self._rung_words = None  # words of the last header in the bell of results
         barrier = threading.Lock()
         self._acquire, self._release = barrier.acquire, barrier.release
 
     def hang(self, bells):
-        """Use the bells, a writable buffer that is shared with the parent, from now on, and say whether that can be done."""
+        """Use the bells, a writable buffer that is shared with the parent, from now on. Return whether this process can use bells."""
         if _ORDERED:
             self._bells = memoryview(bells).cast("B").cast("Q")
             self._request = self._bells[:4]
         return _ORDERED
 
     def rings(self, words):
-        """If the parent has a core of its own, look for a moment whether the frame whose header has these words comes by the bell, and say so.
+        """If the parent runs on another core, poll the bell for a moment, and return whether the frame with these header words has come.
 
-        Any other frame is left to header.
+        Any other frame is left to the method header.
         """
         if self._beside:
             bells, heard = self._bells, self._heard
             for _ in _BESIDE_LOOKS:
                 seq = bells[_SEQ]
                 if seq != heard:
-                    if seq == words[_SEQ] and self._request == words:  # seq first: the rest stands there when seq does
+                    if seq == words[_SEQ] and self._request == words:  # seq first: the parent writes it last
                         self._heard = seq
                         return True
                     break
         return False
 
     def _look(self):
-        """Wait a moment for a frame without sleeping, for to be woken takes longer than a quick parent; return its header if it came by the bell.
+        """Poll for a frame for a moment, because waking up takes longer than a fast parent's next request. Return its header if it came by the bell.
 
-        Others have the core between rounds of looks. Where looking is in vain, for the parent is slow or the cores are taken, it is left off for as many frames as
-        1, 3, 7, … to _MAX_SLEEPS.
+        Between rounds of polls, the core is yielded. If polling fails, because the parent is slow or the cores are busy, the next 1, 3, 7, … up to _MAX_SLEEPS
+        frames are awaited without polling.
         """
         if self._sleeps:
             self._sleeps -= 1
@@ -133,7 +133,7 @@ class Stream:
             if bells[_SEQ] != heard:
                 return self._rung()
             self._beside = False
-            rest()  # the parent may be waiting for this core
+            rest()  # the parent may need this core
         until = clock() + _LOOK_FOR
         while True:
             if bells is not None:
@@ -149,27 +149,27 @@ class Stream:
                 if bells is not None:
                     bells[_LOOKING] = 0
                     self._order()
-                    if bells[_SEQ] != heard:  # it came before that was seen
+                    if bells[_SEQ] != heard:  # the frame came before the parent noticed
                         return self._rung()
                 return None
         self._vain = 0
         return None
 
     def _rung(self):
-        """Take the header from the bell. Behind a seq that is old the rest may be the next frame's by now: so seq is read once, and first."""
+        """Take the header from the bell. seq is read once, and first, because the other words may already be those of the next frame."""
         bells = self._bells
         self._heard = seq = bells[_SEQ]
         return _WORDS.pack(bells[0], bells[1], seq, bells[3])
 
     def _order(self):
-        """Have what was written seen by others before what is read from now on: what changes a lock is a barrier."""
+        """Order all writes before all later reads. Acquiring and releasing a lock is a memory barrier."""
         self._acquire(False)
         self._release()
 
     def ring(self, words):
-        """Leave the header of a RESULT, which has these words, at the bell, and send it if the parent does not look there."""
+        """Write the header of a RESULT, given by its words, to the bell, and send the frame if the parent does not poll the bell."""
         bells = self._bells
-        if words is not self._rung_words:  # else all but seq stands there
+        if words is not self._rung_words:  # otherwise only seq differs
             bells[_RESULT], bells[_RESULT + 1], bells[_RESULT + 3] = words[0], words[1], words[3]
             self._rung_words = words
         bells[_RESULT_SEQ] = words[_SEQ]  # last
@@ -179,7 +179,7 @@ class Stream:
             self.write(words.tobytes())
 
     def header(self):
-        """Wait for a frame, and return its header; nothing when the other side is gone."""
+        """Wait for a frame, and return its header; nothing if the other side is gone."""
         frame = self._look()
         if frame is not None:
             return frame
@@ -192,7 +192,7 @@ class Stream:
         return frame
 
     def read_into(self, buffer):
-        """Fill a buffer with what follows of the frame."""
+        """Fill a buffer with the next bytes of the frame."""
         view = memoryview(buffer).cast("B")
         while len(view):
             n = self._receive(os.readv, [view])
@@ -207,7 +207,7 @@ class Stream:
             return b""
 
     def write(self, header, payload=b""):
-        """Send a frame; one to a parent that is gone is lost, and the next header says so."""
+        """Send a frame. If the parent is gone, the frame is lost, and the next call of header returns nothing."""
         try:
             self._write(header, payload)
         except (BrokenPipeError, ConnectionResetError):
@@ -215,7 +215,7 @@ class Stream:
 
     def _write(self, header, payload):
         parts = [memoryview(header), memoryview(payload).cast("B")]
-        if not len(payload):  # most are this, and take less than a list
+        if not len(payload):  # most frames; faster than a list
             parts = [parts[0][os.write(self._write_fd, header):]]
         while parts and len(parts[-1]):
             n = os.writev(self._write_fd, parts)

@@ -14,15 +14,15 @@ from .wire import ProtocolError
 
 
 class Conversation:
-    """The child's side of a conversation. It begins when it is made; then receive and answer take turns until receive gives None.
+    """The child's side of a conversation. The constructor sends the greeting; then receive and answer take turns until receive returns None.
 
     Arrays of the request block, to read after receive (N environments, first the parent's):
 
         action      [N, A] float32 (box) or int32
         seed        [N] uint64
-        mask        [N] bool: what RESET resets and STEP steps
+        mask        [N] bool: the environments that RESET resets and STEP steps
 
-    Arrays of the reply block, to write before answer; what is not written stays as it was:
+    Arrays of the reply block, to write before answer; numbers that are not written keep their values:
 
         reward      [N] float32
         terminated  [N] bool
@@ -30,10 +30,10 @@ class Conversation:
         info        [N, M] float32, the figures that the greeting names
         obs, final  dictionaries of an array [N, ...] for each observation, by name
 
-    They lie in memory that is shared with the parent where both sides can, and are the same arrays for ever.
+    The arrays are in memory that is shared with the parent, if both sides can share it. They stay the same arrays.
 
-    greeting is the JSON of docs/bridge.md as a dictionary; v and token are added. address and token default to what the environment variables RLB_ADDR,
-    and RLB_TOKEN or the file RLB_TOKEN_FILE, say.
+    greeting is the JSON of docs/bridge.md as a dictionary; v and token are added. The defaults of address and token are the environment variables RLB_ADDR,
+    and RLB_TOKEN or the file RLB_TOKEN_FILE.
     """
 
     def __init__(self, greeting, address=None, token=None):
@@ -47,7 +47,7 @@ class Conversation:
         self._state_size = greeting.get("state_size", 0)
         self._renders = greeting.get("render", False)
         self._channel = connect(address)
-        self.logged = address.startswith("fd:")  # the parent has started this process, and what that writes goes to its log
+        self.logged = address.startswith("fd:")  # the parent has started this process, and its log has the output
         hello = json.dumps(dict(greeting, v=wire.VERSION, token=secret() if token is None else token), allow_nan=False).encode()
         if len(hello) > wire.MAX_TEXT:
             raise ValueError("the greeting has %d bytes; at most %d are allowed: give bounds that are all the same as one number"
@@ -64,7 +64,7 @@ class Conversation:
         if not frame:
             raise ProtocolError("the parent went away before its CONFIG; its log says why")
         kind, flags, count, seq, length = _unpack(frame)
-        if kind == wire.CLOSE:  # it wanted the greeting alone
+        if kind == wire.CLOSE:  # the parent only asked for the greeting
             raise SystemExit(0)
         if kind != wire.CONFIG or flags or count or seq or not 0 <= length - wire.CONFIGURATION.size <= wire.MAX_PATH:
             raise ProtocolError("a frame of type %d with flags %#x, count %d, seq %d and %d bytes came in place of CONFIG; expected type %d, %d to %d bytes, and else 0"
@@ -85,14 +85,14 @@ class Conversation:
         self._memory = memory if self.shared else bytearray(end)
         self._view(greeting)
         self._belled = self.shared and shared >= end + wire.BELLS and self._channel.hang(memoryview(memory)[end:end + wire.BELLS])
-        self._spoke = False  # since the last answer
-        self._flags = 0  # of the last STEP; the next is likely to be the same
+        self._spoke = False  # a log line was sent since the last answer
+        self._flags = 0  # flags of the last STEP, and probably of the next
         self._step = self._words(wire.STEP)
         self._results = self._words(wire.RESULT), self._words(wire.RESULT, wire.FINAL)
         self._send(wire.READY, flags=wire.SHARED if self.shared else 0)
 
     def _words(self, kind, flags=0):
-        """Return the words of 8 bytes of the header of a frame for all environments without payload; the caller sets that of seq."""
+        """Return the 8-byte words of a header, for a frame for all environments without payload. The caller sets the word of seq."""
         return memoryview(bytearray(wire.HEADER.pack(wire.MAGIC, kind, flags, self.num_envs, 0, 0, 0))).cast("Q")
 
     def _lay_out(self, greeting):
@@ -131,7 +131,7 @@ class Conversation:
         """Wait for the next request, and return its type and flags; None when the conversation is over."""
         if self._belled:
             self._step[wire.SEQ_WORD] = self.seq + 1
-            if self._channel.rings(self._step):  # most requests are this one, and comparing takes less time than unpacking
+            if self._channel.rings(self._step):  # most requests are the same STEP, and comparing is faster than unpacking
                 self.seq += 1
                 self._count = self.num_envs
                 return wire.STEP, self._flags
@@ -144,7 +144,7 @@ class Conversation:
                 return None
             batch = kind == wire.STEP or kind == wire.RESET
             if not self._belled or not batch or seq > self.seq or length:
-                break  # else it is the second of a frame that came by the bell and by the stream
+                break  # otherwise the frame has come by the bell before
         if seq != self.seq + 1:
             raise ProtocolError("request %d came after %d" % (seq, self.seq))
         if flags and (kind, flags) != (wire.STEP, wire.AUTORESET):
@@ -172,7 +172,7 @@ class Conversation:
         raise ProtocolError("a request of type %d came, which is none" % kind)
 
     def answer(self, final=False):
-        """Answer the request by the reply block; final: an episode ended under AUTORESET."""
+        """Answer the request with the reply block; final: an episode ended under AUTORESET."""
         if self._belled and self._count and not self._spoke:
             result = self._results[1 if final else 0]
             result[wire.SEQ_WORD] = self.seq
@@ -182,15 +182,15 @@ class Conversation:
             self._send(wire.RESULT, wire.FINAL if final else 0, self._count, b"" if self.shared else self._reply_bytes[:None if final else self._reply_without_final])
 
     def answer_with(self, payload):
-        """Answer SAVE or RENDER, by bytes."""
+        """Answer SAVE or RENDER with these bytes."""
         self._send(wire.RESULT, 0, self._count, payload)
 
     def ended(self):
-        """Say whether terminated or truncated of any environment is set."""
+        """Return whether terminated or truncated of any environment is set."""
         return self._memory.find(b"\1", self._ends_begin, self._ends_end) >= 0
 
     def whole(self):
-        """Say whether the request is for all environments: the mask has no 0."""
+        """Return whether the request is for all environments: the mask has no 0."""
         return self._memory.find(b"\0", self._mask_begin, self._mask_end) < 0
 
     def log(self, text):
@@ -199,7 +199,7 @@ class Conversation:
         self._send(wire.LOG, payload=text.encode())
 
     def error(self, text):
-        """Tell the parent why the child can't go on, if it still listens: the last of it, where it is long. A character has 4 bytes at most."""
+        """Send ERROR with the end of a text, if the parent still listens. A character has 4 bytes at most."""
         try:
             self._send(wire.ERROR, payload=text[-(wire.MAX_TEXT // 4):].encode(errors="replace"))
         except OSError:
@@ -222,20 +222,20 @@ def _unpack(frame):
 
 
 def _flat(action):
-    """Say the action's space as it lies in the request block: one row of numbers."""
+    """Return the action's space as in the request block: one row of numbers."""
     if action["kind"] != "box":
         return action
     return dict(action, shape=[int(np.prod(action["shape"], dtype=np.int64))])
 
 
 def _share(path, size, need):
-    """Map the shared memory, or return None where that can't be done: then arrays travel in payloads."""
+    """Map the shared memory, or return None if that fails; then arrays travel in payloads."""
     if size < need:
         raise ProtocolError("CONFIG shares %d bytes; the blocks need %d" % (size, need))
     try:
         fd = os.open(os.fsdecode(path), os.O_RDWR | os.O_CLOEXEC)
         try:
-            return mmap.mmap(fd, size)  # which refuses files that are shorter
+            return mmap.mmap(fd, size)  # refuses shorter files
         finally:
             os.close(fd)
     except (OSError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Frames of the protocol RLB1, as docs/bridge.md has them byte by byte. Unlike blocks of arrays they need no NumPy."""
+"""Frames of the protocol RLB1, which docs/bridge.md defines. This module needs no NumPy."""
 
 import os
 import struct
@@ -6,7 +6,7 @@ import struct
 VERSION = 1
 MAGIC = b"RLB1"
 HEADER = struct.Struct("<4sHHIIQQ")  # magic, type, flags, count, reserved, seq, length
-SEQ_WORD = 2  # which of its words of 8 bytes is seq
+SEQ_WORD = 2  # index of seq among the 8-byte words of a header
 CONFIGURATION = struct.Struct("<IIIIIIQ")  # version, num_envs, first, max_steps, flags, reserved, shared
 MAX_PAYLOAD = 1 << 31
 MAX_TEXT = 1 << 20  # bytes of a greeting, an ERROR or a LOG
@@ -23,11 +23,11 @@ NEVER_TERMINATE = 1
 
 
 class ProtocolError(Exception):
-    """The parent said something that the protocol does not know."""
+    """The parent sent a frame that breaks the protocol."""
 
 
 def unpack(frame, most=MAX_PAYLOAD):
-    """Say the type, flags, count, seq and length of a header."""
+    """Return the type, flags, count, seq and length of a header."""
     magic, kind, flags, count, reserved, seq, length = HEADER.unpack(frame)
     if magic != MAGIC or reserved or length > most:
         raise ProtocolError("a frame begins with %r; expected the header of an RLB1 frame" % frame)
@@ -35,7 +35,7 @@ def unpack(frame, most=MAX_PAYLOAD):
 
 
 def token():
-    """Say the secret of a socket."""
+    """Return the secret for a socket."""
     if "RLB_TOKEN" in os.environ:
         return os.environ["RLB_TOKEN"]
     path = os.environ.get("RLB_TOKEN_FILE")

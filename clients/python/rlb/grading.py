@@ -1,4 +1,4 @@
-"""Grading: rlinf asks what answers of a language model are worth. This needs no NumPy."""
+"""Grading: rlinf asks for grades of a language model's answers. This needs no NumPy."""
 
 import json
 import math
@@ -14,7 +14,7 @@ _TAIL = frames.MAX_TEXT // 4  # characters, of 4 bytes at most
 
 
 def grade(judge, address=None):
-    """Say what answers are worth by judge(prompt, answer, solutions), until the job is over.
+    """Grade answers by judge(prompt, answer, solutions), until the job is over.
 
     prompt and answer are texts, solutions is a list of texts. The judge returns a number, or None if it can't read the answer. An answer with 1
     or more is right. An exception ends the job, with its text.

@@ -1,4 +1,4 @@
-"""The channel of solvers that run in one MPI job with rlinf, by mpi4py: messages of MPI_COMM_WORLD, one for each frame."""
+"""The channel of solvers in one MPI job with rlinf, by mpi4py: a message of MPI_COMM_WORLD for each frame."""
 
 import functools
 import os
@@ -14,18 +14,18 @@ _SPIN, _SLEEP = 50e-6, 20e-6  # seconds: waiting keeps no core busy for long
 
 @functools.lru_cache(maxsize=None)
 def split():
-    """Return the solver's own communicator. The first call is collective: all ranks of the solver make it, before anything else of rlb."""
+    """Return the solver's own communicator. The first call is collective: all ranks of the solver must make it before any other call of rlb."""
     application = int(os.environ.get("RLB_APP") or MPI.COMM_WORLD.Get_attr(MPI.APPNUM) or 0)
     return MPI.COMM_WORLD.Split(application, MPI.COMM_WORLD.Get_rank())
 
 
 class Messages:
-    """Frames to and from the parent. They are for rank 0 of split(), the root, alone."""
+    """Carries frames to and from the parent. Only rank 0 of split(), the root, may use it."""
 
     def __init__(self, rank):
         split()
         self._parent = rank
-        self._source = MPI.ANY_SOURCE  # until the parent has shown itself
+        self._source = MPI.ANY_SOURCE  # until the parent has sent a message
         self._rest = memoryview(b"")
 
     def header(self):
@@ -52,7 +52,7 @@ class Messages:
         MPI.COMM_WORLD.Send([message, MPI.BYTE], self._parent, _TAG)
 
     def hang(self, bells):
-        """Say that there are no bells: nobody looks at them beside messages."""
+        """Return False: messages of MPI have no bells."""
         return False
 
     def close(self):

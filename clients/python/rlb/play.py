@@ -1,4 +1,4 @@
-"""Serving: rlinf calls reset and step, a player answers. This is the part that all kinds of players share."""
+"""The part of serving that all kinds of players share. rlinf calls reset and step, and a player answers."""
 
 import struct
 import sys
@@ -12,7 +12,7 @@ from .wire import ProtocolError
 
 
 def play(player, greeting, address=None):
-    """Greet the parent with what the player is, and have the player answer its requests until the job is over.
+    """Send the greeting of the player, and let the player answer requests until the job is over.
 
     A player has fields, actions, info and state_size, for the greeting, and begin(conversation), reset(), step(autoreset), which says whether an episode
     ended under it, save(), load(states), render(i), which returns a picture [height, width, 3], and close().
@@ -51,7 +51,7 @@ def play(player, greeting, address=None):
         sys.exit("rlb: %s" % err)
     except Exception as err:
         traceback.print_exc()
-        if conversation.logged:  # the traceback is
+        if conversation.logged:  # standard error, with the traceback, is in the log
             conversation.error("".join(traceback.format_exception_only(type(err), err)).rstrip())
         else:
             conversation.error(traceback.format_exc().rstrip())
@@ -62,14 +62,14 @@ def play(player, greeting, address=None):
 
 
 def explain(fields, conversation):
-    """Write how unusual images were understood, once among the children of a rank."""
+    """Log how unusual images were interpreted, once for all children of a rank."""
     for field in fields:
         if field.remark and not conversation.first:
             conversation.log(field.remark)
 
 
 def _pictures(player, payload):
-    """Render the environments that a request wants, in its size: the nearest pixel of what they draw."""
+    """Render the environments of a request, scaled to its size by the nearest pixel."""
     width, height = struct.unpack_from("<II", payload)
     wanted = payload[8:].count(1)
     if not (1 <= width <= wire.MAX_SIDE and 1 <= height <= wire.MAX_SIDE and wanted * width * height * 3 <= wire.MAX_PAYLOAD):
@@ -89,22 +89,22 @@ def _pictures(player, payload):
 
 
 def seed_of(seed):
-    """Make a seed that every library takes, of 31 bits, from one of rlinf's, which have 64."""
+    """Make a seed of 31 bits, which every library takes, from one of rlinf's seeds of 64 bits."""
     return int(seed) & 0x7FFFFFFF
 
 
 def state_type(fields, own):
-    """Say how a checkpoint holds an environment: where its episode is, what is seen, and the environment's own state of so many bytes."""
+    """Return the layout of an environment in a checkpoint: progress of its episode, observations, and the environment's own state of a given size."""
     observed = [("obs." + field.name, field.element, field.shape) for field in fields]
     return np.dtype([("steps", np.uint32), ("over", np.bool_)] + observed + [("size", np.uint32), ("own", np.uint8, (own,))])
 
 
 class Figures:
-    """Looks figures up by name in an environment's info."""
+    """Finds figures by name in an environment's info."""
 
     def __init__(self, names):
         self.names = list(names)
 
     def of(self, info):
-        """List the figures: numbers of one environment, or arrays of all in a batch."""
+        """List the figures: numbers for one environment, or arrays for a batch."""
         return [info.get(name, info.get("is_success", 0) if name == "success" else 0) for name in self.names]

@@ -14,23 +14,23 @@ def serve(make_env, *, num_envs=0, name=None, max_steps=None, info=(), action_ma
           state_size=0, save=None, load=None, channels=None, address=None):
     """Play environments that are stepped one by one, until the job is over.
 
-    make_env() makes an environment in the way of Gymnasium: reset(seed=...) returns (observation, info), step(action) returns (observation, reward,
-    terminated, truncated, info), and observation_space and action_space say what these are. As many are made as rlinf asks for; num_envs, if not 0, fixes
-    the number. Older and plainer environments do too: a reset without seed (seed(s) is called before it, if there is one) or that returns the observation
-    alone, a step that returns (observation, reward, done, info), and no spaces, which are arguments then.
+    make_env() makes an environment with Gymnasium's API: reset(seed=...) returns (observation, info), step(action) returns (observation, reward,
+    terminated, truncated, info), and observation_space and action_space are its spaces. rlinf chooses the number of environments, unless num_envs is not 0.
+    Older and simpler environments also work: reset may have no seed (then seed(s) is called before, if it exists) or return only the observation, step may
+    return (observation, reward, done, info), and the spaces may be arguments of serve.
 
-    name         of the simulator, in messages; default: of the environment's class
-    max_steps    steps after which an episode is truncated, whatever the environment says; default: what its spec says, else none
-    info         names of figures to report from info at every step, as "success" (which is "is_success" where there is no such key); missing ones are 0
-    action_mask  report info["action_mask"], or what the environment's action_masks() returns, as the observation action_mask: which choices are allowed
-                 now. A member action_mask of a Dict observation needs no such word
-    state_size   bytes that an environment's state takes at most, for checkpoints that hold it; 0: they don't. save(env) returns them and load(env, bytes)
-                 takes them back; default: the whole environment, pickled
-    channels     where images of uint8 have their channels, "first" or "last", or a dictionary of these by name; default: on the smallest axis
-    address      where rlinf is, as RLB_ADDR says by default
+    name         name of the simulator, for messages; default: the name of the environment's class
+    max_steps    steps after which an episode is truncated, in addition to the environment's own ends; default: that of the environment's spec, else no limit
+    info         names of figures to report from info at every step, such as "success" ("is_success" if that key is missing); missing figures are 0
+    action_mask  report info["action_mask"], or the result of the environment's action_masks(), as the observation action_mask: the choices that are allowed
+                 now. A member action_mask of a Dict observation is reported without this argument
+    state_size   largest size in bytes of an environment's state, for checkpoints with the state; 0: checkpoints do not have it. save(env) returns the bytes
+                 and load(env, bytes) restores them; default: the whole environment, pickled
+    channels     the axis of the channels in images of uint8, "first" or "last", or a dictionary of these by name; default: the smallest axis
+    address      the address of rlinf; default: RLB_ADDR
 
-    An episode has the seed that rlinf gives it, in 31 bits; equal seeds give equal episodes if the environment's reset keeps to that. An exception in an
-    environment ends the process, is printed on standard error, and its last lines are rlinf's error message.
+    rlinf gives each episode a seed of 31 bits. Equal seeds give equal episodes if the environment's reset follows its seed. An exception in an environment
+    ends the process and is printed on standard error; its last lines are rlinf's error message.
     """
     first = make_env()
     player = _Single(make_env, first, info, action_mask, observation_space, action_space, save, load, state_size, channels)
@@ -91,7 +91,7 @@ class _Single:
             self._reward[i], self._terminated[i], self._truncated[i] = 0, False, False
 
     def _begin_episode(self, i):
-        """Reset environment i with its seed, and return what it sees."""
+        """Reset environment i with its seed, and return its observation."""
         env, seed = self._envs[i], seed_of(self._conversation.seed[i])
         if self._takes_seed:
             result = env.reset(seed=seed)

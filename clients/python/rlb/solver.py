@@ -1,4 +1,4 @@
-"""A solver that owns its loop: it reports what it sees, and asks for actions."""
+"""A solver that owns its loop: it reports observations, and asks for actions."""
 
 from . import spaces, wire
 from .conversation import Conversation
@@ -15,11 +15,11 @@ class Solver:
             solver.send_init(simulation.observe())
             while (action := solver.recv_action()) is not None:
                 simulation.advance(action)
-                solver.send_state(simulation.observe(), reward)    # or send_last where the episode ends
+                solver.send_state(simulation.observe(), reward)    # or send_last at the end of the episode
 
-    observation_space, action_space, name, info, max_steps, channels, address    as serve's; a figure of info is an argument of send_state and send_last, by name
+    observation_space, action_space, name, info, max_steps, channels, address    as for serve; figures of info are keyword arguments of send_state and send_last
 
-    In an MPI job with rlinf every rank calls rlb.mpi.split(), which gives the solver its communicator, and its rank 0 makes the Solver.
+    In an MPI job with rlinf, every rank of the solver calls rlb.mpi.split(), which returns the solver's communicator. Rank 0 of it makes the Solver.
 
     When the job is over, recv_action, seed and send_init raise SystemExit, which ends the program unless it is caught.
     """
@@ -39,8 +39,8 @@ class Solver:
         self._obs = spaces.Observer(fields, conversation.obs)
         self._final = spaces.Observer(fields, conversation.final)
         self._steps = 0
-        self._request = None  # (type, flags) that is not answered yet
-        self._begun = False  # is an episode under way?
+        self._request = None  # (type, flags) of the unanswered request
+        self._begun = False  # an episode is running
 
     @property
     def seed(self):
@@ -54,8 +54,8 @@ class Solver:
         return seed_of(self._conversation.seed[0])
 
     def send_init(self, observation):
-        """Begin an episode with what is seen at first."""
-        self.seed  # which waits for the request to begin
+        """Begin an episode with its first observation."""
+        self.seed  # waits for the request to begin an episode
         if self._request[0] == wire.RESET:
             self._write(self._obs, observation, 0, False, False, {})
             self._answer()
@@ -65,7 +65,7 @@ class Solver:
         self._begun, self._steps = True, 0
 
     def recv_action(self):
-        """Wait for the next action, and return it; None where the episode is over: cut off, or at an end that was sent. Then another begins."""
+        """Wait for the next action, and return it; None if the episode is over, by rlinf or by send_last. Then the next episode begins."""
         if self._begun:
             if self._request is not None:
                 raise RuntimeError("the last action was not answered: send_state or send_last comes before recv_action")
@@ -76,11 +76,11 @@ class Solver:
         return None
 
     def send_state(self, observation, reward, **info):
-        """Say what the action led to: what is seen now, and what it is worth."""
+        """Answer the action with the observation after it, and its reward."""
         self._send(observation, reward, False, False, info)
 
     def send_last(self, observation, reward, terminated=True, **info):
-        """Say what the action led to, at the end of the episode; terminated: the task's own end, after which no reward can come, and no limit from outside."""
+        """Answer the last action of an episode. terminated: the task ended, and no reward can follow; False: the episode was cut off from outside."""
         self._send(observation, reward, terminated, not terminated, info)
 
     def _send(self, observation, reward, terminated, truncated, info):
@@ -92,7 +92,7 @@ class Solver:
         autoreset = self._request[1] & wire.AUTORESET
         self._write(self._final if over and autoreset else self._obs, observation, reward, terminated, truncated, info)
         self._begun = not over
-        if not (over and autoreset):  # else it is answered by the next send_init
+        if not (over and autoreset):  # otherwise the next send_init answers
             self._answer()
 
     def _write(self, observer, observation, reward, terminated, truncated, info):
@@ -103,7 +103,7 @@ class Solver:
             conversation.info[0, j] = info.get(name, 0)
 
     def _receive(self):
-        """Wait for a request for the environment; one that is for none, its mask being 0, is answered at once."""
+        """Wait for a request for the environment. A request whose mask is 0 is answered at once."""
         while True:
             try:
                 request = self._conversation.receive()

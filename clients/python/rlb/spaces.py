@@ -1,7 +1,7 @@
-"""Spaces of observations and actions, and how their values travel.
+"""Spaces of observations and actions, and their values in frames.
 
-Gymnasium's spaces are understood by their attributes (nothing is imported): Box, Discrete, MultiDiscrete, MultiBinary, Dict and Tuple. Where there is no
-Gymnasium the classes here do, with the same arguments; a dictionary of spaces is a Dict.
+Gymnasium's spaces are recognised by their attributes, without an import: Box, Discrete, MultiDiscrete, MultiBinary, Dict and Tuple. The classes here, with the
+same arguments, replace them without Gymnasium; a dictionary of spaces is a Dict.
 """
 
 import math
@@ -16,7 +16,7 @@ _NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}\Z")
 
 
 class Box:
-    """Arrays of numbers between low and high, which are numbers or arrays of the shape."""
+    """Arrays of numbers between low and high. low and high are numbers, or arrays of the same shape."""
 
     def __init__(self, low, high, shape=None, dtype=np.float32):
         self.shape = tuple(np.shape(low) if shape is None else shape)
@@ -41,17 +41,17 @@ class MultiDiscrete:
 
 
 def to_numpy(value):
-    """Make an array of what an environment returned; tensors of torch may be on any device."""
+    """Convert a value of an environment to an array. Tensors of torch may be on any device."""
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
     return np.asarray(value)
 
 
 class Field:
-    """One array of an observation: its place in what the environment returns, its name, element and shape in the reply block, and how it gets there.
+    """One array of an observation: its path in the environment's observation, and its name, type and shape in the reply block.
 
-    encode takes a value, or a batch of values with one more axis in front, to the shape here; it is None where both are the same. remark says how an
-    unusual image was understood.
+    encode converts a value, or a batch of values with an additional first axis, to this shape; None if the shapes are equal. remark says how an unusual
+    image was interpreted.
     """
 
     def __init__(self, path, space, encode=None, remark=None):
@@ -81,9 +81,9 @@ class Field:
 def fields(space, channels=None, path=()):
     """List the arrays of an observation space, in the order of its members.
 
-    A Box of uint8 that is an image stays bytes, [height, width, channels]: channels come last, and a missing axis of them is added. Channels are the smallest
-    axis, first or last, unless channels says "first" or "last", of all images or in a dictionary by name. Everything else becomes float32, which bounds are
-    clipped to, except for Discrete and MultiDiscrete, which are choices counted from 0.
+    A Box of uint8 that is an image stays bytes, [height, width, channels]: channels come last, and a missing axis of channels is added. channels is "first" or
+    "last", for all images or in a dictionary by name; by default the smaller of both axes has the channels. Discrete and MultiDiscrete become choices counted
+    from 0. All other spaces become float32, with their bounds clipped to float32.
     """
     inner = space if isinstance(space, dict) else getattr(space, "spaces", None)
     if inner is not None:
@@ -130,7 +130,7 @@ def _image(path, shape, channels):
 
 
 def mask_field(action):
-    """The field of an action mask that the environment says beside its observation; action is the greeting's space."""
+    """Return the field of an action mask that the environment reports beside its observation. action is the greeting's action space."""
     return Field(("action_mask",), _box("u8", [sum(action["nvec"]) if action["kind"] == "multi_discrete" else action["n"]], 0, 1))
 
 
@@ -139,7 +139,7 @@ def _box(dtype, shape, low=None, high=None):
 
 
 def _bounds(bound):
-    """Say bounds as the greeting does: null where there is none, one number where all are equal."""
+    """Return bounds for the greeting: None for no bound, one number if all are equal."""
     values = [float(x) if abs(x) < _FLOAT_MAX else None for x in np.asarray(bound, np.float64).ravel()]
     values = [None if x is None else float(np.float32(x)) for x in values]
     if all(x == values[0] for x in values):
@@ -148,7 +148,7 @@ def _bounds(bound):
 
 
 def _limits(space):
-    """Say the bounds of a Box in its own type, whole numbers where it has these."""
+    """Return the bounds of a Box in its own type, as whole numbers for a Box of whole numbers."""
     dtype, shape = np.dtype(space.dtype), tuple(space.shape)
     if dtype.kind not in "fiub":
         raise TypeError("actions can't be %s: expected a Box of floats or whole numbers" % dtype)
@@ -168,7 +168,7 @@ def _limits(space):
 
 
 def _within(low, high):
-    """Say the least and the most float32 within bounds."""
+    """Return the smallest and the largest float32 within bounds."""
     with np.errstate(over="ignore"):
         least, most = low.astype(np.float32), high.astype(np.float32)
     least = np.where(least.astype(np.longdouble) < low, np.nextafter(least, np.float32(np.inf)), least)
@@ -176,9 +176,9 @@ def _within(low, high):
 
 
 def _whole(numbers, low, high):
-    """Round to the nearest whole numbers, halves to even, within bounds and of their type."""
-    nearest = np.rint(numbers.astype(np.float64))  # which has every whole number of 32 bits
-    with np.errstate(invalid="ignore"):  # what does not fit into the type is replaced
+    """Round to the nearest whole numbers, halves to even, within bounds and in their type."""
+    nearest = np.rint(numbers.astype(np.float64))  # float64 represents every whole number of 32 bits
+    with np.errstate(invalid="ignore"):  # numbers outside the type are replaced below
         whole = nearest.astype(low.dtype)
     np.copyto(whole, low, where=nearest <= low.astype(np.float64))
     np.copyto(whole, high, where=nearest >= high.astype(np.float64))
@@ -186,9 +186,9 @@ def _whole(numbers, low, high):
 
 
 class Actions:
-    """An action space: how the rows of the request block become what the environment takes.
+    """An action space: converts rows of the request block to actions of the environment.
 
-    space is the greeting's.
+    space is the space in the greeting.
     """
 
     def __init__(self, space):
@@ -212,13 +212,13 @@ class Actions:
         self._shifted = bool(np.any(self._start))
 
     def bind(self, rows):
-        """Remember the array of the request block that actions come in, [N, A]."""
+        """Set the array of the actions in the request block, [N, A]."""
         self._batch = rows.reshape((len(rows),) + self._shape)
         self._batch.setflags(write=False)
         self._boxed = np.empty_like(self._batch)
         self._shown = self._boxed.view()
         self._shown.setflags(write=False)
-        # To check takes one operation on arrays that are there already, and a search for a byte: half the time of any().
+        # The check is one operation on existing arrays, and a search for a byte: half the time of any().
         self._good = bytearray(rows.size)
         self._goods = np.ndarray(rows.shape, bool, self._good)
         if self._choices is None:
@@ -227,7 +227,7 @@ class Actions:
             self._rows, self._bounds = rows.view(np.uint32), np.ascontiguousarray(np.broadcast_to(self._choices, rows.shape))
 
     def _checked(self):
-        """Return the actions of all environments where they lie, [N, ...] float32 or int32, counted from 0; they were checked."""
+        """Check the actions of all environments, and return them in the request block, [N, ...] float32 or int32, choices counted from 0."""
         if self._bounds is None:
             np.isfinite(self._rows, self._goods)
         else:
@@ -237,8 +237,8 @@ class Actions:
         return self._batch
 
     def view(self):
-        """Return the actions of all environments, [N, ...], to be read only: int32 counted from 0 where they are choices, else float32, but of the space's
-        type in a Box of whole numbers, of float16, or one too narrow for float32. A Box has them within its bounds. Choices lie where rlinf has them.
+        """Return the actions of all environments, [N, ...], read only. Choices are int32, counted from 0, in the request block. Other actions are float32 within
+        the bounds of their Box; for a Box of whole numbers, of float16, or too narrow for float32, they have the type of the space.
         """
         if self._choices is not None:
             return self._checked()
@@ -251,8 +251,8 @@ class Actions:
         return self._shown
 
     def batch(self):
-        """Return the actions of all environments as their space has them, in an array that is the caller's: a Box has them within its bounds, and whole numbers
-        are the nearest, halves to even.
+        """Return the actions of all environments in the type of their space, in a new array. Numbers of a Box are within its bounds; whole numbers are rounded
+        to the nearest, halves to even.
         """
         batch = self._checked()
         if self._choices is None and self._dtype.kind != "f":
@@ -260,13 +260,13 @@ class Actions:
         batch = batch.astype(self._dtype)
         if self._shifted:
             batch += self._start
-        if self._choices is None:  # rounding may have gone beyond them
+        if self._choices is None:  # rounding may have left the bounds
             np.minimum(batch, self._high, batch)
             np.maximum(batch, self._low, batch)
         return batch
 
     def each(self):
-        """List the actions of the environments as their space has them: numbers for Discrete, else arrays."""
+        """List the actions of the environments in the type of their space: numbers for Discrete, else arrays."""
         batch = self.batch()
         return batch.tolist() if self.space["kind"] == "discrete" else list(batch)
 
@@ -278,26 +278,26 @@ class Observer:
         self._fields = [(field, arrays[field.name]) for field in fields]
 
     def write(self, i, observation):
-        """Write what environment i sees."""
+        """Write the observation of environment i."""
         for field, array in self._fields:
             value = field.value(observation)
             field.check(value.shape, field.shape)
             array[i] = value
 
     def write_all(self, observations):
-        """Write what the environments see from a list with an observation for each."""
+        """Write the observations of all environments from a list."""
         for field, array in self._fields:
             values = [field.value(observation) for observation in observations]
             for value in values:
                 if value.shape != field.shape:
                     field.check(value.shape, field.shape)
-            if field.shape:  # all at once: a tenth of the time
+            if field.shape:  # one operation for all takes a tenth of the time
                 np.concatenate(values, out=array.reshape((-1,) + field.shape[1:]), casting="unsafe")
             else:
                 array[:] = values
 
     def write_rows(self, which, observations):
-        """Write what the environments see that which says, a mask, numbers, or ... for all, from a batch of all."""
+        """Write the observations of some environments from a batch of all. which is a mask, numbers, or ... for all."""
         for field, array in self._fields:
             values = field.value(observations)
             field.check(values.shape, array.shape)

@@ -1,4 +1,4 @@
-"""Serving vector environments: Gymnasium's, and others like them."""
+"""Serving vector environments with Gymnasium's API."""
 
 import numpy as np
 
@@ -11,20 +11,20 @@ def serve_vector(make, *, num_envs=0, name=None, max_steps=0, info=(), action_ma
                  observation_space=None, action_space=None, channels=None, address=None):
     """Play the environments of a vector environment, until the job is over.
 
-    make(n) makes one of n environments in the way of Gymnasium: reset(seed=..., options=...) returns (observations, infos), step(actions) returns
-    (observations, rewards, terminations, truncations, infos), and single_observation_space and single_action_space say what one environment's are, unless
-    they are arguments here. Arrays may be NumPy's or torch's, on any device. Where num_envs and the spaces are not given, make(1) is asked for the spaces.
+    make(n) makes a vector of n environments with Gymnasium's API: reset(seed=..., options=...) returns (observations, infos), step(actions) returns
+    (observations, rewards, terminations, truncations, infos), and single_observation_space and single_action_space are the spaces of one environment, unless
+    they are arguments here. Arrays may be NumPy's or torch's, on any device. Without num_envs and the spaces, make(1) is called for the spaces.
 
-    autoreset    when the environment resets those whose episodes end: "SameStep" (infos["final_obs"], or "final_observation", has what was seen at the
-                 end), "NextStep" or "Disabled"; default: what metadata["autoreset_mode"] says (Gymnasium 1.1 and newer), "Disabled" with reset
-    reset        reset(env, mask, seeds) resets the environments whose mask is True, each with its seed, and returns the observations of all, or these and
-                 infos; default: Gymnasium's way, env.reset(seed=[...], options={"reset_mask": mask}), where metadata["autoreset_mode"] is there;
-                 False: there is no way
-    name, max_steps, info, action_mask, channels, address    as those of serve; figures and masks are arrays of infos
+    autoreset    when the vector resets environments whose episode ended: "SameStep" (infos["final_obs"], or "final_observation", has the final
+                 observations), "NextStep" or "Disabled"; default: metadata["autoreset_mode"] (Gymnasium 1.1 and newer), or "Disabled" with reset
+    reset        reset(env, mask, seeds) resets the environments whose mask is True, each with its seed, and returns the observations of all environments,
+                 alone or with infos; default, if the vector has metadata["autoreset_mode"]: env.reset(seed=[...], options={"reset_mask": mask});
+                 False: single environments cannot be reset
+    name, max_steps, info, action_mask, channels, address    as for serve; figures and masks are arrays in infos
 
-    Equal seeds give equal episodes where single environments can be reset, by reset or in Gymnasium's way; so the environment's own resets are repeated with
-    rlinf's seeds. Where that can't be, only "SameStep" serves: its episodes after the first depend on all that was before them, a resumed run does
-    not repeat them, and environments can't be reset, nor wait for each other, one by one (as algorithms that compare episodes, and chunks of actions, ask for).
+    If single environments can be reset, equal seeds give equal episodes, because resets of the vector are repeated with rlinf's seeds. Otherwise autoreset must
+    be "SameStep". Then episodes after the first depend on the episodes before them, a resumed run does not repeat them, and environments can neither be reset
+    nor wait one by one, as chunks of actions and algorithms that compare episodes need.
     """
     env = None
     if observation_space is None or action_space is None:
@@ -65,14 +65,14 @@ class _Vector:
                              "\"SameStep\", \"NextStep\" or \"Disabled\"" % self._name())
         if conversation.never_terminate:
             raise ProtocolError("%s ends episodes that terminate: ignore_terminations can't be" % self._name())
-        self._singly = bool(self._reset) or self._reset is None and said is not None  # can environments be reset one by one?
+        self._singly = bool(self._reset) or self._reset is None and said is not None  # environments can be reset one by one
         self._proven = bool(self._reset)
         self._obs = spaces.Observer(self._observed, conversation.obs)
         self._final = spaces.Observer(self._observed, conversation.final)
         self._steps, self._seeds = np.zeros(n, np.int64), [0] * n
         self._over = np.ones(n, bool)
         self._displaced = np.zeros(n, bool)  # at the beginning of an episode, and stepped on unseen
-        self._waiting = True  # is any over, or displaced?
+        self._waiting = True  # some environment is over, or displaced
 
     def _name(self):
         return type(self._env).__name__
@@ -85,7 +85,7 @@ class _Vector:
         conversation.terminated[mask] = conversation.truncated[mask] = False
 
     def _begin_episodes(self, mask):
-        """Reset the environments of the mask with their seeds, and write what they see."""
+        """Reset the environments of the mask with their seeds, and write their observations."""
         for i in np.flatnonzero(mask):
             self._seeds[i] = seed_of(self._conversation.seed[i])
         observation, info = self._reset_envs(mask)
@@ -96,7 +96,7 @@ class _Vector:
         self._waiting = bool((self._over | self._displaced).any())
 
     def _reset_envs(self, mask):
-        """Reset the environments of the mask with their seeds, and return what all see, and infos."""
+        """Reset the environments of the mask with their seeds, and return the observations of all environments, and infos."""
         seeds = list(self._seeds)
         if self._reset:
             result = self._reset(self._env, mask, seeds)
@@ -107,7 +107,7 @@ class _Vector:
             return self._env.reset(seed=seeds, options={"reset_mask": mask})
         try:
             return self._env.reset(seed=seeds)
-        except Exception:  # whatever an environment says to a list where it wants a number
+        except Exception:  # environments react in many ways to a list in place of a number
             self._singly = False
         if self._mode != "SameStep":
             raise ProtocolError("%s can't reset environments one by one, nor within a step: give serve_vector a reset" % self._name())
@@ -115,7 +115,7 @@ class _Vector:
         return self._env.reset(seed=seeds[0])
 
     def _prove(self, mask, observation):
-        """See once that a reset by mask leaves the others alone: some environments take any options, and reset all."""
+        """Check once that a reset by mask does not reset the others: some environments ignore options, and reset all."""
         before = {name: array.copy() for name, array in self._conversation.obs.items()}
         self._obs.write_rows(..., observation)
         playing = ~(mask | self._over | self._displaced)
@@ -144,7 +144,7 @@ class _Vector:
         done = (conversation.terminated | conversation.truncated) & conversation.mask
         if not done.any():
             return False
-        ended = done & (terminated | truncated).astype(bool)  # by itself, and not by max_steps
+        ended = done & (terminated | truncated).astype(bool)  # ended by the environment, not by max_steps
         observer, arrays = (self._final, conversation.final) if autoreset else (self._obs, conversation.obs)
         self._write(observer, arrays, done, observation, info)
         if self._mode == "SameStep" and ended.any():
@@ -159,7 +159,7 @@ class _Vector:
         return autoreset
 
     def _prepare(self, autoreset, rows):
-        """Have all environments where they may be stepped. The vector steps all of them; those that wait play on unseen."""
+        """Bring all environments into a state that allows a step. The vector steps all of them; waiting environments continue without being reported."""
         if rows is ... and not self._waiting and (autoreset or self._singly):
             return
         if not self._singly:
@@ -171,10 +171,10 @@ class _Vector:
         waiting = ~(mask | self._over)
         if (self._steps[waiting] > 0).any():
             raise ProtocolError("environments of %s can't wait in the middle of an episode" % self._name())
-        self._displaced |= waiting  # at their beginning, which their seeds bring back
+        self._displaced |= waiting  # at their beginning, which a reset with their seeds restores
         astray = self._displaced & mask
         if self._mode == "Disabled":
-            astray = self._displaced | self._over  # which must be reset to be stepped again, seen or not
+            astray = self._displaced | self._over  # these must be reset before any further step
         if astray.any():
             self._reset_envs(astray)
         self._displaced &= ~mask
@@ -188,7 +188,7 @@ class _Vector:
             arrays["action_mask"][rows] = spaces.to_numpy(info["action_mask"])[rows]
 
     def _write_last(self, observer, arrays, rows, info):
-        """Write what was seen, and the figures, at the end of episodes that the environment itself has followed by their next."""
+        """Write the final observations and figures of episodes after which the vector has already begun the next ones."""
         last = info.get("final_obs", info.get("final_observation"))
         if last is None:
             raise ValueError("%s says no final_obs in infos where episodes ended" % self._name())

@@ -1,4 +1,4 @@
-"""Blocks of arrays of the protocol RLB1, as docs/bridge.md has them byte by byte, and the names of its frames."""
+"""Blocks of arrays of the protocol RLB1, which docs/bridge.md defines, and the names of frames."""
 
 import numpy as np
 
@@ -15,14 +15,14 @@ _PAGE = 4096
 
 
 def element_and_shape(space):
-    """Say the type and the shape of a value of a space of the greeting."""
+    """Return the type and the shape of a value of a space in the greeting."""
     if space["kind"] == "box":
         return ELEMENTS[space["dtype"]], tuple(space["shape"])
     return np.int32, (len(space["nvec"]) if space["kind"] == "multi_discrete" else 1,)
 
 
 class Block:
-    """The arrays of a request or a reply, each [N, ...] and at a multiple of 64 bytes from the block's beginning."""
+    """The arrays of a request or a reply. Each is [N, ...], at a multiple of 64 bytes from the beginning of the block."""
 
     def __init__(self, num_envs):
         self.size = 0
@@ -30,7 +30,7 @@ class Block:
         self._arrays = []
 
     def add(self, element, shape=()):
-        """Add an array of N values of that shape, and say where in the block it begins."""
+        """Add an array of N values of that shape, and return its offset in the block."""
         begin, shape = self.size, (self._num_envs,) + tuple(shape)
         nbytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(element).itemsize
         self._arrays.append((element, shape, begin))
@@ -38,10 +38,10 @@ class Block:
         return begin
 
     def views(self, buffer, begin):
-        """Make the block's arrays over a buffer, in which it begins at byte begin, in the order they were added in."""
+        """Make the block's arrays over a buffer, from byte begin on, in the order in which they were added."""
         return [np.ndarray(shape, element, buffer, begin + at) for element, shape, at in self._arrays]
 
 
 def next_page(offset):
-    """Say where the reply block begins after a request block of that size, in shared memory."""
+    """Return the offset of the reply block in shared memory, after a request block of that size."""
     return -(-offset // _PAGE) * _PAGE
