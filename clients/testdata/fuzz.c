@@ -1,7 +1,6 @@
-/* fuzz holds conversations with the C client that begin as the protocol says and go wrong somewhere, for so many
- * seconds as its argument says. The sanitisers it is built with end it if the client does what it must not. It prints
- * how many conversations there were, how many of them the client left with an error, and how many requests were
- * answered in all. */
+/* fuzz plays conversations with the C client that have a fault somewhere, for the number of seconds in its argument. It
+ * is built with sanitisers, which end it at an invalid access of the client. It prints the number of conversations, the
+ * number that the client ended with an error, and the number of answered requests. */
 #define _GNU_SOURCE
 #include "../c/rlb.h"
 
@@ -14,11 +13,11 @@
 
 enum { HEADER = 32, ROOM = 1 << 16, OBS = 5, PIXELS = 12, STATE = 16, REQUEST = 64 + 64 + 64 };
 
-/* A parent has all that it is going to say written down. */
+/* A parent is a prepared sequence of frames. */
 typedef struct {
 	uint64_t random;
-	char *shared, path[32]; /* ROOM bytes, and where they are */
-	int shares;             /* does this conversation use them? */
+	char *shared, path[32]; /* ROOM bytes of shared memory, and their path */
+	int shares;             /* this conversation uses the shared memory */
 	char script[ROOM];
 	size_t len, said;
 	unsigned long answers, errors;
@@ -53,7 +52,7 @@ static void put_frame(parent *p, uint16_t type, uint16_t flags, uint32_t count, 
 	put(p, payload, (size_t)n);
 }
 
-/* write_request writes the actions of n environments, and which of them are meant. */
+/* write_request writes the actions and the mask of n environments. */
 static void write_request(parent *p, char *block, uint32_t n, int all)
 {
 	for (uint32_t i = 0; i < 2 * n; i++) {
@@ -65,7 +64,7 @@ static void write_request(parent *p, char *block, uint32_t n, int all)
 }
 
 /* write_script writes a conversation with n environments of two float actions each, in payloads or in shared memory,
- * and spoils a little of it. */
+ * and spoils some bytes. */
 static void write_script(parent *p, int owns_loop)
 {
 	static char block[ROOM];
@@ -113,7 +112,7 @@ static long say(void *ctx, void *buf, size_t room)
 	return (long)n;
 }
 
-/* ring says by the bell what is to be said next, or nothing. Whatever lies in the shared memory is another by then. */
+/* ring sends the next frame by the bell, or sends nothing. Before, it changes the shared memory. */
 static long ring(void *ctx, void *bells, void *header)
 {
 	parent *p = (parent *)ctx;
@@ -142,7 +141,7 @@ static int hear(void *ctx, const void *frame, size_t n)
 
 static void hang_up(void *ctx) { (void)ctx; }
 
-/* The simulator reads all that it is given, and writes all that it may. */
+/* The simulator reads all of its input, and writes all of its output. */
 static void write_all(const rlb_out *out, double x)
 {
 	for (int i = 0; i < OBS; i++)

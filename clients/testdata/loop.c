@@ -1,5 +1,5 @@
-/* loop is a solver that owns its loop and counts as served.c does. Its action has two choices: the first says how the
- * episode goes on, 1 to be terminated, 2 truncated, 3 both. The second goes to the reward. */
+/* loop is a solver that owns its loop and counts like served.c. Its action has two choices. The first ends the episode:
+ * 1 terminated, 2 truncated, 3 both; 0 continues. The second determines the reward. */
 #include "../c/rlb.h"
 
 #include <stdio.h>

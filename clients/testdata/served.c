@@ -1,6 +1,6 @@
-/* served is a simulator that counts: what is seen are the count, from seed % 100 on, and the action. An episode ends by
- * itself at a count of 1000. The argument is the kind of its numbers, f32 or f64, and "all" after it has all
- * environments stepped by one call, and states longer than a pipe holds. */
+/* served is a simulator that counts. The observation is the count, from the seed on, and the action. An episode
+ * terminates at a count of 1000. The argument is the kind of the numbers, f32 or f64. With "all" after it, one call
+ * steps all environments, and states are longer than a pipe holds. */
 #include "../c/rlb.h"
 
 #include <stdio.h>

@@ -21,7 +21,7 @@ func reachReward(t *suite) float64 { return near(distance(t.hand(), t.target()))
 
 func reachExpert(t *suite) ([3]float64, bool) {
 	at := t.target()
-	return [3]float64{at[0], at[1], at[2] + 0.02}, false
+	return over(at, at[2]+0.02), false
 }
 
 const (
@@ -50,15 +50,16 @@ func pushZoneDone(t *suite, g goal) bool {
 // rests reports whether an object lies flat on the table and hardly moves. An object that was
 // thrown, leans on another one, or is held above the table does not rest.
 func (t *suite) rests(object int) bool {
-	const slow = 0.1 // m/s
-	at, v := t.object(object), t.velocity(object)
-	return at[2] < cubeHalf+0.004 && v[0]*v[0]+v[1]*v[1]+v[2]*v[2] < slow*slow
+	return t.object(object)[2] < cubeHalf+0.004 && t.still(object)
 }
 
-func toZone(t *suite) [3]float64 {
-	zone := t.zone(t.meantZone())
-	return [3]float64{zone[0], zone[1], cubeHalf}
+// still reports whether an object is slower than 0.1 m/s.
+func (t *suite) still(object int) bool {
+	v := t.velocity(object)
+	return v[0]*v[0]+v[1]*v[1]+v[2]*v[2] < 0.1*0.1
 }
+
+func toZone(t *suite) [3]float64 { return over(t.zone(t.meantZone()), cubeHalf) }
 
 func toLeft(t *suite) [3]float64  { return t.aside(1) }
 func toRight(t *suite) [3]float64 { return t.aside(-1) }
@@ -108,9 +109,9 @@ func besideDone(t *suite, g goal) bool {
 // stackDone: the cube rests only on the other cube: above its centre, and one cube higher.
 func stackDone(t *suite, g goal) bool {
 	upper, lower := t.object(g.object), t.object(g.other)
-	off, v := upper[2]-lower[2]-2*cubeHalf, t.velocity(g.object)
+	off := upper[2] - lower[2] - 2*cubeHalf
 	return off < stackOff && off > -stackOff && apart(upper, lower) < stackMost && t.rests(g.other) &&
-		v[0]*v[0]+v[1]*v[1]+v[2]*v[2] < 0.1*0.1 && t.handAway(2*cubeHalf)
+		t.still(g.object) && t.handAway(2*cubeHalf)
 }
 
 // handAway reports whether the fingers are open, and the hand is away from an object at that height.
@@ -125,7 +126,7 @@ func toBeside(t *suite) [3]float64 {
 
 func ontoOther(t *suite) [3]float64 {
 	other := t.object(t.other())
-	return [3]float64{other[0], other[1], other[2] + 2*cubeHalf}
+	return over(other, other[2]+2*cubeHalf)
 }
 
 // placeReward is the reward of TabletopPut, with the aim instead of the zone.

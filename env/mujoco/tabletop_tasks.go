@@ -12,7 +12,7 @@ func reach() tabletopTask {
 		reward: func(s *scene) float64 { return near(distance(s.hand(), s.object(s.meant()))) },
 		expert: func(s *scene) ([3]float64, bool) {
 			o := s.object(s.meant())
-			return [3]float64{o[0], o[1], o[2] + 0.02}, false
+			return over(o, o[2]+0.02), false
 		},
 	}
 }

@@ -1,6 +1,7 @@
 package text
 
 import (
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -128,7 +129,7 @@ func hash(samples []Sample) uint64 {
 			if s.Learn[i] {
 				learn = 1
 			}
-			b = append(b, byte(id), byte(id>>8), byte(id>>16), byte(id>>24), learn)
+			b = append(binary.LittleEndian.AppendUint32(b, uint32(id)), learn)
 		}
 		h.Write(b)
 	}

@@ -61,7 +61,7 @@ func TaskNamed(name string) (Task, error) {
 	return Task{}, fmt.Errorf("no task %q: expected one of %s", name, strings.Join(names, ", "))
 }
 
-// testShare says that one in testShare problems is for tests alone.
+// One in testShare problems is for tests only.
 const testShare = 8
 
 // Generate returns different problems for training and for tests. The numbers and the seed decide
@@ -103,8 +103,9 @@ func forTest(seed uint64, numbers string) bool {
 
 // Write writes problems as lines of JSON, with the keys of RLinf's data sets and the answer.
 func (t *Task) Write(w io.Writer, problems []Problem) error {
+	lines := json.NewEncoder(w)
 	for i, p := range problems {
-		line, err := json.Marshal(struct {
+		err := lines.Encode(struct {
 			Prompt    string   `json:"prompt"`
 			Answer    string   `json:"answer"`
 			Solutions []string `json:"solutions"`
@@ -112,9 +113,6 @@ func (t *Task) Write(w io.Writer, problems []Problem) error {
 			ID        int      `json:"query_id"`
 		}{p.Prompt, p.Answer, []string{p.Solution}, t.Name, i})
 		if err != nil {
-			return err
-		}
-		if _, err := w.Write(append(line, '\n')); err != nil {
 			return err
 		}
 	}

@@ -1,12 +1,12 @@
 /*
- * heat integrates the heat equation on a square plate, T_t = T_xx + T_yy + sources, on all the processes of an MPI
- * program: each has some rows of it. Nine heaters, which can cool too, are to bring the plate to a profile T* that is
- * another in each episode, while its edges take temperatures that change at random. Seen are T and T* at the heaters.
- * The reward is -<(T - T*)^2>, the mean over the plate.
+ * heat integrates the heat equation on a square plate, T_t = T_xx + T_yy + sources, on all processes of an MPI program:
+ * each process has some rows of the plate. Nine heaters, which can also cool, must bring the plate to a profile T*, a
+ * different one in each episode, while the temperatures of the edges change at random. The observation is T and T* at
+ * the heaters. The reward is -<(T - T*)^2>, the mean over the plate.
  *
  * mpirun -np 1 rlinf -c heat.yaml : -np 4 ./heat is a job of rlinf. mpirun -np 4 ./heat none, or random, plays 20
- * episodes without it, with no control or any, and prints the mean of their returns. With FIELD=FILE the plate at the
- * end of the first episode is written there, and its profile.
+ * episodes without rlinf, with no control or with random actions, and prints the mean return. FIELD=FILE names a file
+ * for the plate at the end of the first episode, and its profile.
  */
 #include "../../clients/c/rlb_mpi.h"
 
@@ -18,8 +18,8 @@
 enum { N = 32, SIDE = 3, HEATERS = SIDE * SIDE, SUBSTEPS = 10, STEPS = 100, WEATHER = 25 };
 static const double DT = 0.2 / (N * N), WIDTH = 0.12, POWER = 60;
 
-/* A plate is one process's part: rows first to first + rows - 1 of N, with a row of another process or an edge above
- * and below. */
+/* A plate is the part of one process: rows first to first + rows - 1 of N, with a row of another process, or an edge,
+ * above and below. */
 typedef struct {
 	MPI_Comm comm;
 	int rank, first, rows, above, below, clock;
@@ -32,7 +32,7 @@ typedef struct {
 
 static double at(int i) { return (i + 0.5) / N; }
 
-/* place is the row or column of heater i of a side. */
+/* place returns the row or column of heater i of a side. */
 static int place(int i) { return N * (i + 1) / (SIDE + 1); }
 
 static void divide(plate *p, MPI_Comm comm)
@@ -57,14 +57,14 @@ static void divide(plate *p, MPI_Comm comm)
 	}
 }
 
-/* draw is a number in [-1, 1): the next of a linear congruential sequence of 64 bits, after Knuth. */
+/* draw returns a number in [-1, 1): the next of a linear congruential sequence of 64 bits, after Knuth. */
 static double draw(uint64_t *state)
 {
 	*state = *state * 6364136223846793005u + 1442695040888963407u;
 	return (double)(*state >> 11) / (double)(1ull << 52) - 1;
 }
 
-/* exchange fills the rows above and below, and the columns at both sides: with the neighbours' rows, or the edges. */
+/* exchange fills the rows above and below, and the columns at both sides, with rows of the neighbours or with edges. */
 static void exchange(plate *p)
 {
 	double *top = p->T[0], *bottom = p->T[p->rows + 1];
@@ -84,7 +84,7 @@ static void exchange(plate *p)
 	}
 }
 
-/* measure gives the root the thermometers and, behind them, the profile at these, and the reward. */
+/* measure gives the root the temperatures at the heaters, then the profile there, and the reward. */
 static double measure(plate *p, double *seen)
 {
 	double mine[2 * HEATERS + 1] = {0}, all[2 * HEATERS + 1] = {0};
@@ -103,7 +103,7 @@ static double measure(plate *p, double *seen)
 	return -all[2 * HEATERS] / (N * N);
 }
 
-/* begin makes a plate that is cold, a profile, and edges, which the seed decides for all processes alike. */
+/* begin makes a cold plate, a profile and edges. The seed determines them, alike on all processes. */
 static void begin(plate *p, uint64_t seed, double *seen)
 {
 	p->random = seed;
@@ -119,7 +119,7 @@ static void begin(plate *p, uint64_t seed, double *seen)
 	measure(p, seen);
 }
 
-/* write_field has the root write the plate, a line per row, and then the profile. */
+/* write_field lets the root write the plate, a line per row, and then the profile. */
 static void write_field(plate *p)
 {
 	for (int which = 0; which < 2; which++) {
@@ -137,7 +137,7 @@ static void write_field(plate *p)
 	p->file = NULL;
 }
 
-/* advance takes an action; the reward and what is seen are the root's. */
+/* advance takes an action. The root gets the reward and the observation. */
 static double advance(plate *p, const double *action, double *seen)
 {
 	if (p->clock++ % WEATHER == 0)
@@ -164,7 +164,7 @@ static double advance(plate *p, const double *action, double *seen)
 	return measure(p, seen);
 }
 
-/* play is the mean return of 20 episodes with no control, or with actions drawn at random. */
+/* play returns the mean return of 20 episodes with no control, or with random actions. */
 static double play(plate *p, int random)
 {
 	double seen[2 * HEATERS], action[HEATERS] = {0}, sum = 0;
@@ -180,7 +180,7 @@ static double play(plate *p, int random)
 	return sum;
 }
 
-/* control plays for rlinf until the job is over, and returns whether that went well. */
+/* control plays for rlinf until the job is over, and returns whether it succeeded. */
 static int control(plate *p)
 {
 	rlb_spec spec = {.name = "heat", .obs = {{.name = "state", .kind = RLB_F64, .shape = {2 * HEATERS}}},

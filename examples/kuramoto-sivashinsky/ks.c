@@ -1,19 +1,19 @@
 /*
- * ks integrates the Kuramoto-Sivashinsky equation, a chaotic flame front on a ring of length 22, with four actuators
- * that are to calm it:
+ * ks integrates the Kuramoto-Sivashinsky equation, a chaotic flame front on a ring of length 22. Four actuators must
+ * calm the front:
  *
  *	u_t = -u u_x - u_xx - u_xxxx + f(x, t),
  *	f = sum_i a_i(t) exp(-(x - X_i)^2 / 2 s^2) / sqrt(2 pi s), less its mean
  *
- * Eight sensors see u. The reward is -(D + P), the power that the front dissipates, <u_xx^2>, and that which flows in,
- * <u_x^2> + <u f>, both means over the ring and over the time that an action lasts. This is the task of K. Zeng and M.
+ * Eight sensors measure u. The reward is -(D + P): the dissipated power D, <u_xx^2>, and the supplied power P,
+ * <u_x^2> + <u f>, both means over the ring and over the time of an action. This is the task of K. Zeng and M.
  * D. Graham, "Symmetry reduction for deep reinforcement learning active control of chaotic spatiotemporal dynamics",
  * Phys. Rev. E 104, 014210 (2021), on the system that M. A. Bucci et al. controlled, Proc. R. Soc. A 475, 20190351
  * (2019).
  *
- * ./ks is a child of rlinf. ./ks none and ./ks random play 20 episodes without it, with no control or any, and print
- * the mean of their returns. With FIELD=FILE the front of the first episode is written there, a line per action, and
- * the time before it in which it grows.
+ * ./ks is a child of rlinf. ./ks none and ./ks random play 20 episodes without rlinf, with no control or with random
+ * actions, and print the mean return. FIELD=FILE names a file for the front of the first episode, a line per action,
+ * including the time before the episode in which the front grows.
  */
 #include "../../clients/c/rlb.h"
 
@@ -26,7 +26,7 @@
 enum { N = 64, ACTUATORS = 4, SENSORS = 8, SUBSTEPS = 5, STEPS = 400, GROWTH = 200 };
 static const double PI = 3.14159265358979323846, LENGTH = 22, DT = 0.05, WIDTH = 0.4;
 
-/* A front is u, in Fourier space, and the coefficients of one step in time. */
+/* A front is u in Fourier space, and the coefficients of a time step. */
 typedef struct {
 	double complex u[N], force[N], shape[ACTUATORS][N];
 	double complex k[N];         /* the derivative, i times the wave number */
@@ -91,7 +91,7 @@ static void prepare(front *s)
 	}
 }
 
-/* nonlinear is -u u_x + f for the front v. */
+/* nonlinear computes -u u_x + f for the front v. */
 static void nonlinear(const front *s, const double complex *v, double complex *out)
 {
 	memcpy(out, v, N * sizeof *v);
@@ -120,7 +120,7 @@ static void step_in_time(front *s)
 		s->u[j] = s->e[j] * s->u[j] + s->f1[j] * nu[j] + 2 * s->f2[j] * (na[j] + nb[j]) + s->f3[j] * nc[j];
 }
 
-/* power is D + P of the front as it is. */
+/* power returns D + P of the current front. */
 static double power(const front *s)
 {
 	double sum = 0;
@@ -160,14 +160,14 @@ static double advance(front *s, const double *action, double *sensors)
 	return -sum / SUBSTEPS;
 }
 
-/* draw is a number in [-1, 1): the next of a linear congruential sequence of 64 bits, after Knuth. */
+/* draw returns a number in [-1, 1): the next of a linear congruential sequence of 64 bits, after Knuth. */
 static double draw(uint64_t *state)
 {
 	*state = *state * 6364136223846793005u + 1442695040888963407u;
 	return (double)(*state >> 11) / (double)(1ull << 52) - 1;
 }
 
-/* begin makes a random front and lets it grow for 50 units of time, until it is as any other. */
+/* begin makes a random front and lets it grow for 50 units of time, until it has forgotten its start. */
 static void begin(front *s, uint64_t seed, double *sensors)
 {
 	static const double rest[ACTUATORS];
@@ -180,7 +180,7 @@ static void begin(front *s, uint64_t seed, double *sensors)
 		advance(s, rest, sensors);
 }
 
-/* play is the mean return of 20 episodes with no control, or with actions drawn at random. */
+/* play returns the mean return of 20 episodes with no control, or with random actions. */
 static double play(front *s, int random)
 {
 	double sensors[SENSORS], action[ACTUATORS] = {0}, sum = 0;
