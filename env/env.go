@@ -115,7 +115,7 @@ const (
 type Space struct {
 	Kind  Kind
 	DType tensor.DType
-	Shape []int     // Box: of one value; Discrete: [1]; MultiDiscrete: [len(Nvec)]
+	Shape []int     // Box: shape of one value; Discrete: [1]; MultiDiscrete: [len(Nvec)]
 	Low   []float32 // Box: bounds per element, ±Inf where there is none
 	High  []float32
 	Nvec  []int // Discrete: [n]; MultiDiscrete: choices of each

@@ -27,7 +27,7 @@ type Episodes struct {
 	hadSuccess tensor.Tensor // U8 [n]: a step had Success so far
 	hadWrong   tensor.Tensor // U8 [n]: a step had WrongObject so far
 	hadTold    tensor.Tensor // U8 [n]: a step had ToldObject so far
-	sums       tensor.Tensor // F64 [n, figures]: sums of the figures so far
+	sums       tensor.Tensor // F64 [n, len(figures)]: sums of the figures so far
 	summed     tensor.Tensor // I64 [n]: steps in sums, counting repeated actions
 	over       tensor.Tensor // U8 [n]: the episode is done, and its environment idles
 	number     []int         // [n]: number of the episode's task

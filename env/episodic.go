@@ -39,7 +39,7 @@ var (
 const (
 	terminated = 1 << iota
 	truncated
-	needsReset // never reset
+	needsReset // there was no Reset yet
 )
 
 // NewEpisodic returns a Vec made of sim, with the MaxEpisodeSteps, IgnoreTerminations and

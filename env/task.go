@@ -46,7 +46,7 @@ type Task struct {
 type Quantity struct {
 	// position of a joint: an angle [rad] or a distance [m]; 7 numbers of a free joint, 4 of a ball
 	Joint    string `yaml:"joint,omitempty"`
-	Velocity string `yaml:"velocity,omitempty"` // of a joint
+	Velocity string `yaml:"velocity,omitempty"` // velocity of a joint
 	Sensor   string `yaml:"sensor,omitempty"`   // output of a sensor
 	Body     string `yaml:"body,omitempty"`     // position of a body's frame, x, y, z [m]
 	Site     string `yaml:"site,omitempty"`     // position of a site, x, y, z [m]
@@ -95,7 +95,7 @@ type Bounds struct {
 type Noise struct {
 	Joint    string  `yaml:"joint,omitempty"` // "*": all
 	Velocity string  `yaml:"velocity,omitempty"`
-	Elements []int   `yaml:"elements,omitempty"` // of a joint with several numbers; default: all
+	Elements []int   `yaml:"elements,omitempty"` // elements of a joint with several numbers; default: all
 	Low      float64 `yaml:"low,omitempty"`
 	High     float64 `yaml:"high,omitempty"`
 	Std      float64 `yaml:"std,omitempty"`

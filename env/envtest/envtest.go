@@ -275,7 +275,7 @@ type sums struct {
 	reward []float64   // [N,K]
 	flags  [][2]byte   // [N,K]: Terminated and Truncated
 	info   [][]float32 // [N]: the rows of Info, up to the end of the episode
-	ended  []bool      // [N]
+	ended  []bool      // [N]: the episode has ended
 }
 
 // add adds a single step, which repeats action k of a chunk, to the sums of the environments that have not ended.
@@ -580,7 +580,7 @@ func (r *rollout) act(k int) {
 					a.I32()[at] = int32(s.IntN(r.spec.Action.Nvec[i]))
 				} else {
 					lo, hi := max(r.spec.Action.Low[i], -10), min(r.spec.Action.High[i], 10)
-					a.F32()[at] = float32(1.2 * s.Uniform(float64(lo), float64(hi))) // some lie outside of the bounds
+					a.F32()[at] = float32(1.2 * s.Uniform(float64(lo), float64(hi))) // some are out of bounds
 				}
 			}
 		}

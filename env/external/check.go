@@ -18,8 +18,8 @@ import (
 type Check struct {
 	Command []string
 	Envs    int            // environments of a child whose greeting leaves the number open; > 0
-	Steps   int            // of each environment when episodes are compared; > 0
-	Timeout time.Duration  // for every answer, and for the end of a child; > 0
+	Steps   int            // steps of each environment when episodes are compared; > 0
+	Timeout time.Duration  // longest time for an answer, and for the end of a child; > 0
 	Only    string         // checks the greeting and the rules whose name contains this text; "": all rules
 	By      programs.Entry // whose supervisors start the children
 }

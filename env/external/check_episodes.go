@@ -52,7 +52,7 @@ func (k *checker) sameByBell() error {
 			if n%5 == 0 {
 				time.Sleep(time.Millisecond) // the child stops polling and blocks
 			}
-			t.stream.spin.sleeps = n % 3 // sometimes this side does not poll either
+			t.stream.spin.sleeps = n % 3 // sometimes this side does not poll
 			if err := t.turn(t.all(), true, got); err != nil {
 				return err
 			}

@@ -80,7 +80,7 @@ func (tr transport) config(t *testing.T) (cfg env.Config, come func(n int)) {
 		for range n {
 			c := exec.Command(os.Args[0])
 			c.Env = append(os.Environ(), "RLB_ADDR="+cfg.External.Listen, "RLB_TOKEN_FILE="+cfg.External.TokenFile)
-			c.Stdout, c.Stderr = os.Stderr, os.Stderr // files: no goroutine copies
+			c.Stdout, c.Stderr = os.Stderr, os.Stderr // with files, no goroutine copies the output
 			if err := c.Start(); err != nil {
 				t.Fatal(err)
 			}

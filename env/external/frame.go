@@ -36,7 +36,7 @@ func (k kind) String() string {
 // The flags of frames.
 const (
 	flagShared    = 1 // READY: the shared memory is mapped
-	flagAutoReset = 2 // STEP
+	flagAutoReset = 2 // STEP: ended episodes are reset in the same step
 	flagFinal     = 4 // RESULT: an episode ended under flagAutoReset
 )
 

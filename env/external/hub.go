@@ -25,8 +25,8 @@ type Hub struct {
 	rank     int
 	programs *programs.Starter
 	shutdown *shutdown
-	repeats  repeats            // of errors that simulators report
-	failures repeats            // of all kinds of failures
+	repeats  repeats            // counts errors that simulators report
+	failures repeats            // counts failures of all kinds
 	offered  chan *conversation // children that connected over other links
 
 	mu        sync.Mutex

@@ -85,7 +85,7 @@ func TestStrangers(t *testing.T) {
 		if len(sends) == 0 {
 			conn.(*net.TCPConn).CloseWrite()
 		}
-		conn.Read(make([]byte, 1)) // until it is refused
+		conn.Read(make([]byte, 1)) // waits until the listener refuses the connection
 	}
 	before := takenThreads()
 	for i := range silent + slow {
@@ -168,7 +168,7 @@ func TestOtherUser(t *testing.T) {
 			}
 			defer unix.Close(fd)
 			if err = unix.Connect(fd, &unix.SockaddrUnix{Name: "s"}); err == nil {
-				unix.Read(fd, make([]byte, 1)) // until it is closed
+				unix.Read(fd, make([]byte, 1)) // waits until the connection is closed
 			}
 		}()
 		<-done

@@ -21,7 +21,7 @@ type stream struct {
 	beside   bool
 	spin     spinPolicy
 	shutdown *shutdown
-	plays    bool // the other side was asked to do more than to be ready
+	plays    bool // a request after CONFIG was sent
 	head     [headerSize]byte
 	payload  []byte
 }
@@ -188,7 +188,7 @@ func (s *stream) await(by time.Time) error {
 			s.spin.found()
 		}
 		if err != unix.EAGAIN && err != unix.EINTR {
-			if n <= 0 && s.bells.rung(1, s.head[:]) > 0 { // its last frame before it closed the stream
+			if n <= 0 && s.bells.rung(1, s.head[:]) > 0 { // the other side's last frame before it closed the stream
 				return nil
 			}
 			return s.fill(s.head[max(n, 0):], by) // the rest of the header, or the error

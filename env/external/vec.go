@@ -49,9 +49,9 @@ type child struct {
 	*conversation // nil: its environments have no simulator
 	number        int
 	lo, hi        int
-	restarts      int  // since it last ended an episode
-	gone          bool // it failed too often
-	idle          bool // it had no turn in the last exchange
+	restarts      int  // number of replacements since the last end of an episode
+	gone          bool // it failed too often, and is not replaced
+	idle          bool // none of its environments took part in the last exchange
 	by            time.Time
 	err           error // error of the last exchange
 }

@@ -144,10 +144,10 @@ func (o *outcome) step(p *physics, action []float32, note []float64, info []floa
 // A quantity is an env.Quantity bound to a model: elements of an array of the physics, and the
 // functions to apply to them.
 type quantity struct {
-	array   func(p *physics) []float64 // nil: the action
+	array   func(p *physics) []float64 // nil: the quantity is a part of the action
 	at      []int                      // indices into array, or into the action
-	origin  func(p *physics) []float64 // the array from which minus are taken
-	minus   []int                      // indices of the elements to subtract: none, or one for each of at
+	origin  func(p *physics) []float64 // the array that minus is about
+	minus   []int                      // indices into origin of the elements to subtract from those of at; nil: none
 	scale   float64
 	apply   []string
 	clip    float64
@@ -242,11 +242,11 @@ func wrap(x float64) float64 {
 
 // A term is an env.Reward bound to a model.
 type term struct {
-	quantity *quantity // nil: constant
+	quantity *quantity // nil: the term is the constant
 	constant float64
 	weight   float64
 	rate     bool
-	memory   int // how many values are noted before the step
+	memory   int // number of values noted before the step
 	when     string
 }
 

@@ -25,7 +25,7 @@ type painter struct {
 	view  *C.rl_view
 	batch *batch
 	frame int    // bytes of one picture
-	brush brush  // nil: rl_cast
+	brush brush  // draws the pictures; nil: rl_cast does
 	free  func() // frees the brush; may be nil
 }
 

@@ -68,11 +68,11 @@ type suite struct {
 const (
 	suiteOrder    = memoLen + iota // number of the instruction
 	suiteOther                     // the second object of the instruction
-	suiteToldDone                  // consecutive steps in which it is done with the object of the sentence
+	suiteToldDone                  // consecutive steps in which the instruction is done with the object of the sentence
 	suiteClock                     // steps so far
 	suiteKey                       // 32-bit key of the picture noise
 	suiteMoveAt                    // the step before which the disturbance comes; 0: none
-	suiteMoveTo                    // its direction, in radians
+	suiteMoveTo                    // direction of the disturbance, in radians
 	suiteBright                    // factor for pictures
 	suiteWhite                     // addend for pictures, after the factor
 	suiteNoise                     // noise in pictures, in levels
@@ -81,7 +81,7 @@ const (
 	suiteStart                     // [suiteObjects,2]: initial places of objects
 	suiteSaid     = suiteStart + 2*suiteObjects
 	suiteStandIn  = suiteSaid + saidLen
-	suiteLen      = suiteStandIn + standInLen // with mixes, tallyLen more
+	suiteLen      = suiteStandIn + standInLen // without the tallyLen numbers for mixes
 	suiteObjects  = tableObjects + 1
 	thirdCube     = tableObjects
 	suiteLimit    = 100

@@ -6,13 +6,13 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-const suiteThings = tableThings + 1 // the last is the third cube
+const suiteThings = tableThings + 1 // the last thing is the third cube
 
 // A layout is a scene drawn at random.
 type layout struct {
 	order int
 	goal
-	at     [suiteThings][2]float64 // of objects, zones and the third cube
+	at     [suiteThings][2]float64 // places of objects, zones and the third cube
 	half   [suiteObjects]float64   // half of each object's turn about z, in radians
 	colors [suiteThings]int
 	hand   [handJoints]float64

@@ -6,7 +6,7 @@ package mujoco
 // environments.
 const (
 	tallySolved   = iota // 1: the current episode was a success
-	tallyEpisodes        // [instructions]: episodes so far, old ones discounted
+	tallyEpisodes        // [orderCount]: episodes so far, with a discount for old ones; then the same for successes
 	tallyLen      = tallyEpisodes + 2*orderCount
 	orderCount    = 12
 )

@@ -93,7 +93,7 @@ const (
 	besideMoved = 0.02  // m: greatest shift of the cube that must stay
 	stackMost   = 0.015 // m: greatest horizontal distance of the centres of stacked cubes
 	stackOff    = 0.005 // m: tolerance of the upper cube's height
-	placeNear   = 0.012 // m from the aim, where the expert releases the object
+	placeNear   = 0.012 // m: horizontal distance from the aim at which the expert lowers the object
 )
 
 // putZoneDone: a cube lies on the zone, the fingers are open and the hand is away.

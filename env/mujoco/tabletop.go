@@ -73,12 +73,12 @@ func TabletopPut(cfg env.Config, n int) (env.Vec, error) { return put().construc
 type tabletopTask struct {
 	name     string
 	limit    int      // steps of an episode
-	objects  int      // the first objects, one of which is meant
-	zone     bool     // a zone is meant too
+	objects  int      // number of objects that can be meant: the first ones
+	zone     bool     // a zone is meant, too
 	sentence []string // the instruction; OBJECT and ZONE are placeholders
 
 	done   func(s *scene, object int) bool             // success with that object
-	reward func(s *scene) float64                      // of a step without success
+	reward func(s *scene) float64                      // reward of a step without success
 	expert func(s *scene) (hand [3]float64, shut bool) // the next place for the fingertips
 }
 

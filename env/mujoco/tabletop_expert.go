@@ -38,7 +38,7 @@ func (s *scene) pushTowards(place []float64) ([3]float64, bool) {
 	for _, turn := range pushTurns {
 		dx, dy := x*turn.cos-y*turn.sin, y*turn.cos+x*turn.sin
 		toX, toY := hand[0]-cube[0], hand[1]-cube[1]
-		along, aside := toX*dx+toY*dy, toY*dx-toX*dy // of the hand, seen from the cube
+		along, aside := toX*dx+toY*dy, toY*dx-toX*dy // coordinates of the hand, seen from the cube
 		if hand[2] < 0.03 && along < 0 && along > -0.09 && aside < pushLane && aside > -pushLane {
 			forward := pushSpeed(apart(cube, place)) * commandStep / approach
 			return [3]float64{hand[0] + forward*dx + aside*dy, hand[1] + forward*dy - aside*dx, pushHeight}, true
@@ -60,7 +60,7 @@ func (s *scene) pushTowards(place []float64) ([3]float64, bool) {
 
 const (
 	pushBehind = 0.055 // m behind the cube's centre, where the hand comes down
-	pushLane   = 0.02  // m: greatest distance of the hand from the line through the cube before it begins again
+	pushLane   = 0.02  // m: greatest distance of a pushing hand from the line of the push through the cube
 )
 
 // pushTurns are the directions of pushing, as turns from the direction to the aim; the best first.

@@ -17,7 +17,7 @@ const (
 	commandStep = 0.02 // m that an action of 1 moves the commanded position of the hand
 	commandLead = 0.04 // m: greatest distance of the commanded position from the hand, along each axis
 	fingerOpen  = -0.005
-	fingerShut  = 0.03 // with nothing between the fingers
+	fingerShut  = 0.03 // m, with nothing between the fingers
 	wideOpening = fingerShut - fingerOpen
 	cubeOpening = 0.021 // of each finger with a cube between them
 )
@@ -29,7 +29,7 @@ const (
 	memoObject = memoGrip + 1   // the object meant
 	memoZone   = memoObject + 1 // the zone meant
 	memoDone   = memoZone + 1   // consecutive steps in which the task is done
-	memoWrong  = memoDone + 1   // consecutive steps in which it is done with another object
+	memoWrong  = memoDone + 1   // consecutive steps in which the task is done with another object
 	memoColor  = memoWrong + 1  // [tableThings]: numbers of the objects' and the zones' colours
 	memoLen    = memoColor + tableThings
 )
@@ -92,7 +92,7 @@ func (s *scene) zone(i int) []float64 { return s.mocapPos[3*(s.zones+i):][:3] }
 func (s *scene) meant() int     { return int(s.memo[memoObject]) }
 func (s *scene) meantZone() int { return int(s.memo[memoZone]) }
 
-// opening returns the mean distance of the fingers from shut.
+// opening returns the mean distance of the fingers from their shut position.
 func (s *scene) opening() float64 { return fingerShut - (s.qpos[handJoints]+s.qpos[handJoints+1])/2 }
 
 // between reports whether a cube is between the fingers.

@@ -77,8 +77,8 @@ type task struct {
 	contacts    bool  // compute physics.cfrcExt
 	renew       renewal
 	info        []string
-	names       []string  // env.Spec.Tasks
-	weights     []float64 // env.Spec.TaskWeights
+	names       []string  // Tasks of the env.Spec
+	weights     []float64 // TaskWeights of the env.Spec
 	memo        int       // length of physics.memo
 	views       []view    // the observations
 

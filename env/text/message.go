@@ -251,7 +251,7 @@ func toolsIn(keys map[string]json.RawMessage) (json.RawMessage, error) {
 // are learnt. The text before an answer is the one that the template writes with a generation
 // prompt, so that a model sees the same tokens when it answers.
 func (r *reader) render(messages []message, tools json.RawMessage, first int) (s Sample, err error) {
-	done, last := "", 0 // the text that s holds, and its number of messages
+	done, last := "", 0 // the text in s, and the number of its messages
 	for i, m := range messages {
 		if m.role != "assistant" || i < first {
 			continue

@@ -28,7 +28,7 @@ type Task struct {
 	Name string
 	Doc  string // describes a problem
 	Chat bool   // problems are conversations
-	// Vocab is the number of tokens of a tokenizer for the task: 256 bytes and more.
+	// Vocab is the number of tokens of a tokenizer for the task, at least 257.
 	Vocab int
 	// MinSteps and MaxSteps bound the steps of a problem; 0: problems have no steps.
 	MinSteps, MaxSteps int

@@ -15,7 +15,7 @@ const (
 	side      = 16   // pixels of the image
 	stride    = 0.25 // longest move of the hand in a step, along each axis
 	reach     = 0.3  // largest distance at which the hand is at a square
-	width     = 4    // pixels of a square
+	width     = 4    // side of a square in pixels
 	sentences = 24   // bytes of a sentence
 )
 
