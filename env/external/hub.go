@@ -118,14 +118,20 @@ func (h *Hub) Close() error {
 	for _, l := range listeners {
 		err = errors.Join(err, l.close())
 	}
+	err = errors.Join(err, closeAll(h.offered))
+	if late := h.programs.Close(); late != nil {
+		fmt.Fprintln(h.log, "warning:", late)
+	}
+	return err
+}
+
+// closeAll closes the conversations in a queue.
+func closeAll(queue chan *conversation) (err error) {
 	for {
 		select {
-		case c := <-h.offered:
+		case c := <-queue:
 			err = errors.Join(err, c.close(false))
 		default:
-			if late := h.programs.Close(); late != nil {
-				fmt.Fprintln(h.log, "warning:", late)
-			}
 			return err
 		}
 	}

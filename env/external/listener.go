@@ -376,14 +376,7 @@ func (l *listener) close() error {
 	l.accepting.Wait()
 	l.sendAway(maxVisitors)
 	l.greeting.Wait()
-	for {
-		select {
-		case c := <-l.queue:
-			err = errors.Join(err, c.close(false))
-		default:
-			return err
-		}
-	}
+	return errors.Join(err, closeAll(l.queue))
 }
 
 // secret returns the first line of file. If there is no file, it makes one with a new secret and

@@ -38,11 +38,21 @@ func eachRecord(path string, do func(line int, record []byte) error) error {
 	if begins(in, byteOrderMark) {
 		_, _ = in.Discard(len(byteOrderMark)) // these bytes are in the buffer
 	}
+	each := func(line int, record []byte) error {
+		err := checkText(record)
+		if err == nil {
+			err = do(line, record)
+		}
+		if err != nil {
+			err = fmt.Errorf("%s:%d: %w", path, line, err)
+		}
+		return err
+	}
 	line, err := skipSpace(in)
 	if err == nil && begins(in, "[") {
-		return eachItem(path, in, line, do)
+		return eachItem(path, in, line, each)
 	}
-	return eachLine(path, in, line, do)
+	return eachLine(path, in, line, each)
 }
 
 // byteOrderMark is at the start of files from some editors.
@@ -84,11 +94,8 @@ func eachLine(path string, in *bufio.Reader, number int, do func(line int, recor
 			return fmt.Errorf("%s:%d: %w", path, number, err)
 		}
 		if line = bytes.TrimSpace(line); len(line) > 0 {
-			if err := checkText(line); err != nil {
-				return fmt.Errorf("%s:%d: %w", path, number, err)
-			}
 			if err := do(number, line); err != nil {
-				return fmt.Errorf("%s:%d: %w", path, number, err)
+				return err
 			}
 		}
 		if err != nil {
@@ -126,11 +133,8 @@ func eachItem(path string, in *bufio.Reader, line int, do func(line int, record 
 		if err := d.Decode(&record); err != nil {
 			return fail(err)
 		}
-		if err := checkText(record); err != nil {
-			return fmt.Errorf("%s:%d: %w", path, number, err)
-		}
 		if err := do(number, record); err != nil {
-			return fmt.Errorf("%s:%d: %w", path, number, err)
+			return err
 		}
 	}
 	if _, err := d.Token(); err != nil {
