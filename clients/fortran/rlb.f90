@@ -1,11 +1,11 @@
-! rlb lets rlinf train on a simulator that is written in Fortran. It is the C client, clients/c/rlb.h, said in Fortran. There are two styles.
+! rlb lets rlinf train on a simulator that is written in Fortran. It is the Fortran interface to the C client, clients/c/rlb.h. There are two styles.
 !
 ! The solver owns its loop, and plays one environment:
 !
 !   type(rlb_spec) :: spec
 !   type(c_ptr) :: r
 !   spec = rlb_new("tank")
-!   call rlb_observe(spec, "level", level)                            ! real(8) or real(4): as the array is, so are its kind and shape
+!   call rlb_observe(spec, "level", level)                            ! real(8) or real(4); the array gives kind and shape
 !   call rlb_act(spec, inflow, low=-1d0, high=1d0)
 !   r = rlb_open(spec)
 !   going = merge(0, -1, c_associated(r))
@@ -48,7 +48,7 @@ module rlb
     public :: rlb_callbacks, rlb_out, rlb_serve
     public :: c_ptr, c_associated, c_int, c_int64_t
 
-    ! How an episode ended; ior of both may be true.
+    ! How an episode ended; ior combines both.
     integer(c_int), parameter, public :: RLB_TERMINATED = 1 ! by the task's own end, after which no reward can come
     integer(c_int), parameter, public :: RLB_TRUNCATED = 2  ! cut off from outside
 
@@ -57,7 +57,7 @@ module rlb
         enumerator :: f32, f64, u8, discrete, multi_discrete
     end enum
 
-    ! These two are rlb_space and rlb_spec of rlb.h, field by field.
+    ! These two types equal rlb_space and rlb_spec of rlb.h, field by field.
     type, bind(C) :: rlb_space
         type(c_ptr) :: name = c_null_ptr
         integer(c_int) :: kind = 0, shape(max_dims) = 0
@@ -67,7 +67,7 @@ module rlb
         type(c_ptr) :: nvec = c_null_ptr
     end type
 
-    ! An rlb_spec says what the solver is: rlb_new makes one, rlb_observe, rlb_act and rlb_figure add to it.
+    ! An rlb_spec describes the solver. rlb_new makes one; rlb_observe, rlb_act and rlb_figure add to it.
     type, bind(C) :: rlb_spec
         type(c_ptr) :: name = c_null_ptr
         type(rlb_space) :: obs(max_obs)
@@ -77,7 +77,7 @@ module rlb
         integer(c_size_t) :: state_size = 0
     end type
 
-    ! An rlb_out is where a procedure of yours writes its answer: of one environment, or row by row of all. All but obs is 0 before the call.
+    ! An rlb_out has the arrays for the results of one of your procedures: of one environment, or a row for each. All arrays but obs are 0 before the call.
     type, bind(C) :: rlb_out
         type(c_ptr) :: obs(max_obs)            ! each in the kind and shape of its space; write all of it
         type(c_ptr) :: reward                  ! real(c_float)
@@ -96,18 +96,18 @@ module rlb
         type(c_funptr) :: render = c_null_funptr   ! subroutine (user, env, width, height, rgb), rgb integer(c_int8_t) (3, width, height)
     end type
 
-    ! rlb_observe adds the observation that arrays like this one are: numbers, with bounds or without; integers, each from 0 to its entry in
-    ! choices, less 1; or an image of integer(1), 0 to 255 without a sign, (channels, width, height).
+    ! rlb_observe adds an observation with the kind and shape of an array: numbers, with or without bounds; integers, each from 0 to its entry in
+    ! choices minus 1; or an image of integer(1), 0 to 255 without a sign, (channels, width, height).
     interface rlb_observe
         procedure observe_f64, observe_f32, observe_choices, observe_u8
     end interface
 
-    ! rlb_act says that arrays like this one are the action: numbers, or integers with choices.
+    ! rlb_act sets the action, with the kind and shape of an array: numbers, or integers with choices.
     interface rlb_act
         procedure act_f64, act_f32, act_choices
     end interface
 
-    ! The calls of rlb.h, where they are described. An array is of the kind and shape that the spec was given, and contiguous.
+    ! The calls of rlb.h, which describes them. Arrays must be contiguous, and have the kind and shape of the spec.
     interface
         integer(c_int64_t) function rlb_seed(r) bind(C)
             import
@@ -169,8 +169,8 @@ module rlb
 
 contains
 
-    ! rlb_new is a simulator of that name, whose episodes are cut off after max_steps steps; 0: never. Where it is served it may say how many environments
-    ! it is (0: as many as rlinf asks for), and how many bytes save writes.
+    ! rlb_new returns the spec of a simulator. Episodes are truncated after max_steps steps; 0: never. For a served simulator, num_envs is the number of
+    ! environments (0: as many as rlinf asks for), and state_size the number of bytes that save writes.
     type(rlb_spec) function rlb_new(name, max_steps, num_envs, state_size) result(spec)
         character(*), intent(in) :: name
         integer, intent(in), optional :: max_steps, num_envs, state_size
@@ -180,7 +180,7 @@ contains
         if (present(state_size)) spec%state_size = int(state_size, c_size_t)
     end function
 
-    ! rlb_serve plays environments until rlinf ends the conversation: 0, or -1 if it failed, as rlb_error says.
+    ! rlb_serve plays environments until rlinf ends the conversation, and returns 0; -1 if the conversation failed, with the reason in rlb_error.
     integer(c_int) function rlb_serve(spec, callbacks, user) result(failed)
         type(rlb_spec), intent(in) :: spec
         type(rlb_callbacks), intent(in) :: callbacks
@@ -293,7 +293,7 @@ contains
         choice%nvec = c_loc(kept)
     end function
 
-    ! rlb_obs says observation i, counted from 1, of the state that is sent next; rlb_send_... then repeats the first.
+    ! rlb_obs sets observation i, counted from 1, of the next state; the following rlb_send_... gets the first observation.
     subroutine rlb_obs(r, i, values)
         type(c_ptr), intent(in) :: r
         integer, intent(in) :: i
@@ -301,7 +301,7 @@ contains
         call say_obs(r, i - 1, values)
     end subroutine
 
-    ! rlb_info says figure i, counted from 1, of the state that is sent next.
+    ! rlb_info sets figure i, counted from 1, of the next state.
     subroutine rlb_info(r, i, figure)
         type(c_ptr), intent(in) :: r
         integer, intent(in) :: i
@@ -309,7 +309,7 @@ contains
         call say_info(r, i - 1, figure)
     end subroutine
 
-    ! rlb_error says why the last call failed; it is empty if none did.
+    ! rlb_error returns the reason of the last failure; empty if no call failed.
     function rlb_error() result(text)
         character(:), allocatable :: text
         character(c_char), pointer :: c(:)
@@ -325,7 +325,7 @@ contains
         end do
     end function
 
-    ! c_string is a copy of text for C, which stays as long as the program.
+    ! c_string returns a copy of text for C, which is never freed.
     type(c_ptr) function c_string(text)
         character(*), intent(in) :: text
         character(c_char), pointer :: copy(:)

@@ -1,5 +1,5 @@
-! rlb_mpi is rlb for a solver of many MPI processes, in one job with rlinf: clients/c/rlb_mpi.h, said in Fortran. All ranks make the same calls, between
-! MPI_Init and MPI_Finalize, and use comm where they would use MPI_COMM_WORLD, which has rlinf in it:
+! rlb_mpi is rlb for a solver of many MPI processes, in one job with rlinf: the interface to clients/c/rlb_mpi.h. All ranks make the same calls, between
+! MPI_Init and MPI_Finalize, and use comm in place of MPI_COMM_WORLD, which includes rlinf:
 !
 !   m = rlb_mpi_open(spec, comm)
 !   going = merge(0, -1, c_associated(m))
@@ -15,7 +15,8 @@
 !   end do
 !   call rlb_mpi_close(m)
 !
-! What rank 0 of comm, the root, sends is what counts: gathering it is the solver's. rlb_mpi_root is the conversation, for rlb_obs and rlb_info, there, and null elsewhere.
+! Only the data of rank 0 of comm, the root, counts: the solver must gather its data there. rlb_mpi_root returns the conversation, for rlb_obs and rlb_info, on the root,
+! and null on other ranks.
 !
 ! Compile: mpifort rlb.f90 rlb_mpi.f90 solver.f90 rlb_mpi_f.c rlb.c rlb_mpi.c -Iclients/c
 module rlb_mpi

@@ -1,5 +1,5 @@
-! arrays is a solver whose observations are arrays of all kinds, which it fills with their places: 1, 2, 3 ... in the order of Fortran. Its reward is the sum
-! of its action.
+! arrays is a solver whose observations are arrays of all kinds, filled with 1, 2, 3 ... in the order of Fortran. The reward is the
+! sum of the action.
 program arrays
     use rlb
     implicit none

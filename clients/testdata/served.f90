@@ -1,5 +1,5 @@
-! served is the simulator of served.c with doubles, in Fortran. The argument "all" has all environments stepped by one call, and
-! passes something as user.
+! served is the simulator of served.c with doubles, in Fortran. With the argument "all", one call steps all environments,
+! and user is not null.
 module counters
     use iso_c_binding
     use rlb

@@ -1,14 +1,14 @@
-! burgers integrates Burgers' equation in a channel, 0 < x < 2, whose inflow is disturbed at random. An actuator in the middle is to cancel the
-! disturbance, so that what flows out is even:
+! burgers integrates Burgers' equation in a channel, 0 < x < 2, whose inflow is disturbed at random. An actuator in the middle must cancel the
+! disturbance, so that the outflow is even:
 !
 !   u_t + (u^2 / 2)_x = nu u_xx + a(t) exp(-(x - 1)^2 / 2 s^2),    u(0, t) = 1/2 + disturbance, |disturbance| <= 1/10
 !
-! Twelve sensors see u from 0.5 to 1.05. The reward is -<(u - 1/2)^2> in units of (1/10)^2, the mean over 1.1 < x < 1.5. This is a task of
+! Twelve sensors measure u from 0.5 to 1.05. The reward is -<(u - 1/2)^2> in units of (1/10)^2, the mean over 1.1 < x < 1.5. This is a task of
 ! J. Viquerat et al., "Beacon, a lightweight deep reinforcement learning benchmark library for flow control", Appl. Sci. 14, 3561 (2024), with
-! figures of our own.
+! other parameters.
 !
-! ./burgers is a child of rlinf. ./burgers none and ./burgers random play 20 episodes without it, with no control or any, and print the mean of their
-! returns. With FIELD=FILE the flow of the first episode is written there, a line per action, and the time before it in which the channel fills.
+! ./burgers is a child of rlinf. ./burgers none and ./burgers random play 20 episodes without rlinf, with no control or with random actions, and print
+! the mean return. FIELD=FILE names a file for the flow of the first episode, a line per action, including the time before it in which the channel fills.
 program burgers
     use rlb
     implicit none
@@ -53,7 +53,7 @@ program burgers
 
 contains
 
-    ! begin fills the channel with disturbed flow, which only the seed decides.
+    ! begin fills the channel with disturbed flow, which depends on the seed alone.
     subroutine begin(seed)
         integer(8), intent(in) :: seed
         integer :: i
@@ -66,7 +66,7 @@ contains
         end do
     end subroutine
 
-    ! advance holds an action for a while, and sets seen and reward.
+    ! advance applies an action for the time of a step, and sets seen and reward.
     subroutine advance(a)
         real(8), intent(in) :: a
         real(8) :: half(cells), inflow
@@ -85,7 +85,7 @@ contains
         if (field /= 0) write (field, '(*(f0.4,:,","))') u
     end subroutine
 
-    ! rate is u_t by finite volumes: fluxes upwind, for u > 0 throughout, from slopes limited by minmod.
+    ! rate returns u_t by finite volumes, with upwind fluxes, as u > 0 everywhere, and slopes limited by minmod.
     function rate(v, inflow, a)
         real(8), intent(in) :: v(cells), inflow, a
         real(8) :: rate(cells), w(0:cells + 1), slope(0:cells), flux(0:cells), x
@@ -102,11 +102,11 @@ contains
         end do
     end function
 
-    ! draw is a number in [-1, 1): the next of G. Marsaglia's xorshift sequence of 64 bits, J. Stat. Softw. 8, 14 (2003).
+    ! draw returns a number in [-1, 1): the next of G. Marsaglia's xorshift sequence of 64 bits, J. Stat. Softw. 8, 14 (2003).
     real(8) function draw()
         integer :: i
         if (random == 0) random = 1
-        do i = 1, 8 ! seeds that are alike are so no more
+        do i = 1, 8 ! similar seeds give different sequences
             random = ieor(random, ishft(random, 13))
             random = ieor(random, ishft(random, -7))
             random = ieor(random, ishft(random, 17))
@@ -114,7 +114,7 @@ contains
         draw = real(ishft(random, -11), 8)/2d0**52 - 1
     end function
 
-    ! baseline is the mean return of 20 episodes with no control, or with actions drawn at random.
+    ! baseline returns the mean return of 20 episodes with no control, or with random actions.
     real(8) function baseline(any)
         logical, intent(in) :: any
         integer :: episode, t
