@@ -36,39 +36,6 @@ import (
 // step, and 1 after success. With env.Config.IgnoreTerminations success pays in every further step; in an episode
 // that ends with success, only RewardOnlySuccess makes it pay.
 
-// TabletopReach makes TabletopReach-v1: the hand must come within 3.5 cm of the object meant, a
-// cube or the ball, in 40 steps.
-//
-//	reward = 1 - tanh 5|hand - object|
-func TabletopReach(cfg env.Config, n int) (env.Vec, error) { return reach().constructor(cfg, n) }
-
-// TabletopPush makes TabletopPush-v1: the cube meant must be pushed to within 4 cm of the centre of
-// the zone meant, in 100 steps.
-//
-//	reward = (1 - tanh 5|hand - cube| + grip + 2 (1 - tanh 5|cube - zone|)) / 4
-//
-// grip is that of TabletopPick. The reward favours fingers around the cube that drag it over the table, as in
-// Meta-World's push (Yu et al. 2019, arXiv:1910.10897). Pushing from behind with shut fingers succeeds, too.
-func TabletopPush(cfg env.Config, n int) (env.Vec, error) { return push().constructor(cfg, n) }
-
-// TabletopPick makes TabletopPick-v1: the centre of the cube meant must rise more than 8 cm above
-// the table, in 60 steps.
-//
-//	reward = (1 - tanh 5|hand - cube| + grip + 2 held min(lifted / 6 cm, 1)) / 4
-//	held   = 0 to 1 as the fingers shut on a cube between them, else 0
-//	grip   = ½ + ½ held with the cube between the fingers, else, in the plane,
-//	         ½ (1 - tanh 20|hand - cube|) opening / widest opening
-func TabletopPick(cfg env.Config, n int) (env.Vec, error) { return pick().constructor(cfg, n) }
-
-// TabletopPut makes TabletopPut-v1: the cube meant must lie within 4 cm of the centre of the zone
-// meant, with open fingers and the hand more than 5 cm above the table, in 100 steps.
-//
-//	reward = (1 - tanh 5|hand - cube| + grip + held (1 - tanh 5|cube - zone|)) / 6, while the cube is off the zone
-//	reward = (3 + open + min(hand's height / 5 cm, 1)) / 6,                         while it is on it
-//
-// held and grip are those of TabletopPick.
-func TabletopPut(cfg env.Config, n int) (env.Vec, error) { return put().constructor(cfg, n) }
-
 // A tabletopTask describes one task on the table.
 type tabletopTask struct {
 	name     string
@@ -82,8 +49,8 @@ type tabletopTask struct {
 	expert func(s *scene) (hand [3]float64, shut bool) // the next place for the fingertips
 }
 
-// constructor returns the env.Constructor of t.
-func (t tabletopTask) constructor(cfg env.Config, n int) (env.Vec, error) {
+// environments makes n environments of t.
+func (t tabletopTask) environments(cfg env.Config, n int) (env.Vec, error) {
 	shown := cfg.Observations
 	cfg.Observations = nil
 	if err := cfg.Plain(); err != nil {

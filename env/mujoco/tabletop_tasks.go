@@ -3,9 +3,15 @@ package mujoco
 import (
 	"math"
 	"strings"
+
+	"github.com/rlinf/rlinf/env"
 )
 
-func reach() tabletopTask {
+// TabletopReach makes TabletopReach-v1: the hand must come within 3.5 cm of the object meant, a
+// cube or the ball, in 40 steps.
+//
+//	reward = 1 - tanh 5|hand - object|
+func TabletopReach(cfg env.Config, n int) (env.Vec, error) {
 	return tabletopTask{
 		name: "TabletopReach-v1", limit: 40, objects: tableObjects, sentence: strings.Fields("reach the OBJECT"),
 		done:   func(s *scene, object int) bool { return distance(s.hand(), s.object(object)) < 0.035 },
@@ -14,17 +20,24 @@ func reach() tabletopTask {
 			o := s.object(s.meant())
 			return over(o, o[2]+0.02), false
 		},
-	}
+	}.environments(cfg, n)
 }
 
-func push() tabletopTask {
+// TabletopPush makes TabletopPush-v1: the cube meant must be pushed to within 4 cm of the centre of
+// the zone meant, in 100 steps.
+//
+//	reward = (1 - tanh 5|hand - cube| + grip + 2 (1 - tanh 5|cube - zone|)) / 4
+//
+// grip is that of TabletopPick. The reward favours fingers around the cube that drag it over the table, as in
+// Meta-World's push (Yu et al. 2019, arXiv:1910.10897). Pushing from behind with shut fingers succeeds, too.
+func TabletopPush(cfg env.Config, n int) (env.Vec, error) {
 	return tabletopTask{
 		name: "TabletopPush-v1", limit: 100, objects: tableCubes, zone: true,
 		sentence: strings.Fields("push the OBJECT to the ZONE"),
 		done:     func(s *scene, object int) bool { return s.onZone(object) },
 		reward:   func(s *scene) float64 { return s.pushReward(s.zone(s.meantZone())) },
 		expert:   (*scene).pushExpert,
-	}
+	}.environments(cfg, n)
 }
 
 // pushReward rewards a hand at the cube, and the cube at its aim.
@@ -33,12 +46,19 @@ func (s *scene) pushReward(aim []float64) float64 {
 	return (near(distance(s.hand(), cube)) + s.grip(s.meant()) + 2*near(apart(cube, aim))) / 4
 }
 
-func pick() tabletopTask {
+// TabletopPick makes TabletopPick-v1: the centre of the cube meant must rise more than 8 cm above
+// the table, in 60 steps.
+//
+//	reward = (1 - tanh 5|hand - cube| + grip + 2 held min(lifted / 6 cm, 1)) / 4
+//	held   = 0 to 1 as the fingers shut on a cube between them, else 0
+//	grip   = ½ + ½ held with the cube between the fingers, else, in the plane,
+//	         ½ (1 - tanh 20|hand - cube|) opening / widest opening
+func TabletopPick(cfg env.Config, n int) (env.Vec, error) {
 	return tabletopTask{
 		name: "TabletopPick-v1", limit: 60, objects: tableCubes, sentence: strings.Fields("pick up the OBJECT"),
 		done:   func(s *scene, object int) bool { return s.object(object)[2] > pickLift },
 		reward: (*scene).pickReward, expert: (*scene).pickExpert,
-	}
+	}.environments(cfg, n)
 }
 
 const pickLift = 0.08 // m above the table, where a cube is picked up
@@ -50,7 +70,14 @@ func (s *scene) pickReward() float64 {
 	return (near(distance(s.hand(), cube)) + s.grip(s.meant()) + 2*s.held(s.meant())*lifted) / 4
 }
 
-func put() tabletopTask {
+// TabletopPut makes TabletopPut-v1: the cube meant must lie within 4 cm of the centre of the zone
+// meant, with open fingers and the hand more than 5 cm above the table, in 100 steps.
+//
+//	reward = (1 - tanh 5|hand - cube| + grip + held (1 - tanh 5|cube - zone|)) / 6, while the cube is off the zone
+//	reward = (3 + open + min(hand's height / 5 cm, 1)) / 6,                         while it is on it
+//
+// held and grip are those of TabletopPick.
+func TabletopPut(cfg env.Config, n int) (env.Vec, error) {
 	const away = 0.05
 	return tabletopTask{
 		name: "TabletopPut-v1", limit: 100, objects: tableCubes, zone: true,
@@ -66,7 +93,7 @@ func put() tabletopTask {
 				s.held(s.meant())*near(distance(cube, target))) / 6
 		},
 		expert: (*scene).putExpert,
-	}
+	}.environments(cfg, n)
 }
 
 // tableCubes is the number of cubes; they are the first objects.
