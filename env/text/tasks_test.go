@@ -133,7 +133,7 @@ func checkWords(t *testing.T, p Problem) {
 	}
 }
 
-// TestSlips: the share Slips of the calculations for training is wrong, and an answer continues with its wrong number.
+// TestSlips: a share of the calculations for training, Slips, is wrong. An answer continues with its wrong number.
 // Problems, solutions and tests do not change.
 func TestSlips(t *testing.T) {
 	task, err := TaskNamed("problems")
