@@ -40,7 +40,7 @@ type rule struct {
 // rules returns the rules of docs/bridge.md, in its order, and then the rules for invalid frames.
 func rules() []rule {
 	inMemory := setup{shareMemory: true, maxSteps: short}
-	return []rule{
+	return append([]rule{
 		{"HELLO: a greeting that says what the simulator is", (*checker).meet},
 		{"CONFIG: the child maps the memory that it is offered", (*checker).maps},
 		{"CONFIG: it does without memory that can't be mapped", (*checker).doesWithout},
@@ -64,13 +64,13 @@ func rules() []rule {
 			return k.greeted((*trial).sayClose)
 		}},
 		{"end of the stream: ends the child", (*checker).endsWithStream},
-	}
+	}, attacks()...)
 }
 
 // Rules returns the name of each rule that Only selects.
 func (c Check) Rules() []string {
 	var names []string
-	for _, r := range append(rules(), attacks()...) {
+	for _, r := range rules() {
 		if strings.Contains(r.says, c.Only) {
 			names = append(names, r.says)
 		}
@@ -83,7 +83,7 @@ func (c Check) Rules() []string {
 func (c Check) Run(say func(Verdict)) (failed int) {
 	k := &checker{Check: c, programs: c.By.NewStarter()}
 	defer k.programs.Close()
-	for _, r := range append(rules(), attacks()...) {
+	for _, r := range rules() {
 		if k.greeting != nil && !strings.Contains(r.says, c.Only) {
 			continue
 		}
