@@ -33,7 +33,7 @@ type Verdict struct {
 
 // A rule is one check. It starts its own children.
 type rule struct {
-	says  string
+	name  string
 	check func(*checker) error
 }
 
@@ -71,8 +71,8 @@ func rules() []rule {
 func (c Check) Rules() []string {
 	var names []string
 	for _, r := range rules() {
-		if strings.Contains(r.says, c.Only) {
-			names = append(names, r.says)
+		if strings.Contains(r.name, c.Only) {
+			names = append(names, r.name)
 		}
 	}
 	return names
@@ -84,10 +84,10 @@ func (c Check) Run(say func(Verdict)) (failed int) {
 	k := &checker{Check: c, programs: c.By.NewStarter()}
 	defer k.programs.Close()
 	for _, r := range rules() {
-		if k.greeting != nil && !strings.Contains(r.says, c.Only) {
+		if k.greeting != nil && !strings.Contains(r.name, c.Only) {
 			continue
 		}
-		v := Verdict{Rule: r.says}
+		v := Verdict{Rule: r.name}
 		var skipped notSpoken
 		if err := r.check(k); errors.As(err, &skipped) {
 			v.Skipped = string(skipped)

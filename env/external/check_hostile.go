@@ -13,7 +13,7 @@ import (
 
 // An attack is a sequence of bytes that no parent sends, followed by the end of the stream.
 type attack struct {
-	says      string
+	name      string
 	after     kind // frames that are sent correctly before: hello means none, config, reset
 	bytes     func(t *trial) []byte
 	tolerable bool // an answer is as good as an error
@@ -45,86 +45,86 @@ func attacks() []rule {
 	lengthened := func(_ *header, p []byte) []byte { return append(p, 0) }
 	length := func(n uint64) change { return func(h *header, p []byte) []byte { h.length = n; return p } }
 	list := []attack{
-		{says: "bytes that are no frame", after: hello, bytes: func(*trial) []byte {
+		{name: "bytes that are no frame", after: hello, bytes: func(*trial) []byte {
 			return bytes.Repeat([]byte("GET / HTTP/1.1\r\n"), 64)
 		}},
-		{says: "another magic", after: hello, bytes: func(t *trial) []byte {
+		{name: "another magic", after: hello, bytes: func(t *trial) []byte {
 			return append([]byte("RLB2"), word(0, version)(t)[4:]...)
 		}},
-		{says: "a STEP in place of CONFIG", after: hello,
+		{name: "a STEP in place of CONFIG", after: hello,
 			bytes: configs(func(h *header, p []byte) []byte { h.kind = step; return p })},
-		{says: "a HELLO in place of CONFIG", after: hello,
+		{name: "a HELLO in place of CONFIG", after: hello,
 			bytes: configs(func(h *header, p []byte) []byte { h.kind = hello; return p })},
-		{says: "a CONFIG that is too short", after: hello, bytes: configs(cut)},
-		{says: "a CONFIG without payload", after: hello, bytes: configs(func(*header, []byte) []byte { return nil })},
-		{says: "a CONFIG of 2⁶³ bytes", after: hello, bytes: configs(length(1 << 63))},
-		{says: "a CONFIG whose path has 2²⁰ bytes", after: hello, bytes: configs(func(_ *header, p []byte) []byte {
+		{name: "a CONFIG that is too short", after: hello, bytes: configs(cut)},
+		{name: "a CONFIG without payload", after: hello, bytes: configs(func(*header, []byte) []byte { return nil })},
+		{name: "a CONFIG of 2⁶³ bytes", after: hello, bytes: configs(length(1 << 63))},
+		{name: "a CONFIG whose path has 2²⁰ bytes", after: hello, bytes: configs(func(_ *header, p []byte) []byte {
 			return append(p, bytes.Repeat([]byte{'/'}, 1<<20)...)
 		})},
-		{says: "a CONFIG of version 2", after: hello, bytes: word(0, version+1)},
-		{says: "a CONFIG of no environments", after: hello, bytes: word(1, 0)},
-		{says: "a CONFIG of 2³²-1 environments", after: hello, bytes: word(1, math.MaxUint32)},
-		{says: "a CONFIG with unknown flags", after: hello, bytes: word(4, 1<<31), tolerable: true},
-		{says: "a CONFIG with 64 bytes of shared memory", after: hello, bytes: func(t *trial) []byte {
+		{name: "a CONFIG of version 2", after: hello, bytes: word(0, version+1)},
+		{name: "a CONFIG of no environments", after: hello, bytes: word(1, 0)},
+		{name: "a CONFIG of 2³²-1 environments", after: hello, bytes: word(1, math.MaxUint32)},
+		{name: "a CONFIG with unknown flags", after: hello, bytes: word(4, 1<<31), tolerable: true},
+		{name: "a CONFIG with 64 bytes of shared memory", after: hello, bytes: func(t *trial) []byte {
 			return frame(header{kind: config}, configPayload(setup{n: t.check.n}, "/proc/self/fd/5", 64), nil)
 		}},
-		{says: "a CONFIG with 2⁶³ bytes of shared memory", after: hello, bytes: func(t *trial) []byte {
+		{name: "a CONFIG with 2⁶³ bytes of shared memory", after: hello, bytes: func(t *trial) []byte {
 			return frame(header{kind: config}, configPayload(setup{n: t.check.n}, "/proc/self/fd/5", 1<<63), nil)
 		}, tolerable: true},
-		{says: "half a header", after: hello, bytes: func(t *trial) []byte {
+		{name: "half a header", after: hello, bytes: func(t *trial) []byte {
 			return word(0, version)(t)[:headerSize/2]
 		}, tolerable: true},
-		{says: "half a CONFIG", after: hello, bytes: func(t *trial) []byte {
+		{name: "half a CONFIG", after: hello, bytes: func(t *trial) []byte {
 			return word(0, version)(t)[:headerSize+configSize/2]
 		}, tolerable: true},
 
-		{says: "a second CONFIG", after: config, bytes: word(0, version)},
-		{says: "a STEP before the first RESET", after: config, bytes: request(step, nil), tolerable: true},
-		{says: "a RESULT", after: config, bytes: request(result, nil)},
-		{says: "a frame of type 0", after: config, bytes: request(0, nil)},
-		{says: "a frame of type 65535", after: config, bytes: request(math.MaxUint16, nil)},
-		{says: "a RESET of too many environments", after: config,
+		{name: "a second CONFIG", after: config, bytes: word(0, version)},
+		{name: "a STEP before the first RESET", after: config, bytes: request(step, nil), tolerable: true},
+		{name: "a RESULT", after: config, bytes: request(result, nil)},
+		{name: "a frame of type 0", after: config, bytes: request(0, nil)},
+		{name: "a frame of type 65535", after: config, bytes: request(math.MaxUint16, nil)},
+		{name: "a RESET of too many environments", after: config,
 			bytes: request(reset, func(h *header, p []byte) []byte { h.count++; return p }), tolerable: true},
-		{says: "a RESET that is too short", after: config, bytes: request(reset, cut)},
-		{says: "a RESET that is too long", after: config, bytes: request(reset, lengthened)},
-		{says: "a RESET without payload", after: config, bytes: request(reset, func(*header, []byte) []byte {
+		{name: "a RESET that is too short", after: config, bytes: request(reset, cut)},
+		{name: "a RESET that is too long", after: config, bytes: request(reset, lengthened)},
+		{name: "a RESET without payload", after: config, bytes: request(reset, func(*header, []byte) []byte {
 			return nil
 		})},
-		{says: "a RESET of 2³¹ bytes", after: config, bytes: request(reset, length(maxPayload))},
-		{says: "a RESET of 2⁶⁴-1 bytes", after: config, bytes: request(reset, length(math.MaxUint64))},
-		{says: "a RESET with unknown flags", after: config,
+		{name: "a RESET of 2³¹ bytes", after: config, bytes: request(reset, length(maxPayload))},
+		{name: "a RESET of 2⁶⁴-1 bytes", after: config, bytes: request(reset, length(math.MaxUint64))},
+		{name: "a RESET with unknown flags", after: config,
 			bytes: request(reset, func(h *header, p []byte) []byte { h.flags = 1 << 15; return p }), tolerable: true},
-		{says: "a RESET with a seq that is not the next", after: config,
+		{name: "a RESET with a seq that is not the next", after: config,
 			bytes: request(reset, func(h *header, p []byte) []byte { h.seq += 5; return p }), tolerable: true},
-		{says: "a LOAD that is too short", after: config,
+		{name: "a LOAD that is too short", after: config,
 			bytes: request(load, func(h *header, p []byte) []byte { h.count = 0; return p[:1] })},
-		{says: "a RENDER that is too short", after: config,
+		{name: "a RENDER that is too short", after: config,
 			bytes: request(render, func(h *header, p []byte) []byte { h.count = 0; return p[:7] })},
-		{says: "a RENDER of 2³²-1 by 2³²-1 pixels", after: config, bytes: func(t *trial) []byte {
+		{name: "a RENDER of 2³²-1 by 2³²-1 pixels", after: config, bytes: func(t *trial) []byte {
 			return frame(header{kind: render, seq: 1}, append(bytes.Repeat([]byte{255}, 8), t.all()...), nil)
 		}},
 
-		{says: "an action that is none", after: reset, bytes: func(t *trial) []byte {
+		{name: "an action that is none", after: reset, bytes: func(t *trial) []byte {
 			frame := request(step, nil)(t)
 			copy(frame[headerSize:], notAnAction(t.greeting.spec.Action))
 			return frame
 		}, tolerable: true},
-		{says: "a mask of 255", after: reset, bytes: func(t *trial) []byte {
+		{name: "a mask of 255", after: reset, bytes: func(t *trial) []byte {
 			frame := request(step, nil)(t)
 			frame[headerSize+t.blocks.request.Offset(2)] = 255
 			return frame
 		}, tolerable: true},
-		{says: "half a STEP", after: reset, bytes: func(t *trial) []byte {
+		{name: "half a STEP", after: reset, bytes: func(t *trial) []byte {
 			frame := request(step, nil)(t)
 			return frame[:len(frame)/2]
 		}, tolerable: true},
-		{says: "a STEP, and bytes that are no frame", after: reset, bytes: func(t *trial) []byte {
+		{name: "a STEP, and bytes that are no frame", after: reset, bytes: func(t *trial) []byte {
 			return append(request(step, nil)(t), bytes.Repeat([]byte{0xA5}, 100)...)
 		}},
 	}
 	var out []rule
 	for _, a := range list {
-		out = append(out, rule{"hostile: " + a.says, func(k *checker) error {
+		out = append(out, rule{"hostile: " + a.name, func(k *checker) error {
 			return k.greeted(func(t *trial) error { return t.bear(a) })
 		}})
 	}
