@@ -109,7 +109,7 @@ func TestStageNamesMistakes(t *testing.T) {
 		"send 1 values from stage 0 to stage 0: expected another stage of 0..1":     send(0),
 		"send 1 values from stage 0 to stage 2: expected another stage of 0..1":     send(2),
 		"receive 1 values at stage 0 from stage -1: expected another stage of 0..1": recv(-1, 1),
-		"receive 3 values at stage 0 from stage 1: 2 values came":                   recv(1, 3),
+		"receive 3 values at stage 0 from stage 1: 2 values arrived":                recv(1, 3),
 		"receive 1 values at stage 0 from stage 1: ":                                recv(1, 1),
 	} {
 		err := onMesh(t, mesh(1, 2, 1), func(ctx context.Context, m *spmd.Member) error {
