@@ -26,9 +26,9 @@ type end struct {
 	*flow
 	weights *collectives.Weights // nil: this rank has neither a source nor a reader
 	first   int                  // the first actor on this rank that is a source; -1: none
-	state   []byte               // of the actor, from which a piece is copied
-	piece   []byte               // nil: the actor's state itself is sent
-	common  []overlap            // of the actor's state and the piece
+	state   []byte               // the state of the actor first
+	piece   []byte               // a copy of some of state, which is sent; nil: state itself is sent
+	common  []overlap            // of state with piece
 }
 
 // A Mode says when readers use the weights, and so which copies are needed.
@@ -52,8 +52,8 @@ type Spec struct {
 	Mode    Mode
 	// Params returns the parameters of an actor or a reader on this rank.
 	Params func(component string, member int) *nn.Params[float32]
-	// Part declares the parameters that an actor or a reader on any rank has, without memory. Members with the same
-	// part get the same pointer. nil: all members have all parameters.
+	// Part declares the parameters that an actor or a reader on any rank has, without memory. It returns the same
+	// pointer for members with the same part. If Part is nil, all members have all parameters.
 	Part func(component string, member int) *nn.Params[float32]
 }
 
@@ -163,8 +163,8 @@ func ranksOf(members []member) (ranks []int) {
 	return ranks
 }
 
-// Publish makes the actors' parameters the newest version. All actors call it; the first with its part on each rank
-// publishes.
+// Publish makes the actors' parameters the newest version. All actors call Publish. If several actors on a rank have
+// the same part, the first of them publishes it.
 func (w *Weights) Publish(ctx context.Context, actor *spmd.Member, version int64) error {
 	for _, e := range w.ends {
 		if e.first != actor.Index() {
@@ -182,7 +182,7 @@ func (w *Weights) Publish(ctx context.Context, actor *spmd.Member, version int64
 	return nil
 }
 
-// Reader returns the reader of member m, on this rank. The member has the part of an actor.
+// Reader returns the reader of member m, on this rank. The member must have the same part as an actor.
 func (w *Weights) Reader(m *spmd.Member) *collectives.WeightsReader {
 	for _, e := range w.ends {
 		if i := e.find(m); i >= 0 {
@@ -192,19 +192,19 @@ func (w *Weights) Reader(m *spmd.Member) *collectives.WeightsReader {
 	panic(fmt.Sprintf("weights: %s %d reads no %s", m.Group(), m.Index(), w.label))
 }
 
-// find returns the number of a reader; -1: it reads nothing of f.
+// find returns the index of m among the readers of f; -1 if m reads nothing of f.
 func (f *flow) find(m *spmd.Member) int {
 	return slices.IndexFunc(f.readers, func(r reading) bool { return r.component == m.Group() && r.index == m.Index() })
 }
 
-// reader returns reader i, which is m.
+// reader returns the end of m, which is reader i of the flow.
 func (e *end) reader(i int, m *spmd.Member, label string) *collectives.WeightsReader {
 	r := e.weights.Reader(i)
 	r.Record(m.Recorder(), label)
 	return r
 }
 
-// Close is called on every rank, after the last Publish.
+// Close ends the weights on this rank. Every rank calls Close after the last Publish.
 func (w *Weights) Close() {
 	if w == nil {
 		return
