@@ -124,7 +124,7 @@ func (p planned) Comms(component string) (comms, direct []string) {
 	return comms, direct
 }
 
-// With returns the plan with its members where j has them.
+// With returns the plan with the placement of j.
 func (p planned) With(j *job.Job) task.Plan {
 	moved := *p.Plan
 	moved.Job = j
