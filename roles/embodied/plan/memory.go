@@ -49,11 +49,11 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	}
 	envs, players := p.Placement.Ranks("env"), p.Placement.Ranks("rollout")
 	if slices.Contains(players, r) {
-		f.Parameters += params // the upper bound: its part of the node's copies, or nothing if it reads an actor's own
+		f.Parameters += params // an upper bound: the ranks of a node share copies, and may read an actor's parameters
 	}
 	for _, l := range p.Train.Routes {
 		if envs[l.Env] != r && players[l.Rollout] != r {
-			continue // other ranks' routes, of which a large job has many
+			continue // a large job has many routes of other ranks
 		}
 		items := 2 * int64(p.StepLayout(l).Size()+p.ActionLayout(l).Size())
 		if envs[l.Env] == r {
@@ -70,7 +70,7 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	return f
 }
 
-// heapWithin returns an allocator of at most the memory have. Allocations beyond it fail with a shortage.
+// heapWithin returns an allocator for at most the memory have. An allocation beyond this amount fails with a shortage.
 func heapWithin(have job.Available) tensor.Allocator {
 	need := int64(0)
 	return func(n int) ([]byte, error) {
@@ -92,8 +92,9 @@ func (s shortage) Error() string {
 	return fmt.Sprintf("at least %s are needed, and %v", job.Mebibytes(s.need), s.have)
 }
 
-// checkObservations reports whether the observations of one iteration and of one step of an evaluation fit into the
-// memory of nodes nodes. This lower bound needs no environment and does not overflow.
+// checkObservations reports whether the observations of one iteration, and of one step of an evaluation, fit into the
+// memory of all nodes. nodes is their number, and have is the memory of one node. This check makes no environment, and
+// its numbers do not overflow.
 func (d *Draft) checkObservations(nodes int, have job.Available) (fit bool) {
 	row, on := 0, "one node"
 	if nodes > 1 {
