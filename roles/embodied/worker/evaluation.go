@@ -22,7 +22,7 @@ type evalRoute struct {
 	stage   *play.Stage
 	count   algo.Progress // reports the ended episodes
 	epoch   int           // the number of the running episode
-	over    bool
+	over    bool          // all episodes have ended
 }
 
 // Evaluate receives observations through obs and sends the policy's most likely actions through act, until all

@@ -24,9 +24,9 @@ type InferenceWorker struct {
 	through []*passage
 	weights *collectives.WeightsReader
 
-	proximal  bool
-	reference []byte // parameters of the first version; nil: not needed
-	known     bool   // reference has been set
+	proximal  bool   // add the log-probabilities of the policy before the update
+	reference []byte // parameters of the reference policy; nil: not needed
+	known     bool   // reference was set
 }
 
 // A passage is an actor's shard and this worker's ends of the channels that carry it.
@@ -37,15 +37,14 @@ type passage struct {
 	to     *spmd.Sender
 }
 
-// NewInferenceWorker returns the worker of member m, for loop.Launch. The worker frees the memory of its policy's
-// parameters when the first weights arrive.
+// NewInferenceWorker returns the worker of member m, for loop.Launch.
 func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*InferenceWorker, error) {
 	b, shared, err := newBase(c, m)
 	if err != nil {
 		return nil, err
 	}
 	p := b.plan
-	pol := shared.inferences[m.Index()]
+	pol := shared.policies["inference"][m.Index()]
 	w := &InferenceWorker{base: b, policy: pol,
 		weights: shared.inference.Reader(m), proximal: slices.Contains(p.Inferred(), algo.FieldProxLogProb)}
 	if slices.Contains(p.Inferred(), algo.FieldRefLogProb) {
@@ -64,8 +63,8 @@ func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*In
 	return w, nil
 }
 
-// SyncModelFromActor makes the policy use this version of the weights. The first version becomes the reference
-// policy, unless a checkpoint had one.
+// SyncModelFromActor makes the policy use this version of the weights. The first version becomes the reference policy,
+// unless a checkpoint had a reference policy.
 func (w *InferenceWorker) SyncModelFromActor(ctx context.Context, version int64) error {
 	state, _, err := w.weights.Adopt(ctx, version)
 	if err != nil {

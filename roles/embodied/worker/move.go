@@ -18,16 +18,16 @@ import (
 var _ = []loop.Member{(*ActorWorker)(nil), (*RolloutWorker)(nil), (*EnvWorker)(nil), (*RewardWorker)(nil),
 	(*InferenceWorker)(nil)}
 
-// Part returns nothing: the next worker is made anew.
+// Part returns nil: the worker leaves nothing to its successor.
 func (b *base) Part() any { return nil }
 
-// Pack returns no state.
+// Pack returns an empty Dict: the worker has no state.
 func (b *base) Pack() (tensor.Dict, error) { return tensor.Dict{}, nil }
 
-// Unpack takes no state.
+// Unpack does nothing: the worker has no state.
 func (b *base) Unpack(tensor.Dict) error { return nil }
 
-// Retire ends nothing: the worker runs nothing of its own.
+// Retire does nothing: the worker runs nothing that must end.
 func (b *base) Retire(any) error { return nil }
 
 // An actorPart is what an actor leaves to its successor on the same rank.
@@ -36,11 +36,11 @@ type actorPart struct {
 	algo     algo.Algorithm
 	replicas *member.Replicas
 	arrivals *Arrivals
-	queues   []queue // of the inputs
+	queues   []queue // one for each input
 }
 
-// Part returns the policy and the algorithm with its whole state. In a run that sends patches the successor starts with
-// the initial weights, as all readers do, and gets the state by Unpack.
+// Part returns the policy and the algorithm with its whole state. In a run that sends patches it returns nil: the
+// successor starts with the initial weights, as all readers do, and gets the state by Unpack.
 func (a *ActorWorker) Part() any {
 	if a.plan.SendsPatches() {
 		return nil
@@ -81,7 +81,8 @@ func (a *ActorWorker) Unpack(d tensor.Dict) error {
 	return a.algo.Load(d.Sub("trainer"))
 }
 
-// Pack returns the hidden states of the worker's environments, and weights that outlive an iteration.
+// Pack returns the hidden states of the worker's environments, the weights if they are used for several iterations, and
+// the unfinished rollouts of an asynchronous run.
 func (r *RolloutWorker) Pack() (d tensor.Dict, err error) {
 	for i, l := range r.routes {
 		pack(&d, fmt.Sprint("route", i), l.rec.Hidden.Save())
@@ -148,8 +149,8 @@ func (w *EnvWorker) Retire(part any) (err error) {
 	return err
 }
 
-// Pack returns the states of the training environments. It returns an error if they cannot be saved, or if simulators
-// of their own play them.
+// Pack returns the states of the training environments. It returns an error if the environments are external simulators,
+// or cannot save their state.
 func (w *EnvWorker) Pack() (d tensor.Dict, err error) {
 	if w.plan.Config.Env.Train.ID() == env.ExternalID || w.plan.Config.Env.Eval.ID() == env.ExternalID {
 		return d, fmt.Errorf("its external simulators stay where they run: expected env on the ranks that it has")

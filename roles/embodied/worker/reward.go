@@ -54,7 +54,7 @@ func NewRewardWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Rewar
 	return w, err
 }
 
-// Part returns the rule, with its network and its memory for a batch.
+// Part returns the rule, which also has the network and memory for a batch.
 func (w *RewardWorker) Part() any { return w.rule }
 
 // Score receives the transitions of an iteration through ch.Transitions, and sends their rewards through
@@ -107,7 +107,8 @@ func (w *RewardWorker) answer(ctx context.Context, l *rewardRoute, item *spmd.It
 	return l.to.Put(ctx, out)
 }
 
-// A transitionView makes a reward.Batch of an item. Routes of different lengths share items.
+// A transitionView is a view of an item as a reward.Batch. Routes of different lengths may share an item, so an item has
+// a view for each number of rows.
 type transitionView struct {
 	item  *spmd.Item
 	rows  int

@@ -28,9 +28,8 @@ type RolloutWorker struct {
 
 	infer                spmd.Span
 	training, evaluation *collectives.WeightsReader // evaluation is nil if evaluations use the rollouts' weights
-	// The rollouts' weights, which the policy uses again after an evaluation with newer weights.
-	state   []byte
-	version int64 // version of state; -1: none yet
+	state                []byte                     // the rollouts' weights, which the policy uses again after an evaluation
+	version              int64                      // version of state; -1: none yet
 }
 
 // A rolloutRoute is a route with the rollout worker's ends of its channels.
@@ -50,15 +49,14 @@ type rolloutRoute struct {
 	scorer  *scorer       // nil: the environments' own rewards are used
 }
 
-// NewRolloutWorker returns the worker of member m, for loop.Launch; InitWorker completes it. The worker frees the
-// memory of its policy's parameters when the first weights arrive.
+// NewRolloutWorker returns the worker of member m, for loop.Launch. InitWorker completes the worker.
 func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*RolloutWorker, error) {
 	b, shared, err := newBase(c, m)
 	if err != nil {
 		return nil, err
 	}
 	p := b.plan
-	pol := shared.rollouts[m.Index()]
+	pol := shared.policies["rollout"][m.Index()]
 	r := &RolloutWorker{base: b, policy: pol, state: pol.Params().State(), version: -1,
 		infer: m.Span("infer"), training: shared.training.Reader(m)}
 	if shared.evaluation != nil {
@@ -84,8 +82,8 @@ func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Roll
 	return r, nil
 }
 
-// InitWorker completes the worker before other calls. envs are the env workers on the same rank. The worker itself
-// steps the environments for which plan.Plan.RunsInline is true.
+// InitWorker completes the worker before other calls. envs are the env workers on the same rank. The rollout worker
+// itself steps the environments of the routes for which plan.Plan.RunsInline is true.
 func (r *RolloutWorker) InitWorker(envs []*EnvWorker) {
 	for _, l := range r.routes {
 		l.stage = inlineEnvs(envs, l.Route, env.Train)
@@ -125,7 +123,7 @@ func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64) e
 }
 
 // CopyModelFromActor does the same as SyncModelFromActor with a copy of the weights. Asynchronous runs need a copy,
-// because actors publish while rollouts go on.
+// because actors publish weights while rollouts are made.
 func (r *RolloutWorker) CopyModelFromActor(ctx context.Context, version int64) error {
 	version, err := r.training.Copy(ctx, version, r.state, r.version)
 	if err != nil {
@@ -140,8 +138,7 @@ func (r *RolloutWorker) useWeights(state []byte, version int64) {
 	r.policy.Params().View(state)
 }
 
-// SyncModelForEvaluation makes the policy use this version of the weights, or a newer one, for the next evaluation
-// alone.
+// SyncModelForEvaluation makes the policy use this version of the weights, or a newer one, in the next evaluation only.
 func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int64) error {
 	state, _, err := r.evaluation.Adopt(ctx, version)
 	if err == nil {
@@ -150,9 +147,9 @@ func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int6
 	return err
 }
 
-// Generate makes one rollout. It receives observations through obs, sends actions through act, and sends
-// trajectories through out. If there are reward workers, it gets rewards from them through scores. step is the
-// number of steps that every environment has taken before.
+// Generate makes one rollout. It receives observations through obs, sends actions through act, and sends trajectories
+// through out. If there are reward workers, Generate gets the rewards from them through scores. step is the number of
+// steps that every environment has taken before.
 func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channel, scores RewardChannels,
 	step uint64) error {
 	for _, l := range r.routes {
@@ -160,21 +157,22 @@ func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channe
 			l.stage.CountSteps(l.count, r.plan.Epochs*r.plan.Steps)
 		}
 		if err := l.scorer.open(r.m, scores); err != nil {
-			return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
+			return l.located(err)
 		}
 		if err := l.open(ctx, r.m, obs, act, out, r.plan.NextOf, step); err != nil {
-			return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
+			return l.located(err)
 		}
 	}
 	for e := range r.plan.Epochs {
 		for _, l := range r.routes {
-			if l.stage != nil {
-				span := r.m.Span("play").Begin()
-				err := l.play(ctx, e*r.plan.Steps, r.plan.Steps)
-				span.End(0, 0)
-				if err != nil {
-					return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
-				}
+			if l.stage == nil {
+				continue
+			}
+			span := r.m.Span("play").Begin()
+			err := l.play(ctx, e*r.plan.Steps, r.plan.Steps)
+			span.End(0, 0)
+			if err != nil {
+				return l.located(err)
 			}
 		}
 		for t := range r.plan.Steps + 1 {
@@ -190,13 +188,21 @@ func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channe
 	}
 	for _, l := range r.routes {
 		if err := l.scorer.settle(ctx, l.rec); err != nil {
-			return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
+			return l.located(err)
 		}
 		if err := l.deliver(ctx, r.version); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// located adds the numbers of the route's environments to err. It returns nil if err is nil.
+func (l *rolloutRoute) located(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
 }
 
 // deliver sends the trajectories, which were made with this version of the weights.
@@ -279,8 +285,8 @@ func (l *rolloutRoute) step(ctx context.Context, r *RolloutWorker, e, t int) err
 	return sendAction(ctx, l.act, l.actions, l.rec.Space, act)
 }
 
-// decide records the step st at time t of epoch e, and chooses actions. At the end of the epoch last is true, and there
-// are none.
+// decide records the step st at time t of epoch e, and chooses actions. At the end of the epoch it chooses no actions,
+// and last is true.
 func (l *rolloutRoute) decide(ctx context.Context, p *plan.Plan, e, t int, st *env.Step) (act policy.Act, last bool,
 	err error) {
 	at := e*p.Steps + t // time in the trajectory
@@ -309,8 +315,8 @@ func sendAction(ctx context.Context, to *spmd.Sender, layout *tensor.Layout, spa
 	return to.Put(ctx, item)
 }
 
-// stepViews makes an env.Step of each item of a route. Items share memory, so it keeps one env.Step for each piece
-// of memory.
+// stepViews has an env.Step for each item of a route, which is a view of the item. A route has few items, and uses them
+// again and again.
 type stepViews struct {
 	items []*spmd.Item
 	steps []*env.Step

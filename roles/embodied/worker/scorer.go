@@ -12,15 +12,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A scorer gets the rewards of a route's steps from a reward worker. The environments take the next step meanwhile.
-// So the answer is recorded at the next request, or at the end of the rollout.
+// A scorer gets the rewards of a route's steps from a reward worker. The environments take the next step while the
+// reward worker computes. So a scorer records an answer at the next request, or at the end of the rollout.
 type scorer struct {
 	plan.Route
 	worker int // the number of the reward worker
 	layout *tensor.Layout
 	to     *spmd.Sender
 	from   *spmd.Receiver
-	asked  int // the step of the outstanding answer; -1: none
+	asked  int // the step whose rewards were requested and not yet recorded; -1: none
 }
 
 // RewardChannels connect rollout workers with reward workers. They are nil without reward workers.

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Save returns this actor's part of the state without a copy: what its algorithm keeps for each environment. The
-// first actor adds the model and the rest of the algorithm's state.
+// Save returns this actor's part of the state without a copy: the state that the algorithm keeps for each environment.
+// The first actor adds the model and the rest of the algorithm's state.
 func (a *ActorWorker) Save() (shares []member.Share, err error) {
 	trainer, err := a.algo.Save()
 	if err != nil {
@@ -64,8 +64,8 @@ func (a *ActorWorker) share() (lo, hi int) {
 	return a.m.Index() * n, (a.m.Index() + 1) * n
 }
 
-// Save returns this worker's part of the state without a copy: the hidden states of its environments. If model is
-// set, the first worker adds the weights that it uses.
+// Save returns this worker's part of the state without a copy: the hidden states of its environments. If model is set,
+// the first worker adds the weights of its policy.
 func (r *RolloutWorker) Save(model bool) (shares []member.Share) {
 	if model && r.m.Index() == 0 {
 		shares = append(shares, member.Share{Kind: "rollout", Dict: job.ModelDict(r.policy.Params())})
