@@ -54,6 +54,13 @@ func TestAnswerWords(t *testing.T) {
 			t.Errorf("%d words: %v", n, err)
 		}
 	}
+	for _, at := range []int{3, 4} {
+		negative := slices.Clone(last)
+		negative[at] = -1
+		if _, _, err := readAnswer(negative); err == nil {
+			t.Errorf("a length of -1 in word %d is accepted", at)
+		}
+	}
 	got, _, err := readAnswer(last)
 	clear(last)
 	if err != nil || got.Tokens[0] != 4 || got.LogProbs[0] != -7 {

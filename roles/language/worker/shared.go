@@ -15,17 +15,17 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Shared is what the workers of a rank have in common: their language models, the weights that travel from the actors
-// to rollout and inference workers, and a judge, which may run a program. If a model has adapters, only the adapters
-// travel.
+// Shared is what the workers of a rank have in common: their language models, the weights that travel from the actors to
+// rollout and inference workers, and a judge, which may run a program. If the model has adapters, only the weights of
+// adapters travel.
 type Shared struct {
 	world   *spmd.World
 	plan    *plan.Plan
 	own     *loop.Holdings
 	models  map[string]map[int]*lm.Model // by component and member number
-	inPlace map[*lm.Model]bool           // models that are also an actor's
-	weights *weights.Weights             // nil: no worker reads them
-	judge   *answer.Judge                // the same one in all worlds
+	inPlace map[*lm.Model]bool           // the actors' models, which other workers may read in place
+	weights *weights.Weights             // nil: no worker reads the actors' weights
+	judge   *answer.Judge                // the same judge in all worlds
 }
 
 var _ loop.Shared = (*Shared)(nil)
@@ -54,7 +54,7 @@ func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error)
 				if model, err = load(p, own, of, m, tensor.Heap); err != nil {
 					return nil, err
 				}
-				model.Params.Grad = nil // readers do not train it
+				model.Params.Grad = nil // readers do not train the model
 			}
 			s.set(of, m, model)
 		}
@@ -62,8 +62,9 @@ func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error)
 	return s, nil
 }
 
-// load returns the model of a member: the one that it left on this rank in a move, or a new one. After a move a new one
-// has no weights yet, because they come from other ranks. But patches change the initial weights.
+// load returns the model of a member: the model that the member left on this rank in a move, or a new model. After a move
+// a new model gets its weights from other ranks, so load reads none. But if patches are sent, it reads the initial
+// weights, which patches change.
 func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tensor.Allocator) (*lm.Model, error) {
 	if part, ok := loop.Part[interface{ kept() *lm.Model }](own, component, m); ok {
 		if model := part.kept(); model != nil {
@@ -119,10 +120,10 @@ func (s *Shared) Connect(ctx context.Context) (err error) {
 	return err
 }
 
-// Close is called on every rank, after the last Publish.
+// Close ends the weights. Every rank calls Close after the last Publish.
 func (s *Shared) Close() { s.weights.Close() }
 
-// A reader is a model that gets its parameters from the actors.
+// A reader has a model that gets its parameters from the actors.
 type reader struct {
 	model   *lm.Model
 	weights *weights.Collector
@@ -138,13 +139,13 @@ func (s *Shared) reader(m *spmd.Member, model *lm.Model) reader {
 
 // A readerPart is what a reader leaves to its successor on the same rank.
 type readerPart struct {
-	model     *lm.Model      // nil: it was an actor's
-	reference *reference     // nil: there is none, or it shares memory with the model
-	grader    *answer.Grader // of a rollout worker's exam; nil: there is none
+	model     *lm.Model      // nil: the model belongs to an actor
+	reference *reference     // nil: there is no reference, or it shares memory with the model
+	grader    *answer.Grader // the grader of a rollout worker's exam; nil: there is no exam
 }
 
-// kept returns the model of a worker that stays on its rank in a move. Its parameters were in memory of the world
-// before, and come anew from the actors.
+// kept returns the model of a worker that stays on its rank in a move. The memory of the model's parameters belonged to
+// the world before, so the model gets new memory. Its parameters come from the actors.
 func (p *readerPart) kept() *lm.Model {
 	if p.model != nil {
 		p.model.Params.View(tensor.New(tensor.U8, len(p.model.Params.State())).Bytes())
@@ -152,7 +153,7 @@ func (p *readerPart) kept() *lm.Model {
 	return p.model
 }
 
-// part returns the reader's part; nil: it leaves none.
+// part returns what the reader leaves to its successor; nil if it leaves nothing.
 func (r *reader) part(p *plan.Plan, reference *reference) *readerPart {
 	if p.SendsPatches() {
 		return nil
