@@ -44,8 +44,8 @@ type Groups struct {
 	Inference *spmd.Group[*worker.InferenceWorker] // nil: actors compute log-probs themselves
 }
 
-// check compares g with the placement. Its error names the groups that g lacks, and the groups of components that have no
-// place.
+// check compares g with the placement. Its error names the groups that g lacks, and the groups of components that have
+// no place.
 func (g *Groups) check(place *spmd.Placement) error {
 	var errs []error
 	for _, of := range []struct {

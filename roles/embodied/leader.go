@@ -22,8 +22,8 @@ var (
 // Quiesce pauses the rollouts of an asynchronous run.
 func (r leader) Quiesce(ctx context.Context) error { return r.quiesce(ctx) }
 
-// Describe adds to the report the episodes that have ended on this rank, and the number of rollouts that the actors have
-// received. For a scheduler Describe also adds the times of planner.Spent.
+// Describe adds to the report the episodes that have ended on this rank, and the number of rollouts that the actors
+// have received. For a scheduler Describe also adds the times of planner.Spent.
 func (r leader) Describe(rep *loop.Report) {
 	for _, w := range r.Env.Here() {
 		rep.Episodes, rep.Evals = w.TakeEpisodes(rep.Episodes, rep.Evals)

@@ -20,7 +20,8 @@ func (r *EmbodiedRunner) sendWeights(ctx context.Context) error {
 	return r.syncModel(ctx, (*worker.ActorWorker).SyncModelToRollout, receive)
 }
 
-// sendEvaluationWeights sends the actors' parameters to the rollout workers, which use them in the next evaluation only.
+// sendEvaluationWeights sends the actors' parameters to the rollout workers, which use them in the next evaluation
+// only.
 func (r *EmbodiedRunner) sendEvaluationWeights(ctx context.Context) error {
 	return r.syncModel(ctx, (*worker.ActorWorker).SyncModelToEvaluation, (*worker.RolloutWorker).SyncModelForEvaluation)
 }

@@ -117,8 +117,8 @@ func (r *recorder) Timed(p loop.Phase, seconds float64) bool {
 	return seconds > 0 || p != loop.Evaluating
 }
 
-// Score returns the return unchanged. It returns NaN for a loss on demonstrations, which does not say how good the policy
-// is.
+// Score returns the return unchanged. It returns NaN for a loss on demonstrations, which does not say how good the
+// policy is.
 func (r *recorder) Score(value float64) float64 {
 	if r.plan.Offline && !r.plan.Config.Evaluates() {
 		return math.NaN()

@@ -38,8 +38,8 @@ func AvailableOn(nodes []int, node int) Available {
 }
 
 // FindAvailable returns the smallest of three amounts: the free memory of this machine, the free memory in the control
-// groups of this process (of a container or a Slurm job, for example), and the resource limits of this process times
-// the number of processes. root is the folder with /proc and /sys.
+// groups of this process, and the resource limits of this process times the number of processes. The control groups are
+// those of a container or a Slurm job, for example. root is the folder with /proc and /sys.
 func FindAvailable(root string, processes int) Available {
 	const addressable = 1 << 47
 	least := Available{addressable, "the address space of a process"}
@@ -92,8 +92,8 @@ func FindAvailable(root string, processes int) Available {
 	return least
 }
 
-// numbers reads a file with a word and a number on each line, and returns the numbers by their words. If a line has only
-// a number, its word is "". Other lines are ignored.
+// numbers reads a file with a word and a number on each line, and returns the numbers by their words. If a line has
+// only a number, its word is "". Other lines are ignored.
 func numbers(file string) map[string]int64 {
 	text, _ := os.ReadFile(file)
 	found := map[string]int64{}

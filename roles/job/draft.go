@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// New returns the job of cfg in a world whose rank r is on node nodes[r]. The Findings have the mistakes in the keys, in
-// the placement and in comm.table. The plan of a task adds its own mistakes to the Findings.
+// New returns the job of cfg in a world whose rank r is on node nodes[r]. The Findings have the mistakes in the keys,
+// in the placement and in comm.table. The plan of a task adds its own mistakes to the Findings.
 func New(cfg *config.Config, reg config.Registries, nodes []int) (*Job, *config.Findings) {
 	j, found := &Job{Config: cfg, Registries: reg}, cfg.CheckParts(reg)
 	j.readTable(found)

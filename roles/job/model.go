@@ -51,8 +51,8 @@ func LoadModel(p *nn.Params[float32], d tensor.Dict) error {
 	return nil
 }
 
-// FitModel returns an error unless have lists exactly the parameters and buffers of p, with their types and shapes. Only
-// optional parameters may be missing.
+// FitModel returns an error unless have lists exactly the parameters and buffers of p, with their types and shapes.
+// Only optional parameters may be missing.
 func FitModel(p *nn.Params[float32], have []tensor.Field) error {
 	want := p.Layout().Fields()
 	missing := 0

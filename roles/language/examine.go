@@ -185,8 +185,8 @@ func planEvaluation(on *task.Evaluation) (*plan.Plan, error) {
 }
 
 // openModel opens the file with the trained tensors, and returns the folder or file that it has opened. It takes the
-// first of these: the checkpoint in dir; runner.ckpt_path, unless this file has the base weights of adapters; the newest
-// checkpoint in the run's folder. If there are no trained tensors, l has all weights, and f is nil.
+// first of these: the checkpoint in dir; runner.ckpt_path, unless this file has the base weights of adapters; the
+// newest checkpoint in the run's folder. If there are no trained tensors, l has all weights, and f is nil.
 func openModel(cfg *config.Config, l *plan.Language, dir string) (from string, f *job.TensorFile, err error) {
 	newest := loop.Latest(cfg)
 	_, missing := os.Stat(newest)

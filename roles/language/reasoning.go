@@ -170,8 +170,7 @@ func (r *ReasoningRunner) generate(ctx context.Context) error {
 	}
 }
 
-// generateBatch generates the answers to batch n of this step. Meanwhile the workers of all stages process the
-// answers.
+// generateBatch generates the answers to batch n of this step. Meanwhile the workers of all stages process the answers.
 func (r *ReasoningRunner) generateBatch(ctx context.Context, n int) error {
 	_, out := r.around("rollout")
 	calls := []*spmd.Future[loop.None]{

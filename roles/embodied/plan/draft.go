@@ -93,8 +93,7 @@ func (d *Draft) checkCounts() {
 	}
 }
 
-// checkEnvCount checks that the environments of a section can be divided among env workers, rollout workers and
-// actors.
+// checkEnvCount checks that the environments of a section can be divided among env workers, rollout workers and actors.
 func (d *Draft) checkEnvCount(section string, actors int) {
 	e, stages := &d.Config.Env.Train, d.Config.Rollout.PipelineStageNum
 	if section == "env.eval" {

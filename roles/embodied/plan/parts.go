@@ -129,7 +129,8 @@ func (d *Draft) checkSequences() {
 		length = steps
 	}
 	if steps%length != 0 {
-		d.found.Problem("algorithm.sequence_length", length, fmt.Sprintf("a divisor of %d (steps of an iteration)", steps))
+		d.found.Problem("algorithm.sequence_length", length,
+			fmt.Sprintf("a divisor of %d (steps of an iteration)", steps))
 		return
 	}
 	micro := c.Actor.MicroBatchSize
@@ -150,8 +151,8 @@ func (d *Draft) checkOutside() {
 	}
 }
 
-// checkExpert checks that the environments have an expert, if the algorithm learns from an expert. It skips environments
-// that could not be made.
+// checkExpert checks that the environments have an expert, if the algorithm learns from an expert. It skips
+// environments that could not be made.
 func (d *Draft) checkExpert() {
 	if d.Spec.Name == "" || !d.Labelled || !d.Config.Trains() {
 		return
@@ -165,8 +166,8 @@ func (d *Draft) checkExpert() {
 		fmt.Sprintf("environments that have an expert (loss_type %s): %v", d.Config.Algorithm.LossType, err))
 }
 
-// checkVideo checks that the environments of evaluations can be rendered, if there will be a film. It skips environments
-// that could not be made.
+// checkVideo checks that the environments of evaluations can be rendered, if there will be a film. It skips
+// environments that could not be made.
 func (d *Draft) checkVideo() {
 	if d.EvalSpec.Name == "" {
 		return

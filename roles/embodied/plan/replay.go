@@ -48,8 +48,8 @@ func (p *Plan) demoBytes() int {
 	return config.Product(algo.TransitionBytes(p.demoFields()), p.demos.Must(algo.FieldReward).Dim(0))
 }
 
-// CheckReplay returns an error if the replay buffers and demonstrations of the actors on the rank's node need more memory
-// than the node has. CheckReplay may fail on some nodes and not on others.
+// CheckReplay returns an error if the replay buffers and demonstrations of the actors on the rank's node need more
+// memory than the node has. CheckReplay may fail on some nodes and not on others.
 func (p *Plan) CheckReplay(nodes []int, rank int) error {
 	if !p.Config.Trains() {
 		return nil

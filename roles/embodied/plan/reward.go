@@ -65,8 +65,8 @@ func (p *Plan) newRewardNetwork() (policy.Policy, error) {
 // RewardWorker returns the reward worker that scores the steps of route l.
 func (p *Plan) RewardWorker(l Route) int { return l.Lo * p.Rewards / p.Train.Envs }
 
-// TransitionLayout returns the layout of the transitions of one step of route l. A rollout worker sends them to a reward
-// worker.
+// TransitionLayout returns the layout of the transitions of one step of route l. A rollout worker sends them to a
+// reward worker.
 func (p *Plan) TransitionLayout(l Route) *tensor.Layout {
 	n := l.Hi - l.Lo
 	fs := append(slices.Concat(play.ObservationFields(algo.Observations, p.Spec, n),

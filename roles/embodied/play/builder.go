@@ -9,9 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A RolloutBuilder lets a policy act in the n environments of one route, and writes trajectories [T, n] of T steps.
-// For each step call Act with an observation, then Observe with the result of the step. At the end of an epoch call
-// Finish.
+// A RolloutBuilder lets a policy act in the n environments of one route, and writes trajectories [T, n] of T steps. For
+// each step call Act with an observation, then Observe with the result of the step. At the end of an epoch call Finish.
 type RolloutBuilder struct {
 	Policy       policy.Policy // chooses actions
 	work         policy.Work
@@ -32,8 +31,8 @@ type RolloutBuilder struct {
 }
 
 // NewRolloutBuilder returns a builder for the environments first, first+1, … first+n-1. The noise of an action follows
-// from seed and the number of the environment. Actor i gets the rows cuts[i] to cuts[i+1]-1. The first cut is 0, and the
-// last is n.
+// from seed and the number of the environment. Actor i gets the rows cuts[i] to cuts[i+1]-1. The first cut is 0, and
+// the last is n.
 func NewRolloutBuilder(pol policy.Policy, seed uint64, first, n int, cuts []int, bootstrapAll bool) *RolloutBuilder {
 	r := &RolloutBuilder{Policy: pol, work: pol.NewWork(n), Hidden: NewHiddenState(pol, n), bootstrapAll: bootstrapAll}
 	r.noise = policy.Noise{Seed: seed, Env: make([]uint64, n), Step: make([]uint64, n)}
@@ -165,8 +164,7 @@ func (r *RolloutBuilder) Act(t int, obs tensor.Dict, fresh bool) (policy.Act, er
 	return act, nil
 }
 
-// Observe records the result of the actions of time t, and the values of the final observations of truncated
-// episodes.
+// Observe records the result of the actions of time t, and the values of the final observations of truncated episodes.
 func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 	term, trunc := step.Terminated.U8(), step.Truncated.U8()
 	r.rows = r.rows[:0]

@@ -36,8 +36,7 @@ func newCamera(vec env.Vec, cfg env.Video) (*Camera, error) {
 	return c, env.Render(vec, cfg.View(), c.on, c.rgb)
 }
 
-// Picture renders the first n environments side by side, with their instructions below. The stage must have a
-// camera.
+// Picture renders the first n environments side by side, with their instructions below. The stage must have a camera.
 func (s *Stage) Picture(n int) (*video.Sheet, error) {
 	c := s.camera
 	for i := range n {
@@ -65,8 +64,8 @@ func (c *Camera) newSheet(now *env.Step, n, more int) (sheet *video.Sheet, capti
 	return video.NewSheet(n, c.cfg.Width, c.cfg.Height, lines+more), captions
 }
 
-// Record films the next evaluation into file. Formats other than PNG need the program ffmpeg, which by starts. Without a
-// camera Record does nothing.
+// Record films the next evaluation into file. Formats other than PNG need the program ffmpeg, which by starts. Without
+// a camera Record does nothing.
 func (s *Stage) Record(file string, by programs.Entry) {
 	if s.camera != nil {
 		s.camera.file, s.camera.by = file, by

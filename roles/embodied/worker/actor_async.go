@@ -29,10 +29,10 @@ func newArrivals(p *plan.Plan) *Arrivals {
 	return r
 }
 
-// RecvRollouts waits for a rollout of every environment of this actor, and drops rollouts that are too old. The rollouts
-// of an environment arrive in the order in which they were made. For an algorithm with a replay buffer RecvRollouts also
-// receives further rollouts that have arrived, the same number on all actors. version is the version of the actor's
-// weights.
+// RecvRollouts waits for a rollout of every environment of this actor, and drops rollouts that are too old. The
+// rollouts of an environment arrive in the order in which they were made. For an algorithm with a replay buffer
+// RecvRollouts also receives further rollouts that have arrived, the same number on all actors. version is the version
+// of the actor's weights.
 func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, version int64) error {
 	if err := a.listen(out); err != nil {
 		return err

@@ -114,8 +114,7 @@ func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error 
 	return nil
 }
 
-// TakeEpisodes appends the episodes that have ended since the last call to train and eval, as rows of
-// env.AppendRows.
+// TakeEpisodes appends the episodes that have ended since the last call to train and eval, as rows of env.AppendRows.
 func (w *EnvWorker) TakeEpisodes(train, eval []float64) (trained, evaluated []float64) {
 	for _, s := range w.train {
 		train = env.AppendRows(train, s.Episodes.Take())

@@ -149,8 +149,8 @@ func (w *EnvWorker) Retire(part any) (err error) {
 	return err
 }
 
-// Pack returns the states of the training environments. It returns an error if the environments are external simulators,
-// or cannot save their state.
+// Pack returns the states of the training environments. It returns an error if the environments are external
+// simulators, or cannot save their state.
 func (w *EnvWorker) Pack() (d tensor.Dict, err error) {
 	if w.plan.Config.Env.Train.ID() == env.ExternalID || w.plan.Config.Env.Eval.ID() == env.ExternalID {
 		return d, fmt.Errorf("its external simulators stay where they run: expected env on the ranks that it has")

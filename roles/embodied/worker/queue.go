@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A queue has the rollouts of a shard that an actor of an asynchronous run had received before a move, and not used. The
-// actor uses these rollouts before those in the channel.
+// A queue has the rollouts of a shard that an actor of an asynchronous run had received before a move, and not used.
+// The actor uses these rollouts before those in the channel.
 type queue struct {
 	received int64        // rollouts received through channels in the whole run
 	waiting  []*spmd.Item // copies of rollouts that the actor has not used

@@ -57,8 +57,7 @@ func NewRewardWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Rewar
 // Part returns the rule, which also has the network and memory for a batch.
 func (w *RewardWorker) Part() any { return w.rule }
 
-// Score receives the transitions of an iteration through ch.Transitions, and sends their rewards through
-// ch.Rewards.
+// Score receives the transitions of an iteration through ch.Transitions, and sends their rewards through ch.Rewards.
 func (w *RewardWorker) Score(ctx context.Context, ch RewardChannels) error {
 	if err := w.open(ch); err != nil {
 		return err
@@ -107,8 +106,8 @@ func (w *RewardWorker) answer(ctx context.Context, l *rewardRoute, item *spmd.It
 	return l.to.Put(ctx, out)
 }
 
-// A transitionView is a view of an item as a reward.Batch. Routes of different lengths may share an item, so an item has
-// a view for each number of rows.
+// A transitionView is a view of an item as a reward.Batch. Routes of different lengths may share an item, so an item
+// has a view for each number of rows.
 type transitionView struct {
 	item  *spmd.Item
 	rows  int

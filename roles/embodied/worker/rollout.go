@@ -15,8 +15,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A RolloutWorker chooses actions for the environments of its routes, and records their trajectories for the
-// actors.
+// A RolloutWorker chooses actions for the environments of its routes, and records their trajectories for the actors.
 type RolloutWorker struct {
 	base
 	policy policy.Policy // its parameters are a view of the weights
@@ -26,10 +25,11 @@ type RolloutWorker struct {
 	running []*asyncRoute  // the routes of an asynchronous run
 	obsIn   *spmd.Receiver // receives observations of all these routes
 
-	infer                spmd.Span
-	training, evaluation *collectives.WeightsReader // evaluation is nil if evaluations use the rollouts' weights
-	state                []byte                     // the rollouts' weights, which the policy uses again after an evaluation
-	version              int64                      // version of state; -1: none yet
+	infer      spmd.Span
+	training   *collectives.WeightsReader
+	evaluation *collectives.WeightsReader // nil: evaluations use the rollouts' weights
+	state      []byte                     // the rollouts' weights; evaluations may use other weights
+	version    int64                      // version of state; -1: none yet
 }
 
 // A rolloutRoute is a route with the rollout worker's ends of its channels.

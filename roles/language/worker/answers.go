@@ -15,8 +15,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// answers are a group: a prompt and all answers to it. The tokens of all answers follow each other in one slice. Answers
-// travel as tokens, not as text.
+// answers are a group: a prompt and all answers to it. The tokens of all answers follow each other in one slice.
+// Answers travel as tokens, not as text.
 type answers struct {
 	group    int   // number in the iteration
 	sample   int   // number in the texts of training
@@ -35,8 +35,8 @@ type answers struct {
 	value      []float32 // value before each token, by the critic; nil: not computed
 }
 
-// newAnswers returns the results of the requests for prompt p as a group. If logProbs is set, the group has the results'
-// log-probs.
+// newAnswers returns the results of the requests for prompt p as a group. If logProbs is set, the group has the
+// results' log-probs.
 func newAnswers(p prompt, version int64, results []engine.Result, logProbs bool) *answers {
 	a := &answers{group: p.group, sample: p.sample, version: version, question: p.Question}
 	for _, r := range results {

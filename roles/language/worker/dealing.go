@@ -122,8 +122,8 @@ func (h *hand) play(ctx context.Context) error {
 	return h.post.flush(ctx)
 }
 
-// peers returns the replicas from which messages arrive here. The dealer gets messages from all other replicas, which get
-// messages only from the dealer.
+// peers returns the replicas from which messages arrive here. The dealer gets messages from all other replicas, which
+// get messages only from the dealer.
 func (h *hand) peers() (from []int) {
 	if h.dealer == nil {
 		return []int{0}

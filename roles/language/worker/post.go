@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A post carries deal.Messages between the first members of replicas. Sending never waits, so members cannot deadlock. A
-// message travels as a head, and as words if it has tokens or answers.
+// A post carries deal.Messages between the first members of replicas. Sending never waits, so members cannot deadlock.
+// A message travels as a head, and as words if it has tokens or answers.
 type post struct {
 	comm   spmd.Comm
 	member func(replica int) int
@@ -125,8 +125,8 @@ func (p *post) next(i int) (err error) {
 	return err
 }
 
-// receive returns a message that has arrived, and its sender. If no message has arrived, receive waits for one if wait is
-// set. Otherwise ok is false.
+// receive returns a message that has arrived, and its sender. If no message has arrived, receive waits for one if wait
+// is set. Otherwise ok is false.
 func (p *post) receive(ctx context.Context, wait bool) (from int, m deal.Message, ok bool, err error) {
 	if p.err != nil {
 		return 0, m, false, p.err
@@ -218,8 +218,8 @@ func appendAnswer(words []int32, a *deal.Answer) []int32 {
 	return words
 }
 
-// readAnswer returns the answer at the beginning of words, and the rest of the words. Only the cache of the answer is in
-// the memory of words, because an engine soon copies the cache.
+// readAnswer returns the answer at the beginning of words, and the rest of the words. Only the cache of the answer is
+// in the memory of words, because an engine soon copies the cache.
 func readAnswer(words []int32) (a deal.Answer, rest []int32, err error) {
 	if len(words) < answerWords || words[3] < 0 || words[4] < 0 ||
 		len(words)-answerWords < 2*int(words[3])+int(words[4]) {

@@ -162,7 +162,8 @@ func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.C
 	return err
 }
 
-// Evaluate asks the model this replica's share of the questions of validation. It returns exam.Metrics over all replicas.
+// Evaluate asks the model this replica's share of the questions of validation. It returns exam.Metrics over all
+// replicas.
 func (w *RolloutWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
 	defer w.m.Span("evaluate").Begin().End(0, 0)
 	defer w.engine.Use()

@@ -17,8 +17,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A tuner is the common part of actors and critic workers. It has a replica of the trained model or a part of a replica,
-// and the order of the texts.
+// A tuner is the common part of actors and critic workers. It has a replica of the trained model or a part of a
+// replica, and the order of the texts.
 type tuner struct {
 	*texts
 	m        *spmd.Member

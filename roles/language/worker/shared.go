@@ -15,9 +15,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Shared is what the workers of a rank have in common: their language models, the weights that travel from the actors to
-// rollout and inference workers, and a judge, which may run a program. If the model has adapters, only the weights of
-// adapters travel.
+// Shared is what the workers of a rank have in common: their language models, the weights that travel from the actors
+// to rollout and inference workers, and a judge, which may run a program. If the model has adapters, only the weights
+// of adapters travel.
 type Shared struct {
 	world   *spmd.World
 	plan    *plan.Plan
@@ -62,8 +62,8 @@ func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error)
 	return s, nil
 }
 
-// load returns the model of a member: the model that the member left on this rank in a move, or a new model. After a move
-// a new model gets its weights from other ranks, so load reads none. But if patches are sent, it reads the initial
+// load returns the model of a member: the model that the member left on this rank in a move, or a new model. After a
+// move a new model gets its weights from other ranks, so load reads none. But if patches are sent, it reads the initial
 // weights, which patches change.
 func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tensor.Allocator) (*lm.Model, error) {
 	if part, ok := loop.Part[interface{ kept() *lm.Model }](own, component, m); ok {
