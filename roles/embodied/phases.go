@@ -17,38 +17,33 @@ func (r *EmbodiedRunner) sendWeights(ctx context.Context) error {
 	if r.plan.Async() { // actors train while rollouts read the weights
 		receive = (*worker.RolloutWorker).CopyModelFromActor
 	}
-	return r.syncModel(ctx, (*worker.ActorWorker).SyncModelToRollout, receive)
+	return syncModel(ctx, r, "sync_model_to_rollout", (*worker.ActorWorker).SyncModelToRollout, r.Rollout, receive)
 }
 
 // sendEvaluationWeights sends the actors' parameters to the rollout workers, which use them in the next evaluation
 // only.
 func (r *EmbodiedRunner) sendEvaluationWeights(ctx context.Context) error {
-	return r.syncModel(ctx, (*worker.ActorWorker).SyncModelToEvaluation, (*worker.RolloutWorker).SyncModelForEvaluation)
-}
-
-// syncModel calls send on all actors and receive on all rollout workers, with the present version of the weights.
-func (r *EmbodiedRunner) syncModel(ctx context.Context, send func(*worker.ActorWorker, context.Context, int64) error,
-	receive func(*worker.RolloutWorker, context.Context, int64) error) error {
-	rollout := loop.Call(ctx, r.Rollout, "sync_model_from_actor", func(ctx context.Context,
-		w *worker.RolloutWorker) error {
-		return receive(w, ctx, r.loop.GlobalStep())
-	})
-	actor := loop.Call(ctx, r.Actor, "sync_model_to_rollout", func(ctx context.Context, w *worker.ActorWorker) error {
-		return send(w, ctx, r.loop.GlobalStep())
-	})
-	return loop.WaitAll(ctx, actor, rollout)
+	return syncModel(ctx, r, "sync_model_to_rollout", (*worker.ActorWorker).SyncModelToEvaluation, r.Rollout,
+		(*worker.RolloutWorker).SyncModelForEvaluation)
 }
 
 // sendInferenceWeights sends the actors' parameters to the inference workers.
 func (r *EmbodiedRunner) sendInferenceWeights(ctx context.Context) error {
-	inference := loop.Call(ctx, r.Inference, "sync_model_from_actor",
-		func(ctx context.Context, w *worker.InferenceWorker) error {
-			return w.SyncModelFromActor(ctx, r.loop.GlobalStep())
-		})
-	actor := loop.Call(ctx, r.Actor, "sync_model_to_inference", func(ctx context.Context, w *worker.ActorWorker) error {
-		return w.SyncModelToInference(ctx, r.loop.GlobalStep())
+	return syncModel(ctx, r, "sync_model_to_inference", (*worker.ActorWorker).SyncModelToInference, r.Inference,
+		(*worker.InferenceWorker).SyncModelFromActor)
+}
+
+// syncModel calls send on all actors and receive on all readers, with the present version of the weights.
+func syncModel[W any](ctx context.Context, r *EmbodiedRunner, name string,
+	send func(*worker.ActorWorker, context.Context, int64) error, readers *spmd.Group[W],
+	receive func(W, context.Context, int64) error) error {
+	reader := loop.Call(ctx, readers, "sync_model_from_actor", func(ctx context.Context, w W) error {
+		return receive(w, ctx, r.loop.GlobalStep())
 	})
-	return loop.WaitAll(ctx, actor, inference)
+	actor := loop.Call(ctx, r.Actor, name, func(ctx context.Context, w *worker.ActorWorker) error {
+		return send(w, ctx, r.loop.GlobalStep())
+	})
+	return loop.WaitAll(ctx, actor, reader)
 }
 
 // collectRollouts makes rollouts until the actors need no more. Most algorithms need one rollout.

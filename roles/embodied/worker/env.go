@@ -102,10 +102,11 @@ func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error 
 		}
 		for t := range w.plan.Steps {
 			for _, s := range train {
-				if err := s.advance(ctx); err != nil {
-					return fmt.Errorf("step %d: %w", t, err)
+				err := s.advance(ctx)
+				if err == nil {
+					err = s.send(ctx, 0)
 				}
-				if err := s.send(ctx, 0); err != nil {
+				if err != nil {
 					return fmt.Errorf("step %d: %w", t, err)
 				}
 			}

@@ -58,8 +58,8 @@ func (a *ActorWorker) Pack() (d tensor.Dict, err error) {
 	if err != nil {
 		return d, err
 	}
-	pack(&d, "model", job.ModelDict(a.policy.Params()))
-	pack(&d, "trainer", trainer)
+	merge(&d, "model.", job.ModelDict(a.policy.Params()))
+	merge(&d, "trainer.", trainer)
 	d.Set("iterations", tensor.FromI64([]int64{a.replicas.Iterations}, 1))
 	if a.arrivals != nil {
 		d.Set("arrivals", tensor.FromI64([]int64{a.arrivals.Rollouts}, 1))
@@ -85,14 +85,14 @@ func (a *ActorWorker) Unpack(d tensor.Dict) error {
 // the unfinished rollouts of an asynchronous run.
 func (r *RolloutWorker) Pack() (d tensor.Dict, err error) {
 	for i, l := range r.routes {
-		pack(&d, fmt.Sprint("route", i), l.rec.Hidden.Save())
+		merge(&d, fmt.Sprintf("route%d.", i), l.rec.Hidden.Save())
 	}
 	if r.plan.SyncInterval > 1 {
 		d.Set("weights", tensor.FromU8(r.state, len(r.state)))
 		d.Set("version", tensor.FromI64([]int64{r.version}, 1))
 	}
 	for i, l := range r.running {
-		pack(&d, fmt.Sprint("rollout", i), l.pack())
+		merge(&d, fmt.Sprintf("rollout%d.", i), l.pack())
 	}
 	return d, nil
 }
@@ -163,7 +163,7 @@ func (w *EnvWorker) Pack() (d tensor.Dict, err error) {
 		if err != nil {
 			return d, err
 		}
-		pack(&d, fmt.Sprint("stage", i), state)
+		merge(&d, fmt.Sprintf("stage%d.", i), state)
 		d.Set(fmt.Sprint("at", i), tensor.FromI64([]int64{int64(s.At)}, 1))
 	}
 	return d, nil
@@ -190,17 +190,6 @@ func (w *InferenceWorker) Pack() (d tensor.Dict, err error) {
 
 // Unpack loads what Pack returned.
 func (w *InferenceWorker) Unpack(d tensor.Dict) error {
-	if t, ok := d.Get("reference"); ok {
-		copy(w.reference, t.U8())
-		w.known = true
-	}
+	w.loadReference(d)
 	return nil
-}
-
-// pack adds the tensors of src to dst, with a prefix before their names.
-func pack(dst *tensor.Dict, prefix string, src tensor.Dict) {
-	for i := range src.Len() {
-		name, t := src.Entry(i)
-		dst.Set(prefix+"."+name, t)
-	}
 }

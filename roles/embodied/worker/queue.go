@@ -98,7 +98,7 @@ func (a *ActorWorker) packQueues(d *tensor.Dict) {
 		d.Set(fmt.Sprintf("queue%d.numbers", i), tensor.FromI64([]int64{in.received, int64(len(in.waiting))}, 2))
 		for k, item := range in.waiting {
 			d.Set(fmt.Sprintf("queue%d.version%d", i, k), tensor.FromI64([]int64{item.Version}, 1))
-			pack(d, fmt.Sprintf("queue%d.item%d", i, k), item.Dict)
+			merge(d, fmt.Sprintf("queue%d.item%d.", i, k), item.Dict)
 		}
 	}
 }

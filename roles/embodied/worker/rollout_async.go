@@ -284,7 +284,7 @@ func (l *asyncRoute) pack() (d tensor.Dict) {
 		d.Set("weights", tensor.FromU8(l.weights, len(l.weights)))
 		d.Set("ended", l.rec.Ended())
 		for i := range l.Shards {
-			pack(&d, fmt.Sprint("shard", i), l.dicts[i])
+			merge(&d, fmt.Sprintf("shard%d.", i), l.dicts[i])
 		}
 	}
 	d.Set("numbers", tensor.FromI64(numbers, len(numbers)))

@@ -64,7 +64,6 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	if d.batch = c.Actor.GlobalBatchSize; c.Reasons() {
 		d.batch = c.Data.RolloutBatchSize
 	}
-	d.shuffle, d.balance, d.seed = c.Data.Shuffle, c.Actor.EnableDPLoadBalance, c.Data.Seed
 	if !d.readModel() {
 		return nil, d.found.Err()
 	}

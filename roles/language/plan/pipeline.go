@@ -106,30 +106,31 @@ func span(n, parts, i int) (lo, hi int) { return i * n / parts, (i + 1) * n / pa
 // owner returns the index of the part in which span puts thing i.
 func owner(n, parts, i int) int { return ((i+1)*parts - 1) / n }
 
-// BalanceGroups returns the actor of each group. Each actor gets the same number of groups, and about the same number
-// of tokens. The longest remaining group goes to the actor with the fewest tokens; ties go to the first actor.
-// tokens[i] is the number of tokens of group i.
-func BalanceGroups(tokens []float64, actors int) []int {
+// BalanceGroups returns the owner of each group, one of the replicas. Each replica gets the same number of groups, and
+// about the same number of tokens. tokens[i] is the number of tokens of group i.
+func BalanceGroups(tokens []float64, replicas int) []int {
+	return balance(tokens, replicas, len(tokens)/replicas)
+}
+
+// balance returns the owner of each text or group, one of the replicas. The longest remaining one goes to the replica
+// with the fewest tokens; ties go to the first replica. tokens has the lengths. No replica owns more than most.
+func balance(tokens []float64, replicas, most int) []int {
 	longest := make([]int, len(tokens))
-	for g := range longest {
-		longest[g] = g
+	for i := range longest {
+		longest[i] = i
 	}
 	slices.SortStableFunc(longest, func(a, b int) int { return cmp.Compare(tokens[b], tokens[a]) })
-	load, room := make([]float64, actors), make([]int, actors)
-	for a := range room {
-		room[a] = len(tokens) / actors
-	}
-	of := make([]int, len(tokens))
-	for _, g := range longest {
+	load, owned, owners := make([]float64, replicas), make([]int, replicas), make([]int, len(tokens))
+	for _, i := range longest {
 		least := -1
-		for a := range load {
-			if room[a] > 0 && (least < 0 || load[a] < load[least]) {
-				least = a
+		for r := range load {
+			if owned[r] < most && (least < 0 || load[r] < load[least]) {
+				least = r
 			}
 		}
-		of[g] = least
-		load[least] += tokens[g]
-		room[least]--
+		owners[i] = least
+		load[least] += tokens[i]
+		owned[least]++
 	}
-	return of
+	return owners
 }

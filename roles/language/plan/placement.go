@@ -79,9 +79,10 @@ func (p *Plan) Table(prompt []int32, mean int) deal.Table {
 	if p.Mesh("rollout").Tensor == 1 {
 		cached = 4 * deal.MostCache / p.cacheBytes()
 	}
-	return deal.Table{Prompts: p.Pipeline.Groups, Players: p.Mesh("rollout").Data, Size: p.group, Running: p.running,
-		Tokens: p.Sampling.MaxTokens, Prompt: len(prompt), Mean: mean, Cached: cached,
-		Cost: deal.Cost{Pass: passCost, Context: contextCost, Moved: movedCost}}
+	return deal.Table{Prompts: p.Pipeline.Groups, Players: p.Mesh("rollout").Data, Size: p.group,
+		Running: p.Config.Rollout.MaxRunningRequests, Tokens: p.Sampling.MaxTokens, Prompt: len(prompt), Mean: mean,
+		Cached: cached,
+		Cost:   deal.Cost{Pass: passCost, Context: contextCost, Moved: movedCost}}
 }
 
 // ExchangesGroups reports whether the replicas of a component exchange groups so that all have about as many tokens.

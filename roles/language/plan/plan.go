@@ -23,36 +23,26 @@ type Plan struct {
 	*job.Job
 	Language
 
-	// Actors to Critics are the numbers of replicas of each component: of members that have one model together. 0: not
-	// placed.
+	// Actors to Critics are the numbers of replicas of each component. The members of a replica have one model
+	// together. 0: not placed.
 	Actors, rollouts, Rewards, Inferences, Critics int
 	meshes                                         map[string]Mesh // of each placed component with a model
 
 	Train, Valid  *text.Dataset // Valid is nil without evaluations
 	StepsPerEpoch int64
-	// BatchesPerEpoch is the number of whole batches in an epoch. A step takes one batch. With dynamic sampling it
-	// takes up to GenBatches batches.
+	// BatchesPerEpoch is the number of whole batches in an epoch. A step takes one batch, or with dynamic sampling up
+	// to GenBatches batches.
 	BatchesPerEpoch, GenBatches int64
 	Limit                       algo.MicroBatch // how much an actor computes at once
 	Tokenizer                   *tokenizer.Tokenizer
+	notes                       []string // warnings about the data
+	batch                       int      // texts of a step, over all actors; prompts in the task reasoning
 
-	answering
-
-	notes   []string // warnings about the data
-	batch   int      // texts of a step, over all actors; prompts in the task reasoning
-	shuffle bool
-	balance bool   // divide texts among actors by their lengths
-	seed    uint64 // of the order of texts
-}
-
-// answering has the fields that the task reasoning adds to a Plan.
-type answering struct {
+	// In the task reasoning:
 	Sampling engine.Sampling // how answers are sampled
 	Pipeline Pipeline        // which workers get which groups
 	longest  int             // maximum number of tokens of a prompt with its answer
 	group    int             // the number of answers to each prompt
-	running  int             // answers that are generated at the same time
-	threads  int             // of a rollout worker
 }
 
 // EnvSpec returns the zero Spec: there are no environments.
@@ -130,7 +120,8 @@ func (p *Plan) Inputs() (keys []string, hashes [][]byte) {
 
 // Order returns the order of samples in an epoch. It overwrites order, which may be the order of another epoch.
 func (p *Plan) Order(order []int32, epoch int64) []int32 {
-	return algo.Permutation(order, len(p.Train.Samples), p.shuffle, p.seed, epoch)
+	data := &p.Config.Data
+	return algo.Permutation(order, len(p.Train.Samples), data.Shuffle, data.Seed, epoch)
 }
 
 // A Batch has the texts that one replica of the actors trains on in a step.
@@ -150,7 +141,7 @@ func (p *Plan) BatchOf(order []int32, number int64, replica int) (b Batch) {
 	}
 	lo, hi := span(p.batch, p.Actors, replica)
 	share := whole[lo:hi]
-	if p.balance {
+	if p.Config.Actor.EnableDPLoadBalance {
 		share = p.balanced(whole, replica)
 	}
 	for _, i := range share {
@@ -161,27 +152,16 @@ func (p *Plan) BatchOf(order []int32, number int64, replica int) (b Batch) {
 
 func sequence(s text.Sample) algo.Sequence { return algo.Sequence{IDs: s.IDs, Learn: s.Learn} }
 
-// balanced returns the samples of whole that a replica trains on, in their order in whole. The longest remaining
-// sample goes to the replica with the fewest tokens; ties go to the first one. So all replicas have about the same
-// number of tokens, and every one has a sample.
+// balanced returns the samples of whole that a replica trains on, in their order in whole. All replicas have about the
+// same number of tokens, and every replica has a sample.
 func (p *Plan) balanced(whole []int32, replica int) (share []int32) {
-	byLength := slices.Clone(whole)
-	length := func(i int32) int { return len(p.Train.Samples[i].IDs) }
-	slices.SortStableFunc(byLength, func(a, b int32) int { return length(b) - length(a) })
-	load, mine := make([]int, p.Actors), map[int32]bool{}
-	for _, i := range byLength {
-		least := 0
-		for a := range load {
-			if load[a] < load[least] {
-				least = a
-			}
-		}
-		load[least] += length(i)
-		mine[i] = least == replica
+	tokens := make([]float64, len(whole))
+	for k, i := range whole {
+		tokens[k] = float64(len(p.Train.Samples[i].IDs))
 	}
-	for _, i := range whole {
-		if mine[i] {
-			share = append(share, i)
+	for k, r := range balance(tokens, p.Actors, len(whole)) {
+		if r == replica {
+			share = append(share, whole[k])
 		}
 	}
 	return share
@@ -189,8 +169,8 @@ func (p *Plan) balanced(whole []int32, replica int) (share []int32) {
 
 // Validation returns the texts of validation that one of several workers evaluates.
 func (p *Plan) Validation(worker, workers int) (mine []algo.Sequence) {
-	n := len(p.Valid.Samples)
-	for _, s := range p.Valid.Samples[worker*n/workers : (worker+1)*n/workers] {
+	lo, hi := span(len(p.Valid.Samples), workers, worker)
+	for _, s := range p.Valid.Samples[lo:hi] {
 		mine = append(mine, sequence(s))
 	}
 	return mine
@@ -217,7 +197,7 @@ func (p *Plan) Describe() []string {
 		micro = fmt.Sprintf("micro-batches of %d texts", p.Limit.Sequences)
 	}
 	texts, actor := "texts", "actor"
-	if p.longest > 0 {
+	if p.Config.Reasons() {
 		texts = "prompts"
 	}
 	if p.Mesh("actor").Members() > 1 {

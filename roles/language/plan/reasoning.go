@@ -59,7 +59,6 @@ func (d *Draft) readPrompts() {
 func (d *Draft) setSampling() {
 	c := d.Config
 	d.longest, d.group = c.Runner.SeqLength, c.Algorithm.GroupSize
-	d.running, d.threads = c.Rollout.MaxRunningRequests, c.Rollout.Threads
 	s := &c.Rollout.SamplingParams
 	d.Sampling = engine.Sampling{MaxTokens: c.Runner.SeqLength - c.Data.MaxPromptLength, Temperature: s.Temperature,
 		TopK: s.TopK, TopP: s.TopP, RepetitionPenalty: s.RepetitionPenalty, Stop: d.Sampling.Stop, Seed: c.Actor.Seed}
@@ -182,14 +181,15 @@ func (p *Plan) TextSetup() algo.TextSetup {
 // EngineOptions returns the limits of the engine that generates answers. Its cache holds the texts that are
 // generated at the same time, at their maximum length.
 func (p *Plan) EngineOptions() engine.Options {
-	pages := (p.longest + lm.PageLen - 1) / lm.PageLen
-	return engine.Options{MaxRunning: p.running, CacheTokens: config.Product(p.running, pages*lm.PageLen),
-		ChunkTokens: max(512, p.running), Threads: p.threads, Tokens: p.Tokenizer.Size()}
+	pages, running := (p.longest+lm.PageLen-1)/lm.PageLen, p.Config.Rollout.MaxRunningRequests
+	return engine.Options{MaxRunning: running, CacheTokens: config.Product(running, pages*lm.PageLen),
+		ChunkTokens: max(512, running), Threads: p.Config.Rollout.Threads, Tokens: p.Tokenizer.Size()}
 }
 
 // EngineBytes estimates the engine's memory: keys and values in the cache, and a row of logits for each answer.
 func (p *Plan) EngineBytes() int64 {
-	return int64(config.Product(p.EngineOptions().CacheTokens, p.cacheBytes())) + int64(4*p.running*p.Model.Vocab)
+	o := p.EngineOptions()
+	return int64(config.Product(o.CacheTokens, p.cacheBytes())) + int64(4*o.MaxRunning*p.Model.Vocab)
 }
 
 // cacheBytes returns the bytes of the keys and values of a token on a rank of a rollout worker.
@@ -220,8 +220,8 @@ func (p *Plan) Question(sample int, number int64) Question {
 
 // ValidationQuestions returns the questions of validation that one of several workers evaluates.
 func (p *Plan) ValidationQuestions(worker, workers int) (mine []Question) {
-	n := len(p.Valid.Samples)
-	for i, end := worker*n/workers, (worker+1)*n/workers; i < end; i++ {
+	lo, hi := span(len(p.Valid.Samples), workers, worker)
+	for i := lo; i < hi; i++ {
 		mine = append(mine, question(p.Valid.Samples[i], int64(i)))
 	}
 	return mine
