@@ -82,7 +82,7 @@ type examinee struct {
 	plan         *plan.Plan
 	model        *lm.Model
 	line         *member.Line // connects the members of this copy
-	copy, copies int          // this copy, and the number of copies
+	copy, copies int          // number of this copy, and number of all copies
 	progress     algo.Progress
 	exam         *exam.Exam   // nil: there are no questions
 	shown        []exam.Shown // of the last exam

@@ -18,7 +18,7 @@ import (
 // cluster.auto_scheduler the groups are not divided among the rollout workers, but dealt.
 type Pipeline struct {
 	Groups int
-	Rounds int             // of a rollout worker: rollout.pipeline_stage_num
+	Rounds int             // rounds of a rollout worker: rollout.pipeline_stage_num
 	Dealt  bool            // any rollout worker may generate any group; Rounds has no effect
 	Stages []PipelineStage // rollout; reward, inference and critic if they are placed; actor
 }
@@ -99,11 +99,10 @@ func (p *Pipeline) lines(size int) []string {
 		strings.Join(each, ", then "))}
 }
 
-// span divides n things into parts as evenly as possible, and returns the range of part i. parts is the number of
-// parts.
+// span returns the range of part i, if n elements are divided into parts as evenly as possible.
 func span(n, parts, i int) (lo, hi int) { return i * n / parts, (i + 1) * n / parts }
 
-// owner returns the index of the part in which span puts thing i.
+// owner returns the index of the part whose span has element i.
 func owner(n, parts, i int) int { return ((i+1)*parts - 1) / n }
 
 // BalanceGroups returns the owner of each group, one of the replicas. Each replica gets the same number of groups, and

@@ -69,13 +69,13 @@ const (
 	movedCost   = 0.05
 )
 
-// Table returns what rollout workers must know to deal the prompts of a batch, of which prompt is one. mean is the mean
-// length of answers in the batch before; 0: unknown.
+// Table returns the numbers that rollout workers need to deal the prompts of a batch. prompt is one of these prompts.
+// mean is the mean length of answers in the batch before; 0: unknown.
 func (p *Plan) Table(prompt []int32, mean int) deal.Table {
 	if mean == 0 {
 		mean = max(1, p.Sampling.MaxTokens/8)
 	}
-	cached := 0 // if ranks divide a model, each has a part of the cache, and they compute it anew
+	cached := 0 // members that divide a model compute the cache anew
 	if p.Mesh("rollout").Tensor == 1 {
 		cached = 4 * deal.MostCache / p.cacheBytes()
 	}

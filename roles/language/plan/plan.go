@@ -65,7 +65,7 @@ func (p *Plan) OwnKeys() []config.OwnKey {
 	})
 }
 
-// MayDiffer returns the keys that may differ in a resumed run because they change no result.
+// MayDiffer returns the keys that may differ in a resumed run, because they change no result.
 func (p *Plan) MayDiffer() []string {
 	keys := []string{"rollout.return_logprobs", "rollout.eval_sampling_params", "reward.program",
 		"actor.model.tensor_model_parallel_size", "actor.model.pipeline_model_parallel_size",
@@ -82,8 +82,8 @@ func (p *Plan) MayDiffer() []string {
 // BelowAdapters reports whether the file of weights path has the base weights of new adapters.
 func (p *Plan) BelowAdapters(path string) bool { return p.BaseWeights.Path == path }
 
-// Fits returns an error if a model does not have exactly the trained parameters of this model, or if the small tensors
-// of a trainer's state belong to other texts or other base weights. There may be no such tensors.
+// Fits returns an error unless model lists exactly the trained parameters of this plan's model. It also returns an
+// error if the tensors of a trainer's state belong to other texts or other base weights. trainer may be empty.
 func (p *Plan) Fits(model []tensor.Field, trainer tensor.Dict) error {
 	m, err := p.New()
 	if err != nil {

@@ -51,8 +51,8 @@ func (d *Draft) pool(nodes []int) bool {
 	return true
 }
 
-// spread spreads as many members as are named over ranks, in their order. Members that have a rank each stay where they
-// are if there are more ranks than members.
+// spread spreads members over ranks in ascending order. named has the present ranks of the members. If there are more
+// ranks than members, and each member has its own rank, the members stay where they are.
 func spread(named, ranks []int) []int {
 	if len(named) < len(ranks) && len(slices.Compact(slices.Sorted(slices.Values(named)))) == len(named) {
 		return named
@@ -64,8 +64,8 @@ func spread(named, ranks []int) []int {
 	return to
 }
 
-// replace makes the placement anew, with these ranks of components. Other components stay where they are. It reports
-// whether that is possible.
+// replace makes the placement anew: the components in to get these ranks, and the others stay where they are. It
+// reports whether this is possible.
 func (d *Draft) replace(to map[string][]int, nodes []int) bool {
 	c := spmd.Cluster{AllowIdleRanks: true}
 	add := func(of string, ranks []int) {

@@ -22,7 +22,7 @@ import (
 // A Question is a prompt and its right answer.
 type Question = answer.Question
 
-// readPrompts makes prompts of the job's samples, and sets how answers are sampled.
+// readPrompts makes prompts of the job's samples, sets how answers are sampled, and checks both.
 func (d *Draft) readPrompts() {
 	c := d.Config
 	d.setSampling()
@@ -67,7 +67,8 @@ func (d *Draft) setSampling() {
 	}
 }
 
-// keepPrompts removes prompts that are too long from set, or reports them as a mistake.
+// keepPrompts removes prompts that are too long from set. Without data.filter_prompt_by_length it reports these prompts
+// as a mistake.
 func (d *Draft) keepPrompts(set *text.Dataset) {
 	if set == nil {
 		return
@@ -88,7 +89,7 @@ func (d *Draft) keepPrompts(set *text.Dataset) {
 	}
 }
 
-// checkQuestions reports prompts to which no answer can be right, and adds warnings.
+// checkQuestions reports questions that the reward rule cannot grade, and adds warnings.
 func (d *Draft) checkQuestions(key string, set *text.Dataset) {
 	if set == nil {
 		return
@@ -125,7 +126,7 @@ func (d *Draft) checkQuestions(key string, set *text.Dataset) {
 	}
 }
 
-// tryGrader makes the rule that grades answers, to report its mistakes. It starts no program.
+// tryGrader makes the rule that grades answers, to report mistakes in its keys. It starts no program.
 func (d *Draft) tryGrader() {
 	err := answer.CheckProgram(d.graderSetup())
 	if err == nil && d.Config.Reward.RewardType != answer.Program {
@@ -208,12 +209,12 @@ func (p *Plan) AnswerBytes() int {
 	return (config.Product(perToken, tokens) + 4*p.longest + 16*p.group + 2<<10 + room) &^ room
 }
 
-// Samples returns the samples of one batch. number is the index of the batch in order.
+// Samples returns the samples of one batch. order has the samples of an epoch, and number is the index of the batch.
 func (p *Plan) Samples(order []int32, number int64) []int32 {
 	return order[number*int64(p.batch):][:p.batch]
 }
 
-// Question returns a sample of training as a prompt; number is the prompt's number in the run.
+// Question returns a sample of training as a question. number is the question's number in the run.
 func (p *Plan) Question(sample int, number int64) Question {
 	return question(p.Train.Samples[sample], number)
 }
@@ -261,7 +262,8 @@ func (p *Plan) NewExam(e *engine.Engine, g *answer.Grader) *exam.Exam {
 	return x
 }
 
-// Response returns the response to a question that rules grade. stopped is false if the answer was cut off.
+// Response returns an answer to a question as a response, which rules grade. stopped is false if the answer was cut
+// off.
 func (p *Plan) Response(q *Question, sample int, tokens []int32, stopped bool) answer.Response {
 	said := tokens
 	if stopped {
