@@ -8,14 +8,14 @@ import (
 )
 
 // A Pipeline says which workers get which groups in an iteration of the task reasoning. A group is a prompt with its
-// answers. A Pipeline follows only from the numbers of groups, rounds and workers. So every rank computes the same
-// one, and nothing depends on the order of arrival. A worker is here a replica of the Mesh of its stage, whose members
-// all work on its groups.
+// answers. A worker in this sense is a replica: all its members work on its groups, and the first member sends and
+// receives. A Pipeline follows only from the numbers of groups, rounds and workers. So every rank computes the same
+// Pipeline, and nothing depends on the order of arrival.
 //
-// Groups go from stage to stage. The workers of each stage divide the groups into contiguous ranges. A rollout
-// worker generates its range in rounds, one after the other. It sends a group to the next stage when all answers of
-// the group have ended, while it goes on with other groups. The first member of a worker sends and receives. With
-// cluster.auto_scheduler the groups are not divided among the rollout workers, but dealt.
+// Groups go from stage to stage. The workers of each stage divide the groups into contiguous ranges. A rollout worker
+// generates its range in rounds, one after the other. When all answers of a group have ended, it sends the group to the
+// next stage, and continues with other groups. With cluster.auto_scheduler groups are dealt to rollout workers instead
+// of divided.
 type Pipeline struct {
 	Groups int
 	Rounds int             // rounds of a rollout worker: rollout.pipeline_stage_num

@@ -60,9 +60,9 @@ func (d *Draft) pipeline() Pipeline {
 	return p
 }
 
-// Costs of an engine, in tokens of one text that has no others beside it. BenchmarkSpeed of package engine measures
-// them: a token of a long pass costs half of a new one, and a pass has work of its own. BenchmarkMoved of package
-// worker measures what a token costs whose keys and values move.
+// Costs of an engine. The unit is the cost of a token in a pass with one text. BenchmarkSpeed of package engine
+// measures the fixed cost of a pass, and the cost of a token in a long pass. BenchmarkMoved of package worker measures
+// the cost of a token whose keys and values move.
 const (
 	passCost    = 2
 	contextCost = 0.5

@@ -104,8 +104,8 @@ func (p *Plan) sameInputs(trainer tensor.Dict) error {
 	return p.BaseWeights.same(trainer)
 }
 
-// Inputs returns hashes of the inputs that must be the same on all ranks: the texts and the base weights. keys are
-// the configuration keys that name their files.
+// Inputs returns hashes of the inputs that must be the same on all ranks: the texts and the base weights. keys are the
+// configuration keys that name the files of the inputs.
 func (p *Plan) Inputs() (keys []string, hashes [][]byte) {
 	add := func(key string, hash uint64) {
 		keys, hashes = append(keys, key), append(hashes, binary.LittleEndian.AppendUint64(nil, hash))

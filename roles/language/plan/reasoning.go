@@ -137,9 +137,9 @@ func (d *Draft) tryGrader() {
 	}
 }
 
-// ForEvaluation returns the plan of an evaluation of cfg, without a placement. For the task reasoning a language
-// model answers the validation questions, and is divided as those of rollout workers. For the task sft it is measured
-// on the validation texts, and its layers are divided as those of actors.
+// ForEvaluation returns the plan of an evaluation of cfg, without a placement. In the task reasoning the model answers
+// the questions of validation, and is divided like the models of rollout workers. In the task sft the model is measured
+// on the texts of validation, and its layers are divided like those of actors.
 func ForEvaluation(cfg *config.Config, reg config.Registries) (*Plan, error) {
 	d := &Draft{Plan: &Plan{Job: &job.Job{Config: cfg, Registries: reg}}, found: cfg.CheckParts(reg)}
 	d.found.Want(len(cfg.Data.ValDataPaths) > 0, "data.val_data_paths", nil, "files of JSON lines, to evaluate with")
@@ -179,8 +179,8 @@ func (p *Plan) TextSetup() algo.TextSetup {
 		Iterations: int(min(p.MaxSteps, math.MaxInt32))}
 }
 
-// EngineOptions returns the limits of the engine that generates answers. Its cache holds the texts that are
-// generated at the same time, at their maximum length.
+// EngineOptions returns the limits of the engine that generates answers. The engine's cache has room for all texts that
+// are generated at the same time, at their maximum length.
 func (p *Plan) EngineOptions() engine.Options {
 	pages, running := (p.longest+lm.PageLen-1)/lm.PageLen, p.Config.Rollout.MaxRunningRequests
 	return engine.Options{MaxRunning: running, CacheTokens: config.Product(running, pages*lm.PageLen),
