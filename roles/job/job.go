@@ -36,10 +36,8 @@ func (j *Job) Collectives() collectives.Options {
 func (j *Job) WorkersOn(r int) []string {
 	workers := []string{}
 	for _, name := range j.Placement.Components() {
-		for m, at := range j.Placement.Group(name).Ranks {
-			if at == r {
-				workers = append(workers, fmt.Sprintf("%s[%d]", name, m))
-			}
+		for _, m := range j.MembersOn(name, r) {
+			workers = append(workers, fmt.Sprintf("%s[%d]", name, m))
 		}
 	}
 	return workers

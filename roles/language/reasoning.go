@@ -103,18 +103,15 @@ func (r *ReasoningRunner) around(component string) (in, out *spmd.Channel) {
 
 // iterate generates answers to prompts, grades them and trains on them.
 func (r *ReasoningRunner) iterate(ctx context.Context) error {
-	for p, run := range [...]func(context.Context) error{loop.SyncWeights: r.syncModel,
-		loop.GenerateRollouts: r.generate,
-		loop.CalAdvAndReturns: r.computeAdvantages, loop.ActorTraining: r.train} {
-		if run == nil {
-			continue
-		}
-		if err := r.loop.Timed(loop.Phase(p), ctx, run); err != nil {
-			return err
-		}
+	timed := func(p loop.Phase, run func(context.Context) error) func(context.Context) error {
+		return func(ctx context.Context) error { return r.loop.Timed(p, ctx, run) }
 	}
-	r.describe(r.loop.Report())
-	return nil
+	err := loop.InOrder(ctx, timed(loop.SyncWeights, r.syncModel), timed(loop.GenerateRollouts, r.generate),
+		timed(loop.CalAdvAndReturns, r.computeAdvantages), timed(loop.ActorTraining, r.train))
+	if err == nil {
+		r.describe(r.loop.Report())
+	}
+	return err
 }
 
 // describe adds to a report the rewards that this rank's actors have received, and how full this rank's engines were.

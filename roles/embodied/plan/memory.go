@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/tensor"
@@ -37,18 +36,16 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	params, rollouts := int64(p.paramBytes), int64(p.QueuedRollouts()+1)
 	f.Replay = int64(p.demoBytes())
 	if p.Config.Trains() {
-		for _, at := range p.Placement.Ranks("actor") {
-			if at == r {
-				f.Parameters += 2 * params
-				f.Optimiser += 2 * params // Adam's two moments
-				f.Rollouts += rollouts * int64(p.TrajectoryLayout(p.Train.Envs/p.Actors).Size())
-				buffer := p.replayBytes(p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize)
-				f.Replay += int64(min(buffer, 1<<62) + p.demoBytes()) // bounded, so that sums do not overflow
-			}
+		for range p.MembersOn("actor", r) {
+			f.Parameters += 2 * params
+			f.Optimiser += 2 * params // Adam's two moments
+			f.Rollouts += rollouts * int64(p.TrajectoryLayout(p.Train.Envs/p.Actors).Size())
+			buffer := p.replayBytes(p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize)
+			f.Replay += int64(min(buffer, 1<<62) + p.demoBytes()) // bounded, so that sums do not overflow
 		}
 	}
 	envs, players := p.Placement.Ranks("env"), p.Placement.Ranks("rollout")
-	if slices.Contains(players, r) {
+	if p.On("rollout", r) {
 		f.Parameters += params // an upper bound: the ranks of a node share copies, and may read an actor's parameters
 	}
 	for _, l := range p.Train.Routes {

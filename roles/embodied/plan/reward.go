@@ -31,7 +31,7 @@ func (d *Draft) tryReward() {
 // CheckFiles returns an error if a reward worker of the rank cannot read the parameters of its network. CheckFiles may
 // fail on some ranks and not on others.
 func (p *Plan) CheckFiles(rank int) error {
-	if p.Rewards == 0 || !slices.Contains(p.Placement.Ranks("reward"), rank) {
+	if !p.On("reward", rank) {
 		return nil
 	}
 	_, err := p.NewRule(1)

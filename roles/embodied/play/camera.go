@@ -139,34 +139,23 @@ func (c *Camera) shoot(episodes *env.Episodes) error {
 // Film checks that the environments of cfg can be filmed, if cfg asks for a film. If an external simulator cannot be
 // rendered, there will be no film. This is no error, and unrenderable is the simulator's name.
 func Film(envs *env.Registry, cfg env.Config) (unrenderable string, err error) {
-	err = Drawable(envs, cfg)
-	var none noPictures
-	if errors.As(err, &none) && mayBeUnrenderable(cfg) {
-		return none.name, nil
+	if !cfg.VideoCfg.SaveVideo {
+		return "", nil
 	}
-	return "", err
+	vec, err := envs.New(cfg, 1)
+	if err != nil {
+		return "", err
+	}
+	_, err = newCamera(vec, cfg.VideoCfg)
+	switch name := vec.Spec().Name; {
+	case !errors.Is(err, errors.ErrUnsupported):
+	case mayBeUnrenderable(cfg):
+		unrenderable, err = name, nil
+	default:
+		err = fmt.Errorf("%s has no pictures", name)
+	}
+	return unrenderable, errors.Join(err, vec.Close())
 }
 
 // mayBeUnrenderable reports whether the environments of cfg need not be rendered, although cfg asks for a film.
 func mayBeUnrenderable(cfg env.Config) bool { return cfg.ID() == env.ExternalID }
-
-// noPictures is the error of environments that cannot be rendered.
-type noPictures struct{ name string }
-
-func (e noPictures) Error() string { return e.name + " has no pictures" }
-
-// Drawable returns an error if cfg asks for a film and its environments cannot be rendered.
-func Drawable(envs *env.Registry, cfg env.Config) error {
-	if !cfg.VideoCfg.SaveVideo {
-		return nil
-	}
-	vec, err := envs.New(cfg, 1)
-	if err != nil {
-		return err
-	}
-	_, err = newCamera(vec, cfg.VideoCfg)
-	if errors.Is(err, errors.ErrUnsupported) {
-		err = noPictures{vec.Spec().Name}
-	}
-	return errors.Join(err, vec.Close())
-}

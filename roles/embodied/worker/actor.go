@@ -46,7 +46,8 @@ func NewActorWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Acto
 	p := b.plan
 	pol := shared.policies["actor"][m.Index()]
 	a := &ActorWorker{base: b, policy: pol, weights: shared}
-	if part, stayed := loop.PartOf[*actorPart](c, m); stayed {
+	part, stayed := loop.PartOf[*actorPart](c, m)
+	if stayed {
 		a.algo, a.replicas, a.arrivals = part.algo, part.replicas, part.arrivals
 		err = a.replicas.Join(ctx, m, p.Job)
 	} else if a.replicas, err = member.NewReplicas(ctx, m, p.Job, pol.Params()); err == nil {
@@ -66,7 +67,7 @@ func NewActorWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Acto
 	if p.Async() && a.arrivals == nil {
 		a.arrivals = newArrivals(p)
 	}
-	if part, stayed := loop.PartOf[*actorPart](c, m); stayed {
+	if stayed {
 		for i, in := range a.inputs {
 			in.queue = part.queues[i]
 		}
@@ -109,14 +110,12 @@ func (a *ActorWorker) RecvRolloutBatch(ctx context.Context, out *spmd.Channel) e
 	for _, in := range a.inputs {
 		var err error
 		if in.item, err = in.from.Get(ctx); err != nil {
-			return fmt.Errorf("trajectories of environments %d-%d: %w", in.Lo, in.Hi-1, err)
+			return fmt.Errorf("trajectories of %s: %w", in.Name(), err)
 		}
 		stamp(in.item)
-	}
-	for _, in := range a.inputs {
 		if first := a.inputs[0]; in.item.Version != first.item.Version {
-			return fmt.Errorf("trajectories of environments %d-%d are of weights %d, those of %d-%d of %d",
-				in.Lo, in.Hi-1, in.item.Version, first.Lo, first.Hi-1, first.item.Version)
+			return fmt.Errorf("trajectories of %s are of weights %d, those of %s of weights %d", in.Name(),
+				in.item.Version, first.Name(), first.item.Version)
 		}
 	}
 	a.assemble()

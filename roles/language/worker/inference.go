@@ -68,12 +68,7 @@ func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) erro
 }
 
 // Part returns the models of the worker.
-func (w *InferenceWorker) Part() any {
-	if part := w.part(w.replica.plan, w.reference); part != nil {
-		return part
-	}
-	return nil
-}
+func (w *InferenceWorker) Part() any { return w.part(w.replica.plan, w.reference, nil) }
 
 // Save returns the reference policy on the first replica, and nothing on the others.
 func (w *InferenceWorker) Save() []member.Part {

@@ -30,6 +30,7 @@ type RolloutWorker struct {
 	out       *answerSender
 	sums      *collectives.Reducer // sums results of exams over the replicas
 	exam      *exam.Exam           // nil: no evaluations
+	grader    *answer.Grader       // of the exam; nil: no evaluations
 	shown     []exam.Shown         // answers of the last evaluation
 	ended     int                  // number of ended answers of the batch
 	asked     int                  // number of all answers of the batch
@@ -63,29 +64,18 @@ func NewRolloutWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Ro
 	if w.engine, err = engine.New(model, options); err != nil || p.Valid == nil {
 		return w, err
 	}
-	part, _ := loop.PartOf[*readerPart](c, m)
-	var grader *answer.Grader
-	if part != nil {
-		grader = part.grader
-	} else if grader, err = p.NewGrader(shared.judge); err != nil {
+	if part, stayed := loop.PartOf[*readerPart](c, m); stayed {
+		w.grader = part.grader
+	} else if w.grader, err = p.NewGrader(shared.judge); err != nil {
 		return nil, err
 	}
-	w.exam = p.NewExam(w.engine, grader)
+	w.exam = p.NewExam(w.engine, w.grader)
 	w.exam.Progress = w.progress
 	return w, nil
 }
 
 // Part returns the worker's model, and the grader of its exam.
-func (w *RolloutWorker) Part() any {
-	part := w.part(w.plan, nil)
-	if part == nil {
-		return nil
-	}
-	if w.exam != nil {
-		part.grader = w.exam.Grader
-	}
-	return part
-}
+func (w *RolloutWorker) Part() any { return w.part(w.plan, nil, w.grader) }
 
 // Retire ends the engine, and also the grader unless the part has it.
 func (w *RolloutWorker) Retire(part any) error {
@@ -194,8 +184,5 @@ const shownAnswers = 20
 // Close ends the worker's threads and its grader.
 func (w *RolloutWorker) Close() error {
 	w.engine.Close()
-	if w.exam == nil {
-		return nil
-	}
-	return w.exam.Grader.Close()
+	return w.grader.Close()
 }

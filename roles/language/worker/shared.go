@@ -36,15 +36,14 @@ var readers = []string{"rollout", "inference"}
 // NewShared loads the models of a rank's workers, or their parts of models, with their initial weights. Workers that
 // read weights in place use the model of an actor on this rank.
 func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error) {
-	s := &Shared{world: w, plan: p, own: own, models: map[string]map[int]*lm.Model{}, inPlace: map[*lm.Model]bool{},
-		judge: loop.Lasting[answer.Judge](own)}
+	s := &Shared{world: w, plan: p, own: own, inPlace: map[*lm.Model]bool{}, judge: loop.Lasting[answer.Judge](own),
+		models: map[string]map[int]*lm.Model{"actor": {}, "rollout": {}, "inference": {}}}
 	for _, m := range p.MembersOn("actor", w.Rank()) {
 		model, err := load(p, own, "actor", m, own.Alloc("actor", m))
 		if err != nil {
 			return nil, err
 		}
-		s.set("actor", m, model)
-		s.inPlace[model] = true
+		s.models["actor"][m], s.inPlace[model] = model, true
 	}
 	for _, of := range readers {
 		for _, m := range p.MembersOn(of, w.Rank()) {
@@ -56,7 +55,7 @@ func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error)
 				}
 				model.Params.Grad = nil // readers do not train the model
 			}
-			s.set(of, m, model)
+			s.models[of][m] = model
 		}
 	}
 	return s, nil
@@ -80,13 +79,6 @@ func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tenso
 		return nil, fmt.Errorf("%s %d: %w", component, m, err)
 	}
 	return model, nil
-}
-
-func (s *Shared) set(component string, member int, m *lm.Model) {
-	if s.models[component] == nil {
-		s.models[component] = map[int]*lm.Model{}
-	}
-	s.models[component][member] = m
 }
 
 // SharedOf returns the Shared of c's rank.
@@ -153,12 +145,12 @@ func (p *readerPart) kept() *lm.Model {
 	return p.model
 }
 
-// part returns what the reader leaves to its successor; nil if it leaves nothing.
-func (r *reader) part(p *plan.Plan, reference *reference) *readerPart {
+// part returns what the reader leaves to its successor; nil if it leaves nothing. reference and grader may be nil.
+func (r *reader) part(p *plan.Plan, reference *reference, grader *answer.Grader) any {
 	if p.SendsPatches() {
 		return nil
 	}
-	part := new(readerPart)
+	part := &readerPart{grader: grader}
 	if reference != nil && reference.copied {
 		part.reference = reference
 	}
