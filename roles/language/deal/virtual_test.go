@@ -155,35 +155,11 @@ func (b *table) ready(player int) float64 {
 	return max(now, first)
 }
 
-// play plays the batch and returns when the last answer had ended.
+// play plays the batch and returns the time at which the last answer ended.
 func (b *table) play() float64 {
 	b.t.Helper()
-	check := func(err error) {
-		b.t.Helper()
-		if err != nil {
-			b.t.Fatal(err)
-		}
-	}
-	b.groups, b.engines = map[int][]engine.Result{}, b.engines[:0]
 	last := 0.0
-	for p := range b.deal.Players {
-		e := &clocked{seed: b.seed, cost: b.deal.Cost, room: b.deal.Running}
-		b.engines = append(b.engines, e)
-		b.players = append(b.players, deal.NewPlayer(b.deal, deal.Setup{Index: p, Engine: e,
-			Request: func(group, sample int) engine.Request {
-				return engine.Request{Prompt: make([]int32, prompt), Key: uint64(group), Sample: uint64(sample)}
-			},
-			Ended: func() error { last = max(last, e.clock); return nil },
-			Complete: func(group int, results []engine.Result) error {
-				if b.groups[group] != nil {
-					b.t.Errorf("group %d is complete twice", group)
-				}
-				b.groups[group] = results
-				return nil
-			},
-			Send: func(m deal.Message) { b.post(p, -1, m) }}))
-	}
-	b.dealer = deal.NewDealer(b.deal, func(to int, m deal.Message) { b.post(-1, to, m) })
+	b.seat(&last)
 	for turns := 0; !b.dealer.Over(); turns++ {
 		next := 0
 		for p := range b.players {
@@ -194,27 +170,69 @@ func (b *table) play() float64 {
 		if math.IsInf(b.ready(next), 1) || turns > 1e7 {
 			b.t.Fatalf("after %d turns all wait: %d of %d groups are complete", turns, len(b.groups), b.deal.Prompts)
 		}
-		e, player := b.engines[next], b.players[next]
-		e.clock = b.ready(next)
-		for l, ok := b.take(next, e.clock); ok; l, ok = b.take(next, e.clock) {
-			if l.to < 0 {
-				check(b.dealer.Receive(l.from, l.m))
-			} else if player.Over() {
-				b.t.Fatalf("message %d comes to player %d, who has left", l.m.Kind, next)
-			} else {
-				check(player.Receive(l.m))
-			}
-		}
-		if next == 0 {
-			b.dealer.Settle()
-		}
-		if !player.Over() {
-			check(player.Turn())
-		}
+		b.turn(next)
 	}
 	if n := len(b.letters); n > 0 {
 		b.t.Errorf("%d messages are left: %+v", n, b.letters)
 	}
+	b.checkAnswers()
+	return last
+}
+
+// seat makes the players and the dealer. last is set to the time at which the last answer ended.
+func (b *table) seat(last *float64) {
+	b.groups, b.engines = map[int][]engine.Result{}, b.engines[:0]
+	for p := range b.deal.Players {
+		e := &clocked{seed: b.seed, cost: b.deal.Cost, room: b.deal.Running}
+		b.engines = append(b.engines, e)
+		b.players = append(b.players, deal.NewPlayer(b.deal, deal.Setup{Index: p, Engine: e,
+			Request: func(group, sample int) engine.Request {
+				return engine.Request{Prompt: make([]int32, prompt), Key: uint64(group), Sample: uint64(sample)}
+			},
+			Ended: func() error { *last = max(*last, e.clock); return nil },
+			Complete: func(group int, results []engine.Result) error {
+				if b.groups[group] != nil {
+					b.t.Errorf("group %d is complete twice", group)
+				}
+				b.groups[group] = results
+				return nil
+			},
+			Send: func(m deal.Message) { b.post(p, -1, m) }}))
+	}
+	b.dealer = deal.NewDealer(b.deal, func(to int, m deal.Message) { b.post(-1, to, m) })
+}
+
+// turn lets a player handle the messages that have arrived, and then make a pass.
+func (b *table) turn(p int) {
+	b.t.Helper()
+	check := func(err error) {
+		b.t.Helper()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	e, player := b.engines[p], b.players[p]
+	e.clock = b.ready(p)
+	for l, ok := b.take(p, e.clock); ok; l, ok = b.take(p, e.clock) {
+		if l.to < 0 {
+			check(b.dealer.Receive(l.from, l.m))
+		} else if player.Over() {
+			b.t.Fatalf("message %d comes to player %d, who has left", l.m.Kind, p)
+		} else {
+			check(player.Receive(l.m))
+		}
+	}
+	if p == 0 {
+		b.dealer.Settle()
+	}
+	if !player.Over() {
+		check(player.Turn())
+	}
+}
+
+// checkAnswers checks that every answer has the tokens and log-probs that it would have had anywhere.
+func (b *table) checkAnswers() {
+	b.t.Helper()
 	for g := range b.deal.Prompts {
 		for i, r := range b.groups[g] {
 			want := length(b.seed, g, i)
@@ -229,7 +247,6 @@ func (b *table) play() float64 {
 			}
 		}
 	}
-	return last
 }
 
 // settings returns a batch of 8 prompts with 8 answers each on a rank. A pass costs as much as two tokens, a token
