@@ -4,7 +4,7 @@ import "fmt"
 
 // A Footprint is an estimate of the memory of a rank, in bytes.
 type Footprint struct {
-	Parameters int64 // with gradients, and copies for the rollouts of an asynchronous run
+	Parameters int64 // parameters, gradients, and copies of parameters for the rollouts of an asynchronous run
 	Optimiser  int64 // the optimiser's state
 	Rollouts   int64 // trajectories that are recorded, queued or trained on
 	Channels   int64 // observations and actions in channels

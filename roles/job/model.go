@@ -44,7 +44,7 @@ func LoadModel(p *nn.Params[float32], d tensor.Dict) error {
 	mine := ModelDict(p)
 	for i := range mine.Len() {
 		name, t := mine.Entry(i)
-		if from, ok := d.Get(name); ok { // else it is optional
+		if from, ok := d.Get(name); ok { // else the tensor is optional
 			t.CopyFrom(from)
 		}
 	}
@@ -161,7 +161,7 @@ func (f *TensorFile) Load(p, whole *nn.Params[float32]) error {
 	for i := range mine.Len() {
 		name, t := mine.Entry(i)
 		at := f.Index(name)
-		if at < 0 { // it is optional
+		if at < 0 { // the tensor is optional
 			continue
 		}
 		if err := f.ReadSlice(at, t.Bytes(), p.SliceOf(name)); err != nil {

@@ -85,7 +85,7 @@ type examinee struct {
 	copy, copies int          // number of this copy, and number of all copies
 	progress     algo.Progress
 	exam         *exam.Exam   // nil: there are no questions
-	shown        []exam.Shown // of the last exam
+	shown        []exam.Shown // some answers of the last exam
 	wrong        error        // a mistake of the user
 }
 

@@ -34,8 +34,8 @@ type Evaluation struct {
 	Ranks      *collectives.Group // all ranks
 	Config     *config.Config
 	Registries config.Registries
-	Out        io.Writer         // of rank 0, for the metrics
-	Progress   *metrics.Progress // of rank 0; nil elsewhere
+	Out        io.Writer         // where rank 0 writes the metrics
+	Progress   *metrics.Progress // the progress line of rank 0; nil on other ranks
 	Host
 }
 

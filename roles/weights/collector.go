@@ -19,7 +19,7 @@ type Collector struct {
 type source struct {
 	*collectives.WeightsReader
 	state  []byte
-	common []overlap // of the flow's part with the reader's part
+	common []overlap // the overlaps of the flow's part with the reader's part
 }
 
 // Collector returns the collector of member m, on this rank. state has the member's parameters. The collector writes

@@ -66,7 +66,7 @@ type take struct {
 // A need has all takes from a flow at one place that has no source of the flow.
 type need struct {
 	from   *flow
-	slices []*nn.Slice // what the takes need of each field of the flow's part; nil: nothing
+	slices []*nn.Slice // the slice that the takes need of each field of the flow's part; nil: none
 	takes  []take
 }
 

@@ -11,7 +11,7 @@ import (
 type part struct {
 	layout *tensor.Layout
 	fields []tensor.Field
-	index  map[string]int // of each field, by name
+	index  map[string]int // numbers of fields by their names
 	slices []nn.Slice
 	frozen []bool
 }

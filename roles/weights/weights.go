@@ -28,7 +28,7 @@ type end struct {
 	first   int                  // the first actor on this rank that is a source; -1: none
 	state   []byte               // the state of the actor first
 	piece   []byte               // a copy of some of state, which is sent; nil: state itself is sent
-	common  []overlap            // of state with piece
+	common  []overlap            // the overlaps of state with piece
 }
 
 // A Mode says when readers use the weights, and so which copies are needed.

@@ -16,9 +16,9 @@ import (
 type Plan struct {
 	*job.Job
 
-	Spec         env.Spec   // of a training environment with its wrappers
+	Spec         env.Spec   // the spec of a training environment with its wrappers
 	EvalEnv      env.Config // the configuration of evaluations' environments
-	EvalSpec     env.Spec   // of an evaluation's environment
+	EvalSpec     env.Spec   // the spec of an evaluation's environment
 	Unrenderable string     // the simulator that will not be filmed, because it cannot be rendered; "": none
 
 	Actors, rollouts, simulators int     // the numbers of workers; simulators are the env workers

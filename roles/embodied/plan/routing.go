@@ -18,9 +18,9 @@ type Routing struct {
 
 // A Route carries the environments [lo, hi) between an env worker and a rollout worker.
 type Route struct {
-	ID           int // its index in Routing.Routes
+	ID           int // index of the route in Routing.Routes
 	Env, Rollout int // members of the groups env and rollout
-	Stage        int // of the env worker
+	Stage        int // number of the env worker's stage
 	Lo, Hi       int
 	Shards       []ActorShard // in ascending order; none in evaluations
 }

@@ -139,7 +139,7 @@ func (s *Stage) Step() error {
 }
 
 func (s *Stage) step() error {
-	var seeds []uint64 // of the episodes that follow those that end
+	var seeds []uint64 // seeds of the episodes that begin in this step
 	if s.AutoReset {
 		seeds = s.Seeder.Next()
 	}

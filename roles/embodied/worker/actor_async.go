@@ -99,7 +99,7 @@ func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (compl
 				break
 			}
 			if err != nil {
-				return false, fmt.Errorf("trajectories of environments %d-%d: %w", in.Lo, in.Hi-1, err)
+				return false, fmt.Errorf("trajectories of %s: %w", in.Name(), err)
 			}
 			if !a.plan.TooOld(version - in.next.Version) {
 				break

@@ -19,7 +19,7 @@ import (
 // the reference policy (ref_log_prob).
 type InferenceWorker struct {
 	base
-	policy  policy.Policy // its parameters are a view of the weights
+	policy  policy.Policy // the policy's parameters are a view of the weights
 	work    policy.Work
 	through []*passage
 	weights *collectives.WeightsReader
@@ -83,7 +83,7 @@ func (w *InferenceWorker) SyncModelFromActor(ctx context.Context, version int64)
 func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
 	for _, p := range w.through {
 		if err := w.pass(ctx, p, in, out); err != nil {
-			return fmt.Errorf("trajectories of environments %d-%d: %w", p.Lo, p.Hi-1, err)
+			return fmt.Errorf("trajectories of %s: %w", p.Name(), err)
 		}
 	}
 	return nil

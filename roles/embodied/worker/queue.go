@@ -55,7 +55,7 @@ func (in *input) settle(ctx context.Context, finished int64) error {
 	for in.received < finished {
 		item, err := in.from.Get(ctx)
 		if err != nil {
-			return fmt.Errorf("trajectories of environments %d-%d: %w", in.Lo, in.Hi-1, err)
+			return fmt.Errorf("trajectories of %s: %w", in.Name(), err)
 		}
 		in.received++
 		in.waiting = append(in.waiting, cloned(item))

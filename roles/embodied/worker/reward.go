@@ -15,10 +15,10 @@ import (
 // A RewardWorker computes the rewards of some routes.
 type RewardWorker struct {
 	base
-	rule   reward.Rule
-	routes map[int]*rewardRoute // by the number of their first environment
-	from   *spmd.Receiver       // receives the transitions of all routes
-	views  []transitionView
+	rule    reward.Rule
+	routes  map[int]*rewardRoute // by the number of their first environment
+	from    *spmd.Receiver       // receives the transitions of all routes
+	batches views[reward.Batch]
 }
 
 // A rewardRoute is a route with the reward worker's end of its channel.
@@ -98,29 +98,10 @@ func (w *RewardWorker) answer(ctx context.Context, l *rewardRoute, item *spmd.It
 		return err
 	}
 	span := w.m.Span("score").Begin()
-	err = w.rule(out.Dict.Must(algo.FieldReward).F32(), w.view(item))
+	err = w.rule(out.Dict.Must(algo.FieldReward).F32(), w.batches.of(item, plan.Transitions))
 	span.End(0, 0)
 	if err != nil {
 		return err
 	}
 	return l.to.Put(ctx, out)
-}
-
-// A transitionView is a view of an item as a reward.Batch. Routes of different lengths may share an item, so an item
-// has a view for each number of rows.
-type transitionView struct {
-	item  *spmd.Item
-	rows  int
-	batch reward.Batch
-}
-
-func (w *RewardWorker) view(item *spmd.Item) *reward.Batch {
-	rows := item.Hi - item.Lo
-	for i := range w.views {
-		if v := &w.views[i]; v.item == item && v.rows == rows {
-			return &v.batch
-		}
-	}
-	w.views = append(w.views, transitionView{item, rows, plan.Transitions(item.Dict)})
-	return &w.views[len(w.views)-1].batch
 }

@@ -18,7 +18,7 @@ import (
 // A RolloutWorker chooses actions for the environments of its routes, and records their trajectories for the actors.
 type RolloutWorker struct {
 	base
-	policy policy.Policy // its parameters are a view of the weights
+	policy policy.Policy // the policy's parameters are a view of the weights
 	routes []*rolloutRoute
 	evals  []*evalRoute
 
@@ -43,7 +43,7 @@ type rolloutRoute struct {
 	items   []*spmd.Item // the trajectories being recorded
 	dicts   []tensor.Dict
 	actions *tensor.Layout
-	steps   stepViews
+	steps   views[env.Step]
 	stage   *play.Stage   // the environments, if this worker steps them: see plan.Plan.RunsInline
 	count   algo.Progress // reports steps
 	scorer  *scorer       // nil: the environments' own rewards are used
@@ -210,7 +210,7 @@ func (l *rolloutRoute) deliver(ctx context.Context, version int64) error {
 	for i, s := range l.Shards {
 		l.items[i].Lo, l.items[i].Hi, l.items[i].Version = s.Lo, s.Hi, version
 		if err := l.out[i].Put(ctx, l.items[i]); err != nil {
-			return fmt.Errorf("trajectories of environments %d-%d: %w", s.Lo, s.Hi-1, err)
+			return fmt.Errorf("trajectories of %s: %w", s.Name(), err)
 		}
 	}
 	return nil
@@ -275,7 +275,7 @@ func (l *rolloutRoute) step(ctx context.Context, r *RolloutWorker, e, t int) err
 		return err
 	}
 	defer l.obs.Release(item)
-	st := l.steps.of(item)
+	st := l.steps.of(item, stepOf)
 	r.infer.Begin()
 	act, last, err := l.decide(ctx, r.plan, e, t, st)
 	r.infer.End(0, 0)
@@ -315,29 +315,35 @@ func sendAction(ctx context.Context, to *spmd.Sender, layout *tensor.Layout, spa
 	return to.Put(ctx, item)
 }
 
-// stepViews has an env.Step for each item of a route, which is a view of the item. A route has few items, and uses them
-// again and again.
-type stepViews struct {
-	items []*spmd.Item
-	steps []*env.Step
-}
-
-func (v *stepViews) of(item *spmd.Item) *env.Step {
-	for i := range v.items {
-		if v.items[i] == item {
-			return v.steps[i]
-		}
-	}
-	d := item.Dict
+// stepOf returns the step in d, which has the layout plan.StepLayout.
+func stepOf(d tensor.Dict) env.Step {
 	status, _ := d.Get(algo.FieldStatus)
 	info, _ := d.Get(algo.FieldInfo)
 	steps, _ := d.Get(algo.FieldSteps)
-	v.items = append(v.items, item)
-	v.steps = append(v.steps, &env.Step{
-		Obs: d.Sub(algo.Observations), FinalObs: d.Sub(algo.FinalObservations),
+	return env.Step{Obs: d.Sub(algo.Observations), FinalObs: d.Sub(algo.FinalObservations),
 		Reward: d.Must(algo.FieldReward), Terminated: d.Must(algo.FieldTerminated),
-		Truncated: d.Must(algo.FieldTruncated),
-		Status:    status, Info: info, Steps: steps,
-	})
-	return v.steps[len(v.steps)-1]
+		Truncated: d.Must(algo.FieldTruncated), Status: status, Info: info, Steps: steps}
+}
+
+// views has a view of each received item, as a step or as transitions. There are few items, which senders use again and
+// again. Routes of different lengths may share an item, so an item has a view for each number of rows.
+type views[V any] []view[V]
+
+type view[V any] struct {
+	item *spmd.Item
+	rows int
+	data *V
+}
+
+// of returns the view of an item. The first call for an item makes the view by read.
+func (vs *views[V]) of(item *spmd.Item, read func(tensor.Dict) V) *V {
+	rows := item.Hi - item.Lo
+	for _, v := range *vs {
+		if v.item == item && v.rows == rows {
+			return v.data
+		}
+	}
+	data := read(item.Dict)
+	*vs = append(*vs, view[V]{item, rows, &data})
+	return &data
 }

@@ -142,7 +142,7 @@ func (r *RolloutWorker) receive(ctx context.Context) error {
 				l.item = item
 				return nil
 			}
-			if err := l.observe(ctx, r, l.steps.of(item)); err != nil {
+			if err := l.observe(ctx, r, l.steps.of(item, stepOf)); err != nil {
 				return l.located(err)
 			}
 			if l.at%r.plan.Steps == 0 { // the first observations of the next episodes follow
@@ -167,7 +167,7 @@ func (l *asyncRoute) answer(ctx, stop context.Context, r *RolloutWorker) error {
 		return err
 	}
 	r.infer.Begin()
-	act, err := l.choose(r, l.steps.of(l.item).Obs)
+	act, err := l.choose(r, l.steps.of(l.item, stepOf).Obs)
 	r.infer.End(0, 0)
 	if err != nil {
 		return err

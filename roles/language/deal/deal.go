@@ -39,7 +39,7 @@ type Message struct {
 	Kind    Kind
 	Player  int // another player
 	Count   int
-	Load    Load // in messages of a player: its load
+	Load    Load // the sender's load; only in messages of players
 	Answers []Answer
 }
 

@@ -44,10 +44,11 @@ func (p *Pipeline) Owner(stage, group int) int {
 	return owner(p.Groups, p.Stages[stage].Mesh.Data, group)
 }
 
-// Round returns the round in which a rollout worker generates a group.
-func (p *Pipeline) Round(group int) int {
-	lo, hi := p.Range(0, p.Owner(0, group))
-	return owner(hi-lo, p.Rounds, group-lo)
+// Round returns the range of groups [lo, hi) that a rollout worker generates in a round.
+func (p *Pipeline) Round(worker, round int) (lo, hi int) {
+	first, end := p.Range(0, worker)
+	lo, hi = span(end-first, p.Rounds, round)
+	return first + lo, first + hi
 }
 
 // Pairs reports whether a member of a stage sends groups to a member of the next stage.

@@ -45,8 +45,16 @@ func checkPipeline(t *testing.T, what string, p *Pipeline) {
 				}
 			}
 			if stage == 0 {
-				if last := p.Round(hi - 1); p.Round(lo) != 0 || last != p.Rounds-1 {
-					t.Fatalf("%s: rollout worker %d has rounds %d to %d", what, w, p.Round(lo), last)
+				for round := range p.Rounds {
+					from, to := p.Round(w, round)
+					if from != lo || to <= from {
+						t.Fatalf("%s: round %d of rollout worker %d has [%d, %d), want some from %d on", what, round, w,
+							from, to, lo)
+					}
+					lo = to
+				}
+				if lo != hi {
+					t.Fatalf("%s: the rounds of rollout worker %d end before %d, want %d", what, w, lo, hi)
 				}
 				continue
 			}

@@ -26,7 +26,7 @@ type Plan struct {
 	// Actors to Critics are the numbers of replicas of each component. The members of a replica have one model
 	// together. 0: not placed.
 	Actors, rollouts, Rewards, Inferences, Critics int
-	meshes                                         map[string]Mesh // of each placed component with a model
+	meshes                                         map[string]Mesh // the Mesh of each placed component with a model
 
 	Train, Valid  *text.Dataset // Valid is nil without evaluations
 	StepsPerEpoch int64
@@ -127,7 +127,7 @@ func (p *Plan) Order(order []int32, epoch int64) []int32 {
 // A Batch has the texts that one replica of the actors trains on in a step.
 type Batch struct {
 	Mine            []algo.Sequence
-	Targets, Tokens int // of the whole batch, over all actors
+	Targets, Tokens int // numbers of targets and tokens in the whole batch, over all actors
 }
 
 // BatchOf returns the batch of a replica in a step. number is the step's number within its epoch, and order is the

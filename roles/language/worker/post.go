@@ -18,7 +18,7 @@ type post struct {
 	member func(replica int) int
 	wait   spmd.Span
 	from   []int          // replicas from which messages may arrive
-	heads  []head         // of the next message of each replica in from
+	heads  []head         // memory for the next head from each replica in from
 	reqs   []spmd.Request // receives of heads
 	turn   int            // index in from of the replica that is asked first
 	sends  []*sending

@@ -18,7 +18,7 @@ const Groups = "groups"
 // A replica connects the members that have one model together. They work on the same texts and answers. The first of
 // them receives groups of answers from other components, and sends them to other components.
 type replica struct {
-	index int     // of the component's replicas
+	index int     // number of the replica in its component
 	first bool    // this member is the first of its replica
 	mesh  lm.Mesh // connects the members of the replica in passes of the model
 
@@ -26,7 +26,7 @@ type replica struct {
 	// lines bring groups from the first member to the others. A group goes along the pipeline to the first member of
 	// each stage, and then to the other members of the stage.
 	lines []*collectives.Group
-	head  [3]int64 // of a group: the number of encoded bytes, its number and its version
+	head  [3]int64 // numbers before a group: encoded bytes, group number, version
 	buf   []byte   // the encoded group
 }
 

@@ -30,7 +30,7 @@ type RolloutWorker struct {
 	out       *answerSender
 	sums      *collectives.Reducer // sums results of exams over the replicas
 	exam      *exam.Exam           // nil: no evaluations
-	grader    *answer.Grader       // of the exam; nil: no evaluations
+	grader    *answer.Grader       // the exam's grader; nil: no evaluations
 	shown     []exam.Shown         // answers of the last evaluation
 	ended     int                  // number of ended answers of the batch
 	asked     int                  // number of all answers of the batch
@@ -101,15 +101,11 @@ func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *sp
 	lo, hi := pipeline.Range(0, w.replica.index)
 	w.ended, w.asked = 0, (hi-lo)*w.group
 	w.progress.Report("generation", 0, w.asked)
-	for first := lo; first < hi; {
-		last := first
-		for last < hi && pipeline.Round(last) == pipeline.Round(first) {
-			last++
+	for round := range pipeline.Rounds {
+		lo, hi := pipeline.Round(w.replica.index, round)
+		if err := w.round(ctx, w.prompts(step, n, lo, hi), out); err != nil {
+			return fmt.Errorf("prompts %d-%d: %w", lo, hi-1, err)
 		}
-		if err := w.round(ctx, w.prompts(step, n, first, last), out); err != nil {
-			return fmt.Errorf("prompts %d-%d: %w", first, last-1, err)
-		}
-		first = last
 	}
 	return w.out.flush(ctx, out)
 }

@@ -31,7 +31,8 @@ type prompt struct {
 func (t *texts) prompts(step int64, n, lo, hi int) (all []prompt) {
 	batch := step*t.plan.GenBatches + int64(n)
 	first := batch * t.plan.StepPrompts()
-	samples := t.plan.Samples(t.order, t.at(batch))
+	number := t.at(batch)
+	samples := t.plan.Samples(t.order, number)
 	for g := lo; g < hi; g++ {
 		k := int(samples[g])
 		all = append(all, prompt{t.plan.Question(k, first+int64(g)), g, k})
