@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// More than the share of the last hundred episodes is too much; few episodes, and those of long ago, tell nothing.
+// Too many lost episodes among the last hundred are an error. Few episodes and old episodes have no effect.
 func TestLosses(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.External.Command = env.Command{"simulator"}

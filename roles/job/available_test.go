@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFindRoom: the smallest limit counts, and is named.
+// TestFindRoom: the smallest limit counts, and Where names it.
 func TestFindRoom(t *testing.T) {
 	const none = "9223372036854771712\n" // version 1's word for no limit
 	for _, c := range []struct {
@@ -62,7 +62,7 @@ func TestFindRoom(t *testing.T) {
 	}
 }
 
-// TestFindRoomWithinLimits: each process of a node has its own.
+// TestFindRoomWithinLimits: a resource limit applies to each process of a node.
 func TestFindRoomWithinLimits(t *testing.T) {
 	var was unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_AS, &was); err != nil || was.Cur < 1<<45 {

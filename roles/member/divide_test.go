@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-// TestDivide: a world has a copy for every size ranks. A world with too few ranks has several parts on a rank.
+// TestDivide: a world has one copy for every size ranks. If a world has too few ranks, several parts are on a rank.
 func TestDivide(t *testing.T) {
 	j := newJob(t)
 	for _, c := range []struct {

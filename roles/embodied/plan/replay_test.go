@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestReplayFits: beside the replay buffer each actor has a copy of the demonstrations, and each rank the one that it
-// has read.
+// TestReplayFits: the memory must hold each actor's replay buffer and its copy of the demonstrations, and the copy of
+// each rank.
 func TestReplayFits(t *testing.T) {
 	const transition = 2*3*4 + 4 + 4 + 2 // bytes: observations, action, reward and two flags of Pendulum-v1
 	var demos tensor.Dict

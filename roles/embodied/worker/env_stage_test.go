@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestStatusTravels: a route's rows of a step arrive with their status, with and without figures.
+// TestStatusTravels: the rows of a step arrive over a route with their status, with and without figures.
 func TestStatusTravels(t *testing.T) {
 	spec := env.Spec{Info: []string{"success"}}
 	step := spec.NewStep(3, 1)

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Every group belongs to one worker of each stage, and those workers are pairs that have one in common.
+// Every group belongs to one worker of each stage. Workers of neighbouring stages are pairs if they have a group in
+// common.
 func TestPipelineCoversEveryGroupOnce(t *testing.T) {
 	cases := 0
 	for _, groups := range []int{1, 2, 5, 8, 12, 31} {
@@ -74,7 +75,8 @@ func checkPipeline(t *testing.T, what string, p *Pipeline) {
 	}
 }
 
-// The longest group that is left goes to the actor with the fewest tokens that has room: values by hand.
+// The longest remaining group goes to the actor with the fewest tokens that has room. The expected values are computed
+// by hand.
 func TestBalanceGroups(t *testing.T) {
 	for _, c := range []struct {
 		tokens []float64

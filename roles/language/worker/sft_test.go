@@ -8,8 +8,7 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 )
 
-// TestEarlyStop: a run ends when validation gets no better for as long as patience says, and where it is as good as the
-// target.
+// TestEarlyStop: a run ends when the metric has not improved for patience evaluations, or when it reaches the target.
 func TestEarlyStop(t *testing.T) {
 	for name, c := range map[string]struct {
 		config config.EarlyStopConfig
