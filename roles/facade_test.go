@@ -123,7 +123,7 @@ func behind(t types.Type, seen []*types.TypeName) []*types.TypeName {
 func load(t *testing.T, path string) *types.Package {
 	t.Helper()
 	list := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", path)
-	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=") // the tags of this build need cgo
+	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=") // tags of this build may need cgo
 	list.Stderr = t.Output()
 	text, err := list.Output()
 	if err != nil {

@@ -109,7 +109,7 @@ func TestAsyncTransitionsFollowOneAnother(t *testing.T) {
 						if err := r.iterate(ctx); err != nil {
 							return err
 						}
-						if r.loop.GlobalStep()%4 == 0 { // most often in the middle of a rollout
+						if r.loop.GlobalStep()%4 == 0 { // usually in the middle of a rollout
 							if err := r.quiesce(ctx); err != nil {
 								return err
 							}

@@ -57,7 +57,7 @@ func TestFiguresOfChunks(t *testing.T) {
 				episodes, bad := env.FromRows(*rows, 1)
 				err = errors.Join(err, bad)
 				*s = env.Summarize(episodes)
-				s.EpisodeLen, s.Reward = 0, 0 // they count actions
+				s.EpisodeLen, s.Reward = 0, 0 // these two figures count actions
 			}
 			return err
 		})
@@ -103,7 +103,7 @@ func TestSuccessRuleOfChunks(t *testing.T) {
 		return all
 	}
 	want, paid := rewards(1, "actor,env,rollout: 0", "env.train.reward_mode=only_success"), 0
-	for i, r := range want { // 4 and 10 are in different chunks of 6 steps
+	for i, r := range want { // steps 4 and 10 are in different chunks of 6 steps
 		paid += int(r)
 		want[i] = min(r, 1)
 	}

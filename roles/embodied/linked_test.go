@@ -20,7 +20,7 @@ func TestDelayedLink(t *testing.T) {
 	for _, c := range []struct {
 		name, components string
 		np               int
-		slow             [][2]int // pairs of ranks
+		slow             [][2]int // pairs of ranks with a slow link
 		want             string
 	}{
 		{"none", "actor: 0; env: 1-2; rollout: 3-4", 5, nil, ""},

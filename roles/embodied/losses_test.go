@@ -34,7 +34,7 @@ func TestLosses(t *testing.T) {
 			}
 		}
 	}
-	l := newLosses("env.train", env.DefaultConfig()) // whose environments are not lost; but if so, nobody asked
+	l := newLosses("env.train", env.DefaultConfig()) // without external simulators any share may be lost
 	if err := l.add(env.Summary{NumLost: 1000}); err != nil {
 		t.Error(err)
 	}

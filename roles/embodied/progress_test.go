@@ -30,7 +30,7 @@ func TestCounts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
-			last := map[string]string{} // of each member and work
+			last := map[string]string{} // last progress of each member and kind of work
 			whole := map[string]bool{}
 			onCounted(t, rolestest.Registries(), c.np, "../config/testdata/cartpole.yaml",
 				slices.Concat(small, c.overrides), func(component string, member int) func(string, int, int) {

@@ -25,7 +25,7 @@ func TestReplicasAreCompared(t *testing.T) {
 		if actor.Index() == 1 {
 			actor.Policy().Params().Data[actor.Policy().Params().Fields[2].Off] += 1e-3
 		}
-		if err := actor.CompareReplicas(ctx, nil); err != nil { // not yet: every second iteration
+		if err := actor.CompareReplicas(ctx, nil); err != nil { // no comparison yet: every second iteration has one
 			return fmt.Errorf("compared too early: %w", err)
 		}
 		err := actor.CompareReplicas(ctx, nil)

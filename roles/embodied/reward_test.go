@@ -102,7 +102,7 @@ func TestRecordedRewardsAreTheRules(t *testing.T) {
 						terminated, truncated := d.Must("terminated").U8(), d.Must("truncated").U8()
 						angle := func(i int) float64 { return math.Abs(float64(obs.F32()[4*i+2])) }
 						gamma := float64(r.plan.Config.Algorithm.Gamma)
-						for i := range 59 * 16 { // what follows the last step is not recorded
+						for i := range 59 * 16 { // the observation after the last step is not recorded
 							want := angle(i) - gamma*angle(i+16)
 							mask, masked := d.Get("mask")
 							switch {
@@ -110,7 +110,7 @@ func TestRecordedRewardsAreTheRules(t *testing.T) {
 								want, idles = 0, idles+1
 							case terminated[i] != 0:
 								want, ends = angle(i), ends+1
-							case truncated[i] != 0: // its last observation is gone
+							case truncated[i] != 0: // the episode's last observation was not recorded
 								continue
 							default:
 								goesOn++

@@ -146,7 +146,7 @@ func TestAllocations(t *testing.T) {
 					"env.train.total_num_envs=8", "algorithm.update_epoch=1", "actor.global_batch_size=64",
 					"actor.micro_batch_size=32")
 			}
-			few, many := perIteration("16"), perIteration("2512") // 16 + 2496
+			few, many := perIteration("16"), perIteration("2512") // 2512 is 16 + 2496
 			// the Go runtime and the race detector also allocate now and then
 			if perStep := (many - few) / 2496; perStep > 0.05 {
 				t.Errorf("%.4f allocations per step of %d ranks, want 0 (%.0f in iterations of 16 steps, %.0f of 2512)",
@@ -172,7 +172,7 @@ func mallocsPerIteration(t *testing.T, np int, config string, overrides ...strin
 			if err := r.iterate(ctx); err != nil {
 				return err
 			}
-			rep := r.loop.Report() // as the loop does
+			rep := r.loop.Report() // the loop does the same
 			rep.Episodes, rep.Evals = rep.Episodes[:0], rep.Evals[:0]
 			leader{r}.Describe(rep)
 		}

@@ -10,7 +10,7 @@ import (
 
 // TestFindRoom: the smallest limit counts, and Where names it.
 func TestFindRoom(t *testing.T) {
-	const none = "9223372036854771712\n" // version 1's word for no limit
+	const none = "9223372036854771712\n" // no limit in control groups of version 1
 	for _, c := range []struct {
 		name  string
 		files map[string]string
@@ -74,7 +74,7 @@ func TestFindRoomWithinLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Setrlimit(unix.RLIMIT_AS, &was)
-	root := t.TempDir() // where nobody says how much of it is in use
+	root := t.TempDir() // without the file that has the used memory
 	if got, want := FindAvailable(root, 2).String(), "the limit of ulimit -v has 67108864.0 MiB free"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

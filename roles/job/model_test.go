@@ -118,7 +118,7 @@ func TestForeignModelIsRefused(t *testing.T) {
 	extra := without(full, "")
 	extra.Set("critic.7.weight", tensor.New(tensor.F32, 2))
 	last := names(full)[full.Len()-1]
-	swapped := without(full, last) // as many, but another
+	swapped := without(full, last) // the same number of tensors, but another tensor
 	swapped.Set("critic.8.weight", tensor.New(tensor.F32, 2))
 	wider := ModelDict(newModel(t, 2, 9))
 	for _, c := range []struct {

@@ -41,7 +41,7 @@ func TestManyRewards(t *testing.T) {
 			for i := range parts {
 				all.merge(parts[i].numbers())
 			}
-			if got := all.numbers(); fmt.Sprint(got) != fmt.Sprint(want) { // -0 is another text than 0
+			if got := all.numbers(); fmt.Sprint(got) != fmt.Sprint(want) { // as texts, because -0 == 0
 				t.Errorf("%d rewards on %d ranks: %v, want %v", n, ranks, got, want)
 			}
 		}

@@ -18,7 +18,7 @@ func TestDivide(t *testing.T) {
 	j := newJob(t)
 	for _, c := range []struct {
 		ranks, size int
-		want        []string // of each member: rank, copy, part
+		want        []string // rank, copy and part of each member
 	}{
 		{1, 1, []string{"0 0 0"}},
 		{1, 2, []string{"0 0 0", "0 0 1"}},

@@ -41,8 +41,8 @@ func divisions() []division {
 // A state is what a rank holds: a network with moments and counters.
 type state struct {
 	p, whole *nn.Params[float32]
-	lo       int           // of the moments in p.Data
-	m        tensor.Tensor // from lo on
+	lo       int           // first element of p.Data with moments
+	m        tensor.Tensor // moments of the elements from lo on
 	counters tensor.Tensor
 }
 

@@ -325,7 +325,7 @@ func (c *trial) compare(ctx context.Context, r *Collector, rollout int, version 
 // together gets each element once. A reader with the part of an actor gets the whole part.
 func (c *trial) lacking() (missing int64) {
 	type element struct {
-		part lm.Part // of an actor; else zero
+		part lm.Part // the part of an actor; else zero
 		name string
 		at   int
 	}
@@ -402,7 +402,7 @@ func TestReshardAnyWay(t *testing.T) {
 	for _, way := range []struct {
 		name      string
 		overrides []string
-		private   bool // ranks reach nobody's memory
+		private   bool // ranks share no memory
 	}{
 		{name: "private", private: true},
 		{name: "rounded", overrides: []string{"weight_syncer.bucket.bucket_dtype=bf16"}},

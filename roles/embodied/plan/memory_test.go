@@ -66,7 +66,7 @@ func TestTooLarge(t *testing.T) {
 	}
 	for _, c := range []struct {
 		key, value, want string
-		policies         int // that were begun
+		policies         int // number of policies that were begun
 	}{
 		{"actor.model.hidden_sizes", "[16384" + strings.Repeat(",16384", 1100) + "]", "expected a smaller policy: ", 1},
 		{"env.train.max_steps_per_rollout_epoch", "1099511627776",

@@ -38,7 +38,7 @@ func TestReplayFits(t *testing.T) {
 	}
 	for _, c := range []struct {
 		free int64
-		want string // "": it fits
+		want string // "": no error
 	}{
 		{transition * 1500, ""},
 		{transition*1500 - 1, "algorithm.replay_buffer.sample_window_size: 500: expected at most 499: the replay " +

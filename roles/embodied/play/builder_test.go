@@ -97,8 +97,8 @@ func fakeAction(noise policy.Noise, obs tensor.Dict, i, j int) float32 {
 type script struct {
 	n, epochs, steps int
 	auto             bool          // environments reset themselves
-	shown            []tensor.Dict // what is acted on at time t
-	returned         []*env.Step   // what that leads to
+	shown            []tensor.Dict // observations on which the policy acts at time t
+	returned         []*env.Step   // results of these actions
 }
 
 // newScript makes a random script. Rows of a final observation that must not be read are NaN.
@@ -223,7 +223,7 @@ func TestRecorder(t *testing.T) {
 				t.Fatal(err)
 			}
 			for e := range s.n {
-				over := false // with auto_reset off: idle
+				over := false // the environment idles, because auto_reset is off
 				for at := range s.epochs * s.steps {
 					if at%s.steps == 0 {
 						over = false

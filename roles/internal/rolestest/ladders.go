@@ -14,7 +14,7 @@ import (
 type ladders struct {
 	rungs   []int
 	hold    int
-	steps   []int // since the mask has changed
+	steps   []int // number of steps since the mask has changed
 	allowed [][]uint8
 	rand    []philox.Stream
 }

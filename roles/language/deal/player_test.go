@@ -20,7 +20,7 @@ func (s *shelf) Start(r *engine.Request, index int) (bool, error) {
 	if len(s.texts) == s.room {
 		return false, nil
 	}
-	s.texts[index] = engine.Begun{Result: r.Begun.Result} // the cache is elsewhere now
+	s.texts[index] = engine.Begun{Result: r.Begun.Result} // the engine has its own cache
 	return true, nil
 }
 

@@ -38,7 +38,7 @@ func TestPassAt(t *testing.T) {
 			}
 		}
 	}
-	if got, want := PassAt(2, []float64{1, 0, 1, 2}), (0+1+2*1)/4.; math.Abs(got-want) > 1e-12 { // n 3
+	if got, want := PassAt(2, []float64{1, 0, 1, 2}), (0+1+2*1)/4.; math.Abs(got-want) > 1e-12 { // n = 3
 		t.Errorf("of four questions %v, want %v", got, want)
 	}
 }
@@ -152,7 +152,7 @@ func countByHand(seen []answer.Response) map[string]float64 {
 func TestExam(t *testing.T) {
 	var seen []answer.Response
 	x := newExam(t, &seen)
-	counted := map[int][]int{} // by the number of answers
+	counted := map[int][]int{} // numbers of right answers, by the number of answers to a question
 	x.Progress = func(what string, done, total int) { counted[total] = append(counted[total], done) }
 	questions := nineQuestions()
 	sums, shown, err := x.Take(t.Context(), questions, 2)

@@ -83,10 +83,10 @@ func TestBalanceGroups(t *testing.T) {
 		actors int
 		want   []int
 	}{
-		{[]float64{9, 1, 1, 1}, 2, []int{0, 1, 1, 0}},             // 9 to 0, 1 and 1 to 1, which is full then
+		{[]float64{9, 1, 1, 1}, 2, []int{0, 1, 1, 0}},             // 9 to 0, 1 and 1 to 1, which is then full
 		{[]float64{1, 2, 3, 4}, 2, []int{0, 1, 1, 0}},             // 4 to 0, 3 and 2 to 1
-		{[]float64{5, 5, 5, 5}, 2, []int{0, 1, 0, 1}},             // equals by number
-		{[]float64{4, 7, 6, 1, 2, 3}, 3, []int{2, 0, 1, 0, 1, 2}}, // 7, 6, 4, then 3 to 4, 2 to 6, 1 to 7
+		{[]float64{5, 5, 5, 5}, 2, []int{0, 1, 0, 1}},             // equal groups in the order of their numbers
+		{[]float64{4, 7, 6, 1, 2, 3}, 3, []int{2, 0, 1, 0, 1, 2}}, // 7 and 1 to 0, 6 and 2 to 1, 4 and 3 to 2
 		{[]float64{3, 1}, 1, []int{0, 0}},
 	} {
 		if got := BalanceGroups(c.tokens, c.actors); !slices.Equal(got, c.want) {

@@ -71,7 +71,7 @@ func TestPool(t *testing.T) {
 // cluster.use_pre_process_policy false, actors and rollout workers that are apart stay apart.
 func TestPoolMoves(t *testing.T) {
 	const apart, spread = "{actor: 0-1, rollout: 2-5, inference: 4}", "{actor: '0-1:0-3', rollout: 2-3, inference: 3}"
-	const idle = "{actor: '3:0-1', rollout: '0-2,4-7'}" // rank 3 may not answer, and has no actor
+	const idle = "{actor: '3:0-1', rollout: '0-2,4-7'}" // rank 3 must not answer, and has no actor
 	for _, c := range []struct{ start, pool, text, actor, rollout, inference, mistake string }{
 		{idle, "{actor: '0,4', rollout: '0-2,4-7'}", "{rollout: 4-7}", "0,4", "4-6:0-5,7", "", ""},
 		{apart, "{actor: 0-1, rollout: 2-5, inference: 0-5}", "{rollout: 4-5}", "0-1", "4-5:0-3", "0-5", ""},

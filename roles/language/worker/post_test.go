@@ -162,7 +162,7 @@ func benchmarkMoved(b *testing.B, c lm.Config) {
 		start(engines[1], r, 0)
 		moved += time.Since(began)
 		step(engines[1])          // of the prompt
-		moved += step(engines[1]) // puts the keys and values into the cache, too
+		moved += step(engines[1]) // also writes the keys and values to the cache
 		moved -= step(engines[1])
 		began = time.Now()
 		engines[1].GiveUp(0)

@@ -13,7 +13,7 @@ func TestEarlyStop(t *testing.T) {
 	for name, c := range map[string]struct {
 		config config.EarlyStopConfig
 		values []float64
-		stops  int // at which evaluation; -1: never
+		stops  int // number of the evaluation that stops the run; -1: none
 		says   string
 	}{
 		"loss, no better": {config.EarlyStopConfig{Enabled: true, Patience: 2, MinDelta: 0.1,
