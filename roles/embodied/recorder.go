@@ -23,13 +23,6 @@ type recorder struct {
 
 var _ loop.Recorder = (*recorder)(nil)
 
-func newRecorder(p *plan.Plan, from loop.StartState) *recorder {
-	r := &recorder{plan: p, rollouts: from.Rollouts(), from: from.Step}
-	r.losses[0] = newLosses("env.train", p.Config.Env.Train)
-	r.losses[1] = newLosses("env.eval", p.Config.Env.Eval)
-	return r
-}
-
 // Begin sets the names and units of the progress line.
 func (r *recorder) Begin(s *metrics.State) {
 	if r.plan.Offline {

@@ -86,5 +86,6 @@ func (p planned) Profile(ctx context.Context, a planner.Asked) (*planner.Profile
 
 // NewRecorder returns a recorder of the metrics.
 func (p planned) NewRecorder(_ *runfolder.Folder, from loop.StartState) loop.Recorder {
-	return newRecorder(p.Plan, from)
+	return &recorder{plan: p.Plan, rollouts: from.Rollouts(), from: from.Step, losses: [2]losses{
+		newLosses("env.train", p.Config.Env.Train), newLosses("env.eval", p.Config.Env.Eval)}}
 }

@@ -45,7 +45,7 @@ func examine(ctx context.Context, on *task.Evaluation) error {
 	if !agreed {
 		return err
 	}
-	sums, err := shares(ctx, on, x, "examine", (*examinee).takeExam)
+	sums, err := shares(ctx, on, x, "examine", takeExam)
 	if err != nil || on.World.Rank() != 0 {
 		return err
 	}
@@ -69,8 +69,8 @@ func examine(ctx context.Context, on *task.Evaluation) error {
 	return err
 }
 
-// takeExam answers this copy's share of the questions, and returns the sums for exam.Metrics.
-func (e *examinee) takeExam(ctx context.Context) (sums []float64, err error) {
+// takeExam answers the share of the questions of e's copy, and returns the sums for exam.Metrics.
+func takeExam(ctx context.Context, e *examinee) (sums []float64, err error) {
 	sums, e.shown, err = e.exam.Take(ctx, e.plan.ValidationQuestions(e.copy, e.copies), shownAtEnd)
 	e.exam.Engine.Close()
 	return sums, errors.Join(err, e.exam.Grader.Close())
@@ -147,10 +147,8 @@ func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) erro
 // shares calls evaluate on all examinees. On rank 0 it returns the rows of all copies of the model, in the order of the
 // copies.
 func shares[R any](ctx context.Context, on *task.Evaluation, x examination, what string,
-	evaluate func(*examinee, context.Context) ([]R, error)) ([]R, error) {
-	results, err := spmd.Call(x.group, ctx, what, func(ctx context.Context, e *examinee) ([]R, error) {
-		return evaluate(e, ctx)
-	}).Wait(ctx)
+	evaluate func(context.Context, *examinee) ([]R, error)) ([]R, error) {
+	results, err := spmd.Call(x.group, ctx, what, evaluate).Wait(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ func measure(ctx context.Context, on *task.Evaluation) error {
 	if !agreed {
 		return err
 	}
-	rows, err := shares(ctx, on, x, "measure", (*examinee).measureTexts)
+	rows, err := shares(ctx, on, x, "measure", measureTexts)
 	if err != nil || on.World.Rank() != 0 {
 		return err
 	}
@@ -34,8 +34,8 @@ func measure(ctx context.Context, on *task.Evaluation) error {
 		Count: len(rows), Names: m.Names, Values: m.Values, Width: 19})
 }
 
-// measureTexts measures this copy's share of the texts.
-func (e *examinee) measureTexts(context.Context) ([]algo.TextSums, error) {
+// measureTexts measures the share of the texts of e's copy.
+func measureTexts(_ context.Context, e *examinee) ([]algo.TextSums, error) {
 	return algo.MeasureTexts(e.model, e.plan.Limit, e.plan.Config.Actor.Threads, lm.Mesh{Layer: e.line},
 		e.plan.Validation(e.copy, e.copies), e.progress)
 }

@@ -1,21 +1,11 @@
 package plan
 
-import "github.com/rlinf/rlinf/tensor"
-
 // Inferred returns the names of the tensors that inference workers add to trajectories; none without inference workers.
 func (p *Plan) Inferred() (names []string) {
 	if p.Inferences == 0 {
 		return nil
 	}
 	return p.Config.Inferred(p.Learning)
-}
-
-// inferredFields returns the fields of the tensors Inferred, for trajectories of n environments.
-func (p *Plan) inferredFields(n int) (fs []tensor.Field) {
-	for _, name := range p.Inferred() {
-		fs = append(fs, tensor.Field{Name: name, DType: tensor.F32, Shape: []int{p.Epochs * p.Steps, n, p.logProbs}})
-	}
-	return fs
 }
 
 // InferenceWorker returns the index of the inference worker that receives the shard s.

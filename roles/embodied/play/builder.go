@@ -201,7 +201,9 @@ func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 				r.rows = append(r.rows, n)
 			}
 		}
-		p.recordNext(t, r.names, step)
+		for o, next := range p.nextObs {
+			p.copyNext(next.At(t), step.Obs.Must(r.names[o]), step.FinalObs.Must(r.names[o]))
+		}
 	}
 	if err := r.valueFinals(t, r.Hidden.with(r.finalOf(step))); err != nil {
 		return err

@@ -1,9 +1,6 @@
 package play
 
-import (
-	"github.com/rlinf/rlinf/env"
-	"github.com/rlinf/rlinf/tensor"
-)
+import "github.com/rlinf/rlinf/tensor"
 
 // A part has one actor's rows [lo, hi) of a route, and their trajectory. Tensors that the trajectory does not have are
 // the zero Tensor.
@@ -41,14 +38,7 @@ func (p *part) abort(t, j int) {
 	}
 }
 
-// recordNext records the observations after step t: the final observation of an episode that has ended.
-func (p *part) recordNext(t int, names []string, step *env.Step) {
-	for i, next := range p.nextObs {
-		p.copyNext(next.At(t), step.Obs.Must(names[i]), step.FinalObs.Must(names[i]))
-	}
-}
-
-// copyNext copies the rows of p to dst: a row of final if the episode has ended, else a row of obs.
+// copyNext copies the observations after a step to dst: a row of final if the episode has ended, else a row of obs.
 func (p *part) copyNext(dst, obs, final tensor.Tensor) {
 	dst.CopyFrom(obs.Slice(p.lo, p.hi))
 	size := final.Len() / final.Dim(0) * final.DType().Size()

@@ -69,7 +69,8 @@ func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Roll
 	}
 	if p.Async() {
 		for _, l := range r.routes {
-			r.running = append(r.running, newAsyncRoute(l, pol))
+			weights := tensor.New(tensor.U8, len(r.state)).Bytes()
+			r.running = append(r.running, &asyncRoute{rolloutRoute: l, weights: weights, version: -1})
 		}
 	}
 	for _, l := range p.Eval.Routes {
@@ -107,7 +108,7 @@ func newRolloutRoute(l plan.Route, p *plan.Plan, pol policy.Policy, count algo.P
 		rl.rec.Mixture = &play.Mixture{Schedule: p.Config.Algorithm.OffPolicy.Dagger}
 	}
 	if p.Rewards > 0 {
-		rl.scorer = newScorer(l, p)
+		rl.scorer = &scorer{Route: l, worker: p.RewardWorker(l), layout: p.TransitionLayout(l), asked: -1}
 	}
 	return rl
 }

@@ -30,11 +30,6 @@ type asyncRoute struct {
 	paused  bool        // the environments were told to wait for the next call
 }
 
-func newAsyncRoute(l *rolloutRoute, pol policy.Policy) *asyncRoute {
-	n := len(pol.Params().State())
-	return &asyncRoute{rolloutRoute: l, weights: tensor.New(tensor.U8, n).Bytes(), version: -1}
-}
-
 // Produce makes rollouts until stop is cancelled. It receives observations through obs, sends actions through act,
 // and sends trajectories through out.
 func (r *RolloutWorker) Produce(ctx, stop context.Context, obs, act, out *spmd.Channel) error {

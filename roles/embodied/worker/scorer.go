@@ -29,10 +29,6 @@ type RewardChannels struct {
 	Rewards     *spmd.Channel // reward → rollout
 }
 
-func newScorer(l plan.Route, p *plan.Plan) *scorer {
-	return &scorer{Route: l, worker: p.RewardWorker(l), layout: p.TransitionLayout(l), asked: -1}
-}
-
 // open opens the ends of the channels in the first call. A nil scorer does nothing.
 func (s *scorer) open(m *spmd.Member, ch RewardChannels) (err error) {
 	if s == nil || s.to != nil {

@@ -51,25 +51,21 @@ func (p *Pipeline) Round(worker, round int) (lo, hi int) {
 	return first + lo, first + hi
 }
 
-// Pairs reports whether a member of a stage sends groups to a member of the next stage.
+// Pairs reports whether a member of a stage sends groups to a member of the next stage: both are the first members of
+// their replicas, and the replicas have groups in common.
 func (p *Pipeline) Pairs(stage, from, to int) bool {
-	return p.Stages[stage].Mesh.IsFirst(from) && p.Stages[stage+1].Mesh.IsFirst(to) &&
-		p.overlap(stage, p.Stages[stage].Mesh.At(from).Replica, p.Stages[stage+1].Mesh.At(to).Replica)
+	mesh, next := p.Stages[stage].Mesh, p.Stages[stage+1].Mesh
+	if !mesh.IsFirst(from) || !next.IsFirst(to) {
+		return false
+	}
+	a, b := p.Range(stage, mesh.At(from).Replica)
+	c, d := p.Range(stage+1, next.At(to).Replica)
+	return stage == 0 && p.Dealt || max(a, c) < min(b, d)
 }
 
 // Receiver returns the member that receives a group in a stage.
 func (p *Pipeline) Receiver(stage, group int) int {
 	return p.Stages[stage].Mesh.First(p.Owner(stage, group))
-}
-
-// overlap reports whether a worker of a stage and one of the next stage have groups in common.
-func (p *Pipeline) overlap(stage, from, to int) bool {
-	if stage == 0 && p.Dealt {
-		return true
-	}
-	a, b := p.Range(stage, from)
-	c, d := p.Range(stage+1, to)
-	return max(a, c) < min(b, d)
 }
 
 // lines returns lines that say how many groups each worker has. A group has size answers. Without groups there are no

@@ -22,12 +22,12 @@ func (w *RolloutWorker) deal(ctx context.Context, step int64, n int, out *spmd.C
 		return engine.Request{Prompt: p.Prompt, Sampling: w.plan.Sampling, Key: uint64(p.Number) & 0xffffffff,
 			Sample: uint64(sample)}
 	}
-	var team *team
-	if w.replica.lines != nil {
-		layer := w.replica.lines[len(w.replica.lines)-1] // rollout workers have no stages
-		team = newTeam(ctx, w.engine, layer, w.group)
+	var members *team // nil: the replica has one member
+	if lines := w.replica.lines; lines != nil {
+		line := lines[len(lines)-1] // rollout workers have no pipeline stages
+		members = &team{Engine: w.engine, ctx: ctx, line: line, group: w.group}
 		if !w.replica.first {
-			return team.follow(request)
+			return members.follow(request)
 		}
 	}
 	h := &hand{post: newPost(w.m, w.plan.Mesh(w.m.Group()).First)}
@@ -49,8 +49,8 @@ func (w *RolloutWorker) deal(ctx context.Context, step int64, n int, out *spmd.C
 		w.progress.Report("generation", ended, ended+h.player.Unfinished())
 		return w.out.retry(ctx, out)
 	}
-	if team != nil {
-		setup.Engine = team
+	if members != nil {
+		setup.Engine = members
 	}
 	h.player = deal.NewPlayer(table, setup)
 	if w.replica.index == 0 {
@@ -63,8 +63,8 @@ func (w *RolloutWorker) deal(ctx context.Context, step int64, n int, out *spmd.C
 	if h.dealer != nil {
 		w.mean = h.dealer.MeanTokens()
 	}
-	if team != nil {
-		if err := team.end(); err != nil {
+	if members != nil {
+		if err := members.end(); err != nil {
 			return err
 		}
 	}

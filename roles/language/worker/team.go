@@ -22,10 +22,6 @@ type team struct {
 
 var _ deal.Engine = (*team)(nil)
 
-func newTeam(ctx context.Context, e *engine.Engine, line *collectives.Group, group int) *team {
-	return &team{Engine: e, ctx: ctx, line: line, group: group}
-}
-
 // Orders of the first member. The argument follows the order.
 const (
 	startOrder  int32 = iota + 1 // argument: an answer
