@@ -22,15 +22,8 @@ type Stage struct {
 	At        int           // steps taken in the present epoch of an asynchronous run
 	first     int           // the number of the first environment among all environments of the job
 	camera    *Camera       // films evaluations; nil: no films
-	count     stageCount
-}
-
-// A stageCount reports the progress of a Stage. The zero value reports nothing.
-type stageCount struct {
-	progress    algo.Progress
-	episodes    bool // count ended episodes instead of steps
-	begun       int  // episodes that each environment has begun
-	done, total int  // numbers of steps; total is a number of episodes if episodes is set
+	report    func()        // reports progress after each step; nil: no report
+	begun     int           // episodes that each environment has begun since CountEpisodes
 }
 
 // NewStage makes the environments first, first+1, … first+n-1 of cfg. chunks is the number of actions in a step.
@@ -92,7 +85,7 @@ func (s *Stage) Begin() error {
 	if err := s.Vec.Reset(nil, s.Seeder.Next(), s.Now); err != nil {
 		return s.located(err)
 	}
-	s.count.begun++
+	s.begun++
 	s.Seeder.Started(nil)
 	s.Episodes.Started(nil)
 	s.Now.Terminated.Zero()
@@ -107,32 +100,31 @@ func (s *Stage) Begin() error {
 
 // CountSteps reports the progress of the next n steps to p.
 func (s *Stage) CountSteps(p algo.Progress, n int) {
-	s.count = stageCount{progress: p, total: n}
 	p.Report("rollout", 0, n)
+	s.report = nil
+	if p != nil {
+		done := 0
+		s.report = func() {
+			done++
+			p("rollout", done, n)
+		}
+	}
 }
 
 // CountEpisodes reports to p how many episodes of an evaluation have ended. Each environment plays each episodes.
 func (s *Stage) CountEpisodes(p algo.Progress, each int) {
-	s.count = stageCount{progress: p, episodes: true, total: each * s.Vec.Len()}
-	p.Report("evaluation", 0, s.count.total)
-}
-
-func (s *Stage) report() {
-	c := &s.count
-	switch {
-	case c.progress == nil:
-	case c.episodes:
-		c.progress("evaluation", (c.begun-1)*s.Vec.Len()+s.ended(), c.total)
-	default:
-		c.done++
-		c.progress("rollout", c.done, c.total)
+	envs := s.Vec.Len()
+	p.Report("evaluation", 0, each*envs)
+	s.begun, s.report = 0, nil
+	if p != nil {
+		s.report = func() { p("evaluation", (s.begun-1)*envs+s.ended(), each*envs) }
 	}
 }
 
 // Step takes one step of all environments.
 func (s *Stage) Step() error {
 	err := s.step()
-	if err == nil {
+	if err == nil && s.report != nil {
 		s.report()
 	}
 	return err

@@ -33,18 +33,16 @@ func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error 
 		if err != nil {
 			return fmt.Errorf("actions: %w", err)
 		}
-		s := w.stageFrom(item.Lo)
-		paused := item.Version == pauseStage
-		if paused {
+		if item.Version == pauseStage {
 			running--
-		} else {
-			s.accept(s.routes[0], item.Dict)
+			w.actIn.Release(item)
+			continue
 		}
+		s := w.stageFrom(item.Lo)
+		s.accept(s.routes[0], item.Dict)
 		w.actIn.Release(item)
-		if !paused {
-			if err := w.simulate(ctx, s); err != nil {
-				return fmt.Errorf("environments %d-%d, step %d: %w", s.routes[0].Lo, s.routes[0].Hi-1, s.At, err)
-			}
+		if err := w.simulate(ctx, s); err != nil {
+			return fmt.Errorf("environments %d-%d, step %d: %w", s.routes[0].Lo, s.routes[0].Hi-1, s.At, err)
 		}
 	}
 	return nil

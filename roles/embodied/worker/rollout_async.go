@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
@@ -131,24 +132,22 @@ func (r *RolloutWorker) receive(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("observations: %w", err)
 	}
-	for _, l := range r.running {
-		if l.Lo == item.Lo {
-			if !l.acting {
-				l.item = item
-				return nil
-			}
-			if err := l.observe(ctx, r, l.steps.of(item, stepOf)); err != nil {
-				return l.located(err)
-			}
-			if l.at%r.plan.Steps == 0 { // the first observations of the next episodes follow
-				r.obsIn.Release(item)
-				return nil
-			}
-			l.item = item
+	i := slices.IndexFunc(r.running, func(l *asyncRoute) bool { return l.Lo == item.Lo })
+	if i < 0 {
+		return fmt.Errorf("observations of environments %d-%d, which belong to another worker", item.Lo, item.Hi-1)
+	}
+	l := r.running[i]
+	if l.acting {
+		if err := l.observe(ctx, r, l.steps.of(item, stepOf)); err != nil {
+			return l.located(err)
+		}
+		if l.at%r.plan.Steps == 0 { // the first observations of the next episodes follow
+			r.obsIn.Release(item)
 			return nil
 		}
 	}
-	return fmt.Errorf("observations of environments %d-%d, which belong to another worker", item.Lo, item.Hi-1)
+	l.item = item
+	return nil
 }
 
 // answer sends actions for the observations, or pauses the environments if stop is cancelled. If no rollout may
