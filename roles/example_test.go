@@ -12,7 +12,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// PPO learns to balance a pole in one process: collect 8 steps in each of 4 environments, update, twice; then evaluate.
+// PPO learns to balance a pole in one process: collect 8 steps in each of 4 environments, update,
+// twice; then evaluate.
 func ExampleTrainer() {
 	cartpole := env.DefaultConfig()
 	cartpole.EnvType, cartpole.TotalNumEnvs = "CartPole-v1", 4
@@ -47,5 +48,8 @@ func ExampleTrainer() {
 	}
 	eval, err := trainer.Evaluate(10, true)
 	fmt.Println(eval.NumTrajectories, "episodes", eval.Return > 0, err)
-	// Output: epoch 0 loss true epoch 1 loss true 10 episodes true <nil>
+	// Output:
+	// epoch 0 loss true
+	// epoch 1 loss true
+	// 10 episodes true <nil>
 }

@@ -13,11 +13,11 @@ import (
 // A recorder computes the metrics of training in environments, from the ended episodes and the actors' reports.
 type recorder struct {
 	plan     *plan.Plan
-	losses   [2]losses // of training, and of evaluations
+	losses   [2]losses // lost episodes of training, and of evaluations
 	excess   error     // not nil: too many episodes were lost
 	rollouts int64     // rollouts of each environment so far
 	from     int64     // the number of iterations before this run
-	written  int64     // environment steps at the last line
+	written  int64     // number of environment steps at the last line
 	rows     [2][]float64
 }
 

@@ -87,7 +87,7 @@ func (r *EmbodiedRunner) iterate(ctx context.Context) error {
 }
 
 // UpdateRolloutWeights sends the actors' parameters to the rollout and inference workers, every
-// runner.weight_sync_interval iterations. In an asynchronous run it also lets rollouts go on.
+// runner.weight_sync_interval iterations. In an asynchronous run it also lets env and rollout workers continue.
 func (r *EmbodiedRunner) UpdateRolloutWeights(ctx context.Context) error {
 	update := r.sendWeights
 	if r.plan.Async() {

@@ -58,7 +58,7 @@ func FindAvailable(root string, processes int) Available {
 			continue
 		}
 		mount, limit, used, prefix := "sys/fs/cgroup", "memory.max", "memory.current", ""
-		if slices.Contains(strings.Split(parts[1], ","), "memory") { // version 1
+		if slices.Contains(strings.Split(parts[1], ","), "memory") { // control groups of version 1
 			mount, limit, used, prefix = "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
 				"total_"
 		} else if parts[1] != "" {

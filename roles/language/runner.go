@@ -175,7 +175,7 @@ func (r leader) Moved() {}
 // A mover is a worker as a loop.Member. In a move it takes along the parts that it would load from a checkpoint.
 type mover struct{ languageWorker }
 
-// A trainer is a worker that trains. Its Replicas count iterations. This number is not in checkpoints.
+// A trainer is a worker that trains. Its Replicas count iterations; checkpoints do not have this count.
 type trainer interface{ Replicas() *member.Replicas }
 
 // Pack returns the memory of the worker's parts, and the number of iterations.
@@ -200,7 +200,7 @@ func (m mover) Unpack(d tensor.Dict) error {
 	return nil
 }
 
-// Retire closes the worker, unless the worker itself is the part that stays. A worker may have its own Retire.
+// Retire closes the worker, unless the part that stays is the worker itself. A worker may have its own Retire.
 func (m mover) Retire(part any) error {
 	if w, ok := m.languageWorker.(interface{ Retire(part any) error }); ok {
 		return w.Retire(part)

@@ -33,7 +33,7 @@ func (t *tally) round(value float64) float64 {
 	if t.width > 0 {
 		value = math.Floor(value/t.width) * t.width
 	}
-	return value + 0 // -0 is 0
+	return value + 0 // -0 + 0 is 0
 }
 
 // widen rounds the values to multiples of a width, if this is larger than the present width.

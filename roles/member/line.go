@@ -44,7 +44,7 @@ func LineGroup(m *spmd.Member, axis, purpose string, o collectives.Options) (*co
 	return group, err
 }
 
-// Join connects l with the members of its line in the world of m. Whoever has l uses the new connections.
+// Join connects l with the members of its line in the world of m. Existing users of l use the new connections.
 func (l *Line) Join(ctx context.Context, m *spmd.Member, j *job.Job, axis string) error {
 	joined, err := NewLine(ctx, m, j, axis)
 	if err == nil {

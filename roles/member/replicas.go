@@ -54,7 +54,7 @@ func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Par
 	return r, nil
 }
 
-// Join connects r with the other replicas in the world of m. Whoever has r uses the new connections.
+// Join connects r with the other replicas in the world of m. Existing users of r use the new connections.
 func (r *Replicas) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
 	joined, err := NewReplicas(ctx, m, j, r.params)
 	if err != nil {
@@ -74,7 +74,7 @@ func Across(m *spmd.Member, purpose string) spmd.Comm {
 	return m.Comm(purpose)
 }
 
-// Count returns the number of replicas, and the index of this one.
+// Count returns the number of replicas, and the index of this replica.
 func (r *Replicas) Count() (n, this int) { return r.Reducer.Replicas() }
 
 // Gradient starts the sum of a gradient over all replicas: see collectives.Reducer.

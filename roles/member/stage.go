@@ -46,8 +46,8 @@ func NewStage(ctx context.Context, m *spmd.Member, j *job.Job) (*Stage, error) {
 	}, nil
 }
 
-// Join connects s with the other stages in the world of m. Whoever has s uses the new connections. No message may be
-// under way.
+// Join connects s with the other stages in the world of m. Existing users of s use the new connections. No message may
+// be under way.
 func (s *Stage) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
 	joined, err := NewStage(ctx, m, j)
 	if err == nil {

@@ -36,8 +36,8 @@ type Mode int
 
 const (
 	// Configured follows weight_syncer. If every iteration begins with the newest weights, readers on an actor's node
-	// read the actor's own parameters, because no reader computes while actors change them. Otherwise readers copy
-	// the weights, because rollouts go on with older ones.
+	// read the actor's own parameters, because no reader computes while actors change them. Otherwise readers copy the
+	// weights, because rollouts continue with older weights.
 	Configured Mode = iota
 	// Once follows weight_syncer, and keeps one copy: readers use each version at once.
 	Once

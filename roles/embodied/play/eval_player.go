@@ -8,7 +8,7 @@ import (
 // An EvalPlayer plays a policy in n environments, and records nothing.
 type EvalPlayer struct {
 	Policy policy.Policy // chooses actions
-	Mode   policy.Mode   // how it chooses actions
+	Mode   policy.Mode   // how the policy chooses actions
 	work   policy.Work
 	noise  policy.Noise // random numbers of sampled actions
 	Hidden HiddenState  // hidden states of the environments

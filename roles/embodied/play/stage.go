@@ -111,7 +111,8 @@ func (s *Stage) CountSteps(p algo.Progress, n int) {
 	}
 }
 
-// CountEpisodes reports to p how many episodes of an evaluation have ended. Each environment plays each episodes.
+// CountEpisodes reports to p how many episodes of an evaluation have ended. each is the number of episodes of an
+// environment.
 func (s *Stage) CountEpisodes(p algo.Progress, each int) {
 	envs := s.Vec.Len()
 	p.Report("evaluation", 0, each*envs)

@@ -119,7 +119,7 @@ func (r *RolloutWorker) Unpack(d tensor.Dict) error {
 // An envPart has the environments that an env worker leaves to its successor on the same rank.
 type envPart struct{ train, eval []*play.Stage }
 
-// stages returns the environments of a use.
+// stages returns the environments of training, or of evaluations.
 func (p *envPart) stages(use env.Use) []*play.Stage {
 	if use == env.Eval {
 		return p.eval

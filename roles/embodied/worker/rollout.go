@@ -40,7 +40,7 @@ type rolloutRoute struct {
 	act     *spmd.Sender
 	out     []*spmd.Sender // one for each shard
 	layouts []*tensor.Layout
-	items   []*spmd.Item // the trajectories being recorded
+	items   []*spmd.Item // the trajectories that are being recorded
 	dicts   []tensor.Dict
 	actions *tensor.Layout
 	steps   views[env.Step]

@@ -37,7 +37,7 @@ const (
 // A Message goes from a player to the dealer, or from the dealer to a player.
 type Message struct {
 	Kind    Kind
-	Player  int // another player
+	Player  int // the other player, if a message is about one
 	Count   int
 	Load    Load // the sender's load; only in messages of players
 	Answers []Answer

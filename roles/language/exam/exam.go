@@ -77,12 +77,12 @@ func (e *Exam) Take(ctx context.Context, questions []answer.Question, show int) 
 	return sums, shown, nil
 }
 
-// ask samples each answers to every question, and returns the answers with their grades.
-func (e *Exam) ask(ctx context.Context, questions []answer.Question, each int, s engine.Sampling) ([]answer.Response,
+// ask samples n answers to every question, and returns the answers with their grades.
+func (e *Exam) ask(ctx context.Context, questions []answer.Question, n int, s engine.Sampling) ([]answer.Response,
 	[]answer.Grade, error) {
 	var requests []engine.Request
 	for i := range questions {
-		for k := range each {
+		for k := range n {
 			requests = append(requests, engine.Request{Prompt: questions[i].Prompt, Sampling: s,
 				Key: uint64(questions[i].Number) & 0xffffffff, Sample: uint64(k)})
 		}
@@ -93,7 +93,7 @@ func (e *Exam) ask(ctx context.Context, questions []answer.Question, each int, s
 	}
 	responses, grades := make([]answer.Response, len(results)), make([]answer.Grade, len(results))
 	for i, r := range results {
-		responses[i] = e.Respond(&questions[i/each], i%each, r.Tokens, r.Stopped)
+		responses[i] = e.Respond(&questions[i/n], i%n, r.Tokens, r.Stopped)
 	}
 	if err := e.Grader.Grade(grades, responses); err != nil {
 		return nil, nil, fmt.Errorf("reward: %w", err)

@@ -108,8 +108,9 @@ func BalanceGroups(tokens []float64, replicas int) []int {
 	return balance(tokens, replicas, len(tokens)/replicas)
 }
 
-// balance returns the owner of each text or group, one of the replicas. The longest remaining one goes to the replica
-// with the fewest tokens; ties go to the first replica. tokens has the lengths. No replica owns more than most.
+// balance returns the owner of each text or group, one of the replicas. The longest remaining text or group goes to the
+// replica with the fewest tokens; ties go to the first replica. tokens has the lengths. No replica owns more than most
+// of them.
 func balance(tokens []float64, replicas, most int) []int {
 	longest := make([]int, len(tokens))
 	for i := range longest {

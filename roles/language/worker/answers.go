@@ -106,7 +106,7 @@ func (a *answers) dict() (d tensor.Dict) {
 	return d
 }
 
-// readAnswers returns the group whose dict b encodes. The question with its right answer comes from the plan.
+// readAnswers returns the group whose dict is encoded in b. The question with its right answer comes from the plan.
 func readAnswers(b []byte, group int, p *plan.Plan) (*answers, error) {
 	d, err := tensor.Decode(b)
 	if err != nil {
@@ -299,7 +299,7 @@ func (q *stageQueue) each(ctx context.Context, in, out *spmd.Channel, once, f fu
 	return nil
 }
 
-// receive returns the next group, which must be one of [lo, hi), after a call of once.
+// receive returns the next group, which must be one of [lo, hi). It calls once with the group, unless once is nil.
 func (q *stageQueue) receive(ctx context.Context, in *spmd.Channel, lo, hi int, once func(*answers) error) (*answers,
 	error) {
 	a, err := q.in.receive(ctx, in)

@@ -11,9 +11,9 @@ import (
 // Dealing is the purpose of the communicator over which rollout workers deal prompts (cluster.auto_scheduler).
 const Dealing = "dealing"
 
-// deal generates answers of batch n of a step. Each replica gets the number of prompts that it has time for. The first
-// member of a replica is a player, and the other members follow it. The first member of the first replica is also the
-// dealer. It handles messages between passes.
+// deal generates answers of batch n of a step. Faster replicas get more prompts. The first member of a replica is a
+// player, and the other members follow it. The first member of the first replica is also the dealer. It handles
+// messages between passes.
 func (w *RolloutWorker) deal(ctx context.Context, step int64, n int, out *spmd.Channel) error {
 	defer w.m.Span("generate").Begin().End(0, 0)
 	prompts := w.prompts(step, n, 0, w.plan.Pipeline.Groups)

@@ -148,7 +148,7 @@ func (p *post) receive(ctx context.Context, wait bool) (from int, m deal.Message
 	if m, err = p.read(ctx, at); err != nil {
 		return from, m, false, fmt.Errorf("message of replica %d: %w", from, err)
 	}
-	if m.Kind != deal.Bye && m.Kind != deal.End { // the last ones
+	if m.Kind != deal.Bye && m.Kind != deal.End { // the last messages
 		err = p.next(at)
 	}
 	return from, m, true, err

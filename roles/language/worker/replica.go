@@ -15,8 +15,8 @@ import (
 // others.
 const Groups = "groups"
 
-// A replica connects the members that have one model together. They work on the same texts and answers. The first of
-// them receives groups of answers from other components, and sends them to other components.
+// A replica connects the members that have one model together. They work on the same texts and answers. The first
+// member exchanges groups of answers with other components.
 type replica struct {
 	index int     // number of the replica in its component
 	first bool    // this member is the first of its replica
@@ -43,7 +43,7 @@ func newReplica(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) 
 	return r, r.join(ctx, m, p, groups)
 }
 
-// join connects r in the world of m. Whoever has the mesh of r uses the new connections.
+// join connects r in the world of m. Existing users of r's mesh use the new connections.
 func (r *replica) join(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) error {
 	r.plan, r.lines = p, nil
 	if len(m.Axes()) == 0 {

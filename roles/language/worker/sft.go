@@ -35,7 +35,7 @@ func newTuner(ctx context.Context, m *spmd.Member, p *plan.Plan, model *lm.Model
 	return t, err
 }
 
-// join connects a worker that has stayed on its rank in a move, in the world of m.
+// join connects a worker in the world of m. The worker has stayed on its rank in a move.
 func (t *tuner) join(ctx context.Context, m *spmd.Member, p *plan.Plan) error {
 	t.m, t.plan = m, p
 	if err := t.replicas.Join(ctx, m, p.Job); err != nil {
@@ -78,7 +78,7 @@ func (t *tuner) modelParts() []member.Part {
 	return member.PartsOf(member.ModelPart, "", t.model.Params, t.model.Whole().Params)
 }
 
-// train calls update, and completes its metrics.
+// train calls update, and completes the metrics that update returns.
 func (t *tuner) train(ctx context.Context, update func() (algo.Metrics, error)) (algo.Metrics, error) {
 	span := t.m.Span("train").Begin()
 	m, err := update()
@@ -154,7 +154,8 @@ func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err er
 // EarlyStop also returns the reason. It returns nothing if early stops are off.
 func (w *SFTWorker) EarlyStop() []string { return w.stop.describe() }
 
-// First reports whether this is the first actor, whose results are used for all.
+// First reports whether this worker is the first actor. All actors have equal results, so the runner uses only those of
+// the first.
 func (w *SFTWorker) First() bool { return w.m.Index() == 0 }
 
 // Part returns the worker itself: see stays.
