@@ -62,7 +62,8 @@ func FitModel(p *nn.Params[float32], have []tensor.Field) error {
 		case at < 0 && i < len(p.Fields) && p.Fields[i].Optional:
 			missing++
 		case at < 0:
-			return fmt.Errorf("model: no %s (%v%v) in it: it is another policy's", f.Name, f.DType, f.Shape)
+			return fmt.Errorf("model: no %s (%v%v) in it: expected the tensors of this policy", f.Name, f.DType,
+				f.Shape)
 		case have[at].DType != f.DType || !slices.Equal(have[at].Shape, f.Shape):
 			return fmt.Errorf("model: %s is %v%v, this policy's is %v%v", f.Name, have[at].DType, have[at].Shape,
 				f.DType, f.Shape)
@@ -74,7 +75,8 @@ func FitModel(p *nn.Params[float32], have []tensor.Field) error {
 	i := slices.IndexFunc(have, func(h tensor.Field) bool {
 		return !slices.ContainsFunc(want, func(f tensor.Field) bool { return h.Name == f.Name })
 	})
-	return fmt.Errorf("model: it has %s (%v%v), this policy has not", have[i].Name, have[i].DType, have[i].Shape)
+	h := have[i]
+	return fmt.Errorf("model: %s (%v%v) is in it, and is no tensor of this policy", h.Name, h.DType, h.Shape)
 }
 
 // Fit returns an error unless have lists exactly the tensors of want, with their shapes and in float32.
@@ -82,7 +84,7 @@ func Fit(have, want []tensor.Field) error {
 	for _, f := range want {
 		i := slices.IndexFunc(have, func(h tensor.Field) bool { return h.Name == f.Name })
 		if i < 0 {
-			return fmt.Errorf("model: no %s %v in it: it is another model's", f.Name, f.Shape)
+			return fmt.Errorf("model: no %s %v in it: expected the tensors of this model", f.Name, f.Shape)
 		}
 		if h := have[i]; h.DType != tensor.F32 || !slices.Equal(h.Shape, f.Shape) {
 			return fmt.Errorf("model: %s is %v%v, this model's is %v", f.Name, h.DType, h.Shape, f.Shape)

@@ -13,8 +13,8 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 	if need-int64(p.demoBytes()) <= have.Free { // the plan has read the demonstrations already
 		return nil
 	}
-	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels and what is drawn from, and "+
-		"%v: expected fewer environments, shorter rollouts or more nodes", node, job.Mebibytes(need), have)
+	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels, replay buffers and "+
+		"demonstrations, and %v: expected fewer environments, shorter rollouts or more nodes", node, job.Mebibytes(need), have)
 }
 
 // MemoryColumns returns the columns of a table of the ranks' memory.

@@ -68,7 +68,7 @@ func (w *EnvWorker) stageFrom(lo int) *envStage {
 			return s
 		}
 	}
-	panic(fmt.Sprintf("roles: actions for environments from %d on, of which env worker %d has none", lo, w.m.Index()))
+	panic(fmt.Sprintf("worker: env worker %d got actions for environments from %d on", w.m.Index(), lo))
 }
 
 // simulate steps s and sends the result. After the last step of a rollout it begins the next rollout, and sends its

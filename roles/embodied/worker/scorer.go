@@ -51,7 +51,7 @@ func (s *scorer) ask(ctx context.Context, rec *play.RolloutBuilder, t int, step 
 	}
 	item, err := s.to.Take(ctx, s.layout)
 	if err != nil {
-		return fmt.Errorf("ask for rewards: %w", err)
+		return fmt.Errorf("request rewards: %w", err)
 	}
 	rec.Transition(item.Dict, t, step)
 	item.Lo, item.Hi = s.Lo, s.Hi

@@ -81,7 +81,7 @@ func (d *Dealer) Receive(from int, m Message) error {
 		d.left++
 		return nil
 	default:
-		return fmt.Errorf("message %d of player %d", m.Kind, from)
+		return fmt.Errorf("player %d sent a message of kind %d", from, m.Kind)
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func (p *Player) Receive(m Message) error {
 		p.over = true
 		p.send(Message{Kind: Bye})
 	default:
-		return fmt.Errorf("message %d of the dealer", m.Kind)
+		return fmt.Errorf("the dealer sent a message of kind %d", m.Kind)
 	}
 	return nil
 }

@@ -116,7 +116,7 @@ func (t *team) repeat(words []int32, request func(group, sample int) engine.Requ
 			t.Engine.GiveUp(int(words[1]))
 			words = words[2:]
 		default:
-			return fmt.Errorf("order %d of the first member", words[0])
+			return fmt.Errorf("the first member sent an unknown order %d", words[0])
 		}
 	}
 	return nil
