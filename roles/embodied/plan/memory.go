@@ -14,7 +14,8 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 		return nil
 	}
 	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels, replay buffers and "+
-		"demonstrations, and %v: expected fewer environments, shorter rollouts or more nodes", node, job.Mebibytes(need), have)
+		"demonstrations, and %v: expected fewer environments, shorter rollouts or more nodes", node,
+		job.Mebibytes(need), have)
 }
 
 // MemoryColumns returns the columns of a table of the ranks' memory.
