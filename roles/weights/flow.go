@@ -17,8 +17,8 @@ type member struct {
 // A flow carries one part of the network from all actors that have it to readers.
 type flow struct {
 	part    *part
-	of      *part    // the part of the sources: the same part, or one of which part is a piece
-	sources []member // all actors that have the part of
+	of      *part    // what the sources have: the same part, or a larger part
+	sources []member // the actors that have of
 	readers []reading
 	sent    []bool // fields that go to places without a source
 	all     bool   // all fields go to places without a source

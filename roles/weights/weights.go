@@ -27,7 +27,7 @@ type end struct {
 	weights *collectives.Weights // nil: this rank has neither a source nor a reader
 	first   int                  // the first actor on this rank that is a source; -1: none
 	state   []byte               // the state of the actor first
-	piece   []byte               // a copy of some of state, which is sent; nil: state itself is sent
+	piece   []byte               // the copy of a part of state that is sent; nil: state itself is sent
 	common  []overlap            // the overlaps of state with piece
 }
 
@@ -39,7 +39,7 @@ const (
 	// read the actor's own parameters, because no reader computes while actors change them. Otherwise readers copy the
 	// weights, because rollouts continue with older weights.
 	Configured Mode = iota
-	// Once follows weight_syncer, and keeps one copy: readers use each version at once.
+	// Once follows weight_syncer, and keeps one copy: readers use each version as soon as it arrives.
 	Once
 	// Exact reads in place, or copies without rounding.
 	Exact
@@ -57,24 +57,26 @@ type Spec struct {
 	Part func(component string, member int) *nn.Params[float32]
 }
 
-// members returns the actors, or the readers, with their parts.
+// members returns the actors, or the readers, with their parts. parts has all parts so far, by their declarations.
 func (s *Spec) members(w *spmd.World, j *job.Job, components []string,
 	parts map[*nn.Params[float32]]*part) (all []member) {
 	for _, of := range components {
 		for m, rank := range j.Placement.Ranks(of) {
-			p := (*nn.Params[float32])(nil)
+			var declared *nn.Params[float32] // nil: all parameters, which the members of this rank have
 			if s.Part != nil {
-				p = s.Part(of, m)
+				declared = s.Part(of, m)
 			}
-			if parts[p] == nil {
-				parts[p] = new(part)
+			p := parts[declared]
+			if p == nil {
+				p = new(part)
+				parts[declared] = p
 			}
-			if p == nil && rank == w.Rank() && parts[p].layout == nil {
-				*parts[p] = *newPart(s.Params(of, m))
-			} else if p != nil && parts[p].layout == nil {
-				*parts[p] = *newPart(p)
+			if known := p.layout != nil; !known && declared != nil {
+				*p = *newPart(declared)
+			} else if !known && rank == w.Rank() {
+				*p = *newPart(s.Params(of, m))
 			}
-			all = append(all, member{of, m, rank, parts[p]})
+			all = append(all, member{of, m, rank, p})
 		}
 	}
 	return all
