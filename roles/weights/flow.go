@@ -17,8 +17,8 @@ type member struct {
 // A flow carries one part of the network from all actors that have it to readers.
 type flow struct {
 	part    *part
-	of      *part    // what the sources have: the same part, or a larger part
-	sources []member // the actors that have of
+	held    *part    // what the sources have: the same part, or a larger part
+	sources []member // all actors that have held
 	readers []reading
 	sent    []bool // fields that go to places without a source
 	all     bool   // all fields go to places without a source
@@ -80,7 +80,7 @@ func newFlows(actors, readers []member, places []int) ([]*flow, error) {
 		i := slices.IndexFunc(flows, func(f *flow) bool { return f.part == a.part })
 		if i < 0 {
 			i = len(flows)
-			flows = append(flows, &flow{part: a.part, of: a.part})
+			flows = append(flows, &flow{part: a.part, held: a.part})
 		}
 		flows[i].sources = append(flows[i].sources, a)
 	}
@@ -117,10 +117,10 @@ func newFlows(actors, readers []member, places []int) ([]*flow, error) {
 			to.send(n.slices)
 		} else {
 			piece := n.from.part.piece(n.slices)
-			i := slices.IndexFunc(flows, func(f *flow) bool { return f.of == n.from.part && f.part.same(piece) })
+			i := slices.IndexFunc(flows, func(f *flow) bool { return f.held == n.from.part && f.part.same(piece) })
 			if i < 0 {
 				i = len(flows)
-				flows = append(flows, &flow{part: piece, of: n.from.part, sources: n.from.sources, all: true})
+				flows = append(flows, &flow{part: piece, held: n.from.part, sources: n.from.sources, all: true})
 			}
 			to = flows[i]
 		}

@@ -113,7 +113,7 @@ func New(ctx context.Context, w *spmd.World, j *job.Job, s Spec) (*Weights, erro
 func newEnd(ctx context.Context, w *spmd.World, j *job.Job, s *Spec, f *flow, label string) (*end, error) {
 	e := &end{flow: f, first: -1}
 	sources := ranksOf(f.sources)
-	if f.part != f.of { // only the first source sends a piece
+	if f.part != f.held { // only the first source sends a piece
 		sources = []int{slices.Min(sources)}
 	}
 	here := func(m member) bool { return m.rank == w.Rank() }
@@ -131,7 +131,7 @@ func newEnd(ctx context.Context, w *spmd.World, j *job.Job, s *Spec, f *flow, la
 		actor := f.sources[slices.IndexFunc(f.sources, here)]
 		e.first, e.state = actor.index, s.Params("actor", actor.index).State()
 	}
-	if f.part == f.of {
+	if f.part == f.held {
 		if i := slices.IndexFunc(holders, func(m member) bool { return here(m) && m.part == f.part }); i >= 0 {
 			spec.State = s.Params(holders[i].component, holders[i].index).State()
 		}
@@ -143,9 +143,9 @@ func newEnd(ctx context.Context, w *spmd.World, j *job.Job, s *Spec, f *flow, la
 		e.piece = e.piece[:f.part.layout.Size()]
 		var fields []int
 		for _, field := range f.part.fields {
-			fields = append(fields, f.of.find(field.Name))
+			fields = append(fields, f.held.find(field.Name))
 		}
-		e.common, spec.State = overlaps(f.of, fields, f.part), e.piece
+		e.common, spec.State = overlaps(f.held, fields, f.part), e.piece
 	}
 	switch s.Mode {
 	case Once:
