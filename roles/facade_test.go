@@ -40,7 +40,7 @@ func TestFacade(t *testing.T) {
 	}
 }
 
-// TestFacadeBites: a type without an alias is found, in a function and in a method of an alias.
+// TestFacadeBites: the test finds a type without an alias, in a function and in a method of an alias.
 func TestFacadeBites(t *testing.T) {
 	api := load(t, module+"roles")
 	found := unnamed(api, map[*types.TypeName]bool{})
@@ -51,8 +51,8 @@ func TestFacadeBites(t *testing.T) {
 	}
 }
 
-// unnamed returns the exported names of api whose signatures have types of packages behind it without an alias. Methods
-// count, and fields do not: what a user writes names types of parameters and results.
+// unnamed returns the exported names of api whose signatures use types of the packages behind api that have no alias.
+// Methods count, but fields do not: a user writes the types of parameters and results.
 func unnamed(api *types.Package, aliased map[*types.TypeName]bool) (found []string) {
 	for _, name := range api.Scope().Names() {
 		o := api.Scope().Lookup(name)
@@ -119,11 +119,11 @@ func behind(t types.Type, seen []*types.TypeName) []*types.TypeName {
 	return seen
 }
 
-// load returns a package as the compiler has written it.
+// load returns a package from the compiler's export data.
 func load(t *testing.T, path string) *types.Package {
 	t.Helper()
 	list := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}} {{.Export}}", path)
-	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=") // the tags of this build need cgo
+	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=") // tags of this build may need cgo
 	list.Stderr = t.Output()
 	text, err := list.Output()
 	if err != nil {

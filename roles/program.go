@@ -14,8 +14,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Program is the work of a job on every rank. A Cluster has what the program gets there: the ranks of the job,
-// and the configuration.
+// A Program is the work of a job on every rank. Its Cluster has the ranks of the job, and the configuration.
 type (
 	Program = loop.Program
 	Cluster = loop.Cluster
@@ -27,11 +26,11 @@ func Run(args []string, reg Registries, program Program) int {
 	return cli.Run(args, reg, tasks(), program)
 }
 
-// RunMovable is Run with a program that can go on in another world, after its members have moved to other ranks. If
-// Next or Run of a runner returns spmd.Again, such a program returns it, too; it is called again, with another Cluster.
-// It keeps no state of its own between iterations. Only such a program can be moved by rlinf scale or
-// cluster.auto_scheduler. Its own workers begin anew after a move, unless EmbodiedRunner.Carry gives them to the
-// runner.
+// RunMovable is Run with a program that can continue in another world, after its members have moved to other ranks. If
+// Next or Run of a runner returns spmd.Again, the program returns this error, too. It is called again, with another
+// Cluster, so it keeps no state of its own between iterations. Only a movable program can be moved by rlinf scale or
+// cluster.auto_scheduler. The program's own workers begin anew after a move, unless EmbodiedRunner.Carry gives them to
+// the runner.
 func RunMovable(args []string, reg Registries, program Program) int {
 	return cli.RunMovable(args, reg, tasks(), program)
 }

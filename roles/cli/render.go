@@ -27,7 +27,11 @@ func runRender(c *cli.Context, reg config.Registries) error {
 	}
 	e := cfg.Env.Eval
 	e.VideoCfg.SaveVideo = true
-	if err := play.Drawable(reg.Envs, e); err != nil {
+	unrenderable, err := play.Film(reg.Envs, e)
+	if unrenderable != "" {
+		err = fmt.Errorf("%s has no pictures", unrenderable)
+	}
+	if err != nil {
 		return config.Usagef("env.eval.video_cfg: %w", err)
 	}
 	n := min(e.VideoCfg.NumEnvs, e.TotalNumEnvs)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// places are placements of actors, env and rollout workers, and stages.
+// places are placements of actors, env and rollout workers, each with a number of stages.
 var places = []struct {
 	name  string
 	np    int
@@ -34,8 +34,8 @@ func asyncArgs(place []string, more ...string) []string {
 	}, more...)
 }
 
-// No rollout lies behind by more than the bound, none is dropped, and where a simulator keeps up each lies behind by as
-// much as it may.
+// No rollout is older than the bound, and none is dropped. If the simulator is fast enough, every rollout has the
+// largest allowed age.
 func TestStalenessIsBounded(t *testing.T) {
 	for _, p := range places {
 		for _, bound := range []struct{ threshold, interval string }{{"0", "1"}, {"1", "1"}, {"3", "2"}} {
@@ -63,7 +63,7 @@ func TestStalenessIsBounded(t *testing.T) {
 	}
 }
 
-// With a bound of 0 nothing is made ahead: an asynchronous run is the synchronous one, to the bit.
+// With a bound of 0 rollouts are never made ahead, so an asynchronous run has the bits of the synchronous run.
 func TestBoundOfZeroIsSynchronous(t *testing.T) {
 	train := func(place []string, np int, args ...string) (params []float32) {
 		var mu sync.Mutex
@@ -94,8 +94,8 @@ func TestBoundOfZeroIsSynchronous(t *testing.T) {
 	}
 }
 
-// TestAsyncTransitionsFollowOneAnother: a replay buffer gets all steps in their order, with or without pauses: each
-// begins where the one before ended.
+// TestAsyncTransitionsFollowOneAnother: a replay buffer gets all steps in order, with or without pauses. Each step
+// begins where the step before has ended.
 func TestAsyncTransitionsFollowOneAnother(t *testing.T) {
 	for _, p := range places {
 		t.Run(p.name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestAsyncTransitionsFollowOneAnother(t *testing.T) {
 						if err := r.iterate(ctx); err != nil {
 							return err
 						}
-						if r.loop.GlobalStep()%4 == 0 { // most often in the middle of a rollout
+						if r.loop.GlobalStep()%4 == 0 { // usually in the middle of a rollout
 							if err := r.quiesce(ctx); err != nil {
 								return err
 							}

@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
-// With chunks of actions, at each level, the metrics are the same on any ranks.
+// With chunks of actions, the metrics are the same on any ranks, at each level of log-probs.
 func TestChunksOnAnyRanks(t *testing.T) {
 	for _, more := range [][]string{
 		{"algorithm.reward_type=action_level", "algorithm.logprob_type=token_level",
@@ -34,7 +34,7 @@ func TestChunksOnAnyRanks(t *testing.T) {
 	}
 }
 
-// blinkers are jobs of 24 episodes an iteration, which actions do not change.
+// blinkers are overrides for environments in which actions have no effect, with 24 episodes in an iteration.
 func blinkers(chunk, times int, more ...string) []string {
 	return append(more, "env.train.env_type=blinker", "env.train.total_num_envs=24",
 		"env.train.max_steps_per_rollout_epoch=30",
@@ -43,7 +43,7 @@ func blinkers(chunk, times int, more ...string) []string {
 		fmt.Sprintf("actor.model.num_action_chunks=%d", chunk), fmt.Sprintf("env.train.action_repeat=%d", times))
 }
 
-// Success, figures and returns are those of the steps, however many of them an action or a chunk of actions takes.
+// Success, figures and returns do not depend on the number of steps that an action or a chunk of actions takes.
 func TestFiguresOfChunks(t *testing.T) {
 	reg := rolestest.Registries()
 	reg.Envs = rolestest.Blinkers()
@@ -57,7 +57,7 @@ func TestFiguresOfChunks(t *testing.T) {
 				episodes, bad := env.FromRows(*rows, 1)
 				err = errors.Join(err, bad)
 				*s = env.Summarize(episodes)
-				s.EpisodeLen, s.Reward = 0, 0 // they count actions
+				s.EpisodeLen, s.Reward = 0, 0 // these two figures count actions
 			}
 			return err
 		})
@@ -82,7 +82,7 @@ func TestFiguresOfChunks(t *testing.T) {
 	}
 }
 
-// The rule success pays a chunk in which some step was a success, in whatever rank it is found.
+// The rule success rewards a chunk if any of its steps was a success. The placement of workers does not matter.
 func TestSuccessRuleOfChunks(t *testing.T) {
 	reg := rolestest.Registries()
 	reg.Envs = rolestest.Blinkers()
@@ -103,7 +103,7 @@ func TestSuccessRuleOfChunks(t *testing.T) {
 		return all
 	}
 	want, paid := rewards(1, "actor,env,rollout: 0", "env.train.reward_mode=only_success"), 0
-	for i, r := range want { // 4 and 10 are in different chunks of 6 steps
+	for i, r := range want { // steps 4 and 10 are in different chunks of 6 steps
 		paid += int(r)
 		want[i] = min(r, 1)
 	}

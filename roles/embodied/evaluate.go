@@ -50,7 +50,7 @@ func (Task) Evaluate(ctx context.Context, on *task.Evaluation) error {
 	}
 	if w.Rank() == 0 {
 		on.Progress.Done()
-		if err := e.finish(on.Out, all, on.JSON); err != nil {
+		if err := e.write(on, all); err != nil {
 			return err
 		}
 	}
@@ -63,14 +63,14 @@ type evaluation struct {
 	from         string     // the policy's folder or file
 	env          env.Config // TotalNumEnvs is the number of episodes
 	spec         env.Spec
-	unit         int    // each rank's share of the episodes is a multiple of this number
+	unit         int    // each rank plays a multiple of this number of episodes
 	film         string // file of the film
 	unrenderable string // the simulator that cannot be rendered; "": none
-	episodes     int    // each in its own environment, Epochs times
-	epochs       int
+	episodes     int    // number of episodes, each in its own environment
+	epochs       int    // times that each environment plays an episode
 }
 
-// prepare reads the policy of cfg and checks the environments. Its errors are mistakes of the user.
+// prepare reads the policy of cfg, and checks the environments. Its errors are mistakes of the user.
 func prepare(cfg *config.Config, reg config.Registries, how task.Asked) (*evaluation, error) {
 	e := &evaluation{unit: 1, episodes: how.Episodes, epochs: 1}
 	var err error
@@ -120,8 +120,8 @@ func (e *evaluation) share(i, n int) (lo, hi int) {
 	return units * i / n * e.unit, units * (i + 1) / n * e.unit
 }
 
-// play plays episodes [lo, hi), each in its own environment, and returns them as rows of env.AppendRows. It reports
-// progress to count. It films the first environments if the configuration asks for a film.
+// play plays episodes [lo, hi), each in its own environment, and returns the episodes as rows of env.AppendRows. It
+// reports progress to count. If the configuration asks for a film, play films the first environments.
 func (e *evaluation) play(reg config.Registries, lo, hi int, count func(string, int, int)) ([]float64, error) {
 	if lo == hi {
 		return nil, nil

@@ -26,7 +26,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A losing is environments whose first ones lose every episode.
+// A losing is a Vec in which the first environments lose every episode.
 type losing struct {
 	env.Vec
 	lost int
@@ -40,8 +40,8 @@ func (l losing) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	return err
 }
 
-// evaluationJob returns a job that evaluates a policy with its first weights, in 5 environments of CartPole-v1 of which
-// each group loses the first ones.
+// evaluationJob returns a job that evaluates a policy with its initial weights, in 5 environments of CartPole-v1. In
+// each Vec the first environments lose every episode.
 func evaluationJob(t *testing.T, lost int, overrides ...string) (*config.Config, config.Registries) {
 	t.Helper()
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole,
@@ -61,7 +61,7 @@ func evaluationJob(t *testing.T, lost int, overrides ...string) (*config.Config,
 		})}
 }
 
-// evaluate runs the job on goroutine ranks and returns what it says and its exit code.
+// evaluate runs the job on goroutine ranks, and returns its output and its exit code.
 func evaluate(cfg *config.Config, reg config.Registries, ranks int, how task.Asked) (string, int) {
 	var out bytes.Buffer
 	s := session.New(session.Options{Registries: reg, Tasks: task.Tasks{Task{}}, Asked: new(loop.Requests), Out: &out,
@@ -73,7 +73,7 @@ func evaluate(cfg *config.Config, reg config.Registries, ranks int, how task.Ask
 	return out.String(), code
 }
 
-// An evaluation says which episodes were lost, and fails where all were.
+// An evaluation reports lost episodes, and fails if all episodes were lost.
 func TestEvaluationLost(t *testing.T) {
 	for lost, says := range map[int]string{0: "5 episodes of CartPole-v1\n  eval/return",
 		2: "3 episodes of CartPole-v1", 5: "CartPole-v1: all 5 episodes were lost"} {
@@ -86,8 +86,8 @@ func TestEvaluationLost(t *testing.T) {
 	}
 }
 
-// The figures are the same on any number of ranks, more than there are episodes too, for as many episodes as are asked
-// for.
+// The figures are the same on any number of ranks, even if there are more ranks than episodes. The number of episodes
+// is the requested one.
 func TestEvaluationOnRanks(t *testing.T) {
 	cfg, reg := evaluationJob(t, 0)
 	for _, how := range []task.Asked{{}, {Episodes: 7}, {Episodes: 7, JSON: true}} {
@@ -113,8 +113,8 @@ func TestEvaluationOnRanks(t *testing.T) {
 	}
 }
 
-// An episode of an evaluation lasts until the task's own limit, and not as long as a rollout of training, unless the
-// configuration says how long.
+// An episode of an evaluation ends at the task's own limit, unless the configuration limits the steps. The length of a
+// training rollout does not matter.
 func TestEvaluationLastsAsLongAsTheTask(t *testing.T) {
 	for arg, want := range map[string]string{"~env.eval.max_steps_per_rollout_epoch": "lasts",
 		"env.eval.max_steps_per_rollout_epoch=4": "  eval/episode_len    4\n"} {

@@ -20,7 +20,7 @@ import (
 var stale = slices.Concat(small, []string{"runner.weight_sync_interval=3", "algorithm.update_epoch=2"})
 
 // TestInferredLogProbsAreTheActors: the log-probs of an inference worker have the bits of the actor's policy before the
-// update, not of the rollouts' older one.
+// update. They are not those of the older policy that made the rollouts.
 func TestInferredLogProbsAreTheActors(t *testing.T) {
 	for _, c := range []struct {
 		components string
@@ -73,9 +73,10 @@ func TestInferredLogProbsAreTheActors(t *testing.T) {
 	}
 }
 
-// Rollouts of older weights begin with a ratio that is not 1, unless it is to the policy before the update.
+// With rollouts of older weights, the ratio to the policy of the rollouts is not 1 at first. The ratio to the policy
+// before the update is 1.
 func TestRatioStartsAtOneWhereRecomputed(t *testing.T) {
-	// one optimiser step per iteration
+	// an iteration has one optimiser step
 	once := slices.Concat(stale, []string{"algorithm.update_epoch=1", "actor.global_batch_size=192"})
 	for _, recompute := range []bool{false, true} {
 		names, all := metricsOf(t, 1, "actor,env,rollout,inference: 0", 3,
@@ -89,8 +90,7 @@ func TestRatioStartsAtOneWhereRecomputed(t *testing.T) {
 	}
 }
 
-// Inference by a worker or by the actor, on any rank, gives the same metrics, for the clip and for the reference
-// policy.
+// Inference workers and actors give the same metrics, on any ranks, for the clip and for the reference policy.
 func TestInferenceOnAnyRanks(t *testing.T) {
 	for _, more := range [][]string{
 		{"algorithm.recompute_logprobs=true", "algorithm.kl_beta=0.1"},
@@ -114,7 +114,7 @@ func TestInferenceOnAnyRanks(t *testing.T) {
 	}
 }
 
-// A run that goes on holds to the same reference policy.
+// A resumed run has the same reference policy.
 func TestInferenceResumes(t *testing.T) {
 	path := placed(t, "../../configs/cartpole_ppo.yaml", "actor,env,rollout,inference: 0")
 	asks := slices.Concat(small, []string{"algorithm.kl_beta=0.1"})

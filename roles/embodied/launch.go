@@ -35,7 +35,7 @@ func LaunchEmbodied(ctx context.Context, c *loop.Cluster) (g Groups, err error) 
 	return g, err
 }
 
-// Groups are the groups whose workers an EmbodiedRunner calls.
+// Groups are the groups of workers that an EmbodiedRunner calls.
 type Groups struct {
 	Actor     *spmd.Group[*worker.ActorWorker]
 	Rollout   *spmd.Group[*worker.RolloutWorker]
@@ -44,8 +44,8 @@ type Groups struct {
 	Inference *spmd.Group[*worker.InferenceWorker] // nil: actors compute log-probs themselves
 }
 
-// check compares g with the placement. Its error names the groups that are missing in g, and the groups whose
-// component has no place.
+// check compares g with the placement. Its error names the groups that g lacks, and the groups of components that have
+// no place.
 func (g *Groups) check(place *spmd.Placement) error {
 	var errs []error
 	for _, of := range []struct {

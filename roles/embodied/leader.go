@@ -22,8 +22,8 @@ var (
 // Quiesce pauses the rollouts of an asynchronous run.
 func (r leader) Quiesce(ctx context.Context) error { return r.quiesce(ctx) }
 
-// Describe adds to the report the episodes that ended on this rank, and the number of rollouts that training has
-// received. For a scheduler it adds the numbers of planner.Spent.
+// Describe adds to the report the episodes that have ended on this rank, and the number of rollouts that the actors
+// have received. For a scheduler Describe also adds the times of planner.Spent.
 func (r leader) Describe(rep *loop.Report) {
 	for _, w := range r.Env.Here() {
 		rep.Episodes, rep.Evals = w.TakeEpisodes(rep.Episodes, rep.Evals)
@@ -39,7 +39,7 @@ func (r leader) Describe(rep *loop.Report) {
 	}
 }
 
-// Settle receives the finished rollouts of an asynchronous run that are under way to actors.
+// Settle receives the finished rollouts of an asynchronous run that are still under way to the actors.
 func (r leader) Settle(ctx context.Context) error {
 	if !r.plan.Async() {
 		return nil
@@ -80,7 +80,7 @@ func addMembers[W loop.Member](all []loop.Member, g *spmd.Group[W]) []loop.Membe
 	return all
 }
 
-// Moved notes which weights the rollout workers have.
+// Moved sets the version of the weights that the rollout workers have after a move.
 func (r leader) Moved() {
 	if step := r.loop.GlobalStep(); !r.plan.SyncsAt(step) {
 		r.synced = step - step%r.plan.SyncInterval
@@ -104,7 +104,7 @@ func (r leader) Shares() (all []member.Share, err error) {
 		if err != nil {
 			return nil, err
 		}
-		once := r.loop.AtEnd() && r.plan.Config.Runner.SaveInterval <= 0 // no run will resume from it
+		once := r.loop.AtEnd() && r.plan.Config.Runner.SaveInterval <= 0 // no run will resume from this checkpoint
 		if !whole && !once {
 			r.loop.WarnOnce(fmt.Sprintf("%s cannot save its state: a resumed run will begin new episodes, and not "+
 				"be bit-identical", r.plan.Spec.Name))

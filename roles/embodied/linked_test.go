@@ -13,19 +13,19 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-// TestDelayedLink: the summary names the link between two ranks that is slower than the others, with both ends, and no
-// other fault. If all links are alike, there is none.
+// TestDelayedLink: if one link between two ranks is slower than the others, the summary names both ends of this link,
+// and no other fault. If all links are alike, it names none.
 func TestDelayedLink(t *testing.T) {
 	const usual, delayed = 200 * time.Microsecond, 15 * time.Millisecond
 	for _, c := range []struct {
 		name, components string
 		np               int
-		slow             [][2]int // pairs of ranks
+		slow             [][2]int // pairs of ranks with a slow link
 		want             string
 	}{
 		{"none", "actor: 0; env: 1-2; rollout: 3-4", 5, nil, ""},
 		{"one direction", "actor: 0; env: 1-2; rollout: 3-4", 5, [][2]int{{2, 4}}, "slow link: env 1 to rollout 1"},
-		// The rollout worker takes turns, so it never waits for observations that come in time.
+		// The rollout worker serves its env workers in turns, so it never waits for observations that arrive in time.
 		{"both directions", "actor: 0; env: 1-2; rollout: 3", 4, [][2]int{{2, 3}, {3, 2}},
 			"slow link: rollout 0 to env 1"},
 	} {

@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// losses has the number of lost episodes among the latest episodes of training, or of evaluations. An episode is lost
-// if its simulator fails.
+// losses counts the lost episodes among the latest episodes of training, or of evaluations. An episode is lost if its
+// simulator fails.
 type losses struct {
 	key     string   // key of the allowed share of lost episodes
 	most    float64  // the allowed share
@@ -15,8 +15,8 @@ type losses struct {
 }
 
 const (
-	recentEpisodes = 100 // number of episodes of which the share is computed
-	fewestEpisodes = 20  // fewer episodes are not judged
+	recentEpisodes = 100 // the share is computed over at least this number of episodes, once there are so many
+	fewestEpisodes = 20  // the share of fewer episodes is never too large
 )
 
 func newLosses(section string, cfg env.Config) losses {
@@ -27,7 +27,7 @@ func newLosses(section string, cfg env.Config) losses {
 	return l
 }
 
-// add adds the episodes since the last call, and returns an error if more than the allowed share is lost.
+// add adds the episodes since the last call. It returns an error if more than the allowed share is lost.
 func (l *losses) add(s env.Summary) error {
 	l.batches = append(l.batches, [2]int{s.NumLost, s.NumLost + s.NumTrajectories})
 	lost, all := 0, 0

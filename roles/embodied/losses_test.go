@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// More than the share of the last hundred episodes is too much; few episodes, and those of long ago, tell nothing.
+// Too many lost episodes among the last hundred are an error. Few episodes and old episodes have no effect.
 func TestLosses(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.External.Command = env.Command{"simulator"}
@@ -34,7 +34,7 @@ func TestLosses(t *testing.T) {
 			}
 		}
 	}
-	l := newLosses("env.train", env.DefaultConfig()) // whose environments are not lost; but if so, nobody asked
+	l := newLosses("env.train", env.DefaultConfig()) // without external simulators any share may be lost
 	if err := l.add(env.Summary{NumLost: 1000}); err != nil {
 		t.Error(err)
 	}

@@ -8,8 +8,7 @@ import (
 	"testing"
 )
 
-// TestMasksOnAnyRanks: masks go wherever observations do: between ranks, and to workers who say what the policy thinks
-// of actions before the update.
+// TestMasksOnAnyRanks: action masks travel with observations between ranks, also to inference workers.
 func TestMasksOnAnyRanks(t *testing.T) {
 	more := append([]string{
 		"env.train.env_type=Ladders-v0", "env.eval.env_type=Ladders-v0", "algorithm.recompute_logprobs=true",

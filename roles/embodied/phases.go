@@ -17,40 +17,36 @@ func (r *EmbodiedRunner) sendWeights(ctx context.Context) error {
 	if r.plan.Async() { // actors train while rollouts read the weights
 		receive = (*worker.RolloutWorker).CopyModelFromActor
 	}
-	return r.syncModel(ctx, (*worker.ActorWorker).SyncModelToRollout, receive)
+	return syncModel(ctx, r, "sync_model_to_rollout", (*worker.ActorWorker).SyncModelToRollout, r.Rollout, receive)
 }
 
-// sendEvaluationWeights sends the actors' parameters to the rollout workers for the next evaluation alone.
+// sendEvaluationWeights sends the actors' parameters to the rollout workers, which use them in the next evaluation
+// only.
 func (r *EmbodiedRunner) sendEvaluationWeights(ctx context.Context) error {
-	return r.syncModel(ctx, (*worker.ActorWorker).SyncModelToEvaluation, (*worker.RolloutWorker).SyncModelForEvaluation)
-}
-
-// syncModel sends the present version of the weights from the actors, and makes the rollout workers receive it.
-func (r *EmbodiedRunner) syncModel(ctx context.Context, send func(*worker.ActorWorker, context.Context, int64) error,
-	receive func(*worker.RolloutWorker, context.Context, int64) error) error {
-	rollout := loop.Call(ctx, r.Rollout, "sync_model_from_actor", func(ctx context.Context,
-		w *worker.RolloutWorker) error {
-		return receive(w, ctx, r.loop.GlobalStep())
-	})
-	actor := loop.Call(ctx, r.Actor, "sync_model_to_rollout", func(ctx context.Context, w *worker.ActorWorker) error {
-		return send(w, ctx, r.loop.GlobalStep())
-	})
-	return loop.WaitAll(ctx, actor, rollout)
+	return syncModel(ctx, r, "sync_model_to_rollout", (*worker.ActorWorker).SyncModelToEvaluation, r.Rollout,
+		(*worker.RolloutWorker).SyncModelForEvaluation)
 }
 
 // sendInferenceWeights sends the actors' parameters to the inference workers.
 func (r *EmbodiedRunner) sendInferenceWeights(ctx context.Context) error {
-	inference := loop.Call(ctx, r.Inference, "sync_model_from_actor",
-		func(ctx context.Context, w *worker.InferenceWorker) error {
-			return w.SyncModelFromActor(ctx, r.loop.GlobalStep())
-		})
-	actor := loop.Call(ctx, r.Actor, "sync_model_to_inference", func(ctx context.Context, w *worker.ActorWorker) error {
-		return w.SyncModelToInference(ctx, r.loop.GlobalStep())
-	})
-	return loop.WaitAll(ctx, actor, inference)
+	return syncModel(ctx, r, "sync_model_to_inference", (*worker.ActorWorker).SyncModelToInference, r.Inference,
+		(*worker.InferenceWorker).SyncModelFromActor)
 }
 
-// collectRollouts makes rollouts until the actors need no more. Most algorithms need one.
+// syncModel calls send on all actors and receive on all readers, with the present version of the weights.
+func syncModel[W any](ctx context.Context, r *EmbodiedRunner, name string,
+	send func(*worker.ActorWorker, context.Context, int64) error, readers *spmd.Group[W],
+	receive func(W, context.Context, int64) error) error {
+	reader := loop.Call(ctx, readers, "sync_model_from_actor", func(ctx context.Context, w W) error {
+		return receive(w, ctx, r.loop.GlobalStep())
+	})
+	actor := loop.Call(ctx, r.Actor, name, func(ctx context.Context, w *worker.ActorWorker) error {
+		return send(w, ctx, r.loop.GlobalStep())
+	})
+	return loop.WaitAll(ctx, actor, reader)
+}
+
+// collectRollouts makes rollouts until the actors need no more. Most algorithms need one rollout.
 func (r *EmbodiedRunner) collectRollouts(ctx context.Context) error {
 	for n := range r.plan.RolloutsAtMost {
 		if err := r.playRollout(ctx, n); err != nil {
@@ -96,7 +92,7 @@ func (r *EmbodiedRunner) playRollout(ctx context.Context, n int) error {
 	return loop.WaitAll(ctx, calls...)
 }
 
-// resample lets the actors choose from rollout n. On all ranks, more reports whether the actors need another rollout.
+// resample lets the actors choose from rollout n. It returns on all ranks whether the actors need another rollout.
 func (r *EmbodiedRunner) resample(ctx context.Context, n int) (more bool, err error) {
 	return loop.Ask(ctx, r.loop, r.Actor, "resample",
 		func(w *worker.ActorWorker) (bool, error) { return w.Resample(n) })
@@ -158,5 +154,5 @@ func (r *EmbodiedRunner) playEvaluation(ctx context.Context) error {
 	if err := loop.WaitAll(ctx, env, rollout); err != nil || !r.plan.Offline {
 		return err
 	}
-	return r.loop.Barrier(ctx) // actors do not wait for rollouts, which read the weights in place
+	return r.loop.Barrier(ctx) // rollout workers read the weights in place, so actors must not train yet
 }

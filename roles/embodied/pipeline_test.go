@@ -14,7 +14,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A slowPolicy takes 2 ms to choose for 64 environments, as a large network would, without keeping a core busy.
+// A slowPolicy takes 2 ms to choose actions for 64 environments, as a large network would. Meanwhile its core is idle.
 type slowPolicy struct{ policy.Policy }
 
 const inferenceTime = 2 * time.Millisecond / 64
@@ -33,9 +33,9 @@ func withSlowPolicy(r *policy.Registry) {
 	})
 }
 
-// rollouts runs n rollouts of 64 environments, disaggregated, with one or two stages, and returns how long they took
-// without training and what was done when. All environments together take 2 ms for a step, and 2 ms for actions; a
-// stage takes its share.
+// rollouts runs n rollouts of 64 environments, with env and rollout workers on different ranks, and with one or two
+// stages. It returns the time of the rollouts without training, and the spans of work. A step of all environments takes
+// 2 ms, and so do their actions. A stage takes its share of this time.
 func rollouts(t testing.TB, stages int, n int) (took time.Duration, simulate, infer []trace.Span) {
 	var mu sync.Mutex
 	overrides, read := recorded(t)
@@ -69,7 +69,7 @@ func rollouts(t testing.TB, stages int, n int) (took time.Duration, simulate, in
 	return took, simulate, infer
 }
 
-// both returns for how long spans of a and b, each ascending and apart, run at the same time.
+// both returns how long spans of a and of b run at the same time. The spans of each are ascending and do not overlap.
 func both(a, b []trace.Span) (d time.Duration) {
 	for len(a) > 0 && len(b) > 0 {
 		d += time.Duration(max(0, min(a[0].End, b[0].End)-max(a[0].Start, b[0].Start)))
@@ -82,8 +82,8 @@ func both(a, b []trace.Span) (d time.Duration) {
 	return d
 }
 
-// TestPipeline: with one stage simulation and inference take turns; with two they go on side by side. The values of the
-// last observations of a stage are one more inference.
+// TestPipeline: with one stage, simulation and inference take turns. With two stages they run at the same time. The
+// values of a stage's last observations need one more inference.
 func TestPipeline(t *testing.T) {
 	_, simulate, infer := rollouts(t, 1, 1)
 	if d := both(simulate, infer); len(simulate) != 32 || len(infer) != 33 || d != 0 {
@@ -97,7 +97,8 @@ func TestPipeline(t *testing.T) {
 	}
 }
 
-// BenchmarkPipeline reports how many times the environment steps per second of one stage two stages give.
+// BenchmarkPipeline reports the speed of two stages, in environment steps per second, as a multiple of the speed of one
+// stage.
 func BenchmarkPipeline(b *testing.B) {
 	for b.Loop() {
 		one, _, _ := rollouts(b, 1, 4)

@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
-// TestCounts: in every placement the steps of a rollout, the micro-batches of an update and the episodes of an
-// evaluation are counted to the last one.
+// TestCounts: in every placement, progress counts all steps of a rollout, all micro-batches of an update, and all
+// episodes of an evaluation.
 func TestCounts(t *testing.T) {
 	small := []string{"env.train.total_num_envs=8", "env.eval.total_num_envs=4", "actor.micro_batch_size=16",
 		"actor.global_batch_size=32",
@@ -30,7 +30,7 @@ func TestCounts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
-			last := map[string]string{} // of each member and work
+			last := map[string]string{} // last progress of each member and kind of work
 			whole := map[string]bool{}
 			onCounted(t, rolestest.Registries(), c.np, "../config/testdata/cartpole.yaml",
 				slices.Concat(small, c.overrides), func(component string, member int) func(string, int, int) {

@@ -13,22 +13,15 @@ import (
 // A recorder computes the metrics of training in environments, from the ended episodes and the actors' reports.
 type recorder struct {
 	plan     *plan.Plan
-	losses   [2]losses // of training, and of evaluations
-	excess   error     // too many episodes were lost
+	losses   [2]losses // lost episodes of training, and of evaluations
+	excess   error     // not nil: too many episodes were lost
 	rollouts int64     // rollouts of each environment so far
-	from     int64     // the first step of this run
-	written  int64     // environment steps at the last line
+	from     int64     // the number of iterations before this run
+	written  int64     // number of environment steps at the last line
 	rows     [2][]float64
 }
 
 var _ loop.Recorder = (*recorder)(nil)
-
-func newRecorder(p *plan.Plan, from loop.StartState) *recorder {
-	r := &recorder{plan: p, rollouts: from.Rollouts(), from: from.Step}
-	r.losses[0] = newLosses("env.train", p.Config.Env.Train)
-	r.losses[1] = newLosses("env.eval", p.Config.Env.Eval)
-	return r
-}
 
 // Begin sets the names and units of the progress line.
 func (r *recorder) Begin(s *metrics.State) {
@@ -62,14 +55,14 @@ func (r *recorder) Line(l *loop.Logbook) (rate string, done float64, err error) 
 	}
 	s := l.State()
 	l.Set("env/steps", float64(s.EnvSteps))
-	mean := r.episodes(l, "env/", r.plan.Spec, episodes, s.Return, &r.losses[0])
+	mean := r.episodes(l, "env/", &r.plan.Spec, episodes, s.Return, &r.losses[0])
 	if r.plan.Offline {
 		r.describeDemos(l)
 	} else {
 		s.Return = mean
 	}
 	if len(evals) > 0 {
-		s.Eval = r.episodes(l, "eval/", r.plan.EvalSpec, evals, s.Eval, &r.losses[1])
+		s.Eval = r.episodes(l, "eval/", &r.plan.EvalSpec, evals, s.Eval, &r.losses[1])
 	}
 	steps := s.EnvSteps - r.written
 	r.written = s.EnvSteps
@@ -77,7 +70,7 @@ func (r *recorder) Line(l *loop.Logbook) (rate string, done float64, err error) 
 	return "time/env_steps_per_second", float64(steps), nil
 }
 
-// describeDemos shows on the progress line what the policy has learnt from demonstrations.
+// describeDemos sets the loss and the number of trained samples on the progress line of training from demonstrations.
 func (r *recorder) describeDemos(l *loop.Logbook) {
 	s := l.State()
 	if loss, ok := algo.Loss(nil, l.Means("train/")); ok {
@@ -89,7 +82,7 @@ func (r *recorder) describeDemos(l *loop.Logbook) {
 
 // episodes sets the means over the episodes es, with prefix before the names of the metrics. spec is the spec of the
 // environments. It returns the mean return, or old if no episode ended.
-func (r *recorder) episodes(l *loop.Logbook, prefix string, spec env.Spec, es []env.Episode, old float64,
+func (r *recorder) episodes(l *loop.Logbook, prefix string, spec *env.Spec, es []env.Episode, old float64,
 	lost *losses) float64 {
 	s := env.Summarize(es)
 	state := l.State()
@@ -97,34 +90,18 @@ func (r *recorder) episodes(l *loop.Logbook, prefix string, spec env.Spec, es []
 	if err := lost.add(s); r.excess == nil {
 		r.excess = err
 	}
-	l.Set(prefix+"num_trajectories", float64(s.NumTrajectories))
+	set := func(name string, value float64) { l.Set(prefix+name, value) }
+	set("num_trajectories", float64(s.NumTrajectories))
 	if s.NumLost > 0 {
-		l.Set(prefix+"num_lost", float64(s.NumLost))
+		set("num_lost", float64(s.NumLost))
 	}
 	if s.NumTrajectories == 0 {
 		return old
 	}
-	l.Set(prefix+"return", s.Return)
-	l.Set(prefix+"episode_len", s.EpisodeLen)
-	l.Set(prefix+"reward", s.Reward)
-	if spec.InfoIndex("success") >= 0 {
-		l.Set(prefix+"success_once", s.SuccessOnce)
-		l.Set(prefix+"success_at_end", s.SuccessAtEnd)
-	}
-	if spec.InfoIndex("wrong_object") >= 0 {
-		l.Set(prefix+"wrong_object", s.WrongObject)
-	}
-	if spec.InfoIndex(env.ToldObject) >= 0 {
-		l.Set(prefix+"told_object", s.ToldObject)
-	}
-	for i, t := range s.ByTask[:min(len(s.ByTask), len(spec.Tasks))] {
-		if t.NumTrajectories > 0 {
-			l.Set(prefix+"success_once/"+spec.Tasks[i], t.SuccessOnce)
-		}
-	}
-	for i, name := range spec.Figures() {
-		l.Set(prefix+"info/"+name, s.Info[i])
-	}
+	set("return", s.Return)
+	set("episode_len", s.EpisodeLen)
+	set("reward", s.Reward)
+	setOwn(set, spec, &s)
 	return s.Return
 }
 
@@ -133,7 +110,8 @@ func (r *recorder) Timed(p loop.Phase, seconds float64) bool {
 	return seconds > 0 || p != loop.Evaluating
 }
 
-// Score returns a return unchanged. It returns NaN for a loss on demonstrations, which says nothing about the policy.
+// Score returns the return unchanged. It returns NaN for a loss on demonstrations, which does not say how good the
+// policy is.
 func (r *recorder) Score(value float64) float64 {
 	if r.plan.Offline && !r.plan.Config.Evaluates() {
 		return math.NaN()

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Actors that have the same parameters train on; one that has drifted ends the job, which names the tensor and the
-// actor.
+// Actors with equal parameters continue to train. If the parameters of one actor differ, the job ends with an error
+// that names the tensor and the actor.
 func TestReplicasAreCompared(t *testing.T) {
 	overrides := []string{"comm.check_replicas=2", "env.train.total_num_envs=8",
 		"env.train.max_steps_per_rollout_epoch=16",
@@ -25,7 +25,7 @@ func TestReplicasAreCompared(t *testing.T) {
 		if actor.Index() == 1 {
 			actor.Policy().Params().Data[actor.Policy().Params().Fields[2].Off] += 1e-3
 		}
-		if err := actor.CompareReplicas(ctx, nil); err != nil { // not yet: every second iteration
+		if err := actor.CompareReplicas(ctx, nil); err != nil { // no comparison yet: every second iteration has one
 			return fmt.Errorf("compared too early: %w", err)
 		}
 		err := actor.CompareReplicas(ctx, nil)
@@ -38,7 +38,7 @@ func TestReplicasAreCompared(t *testing.T) {
 	})
 }
 
-// Compressed gradients say what compression costs: less than a bfloat16's last bit, and not nothing.
+// The error of compressed gradients is less than the last bit of a bfloat16, and not 0.
 func TestCompressionIsReported(t *testing.T) {
 	overrides := []string{"comm.compression=bf16", "env.train.total_num_envs=8",
 		"env.train.max_steps_per_rollout_epoch=16",

@@ -18,8 +18,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// placed writes a configuration like that of path, with other components on other ranks, as "actor: 0-1; env,rollout:
-// 2".
+// placed writes the configuration of path with another placement, such as "actor: 0-1; env,rollout: 2".
 func placed(t *testing.T, path, components string) string {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -44,7 +43,7 @@ func placed(t *testing.T, path, components string) string {
 	return file
 }
 
-// potential pays for an upright pole: Φ(s) = -|angle|.
+// potential is larger for an upright pole: Φ(s) = -|angle|.
 var potential = []string{"reward.reward_type=potential", "reward.potential.indices=[2]", "reward.potential.target=[0]"}
 
 // small makes a job of 16 environments, whose episodes end within a few steps.
@@ -73,8 +72,8 @@ func metricsOf(t *testing.T, np int, components string, n int, overrides []strin
 	return names, all
 }
 
-// TestRecordedRewardsAreTheRules: the recorded rewards are the rule's, for the observations before the step and after
-// it, before any reset.
+// TestRecordedRewardsAreTheRules: the recorded rewards are those of the rule, for the observations before and after the
+// step. The observation after the step is the one before a reset.
 func TestRecordedRewardsAreTheRules(t *testing.T) {
 	for _, c := range []struct {
 		name, components string
@@ -103,7 +102,7 @@ func TestRecordedRewardsAreTheRules(t *testing.T) {
 						terminated, truncated := d.Must("terminated").U8(), d.Must("truncated").U8()
 						angle := func(i int) float64 { return math.Abs(float64(obs.F32()[4*i+2])) }
 						gamma := float64(r.plan.Config.Algorithm.Gamma)
-						for i := range 59 * 16 { // what follows the last step is not recorded
+						for i := range 59 * 16 { // the observation after the last step is not recorded
 							want := angle(i) - gamma*angle(i+16)
 							mask, masked := d.Get("mask")
 							switch {
@@ -111,7 +110,7 @@ func TestRecordedRewardsAreTheRules(t *testing.T) {
 								want, idles = 0, idles+1
 							case terminated[i] != 0:
 								want, ends = angle(i), ends+1
-							case truncated[i] != 0: // its last observation is gone
+							case truncated[i] != 0: // the episode's last observation was not recorded
 								continue
 							default:
 								goesOn++
@@ -131,7 +130,7 @@ func TestRecordedRewardsAreTheRules(t *testing.T) {
 	}
 }
 
-// Wherever reward workers are, and however many, the metrics are the same; and they are not those without them.
+// The metrics do not depend on the ranks and the number of reward workers. Without reward workers the metrics differ.
 func TestRewardsOnAnyRanks(t *testing.T) {
 	model := rewardModel(t)
 	run := func(np int, components string, overrides []string) [][]float64 {
@@ -187,7 +186,7 @@ func rewardModel(t *testing.T) string {
 	return path
 }
 
-// The parts that the section reward names must exist, and fit.
+// The parts that the section reward names must exist, and fit the job.
 func TestRewardMistakes(t *testing.T) {
 	reg := rolestest.Registries()
 	for _, c := range []struct {
@@ -217,7 +216,7 @@ func TestRewardMistakes(t *testing.T) {
 	}
 	cfg, _, err := config.Load(rolestest.Registries(),
 		placed(t, "../../configs/cartpole_ppo.yaml", "actor,env,rollout,reward: 0"),
-		// of other hidden sizes
+		// a network with other hidden sizes
 		[]string{"reward.use_reward_model=true", "reward.model.model_path=" + rewardModel(t)}, false)
 	if err != nil {
 		t.Fatal(err)

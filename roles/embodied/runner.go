@@ -28,7 +28,7 @@ type EmbodiedRunner struct {
 	plan *plan.Plan
 
 	obs, act         *spmd.Channel         // env → rollout → env
-	out, batches     *spmd.Channel         // rollout → inference → actor; the same channel without inference workers
+	out, batches     *spmd.Channel         // rollout → inference → actor; without inference workers they are equal
 	scores           worker.RewardChannels // rollout → reward → rollout
 	evalObs, evalAct *spmd.Channel
 	pause            context.CancelFunc // pauses env and rollout workers; nil: they are paused
@@ -42,25 +42,24 @@ func (r *EmbodiedRunner) Next(ctx context.Context) (more bool, err error) { retu
 // GlobalStep returns the number of iterations trained, in this run and in the runs that it resumes.
 func (r *EmbodiedRunner) GlobalStep() int64 { return r.loop.GlobalStep() }
 
-// Log adds a value to a metric of the program's own. Any rank may call it, and none must. The metric is the mean of
+// Log adds a value to a metric of the program's own. Any rank may call Log, and no rank must. The metric is the mean of
 // the values of all ranks.
 func (r *EmbodiedRunner) Log(name string, value float64) { r.loop.Log(name, value) }
 
 // Carry makes the workers of a component of the program's own take their state along when they move to other ranks.
-// members are those on this rank, launched before. All ranks call it with the same components, before InitWorkers.
-// Other workers of the program's own begin anew after a move.
+// members are the component's workers on this rank. The program has launched them before. All ranks call Carry with the
+// same components, before InitWorkers. Other workers of the program's own begin anew after a move.
 func (r *EmbodiedRunner) Carry(component string, members ...loop.Member) {
 	r.loop.Carry(component, members...)
 }
 
-// InitWorkers completes the workers. If the run resumes, it loads the checkpoint. A program calls it once, before
-// the first iteration.
+// InitWorkers completes the workers. If the run resumes, InitWorkers also loads the checkpoint. A program calls
+// InitWorkers once, before the first iteration.
 func (r *EmbodiedRunner) InitWorkers(ctx context.Context) error {
 	envs := r.Env.Here()
-	rollout := spmd.Call(r.Rollout, ctx, "init_worker", func(_ context.Context, w *worker.RolloutWorker) (loop.None,
-		error) {
+	rollout := loop.Call(ctx, r.Rollout, "init_worker", func(_ context.Context, w *worker.RolloutWorker) error {
 		w.InitWorker(envs)
-		return loop.None{}, nil
+		return nil
 	})
 	if err := loop.WaitAll(ctx, rollout); err != nil {
 		return err
@@ -88,7 +87,7 @@ func (r *EmbodiedRunner) iterate(ctx context.Context) error {
 }
 
 // UpdateRolloutWeights sends the actors' parameters to the rollout and inference workers, every
-// runner.weight_sync_interval iterations. In an asynchronous run it also lets rollouts go on.
+// runner.weight_sync_interval iterations. In an asynchronous run it also lets env and rollout workers continue.
 func (r *EmbodiedRunner) UpdateRolloutWeights(ctx context.Context) error {
 	update := r.sendWeights
 	if r.plan.Async() {
@@ -106,9 +105,9 @@ func (r *EmbodiedRunner) UpdateRolloutWeights(ctx context.Context) error {
 	return r.loop.Timed(loop.SyncWeights, ctx, r.sendInferenceWeights)
 }
 
-// GenerateRollouts makes a rollout and sends it to the actors. For an algorithm that chooses among rollouts it makes
-// several. In an asynchronous run the actors receive the finished rollouts. Training from demonstrations alone makes
-// no rollout.
+// GenerateRollouts makes a rollout and sends it to the actors. It makes several rollouts for an algorithm that chooses
+// among rollouts, and none for training from demonstrations alone. In an asynchronous run the actors only receive the
+// finished rollouts.
 func (r *EmbodiedRunner) GenerateRollouts(ctx context.Context) error {
 	switch {
 	case r.plan.Async():
@@ -127,7 +126,7 @@ func (r *EmbodiedRunner) ComputeAdvantagesAndReturns(ctx context.Context) error 
 	return r.loop.Timed(loop.CalAdvAndReturns, ctx, r.computeAdvantages)
 }
 
-// RunTraining updates the policy on all actors, and adds 1 to GlobalStep.
+// RunTraining updates the policy on all actors. Then it adds 1 to GlobalStep.
 func (r *EmbodiedRunner) RunTraining(ctx context.Context) error {
 	if err := r.loop.Timed(loop.ActorTraining, ctx, r.train); err != nil {
 		return err
@@ -144,8 +143,8 @@ func (r *EmbodiedRunner) EvaluateIfDue(ctx context.Context) error {
 	return r.Evaluate(ctx)
 }
 
-// Evaluate plays one episode in every evaluation environment with the newest weights, for the metrics eval/*. It
-// does not change the rollouts' weights. The configuration must have evaluations (runner.val_check_interval).
+// Evaluate plays one episode in every evaluation environment with the newest weights, for the metrics eval/*. The
+// rollouts' weights do not change. The configuration must have evaluations (runner.val_check_interval).
 func (r *EmbodiedRunner) Evaluate(ctx context.Context) error {
 	if !r.plan.Config.Evaluates() {
 		return errors.New("embodied runner: evaluate: the configuration has no evaluations " +

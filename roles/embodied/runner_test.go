@@ -25,22 +25,22 @@ func onRanks(t testing.TB, np int, path string, overrides []string,
 	onRanksOf(t, reg, np, path, overrides, f)
 }
 
-// onRanksOf does so with the environments, policies and algorithms of reg.
+// onRanksOf is onRanks with the environments, policies and algorithms of reg.
 func onRanksOf(t testing.TB, reg config.Registries, np int, path string, overrides []string,
 	f func(ctx context.Context, r *EmbodiedRunner) error) {
 	t.Helper()
 	onCounted(t, reg, np, path, overrides, nil, f)
 }
 
-// onCounted does so, and the workers tell count how far they are. With cluster.tracer.enable their times are in the
-// run's folder when it returns.
+// onCounted is onRanksOf, and workers report their progress to count. With cluster.tracer.enable, the run's folder has
+// the recorded times afterwards.
 func onCounted(t testing.TB, reg config.Registries, np int, path string, overrides []string,
 	count func(string, int) func(string, int, int), f func(ctx context.Context, r *EmbodiedRunner) error) {
 	t.Helper()
 	onTransports(t, reg, local.New(np), path, overrides, count, f)
 }
 
-// onTransports does so on ranks that the caller made.
+// onTransports is onCounted on the ranks of these transports.
 func onTransports(t testing.TB, reg config.Registries, on []spmd.Transport, path string, overrides []string,
 	count func(string, int) func(string, int, int), f func(ctx context.Context, r *EmbodiedRunner) error) {
 	t.Helper()
@@ -120,8 +120,9 @@ func launchRunner(ctx context.Context, c *loop.Cluster) (*EmbodiedRunner, error)
 	return NewEmbodiedRunner(c, g)
 }
 
-// TestAllocations counts allocations of whole iterations, all ranks together: none per environment step, channels
-// included, and few per iteration and rank. Iterations of two lengths tell the two apart.
+// TestAllocations counts the allocations of iterations, over all ranks. There is none per environment step, also in
+// channels, and a few per iteration and rank. Iterations of two lengths tell allocations per step from allocations per
+// iteration.
 func TestAllocations(t *testing.T) {
 	cases := []struct {
 		name   string
@@ -145,8 +146,8 @@ func TestAllocations(t *testing.T) {
 					"env.train.total_num_envs=8", "algorithm.update_epoch=1", "actor.global_batch_size=64",
 					"actor.micro_batch_size=32")
 			}
-			few, many := perIteration("16"), perIteration("2512") // 16 + 2496
-			// what the runtime and the race detector do now and then is not ours
+			few, many := perIteration("16"), perIteration("2512") // 2512 is 16 + 2496
+			// the Go runtime and the race detector also allocate now and then
 			if perStep := (many - few) / 2496; perStep > 0.05 {
 				t.Errorf("%.4f allocations per step of %d ranks, want 0 (%.0f in iterations of 16 steps, %.0f of 2512)",
 					perStep, c.np, few, many)
@@ -171,7 +172,7 @@ func mallocsPerIteration(t *testing.T, np int, config string, overrides ...strin
 			if err := r.iterate(ctx); err != nil {
 				return err
 			}
-			rep := r.loop.Report() // as the loop does
+			rep := r.loop.Report() // the loop does the same
 			rep.Episodes, rep.Evals = rep.Episodes[:0], rep.Evals[:0]
 			leader{r}.Describe(rep)
 		}

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// Ranks that do not train hear whether another rollout is wanted, and make it: the metrics are those of one rank.
+// Ranks without actors learn whether another rollout is needed, and make it. The metrics are those of one rank.
 func TestDynamicSamplingOnAnyRanks(t *testing.T) {
 	text, err := os.ReadFile("../../configs/cartpole_grpo.yaml")
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Task trains policies in environments. Its values of runner.task_type are embodied, embodied_eval and offline.
+// Task trains policies in environments. Its runner.task_type is embodied, embodied_eval or offline.
 type Task struct{}
 
 var _ task.Task = Task{}
@@ -31,15 +31,15 @@ func (Task) Draft(cfg *config.Config, reg config.Registries, nodes []int) task.D
 
 // Placing returns what a plan may place.
 func (Task) Placing(cfg *config.Config) task.Placing {
-	c := task.Placing{Components: append([]string{"actor", "env", "rollout"}, cfg.PlacedBeside()...)}
+	p := task.Placing{Components: append([]string{"actor", "env", "rollout"}, cfg.PlacedBeside()...)}
 	if cfg.Evaluates() {
-		c.Eval, c.EvalGroup = cfg.Env.Eval.TotalNumEnvs, max(1, cfg.Env.Eval.GroupSize)
+		p.Eval, p.EvalGroup = cfg.Env.Eval.TotalNumEnvs, max(1, cfg.Env.Eval.GroupSize)
 	}
-	c.Divides = func(actors int) bool {
+	p.Divides = func(actors int) bool {
 		return cfg.Env.Train.TotalNumEnvs%(actors*max(1, cfg.Env.Train.GroupSize)) == 0 &&
 			cfg.Actor.GlobalBatchSize%(actors*max(1, cfg.Actor.MicroBatchSize)) == 0
 	}
-	return c
+	return p
 }
 
 // Run runs Train.
@@ -67,7 +67,7 @@ func (planned) Comms(component string) (comms, direct []string) {
 	return comms, nil
 }
 
-// With returns the plan with its members where j has them.
+// With returns the plan with the placement of j.
 func (p planned) With(j *job.Job) task.Plan {
 	moved := *p.Plan
 	moved.Job = j
@@ -86,5 +86,6 @@ func (p planned) Profile(ctx context.Context, a planner.Asked) (*planner.Profile
 
 // NewRecorder returns a recorder of the metrics.
 func (p planned) NewRecorder(_ *runfolder.Folder, from loop.StartState) loop.Recorder {
-	return newRecorder(p.Plan, from)
+	return &recorder{plan: p.Plan, rollouts: from.Rollouts(), from: from.Step, losses: [2]losses{
+		newLosses("env.train", p.Config.Env.Train), newLosses("env.eval", p.Config.Env.Eval)}}
 }

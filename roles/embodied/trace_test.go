@@ -12,7 +12,7 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// recorded returns overrides that record all workers, and the function that returns the record when the ranks have
+// recorded returns overrides that record all workers, and a function that returns the record after the ranks have
 // ended.
 func recorded(t testing.TB) (overrides []string, read func() trace.Attempt) {
 	dir := t.TempDir()
@@ -27,8 +27,8 @@ func recorded(t testing.TB) (overrides []string, read func() trace.Attempt) {
 		}
 }
 
-// TestTraceHasAllWorkers: workers of every component leave spans of their work in the trace. Spans and waits cover the
-// whole time, and say who stood behind them.
+// TestTraceHasAllWorkers: the trace has spans of work of every component's workers. Work and waits cover the whole
+// time, and each wait has a cause.
 func TestTraceHasAllWorkers(t *testing.T) {
 	for _, c := range []struct {
 		components string
@@ -70,7 +70,7 @@ func TestTraceHasAllWorkers(t *testing.T) {
 	}
 }
 
-// TestEdges: every item that was got was put before.
+// TestEdges: every received item was put into the channel before.
 func TestEdges(t *testing.T) {
 	overrides, read := recorded(t)
 	onRanks(t, 4, "../../configs/cartpole_disaggregated.yaml", slices.Concat(small, overrides),
@@ -109,9 +109,9 @@ func TestEdges(t *testing.T) {
 	}
 }
 
-// BenchmarkRecording reports which share of an iteration the recording of the busiest worker takes: the boundaries of
-// its spans, times the cost of one. internal/trace's BenchmarkBoundary measures that cost in a loop; this one measures
-// it anew.
+// BenchmarkRecording reports the share of an iteration that recording takes on the busiest worker: the number of its
+// span boundaries times the cost of a boundary. BenchmarkBoundary of internal/trace measures this cost in a loop, and
+// this benchmark measures it again.
 func BenchmarkRecording(b *testing.B) {
 	log := trace.NewLog(trace.Options{Run: b.TempDir(), Ranks: 1})
 	rec := log.Recorder("env", 0)

@@ -16,14 +16,14 @@ import (
 // Available is an amount of memory that this process can still get.
 type Available struct {
 	Free  int64  // bytes
-	Where string // what has the least: the machine, a control group, or the resource limits
+	Where string // what limits the amount: the machine, a control group, or a resource limit
 }
 
 // String returns, for example, "this machine has 512 MiB free".
 func (r Available) String() string { return fmt.Sprintf("%s has %s free", r.Where, Mebibytes(r.Free)) }
 
-// AvailableOn returns the memory for all ranks of a node, which must be this process's own node. Rank r is on node
-// nodes[r].
+// AvailableOn returns the memory that all ranks of a node can get together. The node must be this process's own node.
+// Rank r is on node nodes[r].
 func AvailableOn(nodes []int, node int) Available {
 	processes := 1
 	if n, _ := mpi.Launched(); n > 1 {
@@ -37,9 +37,9 @@ func AvailableOn(nodes []int, node int) Available {
 	return FindAvailable("/", processes)
 }
 
-// FindAvailable returns the least of three: the free memory of this machine, that of the control groups of this
-// process (of its container or Slurm job, for example), and the resource limits of this process times processes.
-// root is the folder with /proc and /sys.
+// FindAvailable returns the smallest of three amounts: the free memory of this machine, the free memory in the control
+// groups of this process, and the resource limits of this process times the number of processes. The control groups are
+// those of a container or a Slurm job, for example. root is the folder with /proc and /sys.
 func FindAvailable(root string, processes int) Available {
 	const addressable = 1 << 47
 	least := Available{addressable, "the address space of a process"}
@@ -58,7 +58,7 @@ func FindAvailable(root string, processes int) Available {
 			continue
 		}
 		mount, limit, used, prefix := "sys/fs/cgroup", "memory.max", "memory.current", ""
-		if slices.Contains(strings.Split(parts[1], ","), "memory") { // version 1
+		if slices.Contains(strings.Split(parts[1], ","), "memory") { // control groups of version 1
 			mount, limit, used, prefix = "sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes",
 				"total_"
 		} else if parts[1] != "" {
@@ -92,8 +92,8 @@ func FindAvailable(root string, processes int) Available {
 	return least
 }
 
-// numbers reads a file with a word and a number on each line, and returns the numbers by their words. A line with a
-// number alone has the word "". Other lines are left out.
+// numbers reads a file with a word and a number on each line, and returns the numbers by their words. If a line has
+// only a number, its word is "". Other lines are ignored.
 func numbers(file string) map[string]int64 {
 	text, _ := os.ReadFile(file)
 	found := map[string]int64{}

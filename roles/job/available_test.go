@@ -8,9 +8,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestFindRoom: the smallest limit counts, and is named.
+// TestFindRoom: the smallest limit counts, and Where names it.
 func TestFindRoom(t *testing.T) {
-	const none = "9223372036854771712\n" // version 1's word for no limit
+	const none = "9223372036854771712\n" // no limit in control groups of version 1
 	for _, c := range []struct {
 		name  string
 		files map[string]string
@@ -62,7 +62,7 @@ func TestFindRoom(t *testing.T) {
 	}
 }
 
-// TestFindRoomWithinLimits: each process of a node has its own.
+// TestFindRoomWithinLimits: a resource limit applies to each process of a node.
 func TestFindRoomWithinLimits(t *testing.T) {
 	var was unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_AS, &was); err != nil || was.Cur < 1<<45 {
@@ -74,7 +74,7 @@ func TestFindRoomWithinLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Setrlimit(unix.RLIMIT_AS, &was)
-	root := t.TempDir() // where nobody says how much of it is in use
+	root := t.TempDir() // without the file that has the used memory
 	if got, want := FindAvailable(root, 2).String(), "the limit of ulimit -v has 67108864.0 MiB free"; got != want {
 		t.Errorf("%s, want %s", got, want)
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// New places cfg in a world whose rank r is on node nodes[r]. It returns the mistakes in the keys, in the placement
-// and in comm.table. The plan of a task adds its own mistakes to them.
+// New returns the job of cfg in a world whose rank r is on node nodes[r]. The Findings have the mistakes in the keys,
+// in the placement and in comm.table. The plan of a task adds its own mistakes to the Findings.
 func New(cfg *config.Config, reg config.Registries, nodes []int) (*Job, *config.Findings) {
 	j, found := &Job{Config: cfg, Registries: reg}, cfg.CheckParts(reg)
 	j.readTable(found)
@@ -71,9 +71,9 @@ func (j *Job) Workers(component string) int {
 	return len(j.Placement.Ranks(component))
 }
 
-// Moved returns j with the members of its components on the ranks that to has, the job of the same configuration with
-// another placement. It returns an error unless both have the same components with as many members, and actors and
-// rollout workers of a pool stay apart if they have to and are.
+// Moved returns j with the placement of to, a job with the same configuration. It returns an error unless both have the
+// same components with the same numbers of members. If the ranks of a pool may not both answer and train, and no rank
+// of j does, then no rank of to may do so.
 func (j *Job) Moved(to *Job) (*Job, error) {
 	moved := *to
 	moved.Registries, moved.table = j.Registries, j.table
@@ -98,7 +98,7 @@ func (j *Job) Moved(to *Job) (*Job, error) {
 	return &moved, nil
 }
 
-// shared returns a rank with actors and rollout workers; -1: there is none.
+// shared returns a rank with both actors and rollout workers; -1 if there is none.
 func (j *Job) shared() int {
 	for _, r := range j.Placement.Ranks("rollout") {
 		if slices.Contains(j.Placement.Ranks("actor"), r) {

@@ -11,14 +11,16 @@ import (
 
 // A Job is the part of a plan that all tasks have in common. It is the same on every rank, and does not change.
 //
-// The plan of a task embeds a Job. The plan overrides the methods of Job that return nothing.
+// The plan of a task embeds a Job. Several methods of Job return nothing. A task that has something to return overrides
+// these methods.
 type Job struct {
 	Config     *config.Config
-	Registries config.Registries // the parts that it is made of
+	Registries config.Registries // the parts that the configuration can name
 	Placement  *spmd.Placement   // the ranks of each component
 
-	SyncInterval, MaxSteps int64 // iterations between updates of the rollouts' weights, and of the whole run
-	table                  *collectives.Table
+	SyncInterval int64 // iterations between updates of the rollouts' weights
+	MaxSteps     int64 // iterations of the whole run
+	table        *collectives.Table
 }
 
 // Common returns j itself.
@@ -34,10 +36,8 @@ func (j *Job) Collectives() collectives.Options {
 func (j *Job) WorkersOn(r int) []string {
 	workers := []string{}
 	for _, name := range j.Placement.Components() {
-		for m, at := range j.Placement.Group(name).Ranks {
-			if at == r {
-				workers = append(workers, fmt.Sprintf("%s[%d]", name, m))
-			}
+		for _, m := range j.MembersOn(name, r) {
+			workers = append(workers, fmt.Sprintf("%s[%d]", name, m))
 		}
 	}
 	return workers

@@ -4,18 +4,18 @@ import "fmt"
 
 // A Footprint is an estimate of the memory of a rank, in bytes.
 type Footprint struct {
-	Parameters int64 // with gradients, and copies for the rollouts of an asynchronous run
+	Parameters int64 // parameters, gradients, and copies of parameters for the rollouts of an asynchronous run
 	Optimiser  int64 // the optimiser's state
-	Rollouts   int64 // trajectories being recorded, queued or trained on
+	Rollouts   int64 // trajectories that are recorded, queued or trained on
 	Channels   int64 // observations and actions in channels
 	Replay     int64 // replay buffer and demonstrations, with the contents of their file
 
-	Activations int64 // of a language model in the micro-batches that it has at the same time, with logits
-	Messages    int64 // activations, gradients and state on their way between the parts of a language model
+	Activations int64 // activations of a language model, in all micro-batches that are under way; with logits
+	Messages    int64 // messages between the parts of a language model: activations, gradients and state
 	Texts       int64 // texts to train on
 }
 
-// ProgramBytes is about what a process needs beside the footprints of its ranks.
+// ProgramBytes estimates the memory that a process needs in addition to the footprints of its ranks.
 const ProgramBytes = 48 << 20
 
 // Sum returns the total number of bytes.

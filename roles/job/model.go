@@ -18,11 +18,7 @@ import (
 func ModelDict(p *nn.Params[float32]) tensor.Dict {
 	var d tensor.Dict
 	for _, f := range p.Fields {
-		n := 1
-		for _, s := range f.Shape {
-			n *= s
-		}
-		d.Set(f.Name, tensor.FromF32(p.Data[f.Off:f.Off+n], f.Shape...))
+		d.Set(f.Name, tensor.FromF32(p.Data[f.Off:f.Off+f.Len()], f.Shape...))
 	}
 	for i := range p.Buffers.Len() {
 		d.Set(p.Buffers.Entry(i))
@@ -40,7 +36,7 @@ func Fields(d tensor.Dict) []tensor.Field {
 	return fields
 }
 
-// LoadModel copies d into p, which d must fit: see FitModel.
+// LoadModel copies the tensors of d into p. It returns an error unless d fits p: see FitModel.
 func LoadModel(p *nn.Params[float32], d tensor.Dict) error {
 	if err := FitModel(p, Fields(d)); err != nil {
 		return err
@@ -48,45 +44,47 @@ func LoadModel(p *nn.Params[float32], d tensor.Dict) error {
 	mine := ModelDict(p)
 	for i := range mine.Len() {
 		name, t := mine.Entry(i)
-		if from, ok := d.Get(name); ok { // else it is optional
+		if from, ok := d.Get(name); ok { // else the tensor is optional
 			t.CopyFrom(from)
 		}
 	}
 	return nil
 }
 
-// FitModel returns an error unless have are the tensors of the policy with the parameters p in their shapes, except
-// optional ones, and no others.
+// FitModel returns an error unless have lists exactly the parameters and buffers of p, with their types and shapes.
+// Only optional parameters may be missing.
 func FitModel(p *nn.Params[float32], have []tensor.Field) error {
 	want := p.Layout().Fields()
-	lacks := 0
+	missing := 0
 	for i, f := range want {
 		at := slices.IndexFunc(have, func(h tensor.Field) bool { return h.Name == f.Name })
 		switch {
 		case at < 0 && i < len(p.Fields) && p.Fields[i].Optional:
-			lacks++
+			missing++
 		case at < 0:
-			return fmt.Errorf("model: no %s (%v%v) in it: it is another policy's", f.Name, f.DType, f.Shape)
+			return fmt.Errorf("model: no %s (%v%v) in it: expected the tensors of this policy", f.Name, f.DType,
+				f.Shape)
 		case have[at].DType != f.DType || !slices.Equal(have[at].Shape, f.Shape):
 			return fmt.Errorf("model: %s is %v%v, this policy's is %v%v", f.Name, have[at].DType, have[at].Shape,
 				f.DType, f.Shape)
 		}
 	}
-	if len(want)-lacks == len(have) {
+	if len(want)-missing == len(have) {
 		return nil
 	}
 	i := slices.IndexFunc(have, func(h tensor.Field) bool {
 		return !slices.ContainsFunc(want, func(f tensor.Field) bool { return h.Name == f.Name })
 	})
-	return fmt.Errorf("model: it has %s (%v%v), this policy has not", have[i].Name, have[i].DType, have[i].Shape)
+	h := have[i]
+	return fmt.Errorf("model: %s (%v%v) is in it, and is no tensor of this policy", h.Name, h.DType, h.Shape)
 }
 
-// Fit returns an error unless have are the tensors want, in float32, and no others.
+// Fit returns an error unless have lists exactly the tensors of want, with their shapes and in float32.
 func Fit(have, want []tensor.Field) error {
 	for _, f := range want {
 		i := slices.IndexFunc(have, func(h tensor.Field) bool { return h.Name == f.Name })
 		if i < 0 {
-			return fmt.Errorf("model: no %s %v in it: it is another model's", f.Name, f.Shape)
+			return fmt.Errorf("model: no %s %v in it: expected the tensors of this model", f.Name, f.Shape)
 		}
 		if h := have[i]; h.DType != tensor.F32 || !slices.Equal(h.Shape, f.Shape) {
 			return fmt.Errorf("model: %s is %v%v, this model's is %v", f.Name, h.DType, h.Shape, f.Shape)
@@ -98,7 +96,7 @@ func Fit(have, want []tensor.Field) error {
 	return nil
 }
 
-// A TensorFile is an open file of tensors, which are read in pieces.
+// A TensorFile is an open file of tensors. It reads them in pieces.
 type TensorFile struct {
 	*tensor.SafetensorsReader
 	file *os.File
@@ -124,12 +122,12 @@ func OpenTensors(path string) (*TensorFile, error) {
 // Close closes the file.
 func (f *TensorFile) Close() error { return f.file.Close() }
 
-// Index returns the index of the tensor in Fields; -1: there is none of this name.
+// Index returns the index in Fields of the tensor with this name; -1 if the file does not have it.
 func (f *TensorFile) Index(name string) int {
 	return slices.IndexFunc(f.Fields, func(x tensor.Field) bool { return x.Name == name })
 }
 
-// Small returns the tensors of at most this many bytes.
+// Small returns the tensors whose size is at most this number of bytes.
 func (f *TensorFile) Small(bytes int) (d tensor.Dict, err error) {
 	for i, field := range f.Fields {
 		if field.Bytes() > bytes {
@@ -144,7 +142,7 @@ func (f *TensorFile) Small(bytes int) (d tensor.Dict, err error) {
 	return d, nil
 }
 
-// ReadSlice reads into dst the slice s of tensor i of Fields.
+// ReadSlice reads the slice s of tensor i into dst. i is an index in Fields.
 func (f *TensorFile) ReadSlice(i int, dst []byte, s nn.Slice) (err error) {
 	of := f.Fields[i]
 	s.Block(of.Shape).Times(of.DType.Size()).Within(0, of.Bytes(), func(at, here, n int) {
@@ -155,8 +153,8 @@ func (f *TensorFile) ReadSlice(i int, dst []byte, s nn.Slice) (err error) {
 	return err
 }
 
-// Load reads p, which has slices of the network that whole declares, or is whole itself. The tensors of the file must
-// fit whole: see FitModel. Memory of p is all that it needs.
+// Load reads the values of p from the file. p has slices of the network that whole declares, or is whole itself. The
+// tensors of the file must fit whole: see FitModel. Load reads straight into the memory of p.
 func (f *TensorFile) Load(p, whole *nn.Params[float32]) error {
 	if err := FitModel(whole, f.Fields); err != nil {
 		return err
@@ -165,7 +163,7 @@ func (f *TensorFile) Load(p, whole *nn.Params[float32]) error {
 	for i := range mine.Len() {
 		name, t := mine.Entry(i)
 		at := f.Index(name)
-		if at < 0 { // it is optional
+		if at < 0 { // the tensor is optional
 			continue
 		}
 		if err := f.ReadSlice(at, t.Bytes(), p.SliceOf(name)); err != nil {
@@ -175,7 +173,7 @@ func (f *TensorFile) Load(p, whole *nn.Params[float32]) error {
 	return nil
 }
 
-// OpenWeights opens the file of weights that is the value of key.
+// OpenWeights opens the file path, which is the value of the configuration key. Its errors name the key.
 func OpenWeights(key, path string) (*TensorFile, error) {
 	f, err := OpenTensors(path)
 	if err != nil {
@@ -184,7 +182,7 @@ func OpenWeights(key, path string) (*TensorFile, error) {
 	return f, nil
 }
 
-// ReadWeights reads the file of weights that is the value of key.
+// ReadWeights reads the file path, which is the value of the configuration key. Its errors name the key.
 func ReadWeights(key, path string) (tensor.Dict, error) {
 	b, err := durable.ReadFile(path)
 	if err != nil {
@@ -197,8 +195,8 @@ func ReadWeights(key, path string) (tensor.Dict, error) {
 	return d, err
 }
 
-// MadeBy returns the end of a message: which run saves the checkpoint that is missing according to err. It returns ""
-// for other errors and files.
+// MadeBy returns the end of an error message. If err says that a checkpoint is missing, the text names the run that
+// saves this checkpoint. For all other errors it is "".
 func MadeBy(err error) string {
 	var missing *fs.PathError
 	if !errors.As(err, &missing) || !errors.Is(missing, fs.ErrNotExist) {

@@ -32,7 +32,7 @@ func newModel(t *testing.T, seed uint64, hidden ...int) *nn.Params[float32] {
 	return p.Params()
 }
 
-// TestModelComesBack: a model comes back from tensors in memory, and from a file.
+// TestModelComesBack: LoadModel restores a model from tensors in memory, and from a file.
 func TestModelComesBack(t *testing.T) {
 	src := newModel(t, 1, 8, 4)
 	_, mean := src.Buffers.Entry(0)
@@ -73,7 +73,7 @@ func TestModelComesBack(t *testing.T) {
 	}
 }
 
-// Weights without adapters are those of a model with new ones.
+// Weights without adapters fit a model with new adapters.
 func TestAdaptersAreOptional(t *testing.T) {
 	p := new(nn.Params[float32])
 	p.Group("actor")
@@ -95,7 +95,7 @@ func TestAdaptersAreOptional(t *testing.T) {
 	}
 }
 
-// A file that is no model of this policy is refused by the name of the tensor that does not fit, and changes nothing.
+// A file with another model is an error that names the first tensor that does not fit. The parameters do not change.
 func TestForeignModelIsRefused(t *testing.T) {
 	own := newModel(t, 1, 8)
 	before := append([]float32(nil), own.Data...)
@@ -118,7 +118,7 @@ func TestForeignModelIsRefused(t *testing.T) {
 	extra := without(full, "")
 	extra.Set("critic.7.weight", tensor.New(tensor.F32, 2))
 	last := names(full)[full.Len()-1]
-	swapped := without(full, last) // as many, but another
+	swapped := without(full, last) // the same number of tensors, but another tensor
 	swapped.Set("critic.8.weight", tensor.New(tensor.F32, 2))
 	wider := ModelDict(newModel(t, 2, 9))
 	for _, c := range []struct {

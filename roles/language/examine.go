@@ -4,10 +4,8 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -47,7 +45,7 @@ func examine(ctx context.Context, on *task.Evaluation) error {
 	if !agreed {
 		return err
 	}
-	sums, err := shares(ctx, on, x, "examine", (*examinee).takeExam)
+	sums, err := shares(ctx, on, x, "examine", takeExam)
 	if err != nil || on.World.Rank() != 0 {
 		return err
 	}
@@ -57,38 +55,49 @@ func examine(ctx context.Context, on *task.Evaluation) error {
 		total[i%len(total)] += n
 	}
 	on.Progress.Done()
-	return x.write(on.Out, total, first.shown, on.JSON)
+	names, values := exam.Metrics(total)
+	accuracy, pass := exam.Intervals(total)
+	err = on.Write(&task.Results{From: x.from, Task: strings.Join(x.plan.Config.Data.ValDataPaths, ", "),
+		Unit: "questions", Count: len(x.plan.Valid.Samples), Names: names, Values: values,
+		Intervals: map[string][2]float64{"eval/accuracy": accuracy, "eval/pass@1": pass}, Width: 29})
+	if on.JSON {
+		return err
+	}
+	for i := range first.shown {
+		fmt.Fprintf(on.Out, "\n%s", first.shown[i].Block())
+	}
+	return err
 }
 
-// takeExam answers this copy's share of the questions, and returns the sums for exam.Metrics.
-func (e *examinee) takeExam(ctx context.Context) (sums []float64, err error) {
+// takeExam answers the share of the questions of e's copy, and returns the sums for exam.Metrics.
+func takeExam(ctx context.Context, e *examinee) (sums []float64, err error) {
 	sums, e.shown, err = e.exam.Take(ctx, e.plan.ValidationQuestions(e.copy, e.copies), shownAtEnd)
 	e.exam.Engine.Close()
 	return sums, errors.Join(err, e.exam.Grader.Close())
 }
 
-// An examinee is a language model that is evaluated, or the part of it that a member of a group has. Each copy of the
-// model evaluates a share of the samples.
+// An examinee is a copy of the evaluated language model, or a member's part of a copy. Each copy evaluates a share of
+// the samples.
 type examinee struct {
 	plan         *plan.Plan
 	model        *lm.Model
-	line         *member.Line // of the members that have the other parts of this copy
-	copy, copies int          // this copy, and the number of copies
+	line         *member.Line // connects the members of this copy
+	copy, copies int          // number of this copy, and number of all copies
 	progress     algo.Progress
 	exam         *exam.Exam   // nil: there are no questions
-	shown        []exam.Shown // of the last exam
+	shown        []exam.Shown // some answers of the last exam
 	wrong        error        // a mistake of the user
 }
 
-// An examination has all examinees, and what they are asked.
+// An examination has all examinees, and the plan of the evaluation.
 type examination struct {
 	plan  *plan.Plan
 	group *spmd.Group[*examinee]
-	from  string // the model's folder or file
+	from  string // folder or file of the model
 }
 
-// load makes the examinees on all ranks, and lets prepare complete each of them. Errors of prepare are mistakes of the
-// user. If any rank has found mistakes, agreed is false, and rank 0 has written them.
+// load makes the examinees on all ranks, and calls prepare with each of them. Errors of prepare are mistakes of the
+// user. If any rank finds mistakes, agreed is false on all ranks, and rank 0 has written the mistakes.
 func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) error) (x examination, agreed bool,
 	err error) {
 	on.Phase("loading the model")
@@ -135,18 +144,17 @@ func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) erro
 	return x, agreed, err
 }
 
-// shares lets all examinees evaluate their shares. On rank 0 it returns the rows of all copies, in their order.
+// shares calls evaluate on all examinees. On rank 0 it returns the rows of all copies of the model, in the order of the
+// copies.
 func shares[R any](ctx context.Context, on *task.Evaluation, x examination, what string,
-	evaluate func(*examinee, context.Context) ([]R, error)) ([]R, error) {
-	results, err := spmd.Call(x.group, ctx, what, func(ctx context.Context, e *examinee) ([]R, error) {
-		return evaluate(e, ctx)
-	}).Wait(ctx)
+	evaluate func(context.Context, *examinee) ([]R, error)) ([]R, error) {
+	results, err := spmd.Call(x.group, ctx, what, evaluate).Wait(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var rows []R
 	for i, e := range x.group.Here() {
-		if e.line.Index() == 0 { // the others of the copy have the same
+		if e.line.Index() == 0 { // all members of a copy return the same rows
 			rows = append(rows, results[i].Value...)
 		}
 	}
@@ -175,8 +183,8 @@ func planEvaluation(on *task.Evaluation) (*plan.Plan, error) {
 }
 
 // openModel opens the file with the trained tensors, and returns the folder or file that it has opened. It takes the
-// first of these: the checkpoint in dir; runner.ckpt_path, unless that has the base weights of adapters; the newest
-// checkpoint in the run's folder. If there is none, l has all weights, and there is no file.
+// first of these: the checkpoint in dir; runner.ckpt_path, unless this file has the base weights of adapters; the
+// newest checkpoint in the run's folder. If there are no trained tensors, l has all weights, and f is nil.
 func openModel(cfg *config.Config, l *plan.Language, dir string) (from string, f *job.TensorFile, err error) {
 	newest := loop.Latest(cfg)
 	_, missing := os.Stat(newest)
@@ -189,35 +197,5 @@ func openModel(cfg *config.Config, l *plan.Language, dir string) (from string, f
 	return loop.FindModel(cfg, dir)
 }
 
-// shownAtEnd is the number of answers written after the metrics.
+// shownAtEnd is the number of answers that are written after the metrics.
 const shownAtEnd = 3
-
-// write writes the metrics and some answers to out. With asJSON it writes one JSON object with the same names.
-func (x *examination) write(out io.Writer, sums []float64, shown []exam.Shown, asJSON bool) error {
-	names, values := exam.Metrics(sums)
-	accuracy, pass := exam.Intervals(sums)
-	intervals := map[string][2]float64{"eval/accuracy": accuracy, "eval/pass@1": pass}
-	paths := strings.Join(x.plan.Config.Data.ValDataPaths, ", ")
-	if asJSON {
-		all := map[string]any{"checkpoint": x.from, "task": paths, "questions": len(x.plan.Valid.Samples)}
-		for i, name := range names {
-			all[name] = values[i]
-			if interval, ok := intervals[name]; ok {
-				all[name+"_interval"] = interval
-			}
-		}
-		return json.NewEncoder(out).Encode(all)
-	}
-	fmt.Fprintf(out, "%s, %d questions of %s\n", x.from, len(x.plan.Valid.Samples), paths)
-	for i, name := range names {
-		fmt.Fprintf(out, "  %-29s %.4g", name, values[i])
-		if within, ok := intervals[name]; ok {
-			fmt.Fprintf(out, "  (95 %%: %.4g to %.4g)", within[0], within[1])
-		}
-		fmt.Fprintln(out)
-	}
-	for i := range shown {
-		fmt.Fprintf(out, "\n%s", shown[i].Block())
-	}
-	return nil
-}

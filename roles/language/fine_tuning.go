@@ -9,8 +9,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// FineTune is the program that trains a language model on texts. It launches the actors, and runs an SFTRunner with
-// them.
+// FineTune is the program that trains a language model on texts. It launches the actors, and runs an SFTRunner.
 func FineTune(ctx context.Context, c *loop.Cluster) error {
 	actor, err := loop.Launch(ctx, c, loop.NewHybridComponentPlacement(c).Strategy("actor"), worker.NewSFTWorker)
 	if err != nil {
@@ -51,7 +50,7 @@ func (r *SFTRunner) RunTraining(ctx context.Context) error {
 	})
 }
 
-// evaluateTexts measures the texts of validation. It tells all ranks whether training should stop early.
+// evaluateTexts measures the texts of validation. If training should stop early, evaluateTexts stops it on all ranks.
 func (r *SFTRunner) evaluateTexts(ctx context.Context) error {
 	enough := false
 	err := callAndReport(ctx, r.runner, r.Actor, "evaluate",

@@ -14,12 +14,12 @@ import (
 // A ReasoningRunner trains a language model on its own answers. Every rank runs one. A call to a group works on the
 // ranks that have members of the group. A program calls InitWorkers, and then Run.
 //
-// Answers go from rollout workers to reward workers, inference workers, critic workers and actors, while rollout
-// workers still answer other prompts. Actors do the work of components without a place.
+// Answers go from rollout workers to reward workers, then to inference workers, critic workers and actors. Meanwhile
+// rollout workers answer other prompts. Actors do the work of components without a place.
 type ReasoningRunner struct {
 	*runner
 	ReasoningGroups
-	channels []*spmd.Channel // from each stage of plan.Pipeline to the next
+	channels []*spmd.Channel // channels[i] is from stage i of plan.Pipeline to the next stage
 	synced   int64           // version of the weights that rollout workers use; -1: none yet
 }
 
@@ -46,8 +46,8 @@ func Reason(ctx context.Context, c *loop.Cluster) error {
 	return r.run(ctx)
 }
 
-// LaunchReasoning launches the groups of a ReasoningRunner: one for each component that has a place, and rollout
-// workers. Collective over the world, like all launches.
+// LaunchReasoning launches the groups of a ReasoningRunner: one for each component that has a place. Collective over
+// the world, like all launches.
 func LaunchReasoning(ctx context.Context, c *loop.Cluster) (g ReasoningGroups, err error) {
 	loop.LaunchPlaced(ctx, c, &err, &g.Actor, "actor", true, worker.NewReasoningWorker)
 	loop.LaunchPlaced(ctx, c, &err, &g.Rollout, "rollout", true, worker.NewRolloutWorker)
@@ -103,21 +103,18 @@ func (r *ReasoningRunner) around(component string) (in, out *spmd.Channel) {
 
 // iterate generates answers to prompts, grades them and trains on them.
 func (r *ReasoningRunner) iterate(ctx context.Context) error {
-	for p, run := range [...]func(context.Context) error{loop.SyncWeights: r.syncModel,
-		loop.GenerateRollouts: r.generate,
-		loop.CalAdvAndReturns: r.computeAdvantages, loop.ActorTraining: r.train} {
-		if run == nil {
-			continue
-		}
-		if err := r.loop.Timed(loop.Phase(p), ctx, run); err != nil {
-			return err
-		}
+	timed := func(p loop.Phase, run func(context.Context) error) func(context.Context) error {
+		return func(ctx context.Context) error { return r.loop.Timed(p, ctx, run) }
 	}
-	r.describe(r.loop.Report())
-	return nil
+	err := loop.InOrder(ctx, timed(loop.SyncWeights, r.syncModel), timed(loop.GenerateRollouts, r.generate),
+		timed(loop.CalAdvAndReturns, r.computeAdvantages), timed(loop.ActorTraining, r.train))
+	if err == nil {
+		r.describe(r.loop.Report())
+	}
+	return err
 }
 
-// describe adds the rewards of this rank's actors to a report, and how full the engines were.
+// describe adds to a report the rewards that this rank's actors have received, and how full this rank's engines were.
 func (r *ReasoningRunner) describe(rep *loop.Report) {
 	var rewards tally
 	for _, w := range r.Actor.Here() {
@@ -133,7 +130,8 @@ func (r *ReasoningRunner) describe(rep *loop.Report) {
 	rep.Engine = []float64{float64(use.Passes), use.Pages, use.Running, use.Peak}
 }
 
-// syncModel sends the actors' parameters to the workers that read them, unless those workers have this version.
+// syncModel sends the actors' parameters to rollout and inference workers, unless these workers have the newest
+// version.
 func (r *ReasoningRunner) syncModel(ctx context.Context) error {
 	if r.synced == r.loop.GlobalStep() {
 		return nil
@@ -170,8 +168,7 @@ func (r *ReasoningRunner) generate(ctx context.Context) error {
 	}
 }
 
-// generateBatch generates the answers to batch n of this step. Meanwhile the workers of all stages process the
-// answers.
+// generateBatch generates the answers to batch n of this step. Meanwhile the workers of all stages process the answers.
 func (r *ReasoningRunner) generateBatch(ctx context.Context, n int) error {
 	_, out := r.around("rollout")
 	calls := []*spmd.Future[loop.None]{
@@ -228,7 +225,7 @@ func (r *ReasoningRunner) train(ctx context.Context) error {
 	return r.addMetrics(ctx, calls...)
 }
 
-// evaluateAnswers asks the model the validation questions, with the newest weights.
+// evaluateAnswers asks the model the questions of validation, with the newest weights.
 func (r *ReasoningRunner) evaluateAnswers(ctx context.Context) error {
 	if err := r.syncModel(ctx); err != nil {
 		return err

@@ -18,10 +18,10 @@ type recorder struct {
 	plan    *plan.Plan
 	answers string // file for the answers of evaluations
 
-	path       string       // file for what follows
-	generation *metrics.Log // nil: not open
-	rewards    tally        // since the last line
-	use        engine.Use   // since the last line
+	path       string       // file for the counts of rewards and the use of engines
+	generation *metrics.Log // the open file; nil: not open
+	rewards    tally        // rewards since the last line
+	use        engine.Use   // use of engines since the last line
 }
 
 var _ loop.Recorder = (*recorder)(nil)
@@ -36,7 +36,7 @@ func (r *recorder) Begin(s *metrics.State) {
 	}
 }
 
-// Add shows the answers in one rank's report and the state of an early stop, and counts rewards.
+// Add adds the report of one rank: it shows the answers and the progress towards an early stop, and counts rewards.
 func (r *recorder) Add(l *loop.Logbook, rep *loop.Report) error {
 	if err := r.showAnswers(l, rep.Answers); err != nil {
 		return err
@@ -58,7 +58,8 @@ func (r *recorder) Add(l *loop.Logbook, rep *loop.Report) error {
 // Added does nothing, because there are no environment steps.
 func (r *recorder) Added(*metrics.State) {}
 
-// Line shows on the progress line how many tokens the model has trained on. It writes the rewards.
+// Line sets the reward or loss, the result of evaluations and the number of trained tokens on the progress line. It
+// also writes the rewards to their file.
 func (r *recorder) Line(l *loop.Logbook) (rate string, done float64, err error) {
 	s := l.State()
 	for _, name := range []string{"train/sft/loss", "rollout/rewards"} {
@@ -76,8 +77,8 @@ func (r *recorder) Line(l *loop.Logbook) (rate string, done float64, err error) 
 	return "time/tokens_per_second", tokens, r.writeGeneration(s.Step)
 }
 
-// writeGeneration writes a line of the counts of rewards and of the use of engines since the last line. It writes none
-// without rewards.
+// writeGeneration writes a line with the counts of rewards and the use of engines since the last line. Without rewards
+// it writes no line.
 func (r *recorder) writeGeneration(step int64) (err error) {
 	if len(r.rewards.counts) == 0 {
 		return nil
@@ -107,7 +108,8 @@ func (r *recorder) Close() error {
 // shownInLog is the number of answers of an evaluation in the log. The file has more.
 const shownInLog = 3
 
-// showAnswers writes the answers of an evaluation to a file. It also writes the first answers to the log.
+// showAnswers writes the answers of an evaluation to a file, and the first answers to the log. Each answer has two
+// texts: a line and a block.
 func (r *recorder) showAnswers(l *loop.Logbook, answers []string) error {
 	if len(answers) == 0 {
 		return nil
@@ -132,7 +134,7 @@ func (r *recorder) showAnswers(l *loop.Logbook, answers []string) error {
 // Timed reports whether the phase took any time.
 func (r *recorder) Timed(_ loop.Phase, seconds float64) bool { return seconds > 0 }
 
-// Score returns a reward unchanged and a loss negated, so more is better.
+// Score returns a reward as it is, and a loss with the opposite sign. So a larger score is better.
 func (r *recorder) Score(value float64) float64 {
 	if r.plan.Config.Reasons() {
 		return value

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/roles/language/plan"
 )
 
-// TestScore: the lower the loss of fine-tuning, the higher its score; a reward is a score.
+// TestScore: a lower loss of fine-tuning has a higher score. A reward is its own score.
 func TestScore(t *testing.T) {
 	for task, want := range map[string]float64{config.TaskSFT: -3, config.TaskReasoning: 3} {
 		cfg := &config.Config{}

@@ -18,14 +18,13 @@ type runner struct {
 	loop      *loop.Loop
 	plan      *plan.Plan
 	workers   []languageWorker
-	groups    []int // the number of the group of each worker
+	groups    []int // groups[i] is the number of the group of worker i
 	known     int   // number of groups
 	iteration func(context.Context) error
 	evaluate  func(context.Context) error
 }
 
-// A languageWorker is a worker of a job that trains a language model. Save returns nothing if the worker has no
-// part of the state.
+// A languageWorker is a worker of a job that trains a language model.
 type languageWorker interface {
 	Member() *spmd.Member
 	Part() any
@@ -34,8 +33,8 @@ type languageWorker interface {
 	Close() error
 }
 
-// newRunner returns a runner without workers, after checking that all ranks have read the same inputs. Collective
-// over the world.
+// newRunner returns a runner without workers. It checks that all ranks have read the same inputs. Collective over the
+// world.
 func newRunner(ctx context.Context, c *loop.Cluster, iteration, evaluate func(context.Context) error) (*runner, error) {
 	shared, err := worker.SharedOf(c)
 	if err != nil {
@@ -148,13 +147,13 @@ var (
 	_ loop.PartsHolder = leader{}
 )
 
-// Quiesce does nothing, because no work goes on between iterations.
+// Quiesce does nothing, because workers are idle between iterations.
 func (r leader) Quiesce(context.Context) error { return nil }
 
 // Describe does nothing, because the calls have already added their metrics.
 func (r leader) Describe(*loop.Report) {}
 
-// Settle does nothing, because nothing is under way between iterations.
+// Settle does nothing, because no messages are under way between iterations.
 func (r leader) Settle(context.Context) error { return nil }
 
 // Components returns the components of a job that trains a language model.
@@ -173,13 +172,13 @@ func (r leader) Members() (all []loop.Member) {
 // Moved does nothing, because every iteration begins with the newest weights.
 func (r leader) Moved() {}
 
-// A mover is a worker as a loop.Member. It takes to another world the parts that it loads from a checkpoint.
+// A mover is a worker as a loop.Member. In a move it takes along the parts that it would load from a checkpoint.
 type mover struct{ languageWorker }
 
-// A trainer is a worker that trains. Its replicas know how often it has, which checkpoints lack.
+// A trainer is a worker that trains. Its Replicas count iterations; checkpoints do not have this count.
 type trainer interface{ Replicas() *member.Replicas }
 
-// Pack returns the memory of the parts that the worker loads.
+// Pack returns the memory of the worker's parts, and the number of iterations.
 func (m mover) Pack() (d tensor.Dict, err error) {
 	for i, p := range m.Load(false) {
 		d.Set(fmt.Sprint(i), tensor.FromU8(p.Memory, len(p.Memory)))
@@ -190,7 +189,7 @@ func (m mover) Pack() (d tensor.Dict, err error) {
 	return d, nil
 }
 
-// Unpack fills the memory of these parts.
+// Unpack loads what Pack returned.
 func (m mover) Unpack(d tensor.Dict) error {
 	for i, p := range m.Load(false) {
 		copy(p.Memory, d.Must(fmt.Sprint(i)).U8())
@@ -201,7 +200,7 @@ func (m mover) Unpack(d tensor.Dict) error {
 	return nil
 }
 
-// Retire closes a worker that does not leave itself as its part, unless the worker retires by itself.
+// Retire closes the worker, unless the part that stays is the worker itself. A worker may have its own Retire.
 func (m mover) Retire(part any) error {
 	if w, ok := m.languageWorker.(interface{ Retire(part any) error }); ok {
 		return w.Retire(part)

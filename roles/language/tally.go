@@ -7,14 +7,14 @@ import (
 	"strconv"
 )
 
-// mostRewards is the largest number of different rewards that a tally tells apart.
+// mostRewards is the largest number of different values in a tally.
 const mostRewards = 64
 
-// A tally counts rewards. While they are few it counts each value. Otherwise it rounds them down to multiples of a
-// width, the smallest power of two that leaves at most mostRewards values. So the tally of many ranks does not depend
-// on how the rewards were distributed over them.
+// A tally counts rewards by their values. If there are more than mostRewards different values, it rounds them down to
+// multiples of a width, the smallest power of two that leaves at most mostRewards values. So the tally of many ranks
+// does not depend on how the rewards were distributed over the ranks.
 type tally struct {
-	width  float64 // 0: values are as they were
+	width  float64 // 0: values are not rounded
 	counts map[float64]float64
 }
 
@@ -33,10 +33,10 @@ func (t *tally) round(value float64) float64 {
 	if t.width > 0 {
 		value = math.Floor(value/t.width) * t.width
 	}
-	return value + 0 // -0 is 0
+	return value + 0 // -0 + 0 is 0
 }
 
-// widen rounds to a width, if that is larger than the present one.
+// widen rounds the values to multiples of a width, if this is larger than the present width.
 func (t *tally) widen(width float64) {
 	if width <= t.width {
 		return

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Few rewards are counted by value.
+// A tally of few rewards counts each value.
 func TestFewRewards(t *testing.T) {
 	var all tally
 	for _, value := range []float32{1, 0.1, 1, float32(math.Copysign(0, -1)), 0, -0.5} {
@@ -18,7 +18,8 @@ func TestFewRewards(t *testing.T) {
 	}
 }
 
-// A tally of many rewards is the same over any number of ranks, keeps every reward, and is as fine as it may be.
+// A tally of many rewards is the same over any number of ranks, counts every reward, and has the smallest possible
+// width.
 func TestManyRewards(t *testing.T) {
 	rewards := make([]float64, 1000)
 	for i := range rewards {
@@ -40,7 +41,7 @@ func TestManyRewards(t *testing.T) {
 			for i := range parts {
 				all.merge(parts[i].numbers())
 			}
-			if got := all.numbers(); fmt.Sprint(got) != fmt.Sprint(want) { // -0 is another text than 0
+			if got := all.numbers(); fmt.Sprint(got) != fmt.Sprint(want) { // as texts, because -0 == 0
 				t.Errorf("%d rewards on %d ranks: %v, want %v", n, ranks, got, want)
 			}
 		}

@@ -68,7 +68,7 @@ func (Reasoning) Run(ctx context.Context, c *loop.Cluster) error { return Reason
 // Evaluate measures the loss on the texts of validation.
 func (FineTuning) Evaluate(ctx context.Context, on *task.Evaluation) error { return measure(ctx, on) }
 
-// Evaluate asks the model the validation questions.
+// Evaluate asks the model the questions of validation.
 func (Reasoning) Evaluate(ctx context.Context, on *task.Evaluation) error { return examine(ctx, on) }
 
 // A draft is a plan.Draft whose Complete returns a task.Plan.
@@ -85,8 +85,8 @@ type planned struct{ *plan.Plan }
 
 var _ task.Plan = planned{}
 
-// Axes returns the axes of a component whose members divide models, outermost first; nil if every member has a whole
-// one.
+// Axes returns the axes of a component whose members divide models, outermost first. It returns nil if every member has
+// a whole model.
 func (p planned) Axes(component string) []spmd.Axis {
 	m := p.Mesh(component)
 	if m.Members() <= 1 {
@@ -96,9 +96,9 @@ func (p planned) Axes(component string) []spmd.Axis {
 		{Name: member.Tensor, Size: m.Tensor}}
 }
 
-// Comms returns the communicators over which the members of a component sum gradients and metrics, and those over which
-// the members of a replica compute and hand on answers. Workers that exchange groups also send direct messages within
-// their component.
+// Comms returns the communicators of a component. Members of a component sum gradients and metrics over them, and
+// members of a replica compute together and hand on answers. Workers that exchange groups also send direct messages
+// within their component.
 func (p planned) Comms(component string) (comms, direct []string) {
 	switch {
 	case component == "actor" || component == "critic" && p.Config.Reasons():
@@ -124,7 +124,7 @@ func (p planned) Comms(component string) (comms, direct []string) {
 	return comms, direct
 }
 
-// With returns the plan with its members where j has them.
+// With returns the plan with the placement of j.
 func (p planned) With(j *job.Job) task.Plan {
 	moved := *p.Plan
 	moved.Job = j

@@ -17,8 +17,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// BenchmarkDecode generates with a model on one rank and divided between two, one thread each. speedup is the ratio of
-// the rates. bandwidth is how much faster two cores read memory than one, in the same run.
+// BenchmarkDecode generates texts with a model on one rank, and with the same model divided between two ranks, with one
+// thread each. speedup is the ratio of the rates. bandwidth is the memory bandwidth of two cores as a multiple of that
+// of one core, in the same run.
 func BenchmarkDecode(b *testing.B) {
 	c := lm.Config{Family: lm.Qwen2, Vocab: 4096, Hidden: 512, Layers: 6, Heads: 8, KVHeads: 4, HeadDim: 64,
 		Intermediate: 1408, Eps: 1e-6, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, Tied: true} // 79 MB

@@ -7,10 +7,10 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Divide launches a group in which every size members divide one model, where nothing is trained. For every size ranks
-// of the world there is a copy of the model, and at least one. If the world has fewer ranks, several members are on a
-// rank. The axes of the group are Data, for the copies, and Tensor. Divide calls new with each member of this rank, and
-// with the Line of the members that have the other parts of its copy. Collective over the world: see spmd.Launch.
+// Divide launches a group for evaluations, in which size members have one copy of the model together. The world has as
+// many copies as its number of ranks allows, and at least one. If the world has fewer ranks than size, several members
+// are on a rank. The axes of the group are Data, for the copies, and Tensor. Divide calls new with each member of this
+// rank, and with the Line of the members of the same copy. Collective over the world: see spmd.Launch.
 func Divide[W any](ctx context.Context, w *spmd.World, j *job.Job, size int,
 	new func(m *spmd.Member, line *Line) (W, error)) (*spmd.Group[W], error) {
 	copies := max(1, w.Size()/size)

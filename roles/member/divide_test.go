@@ -13,12 +13,12 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-// TestDivide: a world has a copy for every size ranks. A world with too few ranks has several parts on a rank.
+// TestDivide: a world has one copy for every size ranks. If a world has too few ranks, several parts are on a rank.
 func TestDivide(t *testing.T) {
 	j := newJob(t)
 	for _, c := range []struct {
 		ranks, size int
-		want        []string // of each member: rank, copy, part
+		want        []string // rank, copy and part of each member
 	}{
 		{1, 1, []string{"0 0 0"}},
 		{1, 2, []string{"0 0 0", "0 0 1"}},

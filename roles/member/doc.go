@@ -1,9 +1,9 @@
 // Package member answers: what do workers of every task share? A worker is one member of a component. Its Replicas sum
-// gradients with the other members, and a Share is its part of the State in a checkpoint. Where tensors of the state
-// are divided among members, each has a Part of them: Collect writes the whole tensors, and Distribute reads them. Send
-// and Receive bring state to another rank.
+// gradients with the other members, and a Share is its part of the State in a checkpoint. If members divide a tensor of
+// the state, each has a Part of the tensor: Collect writes the whole tensors, and Distribute reads them. Send and
+// Receive bring state to another rank.
 //
-// Where a model is divided among several members, the component is a mesh with the axes Data, Pipeline and Tensor. The
-// Replicas are then those of one part of the model. A Line sums along the other axes inside a pass, and a Stage also
-// sends what one part of the layers computes to the next.
+// If several members divide a model, the component is a mesh with the axes Data, Pipeline and Tensor. Replicas then
+// connect the copies of one part of the model. A Line sums along one of the other axes in a pass. A Stage also sends
+// activations from one part of the layers to the next.
 package member

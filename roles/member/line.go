@@ -11,17 +11,17 @@ import (
 
 // The axes of a component whose models are divided among its members, outermost first.
 const (
-	Data     = "data"     // copies of the model, or of the same part of it
-	Pipeline = "pipeline" // parts that hold some of the layers each
-	Tensor   = "tensor"   // parts that hold a share of every layer each
+	Data     = "data"     // the members have copies of the same model, or of the same part of a model
+	Pipeline = "pipeline" // each member has some of the layers
+	Tensor   = "tensor"   // each member has a share of every layer
 )
 
-// Layers is the purpose of the communicators over which the parts of a model sum and gather inside its passes.
+// Layers is the purpose of the communicators over which the parts of a model sum and gather activations in a pass.
 const Layers = "layers"
 
-// A Line connects a member with the others on an axis. Its sums add by the binary tree over the line, whatever
-// algorithms comm.reduce and comm.table choose for gradients, so that a layout changes no bit. The methods use the
-// context of NewLine. A Line belongs to the worker's goroutine, like all lines of the member.
+// A Line connects a member with the other members on an axis. Its sums always add along a binary tree over the line, so
+// the layout of the members changes no bit. comm.reduce and comm.table have no effect on these sums. The methods use
+// the context of NewLine. All lines of a member belong to the goroutine of its worker.
 type Line struct {
 	ctx   context.Context
 	group *collectives.Group
@@ -31,15 +31,20 @@ type Line struct {
 func NewLine(ctx context.Context, m *spmd.Member, j *job.Job, axis string) (*Line, error) {
 	opts := j.Collectives()
 	opts.Fast = false
-	group, err := collectives.New(m.World(), m.AxisComm(axis, Layers), opts)
-	if err != nil {
-		return nil, err
-	}
-	group.Record(m.Recorder(), Layers, lineName(m, axis))
-	return &Line{ctx, group}, nil
+	group, err := LineGroup(m, axis, Layers, opts)
+	return &Line{ctx, group}, err
 }
 
-// Join connects l with the members of its line, in the world of m. Holders of l use the new connections.
+// LineGroup returns m's group of the members on an axis, for a purpose.
+func LineGroup(m *spmd.Member, axis, purpose string, o collectives.Options) (*collectives.Group, error) {
+	group, err := collectives.New(m.World(), m.AxisComm(axis, purpose), o)
+	if err == nil {
+		group.Record(m.Recorder(), purpose, lineName(m, axis))
+	}
+	return group, err
+}
+
+// Join connects l with the members of its line in the world of m. Existing users of l use the new connections.
 func (l *Line) Join(ctx context.Context, m *spmd.Member, j *job.Job, axis string) error {
 	joined, err := NewLine(ctx, m, j, axis)
 	if err == nil {
@@ -48,7 +53,7 @@ func (l *Line) Join(ctx context.Context, m *spmd.Member, j *job.Job, axis string
 	return err
 }
 
-// lineName tells the lines of a component apart.
+// lineName returns a name that differs between the lines of a component.
 func lineName(m *spmd.Member, axis string) string {
 	return fmt.Sprintf("%s of %d", axis, m.Line(axis)[0])
 }
@@ -56,7 +61,7 @@ func lineName(m *spmd.Member, axis string) string {
 // Size returns the number of members of the line.
 func (l *Line) Size() int { return l.group.Size() }
 
-// Index returns this member's number on the line, its coordinate.
+// Index returns this member's coordinate on the axis.
 func (l *Line) Index() int { return l.group.Rank() }
 
 // Sum sums x over the line, in place.
@@ -65,8 +70,8 @@ func (l *Line) Sum(x []float32) error { return l.group.Sum32(l.ctx, x) }
 // Sum64 sums x over the line, in place.
 func (l *Line) Sum64(x []float64) error { return l.group.Sum64(l.ctx, x) }
 
-// Gather fills x with the blocks of all members, in the order of their numbers. counts are the lengths of the blocks.
-// Before the call, x holds this member's block at the place of that block.
+// Gather fills x with the blocks of all members, in the order of their coordinates. counts are the lengths of the
+// blocks. Before the call, this member's block is already at its place in x.
 func (l *Line) Gather(x []float32, counts []int) error {
 	return l.group.Run(l.ctx, collectives.AllGather(x, counts))
 }

@@ -56,7 +56,7 @@ func mesh(data, pipeline, tensor int) []spmd.Axis {
 		{Name: member.Tensor, Size: tensor}}
 }
 
-// addend returns what a member adds: numbers whose sum depends on the order.
+// addend returns the numbers that a member adds. Their sum depends on the order.
 func addend(member int) []float64 {
 	random := rand.New(rand.NewPCG(7, uint64(member)))
 	x := make([]float64, 1003)
@@ -66,7 +66,7 @@ func addend(member int) []float64 {
 	return x
 }
 
-// tree adds element i of the addends by the binary tree.
+// tree adds element i of the addends along the binary tree.
 func tree[T float32 | float64](addends [][]float64, i int) T {
 	if len(addends) == 1 {
 		return T(addends[0][i])
@@ -78,7 +78,7 @@ func tree[T float32 | float64](addends [][]float64, i int) T {
 	return tree[T](addends[:half], i) + tree[T](addends[half:], i)
 }
 
-// A line sums by the tree, even where the user wants the fastest sums for gradients.
+// A line sums along the tree, even if the user wants the fastest sums for gradients.
 func TestLineSumsByTheTree(t *testing.T) {
 	table := filepath.Join(t.TempDir(), "ring.json")
 	ring := `{"schema":1,"rules":[{"kind":"allreduce","algorithm":"ring"}]}`

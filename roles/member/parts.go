@@ -18,24 +18,23 @@ type Part struct {
 	File   string       // ModelPart or TrainerPart
 	Field  tensor.Field // the whole tensor
 	Memory []byte       `json:"-"`
-	// Blocks are the places of Memory in the whole tensor, in bytes and ascending. There are none if only other members
-	// hold the tensor.
+	// Blocks are the places of Memory in the whole tensor, in bytes and ascending. There are no blocks if only other
+	// members hold the tensor.
 	Blocks []nn.Block
-	Gaps   bool // the whole tensor has elements that no member holds, which are 0
-	// Order is the place of the tensor in its file: behind those of a smaller Order. Tensors of the same Order are in
-	// the order of the first rank that has them.
+	Gaps   bool // no member holds some elements of the whole tensor; these are 0
+	// Order sorts the tensors in a file. Tensors with the same Order keep the order of the first rank that has them.
 	Order int
 }
 
-// PartOf returns the part of which t is the slice s.
+// PartOf returns t as a part: it is the slice s of the whole tensor.
 func PartOf(file, name string, t tensor.Tensor, s nn.Slice) Part {
 	whole := s.WholeShape(t.Shape())
 	return Part{File: file, Field: tensor.Field{Name: name, DType: t.DType(), Shape: whole}, Memory: t.Bytes(),
 		Blocks: []nn.Block{s.Block(whole).Times(t.DType().Size())}}
 }
 
-// PartsOf returns the parts that p holds of the parameters and buffers of a whole network, which whole declares. There
-// is a part for each tensor of whole, in order, even if p lacks the tensor. prefix begins the names.
+// PartsOf returns the parts that p holds of a whole network, which whole declares. Every parameter and buffer of whole
+// has a part, in the order of whole, even if p does not hold the tensor. prefix begins the names.
 func PartsOf(file, prefix string, p, whole *nn.Params[float32]) (parts []Part) {
 	mine := p.Layout()
 	for _, f := range whole.Layout().Fields() {
@@ -50,8 +49,8 @@ func PartsOf(file, prefix string, p, whole *nn.Params[float32]) (parts []Part) {
 	return parts
 }
 
-// FlatPart returns the part that t is of a flat tensor, which has an element for each parameter of a whole network and
-// for each gap between them. t has those of p from element lo of p.Data on.
+// FlatPart returns t as a part of a flat tensor. The flat tensor has an element for each parameter of a whole network,
+// and for each gap between parameters. The elements of t are those of p, from element lo of p.Data on.
 func FlatPart(file, name string, t tensor.Tensor, lo int, p, whole *nn.Params[float32]) Part {
 	_, n := whole.Range(0, len(whole.Fields)-1)
 	part := Part{File: file, Field: tensor.Field{Name: name, DType: t.DType(), Shape: []int{n}}, Memory: t.Bytes(),
@@ -83,8 +82,8 @@ func count(blocks []nn.Block, lo, hi int) (n, runs int) {
 	return n, runs
 }
 
-// pack returns the bytes of the part in [lo, hi) of the whole tensor, one run after the other. If they are one run,
-// this is the memory itself. Otherwise it is buf, as in copyTo.
+// pack returns the bytes of the part in [lo, hi) of the whole tensor, one run after the other. A single run is returned
+// in place. Several runs are copied to buf: see copyTo.
 func (p *Part) pack(buf *[]byte, lo, hi int) []byte {
 	if _, runs := count(p.Blocks, lo, hi); runs != 1 {
 		return p.copyTo(buf, lo, hi)
@@ -94,8 +93,8 @@ func (p *Part) pack(buf *[]byte, lo, hi int) []byte {
 	return run
 }
 
-// copyTo copies the bytes of the part in [lo, hi) of the whole tensor to buf, which grows as needed, one run after the
-// other. It returns them.
+// copyTo copies the bytes of the part in [lo, hi) of the whole tensor to buf, one run after the other, and returns the
+// copy. buf grows if it is too short.
 func (p *Part) copyTo(buf *[]byte, lo, hi int) []byte {
 	size, _ := count(p.Blocks, lo, hi)
 	packed := grown(buf, size)[:0]
@@ -103,7 +102,7 @@ func (p *Part) copyTo(buf *[]byte, lo, hi int) []byte {
 	return packed
 }
 
-// grown returns n bytes of buf, which grows as needed.
+// grown returns the first n bytes of buf. buf grows if it is too short.
 func grown(buf *[]byte, n int) []byte {
 	if len(*buf) < n {
 		*buf = make([]byte, n)

@@ -24,10 +24,10 @@ type Collection struct {
 	files  map[string][]divided
 	piece  int    // bytes of a piece
 	buf    []byte // a piece
-	packed []byte // what one rank has of a piece
+	packed []byte // the bytes of a piece that one rank has
 }
 
-// A divided is a tensor of the state, with the ranks that hold it.
+// A divided is a tensor of the state, with the ranks that hold parts of it.
 type divided struct {
 	tensor.Field
 	gaps    bool // see Part
@@ -49,12 +49,12 @@ func (h *divided) size() (n int) {
 type holder struct {
 	rank, part int // the number of the part on its rank
 	Part
-	needed []nn.Block // blocks that no earlier holder has
+	needed []nn.Block // the blocks of Part that no earlier holder has
 }
 
 // Collect calls write on rank 0 with the parts of all ranks. Meanwhile the other ranks send pieces of their parts, so
-// no memory of a part may change. Collect returns on these ranks when write has returned, whatever its error.
-// Collective over the members of g, and comm is a communicator of the same members.
+// the memory of parts must not change. On the other ranks Collect returns when write has returned on rank 0, also after
+// an error of write. Collective over the members of g. comm is a communicator of the same members.
 func Collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []Part,
 	write func(*Collection) error) error {
 	return collect(ctx, g, comm, mine, PieceBytes, write)
@@ -99,7 +99,7 @@ func collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []P
 		err = write(c)
 	}
 	for _, rank := range senders {
-		if e := c.order(rank, order{part: over}); err == nil {
+		if e := c.order(rank, order{part: noPart}); err == nil {
 			err = e
 		}
 	}
@@ -136,8 +136,8 @@ func (c *Collection) add(index map[[2]string]int, rank int, parts []Part) error 
 	return nil
 }
 
-// Write writes the tensors of a file to w, in the format safetensors. The bytes do not depend on the ranks that hold
-// the tensors. Elements that no rank holds are 0; they are the gaps of flat tensors.
+// Write writes the tensors of a file to w, in the format safetensors. The bytes do not depend on which ranks hold which
+// parts. The gaps of flat tensors, which no rank holds, are 0.
 func (c *Collection) Write(w io.Writer, file string) error {
 	tensors := c.files[file]
 	fields := make([]tensor.Field, len(tensors))
@@ -217,8 +217,8 @@ func (c *Collection) fetch(h *holder, lo, hi, n int) ([]byte, error) {
 // An order asks a rank for the bytes [lo, hi) of a whole tensor that are in one of its parts.
 type order struct{ part, lo, hi int }
 
-// over is the part of the last order.
-const over = -1
+// noPart is the part of the last order, after which a rank sends no more pieces.
+const noPart = -1
 
 const (
 	orderBytes         = 24
@@ -234,8 +234,8 @@ func (c *Collection) order(rank int, o order) error {
 	return send(c.ctx, c.comm, b, rank, orderTag)
 }
 
-// serve sends pieces of parts to rank 0, as rank 0 orders them. It sends copies, so that rank 0 does not map the shared
-// memory of the parts.
+// serve sends the pieces of parts that rank 0 orders. It sends copies, so that rank 0 does not map the shared memory of
+// the parts.
 func serve(ctx context.Context, comm spmd.Comm, mine []Part) error {
 	b := make([]byte, orderBytes)
 	var buf []byte
@@ -248,7 +248,7 @@ func serve(ctx context.Context, comm spmd.Comm, mine []Part) error {
 			return err
 		}
 		number := func(i int) int { return int(int64(binary.LittleEndian.Uint64(b[8*i:]))) }
-		if number(0) == over {
+		if number(0) == noPart {
 			return nil
 		}
 		p := &mine[number(0)]
@@ -295,8 +295,8 @@ func Fits(from []Source, parts []Part) error {
 	return nil
 }
 
-// Distribute fills the parts of all ranks from files that rank 0 reads. Several parts may have the same tensor. Only
-// Reader may differ between the ranks' sources. Collective over the members of g.
+// Distribute fills the parts of all ranks from files that rank 0 reads. Several parts may be of the same tensor. All
+// ranks pass the same sources, except that only rank 0 has readers. Collective over the members of g.
 func Distribute(ctx context.Context, g *collectives.Group, from []Source, parts []Part) error {
 	return distribute(ctx, g, from, parts, PieceBytes)
 }

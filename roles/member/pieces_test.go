@@ -20,8 +20,8 @@ import (
 )
 
 // A division says which part of a network each rank holds. Matrices are cut into `tensors` slices along an axis, and
-// fields are dealt to `stages` in order. The first field is on the last stage, too. The first rank is `first`. There
-// are `replicas` of all this, which divide the moments; 0 is 1.
+// fields are dealt to `stages` in order. The last stage also has the first field. `first` is the first rank. `replicas`
+// of these ranks divide the moments; 0 stands for 1.
 type division struct {
 	tensors, axis, stages, first, replicas int
 }
@@ -41,8 +41,8 @@ func divisions() []division {
 // A state is what a rank holds: a network with moments and counters.
 type state struct {
 	p, whole *nn.Params[float32]
-	lo       int           // of the moments in p.Data
-	m        tensor.Tensor // from lo on
+	lo       int           // first element of p.Data with moments
+	m        tensor.Tensor // moments of the elements from lo on
 	counters tensor.Tensor
 }
 
@@ -98,7 +98,7 @@ func (s *state) parts() []Part {
 		FlatPart(TrainerPart, "optim.m", s.m, s.lo, s.p, s.whole))
 }
 
-// filled returns the state of one rank that holds all, with random values, and its two files.
+// filled returns the state of one rank that holds everything, with random values, and the two files of this state.
 func filled(t *testing.T, scale int) (s *state, files map[string][]byte) {
 	s = newState(t, division{tensors: 1, stages: 1}, 0, scale)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -142,7 +142,7 @@ func sources(t *testing.T, files map[string][]byte, rank int, watch func(io.Read
 
 func plain(r io.ReaderAt) io.ReaderAt { return r }
 
-// collected returns the files that rank 0 writes of the ranks' states.
+// collected returns the files that rank 0 writes from the ranks' states.
 func collected(ctx context.Context, g *collectives.Group, c spmd.Comm, s *state, piece int) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	err := collect(ctx, g, c, s.parts(), piece, func(c *Collection) error {
@@ -158,7 +158,7 @@ func collected(ctx context.Context, g *collectives.Group, c spmd.Comm, s *state,
 	return files, err
 }
 
-// The files of a state are the same bytes, however it is divided, and go into any other division.
+// The files of a state have the same bytes for any division, and any other division can load them.
 func TestStateInAnyDivision(t *testing.T) {
 	whole, files := filled(t, 1)
 	for _, from := range divisions() {
@@ -194,7 +194,7 @@ func TestStateInAnyDivision(t *testing.T) {
 	}
 }
 
-// same compares each element of a rank's parameters and moments with that of the whole.
+// same compares each element of a rank's parameters and moments with the element of the whole.
 func (s *state) same(whole *state) error {
 	if s == nil {
 		return nil
@@ -266,7 +266,7 @@ func (m *meter) see(n int) {
 	}
 }
 
-// A metered communicator sees the sizes of messages. It fails at the message number fails, if that is not 0.
+// A metered communicator records the sizes of messages. If fails is not 0, the message with this number fails.
 type metered struct {
 	spmd.Comm
 	*meter
@@ -324,7 +324,7 @@ func TestPiecesAreSmall(t *testing.T) {
 	}
 }
 
-// If rank 0 cannot write, the other ranks learn that no more pieces are needed.
+// If rank 0 cannot write, the other ranks learn that it needs no more pieces.
 func TestWriteFails(t *testing.T) {
 	full := errors.New("no space left on device")
 	err := rolestest.OnRanks(t, worldSize, func(ctx context.Context, rank int, g *collectives.Group,
@@ -343,7 +343,7 @@ func TestWriteFails(t *testing.T) {
 	}
 }
 
-// A failing writer takes the header of a file, and no more.
+// A failing writer accepts the header of a file, and nothing after it.
 type failing struct{ err error }
 
 func (f failing) Write(b []byte) (int, error) {
@@ -353,7 +353,7 @@ func (f failing) Write(b []byte) (int, error) {
 	return 0, f.err
 }
 
-// If a rank cannot send its pieces, the job ends with its error, and rank 0 does not wait.
+// If a rank cannot send its pieces, the job ends with the rank's error, and rank 0 does not wait.
 func TestSendFails(t *testing.T) {
 	err := rolestest.OnRanks(t, worldSize, func(ctx context.Context, rank int, g *collectives.Group,
 		c spmd.Comm) error {
@@ -372,7 +372,7 @@ func TestSendFails(t *testing.T) {
 	}
 }
 
-// The parts of ranks must be a whole, and files must have the tensors of all parts.
+// Together the parts of all ranks must have all elements, and files must have the tensors of all parts.
 func TestPartsThatDoNotFit(t *testing.T) {
 	_, files := filled(t, 1)
 	d := division{tensors: 2, axis: 0, stages: 1}

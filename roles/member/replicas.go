@@ -11,14 +11,13 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/spmd"
-	"github.com/rlinf/rlinf/tensor"
 )
 
 // Gradients is the purpose of the communicators over which a component sums gradients.
 const Gradients = "gradients"
 
-// Replicas connect the copies of one model at the workers of a component, or the copies of one part of it: they sum
-// gradients, and compare parameters.
+// Replicas connect the workers of a component that have copies of the same model, or of the same part of a model. They
+// sum gradients and compare parameters.
 type Replicas struct {
 	*collectives.Reducer
 	Iterations int64 // calls of Trained; the same on all replicas
@@ -32,8 +31,8 @@ type Replicas struct {
 
 var _ algo.Replicas = (*Replicas)(nil)
 
-// NewReplicas returns the Replicas of member m. They connect it with the others on the axis Data if its component is a
-// mesh, else with all.
+// NewReplicas returns the Replicas of member m. In a mesh they connect the members on the axis Data. Otherwise they
+// connect all members of the component.
 func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Params[float32]) (*Replicas, error) {
 	key := ""
 	if len(m.Axes()) > 0 {
@@ -55,7 +54,7 @@ func NewReplicas(ctx context.Context, m *spmd.Member, j *job.Job, params *nn.Par
 	return r, nil
 }
 
-// Join connects r with the other replicas in another world, that of m. Holders of r use the new connections.
+// Join connects r with the other replicas in the world of m. Existing users of r use the new connections.
 func (r *Replicas) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
 	joined, err := NewReplicas(ctx, m, j, r.params)
 	if err != nil {
@@ -66,8 +65,8 @@ func (r *Replicas) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
 	return nil
 }
 
-// Across returns m's end of the communicator for a purpose over replicas: along the axis Data if its component is a
-// mesh, else over all members.
+// Across returns m's end of the communicator of its replicas for a purpose. In a mesh its members are those on the axis
+// Data. Otherwise they are all members of the component.
 func Across(m *spmd.Member, purpose string) spmd.Comm {
 	if len(m.Axes()) > 0 {
 		return m.AxisComm(Data, purpose)
@@ -75,14 +74,14 @@ func Across(m *spmd.Member, purpose string) spmd.Comm {
 	return m.Comm(purpose)
 }
 
-// Count returns the number of replicas, and the index of this one.
+// Count returns the number of replicas, and the index of this replica.
 func (r *Replicas) Count() (n, this int) { return r.Reducer.Replicas() }
 
 // Gradient starts the sum of a gradient over all replicas: see collectives.Reducer.
 func (r *Replicas) Gradient(grad []float32) algo.GradientStream { return r.Reducer.Gradient(grad) }
 
-// Trained is called after each iteration. It adds the metric of compression to m, and compares the parameters of
-// all replicas if comm.check_replicas says so.
+// Trained is called after each iteration. It adds the error of compressed gradients to m. Every comm.check_replicas
+// iterations it compares the parameters of all replicas.
 func (r *Replicas) Trained(ctx context.Context, m *algo.Metrics) error {
 	if r.compressed {
 		m.Names, m.Values = append(m.Names, r.of+"/compression_error"), append(m.Values, r.CompressionError())
@@ -92,19 +91,17 @@ func (r *Replicas) Trained(ctx context.Context, m *algo.Metrics) error {
 	}
 	var names []string
 	var data [][]byte
-	for _, f := range r.params.Fields {
-		names, data = append(names, f.Name),
-			append(data, tensor.FromF32(r.params.Data[f.Off:f.Off+f.Len()], f.Len()).Bytes())
-	}
-	for i := range r.params.Buffers.Len() {
-		name, t := r.params.Buffers.Entry(i)
+	model := job.ModelDict(r.params)
+	for i := range model.Len() {
+		name, t := model.Entry(i)
 		names, data = append(names, name), append(data, t.Bytes())
 	}
 	return r.group.SameOnAllRanks(ctx, names, data)
 }
 
-// YieldToFirst waits on all members but one if err says that training has diverged. All members return this error. So
-// the job reports that of the first member, or of a later one if only that has the tensor.
+// YieldToFirst makes sure that one member reports first if err says that training has diverged. All members have this
+// error. The first member does not wait, unless its error says that the diverged tensor is elsewhere. Members without
+// the diverged tensor wait the longest, so a member with it reports first.
 func YieldToFirst(ctx context.Context, m *spmd.Member, err error) {
 	diverged := (*algo.DivergedError)(nil)
 	if !errors.As(err, &diverged) || m.Index() == 0 && !diverged.Elsewhere {

@@ -12,20 +12,20 @@ import (
 // Activations is the purpose of the communicator over which the stages of a pipeline send their results to each other.
 const Activations = "activations"
 
-// A Stage connects a member with the others on the axis Pipeline: it is their Line, and sends messages between two of
-// them. Messages from one stage to another arrive in order, and both know their lengths.
+// A Stage connects a member with the other members on the axis Pipeline. It is their Line, and also sends messages from
+// one member to another. Messages from one stage to another arrive in order, and both ends know their lengths.
 type Stage struct {
 	*Line
 	comm    spmd.Comm
 	alloc   func(n int) ([]byte, error)
-	members []int     // of the component, by stage
-	sent    []message // the last one to each stage
+	members []int     // numbers of the stages' members in the component
+	sent    []message // the last message to each stage
 	coming  [1]spmd.Request
-	room    spmd.Span // waits until an earlier message has been received
+	room    spmd.Span // waits until an earlier message was received
 	receive spmd.Span
 }
 
-// A message is on its way, in memory of its sender's.
+// A message is under way. Its memory belongs to the sender.
 type message struct {
 	mem  []byte
 	reqs [1]spmd.Request
@@ -46,8 +46,8 @@ func NewStage(ctx context.Context, m *spmd.Member, j *job.Job) (*Stage, error) {
 	}, nil
 }
 
-// Join connects s with the other stages, in the world of m. Holders of s use the new connections. No message may be
-// under way.
+// Join connects s with the other stages in the world of m. Existing users of s use the new connections. No message may
+// be under way.
 func (s *Stage) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
 	joined, err := NewStage(ctx, m, j)
 	if err == nil {
@@ -56,8 +56,8 @@ func (s *Stage) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
 	return err
 }
 
-// Send sends a copy of x to another stage. It does not wait until x is received, but until the message before it to
-// that stage is: one message is under way in each direction.
+// Send sends a copy of x to another stage. It first waits until that stage has received the message before, so at most
+// one message is under way in each direction.
 func (s *Stage) Send(to int, x []float32) error {
 	if err := s.send(to, tensor.FromF32(x, len(x)).Bytes()); err != nil {
 		return fmt.Errorf("send %d values from stage %d to stage %d: %w", len(x), s.Index(), to, err)
@@ -73,7 +73,7 @@ func (s *Stage) send(to int, b []byte) error {
 		return err
 	}
 	m := &s.sent[to]
-	if len(m.mem) < len(b) { // memory is never freed, so it grows by as much as there was
+	if len(m.mem) < len(b) { // memory of a world is never freed, so it grows in large steps
 		mem, err := s.alloc(max(len(b), 2*len(m.mem)))
 		if err != nil {
 			return err
@@ -85,7 +85,7 @@ func (s *Stage) send(to int, b []byte) error {
 	return err
 }
 
-// Recv waits for the next message of another stage, which must have the length of x, and writes it to x.
+// Recv waits for the next message from another stage, and writes the message to x. Both must have the same length.
 func (s *Stage) Recv(from int, x []float32) error {
 	if err := s.recv(from, tensor.FromF32(x, len(x)).Bytes()); err != nil {
 		return fmt.Errorf("receive %d values at stage %d from stage %d: %w", len(x), s.Index(), from, err)
@@ -106,12 +106,12 @@ func (s *Stage) recv(from int, b []byte) error {
 	err = s.comm.Wait(s.ctx, s.coming[:])
 	s.receive.End(int64(s.members[from]), 0)
 	if n := s.coming[0].N; err == nil && n != len(b) {
-		return fmt.Errorf("%d values came", n/4)
+		return fmt.Errorf("%d values arrived", n/4)
 	}
 	return err
 }
 
-// Flush returns when all messages of this stage have been received. A sender calls it before the job ends.
+// Flush waits until all messages of this stage were received. A sender calls Flush before the job ends.
 func (s *Stage) Flush() error {
 	for to := range s.sent {
 		if err := s.settle(to); err != nil {
@@ -121,7 +121,7 @@ func (s *Stage) Flush() error {
 	return nil
 }
 
-// settle returns when the last message to a stage has been received.
+// settle waits until the last message to a stage was received.
 func (s *Stage) settle(to int) error {
 	m := &s.sent[to]
 	if m.reqs[0].Handle == 0 {

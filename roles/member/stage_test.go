@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// batch returns what a stage sends for a micro-batch: lengths differ, and most are longer than what transports take
-// at once.
+// batch returns the message of a stage for a micro-batch. Lengths differ, and most are larger than the largest message
+// of a transport.
 func batch(from, to, number int) []float32 {
 	x := make([]float32, number%3*5000+1)
 	for i := range x {
@@ -22,8 +22,8 @@ func batch(from, to, number int) []float32 {
 	return x
 }
 
-// Stages exchange activations and derivatives in the order of a pipeline with one forward pass and one backward pass
-// in turn. Messages are copied, so their senders reuse the memory at once.
+// Stages exchange activations and derivatives in the order of a pipeline that alternates forward and backward passes.
+// Messages are copied, so senders reuse their memory at once.
 func TestStagesExchangeMessages(t *testing.T) {
 	const batches = 9
 	j := newJob(t)
@@ -72,7 +72,7 @@ func TestStagesExchangeMessages(t *testing.T) {
 	}
 }
 
-// A stage goes on after a Send that nobody has received.
+// A stage continues after a Send whose message nobody has received.
 func TestSendDoesNotWait(t *testing.T) {
 	j, gone := newJob(t), make(chan struct{})
 	if err := onMesh(t, mesh(1, 2, 1), func(ctx context.Context, m *spmd.Member) error {
@@ -109,7 +109,7 @@ func TestStageNamesMistakes(t *testing.T) {
 		"send 1 values from stage 0 to stage 0: expected another stage of 0..1":     send(0),
 		"send 1 values from stage 0 to stage 2: expected another stage of 0..1":     send(2),
 		"receive 1 values at stage 0 from stage -1: expected another stage of 0..1": recv(-1, 1),
-		"receive 3 values at stage 0 from stage 1: 2 values came":                   recv(1, 3),
+		"receive 3 values at stage 0 from stage 1: 2 values arrived":                recv(1, 3),
 		"receive 1 values at stage 0 from stage 1: ":                                recv(1, 1),
 	} {
 		err := onMesh(t, mesh(1, 2, 1), func(ctx context.Context, m *spmd.Member) error {

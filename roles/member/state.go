@@ -5,15 +5,15 @@ import "github.com/rlinf/rlinf/tensor"
 // State is the whole state of a run, as a checkpoint has it.
 type State struct {
 	Model   tensor.Dict // parameters and buffers of the model
-	Trainer tensor.Dict // what else the algorithm keeps: optimiser, counters, statistics
+	Trainer tensor.Dict // the rest of the algorithm's state: optimiser, counters, statistics
 	Rollout tensor.Dict // weights of the next rollout, if they are older than the model
-	Envs    tensor.Dict // states of environments and their episodes; all tensors [N, ...]
+	Envs    tensor.Dict // states of environments and of their episodes; all tensors are [N, ...]
 }
 
 // A Share is one member's part of the state.
 type Share struct {
 	Kind   string      // "model", "trainer", "rollout", "envs"
-	Lo, Hi int         // for envs: the range of environments
+	Lo, Hi int         // the range of environments; only of the kind envs
 	Dict   tensor.Dict // the part itself
 }
 

@@ -5,19 +5,15 @@ import (
 	"encoding/binary"
 	"encoding/json"
 
+	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Send sends the tensors of d to a rank of comm, which calls Receive. It copies nothing, and returns when the memory
-// of d may change.
+// Send sends the tensors of d to a rank of comm, which calls Receive. Send copies nothing. After it has returned, the
+// memory of d may change.
 func Send(ctx context.Context, comm spmd.Comm, d tensor.Dict, to int) error {
-	fields := make([]tensor.Field, d.Len())
-	for i := range fields {
-		name, t := d.Entry(i)
-		fields[i] = tensor.Field{Name: name, DType: t.DType(), Shape: t.Shape()}
-	}
-	about, err := json.Marshal(fields)
+	about, err := json.Marshal(job.Fields(d))
 	if err != nil {
 		return err
 	}
@@ -30,7 +26,7 @@ func Send(ctx context.Context, comm spmd.Comm, d tensor.Dict, to int) error {
 	return pieces(d, func(b []byte) error { return send(ctx, comm, b, to, transferTag) })
 }
 
-// Receive returns the tensors that a rank of comm sends by Send, in memory of their own.
+// Receive returns the tensors that a rank of comm sends by Send. It allocates their memory.
 func Receive(ctx context.Context, comm spmd.Comm, from int) (d tensor.Dict, err error) {
 	receive := func(b []byte) error {
 		r, err := comm.Irecv(b, from, transferTag)

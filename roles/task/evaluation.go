@@ -3,6 +3,8 @@ package task
 import (
 	"context"
 	"encoding/binary"
+	"encoding/json"
+	"fmt"
 	"io"
 	"slices"
 
@@ -14,9 +16,9 @@ import (
 
 // An Asked holds the options of an evaluation.
 type Asked struct {
-	// Checkpoint is a checkpoint's folder, or auto for the newest checkpoint in the run's folder. "" takes the
-	// first of these that exists: runner.resume_dir; runner.ckpt_path, if config.Config.EvaluatesWeights; the
-	// newest checkpoint in the run's folder; runner.ckpt_path.
+	// Checkpoint is a checkpoint's folder, or auto for the newest checkpoint in the run's folder. "" takes the first
+	// of these that exists: runner.resume_dir; runner.ckpt_path, if config.Config.EvaluatesWeights is true; the newest
+	// checkpoint in the run's folder; runner.ckpt_path.
 	Checkpoint string
 	// Episodes is the number of episodes, each in its own environment. For a language model it is the number of
 	// questions or texts from data.val_data_paths. 0 means env.eval.rollout_epoch episodes in each environment of
@@ -32,19 +34,20 @@ type Evaluation struct {
 	Ranks      *collectives.Group // all ranks
 	Config     *config.Config
 	Registries config.Registries
-	Out        io.Writer         // of rank 0, for the metrics
-	Progress   *metrics.Progress // of rank 0; nil elsewhere
+	Out        io.Writer         // where rank 0 writes the metrics
+	Progress   *metrics.Progress // the progress line of rank 0; nil on other ranks
 	Host
 }
 
 // A Host is the session that runs an evaluation.
 type Host interface {
-	// Agree returns true if no rank has an error. Otherwise all ranks stop, and rank 0 has written the error.
+	// Agree returns true if no rank has an error err. Otherwise it returns false on all ranks, and rank 0 has written
+	// the error.
 	Agree(ctx context.Context, e *Evaluation, err error) (bool, error)
-	// Ask asks the external simulators of cfg for their specification, on the first rank of ranks. It returns cfg
-	// with the answers. If the simulators could not be asked, it returns nil, and rank 0 has written why.
+	// Ask asks the external simulators of cfg for their specification, on the first rank of ranks. It returns cfg with
+	// the answers. If the simulators do not answer, Ask returns nil, and rank 0 has written the reason.
 	Ask(ctx context.Context, e *Evaluation, cfg *config.Config, ranks []int) (*config.Config, error)
-	// Leave ends the simulators that run in the same MPI job.
+	// Leave ends the simulators in the same MPI job.
 	Leave(ctx context.Context, e *Evaluation) error
 }
 
@@ -55,8 +58,8 @@ func (e *Evaluation) Phase(name string) {
 	}
 }
 
-// GatherRows returns, on rank 0, the rows of all ranks in the order of ranks, as little-endian bytes. rows is a
-// slice of fixed-size values. Other ranks get nil.
+// GatherRows returns, on rank 0, the rows of all ranks in the order of ranks, as little-endian bytes. rows is a slice
+// of values whose size is fixed. Other ranks get nil.
 func (e *Evaluation) GatherRows(ctx context.Context, rows any) ([]byte, error) {
 	mine, err := binary.Append(nil, binary.LittleEndian, rows)
 	if err != nil {
@@ -64,4 +67,54 @@ func (e *Evaluation) GatherRows(ctx context.Context, rows any) ([]byte, error) {
 	}
 	all, err := e.Ranks.Gather(ctx, mine, 0)
 	return slices.Concat(all...), err
+}
+
+// Results are the metrics of an evaluation.
+type Results struct {
+	From      string // folder or file of the model
+	Task      string // the environments, or the files with questions or texts
+	Unit      string // episodes, questions or texts
+	Count     int    // number of units
+	Film      string // file of the film; "": none
+	Names     []string
+	Values    []float64
+	Intervals map[string][2]float64 // 95 % confidence intervals of some metrics
+	Width     int                   // smallest width of the column of names
+}
+
+// Write writes r to e.Out: a line for each metric, or one JSON object with the same names.
+func (e *Evaluation) Write(r *Results) error {
+	if e.JSON {
+		return r.writeJSON(e.Out)
+	}
+	fmt.Fprintf(e.Out, "%s, %d %s of %s\n", r.From, r.Count, r.Unit, r.Task)
+	width := r.Width
+	for _, name := range r.Names {
+		width = max(width, len(name))
+	}
+	for i, name := range r.Names {
+		fmt.Fprintf(e.Out, "  %-*s %.4g", width, name, r.Values[i])
+		if within, ok := r.Intervals[name]; ok {
+			fmt.Fprintf(e.Out, "  (95 %%: %.4g to %.4g)", within[0], within[1])
+		}
+		fmt.Fprintln(e.Out)
+	}
+	if r.Film != "" {
+		fmt.Fprintf(e.Out, "  %-*s %s\n", width, "film", r.Film)
+	}
+	return nil
+}
+
+func (r *Results) writeJSON(out io.Writer) error {
+	all := map[string]any{"checkpoint": r.From, "task": r.Task, r.Unit: r.Count}
+	if r.Film != "" {
+		all["film"] = r.Film
+	}
+	for i, name := range r.Names {
+		all[name] = r.Values[i]
+		if within, ok := r.Intervals[name]; ok {
+			all[name+"_interval"] = within
+		}
+	}
+	return json.NewEncoder(out).Encode(all)
 }

@@ -26,12 +26,13 @@ type Task interface {
 
 // A Placing says what a plan may place in a job.
 type Placing struct {
-	Components []string // that a plan places; of those that a job may do without only those that it places
-	// Divides reports whether the work of the job can be divided among this many actors, or replicas of actors.
+	Components []string // the components that a plan places; optional components only if the job places them
+	// Divides reports whether the work of the job can be divided among this number of actors, or of actors' replicas.
 	Divides func(actors int) bool
-	// Threads are those that members of some components have now, if their number changes what they take.
+	// Threads are the numbers of threads of components whose time depends on this number.
 	Threads map[string]int
-	// Eval is the number of environments of evaluations, and EvalGroup those that begin alike; 0: none.
+	// Eval is the number of environments of evaluations; 0: none. EvalGroup is the number of those that begin in the
+	// same state.
 	Eval, EvalGroup int
 }
 
@@ -50,10 +51,10 @@ type Draft interface {
 // A Plan is what sessions and commands need to know of a job, in addition to what the loop needs.
 type Plan interface {
 	loop.Plan
-	// With returns the plan with its members where j has them. j is the same job with another placement.
+	// With returns the plan with the placement of j. j is the same job with another placement.
 	With(j *job.Job) Plan
 	// Open makes what the workers of a rank share, such as models. It may fail on some ranks and not on others. own has
-	// what came to the rank from the world before.
+	// the state that the rank takes over from the world before.
 	Open(w *spmd.World, own *loop.Holdings) (loop.Shared, error)
 	// Notes returns warnings that the user should see before the job begins.
 	Notes() []string
@@ -78,8 +79,8 @@ type Plan interface {
 	CheckFiles(rank int) error
 }
 
-// Move returns p with its members on the ranks of to, a draft of the same job, or everything that is wrong, as one
-// error. The numbers of members stay, and so does the rest of the plan.
+// Move returns p with the placement of to, a draft of the same job. Or it returns everything that is wrong, as one
+// error. The numbers of members and the rest of the plan do not change.
 func Move(p Plan, to Draft) (Plan, error) {
 	if err := to.Mistakes(); err != nil {
 		return nil, err
@@ -94,7 +95,7 @@ func Move(p Plan, to Draft) (Plan, error) {
 // Tasks are all tasks of a program.
 type Tasks []Task
 
-// Of returns the task that cfg asks for; the first task if there is none.
+// Of returns the task that cfg asks for. If no task fits, Of returns the first one.
 func (ts Tasks) Of(cfg *config.Config) Task {
 	for _, t := range ts {
 		if t.Has(cfg) {

@@ -7,23 +7,23 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Collector gets the part of the parameters that a reader has, from all actors that have something of it. It belongs
-// to one goroutine at a time.
+// A Collector collects a reader's part of the parameters from all actors that have some of it. It belongs to one
+// goroutine at a time.
 type Collector struct {
 	sources []source
-	own     []byte // the reader's state; nil: it uses that of its only source
-	version int64  // of own; -1: none
+	own     []byte // the reader's state; nil: the reader uses the state of its only source
+	version int64  // version of the weights in own; -1: none
 }
 
 // A source is the reader of one flow.
 type source struct {
 	*collectives.WeightsReader
 	state  []byte
-	common []overlap // of the flow's part and the collector's
+	common []overlap // the overlaps of the flow's part with the reader's part
 }
 
-// Collector returns the collector of member m, on this rank. state has the member's parameters. The collector changes
-// them, unless an actor has the same part.
+// Collector returns the collector of member m, on this rank. state has the member's parameters. The collector writes
+// new parameters to state, unless an actor has the same part.
 func (w *Weights) Collector(m *spmd.Member, state []byte) *Collector {
 	c := &Collector{own: state, version: -1}
 	for _, e := range w.ends {
@@ -42,7 +42,8 @@ func (w *Weights) Collector(m *spmd.Member, state []byte) *Collector {
 	return c
 }
 
-// Adopt is collectives.WeightsReader.Adopt for all flows. Afterwards all of them have the same version.
+// Adopt adopts weights of at least a version from all flows: see collectives.WeightsReader.Adopt. Afterwards all flows
+// have the same version.
 func (c *Collector) Adopt(ctx context.Context, atLeast int64) (state []byte, version int64, err error) {
 	for i, same := 0, 0; same < len(c.sources); i = (i + 1) % len(c.sources) {
 		s := &c.sources[i]

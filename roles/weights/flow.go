@@ -17,14 +17,14 @@ type member struct {
 // A flow carries one part of the network from all actors that have it to readers.
 type flow struct {
 	part    *part
-	of      *part    // the part that the sources have; part is a piece of it, or the same
-	sources []member // all actors with this part
+	held    *part    // what the sources have: the same part, or a larger part
+	sources []member // all actors that have held
 	readers []reading
 	sent    []bool // fields that go to places without a source
-	all     bool   // all fields go there
+	all     bool   // all fields go to places without a source
 }
 
-// A reading is a reader with the fields of a flow's part that it takes; nil: its own part is the same.
+// A reading is a reader of a flow, with the fields that it takes. fields is nil if the reader has the flow's part.
 type reading struct {
 	member
 	fields []int
@@ -45,7 +45,7 @@ func (f *flow) add(m member, fields ...int) {
 	f.readers[i].fields = append(f.readers[i].fields, fields...)
 }
 
-// send makes these fields of f travel to places without a source.
+// send makes the fields of f that are not nil travel to places without a source.
 func (f *flow) send(fields []*nn.Slice) {
 	if f.sent == nil {
 		f.sent = make([]bool, len(fields))
@@ -55,7 +55,7 @@ func (f *flow) send(fields []*nn.Slice) {
 	}
 }
 
-// A take is what a reader gets of a field of a part: a slice of the whole tensor.
+// A take is the slice of a whole tensor that a reader gets from a field of a flow's part.
 type take struct {
 	by    member
 	from  *flow
@@ -63,24 +63,24 @@ type take struct {
 	slice nn.Slice
 }
 
-// A need is what the readers at a place without a source get of a part.
+// A need has all takes from a flow at one place that has no source of the flow.
 type need struct {
 	from   *flow
-	slices []*nn.Slice // of the fields of the part; nil: nothing
+	slices []*nn.Slice // the slice that the takes need of each field of the flow's part; nil: none
 	takes  []take
 }
 
-// newFlows returns the flows from actors to readers, the same ones on every rank. A reader that has the part of an
-// actor gets this part. Another reader gets each element of its part once, from the nearest actor that has it. A place
-// without an actor of a part gets the part once, or a piece of it, if its readers need no more. places are the places
-// of the ranks.
+// newFlows returns the flows from actors to readers, the same flows on every rank. A reader with the part of an actor
+// gets this part. Any other reader gets each element of its part once, from the nearest actor that has the element. If
+// no actor of a part is at a place, the part comes to this place once, or only the piece that its readers need.
+// places[r] is the place of rank r.
 func newFlows(actors, readers []member, places []int) ([]*flow, error) {
 	var flows []*flow
 	for _, a := range actors {
 		i := slices.IndexFunc(flows, func(f *flow) bool { return f.part == a.part })
 		if i < 0 {
 			i = len(flows)
-			flows = append(flows, &flow{part: a.part, of: a.part})
+			flows = append(flows, &flow{part: a.part, held: a.part})
 		}
 		flows[i].sources = append(flows[i].sources, a)
 	}
@@ -117,10 +117,10 @@ func newFlows(actors, readers []member, places []int) ([]*flow, error) {
 			to.send(n.slices)
 		} else {
 			piece := n.from.part.piece(n.slices)
-			i := slices.IndexFunc(flows, func(f *flow) bool { return f.of == n.from.part && f.part.same(piece) })
+			i := slices.IndexFunc(flows, func(f *flow) bool { return f.held == n.from.part && f.part.same(piece) })
 			if i < 0 {
 				i = len(flows)
-				flows = append(flows, &flow{part: piece, of: n.from.part, sources: n.from.sources, all: true})
+				flows = append(flows, &flow{part: piece, held: n.from.part, sources: n.from.sources, all: true})
 			}
 			to = flows[i]
 		}
@@ -131,22 +131,20 @@ func newFlows(actors, readers []member, places []int) ([]*flow, error) {
 	return flows, nil
 }
 
-// nearestFirst returns the flows with those first that have a source at a place.
+// nearestFirst returns the flows that have a source at a place, and after them the others.
 func nearestFirst(flows []*flow, place int, places []int) []*flow {
-	sorted := slices.Clone(flows)
-	slices.SortStableFunc(sorted, func(a, b *flow) int {
-		switch near := a.near(place, places); {
-		case near == b.near(place, places):
-			return 0
-		case near:
-			return -1
+	var near, far []*flow
+	for _, f := range flows {
+		if f.near(place, places) {
+			near = append(near, f)
+		} else {
+			far = append(far, f)
 		}
-		return 1
-	})
-	return sorted
+	}
+	return append(near, far...)
 }
 
-// takesOf returns what the reader r gets from flows. It prefers the first ones.
+// takesOf returns the takes of the reader r. It prefers the first flows.
 func takesOf(r member, flows []*flow) (takes []take, err error) {
 	for i, f := range r.part.fields {
 		mine, before, missing := r.part.slices[i], len(takes), f.Bytes()
@@ -174,7 +172,7 @@ func takesOf(r member, flows []*flow) (takes []take, err error) {
 	return takes, nil
 }
 
-// add adds what a reader takes.
+// add adds a take.
 func (n *need) add(t take) {
 	switch s := n.slices[t.field]; {
 	case s == nil:
@@ -189,7 +187,7 @@ func (n *need) add(t take) {
 	n.takes = append(n.takes, t)
 }
 
-// whole reports whether n has only whole fields of the part.
+// whole reports whether the takes of n together need each field whole or not at all.
 func (n *need) whole() bool {
 	for i, s := range n.slices {
 		if s != nil && *s != n.from.part.slices[i] {

@@ -20,14 +20,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A network makes a part of a network, with a function that sets its memory to the values of a version.
+// A network returns a part of a network, and a function that sets the part's memory to the values of a version.
 type network func(lm.Part) (p *nn.Params[float32], fill func(version int64))
 
-// layersOf is the number of layers of every network here.
+// layersOf is the number of layers of every network in these tests.
 const layersOf = 3
 
-// byHand is a network with vectors that all members of a stage have, matrices along both axes, a frozen one, an
-// embedding of 9 tokens on both ends, of which the last of 4 members has none, and a buffer that all have.
+// byHand is a network with vectors that all members of a stage have, matrices that are cut along both axes, a frozen
+// matrix, and a buffer that all members have. It also has an embedding of 9 tokens on the first and the last stage, of
+// which the last of 4 members has no row.
 func byHand(part lm.Part) (*nn.Params[float32], func(int64)) {
 	p := new(nn.Params[float32])
 	p.Group("actor")
@@ -100,7 +101,7 @@ type grid struct{ replicas, stages, size int }
 
 func (g grid) members() int { return g.replicas * g.stages * g.size }
 
-// part returns the part of a member: 2 stages have 2 layers and 1.
+// part returns the part of a member. With 2 stages, the first has 2 layers and the second has 1.
 func (g grid) part(member int) lm.Part {
 	p := lm.Part{Index: member % g.size, Size: g.size, End: layersOf}
 	switch stage := member / g.size % g.stages; {
@@ -118,7 +119,7 @@ var (
 	answering = []grid{{1, 1, 1}, {1, 1, 2}, {1, 1, 4}}
 )
 
-// A site says on which ranks the members of components are.
+// A site has the ranks of the members of components.
 type site struct {
 	name           string
 	ranks, nodes   int
@@ -158,7 +159,8 @@ type trial struct {
 
 const versions = 3
 
-// run compares what all rollouts have of each version with their part of the network, and returns the bytes received.
+// run compares all versions that rollouts have received with their parts of the network, and returns the number of
+// received bytes.
 func (c *trial) run(t *testing.T) (received int64) {
 	t.Helper()
 	place := func(name string, g grid, at func(int, int) int) spmd.GroupSpec {
@@ -217,13 +219,13 @@ func (c *trial) run(t *testing.T) (received int64) {
 	return sum.Load()
 }
 
-// A progress counts the versions that members are done with.
+// A progress counts the versions that members have finished.
 type progress struct {
 	done             *atomic.Int64
 	actors, rollouts int64 // members
 }
 
-// publish publishes all versions of an actor, each after all readers have the one before.
+// publish publishes all versions of an actor. It publishes a version when all readers have the version before.
 func (n progress) publish(ctx context.Context, ws *Weights, m *spmd.Member, fill func(int64)) error {
 	for v := range int64(versions) {
 		if err := n.reach(ctx, v, v); err != nil {
@@ -231,7 +233,7 @@ func (n progress) publish(ctx context.Context, ws *Weights, m *spmd.Member, fill
 		}
 		fill(v)
 		n.done.Add(1)
-		// Replicas on this rank change together, and the first one publishes.
+		// The replicas on this rank change together, and the first one publishes.
 		if err := n.reach(ctx, v+1, v); err != nil {
 			return err
 		}
@@ -253,7 +255,7 @@ func (n progress) read(ctx context.Context, c *trial, collector *Collector, roll
 	return nil
 }
 
-// reach waits until the actors have filled this many versions, and the rollouts have read this many.
+// reach waits until the actors have filled this number of versions, and the rollouts have read this number.
 func (n progress) reach(ctx context.Context, filled, read int64) error {
 	for n.done.Load() < filled*n.actors+read*n.rollouts {
 		select {
@@ -265,7 +267,7 @@ func (n progress) reach(ctx context.Context, filled, read int64) error {
 	return nil
 }
 
-// open makes this rank's actors, with functions that fill them, and its end of the weights.
+// open makes this rank's actors and its end of the weights, with functions that fill the actors.
 func (c *trial) open(ctx context.Context, w *spmd.World, j *job.Job) (*Weights, map[int]func(int64), error) {
 	params, fills := map[member]*nn.Params[float32]{}, map[int]func(int64){}
 	for of, alloc := range map[string]tensor.Allocator{"actor": w.Alloc, "rollout": tensor.Heap} {
@@ -319,11 +321,11 @@ func (c *trial) compare(ctx context.Context, r *Collector, rollout int, version 
 	return nil
 }
 
-// lacking returns the bytes of a version that readers need and that are not on their node: each element once, where a
-// reader puts its part together. A part of an actor comes as it is.
+// lacking returns the bytes of a version that readers need and that are not on their node. A reader that puts its part
+// together gets each element once. A reader with the part of an actor gets the whole part.
 func (c *trial) lacking() (missing int64) {
 	type element struct {
-		part lm.Part // of an actor; else zero
+		part lm.Part // the part of an actor; else zero
 		name string
 		at   int
 	}
@@ -377,8 +379,8 @@ func (c *trial) lacking() (missing int64) {
 	return missing
 }
 
-// TestReshard: each rollout has the bits of its part of every version, from any layout of actors, and each node gets
-// what its rollouts lack there, once.
+// TestReshard: each rollout has the bits of its part of every version, for any layout of actors. Each node receives the
+// elements that its rollouts lack once.
 func TestReshard(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole)
 	for _, s := range sites {
@@ -400,7 +402,7 @@ func TestReshardAnyWay(t *testing.T) {
 	for _, way := range []struct {
 		name      string
 		overrides []string
-		private   bool // ranks reach nobody's memory
+		private   bool // ranks share no memory
 	}{
 		{name: "private", private: true},
 		{name: "rounded", overrides: []string{"weight_syncer.bucket.bucket_dtype=bf16"}},
@@ -427,7 +429,7 @@ func TestReshardAnyWay(t *testing.T) {
 	}
 }
 
-// TestReshardLanguage: the weights of a language model arrive, also adapters beside frozen weights that travel.
+// TestReshardLanguage: the weights of a language model arrive, also if adapters and frozen weights travel.
 func TestReshardLanguage(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole)
 	for name, o := range map[string]lm.Options{
@@ -459,7 +461,7 @@ func quarter(from, to int) *part {
 	return newPart(p)
 }
 
-// TestReshardPieces: nodes whose readers need the same rows of a part get them by one broadcast.
+// TestReshardPieces: if readers on several nodes need the same rows of a part, one broadcast sends these rows.
 func TestReshardPieces(t *testing.T) {
 	second, third, last := quarter(1, 2), quarter(2, 3), quarter(3, 4)
 	flows, err := newFlows([]member{{"actor", 0, 0, quarter(0, 4)}}, []member{{"rollout", 0, 1, third},
@@ -480,7 +482,7 @@ func TestReshardPieces(t *testing.T) {
 		"[{0 1 3 4}] to rollout 0 inference 0 rollout 1 rollout 2", "[{0 3 4 4}] to inference 1")
 }
 
-// TestReshardLacks: a reader whose parameters no actor has is an error that names them.
+// TestReshardLacks: if no actor has some parameters of a reader, the error names them.
 func TestReshardLacks(t *testing.T) {
 	_, err := newFlows([]member{{"actor", 0, 0, quarter(0, 2)}}, []member{{"rollout", 1, 1, quarter(0, 3)}},
 		[]int{0, 0})

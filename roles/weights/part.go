@@ -7,11 +7,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A part is what a member has of the state of a network: fields, and the slice of a whole tensor that each of them is.
+// A part is the part of a network's state that a member has. Each field is a slice of a whole tensor.
 type part struct {
 	layout *tensor.Layout
 	fields []tensor.Field
-	index  map[string]int // of each field, by name
+	index  map[string]int // numbers of fields by their names
 	slices []nn.Slice
 	frozen []bool
 }
@@ -32,7 +32,7 @@ func newPart(p *nn.Params[float32]) *part {
 	return of
 }
 
-// find returns the number of the field of this name; -1: p has none.
+// find returns the number of the field with this name; -1 if p has no such field.
 func (p *part) find(name string) int {
 	if i, ok := p.index[name]; ok {
 		return i
@@ -49,7 +49,7 @@ func indexOf(fields []tensor.Field) map[string]int {
 	return index
 }
 
-// piece returns the part of p that has a slice of each field; nil: nothing of it.
+// piece returns a part with these slices of the fields of p. It lacks the fields whose slice is nil.
 func (p *part) piece(of []*nn.Slice) *part {
 	q := new(part)
 	for i, s := range of {
@@ -80,10 +80,11 @@ func (p *part) block(field int) nn.Block {
 	return p.slices[field].Block(whole).Times(f.DType.Size()).Moved(0, p.layout.Offset(field))
 }
 
-// An overlap is what two parts have in common of a tensor.
+// An overlap has the blocks of two parts that are slices of the same tensor. The parts share the elements that are in
+// both blocks.
 type overlap struct{ from, to nn.Block }
 
-// overlaps returns what fields of a part have in common with another part.
+// overlaps returns the overlaps of fields of a part with another part.
 func overlaps(from *part, fields []int, to *part) (common []overlap) {
 	for _, i := range fields {
 		common = append(common, overlap{from.block(i), to.block(to.find(from.fields[i].Name))})
@@ -91,7 +92,7 @@ func overlaps(from *part, fields []int, to *part) (common []overlap) {
 	return common
 }
 
-// copyOverlaps copies what two parts have in common from the state of the first to that of the second.
+// copyOverlaps copies the elements that two parts share from the state of one part to the state of the other.
 func copyOverlaps(to, from []byte, common []overlap) {
 	for _, o := range common {
 		nn.Overlap(o.from, o.to, func(a, b, n int) { copy(to[b:b+n], from[a:a+n]) })

@@ -26,9 +26,9 @@ type end struct {
 	*flow
 	weights *collectives.Weights // nil: this rank has neither a source nor a reader
 	first   int                  // the first actor on this rank that is a source; -1: none
-	state   []byte               // of the actor, from which a piece is copied
-	piece   []byte               // nil: the actor's state itself is sent
-	common  []overlap            // of the actor's state and the piece
+	state   []byte               // the state of the actor first
+	piece   []byte               // the copy of a part of state that is sent; nil: state itself is sent
+	common  []overlap            // the overlaps of state with piece
 }
 
 // A Mode says when readers use the weights, and so which copies are needed.
@@ -36,10 +36,10 @@ type Mode int
 
 const (
 	// Configured follows weight_syncer. If every iteration begins with the newest weights, readers on an actor's node
-	// read the actor's own parameters, because no reader computes while actors change them. Otherwise readers copy
-	// the weights, because rollouts go on with older ones.
+	// read the actor's own parameters, because no reader computes while actors change them. Otherwise readers copy the
+	// weights, because rollouts continue with older weights.
 	Configured Mode = iota
-	// Once follows weight_syncer, and keeps one copy: readers use each version at once.
+	// Once follows weight_syncer, and keeps one copy: readers use each version as soon as it arrives.
 	Once
 	// Exact reads in place, or copies without rounding.
 	Exact
@@ -52,29 +52,31 @@ type Spec struct {
 	Mode    Mode
 	// Params returns the parameters of an actor or a reader on this rank.
 	Params func(component string, member int) *nn.Params[float32]
-	// Part declares the parameters that an actor or a reader on any rank has, without memory. Members with the same
-	// part get the same pointer. nil: all members have all parameters.
+	// Part declares the parameters that an actor or a reader on any rank has, without memory. It returns the same
+	// pointer for members with the same part. If Part is nil, all members have all parameters.
 	Part func(component string, member int) *nn.Params[float32]
 }
 
-// members returns the actors, or the readers, with their parts.
+// members returns the actors, or the readers, with their parts. parts has all parts so far, by their declarations.
 func (s *Spec) members(w *spmd.World, j *job.Job, components []string,
 	parts map[*nn.Params[float32]]*part) (all []member) {
 	for _, of := range components {
 		for m, rank := range j.Placement.Ranks(of) {
-			p := (*nn.Params[float32])(nil)
+			var declared *nn.Params[float32] // nil: all parameters, which the members of this rank have
 			if s.Part != nil {
-				p = s.Part(of, m)
+				declared = s.Part(of, m)
 			}
-			if parts[p] == nil {
-				parts[p] = new(part)
+			p := parts[declared]
+			if p == nil {
+				p = new(part)
+				parts[declared] = p
 			}
-			if p == nil && rank == w.Rank() && parts[p].layout == nil {
-				*parts[p] = *newPart(s.Params(of, m))
-			} else if p != nil && parts[p].layout == nil {
-				*parts[p] = *newPart(p)
+			if known := p.layout != nil; !known && declared != nil {
+				*p = *newPart(declared)
+			} else if !known && rank == w.Rank() {
+				*p = *newPart(s.Params(of, m))
 			}
-			all = append(all, member{of, m, rank, parts[p]})
+			all = append(all, member{of, m, rank, p})
 		}
 	}
 	return all
@@ -111,7 +113,7 @@ func New(ctx context.Context, w *spmd.World, j *job.Job, s Spec) (*Weights, erro
 func newEnd(ctx context.Context, w *spmd.World, j *job.Job, s *Spec, f *flow, label string) (*end, error) {
 	e := &end{flow: f, first: -1}
 	sources := ranksOf(f.sources)
-	if f.part != f.of { // only the first source sends a piece
+	if f.part != f.held { // only the first source sends a piece
 		sources = []int{slices.Min(sources)}
 	}
 	here := func(m member) bool { return m.rank == w.Rank() }
@@ -129,7 +131,7 @@ func newEnd(ctx context.Context, w *spmd.World, j *job.Job, s *Spec, f *flow, la
 		actor := f.sources[slices.IndexFunc(f.sources, here)]
 		e.first, e.state = actor.index, s.Params("actor", actor.index).State()
 	}
-	if f.part == f.of {
+	if f.part == f.held {
 		if i := slices.IndexFunc(holders, func(m member) bool { return here(m) && m.part == f.part }); i >= 0 {
 			spec.State = s.Params(holders[i].component, holders[i].index).State()
 		}
@@ -141,9 +143,9 @@ func newEnd(ctx context.Context, w *spmd.World, j *job.Job, s *Spec, f *flow, la
 		e.piece = e.piece[:f.part.layout.Size()]
 		var fields []int
 		for _, field := range f.part.fields {
-			fields = append(fields, f.of.find(field.Name))
+			fields = append(fields, f.held.find(field.Name))
 		}
-		e.common, spec.State = overlaps(f.of, fields, f.part), e.piece
+		e.common, spec.State = overlaps(f.held, fields, f.part), e.piece
 	}
 	switch s.Mode {
 	case Once:
@@ -163,8 +165,8 @@ func ranksOf(members []member) (ranks []int) {
 	return ranks
 }
 
-// Publish makes the actors' parameters the newest version. All actors call it; the first with its part on each rank
-// publishes.
+// Publish makes the actors' parameters the newest version. All actors call Publish. If several actors on a rank have
+// the same part, the first of them publishes it.
 func (w *Weights) Publish(ctx context.Context, actor *spmd.Member, version int64) error {
 	for _, e := range w.ends {
 		if e.first != actor.Index() {
@@ -182,7 +184,7 @@ func (w *Weights) Publish(ctx context.Context, actor *spmd.Member, version int64
 	return nil
 }
 
-// Reader returns the reader of member m, on this rank. The member has the part of an actor.
+// Reader returns the reader of member m, on this rank. The member must have the same part as an actor.
 func (w *Weights) Reader(m *spmd.Member) *collectives.WeightsReader {
 	for _, e := range w.ends {
 		if i := e.find(m); i >= 0 {
@@ -192,19 +194,19 @@ func (w *Weights) Reader(m *spmd.Member) *collectives.WeightsReader {
 	panic(fmt.Sprintf("weights: %s %d reads no %s", m.Group(), m.Index(), w.label))
 }
 
-// find returns the number of a reader; -1: it reads nothing of f.
+// find returns the index of m among the readers of f; -1 if m reads nothing of f.
 func (f *flow) find(m *spmd.Member) int {
 	return slices.IndexFunc(f.readers, func(r reading) bool { return r.component == m.Group() && r.index == m.Index() })
 }
 
-// reader returns reader i, which is m.
+// reader returns the end of m, which is reader i of the flow.
 func (e *end) reader(i int, m *spmd.Member, label string) *collectives.WeightsReader {
 	r := e.weights.Reader(i)
 	r.Record(m.Recorder(), label)
 	return r
 }
 
-// Close is called on every rank, after the last Publish.
+// Close ends the weights on this rank. Every rank calls Close after the last Publish.
 func (w *Weights) Close() {
 	if w == nil {
 		return

@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// The configuration and the parameters say how weights travel.
+// The configuration and the parameters determine how weights travel.
 func TestWeightsSpec(t *testing.T) {
 	p := new(nn.Params[float32])
 	p.Group("shared")

@@ -3,6 +3,6 @@
 // (Routing), the layouts of all data between workers, the bound on the age of rollouts, and the memory that each rank
 // needs (MemoryOf).
 //
-// Draft finds mistakes without making anything. Complete makes an environment of each kind and a policy, and finds
-// the remaining mistakes. Each reports all its mistakes as one error.
+// Draft finds mistakes without making environments. Complete makes an environment of each kind and a policy, and finds
+// the remaining mistakes. Each of them returns all its mistakes as one error.
 package plan

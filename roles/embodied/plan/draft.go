@@ -15,7 +15,7 @@ type Draft struct {
 	*Plan
 	found *config.Findings
 	nodes []int // the node of each rank
-	asks  bool  // it may start external simulators to ask for their specification
+	asks  bool  // the draft may start external simulators to ask for their specification
 	tried bool  // tryParts has made the parts
 }
 
@@ -31,8 +31,8 @@ func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	return d
 }
 
-// Mistakes returns everything that is wrong, as one error. If something is wrong, it also makes the environments
-// and the policy to find their mistakes, but starts no external simulators.
+// Mistakes returns everything that is wrong, as one error. If something is wrong, Mistakes also makes the environments
+// and the policy to find further mistakes. It starts no external simulators.
 func (d *Draft) Mistakes() error {
 	if d.found.Err() != nil && !d.tried {
 		d.tried = true
@@ -49,7 +49,8 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 		d.divide()
 	}
 	d.tryParts()
-	d.checkAbilities()
+	d.checkExpert()
+	d.checkVideo()
 	if err := d.found.Err(); err != nil {
 		return nil, err
 	}
@@ -92,8 +93,7 @@ func (d *Draft) checkCounts() {
 	}
 }
 
-// checkEnvCount checks that the environments of a section can be divided among env workers, rollout workers and
-// actors.
+// checkEnvCount checks that the environments of a section can be divided among env workers, rollout workers and actors.
 func (d *Draft) checkEnvCount(section string, actors int) {
 	e, stages := &d.Config.Env.Train, d.Config.Rollout.PipelineStageNum
 	if section == "env.eval" {
@@ -122,7 +122,7 @@ func (d *Draft) checkEnvCount(section string, actors int) {
 	if section == "env.train" {
 		staged = fmt.Sprintf(" × pipeline_stage_num %d", stages)
 	}
-	if d.simulators == 0 { // their number is not known
+	if d.simulators == 0 { // the number of env workers is not known
 		rule(1, stages, e.GroupSize, strings.TrimPrefix(staged+group, " × "))
 	}
 	rule(d.simulators, stages, e.GroupSize, fmt.Sprintf("%d env workers%s%s", d.simulators, staged, group))
@@ -136,7 +136,7 @@ func (d *Draft) checkEnvCount(section string, actors int) {
 func (d *Draft) checkBatches() {
 	c, micro, global := d.Config, d.Config.Actor.MicroBatchSize, d.Config.Actor.GlobalBatchSize
 	unit, of := config.Product(micro, d.Actors), fmt.Sprintf("micro_batch_size %d × %d actors", micro, d.Actors)
-	if d.Actors == 0 { // their number is not known
+	if d.Actors == 0 { // the number of actors is not known
 		unit, of = micro, fmt.Sprintf("micro_batch_size %d", micro)
 	}
 	samples, steps := d.knownSamples()
@@ -162,8 +162,8 @@ func (d *Draft) checkBatches() {
 	d.found.Want(want == "", "actor.global_batch_size", global, want)
 }
 
-// knownSamples returns the number of samples of an iteration and the steps of each environment. It returns 0 for both
-// if a value on which they depend has a reported mistake.
+// knownSamples returns the number of samples of an iteration and the steps of each environment. Both are 0 if a key on
+// which they depend has a reported mistake.
 func (d *Draft) knownSamples() (samples, steps int) {
 	train := func(key string) string { return "env.train." + key }
 	if d.Config.Actor.Model.NumActionChunks < 1 || d.Config.Reported(train("total_num_envs"),

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/roles/job"
 )
 
-// newTestDraft returns a job in the making with so many workers of each component.
+// newTestDraft returns a draft with these numbers of workers of the components.
 func newTestDraft(c *config.Config, actors, rollouts, envs int) *Draft {
 	return &Draft{Plan: &Plan{Job: &job.Job{Config: c}, Learning: rolestest.Registries().Learning(c), Actors: actors,
 		rollouts: rollouts, simulators: envs},
@@ -21,7 +21,7 @@ func newPlan(c *config.Config, reg config.Registries, nodes []int) (*Plan, error
 	return NewDraft(c, reg, nodes).Complete(c, reg)
 }
 
-// countErrors returns everything that is wrong with so many workers of each component.
+// countErrors returns all mistakes of a job with these numbers of workers of the components.
 func countErrors(c *config.Config, actors, rollouts, envs int) error {
 	d := newTestDraft(c, actors, rollouts, envs)
 	d.checkCounts()
@@ -200,7 +200,7 @@ func TestDescribe(t *testing.T) {
 	)
 }
 
-// TestNoteOfOneRank: a job with a scheduler says that it has nowhere to move to.
+// TestNoteOfOneRank: on one rank, a job with a scheduler has a note that workers cannot move.
 func TestNoteOfOneRank(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.auto_scheduler=true",
 		"cluster.component_placement={actor: 0, env: 0, rollout: 0}")

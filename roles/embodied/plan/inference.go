@@ -1,8 +1,6 @@
 package plan
 
-import "github.com/rlinf/rlinf/tensor"
-
-// Inferred returns the names of the tensors that inference workers add to trajectories.
+// Inferred returns the names of the tensors that inference workers add to trajectories; none without inference workers.
 func (p *Plan) Inferred() (names []string) {
 	if p.Inferences == 0 {
 		return nil
@@ -10,19 +8,11 @@ func (p *Plan) Inferred() (names []string) {
 	return p.Config.Inferred(p.Learning)
 }
 
-// inferredFields returns the fields of the tensors Inferred, for trajectories of n environments.
-func (p *Plan) inferredFields(n int) (fs []tensor.Field) {
-	for _, name := range p.Inferred() {
-		fs = append(fs, tensor.Field{Name: name, DType: tensor.F32, Shape: []int{p.Epochs * p.Steps, n, p.logProbs}})
-	}
-	return fs
-}
-
 // InferenceWorker returns the index of the inference worker that receives the shard s.
 func (p *Plan) InferenceWorker(s ActorShard) int { return s.Lo * p.Inferences / p.Train.Envs }
 
-// NextOf returns the member to which a rollout worker sends the shard s: an inference worker if there are any, else
-// the actor.
+// NextOf returns the member to which a rollout worker sends the shard s: an inference worker if there is one, else the
+// actor.
 func (p *Plan) NextOf(s ActorShard) int {
 	if p.Inferences > 0 {
 		return p.InferenceWorker(s)
@@ -30,8 +20,8 @@ func (p *Plan) NextOf(s ActorShard) int {
 	return s.Actor
 }
 
-// InferencePairs returns the pairs of sender and receiver of trajectories. In the pairs in, the receiver is an
-// inference worker. In the pairs out, the sender is one.
+// InferencePairs returns the pairs of sender and receiver of trajectories. The receivers of in and the senders of out
+// are inference workers.
 func (p *Plan) InferencePairs() (in, out map[[2]int]bool) {
 	in, out = map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range p.Train.Routes {

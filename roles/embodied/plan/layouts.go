@@ -52,10 +52,14 @@ func (p *Plan) trajectoryFields(n int) []tensor.Field {
 	if p.OffPolicy || p.Offline {
 		return play.TransitionFields(p.Spec, p.Chunks, p.Epochs*p.Steps, n, p.fallible())
 	}
-	fs := append(play.TrajectoryFields(p.Spec, p.Chunks, p.logProbs, p.rewardsPerSample, p.hiddenLen, p.latentLen,
-		p.Epochs*p.Steps, n, !p.AutoReset || p.fallible()), p.inferredFields(n)...)
+	steps := p.Epochs * p.Steps
+	fs := play.TrajectoryFields(p.Spec, p.Chunks, p.logProbs, p.rewardsPerSample, p.hiddenLen, p.latentLen, steps, n,
+		!p.AutoReset || p.fallible())
+	for _, name := range p.Inferred() {
+		fs = append(fs, tensor.Field{Name: name, DType: tensor.F32, Shape: []int{steps, n, p.logProbs}})
+	}
 	if p.Config.Algorithm.LossType == "decoupled_actor_critic" {
-		fs = append(fs, tensor.Field{Name: algo.FieldVersion, DType: tensor.I64, Shape: []int{p.Epochs * p.Steps, n}})
+		fs = append(fs, tensor.Field{Name: algo.FieldVersion, DType: tensor.I64, Shape: []int{steps, n}})
 	}
 	return fs
 }

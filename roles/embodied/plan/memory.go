@@ -2,7 +2,6 @@ package plan
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/tensor"
@@ -14,8 +13,9 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 	if need-int64(p.demoBytes()) <= have.Free { // the plan has read the demonstrations already
 		return nil
 	}
-	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels and what is drawn from, and "+
-		"%v: expected fewer environments, shorter rollouts or more nodes", node, job.Mebibytes(need), have)
+	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels, replay buffers and "+
+		"demonstrations, and %v: expected fewer environments, shorter rollouts or more nodes", node,
+		job.Mebibytes(need), have)
 }
 
 // MemoryColumns returns the columns of a table of the ranks' memory.
@@ -37,23 +37,21 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	params, rollouts := int64(p.paramBytes), int64(p.QueuedRollouts()+1)
 	f.Replay = int64(p.demoBytes())
 	if p.Config.Trains() {
-		for _, at := range p.Placement.Ranks("actor") {
-			if at == r {
-				f.Parameters += 2 * params
-				f.Optimiser += 2 * params // Adam's two moments
-				f.Rollouts += rollouts * int64(p.TrajectoryLayout(p.Train.Envs/p.Actors).Size())
-				buffer := p.replayBytes(p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize)
-				f.Replay += int64(min(buffer, 1<<62) + p.demoBytes()) // bounded, so that sums do not overflow
-			}
+		for range p.MembersOn("actor", r) {
+			f.Parameters += 2 * params
+			f.Optimiser += 2 * params // Adam's two moments
+			f.Rollouts += rollouts * int64(p.TrajectoryLayout(p.Train.Envs/p.Actors).Size())
+			buffer := p.replayBytes(p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize)
+			f.Replay += int64(min(buffer, 1<<62) + p.demoBytes()) // bounded, so that sums do not overflow
 		}
 	}
 	envs, players := p.Placement.Ranks("env"), p.Placement.Ranks("rollout")
-	if slices.Contains(players, r) {
-		f.Parameters += params // the upper bound: its part of the node's copies, or nothing if it reads an actor's own
+	if p.On("rollout", r) {
+		f.Parameters += params // an upper bound: the ranks of a node share copies, and may read an actor's parameters
 	}
 	for _, l := range p.Train.Routes {
 		if envs[l.Env] != r && players[l.Rollout] != r {
-			continue // other ranks' routes, of which a large job has many
+			continue // a large job has many routes of other ranks
 		}
 		items := 2 * int64(p.StepLayout(l).Size()+p.ActionLayout(l).Size())
 		if envs[l.Env] == r {
@@ -70,7 +68,7 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	return f
 }
 
-// heapWithin returns an allocator of at most the memory have. Allocations beyond it fail with a shortage.
+// heapWithin returns an allocator for at most the memory have. An allocation beyond this amount fails with a shortage.
 func heapWithin(have job.Available) tensor.Allocator {
 	need := int64(0)
 	return func(n int) ([]byte, error) {
@@ -92,8 +90,9 @@ func (s shortage) Error() string {
 	return fmt.Sprintf("at least %s are needed, and %v", job.Mebibytes(s.need), s.have)
 }
 
-// checkObservations reports whether the observations of one iteration and of one step of an evaluation fit into the
-// memory of nodes nodes. This lower bound needs no environment and does not overflow.
+// checkObservations reports whether the observations of one iteration, and of one step of an evaluation, fit into the
+// memory of all nodes. nodes is their number, and have is the memory of one node. This check makes no environment, and
+// its numbers do not overflow.
 func (d *Draft) checkObservations(nodes int, have job.Available) (fit bool) {
 	row, on := 0, "one node"
 	if nodes > 1 {

@@ -13,8 +13,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestCheckObservations: environments that show more than the nodes' memory holds are refused, however many steps they
-// take.
+// TestCheckObservations: environments whose observations exceed the nodes' memory are an error, for any number of
+// steps.
 func TestCheckObservations(t *testing.T) {
 	for _, c := range []struct {
 		overrides []string
@@ -47,7 +47,7 @@ func TestCheckObservations(t *testing.T) {
 	}
 }
 
-// TestHeapWithin: memory is given as long as all of it fits.
+// TestHeapWithin: allocations succeed as long as their sum is within the memory.
 func TestHeapWithin(t *testing.T) {
 	alloc := heapWithin(job.Available{Free: 100})
 	if b, err := alloc(60); err != nil || len(b) != 60 {
@@ -58,14 +58,15 @@ func TestHeapWithin(t *testing.T) {
 	}
 }
 
-// TestTooLarge: what no memory holds is refused under its key, before it is made, and before a policy is made for it.
+// TestTooLarge: parts that fit into no memory are an error of their key, before they are made. If the environments do
+// not fit, no policy is made.
 func TestTooLarge(t *testing.T) {
 	if have := job.FindAvailable("/", 1); have.Free > 1<<40 {
 		t.Skipf("%v: want a machine with less", have)
 	}
 	for _, c := range []struct {
 		key, value, want string
-		policies         int // that were begun
+		policies         int // number of policies that were begun
 	}{
 		{"actor.model.hidden_sizes", "[16384" + strings.Repeat(",16384", 1100) + "]", "expected a smaller policy: ", 1},
 		{"env.train.max_steps_per_rollout_epoch", "1099511627776",
@@ -86,7 +87,7 @@ func TestTooLarge(t *testing.T) {
 	}
 }
 
-// TestCheckMemory: a node's ranks are refused where they take more than there is.
+// TestCheckMemory: it is an error if a node's ranks need more memory than the node has.
 func TestCheckMemory(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "cluster.num_nodes=2")
 	nodes := []int{0, 0, 0, 0, 1, 1, 1, 1}

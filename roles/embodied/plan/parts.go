@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/roles/job"
 )
 
-// tryParts makes one of each part that the configuration names, to check that they fit together and into the
-// memory. It skips a part with mistakes in its own keys.
+// tryParts makes each part that the configuration names once, to check that the parts fit together and into the memory.
+// It skips a part with mistakes in its own keys.
 func (d *Draft) tryParts() {
 	if d.probe() {
 		d.tryPolicy()
@@ -27,8 +27,8 @@ func (d *Draft) tryParts() {
 	d.readDemos()
 }
 
-// probe makes one environment of each kind to get its spec. It reports whether the spec for the policy is known. This
-// is the spec of training, or the spec of evaluations in a job that does not train.
+// probe makes one environment of training and one of evaluations to get their specs. It reports whether the policy's
+// spec is known: the spec of training, or of evaluations in a job that does not train.
 func (d *Draft) probe() (known bool) {
 	c := d.Config
 	if c.Trains() && d.usable("env.train") {
@@ -65,8 +65,8 @@ func (d *Draft) fitObservations() bool {
 	return d.checkObservations(d.nodes[len(d.nodes)-1]+1, job.AvailableOn(d.nodes, 0))
 }
 
-// usable reports whether an environment of a section can be made, because its keys have no mistakes. Mistakes in
-// the numbers of environments and steps do not matter.
+// usable reports whether the keys of an environment's section have no mistakes, so that the environment can be made.
+// Mistakes in the numbers of environments and steps do not matter.
 func (d *Draft) usable(section string) bool {
 	e := &d.Config.Env.Train
 	if section == "env.eval" {
@@ -129,8 +129,8 @@ func (d *Draft) checkSequences() {
 		length = steps
 	}
 	if steps%length != 0 {
-		d.found.Problem("algorithm.sequence_length", length, fmt.Sprintf("a divisor of %d (steps of an iteration)",
-			steps))
+		d.found.Problem("algorithm.sequence_length", length,
+			fmt.Sprintf("a divisor of %d (steps of an iteration)", steps))
 		return
 	}
 	micro := c.Actor.MicroBatchSize
@@ -151,20 +151,10 @@ func (d *Draft) checkOutside() {
 	}
 }
 
-// checkAbilities checks that environments can give demonstrations and pictures if these are needed. It skips
+// checkExpert checks that the environments have an expert, if the algorithm learns from an expert. It skips
 // environments that could not be made.
-func (d *Draft) checkAbilities() {
-	if d.Spec.Name != "" {
-		d.checkExpert()
-	}
-	if d.EvalSpec.Name != "" {
-		d.checkVideo()
-	}
-}
-
-// checkExpert checks that the environments have an expert, if the algorithm learns from one.
 func (d *Draft) checkExpert() {
-	if !d.Labelled || !d.Config.Trains() {
+	if d.Spec.Name == "" || !d.Labelled || !d.Config.Trains() {
 		return
 	}
 	s, err := play.NewStage(d.Registries.Envs, d.Config.Env.Train, env.Train, 0, 1, 1)
@@ -173,12 +163,15 @@ func (d *Draft) checkExpert() {
 		err = errors.Join(s.Begin(), s.Vec.Close())
 	}
 	d.found.Want(err == nil, "env.train.env_type", d.Config.Env.Train.ID(),
-		fmt.Sprintf("environments that have an expert "+
-			"(loss_type %s): %v", d.Config.Algorithm.LossType, err))
+		fmt.Sprintf("environments that have an expert (loss_type %s): %v", d.Config.Algorithm.LossType, err))
 }
 
-// checkVideo checks that the environments of evaluations can be rendered, if there will be a film.
+// checkVideo checks that the environments of evaluations can be rendered, if there will be a film. It skips
+// environments that could not be made.
 func (d *Draft) checkVideo() {
+	if d.EvalSpec.Name == "" {
+		return
+	}
 	var err error
 	d.Unrenderable, err = play.Film(d.Registries.Envs, d.Config.Env.Eval)
 	d.found.Want(err == nil, "env.eval.video_cfg", nil, fmt.Sprintf("a view that can be drawn: %v", err))

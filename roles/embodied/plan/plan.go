@@ -16,25 +16,25 @@ import (
 type Plan struct {
 	*job.Job
 
-	Spec         env.Spec   // of a training environment with its wrappers
+	Spec         env.Spec   // the spec of a training environment with its wrappers
 	EvalEnv      env.Config // the configuration of evaluations' environments
-	EvalSpec     env.Spec   // of an evaluation's environment
-	Unrenderable string     // the simulator that should be filmed but cannot be rendered; "": none
+	EvalSpec     env.Spec   // the spec of an evaluation's environment
+	Unrenderable string     // the simulator that will not be filmed, because it cannot be rendered; "": none
 
-	Actors, rollouts, simulators int     // the number of workers of each component
-	Rewards, Inferences          int     // the same of optional components; 0: not placed
+	Actors, rollouts, simulators int     // the numbers of workers; simulators are the env workers
+	Rewards, Inferences          int     // the numbers of workers of optional components; 0: not placed
 	Train, Eval                  Routing // the routings of training and of evaluations
 
 	Epochs, Steps    int  // rollouts for one update, and the steps of each
 	RolloutsAtMost   int  // rollouts that actors may choose from for one update
-	Chunks, logProbs int  // C actions per sample, with L log-probs
-	rewardsPerSample int  // rewards of a sample: C if each action has its own, else 1
+	Chunks, logProbs int  // numbers of actions and of log-probs in a sample
+	rewardsPerSample int  // rewards in a sample: Chunks if each action has a reward, else 1
 	hiddenLen        int  // length of the hidden state
 	latentLen        int  // length of the denoising chain of an action
 	paramBytes       int  // bytes of one copy of the parameters
 	alone            bool // the world has one rank
 	AutoReset        bool // training environments begin new episodes by themselves
-	BootstrapAll     bool // value the last observation of every episode, not only of truncated ones
+	BootstrapAll     bool // value the last observation of every episode, not only of truncated episodes
 	config.Learning
 
 	demos tensor.Dict // demonstrations to train on
@@ -49,7 +49,7 @@ func (p *Plan) NumParams() int { return p.paramBytes / 4 }
 // EnvSteps returns the number of steps of all environments together in one iteration.
 func (p *Plan) EnvSteps() int64 { return int64(p.Train.Envs) * int64(p.Epochs*p.Steps*p.Chunks) }
 
-// Environments returns the number of training environments. Checkpoints have their states.
+// Environments returns the number of training environments. saved is true: checkpoints have their states.
 func (p *Plan) Environments() (n int, saved bool) { return p.Train.Envs, true }
 
 // Notes returns warnings that the user should see before the job begins.

@@ -39,8 +39,8 @@ func (p *Plan) replayBytes(iterations int) int {
 		iterations)
 }
 
-// demoBytes returns the size in bytes of one copy of the demonstrations. Every rank has one copy, and every actor has
-// another copy to sample from.
+// demoBytes returns the size in bytes of one copy of the demonstrations. Every rank has a copy. Every actor has another
+// copy, from which it samples.
 func (p *Plan) demoBytes() int {
 	if p.demos.Len() == 0 {
 		return 0
@@ -48,8 +48,8 @@ func (p *Plan) demoBytes() int {
 	return config.Product(algo.TransitionBytes(p.demoFields()), p.demos.Must(algo.FieldReward).Dim(0))
 }
 
-// CheckReplay returns an error if the replay buffers and demonstrations of the actors on this rank's node need more
-// memory than the node has. It may fail on some nodes and not on others.
+// CheckReplay returns an error if the replay buffers and demonstrations of the actors on the rank's node need more
+// memory than the node has. CheckReplay may fail on some nodes and not on others.
 func (p *Plan) CheckReplay(nodes []int, rank int) error {
 	if !p.Config.Trains() {
 		return nil
@@ -84,7 +84,8 @@ func (p *Plan) fitReplay(actors int, have job.Available) error {
 	return nil
 }
 
-// demosBy returns the end of a message: which command writes the demonstrations that are missing according to err.
+// demosBy returns the end of an error message. If err says that the demonstrations are missing, the text names the
+// command that writes them. For other errors it is "".
 func demosBy(path string, err error) string {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return ""

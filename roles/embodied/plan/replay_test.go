@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestReplayFits: beside the replay buffer each actor has a copy of the demonstrations, and each rank the one that it
-// has read.
+// TestReplayFits: the memory must hold each actor's replay buffer and its copy of the demonstrations, and the copy of
+// each rank.
 func TestReplayFits(t *testing.T) {
 	const transition = 2*3*4 + 4 + 4 + 2 // bytes: observations, action, reward and two flags of Pendulum-v1
 	var demos tensor.Dict
@@ -38,7 +38,7 @@ func TestReplayFits(t *testing.T) {
 	}
 	for _, c := range []struct {
 		free int64
-		want string // "": it fits
+		want string // "": no error
 	}{
 		{transition * 1500, ""},
 		{transition*1500 - 1, "algorithm.replay_buffer.sample_window_size: 500: expected at most 499: the replay " +

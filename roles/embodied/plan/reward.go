@@ -28,17 +28,17 @@ func (d *Draft) tryReward() {
 	}
 }
 
-// CheckFiles returns an error if a reward worker of this rank cannot read the parameters of its network. It may
+// CheckFiles returns an error if a reward worker of the rank cannot read the parameters of its network. CheckFiles may
 // fail on some ranks and not on others.
 func (p *Plan) CheckFiles(rank int) error {
-	if p.Rewards == 0 || !slices.Contains(p.Placement.Ranks("reward"), rank) {
+	if !p.On("reward", rank) {
 		return nil
 	}
 	_, err := p.NewRule(1)
 	return err
 }
 
-// NewRule makes the rule of a reward worker, for at most rows transitions at once.
+// NewRule makes the rule of a reward worker. rows is the largest number of transitions at once.
 func (p *Plan) NewRule(rows int) (reward.Rule, error) {
 	s := reward.Setup{Config: p.Config.Reward, Spec: p.Spec, Gamma: p.Config.Algorithm.Gamma, Rows: rows}
 	if s.Config.UseRewardModel {
@@ -65,7 +65,7 @@ func (p *Plan) newRewardNetwork() (policy.Policy, error) {
 // RewardWorker returns the reward worker that scores the steps of route l.
 func (p *Plan) RewardWorker(l Route) int { return l.Lo * p.Rewards / p.Train.Envs }
 
-// TransitionLayout returns the layout of the transitions of one step that a rollout worker sends for route l to a
+// TransitionLayout returns the layout of the transitions of one step of route l. A rollout worker sends them to a
 // reward worker.
 func (p *Plan) TransitionLayout(l Route) *tensor.Layout {
 	n := l.Hi - l.Lo
@@ -85,7 +85,7 @@ func (p *Plan) TransitionLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(fs...)
 }
 
-// Transitions returns the transitions in a Dict of TransitionLayout.
+// Transitions returns the transitions in d, which has the layout TransitionLayout.
 func Transitions(d tensor.Dict) reward.Batch {
 	info, _ := d.Get(algo.FieldInfo)
 	infos, _ := d.Get(algo.FieldInfos)
@@ -100,7 +100,7 @@ func (p *Plan) RewardLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(tensor.Field{Name: algo.FieldReward, DType: tensor.F32, Shape: []int{l.Hi - l.Lo}})
 }
 
-// RewardPairs returns the pairs of sender and receiver of transitions (asks) and of rewards (answers).
+// RewardPairs returns the pairs of sender and receiver: asks are those of transitions, and answers those of rewards.
 func (p *Plan) RewardPairs() (asks, answers map[[2]int]bool) {
 	asks, answers = map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range p.Train.Routes {

@@ -1,8 +1,8 @@
 package plan
 
-// A Routing says which environments each worker simulates, infers for, and trains on. It follows only from the
-// numbers of environments, stages and workers. So every rank computes the same one, and nothing depends on the order
-// of arrival.
+// A Routing says which environments each worker simulates, infers for, and trains on. A Routing follows only from the
+// numbers of environments, stages and workers. So every rank computes the same Routing, and nothing depends on the
+// order of arrival.
 //
 // Environments are numbered globally. Each env worker simulates a contiguous range, in pipeline stages. The
 // environments of one stage on all env workers, end to end, form a batch, which is divided evenly among the rollout
@@ -18,9 +18,9 @@ type Routing struct {
 
 // A Route carries the environments [lo, hi) between an env worker and a rollout worker.
 type Route struct {
-	ID           int // its index in Routing.Routes
+	ID           int // index of the route in Routing.Routes
 	Env, Rollout int // members of the groups env and rollout
-	Stage        int // of the env worker
+	Stage        int // number of the env worker's stage
 	Lo, Hi       int
 	Shards       []ActorShard // in ascending order; none in evaluations
 }
@@ -73,4 +73,25 @@ func (p Routing) Pairs() (obs, act, out map[[2]int]bool) {
 		}
 	}
 	return obs, act, out
+}
+
+// RunsInline reports whether the rollout worker of route l steps the environments of l itself, in its own goroutine.
+// It does so if the env worker is on the same rank and no other rollout worker serves these environments: passing
+// observations and actions between goroutines would take longer than a step. of is the routing of l. training says
+// whether of is the routing of training or of evaluations.
+func (p *Plan) RunsInline(of Routing, l Route, training bool) bool {
+	if p.Placement.Group("env").Ranks[l.Env] != p.Placement.Group("rollout").Ranks[l.Rollout] {
+		return false
+	}
+	sharing, serving := 0, 0 // routes with the same env worker and stage, and with the same rollout worker
+	for _, other := range of.Routes {
+		if other.Env == l.Env && other.Stage == l.Stage {
+			sharing++
+		}
+		if other.Rollout == l.Rollout {
+			serving++
+		}
+	}
+	// In an asynchronous run the environments of one route must not delay the rollout worker's other routes.
+	return sharing == 1 && (!training || !p.Async() || serving == 1)
 }

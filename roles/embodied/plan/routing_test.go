@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// planCases calls f with every plan of a few hundred that Validate would let pass.
+// planCases calls f with a few hundred plans that Validate accepts.
 func planCases(f func(what string, p Routing, stages, envs, rollouts, actors int)) (n int) {
 	for _, total := range []int{1, 2, 12, 24, 40, 96, 420} {
 		for stages := 1; stages <= 4; stages++ {
@@ -27,7 +27,8 @@ func planCases(f func(what string, p Routing, stages, envs, rollouts, actors int
 	return n
 }
 
-// Every environment is simulated, inferred for and trained on once, by the worker that the counts say.
+// Every environment is simulated, inferred for and trained on once, by the worker that follows from the numbers of
+// workers.
 func TestRoutingCoversEveryEnvironmentOnce(t *testing.T) {
 	n := planCases(func(what string, p Routing, stages, envs, rollouts, actors int) {
 		lanes, segments := make([]int, p.Envs), make([]int, p.Envs)
@@ -45,7 +46,7 @@ func TestRoutingCoversEveryEnvironmentOnce(t *testing.T) {
 					t.Errorf("%s: environment %d is worker %d's in stage %d, want %d's in %d", what, e, l.Env, l.Stage,
 						worker, e%(p.Envs/envs)/shard)
 				}
-				// Its place in the batch of the stage: the shards of the workers, end to end.
+				// The environment's place in the batch of the stage: the shards of all workers, end to end.
 				if at := worker*shard + e%shard; l.Rollout != at/(p.Envs/stages/rollouts) {
 					t.Errorf("%s: environment %d is at %d of its stage's batch and inferred for by %d", what, e, at,
 						l.Rollout)
@@ -80,8 +81,8 @@ func TestRoutingCoversEveryEnvironmentOnce(t *testing.T) {
 	}
 }
 
-// The shards of a worker are its stages, one after the other; those of all workers, in order, are all environments. A
-// shard is the routes of its worker and stage, side by side.
+// The shards of a worker are its stages, one after the other. The shards of all workers, in order, have all
+// environments. A shard is the routes of its worker and stage, side by side.
 func TestShardsAreContiguous(t *testing.T) {
 	planCases(func(what string, p Routing, stages, envs, rollouts, actors int) {
 		next := 0
@@ -114,7 +115,7 @@ func TestShardsAreContiguous(t *testing.T) {
 	})
 }
 
-// The seeds' placement: 4 env workers, 4 rollout workers, 8 actors, in two stages.
+// The placement of seeds: 4 env workers, 4 rollout workers and 8 actors, in two stages.
 func TestRoutingOfTheSeedsPlacement(t *testing.T) {
 	p := newRouting(64, 2, 4, 4, 8)
 	want := []Route{

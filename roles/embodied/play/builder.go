@@ -9,9 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A RolloutBuilder lets a policy act in the n environments of one route, and writes trajectories [T, n] of T steps.
-// For each step call Act with an observation, then Observe with the result of the step. At the end of an epoch call
-// Finish.
+// A RolloutBuilder lets a policy act in the n environments of one route, and writes trajectories [T, n] of T steps. For
+// each step call Act with an observation, then Observe with the result of the step. At the end of an epoch call Finish.
 type RolloutBuilder struct {
 	Policy       policy.Policy // chooses actions
 	work         policy.Work
@@ -20,20 +19,20 @@ type RolloutBuilder struct {
 	Mixture      *Mixture // lets an expert act in some steps; nil: only the policy acts
 	critic       bool     // the last actions came with values
 	bootstrapAll bool     // value the last observation of terminated episodes, too
-	// Environments do not reset themselves: after the end of an episode they idle until Begin.
+	// Idles says that environments do not reset themselves: after the end of an episode they idle until Begin.
 	Idles     bool
 	parts     []part        // the rows of each actor
-	Space     env.Space     // of actions
+	Space     env.Space     // the space of actions
 	names     []string      // names of observations, in the policy's order
-	obs, next []string      // their names in transitions, before and after the step
-	final     tensor.Dict   // gathered final observations that are valued
-	finals    []tensor.Dict // views of the first k rows of final
-	rows      []int         // the environments of these rows
+	obs, next []string      // names of observations in transitions, before and after the step
+	final     tensor.Dict   // gathered final observations, whose values are computed
+	finals    []tensor.Dict // finals[k] is a view of the first k rows of final
+	rows      []int         // the environments of the rows of final
 }
 
-// NewRolloutBuilder returns a builder for the environments first, first+1, … first+n-1. The noise of an action
-// follows from seed and the number of its environment. cuts are the row numbers that bound the shares of actors: 0,
-// …, n.
+// NewRolloutBuilder returns a builder for the environments first, first+1, … first+n-1. The noise of an action follows
+// from seed and the number of the environment. Actor i gets the rows cuts[i] to cuts[i+1]-1. The first cut is 0, and
+// the last is n.
 func NewRolloutBuilder(pol policy.Policy, seed uint64, first, n int, cuts []int, bootstrapAll bool) *RolloutBuilder {
 	r := &RolloutBuilder{Policy: pol, work: pol.NewWork(n), Hidden: NewHiddenState(pol, n), bootstrapAll: bootstrapAll}
 	r.noise = policy.Noise{Seed: seed, Env: make([]uint64, n), Step: make([]uint64, n)}
@@ -61,8 +60,8 @@ func NewRolloutBuilder(pol policy.Policy, seed uint64, first, n int, cuts []int,
 	return r
 }
 
-// Begin starts trajectories in dicts, one for each actor. step is the number of steps that every environment has
-// taken before.
+// Begin starts the trajectories of all actors, which are in dicts. step is the number of steps that every environment
+// has taken before.
 func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
 	for i := range r.parts {
 		p, d := &r.parts[i], dicts[i]
@@ -91,7 +90,7 @@ func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
 	}
 }
 
-// Ended returns a 1 for each environment whose last step ended an episode. GoOn needs it.
+// Ended returns for each environment a 1 if its last step ended an episode, else a 0. GoOn needs the result.
 func (r *RolloutBuilder) Ended() tensor.Tensor {
 	ended := tensor.New(tensor.U8, len(r.noise.Env))
 	for _, p := range r.parts {
@@ -104,8 +103,8 @@ func (r *RolloutBuilder) Ended() tensor.Tensor {
 	return ended
 }
 
-// GoOn goes on at time t with trajectories that another builder has begun by Begin with this step. dicts have them, and
-// ended is from Ended.
+// GoOn continues at time t the trajectories that another builder has begun with the same step. dicts have these
+// trajectories, and ended is what Ended of that builder has returned.
 func (r *RolloutBuilder) GoOn(dicts []tensor.Dict, step uint64, t int, ended tensor.Tensor) {
 	r.Begin(dicts, step)
 	for i := range r.noise.Step {
@@ -118,8 +117,8 @@ func (r *RolloutBuilder) GoOn(dicts []tensor.Dict, step uint64, t int, ended ten
 	}
 }
 
-// Act chooses actions for obs at time t, and records both. fresh says that new episodes began before obs. Otherwise
-// Act also records the values of obs as the next values of time t-1.
+// Act chooses actions for obs at time t, and records the actions and obs. fresh says that new episodes have begun with
+// obs. Otherwise Act also records the values of obs as the next values of time t-1.
 func (r *RolloutBuilder) Act(t int, obs tensor.Dict, fresh bool) (policy.Act, error) {
 	act, err := r.Policy.Forward(r.work, r.Hidden.with(obs), policy.Sample, r.noise)
 	if err != nil {
@@ -165,8 +164,7 @@ func (r *RolloutBuilder) Act(t int, obs tensor.Dict, fresh bool) (policy.Act, er
 	return act, nil
 }
 
-// Observe records the result of the actions of time t, and the values of the final observations of truncated
-// episodes.
+// Observe records the result of the actions of time t, and the values of the final observations of truncated episodes.
 func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 	term, trunc := step.Terminated.U8(), step.Truncated.U8()
 	r.rows = r.rows[:0]
@@ -181,7 +179,7 @@ func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 		clear(reward)
 		clear(terminated)
 		clear(truncated)
-		each := len(reward) / len(p.ended) // k: each action has a reward; else 1
+		each := len(reward) / len(p.ended) // rewards in a sample: k if each action has a reward, else 1
 		for j := range p.ended {
 			n := p.lo + j
 			var ends, cut byte
@@ -203,13 +201,11 @@ func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 				r.rows = append(r.rows, n)
 			}
 		}
-		p.recordNext(t, r.names, step)
+		for o, next := range p.nextObs {
+			p.copyNext(next.At(t), step.Obs.Must(r.names[o]), step.FinalObs.Must(r.names[o]))
+		}
 	}
-	final := step.FinalObs
-	if r.Idles { // they keep their last observation
-		final = step.Obs
-	}
-	if err := r.valueFinals(t, r.Hidden.with(final)); err != nil {
+	if err := r.valueFinals(t, r.Hidden.with(r.finalOf(step))); err != nil {
 		return err
 	}
 	for i := range r.parts {
@@ -223,13 +219,19 @@ func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 	return nil
 }
 
-// Transition copies step t of all environments, with its result step, to the transition to. Reward workers receive
-// transitions in this form.
-func (r *RolloutBuilder) Transition(to tensor.Dict, t int, step *env.Step) {
-	final := step.FinalObs
-	if r.Idles { // they keep their last observation
-		final = step.Obs
+// finalOf returns the final observations of the episodes that ended in a step. Idle environments keep these as their
+// observations.
+func (r *RolloutBuilder) finalOf(step *env.Step) tensor.Dict {
+	if r.Idles {
+		return step.Obs
 	}
+	return step.FinalObs
+}
+
+// Transition copies the observations and actions of time t, and the result of the step, to the transitions to. Reward
+// workers receive transitions in this form.
+func (r *RolloutBuilder) Transition(to tensor.Dict, t int, step *env.Step) {
+	final := r.finalOf(step)
 	for i := range r.parts {
 		p := &r.parts[i]
 		rows := func(name string) tensor.Tensor { return to.Must(name).Slice(p.lo, p.hi) }
@@ -252,7 +254,7 @@ func (r *RolloutBuilder) Transition(to tensor.Dict, t int, step *env.Step) {
 	}
 }
 
-// SetReward replaces the environments' rewards of time t. reward has one number per row. Idle environments get 0.
+// SetReward replaces the rewards of time t. reward has a number for each row. Idle environments get 0.
 func (r *RolloutBuilder) SetReward(t int, reward []float32) {
 	for i := range r.parts {
 		p := &r.parts[i]
@@ -266,7 +268,7 @@ func (r *RolloutBuilder) SetReward(t int, reward []float32) {
 	}
 }
 
-// valueFinals records the values of the final observations of r.rows, the environments whose episode ended.
+// valueFinals records the values of the final observations of the environments in r.rows.
 func (r *RolloutBuilder) valueFinals(t int, final tensor.Dict) error {
 	if len(r.rows) == 0 || !r.critic {
 		return nil
@@ -294,8 +296,8 @@ func (r *RolloutBuilder) valueFinals(t int, final tensor.Dict) error {
 	return nil
 }
 
-// Finish records the values of the observations after step t, the last step of an epoch. With cut, it truncates
-// episodes that have not ended, because the next epoch begins with new episodes.
+// Finish records the values of the observations after step t, the last step of an epoch. If cut is set, the next epoch
+// begins with new episodes, so Finish truncates the episodes that have not ended.
 func (r *RolloutBuilder) Finish(t int, obs tensor.Dict, cut bool) error {
 	if r.critic {
 		v, err := r.Policy.Value(r.work, r.Hidden.with(obs))
@@ -323,8 +325,8 @@ func (r *RolloutBuilder) Finish(t int, obs tensor.Dict, cut bool) error {
 	return nil
 }
 
-// completeNext sets the next values of time t for environments whose episode did not end. v are the values of the
-// observations after that step.
+// completeNext sets the next values of time t for environments whose episode has not ended. v has the values of the
+// observations after step t.
 func (r *RolloutBuilder) completeNext(p *part, t int, v tensor.Tensor) {
 	if t < 0 {
 		return

@@ -28,13 +28,13 @@ const (
 	fakeLogProbs = 2
 )
 
-// A fakePolicy gives actions and values that tell which row of which observation, and which noise, they were made from.
+// A fakePolicy returns actions and values that encode the row of the observation, and the noise.
 type fakePolicy struct {
 	policy.Policy // the rest is not used
 	critic        bool
 }
 
-// fakeWork is written anew by every call, so results that outlive one are seen.
+// fakeWork is overwritten in every call, so a test sees if results are used after the next call.
 type fakeWork struct{ action, logProb, value tensor.Tensor }
 
 func (p *fakePolicy) Spaces() ([]env.Field, env.Space) { return fakeSpec.Obs, fakeSpec.Action }
@@ -93,15 +93,15 @@ func fakeAction(noise policy.Noise, obs tensor.Dict, i, j int) float32 {
 	return float32(noise.Seed+100*noise.Env[i]+noise.Step[i]) + fakeValue(obs, i) + float32(j)/8
 }
 
-// A script is what n environments show and return over some epochs.
+// A script has the observations and results of n environments over some epochs.
 type script struct {
 	n, epochs, steps int
 	auto             bool          // environments reset themselves
-	shown            []tensor.Dict // what is acted on at time t
-	returned         []*env.Step   // what that leads to
+	shown            []tensor.Dict // observations on which the policy acts at time t
+	returned         []*env.Step   // results of these actions
 }
 
-// newScript draws a script. Rows of a final observation that nobody may read are NaN.
+// newScript makes a random script. Rows of a final observation that must not be read are NaN.
 func newScript(seed uint64, n, epochs, steps int, auto bool) *script {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := &script{n: n, epochs: epochs, steps: steps, auto: auto}
@@ -182,7 +182,7 @@ func (s *script) playOn(rec *RolloutBuilder) error {
 	return nil
 }
 
-// trajectories returns memory for s, cut at the given rows, full of what was there before.
+// trajectories returns memory for s, cut at the given rows. The memory is not zero.
 func (s *script) trajectories(cuts []int) []tensor.Dict {
 	var dicts []tensor.Dict
 	for i := 1; i < len(cuts); i++ {
@@ -197,7 +197,7 @@ func (s *script) trajectories(cuts []int) []tensor.Dict {
 	return dicts
 }
 
-// scripts are what every test of the rollout builder goes through.
+// scripts are the scripts for all tests of the rollout builder.
 func scripts(t *testing.T, f func(t *testing.T, s *script)) {
 	for _, auto := range []bool{true, false} {
 		for _, epochs := range []int{1, 2} {
@@ -212,7 +212,7 @@ func scripts(t *testing.T, f func(t *testing.T, s *script)) {
 	}
 }
 
-// The recording has the observations, actions and rewards of the steps, with the values that GAE needs.
+// The trajectories have the observations, actions and rewards of the steps, and the values that GAE needs.
 func TestRecorder(t *testing.T) {
 	for _, always := range []bool{false, true} {
 		scripts(t, func(t *testing.T, s *script) {
@@ -223,7 +223,7 @@ func TestRecorder(t *testing.T) {
 				t.Fatal(err)
 			}
 			for e := range s.n {
-				over := false // with auto_reset off: idle
+				over := false // the environment idles, because auto_reset is off
 				for at := range s.epochs * s.steps {
 					if at%s.steps == 0 {
 						over = false
@@ -300,7 +300,7 @@ func checkStep(t *testing.T, s *script, d tensor.Dict, at, e int, noise policy.N
 // spread returns a slice whose element i is v.
 func spread(v uint64, i int) []uint64 { return slices.Repeat([]uint64{v}, i+1) }
 
-// A route whose rows go to several actors gives each what it would find in the whole.
+// If the rows of a route go to several actors, each actor gets its rows of the whole.
 func TestRecorderPartsAreColumnsOfTheWhole(t *testing.T) {
 	scripts(t, func(t *testing.T, s *script) {
 		whole := s.trajectories([]int{0, s.n})
@@ -333,7 +333,7 @@ func TestRecorderPartsAreColumnsOfTheWhole(t *testing.T) {
 	})
 }
 
-// Without a critic there are no values to ask for: they are recorded as 0.
+// Without a critic the recorded values are 0.
 func TestRecorderWithoutCritic(t *testing.T) {
 	scripts(t, func(t *testing.T, s *script) {
 		d := s.trajectories([]int{0, s.n})
@@ -350,8 +350,7 @@ func TestRecorderWithoutCritic(t *testing.T) {
 	})
 }
 
-// TestRecorderLostEpisode: the steps of an episode that its simulator lost are masked, from its first in the rollout
-// on, and no others.
+// TestRecorderLostEpisode: the mask excludes all steps of an episode that its simulator has lost, and no other steps.
 func TestRecorderLostEpisode(t *testing.T) {
 	s := newScript(3, 2, 1, 6, true)
 	for _, step := range s.returned {

@@ -16,7 +16,7 @@ import (
 type Camera struct {
 	vec      env.Vec
 	cfg      env.Video
-	file     string // file of the next evaluation; "": none
+	file     string // file of the next film; "": do not film the next evaluation
 	by       programs.Entry
 	film     *video.Film
 	sheet    *video.Sheet
@@ -36,8 +36,7 @@ func newCamera(vec env.Vec, cfg env.Video) (*Camera, error) {
 	return c, env.Render(vec, cfg.View(), c.on, c.rgb)
 }
 
-// Picture renders the first n environments side by side, with their instructions below. The stage must have a
-// camera.
+// Picture renders the first n environments side by side, with their instructions below. The stage must have a camera.
 func (s *Stage) Picture(n int) (*video.Sheet, error) {
 	c := s.camera
 	for i := range n {
@@ -46,11 +45,7 @@ func (s *Stage) Picture(n int) (*video.Sheet, error) {
 	if err := env.Render(c.vec, c.cfg.View(), c.on, c.rgb); err != nil {
 		return nil, err
 	}
-	captions, lines := instructions(s.Vec.Spec(), s.Now, n, video.Columns(c.cfg.Width)), 0
-	for _, text := range captions {
-		lines = max(lines, len(text))
-	}
-	sheet := video.NewSheet(n, c.cfg.Width, c.cfg.Height, lines)
+	sheet, captions := c.newSheet(s.Now, n, 0)
 	for i := range n {
 		sheet.Put(i, c.rgb.Slice(i, i+1).U8())
 		sheet.Caption(i, captions[i])
@@ -58,25 +53,31 @@ func (s *Stage) Picture(n int) (*video.Sheet, error) {
 	return sheet, nil
 }
 
-// Record films the next evaluation into file. Formats other than PNG need the program ffmpeg, which is started through
-// by. Without a camera Record does nothing.
+// newSheet returns the instructions of the first n environments as captions. The sheet has room for a picture of each
+// environment, with its caption and some more lines below.
+func (c *Camera) newSheet(now *env.Step, n, more int) (sheet *video.Sheet, captions [][]string) {
+	captions = instructions(c.vec.Spec(), now, n, video.Columns(c.cfg.Width))
+	lines := 0
+	for _, text := range captions {
+		lines = max(lines, len(text))
+	}
+	return video.NewSheet(n, c.cfg.Width, c.cfg.Height, lines+more), captions
+}
+
+// Record films the next evaluation into file. Formats other than PNG need the program ffmpeg, which by starts. Without
+// a camera Record does nothing.
 func (s *Stage) Record(file string, by programs.Entry) {
 	if s.camera != nil {
 		s.camera.file, s.camera.by = file, by
 	}
 }
 
-// start begins the film of an evaluation. now has the first observations of its episodes.
+// start begins the film of an evaluation. now has the first observations of the evaluation's episodes.
 func (c *Camera) start(now *env.Step, episodes *env.Episodes) (err error) {
 	if c.file == "" {
 		return nil
 	}
-	n, lines := min(c.cfg.NumEnvs, len(c.on)), 0
-	c.captions = instructions(c.vec.Spec(), now, n, video.Columns(c.cfg.Width))
-	for _, text := range c.captions {
-		lines = max(lines, len(text))
-	}
-	c.sheet = video.NewSheet(n, c.cfg.Width, c.cfg.Height, 2+lines)
+	c.sheet, c.captions = c.newSheet(now, min(c.cfg.NumEnvs, len(c.on)), 2)
 	if c.film, err = video.Create(c.file, c.sheet, c.cfg.FPS, c.by); err != nil {
 		return err
 	}
@@ -135,37 +136,26 @@ func (c *Camera) shoot(episodes *env.Episodes) error {
 	return c.film.Add(c.sheet)
 }
 
-// Film checks that the environments of cfg can be filmed, if cfg asks for a film. If external simulators cannot be
-// rendered, there is no film and no error, and unrenderable is the simulator's name.
+// Film checks that the environments of cfg can be filmed, if cfg asks for a film. If an external simulator cannot be
+// rendered, there will be no film. This is no error, and unrenderable is the simulator's name.
 func Film(envs *env.Registry, cfg env.Config) (unrenderable string, err error) {
-	err = Drawable(envs, cfg)
-	var none noPictures
-	if errors.As(err, &none) && mayBeUnrenderable(cfg) {
-		return none.name, nil
-	}
-	return "", err
-}
-
-// mayBeUnrenderable reports whether environments that cannot be rendered are left unfilmed without an error.
-func mayBeUnrenderable(cfg env.Config) bool { return cfg.ID() == env.ExternalID }
-
-// noPictures is the error of environments that cannot be rendered.
-type noPictures struct{ name string }
-
-func (e noPictures) Error() string { return e.name + " has no pictures" }
-
-// Drawable returns an error if cfg asks for a film and its environments cannot be rendered.
-func Drawable(envs *env.Registry, cfg env.Config) error {
 	if !cfg.VideoCfg.SaveVideo {
-		return nil
+		return "", nil
 	}
 	vec, err := envs.New(cfg, 1)
 	if err != nil {
-		return err
+		return "", err
 	}
 	_, err = newCamera(vec, cfg.VideoCfg)
-	if errors.Is(err, errors.ErrUnsupported) {
-		err = noPictures{vec.Spec().Name}
+	switch name := vec.Spec().Name; {
+	case !errors.Is(err, errors.ErrUnsupported):
+	case mayBeUnrenderable(cfg):
+		unrenderable, err = name, nil
+	default:
+		err = fmt.Errorf("%s has no pictures", name)
 	}
-	return errors.Join(err, vec.Close())
+	return unrenderable, errors.Join(err, vec.Close())
 }
+
+// mayBeUnrenderable reports whether the environments of cfg need not be rendered, although cfg asks for a film.
+func mayBeUnrenderable(cfg env.Config) bool { return cfg.ID() == env.ExternalID }

@@ -28,7 +28,7 @@ func TestCamera(t *testing.T) {
 			t.Fatal(err)
 		}
 		for k := 1; !s.Over(); k++ {
-			copy(s.Action.Must("action").I32(), []int32{1, int32(k % 2), 0}) // the second balances for a while
+			copy(s.Action.Must("action").I32(), []int32{1, int32(k % 2), 0}) // environment 1 balances for a while
 			if err := s.Step(); err != nil {
 				t.Fatal(err)
 			}

@@ -8,15 +8,15 @@ import (
 // An EvalPlayer plays a policy in n environments, and records nothing.
 type EvalPlayer struct {
 	Policy policy.Policy // chooses actions
-	Mode   policy.Mode   // how it chooses actions
+	Mode   policy.Mode   // how the policy chooses actions
 	work   policy.Work
 	noise  policy.Noise // random numbers of sampled actions
 	Hidden HiddenState  // hidden states of the environments
 }
 
-// NewEvalPlayer returns a player of pol's most likely actions in n environments, whose numbers begin at first. seed
-// determines the random numbers of sampled actions. Actions are sampled in Mode Sample, and by policies that also
-// sample in evaluations. Training with the same seed has other random numbers.
+// NewEvalPlayer returns a player of pol's most likely actions in n environments, whose numbers begin at first. The
+// player samples actions in Mode Sample, and with policies that always sample. seed determines the random numbers of
+// sampled actions. Training with the same seed has other random numbers.
 func NewEvalPlayer(pol policy.Policy, n int, seed uint64, first int) *EvalPlayer {
 	p := &EvalPlayer{Policy: pol, Mode: policy.Deterministic, work: pol.NewWork(n),
 		Hidden: NewHiddenState(pol, n),
@@ -27,8 +27,8 @@ func NewEvalPlayer(pol policy.Policy, n int, seed uint64, first int) *EvalPlayer
 	return p
 }
 
-// Begin starts new episodes. epoch is 0 for the first episodes of an evaluation. So every evaluation has the same
-// random numbers.
+// Begin starts new episodes. epoch is 0 for the first episodes of an evaluation, which start the random numbers anew.
+// So every evaluation has the same random numbers.
 func (p *EvalPlayer) Begin(epoch int) {
 	p.Hidden.Clear()
 	if epoch == 0 {

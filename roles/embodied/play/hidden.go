@@ -9,8 +9,8 @@ import (
 
 // A HiddenState has the hidden states of a recurrent policy in some environments.
 type HiddenState struct {
-	rows tensor.Tensor // F32 [n,M]; the zero Tensor if the policy is not recurrent
-	seen tensor.Dict   // the observations with the hidden states
+	rows tensor.Tensor // the hidden states, F32 [n,M]; the zero Tensor if the policy is not recurrent
+	seen tensor.Dict   // the result of with
 }
 
 // NewHiddenState returns the hidden states of n environments at the start of their episodes.
@@ -21,8 +21,7 @@ func NewHiddenState(pol policy.Policy, n int) HiddenState {
 	return HiddenState{}
 }
 
-// with returns the observations obs of all environments together with the hidden states. The result is valid until
-// the next call.
+// with returns the observations obs together with the hidden states. The result is valid until the next call.
 func (m *HiddenState) with(obs tensor.Dict) tensor.Dict {
 	if m.rows.IsZero() {
 		return obs

@@ -7,7 +7,7 @@ import (
 )
 
 // instructions returns the instruction that each of the first n environments observes, as lines of at most columns
-// characters; no lines if an environment observes none.
+// characters. An environment that observes no instruction has no lines.
 func instructions(spec env.Spec, now *env.Step, n, columns int) [][]string {
 	all := make([][]string, n)
 	for _, f := range spec.Obs {
@@ -15,7 +15,7 @@ func instructions(spec env.Spec, now *env.Step, n, columns int) [][]string {
 			continue
 		}
 		obs, _ := now.Obs.Get(f.Name)
-		size, last := f.Dim(), f.Shape[len(f.Shape)-1] // the newest of stacked observations
+		size, last := f.Dim(), f.Shape[len(f.Shape)-1] // the newest of stacked observations comes last
 		for i := range all {
 			from, to := (i+1)*size-last, (i+1)*size
 			var said string

@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An instruction is the newest text of each environment, in lines that fit.
+// The lines of an instruction have the newest text of an environment, and fit into the columns.
 func TestInstructions(t *testing.T) {
 	words := []string{"", "put", "the", "red", "cube", "on", "green", "zone"}
 	space := env.Space{Kind: env.Box, DType: tensor.I32, Shape: []int{2, 4}} // two observations, the newest last
@@ -41,7 +41,7 @@ func TestInstructions(t *testing.T) {
 	}
 }
 
-// Below the pictures of a film stand figures, which change from step to step.
+// The captions of a film have figures, which change from step to step.
 func TestCaptions(t *testing.T) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.VideoCfg.SaveVideo, cfg.VideoCfg.Width, cfg.VideoCfg.Height = "CartPole-v1", true, 64, 16

@@ -10,15 +10,15 @@ import (
 // A Mixture lets the environments' expert act instead of the policy in some steps, as in DAgger. In iteration i the
 // policy is π_i = β_i π* + (1-β_i) π̂_i, a mixture of the expert π* and the trained policy π̂_i.
 type Mixture struct {
-	Schedule algo.DaggerConfig // gives β of each rollout
-	beta     float64           // the present rollout's β
+	Schedule algo.DaggerConfig // gives the β of each rollout
+	beta     float64           // the β of the present rollout
 }
 
 // begin sets β for a rollout.
 func (m *Mixture) begin(iteration uint64) { m.beta = m.Schedule.Beta(iteration) }
 
-// replace copies the expert's actions, [n,1,A], into act for the environments in which the expert acts. The choice
-// follows from the seed, the number of the environment and its step.
+// replace copies the expert's actions, [n,1,A], into act, for the environments in which the expert acts. This choice
+// follows from the seed, the number of the environment, and the number of its step.
 func (m *Mixture) replace(act policy.Act, expert tensor.Tensor, noise policy.Noise) {
 	taken := act.Bounded
 	if taken.IsZero() {

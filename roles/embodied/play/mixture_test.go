@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestMixture: environments whose turn it is take the expert's action, in the share β, the same whichever of them are
-// seen to together; β moves on with the rollouts.
+// TestMixture: the expert acts in a share β of the environments. The choice does not depend on which environments act
+// together. β changes from rollout to rollout.
 func TestMixture(t *testing.T) {
 	const n, steps = 8, 500
 	m := Mixture{Schedule: algo.DaggerConfig{InitBeta: 1, BetaDecay: 0.25}}

@@ -1,29 +1,25 @@
 package play
 
-import (
-	"github.com/rlinf/rlinf/env"
-	"github.com/rlinf/rlinf/tensor"
-)
+import "github.com/rlinf/rlinf/tensor"
 
-// A part has one actor's rows of a route, [lo, hi), and their trajectory.
+// A part has one actor's rows [lo, hi) of a route, and their trajectory. Tensors that the trajectory does not have are
+// the zero Tensor.
 type part struct {
-	lo, hi int
-	obs    []tensor.Tensor // [T, n, ...] of each observation, in the policy's order
-	// The observations after the step, in transitions; else none.
-	nextObs               []tensor.Tensor
+	lo, hi                int
+	obs                   []tensor.Tensor // the observations [T, n, ...], in the policy's order
+	nextObs               []tensor.Tensor // the observations after the step; only in transitions
 	action, reward        tensor.Tensor
-	logProb, value, next  tensor.Tensor // the zero Tensor in transitions
-	hidden                tensor.Tensor // hidden states [T, n, M]; the zero Tensor if the policy is not recurrent
-	latent                tensor.Tensor // denoising chains [T, n, K]; the zero Tensor without them
+	logProb, value, next  tensor.Tensor // not in transitions
+	hidden                tensor.Tensor // hidden states [T, n, M] of a recurrent policy
+	latent                tensor.Tensor // denoising chains [T, n, K]
 	terminated, truncated tensor.Tensor
-	mask                  tensor.Tensor // the zero Tensor if every step counts
-	status                tensor.Tensor // in transitions of simulators that may fail; else the zero Tensor
-	// The episode ended before this step, and the environment idles.
-	over  []bool
-	ended []bool // the last step ended an episode
+	mask                  tensor.Tensor // 0 for steps that training skips
+	status                tensor.Tensor // in transitions of simulators that may fail
+	over                  []bool        // the episode ended before this step, and the environment idles
+	ended                 []bool        // the last step ended an episode
 }
 
-// abort excludes from training the steps of row j's episode, which was aborted at time t.
+// abort excludes the episode of row j from training. The simulator aborted this episode at time t.
 func (p *part) abort(t, j int) {
 	if p.mask.IsZero() {
 		return
@@ -42,14 +38,7 @@ func (p *part) abort(t, j int) {
 	}
 }
 
-// recordNext records the observations after step t. If an episode ended, this is its final observation.
-func (p *part) recordNext(t int, names []string, step *env.Step) {
-	for i, next := range p.nextObs {
-		p.copyNext(next.At(t), step.Obs.Must(names[i]), step.FinalObs.Must(names[i]))
-	}
-}
-
-// copyNext copies the rows of p to dst: from final if an episode ended, else from obs.
+// copyNext copies the observations after a step to dst: a row of final if the episode has ended, else a row of obs.
 func (p *part) copyNext(dst, obs, final tensor.Tensor) {
 	dst.CopyFrom(obs.Slice(p.lo, p.hi))
 	size := final.Len() / final.Dim(0) * final.DType().Size()
@@ -60,7 +49,7 @@ func (p *part) copyNext(dst, obs, final tensor.Tensor) {
 	}
 }
 
-// markLive sets the mask of time t: 0 for an environment whose episode has ended before, else 1.
+// markLive sets the mask of time t: 0 for an idle environment, else 1.
 func (p *part) markLive(t int, fresh, idles bool) {
 	mask := p.mask.At(t).U8()
 	for j := range mask {

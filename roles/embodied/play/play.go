@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/algo"
 )
 
-// PlayEpoch plays n steps in s, whose episodes have begun, and writes them to the trajectories of rec, beginning at
-// time first. It calls observed, unless nil, after each recorded step.
+// PlayEpoch plays n steps in s, whose episodes have begun. It records the steps in the trajectories of rec, beginning
+// at time first. Unless observed is nil, PlayEpoch calls observed after each recorded step.
 func PlayEpoch(rec *RolloutBuilder, s *Stage, first, n int, observed func(t int) error) error {
 	for t := first; t < first+n; t++ {
 		act, err := rec.Act(t, s.Now.Obs, t == first)

@@ -12,28 +12,21 @@ import (
 
 // A Stage has environments that step together, and the statistics of their episodes.
 type Stage struct {
-	Vec       env.Vec       // the environments
-	Now       *env.Step     // the result of their last step or reset
-	Action    tensor.Dict   // their next actions
-	Seeder    *env.Seeder   // gives their episodes seeds
-	Episodes  *env.Episodes // statistics of running episodes, and the ended ones
-	AutoReset bool          // a new episode follows each that ends
+	Vec       env.Vec
+	Now       *env.Step     // the result of the last step or reset
+	Action    tensor.Dict   // the actions of the next step
+	Seeder    *env.Seeder   // gives episodes their seeds
+	Episodes  *env.Episodes // statistics of running episodes, and ended episodes
+	AutoReset bool          // when an episode ends, a new one begins
 	Running   bool          // episodes have begun
 	At        int           // steps taken in the present epoch of an asynchronous run
-	first     int           // the number of the first environment among all
-	camera    *Camera       // films evaluations; nil: none
-	count     stageCount
+	first     int           // the number of the first environment among all environments of the job
+	camera    *Camera       // films evaluations; nil: no films
+	report    func()        // reports progress after each step; nil: no report
+	begun     int           // episodes that each environment has begun since CountEpisodes
 }
 
-// A stageCount reports the progress of a Stage. The zero value reports nothing.
-type stageCount struct {
-	progress    algo.Progress
-	episodes    bool // count ended episodes instead of steps
-	begun       int  // episodes that each environment has begun
-	done, total int  // steps; total counts episodes if episodes is set
-}
-
-// NewStage makes the environments first, first+1, … first+n-1 of cfg. They take chunks actions in each step.
+// NewStage makes the environments first, first+1, … first+n-1 of cfg. chunks is the number of actions in a step.
 func NewStage(reg *env.Registry, cfg env.Config, use env.Use, first, n, chunks int) (*Stage, error) {
 	vec, err := reg.New(cfg, n)
 	if err != nil {
@@ -66,10 +59,10 @@ func (s *Stage) Label() {
 	s.take(s.Now.Reward.Dim(1))
 }
 
-// Fit makes steps take as many actions as pol chooses at a time. It returns the number of these actions, and of
-// their log-probs.
+// Fit gives steps the number of actions that pol chooses at a time. It returns this number, and the number of
+// log-probs.
 func (s *Stage) Fit(pol policy.Policy) (chunks, logProbs int, err error) {
-	// Nothing has been observed yet, and a mask that allows no action would be an error.
+	// Nothing was observed yet, so the mask allows no action, which would be an error.
 	if mask, ok := s.Now.Obs.Get(env.ActionMask); ok {
 		for i := range mask.U8() {
 			mask.U8()[i] = 1
@@ -84,7 +77,7 @@ func (s *Stage) Fit(pol policy.Policy) (chunks, logProbs int, err error) {
 	return chunks, logProbs, nil
 }
 
-// Begin starts new episodes, unless running episodes reset themselves.
+// Begin starts new episodes. It does nothing if episodes are running and environments reset themselves.
 func (s *Stage) Begin() error {
 	if s.AutoReset && s.Running {
 		return nil
@@ -92,7 +85,7 @@ func (s *Stage) Begin() error {
 	if err := s.Vec.Reset(nil, s.Seeder.Next(), s.Now); err != nil {
 		return s.located(err)
 	}
-	s.count.begun++
+	s.begun++
 	s.Seeder.Started(nil)
 	s.Episodes.Started(nil)
 	s.Now.Terminated.Zero()
@@ -107,58 +100,56 @@ func (s *Stage) Begin() error {
 
 // CountSteps reports the progress of the next n steps to p.
 func (s *Stage) CountSteps(p algo.Progress, n int) {
-	s.count = stageCount{progress: p, total: n}
 	p.Report("rollout", 0, n)
+	s.report = nil
+	if p != nil {
+		done := 0
+		s.report = func() {
+			done++
+			p("rollout", done, n)
+		}
+	}
 }
 
-// CountEpisodes reports to p how many episodes of an evaluation have ended. Each environment plays as many as each
-// says.
+// CountEpisodes reports to p how many episodes of an evaluation have ended. each is the number of episodes of an
+// environment.
 func (s *Stage) CountEpisodes(p algo.Progress, each int) {
-	s.count = stageCount{progress: p, episodes: true, total: each * s.Vec.Len()}
-	p.Report("evaluation", 0, s.count.total)
-}
-
-func (s *Stage) report() {
-	c := &s.count
-	switch {
-	case c.progress == nil:
-	case c.episodes:
-		c.progress("evaluation", (c.begun-1)*s.Vec.Len()+s.ended(), c.total)
-	default:
-		c.done++
-		c.progress("rollout", c.done, c.total)
+	envs := s.Vec.Len()
+	p.Report("evaluation", 0, each*envs)
+	s.begun, s.report = 0, nil
+	if p != nil {
+		s.report = func() { p("evaluation", (s.begun-1)*envs+s.ended(), each*envs) }
 	}
 }
 
 // Step takes one step of all environments.
 func (s *Stage) Step() error {
 	err := s.step()
-	if err == nil {
+	if err == nil && s.report != nil {
 		s.report()
 	}
 	return err
 }
 
 func (s *Stage) step() error {
-	if !s.AutoReset {
-		if err := s.Vec.Step(s.Action, nil, s.Now); err != nil {
-			return s.located(err)
-		}
-		s.Episodes.Observe(s.Now)
-		if s.camera != nil {
-			return s.camera.step(s.Now, s.Episodes)
-		}
-		return nil
+	var seeds []uint64 // seeds of the episodes that begin in this step
+	if s.AutoReset {
+		seeds = s.Seeder.Next()
 	}
-	if err := s.Vec.Step(s.Action, s.Seeder.Next(), s.Now); err != nil {
+	if err := s.Vec.Step(s.Action, seeds, s.Now); err != nil {
 		return s.located(err)
 	}
-	s.Seeder.Observe(s.Now)
+	if s.AutoReset {
+		s.Seeder.Observe(s.Now)
+	}
 	s.Episodes.Observe(s.Now)
+	if s.camera != nil {
+		return s.camera.step(s.Now, s.Episodes)
+	}
 	return nil
 }
 
-// located adds the global numbers of the environments to an error of Vec, which counts from 0.
+// located adds the global numbers of the environments to an error of Vec, which counts its environments from 0.
 func (s *Stage) located(err error) error {
 	if s.first == 0 {
 		return err
@@ -167,7 +158,7 @@ func (s *Stage) located(err error) error {
 	return fmt.Errorf("environments %d-%d, called 0-%d in what follows: %w", s.first, s.first+n-1, n-1, err)
 }
 
-// Over reports whether the episodes of all environments have ended, and no new ones have begun.
+// Over reports whether the episodes of all environments have ended, and no new episodes have begun.
 func (s *Stage) Over() bool { return s.ended() == s.Vec.Len() }
 
 // ended returns the number of environments whose episodes have ended.
@@ -212,7 +203,7 @@ func (s *Stage) Save() (tensor.Dict, error) {
 	return d, nil
 }
 
-// Load restores the state from Save, and the episodes go on. If only the seeds were saved, new episodes begin.
+// Load restores the state that Save has returned, and the episodes continue. If d has only seeds, new episodes begin.
 func (s *Stage) Load(d tensor.Dict) error {
 	if err := s.Seeder.Load(d); err != nil || !HasEpisodes(d) {
 		return err

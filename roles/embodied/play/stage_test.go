@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
-// TestShardLocatesErrors: an error of environments that are not the first of all says which they are.
+// TestShardLocatesErrors: an error names the global numbers of the environments, unless they begin at 0.
 func TestShardLocatesErrors(t *testing.T) {
 	const located = "environments 4-6, called 0-2 in what follows: "
 	for _, autoReset := range []bool{true, false} {

@@ -9,10 +9,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TrajectoryFields returns the tensors of a trajectory of t steps of n environments, with the names that channels
-// use. A sample has chunks actions and logProbs log-probs. rewards is 1, or chunks if each action has its own reward.
-// hidden is the length of the hidden state, and latent the length of an action's denoising chain. Each of these two
-// is 0 if there is none. mask adds a mask of the steps to train on.
+// TrajectoryFields returns the tensors of a trajectory of t steps of n environments, with the names that channels use.
+// A sample has chunks actions and logProbs log-probs. rewards is chunks if each action has its own reward, else 1.
+// hidden is the length of the hidden state, and latent the length of an action's denoising chain. Both may be 0: the
+// trajectory has no such tensor. mask adds a mask of the steps to train on.
 func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, hidden, latent, t, n int, mask bool) []tensor.Field {
 	action := spec.Action
 	each := []int{t, n}
@@ -42,8 +42,8 @@ func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, hidden, latent, 
 	)
 }
 
-// TransitionFields returns the tensors of a trajectory for algorithms with a replay buffer, which split it into
-// transitions. status adds the status of each step, because a simulator may abort an episode (env.Aborted).
+// TransitionFields returns the tensors of a trajectory for algorithms with a replay buffer, which split trajectories
+// into transitions. status adds the status of each step: a simulator may abort an episode (env.Aborted).
 func TransitionFields(spec env.Spec, chunks, t, n int, status bool) []tensor.Field {
 	fs := slices.Concat(ObservationFields(algo.Observations, spec, t, n),
 		ObservationFields(algo.NextObservations, spec, t, n))

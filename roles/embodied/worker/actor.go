@@ -21,10 +21,10 @@ type ActorWorker struct {
 	algo     algo.Algorithm
 	replicas *member.Replicas
 	weights  *Shared
-	inputs   []*input    // the shards of this actor's share, in the order of their environments
-	joined   tensor.Dict // all shards side by side, if there are several
+	inputs   []*input    // one for each of this actor's shards, in the order of environments
+	joined   tensor.Dict // memory in which several shards are joined
 	batch    tensor.Dict // the trajectories to train on
-	arrivals *Arrivals   // of an asynchronous run; else nil
+	arrivals *Arrivals   // nil unless the run is asynchronous
 }
 
 // An input receives the trajectories of one shard.
@@ -32,21 +32,22 @@ type input struct {
 	plan.ActorShard
 	from *spmd.Receiver
 	item *spmd.Item // the trajectories to train on
-	next *spmd.Item // in an asynchronous run: the next trajectories, until every shard has some
+	next *spmd.Item // in an asynchronous run: trajectories that wait until every shard has some
 	queue
 }
 
-// NewActorWorker returns the worker of member m, for loop.Launch. All replicas start with the same parameters,
-// which follow from the seed.
+// NewActorWorker returns the worker of member m, for loop.Launch. All replicas start with the same parameters, which
+// follow from the seed.
 func NewActorWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*ActorWorker, error) {
 	b, shared, err := newBase(c, m)
 	if err != nil {
 		return nil, err
 	}
 	p := b.plan
-	pol := shared.actors[m.Index()]
+	pol := shared.policies["actor"][m.Index()]
 	a := &ActorWorker{base: b, policy: pol, weights: shared}
-	if part, stayed := loop.PartOf[*actorPart](c, m); stayed {
+	part, stayed := loop.PartOf[*actorPart](c, m)
+	if stayed {
 		a.algo, a.replicas, a.arrivals = part.algo, part.replicas, part.arrivals
 		err = a.replicas.Join(ctx, m, p.Job)
 	} else if a.replicas, err = member.NewReplicas(ctx, m, p.Job, pol.Params()); err == nil {
@@ -66,7 +67,7 @@ func NewActorWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Acto
 	if p.Async() && a.arrivals == nil {
 		a.arrivals = newArrivals(p)
 	}
-	if part, stayed := loop.PartOf[*actorPart](c, m); stayed {
+	if stayed {
 		for i, in := range a.inputs {
 			in.queue = part.queues[i]
 		}
@@ -109,14 +110,12 @@ func (a *ActorWorker) RecvRolloutBatch(ctx context.Context, out *spmd.Channel) e
 	for _, in := range a.inputs {
 		var err error
 		if in.item, err = in.from.Get(ctx); err != nil {
-			return fmt.Errorf("trajectories of environments %d-%d: %w", in.Lo, in.Hi-1, err)
+			return fmt.Errorf("trajectories of %s: %w", in.Name(), err)
 		}
 		stamp(in.item)
-	}
-	for _, in := range a.inputs {
 		if first := a.inputs[0]; in.item.Version != first.item.Version {
-			return fmt.Errorf("trajectories of environments %d-%d are of weights %d, those of %d-%d of %d",
-				in.Lo, in.Hi-1, in.item.Version, first.Lo, first.Hi-1, first.item.Version)
+			return fmt.Errorf("trajectories of %s are of weights %d, those of %s of weights %d", in.Name(),
+				in.item.Version, first.Name(), first.item.Version)
 		}
 	}
 	a.assemble()
@@ -145,7 +144,7 @@ func stamp(item *spmd.Item) {
 	}
 }
 
-// assemble joins the shards in the order of their environments. A single shard is used in place.
+// assemble joins the shards in the order of their environments. If there is one shard, the batch is this shard.
 func (a *ActorWorker) assemble() {
 	if len(a.inputs) == 1 {
 		a.batch = a.inputs[0].item.Dict
@@ -160,7 +159,7 @@ func (a *ActorWorker) assemble() {
 	for _, in := range a.inputs {
 		for f := range in.item.Dict.Len() {
 			name, src := in.item.Dict.Entry(f)
-			// The algorithm has added these two fields itself, and others.
+			// The algorithm itself adds advantages and returns.
 			if name != algo.FieldAdvantage && name != algo.FieldReturn {
 				copyColumns(a.joined.Must(name), src, at)
 			}
@@ -211,13 +210,13 @@ func (a *ActorWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
 	return m, err
 }
 
-// CompareReplicas is called after each iteration. It adds the metric of compression to m. Every comm.check_replicas
-// iterations it compares the parameters of all actors, which must be equal.
+// CompareReplicas is called after each iteration. It adds the error of compressed gradients to m. Every
+// comm.check_replicas iterations it compares the parameters of all actors, which must be equal.
 func (a *ActorWorker) CompareReplicas(ctx context.Context, m *algo.Metrics) error {
 	return a.replicas.Trained(ctx, m)
 }
 
-// release returns the memory of shards to their senders. It skips shards that it has already released.
+// release returns the memory of shards to their senders. It skips shards without an item, whose memory was released.
 func (a *ActorWorker) release() {
 	for _, in := range a.inputs {
 		if in.item != nil {

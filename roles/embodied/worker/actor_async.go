@@ -9,30 +9,30 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Arrivals counts the rollouts that an actor has received in an asynchronous run. The age of a rollout is the
-// number of iterations since the version of its weights.
+// Arrivals counts the rollouts that an actor has received in an asynchronous run. The age of a rollout is the number of
+// iterations since its weights were the newest.
 type Arrivals struct {
-	Rollouts int64 // rollouts of each environment received in the whole run
+	Rollouts int64 // rollouts of each environment, received in the whole run
 
-	// Numbers of this iteration, in rollouts of one environment:
+	// The other fields are about this iteration. They count rollouts of one environment.
 	Taken, Dropped float64
-	ages           float64   // the sum of all ages
-	Oldest         float64   // the largest age
-	by             []float64 // rollouts of each age; nil without a bound
+	ages           float64   // sum of the ages of all taken rollouts
+	Oldest         float64   // largest age
+	byAge          []float64 // byAge[n] is the number of rollouts of age n; nil without a bound on the age
 }
 
 func newArrivals(p *plan.Plan) *Arrivals {
 	r := new(Arrivals)
 	if p.Bounded() {
-		r.by = make([]float64, p.Config.Algorithm.StalenessThreshold+1)
+		r.byAge = make([]float64, p.Config.Algorithm.StalenessThreshold+1)
 	}
 	return r
 }
 
-// RecvRollouts waits for a rollout of every environment of this actor, and drops rollouts that are too old. For an
-// algorithm with a replay buffer it also receives further rollouts that have arrived, the same number on all actors.
-// For other algorithms it receives one rollout, in the order of production. version is the version of the actor's
-// weights.
+// RecvRollouts waits for a rollout of every environment of this actor, and drops rollouts that are too old. The
+// rollouts of an environment arrive in the order in which they were made. For an algorithm with a replay buffer
+// RecvRollouts also receives further rollouts that have arrived, the same number on all actors. version is the version
+// of the actor's weights.
 func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, version int64) error {
 	if err := a.listen(out); err != nil {
 		return err
@@ -76,8 +76,8 @@ func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, versi
 // Arrivals returns the numbers of received rollouts in an asynchronous run; nil in other runs.
 func (a *ActorWorker) Arrivals() *Arrivals { return a.arrivals }
 
-// TakenRollouts returns how many rollouts of each environment this actor has received in the whole run. counts is
-// false in a run that is not asynchronous, which has one rollout in each iteration.
+// TakenRollouts returns how many rollouts of each environment this actor has received in the whole run. counts is false
+// if the run is not asynchronous: then each iteration has one rollout.
 func (a *ActorWorker) TakenRollouts() (n int64, counts bool) {
 	if a.arrivals == nil {
 		return 0, false
@@ -85,8 +85,8 @@ func (a *ActorWorker) TakenRollouts() (n int64, counts bool) {
 	return a.arrivals.Rollouts, true
 }
 
-// take receives for each shard the oldest rollout that is not too old. If wait is set, it waits for these rollouts.
-// Otherwise complete reports whether all shards have one.
+// take receives for each shard the oldest rollout that is not too old. If wait is set, take waits for these rollouts.
+// Otherwise complete reports whether all shards have a rollout.
 func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (complete bool, err error) {
 	complete = true
 	for _, in := range a.inputs {
@@ -99,7 +99,7 @@ func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (compl
 				break
 			}
 			if err != nil {
-				return false, fmt.Errorf("trajectories of environments %d-%d: %w", in.Lo, in.Hi-1, err)
+				return false, fmt.Errorf("trajectories of %s: %w", in.Name(), err)
 			}
 			if !a.plan.TooOld(version - in.next.Version) {
 				break
@@ -113,7 +113,7 @@ func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (compl
 }
 
 func (r *Arrivals) begin() {
-	clear(r.by)
+	clear(r.byAge)
 	r.Taken, r.Dropped, r.ages, r.Oldest = 0, 0, 0, 0
 }
 
@@ -122,15 +122,15 @@ func (r *Arrivals) add(age int64, envs int) {
 	r.Taken += n
 	r.ages += n * float64(age)
 	r.Oldest = max(r.Oldest, float64(age))
-	if r.by != nil {
-		r.by[age] += n
+	if r.byAge != nil {
+		r.byAge[age] += n
 	}
 }
 
-// describe adds to m, over all actors, rollout/staleness_mean, rollout/staleness_max (of actor 0) and
-// rollout/dropped. With a bound on the age it also adds the share of each age as data_staleness_{age}/ratio.
+// describe adds metrics over all actors to m: rollout/staleness_mean, rollout/staleness_max (of actor 0) and
+// rollout/dropped. With a bound on the age it also adds the share of rollouts of each age, data_staleness_{age}/ratio.
 func (r *Arrivals) describe(m *algo.Metrics, all algo.Replicas) error {
-	sums := append([]float64{r.Taken, r.ages, r.Dropped}, r.by...)
+	sums := append([]float64{r.Taken, r.ages, r.Dropped}, r.byAge...)
 	if err := all.Sum(sums); err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@
 //	InferenceWorker   adds log-probabilities to trajectories (Infer)
 //	ActorWorker       trains (RecvRolloutBatch, ComputeAdvantagesAndReturns, RunTraining)
 //
-// In an asynchronous run env and rollout workers go on while actors train (Simulate, Produce, RecvRollouts). Shared
-// has the policies of a rank's workers, and the weights that travel between ranks. Each worker saves and loads its
-// part of a checkpoint (Save, Load).
+// In an asynchronous run env and rollout workers continue while actors train (Simulate, Produce, RecvRollouts). Shared
+// has the policies of a rank's workers, and the weights that travel between ranks. Each worker saves and loads its part
+// of a checkpoint (Save, Load).
 package worker

@@ -16,7 +16,7 @@ import (
 type EnvWorker struct {
 	base
 	train []*envStage    // one for each stage of the pipeline
-	eval  []*envStage    // one; none without evaluations
+	eval  []*envStage    // one stage; no stage without evaluations
 	actIn *spmd.Receiver // receives the actions of an asynchronous run
 }
 
@@ -63,8 +63,8 @@ func newStages(c *loop.Cluster, p *plan.Plan, r plan.Routing, m *spmd.Member, cf
 	return stages, nil
 }
 
-// inlineEnvs returns the environments of route l if their rollout worker steps them itself (plan.Plan.RunsInline),
-// else nil. envs are the env workers on that rollout worker's rank.
+// inlineEnvs returns the environments of route l if their rollout worker steps them itself (plan.Plan.RunsInline), else
+// nil. envs are the env workers on the rank of this rollout worker.
 func inlineEnvs(envs []*EnvWorker, l plan.Route, use env.Use) *play.Stage {
 	for _, w := range envs {
 		if w.m.Index() != l.Env {
@@ -102,10 +102,11 @@ func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error 
 		}
 		for t := range w.plan.Steps {
 			for _, s := range train {
-				if err := s.advance(ctx); err != nil {
-					return fmt.Errorf("step %d: %w", t, err)
+				err := s.advance(ctx)
+				if err == nil {
+					err = s.send(ctx, 0)
 				}
-				if err := s.send(ctx, 0); err != nil {
+				if err != nil {
 					return fmt.Errorf("step %d: %w", t, err)
 				}
 			}
@@ -114,8 +115,7 @@ func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error 
 	return nil
 }
 
-// TakeEpisodes appends the episodes that have ended since the last call to train and eval, as rows of
-// env.AppendRows.
+// TakeEpisodes appends the episodes that have ended since the last call to train and eval, as rows of env.AppendRows.
 func (w *EnvWorker) TakeEpisodes(train, eval []float64) (trained, evaluated []float64) {
 	for _, s := range w.train {
 		train = env.AppendRows(train, s.Episodes.Take())
@@ -126,8 +126,8 @@ func (w *EnvWorker) TakeEpisodes(train, eval []float64) (trained, evaluated []fl
 	return train, eval
 }
 
-// Film films the next evaluation into file, if the configuration asks for films. Only the worker with the first
-// environments does so.
+// Film films the next evaluation into file, if the configuration asks for films. Only the worker of the first
+// environments films.
 func (w *EnvWorker) Film(file string) {
 	for _, s := range w.eval {
 		s.Record(file, w.plan.Registries.Programs)

@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Simulate runs the environments of an asynchronous run, rollout after rollout, until the rollout workers pause
-// them. The next call continues there. The stage whose actions arrive first takes the next step.
+// Simulate runs the environments of an asynchronous run, rollout after rollout, until the rollout workers pause them.
+// The next call continues where this one has paused. The stage whose actions arrive first takes the next step.
 func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error {
 	running := 0
 	for _, s := range w.train {
@@ -33,24 +33,22 @@ func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error 
 		if err != nil {
 			return fmt.Errorf("actions: %w", err)
 		}
-		s := w.stageFrom(item.Lo)
-		paused := item.Version == pauseStage
-		if paused {
+		if item.Version == pauseStage {
 			running--
-		} else {
-			s.accept(s.routes[0], item.Dict)
+			w.actIn.Release(item)
+			continue
 		}
+		s := w.stageFrom(item.Lo)
+		s.accept(s.routes[0], item.Dict)
 		w.actIn.Release(item)
-		if !paused {
-			if err := w.simulate(ctx, s); err != nil {
-				return fmt.Errorf("environments %d-%d, step %d: %w", s.routes[0].Lo, s.routes[0].Hi-1, s.At, err)
-			}
+		if err := w.simulate(ctx, s); err != nil {
+			return fmt.Errorf("environments %d-%d, step %d: %w", s.routes[0].Lo, s.routes[0].Hi-1, s.At, err)
 		}
 	}
 	return nil
 }
 
-// listen opens the ends of the channels of s in the first call.
+// listen opens the ends of the channels for s in the first call.
 func (w *EnvWorker) listen(s *envStage, obs, act *spmd.Channel) (err error) {
 	l := s.routes[0] // an asynchronous run has one route per stage
 	if l.obs != nil {
@@ -70,7 +68,7 @@ func (w *EnvWorker) stageFrom(lo int) *envStage {
 			return s
 		}
 	}
-	panic(fmt.Sprintf("roles: actions for environments from %d on, of which env worker %d has none", lo, w.m.Index()))
+	panic(fmt.Sprintf("worker: env worker %d got actions for environments from %d on", w.m.Index(), lo))
 }
 
 // simulate steps s and sends the result. After the last step of a rollout it begins the next rollout, and sends its

@@ -17,7 +17,7 @@ import (
 type envStage struct {
 	*play.Stage
 	routes []*envRoute
-	inline bool // the rollout worker steps them: see plan.Plan.RunsInline
+	inline bool // the rollout worker steps the environments: see plan.Plan.RunsInline
 
 	simulate spmd.Span
 	count    algo.Progress // reports steps and episodes
@@ -29,7 +29,7 @@ type envRoute struct {
 	obs    *spmd.Sender
 	act    *spmd.Receiver
 	layout *tensor.Layout
-	row    int // its first row in the stage
+	row    int // the first row of the route in the stage
 }
 
 // advance receives actions over every route, and takes a step.
@@ -75,7 +75,7 @@ func (s *envStage) send(ctx context.Context, version int64) error {
 	return nil
 }
 
-// fill copies the rows of route l of a step.
+// fill copies the rows of route l of a step to a Dict of plan.StepLayout.
 func (l *envRoute) fill(to tensor.Dict, from *env.Step) {
 	for i := range to.Len() {
 		name, dst := to.Entry(i)
@@ -83,7 +83,7 @@ func (l *envRoute) fill(to tensor.Dict, from *env.Step) {
 	}
 }
 
-// stepField returns the tensor of a step to which plan.StepLayout gives this name.
+// stepField returns the tensor of a step that has this name in plan.StepLayout.
 func stepField(s *env.Step, name string) tensor.Tensor {
 	if obs, ok := strings.CutPrefix(name, algo.Observations+"."); ok {
 		return s.Obs.Must(obs)

@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestStatusTravels: a route's rows of a step arrive with their status, with and without figures.
+// TestStatusTravels: the rows of a step arrive over a route with their status, with and without figures.
 func TestStatusTravels(t *testing.T) {
 	spec := env.Spec{Info: []string{"success"}}
 	step := spec.NewStep(3, 1)
@@ -31,8 +31,7 @@ func TestStatusTravels(t *testing.T) {
 		item := &spmd.Item{Dict: layout.Bind(tensor.New(tensor.U8, layout.Size()).Bytes())}
 		l := envRoute{Route: plan.Route{Lo: 1, Hi: 3}, row: 1}
 		l.fill(item.Dict, step)
-		var views stepViews
-		got := views.of(item)
+		got := stepOf(item.Dict)
 		for i := range 2 {
 			if want := step.StatusOf(1 + i); slices.ContainsFunc(more, func(f tensor.Field) bool {
 				return f.Name == "status"

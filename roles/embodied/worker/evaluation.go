@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/roles/embodied/plan"
 	"github.com/rlinf/rlinf/roles/embodied/play"
 	"github.com/rlinf/rlinf/spmd"
@@ -18,11 +19,11 @@ type evalRoute struct {
 	obs     *spmd.Receiver
 	act     *spmd.Sender
 	actions *tensor.Layout
-	steps   stepViews
+	steps   views[env.Step]
 	stage   *play.Stage
 	count   algo.Progress // reports the ended episodes
 	epoch   int           // the number of the running episode
-	over    bool
+	over    bool          // all episodes have ended
 }
 
 // Evaluate receives observations through obs and sends the policy's most likely actions through act, until all
@@ -81,7 +82,7 @@ func (l *evalRoute) step(ctx context.Context, infer spmd.Span, epochs int) error
 		return nil
 	}
 	infer.Begin()
-	act, err := l.player.Act(l.steps.of(item).Obs)
+	act, err := l.player.Act(l.steps.of(item, stepOf).Obs)
 	infer.End(0, 0)
 	if err != nil {
 		return err

@@ -19,14 +19,14 @@ import (
 // the reference policy (ref_log_prob).
 type InferenceWorker struct {
 	base
-	policy  policy.Policy // its parameters are a view of the weights
+	policy  policy.Policy // the policy's parameters are a view of the weights
 	work    policy.Work
 	through []*passage
 	weights *collectives.WeightsReader
 
-	proximal  bool
-	reference []byte // parameters of the first version; nil: not needed
-	known     bool   // reference has been set
+	proximal  bool   // add the log-probabilities of the policy before the update
+	reference []byte // parameters of the reference policy; nil: not needed
+	known     bool   // reference was set
 }
 
 // A passage is an actor's shard and this worker's ends of the channels that carry it.
@@ -37,15 +37,14 @@ type passage struct {
 	to     *spmd.Sender
 }
 
-// NewInferenceWorker returns the worker of member m, for loop.Launch. The worker frees the memory of its policy's
-// parameters when the first weights arrive.
+// NewInferenceWorker returns the worker of member m, for loop.Launch.
 func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*InferenceWorker, error) {
 	b, shared, err := newBase(c, m)
 	if err != nil {
 		return nil, err
 	}
 	p := b.plan
-	pol := shared.inferences[m.Index()]
+	pol := shared.policies["inference"][m.Index()]
 	w := &InferenceWorker{base: b, policy: pol,
 		weights: shared.inference.Reader(m), proximal: slices.Contains(p.Inferred(), algo.FieldProxLogProb)}
 	if slices.Contains(p.Inferred(), algo.FieldRefLogProb) {
@@ -64,8 +63,8 @@ func NewInferenceWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*In
 	return w, nil
 }
 
-// SyncModelFromActor makes the policy use this version of the weights. The first version becomes the reference
-// policy, unless a checkpoint had one.
+// SyncModelFromActor makes the policy use this version of the weights. The first version becomes the reference policy,
+// unless a checkpoint had a reference policy.
 func (w *InferenceWorker) SyncModelFromActor(ctx context.Context, version int64) error {
 	state, _, err := w.weights.Adopt(ctx, version)
 	if err != nil {
@@ -84,7 +83,7 @@ func (w *InferenceWorker) SyncModelFromActor(ctx context.Context, version int64)
 func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
 	for _, p := range w.through {
 		if err := w.pass(ctx, p, in, out); err != nil {
-			return fmt.Errorf("trajectories of environments %d-%d: %w", p.Lo, p.Hi-1, err)
+			return fmt.Errorf("trajectories of %s: %w", p.Name(), err)
 		}
 	}
 	return nil

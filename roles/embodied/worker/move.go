@@ -18,16 +18,16 @@ import (
 var _ = []loop.Member{(*ActorWorker)(nil), (*RolloutWorker)(nil), (*EnvWorker)(nil), (*RewardWorker)(nil),
 	(*InferenceWorker)(nil)}
 
-// Part returns nothing: the next worker is made anew.
+// Part returns nil: the worker leaves nothing to its successor.
 func (b *base) Part() any { return nil }
 
-// Pack returns no state.
+// Pack returns an empty Dict: the worker has no state.
 func (b *base) Pack() (tensor.Dict, error) { return tensor.Dict{}, nil }
 
-// Unpack takes no state.
+// Unpack does nothing: the worker has no state.
 func (b *base) Unpack(tensor.Dict) error { return nil }
 
-// Retire ends nothing: the worker runs nothing of its own.
+// Retire does nothing: the worker runs nothing that must end.
 func (b *base) Retire(any) error { return nil }
 
 // An actorPart is what an actor leaves to its successor on the same rank.
@@ -36,11 +36,11 @@ type actorPart struct {
 	algo     algo.Algorithm
 	replicas *member.Replicas
 	arrivals *Arrivals
-	queues   []queue // of the inputs
+	queues   []queue // one for each input
 }
 
-// Part returns the policy and the algorithm with its whole state. In a run that sends patches the successor starts with
-// the initial weights, as all readers do, and gets the state by Unpack.
+// Part returns the policy and the algorithm with its whole state. In a run that sends patches it returns nil: the
+// successor starts with the initial weights, as all readers do, and gets the state by Unpack.
 func (a *ActorWorker) Part() any {
 	if a.plan.SendsPatches() {
 		return nil
@@ -58,8 +58,8 @@ func (a *ActorWorker) Pack() (d tensor.Dict, err error) {
 	if err != nil {
 		return d, err
 	}
-	pack(&d, "model", job.ModelDict(a.policy.Params()))
-	pack(&d, "trainer", trainer)
+	merge(&d, "model.", job.ModelDict(a.policy.Params()))
+	merge(&d, "trainer.", trainer)
 	d.Set("iterations", tensor.FromI64([]int64{a.replicas.Iterations}, 1))
 	if a.arrivals != nil {
 		d.Set("arrivals", tensor.FromI64([]int64{a.arrivals.Rollouts}, 1))
@@ -81,17 +81,18 @@ func (a *ActorWorker) Unpack(d tensor.Dict) error {
 	return a.algo.Load(d.Sub("trainer"))
 }
 
-// Pack returns the hidden states of the worker's environments, and weights that outlive an iteration.
+// Pack returns the hidden states of the worker's environments, the weights if they are used for several iterations, and
+// the unfinished rollouts of an asynchronous run.
 func (r *RolloutWorker) Pack() (d tensor.Dict, err error) {
 	for i, l := range r.routes {
-		pack(&d, fmt.Sprint("route", i), l.rec.Hidden.Save())
+		merge(&d, fmt.Sprintf("route%d.", i), l.rec.Hidden.Save())
 	}
 	if r.plan.SyncInterval > 1 {
 		d.Set("weights", tensor.FromU8(r.state, len(r.state)))
 		d.Set("version", tensor.FromI64([]int64{r.version}, 1))
 	}
 	for i, l := range r.running {
-		pack(&d, fmt.Sprint("rollout", i), l.pack())
+		merge(&d, fmt.Sprintf("rollout%d.", i), l.pack())
 	}
 	return d, nil
 }
@@ -118,7 +119,7 @@ func (r *RolloutWorker) Unpack(d tensor.Dict) error {
 // An envPart has the environments that an env worker leaves to its successor on the same rank.
 type envPart struct{ train, eval []*play.Stage }
 
-// stages returns the environments of a use.
+// stages returns the environments of training, or of evaluations.
 func (p *envPart) stages(use env.Use) []*play.Stage {
 	if use == env.Eval {
 		return p.eval
@@ -148,8 +149,8 @@ func (w *EnvWorker) Retire(part any) (err error) {
 	return err
 }
 
-// Pack returns the states of the training environments. It returns an error if they cannot be saved, or if simulators
-// of their own play them.
+// Pack returns the states of the training environments. It returns an error if the environments are external
+// simulators, or cannot save their state.
 func (w *EnvWorker) Pack() (d tensor.Dict, err error) {
 	if w.plan.Config.Env.Train.ID() == env.ExternalID || w.plan.Config.Env.Eval.ID() == env.ExternalID {
 		return d, fmt.Errorf("its external simulators stay where they run: expected env on the ranks that it has")
@@ -162,7 +163,7 @@ func (w *EnvWorker) Pack() (d tensor.Dict, err error) {
 		if err != nil {
 			return d, err
 		}
-		pack(&d, fmt.Sprint("stage", i), state)
+		merge(&d, fmt.Sprintf("stage%d.", i), state)
 		d.Set(fmt.Sprint("at", i), tensor.FromI64([]int64{int64(s.At)}, 1))
 	}
 	return d, nil
@@ -189,17 +190,6 @@ func (w *InferenceWorker) Pack() (d tensor.Dict, err error) {
 
 // Unpack loads what Pack returned.
 func (w *InferenceWorker) Unpack(d tensor.Dict) error {
-	if t, ok := d.Get("reference"); ok {
-		copy(w.reference, t.U8())
-		w.known = true
-	}
+	w.loadReference(d)
 	return nil
-}
-
-// pack adds the tensors of src to dst, with a prefix before their names.
-func pack(dst *tensor.Dict, prefix string, src tensor.Dict) {
-	for i := range src.Len() {
-		name, t := src.Entry(i)
-		dst.Set(prefix+"."+name, t)
-	}
 }

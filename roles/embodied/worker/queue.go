@@ -9,15 +9,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A queue has the rollouts of a shard that an actor of an asynchronous run has received, and not used, before a move.
-// They come before those of the channel.
+// A queue has the rollouts of a shard that an actor of an asynchronous run had received before a move, and not used.
+// The actor uses these rollouts before those in the channel.
 type queue struct {
-	received int64        // rollouts that have come through channels in the whole run
-	waiting  []*spmd.Item // in memory of their own
-	own      []*spmd.Item // those that were taken from waiting and are still in use
+	received int64        // rollouts received through channels in the whole run
+	waiting  []*spmd.Item // copies of rollouts that the actor has not used
+	own      []*spmd.Item // copies that the actor is using
 }
 
-// get returns the next rollout. If wait is not set and there is none, the error is spmd.ErrEmpty.
+// get returns the next rollout. If there is none, get waits if wait is set; otherwise the error is spmd.ErrEmpty.
 func (in *input) get(ctx context.Context, wait bool) (item *spmd.Item, err error) {
 	if len(in.waiting) > 0 {
 		item, in.waiting = in.waiting[0], in.waiting[1:]
@@ -35,7 +35,7 @@ func (in *input) get(ctx context.Context, wait bool) (item *spmd.Item, err error
 	return item, err
 }
 
-// release gives up the memory of an item.
+// release ends the use of an item. It returns the memory of an item from a channel to the sender.
 func (in *input) release(item *spmd.Item) {
 	if i := slices.Index(in.own, item); i >= 0 {
 		in.own = slices.Delete(in.own, i, i+1)
@@ -44,28 +44,28 @@ func (in *input) release(item *spmd.Item) {
 	in.from.Release(item)
 }
 
-// settle receives the rollouts that are still under way, and puts all that are not used into memory of their own.
-// finished is the number of rollouts that were made for the shard in the whole run.
+// settle receives the rollouts that are still under way, and copies all unused rollouts to the queue. finished is the
+// number of rollouts that were made for the shard in the whole run.
 func (in *input) settle(ctx context.Context, finished int64) error {
 	if next := in.next; next != nil {
-		in.waiting = append([]*spmd.Item{kept(next)}, in.waiting...)
+		in.waiting = append([]*spmd.Item{cloned(next)}, in.waiting...)
 		in.release(next)
 		in.next = nil
 	}
 	for in.received < finished {
 		item, err := in.from.Get(ctx)
 		if err != nil {
-			return fmt.Errorf("trajectories of environments %d-%d: %w", in.Lo, in.Hi-1, err)
+			return fmt.Errorf("trajectories of %s: %w", in.Name(), err)
 		}
 		in.received++
-		in.waiting = append(in.waiting, kept(item))
+		in.waiting = append(in.waiting, cloned(item))
 		in.from.Release(item)
 	}
 	return nil
 }
 
-// kept returns a copy of an item in memory of its own.
-func kept(item *spmd.Item) *spmd.Item {
+// cloned returns a copy of an item, with copies of its tensors.
+func cloned(item *spmd.Item) *spmd.Item {
 	c := &spmd.Item{From: item.From, Lo: item.Lo, Hi: item.Hi, Version: item.Version, Weight: item.Weight}
 	for i := range item.Dict.Len() {
 		name, t := item.Dict.Entry(i)
@@ -74,8 +74,8 @@ func kept(item *spmd.Item) *spmd.Item {
 	return c
 }
 
-// Settle receives the rollouts that are under way to this actor of an asynchronous run. finished are the numbers of
-// rollouts that were made in the whole run, by route.
+// Settle receives the rollouts that are under way to this actor of an asynchronous run. finished[i] is the number of
+// rollouts that were made on route i in the whole run.
 func (a *ActorWorker) Settle(ctx context.Context, out *spmd.Channel, finished []float64) error {
 	if err := a.listen(out); err != nil {
 		return err
@@ -92,18 +92,18 @@ func (a *ActorWorker) Settle(ctx context.Context, out *spmd.Channel, finished []
 	return nil
 }
 
-// packQueues adds the rollouts that wait to d.
+// packQueues adds the waiting rollouts to d.
 func (a *ActorWorker) packQueues(d *tensor.Dict) {
 	for i, in := range a.inputs {
 		d.Set(fmt.Sprintf("queue%d.numbers", i), tensor.FromI64([]int64{in.received, int64(len(in.waiting))}, 2))
 		for k, item := range in.waiting {
 			d.Set(fmt.Sprintf("queue%d.version%d", i, k), tensor.FromI64([]int64{item.Version}, 1))
-			pack(d, fmt.Sprintf("queue%d.item%d", i, k), item.Dict)
+			merge(d, fmt.Sprintf("queue%d.item%d.", i, k), item.Dict)
 		}
 	}
 }
 
-// unpackQueues takes these rollouts.
+// unpackQueues takes the waiting rollouts from d.
 func (a *ActorWorker) unpackQueues(d tensor.Dict) {
 	for i, in := range a.inputs {
 		numbers := d.Must(fmt.Sprintf("queue%d.numbers", i)).I64()

@@ -15,10 +15,10 @@ import (
 // A RewardWorker computes the rewards of some routes.
 type RewardWorker struct {
 	base
-	rule   reward.Rule
-	routes map[int]*rewardRoute // by the number of their first environment
-	from   *spmd.Receiver       // receives the transitions of all routes
-	views  []transitionView
+	rule    reward.Rule
+	routes  map[int]*rewardRoute // by the number of their first environment
+	from    *spmd.Receiver       // receives the transitions of all routes
+	batches views[reward.Batch]
 }
 
 // A rewardRoute is a route with the reward worker's end of its channel.
@@ -54,11 +54,10 @@ func NewRewardWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Rewar
 	return w, err
 }
 
-// Part returns the rule, with its network and its memory for a batch.
+// Part returns the rule, which also has the network and memory for a batch.
 func (w *RewardWorker) Part() any { return w.rule }
 
-// Score receives the transitions of an iteration through ch.Transitions, and sends their rewards through
-// ch.Rewards.
+// Score receives the transitions of an iteration through ch.Transitions, and sends their rewards through ch.Rewards.
 func (w *RewardWorker) Score(ctx context.Context, ch RewardChannels) error {
 	if err := w.open(ch); err != nil {
 		return err
@@ -99,28 +98,10 @@ func (w *RewardWorker) answer(ctx context.Context, l *rewardRoute, item *spmd.It
 		return err
 	}
 	span := w.m.Span("score").Begin()
-	err = w.rule(out.Dict.Must(algo.FieldReward).F32(), w.view(item))
+	err = w.rule(out.Dict.Must(algo.FieldReward).F32(), w.batches.of(item, plan.Transitions))
 	span.End(0, 0)
 	if err != nil {
 		return err
 	}
 	return l.to.Put(ctx, out)
-}
-
-// A transitionView makes a reward.Batch of an item. Routes of different lengths share items.
-type transitionView struct {
-	item  *spmd.Item
-	rows  int
-	batch reward.Batch
-}
-
-func (w *RewardWorker) view(item *spmd.Item) *reward.Batch {
-	rows := item.Hi - item.Lo
-	for i := range w.views {
-		if v := &w.views[i]; v.item == item && v.rows == rows {
-			return &v.batch
-		}
-	}
-	w.views = append(w.views, transitionView{item, rows, plan.Transitions(item.Dict)})
-	return &w.views[len(w.views)-1].batch
 }

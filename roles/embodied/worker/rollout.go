@@ -15,22 +15,21 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A RolloutWorker chooses actions for the environments of its routes, and records their trajectories for the
-// actors.
+// A RolloutWorker chooses actions for the environments of its routes, and records their trajectories for the actors.
 type RolloutWorker struct {
 	base
-	policy policy.Policy // its parameters are a view of the weights
+	policy policy.Policy // the policy's parameters are a view of the weights
 	routes []*rolloutRoute
 	evals  []*evalRoute
 
 	running []*asyncRoute  // the routes of an asynchronous run
 	obsIn   *spmd.Receiver // receives observations of all these routes
 
-	infer                spmd.Span
-	training, evaluation *collectives.WeightsReader // evaluation is nil if evaluations use the rollouts' weights
-	// The rollouts' weights, which the policy uses again after an evaluation with newer weights.
-	state   []byte
-	version int64 // version of state; -1: none yet
+	infer      spmd.Span
+	training   *collectives.WeightsReader
+	evaluation *collectives.WeightsReader // nil: evaluations use the rollouts' weights
+	state      []byte                     // the rollouts' weights; evaluations may use other weights
+	version    int64                      // version of state; -1: none yet
 }
 
 // A rolloutRoute is a route with the rollout worker's ends of its channels.
@@ -41,24 +40,23 @@ type rolloutRoute struct {
 	act     *spmd.Sender
 	out     []*spmd.Sender // one for each shard
 	layouts []*tensor.Layout
-	items   []*spmd.Item // the trajectories being recorded
+	items   []*spmd.Item // the trajectories that are being recorded
 	dicts   []tensor.Dict
 	actions *tensor.Layout
-	steps   stepViews
+	steps   views[env.Step]
 	stage   *play.Stage   // the environments, if this worker steps them: see plan.Plan.RunsInline
 	count   algo.Progress // reports steps
 	scorer  *scorer       // nil: the environments' own rewards are used
 }
 
-// NewRolloutWorker returns the worker of member m, for loop.Launch; InitWorker completes it. The worker frees the
-// memory of its policy's parameters when the first weights arrive.
+// NewRolloutWorker returns the worker of member m, for loop.Launch. InitWorker completes the worker.
 func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*RolloutWorker, error) {
 	b, shared, err := newBase(c, m)
 	if err != nil {
 		return nil, err
 	}
 	p := b.plan
-	pol := shared.rollouts[m.Index()]
+	pol := shared.policies["rollout"][m.Index()]
 	r := &RolloutWorker{base: b, policy: pol, state: pol.Params().State(), version: -1,
 		infer: m.Span("infer"), training: shared.training.Reader(m)}
 	if shared.evaluation != nil {
@@ -71,7 +69,8 @@ func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Roll
 	}
 	if p.Async() {
 		for _, l := range r.routes {
-			r.running = append(r.running, newAsyncRoute(l, pol))
+			weights := tensor.New(tensor.U8, len(r.state)).Bytes()
+			r.running = append(r.running, &asyncRoute{rolloutRoute: l, weights: weights, version: -1})
 		}
 	}
 	for _, l := range p.Eval.Routes {
@@ -84,8 +83,8 @@ func NewRolloutWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Roll
 	return r, nil
 }
 
-// InitWorker completes the worker before other calls. envs are the env workers on the same rank. The worker itself
-// steps the environments for which plan.Plan.RunsInline is true.
+// InitWorker completes the worker before other calls. envs are the env workers on the same rank. The rollout worker
+// itself steps the environments of the routes for which plan.Plan.RunsInline is true.
 func (r *RolloutWorker) InitWorker(envs []*EnvWorker) {
 	for _, l := range r.routes {
 		l.stage = inlineEnvs(envs, l.Route, env.Train)
@@ -109,7 +108,7 @@ func newRolloutRoute(l plan.Route, p *plan.Plan, pol policy.Policy, count algo.P
 		rl.rec.Mixture = &play.Mixture{Schedule: p.Config.Algorithm.OffPolicy.Dagger}
 	}
 	if p.Rewards > 0 {
-		rl.scorer = newScorer(l, p)
+		rl.scorer = &scorer{Route: l, worker: p.RewardWorker(l), layout: p.TransitionLayout(l), asked: -1}
 	}
 	return rl
 }
@@ -125,7 +124,7 @@ func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64) e
 }
 
 // CopyModelFromActor does the same as SyncModelFromActor with a copy of the weights. Asynchronous runs need a copy,
-// because actors publish while rollouts go on.
+// because actors publish weights while rollouts are made.
 func (r *RolloutWorker) CopyModelFromActor(ctx context.Context, version int64) error {
 	version, err := r.training.Copy(ctx, version, r.state, r.version)
 	if err != nil {
@@ -140,8 +139,7 @@ func (r *RolloutWorker) useWeights(state []byte, version int64) {
 	r.policy.Params().View(state)
 }
 
-// SyncModelForEvaluation makes the policy use this version of the weights, or a newer one, for the next evaluation
-// alone.
+// SyncModelForEvaluation makes the policy use this version of the weights, or a newer one, in the next evaluation only.
 func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int64) error {
 	state, _, err := r.evaluation.Adopt(ctx, version)
 	if err == nil {
@@ -150,9 +148,9 @@ func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int6
 	return err
 }
 
-// Generate makes one rollout. It receives observations through obs, sends actions through act, and sends
-// trajectories through out. If there are reward workers, it gets rewards from them through scores. step is the
-// number of steps that every environment has taken before.
+// Generate makes one rollout. It receives observations through obs, sends actions through act, and sends trajectories
+// through out. If there are reward workers, Generate gets the rewards from them through scores. step is the number of
+// steps that every environment has taken before.
 func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channel, scores RewardChannels,
 	step uint64) error {
 	for _, l := range r.routes {
@@ -160,21 +158,22 @@ func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channe
 			l.stage.CountSteps(l.count, r.plan.Epochs*r.plan.Steps)
 		}
 		if err := l.scorer.open(r.m, scores); err != nil {
-			return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
+			return l.located(err)
 		}
 		if err := l.open(ctx, r.m, obs, act, out, r.plan.NextOf, step); err != nil {
-			return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
+			return l.located(err)
 		}
 	}
 	for e := range r.plan.Epochs {
 		for _, l := range r.routes {
-			if l.stage != nil {
-				span := r.m.Span("play").Begin()
-				err := l.play(ctx, e*r.plan.Steps, r.plan.Steps)
-				span.End(0, 0)
-				if err != nil {
-					return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
-				}
+			if l.stage == nil {
+				continue
+			}
+			span := r.m.Span("play").Begin()
+			err := l.play(ctx, e*r.plan.Steps, r.plan.Steps)
+			span.End(0, 0)
+			if err != nil {
+				return l.located(err)
 			}
 		}
 		for t := range r.plan.Steps + 1 {
@@ -190,7 +189,7 @@ func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channe
 	}
 	for _, l := range r.routes {
 		if err := l.scorer.settle(ctx, l.rec); err != nil {
-			return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
+			return l.located(err)
 		}
 		if err := l.deliver(ctx, r.version); err != nil {
 			return err
@@ -199,12 +198,20 @@ func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channe
 	return nil
 }
 
+// located adds the numbers of the route's environments to err. It returns nil if err is nil.
+func (l *rolloutRoute) located(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
+}
+
 // deliver sends the trajectories, which were made with this version of the weights.
 func (l *rolloutRoute) deliver(ctx context.Context, version int64) error {
 	for i, s := range l.Shards {
 		l.items[i].Lo, l.items[i].Hi, l.items[i].Version = s.Lo, s.Hi, version
 		if err := l.out[i].Put(ctx, l.items[i]); err != nil {
-			return fmt.Errorf("trajectories of environments %d-%d: %w", s.Lo, s.Hi-1, err)
+			return fmt.Errorf("trajectories of %s: %w", s.Name(), err)
 		}
 	}
 	return nil
@@ -269,7 +276,7 @@ func (l *rolloutRoute) step(ctx context.Context, r *RolloutWorker, e, t int) err
 		return err
 	}
 	defer l.obs.Release(item)
-	st := l.steps.of(item)
+	st := l.steps.of(item, stepOf)
 	r.infer.Begin()
 	act, last, err := l.decide(ctx, r.plan, e, t, st)
 	r.infer.End(0, 0)
@@ -279,8 +286,8 @@ func (l *rolloutRoute) step(ctx context.Context, r *RolloutWorker, e, t int) err
 	return sendAction(ctx, l.act, l.actions, l.rec.Space, act)
 }
 
-// decide records the step st at time t of epoch e, and chooses actions. At the end of the epoch last is true, and there
-// are none.
+// decide records the step st at time t of epoch e, and chooses actions. At the end of the epoch it chooses no actions,
+// and last is true.
 func (l *rolloutRoute) decide(ctx context.Context, p *plan.Plan, e, t int, st *env.Step) (act policy.Act, last bool,
 	err error) {
 	at := e*p.Steps + t // time in the trajectory
@@ -309,29 +316,35 @@ func sendAction(ctx context.Context, to *spmd.Sender, layout *tensor.Layout, spa
 	return to.Put(ctx, item)
 }
 
-// stepViews makes an env.Step of each item of a route. Items share memory, so it keeps one env.Step for each piece
-// of memory.
-type stepViews struct {
-	items []*spmd.Item
-	steps []*env.Step
-}
-
-func (v *stepViews) of(item *spmd.Item) *env.Step {
-	for i := range v.items {
-		if v.items[i] == item {
-			return v.steps[i]
-		}
-	}
-	d := item.Dict
+// stepOf returns the step in d, which has the layout plan.StepLayout.
+func stepOf(d tensor.Dict) env.Step {
 	status, _ := d.Get(algo.FieldStatus)
 	info, _ := d.Get(algo.FieldInfo)
 	steps, _ := d.Get(algo.FieldSteps)
-	v.items = append(v.items, item)
-	v.steps = append(v.steps, &env.Step{
-		Obs: d.Sub(algo.Observations), FinalObs: d.Sub(algo.FinalObservations),
+	return env.Step{Obs: d.Sub(algo.Observations), FinalObs: d.Sub(algo.FinalObservations),
 		Reward: d.Must(algo.FieldReward), Terminated: d.Must(algo.FieldTerminated),
-		Truncated: d.Must(algo.FieldTruncated),
-		Status:    status, Info: info, Steps: steps,
-	})
-	return v.steps[len(v.steps)-1]
+		Truncated: d.Must(algo.FieldTruncated), Status: status, Info: info, Steps: steps}
+}
+
+// views has a view of each received item, as a step or as transitions. There are few items, which senders use again and
+// again. Routes of different lengths may share an item, so an item has a view for each number of rows.
+type views[V any] []view[V]
+
+type view[V any] struct {
+	item *spmd.Item
+	rows int
+	data *V
+}
+
+// of returns the view of an item. The first call for an item makes the view by read.
+func (vs *views[V]) of(item *spmd.Item, read func(tensor.Dict) V) *V {
+	rows := item.Hi - item.Lo
+	for _, v := range *vs {
+		if v.item == item && v.rows == rows {
+			return v.data
+		}
+	}
+	data := read(item.Dict)
+	*vs = append(*vs, view[V]{item, rows, &data})
+	return &data
 }

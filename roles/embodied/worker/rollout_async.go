@@ -3,6 +3,7 @@ package worker
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/env"
@@ -12,13 +13,13 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An asyncRoute makes one rollout after the other, independently of the actors. Each rollout uses a copy of the
-// newest weights at its start, so it delays neither actors nor other routes. A call of Produce may end between any
-// two steps, and the next call continues there.
+// An asyncRoute makes one rollout after the other, independently of the actors. Each rollout uses a copy of the newest
+// weights at its start, so a rollout delays neither actors nor other routes. A call of Produce may end between any two
+// steps, and the next call continues there.
 type asyncRoute struct {
 	*rolloutRoute
-	weights []byte // a copy of this version
-	version int64
+	weights []byte      // a copy of the weights of the present rollout
+	version int64       // version of weights; -1: none yet
 	first   uint64      // rollouts made before this run
 	begun   uint64      // rollouts begun in this run
 	taken   int         // shards of the next rollout that have an item
@@ -26,13 +27,8 @@ type asyncRoute struct {
 	at      int         // actions recorded in this rollout
 	acting  bool        // the result of the last action has not arrived
 	item    *spmd.Item  // observations without actions yet; nil: the environments are stepping
-	moved   tensor.Dict // what came with a move, until the senders are open
+	moved   tensor.Dict // the unfinished rollout that came with a move; goOn continues it
 	paused  bool        // the environments were told to wait for the next call
-}
-
-func newAsyncRoute(l *rolloutRoute, pol policy.Policy) *asyncRoute {
-	n := len(pol.Params().State())
-	return &asyncRoute{rolloutRoute: l, weights: tensor.New(tensor.U8, n).Bytes(), version: -1}
 }
 
 // Produce makes rollouts until stop is cancelled. It receives observations through obs, sends actions through act,
@@ -40,10 +36,10 @@ func newAsyncRoute(l *rolloutRoute, pol policy.Policy) *asyncRoute {
 func (r *RolloutWorker) Produce(ctx, stop context.Context, obs, act, out *spmd.Channel) error {
 	for _, l := range r.running {
 		if err := l.connect(r.m, act, anyRoute, out, r.plan.NextOf); err != nil {
-			return l.errorf(err)
+			return l.located(err)
 		}
 		if err := l.goOn(r.plan); err != nil {
-			return l.errorf(err)
+			return l.located(err)
 		}
 	}
 	if l := r.running[0]; l.stage != nil {
@@ -58,8 +54,8 @@ func (r *RolloutWorker) Produce(ctx, stop context.Context, obs, act, out *spmd.C
 	return r.serve(ctx, stop)
 }
 
-// anyRoute is the key that all routes of a worker share. So rollout workers answer observations, and env workers
-// take actions, in the order of arrival. Item.Lo identifies the route.
+// anyRoute is the key of all routes of a worker in an asynchronous run. So rollout workers answer observations, and env
+// workers take actions, in the order of arrival. Item.Lo identifies the route.
 const anyRoute = "any route"
 
 // play makes rollouts in environments that this worker steps.
@@ -67,23 +63,23 @@ func (l *asyncRoute) play(ctx, stop context.Context, r *RolloutWorker) error {
 	defer r.m.Span("play").Begin().End(0, 0)
 	for stop.Err() == nil {
 		if ready, err := l.begin(stop, r, true); err != nil || !ready {
-			return l.errorf(err)
+			return l.located(err)
 		}
 		if l.at%r.plan.Steps == 0 {
 			if err := l.stage.Begin(); err != nil {
-				return l.errorf(err)
+				return l.located(err)
 			}
 		}
 		act, err := l.choose(r, l.stage.Now.Obs)
 		if err != nil {
-			return l.errorf(err)
+			return l.located(err)
 		}
 		act.Feed(l.rec.Space, l.stage.Action.Must(algo.FieldAction))
 		if err := l.stage.Step(); err != nil {
-			return l.errorf(err)
+			return l.located(err)
 		}
 		if err := l.observe(ctx, r, l.stage.Now); err != nil {
-			return l.errorf(err)
+			return l.located(err)
 		}
 		l.stage.At = l.at % r.plan.Steps
 	}
@@ -102,7 +98,7 @@ func (r *RolloutWorker) serve(ctx, stop context.Context) error {
 		for _, l := range r.running {
 			if l.item != nil && !l.paused {
 				if err := l.answer(ctx, stop, r); err != nil {
-					return l.errorf(err)
+					return l.located(err)
 				}
 			}
 			switch {
@@ -120,7 +116,7 @@ func (r *RolloutWorker) serve(ctx, stop context.Context) error {
 			return nil
 		case paused+unanswered == len(r.running): // no observations will arrive
 			if _, err := waiting.begin(stop, r, true); err != nil {
-				return waiting.errorf(err)
+				return waiting.located(err)
 			}
 		default:
 			if err := r.receive(ctx); err != nil {
@@ -136,24 +132,22 @@ func (r *RolloutWorker) receive(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("observations: %w", err)
 	}
-	for _, l := range r.running {
-		if l.Lo == item.Lo {
-			if !l.acting {
-				l.item = item
-				return nil
-			}
-			if err := l.observe(ctx, r, l.steps.of(item)); err != nil {
-				return l.errorf(err)
-			}
-			if l.at%r.plan.Steps == 0 { // the first observations of the next episodes follow
-				r.obsIn.Release(item)
-				return nil
-			}
-			l.item = item
+	i := slices.IndexFunc(r.running, func(l *asyncRoute) bool { return l.Lo == item.Lo })
+	if i < 0 {
+		return fmt.Errorf("observations of environments %d-%d, which belong to another worker", item.Lo, item.Hi-1)
+	}
+	l := r.running[i]
+	if l.acting {
+		if err := l.observe(ctx, r, l.steps.of(item, stepOf)); err != nil {
+			return l.located(err)
+		}
+		if l.at%r.plan.Steps == 0 { // the first observations of the next episodes follow
+			r.obsIn.Release(item)
 			return nil
 		}
 	}
-	return fmt.Errorf("observations of environments %d-%d, which are another's", item.Lo, item.Hi-1)
+	l.item = item
+	return nil
 }
 
 // answer sends actions for the observations, or pauses the environments if stop is cancelled. If no rollout may
@@ -167,7 +161,7 @@ func (l *asyncRoute) answer(ctx, stop context.Context, r *RolloutWorker) error {
 		return err
 	}
 	r.infer.Begin()
-	act, err := l.choose(r, l.steps.of(l.item).Obs)
+	act, err := l.choose(r, l.steps.of(l.item, stepOf).Obs)
 	r.infer.End(0, 0)
 	if err != nil {
 		return err
@@ -195,8 +189,8 @@ func (l *asyncRoute) sendActions(ctx context.Context, r *RolloutWorker, act *pol
 // pauseStage is the version of the item that tells environments to wait for the next call.
 const pauseStage = -1
 
-// begin begins a rollout, unless one has begun: it takes items, and copies the newest weights. It returns false if
-// there is no free item, or if the weights would be too old. If wait is set, it waits for items and for newer
+// begin takes items for a rollout, and copies the newest weights. It does nothing if a rollout has begun. It returns
+// false if there is no free item, or if the weights are too old. If wait is set, begin waits for items and for newer
 // weights, and returns false only if stop is cancelled.
 func (l *asyncRoute) begin(stop context.Context, r *RolloutWorker, wait bool) (bool, error) {
 	if l.open {
@@ -234,7 +228,7 @@ func (l *asyncRoute) begin(stop context.Context, r *RolloutWorker, wait bool) (b
 	return true, nil
 }
 
-// choose chooses actions for observations, and records both.
+// choose chooses actions for observations, and records the observations and the actions.
 func (l *asyncRoute) choose(r *RolloutWorker, obs tensor.Dict) (policy.Act, error) {
 	r.policy.Params().View(l.weights)
 	act, err := l.rec.Act(l.at, obs, l.at%r.plan.Steps == 0)
@@ -263,14 +257,7 @@ func (l *asyncRoute) observe(ctx context.Context, r *RolloutWorker, st *env.Step
 	return l.deliver(ctx, l.version)
 }
 
-func (l *asyncRoute) errorf(err error) error {
-	if err == nil {
-		return nil
-	}
-	return fmt.Errorf("environments %d-%d: %w", l.Lo, l.Hi-1, err)
-}
-
-// Finished adds, for each of this worker's routes, the number of rollouts that it has made in the whole run.
+// Finished adds to byRoute[i] the number of rollouts that this worker has made on route i in the whole run.
 func (r *RolloutWorker) Finished(byRoute []float64) {
 	for _, l := range r.running {
 		byRoute[l.ID] += float64(l.first + l.begun)
@@ -282,7 +269,7 @@ func (r *RolloutWorker) Finished(byRoute []float64) {
 
 // pack returns the numbers of a paused route, and the rollout that it has begun.
 func (l *asyncRoute) pack() (d tensor.Dict) {
-	if l.moved.Len() > 0 { // no iteration lies between two moves
+	if l.moved.Len() > 0 { // there was no iteration since the last move
 		return l.moved
 	}
 	numbers := []int64{int64(l.first), int64(l.begun), l.version, int64(l.at), 0}
@@ -291,14 +278,14 @@ func (l *asyncRoute) pack() (d tensor.Dict) {
 		d.Set("weights", tensor.FromU8(l.weights, len(l.weights)))
 		d.Set("ended", l.rec.Ended())
 		for i := range l.Shards {
-			pack(&d, fmt.Sprint("shard", i), l.dicts[i])
+			merge(&d, fmt.Sprintf("shard%d.", i), l.dicts[i])
 		}
 	}
 	d.Set("numbers", tensor.FromI64(numbers, len(numbers)))
 	return d
 }
 
-// unpack takes what pack returned. The rollout goes on when the senders are open: see goOn.
+// unpack takes the state that pack returned. goOn continues the rollout when the senders are open.
 func (l *asyncRoute) unpack(d tensor.Dict) {
 	numbers := d.Must("numbers").I64()
 	l.first, l.begun = uint64(numbers[0]), uint64(numbers[1])
@@ -308,7 +295,7 @@ func (l *asyncRoute) unpack(d tensor.Dict) {
 	}
 }
 
-// goOn goes on with the rollout that came with a move, if there is one.
+// goOn continues the unfinished rollout that came with a move, if there is one.
 func (l *asyncRoute) goOn(p *plan.Plan) (err error) {
 	if l.moved.Len() == 0 {
 		return nil

@@ -12,25 +12,21 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A scorer gets the rewards of a route's steps from a reward worker. The environments take the next step meanwhile.
-// So the answer is recorded at the next request, or at the end of the rollout.
+// A scorer gets the rewards of a route's steps from a reward worker. The environments take the next step while the
+// reward worker computes. So a scorer records an answer at the next request, or at the end of the rollout.
 type scorer struct {
 	plan.Route
 	worker int // the number of the reward worker
 	layout *tensor.Layout
 	to     *spmd.Sender
 	from   *spmd.Receiver
-	asked  int // the step of the outstanding answer; -1: none
+	asked  int // the step whose rewards were requested and not yet recorded; -1: none
 }
 
 // RewardChannels connect rollout workers with reward workers. They are nil without reward workers.
 type RewardChannels struct {
 	Transitions *spmd.Channel // rollout → reward
 	Rewards     *spmd.Channel // reward → rollout
-}
-
-func newScorer(l plan.Route, p *plan.Plan) *scorer {
-	return &scorer{Route: l, worker: p.RewardWorker(l), layout: p.TransitionLayout(l), asked: -1}
 }
 
 // open opens the ends of the channels in the first call. A nil scorer does nothing.
@@ -55,7 +51,7 @@ func (s *scorer) ask(ctx context.Context, rec *play.RolloutBuilder, t int, step 
 	}
 	item, err := s.to.Take(ctx, s.layout)
 	if err != nil {
-		return fmt.Errorf("ask for rewards: %w", err)
+		return fmt.Errorf("request rewards: %w", err)
 	}
 	rec.Transition(item.Dict, t, step)
 	item.Lo, item.Hi = s.Lo, s.Hi

@@ -14,25 +14,25 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Shared is what the workers of a rank have in common: their policies, all with the same initial parameters, and
-// the weights that travel between ranks. An asynchronous run copies weights for each rollout; see asyncRoute.
+// Shared is what the workers of a rank have in common: their policies, all with the same initial parameters, and the
+// weights that travel between ranks. Other workers may read the actors' parameters in place.
 type Shared struct {
 	world *spmd.World
 	plan  *plan.Plan
 	own   *loop.Holdings
 
 	training   *weights.Weights
-	evaluation *weights.Weights // for evaluations with newer weights; nil: they use the rollouts' weights
-	inference  *weights.Weights // for inference workers; nil: none
+	evaluation *weights.Weights // for evaluations with newer weights; nil: evaluations use the rollouts' weights
+	inference  *weights.Weights // for inference workers; nil: there are none
 
-	actors, rollouts, inferences map[int]policy.Policy // the policies of workers, by member
+	policies map[string]map[int]policy.Policy // by component and member number
 }
 
 var _ loop.Shared = (*Shared)(nil)
 
 // NewShared returns an empty Shared. Connect makes its policies and weights.
 func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) *Shared {
-	return &Shared{world: w, plan: p, own: own}
+	return &Shared{world: w, plan: p, own: own, policies: map[string]map[int]policy.Policy{}}
 }
 
 // PlanOf returns the plan of c's job, or an error if the job has another task.
@@ -44,7 +44,7 @@ func PlanOf(c *loop.Cluster) (*plan.Plan, error) {
 	return s.plan, nil
 }
 
-// A base is the common part of all workers: the member, the plan and the timeline.
+// A base is the common part of all workers.
 type base struct {
 	m    *spmd.Member
 	plan *plan.Plan
@@ -64,35 +64,28 @@ func (b *base) Member() *spmd.Member { return b.m }
 
 // Connect makes the policies of this rank, and the weights that travel between ranks.
 func (s *Shared) Connect(ctx context.Context) (err error) {
-	// Other workers may read the actors' parameters in place. Rollout and inference workers begin with a copy, and
-	// use the weights later.
-	if s.actors, err = s.policies("actor"); err != nil {
-		return err
+	for _, of := range []string{"actor", "rollout", "inference"} {
+		if s.policies[of], err = s.newPolicies(of); err != nil {
+			return err
+		}
 	}
-	if s.rollouts, err = s.policies("rollout"); err != nil {
-		return err
-	}
-	if s.inferences, err = s.policies("inference"); err != nil {
-		return err
-	}
-	if s.training, err = s.newWeights(ctx, "weights", "rollout", s.rollouts, weights.Configured); err != nil {
+	if s.training, err = s.newWeights(ctx, "weights", "rollout", weights.Configured); err != nil {
 		return err
 	}
 	if s.plan.EvaluatesApart() {
-		s.evaluation, err = s.newWeights(ctx, "weights of evaluations", "rollout", s.rollouts, weights.Once)
-		if err != nil {
+		if s.evaluation, err = s.newWeights(ctx, "weights of evaluations", "rollout", weights.Once); err != nil {
 			return err
 		}
 	}
 	if s.plan.Inferences > 0 { // inference workers use the newest weights before every update
-		s.inference, err = s.newWeights(ctx, "weights of inference", "inference", s.inferences, weights.Exact)
+		s.inference, err = s.newWeights(ctx, "weights of inference", "inference", weights.Exact)
 	}
 	return err
 }
 
-// policies makes the policies of a component's workers on this rank, by member. An actor that stays on this rank in a
-// move keeps its policy.
-func (s *Shared) policies(component string) (map[int]policy.Policy, error) {
+// newPolicies makes the policies of a component's workers on this rank, by member number. An actor that stays on this
+// rank in a move keeps its policy.
+func (s *Shared) newPolicies(component string) (map[int]policy.Policy, error) {
 	newPolicy := s.plan.NewPolicy
 	if s.own.Moved() && !s.plan.SendsPatches() { // patches change the initial parameters
 		newPolicy = s.plan.NewBlankPolicy
@@ -116,20 +109,13 @@ func (s *Shared) policies(component string) (map[int]policy.Policy, error) {
 	return policies, nil
 }
 
-// newWeights makes the Weights that carry the actors' parameters to a component. policies has the component's
-// policies on this rank.
-func (s *Shared) newWeights(ctx context.Context, label, component string, policies map[int]policy.Policy,
-	mode weights.Mode) (*weights.Weights, error) {
+// newWeights makes the Weights that carry the actors' parameters to a component.
+func (s *Shared) newWeights(ctx context.Context, label, component string, mode weights.Mode) (*weights.Weights, error) {
 	return weights.New(ctx, s.world, s.plan.Job, weights.Spec{Label: label, Readers: []string{component}, Mode: mode,
-		Params: func(of string, member int) *nn.Params[float32] {
-			if of == "actor" {
-				return s.actors[member].Params()
-			}
-			return policies[member].Params()
-		}})
+		Params: func(of string, member int) *nn.Params[float32] { return s.policies[of][member].Params() }})
 }
 
-// Close is called on every rank, after the last Publish.
+// Close ends the weights. Every rank calls Close after the last Publish.
 func (s *Shared) Close() {
 	s.training.Close()
 	s.evaluation.Close()

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Save returns this actor's part of the state without a copy: what its algorithm keeps for each environment. The
-// first actor adds the model and the rest of the algorithm's state.
+// Save returns this actor's part of the state without a copy: the state that the algorithm keeps for each environment.
+// The first actor adds the model and the rest of the algorithm's state.
 func (a *ActorWorker) Save() (shares []member.Share, err error) {
 	trainer, err := a.algo.Save()
 	if err != nil {
@@ -44,8 +44,8 @@ func (a *ActorWorker) Load(st member.State) error {
 		return err
 	}
 	trainer := tensor.Dict{}
-	merge(&trainer, st.Trainer)
-	merge(&trainer, st.Envs.Sub("trainer").Slice(a.share()))
+	merge(&trainer, "", st.Trainer)
+	merge(&trainer, "", st.Envs.Sub("trainer").Slice(a.share()))
 	if err := a.algo.Load(trainer); err != nil {
 		return err
 	}
@@ -64,8 +64,8 @@ func (a *ActorWorker) share() (lo, hi int) {
 	return a.m.Index() * n, (a.m.Index() + 1) * n
 }
 
-// Save returns this worker's part of the state without a copy: the hidden states of its environments. If model is
-// set, the first worker adds the weights that it uses.
+// Save returns this worker's part of the state without a copy: the hidden states of its environments. If model is set,
+// the first worker adds the weights of its policy.
 func (r *RolloutWorker) Save(model bool) (shares []member.Share) {
 	if model && r.m.Index() == 0 {
 		shares = append(shares, member.Share{Kind: "rollout", Dict: job.ModelDict(r.policy.Params())})
@@ -133,16 +133,19 @@ func (w *EnvWorker) Load(st member.State) error {
 }
 
 // Load loads the reference policy, if st has it.
-func (w *InferenceWorker) Load(st member.State) {
-	if t, ok := st.Trainer.Get("reference"); ok && w.reference != nil {
+func (w *InferenceWorker) Load(st member.State) { w.loadReference(st.Trainer) }
+
+func (w *InferenceWorker) loadReference(d tensor.Dict) {
+	if t, ok := d.Get("reference"); ok && w.reference != nil {
 		copy(w.reference, t.U8())
 		w.known = true
 	}
 }
 
-// merge adds the tensors of src to dst.
-func merge(dst *tensor.Dict, src tensor.Dict) {
+// merge adds the tensors of src to dst, with a prefix before their names.
+func merge(dst *tensor.Dict, prefix string, src tensor.Dict) {
 	for i := range src.Len() {
-		dst.Set(src.Entry(i))
+		name, t := src.Entry(i)
+		dst.Set(prefix+name, t)
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A walker goes from 0 to 3. Its seed determines the speed of its expert; a fast expert misses the end.
+// A walker moves from 0 to 3. The seed determines the speed of the walker's expert. A fast expert misses the end.
 type walker struct{ at, speed []float32 }
 
 func (w *walker) Spec() env.Spec {

@@ -1,18 +1,18 @@
-// Package deal answers: which replica answers which prompt? Each replica of the rollout workers is a Player. It begins
-// with prompts of its own, and asks the Dealer for more before it has room for them. When no prompt is left, the dealer
-// orders players with many unfinished answers to give some to players with few. A moved answer goes on from its
-// beginning, with its keys and values and with the tokens that it would have had anywhere. So no result depends on who
-// does what.
+// Package deal answers: which replica answers which prompt? Each replica of the rollout workers is a Player. A player
+// begins with some prompts, and asks the Dealer for more before it has room for them. When no prompt is left, the
+// dealer orders players with many unfinished answers to give some of them to players with few. A moved answer takes its
+// tokens along, and usually its keys and values. Its further tokens are the same on any player, so no result depends on
+// which player generates an answer.
 //
-// The player that takes a prompt collects the answers to it, wherever they are finished. The dealer counts complete
-// groups, and ends the batch after the last:
+// The player that takes a prompt collects the answers to this prompt, also those that other players finish. The dealer
+// counts complete groups, and ends the batch after the last group:
 //
 //	player → dealer   Ask, Report, Give (as ordered), Back (a finished answer for its collector), Complete, Bye
 //	dealer → player   Deal (a prompt), None (no prompt is left), Order, Give and Back (passed on), End
 //
 // Messages between a player and the dealer arrive in the order in which they were sent. A player sends nothing after
-// Bye, and the dealer nothing after End, so nothing is on its way when all players have left. The package knows no
-// rank and no clock: package worker carries the messages, and a test carries them in virtual time.
+// Bye, and the dealer sends nothing after End, so no message is under way when all players have left. The package knows
+// no ranks and no clock: package worker carries the messages, and a test carries them in virtual time.
 package deal
 
 import "github.com/rlinf/rlinf/policy/lm/engine"
@@ -24,12 +24,12 @@ type Kind uint8
 const (
 	Ask      Kind = iota + 1 // the player wants a prompt
 	Report                   // the player's Load has changed
-	Give                     // Answers for Player; Count were ordered
-	Back                     // finished Answers for Player, who collects them
+	Give                     // Answers are for Player; Count answers were ordered
+	Back                     // finished Answers are for Player, who collects them
 	Complete                 // the player has all answers of a group, with Count tokens
 	Bye                      // the player has left
-	Deal                     // prompt Count is the player's
-	None                     // no prompt is left to be dealt
+	Deal                     // the player gets prompt number Count
+	None                     // all prompts were dealt
 	Order                    // give Count answers to Player
 	End                      // all groups are complete
 )
@@ -37,27 +37,27 @@ const (
 // A Message goes from a player to the dealer, or from the dealer to a player.
 type Message struct {
 	Kind    Kind
-	Player  int // another player
+	Player  int // the other player, if a message is about one
 	Count   int
-	Load    Load // of the player, in its messages
+	Load    Load // the sender's load; only in messages of players
 	Answers []Answer
 }
 
-// MostCache is how many numbers of caches a message has at most: 64 MiB. The player that gets an answer without its
-// cache computes it anew.
+// MostCache is the largest number of float32 values in the caches of a message: 64 MiB. A player that gets an answer
+// without its cache computes the cache anew.
 const MostCache = 1 << 24
 
-// An Answer is one that moves: begun or finished.
+// An Answer is an answer that moves, begun or finished.
 type Answer struct {
 	Group, Sample int
 	Collector     int // the player that has taken the prompt
 	engine.Begun
 }
 
-// A Load is a player's unfinished answers.
+// A Load says how many unfinished answers a player has, and how long they are.
 type Load struct {
-	Tokens []int32 // of each unfinished answer, so far; ascending
-	Got    int     // answers that the player has got from others in this batch
+	Tokens []int32 // numbers of tokens of the unfinished answers so far, in ascending order
+	Got    int     // number of answers that the player has got from others in this batch
 }
 
 // A Table has what all players know before a batch begins.
@@ -65,23 +65,23 @@ type Table struct {
 	Prompts int
 	Players int
 	Size    int // the number of answers to each prompt
-	Running int // the number of answers that a player's engine has room for
-	Tokens  int // most tokens of an answer
+	Running int // the number of answers for which a player's engine has room
+	Tokens  int // largest number of tokens of an answer
 	Prompt  int // usual number of tokens of a prompt
 	Mean    int // expected number of tokens of an answer
-	Cached  int // tokens whose keys and values go along in a message
+	Cached  int // number of tokens whose keys and values fit into a message
 	Cost    Cost
 }
 
-// Cost are durations in units of a token of one text in an engine's pass.
+// A Cost has durations. The unit is the time that one token of one text takes in an engine's pass.
 type Cost struct {
-	Pass    float64 // what a pass costs whatever is in it
-	Context float64 // a token that another player computes anew: of a prompt, or of an answer without its cache
-	Moved   float64 // a token of an answer that moves with its cache
+	Pass    float64 // fixed cost of a pass
+	Context float64 // cost of a token that another player computes anew: of a prompt, or of an answer without its cache
+	Moved   float64 // cost of a token of an answer that moves with its cache
 }
 
-// first returns the range of prompts with which a player begins: of its even share as many as have room. The rest is
-// dealt.
+// first returns the range of prompts with which a player begins: those of its even share for which it has room. The
+// dealer deals the other prompts.
 func (t *Table) first(player int) (lo, hi int) {
 	lo, hi = player*t.Prompts/t.Players, (player+1)*t.Prompts/t.Players
 	return lo, min(hi, lo+(t.Running+t.Size-1)/t.Size)

@@ -9,11 +9,11 @@ import (
 // A Dealer deals the prompts of one batch, moves unfinished answers, and counts complete groups.
 type Dealer struct {
 	Table
-	prompts []int // not yet dealt
-	missing int   // groups that are not complete
-	tokens  int   // of all answers of complete groups
-	left    int   // players that have said Bye
-	ended   bool
+	prompts []int // prompts that were not dealt yet
+	missing int   // number of groups that are not complete
+	tokens  int   // number of tokens of all answers of complete groups
+	left    int   // number of players that have sent Bye
+	ended   bool  // the dealer has sent End
 	seats   []seat
 	list    []int32
 	send    func(to int, m Message)
@@ -21,11 +21,11 @@ type Dealer struct {
 
 // A seat is what the dealer knows of a player.
 type seat struct {
-	load    Load    // of its last message
-	sent    int     // answers passed on to it
-	flight  []int32 // tokens of those that were passed on after its last message
-	coming  []int32 // tokens of answers that others were ordered to give to it
-	ordered int     // answers that it was ordered to give, and has not yet given
+	load    Load    // load in the player's last message
+	sent    int     // number of answers that the dealer has passed on to the player
+	flight  []int32 // lengths of the answers that the dealer has passed on since the player's last message
+	coming  []int32 // lengths of the answers that other players were ordered to give to the player
+	ordered int     // number of answers that the player was ordered to give, and has not given yet
 }
 
 // NewDealer returns the dealer of a batch, which sends messages by send.
@@ -57,7 +57,7 @@ func (d *Dealer) Receive(from int, m Message) error {
 	s.flight = s.flight[len(s.flight)-(s.sent-m.Load.Got):]
 	switch m.Kind {
 	case Ask:
-		if len(d.prompts) > 0 { // else None is on its way
+		if len(d.prompts) > 0 { // else the player will receive None
 			d.deal(from)
 		}
 	case Report:
@@ -81,7 +81,7 @@ func (d *Dealer) Receive(from int, m Message) error {
 		d.left++
 		return nil
 	default:
-		return fmt.Errorf("message %d of player %d", m.Kind, from)
+		return fmt.Errorf("player %d sent a message of kind %d", from, m.Kind)
 	}
 	return nil
 }
@@ -90,7 +90,7 @@ func (d *Dealer) Receive(from int, m Message) error {
 func (d *Dealer) Settle() {
 	switch {
 	case d.ended:
-	case d.missing == 0: // answers to orders that are on their way will be empty
+	case d.missing == 0: // players that still receive orders have no answers to give
 		d.ended = true
 		d.all(Message{Kind: End})
 	case len(d.prompts) == 0:
@@ -114,17 +114,18 @@ func (d *Dealer) all(m Message) {
 	}
 }
 
-// has returns the tokens of the unfinished answers that a player has when it has handled all messages to it, as far as
-// the dealer knows. It overwrites list.
+// has returns the lengths of the unfinished answers that the player will have after it has handled all messages to it.
+// It overwrites list.
 func (s *seat) has(list []int32) []int32 {
 	return append(append(list[:0], s.load.Tokens[min(s.ordered, len(s.load.Tokens)):]...), s.flight...)
 }
 
-// will returns has, with the answers that others have been ordered to give to the player.
+// will returns the lengths of has, and of the answers that other players were ordered to give to the player. It
+// overwrites list.
 func (s *seat) will(list []int32) []int32 { return append(s.has(list), s.coming...) }
 
-// level orders the player with the most work to give answers to the player with the least, as long as that makes the
-// former's work shorter.
+// level orders the player with the most work to give answers to the player with the least work. It repeats this as long
+// as the most work becomes less.
 func (d *Dealer) level() {
 	for {
 		from, to, most, least := 0, 0, 0.0, math.Inf(1)
@@ -148,24 +149,24 @@ func (d *Dealer) level() {
 	}
 }
 
-// more returns the number of tokens that an answer with so many is expected to get. Lengths are uneven: an answer that
-// is long already has more to come than a new one.
+// more returns the expected number of further tokens of an answer with a number of tokens. The lengths of answers vary
+// so much that a long answer is expected to get more further tokens than a new one.
 func (d *Dealer) more(tokens int32) float64 {
 	return max(1, min(float64(d.Mean)+float64(tokens)/4, float64(d.Tokens)-float64(tokens)))
 }
 
-// work returns how long answers with so many tokens are expected to take a player.
-func (d *Dealer) work(answers []int32) (sum float64) {
+// work returns the time in which a player is expected to finish answers with these lengths.
+func (d *Dealer) work(lengths []int32) (sum float64) {
 	longest := 0.0
-	for _, n := range answers {
+	for _, n := range lengths {
 		x := d.more(n)
 		sum, longest = sum+x, max(longest, x)
 	}
 	return sum + d.Cost.Pass*longest
 }
 
-// share returns the tokens of the answers that one player should give to another: of those with the fewest tokens as
-// many as make the longer of both players' works the shortest; none if that is no clear gain.
+// share returns the lengths of the answers that one player should give to another. They are the shortest answers. Their
+// number is such that the later player finishes as early as possible. If the gain is too small, there are none.
 func (d *Dealer) share(from, to *seat) []int32 {
 	has := from.has(nil)
 	slices.Sort(has)
@@ -186,6 +187,6 @@ func (d *Dealer) share(from, to *seat) []int32 {
 	return has[:n]
 }
 
-// leastGain is the share of its expected work that a player must save by giving answers away. Less is lost again by the
-// next answers that end sooner or later than expected.
+// leastGain is the smallest share of its expected work that a player must save by giving answers away. Smaller gains
+// are less than the errors of the expectation.
 const leastGain = 0.16

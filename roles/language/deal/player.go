@@ -1,13 +1,15 @@
 package deal
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/rlinf/rlinf/policy/lm/engine"
 )
 
-// An Engine generates the texts of a player: engine.Engine, or several that work alike.
+// An Engine generates the texts of a player. It is an engine.Engine, or stands for several that do the same.
 type Engine interface {
 	Start(r *engine.Request, index int) (bool, error)
 	Step(w *engine.Watch) error
@@ -19,20 +21,20 @@ type Engine interface {
 type Player struct {
 	Table
 	Setup
-	waiting []Answer       // not in the engine, in the order in which they will be
-	running map[int]Answer // in the engine, by number; without their texts
-	begun   map[int]int    // tokens of each running answer
-	groups  map[int]*group // that this player collects
-	tokens  int            // of all unfinished answers
-	got     int            // answers from others
-	told    [3]int         // unfinished answers, tokens and got, as the dealer knows them
-	asked   bool
-	none    bool // no prompt is left
-	over    bool
+	waiting []Answer       // answers that will enter the engine, in this order
+	running map[int]Answer // answers in the engine, by number; without their tokens
+	begun   map[int]int    // number of tokens of each running answer
+	groups  map[int]*group // groups that this player collects
+	tokens  int            // number of tokens of all unfinished answers
+	got     int            // number of answers from other players
+	told    [3]int         // numbers of unfinished answers, of tokens and of got that the dealer knows
+	asked   bool           // the player has asked for a prompt, and has not got one yet
+	none    bool           // no prompt is left
+	over    bool           // the batch has ended
 	watch   engine.Watch
 }
 
-// Setup is what a Player works with.
+// A Setup has what a Player needs: its number, its engine, and functions that the player calls.
 type Setup struct {
 	Index  int
 	Engine Engine
@@ -40,7 +42,7 @@ type Setup struct {
 	Request func(group, sample int) engine.Request
 	// Ended is called when an answer has ended on this player.
 	Ended func() error
-	// Complete is called with the answers of a group, when this player has all.
+	// Complete is called with the answers of a group, when this player has collected all of them.
 	Complete func(group int, results []engine.Result) error
 	// Send sends a message to the dealer.
 	Send func(Message)
@@ -49,7 +51,7 @@ type Setup struct {
 // A group has the finished answers to a prompt.
 type group struct {
 	results []engine.Result
-	missing int
+	missing int // number of answers that are not finished
 }
 
 // NewPlayer returns a player of a batch.
@@ -63,10 +65,10 @@ func NewPlayer(t Table, s Setup) *Player {
 	return p
 }
 
-// Over reports whether the batch has ended. Then the player has left.
+// Over reports whether the batch has ended, and the player has left.
 func (p *Player) Over() bool { return p.over }
 
-// Idle reports whether the player has nothing to do until a message comes.
+// Idle reports whether the player has nothing to do until a message arrives.
 func (p *Player) Idle() bool { return p.Unfinished() == 0 }
 
 // Unfinished returns the number of the player's unfinished answers.
@@ -106,12 +108,12 @@ func (p *Player) Receive(m Message) error {
 		p.over = true
 		p.send(Message{Kind: Bye})
 	default:
-		return fmt.Errorf("message %d of the dealer", m.Kind)
+		return fmt.Errorf("the dealer sent a message of kind %d", m.Kind)
 	}
 	return nil
 }
 
-// Turn starts answers for which there is room, makes a pass, and tells the dealer what has changed.
+// Turn starts answers for which the engine has room, makes a pass, and reports a changed load to the dealer.
 func (p *Player) Turn() error {
 	for len(p.waiting) > 0 {
 		a := p.waiting[0]
@@ -142,8 +144,8 @@ func (p *Player) Turn() error {
 	return nil
 }
 
-// changed reports whether the dealer should know the present load: an answer has ended or come, or all have got a good
-// deal longer.
+// changed reports whether the dealer should know the present load: an answer has ended or arrived, or the answers have
+// become longer by an eighth.
 func (p *Player) changed() bool {
 	return p.Unfinished() != p.told[0] || p.got != p.told[2] || 8*p.tokens > 9*p.told[1]
 }
@@ -184,7 +186,7 @@ func (p *Player) done(index int, r *engine.Result) error {
 	return nil
 }
 
-// remove removes an answer that no longer runs from the load.
+// remove removes an answer from the running answers.
 func (p *Player) remove(index int) Answer {
 	a := p.running[index]
 	p.tokens -= p.begun[index]
@@ -197,7 +199,7 @@ func (p *Player) remove(index int) Answer {
 func (p *Player) collect(a Answer) error {
 	g := p.groups[a.Group]
 	if g == nil {
-		return fmt.Errorf("an answer to prompt %d has come, which another player collects", a.Group)
+		return fmt.Errorf("an answer to prompt %d has arrived, but another player collects them", a.Group)
 	}
 	g.results[a.Sample] = a.Result
 	if g.missing--; g.missing > 0 {
@@ -215,7 +217,8 @@ func (p *Player) collect(a Answer) error {
 	return nil
 }
 
-// give gives up to n unfinished answers to another player: those that cost it the least. It keeps one.
+// give gives up to n unfinished answers to another player: first waiting answers, then running answers with the fewest
+// tokens. The player keeps at least one answer.
 func (p *Player) give(to, n int) error {
 	var given []Answer
 	room := MostCache
@@ -250,15 +253,6 @@ func (p *Player) give(to, n int) error {
 
 // cheapest returns the numbers of k running answers with the fewest tokens.
 func (p *Player) cheapest(k int) []int {
-	all := make([]int, 0, len(p.begun))
-	for index := range p.begun {
-		all = append(all, index)
-	}
-	slices.SortFunc(all, func(a, b int) int {
-		if p.begun[a] != p.begun[b] {
-			return p.begun[a] - p.begun[b]
-		}
-		return a - b
-	})
+	all := slices.SortedFunc(maps.Keys(p.begun), func(a, b int) int { return cmp.Or(p.begun[a]-p.begun[b], a-b) })
 	return all[:k]
 }

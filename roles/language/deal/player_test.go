@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/roles/language/deal"
 )
 
-// A shelf is an engine that only keeps texts.
+// A shelf is an engine that keeps texts, and generates no tokens.
 type shelf struct {
 	room  int
 	texts map[int]engine.Begun
@@ -20,7 +20,7 @@ func (s *shelf) Start(r *engine.Request, index int) (bool, error) {
 	if len(s.texts) == s.room {
 		return false, nil
 	}
-	s.texts[index] = engine.Begun{Result: r.Begun.Result} // the cache is elsewhere now
+	s.texts[index] = engine.Begun{Result: r.Begun.Result} // the engine has its own cache
 	return true, nil
 }
 
@@ -33,7 +33,7 @@ func (s *shelf) GiveUp(index int) (engine.Begun, bool) {
 	return b, ok
 }
 
-// player returns a player on a shelf without prompts of its own, and where its last message goes.
+// player returns a player on a shelf that begins without prompts, and a pointer to its last message.
 func player(room int) (*deal.Player, *deal.Message) {
 	said := new(deal.Message)
 	return deal.NewPlayer(deal.Table{Players: 2, Size: 8, Running: room}, deal.Setup{
@@ -42,7 +42,7 @@ func player(room int) (*deal.Player, *deal.Message) {
 		Send:    func(m deal.Message) { *said = m }}), said
 }
 
-// begun returns the beginning of an answer with so many numbers in its cache.
+// begun returns the beginning of an answer with a cache of this length.
 func begun(sample, cached int) deal.Answer {
 	return deal.Answer{Sample: sample, Collector: 1, Begun: engine.Begun{Cache: make([]float32, cached),
 		Result: engine.Result{Tokens: []int32{1}, LogProbs: []float32{0}}}}
@@ -83,7 +83,7 @@ func TestCachesAreFreed(t *testing.T) {
 	runtime.KeepAlive(p)
 }
 
-// TestMostCache: caches go along as far as a message has room.
+// TestMostCache: the caches of a message have at most MostCache numbers.
 func TestMostCache(t *testing.T) {
 	p, said := player(0)
 	give := deal.Message{Kind: deal.Give}
@@ -104,8 +104,8 @@ func TestMostCache(t *testing.T) {
 	}
 }
 
-// TestCostOfLongAnswers: answers move in messages that have room for their caches, unless it pays to compute these
-// anew.
+// TestCostOfLongAnswers: answers move with their caches if a message has room for them. Longer answers move only if
+// computing their caches anew pays.
 func TestCostOfLongAnswers(t *testing.T) {
 	for cached, want := range map[int]string{0: "[]", 250: "[2 2]", 10000: "[4]"} {
 		ordered := []int{}

@@ -10,14 +10,14 @@ import (
 	"github.com/rlinf/rlinf/roles/language/deal"
 )
 
-// median is the median of the lengths of answers, and most the longest, in tokens.
+// median is the median length of answers, and most the largest length, in tokens.
 const (
 	median = 128
 	most   = 16 * median
 	prompt = 32
 )
 
-// length returns the length of an answer: log-normal with σ 1, cut at most.
+// length returns the length of an answer. Lengths are log-normal with σ 1, and at most most.
 func length(seed uint64, group, sample int) int {
 	s := philox.New(seed, philox.Token, uint64(group), uint64(sample))
 	z, _ := s.Normal()
@@ -94,7 +94,7 @@ func (e *clocked) GiveUp(index int) (engine.Begun, bool) {
 
 func (e *clocked) Running() int { return len(e.texts) }
 
-// A letter is a message on its way.
+// A letter is a message under way.
 type letter struct {
 	at       float64
 	from, to int // -1: the dealer
@@ -115,7 +115,7 @@ type table struct {
 	moved   int // answers
 }
 
-// owner returns the player that handles what is sent to `to`.
+// owner returns the player that handles messages to `to`.
 func owner(to int) int { return max(to, 0) }
 
 func (b *table) post(from, to int, m deal.Message) {
@@ -155,35 +155,11 @@ func (b *table) ready(player int) float64 {
 	return max(now, first)
 }
 
-// play plays the batch and returns when the last answer had ended.
+// play plays the batch and returns the time at which the last answer ended.
 func (b *table) play() float64 {
 	b.t.Helper()
-	check := func(err error) {
-		b.t.Helper()
-		if err != nil {
-			b.t.Fatal(err)
-		}
-	}
-	b.groups, b.engines = map[int][]engine.Result{}, b.engines[:0]
 	last := 0.0
-	for p := range b.deal.Players {
-		e := &clocked{seed: b.seed, cost: b.deal.Cost, room: b.deal.Running}
-		b.engines = append(b.engines, e)
-		b.players = append(b.players, deal.NewPlayer(b.deal, deal.Setup{Index: p, Engine: e,
-			Request: func(group, sample int) engine.Request {
-				return engine.Request{Prompt: make([]int32, prompt), Key: uint64(group), Sample: uint64(sample)}
-			},
-			Ended: func() error { last = max(last, e.clock); return nil },
-			Complete: func(group int, results []engine.Result) error {
-				if b.groups[group] != nil {
-					b.t.Errorf("group %d is complete twice", group)
-				}
-				b.groups[group] = results
-				return nil
-			},
-			Send: func(m deal.Message) { b.post(p, -1, m) }}))
-	}
-	b.dealer = deal.NewDealer(b.deal, func(to int, m deal.Message) { b.post(-1, to, m) })
+	b.seat(&last)
 	for turns := 0; !b.dealer.Over(); turns++ {
 		next := 0
 		for p := range b.players {
@@ -194,27 +170,69 @@ func (b *table) play() float64 {
 		if math.IsInf(b.ready(next), 1) || turns > 1e7 {
 			b.t.Fatalf("after %d turns all wait: %d of %d groups are complete", turns, len(b.groups), b.deal.Prompts)
 		}
-		e, player := b.engines[next], b.players[next]
-		e.clock = b.ready(next)
-		for l, ok := b.take(next, e.clock); ok; l, ok = b.take(next, e.clock) {
-			if l.to < 0 {
-				check(b.dealer.Receive(l.from, l.m))
-			} else if player.Over() {
-				b.t.Fatalf("message %d comes to player %d, who has left", l.m.Kind, next)
-			} else {
-				check(player.Receive(l.m))
-			}
-		}
-		if next == 0 {
-			b.dealer.Settle()
-		}
-		if !player.Over() {
-			check(player.Turn())
-		}
+		b.turn(next)
 	}
 	if n := len(b.letters); n > 0 {
 		b.t.Errorf("%d messages are left: %+v", n, b.letters)
 	}
+	b.checkAnswers()
+	return last
+}
+
+// seat makes the players and the dealer. last is set to the time at which the last answer ended.
+func (b *table) seat(last *float64) {
+	b.groups, b.engines = map[int][]engine.Result{}, b.engines[:0]
+	for p := range b.deal.Players {
+		e := &clocked{seed: b.seed, cost: b.deal.Cost, room: b.deal.Running}
+		b.engines = append(b.engines, e)
+		b.players = append(b.players, deal.NewPlayer(b.deal, deal.Setup{Index: p, Engine: e,
+			Request: func(group, sample int) engine.Request {
+				return engine.Request{Prompt: make([]int32, prompt), Key: uint64(group), Sample: uint64(sample)}
+			},
+			Ended: func() error { *last = max(*last, e.clock); return nil },
+			Complete: func(group int, results []engine.Result) error {
+				if b.groups[group] != nil {
+					b.t.Errorf("group %d is complete twice", group)
+				}
+				b.groups[group] = results
+				return nil
+			},
+			Send: func(m deal.Message) { b.post(p, -1, m) }}))
+	}
+	b.dealer = deal.NewDealer(b.deal, func(to int, m deal.Message) { b.post(-1, to, m) })
+}
+
+// turn lets a player handle the messages that have arrived, and then make a pass.
+func (b *table) turn(p int) {
+	b.t.Helper()
+	check := func(err error) {
+		b.t.Helper()
+		if err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	e, player := b.engines[p], b.players[p]
+	e.clock = b.ready(p)
+	for l, ok := b.take(p, e.clock); ok; l, ok = b.take(p, e.clock) {
+		if l.to < 0 {
+			check(b.dealer.Receive(l.from, l.m))
+		} else if player.Over() {
+			b.t.Fatalf("message %d comes to player %d, who has left", l.m.Kind, p)
+		} else {
+			check(player.Receive(l.m))
+		}
+	}
+	if p == 0 {
+		b.dealer.Settle()
+	}
+	if !player.Over() {
+		check(player.Turn())
+	}
+}
+
+// checkAnswers checks that every answer has the tokens and log-probs that it has on any player.
+func (b *table) checkAnswers() {
+	b.t.Helper()
 	for g := range b.deal.Prompts {
 		for i, r := range b.groups[g] {
 			want := length(b.seed, g, i)
@@ -229,17 +247,17 @@ func (b *table) play() float64 {
 			}
 		}
 	}
-	return last
 }
 
-// settings returns a batch of 8 prompts with 8 answers each on a rank. A pass costs as much as two tokens, a token
-// of a prompt half of a new one, and a token of a moved answer a share of a new one.
+// settings returns a batch with 8 prompts for each rank, and 8 answers to each prompt. A pass costs as much as two new
+// tokens, and a token of a prompt half of a new token. moved is the cost of a token of a moved answer.
 func settings(ranks int, moved float64) deal.Table {
 	return deal.Table{Prompts: 8 * ranks, Players: ranks, Size: 8, Running: 64, Tokens: most, Prompt: prompt,
 		Mean: 13 * median / 8, Cached: math.MaxInt, Cost: deal.Cost{Pass: 2, Context: 0.5, Moved: moved}}
 }
 
-// compare returns how long batches take whose answers stay where they are assigned, and those whose answers move.
+// compare returns the times of batches in which answers stay with their first player, and of batches in which answers
+// move.
 func compare(t testing.TB, at deal.Table, batches int) (assigned, dealt float64) {
 	for seed := range uint64(batches) {
 		still := at
@@ -250,7 +268,7 @@ func compare(t testing.TB, at deal.Table, batches int) (assigned, dealt float64)
 	return assigned, dealt
 }
 
-// TestFaster: batches whose answers move are faster, although moves take time.
+// TestFaster: batches in which answers move are faster, although moves take time.
 func TestFaster(t *testing.T) {
 	for ranks, least := range map[int]float64{2: 1, 8: 1.08, 32: 1.15} {
 		assigned, dealt := compare(t, settings(ranks, 0.05), 8)
@@ -280,9 +298,9 @@ func TestAnyTable(t *testing.T) {
 	}
 }
 
-// BenchmarkAnswers prints how many times as fast as assigned answers are that move. A token of a moved answer costs
-// 0.02 to 0.04 of a new one, as BenchmarkMoved of package worker measures, and 0.5 if it is computed anew, as
-// BenchmarkSpeed of package engine does. Passes are counted, not timed.
+// BenchmarkAnswers prints the speed of answers that move, as a multiple of the speed of assigned answers. A token of a
+// moved answer costs 0.02 to 0.04 of a new token: see BenchmarkMoved of package worker. A token that is computed anew
+// costs 0.5: see BenchmarkSpeed of package engine. Passes are counted, not timed.
 func BenchmarkAnswers(b *testing.B) {
 	for _, moved := range []float64{0.5, 0.1, 0.05, 0.02} {
 		for _, ranks := range []int{2, 8, 32} {
@@ -296,10 +314,10 @@ func BenchmarkAnswers(b *testing.B) {
 	}
 }
 
-// BenchmarkPool prints how many times as fast a pool of eight ranks is as RLinf's placement, with eight actors on
-// ranks 0 and 1, rollout workers on 2 to 5 and inference workers on 6 and 7. A token costs 0.5 in inference and 1.5 in
-// training. Inference workers begin with the first group. Those of the pool begin after the last group here, so the
-// figure is the least.
+// BenchmarkPool prints the speed of a pool of eight ranks, as a multiple of the speed of RLinf's placement. That has
+// eight actors on ranks 0 and 1, rollout workers on 2 to 5 and inference workers on 6 and 7. A token costs 0.5 in
+// inference and 1.5 in training. Inference workers of RLinf's placement begin with the first group. Those of the pool
+// begin after the last group, so the figure is a lower bound.
 func BenchmarkPool(b *testing.B) {
 	const infer, train = 0.5, 1.5
 	for b.Loop() {

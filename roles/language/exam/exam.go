@@ -18,15 +18,16 @@ type Exam struct {
 	Grader *answer.Grader
 	// Respond returns the response that rules grade. stopped is false if the answer was cut off.
 	Respond func(q *answer.Question, sample int, tokens []int32, stopped bool) answer.Response
-	Greedy  engine.Sampling // how the first answer to a question is chosen
-	Sampled engine.Sampling // how Samples more answers are sampled
-	Samples int
+	Greedy  engine.Sampling // chooses the first answer to a question
+	Sampled engine.Sampling // samples the other answers to a question
+	Samples int             // number of the other answers to each question
 
 	Progress algo.Progress // reports ended answers; may be nil
 }
 
-// Indices of an exam's sums: first the sums of greedy answers, then the sums of sampled answers, then the numbers of
-// questions with 0, 1, … right answers among Samples. All sums are whole numbers, so adding them over ranks is exact.
+// Indices of an exam's sums. The sums of greedy answers come first, and the sums of sampled answers follow. Last are
+// the numbers of questions with 0, 1, … right answers among Samples. All sums are whole numbers, so adding them over
+// ranks is exact.
 const (
 	examAnswers = iota
 	examRight
@@ -42,8 +43,8 @@ type Shown struct {
 	Grade    answer.Grade
 }
 
-// Take asks all questions. It returns the sums for Metrics. shown has the greedy answers to the first questions; show
-// is their maximum number.
+// Take asks all questions. sums are the sums for Metrics. shown has the greedy answers to the first questions, at most
+// show answers.
 func (e *Exam) Take(ctx context.Context, questions []answer.Question, show int) (sums []float64, shown []Shown,
 	err error) {
 	sums = make([]float64, 2*numExamSums+e.Samples+1)
@@ -76,12 +77,12 @@ func (e *Exam) Take(ctx context.Context, questions []answer.Question, show int) 
 	return sums, shown, nil
 }
 
-// ask samples answers to every question (each says how many), and returns them with their grades.
-func (e *Exam) ask(ctx context.Context, questions []answer.Question, each int, s engine.Sampling) ([]answer.Response,
+// ask samples n answers to every question, and returns the answers with their grades.
+func (e *Exam) ask(ctx context.Context, questions []answer.Question, n int, s engine.Sampling) ([]answer.Response,
 	[]answer.Grade, error) {
 	var requests []engine.Request
 	for i := range questions {
-		for k := range each {
+		for k := range n {
 			requests = append(requests, engine.Request{Prompt: questions[i].Prompt, Sampling: s,
 				Key: uint64(questions[i].Number) & 0xffffffff, Sample: uint64(k)})
 		}
@@ -92,7 +93,7 @@ func (e *Exam) ask(ctx context.Context, questions []answer.Question, each int, s
 	}
 	responses, grades := make([]answer.Response, len(results)), make([]answer.Grade, len(results))
 	for i, r := range results {
-		responses[i] = e.Respond(&questions[i/each], i%each, r.Tokens, r.Stopped)
+		responses[i] = e.Respond(&questions[i/n], i%n, r.Tokens, r.Stopped)
 	}
 	if err := e.Grader.Grade(grades, responses); err != nil {
 		return nil, nil, fmt.Errorf("reward: %w", err)
@@ -125,7 +126,7 @@ func count(sums []float64, r *answer.Response, g answer.Grade) {
 	}
 }
 
-// Metrics returns the names and values of the metrics. sums are the sums that Take returns, added over all ranks.
+// Metrics returns the names and values of the metrics. sums are the sums of Take, added over all ranks.
 //
 //   - eval/accuracy: share of right answers among the greedy ones
 //   - eval/response_length, eval/truncated, eval/unparsable: mean number of tokens of greedy answers, and the
@@ -178,7 +179,7 @@ func PassAt(k int, right []float64) float64 {
 const z95 = 1.96
 
 // Intervals returns 95 % confidence intervals. The interval of eval/accuracy is Wilson's. The interval of eval/pass@1
-// is the mean over questions ± 1.96 standard errors; ignore it if there are no samples.
+// is the mean over questions ± 1.96 standard errors. Without samples the latter has no meaning.
 func Intervals(sums []float64) (accuracy, pass [2]float64) {
 	n, p := sums[examAnswers], sums[examRight]/sums[examAnswers]
 	middle, off := p+z95*z95/(2*n), z95*math.Sqrt(p*(1-p)/n+z95*z95/(4*n*n))
@@ -202,7 +203,7 @@ func interval(number []float64) [2]float64 {
 	return [2]float64{max(0, mean-off), min(1, mean+off)}
 }
 
-// lineLength is the number of characters of a text in Line.
+// lineLength is the largest number of characters of a question or an answer in Line.
 const lineLength = 70
 
 // Line returns the answer in one line.

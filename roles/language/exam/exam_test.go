@@ -15,7 +15,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestPassAt compares with the mean over all ways to choose k of n answers.
+// TestPassAt compares PassAt with the mean over all ways to choose k of n answers.
 func TestPassAt(t *testing.T) {
 	for n := 1; n <= 7; n++ {
 		for k := 1; k <= n; k++ {
@@ -38,12 +38,13 @@ func TestPassAt(t *testing.T) {
 			}
 		}
 	}
-	if got, want := PassAt(2, []float64{1, 0, 1, 2}), (0+1+2*1)/4.; math.Abs(got-want) > 1e-12 { // n 3
+	if got, want := PassAt(2, []float64{1, 0, 1, 2}), (0+1+2*1)/4.; math.Abs(got-want) > 1e-12 { // n = 3
 		t.Errorf("of four questions %v, want %v", got, want)
 	}
 }
 
-// TestIntervals: of 100 questions 20 are answered right, and of 4 samples each, 60 have 1 right and 40 have none.
+// TestIntervals: 20 of 100 greedy answers are right. Of 4 samples for each of 100 questions, 60 questions have 1 right
+// answer and 40 have none.
 func TestIntervals(t *testing.T) {
 	sums := make([]float64, 2*numExamSums+5)
 	sums[examAnswers], sums[examRight] = 100, 20
@@ -65,8 +66,8 @@ func ones(set int) (n int) {
 	return n
 }
 
-// newExam returns an exam of a small model, whose answers are right if the first token is a multiple of 3, and
-// unparsable if it is one more. The model's answers are appended to seen.
+// newExam returns an exam of a small model. An answer is right if the first token is a multiple of 3, and unparsable if
+// the remainder is 1. The model's answers are appended to seen.
 func newExam(t *testing.T, seen *[]answer.Response) Exam {
 	t.Helper()
 	m, err := lm.New(new(nn.Params[float32]), lm.Config{
@@ -115,7 +116,7 @@ func nineQuestions() (questions []answer.Question) {
 	return questions
 }
 
-// countByHand returns the metrics of an exam of nine questions: of a greedy answer to each, and of five others to each.
+// countByHand returns the metrics of an exam of nine questions, each with a greedy answer and five sampled answers.
 func countByHand(seen []answer.Response) map[string]float64 {
 	want := map[string]float64{}
 	right := make([]float64, 6)
@@ -146,12 +147,12 @@ func countByHand(seen []answer.Response) map[string]float64 {
 	return want
 }
 
-// TestExam: the metrics are those that are counted by hand, every answer is reported as it comes, and as many are shown
-// as were asked for.
+// TestExam: the metrics equal those that countByHand computes, progress reports every answer, and the requested number
+// of answers is shown.
 func TestExam(t *testing.T) {
 	var seen []answer.Response
 	x := newExam(t, &seen)
-	counted := map[int][]int{} // by the number of answers
+	counted := map[int][]int{} // numbers of right answers, by the number of answers to a question
 	x.Progress = func(what string, done, total int) { counted[total] = append(counted[total], done) }
 	questions := nineQuestions()
 	sums, shown, err := x.Take(t.Context(), questions, 2)
@@ -184,7 +185,7 @@ func TestExam(t *testing.T) {
 	}
 }
 
-// TestExamInParts: the sums of two parts of the questions are those of all.
+// TestExamInParts: the sums of two parts of the questions add up to the sums of all questions.
 func TestExamInParts(t *testing.T) {
 	x := newExam(t, new([]answer.Response))
 	take := func(questions []answer.Question) []float64 {

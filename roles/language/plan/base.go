@@ -11,26 +11,26 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// BaseWeights are all weights of a language model on which adapters are trained: runner.ckpt_path with is_lora.
+// BaseWeights are the weights of a language model to which adapters are added: runner.ckpt_path with is_lora.
 // Checkpoints of such a job have only the adapters, so a resumed run reads the base weights again. The zero value
-// has none.
+// stands for a job without base weights.
 type BaseWeights struct {
 	Path string
-	Hash uint64 // hash of names and values
+	Hash uint64 // hash of the names and values of all weights
 }
 
 // BaseHash is the name of the tensor in the trainer's state that holds BaseWeights.Hash.
 const BaseHash = "below"
 
-// UseBase makes the weights in a file the base weights of l's adapters. It does nothing if l has no adapters, if
-// the file has adapters, or if there is no file.
+// UseBase makes the weights in a file the base weights of l's adapters. It does nothing if l has no adapters, if the
+// file has adapters, or if there is no file.
 func (l *Language) UseBase(path string) error {
 	if l.LoRA == nil || path == "" {
 		return nil
 	}
 	f, err := job.OpenWeights("runner.ckpt_path", path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the error is reported where weights or a checkpoint are loaded
+		return nil // loading the weights or a checkpoint will report the error
 	} else if err != nil {
 		return err
 	}
@@ -86,7 +86,7 @@ func (b *BaseWeights) load(m *lm.Model) error {
 	return nil
 }
 
-// same returns an error if a trainer's state belongs to adapters on other base weights. The state may be empty.
+// same returns an error if a trainer's state belongs to adapters of other base weights. The state may be empty.
 func (b *BaseWeights) same(trainer tensor.Dict) error {
 	if trainer.Len() == 0 {
 		return nil

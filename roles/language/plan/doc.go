@@ -2,6 +2,6 @@
 // model, the texts and their order, the workers that each answer passes through (Pipeline), and the memory that
 // each rank needs (MemoryOf). Fine-tuning and reasoning use the same Plan.
 //
-// Draft finds mistakes without reading files. Complete reads the tokenizer, the model's configuration and all
-// texts, and finds the remaining mistakes. Each reports all its mistakes as one error.
+// Draft finds mistakes without reading files. Complete reads the tokenizer, the model's configuration and all texts,
+// and finds the remaining mistakes. Each of them returns all its mistakes as one error.
 package plan

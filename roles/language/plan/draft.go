@@ -64,7 +64,6 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	if d.batch = c.Actor.GlobalBatchSize; c.Reasons() {
 		d.batch = c.Data.RolloutBatchSize
 	}
-	d.shuffle, d.balance, d.seed = c.Data.Shuffle, c.Actor.EnableDPLoadBalance, c.Data.Seed
 	if !d.readModel() {
 		return nil, d.found.Err()
 	}
@@ -88,7 +87,7 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	return d.Plan, nil
 }
 
-// setLimit sets how many texts and tokens an actor computes at once.
+// setLimit sets the largest number of texts and of tokens in a micro-batch of an actor.
 func (d *Draft) setLimit() {
 	c := d.Config
 	d.Limit = algo.MicroBatch{Tokens: c.Runner.MaxTokensPerMbs}
@@ -168,7 +167,8 @@ func (d *Draft) readTexts() {
 	}
 }
 
-// readSet returns the samples in the files paths, which are the value of key. It returns nil if it cannot read them.
+// readSet returns the samples in the files paths, which are the value of the configuration key. It returns nil if it
+// cannot read the files.
 func (d *Draft) readSet(key string, paths []string) *text.Dataset {
 	c, k := d.Config, d.Tokenizer
 	f := text.Format{Tokenizer: k, Prompt: c.Data.PromptKey, Answer: c.Data.AnswerKey, Messages: c.Data.MessagesKey,
@@ -192,9 +192,8 @@ func (d *Draft) readSet(key string, paths []string) *text.Dataset {
 	return set
 }
 
-// madeBy returns the end of a message about a file that is missing according to err. It says how to make the file: by
-// the command that generates a task's data, or by the run that saves a checkpoint. It returns "" for other errors and
-// files.
+// madeBy returns the end of an error message. If err says that a file is missing, the text names the command that
+// generates this data, or the run that saves this checkpoint. For all other errors it is "".
 func madeBy(err error) string {
 	var missing *fs.PathError
 	if run := job.MadeBy(err); run != "" || !errors.As(err, &missing) || !errors.Is(missing, fs.ErrNotExist) {

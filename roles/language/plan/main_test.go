@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestMain runs the tests in the folder above, as those of all packages below roles.
+// TestMain runs the tests in the parent folder, like those of all packages below roles.
 func TestMain(m *testing.M) {
 	if err := os.Chdir(".."); err != nil {
 		panic(err)

@@ -23,7 +23,7 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 		"or more nodes", node, job.Mebibytes(need), p.largest(nodes, node), have)
 }
 
-// largest names the rank of a node that needs the most memory, if the ranks are a pool; else it returns "".
+// largest names the rank of a node that needs the most memory. It returns "" if the ranks are no pool.
 func (p *Plan) largest(nodes []int, node int) string {
 	if !p.Config.Deals() {
 		return ""
@@ -38,9 +38,8 @@ func (p *Plan) largest(nodes []int, node int) string {
 		job.Mebibytes(most), rank, strings.Join(p.WorkersOn(rank), ", "))
 }
 
-// MemoryColumns returns the columns of a table of the ranks' memory. The parameters have their gradients, and the
-// optimiser has two moments of each trained weight. Activations are those of the micro-batches that a rank has at the
-// same time, with logits. Messages are on their way to other parts of a model.
+// MemoryColumns returns the columns of a table of the ranks' memory: see job.Footprint. The parameters include their
+// gradients, and the optimiser has two moments of each trained weight.
 func (p *Plan) MemoryColumns() []job.Column {
 	columns := []job.Column{
 		{Name: "parameters", Bytes: func(f job.Footprint) int64 { return f.Parameters }},
@@ -69,7 +68,7 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	}
 	for i, stage := range p.Pipeline.Stages {
 		items := 3
-		if i == 1 && p.Pipeline.Dealt { // any rollout worker may send it groups
+		if i == 1 && p.Pipeline.Dealt { // every rollout worker may send groups to this stage
 			items = 2 + p.Mesh("rollout").Data
 		}
 		f.Channels += int64(len(p.MembersOn(stage.Component, r)) * items * p.AnswerBytes())
@@ -81,7 +80,8 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	return f
 }
 
-// MemberBytes estimates the memory of a member of a component with a model, on a rank of its own; 0 without members.
+// MemberBytes estimates the memory of a member of a component with a model, on a rank without other members. It is 0 if
+// the component has no members.
 func (p *Plan) MemberBytes(component string) int64 {
 	var f job.Footprint
 	if p.Workers(component) > 0 {
@@ -90,8 +90,8 @@ func (p *Plan) MemberBytes(component string) int64 {
 	return f.Sum()
 }
 
-// addMember adds to f what a member of a component with a model has on rank r. Actors do the work of components without
-// a place.
+// addMember adds to f the memory of a member of a component with a model, on rank r. Actors do the work of components
+// without a place.
 func (p *Plan) addMember(f *job.Footprint, component string, index, r int) {
 	model, critic := p.Config.Optimisers()
 	s := p.share(component, index, r)
@@ -104,7 +104,7 @@ func (p *Plan) addMember(f *job.Footprint, component string, index, r int) {
 	case "rollout":
 		f.Parameters, f.Activations = f.Parameters+s.own, f.Activations+p.EngineBytes()
 		if p.Pipeline.Dealt {
-			f.Activations += 2 * min(p.EngineBytes(), 4*deal.MostCache) // answers that come or go
+			f.Activations += 2 * min(p.EngineBytes(), 4*deal.MostCache) // answers that arrive or leave
 		}
 	case "inference":
 		f.Parameters += s.own
@@ -125,7 +125,7 @@ func (p *Plan) addMember(f *job.Footprint, component string, index, r int) {
 	}
 }
 
-// moments returns the bytes of Adam's two moments of weights on one of several replicas.
+// moments returns the bytes of Adam's two moments on one of several replicas. weights is the bytes of the weights.
 func moments(weights int64, o algo.OptimConfig, replicas int) int64 {
 	if o.UseDistributedOptimizer {
 		return 2 * weights / int64(replicas)
@@ -133,18 +133,18 @@ func moments(weights int64, o algo.OptimConfig, replicas int) int64 {
 	return 2 * weights
 }
 
-// A share has the bytes of the part of the model that a member has.
+// A share has the sizes in bytes of a member's part of the model.
 type share struct {
-	trunk    int64 // all weights but adapters
+	trunk    int64 // all weights except adapters
 	trained  int64 // the trained weights
 	frozen   int64 // weights without a gradient
-	own      int64 // trained and frozen weights, unless an actor on the rank has them
-	work     int64 // activations of the micro-batches that are in it at the same time
+	own      int64 // trained and frozen weights; 0 if an actor on the rank has the same part
+	work     int64 // activations of all micro-batches that are in this part at the same time
 	forward  int64 // activations of inference
-	messages int64 // what is on its way to another member, in a training step and while a checkpoint is saved
+	messages int64 // messages to other members, in a training step and while a checkpoint is saved
 }
 
-// share returns the share of a member of a component on rank r.
+// share returns the sizes for a member of a component on rank r.
 func (p *Plan) share(component string, index, r int) (s share) {
 	mesh, m := p.Mesh(component), p.partOf(component, index)
 	s.trunk, s.trained = 4*int64(m.Count()), 4*int64(m.Params.Len())
@@ -158,12 +158,12 @@ func (p *Plan) share(component string, index, r int) (s share) {
 	if sequences == 0 {
 		sequences = p.batch * max(p.group, 1)
 	}
-	stages := mesh.Pipeline - mesh.At(index).Stage // from this one on
+	stages := mesh.Pipeline - mesh.At(index).Stage // number of stages from the member's stage on
 	s.work = int64(m.TrainingBytes(p.Limit.Tokens, sequences, stages, p.Config.RecomputedLayers()))
 	s.forward = int64(m.TrainingBytes(p.Limit.Tokens, sequences, 1, p.Model.Layers))
 	if mesh.Members() > 1 {
 		pieces := int64(1)
-		if r == 0 { // it writes checkpoints
+		if r == 0 { // rank 0 writes checkpoints
 			pieces = 2
 		}
 		s.messages = int64(m.MessageBytes(p.Limit.Tokens)) + pieces*min(member.PieceBytes, s.trained)

@@ -16,8 +16,8 @@ type Language struct {
 	Model       lm.Config
 	LoRA        *lm.LoRA    // nil: all weights are trained
 	Tokens      hf.Tokens   // tokens with a special meaning
-	Base        string      // the folder of its weights; "": random initial weights
-	From        string      // the folder of its adapters; "": random initial adapters
+	Base        string      // folder of the initial weights; "": they are random
+	From        string      // folder of the initial adapters; "": they are random
 	BaseWeights BaseWeights // used instead of the weights in Base
 	Seed        uint64
 
@@ -61,8 +61,8 @@ func LanguageOf(cfg *config.Config, tokens int) (l Language, err error) {
 	return l, nil
 }
 
-// newModel returns the configuration of a new model with the sizes in k. It names the sizes as config.json does. A
-// size that is not given becomes null; it does not get the value of the family's published model.
+// newModel returns the configuration of a new model with the sizes in k. It writes the sizes as a config.json, and
+// parses it. A missing size is null there, so it does not get the value of the family's published model.
 func newModel(cfg *config.Config, k config.LanguageModel, tokens int) (lm.Config, error) {
 	sizes := map[string]any{"model_type": cfg.Actor.Model.ModelType, "tie_word_embeddings": k.Tied,
 		"initializer_range": k.InitRange, "norm_topk_prob": k.NormalizeTopK, "router_aux_loss_coef": k.AuxLossCoef,
@@ -145,13 +145,13 @@ func (p *Plan) Declarations() func(component string, member int) *nn.Params[floa
 	}
 }
 
-// Load makes the whole model with its initial weights: from its folders, or random. Random weights are the same on
-// every rank.
+// Load makes the whole model with its initial weights. They are in the model's folders, or random. Random weights are
+// the same on every rank.
 func (l *Language) Load(alloc tensor.Allocator) (*lm.Model, error) {
 	return l.LoadPart(lm.Part{}, alloc)
 }
 
-// LoadPart makes a part of the model of Load. Its weights are those of the whole model.
+// LoadPart makes a part of the model with its initial weights, which are those of the whole model.
 func (l *Language) LoadPart(part lm.Part, alloc tensor.Allocator) (*lm.Model, error) {
 	m, err := l.part(part)
 	if err != nil {
@@ -182,8 +182,8 @@ func (l *Language) LoadPart(part lm.Part, alloc tensor.Allocator) (*lm.Model, er
 	return m, nil
 }
 
-// BlankPart makes a part of the model without its initial weights, because the caller will load all that is trained.
-// Weights below adapters are loaded.
+// BlankPart makes a part of the model without its initial weights, because the caller will load all trained weights. If
+// the model has adapters, BlankPart loads the weights below the adapters.
 func (l *Language) BlankPart(part lm.Part, alloc tensor.Allocator) (*lm.Model, error) {
 	if l.LoRA != nil {
 		return l.LoadPart(part, alloc)

@@ -8,17 +8,17 @@ import (
 )
 
 // A Pipeline says which workers get which groups in an iteration of the task reasoning. A group is a prompt with its
-// answers. A Pipeline follows only from the numbers of groups, rounds and workers. So every rank computes the same
-// one, and nothing depends on the order of arrival. A worker is here a replica of the Mesh of its stage, whose members
-// all work on its groups.
+// answers. A worker in this sense is a replica: all its members work on its groups, and the first member sends and
+// receives. A Pipeline follows only from the numbers of groups, rounds and workers. So every rank computes the same
+// Pipeline, and nothing depends on the order of arrival.
 //
-// Groups go from stage to stage. The workers of each stage divide the groups into contiguous ranges. A rollout
-// worker generates its range in rounds, one after the other. It sends a group to the next stage when all answers of
-// the group have ended, while it goes on with other groups. The first member of a worker sends and receives. With
-// cluster.auto_scheduler the groups are not divided among the rollout workers, but dealt.
+// Groups go from stage to stage. The workers of each stage divide the groups into contiguous ranges. A rollout worker
+// generates its range in rounds, one after the other. When all answers of a group have ended, it sends the group to the
+// next stage, and continues with other groups. With cluster.auto_scheduler groups are dealt to rollout workers instead
+// of divided.
 type Pipeline struct {
 	Groups int
-	Rounds int             // of a rollout worker: rollout.pipeline_stage_num
+	Rounds int             // rounds of a rollout worker: rollout.pipeline_stage_num
 	Dealt  bool            // any rollout worker may generate any group; Rounds has no effect
 	Stages []PipelineStage // rollout; reward, inference and critic if they are placed; actor
 }
@@ -44,31 +44,28 @@ func (p *Pipeline) Owner(stage, group int) int {
 	return owner(p.Groups, p.Stages[stage].Mesh.Data, group)
 }
 
-// Round returns the round in which a rollout worker generates a group.
-func (p *Pipeline) Round(group int) int {
-	lo, hi := p.Range(0, p.Owner(0, group))
-	return owner(hi-lo, p.Rounds, group-lo)
+// Round returns the range of groups [lo, hi) that a rollout worker generates in a round.
+func (p *Pipeline) Round(worker, round int) (lo, hi int) {
+	first, end := p.Range(0, worker)
+	lo, hi = span(end-first, p.Rounds, round)
+	return first + lo, first + hi
 }
 
-// Pairs reports whether a member of a stage sends groups to a member of the next stage.
+// Pairs reports whether a member of a stage sends groups to a member of the next stage: both are the first members of
+// their replicas, and the replicas have groups in common.
 func (p *Pipeline) Pairs(stage, from, to int) bool {
-	return p.Stages[stage].Mesh.IsFirst(from) && p.Stages[stage+1].Mesh.IsFirst(to) &&
-		p.overlap(stage, p.Stages[stage].Mesh.At(from).Replica, p.Stages[stage+1].Mesh.At(to).Replica)
+	mesh, next := p.Stages[stage].Mesh, p.Stages[stage+1].Mesh
+	if !mesh.IsFirst(from) || !next.IsFirst(to) {
+		return false
+	}
+	a, b := p.Range(stage, mesh.At(from).Replica)
+	c, d := p.Range(stage+1, next.At(to).Replica)
+	return stage == 0 && p.Dealt || max(a, c) < min(b, d)
 }
 
 // Receiver returns the member that receives a group in a stage.
 func (p *Pipeline) Receiver(stage, group int) int {
 	return p.Stages[stage].Mesh.First(p.Owner(stage, group))
-}
-
-// overlap reports whether a worker of a stage and one of the next stage have groups in common.
-func (p *Pipeline) overlap(stage, from, to int) bool {
-	if stage == 0 && p.Dealt {
-		return true
-	}
-	a, b := p.Range(stage, from)
-	c, d := p.Range(stage+1, to)
-	return max(a, c) < min(b, d)
 }
 
 // lines returns lines that say how many groups each worker has. A group has size answers. Without groups there are no
@@ -99,37 +96,38 @@ func (p *Pipeline) lines(size int) []string {
 		strings.Join(each, ", then "))}
 }
 
-// span divides n things into parts as evenly as possible, and returns the range of part i. parts is the number of
-// parts.
+// span returns the range of part i, if n elements are divided into parts as evenly as possible.
 func span(n, parts, i int) (lo, hi int) { return i * n / parts, (i + 1) * n / parts }
 
-// owner returns the index of the part in which span puts thing i.
+// owner returns the index of the part whose span has element i.
 func owner(n, parts, i int) int { return ((i+1)*parts - 1) / n }
 
-// BalanceGroups returns the actor of each group. Each actor gets the same number of groups, and about the same number
-// of tokens. The longest remaining group goes to the actor with the fewest tokens; ties go to the first actor.
-// tokens[i] is the number of tokens of group i.
-func BalanceGroups(tokens []float64, actors int) []int {
+// BalanceGroups returns the owner of each group, one of the replicas. Each replica gets the same number of groups, and
+// about the same number of tokens. tokens[i] is the number of tokens of group i.
+func BalanceGroups(tokens []float64, replicas int) []int {
+	return balance(tokens, replicas, len(tokens)/replicas)
+}
+
+// balance returns the owner of each text or group, one of the replicas. The longest remaining text or group goes to the
+// replica with the fewest tokens; ties go to the first replica. tokens has the lengths. No replica owns more than most
+// of them.
+func balance(tokens []float64, replicas, most int) []int {
 	longest := make([]int, len(tokens))
-	for g := range longest {
-		longest[g] = g
+	for i := range longest {
+		longest[i] = i
 	}
 	slices.SortStableFunc(longest, func(a, b int) int { return cmp.Compare(tokens[b], tokens[a]) })
-	load, room := make([]float64, actors), make([]int, actors)
-	for a := range room {
-		room[a] = len(tokens) / actors
-	}
-	of := make([]int, len(tokens))
-	for _, g := range longest {
+	load, owned, owners := make([]float64, replicas), make([]int, replicas), make([]int, len(tokens))
+	for _, i := range longest {
 		least := -1
-		for a := range load {
-			if room[a] > 0 && (least < 0 || load[a] < load[least]) {
-				least = a
+		for r := range load {
+			if owned[r] < most && (least < 0 || load[r] < load[least]) {
+				least = r
 			}
 		}
-		of[g] = least
-		load[least] += tokens[g]
-		room[least]--
+		owners[i] = least
+		load[least] += tokens[i]
+		owned[least]++
 	}
-	return of
+	return owners
 }

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Every group belongs to one worker of each stage, and those workers are pairs that have one in common.
+// Every group belongs to one worker of each stage. Workers of neighbouring stages are pairs if they have a group in
+// common.
 func TestPipelineCoversEveryGroupOnce(t *testing.T) {
 	cases := 0
 	for _, groups := range []int{1, 2, 5, 8, 12, 31} {
@@ -45,8 +46,16 @@ func checkPipeline(t *testing.T, what string, p *Pipeline) {
 				}
 			}
 			if stage == 0 {
-				if last := p.Round(hi - 1); p.Round(lo) != 0 || last != p.Rounds-1 {
-					t.Fatalf("%s: rollout worker %d has rounds %d to %d", what, w, p.Round(lo), last)
+				for round := range p.Rounds {
+					from, to := p.Round(w, round)
+					if from != lo || to <= from {
+						t.Fatalf("%s: round %d of rollout worker %d has [%d, %d), want some from %d on", what, round, w,
+							from, to, lo)
+					}
+					lo = to
+				}
+				if lo != hi {
+					t.Fatalf("%s: the rounds of rollout worker %d end before %d, want %d", what, w, lo, hi)
 				}
 				continue
 			}
@@ -66,17 +75,18 @@ func checkPipeline(t *testing.T, what string, p *Pipeline) {
 	}
 }
 
-// The longest group that is left goes to the actor with the fewest tokens that has room: values by hand.
+// The longest remaining group goes to the actor with the fewest tokens that has room. The expected values are computed
+// by hand.
 func TestBalanceGroups(t *testing.T) {
 	for _, c := range []struct {
 		tokens []float64
 		actors int
 		want   []int
 	}{
-		{[]float64{9, 1, 1, 1}, 2, []int{0, 1, 1, 0}},             // 9 to 0, 1 and 1 to 1, which is full then
+		{[]float64{9, 1, 1, 1}, 2, []int{0, 1, 1, 0}},             // 9 to 0, 1 and 1 to 1, which is then full
 		{[]float64{1, 2, 3, 4}, 2, []int{0, 1, 1, 0}},             // 4 to 0, 3 and 2 to 1
-		{[]float64{5, 5, 5, 5}, 2, []int{0, 1, 0, 1}},             // equals by number
-		{[]float64{4, 7, 6, 1, 2, 3}, 3, []int{2, 0, 1, 0, 1, 2}}, // 7, 6, 4, then 3 to 4, 2 to 6, 1 to 7
+		{[]float64{5, 5, 5, 5}, 2, []int{0, 1, 0, 1}},             // equal groups in the order of their numbers
+		{[]float64{4, 7, 6, 1, 2, 3}, 3, []int{2, 0, 1, 0, 1, 2}}, // 7 and 1 to 0, 6 and 2 to 1, 4 and 3 to 2
 		{[]float64{3, 1}, 1, []int{0, 0}},
 	} {
 		if got := BalanceGroups(c.tokens, c.actors); !slices.Equal(got, c.want) {

@@ -60,28 +60,29 @@ func (d *Draft) pipeline() Pipeline {
 	return p
 }
 
-// Costs of an engine, in tokens of one text that has no others beside it. BenchmarkSpeed of package engine measures
-// them: a token of a long pass costs half of a new one, and a pass has work of its own. BenchmarkMoved of package
-// worker measures what a token costs whose keys and values move.
+// Costs of an engine. The unit is the cost of a token in a pass with one text. BenchmarkSpeed of package engine
+// measures the fixed cost of a pass, and the cost of a token in a long pass. BenchmarkMoved of package worker measures
+// the cost of a token whose keys and values move.
 const (
 	passCost    = 2
 	contextCost = 0.5
 	movedCost   = 0.05
 )
 
-// Table returns what rollout workers must know to deal the prompts of a batch, of which prompt is one. mean is the mean
-// length of answers in the batch before; 0: unknown.
+// Table returns the numbers that rollout workers need to deal the prompts of a batch. prompt is one of these prompts.
+// mean is the mean length of answers in the batch before; 0: unknown.
 func (p *Plan) Table(prompt []int32, mean int) deal.Table {
 	if mean == 0 {
 		mean = max(1, p.Sampling.MaxTokens/8)
 	}
-	cached := 0 // if ranks divide a model, each has a part of the cache, and they compute it anew
+	cached := 0 // members that divide a model compute the cache anew
 	if p.Mesh("rollout").Tensor == 1 {
 		cached = 4 * deal.MostCache / p.cacheBytes()
 	}
-	return deal.Table{Prompts: p.Pipeline.Groups, Players: p.Mesh("rollout").Data, Size: p.group, Running: p.running,
-		Tokens: p.Sampling.MaxTokens, Prompt: len(prompt), Mean: mean, Cached: cached,
-		Cost: deal.Cost{Pass: passCost, Context: contextCost, Moved: movedCost}}
+	return deal.Table{Prompts: p.Pipeline.Groups, Players: p.Mesh("rollout").Data, Size: p.group,
+		Running: p.Config.Rollout.MaxRunningRequests, Tokens: p.Sampling.MaxTokens, Prompt: len(prompt), Mean: mean,
+		Cached: cached,
+		Cost:   deal.Cost{Pass: passCost, Context: contextCost, Moved: movedCost}}
 }
 
 // ExchangesGroups reports whether the replicas of a component exchange groups so that all have about as many tokens.

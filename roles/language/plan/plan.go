@@ -23,36 +23,26 @@ type Plan struct {
 	*job.Job
 	Language
 
-	// Actors to Critics are the numbers of replicas of each component: of members that have one model together. 0: not
-	// placed.
+	// Actors to Critics are the numbers of replicas of each component. The members of a replica have one model
+	// together. 0: not placed.
 	Actors, rollouts, Rewards, Inferences, Critics int
-	meshes                                         map[string]Mesh // of each placed component with a model
+	meshes                                         map[string]Mesh // the Mesh of each placed component with a model
 
 	Train, Valid  *text.Dataset // Valid is nil without evaluations
 	StepsPerEpoch int64
-	// BatchesPerEpoch is the number of whole batches in an epoch. A step takes one batch. With dynamic sampling it
-	// takes up to GenBatches batches.
+	// BatchesPerEpoch is the number of whole batches in an epoch. A step takes one batch, or with dynamic sampling up
+	// to GenBatches batches.
 	BatchesPerEpoch, GenBatches int64
 	Limit                       algo.MicroBatch // how much an actor computes at once
 	Tokenizer                   *tokenizer.Tokenizer
+	notes                       []string // warnings about the data
+	batch                       int      // texts of a step, over all actors; prompts in the task reasoning
 
-	answering
-
-	notes   []string // warnings about the data
-	batch   int      // texts of a step, over all actors; prompts in the task reasoning
-	shuffle bool
-	balance bool   // divide texts among actors by their lengths
-	seed    uint64 // of the order of texts
-}
-
-// answering has the fields that the task reasoning adds to a Plan.
-type answering struct {
+	// In the task reasoning:
 	Sampling engine.Sampling // how answers are sampled
 	Pipeline Pipeline        // which workers get which groups
 	longest  int             // maximum number of tokens of a prompt with its answer
 	group    int             // the number of answers to each prompt
-	running  int             // answers that are generated at the same time
-	threads  int             // of a rollout worker
 }
 
 // EnvSpec returns the zero Spec: there are no environments.
@@ -75,7 +65,7 @@ func (p *Plan) OwnKeys() []config.OwnKey {
 	})
 }
 
-// MayDiffer returns the keys that may differ in a resumed run because they change no result.
+// MayDiffer returns the keys that may differ in a resumed run, because they change no result.
 func (p *Plan) MayDiffer() []string {
 	keys := []string{"rollout.return_logprobs", "rollout.eval_sampling_params", "reward.program",
 		"actor.model.tensor_model_parallel_size", "actor.model.pipeline_model_parallel_size",
@@ -92,8 +82,8 @@ func (p *Plan) MayDiffer() []string {
 // BelowAdapters reports whether the file of weights path has the base weights of new adapters.
 func (p *Plan) BelowAdapters(path string) bool { return p.BaseWeights.Path == path }
 
-// Fits returns an error if a model does not have exactly the trained parameters of this model, or if the small tensors
-// of a trainer's state belong to other texts or other base weights. There may be no such tensors.
+// Fits returns an error unless model lists exactly the trained parameters of this plan's model. It also returns an
+// error if the tensors of a trainer's state belong to other texts or other base weights. trainer may be empty.
 func (p *Plan) Fits(model []tensor.Field, trainer tensor.Dict) error {
 	m, err := p.New()
 	if err != nil {
@@ -114,8 +104,8 @@ func (p *Plan) sameInputs(trainer tensor.Dict) error {
 	return p.BaseWeights.same(trainer)
 }
 
-// Inputs returns hashes of the inputs that must be the same on all ranks: the texts and the base weights. keys are
-// the configuration keys that name their files.
+// Inputs returns hashes of the inputs that must be the same on all ranks: the texts and the base weights. keys are the
+// configuration keys that name the files of the inputs.
 func (p *Plan) Inputs() (keys []string, hashes [][]byte) {
 	add := func(key string, hash uint64) {
 		keys, hashes = append(keys, key), append(hashes, binary.LittleEndian.AppendUint64(nil, hash))
@@ -130,13 +120,14 @@ func (p *Plan) Inputs() (keys []string, hashes [][]byte) {
 
 // Order returns the order of samples in an epoch. It overwrites order, which may be the order of another epoch.
 func (p *Plan) Order(order []int32, epoch int64) []int32 {
-	return algo.Permutation(order, len(p.Train.Samples), p.shuffle, p.seed, epoch)
+	data := &p.Config.Data
+	return algo.Permutation(order, len(p.Train.Samples), data.Shuffle, data.Seed, epoch)
 }
 
 // A Batch has the texts that one replica of the actors trains on in a step.
 type Batch struct {
 	Mine            []algo.Sequence
-	Targets, Tokens int // of the whole batch, over all actors
+	Targets, Tokens int // numbers of targets and tokens in the whole batch, over all actors
 }
 
 // BatchOf returns the batch of a replica in a step. number is the step's number within its epoch, and order is the
@@ -150,7 +141,7 @@ func (p *Plan) BatchOf(order []int32, number int64, replica int) (b Batch) {
 	}
 	lo, hi := span(p.batch, p.Actors, replica)
 	share := whole[lo:hi]
-	if p.balance {
+	if p.Config.Actor.EnableDPLoadBalance {
 		share = p.balanced(whole, replica)
 	}
 	for _, i := range share {
@@ -161,27 +152,16 @@ func (p *Plan) BatchOf(order []int32, number int64, replica int) (b Batch) {
 
 func sequence(s text.Sample) algo.Sequence { return algo.Sequence{IDs: s.IDs, Learn: s.Learn} }
 
-// balanced returns the samples of whole that a replica trains on, in their order in whole. The longest remaining
-// sample goes to the replica with the fewest tokens; ties go to the first one. So all replicas have about the same
-// number of tokens, and every one has a sample.
+// balanced returns the samples of whole that a replica trains on, in their order in whole. All replicas have about the
+// same number of tokens, and every replica has a sample.
 func (p *Plan) balanced(whole []int32, replica int) (share []int32) {
-	byLength := slices.Clone(whole)
-	length := func(i int32) int { return len(p.Train.Samples[i].IDs) }
-	slices.SortStableFunc(byLength, func(a, b int32) int { return length(b) - length(a) })
-	load, mine := make([]int, p.Actors), map[int32]bool{}
-	for _, i := range byLength {
-		least := 0
-		for a := range load {
-			if load[a] < load[least] {
-				least = a
-			}
-		}
-		load[least] += length(i)
-		mine[i] = least == replica
+	tokens := make([]float64, len(whole))
+	for k, i := range whole {
+		tokens[k] = float64(len(p.Train.Samples[i].IDs))
 	}
-	for _, i := range whole {
-		if mine[i] {
-			share = append(share, i)
+	for k, r := range balance(tokens, p.Actors, len(whole)) {
+		if r == replica {
+			share = append(share, whole[k])
 		}
 	}
 	return share
@@ -189,8 +169,8 @@ func (p *Plan) balanced(whole []int32, replica int) (share []int32) {
 
 // Validation returns the texts of validation that one of several workers evaluates.
 func (p *Plan) Validation(worker, workers int) (mine []algo.Sequence) {
-	n := len(p.Valid.Samples)
-	for _, s := range p.Valid.Samples[worker*n/workers : (worker+1)*n/workers] {
+	lo, hi := span(len(p.Valid.Samples), workers, worker)
+	for _, s := range p.Valid.Samples[lo:hi] {
 		mine = append(mine, sequence(s))
 	}
 	return mine
@@ -217,7 +197,7 @@ func (p *Plan) Describe() []string {
 		micro = fmt.Sprintf("micro-batches of %d texts", p.Limit.Sequences)
 	}
 	texts, actor := "texts", "actor"
-	if p.longest > 0 {
+	if p.Config.Reasons() {
 		texts = "prompts"
 	}
 	if p.Mesh("actor").Members() > 1 {

@@ -10,11 +10,11 @@ import (
 // pooled are the components whose ranks are one pool with cluster.auto_scheduler.
 var pooled = []string{"actor", "rollout", "inference"}
 
-// pool makes the ranks of actors, rollout and inference workers one pool: every rank answers, and infers if inference
-// has a place; the actors, whose number stays, are spread over the ranks. So a rank answers while there are prompts,
-// infers for groups that are complete, and trains its actors' share. With cluster.use_pre_process_policy false the
-// ranks named for actors do not answer. It reports whether the pool can be made. A placement that names every member
-// has a pool already, whose members have moved.
+// pool makes the ranks of actors, rollout and inference workers one pool. Every rank gets a rollout worker, and an
+// inference worker if this component has a place. The actors, whose number stays, are spread over the ranks. So a rank
+// answers while there are prompts, infers for complete groups, and trains its actors' share. With
+// cluster.use_pre_process_policy false, ranks that are named for actors get no rollout worker. pool reports whether the
+// pool can be made. If a placement names every member, its pool was made before, and members have moved.
 func (d *Draft) pool(nodes []int) bool {
 	if d.Config.Fixed() {
 		return true
@@ -51,8 +51,8 @@ func (d *Draft) pool(nodes []int) bool {
 	return true
 }
 
-// spread spreads as many members as are named over ranks, in their order. Members that have a rank each stay where they
-// are if there are more ranks than members.
+// spread spreads members over ranks in ascending order. named has the present ranks of the members. If there are more
+// ranks than members, and each member has its own rank, the members stay where they are.
 func spread(named, ranks []int) []int {
 	if len(named) < len(ranks) && len(slices.Compact(slices.Sorted(slices.Values(named)))) == len(named) {
 		return named
@@ -64,8 +64,8 @@ func spread(named, ranks []int) []int {
 	return to
 }
 
-// replace makes the placement anew, with these ranks of components. Other components stay where they are. It reports
-// whether that is possible.
+// replace makes the placement anew: the components in to get these ranks, and the others stay where they are. It
+// reports whether this is possible.
 func (d *Draft) replace(to map[string][]int, nodes []int) bool {
 	c := spmd.Cluster{AllowIdleRanks: true}
 	add := func(of string, ranks []int) {

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// TestPool: with cluster.auto_scheduler all ranks of actors, rollout and inference workers answer, the actors are
-// spread over them in their order, and other components stay.
+// TestPool: with cluster.auto_scheduler all ranks of actors, rollout and inference workers answer. The actors are
+// spread over these ranks in order, and other components stay.
 func TestPool(t *testing.T) {
 	const auto, kl = "cluster.auto_scheduler=true", "algorithm.kl_beta=0.1"
 	place := func(text string) string { return "cluster.component_placement={" + text + "}" }
@@ -67,11 +67,11 @@ func TestPool(t *testing.T) {
 	}
 }
 
-// TestPoolMoves: the members of a pool move to the ranks that the placement names, and no pool is made anew. Actors and
-// rollout workers that are apart stay apart with cluster.use_pre_process_policy false.
+// TestPoolMoves: the members of a pool move to the ranks that the placement names, and the pool is not made again. With
+// cluster.use_pre_process_policy false, actors and rollout workers that are apart stay apart.
 func TestPoolMoves(t *testing.T) {
 	const apart, spread = "{actor: 0-1, rollout: 2-5, inference: 4}", "{actor: '0-1:0-3', rollout: 2-3, inference: 3}"
-	const idle = "{actor: '3:0-1', rollout: '0-2,4-7'}" // rank 3 may not answer, and has no actor
+	const idle = "{actor: '3:0-1', rollout: '0-2,4-7'}" // rank 3 must not answer, and has no actor
 	for _, c := range []struct{ start, pool, text, actor, rollout, inference, mistake string }{
 		{idle, "{actor: '0,4', rollout: '0-2,4-7'}", "{rollout: 4-7}", "0,4", "4-6:0-5,7", "", ""},
 		{apart, "{actor: 0-1, rollout: 2-5, inference: 0-5}", "{rollout: 4-5}", "0-1", "4-5:0-3", "0-5", ""},

@@ -22,7 +22,7 @@ import (
 // A Question is a prompt and its right answer.
 type Question = answer.Question
 
-// readPrompts makes prompts of the job's samples, and sets how answers are sampled.
+// readPrompts makes prompts of the job's samples, sets how answers are sampled, and checks both.
 func (d *Draft) readPrompts() {
 	c := d.Config
 	d.setSampling()
@@ -59,7 +59,6 @@ func (d *Draft) readPrompts() {
 func (d *Draft) setSampling() {
 	c := d.Config
 	d.longest, d.group = c.Runner.SeqLength, c.Algorithm.GroupSize
-	d.running, d.threads = c.Rollout.MaxRunningRequests, c.Rollout.Threads
 	s := &c.Rollout.SamplingParams
 	d.Sampling = engine.Sampling{MaxTokens: c.Runner.SeqLength - c.Data.MaxPromptLength, Temperature: s.Temperature,
 		TopK: s.TopK, TopP: s.TopP, RepetitionPenalty: s.RepetitionPenalty, Stop: d.Sampling.Stop, Seed: c.Actor.Seed}
@@ -68,7 +67,8 @@ func (d *Draft) setSampling() {
 	}
 }
 
-// keepPrompts removes prompts that are too long from set, or reports them as a mistake.
+// keepPrompts removes prompts that are too long from set. Without data.filter_prompt_by_length it reports these prompts
+// as a mistake.
 func (d *Draft) keepPrompts(set *text.Dataset) {
 	if set == nil {
 		return
@@ -89,7 +89,7 @@ func (d *Draft) keepPrompts(set *text.Dataset) {
 	}
 }
 
-// checkQuestions reports prompts to which no answer can be right, and adds warnings.
+// checkQuestions reports questions that the reward rule cannot grade, and adds warnings.
 func (d *Draft) checkQuestions(key string, set *text.Dataset) {
 	if set == nil {
 		return
@@ -126,7 +126,7 @@ func (d *Draft) checkQuestions(key string, set *text.Dataset) {
 	}
 }
 
-// tryGrader makes the rule that grades answers, to report its mistakes. It starts no program.
+// tryGrader makes the rule that grades answers, to report mistakes in its keys. It starts no program.
 func (d *Draft) tryGrader() {
 	err := answer.CheckProgram(d.graderSetup())
 	if err == nil && d.Config.Reward.RewardType != answer.Program {
@@ -137,9 +137,9 @@ func (d *Draft) tryGrader() {
 	}
 }
 
-// ForEvaluation returns the plan of an evaluation of cfg, without a placement. For the task reasoning a language
-// model answers the validation questions, and is divided as those of rollout workers. For the task sft it is measured
-// on the validation texts, and its layers are divided as those of actors.
+// ForEvaluation returns the plan of an evaluation of cfg, without a placement. In the task reasoning the model answers
+// the questions of validation, and is divided like the models of rollout workers. In the task sft the model is measured
+// on the texts of validation, and its layers are divided like those of actors.
 func ForEvaluation(cfg *config.Config, reg config.Registries) (*Plan, error) {
 	d := &Draft{Plan: &Plan{Job: &job.Job{Config: cfg, Registries: reg}}, found: cfg.CheckParts(reg)}
 	d.found.Want(len(cfg.Data.ValDataPaths) > 0, "data.val_data_paths", nil, "files of JSON lines, to evaluate with")
@@ -179,17 +179,18 @@ func (p *Plan) TextSetup() algo.TextSetup {
 		Iterations: int(min(p.MaxSteps, math.MaxInt32))}
 }
 
-// EngineOptions returns the limits of the engine that generates answers. Its cache holds the texts that are
-// generated at the same time, at their maximum length.
+// EngineOptions returns the limits of the engine that generates answers. The engine's cache has room for all texts that
+// are generated at the same time, at their maximum length.
 func (p *Plan) EngineOptions() engine.Options {
-	pages := (p.longest + lm.PageLen - 1) / lm.PageLen
-	return engine.Options{MaxRunning: p.running, CacheTokens: config.Product(p.running, pages*lm.PageLen),
-		ChunkTokens: max(512, p.running), Threads: p.threads, Tokens: p.Tokenizer.Size()}
+	pages, running := (p.longest+lm.PageLen-1)/lm.PageLen, p.Config.Rollout.MaxRunningRequests
+	return engine.Options{MaxRunning: running, CacheTokens: config.Product(running, pages*lm.PageLen),
+		ChunkTokens: max(512, running), Threads: p.Config.Rollout.Threads, Tokens: p.Tokenizer.Size()}
 }
 
 // EngineBytes estimates the engine's memory: keys and values in the cache, and a row of logits for each answer.
 func (p *Plan) EngineBytes() int64 {
-	return int64(config.Product(p.EngineOptions().CacheTokens, p.cacheBytes())) + int64(4*p.running*p.Model.Vocab)
+	o := p.EngineOptions()
+	return int64(config.Product(o.CacheTokens, p.cacheBytes())) + int64(4*o.MaxRunning*p.Model.Vocab)
 }
 
 // cacheBytes returns the bytes of the keys and values of a token on a rank of a rollout worker.
@@ -208,20 +209,20 @@ func (p *Plan) AnswerBytes() int {
 	return (config.Product(perToken, tokens) + 4*p.longest + 16*p.group + 2<<10 + room) &^ room
 }
 
-// Samples returns the samples of one batch. number is the index of the batch in order.
+// Samples returns the samples of one batch. order has the samples of an epoch, and number is the index of the batch.
 func (p *Plan) Samples(order []int32, number int64) []int32 {
 	return order[number*int64(p.batch):][:p.batch]
 }
 
-// Question returns a sample of training as a prompt; number is the prompt's number in the run.
+// Question returns a sample of training as a question. number is the question's number in the run.
 func (p *Plan) Question(sample int, number int64) Question {
 	return question(p.Train.Samples[sample], number)
 }
 
 // ValidationQuestions returns the questions of validation that one of several workers evaluates.
 func (p *Plan) ValidationQuestions(worker, workers int) (mine []Question) {
-	n := len(p.Valid.Samples)
-	for i, end := worker*n/workers, (worker+1)*n/workers; i < end; i++ {
+	lo, hi := span(len(p.Valid.Samples), workers, worker)
+	for i := lo; i < hi; i++ {
 		mine = append(mine, question(p.Valid.Samples[i], int64(i)))
 	}
 	return mine
@@ -261,7 +262,8 @@ func (p *Plan) NewExam(e *engine.Engine, g *answer.Grader) *exam.Exam {
 	return x
 }
 
-// Response returns the response to a question that rules grade. stopped is false if the answer was cut off.
+// Response returns an answer to a question as a response, which rules grade. stopped is false if the answer was cut
+// off.
 func (p *Plan) Response(q *Question, sample int, tokens []int32, stopped bool) answer.Response {
 	said := tokens
 	if stopped {

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/roles/job"
 )
 
-// TestQuestions: prompts to which no answer can be right are found before work starts, with file and line, and so are
-// those of which the user should know how they are read.
+// TestQuestions: questions that cannot be graded are errors with file and line, before work starts. Questions that a
+// rule may read in an unexpected way have a note.
 func TestQuestions(t *testing.T) {
 	set := func(prompt string, solutions ...[]string) *text.Dataset {
 		var d text.Dataset

@@ -15,27 +15,28 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// answers are a group: a prompt and all answers to it. The answers are packed, one after the other, and travel as
-// tokens, not as text.
+// answers are a group: a prompt and all answers to it. The tokens of all answers follow each other in one slice.
+// Answers travel as tokens, not as text.
 type answers struct {
 	group    int   // number in the iteration
 	sample   int   // number in the texts of training
-	version  int64 // of the weights with which the answers were generated
+	version  int64 // version of the weights with which the answers were generated
 	question plan.Question
 
-	tokens  []int32   // of all answers
+	tokens  []int32   // the tokens of all answers
 	lengths []int32   // number of tokens of each answer
-	logProb []float32 // of each token when it was sampled; nil: equal to recomputed
-	ended   []uint8   // 1 for each answer with a stop token, 0 for one that was cut off
+	logProb []float32 // log-prob of each token when it was sampled; nil: equal to recomputed
+	ended   []uint8   // 1 for an answer with a stop token, 0 for an answer that was cut off
 
-	reward     []float32 // of each answer; nil: not graded yet
-	outcome    []uint8   // verify.Outcome of each answer with a reward
+	reward     []float32 // reward of each answer; nil: not graded yet
+	outcome    []uint8   // verify.Outcome of each graded answer
 	recomputed []float32 // log-probs of all tokens by the policy before the update; nil: not computed
-	ref        []float32 // log-probs by the reference policy; nil: not computed
-	value      []float32 // values of the critic before each token; nil: not computed
+	ref        []float32 // log-probs of all tokens by the reference policy; nil: not computed
+	value      []float32 // value before each token, by the critic; nil: not computed
 }
 
-// newAnswers packs the results of the requests for prompt p, with their log-probs if logProbs is set.
+// newAnswers returns the results of the requests for prompt p as a group. If logProbs is set, the group has the
+// results' log-probs.
 func newAnswers(p prompt, version int64, results []engine.Result, logProbs bool) *answers {
 	a := &answers{group: p.group, sample: p.sample, version: version, question: p.Question}
 	for _, r := range results {
@@ -74,8 +75,19 @@ func (a *answers) batch() (b algo.TextBatch) {
 	return b
 }
 
-// total returns the number of tokens of all answers, each with its prompt. Training computes all of them.
+// total returns the number of tokens in a pass of training: all answers, each with its prompt.
 func (a *answers) total() int { return len(a.question.Prompt)*len(a.lengths) + len(a.tokens) }
+
+// optional returns the fields that may be nil, with their names in dict.
+func (a *answers) optional() [5]optionalField {
+	return [...]optionalField{{"log_prob", &a.logProb}, {"reward", &a.reward}, {"recomputed", &a.recomputed},
+		{"ref", &a.ref}, {"value", &a.value}}
+}
+
+type optionalField struct {
+	name  string
+	field *[]float32
+}
 
 // dict returns the tensors to send, without a copy.
 func (a *answers) dict() (d tensor.Dict) {
@@ -86,38 +98,34 @@ func (a *answers) dict() (d tensor.Dict) {
 	ints("lengths", a.lengths)
 	d.Set("ended", tensor.FromU8(a.ended, len(a.ended)))
 	d.Set("outcome", tensor.FromU8(a.outcome, len(a.outcome)))
-	floats := func(name string, x []float32) {
-		if x != nil {
-			d.Set(name, tensor.FromF32(x, len(x)))
+	for _, o := range a.optional() {
+		if x := *o.field; x != nil {
+			d.Set(o.name, tensor.FromF32(x, len(x)))
 		}
 	}
-	floats("log_prob", a.logProb)
-	floats("reward", a.reward)
-	floats("recomputed", a.recomputed)
-	floats("ref", a.ref)
-	floats("value", a.value)
 	return d
 }
 
-// readAnswers is the inverse of dict. The right answer comes from the plan.
-func readAnswers(d tensor.Dict, p *plan.Plan) *answers {
-	floats := func(name string) []float32 {
-		if x, ok := d.Get(name); ok {
-			return x.F32()
-		}
-		return nil
+// readAnswers returns the group whose dict is encoded in b. The question with its right answer comes from the plan.
+func readAnswers(b []byte, group int, p *plan.Plan) (*answers, error) {
+	d, err := tensor.Decode(b)
+	if err != nil {
+		return nil, fmt.Errorf("group %d: %w", group, err)
 	}
 	number := d.Must("question").I64()
-	return &answers{
-		sample: int(number[1]), question: p.Question(int(number[1]), number[0]),
+	a := &answers{group: group, sample: int(number[1]), question: p.Question(int(number[1]), number[0]),
 		tokens: d.Must("tokens").I32(), lengths: d.Must("lengths").I32(), ended: d.Must("ended").U8(),
-		logProb: floats("log_prob"), reward: floats("reward"), outcome: d.Must("outcome").U8(),
-		recomputed: floats("recomputed"), ref: floats("ref"), value: floats("value"),
+		outcome: d.Must("outcome").U8()}
+	for _, o := range a.optional() {
+		if x, ok := d.Get(o.name); ok {
+			*o.field = x.F32()
+		}
 	}
+	return a, nil
 }
 
-// packedLayout returns a layout with room for bytes bytes. Its size is a power of two, or most. So there are few
-// layouts, and both ends of a channel soon know all of them.
+// packedLayout returns a layout with room for a number of bytes. The size of the layout is a power of two, or most. So
+// there are few layouts, and both ends of a channel soon know all of them.
 func packedLayout(layouts map[int]*tensor.Layout, bytes, most int) *tensor.Layout {
 	n := min(1<<bits.Len(uint(max(bytes, 1<<10)-1)), most)
 	if layouts[n] == nil {
@@ -126,7 +134,7 @@ func packedLayout(layouts map[int]*tensor.Layout, bytes, most int) *tensor.Layou
 	return layouts[n]
 }
 
-// answersKey is the key of each worker's single queue, to which all workers of the previous stage send.
+// answersKey is the key of a worker's single queue. All workers of the previous stage send to this queue.
 const answersKey = "answers"
 
 // An answerSender sends groups from a worker to the workers of the next stage.
@@ -149,12 +157,12 @@ func newAnswerSender(m *spmd.Member, p *plan.Plan) *answerSender {
 	return &answerSender{m: m, to: map[int]*spmd.Sender{}, layouts: map[int]*tensor.Layout{}, most: p.AnswerBytes()}
 }
 
-// send sends the group a through ch to worker number to of the next stage.
+// send sends the group a through ch to a worker of the next stage.
 func (s *answerSender) send(ctx context.Context, ch *spmd.Channel, to int, a *answers) error {
 	return s.put(ctx, ch, outgoing{to, a}, true)
 }
 
-// offer is like send, but it does not wait. If there is no room, the group a is kept for the next retry or flush.
+// offer is like send, but does not wait. If there is no room, the group a waits for the next retry or flush.
 func (s *answerSender) offer(ctx context.Context, ch *spmd.Channel, to int, a *answers) error {
 	s.waiting = append(s.waiting, outgoing{to, a})
 	return s.retry(ctx, ch)
@@ -162,7 +170,7 @@ func (s *answerSender) offer(ctx context.Context, ch *spmd.Channel, to int, a *a
 
 // retry sends the waiting groups for which there is room.
 func (s *answerSender) retry(ctx context.Context, ch *spmd.Channel) error {
-	full := map[int]bool{} // workers without room; later groups for them must wait, too
+	full := map[int]bool{} // workers without room; later groups to these workers must wait, too
 	left := s.waiting[:0]
 	for _, p := range s.waiting {
 		err := spmd.ErrFull
@@ -236,11 +244,75 @@ func (r *answerReceiver) receive(ctx context.Context, ch *spmd.Channel) (a *answ
 		return nil, err
 	}
 	defer r.from.Release(item)
-	d, err := tensor.Decode(item.Dict.Must("packed").U8()[:item.Hi])
-	if err != nil {
-		return nil, fmt.Errorf("group %d: %w", item.Lo, err)
+	if a, err = readAnswers(item.Dict.Must("packed").U8()[:item.Hi], item.Lo, r.plan); err == nil {
+		a.version = item.Version
 	}
-	a = readAnswers(d, r.plan)
-	a.group, a.version = item.Lo, item.Version
+	return a, err
+}
+
+// A stageQueue connects a worker with the pipeline of answers. It receives groups from the previous stage, and sends
+// them to the next stage.
+type stageQueue struct {
+	m        *spmd.Member
+	replica  *replica
+	pipeline *plan.Pipeline
+	stage    int
+	in       answerReceiver
+	out      *answerSender // not used in the last stage
+}
+
+func newStageQueue(m *spmd.Member, p *plan.Plan, r *replica) *stageQueue {
+	return &stageQueue{m: m, replica: r, pipeline: &p.Pipeline, stage: p.Pipeline.Stage(m.Group()),
+		in: answerReceiver{m: m, plan: p}, out: newAnswerSender(m, p)}
+}
+
+// Member returns the member of this worker.
+func (q *stageQueue) Member() *spmd.Member { return q.m }
+
+// each calls f on all members of a replica with each of the replica's groups of an iteration, in the order of arrival.
+// Only the first member receives groups through in. It calls once with a group, unless once is nil, and hands the group
+// to the other members. After f it sends the group through out, unless out is nil.
+func (q *stageQueue) each(ctx context.Context, in, out *spmd.Channel, once, f func(*answers) error) error {
+	lo, hi := q.pipeline.Range(q.stage, q.replica.index)
+	for range hi - lo {
+		var a *answers
+		var err error
+		if q.replica.first {
+			a, err = q.receive(ctx, in, lo, hi, once)
+		}
+		if err == nil {
+			a, err = q.replica.share(ctx, a)
+		}
+		if err != nil {
+			return err
+		}
+		if err := f(a); err != nil {
+			return fmt.Errorf("group %d: %w", a.group, err)
+		}
+		if out == nil || !q.replica.first {
+			continue
+		}
+		if err := q.out.send(ctx, out, q.pipeline.Receiver(q.stage+1, a.group), a); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// receive returns the next group, which must be one of [lo, hi). It calls once with the group, unless once is nil.
+func (q *stageQueue) receive(ctx context.Context, in *spmd.Channel, lo, hi int, once func(*answers) error) (*answers,
+	error) {
+	a, err := q.in.receive(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	if a.group < lo || a.group >= hi {
+		return nil, fmt.Errorf("group %d has arrived, expected %d to %d", a.group, lo, hi-1)
+	}
+	if once != nil {
+		if err := once(a); err != nil {
+			return nil, fmt.Errorf("group %d: %w", a.group, err)
+		}
+	}
 	return a, nil
 }

@@ -6,7 +6,6 @@ import (
 
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/policy/lm"
-	"github.com/rlinf/rlinf/reward/answer"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
@@ -16,10 +15,8 @@ import (
 // A CriticWorker has one replica of the critic of answers. It adds values to answers before these reach the actors,
 // and trains on its share of the answers while the actors train.
 type CriticWorker struct {
-	*learner
+	*learner[*algo.TextCriticPPO]
 	critic *algo.TextCritic
-	algo   *algo.TextCriticPPO
-	grader *answer.Grader // nil: reward workers grade answers
 }
 
 // NewCriticWorker returns the worker of member m, for loop.Launch.
@@ -46,13 +43,11 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 		return nil, err
 	}
 	setup.Mesh, setup.Replicas = t.replica.mesh, t.replicas
-	w := &CriticWorker{learner: newLearner(t), critic: setup.Critic}
-	if w.algo, err = algo.NewTextCriticPPO(setup); err != nil {
+	w := &CriticWorker{critic: setup.Critic}
+	if w.learner, err = newLearner[*algo.TextCriticPPO](t, shared.judge); err != nil {
 		return nil, err
 	}
-	if p.RewardComponent() == m.Group() && t.replica.first {
-		w.grader, err = p.NewGrader(shared.judge)
-	}
+	w.algo, err = algo.NewTextCriticPPO(setup)
 	return w, err
 }
 
@@ -68,7 +63,7 @@ func newCritic(from *lm.Model, alloc tensor.Allocator) (*algo.TextCritic, error)
 
 // Value receives this worker's answers of a step through in, adds values to them, and sends the answers through out.
 func (w *CriticWorker) Value(ctx context.Context, step int64, in, out *spmd.Channel) error {
-	err := w.receive(ctx, step, in, out, w.grader, func(a *answers) (err error) {
+	err := w.receive(ctx, step, in, out, func(a *answers) (err error) {
 		defer w.m.Span("value").Begin().End(0, 0)
 		a.value, err = w.algo.Values(nil, a.batch().Texts)
 		return err
@@ -86,27 +81,16 @@ func (w *CriticWorker) ComputeReturns(context.Context) error {
 	return w.algo.Prepare(&w.batch)
 }
 
-// RunTraining trains on the answers.
-func (w *CriticWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
-	return w.train(ctx, w.algo.Update)
-}
-
-// Part returns the worker, which stays as it is.
+// Part returns the worker itself: see stays.
 func (w *CriticWorker) Part() any { return stays(w, w.plan) }
-
-// Close ends the worker's threads and its grader.
-func (w *CriticWorker) Close() error {
-	w.algo.Close()
-	return w.grader.Close()
-}
 
 // Save returns this member's share of the critic, without a copy. An actor's critic has the same names in checkpoints.
 func (w *CriticWorker) Save() []member.Part {
 	return w.saved(trainerParts(w.algo.Save(), w.criticNetwork(w.critic)))
 }
 
-// Load returns the parts of a state that this worker needs. Weights alone become the weights of the critic's trunk. If
-// those weights are adapters, the critic does not change.
+// Load returns the parts of a state that this worker needs. If the state has only weights, they become the weights of
+// the critic's trunk. If these weights are adapters, the critic does not change.
 func (w *CriticWorker) Load(weights bool) []member.Part {
 	switch {
 	case !weights:
@@ -119,7 +103,7 @@ func (w *CriticWorker) Load(weights bool) []member.Part {
 	return weightParts(w.model)
 }
 
-// criticNetwork returns a critic as a network of the trainer's state.
+// criticNetwork returns the member's part of a critic as a network.
 func (t *tuner) criticNetwork(c *algo.TextCritic) network {
 	_, optim := t.plan.Config.Optimisers()
 	return t.network("critic", c.Model, optim)

@@ -11,9 +11,9 @@ import (
 // Dealing is the purpose of the communicator over which rollout workers deal prompts (cluster.auto_scheduler).
 const Dealing = "dealing"
 
-// deal generates answers of batch n of a step, of which this replica takes as many as it can. The replica's first
-// member decides and the others follow. That of the first replica is the dealer, too: it handles messages between
-// passes.
+// deal generates answers of batch n of a step. Faster replicas get more prompts. The first member of a replica is a
+// player, and the other members follow it. The first member of the first replica is also the dealer. It handles
+// messages between passes.
 func (w *RolloutWorker) deal(ctx context.Context, step int64, n int, out *spmd.Channel) error {
 	defer w.m.Span("generate").Begin().End(0, 0)
 	prompts := w.prompts(step, n, 0, w.plan.Pipeline.Groups)
@@ -22,19 +22,19 @@ func (w *RolloutWorker) deal(ctx context.Context, step int64, n int, out *spmd.C
 		return engine.Request{Prompt: p.Prompt, Sampling: w.plan.Sampling, Key: uint64(p.Number) & 0xffffffff,
 			Sample: uint64(sample)}
 	}
-	var team *team
-	if w.replica.lines != nil {
-		layer := w.replica.lines[len(w.replica.lines)-1] // rollout workers have no stages
-		team = newTeam(ctx, w.engine, layer, w.group)
+	var members *team // nil: the replica has one member
+	if lines := w.replica.lines; lines != nil {
+		line := lines[len(lines)-1] // rollout workers have no pipeline stages
+		members = &team{Engine: w.engine, ctx: ctx, line: line, group: w.group}
 		if !w.replica.first {
-			return team.follow(request)
+			return members.follow(request)
 		}
 	}
 	h := &hand{post: newPost(w.m, w.plan.Mesh(w.m.Group()).First)}
 	table := w.plan.Table(prompts[0].Prompt, w.mean)
 	h.idle = func() error {
 		if h.dealer != nil {
-			return w.out.retry(ctx, out) // others wait for the dealer
+			return w.out.retry(ctx, out) // without waiting, because players wait for the dealer
 		}
 		return w.out.flush(ctx, out)
 	}
@@ -49,8 +49,8 @@ func (w *RolloutWorker) deal(ctx context.Context, step int64, n int, out *spmd.C
 		w.progress.Report("generation", ended, ended+h.player.Unfinished())
 		return w.out.retry(ctx, out)
 	}
-	if team != nil {
-		setup.Engine = team
+	if members != nil {
+		setup.Engine = members
 	}
 	h.player = deal.NewPlayer(table, setup)
 	if w.replica.index == 0 {
@@ -63,23 +63,23 @@ func (w *RolloutWorker) deal(ctx context.Context, step int64, n int, out *spmd.C
 	if h.dealer != nil {
 		w.mean = h.dealer.MeanTokens()
 	}
-	if team != nil {
-		if err := team.end(); err != nil {
+	if members != nil {
+		if err := members.end(); err != nil {
 			return err
 		}
 	}
 	return w.out.flush(ctx, out)
 }
 
-// A hand is a replica's part in a batch that is dealt: a player, and at the first replica the dealer. Messages between
-// these two go through memory.
+// A hand is a replica's part in a batch that is dealt: a player, and at the first replica also the dealer. Messages
+// between the player and the dealer of the first replica go through memory.
 type hand struct {
 	post     *post
-	idle     func() error // called before a wait
+	idle     func() error // called before a wait for messages
 	player   *deal.Player
-	dealer   *deal.Dealer   // nil at other replicas
-	toMine   []deal.Message // to the player, from the dealer here
-	fromMine []deal.Message // from the player, to the dealer here
+	dealer   *deal.Dealer   // nil at all other replicas
+	toMine   []deal.Message // from the dealer to this player
+	fromMine []deal.Message // from this player to the dealer
 }
 
 // toDealer sends a message of the player.
@@ -122,7 +122,8 @@ func (h *hand) play(ctx context.Context) error {
 	return h.post.flush(ctx)
 }
 
-// peers returns the replicas from which messages come: all others to the dealer, and the dealer to others.
+// peers returns the replicas from which messages arrive here. The dealer gets messages from all other replicas, which
+// get messages only from the dealer.
 func (h *hand) peers() (from []int) {
 	if h.dealer == nil {
 		return []int{0}
@@ -140,7 +141,7 @@ func (h *hand) over() bool {
 	return h.player.Over()
 }
 
-// messages handles all messages that have come. If the player has nothing to do, it waits for one.
+// messages handles all messages that have arrived. If the player has nothing to do, messages waits for a message.
 func (h *hand) messages(ctx context.Context) error {
 	handled, err := h.local()
 	for err == nil && !h.over() {
@@ -169,7 +170,7 @@ func (h *hand) messages(ctx context.Context) error {
 	return err
 }
 
-// local handles the messages between the player and the dealer here, and lets the dealer decide. It reports whether
+// local handles the messages between the dealer and its own player, and calls Settle of the dealer. It reports whether
 // there were messages.
 func (h *hand) local() (handled bool, err error) {
 	if h.dealer == nil {
@@ -182,7 +183,7 @@ func (h *hand) local() (handled bool, err error) {
 			}
 		}
 		handled = handled || len(h.fromMine) > 0
-		clear(h.fromMine) // or caches of answers stay in memory
+		clear(h.fromMine) // so that the caches of answers are freed
 		h.fromMine = h.fromMine[:0]
 		h.dealer.Settle()
 		if len(h.toMine) == 0 {

@@ -8,5 +8,5 @@
 //	CriticWorker      adds values, and trains the critic (Value, RunTraining)
 //	ReasoningWorker   the actor: trains the model (Receive, ComputeAdvantages, RunTraining)
 //
-// Rewards, log-probabilities and the critic are the actors' work where their components have no place.
+// If reward, inference or critic workers have no place, the actors do their work.
 package worker

@@ -14,10 +14,10 @@ import (
 // those of the policy before the update, and of the reference policy.
 type InferenceWorker struct {
 	reader
-	queue      *stageQueue
+	*stageQueue
 	reference  *reference         // nil: not needed
-	recomputed *algo.TextLogProbs // nil: not needed
-	ref        *algo.TextLogProbs
+	recomputed *algo.TextLogProbs // computes log-probabilities by the policy; nil: not needed
+	ref        *algo.TextLogProbs // computes log-probabilities by the reference; nil: not needed
 }
 
 // NewInferenceWorker returns the worker of member m, for loop.Launch.
@@ -31,7 +31,7 @@ func NewInferenceWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 	if err != nil {
 		return nil, err
 	}
-	w := &InferenceWorker{reader: shared.reader(m, model), queue: newStageQueue(m, p, r)}
+	w := &InferenceWorker{reader: shared.reader(m, model), stageQueue: newStageQueue(m, p, r)}
 	logProbs := func(m *lm.Model) *algo.TextLogProbs {
 		return algo.NewTextLogProbs(m, p.Limit, p.Config.Actor.Threads, r.mesh, p.Sampling.Temperature)
 	}
@@ -52,8 +52,8 @@ func NewInferenceWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 // Infer receives this worker's answers of an iteration through in, adds log-probabilities to them, and sends the
 // answers through out.
 func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
-	return w.queue.each(ctx, in, out, nil, func(a *answers) (err error) {
-		defer w.queue.m.Span("infer").Begin().End(0, 0)
+	return w.each(ctx, in, out, nil, func(a *answers) (err error) {
+		defer w.m.Span("infer").Begin().End(0, 0)
 		texts := a.batch().Texts
 		if w.recomputed != nil {
 			if a.recomputed, err = w.recomputed.Append(nil, texts); err != nil {
@@ -68,19 +68,11 @@ func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) erro
 }
 
 // Part returns the models of the worker.
-func (w *InferenceWorker) Part() any {
-	if part := w.part(w.queue.replica.plan, w.reference); part != nil {
-		return part
-	}
-	return nil
-}
-
-// Member returns the member of this worker.
-func (w *InferenceWorker) Member() *spmd.Member { return w.queue.m }
+func (w *InferenceWorker) Part() any { return w.part(w.replica.plan, w.reference, nil) }
 
 // Save returns the reference policy on the first replica, and nothing on the others.
 func (w *InferenceWorker) Save() []member.Part {
-	if w.queue.replica.index > 0 {
+	if w.replica.index > 0 {
 		return nil
 	}
 	return w.reference.load(false)

@@ -8,28 +8,41 @@ import (
 	"github.com/rlinf/rlinf/algo"
 	"github.com/rlinf/rlinf/reward/answer"
 	"github.com/rlinf/rlinf/roles/language/plan"
-	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A learner is the common part of workers that train on answers. It has a replica of the trained model, and the
-// answers of an iteration.
-type learner struct {
+// A learner is the common part of workers that train on answers. It has a replica of the trained model, the algorithm,
+// and the answers of an iteration.
+type learner[A textAlgorithm] struct {
 	*tuner
+	algo      A
 	queue     *stageQueue
-	exchanges bool // groups are exchanged so that all replicas have about as many tokens
+	grader    *answer.Grader // nil: other workers grade answers
+	exchanges bool           // groups are exchanged so that all replicas have about as many tokens
 	groups    []*answers
 	batch     algo.TextBatch
 }
 
-func newLearner(t *tuner) *learner {
-	return &learner{tuner: t, queue: newStageQueue(t.m, t.plan, t.replica),
-		exchanges: t.plan.ExchangesGroups(t.m.Group())}
+// A textAlgorithm trains on answers: the policy, or the critic.
+type textAlgorithm interface {
+	Prepare(*algo.TextBatch) error
+	Update(*algo.TextBatch) (algo.Metrics, error)
+	Close()
 }
 
-// join connects the learner in another world, that of m.
-func (w *learner) join(ctx context.Context, m *spmd.Member, p *plan.Plan) error {
+// newLearner returns a learner without its algorithm.
+func newLearner[A textAlgorithm](t *tuner, judge *answer.Judge) (w *learner[A], err error) {
+	w = &learner[A]{tuner: t, queue: newStageQueue(t.m, t.plan, t.replica),
+		exchanges: t.plan.ExchangesGroups(t.m.Group())}
+	if t.plan.RewardComponent() == t.m.Group() && t.replica.first {
+		w.grader, err = t.plan.NewGrader(judge)
+	}
+	return w, err
+}
+
+// join connects the learner in the world of m.
+func (w *learner[A]) join(ctx context.Context, m *spmd.Member, p *plan.Plan) error {
 	if err := w.tuner.join(ctx, m, p); err != nil {
 		return err
 	}
@@ -38,17 +51,16 @@ func (w *learner) join(ctx context.Context, m *spmd.Member, p *plan.Plan) error 
 }
 
 // receive receives this replica's answers of a step through in, and calls f with each group. Then it sends the group
-// through out, unless out is nil. The answers must be of this step's weights. The grader g of the replica's first
-// member grades answers that have no reward.
-func (w *learner) receive(ctx context.Context, step int64, in, out *spmd.Channel, g *answer.Grader,
-	f func(*answers) error) error {
+// through out, unless out is nil. The answers must be of this step's weights. The replica's first member grades answers
+// that have no reward.
+func (w *learner[A]) receive(ctx context.Context, step int64, in, out *spmd.Channel, f func(*answers) error) error {
 	w.groups = w.groups[:0]
 	check := func(a *answers) error {
 		if a.version != step {
 			return fmt.Errorf("answers of weights %d, expected %d", a.version, step)
 		}
 		if a.reward == nil {
-			return a.judge(g, w.plan)
+			return a.judge(w.grader, w.plan)
 		}
 		return nil
 	}
@@ -59,31 +71,28 @@ func (w *learner) receive(ctx context.Context, step int64, in, out *spmd.Channel
 }
 
 // joinGroups joins the groups into one batch, in their order.
-func (w *learner) joinGroups() {
+func (w *learner[A]) joinGroups() {
 	slices.SortFunc(w.groups, func(a, b *answers) int { return a.group - b.group })
 	w.batch, w.groups = joinAnswers(w.groups), w.groups[:0]
 }
 
-// Rewards returns the rewards of the batch on the first member of each replica, and nothing on the others.
-func (w *learner) Rewards() []float32 {
+// Rewards returns the rewards of the batch on the first member of each replica, and nothing on the other members.
+func (w *learner[A]) Rewards() []float32 {
 	if !w.replica.first {
 		return nil
 	}
 	return w.batch.Reward
 }
 
-// train calls update with the batch, and completes the metrics.
-func (w *learner) train(ctx context.Context, update func(*algo.TextBatch) (algo.Metrics, error)) (algo.Metrics,
-	error) {
-	span := w.m.Span("train").Begin()
-	m, err := update(&w.batch)
-	span.End(0, 0)
-	member.YieldToFirst(ctx, w.m, err)
-	if err == nil {
-		m.Names, m.Values = slices.Clone(m.Names), slices.Clone(m.Values)
-		err = w.replicas.Trained(ctx, &m)
-	}
-	return m, err
+// RunTraining trains on the answers.
+func (w *learner[A]) RunTraining(ctx context.Context) (algo.Metrics, error) {
+	return w.train(ctx, func() (algo.Metrics, error) { return w.algo.Update(&w.batch) })
+}
+
+// Close ends the worker's threads and its grader.
+func (w *learner[A]) Close() error {
+	w.algo.Close()
+	return w.grader.Close()
 }
 
 // joinAnswers joins groups into one batch.
@@ -96,9 +105,9 @@ func joinAnswers(groups []*answers) algo.TextBatch {
 }
 
 // exchangeGroups exchanges groups among the replicas of a component, if the job does so. Afterwards all replicas have
-// the same number of groups, and about the same number of tokens. A replica's groups follow from the lengths and
-// numbers of all groups alone. Each member exchanges groups with those that have the same part of other replicas.
-func (w *learner) exchangeGroups(ctx context.Context) error {
+// the same number of groups, and about the same number of tokens. Which groups a replica gets follows only from the
+// lengths and numbers of all groups. A member exchanges groups with the members that have its part in other replicas.
+func (w *learner[A]) exchangeGroups(ctx context.Context) error {
 	if !w.exchanges {
 		return nil
 	}
@@ -110,7 +119,7 @@ func (w *learner) exchangeGroups(ctx context.Context) error {
 	if err := w.replicas.Sum(tokens); err != nil {
 		return err
 	}
-	to := plan.BalanceGroups(tokens, replicas)
+	owners := plan.BalanceGroups(tokens, replicas)
 	mine := map[int]*answers{}
 	for _, a := range w.groups {
 		mine[a.group] = a
@@ -118,7 +127,7 @@ func (w *learner) exchangeGroups(ctx context.Context) error {
 	// All replicas go through the pairs in the same order, so they cannot deadlock.
 	for a := range replicas {
 		for b := range replicas {
-			if groups := w.leaving(to, a, b); a == b || len(groups) == 0 {
+			if groups := w.leaving(owners, a, b); a == b || len(groups) == 0 {
 				continue
 			} else if a == this {
 				if err := w.sendGroups(ctx, b, groups, mine); err != nil {
@@ -132,7 +141,7 @@ func (w *learner) exchangeGroups(ctx context.Context) error {
 		}
 	}
 	w.groups = w.groups[:0]
-	for g := range to {
+	for g := range owners {
 		if a := mine[g]; a != nil {
 			w.groups = append(w.groups, a)
 		}
@@ -140,25 +149,25 @@ func (w *learner) exchangeGroups(ctx context.Context) error {
 	return nil
 }
 
-// leaving returns the groups that move from one replica to another.
-func (w *learner) leaving(to []int, from, other int) (groups []int) {
+// leaving returns the groups that move from one replica to another. owners[g] is the replica that gets group g.
+func (w *learner[A]) leaving(owners []int, from, to int) (groups []int) {
 	lo, hi := w.plan.Pipeline.Range(w.queue.stage, from)
 	for g := lo; g < hi; g++ {
-		if to[g] == other {
+		if owners[g] == to {
 			groups = append(groups, g)
 		}
 	}
 	return groups
 }
 
-// peer returns the member that has this one's part in another replica.
-func (w *learner) peer(replica int) int {
+// peer returns the member that has the part of this member in another replica.
+func (w *learner[A]) peer(replica int) int {
 	mesh := w.plan.Mesh(w.m.Group())
 	return mesh.First(replica) + w.m.Index()%mesh.Members()
 }
 
 // sendGroups sends groups to another replica, and removes these groups from mine.
-func (w *learner) sendGroups(ctx context.Context, replica int, groups []int, mine map[int]*answers) error {
+func (w *learner[A]) sendGroups(ctx context.Context, replica int, groups []int, mine map[int]*answers) error {
 	var packed []byte
 	ends := make([]int64, len(groups))
 	for i, g := range groups {
@@ -173,19 +182,16 @@ func (w *learner) sendGroups(ctx context.Context, replica int, groups []int, min
 }
 
 // receiveGroups receives groups from another replica, and adds these groups to mine.
-func (w *learner) receiveGroups(ctx context.Context, replica int, groups []int, mine map[int]*answers) error {
+func (w *learner[A]) receiveGroups(ctx context.Context, replica int, groups []int, mine map[int]*answers) error {
 	d, err := w.m.RecvFrom(ctx, w.m.Group(), w.peer(replica), tensor.Dict{})
 	if err != nil {
 		return err
 	}
 	packed, from := d.Must("packed").U8(), int64(0)
 	for i, end := range d.Must("ends").I64() {
-		one, err := tensor.Decode(packed[from:end])
-		if err != nil {
-			return fmt.Errorf("group %d: %w", groups[i], err)
+		if mine[groups[i]], err = readAnswers(packed[from:end], groups[i], w.plan); err != nil {
+			return err
 		}
-		mine[groups[i]] = readAnswers(one, w.plan)
-		mine[groups[i]].group = groups[i]
 		from = end
 	}
 	return nil

@@ -11,25 +11,25 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A post carries deal.Messages between the first members of replicas. Sending never waits, so members that send to each
-// other cannot block each other. A message is a head, and words if it has any.
+// A post carries deal.Messages between the first members of replicas. Sending never waits, so members cannot deadlock.
+// A message travels as a head, and as words if it has tokens or answers.
 type post struct {
 	comm   spmd.Comm
 	member func(replica int) int
 	wait   spmd.Span
-	from   []int // replicas from which messages may come
-	heads  []head
+	from   []int          // replicas from which messages may arrive
+	heads  []head         // memory for the next head from each replica in from
 	reqs   []spmd.Request // receives of heads
-	turn   int            // of from: it is asked first
+	turn   int            // index in from of the replica that is asked first
 	sends  []*sending
-	err    error // of a send
+	err    error // the first error of a send
 }
 
-// A head has the numbers of a message: kind, player, count, Load.Got, and the numbers of tokens in Load, of answers and
-// of words.
+// A head has the numbers of a message: kind, player, count, Load.Got, the length of Load.Tokens, the number of answers,
+// and the number of words.
 type head [7]int64
 
-// A sending is a message that leaves.
+// A sending is a message that is being sent.
 type sending struct {
 	head  head
 	words []int32
@@ -47,7 +47,7 @@ func newPost(m *spmd.Member, member func(replica int) int) *post {
 		wait: spmd.NewSpan(m.Recorder(), spmd.Site{Op: spmd.OpReceive, Name: Dealing, Peer: m.Group()})}
 }
 
-// send sends a message to a replica. An error is one of the next receive or flush.
+// send sends a message to a replica. The next receive or flush returns its error.
 func (p *post) send(to int, m deal.Message) {
 	if p.err == nil {
 		p.err = p.sent(p.member(to), m)
@@ -77,7 +77,7 @@ func (p *post) sent(to int, m deal.Message) error {
 
 func bytesOf(x []int64) []byte { return tensor.FromI64(x, len(x)).Bytes() }
 
-// reap forgets messages that have left.
+// reap forgets messages that were sent completely.
 func (p *post) reap() error {
 	left := p.sends[:0]
 	for _, s := range p.sends {
@@ -98,7 +98,7 @@ func (p *post) reap() error {
 	return nil
 }
 
-// flush waits until all messages have left.
+// flush waits until all messages were sent.
 func (p *post) flush(ctx context.Context) error {
 	for _, s := range p.sends {
 		if p.err == nil {
@@ -125,7 +125,8 @@ func (p *post) next(i int) (err error) {
 	return err
 }
 
-// receive returns a message that has come, and its sender. If none has come, it waits for one or returns false.
+// receive returns a message that has arrived, and its sender. If no message has arrived, receive waits for one if wait
+// is set. Otherwise ok is false.
 func (p *post) receive(ctx context.Context, wait bool) (from int, m deal.Message, ok bool, err error) {
 	if p.err != nil {
 		return 0, m, false, p.err
@@ -147,13 +148,13 @@ func (p *post) receive(ctx context.Context, wait bool) (from int, m deal.Message
 	if m, err = p.read(ctx, at); err != nil {
 		return from, m, false, fmt.Errorf("message of replica %d: %w", from, err)
 	}
-	if m.Kind != deal.Bye && m.Kind != deal.End { // the last ones
+	if m.Kind != deal.Bye && m.Kind != deal.End { // the last messages
 		err = p.next(at)
 	}
 	return from, m, true, err
 }
 
-// arrived returns the index of a replica whose message has come; -1: none.
+// arrived returns the index in from of a replica whose message has arrived; -1 if no message has arrived.
 func (p *post) arrived() (int, error) {
 	for k := range p.reqs {
 		i := (p.turn + k) % len(p.reqs)
@@ -167,12 +168,15 @@ func (p *post) arrived() (int, error) {
 	return -1, nil
 }
 
-// read returns the message whose head has come from p.from[at].
+// read returns the message whose head has arrived from p.from[at].
 func (p *post) read(ctx context.Context, at int) (m deal.Message, err error) {
 	h := &p.heads[at]
 	m = deal.Message{Kind: deal.Kind(h[0]), Player: int(h[1]), Count: int(h[2]), Load: deal.Load{Got: int(h[3])}}
 	if h[6] == 0 {
 		return m, nil
+	}
+	if h[4] < 0 || h[6] < h[4] {
+		return m, fmt.Errorf("%d tokens in %d words", h[4], h[6])
 	}
 	words := make([]int32, h[6])
 	r, err := p.comm.Irecv(tensor.FromI32(words, len(words)).Bytes(), p.member(p.from[at]), tagWords)
@@ -194,8 +198,8 @@ func (p *post) read(ctx context.Context, at int) (m deal.Message, err error) {
 	return m, nil
 }
 
-// answerWords is the number of words of an answer without tokens and cache: group, sample, collector, number of tokens,
-// numbers in the cache, stopped.
+// answerWords is the number of words before the tokens of an answer: group, sample, collector, number of tokens, length
+// of the cache, stopped.
 const answerWords = 6
 
 // appendAnswer appends an answer as words.
@@ -214,10 +218,11 @@ func appendAnswer(words []int32, a *deal.Answer) []int32 {
 	return words
 }
 
-// readAnswer returns the answer that words begin with, and the other words. Only its cache, which is soon elsewhere,
-// keeps words in memory.
+// readAnswer returns the answer at the beginning of words, and the rest of the words. Only the cache of the answer is
+// in the memory of words, because an engine soon copies the cache.
 func readAnswer(words []int32) (a deal.Answer, rest []int32, err error) {
-	if len(words) < answerWords || len(words)-answerWords < 2*int(max(words[3], 0))+int(max(words[4], 0)) {
+	if len(words) < answerWords || words[3] < 0 || words[4] < 0 ||
+		len(words)-answerWords < 2*int(words[3])+int(words[4]) {
 		return a, nil, fmt.Errorf("an answer of %d words", len(words))
 	}
 	n, cached := int(words[3]), int(words[4])
@@ -232,7 +237,7 @@ func readAnswer(words []int32) (a deal.Answer, rest []int32, err error) {
 	return a, words[cached:], nil
 }
 
-// floatsOf returns the numbers whose bits are words, in the same memory.
+// floatsOf returns words as float32 numbers with the same bits, in the same memory.
 func floatsOf(words []int32) []float32 {
 	return tensor.Of(tensor.FromI32(words, len(words)).Bytes(), tensor.F32, len(words)).F32()
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestAnswerWords: answers come out of words as they went in, and words that are cut off are refused.
+// TestAnswerWords: readAnswer returns the answers of appendAnswer. Truncated words are an error.
 func TestAnswerWords(t *testing.T) {
 	want := []deal.Answer{
 		{Group: 3, Sample: 1, Collector: 2},
@@ -54,6 +54,13 @@ func TestAnswerWords(t *testing.T) {
 			t.Errorf("%d words: %v", n, err)
 		}
 	}
+	for _, at := range []int{3, 4} {
+		negative := slices.Clone(last)
+		negative[at] = -1
+		if _, _, err := readAnswer(negative); err == nil {
+			t.Errorf("a length of -1 in word %d is accepted", at)
+		}
+	}
 	got, _, err := readAnswer(last)
 	clear(last)
 	if err != nil || got.Tokens[0] != 4 || got.LogProbs[0] != -7 {
@@ -61,7 +68,7 @@ func TestAnswerWords(t *testing.T) {
 	}
 }
 
-// TestMessageInMemory: a load that came in a message with a cache does not keep the cache in memory.
+// TestMessageInMemory: the load of a message does not keep the message's cache in memory.
 func TestMessageInMemory(t *testing.T) {
 	const cached = 1000
 	a := deal.Answer{Begun: engine.Begun{Cache: make([]float32, cached),
@@ -102,8 +109,9 @@ func TestMessageInMemory(t *testing.T) {
 	}
 }
 
-// BenchmarkMoved prints how much of the time of a new token it takes to move one of an answer with its keys and values:
-// out of a cache, into words, by two hops, out of words, and into a cache. Copies stand for the hops.
+// BenchmarkMoved prints the cost of moving a token of an answer with its keys and values, as a share of the cost of a
+// new token. A move takes the keys and values out of a cache and into words, sends the words by two hops, and writes
+// them into a cache. Copies stand for the hops.
 func BenchmarkMoved(b *testing.B) {
 	for _, c := range []lm.Config{
 		{Hidden: 64, Layers: 4, Heads: 4, HeadDim: 16, Intermediate: 176, Vocab: 16},
@@ -154,7 +162,7 @@ func benchmarkMoved(b *testing.B, c lm.Config) {
 		start(engines[1], r, 0)
 		moved += time.Since(began)
 		step(engines[1])          // of the prompt
-		moved += step(engines[1]) // puts the keys and values into the cache, too
+		moved += step(engines[1]) // also writes the keys and values to the cache
 		moved -= step(engines[1])
 		began = time.Now()
 		engines[1].GiveUp(0)
@@ -165,7 +173,7 @@ func benchmarkMoved(b *testing.B, c lm.Config) {
 	b.ReportMetric(float64(moved.Nanoseconds())/float64(b.N*tokens)/token, "of_a_new_token")
 }
 
-// textEngine returns an engine for so many texts of 640 tokens.
+// textEngine returns an engine with room for this number of texts of 640 tokens.
 func textEngine(b *testing.B, c lm.Config, texts int) *engine.Engine {
 	c.Family, c.KVHeads, c.Eps, c.Tied = lm.Qwen2, 2, 1e-6, true
 	c.Rope = lm.Rope{Theta: 1e4, Type: lm.RopeDefault}

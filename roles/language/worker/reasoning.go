@@ -4,7 +4,6 @@ import (
 	"context"
 
 	"github.com/rlinf/rlinf/algo"
-	"github.com/rlinf/rlinf/reward/answer"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/member"
 	"github.com/rlinf/rlinf/roles/weights"
@@ -13,14 +12,12 @@ import (
 
 // A ReasoningWorker is an actor: it has one replica of a language model, and trains it on its share of the answers.
 type ReasoningWorker struct {
-	*learner
-	algo      *algo.TextPPO
-	grader    *answer.Grader // nil: other workers grade answers
+	*learner[*algo.TextPPO]
 	weights   *weights.Weights
-	reference *reference       // nil: inference workers have it, or it is not needed
-	critic    *algo.TextCritic // nil: critic workers have it, or there is none
+	reference *reference       // nil: inference workers have the reference, or there is none
+	critic    *algo.TextCritic // nil: critic workers have the critic, or there is none
 	early     bool             // compute log-probs while answers arrive
-	inferred  int              // number of groups with log-probs; they come first
+	inferred  int              // the first inferred groups have log-probs
 }
 
 // NewReasoningWorker returns the worker of member m, for loop.Launch.
@@ -41,8 +38,10 @@ func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 	setup := p.TextSetup()
 	setup.Model, setup.Mesh, setup.Replicas = model, t.replica.mesh, t.replicas
 	setup.Alloc, setup.Progress = c.Alloc(m), loop.ProgressOf(c, m)
-	w := &ReasoningWorker{learner: newLearner(t), weights: shared.weights,
-		early: p.GenBatches == 1} // else Resample drops groups
+	w := &ReasoningWorker{weights: shared.weights, early: p.GenBatches == 1} // otherwise Resample drops groups
+	if w.learner, err = newLearner[*algo.TextPPO](t, shared.judge); err != nil {
+		return nil, err
+	}
 	if p.Inferences == 0 {
 		if w.reference, err = newReference(p, model); err != nil {
 			return nil, err
@@ -57,12 +56,7 @@ func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 		}
 		setup.Critic = w.critic
 	}
-	if w.algo, err = algo.NewTextPPO(setup); err != nil {
-		return nil, err
-	}
-	if p.RewardComponent() == m.Group() && t.replica.first {
-		w.grader, err = p.NewGrader(shared.judge)
-	}
+	w.algo, err = algo.NewTextPPO(setup)
 	return w, err
 }
 
@@ -71,12 +65,12 @@ func (w *ReasoningWorker) SyncModel(ctx context.Context, version int64) error {
 	return w.weights.Publish(ctx, w.m, version)
 }
 
-// Receive receives this actor's answers of a step through in. The answers must be of this step's weights. Meanwhile
-// it grades answers and computes log-probs, unless other workers have done so.
+// Receive receives this actor's answers of a step through in. The answers must be of this step's weights. While answers
+// arrive, Receive grades them and computes log-probs, unless other workers have done so.
 func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Channel) error {
 	defer w.m.Span("receive").Begin().End(0, 0)
 	w.inferred = 0
-	err := w.receive(ctx, step, in, nil, w.grader, func(*answers) error { return w.infer(false) })
+	err := w.receive(ctx, step, in, nil, func(*answers) error { return w.infer(false) })
 	if err == nil {
 		err = w.infer(true)
 	}
@@ -86,11 +80,12 @@ func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Chan
 	return err
 }
 
-// inferTokens tokens are enough for an efficient pass. With more, actors would wait longer for the first groups.
+// inferTokens is the number of tokens that makes a pass efficient. With a larger number, actors would wait longer for
+// the first groups.
 const inferTokens = 1 << 10
 
-// infer computes the log-probs of the groups received since its last call. Unless all is set, it does nothing until
-// these groups have inferTokens tokens.
+// infer computes the log-probs of the groups that have none yet. Unless all is set, it does nothing until these groups
+// have inferTokens tokens.
 func (w *ReasoningWorker) infer(all bool) error {
 	fresh := w.groups[w.inferred:]
 	if !w.early || len(fresh) == 0 {
@@ -134,31 +129,20 @@ func (w *ReasoningWorker) Resample(n int) (more bool, err error) {
 // ComputeAdvantages prepares the answers for training.
 func (w *ReasoningWorker) ComputeAdvantages(context.Context) error {
 	defer w.m.Span("advantages").Begin().End(0, 0)
-	if len(w.groups) > 0 { // else Resample has joined them
+	if len(w.groups) > 0 { // else Resample has joined the groups
 		w.joinGroups()
 	}
 	return w.algo.Prepare(&w.batch)
 }
 
-// RunTraining trains on the answers.
-func (w *ReasoningWorker) RunTraining(ctx context.Context) (algo.Metrics, error) {
-	return w.train(ctx, w.algo.Update)
-}
-
-// Part returns the worker, which stays as it is.
+// Part returns the worker itself: see stays.
 func (w *ReasoningWorker) Part() any { return stays(w, w.plan) }
-
-// Close ends the worker's threads and its grader.
-func (w *ReasoningWorker) Close() error {
-	w.algo.Close()
-	return w.grader.Close()
-}
 
 // Save returns this member's share of the state, without a copy.
 func (w *ReasoningWorker) Save() []member.Part { return w.save(w.trainer()) }
 
-// Load returns the parts of a state that this worker needs. Weights alone also become the weights of the reference and
-// of the critic's trunk.
+// Load returns the parts of a state that this worker needs. If the state has only weights, they also become the weights
+// of the reference and of the critic's trunk.
 func (w *ReasoningWorker) Load(weights bool) []member.Part {
 	parts := w.modelParts()
 	if !weights {

@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A reference is the language model before the first step. For a model with adapters it is the model without them,
-// whose weights never change. Otherwise it is a copy.
+// A reference is the language model before the first step. For a model with adapters it is the model without adapters,
+// whose weights never change. Otherwise it is a copy of the model.
 type reference struct {
 	model  *lm.Model
 	copied bool
@@ -21,8 +21,8 @@ type reference struct {
 // referenceWeights is the name of the reference's weights in the trainer's state.
 const referenceWeights = "reference"
 
-// newReference returns the reference model, with the initial weights of the model of. It returns nil if the job needs
-// none.
+// newReference returns the reference of a job, whose weights are the initial weights of the model of. It returns nil if
+// the job needs no reference.
 func newReference(p *plan.Plan, of *lm.Model) (*reference, error) {
 	if !p.NeedsReference() {
 		return nil, nil
@@ -42,8 +42,7 @@ func newReference(p *plan.Plan, of *lm.Model) (*reference, error) {
 	return r, nil
 }
 
-// copyWeights copies the weights of the model from, but not its adapters, to the model to, which has the same
-// weights.
+// copyWeights copies the weights of the model from, but not its adapters, to the model to. Both have the same tensors.
 func copyWeights(to, from *lm.Model) {
 	source := from.Tensors()
 	for i, t := range to.Tensors() {
@@ -51,8 +50,8 @@ func copyWeights(to, from *lm.Model) {
 	}
 }
 
-// load returns the weights as parts of a state if they are a copy. If the state is weights alone, the parts are those
-// of its model. A nil reference has none.
+// load returns the weights of the reference as parts of the trainer's state, or of the model if the state has only
+// weights. There are no parts if the reference is nil or no copy.
 func (r *reference) load(weights bool) []member.Part {
 	switch {
 	case r == nil || !r.copied:

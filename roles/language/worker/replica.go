@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/policy/lm"
@@ -16,22 +15,22 @@ import (
 // others.
 const Groups = "groups"
 
-// A replica connects the members that have one model together. They work on the same texts and answers. The first of
-// them receives groups of answers from other components, and sends them to other components.
+// A replica connects the members that have one model together. They work on the same texts and answers. The first
+// member exchanges groups of answers with other components.
 type replica struct {
-	index int     // of the component's replicas
+	index int     // number of the replica in its component
 	first bool    // this member is the first of its replica
-	mesh  lm.Mesh // connects the members that have the other parts of the model
+	mesh  lm.Mesh // connects the members of the replica in passes of the model
 
 	plan *plan.Plan
-	// lines bring groups from the first member to this one, one after the other: from the first stage along the
-	// pipeline, and then along the layers of a stage.
+	// lines bring groups from the first member to the others. A group goes along the pipeline to the first member of
+	// each stage, and then to the other members of the stage.
 	lines []*collectives.Group
-	head  [3]int64
-	buf   []byte
+	head  [3]int64 // numbers before a group: encoded bytes, group number, version
+	buf   []byte   // the encoded group
 }
 
-// newReplica returns the replica of m. With groups it can share groups.
+// newReplica returns the replica of m. If groups is set, the replica can share groups.
 func newReplica(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) (*replica, error) {
 	mesh := p.Mesh(m.Group())
 	r := &replica{index: mesh.At(m.Index()).Replica, first: mesh.IsFirst(m.Index())}
@@ -44,7 +43,7 @@ func newReplica(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) 
 	return r, r.join(ctx, m, p, groups)
 }
 
-// join connects r in the world of m, its first one or another. Holders of its mesh use the new connections.
+// join connects r in the world of m. Existing users of r's mesh use the new connections.
 func (r *replica) join(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) error {
 	r.plan, r.lines = p, nil
 	if len(m.Axes()) == 0 {
@@ -66,17 +65,16 @@ func (r *replica) join(ctx context.Context, m *spmd.Member, p *plan.Plan, groups
 		axes = []string{member.Pipeline, member.Tensor}
 	}
 	for _, axis := range axes {
-		line, err := collectives.New(m.World(), m.AxisComm(axis, Groups), p.Collectives())
+		line, err := member.LineGroup(m, axis, Groups, p.Collectives())
 		if err != nil {
 			return err
 		}
-		line.Record(m.Recorder(), Groups, fmt.Sprintf("%s of %d", axis, m.Line(axis)[0]))
 		r.lines = append(r.lines, line)
 	}
 	return nil
 }
 
-// share returns the group that the first member passes, on every member. The others pass nil.
+// share returns the group a of the first member on every member. The other members pass nil.
 func (r *replica) share(ctx context.Context, a *answers) (*answers, error) {
 	if r.lines == nil {
 		return a, nil
@@ -99,12 +97,9 @@ func (r *replica) share(ctx context.Context, a *answers) (*answers, error) {
 	if r.first {
 		return a, nil
 	}
-	group := int(r.head[1])
-	d, err := tensor.Decode(r.buf[:r.head[0]])
-	if err != nil {
-		return nil, fmt.Errorf("group %d: %w", group, err)
+	a, err := readAnswers(r.buf[:r.head[0]], int(r.head[1]), r.plan)
+	if err == nil {
+		a.version = r.head[2]
 	}
-	a = readAnswers(d, r.plan)
-	a.group, a.version = group, r.head[2]
-	return a, nil
+	return a, err
 }

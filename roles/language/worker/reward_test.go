@@ -12,7 +12,7 @@ import (
 	"github.com/rlinf/rlinf/roles/language/plan"
 )
 
-// TestRewardsAreFinite: a reward that is not a number ends the job.
+// TestRewardsAreFinite: a reward that is not finite ends the job.
 func TestRewardsAreFinite(t *testing.T) {
 	dir := t.TempDir()
 	k, err := tokenizer.Train(dir, slices.Values([]string{"2 + 2"}), tokenizer.Training{VocabSize: 280,

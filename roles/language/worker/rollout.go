@@ -21,19 +21,21 @@ const Answers = "answers"
 type RolloutWorker struct {
 	*texts
 	reader
-	m        *spmd.Member
-	replica  *replica
-	engine   *engine.Engine
-	group    int  // the number of answers to each prompt
-	logProbs bool // send log-probs with answers
-	out      *answerSender
-	sums     *collectives.Reducer // sums results of exams over the replicas
-	exam     *exam.Exam           // nil: no evaluations
-	shown    []exam.Shown         // of the last evaluation
-	ended    int                  // ended answers of the batch
-	asked    int                  // all answers of the batch
-	mean     int                  // mean length of the answers of the last batch that was dealt; 0: none yet
-	progress algo.Progress
+	stateless // actors save the weights, and random numbers follow from prompts
+	m         *spmd.Member
+	replica   *replica
+	engine    *engine.Engine
+	group     int  // the number of answers to each prompt
+	logProbs  bool // send log-probs with answers
+	out       *answerSender
+	sums      *collectives.Reducer // sums results of exams over the replicas
+	exam      *exam.Exam           // nil: no evaluations
+	grader    *answer.Grader       // the exam's grader; nil: no evaluations
+	shown     []exam.Shown         // answers of the last evaluation
+	ended     int                  // number of ended answers of the batch
+	asked     int                  // number of all answers of the batch
+	mean      int                  // mean length of the answers of the last batch that was dealt; 0: none yet
+	progress  algo.Progress
 }
 
 // NewRolloutWorker returns the worker of member m, for loop.Launch.
@@ -62,31 +64,20 @@ func NewRolloutWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Ro
 	if w.engine, err = engine.New(model, options); err != nil || p.Valid == nil {
 		return w, err
 	}
-	part, _ := loop.PartOf[*readerPart](c, m)
-	var grader *answer.Grader
-	if part != nil {
-		grader = part.grader
-	} else if grader, err = p.NewGrader(shared.judge); err != nil {
+	if part, stayed := loop.PartOf[*readerPart](c, m); stayed {
+		w.grader = part.grader
+	} else if w.grader, err = p.NewGrader(shared.judge); err != nil {
 		return nil, err
 	}
-	w.exam = p.NewExam(w.engine, grader)
+	w.exam = p.NewExam(w.engine, w.grader)
 	w.exam.Progress = w.progress
 	return w, nil
 }
 
 // Part returns the worker's model, and the grader of its exam.
-func (w *RolloutWorker) Part() any {
-	part := w.part(w.plan, nil)
-	if part == nil {
-		return nil
-	}
-	if w.exam != nil {
-		part.grader = w.exam.Grader
-	}
-	return part
-}
+func (w *RolloutWorker) Part() any { return w.part(w.plan, nil, w.grader) }
 
-// Retire ends what the worker's part does not have.
+// Retire ends the engine, and also the grader unless the part has it.
 func (w *RolloutWorker) Retire(part any) error {
 	if part == nil {
 		return w.Close()
@@ -98,10 +89,10 @@ func (w *RolloutWorker) Retire(part any) error {
 // Member returns the member of this worker.
 func (w *RolloutWorker) Member() *spmd.Member { return w.m }
 
-// Generate generates the answers to this replica's prompts of batch n of a step; both numbers begin at 0. With
-// cluster.auto_scheduler prompts are dealt, and unfinished answers move: see package deal. The first
-// member sends a group through out when all its answers have ended, while other answers are generated. Random numbers
-// depend only on the prompt's number in the run, the answer's number in its group, and the position of the token.
+// Generate generates the answers to this replica's prompts of batch n of a step. Both numbers begin at 0. With
+// cluster.auto_scheduler prompts are dealt, and unfinished answers move: see package deal. When all answers of a group
+// have ended, the first member sends the group through out, while other answers are generated. Random numbers depend
+// only on the prompt's number in the run, the answer's number in its group, and the position of the token.
 func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *spmd.Channel) error {
 	if w.plan.Config.Deals() {
 		return w.deal(ctx, step, n, out)
@@ -110,21 +101,17 @@ func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *sp
 	lo, hi := pipeline.Range(0, w.replica.index)
 	w.ended, w.asked = 0, (hi-lo)*w.group
 	w.progress.Report("generation", 0, w.asked)
-	for first := lo; first < hi; {
-		last := first
-		for last < hi && pipeline.Round(last) == pipeline.Round(first) {
-			last++
+	for round := range pipeline.Rounds {
+		lo, hi := pipeline.Round(w.replica.index, round)
+		if err := w.round(ctx, w.prompts(step, n, lo, hi), out); err != nil {
+			return fmt.Errorf("prompts %d-%d: %w", lo, hi-1, err)
 		}
-		if err := w.round(ctx, w.prompts(step, n, first, last), out); err != nil {
-			return fmt.Errorf("prompts %d-%d: %w", first, last-1, err)
-		}
-		first = last
 	}
 	return w.out.flush(ctx, out)
 }
 
-// Use returns how full the engine was since the last call, without evaluations. Only the first member of each replica
-// does so.
+// Use returns how full the engine was since the last call, without evaluations. It returns zeros unless the worker is
+// the first member of its replica.
 func (w *RolloutWorker) Use() engine.Use {
 	if !w.replica.first {
 		return engine.Use{}
@@ -132,7 +119,7 @@ func (w *RolloutWorker) Use() engine.Use {
 	return w.engine.Use()
 }
 
-// round generates the answers to prompts at the same time, and offers them to the next stage.
+// round generates the answers to all prompts at the same time, and offers the answers to the next stage.
 func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.Channel) error {
 	defer w.m.Span("generate").Begin().End(0, 0)
 	var requests []engine.Request
@@ -161,7 +148,8 @@ func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.C
 	return err
 }
 
-// Evaluate asks this replica's share of the questions of validation. The metrics are exam.Metrics over all replicas.
+// Evaluate asks the model this replica's share of the questions of validation. It returns exam.Metrics over all
+// replicas.
 func (w *RolloutWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
 	defer w.m.Span("evaluate").Begin().End(0, 0)
 	defer w.engine.Use()
@@ -178,7 +166,7 @@ func (w *RolloutWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
 	return algo.Metrics{Names: names, Values: values}, nil
 }
 
-// Shown returns some answers of the last evaluation; none except on the first worker.
+// Shown returns some answers of the last evaluation. Only the first worker returns any.
 func (w *RolloutWorker) Shown() []exam.Shown {
 	if w.m.Index() > 0 {
 		return nil
@@ -189,17 +177,8 @@ func (w *RolloutWorker) Shown() []exam.Shown {
 // shownAnswers is the number of answers of an evaluation that are shown.
 const shownAnswers = 20
 
-// Save returns nothing, because the actors save the weights and random numbers follow from prompts.
-func (w *RolloutWorker) Save() []member.Part { return nil }
-
-// Load returns nothing.
-func (w *RolloutWorker) Load(bool) []member.Part { return nil }
-
 // Close ends the worker's threads and its grader.
 func (w *RolloutWorker) Close() error {
 	w.engine.Close()
-	if w.exam == nil {
-		return nil
-	}
-	return w.exam.Grader.Close()
+	return w.grader.Close()
 }

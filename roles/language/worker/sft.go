@@ -17,8 +17,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A tuner is the common part of actors and critic workers: a replica of the trained model or a part of one, and the
-// order of the texts.
+// A tuner is the common part of actors and critic workers. It has a replica of the trained model or a part of a
+// replica, and the order of the texts.
 type tuner struct {
 	*texts
 	m        *spmd.Member
@@ -35,7 +35,7 @@ func newTuner(ctx context.Context, m *spmd.Member, p *plan.Plan, model *lm.Model
 	return t, err
 }
 
-// join connects the worker in another world, that of m. It has stayed on its rank in a move.
+// join connects a worker in the world of m. The worker has stayed on its rank in a move.
 func (t *tuner) join(ctx context.Context, m *spmd.Member, p *plan.Plan) error {
 	t.m, t.plan = m, p
 	if err := t.replicas.Join(ctx, m, p.Job); err != nil {
@@ -50,9 +50,9 @@ func (t *tuner) Replicas() *member.Replicas { return t.replicas }
 // kept returns the model of a worker that stays on its rank in a move.
 func (t *tuner) kept() *lm.Model { return t.model }
 
-// stays returns w, a worker that can stay on its rank in a move as it is; nil if readers begin every world with the
-// initial weights.
-func stays[W any](w W, p *plan.Plan) any {
+// stays returns the part that the worker w leaves on its rank in a move: w itself. It returns nil if patches are sent,
+// because then readers begin every world with the initial weights, and so do actors.
+func stays(w any, p *plan.Plan) any {
 	if p.SendsPatches() {
 		return nil
 	}
@@ -62,8 +62,8 @@ func stays[W any](w W, p *plan.Plan) any {
 // Member returns the member of this worker.
 func (t *tuner) Member() *spmd.Member { return t.m }
 
-// save returns what this member adds to checkpoints of the model and the trainer's state, which is trainer, without a
-// copy.
+// save returns the parts of the model and of the trainer's state that this member adds to checkpoints, without a copy.
+// trainer has the algorithm's parts of the trainer's state.
 func (t *tuner) save(trainer []member.Part) []member.Part {
 	var inputs tensor.Dict
 	inputs.Set(plan.TextsHash, tensor.FromI64([]int64{int64(t.plan.Train.Hash)}, 1))
@@ -78,11 +78,24 @@ func (t *tuner) modelParts() []member.Part {
 	return member.PartsOf(member.ModelPart, "", t.model.Params, t.model.Whole().Params)
 }
 
+// train calls update, and completes the metrics that update returns.
+func (t *tuner) train(ctx context.Context, update func() (algo.Metrics, error)) (algo.Metrics, error) {
+	span := t.m.Span("train").Begin()
+	m, err := update()
+	span.End(0, 0)
+	member.YieldToFirst(ctx, t.m, err)
+	if err == nil {
+		m.Names, m.Values = slices.Clone(m.Names), slices.Clone(m.Values)
+		err = t.replicas.Trained(ctx, &m)
+	}
+	return m, err
+}
+
 // An SFTWorker is an actor of fine-tuning: it trains a language model on its share of the texts.
 type SFTWorker struct {
 	*tuner
 	algo *algo.SFT
-	mine []algo.Sequence // its share of the texts of validation
+	mine []algo.Sequence // this replica's share of the texts of validation
 	stop *earlyStop
 }
 
@@ -114,16 +127,11 @@ func NewSFTWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*SFTWor
 
 // RunTraining makes one optimiser step. Steps count from 0.
 func (w *SFTWorker) RunTraining(ctx context.Context, step int64) (algo.Metrics, error) {
-	span := w.m.Span("train").Begin()
-	number := w.at(step)
-	b := w.plan.BatchOf(w.order, number, w.replica.index)
-	m, err := w.algo.Update(b.Mine, b.Targets, b.Tokens)
-	span.End(0, 0)
-	member.YieldToFirst(ctx, w.m, err)
-	if err == nil {
-		err = w.replicas.Trained(ctx, &m)
-	}
-	return m, err
+	return w.train(ctx, func() (algo.Metrics, error) {
+		number := w.at(step)
+		b := w.plan.BatchOf(w.order, number, w.replica.index)
+		return w.algo.Update(b.Mine, b.Targets, b.Tokens)
+	})
 }
 
 // Evaluate measures the texts of validation for the metrics eval/*, and reports whether training should stop. All
@@ -142,14 +150,15 @@ func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err er
 	return m, stop, nil
 }
 
-// EarlyStop returns the progress towards an early stop, for the progress line. If an early stop ended the run, it
-// also returns the reason. It returns nothing if early stops are off.
+// EarlyStop returns the progress towards an early stop, for the progress line. If an early stop has ended the run,
+// EarlyStop also returns the reason. It returns nothing if early stops are off.
 func (w *SFTWorker) EarlyStop() []string { return w.stop.describe() }
 
-// First reports whether this is the first actor, whose results are used for all.
+// First reports whether this worker is the first actor. All actors have equal results, so the runner uses only those of
+// the first.
 func (w *SFTWorker) First() bool { return w.m.Index() == 0 }
 
-// Part returns the worker, which stays as it is.
+// Part returns the worker itself: see stays.
 func (w *SFTWorker) Part() any { return stays(w, w.plan) }
 
 // Close ends the worker's threads.
@@ -181,9 +190,9 @@ func (w *SFTWorker) trainer() []member.Part {
 type earlyStop struct {
 	config *config.EarlyStopConfig
 	sign   float64    // -1 if more is better
-	state  [2]float64 // the best value times sign, and the number of evaluations since
+	state  [2]float64 // the best value times sign, and the number of evaluations since the best value
 	last   float64    // the last value of the metric
-	reason string     // why it stopped the run; "": it has not
+	reason string     // why the run must stop; "": it need not
 }
 
 const stopState = "early_stop"

@@ -8,13 +8,12 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 )
 
-// TestEarlyStop: a run ends when validation gets no better for as long as patience says, and where it is as good as the
-// target.
+// TestEarlyStop: a run ends when the metric has not improved for patience evaluations, or when it reaches the target.
 func TestEarlyStop(t *testing.T) {
 	for name, c := range map[string]struct {
 		config config.EarlyStopConfig
 		values []float64
-		stops  int // at which evaluation; -1: never
+		stops  int // number of the evaluation that stops the run; -1: none
 		says   string
 	}{
 		"loss, no better": {config.EarlyStopConfig{Enabled: true, Patience: 2, MinDelta: 0.1,

@@ -16,16 +16,16 @@ import (
 )
 
 // Shared is what the workers of a rank have in common: their language models, the weights that travel from the actors
-// to rollout and inference workers, and a judge, which may run a program. If a model has adapters, only the adapters
-// travel.
+// to rollout and inference workers, and a judge, which may run a program. If the model has adapters, only the weights
+// of adapters travel.
 type Shared struct {
 	world   *spmd.World
 	plan    *plan.Plan
 	own     *loop.Holdings
 	models  map[string]map[int]*lm.Model // by component and member number
-	inPlace map[*lm.Model]bool           // models that are also an actor's
-	weights *weights.Weights             // nil: no worker reads them
-	judge   *answer.Judge                // the same one in all worlds
+	inPlace map[*lm.Model]bool           // the actors' models, which other workers may read in place
+	weights *weights.Weights             // nil: no worker reads the actors' weights
+	judge   *answer.Judge                // the same judge in all worlds
 }
 
 var _ loop.Shared = (*Shared)(nil)
@@ -36,15 +36,14 @@ var readers = []string{"rollout", "inference"}
 // NewShared loads the models of a rank's workers, or their parts of models, with their initial weights. Workers that
 // read weights in place use the model of an actor on this rank.
 func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error) {
-	s := &Shared{world: w, plan: p, own: own, models: map[string]map[int]*lm.Model{}, inPlace: map[*lm.Model]bool{},
-		judge: loop.Lasting[answer.Judge](own)}
+	s := &Shared{world: w, plan: p, own: own, inPlace: map[*lm.Model]bool{}, judge: loop.Lasting[answer.Judge](own),
+		models: map[string]map[int]*lm.Model{"actor": {}, "rollout": {}, "inference": {}}}
 	for _, m := range p.MembersOn("actor", w.Rank()) {
 		model, err := load(p, own, "actor", m, own.Alloc("actor", m))
 		if err != nil {
 			return nil, err
 		}
-		s.set("actor", m, model)
-		s.inPlace[model] = true
+		s.models["actor"][m], s.inPlace[model] = model, true
 	}
 	for _, of := range readers {
 		for _, m := range p.MembersOn(of, w.Rank()) {
@@ -54,16 +53,17 @@ func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error)
 				if model, err = load(p, own, of, m, tensor.Heap); err != nil {
 					return nil, err
 				}
-				model.Params.Grad = nil // readers do not train it
+				model.Params.Grad = nil // readers do not train the model
 			}
-			s.set(of, m, model)
+			s.models[of][m] = model
 		}
 	}
 	return s, nil
 }
 
-// load returns the model of a member: the one that it left on this rank in a move, or a new one. After a move a new one
-// has no weights yet, because they come from other ranks. But patches change the initial weights.
+// load returns the model of a member: the model that the member left on this rank in a move, or a new model. After a
+// move a new model gets its weights from other ranks, so load reads none. But if patches are sent, it reads the initial
+// weights, which patches change.
 func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tensor.Allocator) (*lm.Model, error) {
 	if part, ok := loop.Part[interface{ kept() *lm.Model }](own, component, m); ok {
 		if model := part.kept(); model != nil {
@@ -79,13 +79,6 @@ func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tenso
 		return nil, fmt.Errorf("%s %d: %w", component, m, err)
 	}
 	return model, nil
-}
-
-func (s *Shared) set(component string, member int, m *lm.Model) {
-	if s.models[component] == nil {
-		s.models[component] = map[int]*lm.Model{}
-	}
-	s.models[component][member] = m
 }
 
 // SharedOf returns the Shared of c's rank.
@@ -119,10 +112,10 @@ func (s *Shared) Connect(ctx context.Context) (err error) {
 	return err
 }
 
-// Close is called on every rank, after the last Publish.
+// Close ends the weights. Every rank calls Close after the last Publish.
 func (s *Shared) Close() { s.weights.Close() }
 
-// A reader is a model that gets its parameters from the actors.
+// A reader has a model that gets its parameters from the actors.
 type reader struct {
 	model   *lm.Model
 	weights *weights.Collector
@@ -138,13 +131,13 @@ func (s *Shared) reader(m *spmd.Member, model *lm.Model) reader {
 
 // A readerPart is what a reader leaves to its successor on the same rank.
 type readerPart struct {
-	model     *lm.Model      // nil: it was an actor's
-	reference *reference     // nil: there is none, or it shares memory with the model
-	grader    *answer.Grader // of a rollout worker's exam; nil: there is none
+	model     *lm.Model      // nil: the model belongs to an actor
+	reference *reference     // nil: there is no reference, or it shares memory with the model
+	grader    *answer.Grader // the grader of a rollout worker's exam; nil: there is no exam
 }
 
-// kept returns the model of a worker that stays on its rank in a move. Its parameters were in memory of the world
-// before, and come anew from the actors.
+// kept returns the model of a worker that stays on its rank in a move. The memory of the model's parameters belonged to
+// the world before, so the model gets new memory. Its parameters come from the actors.
 func (p *readerPart) kept() *lm.Model {
 	if p.model != nil {
 		p.model.Params.View(tensor.New(tensor.U8, len(p.model.Params.State())).Bytes())
@@ -152,12 +145,12 @@ func (p *readerPart) kept() *lm.Model {
 	return p.model
 }
 
-// part returns the reader's part; nil: it leaves none.
-func (r *reader) part(p *plan.Plan, reference *reference) *readerPart {
+// part returns what the reader leaves to its successor; nil if it leaves nothing. reference and grader may be nil.
+func (r *reader) part(p *plan.Plan, reference *reference, grader *answer.Grader) any {
 	if p.SendsPatches() {
 		return nil
 	}
-	part := new(readerPart)
+	part := &readerPart{grader: grader}
 	if reference != nil && reference.copied {
 		part.reference = reference
 	}

@@ -11,8 +11,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// saved returns the parts that this member adds to checkpoints, of those that it has. The first replica adds all, and
-// the others nothing, because all replicas are equal. But if replicas divide moments, all add their flat tensors.
+// saved returns the parts that this member adds to checkpoints. parts has all its parts. All replicas are equal, so the
+// first replica adds its parts, and the others add nothing. If replicas divide the moments, all replicas add their flat
+// tensors.
 func (t *tuner) saved(parts []member.Part) []member.Part {
 	if t.replica.index == 0 {
 		return parts
@@ -28,21 +29,22 @@ func (t *tuner) saved(parts []member.Part) []member.Part {
 	return parts
 }
 
-// A network is a network in a trainer's state: a member's part of the parameters, and those of the whole network.
+// A network is a member's part of a trained network, whose tensors are in the trainer's state.
 type network struct {
-	name     string // begins the names of its tensors
-	p, whole *nn.Params[float32]
-	lo       int // the member has moments from here on
+	name  string              // begins the names of the tensors
+	p     *nn.Params[float32] // the member's part of the parameters
+	whole *nn.Params[float32] // declares the parameters of the whole network
+	lo    int                 // the member has the moments from element lo of p on
 }
 
-// network returns the member's part of m in the trainer's state, which o trains.
+// network returns the member's part of m as a network. o is the configuration of the optimiser that trains m.
 func (t *tuner) network(name string, m *lm.Model, o algo.OptimConfig) network {
 	lo, _ := o.Share(len(m.Params.Data), t.replicas)
 	return network{name, m.Params, m.Whole().Params, lo}
 }
 
-// trainerParts returns the parts that the tensors of d are of a trainer's state. Every member of a replica returns the
-// tensors of the state in the same order, including those of which it has no part.
+// trainerParts returns the tensors of d as parts of a trainer's state. Every member of a replica returns the tensors of
+// the state in the same order, including the tensors of which the member has no part.
 func trainerParts(d tensor.Dict, networks ...network) (parts []member.Part) {
 	for i := range d.Len() {
 		name, t := d.Entry(i)
@@ -51,7 +53,8 @@ func trainerParts(d tensor.Dict, networks ...network) (parts []member.Part) {
 	return parts
 }
 
-// trainerPart returns the part that t is. The first parameter of a network stands for all that the whole network has.
+// trainerPart returns the parts for the tensor t. For the first parameter of a network these are the parts of all its
+// parameters. For the other parameters there are none.
 func trainerPart(name string, t tensor.Tensor, networks []network) []member.Part {
 	for _, n := range networks {
 		own, ok := strings.CutPrefix(name, n.name+".")
@@ -78,3 +81,12 @@ func weightParts(m *lm.Model) (parts []member.Part) {
 	}
 	return parts
 }
+
+// stateless is embedded in workers that have no part of the state.
+type stateless struct{}
+
+// Save returns nothing.
+func (stateless) Save() []member.Part { return nil }
+
+// Load returns nothing.
+func (stateless) Load(weights bool) []member.Part { return nil }

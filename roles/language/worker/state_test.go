@@ -18,7 +18,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A divided is what a member of a reasoning job holds: its part of the policy, the critic and the reference, and the
+// A divided is the state of a member of a reasoning job: its part of the policy, the critic and the reference, and the
 // tensors of the trainer's state.
 type divided struct {
 	model     *lm.Model
@@ -29,7 +29,7 @@ type divided struct {
 	replica, replicas int
 }
 
-// newDivided returns what one of several replicas holds that divide the moments.
+// newDivided returns the state of one of several replicas that divide the moments.
 func newDivided(c lm.Config, lora *lm.LoRA, part lm.Part, replica, replicas int) (*divided, error) {
 	m, err := lm.New(new(nn.Params[float32]), c, lm.Options{LoRA: lora, Part: part})
 	if err == nil {
@@ -75,7 +75,7 @@ func (r *divided) parts() []member.Part {
 	return slices.Concat(model, trainerParts(r.trainer, r.networks()...), r.reference.load(false))
 }
 
-// fill sets what the divided holds to random bytes. The gaps of flat tensors stay 0.
+// fill sets the state to random bytes. The gaps of flat tensors stay 0.
 func (r *divided) fill() {
 	random := rand.New(rand.NewPCG(1, 2))
 	for _, p := range r.parts() {
@@ -118,9 +118,9 @@ func files(ctx context.Context, g *collectives.Group, c spmd.Comm, mine []member
 	return all, err
 }
 
-// TestStateInParts: a policy, its critic, its reference and its optimisers have the same files in any division among
-// ranks, also of the moments among replicas, and each division takes up the files of each other. Weights alone go to
-// the reference and to the critic.
+// TestStateInParts: a policy, its critic, its reference and its optimisers have the same files for any division among
+// ranks, also if replicas divide the moments. Each division can load the files of each other one. If files have only
+// weights, the reference and the critic get these weights.
 func TestStateInParts(t *testing.T) {
 	c := lm.Config{Family: lm.Qwen2, Vocab: 39, Hidden: 16, Layers: 3, Heads: 8, KVHeads: 4, HeadDim: 16,
 		Intermediate: 24, Eps: 1e-5, MaxPositions: 64, QKVBias: true, Tied: true,
@@ -164,7 +164,7 @@ func TestStateInParts(t *testing.T) {
 	}
 }
 
-// takesUp checks that d writes files again after it has read them, and returns them as sources.
+// takesUp checks that d writes the files again after it has read them. It returns the files as sources.
 func (d *divided) takesUp(ctx context.Context, g *collectives.Group, pieces spmd.Comm,
 	want [][]byte) ([]member.Source, error) {
 	var from []member.Source
@@ -190,7 +190,8 @@ func (d *divided) takesUp(ctx context.Context, g *collectives.Group, pieces spmd
 	return from, nil
 }
 
-// takesUpWeights checks that the reference and the critic of d have the policy's weights after they have read them.
+// takesUpWeights checks that the reference and the critic of d have the policy's weights after they have read files of
+// weights.
 func (d *divided) takesUpWeights(ctx context.Context, g *collectives.Group, from []member.Source) error {
 	alone := slices.Concat(weightParts(d.reference.model), weightParts(d.critic.Model))
 	if err := member.Distribute(ctx, g, from[:1], alone); err != nil {

@@ -9,29 +9,26 @@ import (
 	"github.com/rlinf/rlinf/roles/language/deal"
 )
 
-// A team is the engines of the members that have one model together, when requests come while they run. The first
-// member decides. The others hear of it before the next pass, and do the same. So all passes have the same texts.
+// A team connects the engines of the members that have one model together, if requests arrive during generation. The
+// first member starts texts and gives texts up. Before the next pass the other members do the same. So all members have
+// the same texts in a pass.
 type team struct {
 	*engine.Engine
 	ctx   context.Context
 	line  *collectives.Group
 	group int     // the number of answers to each prompt
-	words []int32 // what the first member has done since the last pass
+	words []int32 // orders of the first member since the last pass
 }
 
 var _ deal.Engine = (*team)(nil)
 
-func newTeam(ctx context.Context, e *engine.Engine, line *collectives.Group, group int) *team {
-	return &team{Engine: e, ctx: ctx, line: line, group: group}
-}
-
-// Orders of the first member, before their arguments.
+// Orders of the first member. The argument follows the order.
 const (
-	startOrder  int32 = iota + 1 // an answer
-	giveUpOrder                  // the number of an answer
+	startOrder  int32 = iota + 1 // argument: an answer
+	giveUpOrder                  // argument: the number of an answer
 )
 
-// Start starts a text on the first member.
+// Start starts a text on the first member, and adds the order for the others.
 func (t *team) Start(r *engine.Request, index int) (bool, error) {
 	ok, err := t.Engine.Start(r, index)
 	if ok && err == nil {
@@ -41,7 +38,7 @@ func (t *team) Start(r *engine.Request, index int) (bool, error) {
 	return ok, err
 }
 
-// GiveUp gives a text up on the first member.
+// GiveUp gives up a text on the first member, and adds the order for the others.
 func (t *team) GiveUp(index int) (engine.Begun, bool) {
 	r, ok := t.Engine.GiveUp(index)
 	if ok {
@@ -50,22 +47,22 @@ func (t *team) GiveUp(index int) (engine.Begun, bool) {
 	return r, ok
 }
 
-// Step makes a pass on all members, on the call of the first.
+// Step makes a pass on all members. Only the first member calls Step.
 func (t *team) Step(w *engine.Watch) error {
 	if len(t.words) == 0 && t.Running() == 0 {
 		return nil
 	}
-	if err := t.tell(1); err != nil {
+	if err := t.sendOrders(1); err != nil {
 		return err
 	}
 	return t.Engine.Step(w)
 }
 
 // end ends follow on the other members.
-func (t *team) end() error { return t.tell(0) }
+func (t *team) end() error { return t.sendOrders(0) }
 
-// tell sends the orders since the last pass to the other members.
-func (t *team) tell(more int64) error {
+// sendOrders sends the orders since the last pass to the other members. more is 1 if a pass follows, else 0.
+func (t *team) sendOrders(more int64) error {
 	head := [2]int64{more, int64(len(t.words))}
 	err := t.line.Run(t.ctx, collectives.Broadcast(head[:], 0))
 	if err == nil && len(t.words) > 0 {
@@ -75,7 +72,7 @@ func (t *team) tell(more int64) error {
 	return err
 }
 
-// follow does what the first member does, until that calls end.
+// follow repeats on another member what the first member does, until the first member calls end.
 func (t *team) follow(request func(group, sample int) engine.Request) error {
 	for {
 		var head [2]int64
@@ -97,7 +94,7 @@ func (t *team) follow(request func(group, sample int) engine.Request) error {
 	}
 }
 
-// repeat does what words say.
+// repeat carries out the orders in words.
 func (t *team) repeat(words []int32, request func(group, sample int) engine.Request) error {
 	for len(words) > 0 {
 		var a deal.Answer
@@ -113,13 +110,13 @@ func (t *team) repeat(words []int32, request func(group, sample int) engine.Requ
 			if err != nil {
 				return err
 			} else if !ok {
-				return fmt.Errorf("answer %d to prompt %d has room on the first member alone", a.Sample, a.Group)
+				return fmt.Errorf("answer %d to prompt %d has room on the first member only", a.Sample, a.Group)
 			}
 		case giveUpOrder:
 			t.Engine.GiveUp(int(words[1]))
 			words = words[2:]
 		default:
-			return fmt.Errorf("order %d of the first member", words[0])
+			return fmt.Errorf("the first member sent an unknown order %d", words[0])
 		}
 	}
 	return nil

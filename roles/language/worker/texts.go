@@ -5,8 +5,8 @@ import "github.com/rlinf/rlinf/roles/language/plan"
 // texts has the texts of training, in the order of an epoch.
 type texts struct {
 	plan  *plan.Plan
-	order []int32 // the samples in the order of epoch
-	epoch int64   // -1: none
+	order []int32 // the order of samples in the epoch
+	epoch int64   // -1: no epoch has begun
 }
 
 func newTexts(p *plan.Plan) *texts { return &texts{plan: p, epoch: -1} }
@@ -19,19 +19,20 @@ func (t *texts) at(batch int64) int64 {
 	return batch % t.plan.BatchesPerEpoch
 }
 
-// A prompt is a question, its group in the iteration, and its sample in the texts of training.
+// A prompt is a question with two numbers.
 type prompt struct {
 	plan.Question
-	group  int // number in the iteration
-	sample int // number in the texts of training
+	group  int // number of the prompt's group in the iteration
+	sample int // number of the prompt's sample in the texts of training
 }
 
-// prompts returns the prompts of groups [lo, hi) in batch n of a step of the task reasoning. Every step has
-// GenBatches batches, even if it does not use all. So a resumed run gets the same prompts.
+// prompts returns the prompts of groups [lo, hi) in batch n of a step of the task reasoning. Every step counts as
+// GenBatches batches, even if it does not use all of them. So a resumed run gets the same prompts.
 func (t *texts) prompts(step int64, n, lo, hi int) (all []prompt) {
 	batch := step*t.plan.GenBatches + int64(n)
 	first := batch * t.plan.StepPrompts()
-	samples := t.plan.Samples(t.order, t.at(batch))
+	number := t.at(batch)
+	samples := t.plan.Samples(t.order, number)
 	for g := lo; g < hi; g++ {
 		k := int(samples[g])
 		all = append(all, prompt{t.plan.Question(k, first+int64(g)), g, k})
