@@ -21,7 +21,6 @@ type Term struct {
 // columns. Block b is a chain over piece b of every term, from 0 on. The blocks are added as a binary tree,
 // ((0+1)+(2+3))+…, and then to the initial value.
 type Multiplier struct {
-	level  level
 	pack   []float32 // panels of B, each [k, columns], one after the other
 	packA  []float32 // columns of A, for gradients
 	tiles  []float32 // sums of blocks that wait for their partners in the tree
@@ -48,9 +47,7 @@ const (
 )
 
 // NewMultiplier returns a Multiplier for this machine.
-func NewMultiplier() *Multiplier { return newMultiplier(best) }
-
-func newMultiplier(lv level) *Multiplier { return &Multiplier{level: lv} }
+func NewMultiplier() *Multiplier { return new(Multiplier) }
 
 // Product sets C [m,n] to the sum of the terms, in a number of blocks that is a power of two up to
 // 8. The initial value is C itself with acc; otherwise bias [n] for every row, or 0 if bias is nil.
@@ -221,7 +218,7 @@ type origin struct {
 func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin, add []origin, rows, columns share) {
 	n := columns.size()
 	if len(pieces) == 0 { // no step of k at all
-		strided(x.level, to.data, to.step, first, nil, 0, 0, nil, 0, rows.size(), n, 0, add, 0)
+		strided(to.data, to.step, first, nil, 0, 0, nil, 0, rows.size(), n, 0, add, 0)
 	}
 	for i, q := range pieces {
 		into, last := between, add
@@ -233,7 +230,7 @@ func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin
 		t := p.terms[q.term]
 		a := t.A[rows.from*t.K+q.p:]
 		if p.stream {
-			strided(x.level, into.data, into.step, first, a, t.K, 1, t.B[q.p*p.n+columns.from:], p.n, rows.size(), n,
+			strided(into.data, into.step, first, a, t.K, 1, t.B[q.p*p.n+columns.from:], p.n, rows.size(), n,
 				q.depth, last, q.depth)
 		} else {
 			x.panels(p, into, first, a, q, rows.size(), columns, last)
@@ -254,7 +251,7 @@ func (x *Multiplier) panels(p *blocked, into, first origin, a []float32, q piece
 		pack = x.pack
 		x.packPiece(pack, t, q, columns, p.n)
 	}
-	width := packColumns(x.level)
+	width := packColumns()
 	for j := 0; j < n; j += width {
 		w := min(width, n-j)
 		var part [treeLevels + 1]origin
@@ -265,19 +262,19 @@ func (x *Multiplier) panels(p *blocked, into, first origin, a []float32, q piece
 		if from.data != nil {
 			from.data = from.data[j:]
 		}
-		strided(x.level, into.data[j:], into.step, from, a, t.K, 1, pack[j*q.depth:], w, rows, w, q.depth,
+		strided(into.data[j:], into.step, from, a, t.K, 1, pack[j*q.depth:], w, rows, w, q.depth,
 			part[:len(add)], 0)
 	}
 }
 
 // packPiece packs the columns of a strip of B, one panel after the other.
 func (x *Multiplier) packPiece(dst []float32, t Term, q piece, columns share, step int) {
-	n, width := columns.size(), packColumns(x.level)
+	n, width := columns.size(), packColumns()
 	for j := 0; j < n; j += width {
 		w := min(width, n-j)
 		panel := dst[j*q.depth:][:q.depth*w]
 		if t.Transposed {
-			packTransposed(x.level, panel, t.B[(columns.from+j)*t.K+q.p:], t.K, q.depth, w)
+			packTransposed(panel, t.B[(columns.from+j)*t.K+q.p:], t.K, q.depth, w)
 		} else {
 			packPlain(panel, t.B[q.p*step+columns.from+j:], step, q.depth, w)
 		}
@@ -293,8 +290,8 @@ func grown(x []float32, n int) []float32 {
 }
 
 // packColumns returns the width of a packed panel: the columns that the assembly takes at a time.
-func packColumns(lv level) int {
-	if lv == avx2 {
+func packColumns() int {
+	if best == avx2 {
 		return 16
 	}
 	return tileColumns
@@ -308,9 +305,9 @@ func packPlain(dst, b []float32, step, depth, w int) {
 }
 
 // packTransposed sets dst [depth,w] to the transpose of w rows of b.
-func packTransposed(lv level, dst, b []float32, step, depth, w int) {
+func packTransposed(dst, b []float32, step, depth, w int) {
 	p, columns := 0, 0
-	if lv != portable {
+	if best != portable {
 		p, columns = depth&^7, w&^7
 		packSIMD(dst, b, step, p, w, columns)
 	}
@@ -358,7 +355,7 @@ func (x *Multiplier) GradientPart(number, parts int, c, a, b []float32, m, n, k 
 // packStrip packs a range of rows and columns of B.
 func (x *Multiplier) packStrip(b []float32, p, depth int, columns share, n int) {
 	x.pack = grown(x.pack, blockDepth*columns.size())
-	width := packColumns(x.level)
+	width := packColumns()
 	for j := 0; j < columns.size(); j += width {
 		packPlain(x.pack[j*depth:], b[p*n+columns.from+j:], n, depth, min(width, columns.size()-j))
 	}
@@ -372,11 +369,11 @@ func (x *Multiplier) gradientStrip(c, a []float32, p, depth int, rows, columns s
 		packPlain(x.packA, a, m, depth, rows.size())
 		a, step = x.packA, rows.size()
 	}
-	width := packColumns(x.level)
+	width := packColumns()
 	for j := 0; j < columns.size(); j += width {
 		w := min(width, columns.size()-j)
 		at := c[rows.from*n+columns.from+j:]
-		strided(x.level, at, n, origin{at, n}, a, 1, step, x.pack[j*depth:], w, rows.size(), w, depth, nil, 0)
+		strided(at, n, origin{at, n}, a, 1, step, x.pack[j*depth:], w, rows.size(), w, depth, nil, 0)
 	}
 }
 
@@ -395,7 +392,7 @@ func (x *Multiplier) Strided(c []float32, cStep int, a []float32, aRow, aCol int
 	if acc {
 		s = origin{c, cStep}
 	}
-	strided(x.level, c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, nil, 0)
+	strided(c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, nil, 0)
 }
 
 // maxPages is the most matrices that Pages takes, pageColumns the columns of each.
@@ -405,7 +402,7 @@ const maxPages, pageColumns = 4, 16
 // nil. Element (i,j) of C is c[i·cStep+j], that of A is a[i·aRow+p]; C has m rows. Each element is one
 // chain over k, at most 256. Rows of C must have room for 64 columns; columns of nil pages are overwritten.
 func (x *Multiplier) Pages(c []float32, cStep int, a []float32, aRow int, pages [maxPages][]float32, m, k int) {
-	if x.level == avx512 && pages[1] != nil {
+	if best == avx512 && pages[1] != nil {
 		_, _ = c[(m-1)*cStep+maxPages*pageColumns-1], a[(m-1)*aRow+k-1]
 		for _, p := range pages {
 			if p != nil {
@@ -424,10 +421,10 @@ func (x *Multiplier) Pages(c []float32, cStep int, a []float32, aRow int, pages 
 
 // strided is Strided with initial values s. It adds the matrices in add to the final sums, one
 // after the other. Rows of B are prefetched ahead rows before their use; 0: not at all.
-func strided(lv level, c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int,
+func strided(c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int,
 	add []origin, ahead int) {
-	if lv != portable {
-		stridedSIMD(lv, c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, add, ahead)
+	if best != portable {
+		stridedSIMD(c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, add, ahead)
 		return
 	}
 	var sums [tileColumns]float32

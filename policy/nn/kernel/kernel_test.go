@@ -6,11 +6,18 @@ import (
 	"testing"
 )
 
-// eachLevel runs f for every level that this machine has.
+// eachLevel runs f for every level that this machine has, with the code of that level.
 func eachLevel(t *testing.T, f func(t *testing.T, lv level)) {
 	for lv := portable; lv <= best; lv++ {
-		t.Run([...]string{"portable", "avx2", "avx512"}[lv], func(t *testing.T) { f(t, lv) })
+		t.Run([...]string{"portable", "avx2", "avx512"}[lv], func(t *testing.T) { atLevel(lv, func() { f(t, lv) }) })
 	}
+}
+
+// atLevel runs f with the code of a level.
+func atLevel(lv level, f func()) {
+	defer func(was level) { best = was }(best)
+	best = lv
+	f()
 }
 
 // A guarded slice stands between words that nobody may change.

@@ -13,7 +13,7 @@ var rowShapes = []struct{ m, n int }{{1, 1}, {3, 8}, {2, 15}, {5, 16}, {4, 17}, 
 
 // exact compares what f writes at every level with what it writes in plain loops. f has buffers of the given
 // lengths, filled with numbers; the first outputs of them are guarded.
-func exact(t *testing.T, what string, lengths []int, f func(lv level, x [][]float32)) {
+func exact(t *testing.T, what string, lengths []int, f func(x [][]float32)) {
 	t.Helper()
 	run := func(lv level) (all [][]float32, guards []guarded) {
 		for i, n := range lengths {
@@ -21,7 +21,7 @@ func exact(t *testing.T, what string, lengths []int, f func(lv level, x [][]floa
 			random(g.x, uint64(i+1))
 			all, guards = append(all, g.x), append(guards, g)
 		}
-		f(lv, all)
+		atLevel(lv, func() { f(all) })
 		return all, guards
 	}
 	want, _ := run(portable)
@@ -38,30 +38,30 @@ func exact(t *testing.T, what string, lengths []int, f func(lv level, x [][]floa
 func TestRowsAtEveryLevel(t *testing.T) {
 	for _, s := range rowShapes {
 		mn := s.m * s.n
-		exact(t, fmt.Sprint("rms norm ", s), []int{mn, s.m, mn, s.n}, func(lv level, x [][]float32) {
-			rmsNorm(lv, x[0], x[1], x[2], x[3], s.m, s.n, 1e-5)
+		exact(t, fmt.Sprint("rms norm ", s), []int{mn, s.m, mn, s.n}, func(x [][]float32) {
+			RMSNorm(x[0], x[1], x[2], x[3], s.m, s.n, 1e-5)
 		})
-		exact(t, fmt.Sprint("rms norm in place ", s), []int{mn, s.m, s.n}, func(lv level, x [][]float32) {
-			rmsNorm(lv, x[0], x[1], x[0], x[2], s.m, s.n, 1e-5)
+		exact(t, fmt.Sprint("rms norm in place ", s), []int{mn, s.m, s.n}, func(x [][]float32) {
+			RMSNorm(x[0], x[1], x[0], x[2], s.m, s.n, 1e-5)
 		})
 		for _, acc := range []bool{false, true} {
 			exact(t, fmt.Sprint("rms norm grad ", s, acc), []int{mn, s.n, mn, mn, s.n, s.m},
-				func(lv level, x [][]float32) {
-					rmsNormGrad(lv, x[0], x[1], x[2], x[3], x[4], x[5], s.m, s.n, acc)
+				func(x [][]float32) {
+					RMSNormGrad(x[0], x[1], x[2], x[3], x[4], x[5], s.m, s.n, acc)
 				})
 			exact(t, fmt.Sprint("rms norm grad, frozen ", s, acc), []int{mn, mn, mn, s.n, s.m},
-				func(lv level, x [][]float32) {
-					rmsNormGrad(lv, x[0], nil, x[1], x[2], x[3], x[4], s.m, s.n, acc)
+				func(x [][]float32) {
+					RMSNormGrad(x[0], nil, x[1], x[2], x[3], x[4], s.m, s.n, acc)
 				})
 		}
 		for _, back := range []bool{false, true} {
 			const heads = 3
-			exact(t, fmt.Sprint("rotate ", s, back), []int{2 * heads * mn, mn, mn}, func(lv level, x [][]float32) {
-				rotate(lv, x[0], x[1], x[2], s.m, heads, s.n, 0.3, back)
+			exact(t, fmt.Sprint("rotate ", s, back), []int{2 * heads * mn, mn, mn}, func(x [][]float32) {
+				Rotate(x[0], x[1], x[2], s.m, heads, s.n, 0.3, back)
 			})
 		}
-		exact(t, fmt.Sprint("dot ", s), []int{1, mn, mn}, func(lv level, x [][]float32) {
-			x[0][0] = dotProduct(lv, x[1], x[2])
+		exact(t, fmt.Sprint("dot ", s), []int{1, mn, mn}, func(x [][]float32) {
+			x[0][0] = Dot(x[1], x[2])
 		})
 	}
 }
@@ -86,8 +86,8 @@ func TestSwiGLU(t *testing.T) {
 		eachLevel(t, func(t *testing.T, lv level) {
 			y, grad := newGuarded(n, n%5), newGuarded(n, n%3)
 			dg, du := slices.Clone(gate), slices.Clone(up)
-			swiglu(lv, y.x, gate, up)
-			swigluGrad(lv, grad.x, dg, du, dy)
+			SwiGLU(y.x, gate, up)
+			SwiGLUGrad(grad.x, dg, du, dy)
 			y.check(t, "swiglu")
 			grad.check(t, "swiglu grad")
 			sameBits(t, "swiglu again", grad.x, y.x)
@@ -164,7 +164,7 @@ func TestSoftmaxBlocks(t *testing.T) {
 			for b := 0; b < c.columns; b += block {
 				width := min(block, c.columns-b)
 				x := block16(c.rows, step, width, c.columns, scores[b:])
-				softmaxBlock(lv, x, step, c.rows, width, c.first-b, c.more, top, sum, decay)
+				SoftmaxBlock(x, step, c.rows, width, c.first-b, c.more, top, sum, decay)
 				for r := range c.rows {
 					for j := range b {
 						p[r*c.columns+j] *= decay[r]
@@ -201,7 +201,7 @@ func TestSoftmaxBlockGrad(t *testing.T) {
 			}
 			width := min(block, c.columns)
 			x, d := block16(c.rows, step, width, c.columns, scores), block16(c.rows, step, width, c.columns, slopes)
-			softmaxBlockGrad(lv, x, d, step, c.rows, width, c.first, c.more, lse, mean)
+			SoftmaxBlockGrad(x, d, step, c.rows, width, c.first, c.more, lse, mean)
 			var all []float32
 			for r := range c.rows {
 				for j := range width {
@@ -237,7 +237,7 @@ func TestSumExp(t *testing.T) {
 		randomN(1000, 4)} {
 		var first []float32
 		eachLevel(t, func(t *testing.T, lv level) {
-			top, sum, weighted := sumExp(lv, x)
+			top, sum, weighted := SumExp(x)
 			if top != slices.Max(x) {
 				t.Errorf("the largest of %v is %v", x, top)
 			}

@@ -8,8 +8,7 @@ import "fmt"
 func (a *asm) dots(w width) {
 	halves := 64 / w.bytes // vectors for sixteen chains
 	most := 8 / halves     // rows: eight vectors of sums hide the latency of a multiply-add
-	name := "dots" + w.name
-	a.function(name, name+"(p *panel)", 8)
+	a.function("dots", w, "p *panel")
 	a.op("MOVQ", "p+0(FP)", args)
 	for _, load := range [][2]string{{"a", aTile}, {"c", cTile}, {"start", startTile}, {"m", rowsLeft},
 		{"aStep", aStep}} {

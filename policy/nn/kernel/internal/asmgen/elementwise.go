@@ -28,7 +28,7 @@ var functions = []function{
 
 // elementwise writes func <name><width>(dst, x, y *float32, n int, a float32): whole vectors, then
 // the rest under a mask.
-func elementwise() []byte {
+func elementwise() *asm {
 	file := newFile()
 	constants := new(constants)
 	for _, w := range widths {
@@ -37,7 +37,7 @@ func elementwise() []byte {
 		}
 	}
 	constants.write(file)
-	return file.Bytes()
+	return file
 }
 
 // Registers of an elementwise function: x is 0, y or dst is 1; scratch up to 8; constants from the
@@ -48,12 +48,8 @@ func (a *asm) mapped(w width, f function, c *constants) {
 	v := &vector{asm: new(asm), w: w, c: c, held: map[uint32]string{}}
 	f.body(v)
 
-	name := f.name + w.name
-	a.function(name, name+"(dst, x, y *float32, n int, a float32)", 36)
-	a.op("MOVQ", "dst+0(FP)", "DI")
-	a.op("MOVQ", "x+8(FP)", "SI")
-	a.op("MOVQ", "y+16(FP)", "DX")
-	a.op("MOVQ", "n+24(FP)", "CX")
+	a.function(f.name, w, "dst, x, y *float32, n int, a float32")
+	a.arguments("dst", "DI", "x", "SI", "y", "DX", "n", "CX")
 	for _, o := range f.operands {
 		if o == 'a' {
 			a.op("VBROADCASTSS", "a+32(FP)", w.v(regA(w)))
@@ -75,10 +71,10 @@ func (a *asm) mapped(w width, f function, c *constants) {
 	a.label("rest")
 	a.op("ADDQ", fmt.Sprintf("$%d", w.floats()), "CX")
 	a.op("JZ", "done")
-	a.tailMask(w)
+	a.tailMask(w, 1)
 	a.operands(f, func(from, to string) { a.loadMasked(w, w.mask(), "("+from+")", to) }, w)
 	a.Write(v.asm.Bytes())
-	a.storeMasked(w, w.v(regX), "(DI)")
+	a.storeMasked(w, w.mask(), w.v(regX), "(DI)")
 	a.label("done")
 	a.ret()
 }

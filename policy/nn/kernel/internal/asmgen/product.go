@@ -17,7 +17,7 @@ var tiles = map[string][]struct {
 // is a panel that also prefetches rows of B. pages512x4 takes each vector of columns from another matrix
 // of 16 columns. Rows are processed in tiles; the last tile may be smaller. In a tile, for each k, one
 // row of B is loaded, and each element of A is broadcast and multiplied into the sums of its row.
-func products() []byte {
+func products() *asm {
 	a := newFile()
 	for _, w := range widths {
 		for _, t := range tiles[w.name] {
@@ -31,7 +31,7 @@ func products() []byte {
 		}
 		a.dots(w)
 	}
-	return a.Bytes()
+	return a
 }
 
 // Registers of a panel. SI, DI and R8 point to the tile's first row of A, of C and of the initial values.
@@ -48,8 +48,7 @@ const (
 func field(name string) string { return fmt.Sprintf("panel_%s(%s)", name, args) }
 
 func (a *asm) panel(kind string, w width, vectors, most int) {
-	name := fmt.Sprintf("%s%sx%d", kind, w.name, vectors)
-	a.function(name, name+"(p *panel)", 8)
+	a.function(fmt.Sprintf("%s%sx%d", kind, w.name, vectors), width{}, "p *panel")
 	a.op("MOVQ", "p+0(FP)", args)
 	for _, load := range [][2]string{{"a", aTile}, {"c", cTile}, {"start", startTile}, {"m", rowsLeft},
 		{"aStep", aStep}, {"aCol", aCol}, {"bStep", bStep}} {
@@ -220,7 +219,7 @@ func (a *asm) storeRows(w width, vectors, rows int, masked bool) {
 		for j := range vectors {
 			at, sum := offset(j*w.bytes, cTile), w.v(r*vectors+j)
 			if masked && j == vectors-1 {
-				a.storeMasked(w, sum, at)
+				a.storeMasked(w, w.mask(), sum, at)
 			} else {
 				a.op("VMOVUPS", sum, at)
 			}

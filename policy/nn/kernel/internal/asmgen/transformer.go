@@ -4,19 +4,19 @@ import "fmt"
 
 // transformer writes the kernels of transformers: norms, rotations, softmax and SwiGLU of rows. The
 // formulas are in the doc comments of transformer.go.
-func transformer() []byte {
+func transformer() *asm {
 	file := newFile()
 	constants := new(constants)
 	for _, w := range widths {
-		file.fused(w, constants, "rmsNorm", "y, inv, x, w *float32, m, n int, eps float64", 56, (*vector).rmsNorm)
-		file.fused(w, constants, "rmsNormGrad", "p *normGrad", 8, (*vector).rmsNormGrad)
-		file.fused(w, constants, "rotate", "p *rotation", 8, (*vector).rotate)
-		file.fused(w, constants, "swigluGrad", "y, gate, up, dy *float32, n int", 40, (*vector).swigluGrad)
-		file.fused(w, constants, "softmax", "p *softmax", 8, (*vector).softmax)
-		file.fused(w, constants, "softmaxGrad", "p *softmax", 8, (*vector).softmaxGrad)
-		file.fused(w, constants, "sumExp", "lanes *[32]float32, x *float32, n int, top float32", 28, (*vector).sumExp)
-		file.fused(w, constants, "maxLanes", "lanes *[16]float32, x *float32, n int", 24, (*vector).maxLanes)
-		file.fused(w, constants, "dotLanes", "lanes *[16]float32, x, y *float32, n int", 32, (*vector).dotLanes)
+		file.fused(w, constants, "rmsNorm", "y, inv, x, w *float32, m, n int, eps float64", (*vector).rmsNorm)
+		file.fused(w, constants, "rmsNormGrad", "p *normGrad", (*vector).rmsNormGrad)
+		file.fused(w, constants, "rotate", "p *rotation", (*vector).rotate)
+		file.fused(w, constants, "swigluGrad", "y, gate, up, dy *float32, n int", (*vector).swigluGrad)
+		file.fused(w, constants, "softmax", "p *softmax", (*vector).softmax)
+		file.fused(w, constants, "softmaxGrad", "p *softmax", (*vector).softmaxGrad)
+		file.fused(w, constants, "sumExp", "lanes *[32]float32, x *float32, n int, top float32", (*vector).sumExp)
+		file.fused(w, constants, "maxLanes", "lanes *[16]float32, x *float32, n int", (*vector).maxLanes)
+		file.fused(w, constants, "dotLanes", "lanes *[16]float32, x, y *float32, n int", (*vector).dotLanes)
 	}
 	file.raw("\nDATA lanes<>+0(SB)/8, $0x0000000100000000\n")
 	for i := 2; i < 16; i += 2 {
@@ -24,14 +24,14 @@ func transformer() []byte {
 	}
 	file.raw("GLOBL lanes<>(SB), RODATA|NOPTR, $64\n")
 	constants.write(file)
-	return file.Bytes()
+	return file
 }
 
 // fused writes a function with this body, after loads of the constants that stay in registers.
-func (a *asm) fused(w width, c *constants, name, args string, argBytes int, body func(v *vector)) {
+func (a *asm) fused(w width, c *constants, name, params string, body func(v *vector)) {
 	v := &vector{asm: new(asm), w: w, c: c, held: map[uint32]string{}}
 	body(v)
-	a.function(name+w.name, name+w.name+"("+args+")", argBytes)
+	a.function(name, w, params)
 	a.Write(v.before.Bytes())
 	a.Write(v.asm.Bytes())
 	a.ret()
@@ -45,13 +45,6 @@ const index, whole, rest = "BX", "R14", "R15"
 const chunk = 16
 
 func (v *vector) perChunk() int { return chunk / v.w.floats() }
-
-// arguments loads arguments into registers, in order.
-func (v *vector) arguments(names ...string) {
-	for i := 0; i < len(names); i += 2 {
-		v.op("MOVQ", fmt.Sprintf("%s+%d(FP)", names[i], 4*i), names[i+1])
-	}
-}
 
 // fields loads fields of the struct at R13 into registers.
 func (v *vector) fields(name string, pairs ...string) {
@@ -69,16 +62,7 @@ func (v *vector) splitRow(vectors int) {
 	v.op("SHLQ", "$2", "CX")
 	v.op("MOVQ", "CX", whole)
 	v.op("MOVQ", rest, "CX")
-	if v.w.masks() {
-		v.tailMask(v.w)
-		return
-	}
-	v.op("LEAQ", "·tailMasks+64(SB)", "AX")
-	v.op("SHLQ", "$2", "CX")
-	v.op("SUBQ", "CX", "AX")
-	for h := range vectors {
-		v.op("VMOVDQU", offset(h*v.w.bytes, "AX"), v.r(v.w.regs-vectors+h))
-	}
+	v.tailMask(v.w, vectors)
 }
 
 // A part is one vector of a row: a whole one, or a masked one of the rest.
@@ -146,13 +130,10 @@ func (p part) loadOr(base string, to, other int) {
 }
 
 func (p part) store(from int, base string) {
-	switch {
-	case !p.masked:
+	if p.masked {
+		p.storeMasked(p.w, p.mask(), p.r(from), p.at(base))
+	} else {
 		p.op("VMOVUPS", p.r(from), p.at(base))
-	case p.w.masks():
-		p.op("VMOVUPS", p.r(from), p.mask(), p.at(base))
-	default:
-		p.op("VMASKMOVPS", p.r(from), p.mask(), p.at(base))
 	}
 }
 
