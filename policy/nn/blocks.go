@@ -38,8 +38,8 @@ func (p *Params[T]) Blocks(whole *Params[T]) []Block {
 	blocks := make([]Block, len(p.Fields))
 	for i, f := range p.Fields {
 		s := p.SliceOf(f.Name)
-		at := slices.IndexFunc(whole.Fields, func(w Field) bool { return w.Name == f.Name })
-		if at < 0 || !slices.Equal(s.WholeShape(f.Shape), whole.Fields[at].Shape) {
+		at, ok := whole.index[f.Name]
+		if !ok || !slices.Equal(s.WholeShape(f.Shape), whole.Fields[at].Shape) {
 			panic(fmt.Sprintf("nn: %s %v is no slice %v of the whole network's", f.Name, f.Shape, s))
 		}
 		blocks[i] = s.Block(whole.Fields[at].Shape).Moved(whole.Fields[at].Off, f.Off)

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
@@ -43,8 +44,8 @@ func NewConv2D[T Float](p *Params[T], name string, in Image, filters, size, stri
 	}
 }
 
-// Init draws an orthogonal weight with the given gain and sets the bias to 0.
-func (c *Conv2D[T]) Init(seed uint64, gain float64) { c.product.Init(seed, gain) }
+// Init draws an orthogonal weight with gain √2 and sets the bias to 0.
+func (c *Conv2D[T]) Init(seed uint64) { c.product.Init(seed, math.Sqrt2) }
 
 // Range returns the part of the flat gradient that is this layer's.
 func (c *Conv2D[T]) Range() (lo, hi int) { return c.product.Range() }

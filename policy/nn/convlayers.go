@@ -10,7 +10,7 @@ import (
 type layer[T Float] interface {
 	// Shape returns the shape of an output image.
 	Shape() Image
-	Init(seed uint64, gain float64)
+	Init(seed uint64)
 	// NewWork returns the state of one user for at most maxRows images; conv is memory that all
 	// convolutions share.
 	NewWork(maxRows int, conv *ConvWork[T]) layerWork[T]
@@ -58,7 +58,7 @@ func (l *convLayer[T]) Backward(dx, x, dy []T, n int, ready func(lo, hi int)) []
 type rectifier[T Float] struct{ in Image }
 
 func (r rectifier[T]) Shape() Image                           { return r.in }
-func (r rectifier[T]) Init(uint64, float64)                   {}
+func (r rectifier[T]) Init(uint64)                            {}
 func (r rectifier[T]) NewWork(int, *ConvWork[T]) layerWork[T] { return r }
 func (r rectifier[T]) Forward(x []T, n int) []T               { kernel.Relu(x, x); return x }
 func (r rectifier[T]) Backward(_, x, dy []T, _ int, _ func(lo, hi int)) []T {
@@ -72,8 +72,8 @@ type maxPool[T Float] struct{ in, out Image }
 
 func newMaxPool[T Float](in Image) *maxPool[T] { return &maxPool[T]{in, in.slide(3, 2, 1, in.C)} }
 
-func (m *maxPool[T]) Shape() Image         { return m.out }
-func (m *maxPool[T]) Init(uint64, float64) {}
+func (m *maxPool[T]) Shape() Image { return m.out }
+func (m *maxPool[T]) Init(uint64)  {}
 
 func (m *maxPool[T]) NewWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
 	return &poolLayer[T]{m, Vector[T](maxRows * m.out.Len())}
@@ -157,9 +157,9 @@ func (r *residual[T]) Shape() Image { return r.first.In }
 // not grow with the number of blocks.
 var residualGain = math.Sqrt(1. / 6)
 
-func (r *residual[T]) Init(seed uint64, gain float64) {
-	r.first.Init(seed, gain)
-	r.second.Init(seed, gain*residualGain)
+func (r *residual[T]) Init(seed uint64) {
+	r.first.Init(seed)
+	r.second.product.Init(seed, math.Sqrt2*residualGain)
 }
 
 func (r *residual[T]) NewWork(maxRows int, conv *ConvWork[T]) layerWork[T] {

@@ -104,12 +104,12 @@ func (n *ConvNet[T]) finish(p *Params[T], name string, features int) {
 // Init draws orthogonal weights with gain √2; biases are 0. Words have an effect from the beginning: γ
 // and β have a variance of about 1.
 func (n *ConvNet[T]) Init(seed uint64) {
-	n.stem.Init(seed, math.Sqrt2)
+	n.stem.Init(seed)
 	if n.words != nil {
 		n.words.Init(seed)
 	}
 	for _, l := range n.layers {
-		l.Init(seed, math.Sqrt2)
+		l.Init(seed)
 	}
 	n.head.Init(seed, math.Sqrt2)
 }

@@ -75,8 +75,8 @@ type keypoints[T Float] struct {
 	deviation float64
 }
 
-func (k keypoints[T]) Shape() Image         { return Image{1, 1, 2 * k.in.C} }
-func (k keypoints[T]) Init(uint64, float64) {}
+func (k keypoints[T]) Shape() Image { return Image{1, 1, 2 * k.in.C} }
+func (k keypoints[T]) Init(uint64)  {}
 
 func (k keypoints[T]) NewWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
 	return &keypointLayer[T]{

@@ -25,6 +25,7 @@ type Params[T Float] struct {
 	// travels with the weights
 	Buffers tensor.Dict
 
+	index   map[string]int   // of Fields, by name
 	slices  map[string]Slice // of parameters and frozen weights by name; none: all of the tensor
 	size    int              // elements declared so far, gaps included
 	buffers []tensor.Field
@@ -66,11 +67,13 @@ func (p *Params[T]) Add(name string, shape ...int) int {
 	if len(p.Groups) == 0 || p.Data != nil {
 		panic(fmt.Sprintf("nn: parameter %q added before the first group or after Alloc", name))
 	}
-	for _, f := range p.Fields {
-		if f.Name == name {
-			panic(fmt.Sprintf("nn: two parameters %q", name))
-		}
+	if _, taken := p.index[name]; taken {
+		panic(fmt.Sprintf("nn: two parameters %q", name))
 	}
+	if p.index == nil {
+		p.index = map[string]int{}
+	}
+	p.index[name] = len(p.Fields)
 	f := Field{Name: name, Shape: shape, Off: p.size}
 	p.Fields = append(p.Fields, f)
 	p.size += aligned[T](f.Len())
@@ -92,12 +95,8 @@ type frozenField struct {
 // AddFrozen declares a weight that is not trained and returns its index for FrozenOf. The weight lies
 // among the buffers, and has the type of the parameters.
 func (p *Params[T]) AddFrozen(name string, shape ...int) int {
-	dtype := tensor.F32
-	if sizeOf[T]() == 8 {
-		dtype = tensor.F64
-	}
 	p.frozen = append(p.frozen, frozenField{buffer: len(p.buffers)})
-	p.buffers = append(p.buffers, tensor.Field{Name: name, DType: dtype, Shape: shape})
+	p.buffers = append(p.buffers, tensor.Field{Name: name, DType: dtypeOf[T](), Shape: shape})
 	return len(p.frozen) - 1
 }
 
@@ -154,13 +153,9 @@ func (p *Params[T]) Alloc(alloc tensor.Allocator) error {
 
 // Layout returns the names, types and places of all that State holds: the fields, then the buffers.
 func (p *Params[T]) Layout() *tensor.Layout {
-	dtype := tensor.F32
-	if sizeOf[T]() == 8 {
-		dtype = tensor.F64
-	}
 	fields := make([]tensor.Field, 0, len(p.Fields)+len(p.buffers))
 	for _, f := range p.Fields {
-		fields = append(fields, tensor.Field{Name: f.Name, DType: dtype, Shape: f.Shape})
+		fields = append(fields, tensor.Field{Name: f.Name, DType: dtypeOf[T](), Shape: f.Shape})
 	}
 	return tensor.NewLayout(append(fields, p.buffers...)...)
 }
@@ -236,3 +231,10 @@ func flat[T Float](b []byte, n int) []T {
 }
 
 func sizeOf[T Float]() int { return int(unsafe.Sizeof(*new(T))) }
+
+func dtypeOf[T Float]() tensor.DType {
+	if sizeOf[T]() == 8 {
+		return tensor.F64
+	}
+	return tensor.F32
+}

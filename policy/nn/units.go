@@ -147,8 +147,6 @@ type imageLayer[T Float] struct {
 	in Image
 }
 
-func (u *imageLayer[T]) Init(seed uint64) { u.layer.Init(seed, math.Sqrt2) }
-
 func (u *imageLayer[T]) NewWork(maxRows int) unitWork[T] {
 	w := &imageWork[T]{of: u.layer.NewWork(maxRows, new(ConvWork[T])), in: u.in.Len()}
 	if _, trains := u.layer.(*Conv2D[T]); !trains {
