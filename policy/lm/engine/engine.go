@@ -15,6 +15,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -32,18 +33,6 @@ type Options struct {
 	// Axis connects the ranks that divide the model; nil: it is whole. Each rank has an Engine with the same options,
 	// and gets the same requests. The ranks share the drawing.
 	Axis lm.Axis
-}
-
-func (o Options) withDefaults() Options {
-	for _, d := range []struct {
-		value *int
-		or    int
-	}{{&o.MaxRunning, 64}, {&o.CacheTokens, 1 << 14}, {&o.ChunkTokens, 512}} {
-		if *d.value == 0 {
-			*d.value = d.or
-		}
-	}
-	return o
 }
 
 // A Request is a prompt, and the way to continue it.
@@ -104,10 +93,8 @@ type Engine struct {
 
 // New returns an engine, or an error that names a limit that is too small.
 func New(m *lm.Model, o Options) (*Engine, error) {
-	o = o.withDefaults()
-	if o.Tokens == 0 {
-		o.Tokens = m.Config.Vocab
-	}
+	o.MaxRunning, o.CacheTokens = cmp.Or(o.MaxRunning, 64), cmp.Or(o.CacheTokens, 1<<14)
+	o.ChunkTokens, o.Tokens = cmp.Or(o.ChunkTokens, 512), cmp.Or(o.Tokens, m.Config.Vocab)
 	if o.Tokens < 1 {
 		return nil, fmt.Errorf("engine: %d tokens to draw from: expected at least 1", o.Tokens)
 	}
@@ -161,7 +148,12 @@ func (e *Engine) Generate(ctx context.Context, requests []Request, w Watch) ([]R
 		}
 	}
 	results := make([]Result, len(requests))
-	defer e.release()
+	defer func() {
+		for _, s := range e.running {
+			e.free(s)
+		}
+		e.running = nil
+	}()
 	for next := 0; next < len(requests) || len(e.running) > 0; {
 		if err := context.Cause(ctx); err != nil {
 			return results, err
@@ -169,7 +161,7 @@ func (e *Engine) Generate(ctx context.Context, requests []Request, w Watch) ([]R
 		for next < len(requests) && e.admit(&requests[next], &results[next], next) {
 			next++
 		}
-		if err := e.step(&w); err != nil {
+		if err := e.Step(&w); err != nil {
 			return results, err
 		}
 	}
@@ -183,15 +175,6 @@ func (e *Engine) Start(r *Request, index int) (bool, error) {
 		return false, fmt.Errorf("request %d: %w", index, err)
 	}
 	return e.admit(r, new(Result), index), nil
-}
-
-// Step makes one pass, which adds a token to each text whose prompt is done, and calls w. Without running texts it does
-// nothing.
-func (e *Engine) Step(w *Watch) error {
-	if len(e.running) == 0 {
-		return nil
-	}
-	return e.step(w)
 }
 
 // Running returns the number of running texts.

@@ -139,13 +139,3 @@ func (e *Engine) free(s *sequence) {
 	}
 	s.prompt.users--
 }
-
-// release frees the pages of all sequences.
-func (e *Engine) release() {
-	for _, s := range e.running {
-		if s.cache != nil {
-			s.cache.Truncate(0)
-		}
-	}
-	e.running, e.held = nil, 0
-}
