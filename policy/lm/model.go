@@ -24,9 +24,11 @@ type Model struct {
 	headless bool
 	ready    bool // Alloc was called, or ShareFrozen
 	frozen   frozen
-	list     []listed
+	list     []listed       // all weights but those of adapters
+	index    map[string]int // of list, by name
 	lora     *LoRA
 	adapters []*adapter
+	adapted  map[string]*adapter // adapters by the name of their product
 
 	embed  weight
 	layers []layer
@@ -34,7 +36,7 @@ type Model struct {
 	head   linear
 	value  struct{ w, b weight } // with Options.Values
 	values bool
-	heads  [2]int // the parameters behind the layers, as layer.fields
+	heads  [2]int // the parameters after the layers: first, and the one after the last
 }
 
 // A layer is one block of the transformer: attention, then a feed-forward block or experts.
@@ -75,7 +77,8 @@ func New(p *nn.Params[float32], c Config, o Options) (*Model, error) {
 	}
 	m := &Model{Config: c, Params: p, part: part, local: c.local(part), blocks: c.Blocks(),
 		own: c.Blocks() / part.Size, firstID: c.slice(part, 0, c.Vocab).From, fixed: o.Frozen || o.LoRA != nil,
-		kept: o.Kept, headless: o.Headless, values: o.Values, lora: o.LoRA}
+		kept: o.Kept, headless: o.Headless, values: o.Values, lora: o.LoRA, index: map[string]int{},
+		adapted: map[string]*adapter{}}
 	if len(p.Groups) == 0 {
 		p.Group("actor")
 	}
