@@ -32,37 +32,28 @@ func (e *Encoder) EncodeSequence(dst []int32, text string) []int32 {
 // Encode appends the ids of a text to dst. It finds added tokens, including special ones, anywhere
 // in the text. Bytes that are not UTF-8 are encoded as bytes if the vocabulary has tokens for them.
 func (e *Encoder) Encode(dst []int32, text string) []int32 {
-	if e.t.raw.empty() {
-		return e.section(dst, text, true)
-	}
-	from := 0
-	for {
-		token, start, end := e.t.raw.find(text, from)
-		if token == nil {
-			return e.section(dst, text[from:], from == 0)
-		}
-		dst = append(e.section(dst, text[from:start], from == 0), token.ID)
-		from = end
-	}
+	return around(dst, &e.t.raw, text, func(dst []int32, part string, first bool) []int32 {
+		part = normalize(e.t.normalizer, part)
+		return around(dst, &e.t.normalized, part, func(dst []int32, part string, begins bool) []int32 {
+			return e.cut(dst, 0, part, first && begins)
+		})
+	})
 }
 
-// section encodes text between added tokens. It normalizes the text, and finds the added tokens
-// that are Normalized in it.
-func (e *Encoder) section(dst []int32, text string, first bool) []int32 {
-	if text == "" {
-		return dst
-	}
-	text = normalize(e.t.normalizer, text)
-	if e.t.normalized.empty() {
-		return e.cut(dst, 0, text, first)
+// around appends the ids of the added tokens that m finds in text, and calls between for the parts around them. first
+// says that a part begins the text.
+func around(dst []int32, m *matcher, text string,
+	between func(dst []int32, part string, first bool) []int32) []int32 {
+	if m.empty() {
+		return between(dst, text, true)
 	}
 	from := 0
 	for {
-		token, start, end := e.t.normalized.find(text, from)
+		token, start, end := m.find(text, from)
 		if token == nil {
-			return e.cut(dst, 0, text[from:], first && from == 0)
+			return between(dst, text[from:], from == 0)
 		}
-		dst = append(e.cut(dst, 0, text[from:start], first && from == 0), token.ID)
+		dst = append(between(dst, text[from:start], from == 0), token.ID)
 		from = end
 	}
 }
