@@ -25,8 +25,8 @@ type span struct {
 	both   bool    // Batch.Parallel
 }
 
-// sees returns the number of keys that the token at position p attends to. From there to position
-// upTo, exclusive, each token attends to more (0 or 1) keys than the token before it.
+// sees returns the number of keys that the token at position p attends to. Up to position upTo, exclusive, each later
+// token attends to as many keys as the token before it, plus more, which is 0 or 1.
 func (s *span) sees(p int) (keys, upTo, more int) {
 	switch end := s.first + s.n; {
 	case p < s.prefix:
@@ -43,15 +43,14 @@ type tiles struct {
 	scores, slopes       [tileQueries * keyBlock]float32
 	acc                  []float32 // [tileQueries, head_dim]
 	top, sum, decay, lse [tileQueries]float32
-	// one head of a sequence, for the backward pass: keys [length, head_dim], and pages of values
-	// [head_dim, PageLen]
+	// For the backward pass, one head of a sequence: keys [length, head_dim], and pages of values [head_dim, PageLen].
 	keys, values []float32
 }
 
-// A queryTile is a set of rows of queries. All rows attend to the same positions, except for the
-// last few positions. Rows are ordered by key head.
+// A queryTile is a set of rows of queries, ordered by key head. All rows attend to the same positions, except that a
+// later row may attend to a few more at the end.
 type queryTile struct {
-	at, step    int // offset of the first row in the matrix of queries, and distance of rows
+	at, step    int // in the matrix of queries: offset of the first row, and elements from row to row
 	rows        int
 	g, groups   int  // the first key head, and the number of key heads
 	first, more int  // row r attends to the first first + r·more keys
@@ -101,7 +100,7 @@ func (w *Work) attend(layer int, out, q, lse []float32) {
 	w.runAttention(a.forward)
 }
 
-// attention has the arguments of attend and attendGrad, and the functions that compute one part of a job.
+// attention has the arguments of attend and attendGrad, and their jobs for a team.
 type attention struct {
 	layer                     int
 	o, q, lse, dq, dk, dv, do []float32
@@ -115,15 +114,11 @@ func (w *Work) runAttention(job func(number, parts int, x *member)) {
 		s := &w.spans[i]
 		operations += 4 * s.n * (s.first + s.n) * w.m.local.Heads * w.m.local.HeadDim
 	}
-	if len(w.team.members) == 1 || operations < sharedFrom {
-		job(0, 1, w.team.members[0])
-		return
-	}
-	w.team.run(job)
+	w.team.run(sharedFrom, operations, job)
 }
 
-// eachShare calls f for the spans and key heads of one part. A part has whole spans if there are
-// enough of them, otherwise single key heads of spans.
+// eachShare calls f for the spans and key heads of part number of parts. A part has whole spans if there are many
+// spans, and otherwise single key heads of spans.
 func (w *Work) eachShare(number, parts int, f func(s *span, from, to int)) {
 	heads := w.m.local.KVHeads
 	if len(w.spans) >= 4*parts || parts == 1 {
@@ -142,24 +137,24 @@ func (w *Work) attendPart(number, parts int, x *member) {
 	w.eachShare(number, parts, func(s *span, from, to int) {
 		w.eachTile(s, from, to, func(t queryTile, head, token int) {
 			w.attendTile(x, a.layer, s.pages, t, a.o[t.at:], a.q[t.at:])
-			if a.lse != nil {
-				w.keepLSE(x, a.lse, t, head, token)
+			if a.lse == nil {
+				return
+			}
+			sum := x.tiles.sum[:t.rows]
+			kernel.Log(sum, sum)
+			for r := range t.rows {
+				a.lse[w.lseAt(&t, head, token, r)] = x.tiles.top[r] + sum[r]
 			}
 		})
 	})
 }
 
-// keepLSE stores the log-sum-exp of the scores, from which the backward pass recomputes probabilities.
-func (w *Work) keepLSE(x *member, lse []float32, t queryTile, head, token int) {
-	a := &x.tiles
-	kernel.Log(a.sum[:t.rows], a.sum[:t.rows])
-	for r := range t.rows {
-		at := head*w.n + token + r
-		if t.heads {
-			at = (head+r)*w.n + token
-		}
-		lse[at] = a.top[r] + a.sum[r]
+// lseAt returns the index of row r of a tile in attention.lse. head and token are those of the first row.
+func (w *Work) lseAt(t *queryTile, head, token, r int) int {
+	if t.heads {
+		return (head+r)*w.n + token
 	}
+	return head*w.n + token + r
 }
 
 func (w *Work) attendTile(x *member, layer int, pages []int32, t queryTile, out, q []float32) {
@@ -224,11 +219,7 @@ func (w *Work) attendGradPart(number, parts int, x *member) {
 			at := s.row*c.KVHeads*c.HeadDim + g*c.HeadDim
 			w.eachTile(s, g, g+1, func(t queryTile, head, token int) {
 				for r := range t.rows {
-					row := head*w.n + token + r
-					if t.heads {
-						row = (head+r)*w.n + token
-					}
-					x.tiles.lse[r] = a.lse[row]
+					x.tiles.lse[r] = a.lse[w.lseAt(&t, head, token, r)]
 				}
 				w.attendTileGrad(x, a.layer, g, s, t, a.dq[t.at:], a.dk[at:], a.dv[at:], a.do[t.at:], a.o[t.at:],
 					a.q[t.at:])

@@ -25,7 +25,7 @@ type Config struct {
 	MLPBias      bool
 	QKNorm       bool    // RMSNorm of each head of queries and keys, before the rotation
 	MaxPositions int     // sequence length in training; longer sequences work
-	Window       int     // the longest sequence that all layers see whole; longer ones are an error. 0: no limit
+	Window       int     // the longest sequence that all layers see whole; longer sequences are errors. 0: no limit
 	InitRange    float64 // deviation of initial weights
 
 	Experts Experts // the zero Experts: every layer is dense

@@ -16,7 +16,7 @@ type experts struct {
 	shared     feedForward
 	sharedGate linear   // [d,1]; with a shared expert
 	c          *Experts // of this part
-	apart      bool     // each product is summed over the ranks by itself
+	apart      bool     // sum the output of each expert over the ranks separately, instead of all outputs at once
 }
 
 func (m *Model) newExperts(prefix string) *experts {
@@ -177,7 +177,7 @@ func (x *experts) backward(w *Work, r *routed, dx, dy, in, slope []float32, n in
 	}
 }
 
-// routeGrad sets dprobs [n,experts] to the derivative of the loss by the router's logits.
+// routeGrad sets dprobs [n,experts] to the derivative of the loss by the router's logits. Arguments are as in backward.
 func (x *experts) routeGrad(r *routed, dprobs, dy, slope []float32, n, d int) {
 	count, per := x.c.Count, x.c.PerToken
 	for t := range n {

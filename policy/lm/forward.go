@@ -103,14 +103,14 @@ type Piece struct {
 	Seq    *Sequence
 	IDs    []int32
 	Given  []float32 // as in a Batch
-	Prefix int       // as in a Batch, for the whole sequence, whose tokens must be in one piece
-	// Parallel means the same as in a Batch, for the tokens of this piece.
+	Prefix int       // as in a Batch, for the whole sequence; all tokens of a prefix must be in one piece
+	// Parallel lets the tokens of this piece after a prefix see each other in both directions, as in a Batch.
 	Parallel bool
 }
 
-// Extend computes new tokens of sequences of one cache, and adds their keys and values to this
-// cache. A sequence may be in one piece only. The rows of w are then the tokens of the pieces in
-// order, for Logits and LogProbs. After an error nothing has changed.
+// Extend computes new tokens of sequences, and adds their keys and values to the cache of the sequences. A sequence may
+// be in one piece only. Row i of w is then token i of all pieces, for Logits and LogProbs. Extend changes nothing if it
+// returns an error about its arguments.
 func (m *Model) Extend(w *Work, pieces ...Piece) error {
 	if w.whole {
 		panic("lm: Extend with a Work that NewDecoding did not make")
@@ -156,7 +156,7 @@ func (m *Model) Extend(w *Work, pieces ...Piece) error {
 	return w.err
 }
 
-// forward computes the tokens w.ids. w.spans are their sequences.
+// forward computes the tokens w.ids, which belong to the sequences w.spans.
 func (m *Model) forward(w *Work) {
 	c := &m.Config
 	w.n = len(w.ids)
@@ -204,7 +204,7 @@ func (m *Model) embedRows(w *Work, x []float32) {
 		}
 		return
 	}
-	counts, rows := w.counts(), w.partial[:w.n*d] // rows are ordered by owner
+	counts, rows := w.counts(), w.partial[:w.n*d] // the rows of rank 0, then those of rank 1, …
 	for _, id := range w.ids {
 		if id != Given {
 			counts[m.owner(id)] += d
@@ -303,7 +303,7 @@ func (w *Work) store(layer int) {
 	}
 }
 
-// reserve makes room for the keys and values of a sequence of this length.
+// reserve makes t.keys and t.values long enough for a sequence of this length, with heads of e elements.
 func (t *tiles) reserve(length, e int) {
 	n := (length + PageLen - 1) / PageLen * PageLen * e
 	if n > len(t.keys) {
@@ -355,7 +355,7 @@ func (w *Work) count(r *routed) {
 		w.share[e]++
 	}
 	for e := range w.means {
-		sum := 0.0 // of one layer: layers may be on several ranks
+		sum := 0.0 // of this layer alone, because other layers may be on other ranks
 		for t := range w.n {
 			sum += float64(r.probs[t*c.Count+e])
 		}

@@ -22,6 +22,7 @@ type headWork struct {
 	all    []float32      // numbers of all ranks
 }
 
+// headRows returns the number of rows of logits that are in memory at a time. Its first call allocates this memory.
 func (w *Work) headRows() int {
 	v := w.m.local.Vocab
 	rows := headRowsOf(&w.m.Config, w.rows)
@@ -74,7 +75,7 @@ func (m *Model) joinVocabulary(w *Work, out, own []float32, n int) {
 	}
 }
 
-// gather copies hidden rows to consecutive rows, and returns these.
+// gather returns a copy of some hidden rows, one after the other.
 func (w *Work) gather(rows []int32, d int) []float32 {
 	for i, r := range rows {
 		copy(w.head.hidden[i*d:(i+1)*d], w.final.hidden[int(r)*d:])
@@ -82,11 +83,12 @@ func (w *Work) gather(rows []int32, d int) []float32 {
 	return w.head.hidden[:len(rows)*d]
 }
 
+// logits sets out to the logits of hidden rows, in this part of the vocabulary.
 func (m *Model) logits(w *Work, out, hidden []float32) {
 	m.head.forward(w, out, hidden, len(hidden)/m.Config.Hidden, false)
 }
 
-// A Target is a token, with the row of the last pass after which its probability is computed.
+// A Target is a token whose probability is computed from a row of the last pass.
 type Target struct {
 	Row   int32 // row of the token before it
 	Token int32
@@ -203,7 +205,7 @@ func (m *Model) sumBlocks(dst, logits []float32) {
 	}
 }
 
-// sumBlock returns the sums over a block of logits. They are exact in float32.
+// sumBlock returns the sums over a block of logits. Their values are float32.
 func sumBlock(logits []float32) partial {
 	if len(logits) == 0 {
 		return partial{top: math.Inf(-1)}
@@ -287,8 +289,8 @@ func (w *Work) hiddenGrad() []float32 {
 	return w.head.dh[:w.n*d]
 }
 
-// logitsGrad replaces logits x of a row with the distribution d by the derivative of the loss by x, except for dlogp at
-// the token t. p are the probabilities, and H is their entropy:
+// logitsGrad replaces x, the logits of a row, by the derivative of the loss by x, without the term 1_t·dlogp. d is the
+// distribution of the row, p are its probabilities and H is its entropy:
 //
 //	∂logp_t/∂x = 1_t - p,   ∂H/∂x = -p·(log p + H)
 func logitsGrad(x []float32, d Distribution, dlogp, dentropy float32) {

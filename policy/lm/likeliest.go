@@ -2,9 +2,9 @@ package lm
 
 import "math"
 
-// Likeliest appends to dst, for each target, whether its logit is the largest of its row in the
-// last pass. Of equal logits, the one with the smallest id counts, like in greedy generation.
-func (m *Model) Likeliest(w *Work, dst []bool, targets []Target) []bool {
+// likeliest sets dst[i] to 1 if the logit of target i is the largest of its row in the last pass, and to 0 otherwise.
+// Of equal logits, the one with the smallest id counts as the largest, as in greedy generation.
+func (m *Model) likeliest(w *Work, dst []float32, targets []Target) {
 	v, step := m.local.Vocab, w.headRows()
 	for i := 0; i < len(targets); i += step {
 		part := targets[i:min(i+step, len(targets))]
@@ -30,8 +30,9 @@ func (m *Model) Likeliest(w *Work, dst []bool, targets []Target) []bool {
 					best = from[2*r:][:2]
 				}
 			}
-			dst = append(dst, int32(best[1]) == t.Token)
+			if dst[i+r] = 0; int32(best[1]) == t.Token {
+				dst[i+r] = 1
+			}
 		}
 	}
-	return dst
 }

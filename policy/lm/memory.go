@@ -1,8 +1,8 @@
 package lm
 
-// TrainingBytes returns the greatest memory of a Work of NewRecomputing with again layers, for micro-batches of this
-// number of tokens and sequences. passes is the largest number of micro-batches whose backward pass is to come: the
-// number of stages from this one on. The Work allocates a part of the memory at its first use. m needs no memory.
+// TrainingBytes returns the most memory that a Work of NewRecomputing(tokens, again) takes, for micro-batches of at
+// most this number of sequences. passes is the most micro-batches that wait for their backward pass at a time, which is
+// the number of stages from this one on. m needs no memory.
 func (m *Model) TrainingBytes(tokens, sequences, passes, again int) int {
 	c, n := &m.local, tokens
 	d, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim

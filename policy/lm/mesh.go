@@ -35,16 +35,16 @@ type Axis interface {
 // order, and both stages know their lengths.
 type Pipe interface {
 	Axis
-	// Send sends a copy of x to another stage. It may wait until the message before it to that stage is received.
+	// Send sends a copy of x to another stage. It may wait until that stage has received the previous message.
 	Send(to int, x []float32) error
-	// Recv waits for the next message of another stage, which has the length of x, and writes it to x.
+	// Recv waits for the next message from another stage, which has the length of x, and copies it to x.
 	Recv(from int, x []float32) error
 	// Flush returns when all messages of this stage have been received.
 	Flush() error
 }
 
-// complete returns p with its defaults for a model of c. If c cannot be divided so, it returns an error with the sizes
-// that fit.
+// complete returns p with its defaults for a model of c. If a model of c has no such part, it returns an error with the
+// values that fit.
 func (c *Config) complete(p Part) (Part, error) {
 	p.Size = max(p.Size, 1)
 	if p.End == 0 {
@@ -70,9 +70,9 @@ func (c *Config) Sizes() []int {
 	return sizes
 }
 
-// local returns the sizes of the part p of a model of c: its heads, widths and tokens of the vocabulary.
+// local returns c with the sizes of the part p: its heads, widths and tokens of the vocabulary.
 func (c *Config) local(p Part) Config {
-	l, size := *c, max(p.Size, 1)
+	l, size := *c, p.Size
 	l.Heads, l.KVHeads, l.Intermediate = c.Heads/size, c.KVHeads/size, c.Intermediate/size
 	l.Experts.Intermediate = c.Experts.Intermediate / size
 	l.Experts.SharedIntermediate = c.Experts.SharedIntermediate / size
@@ -83,7 +83,7 @@ func (c *Config) local(p Part) Config {
 
 // slice returns the part p of an axis of n elements, in whole blocks.
 func (c *Config) slice(p Part, axis, n int) nn.Slice {
-	per := c.Blocks() / max(p.Size, 1) * c.blockWidth(n)
+	per := c.Blocks() / p.Size * c.blockWidth(n)
 	return nn.Slice{Axis: axis, From: min(p.Index*per, n), To: min((p.Index+1)*per, n), Whole: n}
 }
 
@@ -148,7 +148,7 @@ func (w *Work) sum(x []float32) {
 	}
 }
 
-// sumDeferred adds x over the ranks, if sum was deferred.
+// sumDeferred ends the deferral of sums, and adds x over the ranks in their place.
 func (w *Work) sumDeferred(x []float32) {
 	if w.deferred {
 		w.deferred = false

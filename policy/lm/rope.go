@@ -16,7 +16,7 @@ type Rope struct {
 	Factor float64 // new length of sequences divided by Original
 
 	LowFreqFactor, HighFreqFactor float64 // of llama3
-	BetaFast, BetaSlow            float64 // of yarn: fewest rotations within Original of fast pairs, most of slow ones
+	BetaFast, BetaSlow            float64 // of yarn: least rotations within Original of fast pairs, most of slow pairs
 	AttentionFactor               float64 // of yarn, for cos and sin; 0: from MScale and MScaleAllDim, or from Factor
 	MScale, MScaleAllDim          float64 // of yarn; 0: not given
 	Exact                         bool    // of yarn: the corners are not rounded to whole pairs (truncate: false)
@@ -132,8 +132,8 @@ func (r *Rope) attentionFactor() float64 {
 
 // A rotation holds the cosines and sines of the first positions.
 type rotation struct {
-	positions, half int       // half: pairs of a head
-	cos, sin        []float32 // half: pairs of elements in a head
+	positions, half int       // half: pairs of elements in a head
+	cos, sin        []float32 // [positions, half]
 }
 
 func newRotation(c *Config, positions int) rotation {

@@ -89,8 +89,12 @@ func (w *Work) SetThreads(n int) {
 	}
 }
 
-// run runs a job on all members and waits for them.
-func (t *team) run(job func(number, parts int, m *member)) {
+// run runs a job on all members and waits for them. A job of less than this size runs on the first member alone.
+func (t *team) run(least, size int, job func(number, parts int, m *member)) {
+	if len(t.members) == 1 || size < least {
+		job(0, 1, t.members[0])
+		return
+	}
 	t.job = job
 	t.busy.Add(len(t.members) - 1)
 	for _, m := range t.members[1:] {
@@ -106,25 +110,25 @@ func (t *team) Product(c []float32, m, n, blocks int, bias []float32, acc bool, 
 	for _, x := range terms {
 		operations += 2 * m * n * x.K
 	}
-	if len(t.members) == 1 || operations < sharedFrom {
+	if len(t.members) == 1 || operations < sharedFrom { // as run does, but a small product need not copy its arguments
 		t.members[0].x.Product(c, m, n, blocks, bias, acc, terms...)
 		return
 	}
 	t.args = productArgs{c: c, bias: bias, m: m, n: n, blocks: blocks, acc: acc, count: len(terms)}
 	copy(t.args.terms[:], terms)
-	t.run(t.product)
+	t.run(sharedFrom, operations, t.product)
 }
 
 // SwiGLU is kernel.SwiGLU on all members.
 func (t *team) SwiGLU(act, gate, up []float32) {
 	t.gates = [4][]float32{act, gate, up}
-	t.runIfLarge(sharedElements, len(act), t.swiglu)
+	t.run(sharedElements, len(act), t.swiglu)
 }
 
 // SwiGLUGrad is kernel.SwiGLUGrad on all members.
 func (t *team) SwiGLUGrad(act, gate, up, dact []float32) {
 	t.gates = [4][]float32{act, gate, up, dact}
-	t.runIfLarge(sharedElements, len(act), t.swigluGrad)
+	t.run(sharedElements, len(act), t.swigluGrad)
 }
 
 // sharedElements is the least number of elements of an elementwise job that is split among members.
@@ -141,15 +145,6 @@ func (t *team) gatesOf(number, parts int) (part [4][]float32) {
 	return part
 }
 
-// runIfLarge is like run for at least this number of elements. For fewer, the first member does the whole job.
-func (t *team) runIfLarge(least, elements int, job func(number, parts int, m *member)) {
-	if len(t.members) == 1 || elements < least {
-		job(0, 1, t.members[0])
-		return
-	}
-	t.run(job)
-}
-
 // Gradient is kernel.Multiplier.Gradient on all members.
 func (t *team) Gradient(c, a, b []float32, m, n, k int) {
 	if len(t.members) == 1 || 2*m*n*k < sharedFrom {
@@ -157,5 +152,5 @@ func (t *team) Gradient(c, a, b []float32, m, n, k int) {
 		return
 	}
 	t.args = productArgs{c: c, a: a, b: b, m: m, n: n, k: k}
-	t.run(t.gradient)
+	t.run(sharedFrom, 2*m*n*k, t.gradient)
 }

@@ -36,7 +36,7 @@ type Work struct {
 	axis     Axis  // the ranks that have the other parts; nil: none
 	pipe     Pipe  // the stages that have the other layers; nil: none
 	err      error // the first of a message to another rank
-	deferred bool  // the caller sums over axis
+	deferred bool  // sums over axis wait for sumDeferred
 	sizes    []int // of blocks of axis
 	rows     int   // most tokens of a forward pass
 	training bool
@@ -49,7 +49,6 @@ type Work struct {
 	ready   func(lo, hi int) // of the last micro-batch of Train; nil: of another, or not wanted
 	message []float32        // to or from another stage
 	results []float32        // of Infer
-	likely  []bool
 
 	room      []float32 // Batch.Given of all pieces
 	head      headWork
@@ -105,9 +104,9 @@ type activations struct {
 // tokens. It keeps the activations of all layers.
 func (m *Model) NewTraining(tokens int) *Work { return m.NewRecomputing(tokens, 0) }
 
-// NewRecomputing returns a Work like that of NewTraining. But its backward passes repeat the forward pass of the first
-// layers, so that it does not keep the activations of these layers except their inputs, keys and values. It changes no
-// bit.
+// NewRecomputing returns a Work like that of NewTraining, which takes less memory. Its backward pass repeats the
+// forward passes of this number of first layers. Of these layers it keeps only inputs, keys and values. Results have
+// the same bits.
 func (m *Model) NewRecomputing(tokens, layers int) *Work {
 	w := m.newWork(tokens, true)
 	w.again = min(layers, len(m.layers))
@@ -210,7 +209,7 @@ func (w *Work) newPass() *pass {
 	return p
 }
 
-// newFinal returns a pass with the memory that follows the layers.
+// newFinal returns a pass with memory for what follows the layers.
 func (w *Work) newFinal() *pass {
 	p, n, d := &pass{}, w.rows, w.m.local.Hidden
 	p.final.x, p.final.inv, p.final.hidden = nn.Vector[float32](n*d), make([]float32, n), nn.Vector[float32](n*d)
