@@ -104,20 +104,17 @@ func harmful(key string, raw json.RawMessage) string {
 }
 
 // LoadAdapter fills the adapters of m from an adapter folder. m must have the LoRA of ReadAdapter.
-func LoadAdapter(m *lm.Model, dir string) error {
-	f := &folder{where: map[string]place{}}
-	if err := f.closeAt(f.open(filepath.Join(dir, adapterWeights), nil)); err != nil {
-		return fmt.Errorf("load adapter: %w", err)
-	}
+func LoadAdapter(m *lm.Model, dir string) (err error) {
+	defer prefix(&err, "load adapter")
+	f := newFolder()
 	defer f.close()
-	err := f.check(adaptersInFiles(m.Whole()), func(string) bool { return false })
-	if err == nil {
-		err = f.load(adaptersInFiles(m))
+	if err := f.open(filepath.Join(dir, adapterWeights), nil); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("load adapter: %w", err)
+	if err := f.check(adaptersInFiles(m.Whole()), func(string) bool { return false }); err != nil {
+		return err
 	}
-	return nil
+	return f.load(adaptersInFiles(m))
 }
 
 // adaptersInFiles returns the adapters of m under the names that they have in files.
@@ -131,14 +128,8 @@ func adaptersInFiles(m *lm.Model) []lm.Tensor {
 
 // SaveAdapter writes an adapter folder that PEFT reads, with weights in float32. base names the
 // model that the adapters belong to.
-func SaveAdapter(m *lm.Model, dir, base string) error {
-	if err := saveAdapter(m, dir, base); err != nil {
-		return fmt.Errorf("save adapter: %w", err)
-	}
-	return nil
-}
-
-func saveAdapter(m *lm.Model, dir, base string) error {
+func SaveAdapter(m *lm.Model, dir, base string) (err error) {
+	defer prefix(&err, "save adapter")
 	o := m.LoRA()
 	if o == nil {
 		return errors.New("the model has no adapter")

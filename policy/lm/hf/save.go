@@ -24,20 +24,14 @@ type SaveOptions struct {
 // Save writes a checkpoint folder for transformers: config.json and the weights, with adapters
 // merged into them. If the folder exists, Save replaces files of the same names. It removes a
 // model.safetensors or an index of an earlier save, so that every reader finds the new weights.
-func Save(m *lm.Model, dir string, o SaveOptions) error {
+func Save(m *lm.Model, dir string, o SaveOptions) (err error) {
+	defer prefix(&err, "save model")
 	if o.DType == 0 {
 		o.DType = tensor.F32
 	}
 	if _, ok := dtypeNames[o.DType]; !ok {
-		return fmt.Errorf("save model: weights as %v, expected one of %v", o.DType, readable)
+		return fmt.Errorf("weights as %v, expected one of %v", o.DType, readable)
 	}
-	if err := save(m, dir, o); err != nil {
-		return fmt.Errorf("save model: %w", err)
-	}
-	return nil
-}
-
-func save(m *lm.Model, dir string, o SaveOptions) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
