@@ -97,18 +97,17 @@ func (w *Work) eachTile(s *span, from, to int, f func(t queryTile, head, token i
 func (w *Work) attend(layer int, out, q, lse []float32) {
 	a := &w.attention
 	a.layer, a.o, a.q, a.lse = layer, out, q, lse
-	w.runAttention(a.forward)
+	w.runAttention((*Work).attendPart)
 }
 
-// attention has the arguments of attend and attendGrad, and their jobs for a team.
+// attention has the arguments of attend or attendGrad.
 type attention struct {
 	layer                     int
 	o, q, lse, dq, dk, dv, do []float32
-	forward, backward         func(number, parts int, x *member)
 }
 
 // runAttention runs job for all spans and key heads. Large jobs are shared by all members.
-func (w *Work) runAttention(job func(number, parts int, x *member)) {
+func (w *Work) runAttention(job job) {
 	operations := 0
 	for i := range w.spans {
 		s := &w.spans[i]
@@ -208,7 +207,7 @@ func (w *Work) attendGrad(layer int, dq, dk, dv, do, o, q, lse []float32) {
 	clear(dk[:w.n*c.KVHeads*c.HeadDim])
 	clear(dv[:w.n*c.KVHeads*c.HeadDim])
 	a.layer, a.o, a.q, a.lse, a.dq, a.dk, a.dv, a.do = layer, o, q, lse, dq, dk, dv, do
-	w.runAttention(a.backward)
+	w.runAttention((*Work).attendGradPart)
 }
 
 func (w *Work) attendGradPart(number, parts int, x *member) {

@@ -158,7 +158,8 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 		panic(fmt.Sprintf("lm: work for %d tokens, of a model that is ready: %v", tokens, m.ready))
 	}
 	c := &m.local
-	w := &Work{m: m, team: newTeam(c.HeadDim), rows: tokens, training: training, whole: training}
+	w := &Work{m: m, rows: tokens, training: training, whole: training}
+	w.team = newTeam(w)
 	d, kv := c.Hidden, c.KVHeads*c.HeadDim
 	w.normed = nn.Vector[float32](tokens * d)
 	if m.part.Size > 1 {
@@ -182,7 +183,6 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 		rows := max(tokens, slots)
 		w.low, w.low2 = make([]float32, rows*m.lora.Rank), make([]float32, rows*m.lora.Rank)
 	}
-	w.attention.forward, w.attention.backward = w.attendPart, w.attendGradPart
 	return w
 }
 
