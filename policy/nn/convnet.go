@@ -124,13 +124,13 @@ type ConvNetWork[T Float] struct {
 	in     [][]T // the input of each layer, and of the head
 	head   *MLPWork[T]
 
-	film, dFilm []T // γ and β of each image, and the derivative by them
-	filmed      []T // stem, modulated
+	film, dFilm []T // γ and β of each image, and the derivatives by γ and β
+	filmed      []T // the modulated stem
 
 	pixels []uint8 // of the last Forward
 	words  []int32
 	d, e   []T // derivatives by the outputs of layers, in turn; allocated by the first Backward
-	size   int // of each
+	size   int // of d and of e
 }
 
 // NewWork returns a work for at most maxRows images.
@@ -188,9 +188,8 @@ func (n *ConvNet[T]) some(w *ConvNetWork[T], rows int, do func(lo, count int)) {
 // OutGrad returns where Backward expects the derivative by the features, [n,Out].
 func (n *ConvNet[T]) OutGrad(w *ConvNetWork[T], rows int) []T { return n.head.OutGrad(w.head, rows) }
 
-// Backward adds the gradients of the last Forward on w, given the derivative in OutGrad, which it
-// overwrites. Unless ready is nil, it calls ready as soon as a layer's gradients are complete, the
-// last layer's first.
+// Backward adds the gradients of the last Forward on w. The derivative by the output is in OutGrad, which Backward
+// overwrites. Unless ready is nil, it is called as soon as a layer's gradients are complete, the last layer's first.
 func (n *ConvNet[T]) Backward(w *ConvNetWork[T], rows int, ready func(lo, hi int)) {
 	if w.d == nil {
 		w.d, w.e = Vector[T](w.size), Vector[T](w.size)

@@ -31,12 +31,11 @@ type Batch[T Float] struct {
 	Images  [][]uint8 // of each image [Rows, Frames, H, W, C]
 	Choices []int32   // [Rows, Σ places]: the choices side by side
 
-	// For a Net with a State. Rows are steps of sequences, all sequences of a step together: row
-	// t·Sequences + i is step t of sequence i, in the order that a Recurrent takes.
+	// The following fields are for a Net with a State. Row t·Sequences + i is step t of sequence i.
 	Sequences int
 	State     []T    // [Sequences, State] before the first step
 	Next      []T    // [Sequences, State], set to the state after the last step
-	Begins    []byte // [Rows]: where not 0 the state is 0 before the step; nil: nowhere
+	Begins    []byte // [Rows]: if not 0, the state is 0 before this step; nil: all 0
 }
 
 // A unit is a layer with parameters. Units are made by a builder, in the order of the forward pass.
@@ -49,9 +48,9 @@ type unit[T Float] interface {
 type unitWork[T Float] interface {
 	// Forward returns the output for x, in memory of its own. x stays as it is until Backward.
 	Forward(b *Batch[T], x []T) []T
-	// Backward adds the gradients of the last forward, given dy, the derivative by its output, which
-	// it may overwrite. It reports the gradients as ready, the last parameters first. Unless dx is
-	// nil, it sets dx to the derivative by x.
+	// Backward adds the gradients of the last Forward. dy is the derivative by its output, and Backward may overwrite
+	// dy. It calls ready for complete gradients, those of the last parameters first. Unless dx is nil, it sets dx to
+	// the derivative by x.
 	Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int))
 }
 
@@ -94,9 +93,8 @@ func (n *Net[T]) Forward(w *NetWork[T], b Batch[T]) []T {
 // OutGrad returns where Backward expects the derivative by the output, [Rows,Out].
 func (n *Net[T]) OutGrad(w *NetWork[T]) []T { return w.dy[:w.batch.Rows*n.Out] }
 
-// Backward adds the gradients of the last Forward on w, given the derivative in OutGrad, which it
-// overwrites. Unless ready is nil, it calls ready as soon as a layer's gradients are complete, the
-// last layer's first.
+// Backward adds the gradients of the last Forward on w. The derivative by the output is in OutGrad, which Backward
+// overwrites. Unless ready is nil, it is called as soon as a layer's gradients are complete, the last layer's first.
 func (n *Net[T]) Backward(w *NetWork[T], ready func(lo, hi int)) {
 	if ready == nil {
 		ready = unreported
@@ -104,7 +102,7 @@ func (n *Net[T]) Backward(w *NetWork[T], ready func(lo, hi int)) {
 	w.root.Backward(&w.batch, nil, n.OutGrad(w), ready)
 }
 
-// unreported is used where ready is nil.
+// unreported is ready for a caller that needs no reports.
 func unreported(lo, hi int) {}
 
 // A builder declares the parameters of layers.
@@ -234,7 +232,7 @@ func alike(c Choices) bool {
 	return !other(c.Low) && !other(c.High)
 }
 
-// before returns two sums of count: over the sources before number at, and over all sources.
+// before returns two sums of count: over the sources before source number at, and over all sources.
 func (b *builder[T]) before(at int, count func(Source) int) (sum, all int) {
 	for i, s := range b.sources {
 		if i < at {

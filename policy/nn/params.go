@@ -21,12 +21,12 @@ type Params[T Float] struct {
 	Grad   []T
 	Fields []Field // in the order of the layout
 	Groups []Group // ranges of Data that an optimiser may treat apart; they do not overlap and cover Data
-	// state that belongs to the weights but is not trained, such as observation statistics (F64); it
-	// travels with the weights
+	// Buffers belong to the weights but are not trained, such as observation statistics (F64). They are saved and sent
+	// with the weights.
 	Buffers tensor.Dict
 
 	index   map[string]int   // of Fields, by name
-	slices  map[string]Slice // of parameters and frozen weights by name; none: all of the tensor
+	slices  map[string]Slice // by name of parameter or frozen weight; a name without an entry: all of the tensor
 	size    int              // elements declared so far, gaps included
 	buffers []tensor.Field
 	frozen  []frozenField
@@ -40,8 +40,8 @@ type Field struct {
 	Name  string // dotted: actor.0.weight
 	Shape []int
 	Off   int // of its first element in Data
-	// Optional: loaded weights may lack this field, for example those of a model without adapters. The
-	// field then keeps its initial values.
+	// Optional says that loaded weights may lack this field, as those of a model without adapters do. The field then
+	// keeps its initial values.
 	Optional bool
 }
 
@@ -86,9 +86,9 @@ func (p *Params[T]) AddBuffer(name string, shape ...int) {
 	p.buffers = append(p.buffers, tensor.Field{Name: name, DType: tensor.F64, Shape: shape})
 }
 
-// A frozenField is a weight among the buffers.
+// A frozenField is a weight that lies among the buffers.
 type frozenField struct {
-	buffer int // its index
+	buffer int // index in Params.buffers
 	data   []byte
 }
 
@@ -198,8 +198,7 @@ func (p *Params[T]) Of(i int) []T { return within(p.Data, p.Fields[i]) }
 // GradOf returns the gradient of field i, a view of Grad.
 func (p *Params[T]) GradOf(i int) []T { return within(p.Grad, p.Fields[i]) }
 
-// Range returns the part [lo,hi) of the flat buffers that fields first to last take, the gaps
-// behind them included.
+// Range returns the part [lo,hi) of Data and Grad that fields first to last take, including the gaps after fields.
 func (p *Params[T]) Range(first, last int) (lo, hi int) {
 	f := p.Fields[last]
 	return p.Fields[first].Off, f.Off + aligned[T](f.Len())

@@ -44,8 +44,8 @@ func (u *pointing[T]) NewWork(maxRows int) unitWork[T] {
 type pointingWork[T Float] struct {
 	*pointing[T]
 	spotter[T]
-	x, y         []T // y: [n, 2·places], all x, then all y of a row
-	scale        []T // [n, places], the factor of each channel
+	x, y         []T // the input, and the output [n, 2·places]: all x, then all y of a row
+	scale        []T // [n, places], the result scale of spot for each word
 	logits, prob []T // [n, places, H·W], of the words of a row, without gaps
 	query        []T // [places, C], the rows of E of these words
 	turned       []T // [C, H·W], the features of an image

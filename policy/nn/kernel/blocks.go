@@ -2,9 +2,9 @@ package kernel
 
 import "fmt"
 
-// A Term is one product A·B in a sum, A [m,K] and B [K,n]. If Transposed is set, B has its transpose, [n,K]. Width is
-// the number of steps of k in a block; 0: K divided by the number of blocks, rounded up. The last blocks may have
-// fewer steps, or none.
+// A Term is one product A·B in a sum, A [m,K] and B [K,n]. If Transposed is set, the field B holds the transpose,
+// [n,K]. Width is the number of steps of k in a block. A Width of 0 means K divided by the number of blocks, rounded
+// up. The last blocks may have fewer steps, or none.
 type Term struct {
 	A, B       []float32
 	K          int
@@ -29,7 +29,7 @@ type Multiplier struct {
 
 const (
 	tileRows     = 192  // rows of C at a time: their piece of A fits the second-level cache
-	treeRows     = 48   // the same for several blocks: their sums fit the first-level cache
+	treeRows     = 48   // rows of C at a time if there are several blocks: their sums fit the first-level cache
 	tileColumns  = 64   // columns of C at a time
 	maxTree      = 8    // most blocks
 	treeLevels   = 4    // log₂ maxTree + 1
@@ -42,22 +42,21 @@ const (
 	stridedDepth = 1024 // least row distance of A in bytes for which a gradient packs A
 	packDepth    = 2048 // most steps of k for which the columns of a strip are packed once for all rows
 	blockDepth   = 256  // steps of k at a time
-	partRows     = 8    // rows of a part of a product are a multiple of it
-	partColumns  = 32   // columns of a part of a product are a multiple of it
+	partRows     = 8    // a part of a product has a multiple of this number of rows
+	partColumns  = 32   // or a multiple of this number of columns
 )
 
 // NewMultiplier returns a Multiplier for this machine.
 func NewMultiplier() *Multiplier { return new(Multiplier) }
 
-// Product sets C [m,n] to the sum of the terms, in a number of blocks that is a power of two up to
-// 8. The initial value is C itself with acc; otherwise bias [n] for every row, or 0 if bias is nil.
-// C overlaps no input.
+// Product sets C [m,n] to its initial value plus the sum of the terms. blocks is a power of two up to 8. With acc the
+// initial value is C itself; otherwise it is bias [n] for every row, or 0 if bias is nil. C overlaps no input.
 func (x *Multiplier) Product(c []float32, m, n, blocks int, bias []float32, acc bool, terms ...Term) {
 	x.ProductPart(0, 1, c, m, n, blocks, bias, acc, terms...)
 }
 
-// ProductPart computes one part of Product, with the same bits. parts is the number of parts, and number,
-// from 0 on, says which one. Several Multipliers may compute parts at the same time.
+// ProductPart computes part number, counted from 0, of all parts of a Product, with the same bits. Several Multipliers
+// may compute parts at the same time.
 func (x *Multiplier) ProductPart(number, parts int, c []float32, m, n, blocks int, bias []float32, acc bool,
 	terms ...Term) {
 	checkLen("product", "c", len(c), m, n)
@@ -123,7 +122,7 @@ type blocked struct {
 	terms     []Term
 
 	stream bool // B is read without packing
-	once   bool // all panels of some columns are in Multiplier.pack
+	once   bool // a strip of columns is packed once, for all rows
 }
 
 // A share is a range of rows or columns; to is exclusive.
@@ -131,8 +130,8 @@ type share struct{ from, to int }
 
 func (s share) size() int { return s.to - s.from }
 
-// part splits s into parts of about equal size and returns one of them; number, from 0 on, says which. Sizes
-// are multiples of unit, except for the last part.
+// part splits s into parts of about equal size and returns part number, counted from 0. Sizes are multiples of unit,
+// except for the last part.
 func (s share) part(number, parts, unit int) share {
 	units := (s.size() + unit - 1) / unit
 	return share{min(s.from+units*number/parts*unit, s.to), min(s.from+units*(number+1)/parts*unit, s.to)}
@@ -142,8 +141,8 @@ func (s share) part(number, parts, unit int) share {
 // earlier pieces.
 type piece struct{ block, term, p, depth, at int }
 
-// plan splits the sums of a product into pieces of at most this number of steps. It returns the number of all
-// steps.
+// plan sets x.pieces to the sums of a product, in pieces of at most this number of steps. It returns the number of
+// steps of all pieces.
 func (x *Multiplier) plan(p *blocked, most int) int {
 	x.pieces = x.pieces[:0]
 	steps := 0
@@ -213,8 +212,8 @@ type origin struct {
 	step int
 }
 
-// block sets the tile `to` to first plus the pieces, and then adds add. between holds sums after
-// incomplete pieces.
+// block sets the tile `to` to first plus the sums of pieces, and then adds the tiles of add. The tile between holds
+// the sums from one piece to the next.
 func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin, add []origin, rows, columns share) {
 	n := columns.size()
 	if len(pieces) == 0 { // no step of k at all
@@ -239,7 +238,7 @@ func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin
 	}
 }
 
-// panels adds a piece of the sums to the tile at into, with B in packed panels.
+// panels sets the tile into to first plus one piece of the sums, and then adds the tiles of add. B is in packed panels.
 func (x *Multiplier) panels(p *blocked, into, first origin, a []float32, q piece, rows int, columns share,
 	add []origin) {
 	n, t := columns.size(), p.terms[q.term]
@@ -419,8 +418,8 @@ func (x *Multiplier) Pages(c []float32, cStep int, a []float32, aRow int, pages 
 	}
 }
 
-// strided is Strided with initial values s. It adds the matrices in add to the final sums, one
-// after the other. Rows of B are prefetched ahead rows before their use; 0: not at all.
+// strided is Strided with initial values s. It adds the matrices in add to the final sums, one after the other. It
+// prefetches each row of B while it uses the row that is ahead rows before; an ahead of 0 means no prefetch.
 func strided(c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int,
 	add []origin, ahead int) {
 	if best != portable {

@@ -2,13 +2,13 @@ package kernel
 
 import "fmt"
 
-// CopyColumns copies width elements of each of n rows of src to dst; rows of dst are dstStep
-// elements apart, those of src srcStep. Rows of src may overlap.
+// CopyColumns copies width elements of each of n rows of src to dst. Rows of dst begin dstStep elements apart, and rows
+// of src srcStep elements apart. Rows of src may overlap.
 func CopyColumns[E Float | int32](dst []E, dstStep int, src []E, srcStep, width, n int) {
 	if !columns("copy columns", len(dst), dstStep, len(src), srcStep, width, n) {
 		return
 	}
-	if vectors(dst) { // they move the bits of any number
+	if vectors(dst) { // vector code moves bits, of floats or of integers
 		copyColumnsSIMD(address(dst), address(src), 4*dstStep, 4*srcStep, width, n)
 		return
 	}
@@ -17,8 +17,8 @@ func CopyColumns[E Float | int32](dst []E, dstStep int, src []E, srcStep, width,
 	}
 }
 
-// AddColumns adds width elements of each of n rows of src to dst, row by row; rows of dst are dstStep
-// elements apart, those of src srcStep. Rows of dst may overlap.
+// AddColumns adds width elements of each of n rows of src to dst, row by row. Rows of dst begin dstStep elements apart,
+// and rows of src srcStep elements apart. Rows of dst may overlap.
 func AddColumns[T Float](dst []T, dstStep int, src []T, srcStep, width, n int) {
 	if !columns("add columns", len(dst), dstStep, len(src), srcStep, width, n) {
 		return

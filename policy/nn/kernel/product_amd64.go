@@ -1,9 +1,9 @@
 package kernel
 
-// Products with at most dotColumns columns and k ≥ dotMinK use productDots, and those with at most
-// thinColumns columns and at least thinMinRows rows use productThin. Panels would leave most lanes idle.
+// Products with at most dotColumns columns and k ≥ dotMinK use productDots. Products with at most thinColumns columns
+// and at least thinMinRows rows use productThin. productPanels would leave most lanes idle for both.
 const (
-	dotColumns, dotMinK      = 4, 32 // at most, at least
+	dotColumns, dotMinK      = 4, 32
 	thinColumns, thinMinRows = 8, 16
 )
 
@@ -47,12 +47,12 @@ type panel struct {
 	aStep, aCol      int // from row to row and from column to column of A
 	bStep            int // from row to row of B
 	m, k             int
-	whole            int         // 1: the last vector of columns is complete
+	whole            int         // 1 if the last vector of columns is complete, else 0
 	mask512          uint64      // lanes of the last vector, for AVX-512
 	mask256          [8]int32    // the same for AVX2
-	ahead            int         // of streams: bytes from a row of B to the row that is prefetched with it
+	ahead            int         // of streams: bytes from a row of B to the row that is prefetched meanwhile
 	pages            [3]*float32 // of pages512x4: matrices B₁ to B₃
-	addends, added   int         // length of add, and the rows to which they have been added
+	addends, added   int         // length of add, and the number of rows to which add has been added
 	add              [treeLevels + 1]addend
 }
 
@@ -62,15 +62,15 @@ type addend struct {
 	step int
 }
 
-// Limits of rows and steps of k in one call. The block of A stays in the second-level cache while the
-// panels of B pass. Calls take only microseconds, because the garbage collector cannot interrupt assembly.
+// Limits of rows and of steps of k in one call of the assembly. The block of A stays in the second-level cache while
+// the panels of B pass. Calls are short, microseconds, because the garbage collector cannot interrupt assembly.
 const blockRows, blockK = 256, 256
 
 // maxColumns is the most columns of a panel.
 const maxColumns = 64
 
-// begin returns the initial values of a panel at c, for the block of k from p and the columns from
-// j, and their step from row to row: C itself, the bias, or zeros.
+// begin returns the initial values of a panel at c, and their step from row to row. The panel is for steps of k from p
+// on and for columns from j on. The initial values are C itself, the bias, or zeros.
 func begin(s start[float32], p, j int, c *float32, cStep int, zeros *float32) (*float32, int) {
 	switch {
 	case s.acc || p > 0:
@@ -137,8 +137,8 @@ var zeros [maxColumns]float32
 // tailMasks[16-n:] begins with n lanes on. It is never written.
 var tailMasks = [32]int32{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
 
-// productDots puts k in the lanes, for A by rows, and computes one column of C after the other. Whether
-// it is used, and its order of sums, depend only on n and k, so a row has the same bits in any batch.
+// productDots puts k in the lanes, for A by rows, and computes one column of C after the other. Its use and its order
+// of sums depend only on n and k, so a row has the same bits in any batch.
 func productDots(c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
 	var column [blockK]float32
 	var zero float32

@@ -27,8 +27,8 @@ func Transpose[T Float](dst, a []T, m, n int) {
 	}
 }
 
-// Normalize sets dst [m,n] to (x - mean)·inv, kept within ±clip, where mean and inv [n] belong to
-// the columns of x [m,n]. NaN stays NaN. dst may be x.
+// Normalize sets dst [m,n] to (x - mean)·inv, limited to ±clip. mean and inv [n] have an element for each column of x
+// [m,n]. NaN stays NaN. dst may be x.
 func Normalize[T Float](dst, x, mean, inv []T, m, n int, clip T) {
 	checkLen("normalize", "dst", len(dst), m, n)
 	checkLen("normalize", "x", len(x), m, n)

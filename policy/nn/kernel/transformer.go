@@ -37,9 +37,9 @@ func foldLanes[T Float](l *[sumLanes]T) T {
 	return l[0]
 }
 
-// RMSNormGrad computes the derivative through y = RMSNorm(x), given dy [m,n] and the inv of the forward
-// pass. With acc it adds the derivative to dx [m,n], and otherwise sets dx to it. It adds Σ dy∘x·inv over
-// the rows, in order, to dw [n] unless dw is nil. dx may be dy.
+// RMSNormGrad is the backward pass of y = RMSNorm(x). dy [m,n] is the derivative by y, and inv [m] is that of the
+// forward pass. RMSNormGrad sets dx [m,n] to the derivative by x, or adds this derivative to dx with acc. Unless dw [n]
+// is nil, it adds Σ dy∘x·inv over the rows, in order, to dw. dx may be dy.
 func RMSNormGrad(dx, dw, dy, x, w, inv []float32, m, n int, acc bool) {
 	checkLen("rms norm grad", "dx", len(dx), m, n)
 	checkLen("rms norm grad", "dy", len(dy), m, n)
@@ -85,9 +85,9 @@ type normGrad struct {
 	m, n, acc             int
 }
 
-// Rotate rotates the pairs j and half+j in all heads of x [rows, heads, 2·half] and multiplies them by
-// scale. cos and sin [rows, half] belong to the angles. With back it rotates by the negative angles. Su et
-// al. 2021, arXiv:2104.09864.
+// Rotate rotates the pairs of elements j and half+j in all heads of x [rows, heads, 2·half], and multiplies the
+// elements by scale. cos and sin [rows, half] are those of the angles. With back it rotates by the negative angles. Su
+// et al. 2021, arXiv:2104.09864.
 func Rotate(x, cos, sin []float32, rows, heads, half int, scale float32, back bool) {
 	checkLen("rotate", "x", len(x), rows*heads, 2*half)
 	checkLen("rotate", "cos", len(cos), rows, half)
@@ -137,8 +137,8 @@ func SwiGLU(y, gate, up []float32) {
 	}
 }
 
-// SwiGLUGrad replaces gate and up by the derivatives by them, given dy, and sets y to SwiGLU's
-// result. dy and y overlap nothing.
+// SwiGLUGrad replaces gate and up by the derivatives by gate and up, and sets y to the result of SwiGLU. dy is the
+// derivative by this result. dy and y overlap nothing.
 func SwiGLUGrad(y, gate, up, dy []float32) {
 	checkSame("swiglu grad", "gate", len(gate), len(y))
 	checkSame("swiglu grad", "up", len(up), len(y))
@@ -168,14 +168,13 @@ func sigmoid(y, x []float32) {
 	}
 }
 
-// SoftmaxBlock is one step of a softmax over blocks of columns (Milakov and Gimelshein 2018,
-// arXiv:1805.02867). Row r of x holds width scores from x[r·step] on. The first first + r·more of
-// them count, at most width. For each row SoftmaxBlock moves top to the largest score so far, and
-// replaces scores by e^(score - top), or 0 if they do not count. It sets decay to e^(old top - top)
-// and sum to sum·decay + Σ row. Begin with top -Inf and sum 0; decay may then be nil. A later row
-// without counting scores keeps top and sum.
+// SoftmaxBlock is one step of a softmax over blocks of columns (Milakov and Gimelshein 2018, arXiv:1805.02867). Row r
+// of x holds width scores from x[r·step] on. Of these, first + r·more count, from the left. For each row SoftmaxBlock
+// sets top to the largest score so far, and replaces scores by e^(score - top), or by 0 if they do not count. It sets
+// decay to e^(old top - top) and sum to sum·decay + Σ row. For the first block, top is -Inf, sum is 0, and decay may be
+// nil. In a later block, a row without scores that count keeps top and sum.
 //
-// Rows must have room for a multiple of 16 elements; those after the width are overwritten.
+// Rows must have room for a multiple of 16 elements. SoftmaxBlock overwrites the elements after the width.
 func SoftmaxBlock(x []float32, step, rows, width, first, more int, top, sum, decay []float32) {
 	if rows == 0 || width == 0 {
 		return
@@ -217,8 +216,8 @@ func checkRows(op string, x []float32, step, rows, width int) {
 	}
 }
 
-// A softmax has the arguments of SoftmaxBlock or SoftmaxBlockGrad in the layout of the assembly. d is decay
-// or dp; step and bytes (the width) are in bytes. For SoftmaxBlockGrad, top is lse and sum is the mean.
+// A softmax has the arguments of SoftmaxBlock or SoftmaxBlockGrad in the layout of the assembly. step is in bytes, and
+// bytes is the width in bytes. For SoftmaxBlock, d is decay. For SoftmaxBlockGrad, d is dp, top is lse and sum is mean.
 type softmax struct {
 	x, top, sum, d                        *float32
 	step, rows, width, bytes, first, more int

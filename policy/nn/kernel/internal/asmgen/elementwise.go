@@ -5,12 +5,12 @@ import (
 	"math"
 )
 
-// An elementwise function computes one vector from the vectors x and y, or from dst, x and the
-// scalar a.
+// A function is an elementwise function. It computes one vector from the vectors x and y, or from dst, x and the scalar
+// a.
 type function struct {
 	name     string
 	operands string          // which of x, y, d (dst) and a the body reads
-	body     func(v *vector) // leaves the result in register x (0)
+	body     func(v *vector) // leaves the result in register 0, regX
 }
 
 var functions = []function{
@@ -40,8 +40,8 @@ func elementwise() *asm {
 	return file
 }
 
-// Registers of an elementwise function: x is 0, y or dst is 1; scratch up to 8; constants from the
-// top down, below the mask.
+// Registers of an elementwise function: regX holds x, regY holds y or dst, and those up to regLast are scratch.
+// Constants are in the last registers below the mask and a.
 const regX, regY, regLast = 0, 1, 8
 
 func (a *asm) mapped(w width, f function, c *constants) {
@@ -94,8 +94,8 @@ func (a *asm) operands(f function, load func(from, to string), w width) {
 	}
 }
 
-// A vector is the body of an elementwise function for one width. Methods take the destination
-// before the sources, as in dst = a ∘ b; the last source may be a constant.
+// A vector is the body of a function for one width. Its methods take the destination before the sources, as in dst = a
+// ∘ b. The last source may be a constant.
 type vector struct {
 	*asm
 	w      width
@@ -144,7 +144,7 @@ const (
 	notGE      = 9       // true with NaN
 )
 
-// compare makes the mask of a ∘ b, in register mask or in K2. where sets dst to other under the mask.
+// compare makes the mask of a ∘ b, in register mask or in K2.
 func (v *vector) compare(mask, a, predicate int, b string) {
 	to := v.r(mask)
 	if v.w.masks() {
@@ -153,6 +153,7 @@ func (v *vector) compare(mask, a, predicate int, b string) {
 	v.op("VCMPPS", fmt.Sprintf("$%d", predicate), b, v.r(a), to)
 }
 
+// where sets dst to other in the lanes of the mask that compare made.
 func (v *vector) where(mask, dst int, other string) {
 	if v.w.masks() {
 		v.op("VBLENDMPS", other, v.r(dst), "K2", v.r(dst))
@@ -349,7 +350,7 @@ func interpolate(f func(float64) float64, h float64, n int) []float64 {
 	return coef
 }
 
-// constants are 32-bit patterns in read-only memory, each repeated to fill 32 bytes.
+// constants are 32-bit numbers in read-only memory, each repeated to fill 32 bytes.
 type constants struct{ bits []uint32 }
 
 func (c *constants) place(bits uint32) int {

@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// tiles are the register tiles of the products: the columns in vectors, and the most rows that leave
-// registers for a row of B and one element of A. At least 8 sums are computed in parallel, to hide the
-// latency of a multiply-add. stream means that there is also a stream version.
+// tiles are the register tiles of the products, by width. vectors is the number of columns in vectors. rows is the most
+// rows that leave registers for a row of B and one element of A. At least 8 sums are computed in parallel, to hide the
+// latency of a multiply-add. stream says that there is also a stream version.
 var tiles = map[string][]struct {
 	vectors, rows int
 	stream        bool
@@ -84,8 +84,7 @@ func (a *asm) tiles(most int, tile func(rows int)) {
 	a.ret()
 }
 
-// startRows sets the cursors to rows 0 and 4 of the tile in A. rowAddress returns the address of
-// row r relative to them. nextRows moves to the next tile.
+// startRows sets the cursors aLow and aHigh to rows 0 and 4 of the tile in A.
 func (a *asm) startRows(rows int) {
 	a.op("MOVQ", aTile, aLow)
 	if rows > 4 {
@@ -93,6 +92,7 @@ func (a *asm) startRows(rows int) {
 	}
 }
 
+// rowAddress returns the address of row r of the tile in A, plus some bytes, relative to a cursor.
 func rowAddress(r, bytes int) string {
 	base := aLow
 	if r >= 4 {
@@ -101,6 +101,7 @@ func rowAddress(r, bytes int) string {
 	return offset(bytes, base) + []string{"", "(" + aStep + "*1)", "(" + aStep + "*2)", "(" + aStep3 + "*1)"}[r%4]
 }
 
+// nextRows moves to the next tile.
 func (a *asm) nextRows(rows int) {
 	for range rows {
 		a.op("ADDQ", aStep, aTile)
@@ -228,7 +229,7 @@ func (a *asm) storeRows(w width, vectors, rows int, masked bool) {
 	}
 }
 
-// loadColumns loads vector j of a row; the last vector under the mask.
+// loadColumns loads vector j of a row. It loads the last vector under the mask.
 func (a *asm) loadColumns(w width, base string, j, vectors int, to string) {
 	at := offset(j*w.bytes, base)
 	if j == vectors-1 {

@@ -37,8 +37,8 @@ func (a *asm) fused(w width, c *constants, name, params string, body func(v *vec
 	a.ret()
 }
 
-// Registers of rows: the offset of the chunk in bytes, the end of the whole chunks, and the number
-// of remaining elements.
+// Registers of rows: the offset of the chunk in bytes, the end of the whole chunks in bytes, and the number of elements
+// after it.
 const index, whole, rest = "BX", "R14", "R15"
 
 // chunk is the number of elements of a row that are processed at a time in sums with lanes: one or two vectors.
@@ -54,7 +54,7 @@ func (v *vector) fields(name string, pairs ...string) {
 	}
 }
 
-// splitRow prepares columns for rows of n elements. n is in CX, which it overwrites.
+// splitRow prepares columns for rows of n elements. n is in CX, which splitRow overwrites.
 func (v *vector) splitRow(vectors int) {
 	v.op("MOVQ", "CX", rest)
 	v.op("ANDQ", fmt.Sprintf("$%d", vectors*v.w.floats()-1), rest)
@@ -156,8 +156,8 @@ func (v *vector) widen(from, lo, hi int) {
 	v.op("VCVTPS2PD", fmt.Sprintf("X%d", hi), v.r(hi))
 }
 
-// foldDoubles adds the sixteen float64 in register 0 and the next ones, halves first, into X0. It
-// uses register 1.
+// foldDoubles adds the sixteen float64 in register 0 and the next registers, halves first. The sum is in X0. Register 1
+// is scratch.
 func (v *vector) foldDoubles() {
 	if v.w.masks() {
 		v.op("VADDPD", "Z1", "Z0", "Z0")
@@ -173,8 +173,8 @@ func (v *vector) foldDoubles() {
 	v.op("VADDSD", "X1", "X0", "X0")
 }
 
-// fold reduces sixteen lanes, in register i (and i+1 if they take two vectors), to the first lane
-// of X<i> by op, halves first. It uses register to.
+// fold reduces sixteen lanes to one by op, halves first. The lanes are in register i, and in i+1 if they take two
+// vectors. The result is in the first lane of X<i>. Register to is scratch.
 func (v *vector) fold(op string, i, to int) {
 	x, y := fmt.Sprintf("X%d", i), fmt.Sprintf("Y%d", i)
 	other := fmt.Sprintf("X%d", to)
@@ -394,7 +394,7 @@ func (v *vector) counted() {
 	v.op("CMOVQGT", "R12", "CX")
 }
 
-// showFrom sets left to CX.
+// showFrom sets all lanes of register left to CX.
 func (v *vector) showFrom() {
 	low := fmt.Sprintf("X%d", left)
 	v.op("VMOVD", "CX", low)
@@ -433,6 +433,7 @@ func (v *vector) eachChunk(tag string, body func(h int, at string)) {
 	v.op("JLT", tag)
 }
 
+// softmaxRows begins the loop over rows. nextRow ends it.
 func (v *vector) softmaxRows() {
 	v.fields("softmax", "x", "SI", "step", "R8", "first", "R9", "rows", "R10", "bytes", "R11", "width", "R12", "top",
 		"DI", "sum", "R14", "d", "R15")
@@ -490,7 +491,7 @@ func (v *vector) softmax() {
 	v.nextRow()
 }
 
-// softmaxGrad: register 6 holds lse (pointer: top), 7 the mean (pointer: sum). d advances with x.
+// softmaxGrad: register 6 holds lse, and register 7 the mean. R15, the pointer to dp, advances with x.
 func (v *vector) softmaxGrad() {
 	v.softmaxRows()
 	v.showFrom()
@@ -540,7 +541,7 @@ func (v *vector) sumExp() {
 	}
 }
 
-// sumLane returns the register of vector h of lanes.
+// sumLane returns the register of vector h of the lanes of sumExp.
 func sumLane(v *vector, h int) int { return 6 + h/v.perChunk()*2 + h%v.perChunk() }
 
 func (v *vector) maxLanes() {
