@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestTrainingBytes holds the prediction against the slices that a Work has after a step, on each rank of a layout.
+// TestTrainingBytes compares the prediction with the slices that a Work has after a step, on each rank of a layout.
 func TestTrainingBytes(t *testing.T) {
 	dense := lm.Config{Family: lm.Qwen3, Vocab: 5000, Hidden: 128, Layers: 4, Heads: 4, KVHeads: 2, HeadDim: 16,
 		Intermediate: 320,
@@ -88,7 +88,7 @@ func holdBytes(t *testing.T, c lm.Config, o lm.Options, mesh lm.Mesh, passes, ag
 	return w.Err()
 }
 
-// sizeOf adds up the slices that v holds, but for what lies behind seen pointers.
+// sizeOf adds up the slices that v holds, except for what seen pointers point to.
 func sizeOf(v reflect.Value, seen map[uintptr]bool) (n uintptr) {
 	switch v.Kind() {
 	case reflect.Pointer:

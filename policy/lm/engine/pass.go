@@ -71,8 +71,9 @@ func (e *Engine) Step(w *Watch) error {
 	return e.leave(w.Done)
 }
 
-// draw draws the next tokens of e.drawn from their logits. For each it returns the token, which is exact in float32,
-// and its log-probability. Ranks that divide the model draw a range each.
+// draw draws the next token of each sequence in e.drawn from its logits. For each sequence it returns the token, which
+// is exact in float32, and the token's log-probability. Each of the ranks that divide the model draws for some
+// sequences.
 func (e *Engine) draw() ([]float32, error) {
 	ranks, this, n := 1, 0, len(e.drawn)
 	if e.opts.Axis != nil {

@@ -71,9 +71,8 @@ func (p *picker) pick(m *lm.Model, s *sequence, logits []float32) (id int32, log
 	return id, all.LogProb(logits[id])
 }
 
-// sample returns the token at which the cumulative probability passes u. It adds up only tokens that
-// top_k and top_p allow. Tokens are in the order of their ids or, with top_k or top_p, by falling
-// probability.
+// sample returns the token at which the cumulative probability of the allowed tokens exceeds u. Tokens are in the order
+// of their ids, or with top_k or top_p by falling probability.
 func (p *picker) sample(logits []float32, lse float64, o *Sampling, u float64) int32 {
 	share := func(id int32) float64 { return math.Exp(float64(logits[id]) - lse) }
 	drawn := int32(len(p.order))

@@ -20,8 +20,8 @@ type sequence struct {
 	last    [1]int32     // the token drawn last
 }
 
-// A prompt counts the full pages of a prompt, and the sequences that share them. No such page has
-// the last token, because each sequence recomputes that token to draw the next one.
+// A prompt counts the pages that sequences with the same prompt share, and these sequences. The pages are full and lack
+// the prompt's last token, because each sequence recomputes that token to draw the next one.
 type prompt struct{ pages, users int }
 
 // check returns an error for a request that can never be served.
@@ -50,7 +50,7 @@ func (e *Engine) check(r *Request) error {
 	return nil
 }
 
-// checkBegun returns an error if no text of the request begins with r.Begun and goes on.
+// checkBegun returns an error if r.Begun cannot be the beginning of a longer text of the request.
 func (e *Engine) checkBegun(r *Request) error {
 	b := &r.Begun
 	if len(b.LogProbs) != len(b.Tokens) {
@@ -120,7 +120,7 @@ func (e *Engine) source(prompt []int32) *sequence {
 	return nil
 }
 
-// fork gives each waiting sequence a fork of its source's cache, once that holds the prompt.
+// fork gives each waiting sequence a fork of its source's cache, if this cache holds the prompt.
 func (e *Engine) fork() {
 	for _, s := range e.running {
 		if n := len(s.request.Prompt) - 1; s.source != nil && s.source.cache.Len() >= n {

@@ -140,7 +140,8 @@ func (r *reader) config() lm.Config {
 	return c
 }
 
-// window returns the length of the longest sequence that every layer sees whole; 0 means any length.
+// window returns the length of the longest sequence that fits into the attention window of every layer. 0 means any
+// length.
 func (r *reader) window(c *lm.Config) int {
 	size := get(r, "sliding_window", 0)
 	if r.has("layer_types") {

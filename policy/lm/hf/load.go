@@ -201,7 +201,7 @@ func (f *folder) load(want []lm.Tensor) error {
 // readable are the types that Load converts to float32.
 var readable = []tensor.DType{tensor.F32, tensor.BF16, tensor.F16}
 
-// chunkElements is the most elements that are read at once.
+// chunkElements is about the most elements that are read or written at once.
 const chunkElements = 1 << 20
 
 // buffers are the memory for one chunk, reused for all tensors.
@@ -258,8 +258,8 @@ func (b *buffers) readTensor(t lm.Tensor, r *tensor.SafetensorsReader, i int) er
 	return nil
 }
 
-// readRows fills dst with n equal parts of rows of tensor i. The first begins at byte off, and each other one stride
-// bytes after the one before it.
+// readRows fills dst with parts of n rows of tensor i, all of the same length. The first part begins at byte off, and
+// each next part begins stride bytes later.
 func readRows(r *tensor.SafetensorsReader, i int, dst []byte, n, off, stride int) error {
 	if len(dst) == n*stride { // whole rows
 		return r.ReadTensor(i, dst, off)

@@ -124,7 +124,7 @@ func TestTemplateValues(t *testing.T) {
 	}
 }
 
-// A template that is wrong, or a program that goes wrong, is an error.
+// A template with a mistake is an error when it is parsed or when it is rendered.
 func TestTemplateErrors(t *testing.T) {
 	for source, want := range map[string]string{
 		`{% if %}`:                                                      "if",

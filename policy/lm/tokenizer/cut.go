@@ -6,10 +6,10 @@ import "strings"
 type cut struct {
 	kind     cutKind
 	rule     rule     // byRule
-	single   bool     // atNumbers: each number is a piece, instead of each run of numbers
+	single   bool     // atNumbers: each numeric character is a piece, not each run of them
 	text     string   // atText: the separator; blanksTo: the letter
 	behavior behavior // atText
-	prepend  string   // blanksTo: when the letter is put before a piece: always, never, first (of the text)
+	prepend  string   // blanksTo: put the letter before each piece (always), the first piece (first) or none (never)
 }
 
 type cutKind uint8
@@ -79,7 +79,7 @@ func (e *Encoder) cut(dst []int32, i int, piece string, first bool) []int32 {
 // cutAtText splits a piece at the separator of step i.
 func (e *Encoder) cutAtText(dst []int32, i int, piece string, first bool) []int32 {
 	step := &e.t.cuts[i]
-	from, match := 0, false // the next piece begins at from; match: the part before `at` is the separator
+	from, match := 0, false // start of the next piece; whether the part before `at` is the separator
 	for at := 0; at < len(piece); {
 		was, end := match, at
 		if match = strings.HasPrefix(piece[at:], step.text); match {

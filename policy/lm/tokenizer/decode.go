@@ -6,7 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// A decodeStep is a step of the decoder. It gets the text of one token after another and passes on text.
+// A decodeStep is a step of the decoder. It gets the text of one token after another, and passes text on to the next
+// step.
 type decodeStep struct {
 	kind     decodeKind
 	old, new string // replaceText: the replacement; metaspaceToBlank: old is the letter
@@ -18,10 +19,10 @@ type decodeStep struct {
 type decodeKind uint8
 
 const (
-	byteLevelDecoder decodeKind = iota + 1 // the only step: tokens are bytes
+	byteLevelDecoder decodeKind = iota + 1 // tokens are bytes; there is no other step
 	replaceText
 	metaspaceToBlank
-	byteFallback // tokens <0xNN> are bytes; a run of them is text if it is UTF-8, else one U+FFFD for each
+	byteFallback // tokens <0xNN> are bytes; a run of bytes that is not UTF-8 becomes a U+FFFD for each byte
 	stripStart
 )
 
@@ -124,7 +125,7 @@ func (s *Stream) Next(id int32) string {
 	return string(s.out)
 }
 
-// End returns the rest, with U+FFFD for bytes that are not UTF-8, and resets the stream for another sequence.
+// End returns the rest of the text, with U+FFFD for bytes that are not UTF-8. Afterwards the stream begins anew.
 func (s *Stream) End() string {
 	s.out = s.out[:0]
 	s.end()

@@ -11,8 +11,8 @@ type Encoder struct {
 	cache  cache
 }
 
-// NewEncoder returns an encoder. Its cache grows up to about 3 MiB. It also keeps memory in
-// proportion to the longest word so far.
+// NewEncoder returns an encoder. Its cache grows up to about 3 MiB. The encoder also keeps memory in proportion to the
+// longest word so far.
 func (t *Tokenizer) NewEncoder() *Encoder {
 	return &Encoder{t: t, cache: cache{seed: maphash.MakeSeed()}}
 }
@@ -95,7 +95,7 @@ func (e *Encoder) word(dst []int32, word string) []int32 {
 	return dst
 }
 
-// A cache maps words to ids. When it is full, it is cleared.
+// A cache maps words to ids. A full cache is cleared.
 type cache struct {
 	seed  maphash.Seed
 	slots []cacheSlot // open addressing, at most half full

@@ -11,12 +11,12 @@ import (
 // texts, but no tools.
 type format struct {
 	name string
-	// marks are added tokens by which a tokenizer of the format is recognized.
+	// marks are added tokens. A tokenizer that has all of them uses the format.
 	marks []string
 	// inst puts messages in turns between [INST] and [/INST]. The system message goes into the
 	// first turn of the user.
 	inst bool
-	// header, body and end write a message; inst does not use them.
+	// header, body and end are the texts before the role, after the role and after the content. inst does not use them.
 	header, body, end string
 	trim              bool // white space around contents is removed
 }

@@ -20,7 +20,7 @@ import (
 // A jinja is a template in the Jinja language, run by gonja. gonja has faults in features that chat
 // templates use: its JSON sorts keys and escapes characters, rstrip() and replace(a, b) are wrong,
 // and a list of one item has no [-1]. The functions of jinja_methods.go and jinja_functions.go
-// replace these. Templates read no files. They are programs: one that loops for ever is not stopped.
+// replace these features. Templates cannot read files. A template that loops for ever is not stopped.
 type jinja struct {
 	template *exec.Template
 }
@@ -120,8 +120,8 @@ func (j *jinja) render(chat Chat, tokens config) (text string, err error) {
 	return text, err
 }
 
-// statements are the tags that templates may use: none of them reads other templates. generation
-// marks the model's own text and changes nothing.
+// statements are the tags that templates may use. None of them reads other templates. The tag generation marks the
+// model's own text and does not change the text.
 func statements() *exec.ControlStructureSet {
 	set := map[string]parser.ControlStructureParser{"macro": parseMacro, "generation": parseGeneration}
 	for _, name := range []string{"if", "for", "set", "call", "filter", "with", "do", "raw", "break", "continue"} {

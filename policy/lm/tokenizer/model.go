@@ -195,8 +195,8 @@ func (t *Tokenizer) mergesInWords(merges []merge) bool {
 	return !slices.ContainsFunc(merges, func(m merge) bool { return ends[m.left] && starts[m.right] })
 }
 
-// byteLetter returns the letter for a byte in byte-level vocabularies. Printable characters of
-// Latin-1 stand for themselves; the 68 other bytes have characters from U+0100 on.
+// byteLetter returns the letter for a byte in byte-level vocabularies. A byte that is a printable character of Latin-1
+// has this character. The 68 other bytes have characters from U+0100 on.
 func byteLetter(b byte) rune {
 	switch {
 	case b <= ' ':

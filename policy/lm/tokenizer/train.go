@@ -103,7 +103,7 @@ type trainWord struct {
 type trainPair struct {
 	pair  uint64
 	count int
-	words []int32 // indices of words that may contain it, in order, with some repeated
+	words []int32 // indices of words that may contain the pair, in order; an index may be repeated
 	place int     // index in the queue
 }
 
@@ -156,7 +156,7 @@ func (t *trainer) count(text string) {
 	}
 }
 
-// prepare makes a word of every counted text, and counts the pairs of neighbouring tokens in them.
+// prepare makes a trainWord of every counted word, and counts the pairs of neighbouring tokens.
 func (t *trainer) prepare() {
 	texts := slices.Sorted(maps.Keys(t.counts))
 	t.words = make([]trainWord, len(texts))
@@ -178,7 +178,7 @@ func (t *trainer) prepare() {
 	heap.Init(&t.queue)
 }
 
-// pair returns the trainPair of two tokens. It adds one that is new.
+// pair returns the trainPair of two tokens. It adds a new pair to t.pairs and to the queue.
 func (t *trainer) pair(left, right int32) *trainPair {
 	key := pairOf(left, right)
 	p := t.pairs[key]
@@ -236,8 +236,8 @@ func (t *trainer) mergeWord(i, left, right, id int32) {
 	}
 }
 
-// change adds to the count of a pair. word is the index of a word that now contains it, or -1 if a
-// word has lost it.
+// change adds to the count of a pair. word is the index of a word that now contains the pair, or -1 if a word has lost
+// the pair.
 func (t *trainer) change(left, right int32, by int, word int32) {
 	p := t.pair(left, right)
 	p.count += by

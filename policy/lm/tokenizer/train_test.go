@@ -86,7 +86,7 @@ func mergesOf(t *testing.T, dir string) []string {
 	return file.Model.Merges
 }
 
-// slowTraining counts all pairs anew for each merge.
+// slowTraining trains like Train, but counts all pairs anew for each merge.
 func slowTraining(o Training, merges int) (out []string) {
 	tr := newTrainer(&o)
 	for _, text := range sample {
@@ -156,7 +156,7 @@ func TestTrainLittle(t *testing.T) {
 	}
 }
 
-// The queue of long pieces against the plain search, on random merges with many ties and chains.
+// The queue of long pieces gives the same tokens as a linear search, for random merges with many ties and chains.
 func TestMergeLong(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -196,8 +196,8 @@ func TestMergeLong(t *testing.T) {
 	}
 }
 
-// Pieces longer than a window against the queue over the whole, on random merges and on chains that reach through
-// windows.
+// Pieces that are merged in windows give the same tokens as merging all at once, for random merges and for chains
+// longer than a window.
 func TestMergeWindows(t *testing.T) {
 	check := func(name string, merges []merge, ids []int32) {
 		t.Helper()

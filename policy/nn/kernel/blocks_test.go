@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// tree is the sum of a product's blocks by the definition in Multiplier: f(b) is block b.
+// tree returns the sum of the blocks [lo, hi) of a product, by the definition in Multiplier. f(b) is block b.
 func tree(lo, hi int, f func(b int) float32) float32 {
 	if hi-lo == 1 {
 		return f(lo)
@@ -15,7 +15,7 @@ func tree(lo, hi int, f func(b int) float32) float32 {
 	return tree(lo, mid, f) + tree(mid, hi, f)
 }
 
-// mulAdd is a·b + c as the level computes it.
+// mulAdd returns a·b + c as the level computes it.
 func mulAdd(lv level, a, b, c float32) float32 {
 	if lv == portable {
 		return c + a*b
@@ -68,8 +68,8 @@ func TestMultiplierProduct(t *testing.T) {
 	})
 }
 
-// productByHand returns first plus the product of terms, one element after the other: each block is one chain,
-// and a tree adds the blocks. zero: there is no first.
+// productByHand returns first plus the product of terms, one element after the other. Each block is one chain, and a
+// tree adds the blocks. If zero is set, first is not added.
 func productByHand(lv level, first []float32, m, n, blocks int, zero bool, terms []Term) []float32 {
 	want := make([]float32, m*n)
 	for at := range want {
@@ -99,7 +99,7 @@ func productByHand(lv level, first []float32, m, n, blocks int, zero bool, terms
 	return want
 }
 
-// A gradient is one chain over all rows, in however many pieces they come.
+// A gradient is one chain over all rows, also if the rows come in several calls.
 func TestMultiplierGradient(t *testing.T) {
 	eachLevel(t, func(t *testing.T, lv level) {
 		x := NewMultiplier()
@@ -122,7 +122,7 @@ func TestMultiplierGradient(t *testing.T) {
 	})
 }
 
-// Parts of a product, and of a gradient, are together the whole, in every bit.
+// All parts of a product, or of a gradient, together give the bits of the whole.
 func TestMultiplierParts(t *testing.T) {
 	eachLevel(t, func(t *testing.T, _ level) {
 		for _, s := range []struct{ m, n, k, blocks int }{{5, 200, 40, 2}, {400, 70, 33, 4}, {30, 64, 20, 1},
@@ -149,7 +149,7 @@ func TestMultiplierParts(t *testing.T) {
 	})
 }
 
-// Pages are products of matrices side by side, in every bit.
+// Pages gives the bits of products with matrices side by side.
 func TestMultiplierPages(t *testing.T) {
 	eachLevel(t, func(t *testing.T, lv level) {
 		x := NewMultiplier()
@@ -177,10 +177,10 @@ func TestMultiplierPages(t *testing.T) {
 	})
 }
 
-// filled is what a guarded slice holds at first.
+// filled returns n words as they are in a new guarded slice.
 func filled(n int) []float32 { return newGuarded(n, 0).x }
 
-// Strided products see matrices inside larger ones, on either side transposed by their steps.
+// Strided multiplies submatrices of larger matrices. Their steps may transpose A.
 func TestMultiplierStrided(t *testing.T) {
 	eachLevel(t, func(t *testing.T, lv level) {
 		x := NewMultiplier()

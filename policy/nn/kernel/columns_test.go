@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Rows lie apart, side by side, or over each other; what lies between them stays as it is.
+// Rows lie apart, side by side, or over each other. The elements between rows stay as they are.
 func TestColumns(t *testing.T) {
 	eachLevel(t, func(t *testing.T, _ level) {
 		for _, width := range []int{1, 7, 8, 9, 15, 16, 17, 31, 54, 96} {
@@ -25,8 +25,8 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// checkColumns has rows a step apart in dst where they are added, which may overlap there, and in src where
-// they are copied.
+// checkColumns copies or adds rows. Those that may overlap are step apart: rows of dst if they are added, and rows of
+// src if they are copied.
 func checkColumns(t *testing.T, width, step, n int, add bool) {
 	t.Helper()
 	apart, close := (n-1)*(width+3)+width, (n-1)*step+width

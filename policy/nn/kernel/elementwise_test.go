@@ -6,10 +6,11 @@ import (
 	"testing"
 )
 
-// stride samples all 2³² float32, odd so that every exponent and sign meets every tail of the mantissa.
+// stride is the distance of the sampled float32. It is odd, so that every sign and exponent is combined with many
+// mantissas.
 const stride = 4099
 
-// transcendental functions of one argument, with their float64 reference and what they may be off by.
+// transcendental has the functions of one argument, each with its float64 reference and its largest error in ulps.
 var transcendental = []struct {
 	name string
 	f    func(dst, x []float32)
@@ -84,11 +85,11 @@ func TestSpecialValues(t *testing.T) {
 	})
 }
 
-// elementwise are all functions of this file, as one function of x, y and a scalar.
+// elementwise has all elementwise functions, as functions of dst, x and y.
 var elementwise = []struct {
 	name string
 	f    func(dst, x, y []float32)
-	want func(dst, x, y float32) float32 // nil where there is no formula exact in every bit
+	want func(dst, x, y float32) float32 // nil if no formula gives the same bits
 }{
 	{"tanh", func(dst, x, _ []float32) { Tanh(dst, x) }, nil},
 	{"exp", func(dst, x, _ []float32) { Exp(dst, x) }, nil},
@@ -110,8 +111,8 @@ var elementwise = []struct {
 	{"swiglu", SwiGLU, nil},
 }
 
-// An element's value depends on its operands, not on its place, the length, or the alignment; and nothing else
-// is written.
+// An element's value depends only on its operands, not on its place, the length or the alignment. No other element is
+// written.
 func TestElementsAnywhere(t *testing.T) {
 	eachLevel(t, func(t *testing.T, _ level) {
 		for _, fn := range elementwise {
@@ -121,7 +122,7 @@ func TestElementsAnywhere(t *testing.T) {
 				random(x.x, 2)
 				random(y.x, 3)
 				for i := 0; i < n; i += 3 {
-					y.x[i] = 0 // where the derivative of relu turns
+					y.x[i] = 0 // the bend of relu
 				}
 				before := append([]float32(nil), dst.x...)
 				fn.f(dst.x, x.x, y.x)
@@ -141,7 +142,7 @@ func TestElementsAnywhere(t *testing.T) {
 	})
 }
 
-// The two vector levels agree in every bit, over the whole range.
+// The two vector levels give the same bits, over the whole range.
 func TestVectorLevelsAgree(t *testing.T) {
 	if best != avx512 {
 		t.Skip("needs AVX-512 to compare AVX2 with")

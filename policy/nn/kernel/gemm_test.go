@@ -39,8 +39,8 @@ func fma32(a, b, c float32) float32 {
 	return float32(s)
 }
 
-// dot is the order of narrow products: per block of 256, sixteen chains over k mod 16 that meet in a tree,
-// then what came before.
+// dot returns first plus Σ x·y in the order of narrow products. Each block of 256 has sixteen chains, over k mod 16,
+// which are added as a tree and then to the sum of the blocks before.
 func dot(first float32, k int, x, y func(p int) float32) float32 {
 	for block := 0; block < k; block += 256 {
 		var l [16]float32
@@ -117,7 +117,7 @@ func TestProducts(t *testing.T) {
 	}
 }
 
-// A row of a product has the same bits in any batch, at any place in it, and at any alignment.
+// A row of a product has the same bits in any batch, at any place of the batch, and at any alignment.
 func TestRowsOfAnyBatch(t *testing.T) {
 	const most = 512
 	eachLevel(t, func(t *testing.T, _ level) {
@@ -140,7 +140,7 @@ func TestRowsOfAnyBatch(t *testing.T) {
 	})
 }
 
-// A zero input does not hide a weight that is not finite, wherever the weight stands.
+// A zero in A does not hide an element of B that is not finite, at any place.
 func TestZeroTimesNaN(t *testing.T) {
 	eachLevel(t, func(t *testing.T, _ level) {
 		const m = 17
@@ -167,7 +167,7 @@ func TestZeroTimesNaN(t *testing.T) {
 	})
 }
 
-// The float64 products are the ones that gradient checks rest on.
+// Gradient checks rely on the float64 products.
 func TestProductsFloat64(t *testing.T) {
 	const m, n, k = 3, 5, 7
 	a, b, bias := make([]float64, m*k), make([]float64, k*n), make([]float64, n)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Many steps against the formula in float64, for every length of the tail.
+// Several steps agree with the formula in float64, for every length of the rest after whole vectors.
 func TestAdamStep(t *testing.T) {
 	const lr, beta1, beta2, eps, wd, scale = 1e-2, 0.9, 0.999, 1e-5, 0.1, 0.5
 	eachLevel(t, func(t *testing.T, _ level) {
@@ -45,7 +45,7 @@ func TestAdamStep(t *testing.T) {
 	})
 }
 
-// Every level rounds after every operation, so all give the bits of the portable one.
+// Every level rounds after every operation, so all levels give the same bits.
 func TestAdamStepSameBits(t *testing.T) {
 	eachLevel(t, func(t *testing.T, lv level) {
 		const n = 1003
@@ -95,7 +95,7 @@ func TestSumSq(t *testing.T) {
 	})
 }
 
-// One element that is not finite shows wherever it stands; the largest finite ones do not overflow.
+// The sum is not finite if any element is not finite. It is finite for the largest finite elements.
 func TestSumSqNotFinite(t *testing.T) {
 	eachLevel(t, func(t *testing.T, _ level) {
 		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {

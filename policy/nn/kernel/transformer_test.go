@@ -11,8 +11,8 @@ import (
 var rowShapes = []struct{ m, n int }{{1, 1}, {3, 8}, {2, 15}, {5, 16}, {4, 17}, {3, 24}, {2, 31}, {7, 64}, {3, 100},
 	{0, 4}}
 
-// exact compares what f writes at every level with what it writes in plain loops. f has buffers of the given
-// lengths, filled with numbers; the first outputs of them are guarded.
+// exact checks that f writes the same bits at every level. f gets buffers of the given lengths, which are filled with
+// numbers and guarded.
 func exact(t *testing.T, what string, lengths []int, f func(x [][]float32)) {
 	t.Helper()
 	run := func(lv level) (all [][]float32, guards []guarded) {
@@ -66,7 +66,7 @@ func TestRowsAtEveryLevel(t *testing.T) {
 	}
 }
 
-// A norm's rows have a root mean square of 1 before the weights, a rotation keeps lengths, and back undoes it.
+// Norms and rotations agree with values computed by hand. Rotating back undoes a rotation.
 func TestNormAndRotationValues(t *testing.T) {
 	x, w, y, inv := []float32{3, -4, 0, 0}, []float32{1, 2, 3, 4}, make([]float32, 4), make([]float32, 1)
 	RMSNorm(y, inv, x, w, 1, 4, 0)
@@ -78,7 +78,7 @@ func TestNormAndRotationValues(t *testing.T) {
 	sameBits(t, "and back", head, []float32{1, 2, 3, 4})
 }
 
-// SwiGLU and its derivative are those of the definition, and the vector levels agree in every bit.
+// SwiGLU and its derivative agree with the definition. The vector levels give the same bits.
 func TestSwiGLU(t *testing.T) {
 	for _, n := range []int{1, 7, 16, 33, 200} {
 		gate, up, dy := randomN(n, 1), randomN(n, 2), randomN(n, 3)
@@ -116,12 +116,12 @@ func near(t *testing.T, what string, got float32, want float64) {
 	}
 }
 
-// softmaxCases are scores [rows, columns], of which row r sees the first first + r·more columns.
+// softmaxCases are softmaxes of scores [rows, columns]. In row r, first + r·more columns count, from the left.
 var softmaxCases = []struct{ rows, columns, first, more int }{
 	{1, 1, 1, 0}, {5, 20, 3, 4}, {40, 70, 1, 1}, {3, 64, 64, 0}, {33, 33, 1, 1},
 }
 
-// softmaxOf returns the softmax of a row over its first n columns, 0 behind them, and log Σ exp.
+// softmaxOf returns the softmax of the first n columns of a row, followed by zeros, and log Σ exp of these columns.
 func softmaxOf(row []float32, n int) (p []float64, lse float64) {
 	p = make([]float64, len(row))
 	sum := 0.0
@@ -150,7 +150,7 @@ func sameAtLevels() func(t *testing.T, lv level, got []float32) {
 
 const softmaxBlockColumns, softmaxStep = 32, 48
 
-// A softmax over blocks is one over all columns.
+// A softmax over blocks is equal to a softmax over all columns.
 func TestSoftmaxBlocks(t *testing.T) {
 	const block, step = softmaxBlockColumns, softmaxStep
 	for _, c := range softmaxCases {
@@ -219,7 +219,7 @@ func TestSoftmaxBlockGrad(t *testing.T) {
 	}
 }
 
-// block16 copies width columns of each row to rows of length step; NaN stands behind them.
+// block16 copies width columns of each row to rows of length step. The rest of these rows is NaN.
 func block16(rows, step, width, columns int, from []float32) []float32 {
 	x := make([]float32, rows*step)
 	for i := range x {
