@@ -20,7 +20,7 @@ const (
 type span struct {
 	row, n int     // first row and number of rows
 	first  int     // position of the first row
-	pages  []int32 // of the whole sequence
+	pages  []int32 // pages of the whole sequence
 	prefix int     // Batch.Prefix of the sequence
 	both   bool    // Batch.Parallel
 }
@@ -53,7 +53,7 @@ type queryTile struct {
 	at, step    int // in the matrix of queries: offset of the first row, and elements from row to row
 	rows        int
 	g, groups   int  // the first key head, and the number of key heads
-	first, more int  // row r attends to the first first + r·more keys
+	first, more int  // row r attends to keys 0 to first + r·more - 1
 	heads       bool // rows are heads of one token, not tokens of one head
 }
 

@@ -90,9 +90,9 @@ func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 // tiedRows sums the gradients of the input embeddings, in a model whose embedding is also the output matrix. The
 // gradient of each use is summed over all tokens separately, so its bits do not depend on the split into batches.
 type tiedRows struct {
-	index map[int32]int // row of a token
-	token []int32       // counted from the first of this part of the vocabulary
-	sum   []float32     // [rows, d]
+	index map[int32]int // index of a token in token, and of its row in sum
+	token []int32       // ids, less the first id of this part of the vocabulary
+	sum   []float32     // [rows, d], a row for each element of token
 }
 
 // embedGrad adds dx [n,d] to the gradient of the embedding.

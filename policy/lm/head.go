@@ -18,8 +18,8 @@ type headWork struct {
 	logits []float32      // [rows, this part of the vocabulary]
 	hidden []float32      // [rows, d]
 	of     []Distribution // one per target of the last LogProbs
-	dh     []float32      // [n,d], derivative by the hidden rows
-	all    []float32      // numbers of all ranks
+	dh     []float32      // [n,d], the derivative by the hidden rows
+	all    []float32      // numbers that all ranks exchange
 }
 
 // headRows returns the number of rows of logits that are in memory at a time. Its first call allocates this memory.
@@ -90,7 +90,7 @@ func (m *Model) logits(w *Work, out, hidden []float32) {
 
 // A Target is a token whose probability is computed from a row of the last pass.
 type Target struct {
-	Row   int32 // row of the token before it
+	Row   int32 // row of the token before Token
 	Token int32
 }
 
@@ -174,7 +174,7 @@ func (m *Model) likeliest(w *Work, dst []float32, targets []Target) {
 	for i := 0; i < len(targets); i += step {
 		part := targets[i:min(i+step, len(targets))]
 		logits := w.targetLogits(part, 1)
-		all, mine := w.ofAllRanks(2 * len(part)) // of each target the largest logit and its id
+		all, mine := w.ofAllRanks(2 * len(part)) // for each target the largest logit and its id
 		for r := range part {
 			best := 0
 			row := logits[r*v : (r+1)*v]

@@ -7,8 +7,8 @@ import "github.com/rlinf/rlinf/policy/nn/kernel"
 type normSums struct {
 	all    []float32 // [layers, blocks of queries and of keys, head_dim]
 	open   []bool    // by layer: whether the layer has unfinished sums; nil: no layer has
-	blocks [2]int    // of queries and of keys, in this part
-	totals []float32 // of a layer: memory of finish
+	blocks [2]int    // number of blocks of queries and of keys, in this part
+	totals []float32 // memory for finish
 }
 
 // of returns the sums of a layer, [blocks, head_dim] each. They are nil if the norms are not trained.

@@ -51,8 +51,8 @@ func (o *LoRA) check(c *Config) error {
 type adapter struct {
 	m              *Model
 	module         string // name of the product
-	in, out, rank  int    // of this part
-	over           sum    // over the inputs
+	in, out, rank  int    // sizes of this part
+	over           sum    // how to sum over the inputs
 	fieldA, fieldB int    // indices of A and B in m.Params
 	scale          float32
 }

@@ -9,8 +9,8 @@ func (m *Model) TrainingBytes(tokens, sequences, passes, again int) int {
 	x := c.Experts
 	slots := n * x.PerToken
 	pages := (n + (PageLen-1)*sequences) / PageLen
-	kept, wide := n*(2*d+1)+pages*m.PageBytes()/4, 0 // of one pass: final, keys and values, then activations
-	var repeated [2]int                              // of a dense and of a sparse layer
+	kept, wide := n*(2*d+1)+pages*m.PageBytes()/4, 0 // kept of one pass: final, keys and values, then activations
+	var repeated [2]int                              // activations of a dense and of a sparse layer
 	for i := range m.layers {
 		layer, kind := n*(d+2*q+2)+n*c.Heads, 0
 		if c.QKNorm {
@@ -36,8 +36,8 @@ func (m *Model) TrainingBytes(tokens, sequences, passes, again int) int {
 		total += n * d // partial
 	}
 	if m.last() {
-		total += n*d + headRowsOf(&m.Config, n)*(c.Vocab+d) // of the output matrix
-		total += 2 * n                                      // its sums, in float64
+		total += n*d + headRowsOf(&m.Config, n)*(c.Vocab+d) // memory of the output matrix
+		total += 2 * n                                      // sums of the output matrix, in float64
 	}
 	if x.Count > 0 {
 		total += 2*slots*d + 3*x.Count + n*(x.Count+1)

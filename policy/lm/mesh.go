@@ -100,8 +100,8 @@ func (m *Model) Part() Part { return m.part }
 
 // A Mesh connects the ranks that have the parts of a model. The zero Mesh is for a model that is whole.
 type Mesh struct {
-	Layer  Axis // the ranks that divide every layer; nil: one
-	Stages Pipe // the stages; nil: one
+	Layer  Axis // the ranks that divide every layer; nil: one rank
+	Stages Pipe // the stages; nil: one stage
 }
 
 // Join connects w with the ranks that have the other parts of the model. Call it before the first pass.

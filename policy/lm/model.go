@@ -15,17 +15,17 @@ type Model struct {
 	Params *nn.Params[float32] // the trainable weights: all of the model, only adapters, or none
 
 	part     Part
-	local    Config // the sizes of this part
-	blocks   int    // in every sum that ranks may divide: Config.Blocks
-	own      int    // blocks of this part
-	firstID  int    // of this part of the vocabulary
+	local    Config // Config with the sizes of this part
+	blocks   int    // number of blocks in every sum that ranks may divide: Config.Blocks
+	own      int    // number of these blocks in this part
+	firstID  int    // first id of this part of the vocabulary
 	fixed    bool   // the model's own weights are frozen
 	kept     bool   // frozen weights are in the State of Params
 	headless bool
 	ready    bool // Alloc was called, or ShareFrozen
 	frozen   frozen
 	list     []listed       // all weights but those of adapters
-	index    map[string]int // of list, by name
+	index    map[string]int // index in list of a weight's name
 	lora     *LoRA
 	adapters []*adapter
 	adapted  map[string]*adapter // adapters by the name of their product
@@ -34,7 +34,7 @@ type Model struct {
 	layers []layer
 	norm   weight
 	head   linear
-	value  struct{ w, b weight } // with Options.Values
+	value  struct{ w, b weight } // declared with Options.Values
 	values bool
 	heads  [2]int // the parameters after the layers: first, and the one after the last
 }
@@ -43,7 +43,7 @@ type Model struct {
 type layer struct {
 	norm1, norm2 weight
 	q, k, v, o   linear
-	qNorm, kNorm weight // with Config.QKNorm
+	qNorm, kNorm weight // declared with Config.QKNorm
 	ff           feedForward
 	experts      *experts // nil in dense layers
 	fields       [2]int   // the parameters of the layer: first, and the one after the last

@@ -16,9 +16,9 @@ type Micro struct {
 
 // A Head says what a model computes after its layers.
 type Head struct {
-	Values      bool    // the values of Options.Values; otherwise log-probabilities and entropies
-	Likeliest   bool    // in place of entropies, whether a target is the likeliest token: 1 or 0
-	Temperature float32 // of log-probabilities
+	Values      bool    // compute the values of Options.Values, instead of log-probabilities and entropies
+	Likeliest   bool    // compute whether a target is the likeliest token, 1 or 0, instead of entropies
+	Temperature float32 // for log-probabilities
 }
 
 // columns returns the number of outputs for each target.
@@ -33,12 +33,12 @@ func (h Head) columns() int {
 type Outputs struct {
 	LogProb, Entropy, Value []float32
 	Likeliest               []float32
-	AuxLoss                 float64 // in training
+	AuxLoss                 float64 // only in training
 
 	// The derivatives of the loss by the outputs. Source.Got sets them; before they are 0.
 	DLogProb, DEntropy, DValue []float32
 
-	all, slopes []float32 // of all columns
+	all, slopes []float32 // LogProb and so on in one slice, and their derivatives in another
 	targets     []Target
 	aux         float32
 }
@@ -114,7 +114,7 @@ func (m *Model) Train(w *Work, n int, h Head, s Source, ready func(lo, hi int)) 
 
 // Infer computes the outputs of n micro-batches. Every stage gets the same outputs.
 func (m *Model) Infer(w *Work, n int, h Head, s Source) error {
-	var sizes []int // of the outputs of each micro-batch
+	var sizes []int // number of outputs of each micro-batch
 	w.results = w.results[:0]
 	w.pass = w.passes[0]
 	for k := range n {

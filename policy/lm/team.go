@@ -10,10 +10,10 @@ import (
 // computes each element, so the number of members does not change bits.
 type team struct {
 	w       *Work
-	members []*member // the first is the caller
+	members []*member // the first member works in the caller's goroutine
 	job     job
 	busy    sync.WaitGroup // members that have not finished the job
-	alive   sync.WaitGroup // goroutines
+	alive   sync.WaitGroup // goroutines of the other members
 
 	args  productArgs  // arguments of Product or Gradient
 	gates [4][]float32 // arguments of SwiGLU or SwiGLUGrad

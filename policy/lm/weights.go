@@ -50,7 +50,7 @@ func (w *weight) grad() []float32 {
 
 // frozen holds weights that have no gradient.
 type frozen struct {
-	places [][2]int // of each weight in all: its first element, and the end
+	places [][2]int // for each weight, its first element in all and the end
 	size   int      // elements, including gaps
 	mem    []byte
 	all    []float32
@@ -107,8 +107,8 @@ func (m *Model) declare(name string, transposed bool, start initial, axis int, s
 type initial uint8
 
 const (
-	zeros  initial = iota // biases
-	ones                  // weights of norms
+	zeros  initial = iota // 0, for biases
+	ones                  // 1, for weights of norms
 	normal                // normal numbers with deviation Config.InitRange
 )
 

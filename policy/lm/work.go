@@ -35,25 +35,25 @@ type Work struct {
 	team     *team
 	axis     Axis  // the ranks that have the other parts; nil: none
 	pipe     Pipe  // the stages that have the other layers; nil: none
-	err      error // the first of a message to another rank
+	err      error // the first error of a message to another rank
 	deferred bool  // sums over axis wait for sumDeferred
-	sizes    []int // of blocks of axis
+	sizes    []int // memory of counts
 	rows     int   // most tokens of a forward pass
 	training bool
-	whole    bool            // for Forward; otherwise for Extend
+	whole    bool            // the Work is for Forward, not for Extend
 	again    int             // number of layers, from the first on, whose forward pass is repeated in the backward pass
-	shared   [2]*activations // of dense and of sparse layers that are repeated
+	shared   [2]*activations // activations that repeated layers share: of dense layers, and of sparse ones
 
-	*pass                    // of the present micro-batch
-	passes  []*pass          // of the micro-batches whose backward pass is to come
-	ready   func(lo, hi int) // of the last micro-batch of Train; nil: of another, or not wanted
-	message []float32        // to or from another stage
-	results []float32        // of Infer
+	*pass                    // pass of the present micro-batch
+	passes  []*pass          // passes of the micro-batches that wait for their backward pass
+	ready   func(lo, hi int) // argument of Train during its last micro-batch; nil otherwise
+	message []float32        // message to or from another stage
+	results []float32        // outputs that Infer collects
 
 	room      []float32 // Batch.Given of all pieces
 	head      headWork
 	attention attention
-	rotation  rotation // for all positions so far
+	rotation  rotation // table for all positions so far
 
 	normed, delta, delta2         []float32 // [n,d]
 	partial                       []float32 // [n,d]; nil if the model is whole
@@ -66,7 +66,7 @@ type Work struct {
 	slope                         []float32 // [experts]
 	tiedRows                      tiedRows
 	normSums                      normSums
-	squares                       []float64      // of GradSquares
+	squares                       []float64      // memory of GradSquares
 	squareOf                      map[string]int // index of each parameter in squares
 }
 
@@ -78,8 +78,8 @@ type pass struct {
 	spans     []span
 	sequences []*Sequence
 	cache     *Cache
-	cos, sin  []float32      // of the rows [n, half]
-	acts      []*activations // one per layer; in decoding one for all
+	cos, sin  []float32      // [n, half]: rotations of the rows
+	acts      []*activations // one per layer; without training, all layers share one
 	final     struct {       // the last residual stream and its norm
 		x, inv, hidden []float32 // [n,d], [n], [n,d]
 	}
@@ -94,7 +94,7 @@ type activations struct {
 	q, o         []float32 // rotated queries, and output of the attention [n, heads·head_dim]
 	lse          []float32 // [heads, n]
 	rawQ, rawK   []float32 // queries and keys before the norms of heads
-	invQ, invK   []float32 // factors of these norms
+	invQ, invK   []float32 // factors of the norms of heads
 	middle, inv2 []float32 // residual stream between attention and feed-forward
 	gate, up     []float32 // [n, intermediate]; nil in sparse layers
 	routed       *routed

@@ -18,7 +18,7 @@ type BatchRenorm[T Float] struct {
 
 	p            *Params[T]
 	scale, shift int    // fields of p
-	stats        string // buffer of p: steps, then means, then variances
+	stats        string // name of a buffer of p: steps, then means, then variances
 }
 
 const (
@@ -57,8 +57,8 @@ type BatchRenormWork[T Float] struct {
 	mean, inv []T // the statistics that the last Forward used; inv = 1/σ
 	r, d      []T
 	slope     []T       // γ r/σ
-	s1, s2    []T       // sums over rows
-	sums      []float64 // for AddStats
+	s1, s2    []T       // sums over rows, one for each column
+	sums      []float64 // statistics for AddStats
 }
 
 // NewWork returns a work for at most maxRows rows.

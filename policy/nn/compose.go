@@ -5,7 +5,7 @@ import "github.com/rlinf/rlinf/policy/nn/kernel"
 // sequence gives the output of each unit to the next.
 type sequence[T Float] struct {
 	units  []unit[T]
-	widths []int // of their outputs
+	widths []int // widths of the units' outputs
 }
 
 func (s *sequence[T]) Init(seed uint64) {

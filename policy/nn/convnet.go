@@ -12,11 +12,11 @@ import (
 // Words may modulate the features: they replace x in each channel of the first convolution by (1+γ)x +
 // β, with γ and β from an Embedding (FiLM, Perez et al. 2018, arXiv:1709.07871).
 type ConvNet[T Float] struct {
-	Out int // features of an image
+	Out int // number of features of an image
 
 	pixels pixels[T]
 	stem   *Conv2D[T]
-	words  *Embedding[T] // all γ, then all β; nil without words
+	words  *Embedding[T] // gives all γ, then all β; nil without words
 	layers []layer[T]
 	head   *MLP[T]
 }
@@ -127,7 +127,7 @@ type ConvNetWork[T Float] struct {
 	film, dFilm []T // γ and β of each image, and the derivatives by γ and β
 	filmed      []T // the modulated stem
 
-	pixels []uint8 // of the last Forward
+	pixels []uint8 // argument of the last Forward
 	words  []int32
 	d, e   []T // derivatives by the outputs of layers, in turn; allocated by the first Backward
 	size   int // of d and of e

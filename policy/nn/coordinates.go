@@ -4,7 +4,7 @@ package nn
 // layers can then tell the left of two things from the right (Liu et al. 2018, arXiv:1807.03247).
 type coordinates[T Float] struct {
 	in   Image
-	x, y []T // of each column and of each row
+	x, y []T // the x of each column, and the y of each row
 }
 
 func newCoordinates[T Float](in Image) *coordinates[T] {

@@ -41,7 +41,7 @@ func modulateGrad[T Float](dFilm, d, x, film []T, s Image, rows int) {
 // film modulates the features of images by the output of another unit.
 type film[T Float] struct {
 	in Image
-	by unit[T] // of γ and β
+	by unit[T] // gives γ and β
 }
 
 func (u *film[T]) Init(seed uint64) { u.by.Init(seed) }

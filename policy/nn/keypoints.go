@@ -12,7 +12,7 @@ import (
 // pixels then have nearly all of the weight, whatever the scale of the network's weights.
 type spotter[T Float] struct {
 	deviation float64
-	x, y, one []T // [H·W], the positions of pixels, and ones
+	x, y, one []T // [H·W]: x and y of the pixels, and ones
 }
 
 func newSpotter[T Float](in Image, deviation float64) spotter[T] {

@@ -19,7 +19,7 @@ import (
 //	net.Backward(w, ready)
 type Net[T Float] struct {
 	Out   int // width of a row of output
-	State int // numbers that the recurrent cells carry from step to step, of one sequence
+	State int // numbers that the recurrent cells carry from step to step, for one sequence
 
 	root unit[T]
 }
@@ -28,7 +28,7 @@ type Net[T Float] struct {
 type Batch[T Float] struct {
 	Rows    int
 	Numbers []T       // [Rows, Σ Width]: the sources of numbers side by side
-	Images  [][]uint8 // of each image [Rows, Frames, H, W, C]
+	Images  [][]uint8 // [Rows, Frames, H, W, C] for each source that is an image
 	Choices []int32   // [Rows, Σ places]: the choices side by side
 
 	// The following fields are for a Net with a State. Row t·Sequences + i is step t of sequence i.
@@ -74,7 +74,7 @@ func (n *Net[T]) Init(seed uint64) { n.root.Init(seed) }
 // A NetWork holds the activations of one user of a Net, for batches up to a fixed number of rows.
 type NetWork[T Float] struct {
 	root  unitWork[T]
-	batch Batch[T] // of the last Forward
+	batch Batch[T] // argument of the last Forward
 	out   int
 	dy    []T
 }
@@ -110,7 +110,7 @@ type builder[T Float] struct {
 	params  *Params[T]
 	sources []Source
 	cells   []*recurrentCell[T]
-	state   int // numbers of the cells so far
+	state   int // width of the state of the cells so far
 }
 
 // build returns the unit of l for rows of shape in, and the shape of its output. in is nil before the

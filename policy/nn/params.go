@@ -25,7 +25,7 @@ type Params[T Float] struct {
 	// with the weights.
 	Buffers tensor.Dict
 
-	index   map[string]int   // of Fields, by name
+	index   map[string]int   // index in Fields of a field's name
 	slices  map[string]Slice // by name of parameter or frozen weight; a name without an entry: all of the tensor
 	size    int              // elements declared so far, gaps included
 	buffers []tensor.Field
@@ -39,7 +39,7 @@ type Params[T Float] struct {
 type Field struct {
 	Name  string // dotted: actor.0.weight
 	Shape []int
-	Off   int // of its first element in Data
+	Off   int // index of the first element in Data
 	// Optional says that loaded weights may lack this field, as those of a model without adapters do. The field then
 	// keeps its initial values.
 	Optional bool

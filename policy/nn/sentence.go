@@ -36,7 +36,7 @@ type sentence[T Float] struct {
 	wording
 	p                *Params[T]
 	out              int
-	weight, position int // fields
+	weight, position int // fields of p for E and P
 }
 
 func newSentence[T Float](p *Params[T], name string, c Choices, out, first, all int) *sentence[T] {

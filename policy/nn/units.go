@@ -30,7 +30,7 @@ func (w *numbersWork[T]) Backward(*Batch[T], []T, []T, func(lo, hi int)) {}
 // picture reads an image as numbers.
 type picture[T Float] struct {
 	pixels[T]
-	index int // among the images
+	index int // index among the images of a batch
 }
 
 func (u *picture[T]) Init(uint64) {}

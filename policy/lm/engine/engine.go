@@ -79,16 +79,16 @@ type Engine struct {
 	cache   *lm.Cache
 	work    *lm.Work
 	running []*sequence
-	pages   int // of the cache
+	pages   int // pages of the cache
 	use     Use
 	held    int // pages that the running sequences may need in total
 
 	pieces []lm.Piece
 	rows   []int32     // rows of the pass from which a token is drawn
-	drawn  []*sequence // the sequences of rows
+	drawn  []*sequence // the sequence of each of rows
 	logits []float32
-	tokens []float32 // of drawn: see draw
-	counts []int     // of tokens on each rank
+	tokens []float32 // result of draw
+	counts []int     // length of each rank's part of tokens
 	picker picker
 }
 
@@ -121,7 +121,7 @@ func New(m *lm.Model, o Options) (*Engine, error) {
 type Use struct {
 	Passes  int
 	Pages   float64 // share of the cache's pages that sequences used
-	Running float64 // sequences
+	Running float64 // number of running sequences
 	Peak    float64 // the largest share of pages
 }
 

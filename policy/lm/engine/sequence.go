@@ -10,13 +10,13 @@ import (
 // A sequence is a running request.
 type sequence struct {
 	request *Request
-	index   int // of the request
+	index   int // number of the request
 	result  *Result
-	text    []int32 // what is in the cache before the next token is drawn: the prompt, and Begun
+	text    []int32 // the tokens that must be in the cache before the next token is drawn: the prompt, and Begun
 	prompt  *prompt
 	source  *sequence    // computes the prompt that this sequence will fork; nil: none, or already forked
 	cache   *lm.Sequence // nil while source is set
-	pages   int          // most pages besides the prompt's
+	pages   int          // most pages that the sequence takes besides those of prompt
 	last    [1]int32     // the token drawn last
 }
 

@@ -16,7 +16,7 @@ type bpe struct {
 	whole map[string]int32
 	// fallback has the tokens <0x00> to <0xFF> for bytes of characters without a token; -1: missing.
 	fallback *[256]int32
-	unknown  int32 // token of unknown characters; -1: they are left out
+	unknown  int32 // token of unknown characters; -1: unknown characters have no token
 	fuse     bool  // a run of unknown characters is one unknown token
 	merges   mergeTable
 	// atWords says that no merge joins ▁ to a character before it, so cutting text there does not
@@ -32,7 +32,7 @@ type merge struct {
 // A mergeTable maps pairs of tokens to the rank and the result of their merge. It is a hash table
 // with open addressing. Most pairs have no merge. For most of these, low or maybe says so at once.
 type mergeTable struct {
-	slots []mergeSlot // a power of two of them, at most half full
+	slots []mergeSlot // length is a power of two; at most half of them are used
 	shift uint
 	ranks int
 	// low has the results of all pairs of tokens below lowIDs, which are bytes in most vocabularies.

@@ -5,20 +5,20 @@ import "strings"
 // A cut is a step of the pre-tokenizer. It splits a piece of text into smaller ones.
 type cut struct {
 	kind     cutKind
-	rule     rule     // byRule
-	single   bool     // atNumbers: each numeric character is a piece, not each run of them
-	text     string   // atText: the separator; blanksTo: the letter
-	behavior behavior // atText
-	prepend  string   // blanksTo: put the letter before each piece (always), the first piece (first) or none (never)
+	rule     rule     // for byRule: the rule
+	single   bool     // for atNumbers: each numeric character is a piece, not each run of them
+	text     string   // for atText: the separator; for blanksTo: the letter
+	behavior behavior // for atText: where the separator goes
+	prepend  string   // for blanksTo: put the letter before each piece (always), the first (first) or none (never)
 }
 
 type cutKind uint8
 
 const (
-	byRule      cutKind = iota + 1 // by a known regular expression
-	atNumbers                      // between numbers and other text
-	atText                         // at a separator
-	prefixBlank                    // no split: add a space before a piece that begins without one
+	byRule      cutKind = iota + 1 // split by a known regular expression
+	atNumbers                      // split between numbers and other text
+	atText                         // split at a separator
+	prefixBlank                    // no split: add a space before a piece that begins without a space
 	blanksTo                       // no split: replace spaces by a letter
 )
 

@@ -10,10 +10,10 @@ import (
 // step.
 type decodeStep struct {
 	kind     decodeKind
-	old, new string // replaceText: the replacement; metaspaceToBlank: old is the letter
-	count    int    // stripStart: how many copies of old are removed at most
-	strip    bool   // metaspaceToBlank: remove the spaces of the first token
-	fused    bool   // stripStart: remove from the whole text, instead of from each token
+	old, new string // for replaceText: new replaces old; for metaspaceToBlank: old is the letter
+	count    int    // for stripStart: the most copies of old that are removed
+	strip    bool   // for metaspaceToBlank: remove the spaces of the first token
+	fused    bool   // for stripStart: remove from the whole text, instead of from each token
 }
 
 type decodeKind uint8
@@ -107,10 +107,10 @@ type Stream struct {
 	t           *Tokenizer
 	skipSpecial bool
 
-	out   []byte // text that is complete
+	out   []byte // complete text
 	bytes []byte // incomplete bytes of a character, or with byteFallback the current run
 	begun bool   // a token was added
-	strip []int  // how many characters each stripStart step may still remove
+	strip []int  // [decoder]: number of characters that a stripStart step has removed
 }
 
 // NewStream returns a stream. skipSpecial leaves out special tokens.

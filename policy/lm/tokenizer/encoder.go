@@ -98,7 +98,7 @@ func (e *Encoder) word(dst []int32, word string) []int32 {
 // A cache maps words to ids. A full cache is cleared.
 type cache struct {
 	seed  maphash.Seed
-	slots []cacheSlot // open addressing, at most half full
+	slots []cacheSlot // hash table with open addressing, at most half full
 	count int
 	words []byte // all words, concatenated
 	ids   []int32
@@ -107,13 +107,13 @@ type cache struct {
 type cacheSlot struct {
 	hash      uint64
 	word, ids uint32 // offsets into words and ids
-	length    uint16 // of the word in bytes; 0 if the slot is empty
+	length    uint16 // length of the word in bytes; 0 if the slot is empty
 	tokens    uint16
 }
 
 const (
-	longestCached = 48      // bytes of a word
-	cacheWords    = 1 << 15 // words at most
+	longestCached = 48      // most bytes of a cached word
+	cacheWords    = 1 << 15 // most words
 	firstSlots    = 1 << 10
 )
 

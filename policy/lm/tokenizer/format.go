@@ -18,7 +18,7 @@ type format struct {
 	inst bool
 	// header, body and end are the texts before the role, after the role and after the content. inst does not use them.
 	header, body, end string
-	trim              bool // white space around contents is removed
+	trim              bool // remove white space around contents
 }
 
 var formats = []format{

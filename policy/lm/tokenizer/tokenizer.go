@@ -19,13 +19,13 @@ type Tokenizer struct {
 	normalizer []normalizer
 	cuts       []cut // the pre-tokenizer
 	model      bpe
-	prefix     []int32 // ids that the post-processor adds before and after a sequence
+	prefix     []int32 // ids that the post-processor puts before a sequence, and suffix after it
 	suffix     []int32
 	decoder    []decodeStep
 	classes    *classes
 
 	tokens []token          // by id
-	ids    map[string]int32 // by the text in the file
+	ids    map[string]int32 // ids by the text in the file
 	config config
 }
 

@@ -87,8 +87,8 @@ type trainer struct {
 	counts  map[string]int // number of occurrences of each word
 
 	words  []trainWord
-	vocab  []string         // tokens as in tokenizer.json
-	ids    map[string]int32 // index in vocab
+	vocab  []string         // tokens by id, as in tokenizer.json
+	ids    map[string]int32 // ids by token
 	merges [][2]int32
 	pairs  map[uint64]*trainPair
 	queue  pairQueue
@@ -104,7 +104,7 @@ type trainPair struct {
 	pair  uint64
 	count int
 	words []int32 // indices of words that may contain the pair, in order; an index may be repeated
-	place int     // index in the queue
+	place int     // index of the pair in the queue
 }
 
 func newTrainer(o *Training) *trainer {

@@ -24,7 +24,7 @@ type Multiplier struct {
 	pack   []float32 // panels of B, each [k, columns], one after the other
 	packA  []float32 // columns of A, for gradients
 	tiles  []float32 // sums of blocks that wait for their partners in the tree
-	pieces []piece   // of the sums of the current product
+	pieces []piece   // pieces of the sums of the current product
 }
 
 const (
@@ -34,16 +34,16 @@ const (
 	maxTree      = 8    // most blocks
 	treeLevels   = 4    // log₂ maxTree + 1
 	packRows     = 128  // products of fewer rows do not pack B
-	fewRows      = 5    // most rows that read B without packing in fewDepth steps of k at a time
-	fewDepth     = 16   // steps of k at a time without packing, for at most fewRows rows
-	streamDepth  = 64   // steps of k at a time without packing, for more rows
+	fewRows      = 5    // without packing, at most fewRows rows take fewDepth steps of k at a time
+	fewDepth     = 16   // steps of k at a time, without packing, for at most fewRows rows
+	streamDepth  = 64   // steps of k at a time, without packing, for more rows
 	stripA       = 48   // columns of A at a time in a gradient
 	stripB       = 1024 // columns of B that a gradient packs at a time
-	stridedDepth = 1024 // least row distance of A in bytes for which a gradient packs A
-	packDepth    = 2048 // most steps of k for which the columns of a strip are packed once for all rows
-	blockDepth   = 256  // steps of k at a time
-	partRows     = 8    // a part of a product has a multiple of this number of rows
-	partColumns  = 32   // or a multiple of this number of columns
+	stridedDepth = 1024 // a gradient packs A if its rows are at least this number of bytes apart
+	packDepth    = 2048 // with more steps of k, a strip of columns is not packed once for all rows
+	blockDepth   = 256  // steps of k at a time, with packing
+	partRows     = 8    // a part of a product has a multiple of partRows rows
+	partColumns  = 32   // or a multiple of partColumns columns
 )
 
 // NewMultiplier returns a Multiplier for this machine.

@@ -21,7 +21,7 @@ func productSIMD(c, b []float32, a matrix[float32], s start[float32], m, n, k in
 
 // productPanels computes C in panels, with neighbouring columns in the lanes.
 func productPanels(c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
-	for p := 0; p == 0 || p < k; p += blockK { // once even for k = 0
+	for p := 0; p == 0 || p < k; p += blockK { // runs once even if k is 0
 		for i := 0; i < m; i += blockRows {
 			for j, columns := 0, 0; j < n; j += columns {
 				columns = panelColumns(n - j)
@@ -49,7 +49,7 @@ type panel struct {
 	m, k             int
 	whole            int         // 1 if the last vector of columns is complete, else 0
 	mask512          uint64      // lanes of the last vector, for AVX-512
-	mask256          [8]int32    // the same for AVX2
+	mask256          [8]int32    // lanes of the last vector, for AVX2
 	ahead            int         // of streams: bytes from a row of B to the row that is prefetched meanwhile
 	pages            [3]*float32 // of pages512x4: matrices B₁ to B₃
 	addends, added   int         // length of add, and the number of rows to which add has been added

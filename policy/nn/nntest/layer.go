@@ -57,7 +57,7 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 		}
 		end = lo
 	}
-	other := batch // leaves something in every buffer
+	other := batch // a batch whose pass fills every buffer first
 	other.Choices = drawn(sources, batch.Rows, -1).Choices
 	for _, pass := range []struct {
 		batch nn.Batch[float64]

@@ -13,9 +13,9 @@ import (
 type Report struct {
 	Checked int
 	Worst   float64 // largest |analytic - numeric| / max(1, |analytic|, |numeric|)
-	At      int     // index of that value
-	Got     float64 // its analytic derivative
-	Want    float64 // its numeric one
+	At      int     // index of the value with this difference
+	Got     float64 // analytic derivative of this value
+	Want    float64 // numeric derivative of this value
 }
 
 // Gradients compares grad with the central differences of loss by each element of x, which loss

@@ -77,7 +77,7 @@ func (a *asm) adam(w width) {
 func (a *asm) sumSq(w width) {
 	a.function("sumSq", w, "lanes *[16]float64, x *float32, n int")
 	a.arguments("lanes", "DI", "x", "SI", "n", "CX")
-	vectors := 128 / w.bytes // vectors for 16 float64
+	vectors := 128 / w.bytes // number of vectors for 16 float64
 	for i := range vectors {
 		a.op("VMOVUPD", offset(i*w.bytes, "DI"), w.v(i))
 	}
