@@ -97,10 +97,11 @@ func (c *Config) Check() error {
 	}
 	if x := c.Experts; x.Count != 0 {
 		if x.Count < 1 || x.PerToken < 1 || x.PerToken > x.Count {
-			bad("num_experts_per_tok is %d of %d experts", x.PerToken, x.Count)
+			bad("num_experts_per_tok is %d, must be from 1 to the number of experts, %d", x.PerToken, x.Count)
 		}
 		if x.Intermediate < 1 || x.SharedIntermediate < 0 {
-			bad("the experts' width is %d, the shared one's %d", x.Intermediate, x.SharedIntermediate)
+			bad("the experts' width is %d, the shared expert's width %d, must be at least 1 and 0", x.Intermediate,
+				x.SharedIntermediate)
 		}
 	}
 	if err := c.Rope.check(); err != nil {

@@ -56,7 +56,7 @@ func (m *Model) Forward(w *Work, b Batch) error {
 func (m *Model) checkBatch(w *Work, b Batch) error {
 	n := len(b.Starts)
 	if n < 2 || b.Starts[0] != 0 || int(b.Starts[n-1]) != len(b.IDs) {
-		return fmt.Errorf("a batch of %d tokens with starts %v: they must run from 0 to the number of tokens",
+		return fmt.Errorf("a batch of %d tokens with starts %v: expected starts from 0 to the number of tokens",
 			len(b.IDs), b.Starts)
 	}
 	for i := range n - 1 {
@@ -65,10 +65,10 @@ func (m *Model) checkBatch(w *Work, b Batch) error {
 		}
 	}
 	if len(b.IDs) > w.rows {
-		return fmt.Errorf("a batch of %d tokens, there is memory for %d", len(b.IDs), w.rows)
+		return fmt.Errorf("a batch of %d tokens: there is memory for %d", len(b.IDs), w.rows)
 	}
 	if b.Prefix != nil && len(b.Prefix) != n-1 {
-		return fmt.Errorf("%d prefixes of %d sequences", len(b.Prefix), n-1)
+		return fmt.Errorf("a batch of %d sequences with %d prefixes: expected one for each", n-1, len(b.Prefix))
 	}
 	for i, prefix := range b.Prefix {
 		if prefix < 0 || prefix > b.Starts[i+1]-b.Starts[i] {
@@ -89,11 +89,11 @@ func (m *Model) checkIDs(ids []int32, given []float32) error {
 			continue
 		}
 		if id < 0 || int(id) >= m.Config.Vocab {
-			return fmt.Errorf("token %d is %d, the vocabulary has %d", i, id, m.Config.Vocab)
+			return fmt.Errorf("token %d is %d: expected 0 to %d", i, id, m.Config.Vocab-1)
 		}
 	}
 	if len(given) != rows*m.Config.Hidden {
-		return fmt.Errorf("%d numbers for %d rows that are given, expected %d each", len(given), rows, m.Config.Hidden)
+		return fmt.Errorf("%d numbers for %d given rows: expected %d for each", len(given), rows, m.Config.Hidden)
 	}
 	return nil
 }
@@ -127,18 +127,19 @@ func (m *Model) Extend(w *Work, pieces ...Piece) error {
 			return err
 		}
 		if p.Prefix < 0 || p.Prefix > p.Seq.len+len(p.IDs) || 0 < p.Seq.len && p.Seq.len < p.Prefix {
-			return fmt.Errorf("a prefix of %d tokens, the sequence has %d and gets %d", p.Prefix, p.Seq.len, len(p.IDs))
+			return fmt.Errorf("a prefix of %d tokens: the sequence has %d and gets %d more", p.Prefix, p.Seq.len,
+				len(p.IDs))
 		}
 		n += len(p.IDs)
 		missing += p.Seq.Missing(len(p.IDs))
 		longest = max(longest, p.Seq.len+len(p.IDs))
 	}
 	if n == 0 || n > w.rows {
-		return fmt.Errorf("%d new tokens, there is memory for %d", n, w.rows)
+		return fmt.Errorf("%d new tokens: there is memory for %d", n, w.rows)
 	}
 	w.cache = pieces[0].Seq.cache
 	if free := w.cache.Free(); missing > free {
-		return fmt.Errorf("%d new tokens need %d pages of the cache, %d are free", n, missing, free)
+		return fmt.Errorf("%d new tokens need %d pages of the cache: %d are free", n, missing, free)
 	}
 	if err := w.prepareRotations(longest); err != nil {
 		return err

@@ -129,7 +129,7 @@ func (m *Model) last() bool  { return m.part.End == m.Config.Layers }
 // sent. Forward and Extend return the error, too.
 func (w *Work) Err() error {
 	if w.axis == nil && w.m.part.Size > 1 || w.pipe == nil && !(w.m.first() && w.m.last()) {
-		return errors.New("a part of a model, without the others")
+		return errors.New("a part of a model, without the other parts")
 	}
 	return w.err
 }

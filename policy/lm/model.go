@@ -174,7 +174,7 @@ func (m *Model) Frozen() []byte { return m.frozen.mem }
 // have memory or trainable weights.
 func (m *Model) ShareFrozen(of *Model) error {
 	if m.ready || m.Params.Len() > 0 || m.frozen.size != of.frozen.size || m.Config.Tied != of.Config.Tied {
-		return fmt.Errorf("language model: it cannot share the frozen weights of another")
+		return fmt.Errorf("language model: cannot share the frozen weights of another model")
 	}
 	m.frozen.mem, m.frozen.all, m.ready = of.frozen.mem, of.frozen.all, true
 	return nil

@@ -231,7 +231,7 @@ func TestConfigRefuses(t *testing.T) {
 		"attention_bias is true":                       minimal("mistral", `, "attention_bias": true`),
 		"num_attention_heads is 4, must be a multiple": minimal("llama", `, "num_key_value_heads": 3`),
 		"head_dim is 5, must be even":                  minimal("llama", `, "head_dim": 5`),
-		"num_experts_per_tok is 9 of 4": minimal("qwen3_moe",
+		"num_experts_per_tok is 9, must be from 1 to the number of experts, 4": minimal("qwen3_moe",
 			`, "num_experts": 4, "num_experts_per_tok": 9, "moe_intermediate_size": 6`),
 		"vocab_size is 1000000000000, must be at most 16777216": minimal("llama", `, "vocab_size": 1000000000000`),
 		"num_hidden_layers is 9000000000000000000 with 0 experts": minimal("llama",
@@ -420,7 +420,7 @@ func TestLoadRefuses(t *testing.T) {
 			}
 			os.WriteFile(file(dir), b, 0o666)
 		},
-		`tensor "x" is missing, which the index places there`: func(_ *lm.Config, dir string) {
+		`tensor "x" is missing, although the index names this file for it`: func(_ *lm.Config, dir string) {
 			os.Rename(file(dir), filepath.Join(dir, "model-1.safetensors"))
 			os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"),
 				[]byte(`{"weight_map": {"x": "model-1.safetensors"}}`), 0o666)

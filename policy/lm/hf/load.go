@@ -140,7 +140,7 @@ func (f *folder) open(path string, names []string) error {
 	for _, name := range names {
 		i, ok := at[name]
 		if !ok {
-			return fmt.Errorf("%s: tensor %q is missing, which the index places there", path, name)
+			return fmt.Errorf("%s: tensor %q is missing, although the index names this file for it", path, name)
 		}
 		f.where[name] = place{path, r, i}
 	}

@@ -140,8 +140,8 @@ func TestTemplateErrors(t *testing.T) {
 		strings.Repeat("(", maxTemplate):                                "expected at most 1000",
 		`{{ ` + strings.Repeat("(", 1000):                               "",
 		`{{ ` + strings.Repeat("not ", 30000):                           "",
-		`{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}`:               "more than 100 calls",
-		`{% macro f(n) %}{{ n + f(n) }}{% endmacro %}{{ f('é') }}`:      "more than 100 calls",
+		`{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}`:               "more than 100 nested calls",
+		`{% macro f(n) %}{{ n + f(n) }}{% endmacro %}{{ f('é') }}`:      "more than 100 nested calls",
 		`{{ raise_exception('nothing to say') }}`:                       "nothing to say",
 		`{% set l = namespace(v=1) %}{% set l.v = l %}{{ l | tojson }}`: "nested too deep",
 	} {

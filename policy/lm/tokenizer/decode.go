@@ -43,12 +43,12 @@ func readDecoder(v value) []decodeStep {
 			continue
 		}
 		if fused && name != "Strip" {
-			kind.fail("Strip alone behind Fuse")
+			kind.fail("only Strip after Fuse")
 		}
 		switch name {
 		case "ByteLevel":
 			if len(parts) > 1 {
-				kind.fail("ByteLevel alone")
+				kind.fail("ByteLevel as the only decoder")
 			}
 			steps = append(steps, decodeStep{kind: byteLevelDecoder})
 		case "Replace":

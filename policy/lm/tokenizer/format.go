@@ -104,8 +104,8 @@ func (f *format) turns(messages []Message, tokens config) (string, error) {
 	for i, m := range messages {
 		switch want := [2]string{"user", "assistant"}[i%2]; {
 		case m.Role != want:
-			return "", fmt.Errorf("messages: %s where the %s has its turn: expected user and assistant in turns, "+
-				"behind a system message or none", m.Role, want)
+			return "", fmt.Errorf("messages: %s in place of %s: expected user and assistant in turns, after a "+
+				"system message or none", m.Role, want)
 		case m.Role == "assistant" && llama2:
 			b.WriteString(" " + m.Content + " " + tokens.eos)
 		case m.Role == "assistant":

@@ -112,10 +112,14 @@ func (j *jinja) render(chat Chat, tokens config) (text string, err error) {
 			return exec.AsValue(text), err
 		}
 	}
-	values[depthName] = new(int)
+	running := new(calls)
+	values[callsName] = running
 	text, err = j.template.ExecuteToString(exec.NewContext(values))
 	if refusal != nil {
 		return "", refusal
+	}
+	if err != nil && running.err != nil { // err names every call
+		return "", running.err
 	}
 	return text, err
 }
@@ -148,8 +152,14 @@ func (g generation) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) er
 // A macro is gonja's macro with a limit on the depth of calls.
 type macro struct{ *nodes.Macro }
 
+// calls counts the calls of macros that have not returned.
+type calls struct {
+	n   int
+	err error // set if there were too many
+}
+
 const (
-	depthName = "macro depth" // templates cannot write such a name
+	callsName = "macro calls" // of the calls in the values; templates cannot write such a name
 	maxCalls  = 100
 )
 
@@ -167,14 +177,15 @@ func (m macro) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) error {
 	if err != nil {
 		return err
 	}
-	value, _ := r.Environment.Context.Get(depthName)
-	depth := value.(*int)
+	value, _ := r.Environment.Context.Get(callsName)
+	running := value.(*calls)
 	r.Environment.Context.Set(m.Name, exec.Macro(func(args *exec.VarArgs) *exec.Value {
-		if *depth == maxCalls {
-			return exec.AsValue(fmt.Errorf("macro %s: more than %d calls inside each other", m.Name, maxCalls))
+		if running.n == maxCalls {
+			running.err = fmt.Errorf("macro %s: more than %d nested calls", m.Name, maxCalls)
+			return exec.AsValue(running.err)
 		}
-		*depth++
-		defer func() { *depth-- }()
+		running.n++
+		defer func() { running.n-- }()
 		return call(args)
 	}))
 	return nil

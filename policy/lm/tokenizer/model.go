@@ -155,7 +155,7 @@ func (t *Tokenizer) readMerges(v value) []merge {
 		case !hasLeft || !hasRight:
 			at.fail("two tokens of model.vocab")
 		case !hasBoth:
-			at.fail("two tokens that are one of model.vocab together")
+			at.fail("two tokens that together are a token of model.vocab")
 		}
 		merges = append(merges, merge{l, r, id})
 		return hasLeft && hasRight && hasBoth

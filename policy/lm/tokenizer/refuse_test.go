@@ -100,7 +100,7 @@ func TestRefusedDecoders(t *testing.T) {
 		{"decoder", `{"type": "WordPiece"}`,
 			`decoder.type: "WordPiece": expected Sequence, ByteLevel, Replace, Metaspace, ByteFallback, Fuse, Strip`},
 		{"decoder", `{"type": "Sequence", "decoders": [{"type": "Fuse"}, {"type": "ByteFallback"}]}`,
-			`decoder.decoders[1].type: "ByteFallback": expected Strip alone behind Fuse`},
+			`decoder.decoders[1].type: "ByteFallback": expected only Strip after Fuse`},
 		{"decoder", `{"type": "Sequence", "decoders": [{"type": "Fuse"}]}`,
 			`expected a decoder with at least one step`},
 		{"decoder", `{"type": "Sequence", "decoders": []}`, `expected a decoder with at least one step`},
@@ -157,7 +157,7 @@ func TestRefusedMerges(t *testing.T) {
 		{"model.merges", `[["a", 1]]`, `expected a list of texts or of pairs`},
 		{"model.merges", `["a nothing"]`, `model.merges[0]: "a", "nothing": expected two tokens of model.vocab`},
 		{"model.merges", `["z q"]`,
-			`model.merges[0]: "z", "q": expected two tokens that are one of model.vocab together`},
+			`model.merges[0]: "z", "q": expected two tokens that together are a token of model.vocab`},
 	})
 }
 

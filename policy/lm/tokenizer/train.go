@@ -41,9 +41,9 @@ func (o *Training) check() error {
 		return fmt.Errorf("train tokenizer: pattern %q: expected one of %s", o.Pattern,
 			strings.Join(slices.Sorted(maps.Keys(trainable)), ", "))
 	case o.MinCount < 1:
-		return fmt.Errorf("train tokenizer: a least count of %d: expected 1 or more", o.MinCount)
+		return fmt.Errorf("train tokenizer: MinCount %d: expected 1 or more", o.MinCount)
 	case o.AddBOS && o.BOS == "":
-		return fmt.Errorf("train tokenizer: a token to put before sequences: expected the name of BOS")
+		return fmt.Errorf("train tokenizer: AddBOS without BOS: expected a special token as BOS")
 	}
 	for i, s := range o.Special {
 		if s == "" || slices.Contains(o.Special[:i], s) {

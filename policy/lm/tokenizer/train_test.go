@@ -142,12 +142,12 @@ func TestTrainLittle(t *testing.T) {
 		{Training{VocabSize: 255, Pattern: "gpt2", MinCount: 1},
 			"vocabulary of 255: expected from 256 (256 bytes and 0 special tokens)"},
 		{Training{VocabSize: 300, Pattern: "bert", MinCount: 1}, `pattern "bert": expected one of gpt2, llama3, qwen2`},
-		{Training{VocabSize: 300, Pattern: "gpt2"}, "a least count of 0: expected 1 or more"},
+		{Training{VocabSize: 300, Pattern: "gpt2"}, "MinCount 0: expected 1 or more"},
 		{Training{VocabSize: 300, Pattern: "gpt2", MinCount: 1, Special: []string{"a", "a"}},
 			`special token "a": expected texts that are not empty, each once`},
 		{Training{VocabSize: 300, Pattern: "gpt2", MinCount: 1, EOS: "x"},
 			`"x": expected one of the special tokens []`},
-		{Training{VocabSize: 300, Pattern: "gpt2", MinCount: 1, AddBOS: true}, "expected the name of BOS"},
+		{Training{VocabSize: 300, Pattern: "gpt2", MinCount: 1, AddBOS: true}, "expected a special token as BOS"},
 	} {
 		if _, err := Train(t.TempDir(), slices.Values(sample), c.o); err == nil ||
 			!strings.Contains(err.Error(), c.want) {
