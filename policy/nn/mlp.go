@@ -40,25 +40,28 @@ type MLP[T Float] struct {
 
 // NewMLP declares an MLP with the given widths of hidden layers in p; layer i is name.i.
 func NewMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activation) *MLP[T] {
-	m := &MLP[T]{In: in, Out: in, act: act}
-	for i, width := range hidden {
-		m.layers = append(m.layers, NewLinear(p, fmt.Sprintf("%s.%d", name, i), m.Out, width))
-		m.Out = width
-	}
-	return m
+	return newMLP(p, name, in, hidden, act, false)
 }
 
 // NewNormedMLP declares an MLP of at least one hidden layer. The input of each layer and the output of
 // the last are normalised: norm i, name.norm.i, comes before layer i.
 func NewNormedMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activation) *MLP[T] {
+	return newMLP(p, name, in, hidden, act, true)
+}
+
+func newMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activation, normed bool) *MLP[T] {
 	m := &MLP[T]{In: in, Out: in, act: act}
-	for i, width := range append(hidden[:len(hidden):len(hidden)], 0) {
-		m.norms = append(m.norms, NewBatchRenorm(p, fmt.Sprintf("%s.norm.%d", name, i), m.Out))
-		if i < len(hidden) {
-			m.layers = append(m.layers, NewLinear(p, fmt.Sprintf("%s.%d", name, i), m.Out, width))
-			m.Out = width
+	norm := func(i int) {
+		if normed {
+			m.norms = append(m.norms, NewBatchRenorm(p, fmt.Sprintf("%s.norm.%d", name, i), m.Out))
 		}
 	}
+	for i, width := range hidden {
+		norm(i)
+		m.layers = append(m.layers, NewLinear(p, fmt.Sprintf("%s.%d", name, i), m.Out, width))
+		m.Out = width
+	}
+	norm(len(hidden))
 	return m
 }
 

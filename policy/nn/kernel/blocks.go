@@ -343,20 +343,12 @@ func (x *Multiplier) GradientPart(number, parts int, c, a, b []float32, m, n, k 
 		depth := min(blockDepth, k-p)
 		for j := columns.from; j < columns.to; j += stripB {
 			strip := share{j, min(j+stripB, columns.to)}
-			x.packStrip(b, p, depth, strip, n)
+			x.pack = grown(x.pack, blockDepth*strip.size())
+			x.packPiece(x.pack, Term{B: b}, piece{p: p, depth: depth}, strip, n)
 			for i := rows.from; i < rows.to; i += stripA {
 				x.gradientStrip(c, a, p, depth, share{i, min(i+stripA, rows.to)}, strip, m, n)
 			}
 		}
-	}
-}
-
-// packStrip packs a range of rows and columns of B.
-func (x *Multiplier) packStrip(b []float32, p, depth int, columns share, n int) {
-	x.pack = grown(x.pack, blockDepth*columns.size())
-	width := packColumns()
-	for j := 0; j < columns.size(); j += width {
-		packPlain(x.pack[j*depth:], b[p*n+columns.from+j:], n, depth, min(width, columns.size()-j))
 	}
 }
 
