@@ -10,27 +10,27 @@ func (m *Model) TrainingBytes(tokens, sequences, passes, again int) int {
 	slots := n * x.PerToken
 	pages := (n + (PageLen-1)*sequences) / PageLen
 	kept, wide := n*(2*d+1)+pages*m.PageBytes()/4, 0 // kept of one pass: final, keys and values, then activations
-	var repeated [2]int                              // activations of a dense and of a sparse layer
+	attn := n * (d + 2*q + 2 + c.Heads)              // activations of a layer, without the feed-forward block
+	if c.QKNorm {
+		attn += n * (q + kv + c.Heads + c.KVHeads)
+	}
+	var shared struct{ attn, dense, sparse int } // of repeated layers
 	for i := range m.layers {
-		layer, kind := n*(d+2*q+2)+n*c.Heads, 0
-		if c.QKNorm {
-			layer += n * (q + kv + c.Heads + c.KVHeads)
-		}
+		feedForward, of := 2*n*c.Intermediate, &shared.dense
 		if m.layers[i].experts != nil {
-			layer += n*(x.Count+2*x.SharedIntermediate+d+1) + slots*(4+2*x.Intermediate+d) + x.Count + 1
-			wide, kind = max(wide, slots*x.Intermediate, n*x.SharedIntermediate), 1
+			feedForward = n*(x.Count+2*x.SharedIntermediate+d+1) + slots*(4+2*x.Intermediate+d) + x.Count + 1
+			of, wide = &shared.sparse, max(wide, slots*x.Intermediate, n*x.SharedIntermediate)
 		} else {
-			layer += 2 * n * c.Intermediate
 			wide = max(wide, n*c.Intermediate)
 		}
 		if kept += n * d; i < again {
-			repeated[kind] = layer
+			shared.attn, *of = attn, feedForward
 		} else {
-			kept += layer
+			kept += attn + feedForward
 		}
 	}
 	total := passes*kept + n*(d+2*kv) + wide // normed, key and value, wide
-	total += repeated[0] + repeated[1]
+	total += shared.attn + shared.dense + shared.sparse
 	total += n*(2*d+2*q+2*kv) + wide // derivatives
 	if m.part.Size > 1 {
 		total += n * d // partial

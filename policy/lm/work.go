@@ -40,9 +40,9 @@ type Work struct {
 	sizes    []int // memory of counts
 	rows     int   // most tokens of a forward pass
 	training bool
-	whole    bool            // the Work is for Forward, not for Extend
-	again    int             // number of layers, from the first on, whose forward pass is repeated in the backward pass
-	shared   [2]*activations // activations that repeated layers share: of dense layers, and of sparse ones
+	whole    bool         // the Work is for Forward, not for Extend
+	again    int          // number of layers, from the first on, whose forward pass is repeated in the backward pass
+	shared   *activations // what layers share whose forward pass is repeated; nil: no layer is repeated
 
 	*pass                    // pass of the present micro-batch
 	passes  []*pass          // passes of the micro-batches that wait for their backward pass
@@ -109,7 +109,9 @@ func (m *Model) NewTraining(tokens int) *Work { return m.NewRecomputing(tokens, 
 // the same bits.
 func (m *Model) NewRecomputing(tokens, layers int) *Work {
 	w := m.newWork(tokens, true)
-	w.again = min(layers, len(m.layers))
+	if w.again = min(layers, len(m.layers)); w.again > 0 {
+		w.shared = w.newActivations()
+	}
 	w.pass = w.newPass()
 	w.passes = []*pass{w.pass}
 	d, kv, q := m.local.Hidden, m.local.KVHeads*m.local.HeadDim, m.local.Heads*m.local.HeadDim
@@ -137,17 +139,10 @@ func (m *Model) NewInference(tokens int) *Work {
 func (m *Model) NewDecoding(tokens int) *Work {
 	w := m.newWork(tokens, false)
 	w.pass = w.newFinal()
-	var one *activations
+	one := w.newActivations()
+	one.x = nn.Vector[float32](tokens * m.local.Hidden)
 	for i := range m.layers {
-		l := &m.layers[i]
-		switch {
-		case one == nil:
-			one = w.newActivations(l)
-		case l.experts != nil && one.routed == nil:
-			one.routed = newRouted(m, tokens)
-		case l.experts == nil && one.gate == nil:
-			one.gate, one.up = nn.Vector[float32](tokens*l.ff.width), nn.Vector[float32](tokens*l.ff.width)
-		}
+		w.fit(one, &m.layers[i])
 		w.acts = append(w.acts, one)
 	}
 	return w
@@ -190,18 +185,12 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 func (w *Work) newPass() *pass {
 	p := w.newFinal()
 	for i := range w.m.layers {
-		l, kind := &w.m.layers[i], 0
+		of := w.shared
 		if i >= w.again {
-			p.acts = append(p.acts, w.newActivations(l))
-			continue
+			of = w.newActivations()
 		}
-		if l.experts != nil {
-			kind = 1
-		}
-		if w.shared[kind] == nil {
-			w.shared[kind] = w.newActivations(l)
-		}
-		a := *w.shared[kind]
+		w.fit(of, &w.m.layers[i])
+		a := *of
 		a.x = nn.Vector[float32](w.rows * w.m.local.Hidden)
 		p.acts = append(p.acts, &a)
 	}
@@ -217,12 +206,12 @@ func (w *Work) newFinal() *pass {
 	return p
 }
 
-func (w *Work) newActivations(l *layer) *activations {
+// newActivations returns activations without x, and without memory for a feed-forward block.
+func (w *Work) newActivations() *activations {
 	c, n := &w.m.local, w.rows
 	d, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	a := &activations{
-		x: nn.Vector[float32](n * d), inv1: make([]float32, n), q: nn.Vector[float32](n * q),
-		o:      nn.Vector[float32](n * q),
+		inv1: make([]float32, n), q: nn.Vector[float32](n * q), o: nn.Vector[float32](n * q),
 		middle: nn.Vector[float32](n * d), inv2: make([]float32, n),
 	}
 	if w.training {
@@ -232,10 +221,15 @@ func (w *Work) newActivations(l *layer) *activations {
 		a.rawQ, a.rawK = nn.Vector[float32](n*q), nn.Vector[float32](n*kv)
 		a.invQ, a.invK = make([]float32, n*c.Heads), make([]float32, n*c.KVHeads)
 	}
-	if l.experts != nil {
-		a.routed = newRouted(w.m, n)
-	} else {
-		a.gate, a.up = nn.Vector[float32](n*c.Intermediate), nn.Vector[float32](n*c.Intermediate)
-	}
 	return a
+}
+
+// fit adds memory for the feed-forward block of a layer, unless a has such memory.
+func (w *Work) fit(a *activations, l *layer) {
+	switch n := w.rows; {
+	case l.experts != nil && a.routed == nil:
+		a.routed = newRouted(w.m, n)
+	case l.experts == nil && a.gate == nil:
+		a.gate, a.up = nn.Vector[float32](n*l.ff.width), nn.Vector[float32](n*l.ff.width)
+	}
 }
