@@ -49,7 +49,7 @@ func (m *Model) TrainingBytes(tokens, sequences, passes, again int) int {
 }
 
 // MessageBytes returns the memory that messages to other stages take until they are received, for micro-batches of this
-// number of tokens. It is 0 if all layers are here.
+// number of tokens. The memory is 0 if there is one stage.
 func (m *Model) MessageBytes(tokens int) int {
 	neighbours := 2
 	if m.first() {

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Tensor is one weight of a model, with its name in a checkpoint folder.
+// A Tensor is one weight of a model. Its name is that in a checkpoint folder.
 type Tensor struct {
 	Name  string
 	Shape []int    // shape of Data: matrices are [in, out], embeddings [vocabulary, width]

@@ -74,8 +74,8 @@ func Dense(width int) Layer { return Layer{kind: kindDense, width: width} }
 // Activate applies f to each element.
 func Activate(f Activation) Layer { return Layer{kind: kindActivate, act: f} }
 
-// Norm brings each row to mean 0 and variance 1, then multiplies by γ and adds β, which are learnt
-// (Ba, Kiros and Hinton 2016, "Layer normalization", arXiv:1607.06450).
+// Norm brings each row to mean 0 and variance 1, then multiplies it by γ and adds β. γ and β are parameters (Ba, Kiros
+// and Hinton 2016, "Layer normalization", arXiv:1607.06450).
 func Norm() Layer { return Layer{kind: kindNorm} }
 
 // Conv applies filters of size×size pixels, stride pixels apart, to images framed by pad pixels of

@@ -34,7 +34,7 @@ type Batch[T Float] struct {
 	// The following fields are for a Net with a State. Row t·Sequences + i is step t of sequence i.
 	Sequences int
 	State     []T    // [Sequences, State] before the first step
-	Next      []T    // [Sequences, State], set to the state after the last step
+	Next      []T    // [Sequences, State]: Forward sets it to the state after the last step
 	Begins    []byte // [Rows]: if not 0, the state is 0 before this step; nil: all 0
 }
 

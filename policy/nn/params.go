@@ -27,7 +27,7 @@ type Params[T Float] struct {
 
 	index   map[string]int   // index in Fields of a field's name
 	slices  map[string]Slice // by name of parameter or frozen weight; a name without an entry: all of the tensor
-	size    int              // elements declared so far, gaps included
+	size    int              // number of elements declared so far, gaps included
 	buffers []tensor.Field
 	frozen  []frozenField
 	state   []byte // Data, then Buffers
@@ -105,8 +105,8 @@ func (p *Params[T]) FrozenOf(i int) []T {
 	return flat[T](p.frozen[i].data, len(p.frozen[i].data)/sizeOf[T]())
 }
 
-// A Slice is the part of a tensor that is here: indices [From, To) of one axis. Whole is the length of this axis in the
-// whole tensor. The zero Slice is all of the tensor.
+// A Slice is a part of a tensor: the indices [From, To) of one axis. Whole is the length of this axis in the whole
+// tensor. The zero Slice is all of the tensor.
 type Slice struct{ Axis, From, To, Whole int }
 
 // All reports whether s is all of the tensor.
@@ -129,7 +129,7 @@ func (p *Params[T]) Cut(name string, s Slice) {
 	p.slices[name] = s
 }
 
-// SliceOf returns the part of the whole tensor that the parameter or frozen weight of this name is.
+// SliceOf returns which part of a whole tensor the parameter or frozen weight of this name is.
 func (p *Params[T]) SliceOf(name string) Slice { return p.slices[name] }
 
 // Alloc takes zeroed memory from alloc: one piece for data and buffers, one for gradients.

@@ -85,7 +85,7 @@ type Engine struct {
 
 	pieces []lm.Piece
 	rows   []int32     // rows of the pass from which a token is drawn
-	drawn  []*sequence // the sequence of each of rows
+	drawn  []*sequence // the sequence of each row in rows
 	logits []float32
 	tokens []float32 // result of draw
 	counts []int     // length of each rank's part of tokens
@@ -125,7 +125,7 @@ type Use struct {
 	Peak    float64 // the largest share of pages
 }
 
-// Use returns how full the engine was since the last call.
+// Use returns the use of the engine since the last call.
 func (e *Engine) Use() Use {
 	use := e.use
 	e.use = Use{}

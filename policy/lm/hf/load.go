@@ -62,7 +62,7 @@ type folder struct {
 	where map[string]place
 }
 
-// A place is a tensor of a file.
+// A place says where a tensor is: in which file, and at which index.
 type place struct {
 	path   string
 	reader *tensor.SafetensorsReader
