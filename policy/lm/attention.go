@@ -20,13 +20,13 @@ const (
 type span struct {
 	row, n int     // first row and number of rows
 	first  int     // position of the first row
-	pages  []int32 // of the whole sequence
+	pages  []int32 // pages of the whole sequence
 	prefix int     // Batch.Prefix of the sequence
 	both   bool    // Batch.Parallel
 }
 
-// sees returns the number of keys that the token at position p attends to. From there to position
-// upTo, exclusive, each token attends to more (0 or 1) keys than the token before it.
+// sees returns the number of keys that the token at position p attends to. Up to position upTo, exclusive, each later
+// token attends to as many keys as the token before it, plus more, which is 0 or 1.
 func (s *span) sees(p int) (keys, upTo, more int) {
 	switch end := s.first + s.n; {
 	case p < s.prefix:
@@ -43,18 +43,17 @@ type tiles struct {
 	scores, slopes       [tileQueries * keyBlock]float32
 	acc                  []float32 // [tileQueries, head_dim]
 	top, sum, decay, lse [tileQueries]float32
-	// one head of a sequence, for the backward pass: keys [length, head_dim], and pages of values
-	// [head_dim, PageLen]
+	// For the backward pass, one head of a sequence: keys [length, head_dim], and pages of values [head_dim, PageLen].
 	keys, values []float32
 }
 
-// A queryTile is a set of rows of queries. All rows attend to the same positions, except for the
-// last few positions. Rows are ordered by key head.
+// A queryTile is a set of rows of queries, ordered by key head. All rows attend to the same positions, except that a
+// later row may attend to a few more at the end.
 type queryTile struct {
-	at, step    int // offset of the first row in the matrix of queries, and distance of rows
+	at, step    int // in the matrix of queries: offset of the first row, and elements from row to row
 	rows        int
 	g, groups   int  // the first key head, and the number of key heads
-	first, more int  // row r attends to the first first + r·more keys
+	first, more int  // row r attends to keys 0 to first + r·more - 1
 	heads       bool // rows are heads of one token, not tokens of one head
 }
 
@@ -98,32 +97,27 @@ func (w *Work) eachTile(s *span, from, to int, f func(t queryTile, head, token i
 func (w *Work) attend(layer int, out, q, lse []float32) {
 	a := &w.attention
 	a.layer, a.o, a.q, a.lse = layer, out, q, lse
-	w.runAttention(a.forward)
+	w.runAttention((*Work).attendPart)
 }
 
-// attention has the arguments of attend and attendGrad, and the functions that compute one part of a job.
+// attention has the arguments of attend or attendGrad.
 type attention struct {
 	layer                     int
 	o, q, lse, dq, dk, dv, do []float32
-	forward, backward         func(number, parts int, x *member)
 }
 
 // runAttention runs job for all spans and key heads. Large jobs are shared by all members.
-func (w *Work) runAttention(job func(number, parts int, x *member)) {
+func (w *Work) runAttention(job job) {
 	operations := 0
 	for i := range w.spans {
 		s := &w.spans[i]
 		operations += 4 * s.n * (s.first + s.n) * w.m.local.Heads * w.m.local.HeadDim
 	}
-	if len(w.team.members) == 1 || operations < sharedFrom {
-		job(0, 1, w.team.members[0])
-		return
-	}
-	w.team.run(job)
+	w.team.run(sharedFrom, operations, job)
 }
 
-// eachShare calls f for the spans and key heads of one part. A part has whole spans if there are
-// enough of them, otherwise single key heads of spans.
+// eachShare calls f for the spans and key heads of part number of parts. A part has whole spans if there are many
+// spans, and otherwise single key heads of spans.
 func (w *Work) eachShare(number, parts int, f func(s *span, from, to int)) {
 	heads := w.m.local.KVHeads
 	if len(w.spans) >= 4*parts || parts == 1 {
@@ -142,24 +136,24 @@ func (w *Work) attendPart(number, parts int, x *member) {
 	w.eachShare(number, parts, func(s *span, from, to int) {
 		w.eachTile(s, from, to, func(t queryTile, head, token int) {
 			w.attendTile(x, a.layer, s.pages, t, a.o[t.at:], a.q[t.at:])
-			if a.lse != nil {
-				w.keepLSE(x, a.lse, t, head, token)
+			if a.lse == nil {
+				return
+			}
+			sum := x.tiles.sum[:t.rows]
+			kernel.Log(sum, sum)
+			for r := range t.rows {
+				a.lse[w.lseAt(&t, head, token, r)] = x.tiles.top[r] + sum[r]
 			}
 		})
 	})
 }
 
-// keepLSE stores the log-sum-exp of the scores, from which the backward pass recomputes probabilities.
-func (w *Work) keepLSE(x *member, lse []float32, t queryTile, head, token int) {
-	a := &x.tiles
-	kernel.Log(a.sum[:t.rows], a.sum[:t.rows])
-	for r := range t.rows {
-		at := head*w.n + token + r
-		if t.heads {
-			at = (head+r)*w.n + token
-		}
-		lse[at] = a.top[r] + a.sum[r]
+// lseAt returns the index of row r of a tile in attention.lse. head and token are those of the first row.
+func (w *Work) lseAt(t *queryTile, head, token, r int) int {
+	if t.heads {
+		return (head+r)*w.n + token
 	}
+	return head*w.n + token + r
 }
 
 func (w *Work) attendTile(x *member, layer int, pages []int32, t queryTile, out, q []float32) {
@@ -213,7 +207,7 @@ func (w *Work) attendGrad(layer int, dq, dk, dv, do, o, q, lse []float32) {
 	clear(dk[:w.n*c.KVHeads*c.HeadDim])
 	clear(dv[:w.n*c.KVHeads*c.HeadDim])
 	a.layer, a.o, a.q, a.lse, a.dq, a.dk, a.dv, a.do = layer, o, q, lse, dq, dk, dv, do
-	w.runAttention(a.backward)
+	w.runAttention((*Work).attendGradPart)
 }
 
 func (w *Work) attendGradPart(number, parts int, x *member) {
@@ -224,11 +218,7 @@ func (w *Work) attendGradPart(number, parts int, x *member) {
 			at := s.row*c.KVHeads*c.HeadDim + g*c.HeadDim
 			w.eachTile(s, g, g+1, func(t queryTile, head, token int) {
 				for r := range t.rows {
-					row := head*w.n + token + r
-					if t.heads {
-						row = (head+r)*w.n + token
-					}
-					x.tiles.lse[r] = a.lse[row]
+					x.tiles.lse[r] = a.lse[w.lseAt(&t, head, token, r)]
 				}
 				w.attendTileGrad(x, a.layer, g, s, t, a.dq[t.at:], a.dk[at:], a.dv[at:], a.do[t.at:], a.o[t.at:],
 					a.q[t.at:])

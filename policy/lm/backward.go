@@ -26,8 +26,8 @@ func (m *Model) BackwardHidden(w *Work, dh []float32, aux float32) {
 	m.backwardLayers(w, dx, aux)
 }
 
-// backwardLayers changes dx [rows, hidden] from the derivative by the output of the last layer here to that by the
-// input of the first, and adds to the gradients.
+// backwardLayers runs the backward passes of this stage's layers. dx [rows, hidden] is the derivative by the output of
+// the last layer, and becomes the derivative by the input of the first layer.
 func (m *Model) backwardLayers(w *Work, dx []float32, aux float32) {
 	x, pairs := &m.Config.Experts, float32(max(w.pairs(), 1))
 	for e := range w.slope {
@@ -48,7 +48,7 @@ func (m *Model) backwardLayers(w *Work, dx []float32, aux float32) {
 	}
 }
 
-// announce marks the gradients of these parameters as final.
+// announce calls w.ready for the gradients of these parameters, which are final.
 func (w *Work) announce(fields [2]int) {
 	if w.ready != nil && fields[0] < fields[1] {
 		w.ready(w.m.Params.Range(fields[0], fields[1]-1))
@@ -87,12 +87,12 @@ func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 	kernel.RMSNormGrad(dx, l.norm1.grad(), dn, a.x[:n*d], l.norm1.data(), a.inv1[:n], n, d, true)
 }
 
-// tiedRows collects the gradient of the embedding as the input, if it is also the output matrix. The
-// gradient of each use is summed separately over all tokens, so the split into batches does not matter.
+// tiedRows sums the gradients of the input embeddings, in a model whose embedding is also the output matrix. The
+// gradient of each use is summed over all tokens separately, so its bits do not depend on the split into batches.
 type tiedRows struct {
-	index map[int32]int // row of a token
-	token []int32       // counted from the first of this part of the vocabulary
-	sum   []float32     // [rows, d]
+	index map[int32]int // index of a token in token, and of its row in sum
+	token []int32       // ids, less the first id of this part of the vocabulary
+	sum   []float32     // [rows, d], a row for each element of token
 }
 
 // embedGrad adds dx [n,d] to the gradient of the embedding.
@@ -124,9 +124,9 @@ func (m *Model) embedGrad(w *Work, grad, dx []float32) {
 	}
 }
 
-// FinishGradients completes the gradients after the last Backward of an optimiser step. If the
-// embedding is also the output matrix, it adds up the gradients of both uses. It adds up the gradients that blocks of
-// heads have of the norms of queries and keys.
+// FinishGradients completes the gradients after the last Backward of an optimiser step. For the norms of queries and
+// keys it adds up the gradients of all blocks of heads. If the embedding is also the output matrix, it adds up the
+// gradients of both uses.
 func (m *Model) FinishGradients(w *Work) {
 	for i := range m.layers {
 		w.normSums.finish(w, i)
@@ -148,8 +148,8 @@ func (m *Model) FinishGradients(w *Work) {
 	t.token, t.sum = t.token[:0], t.sum[:0]
 }
 
-// joinEnds gives both ends of the pipeline the gradients of both uses of the embedding: the last stage has that of the
-// output matrix, and the first one has the rows of the tokens.
+// joinEnds gives the first and the last stage the gradients of both uses of the embedding. Before, the last stage has
+// the gradient of the output matrix, and the first stage has the gradients of the input embeddings.
 func (w *Work) joinEnds() {
 	t, grad, end := &w.tiedRows, w.m.embed.grad(), w.pipe.Size()-1
 	count, ids := []float32{float32(len(t.token))}, make([]float32, len(t.token))

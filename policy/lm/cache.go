@@ -136,7 +136,7 @@ func (c *Cache) take() int32 {
 	return p
 }
 
-// giveBack ends one sequence's use of page p, and frees the page after its last use.
+// giveBack ends one sequence's use of page p. It frees the page if no other sequence uses it.
 func (c *Cache) giveBack(p int32) {
 	if c.users[p]--; c.users[p] == 0 {
 		c.free = append(c.free, p)
@@ -164,7 +164,7 @@ func (s *Sequence) grow(n int) {
 	s.len += n
 }
 
-// Pages returns a copy of the pages that have the tokens from one on, for Append.
+// Pages returns a copy of the pages that hold the tokens from index from on, for Append.
 func (s *Sequence) Pages(from int) []float32 {
 	c := s.cache
 	to := make([]float32, 0, (len(s.pages)-from/PageLen)*c.page*len(c.m.layers))
@@ -176,8 +176,8 @@ func (s *Sequence) Pages(from int) []float32 {
 	return to
 }
 
-// Append appends n tokens, whose Pages come from a sequence of the same tokens and from the token behind the last one
-// here. The caller has checked that enough pages are free.
+// Append appends n tokens with their keys and values. pages is the result of Pages, for the token after the last one
+// here, of a sequence with the same tokens. The caller has checked that enough pages are free.
 func (s *Sequence) Append(n int, pages []float32) {
 	from := s.len
 	s.grow(n)

@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// A fork goes on from the first tokens of a sequence as one that computed them itself. Neither sees what the other
-// writes, and all pages come back.
+// A fork continues a sequence like a sequence that computed the first tokens itself. A fork and its original do not see
+// each other's new tokens. In the end all pages are free.
 func TestFork(t *testing.T) {
 	m := newModel(t, small(lm.Qwen3), lm.Options{})
 	const length = 50
@@ -41,7 +41,7 @@ func TestFork(t *testing.T) {
 		hidden(s, text[40:])
 		if n > 0 {
 			equal(t, fmt.Sprint("fork of ", n), hidden(f, other[:10]), want)
-			s.Truncate(n) // into a page that both hold, maybe
+			s.Truncate(n) // perhaps in the middle of a page that both share
 			f.Truncate(n)
 			equal(t, fmt.Sprint("the first one, from ", n), hidden(s, other[:10]), want)
 			equal(t, fmt.Sprint("the fork again, from ", n), hidden(f, other[:10]), want)

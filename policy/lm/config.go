@@ -12,20 +12,20 @@ type Config struct {
 	Vocab        int // ids are 0 to Vocab-1
 	Hidden       int // width of the residual stream
 	Layers       int
-	Heads        int // of queries
-	KVHeads      int // of keys and values; divides Heads
+	Heads        int // heads of queries
+	KVHeads      int // heads of keys and values; divides Heads
 	HeadDim      int
 	Intermediate int // width of a dense feed-forward block
 
-	Eps          float64 // of every RMSNorm
+	Eps          float64 // added to the variance in every RMSNorm
 	Rope         Rope
 	Tied         bool // the output matrix is the embedding
 	QKVBias      bool
-	OutBias      bool // of o_proj
+	OutBias      bool // o_proj has a bias
 	MLPBias      bool
 	QKNorm       bool    // RMSNorm of each head of queries and keys, before the rotation
 	MaxPositions int     // sequence length in training; longer sequences work
-	Window       int     // the longest sequence that all layers see whole; longer ones are an error. 0: no limit
+	Window       int     // the longest sequence that all layers see whole; longer sequences are errors. 0: no limit
 	InitRange    float64 // deviation of initial weights
 
 	Experts Experts // the zero Experts: every layer is dense
@@ -56,7 +56,7 @@ type Experts struct {
 	SharedIntermediate int     // width of the expert that every token is sent to; 0: there is none
 	Normalize          bool    // divide the weights of the chosen experts by their sum
 	AuxCoef            float64 // weight of the load-balancing loss
-	Dense              []bool  // [layers]: layers without experts; nil: none
+	Dense              []bool  // [layers]: whether a layer has no experts; nil: all layers have experts
 }
 
 // Sparse reports whether layer i has experts.
@@ -97,10 +97,11 @@ func (c *Config) Check() error {
 	}
 	if x := c.Experts; x.Count != 0 {
 		if x.Count < 1 || x.PerToken < 1 || x.PerToken > x.Count {
-			bad("num_experts_per_tok is %d of %d experts", x.PerToken, x.Count)
+			bad("num_experts_per_tok is %d, must be from 1 to the number of experts, %d", x.PerToken, x.Count)
 		}
 		if x.Intermediate < 1 || x.SharedIntermediate < 0 {
-			bad("the experts' width is %d, the shared one's %d", x.Intermediate, x.SharedIntermediate)
+			bad("the experts' width is %d, the shared expert's width %d, must be at least 1 and 0", x.Intermediate,
+				x.SharedIntermediate)
 		}
 	}
 	if err := c.Rope.check(); err != nil {
@@ -114,9 +115,9 @@ func (c *Config) Check() error {
 
 // Limits far above any model. They reject sizes that are mistakes, and keep products of sizes in range.
 const (
-	maxSize        = 1 << 24 // of each axis of a matrix
+	maxSize        = 1 << 24 // length of an axis of a matrix
 	maxFeedForward = 1 << 16 // feed-forward blocks, including each expert
-	maxCount       = 1 << 44 // weights
+	maxCount       = 1 << 44 // weights of the model
 )
 
 // tooLarge returns the sizes beyond the limits. All sizes are above 0.

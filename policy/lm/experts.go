@@ -11,12 +11,12 @@ import (
 // experts are the feed-forward blocks of a sparse layer. A router sends every token to a few of
 // them; the shared expert gets all tokens. Shazeer et al. 2017, arXiv:1701.06538.
 type experts struct {
-	router     linear // no bias; every rank has all of it
+	router     linear // without bias; not divided among ranks
 	all        []feedForward
 	shared     feedForward
-	sharedGate linear   // [d,1]; with a shared expert
-	c          *Experts // of this part
-	apart      bool     // each product is summed over the ranks by itself
+	sharedGate linear   // [d,1], if there is a shared expert
+	c          *Experts // sizes of this part
+	apart      bool     // sum the output of each expert over the ranks separately, instead of all outputs at once
 }
 
 func (m *Model) newExperts(prefix string) *experts {
@@ -39,7 +39,7 @@ func (m *Model) newExperts(prefix string) *experts {
 // computation: by expert, then by token.
 type routed struct {
 	probs    []float32 // [n, experts]
-	chosen   []int32   // [slots]: expert
+	chosen   []int32   // [slots]: the chosen expert
 	weight   []float32 // [slots]
 	place    []int32   // [slots]: place of the slot
 	slot     []int32   // [places]: slot at the place
@@ -177,7 +177,7 @@ func (x *experts) backward(w *Work, r *routed, dx, dy, in, slope []float32, n in
 	}
 }
 
-// routeGrad sets dprobs [n,experts] to the derivative of the loss by the router's logits.
+// routeGrad sets dprobs [n,experts] to the derivative of the loss by the router's logits. Arguments are as in backward.
 func (x *experts) routeGrad(r *routed, dprobs, dy, slope []float32, n, d int) {
 	count, per := x.c.Count, x.c.PerToken
 	for t := range n {

@@ -56,7 +56,7 @@ func (m *Model) Forward(w *Work, b Batch) error {
 func (m *Model) checkBatch(w *Work, b Batch) error {
 	n := len(b.Starts)
 	if n < 2 || b.Starts[0] != 0 || int(b.Starts[n-1]) != len(b.IDs) {
-		return fmt.Errorf("a batch of %d tokens with starts %v: they must run from 0 to the number of tokens",
+		return fmt.Errorf("a batch of %d tokens with starts %v: expected starts from 0 to the number of tokens",
 			len(b.IDs), b.Starts)
 	}
 	for i := range n - 1 {
@@ -65,10 +65,10 @@ func (m *Model) checkBatch(w *Work, b Batch) error {
 		}
 	}
 	if len(b.IDs) > w.rows {
-		return fmt.Errorf("a batch of %d tokens, there is memory for %d", len(b.IDs), w.rows)
+		return fmt.Errorf("a batch of %d tokens: there is memory for %d", len(b.IDs), w.rows)
 	}
 	if b.Prefix != nil && len(b.Prefix) != n-1 {
-		return fmt.Errorf("%d prefixes of %d sequences", len(b.Prefix), n-1)
+		return fmt.Errorf("a batch of %d sequences with %d prefixes: expected one for each", n-1, len(b.Prefix))
 	}
 	for i, prefix := range b.Prefix {
 		if prefix < 0 || prefix > b.Starts[i+1]-b.Starts[i] {
@@ -89,11 +89,11 @@ func (m *Model) checkIDs(ids []int32, given []float32) error {
 			continue
 		}
 		if id < 0 || int(id) >= m.Config.Vocab {
-			return fmt.Errorf("token %d is %d, the vocabulary has %d", i, id, m.Config.Vocab)
+			return fmt.Errorf("token %d is %d: expected 0 to %d", i, id, m.Config.Vocab-1)
 		}
 	}
 	if len(given) != rows*m.Config.Hidden {
-		return fmt.Errorf("%d numbers for %d rows that are given, expected %d each", len(given), rows, m.Config.Hidden)
+		return fmt.Errorf("%d numbers for %d given rows: expected %d for each", len(given), rows, m.Config.Hidden)
 	}
 	return nil
 }
@@ -103,14 +103,14 @@ type Piece struct {
 	Seq    *Sequence
 	IDs    []int32
 	Given  []float32 // as in a Batch
-	Prefix int       // as in a Batch, for the whole sequence, whose tokens must be in one piece
-	// Parallel means the same as in a Batch, for the tokens of this piece.
+	Prefix int       // as in a Batch, for the whole sequence; all tokens of a prefix must be in one piece
+	// Parallel lets the tokens of this piece after a prefix see each other in both directions, as in a Batch.
 	Parallel bool
 }
 
-// Extend computes new tokens of sequences of one cache, and adds their keys and values to this
-// cache. A sequence may be in one piece only. The rows of w are then the tokens of the pieces in
-// order, for Logits and LogProbs. After an error nothing has changed.
+// Extend computes new tokens of sequences, and adds their keys and values to the cache of the sequences. A sequence may
+// be in one piece only. Row i of w is then token i of all pieces, for Logits and LogProbs. Extend changes nothing if it
+// returns an error about its arguments.
 func (m *Model) Extend(w *Work, pieces ...Piece) error {
 	if w.whole {
 		panic("lm: Extend with a Work that NewDecoding did not make")
@@ -127,18 +127,19 @@ func (m *Model) Extend(w *Work, pieces ...Piece) error {
 			return err
 		}
 		if p.Prefix < 0 || p.Prefix > p.Seq.len+len(p.IDs) || 0 < p.Seq.len && p.Seq.len < p.Prefix {
-			return fmt.Errorf("a prefix of %d tokens, the sequence has %d and gets %d", p.Prefix, p.Seq.len, len(p.IDs))
+			return fmt.Errorf("a prefix of %d tokens: the sequence has %d and gets %d more", p.Prefix, p.Seq.len,
+				len(p.IDs))
 		}
 		n += len(p.IDs)
 		missing += p.Seq.Missing(len(p.IDs))
 		longest = max(longest, p.Seq.len+len(p.IDs))
 	}
 	if n == 0 || n > w.rows {
-		return fmt.Errorf("%d new tokens, there is memory for %d", n, w.rows)
+		return fmt.Errorf("%d new tokens: there is memory for %d", n, w.rows)
 	}
 	w.cache = pieces[0].Seq.cache
 	if free := w.cache.Free(); missing > free {
-		return fmt.Errorf("%d new tokens need %d pages of the cache, %d are free", n, missing, free)
+		return fmt.Errorf("%d new tokens need %d pages of the cache: %d are free", n, missing, free)
 	}
 	if err := w.prepareRotations(longest); err != nil {
 		return err
@@ -156,7 +157,7 @@ func (m *Model) Extend(w *Work, pieces ...Piece) error {
 	return w.err
 }
 
-// forward computes the tokens w.ids. w.spans are their sequences.
+// forward computes the tokens w.ids, which belong to the sequences w.spans.
 func (m *Model) forward(w *Work) {
 	c := &m.Config
 	w.n = len(w.ids)
@@ -204,7 +205,7 @@ func (m *Model) embedRows(w *Work, x []float32) {
 		}
 		return
 	}
-	counts, rows := w.counts(), w.partial[:w.n*d] // rows are ordered by owner
+	counts, rows := w.counts(), w.partial[:w.n*d] // the rows of rank 0, then those of rank 1, …
 	for _, id := range w.ids {
 		if id != Given {
 			counts[m.owner(id)] += d
@@ -303,7 +304,7 @@ func (w *Work) store(layer int) {
 	}
 }
 
-// reserve makes room for the keys and values of a sequence of this length.
+// reserve makes t.keys and t.values long enough for a sequence of this length, with heads of e elements.
 func (t *tiles) reserve(length, e int) {
 	n := (length + PageLen - 1) / PageLen * PageLen * e
 	if n > len(t.keys) {
@@ -355,7 +356,7 @@ func (w *Work) count(r *routed) {
 		w.share[e]++
 	}
 	for e := range w.means {
-		sum := 0.0 // of one layer: layers may be on several ranks
+		sum := 0.0 // of this layer alone, because other layers may be on other ranks
 		for t := range w.n {
 			sum += float64(r.probs[t*c.Count+e])
 		}

@@ -3,8 +3,8 @@ package lm
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
 // GradSquares returns the sum of the squares of all gradients of m.Params, also of the parts that other ranks have.
-// Each block of an axis that ranks may divide is summed by itself, so the bits do not depend on the parts. The order
-// of all sums is that of the parameters of the whole model.
+// Each block of an axis that ranks may divide has a sum of its own, so the bits do not depend on the parts. The sums
+// are added in the order of the parameters of the whole model.
 func (m *Model) GradSquares(w *Work) (float64, error) {
 	p := m.Params
 	if w.squares == nil {
@@ -34,7 +34,7 @@ func (m *Model) GradSquares(w *Work) (float64, error) {
 			}
 		}
 	}
-	for _, axis := range []Axis{w.axis, w.pipe} { // one rank has each number, the others have 0
+	for _, axis := range []Axis{w.axis, w.pipe} { // each sum is on one rank, and 0 on all others
 		if axis != nil && w.err == nil {
 			w.err = axis.Sum64(w.squares)
 		}

@@ -18,10 +18,11 @@ type headWork struct {
 	logits []float32      // [rows, this part of the vocabulary]
 	hidden []float32      // [rows, d]
 	of     []Distribution // one per target of the last LogProbs
-	dh     []float32      // [n,d], derivative by the hidden rows
-	all    []float32      // numbers of all ranks
+	dh     []float32      // [n,d], the derivative by the hidden rows
+	all    []float32      // numbers that all ranks exchange
 }
 
+// headRows returns the number of rows of logits that are in memory at a time. Its first call allocates this memory.
 func (w *Work) headRows() int {
 	v := w.m.local.Vocab
 	rows := headRowsOf(&w.m.Config, w.rows)
@@ -74,7 +75,7 @@ func (m *Model) joinVocabulary(w *Work, out, own []float32, n int) {
 	}
 }
 
-// gather copies hidden rows to consecutive rows, and returns these.
+// gather returns a copy of some hidden rows, one after the other.
 func (w *Work) gather(rows []int32, d int) []float32 {
 	for i, r := range rows {
 		copy(w.head.hidden[i*d:(i+1)*d], w.final.hidden[int(r)*d:])
@@ -82,13 +83,14 @@ func (w *Work) gather(rows []int32, d int) []float32 {
 	return w.head.hidden[:len(rows)*d]
 }
 
+// logits sets out to the logits of hidden rows, in this part of the vocabulary.
 func (m *Model) logits(w *Work, out, hidden []float32) {
 	m.head.forward(w, out, hidden, len(hidden)/m.Config.Hidden, false)
 }
 
-// A Target is a token, with the row of the last pass after which its probability is computed.
+// A Target is a token whose probability is computed from a row of the last pass.
 type Target struct {
-	Row   int32 // row of the token before it
+	Row   int32 // row of the token before Token
 	Token int32
 }
 
@@ -165,6 +167,41 @@ func (w *Work) targetLogits(part []Target, temperature float32) []float32 {
 	return logits
 }
 
+// likeliest sets dst[i] to 1 if the logit of target i is the largest of its row in the last pass, and to 0 otherwise.
+// Of equal logits, the one with the smallest id counts as the largest, as in greedy generation.
+func (m *Model) likeliest(w *Work, dst []float32, targets []Target) {
+	v, step := m.local.Vocab, w.headRows()
+	for i := 0; i < len(targets); i += step {
+		part := targets[i:min(i+step, len(targets))]
+		logits := w.targetLogits(part, 1)
+		all, mine := w.ofAllRanks(2 * len(part)) // for each target the largest logit and its id
+		for r := range part {
+			best := 0
+			row := logits[r*v : (r+1)*v]
+			for at, x := range row {
+				if x > row[best] {
+					best = at
+				}
+			}
+			if mine[2*r] = float32(math.Inf(-1)); v > 0 {
+				mine[2*r], mine[2*r+1] = row[best], float32(m.firstID+best)
+			}
+		}
+		w.collect(all, w.sizes)
+		for r, t := range part {
+			best := all[2*r:][:2]
+			for from := all[2*len(part):]; len(from) > 0; from = from[2*len(part):] {
+				if from[2*r] > best[0] {
+					best = from[2*r:][:2]
+				}
+			}
+			if dst[i+r] = 0; int32(best[1]) == t.Token {
+				dst[i+r] = 1
+			}
+		}
+	}
+}
+
 // A Distribution has sums over a row of logits.
 type Distribution struct {
 	LSE     float64 // log Σ e^logit
@@ -203,7 +240,7 @@ func (m *Model) sumBlocks(dst, logits []float32) {
 	}
 }
 
-// sumBlock returns the sums over a block of logits. They are exact in float32.
+// sumBlock returns the sums over a block of logits. Their values are float32.
 func sumBlock(logits []float32) partial {
 	if len(logits) == 0 {
 		return partial{top: math.Inf(-1)}
@@ -287,8 +324,8 @@ func (w *Work) hiddenGrad() []float32 {
 	return w.head.dh[:w.n*d]
 }
 
-// logitsGrad replaces logits x of a row with the distribution d by the derivative of the loss by x, except for dlogp at
-// the token t. p are the probabilities, and H is their entropy:
+// logitsGrad replaces x, the logits of a row, by the derivative of the loss by x, without the term 1_t·dlogp. d is the
+// distribution of the row, p are its probabilities and H is its entropy:
 //
 //	∂logp_t/∂x = 1_t - p,   ∂H/∂x = -p·(log p + H)
 func logitsGrad(x []float32, d Distribution, dlogp, dentropy float32) {

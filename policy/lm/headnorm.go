@@ -3,12 +3,12 @@ package lm
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
 // normSums collect the gradients of the norms of queries and keys. Each block of heads has a sum of its own over all
-// tokens, because the heads may be on several ranks. The tree over the blocks follows at the end.
+// tokens, because the heads may be on several ranks. finish adds the blocks as a tree.
 type normSums struct {
 	all    []float32 // [layers, blocks of queries and of keys, head_dim]
-	open   []bool    // of each layer: something was added; nil: to none
-	blocks [2]int    // of queries and of keys, in this part
-	totals []float32 // of a layer
+	open   []bool    // by layer: whether the layer has unfinished sums; nil: no layer has
+	blocks [2]int    // number of blocks of queries and of keys, in this part
+	totals []float32 // memory for finish
 }
 
 // of returns the sums of a layer, [blocks, head_dim] each. They are nil if the norms are not trained.
@@ -18,7 +18,7 @@ func (s *normSums) of(m *Model, layer int) (q, k []float32) {
 	}
 	c := &m.Config
 	if s.all == nil {
-		keys := min(m.blocks, c.KVHeads&-c.KVHeads) // blocks of whole heads that no part divides
+		keys := min(m.blocks, c.KVHeads&-c.KVHeads) // blocks of whole key heads: a power of two
 		s.blocks = [2]int{m.own, keys / m.part.Size}
 		s.all = make([]float32, len(m.layers)*(s.blocks[0]+s.blocks[1])*c.HeadDim)
 		s.open = make([]bool, len(m.layers))

@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// A slice of a weight begins with the numbers that the whole weight has there, across the ends of streams, too.
+// A slice of a new weight has the numbers that the whole weight has there, even where a stream ends inside the slice.
 func TestInitOfSlices(t *testing.T) {
 	for _, c := range []struct {
 		shape []int

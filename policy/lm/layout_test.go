@@ -13,16 +13,16 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A layout says how a model is divided, and how many layers' forward passes are repeated.
+// A layout says how a model is divided, and for how many layers the backward pass repeats the forward pass.
 type layout struct{ size, stages, again int }
 
-// A trained has all results of a short training that a layout may change.
+// A trained has the results of a short training, which must not depend on the layout.
 type trained struct {
 	outputs []float32 // of training, and of inference
 	norms   []float64
 	aux     []float64
 	weights map[string][]float32 // whole
-	decoded []float32            // logits of a prefill, and of tokens that follow one by one; of one stage
+	decoded []float32            // logits of a prefill, and of tokens one by one; nil if there are several stages
 }
 
 // train makes three steps on the parts of a model, and returns their common results.
@@ -103,8 +103,8 @@ func (r *trained) train(m *lm.Model, mesh lm.Mesh, again int, values bool) error
 	return r.decode(m, mesh, micros[0][1])
 }
 
-// step computes the gradient of the first n micro-batches, and adds its norm to r. Ranges of the gradient are final in
-// turn from its end on.
+// step computes the gradient of the first n micro-batches, and adds its norm to r. It checks that ranges of the
+// gradient become final from the end to the beginning.
 func (r *trained) step(m *lm.Model, w *lm.Work, n int, values bool, source *source) error {
 	clear(m.Params.Grad)
 	final, below := map[int][]float32{}, len(m.Params.Grad)
@@ -132,7 +132,7 @@ func (r *trained) step(m *lm.Model, w *lm.Work, n int, values bool, source *sour
 	return err
 }
 
-// decode adds the logits of four likeliest tokens after a text to r.
+// decode extends a text by its likeliest token four times, and adds the logits to r.
 func (r *trained) decode(m *lm.Model, mesh lm.Mesh, text []int32) error {
 	d := m.NewDecoding(64)
 	d.Join(mesh)
@@ -171,7 +171,7 @@ func (s *source) Got(_ int, o *lm.Outputs) {
 	}
 }
 
-// joinWeights returns the whole weights of which the models have parts. Parts of the same range must be equal.
+// joinWeights returns the whole weights of which the models have parts. Models with the same part must agree.
 func joinWeights(t *testing.T, parts []*lm.Model) map[string][]float32 {
 	whole := map[string][]float32{}
 	for _, m := range parts {
@@ -182,7 +182,7 @@ func joinWeights(t *testing.T, parts []*lm.Model) map[string][]float32 {
 				n *= d
 			}
 			if whole[x.Name] == nil {
-				whole[x.Name] = slices.Repeat([]float32{float32(math.NaN())}, n) // not there yet
+				whole[x.Name] = slices.Repeat([]float32{float32(math.NaN())}, n) // not set yet
 			}
 			row, span, from := 1, 1, 0
 			if x.Slice.Whole > 0 {
@@ -210,7 +210,7 @@ func sameFloats(a, b []float32) bool {
 	return slices.EqualFunc(a, b, func(x, y float32) bool { return math.Float32bits(x) == math.Float32bits(y) })
 }
 
-// layouts are models whose layers can be divided among ranks.
+// layouts returns models whose layers can be divided among ranks.
 func layouts() map[string]struct {
 	c lm.Config
 	o lm.Options
@@ -235,7 +235,7 @@ func layouts() map[string]struct {
 	return all
 }
 
-// TestLayout: every layout gives the bits of one rank.
+// TestLayout: every layout gives the same bits as one rank.
 func TestLayout(t *testing.T) {
 	for name, v := range layouts() {
 		t.Run(name, func(t *testing.T) {

@@ -5,10 +5,10 @@ import "github.com/rlinf/rlinf/policy/nn/kernel"
 // A linear is y = x·W + b, plus the product of its adapter if it has one.
 type linear struct {
 	m          *Model
-	in, out    int // of this part
+	in, out    int // sizes of this part
 	w, b       weight
 	bias       bool
-	over, back sum // over the inputs, and over the outputs in the derivative by the input
+	over, back sum // how to sum over inputs, and in the derivative by the input over outputs
 	adapter    *adapter
 }
 
@@ -23,8 +23,8 @@ type cut uint8
 
 const (
 	uncut     cut = iota
-	byRows        // the inputs
-	byColumns     // the outputs
+	byRows        // ranks divide the inputs
+	byColumns     // ranks divide the outputs
 )
 
 // newLinear declares a product with these whole sizes.

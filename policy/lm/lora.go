@@ -51,8 +51,8 @@ func (o *LoRA) check(c *Config) error {
 type adapter struct {
 	m              *Model
 	module         string // name of the product
-	in, out, rank  int    // of this part
-	over           sum    // over the inputs
+	in, out, rank  int    // sizes of this part
+	over           sum    // how to sum over the inputs
 	fieldA, fieldB int    // indices of A and B in m.Params
 	scale          float32
 }
@@ -75,7 +75,7 @@ func (l *linear) adapt(module string, by cut, in, out int) {
 	}
 	p.Fields[a.fieldA].Optional, p.Fields[a.fieldB].Optional = true, true
 	l.adapter = a
-	l.m.adapters = append(l.m.adapters, a)
+	l.m.adapters, l.m.adapted[module] = append(l.m.adapters, a), a
 }
 
 func (a *adapter) a() []float32 { return a.m.Params.Of(a.fieldA) }
@@ -96,11 +96,10 @@ func (a *adapter) down(w *Work, low, in []float32, n int) {
 func (m *Model) InitAdapters(seed uint64) {
 	whole := m.Whole()
 	for i, w := range whole.adapters {
-		at := slices.IndexFunc(m.adapters, func(a *adapter) bool { return a.module == w.module })
-		if at < 0 {
+		a, field := m.adapted[w.module], whole.Params.Fields[w.fieldA]
+		if a == nil {
 			continue
 		}
-		a, field := m.adapters[at], whole.Params.Fields[w.fieldA]
 		block := m.Params.SliceOf(field.Name).Block(field.Shape)
 		fillNormal(a.a(), block, 1/float64(a.rank), seed, uint64(len(whole.list)+i))
 		clear(a.b())
@@ -158,17 +157,14 @@ func (m *Model) unties() bool { return m.Config.Tied && m.head.adapter != nil }
 func (m *Model) Merged(name string) Tensor {
 	from := name
 	if name == headName && m.unties() {
-		from = m.list[0].name
+		from = embedName
 	}
-	i := slices.IndexFunc(m.list, func(l listed) bool { return l.name == from })
-	l := m.list[i]
+	l := m.list[m.index[from]]
 	t := Tensor{Name: name, Shape: l.shape, Transposed: l.transposed, Data: l.weight.data()}
-	module := strings.TrimSuffix(name, ".weight")
-	i = slices.IndexFunc(m.adapters, func(a *adapter) bool { return a.module == module })
-	if i < 0 {
+	a := m.adapted[strings.TrimSuffix(name, ".weight")]
+	if a == nil {
 		return t
 	}
-	a := m.adapters[i]
 	scaled := slices.Clone(a.a())
 	kernel.Scale(scaled, a.scale)
 	t.Data = slices.Clone(t.Data)

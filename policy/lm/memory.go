@@ -1,43 +1,43 @@
 package lm
 
-// TrainingBytes returns the greatest memory of a Work of NewRecomputing with again layers, for micro-batches of this
-// number of tokens and sequences. passes is the largest number of micro-batches whose backward pass is to come: the
-// number of stages from this one on. The Work allocates a part of the memory at its first use. m needs no memory.
+// TrainingBytes returns the most memory that a Work of NewRecomputing(tokens, again) takes, for micro-batches of at
+// most this number of sequences. passes is the most micro-batches that wait for their backward pass at a time, which is
+// the number of stages from this one on. m needs no memory.
 func (m *Model) TrainingBytes(tokens, sequences, passes, again int) int {
 	c, n := &m.local, tokens
 	d, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	x := c.Experts
 	slots := n * x.PerToken
 	pages := (n + (PageLen-1)*sequences) / PageLen
-	kept, wide := n*(2*d+1)+pages*m.PageBytes()/4, 0 // of one pass: final, keys and values, then activations
-	var repeated [2]int                              // of a dense and of a sparse layer
+	kept, wide := n*(2*d+1)+pages*m.PageBytes()/4, 0 // kept of one pass: final, keys and values, then activations
+	attn := n * (d + 2*q + 2 + c.Heads)              // activations of a layer, without the feed-forward block
+	if c.QKNorm {
+		attn += n * (q + kv + c.Heads + c.KVHeads)
+	}
+	var shared struct{ attn, dense, sparse int } // of repeated layers
 	for i := range m.layers {
-		layer, kind := n*(d+2*q+2)+n*c.Heads, 0
-		if c.QKNorm {
-			layer += n * (q + kv + c.Heads + c.KVHeads)
-		}
+		feedForward, of := 2*n*c.Intermediate, &shared.dense
 		if m.layers[i].experts != nil {
-			layer += n*(x.Count+2*x.SharedIntermediate+d+1) + slots*(4+2*x.Intermediate+d) + x.Count + 1
-			wide, kind = max(wide, slots*x.Intermediate, n*x.SharedIntermediate), 1
+			feedForward = n*(x.Count+2*x.SharedIntermediate+d+1) + slots*(4+2*x.Intermediate+d) + x.Count + 1
+			of, wide = &shared.sparse, max(wide, slots*x.Intermediate, n*x.SharedIntermediate)
 		} else {
-			layer += 2 * n * c.Intermediate
 			wide = max(wide, n*c.Intermediate)
 		}
 		if kept += n * d; i < again {
-			repeated[kind] = layer
+			shared.attn, *of = attn, feedForward
 		} else {
-			kept += layer
+			kept += attn + feedForward
 		}
 	}
 	total := passes*kept + n*(d+2*kv) + wide // normed, key and value, wide
-	total += repeated[0] + repeated[1]
+	total += shared.attn + shared.dense + shared.sparse
 	total += n*(2*d+2*q+2*kv) + wide // derivatives
 	if m.part.Size > 1 {
 		total += n * d // partial
 	}
 	if m.last() {
-		total += n*d + headRowsOf(&m.Config, n)*(c.Vocab+d) // of the output matrix
-		total += 2 * n                                      // its sums, in float64
+		total += n*d + headRowsOf(&m.Config, n)*(c.Vocab+d) // memory of the output matrix
+		total += 2 * n                                      // sums of the output matrix, in float64
 	}
 	if x.Count > 0 {
 		total += 2*slots*d + 3*x.Count + n*(x.Count+1)
@@ -49,7 +49,7 @@ func (m *Model) TrainingBytes(tokens, sequences, passes, again int) int {
 }
 
 // MessageBytes returns the memory that messages to other stages take until they are received, for micro-batches of this
-// number of tokens. It is 0 if all layers are here.
+// number of tokens. The memory is 0 if there is one stage.
 func (m *Model) MessageBytes(tokens int) int {
 	neighbours := 2
 	if m.first() {

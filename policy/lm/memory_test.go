@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestTrainingBytes holds the prediction against the slices that a Work has after a step, on each rank of a layout.
+// TestTrainingBytes compares the prediction with the slices that a Work has after a step, on each rank of a layout.
 func TestTrainingBytes(t *testing.T) {
 	dense := lm.Config{Family: lm.Qwen3, Vocab: 5000, Hidden: 128, Layers: 4, Heads: 4, KVHeads: 2, HeadDim: 16,
 		Intermediate: 320,
@@ -55,8 +55,8 @@ func TestTrainingBytes(t *testing.T) {
 	}
 }
 
-// holdBytes holds the prediction for a part of a model. passes is the number of micro-batches that it has at the same
-// time, and again that of layers that are repeated.
+// holdBytes checks the prediction for a part of a model. passes is the number of micro-batches that it has at the same
+// time, and again is the number of layers that are repeated. The prediction counts the product memory of wide models.
 func holdBytes(t *testing.T, c lm.Config, o lm.Options, mesh lm.Mesh, passes, again int) error {
 	m, err := lm.New(new(nn.Params[float32]), c, o)
 	if err != nil {
@@ -82,13 +82,13 @@ func holdBytes(t *testing.T, c lm.Config, o lm.Options, mesh lm.Mesh, passes, ag
 	m.FinishGradients(w)
 	got := int(sizeOf(reflect.ValueOf(w).Elem(), map[uintptr]bool{reflect.ValueOf(m).Pointer(): true}))
 	t.Logf("%d bytes, predicted %d", got, want)
-	if math.Abs(float64(got-want)) > 0.06*float64(got) {
+	if math.Abs(float64(got-want)) > 0.07*float64(got) {
 		return fmt.Errorf("%d bytes, predicted %d", got, want)
 	}
 	return w.Err()
 }
 
-// sizeOf adds up the slices that v holds, but for what lies behind seen pointers.
+// sizeOf adds up the slices that v holds, except for what seen pointers point to.
 func sizeOf(v reflect.Value, seen map[uintptr]bool) (n uintptr) {
 	switch v.Kind() {
 	case reflect.Pointer:

@@ -35,16 +35,16 @@ type Axis interface {
 // order, and both stages know their lengths.
 type Pipe interface {
 	Axis
-	// Send sends a copy of x to another stage. It may wait until the message before it to that stage is received.
+	// Send sends a copy of x to another stage. It may wait until that stage has received the previous message.
 	Send(to int, x []float32) error
-	// Recv waits for the next message of another stage, which has the length of x, and writes it to x.
+	// Recv waits for the next message from another stage, which has the length of x, and copies it to x.
 	Recv(from int, x []float32) error
 	// Flush returns when all messages of this stage have been received.
 	Flush() error
 }
 
-// complete returns p with its defaults for a model of c. If c cannot be divided so, it returns an error with the sizes
-// that fit.
+// complete returns p with its defaults for a model of c. If a model of c has no such part, it returns an error with the
+// values that fit.
 func (c *Config) complete(p Part) (Part, error) {
 	p.Size = max(p.Size, 1)
 	if p.End == 0 {
@@ -70,9 +70,9 @@ func (c *Config) Sizes() []int {
 	return sizes
 }
 
-// local returns the sizes of the part p of a model of c: its heads, widths and tokens of the vocabulary.
+// local returns c with the sizes of the part p: its heads, widths and tokens of the vocabulary.
 func (c *Config) local(p Part) Config {
-	l, size := *c, max(p.Size, 1)
+	l, size := *c, p.Size
 	l.Heads, l.KVHeads, l.Intermediate = c.Heads/size, c.KVHeads/size, c.Intermediate/size
 	l.Experts.Intermediate = c.Experts.Intermediate / size
 	l.Experts.SharedIntermediate = c.Experts.SharedIntermediate / size
@@ -83,7 +83,7 @@ func (c *Config) local(p Part) Config {
 
 // slice returns the part p of an axis of n elements, in whole blocks.
 func (c *Config) slice(p Part, axis, n int) nn.Slice {
-	per := c.Blocks() / max(p.Size, 1) * c.blockWidth(n)
+	per := c.Blocks() / p.Size * c.blockWidth(n)
 	return nn.Slice{Axis: axis, From: min(p.Index*per, n), To: min((p.Index+1)*per, n), Whole: n}
 }
 
@@ -100,8 +100,8 @@ func (m *Model) Part() Part { return m.part }
 
 // A Mesh connects the ranks that have the parts of a model. The zero Mesh is for a model that is whole.
 type Mesh struct {
-	Layer  Axis // the ranks that divide every layer; nil: one
-	Stages Pipe // the stages; nil: one
+	Layer  Axis // the ranks that divide every layer; nil: one rank
+	Stages Pipe // the stages; nil: one stage
 }
 
 // Join connects w with the ranks that have the other parts of the model. Call it before the first pass.
@@ -129,7 +129,7 @@ func (m *Model) last() bool  { return m.part.End == m.Config.Layers }
 // sent. Forward and Extend return the error, too.
 func (w *Work) Err() error {
 	if w.axis == nil && w.m.part.Size > 1 || w.pipe == nil && !(w.m.first() && w.m.last()) {
-		return errors.New("a part of a model, without the others")
+		return errors.New("a part of a model, without the other parts")
 	}
 	return w.err
 }
@@ -148,7 +148,7 @@ func (w *Work) sum(x []float32) {
 	}
 }
 
-// sumDeferred adds x over the ranks, if sum was deferred.
+// sumDeferred ends the deferral of sums, and adds x over the ranks in their place.
 func (w *Work) sumDeferred(x []float32) {
 	if w.deferred {
 		w.deferred = false

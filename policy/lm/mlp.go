@@ -3,7 +3,7 @@ package lm
 // A feedForward is down(silu(gate x) ∘ up x).
 type feedForward struct {
 	gate, up, down linear
-	width          int // of this part
+	width          int // inner width of this part
 }
 
 func (m *Model) newFeedForward(prefix string, width int) feedForward {

@@ -15,33 +15,35 @@ type Model struct {
 	Params *nn.Params[float32] // the trainable weights: all of the model, only adapters, or none
 
 	part     Part
-	local    Config // the sizes of this part
-	blocks   int    // in every sum that ranks may divide: Config.Blocks
-	own      int    // blocks of this part
-	firstID  int    // of this part of the vocabulary
+	local    Config // Config with the sizes of this part
+	blocks   int    // number of blocks in every sum that ranks may divide: Config.Blocks
+	own      int    // number of these blocks in this part
+	firstID  int    // first id of this part of the vocabulary
 	fixed    bool   // the model's own weights are frozen
 	kept     bool   // frozen weights are in the State of Params
 	headless bool
 	ready    bool // Alloc was called, or ShareFrozen
 	frozen   frozen
-	list     []listed
+	list     []listed       // all weights but those of adapters
+	index    map[string]int // index in list of a weight's name
 	lora     *LoRA
 	adapters []*adapter
+	adapted  map[string]*adapter // adapters by the name of their product
 
 	embed  weight
 	layers []layer
 	norm   weight
 	head   linear
-	value  struct{ w, b weight } // with Options.Values
+	value  struct{ w, b weight } // declared with Options.Values
 	values bool
-	heads  [2]int // the parameters behind the layers, as layer.fields
+	heads  [2]int // the parameters after the layers: first, and the one after the last
 }
 
 // A layer is one block of the transformer: attention, then a feed-forward block or experts.
 type layer struct {
 	norm1, norm2 weight
 	q, k, v, o   linear
-	qNorm, kNorm weight // with Config.QKNorm
+	qNorm, kNorm weight // declared with Config.QKNorm
 	ff           feedForward
 	experts      *experts // nil in dense layers
 	fields       [2]int   // the parameters of the layer: first, and the one after the last
@@ -75,7 +77,8 @@ func New(p *nn.Params[float32], c Config, o Options) (*Model, error) {
 	}
 	m := &Model{Config: c, Params: p, part: part, local: c.local(part), blocks: c.Blocks(),
 		own: c.Blocks() / part.Size, firstID: c.slice(part, 0, c.Vocab).From, fixed: o.Frozen || o.LoRA != nil,
-		kept: o.Kept, headless: o.Headless, values: o.Values, lora: o.LoRA}
+		kept: o.Kept, headless: o.Headless, values: o.Values, lora: o.LoRA, index: map[string]int{},
+		adapted: map[string]*adapter{}}
 	if len(p.Groups) == 0 {
 		p.Group("actor")
 	}
@@ -171,7 +174,7 @@ func (m *Model) Frozen() []byte { return m.frozen.mem }
 // have memory or trainable weights.
 func (m *Model) ShareFrozen(of *Model) error {
 	if m.ready || m.Params.Len() > 0 || m.frozen.size != of.frozen.size || m.Config.Tied != of.Config.Tied {
-		return fmt.Errorf("language model: it cannot share the frozen weights of another")
+		return fmt.Errorf("language model: cannot share the frozen weights of another model")
 	}
 	m.frozen.mem, m.frozen.all, m.ready = of.frozen.mem, of.frozen.all, true
 	return nil

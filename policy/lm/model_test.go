@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// small is a model of two blocks in every split sum, whose widths no vector divides.
+// small returns a model whose split sums have two blocks, and whose widths are no multiples of a vector.
 func small(f lm.Family) lm.Config {
 	c := lm.Config{
 		Family: f, Vocab: 23, Hidden: 24, Layers: 2, Heads: 4, KVHeads: 2, HeadDim: 16, Intermediate: 20, Eps: 1e-5,
@@ -40,7 +40,7 @@ func small(f lm.Family) lm.Config {
 	return c
 }
 
-// variants are models of every family, and of every rotation, and with adapters.
+// variants returns models of every family, with every kind of rotation, and with adapters.
 func variants() map[string]struct {
 	c lm.Config
 	o lm.Options
@@ -66,7 +66,7 @@ func variants() map[string]struct {
 	targets := &lm.LoRA{Rank: 3, Alpha: 6, Targets: lm.Targets}
 	all["lora"] = variant{small(lm.Qwen2), lm.Options{LoRA: targets}}
 	all["lora of experts"] = variant{small(lm.Qwen2MoE), lm.Options{LoRA: targets}}
-	wide := small(lm.Llama) // a split into eight, heads that share keys seven to one would not divide
+	wide := small(lm.Llama) // sums in eight blocks
 	wide.Heads, wide.KVHeads, wide.HeadDim, wide.Intermediate = 8, 1, 32, 40
 	all["eight blocks"] = variant{c: wide}
 	odd := small(lm.Qwen2) // one block
@@ -85,7 +85,7 @@ func newModel(t testing.TB, c lm.Config, o lm.Options) *lm.Model {
 		t.Fatal(err)
 	}
 	m.Init(1)
-	rng := rand.New(rand.NewPCG(1, 2)) // no weight is left at 0 or 1
+	rng := rand.New(rand.NewPCG(1, 2)) // no weight stays 0 or 1
 	for _, x := range append(m.Tensors(), m.Adapters()...) {
 		if len(x.Shape) == 1 || strings.Contains(x.Name, "lora") {
 			for i := range x.Data {
@@ -121,7 +121,7 @@ func lengths(c lm.Config, n ...int) (all [][]int32) {
 	return all
 }
 
-// The logits of every family are those of its definition, also behind the first block of keys.
+// The logits of every family are those of its definition, also for texts longer than a block of keys.
 func TestForward(t *testing.T) {
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -170,8 +170,8 @@ func lora(o lm.Options) float64 {
 	return float64(o.LoRA.Scale())
 }
 
-// Gradients are central differences of the definition: along a random direction and at one element of each tensor, for
-// a loss with entropies, a temperature and the auxiliary loss.
+// Gradients are equal to central differences of the definition, along a random direction and at one element of each
+// tensor. The loss has entropies, a temperature and the auxiliary loss.
 func TestGradients(t *testing.T) {
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
@@ -258,14 +258,13 @@ func compareGradient(t *testing.T, name string, grad []float32, data []float64, 
 	return worst
 }
 
-// A token's log-probability has the same bits in training, in any packing, without a cache, with one, and in pieces of
-// any size.
+// A token's log-probability has the same bits in training, in any batch, and with a cache, in pieces of any size.
 func TestSameBits(t *testing.T) {
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {
 			m := newModel(t, v.c, v.o)
 			sequences := lengths(v.c, 90, 3, 17, 64, 65, 16, 1, 33)
-			var want []float32 // each alone, in training
+			var want []float32 // of each sequence alone, in training
 			alone := m.NewTraining(90)
 			for _, s := range sequences {
 				if err := m.Forward(alone, pack(s)); err != nil {
@@ -288,8 +287,8 @@ func TestSameBits(t *testing.T) {
 	}
 }
 
-// inPieces returns the log-probabilities of sequences that are extended side by side, each in pieces of its own size:
-// size, size+1, size+2, size, … tokens.
+// inPieces returns the log-probabilities of sequences that are extended in one batch. The pieces of sequence 0 have
+// size tokens, those of the next sequences size+1, size+2, size, … tokens.
 func inPieces(t *testing.T, m *lm.Model, w *lm.Work, cache *lm.Cache, sequences [][]int32, size int) []float32 {
 	t.Helper()
 	var all []*lm.Sequence
@@ -354,7 +353,7 @@ func equal(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// Batches of 1 to 64 sequences decode the same bits.
+// Decoding gives the same bits in batches of 1 to 64 sequences.
 func TestBatchSizes(t *testing.T) {
 	for _, f := range []lm.Family{lm.Qwen2, lm.Mixtral} {
 		m := newModel(t, small(f), lm.Options{})
@@ -397,7 +396,7 @@ func TestBatchSizes(t *testing.T) {
 	}
 }
 
-// Gradients have the same bits however the sequences are dealt to micro-batches.
+// Gradients have the same bits for any division of the sequences into micro-batches.
 func TestMicroBatches(t *testing.T) {
 	for name, v := range variants() {
 		t.Run(name, func(t *testing.T) {

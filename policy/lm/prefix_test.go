@@ -9,7 +9,8 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// prefixed is a batch of two sequences whose rows are partly given: 70 tokens with a prefix of 66, and 9 with one of 5.
+// prefixed returns a batch of two sequences, some of whose rows are given: 70 tokens with a prefix of 66 tokens, and 9
+// tokens with a prefix of 5.
 func prefixed(c lm.Config, parallel bool) lm.Batch {
 	b := pack(lengths(c, 70, 9)...)
 	b.Prefix, b.Parallel = []int32{66, 5}, parallel
@@ -33,7 +34,7 @@ func hidden(t *testing.T, m *lm.Model, w *lm.Work, b lm.Batch) []float32 {
 	return slices.Clone(w.Hidden())
 }
 
-// A change of one token reaches the tokens that see it, and no other.
+// A change of one token changes the hidden states of those tokens that see it, and of no other.
 func TestPrefixMask(t *testing.T) {
 	for _, parallel := range []bool{false, true} {
 		c := small(lm.Llama)
@@ -69,7 +70,7 @@ func TestPrefixMask(t *testing.T) {
 	}
 }
 
-// The hidden states have the same bits in any batch, in inference, and with a cache.
+// Hidden states have the same bits in any batch, in inference, and with a cache.
 func TestPrefixBits(t *testing.T) {
 	for _, parallel := range []bool{false, true} {
 		c := small(lm.Qwen3)
@@ -113,7 +114,7 @@ func TestPrefixBits(t *testing.T) {
 	}
 }
 
-// The derivatives by weights and by rows that are given are central differences.
+// The derivatives by weights and by given rows are equal to central differences.
 func TestPrefixGradients(t *testing.T) {
 	for name, o := range map[string]lm.Options{
 		"full": {Headless: true}, "lora": {Headless: true, Kept: true, LoRA: &lm.LoRA{Rank: 2, Alpha: 4,
@@ -176,7 +177,7 @@ func TestPrefixGradients(t *testing.T) {
 	}
 }
 
-// A batch that makes no sense is refused.
+// An invalid batch is an error.
 func TestPrefixRefused(t *testing.T) {
 	c := small(lm.Llama)
 	m := newModel(t, c, lm.Options{})

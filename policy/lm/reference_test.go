@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// A reference is the model written from its definition in float64: one token after the other, no blocks, no cache, no
-// packing. It shares nothing with package lm but the configuration and the weights.
+// A reference computes a model by its definition in float64: one token after the other, without blocks, cache or
+// batches. It shares only the configuration and the weights with package lm.
 type reference struct {
 	c       lm.Config
 	weights map[string][]float64 // as in Tensors: matrices are [in, out]
@@ -31,7 +31,7 @@ func newReference(m *lm.Model) *reference {
 	return r
 }
 
-// linear is x·W + b, and the adapter where there is one.
+// linear returns x·W + b, plus the product of the adapter if there is one.
 func (r *reference) linear(name string, x []float64, scale float64) []float64 {
 	y := times(x, r.weights[name+".weight"])
 	if b, ok := r.weights[name+".bias"]; ok {
@@ -69,7 +69,7 @@ func (r *reference) norm(x []float64, name string) []float64 {
 	return y
 }
 
-// frequencies are those of language models' rotations, from the wavelengths.
+// frequencies returns the frequencies of a rotation, computed from wavelengths.
 func (r *reference) frequencies() (f []float64, scale float64) {
 	o, e := r.c.Rope, float64(r.c.HeadDim)
 	scale = 1
@@ -110,7 +110,7 @@ func (r *reference) rotate(x []float64, position int) {
 	}
 }
 
-// A reached is what the reference finds: logits of every token, and what the auxiliary loss is made of.
+// A reached is the result of a reference: logits of every token, and the terms of the auxiliary loss.
 type reached struct {
 	logits [][]float64
 	share  []float64 // choices of each expert
@@ -155,7 +155,7 @@ func (r *reference) run(ids []int32, lora float64, out *reached) {
 	}
 }
 
-// attend adds the attention of the layer at p to each row of x, over its tokens up to the row's own.
+// attend adds the attention of the layer p to each row of x. A row attends to the rows before it and to itself.
 func (r *reference) attend(x [][]float64, p string, lora float64) {
 	c, e := &r.c, r.c.HeadDim
 	var keys, values [][]float64

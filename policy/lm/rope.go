@@ -15,12 +15,12 @@ type Rope struct {
 	Type   RopeType
 	Factor float64 // new length of sequences divided by Original
 
-	LowFreqFactor, HighFreqFactor float64 // of llama3
-	BetaFast, BetaSlow            float64 // of yarn: fewest rotations within Original of fast pairs, most of slow ones
-	AttentionFactor               float64 // of yarn, for cos and sin; 0: from MScale and MScaleAllDim, or from Factor
-	MScale, MScaleAllDim          float64 // of yarn; 0: not given
-	Exact                         bool    // of yarn: the corners are not rounded to whole pairs (truncate: false)
-	Original                      int     // of llama3 and yarn: the length of sequences in pre-training
+	LowFreqFactor, HighFreqFactor float64 // for llama3
+	BetaFast, BetaSlow            float64 // for yarn: least rotations of fast pairs, most rotations of slow pairs
+	AttentionFactor               float64 // for yarn: factor of cos and sin; 0: computed from other fields
+	MScale, MScaleAllDim          float64 // for yarn; 0: not given
+	Exact                         bool    // for yarn: corners are not rounded to whole pairs (truncate: false)
+	Original                      int     // for llama3 and yarn: the length of sequences in pre-training
 }
 
 // A RopeType names a rule that changes the frequencies.
@@ -28,8 +28,8 @@ type RopeType string
 
 const (
 	RopeDefault RopeType = "default"
-	RopeLinear  RopeType = "linear" // f/Factor
-	RopeLlama3  RopeType = "llama3" // by the wavelength, with a smooth transition
+	RopeLinear  RopeType = "linear" // f_j / Factor
+	RopeLlama3  RopeType = "llama3" // a factor that depends on the wavelength
 	RopeYarn    RopeType = "yarn"   // Peng et al. 2023, arXiv:2309.00071
 )
 
@@ -132,8 +132,8 @@ func (r *Rope) attentionFactor() float64 {
 
 // A rotation holds the cosines and sines of the first positions.
 type rotation struct {
-	positions, half int       // half: pairs of a head
-	cos, sin        []float32 // half: pairs of elements in a head
+	positions, half int       // half: pairs of elements in a head
+	cos, sin        []float32 // [positions, half]
 }
 
 func newRotation(c *Config, positions int) rotation {

@@ -16,9 +16,9 @@ type Micro struct {
 
 // A Head says what a model computes after its layers.
 type Head struct {
-	Values      bool    // the values of Options.Values; otherwise log-probabilities and entropies
-	Likeliest   bool    // in place of entropies, whether a target is the likeliest token: 1 or 0
-	Temperature float32 // of log-probabilities
+	Values      bool    // compute the values of Options.Values, instead of log-probabilities and entropies
+	Likeliest   bool    // compute whether a target is the likeliest token, 1 or 0, instead of entropies
+	Temperature float32 // for log-probabilities
 }
 
 // columns returns the number of outputs for each target.
@@ -33,17 +33,17 @@ func (h Head) columns() int {
 type Outputs struct {
 	LogProb, Entropy, Value []float32
 	Likeliest               []float32
-	AuxLoss                 float64 // in training
+	AuxLoss                 float64 // only in training
 
-	// The derivatives of the loss, which a loss sets. They are 0 before.
+	// The derivatives of the loss by the outputs. Source.Got sets them; before they are 0.
 	DLogProb, DEntropy, DValue []float32
 
-	all, slopes []float32 // of all columns
+	all, slopes []float32 // LogProb and so on in one slice, and their derivatives in another
 	targets     []Target
 	aux         float32
 }
 
-// prepare makes memory for the outputs of this micro-batch.
+// prepare makes room for the outputs of this micro-batch.
 func (o *Outputs) prepare(h Head, micro *Micro) {
 	n := len(micro.Targets)
 	o.targets, o.aux, o.AuxLoss = append(o.targets[:0], micro.Targets...), micro.Aux, 0
@@ -52,7 +52,7 @@ func (o *Outputs) prepare(h Head, micro *Micro) {
 	o.view(h, n)
 }
 
-// view sets the named outputs to views of all n targets.
+// view makes the exported slices views of all and slopes, for n targets.
 func (o *Outputs) view(h Head, n int) {
 	o.LogProb, o.Entropy, o.Likeliest, o.Value, o.DLogProb, o.DEntropy, o.DValue = nil, nil, nil, nil, nil, nil, nil
 	switch {
@@ -67,7 +67,7 @@ func (o *Outputs) view(h Head, n int) {
 
 // A Source gives the micro-batches of Train and Infer, and takes their outputs.
 type Source interface {
-	// Micro returns micro-batch k. Its memory may be used again afterwards.
+	// Micro returns micro-batch k. The next call of Micro may overwrite its memory.
 	Micro(k int) Micro
 	// Got takes the outputs of micro-batch k. In training it sets the derivatives of the loss.
 	Got(k int, o *Outputs)
@@ -114,7 +114,7 @@ func (m *Model) Train(w *Work, n int, h Head, s Source, ready func(lo, hi int)) 
 
 // Infer computes the outputs of n micro-batches. Every stage gets the same outputs.
 func (m *Model) Infer(w *Work, n int, h Head, s Source) error {
-	var sizes []int // of the outputs of each micro-batch
+	var sizes []int // number of outputs of each micro-batch
 	w.results = w.results[:0]
 	w.pass = w.passes[0]
 	for k := range n {
@@ -154,13 +154,13 @@ func (m *Model) Infer(w *Work, n int, h Head, s Source) error {
 	return w.flush()
 }
 
-// begin computes the layers here for a micro-batch.
+// begin runs the forward pass of this stage for a micro-batch.
 func (m *Model) begin(w *Work, h Head, micro Micro) error {
 	w.out.prepare(h, &micro)
 	return m.Forward(w, micro.Batch)
 }
 
-// complete computes the loss of the present micro-batch k, and the gradients here.
+// complete computes the outputs of micro-batch k, the present one, and runs the backward pass of this stage.
 func (m *Model) complete(w *Work, h Head, k int, s Source) error {
 	o, dx := &w.out, w.delta[:w.n*m.Config.Hidden]
 	if m.last() {
@@ -196,18 +196,12 @@ func (m *Model) outputs(w *Work, h Head) {
 		return
 	}
 	m.LogProbs(w, o.LogProb, o.Entropy, o.targets, h.Temperature)
-	if !h.Likeliest {
-		return
-	}
-	w.likely = m.Likeliest(w, w.likely[:0], o.targets)
-	for i, is := range w.likely {
-		if o.Likeliest[i] = 0; is {
-			o.Likeliest[i] = 1
-		}
+	if h.Likeliest {
+		m.likeliest(w, o.Likeliest, o.targets)
 	}
 }
 
-// following returns the number of stages behind this one.
+// following returns the number of stages after this one.
 func (w *Work) following() int {
 	if w.pipe == nil {
 		return 0
@@ -245,7 +239,7 @@ func (w *Work) makeMessage(parts [][]float32) []float32 {
 	for _, p := range parts {
 		n += len(p)
 	}
-	w.message = slices.Grow(w.message[:0], n)[:n]
+	w.message = resize(w.message, n)
 	return w.message
 }
 
@@ -259,7 +253,7 @@ func stream(call func(peer int, parts ...[]float32), peer int, x []float32) {
 	}
 }
 
-// flush ends the messages of a schedule.
+// flush waits until all messages have been received.
 func (w *Work) flush() error {
 	if w.pipe != nil && w.err == nil {
 		w.err = w.pipe.Flush()
@@ -267,7 +261,7 @@ func (w *Work) flush() error {
 	return w.Err()
 }
 
-// bits returns the memory of x as float32s, which only travel.
+// bits returns the memory of x as float32s, to be a part of a message.
 func bits(x []float64) []float32 {
 	if len(x) == 0 {
 		return nil

@@ -9,17 +9,18 @@ import (
 // A team computes the products and the attention of a Work on one or several goroutines. One member
 // computes each element, so the number of members does not change bits.
 type team struct {
-	members []*member // the first is the caller
-	job     func(number, parts int, m *member)
+	w       *Work
+	members []*member // the first member works in the caller's goroutine
+	job     job
 	busy    sync.WaitGroup // members that have not finished the job
-	alive   sync.WaitGroup // goroutines
+	alive   sync.WaitGroup // goroutines of the other members
 
-	args              productArgs // arguments of product and gradient
-	product, gradient func(number, parts int, m *member)
-
-	gates              [4][]float32 // of swiglu and swigluGrad
-	swiglu, swigluGrad func(number, parts int, m *member)
+	args  productArgs  // arguments of Product or Gradient
+	gates [4][]float32 // arguments of SwiGLU or SwiGLUGrad
 }
+
+// A job is a method of Work that computes part number of all parts, in the memory of member m.
+type job func(w *Work, number, parts int, m *member)
 
 // A member computes one part of each job, with memory of its own.
 type member struct {
@@ -42,25 +43,8 @@ type productArgs struct {
 // sharedFrom is the least number of operations of a product that members share: about 20 µs on one core.
 const sharedFrom = 2 << 20
 
-func newTeam(headDim int) *team {
-	t := &team{members: []*member{newMember(headDim)}}
-	t.product = func(number, parts int, m *member) {
-		a := &t.args
-		m.x.ProductPart(number, parts, a.c, a.m, a.n, a.blocks, a.bias, a.acc, a.terms[:a.count]...)
-	}
-	t.gradient = func(number, parts int, m *member) {
-		a := &t.args
-		m.x.GradientPart(number, parts, a.c, a.a, a.b, a.m, a.n, a.k)
-	}
-	t.swiglu = func(number, parts int, _ *member) {
-		g := t.gatesOf(number, parts)
-		kernel.SwiGLU(g[0], g[1], g[2])
-	}
-	t.swigluGrad = func(number, parts int, _ *member) {
-		g := t.gatesOf(number, parts)
-		kernel.SwiGLUGrad(g[0], g[1], g[2], g[3])
-	}
-	return t
+func newTeam(w *Work) *team {
+	return &team{w: w, members: []*member{newMember(w.m.local.HeadDim)}}
 }
 
 func newMember(headDim int) *member {
@@ -70,33 +54,37 @@ func newMember(headDim int) *member {
 // SetThreads makes n goroutines compute each pass; a new Work has 1. The goroutines live until the next
 // call, so call SetThreads(1) when the Work is no longer used. n does not change the bits of results.
 func (w *Work) SetThreads(n int) {
-	t, e := w.team, w.m.Config.HeadDim
+	t := w.team
 	for _, m := range t.members[1:] {
 		close(m.start)
 	}
 	t.alive.Wait()
 	t.members = t.members[:1]
 	for number := 1; number < n; number++ {
-		m := newMember(e)
+		m := newMember(w.m.local.HeadDim)
 		m.start = make(chan struct{})
 		t.members = append(t.members, m)
 		t.alive.Go(func() {
 			for range m.start {
-				t.job(number, len(t.members), m)
+				t.job(w, number, len(t.members), m)
 				t.busy.Done()
 			}
 		})
 	}
 }
 
-// run runs a job on all members and waits for them.
-func (t *team) run(job func(number, parts int, m *member)) {
+// run runs a job on all members and waits for them. A job of less than this size runs on the first member alone.
+func (t *team) run(least, size int, job job) {
+	if len(t.members) == 1 || size < least {
+		job(t.w, 0, 1, t.members[0])
+		return
+	}
 	t.job = job
 	t.busy.Add(len(t.members) - 1)
 	for _, m := range t.members[1:] {
 		m.start <- struct{}{}
 	}
-	job(0, len(t.members), t.members[0])
+	job(t.w, 0, len(t.members), t.members[0])
 	t.busy.Wait()
 }
 
@@ -106,29 +94,59 @@ func (t *team) Product(c []float32, m, n, blocks int, bias []float32, acc bool, 
 	for _, x := range terms {
 		operations += 2 * m * n * x.K
 	}
-	if len(t.members) == 1 || operations < sharedFrom {
+	if len(t.members) == 1 || operations < sharedFrom { // as run does, but a small product need not copy its arguments
 		t.members[0].x.Product(c, m, n, blocks, bias, acc, terms...)
 		return
 	}
 	t.args = productArgs{c: c, bias: bias, m: m, n: n, blocks: blocks, acc: acc, count: len(terms)}
 	copy(t.args.terms[:], terms)
-	t.run(t.product)
+	t.run(sharedFrom, operations, (*Work).productPart)
 }
+
+func (w *Work) productPart(number, parts int, m *member) {
+	a := &w.team.args
+	m.x.ProductPart(number, parts, a.c, a.m, a.n, a.blocks, a.bias, a.acc, a.terms[:a.count]...)
+}
+
+// Gradient is kernel.Multiplier.Gradient on all members.
+func (t *team) Gradient(c, a, b []float32, m, n, k int) {
+	if len(t.members) == 1 || 2*m*n*k < sharedFrom {
+		t.members[0].x.Gradient(c, a, b, m, n, k)
+		return
+	}
+	t.args = productArgs{c: c, a: a, b: b, m: m, n: n, k: k}
+	t.run(sharedFrom, 2*m*n*k, (*Work).gradientPart)
+}
+
+func (w *Work) gradientPart(number, parts int, m *member) {
+	a := &w.team.args
+	m.x.GradientPart(number, parts, a.c, a.a, a.b, a.m, a.n, a.k)
+}
+
+// sharedElements is the least number of elements of an elementwise job that is split among members.
+const sharedElements = 1 << 16
 
 // SwiGLU is kernel.SwiGLU on all members.
 func (t *team) SwiGLU(act, gate, up []float32) {
 	t.gates = [4][]float32{act, gate, up}
-	t.runIfLarge(sharedElements, len(act), t.swiglu)
+	t.run(sharedElements, len(act), (*Work).swigluPart)
+}
+
+func (w *Work) swigluPart(number, parts int, _ *member) {
+	g := w.team.gatesOf(number, parts)
+	kernel.SwiGLU(g[0], g[1], g[2])
 }
 
 // SwiGLUGrad is kernel.SwiGLUGrad on all members.
 func (t *team) SwiGLUGrad(act, gate, up, dact []float32) {
 	t.gates = [4][]float32{act, gate, up, dact}
-	t.runIfLarge(sharedElements, len(act), t.swigluGrad)
+	t.run(sharedElements, len(act), (*Work).swigluGradPart)
 }
 
-// sharedElements is the least number of elements of an elementwise job that is split among members.
-const sharedElements = 1 << 16
+func (w *Work) swigluGradPart(number, parts int, _ *member) {
+	g := w.team.gatesOf(number, parts)
+	kernel.SwiGLUGrad(g[0], g[1], g[2], g[3])
+}
 
 // gatesOf returns one part of each argument in t.gates.
 func (t *team) gatesOf(number, parts int) (part [4][]float32) {
@@ -139,23 +157,4 @@ func (t *team) gatesOf(number, parts int) (part [4][]float32) {
 		}
 	}
 	return part
-}
-
-// runIfLarge is like run for at least this number of elements. For fewer, the first member does the whole job.
-func (t *team) runIfLarge(least, elements int, job func(number, parts int, m *member)) {
-	if len(t.members) == 1 || elements < least {
-		job(0, 1, t.members[0])
-		return
-	}
-	t.run(job)
-}
-
-// Gradient is kernel.Multiplier.Gradient on all members.
-func (t *team) Gradient(c, a, b []float32, m, n, k int) {
-	if len(t.members) == 1 || 2*m*n*k < sharedFrom {
-		t.members[0].x.Gradient(c, a, b, m, n, k)
-		return
-	}
-	t.args = productArgs{c: c, a: a, b: b, m: m, n: n, k: k}
-	t.run(t.gradient)
 }

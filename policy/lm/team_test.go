@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// wide is a model whose products and attention are large enough to be shared.
+// wide returns a model whose products and attention are large enough to be shared by threads.
 func wide(f lm.Family) lm.Config {
 	c := small(f)
 	c.Hidden, c.Heads, c.KVHeads, c.HeadDim, c.Intermediate, c.Vocab = 64, 8, 2, 16, 96, 200
@@ -18,7 +18,7 @@ func wide(f lm.Family) lm.Config {
 	return c
 }
 
-// Log-probs, gradients and what a cache gives have the same bits with any number of threads.
+// Log-probs, gradients and decoding have the same bits with any number of threads.
 func TestThreads(t *testing.T) {
 	for _, v := range []struct {
 		f lm.Family
@@ -91,7 +91,7 @@ func TestThreadsAllocateNothing(t *testing.T) {
 	}
 }
 
-// Two goroutines may use one Model, each with a Work of its own, and positions that grow.
+// Two goroutines may use one Model at once, each with a Work of its own, for sequences of growing length.
 func TestTwoUsers(t *testing.T) {
 	m := newModel(t, small(lm.Qwen3), lm.Options{Frozen: true})
 	sequences := lengths(m.Config, 5, 90, 300)

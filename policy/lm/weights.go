@@ -3,14 +3,13 @@ package lm
 import (
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Tensor is one weight of a model, with its name in a checkpoint folder.
+// A Tensor is one weight of a model. Its name is that in a checkpoint folder.
 type Tensor struct {
 	Name  string
 	Shape []int    // shape of Data: matrices are [in, out], embeddings [vocabulary, width]
@@ -23,8 +22,8 @@ type Tensor struct {
 	Grad       []float32 // nil if the weight is frozen
 }
 
-// A weight locates one tensor of the model: in the trainable parameters, whose memory may move, or
-// in frozen memory.
+// A weight locates one tensor of the model, in the trainable parameters or in frozen memory. The memory of the
+// parameters may move.
 type weight struct {
 	m     *Model
 	field int // index in m.Params or m.frozen
@@ -51,30 +50,22 @@ func (w *weight) grad() []float32 {
 
 // frozen holds weights that have no gradient.
 type frozen struct {
-	names  []string
-	shapes [][]int
-	offs   []int
-	size   int // elements, including gaps
+	places [][2]int // for each weight, its first element in all and the end
+	size   int      // elements, including gaps
 	mem    []byte
 	all    []float32
 }
 
-func (f *frozen) add(name string, shape []int) int {
-	n := 1
-	for _, d := range shape {
-		n *= d
-	}
-	f.names, f.shapes, f.offs = append(f.names, name), append(f.shapes, shape), append(f.offs, f.size)
-	f.size += (n + 15) &^ 15
-	return len(f.names) - 1
+func (f *frozen) add(shape []int) int {
+	end := f.size + nn.Field{Shape: shape}.Len()
+	f.places = append(f.places, [2]int{f.size, end})
+	f.size = (end + 15) &^ 15
+	return len(f.places) - 1
 }
 
 func (f *frozen) of(i int) []float32 {
-	n := 1
-	for _, d := range f.shapes[i] {
-		n *= d
-	}
-	return f.all[f.offs[i]:][:n:n]
+	lo, hi := f.places[i][0], f.places[i][1]
+	return f.all[lo:hi:hi]
 }
 
 func (f *frozen) alloc(alloc tensor.Allocator) error {
@@ -103,10 +94,11 @@ func (m *Model) declare(name string, transposed bool, start initial, axis int, s
 	case m.fixed && m.kept:
 		w.field = m.Params.AddFrozen(name, shape...)
 	case m.fixed:
-		w.field = m.frozen.add(name, shape)
+		w.field = m.frozen.add(shape)
 	default:
 		w.field = m.Params.Add(name, shape...)
 	}
+	m.index[name] = len(m.list)
 	m.list = append(m.list, listed{name, shape, slice, transposed, start, w})
 	return w
 }
@@ -115,8 +107,8 @@ func (m *Model) declare(name string, transposed bool, start initial, axis int, s
 type initial uint8
 
 const (
-	zeros  initial = iota // biases
-	ones                  // weights of norms
+	zeros  initial = iota // 0, for biases
+	ones                  // 1, for weights of norms
 	normal                // normal numbers with deviation Config.InitRange
 )
 
@@ -146,11 +138,7 @@ func (m *Model) Tensors() []Tensor {
 func (m *Model) Count() int {
 	n := 0
 	for _, l := range m.list {
-		size := 1
-		for _, d := range l.shape {
-			size *= d
-		}
-		n += size
+		n += nn.Field{Shape: l.shape}.Len()
 	}
 	return n
 }
@@ -169,8 +157,8 @@ func (m *Model) Whole() *Model {
 // biases, 1 for norms. A part of a model gets its part of the numbers. For adapters see InitAdapters.
 func (m *Model) Init(seed uint64) {
 	for key, w := range m.Whole().list {
-		i := slices.IndexFunc(m.list, func(l listed) bool { return l.name == w.name })
-		if i < 0 {
+		i, here := m.index[w.name]
+		if !here {
 			continue
 		}
 		data := m.list[i].weight.data()

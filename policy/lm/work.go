@@ -35,26 +35,25 @@ type Work struct {
 	team     *team
 	axis     Axis  // the ranks that have the other parts; nil: none
 	pipe     Pipe  // the stages that have the other layers; nil: none
-	err      error // the first of a message to another rank
-	deferred bool  // the caller sums over axis
-	sizes    []int // of blocks of axis
+	err      error // the first error of a message to another rank
+	deferred bool  // sums over axis wait for sumDeferred
+	sizes    []int // memory of counts
 	rows     int   // most tokens of a forward pass
 	training bool
-	whole    bool            // for Forward; otherwise for Extend
-	again    int             // number of layers, from the first on, whose forward pass is repeated in the backward pass
-	shared   [2]*activations // of dense and of sparse layers that are repeated
+	whole    bool         // the Work is for Forward, not for Extend
+	again    int          // number of layers, from the first on, whose forward pass is repeated in the backward pass
+	shared   *activations // what layers share whose forward pass is repeated; nil: no layer is repeated
 
-	*pass                    // of the present micro-batch
-	passes  []*pass          // of the micro-batches whose backward pass is to come
-	ready   func(lo, hi int) // of the last micro-batch of Train; nil: of another, or not wanted
-	message []float32        // to or from another stage
-	results []float32        // of Infer
-	likely  []bool
+	*pass                    // pass of the present micro-batch
+	passes  []*pass          // passes of the micro-batches that wait for their backward pass
+	ready   func(lo, hi int) // argument of Train during its last micro-batch; nil otherwise
+	message []float32        // message to or from another stage
+	results []float32        // outputs that Infer collects
 
 	room      []float32 // Batch.Given of all pieces
 	head      headWork
 	attention attention
-	rotation  rotation // for all positions so far
+	rotation  rotation // table for all positions so far
 
 	normed, delta, delta2         []float32 // [n,d]
 	partial                       []float32 // [n,d]; nil if the model is whole
@@ -67,7 +66,7 @@ type Work struct {
 	slope                         []float32 // [experts]
 	tiedRows                      tiedRows
 	normSums                      normSums
-	squares                       []float64      // of GradSquares
+	squares                       []float64      // memory of GradSquares
 	squareOf                      map[string]int // index of each parameter in squares
 }
 
@@ -79,8 +78,8 @@ type pass struct {
 	spans     []span
 	sequences []*Sequence
 	cache     *Cache
-	cos, sin  []float32      // of the rows [n, half]
-	acts      []*activations // one per layer; in decoding one for all
+	cos, sin  []float32      // [n, half]: rotations of the rows
+	acts      []*activations // one per layer; without training, all layers share one
 	final     struct {       // the last residual stream and its norm
 		x, inv, hidden []float32 // [n,d], [n], [n,d]
 	}
@@ -95,7 +94,7 @@ type activations struct {
 	q, o         []float32 // rotated queries, and output of the attention [n, heads·head_dim]
 	lse          []float32 // [heads, n]
 	rawQ, rawK   []float32 // queries and keys before the norms of heads
-	invQ, invK   []float32 // factors of these norms
+	invQ, invK   []float32 // factors of the norms of heads
 	middle, inv2 []float32 // residual stream between attention and feed-forward
 	gate, up     []float32 // [n, intermediate]; nil in sparse layers
 	routed       *routed
@@ -105,12 +104,14 @@ type activations struct {
 // tokens. It keeps the activations of all layers.
 func (m *Model) NewTraining(tokens int) *Work { return m.NewRecomputing(tokens, 0) }
 
-// NewRecomputing returns a Work like that of NewTraining. But its backward passes repeat the forward pass of the first
-// layers, so that it does not keep the activations of these layers except their inputs, keys and values. It changes no
-// bit.
+// NewRecomputing returns a Work like that of NewTraining, which takes less memory. Its backward pass repeats the
+// forward passes of this number of first layers. Of these layers it keeps only inputs, keys and values. Results have
+// the same bits.
 func (m *Model) NewRecomputing(tokens, layers int) *Work {
 	w := m.newWork(tokens, true)
-	w.again = min(layers, len(m.layers))
+	if w.again = min(layers, len(m.layers)); w.again > 0 {
+		w.shared = w.newActivations()
+	}
 	w.pass = w.newPass()
 	w.passes = []*pass{w.pass}
 	d, kv, q := m.local.Hidden, m.local.KVHeads*m.local.HeadDim, m.local.Heads*m.local.HeadDim
@@ -138,17 +139,10 @@ func (m *Model) NewInference(tokens int) *Work {
 func (m *Model) NewDecoding(tokens int) *Work {
 	w := m.newWork(tokens, false)
 	w.pass = w.newFinal()
-	var one *activations
+	one := w.newActivations()
+	one.x = nn.Vector[float32](tokens * m.local.Hidden)
 	for i := range m.layers {
-		l := &m.layers[i]
-		switch {
-		case one == nil:
-			one = w.newActivations(l)
-		case l.experts != nil && one.routed == nil:
-			one.routed = newRouted(m, tokens)
-		case l.experts == nil && one.gate == nil:
-			one.gate, one.up = nn.Vector[float32](tokens*l.ff.width), nn.Vector[float32](tokens*l.ff.width)
-		}
+		w.fit(one, &m.layers[i])
 		w.acts = append(w.acts, one)
 	}
 	return w
@@ -159,7 +153,8 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 		panic(fmt.Sprintf("lm: work for %d tokens, of a model that is ready: %v", tokens, m.ready))
 	}
 	c := &m.local
-	w := &Work{m: m, team: newTeam(c.HeadDim), rows: tokens, training: training, whole: training}
+	w := &Work{m: m, rows: tokens, training: training, whole: training}
+	w.team = newTeam(w)
 	d, kv := c.Hidden, c.KVHeads*c.HeadDim
 	w.normed = nn.Vector[float32](tokens * d)
 	if m.part.Size > 1 {
@@ -183,7 +178,6 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 		rows := max(tokens, slots)
 		w.low, w.low2 = make([]float32, rows*m.lora.Rank), make([]float32, rows*m.lora.Rank)
 	}
-	w.attention.forward, w.attention.backward = w.attendPart, w.attendGradPart
 	return w
 }
 
@@ -191,18 +185,12 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 func (w *Work) newPass() *pass {
 	p := w.newFinal()
 	for i := range w.m.layers {
-		l, kind := &w.m.layers[i], 0
+		of := w.shared
 		if i >= w.again {
-			p.acts = append(p.acts, w.newActivations(l))
-			continue
+			of = w.newActivations()
 		}
-		if l.experts != nil {
-			kind = 1
-		}
-		if w.shared[kind] == nil {
-			w.shared[kind] = w.newActivations(l)
-		}
-		a := *w.shared[kind]
+		w.fit(of, &w.m.layers[i])
+		a := *of
 		a.x = nn.Vector[float32](w.rows * w.m.local.Hidden)
 		p.acts = append(p.acts, &a)
 	}
@@ -210,7 +198,7 @@ func (w *Work) newPass() *pass {
 	return p
 }
 
-// newFinal returns a pass with the memory that follows the layers.
+// newFinal returns a pass with memory for what follows the layers.
 func (w *Work) newFinal() *pass {
 	p, n, d := &pass{}, w.rows, w.m.local.Hidden
 	p.final.x, p.final.inv, p.final.hidden = nn.Vector[float32](n*d), make([]float32, n), nn.Vector[float32](n*d)
@@ -218,12 +206,12 @@ func (w *Work) newFinal() *pass {
 	return p
 }
 
-func (w *Work) newActivations(l *layer) *activations {
+// newActivations returns activations without x, and without memory for a feed-forward block.
+func (w *Work) newActivations() *activations {
 	c, n := &w.m.local, w.rows
 	d, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	a := &activations{
-		x: nn.Vector[float32](n * d), inv1: make([]float32, n), q: nn.Vector[float32](n * q),
-		o:      nn.Vector[float32](n * q),
+		inv1: make([]float32, n), q: nn.Vector[float32](n * q), o: nn.Vector[float32](n * q),
 		middle: nn.Vector[float32](n * d), inv2: make([]float32, n),
 	}
 	if w.training {
@@ -233,10 +221,15 @@ func (w *Work) newActivations(l *layer) *activations {
 		a.rawQ, a.rawK = nn.Vector[float32](n*q), nn.Vector[float32](n*kv)
 		a.invQ, a.invK = make([]float32, n*c.Heads), make([]float32, n*c.KVHeads)
 	}
-	if l.experts != nil {
-		a.routed = newRouted(w.m, n)
-	} else {
-		a.gate, a.up = nn.Vector[float32](n*c.Intermediate), nn.Vector[float32](n*c.Intermediate)
-	}
 	return a
+}
+
+// fit adds memory for the feed-forward block of a layer, unless a has such memory.
+func (w *Work) fit(a *activations, l *layer) {
+	switch n := w.rows; {
+	case l.experts != nil && a.routed == nil:
+		a.routed = newRouted(w.m, n)
+	case l.experts == nil && a.gate == nil:
+		a.gate, a.up = nn.Vector[float32](n*l.ff.width), nn.Vector[float32](n*l.ff.width)
+	}
 }

@@ -18,7 +18,7 @@ type BatchRenorm[T Float] struct {
 
 	p            *Params[T]
 	scale, shift int    // fields of p
-	stats        string // buffer of p: steps, then means, then variances
+	stats        string // name of a buffer of p: steps, then means, then variances
 }
 
 const (
@@ -50,15 +50,15 @@ func (b *BatchRenorm[T]) running() (mean, variance []float64) {
 	return s[1 : 1+b.Width], s[1+b.Width:]
 }
 
-// A BatchRenormWork is one user's memory.
+// A BatchRenormWork holds the activations of one user of a BatchRenorm.
 type BatchRenormWork[T Float] struct {
 	x, y      []T
 	batch     bool
-	mean, inv []T // by which x was normalised; inv = 1/σ
+	mean, inv []T // the statistics that the last Forward used; inv = 1/σ
 	r, d      []T
 	slope     []T       // γ r/σ
-	s1, s2    []T       // sums over rows
-	sums      []float64 // for AddStats
+	s1, s2    []T       // sums over rows, one for each column
+	sums      []float64 // statistics for AddStats
 }
 
 // NewWork returns a work for at most maxRows rows.
@@ -71,8 +71,8 @@ func (b *BatchRenorm[T]) NewWork(maxRows int) *BatchRenormWork[T] {
 	}
 }
 
-// Forward returns y for x, [n,Width], by the statistics of this batch or by the running ones. y is memory
-// of w; x must not change before Backward.
+// Forward returns y for x, [n,Width]. It uses the statistics of x if batch is set, and otherwise the running
+// statistics. y lies in memory of w. x must not change before Backward.
 func (b *BatchRenorm[T]) Forward(w *BatchRenormWork[T], x []T, n int, batch bool) []T {
 	w.x, w.batch = x[:n*b.Width], batch
 	if batch {
@@ -98,8 +98,8 @@ func (b *BatchRenorm[T]) Forward(w *BatchRenormWork[T], x []T, n int, batch bool
 	return y
 }
 
-// measure takes the statistics of a batch. Sums are taken about the running means, so that values far
-// from 0 lose no digits.
+// measure computes the statistics of a batch. Sums are those of differences from the running means, so that values
+// far from 0 lose no digits.
 func (b *BatchRenorm[T]) measure(w *BatchRenormWork[T], n int) {
 	mean, variance := b.running()
 	steps := b.p.Buffers.Must(b.stats).F64()[0]
@@ -208,5 +208,5 @@ func (b *BatchRenorm[T]) MergeStats(sums []float64) {
 	}
 }
 
-// Range returns the part of the flat gradient that is this layer's.
+// Range returns the part of Params.Grad that belongs to this layer.
 func (b *BatchRenorm[T]) Range() (lo, hi int) { return b.p.Range(b.scale, b.shift) }

@@ -34,7 +34,8 @@ func compare(t *testing.T, what string, got, want []float64) {
 	}
 }
 
-// TestBatchRenormByHand: of (1, 0) and (3, 4) the means are 2 and 2, the variances 1 and 4, to which 0.001 is added.
+// TestBatchRenormByHand: the rows (1, 0) and (3, 4) have the means (2, 2) and the variances (1, 4), to which 0.001 is
+// added.
 func TestBatchRenormByHand(t *testing.T) {
 	b, stats := newNorm(t)
 	w, x := b.NewWork(4), []float64{1, 0, 3, 4}
@@ -52,18 +53,18 @@ func TestBatchRenormByHand(t *testing.T) {
 		t.Errorf("statistics are given twice: %v", sums)
 	}
 
-	copy(stats, []float64{100_000, 1, -50, 4, 1}) // d = 1/2.0002, and 52 cut off at 5; r = ½, and 2
+	copy(stats, []float64{100_000, 1, -50, 4, 1}) // d is 1/2.0002, and 52 limited to 5; r is ½ and 2
 	r1, r2 := s1/math.Sqrt(4.001), s2/math.Sqrt(1.001)
 	d1 := 1 / math.Sqrt(4.001)
 	compare(t, "corrected", b.Forward(w, x, 2, true), []float64{
 		2*(-r1/s1+d1) + 1, 3*(-2*r2/s2+5) - 1, 2*(r1/s1+d1) + 1, 3*(2*r2/s2+5) - 1,
 	})
-	copy(stats, []float64{100_000, 2, 2, 100, 0}) // r = 1/10 and 63, cut off
+	copy(stats, []float64{100_000, 2, 2, 100, 0}) // r is 1/10 and 63, both limited
 	compare(t, "corrections cut off", b.Forward(w, x, 2, true), []float64{2*(-1/s1/3) + 1, 3*(-2/s2*3) - 1,
 		2*(1/s1/3) + 1, 3*(2/s2*3) - 1})
 }
 
-// TestBatchRenormGradients: with corrections, which are cut off and so really the constants that they count as.
+// TestBatchRenormGradients: gradients with corrections r and d at their limits, where they really are constants.
 func TestBatchRenormGradients(t *testing.T) {
 	const rows = 5
 	b, stats := newNorm(t)
@@ -147,7 +148,7 @@ func normedMLPGradients(t *testing.T, batch bool) {
 	}
 }
 
-// newNormedMLP returns a network with different numbers as weights, running means and variances.
+// newNormedMLP returns a network whose weights, running means and running variances are all different numbers.
 func newNormedMLP(t *testing.T, in int) (*nn.Params[float64], *nn.MLP[float64]) {
 	t.Helper()
 	p := new(nn.Params[float64])

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// A Block is equal runs of elements that a part of a tensor has of the whole tensor. Both lie flat in memory. Run i of
-// Count has Len elements. They begin at element At + i·Stride of the whole tensor, and at Here + i·Len of the part.
+// A Block says which elements of a whole tensor a part of it has. Both tensors lie flat in memory. The elements are
+// Count runs of Len elements. Run i begins at element At + i·Stride of the whole tensor, and at element Here + i·Len of
+// the part.
 type Block struct{ At, Here, Len, Stride, Count int }
 
 // Block returns the place of the slice s in the whole tensor, whose shape is whole.
@@ -20,8 +21,8 @@ func (s Slice) Block(whole []int) Block {
 		Count: product(whole[:s.Axis])}
 }
 
-// Common returns the indices that s and o, slices along the same axis, have in common. It reports whether there are
-// any.
+// Common returns the indices that s and o, slices along the same axis, have in common. It reports whether there is
+// such an index.
 func (s Slice) Common(o Slice) (Slice, bool) {
 	if s.Whole == 0 {
 		s, o = o, s
@@ -38,8 +39,8 @@ func (p *Params[T]) Blocks(whole *Params[T]) []Block {
 	blocks := make([]Block, len(p.Fields))
 	for i, f := range p.Fields {
 		s := p.SliceOf(f.Name)
-		at := slices.IndexFunc(whole.Fields, func(w Field) bool { return w.Name == f.Name })
-		if at < 0 || !slices.Equal(s.WholeShape(f.Shape), whole.Fields[at].Shape) {
+		at, ok := whole.index[f.Name]
+		if !ok || !slices.Equal(s.WholeShape(f.Shape), whole.Fields[at].Shape) {
 			panic(fmt.Sprintf("nn: %s %v is no slice %v of the whole network's", f.Name, f.Shape, s))
 		}
 		blocks[i] = s.Block(whole.Fields[at].Shape).Moved(whole.Fields[at].Off, f.Off)
@@ -47,19 +48,20 @@ func (p *Params[T]) Blocks(whole *Params[T]) []Block {
 	return blocks
 }
 
-// Moved returns b for a part and a whole that lie further on in larger memory, by at and here elements.
+// Moved returns b for a whole tensor that begins at element at of larger memory, and for a part that begins at element
+// here of larger memory.
 func (b Block) Moved(at, here int) Block {
 	b.At, b.Here = b.At+at, b.Here+here
 	return b
 }
 
-// Times returns b in units of which an element has n, such as bytes.
+// Times returns b in smaller units, such as bytes. An element has n units.
 func (b Block) Times(n int) Block {
 	b.At, b.Here, b.Len, b.Stride = b.At*n, b.Here*n, b.Len*n, b.Stride*n
 	return b
 }
 
-// Clip returns the places of the elements [lo, hi) of b's part, for a part that has only these elements.
+// Clip returns the blocks of a smaller part, which has only the elements [lo, hi) of b's part.
 func (b Block) Clip(lo, hi int) (blocks []Block) {
 	for at, end := max(lo, b.Here), min(hi, b.Here+b.Len*b.Count); at < end; {
 		run, from := (at-b.Here)/b.Len, (at-b.Here)%b.Len
@@ -74,8 +76,8 @@ func (b Block) Clip(lo, hi int) (blocks []Block) {
 	return blocks
 }
 
-// Within calls f for each run of elements of b that are in [lo, hi) of the whole tensor: n elements from at on in the
-// whole tensor, and from here on in the part.
+// Within calls f for each run of elements of b that are in [lo, hi) of the whole tensor. A run has n elements, from
+// element at on in the whole tensor and from element here on in the part.
 func (b Block) Within(lo, hi int, f func(at, here, n int)) {
 	if b.Len == 0 {
 		return
@@ -88,8 +90,8 @@ func (b Block) Within(lo, hi int, f func(at, here, n int)) {
 	}
 }
 
-// Overlap calls f for each run of elements that are in two parts of a tensor: n elements from a on in the first part,
-// and from b on in the second.
+// Overlap calls f for each run of elements that two parts of a tensor both have. A run has n elements, from element a
+// on in the first part and from element b on in the second.
 func Overlap(first, second Block, f func(a, b, n int)) {
 	for i := range first.Count {
 		at, here := first.At+i*first.Stride, first.Here+i*first.Len

@@ -21,7 +21,7 @@ func slicesOf(shape []int) []Slice {
 	return all
 }
 
-// elements returns the numbers of the whole tensor's elements that are in the slice, in their order.
+// elements returns the indices of the whole tensor's elements that are in the slice, in order.
 func elements(shape []int, s Slice) (in []int) {
 	for e := range product(shape) {
 		if s.Whole == 0 {
@@ -37,7 +37,7 @@ func elements(shape []int, s Slice) (in []int) {
 
 func smallShapes() [][]int { return [][]int{{5}, {3, 4}, {4, 1}, {1, 3}, {2, 3, 4}} }
 
-// A slice's block has the elements of the slice in their order, and Within those of any range.
+// The block of a slice has the elements of the slice in order. Within has the same elements in any range.
 func TestBlocksOfSlices(t *testing.T) {
 	for _, shape := range smallShapes() {
 		for _, s := range slicesOf(shape) {
@@ -64,7 +64,7 @@ func TestBlocksOfSlices(t *testing.T) {
 	}
 }
 
-// The blocks of a range of a part have the elements of the range in their order, and are few.
+// Clip gives the elements of a range in order, in few blocks.
 func TestClip(t *testing.T) {
 	for _, shape := range smallShapes() {
 		for _, s := range slicesOf(shape) {
@@ -94,7 +94,7 @@ func TestClip(t *testing.T) {
 	}
 }
 
-// Two slices of a tensor, along any axes, overlap in the elements that both have.
+// Overlap of two slices of a tensor, along any axes, gives the elements that both have.
 func TestOverlap(t *testing.T) {
 	for _, shape := range smallShapes() {
 		for _, a := range slicesOf(shape) {
@@ -121,7 +121,7 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// Two slices along an axis have in common the elements that are in both.
+// Common of two slices along an axis gives the elements that both have.
 func TestCommon(t *testing.T) {
 	for _, shape := range smallShapes() {
 		for _, a := range slicesOf(shape) {
@@ -140,7 +140,7 @@ func TestCommon(t *testing.T) {
 	}
 }
 
-// A block in bytes that lies further on covers the bytes of its elements.
+// A block in bytes that was moved covers the bytes of its elements.
 func TestBlockInOtherUnits(t *testing.T) {
 	b := Slice{1, 1, 3, 4}.Block([]int{2, 4}).Moved(100, 7).Times(4)
 	if want := (Block{At: 404, Here: 28, Len: 8, Stride: 16, Count: 2}); b != want {
@@ -148,7 +148,7 @@ func TestBlockInOtherUnits(t *testing.T) {
 	}
 }
 
-// The flat parameters of a part of a network lie in those of the whole, field by field.
+// Blocks of a part of a network give the places of its fields in the parameters of the whole network.
 func TestBlocksOfParams(t *testing.T) {
 	whole, part := new(Params[float32]), new(Params[float32])
 	for _, p := range []*Params[float32]{whole, part} {

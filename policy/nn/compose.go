@@ -5,7 +5,7 @@ import "github.com/rlinf/rlinf/policy/nn/kernel"
 // sequence gives the output of each unit to the next.
 type sequence[T Float] struct {
 	units  []unit[T]
-	widths []int // of their outputs
+	widths []int // widths of the units' outputs
 }
 
 func (s *sequence[T]) Init(seed uint64) {
@@ -26,7 +26,7 @@ type sequenceWork[T Float] struct {
 	units   []unitWork[T]
 	widths  []int
 	maxRows int
-	d       [][]T // the derivative by each output; allocated by the first Backward
+	d       [][]T // the derivative by the output of each unit but the last; allocated by the first Backward
 }
 
 func (w *sequenceWork[T]) Forward(b *Batch[T], x []T) []T {
@@ -66,7 +66,7 @@ func (s *skip[T]) NewWork(maxRows int) unitWork[T] {
 
 type skipWork[T Float] struct {
 	f     unitWork[T]
-	y, d  []T // d: the derivative by f's output
+	y, d  []T // the output, and the derivative by the output of f
 	width int
 }
 
@@ -91,7 +91,7 @@ type concat[T Float] struct {
 	units   []unit[T]
 	widths  []int
 	uses    []bool // whether a unit uses the input
-	in, out int    // widths of rows; in is 0 before the first input
+	in, out int    // widths of rows; in is 0 if there is no input
 }
 
 func (c *concat[T]) Init(seed uint64) {
@@ -112,8 +112,8 @@ func (c *concat[T]) NewWork(maxRows int) unitWork[T] {
 type concatWork[T Float] struct {
 	*concat[T]
 	works []unitWork[T]
-	y, dx []T   // dx: what one unit adds to the derivative by the input
-	dy    [][]T // the derivative by each output
+	y, dx []T   // the output, and the derivative by the input through one unit
+	dy    [][]T // the derivative by the output of each unit
 }
 
 func (w *concatWork[T]) Forward(b *Batch[T], x []T) []T {

@@ -2,6 +2,7 @@ package nn
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
@@ -43,18 +44,17 @@ func NewConv2D[T Float](p *Params[T], name string, in Image, filters, size, stri
 	}
 }
 
-// Init draws an orthogonal weight with the given gain and sets the bias to 0.
-func (c *Conv2D[T]) Init(seed uint64, gain float64) { c.product.Init(seed, gain) }
+// Init draws an orthogonal weight with gain √2 and sets the bias to 0.
+func (c *Conv2D[T]) Init(seed uint64) { c.product.Init(seed, math.Sqrt2) }
 
-// Range returns the part of the flat gradient that is this layer's.
+// Range returns the part of Params.Grad that belongs to this layer.
 func (c *Conv2D[T]) Range() (lo, hi int) { return c.product.Range() }
 
-// A ConvWork is one user's memory for convolutions, which use it in turn. It has room for the windows
-// of a few images at a time.
+// A ConvWork is memory for the windows of a few images. All convolutions of one user share it.
 type ConvWork[T Float] struct{ windows, dWindows, weight []T }
 
-// windowElements limits the windows that are laid out at a time, unless a single image has more: 128
-// KiB in float32 fit into the second-level cache beside weights and derivatives.
+// windowElements is the most elements of windows that are laid out at a time, except for a single image with more. In
+// float32 they take 128 KiB, which fit into the second-level cache beside weights and derivatives.
 const windowElements = 32 << 10
 
 // fit makes the work large enough for c.
@@ -126,7 +126,7 @@ func (c *Conv2D[T]) layOut(w *ConvWork[T], x []T, count int) int {
 func (c *Conv2D[T]) cut(windows, x []T) {
 	each := c.product.In
 	first, end := c.span()
-	for oy := range c.Out.H { // the frame is 0
+	for oy := range c.Out.H { // clear what is outside the image
 		row := windows[oy*c.Out.W*each : (oy+1)*c.Out.W*each]
 		if top := oy*c.stride - c.pad; top < 0 || top+c.size > c.In.H {
 			clear(row)
@@ -148,9 +148,9 @@ func (c *Conv2D[T]) addUp(dx, dWindows []T) {
 	})
 }
 
-// lines calls do for the lines of pixels in the windows. A line has width elements, from element from
-// of the image and from element in of the window. One call covers the same line of n neighbouring
-// windows, which are stride pixels apart. Windows that share a pixel come in their order.
+// lines calls do for every line of pixels in the windows. A line has width elements. It begins at element from of the
+// image, and at element in of the windows. One call covers the same line of n neighbouring windows, which are stride
+// pixels apart in the image. Windows that share a pixel come in their order.
 func (c *Conv2D[T]) lines(do func(in, from, width, n int)) {
 	line := c.size * c.In.C
 	first, end := c.span()

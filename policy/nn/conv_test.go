@@ -23,7 +23,7 @@ func allocated[T nn.Float](t testing.TB, p *nn.Params[T]) {
 	}
 }
 
-// convolved is a convolution by its definition: y[oy,ox,f] = b[f] + Σ x[oy·stride-pad+ky, ox·stride-pad+kx,
+// convolved returns a convolution by its definition: y[oy,ox,f] = b[f] + Σ x[oy·stride-pad+ky, ox·stride-pad+kx,
 // c]·W[ky,kx,c,f].
 func convolved(c *nn.Conv2D[float64], x, weight, bias []float64, size, stride, pad int) []float64 {
 	var y []float64
@@ -112,7 +112,7 @@ func checkConv(t *testing.T, p *nn.Params[float64], l *nn.Conv2D[float64], size,
 	}
 }
 
-// usedConvWork returns a work in which another convolution left its windows.
+// usedConvWork returns a work that has windows of another convolution.
 func usedConvWork(t *testing.T, l *nn.Conv2D[float64]) *nn.ConvWork[float64] {
 	t.Helper()
 	p := new(nn.Params[float64])
@@ -136,7 +136,7 @@ func TestConv2DWantsAWindow(t *testing.T) {
 	nn.NewConv2D(p, "c", nn.Image{H: 7, W: 9, C: 3}, 1, 8, 4, 0)
 }
 
-// TestEmbedding holds features and gradient against a Linear on the one-hot code.
+// TestEmbedding compares features and gradient with those of a Linear on the one-hot code.
 func TestEmbedding(t *testing.T) {
 	bounds := nn.Choices{Low: []int{0, -1, 5}, High: []int{2, 0, 7}}
 	choices := []int32{2, -1, 6 /**/, 0, 0, 6 /**/, 2, 0, 6}
@@ -170,7 +170,7 @@ func TestEmbedding(t *testing.T) {
 	}
 }
 
-// convNets are the networks, for images that are just large enough to pass through.
+// convNets are the networks, for images of the least size.
 func convNets[T nn.Float](t *testing.T, run func(t *testing.T, p *nn.Params[T], n *nn.ConvNet[T],
 	see func(rows int) ([]uint8, []int32))) {
 	words := nn.Choices{Low: []int{0, 3}, High: []int{2, 4}}
@@ -197,7 +197,7 @@ func convNets[T nn.Float](t *testing.T, run func(t *testing.T, p *nn.Params[T], 
 			}
 			n.Init(1)
 			for i, f := range p.Fields {
-				if len(f.Shape) == 1 { // biases of 0 leave whole features at the bend of the ReLU
+				if len(f.Shape) == 1 { // with biases of 0, whole features would be at the bend of the ReLU
 					randomize(p.Of(i), uint64(i))
 				}
 			}
@@ -217,8 +217,8 @@ func convNets[T nn.Float](t *testing.T, run func(t *testing.T, p *nn.Params[T], 
 	}
 }
 
-// TestConvNetGradients compares derivatives of a loss Σ c·y + ½y² by some elements of each parameter: each is
-// behind all layers above it.
+// TestConvNetGradients compares derivatives of a loss Σ c·y + ½y² by some elements of each parameter with central
+// differences.
 func TestConvNetGradients(t *testing.T) {
 	convNets(t, func(t *testing.T, p *nn.Params[float64], n *nn.ConvNet[float64], see func(int) ([]uint8, []int32)) {
 		const rows, each = 2, 12
@@ -233,7 +233,7 @@ func TestConvNetGradients(t *testing.T) {
 			}
 			return sum
 		}
-		for range 2 { // the second time on buffers that are full of the first
+		for range 2 { // the second pass finds the buffers of the first
 			clear(p.Grad)
 			end := len(p.Grad)
 			for i, y := range n.Forward(w, images, said, rows) {
@@ -267,8 +267,8 @@ func TestConvNetGradients(t *testing.T) {
 	})
 }
 
-// TestConvNetRows: an image's features have the same bits in whatever batch it stands, and a batch's gradient
-// is the sum of its images', however many are laid out at a time.
+// TestConvNetRows: the features of an image have the same bits in any batch. The gradient of a batch is the sum of the
+// gradients of its images, whatever number of images is laid out at a time.
 func TestConvNetRows(t *testing.T) {
 	convNets(t, func(t *testing.T, p *nn.Params[float32], n *nn.ConvNet[float32], see func(int) ([]uint8, []int32)) {
 		const rows = 67

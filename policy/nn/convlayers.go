@@ -10,7 +10,7 @@ import (
 type layer[T Float] interface {
 	// Shape returns the shape of an output image.
 	Shape() Image
-	Init(seed uint64, gain float64)
+	Init(seed uint64)
 	// NewWork returns the state of one user for at most maxRows images; conv is memory that all
 	// convolutions share.
 	NewWork(maxRows int, conv *ConvWork[T]) layerWork[T]
@@ -19,9 +19,8 @@ type layer[T Float] interface {
 type layerWork[T Float] interface {
 	// Forward returns the output for the n images x, in memory of its own or in x itself.
 	Forward(x []T, n int) []T
-	// Backward adds the gradients of the last Forward, whose input was x, given dy, the derivative by
-	// its output. It reports the gradients as ready. It returns the derivative by x, in dx or in dy
-	// itself.
+	// Backward adds the gradients of the last Forward, whose input was x. dy is the derivative by its output. Backward
+	// calls ready for the gradients of the layer. It returns the derivative by x, in memory of dx or of dy.
 	Backward(dx, x, dy []T, n int, ready func(lo, hi int)) []T
 }
 
@@ -58,7 +57,7 @@ func (l *convLayer[T]) Backward(dx, x, dy []T, n int, ready func(lo, hi int)) []
 type rectifier[T Float] struct{ in Image }
 
 func (r rectifier[T]) Shape() Image                           { return r.in }
-func (r rectifier[T]) Init(uint64, float64)                   {}
+func (r rectifier[T]) Init(uint64)                            {}
 func (r rectifier[T]) NewWork(int, *ConvWork[T]) layerWork[T] { return r }
 func (r rectifier[T]) Forward(x []T, n int) []T               { kernel.Relu(x, x); return x }
 func (r rectifier[T]) Backward(_, x, dy []T, _ int, _ func(lo, hi int)) []T {
@@ -66,14 +65,14 @@ func (r rectifier[T]) Backward(_, x, dy []T, _ int, _ func(lo, hi int)) []T {
 	return dy
 }
 
-// A maxPool takes, of each channel, the largest element of every window of 3×3 pixels. Windows are
-// 2 pixels apart, and hang over the edges by one.
+// A maxPool takes, of each channel, the largest element of every window of 3×3 pixels. Windows are 2 pixels apart. The
+// outer windows extend over the edges of the image by one pixel.
 type maxPool[T Float] struct{ in, out Image }
 
 func newMaxPool[T Float](in Image) *maxPool[T] { return &maxPool[T]{in, in.slide(3, 2, 1, in.C)} }
 
-func (m *maxPool[T]) Shape() Image         { return m.out }
-func (m *maxPool[T]) Init(uint64, float64) {}
+func (m *maxPool[T]) Shape() Image { return m.out }
+func (m *maxPool[T]) Init(uint64)  {}
 
 func (m *maxPool[T]) NewWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
 	return &poolLayer[T]{m, Vector[T](maxRows * m.out.Len())}
@@ -153,13 +152,13 @@ func newResidual[T Float](p *Params[T], name string, in Image) *residual[T] {
 
 func (r *residual[T]) Shape() Image { return r.first.In }
 
-// residualGain keeps the variance that a block adds small beside that of its input, so that features do
-// not grow with the number of blocks.
+// residualGain makes the variance that a block adds small beside the variance of its input, so that features do not
+// grow with the number of blocks.
 var residualGain = math.Sqrt(1. / 6)
 
-func (r *residual[T]) Init(seed uint64, gain float64) {
-	r.first.Init(seed, gain)
-	r.second.Init(seed, gain*residualGain)
+func (r *residual[T]) Init(seed uint64) {
+	r.first.Init(seed)
+	r.second.product.Init(seed, math.Sqrt2*residualGain)
 }
 
 func (r *residual[T]) NewWork(maxRows int, conv *ConvWork[T]) layerWork[T] {

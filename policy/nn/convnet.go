@@ -12,11 +12,11 @@ import (
 // Words may modulate the features: they replace x in each channel of the first convolution by (1+γ)x +
 // β, with γ and β from an Embedding (FiLM, Perez et al. 2018, arXiv:1709.07871).
 type ConvNet[T Float] struct {
-	Out int // features of an image
+	Out int // number of features of an image
 
 	pixels pixels[T]
 	stem   *Conv2D[T]
-	words  *Embedding[T] // all γ, then all β; nil without words
+	words  *Embedding[T] // gives all γ, then all β; nil without words
 	layers []layer[T]
 	head   *MLP[T]
 }
@@ -104,12 +104,12 @@ func (n *ConvNet[T]) finish(p *Params[T], name string, features int) {
 // Init draws orthogonal weights with gain √2; biases are 0. Words have an effect from the beginning: γ
 // and β have a variance of about 1.
 func (n *ConvNet[T]) Init(seed uint64) {
-	n.stem.Init(seed, math.Sqrt2)
+	n.stem.Init(seed)
 	if n.words != nil {
 		n.words.Init(seed)
 	}
 	for _, l := range n.layers {
-		l.Init(seed, math.Sqrt2)
+		l.Init(seed)
 	}
 	n.head.Init(seed, math.Sqrt2)
 }
@@ -124,13 +124,13 @@ type ConvNetWork[T Float] struct {
 	in     [][]T // the input of each layer, and of the head
 	head   *MLPWork[T]
 
-	film, dFilm []T // γ and β of each image, and the derivative by them
-	filmed      []T // stem, modulated
+	film, dFilm []T // γ and β of each image, and the derivatives by γ and β
+	filmed      []T // the modulated stem
 
-	pixels []uint8 // of the last Forward
+	pixels []uint8 // argument of the last Forward
 	words  []int32
 	d, e   []T // derivatives by the outputs of layers, in turn; allocated by the first Backward
-	size   int // of each
+	size   int // of d and of e
 }
 
 // NewWork returns a work for at most maxRows images.
@@ -188,9 +188,8 @@ func (n *ConvNet[T]) some(w *ConvNetWork[T], rows int, do func(lo, count int)) {
 // OutGrad returns where Backward expects the derivative by the features, [n,Out].
 func (n *ConvNet[T]) OutGrad(w *ConvNetWork[T], rows int) []T { return n.head.OutGrad(w.head, rows) }
 
-// Backward adds the gradients of the last Forward on w, given the derivative in OutGrad, which it
-// overwrites. Unless ready is nil, it calls ready as soon as a layer's gradients are complete, the
-// last layer's first.
+// Backward adds the gradients of the last Forward on w. The derivative by the output is in OutGrad, which Backward
+// overwrites. Unless ready is nil, it is called as soon as a layer's gradients are complete, the last layer's first.
 func (n *ConvNet[T]) Backward(w *ConvNetWork[T], rows int, ready func(lo, hi int)) {
 	if w.d == nil {
 		w.d, w.e = Vector[T](w.size), Vector[T](w.size)

@@ -4,7 +4,7 @@ package nn
 // layers can then tell the left of two things from the right (Liu et al. 2018, arXiv:1807.03247).
 type coordinates[T Float] struct {
 	in   Image
-	x, y []T // of each column and of each row
+	x, y []T // the x of each column, and the y of each row
 }
 
 func newCoordinates[T Float](in Image) *coordinates[T] {
@@ -21,8 +21,8 @@ func newCoordinates[T Float](in Image) *coordinates[T] {
 // along returns the position of the middle of pixel i of n, from -1 to 1.
 func along[T Float](i, n int) T { return T(2*i+1)/T(n) - 1 }
 
-func (c *coordinates[T]) Shape() Image         { return Image{c.in.H, c.in.W, c.in.C + 2} }
-func (c *coordinates[T]) Init(uint64, float64) {}
+func (c *coordinates[T]) Shape() Image { return Image{c.in.H, c.in.W, c.in.C + 2} }
+func (c *coordinates[T]) Init(uint64)  {}
 
 func (c *coordinates[T]) NewWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
 	return &coordinatesLayer[T]{c, Vector[T](maxRows * c.Shape().Len())}

@@ -6,12 +6,12 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// Choices has the bounds of some choices: choice k lies from Low[k] to High[k], both included.
+// Choices has the bounds of some choices. Choice k is from Low[k] to High[k], both included.
 type Choices struct{ Low, High []int }
 
-// An Embedding gives features to choices, such as the words of a sentence. They are the sum of one
-// row of W [Σ options, Out] for each choice. Every place in the sentence has rows of its own. An
-// Embedding is a Linear without bias on a one-hot code of all choices.
+// An Embedding gives features to choices, such as the words of a sentence. The features are the sum of one row of W
+// [Σ options, Out] for each choice. Every place in the sentence has rows of its own. An Embedding is a Linear without
+// bias on a one-hot code of all choices.
 type Embedding[T Float] struct {
 	Out int
 
@@ -66,5 +66,5 @@ func (e *Embedding[T]) row(m []T, place int, choice int32) []T {
 	return m[at*e.Out : (at+1)*e.Out]
 }
 
-// Range returns the part of the flat gradient that is this layer's.
+// Range returns the part of Params.Grad that belongs to this layer.
 func (e *Embedding[T]) Range() (lo, hi int) { return e.p.Range(e.weight, e.weight) }

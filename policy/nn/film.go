@@ -19,7 +19,7 @@ func modulate[T Float](y, x, film []T, s Image, rows int) {
 	}
 }
 
-// modulateGrad sets dFilm, and replaces d, the derivative by the output of modulate, by the
+// modulateGrad sets dFilm to the derivative by film. It replaces d, the derivative by the output of modulate, by the
 // derivative by x.
 func modulateGrad[T Float](dFilm, d, x, film []T, s Image, rows int) {
 	c := s.C
@@ -41,7 +41,7 @@ func modulateGrad[T Float](dFilm, d, x, film []T, s Image, rows int) {
 // film modulates the features of images by the output of another unit.
 type film[T Float] struct {
 	in Image
-	by unit[T] // of γ and β
+	by unit[T] // gives γ and β
 }
 
 func (u *film[T]) Init(seed uint64) { u.by.Init(seed) }
@@ -55,7 +55,7 @@ type filmWork[T Float] struct {
 	by       unitWork[T]
 	x, y     []T
 	factors  []T // γ and β of each image
-	dFactors []T // the derivative by them; allocated by the first Backward
+	dFactors []T // the derivatives by γ and β; allocated by the first Backward
 	rows     int
 }
 

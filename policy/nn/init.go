@@ -7,9 +7,8 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// Orthogonal fills w, [in,out], with gain times a random matrix whose shorter side is orthonormal:
-// its columns when in ≥ out, else its rows. key names the tensor among those that one seed
-// initialises.
+// Orthogonal fills w, [in,out], with gain times a random orthonormal matrix. Its columns are orthonormal if in ≥ out,
+// and otherwise its rows. Every tensor that a seed initialises has a key of its own.
 //
 // The matrix is Q of the QR decomposition of a standard normal matrix with R's diagonal positive.
 // That is uniform over all such matrices (Mezzadri 2007, "How to generate random matrices from the

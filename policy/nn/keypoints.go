@@ -6,14 +6,13 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A spotter computes the position at which a channel of an image is large (Levine et al. 2016,
-// arXiv:1504.00702, section 4.2). That is the mean x and y of its pixels, from -1 to 1 over the image,
-// under the softmax of the channel. Before the softmax it scales the channel to mean 0 and a fixed
-// deviation over the pixels. A small thing that stands out then has nearly all of the weight, whatever
-// the scale of the weights below.
+// A spotter computes the position at which a channel of an image is large (Levine et al. 2016, arXiv:1504.00702,
+// section 4.2). The position is the mean x and y of the pixels, from -1 to 1 over the image, under the softmax of the
+// channel. Before the softmax it scales the channel to mean 0 and a fixed deviation over the pixels. A few outstanding
+// pixels then have nearly all of the weight, whatever the scale of the network's weights.
 type spotter[T Float] struct {
 	deviation float64
-	x, y, one []T // [H·W], the positions of pixels, and ones
+	x, y, one []T // [H·W]: x and y of the pixels, and ones
 }
 
 func newSpotter[T Float](in Image, deviation float64) spotter[T] {
@@ -69,14 +68,14 @@ func (s *spotter[T]) spotGrad(d, prob, u []T, x, y, scale, dX, dY T) {
 	kernel.Scale(d, scale)
 }
 
-// A keypoints layer spots each channel of an image. Its output is all x, then all y.
+// A keypoints layer gives the position at which each channel of an image is large: all x, then all y.
 type keypoints[T Float] struct {
 	in        Image
 	deviation float64
 }
 
-func (k keypoints[T]) Shape() Image         { return Image{1, 1, 2 * k.in.C} }
-func (k keypoints[T]) Init(uint64, float64) {}
+func (k keypoints[T]) Shape() Image { return Image{1, 1, 2 * k.in.C} }
+func (k keypoints[T]) Init(uint64)  {}
 
 func (k keypoints[T]) NewWork(maxRows int, _ *ConvWork[T]) layerWork[T] {
 	return &keypointLayer[T]{
@@ -91,8 +90,8 @@ type keypointLayer[T Float] struct {
 	spotter[T]
 	out          []T
 	logits, prob []T // [n, C, H·W]
-	scale        []T // [n, C], the factor of each channel
-	d            []T // [C, H·W], derivative by one image
+	scale        []T // [n, C], the result scale of spot for each channel
+	d            []T // [C, H·W], the derivative by one image
 }
 
 func (l *keypointLayer[T]) Forward(in []T, n int) []T {

@@ -22,8 +22,8 @@ import (
 // is an image [1,1,n], and a layer of vectors takes the elements of an image in that order.
 type Layer struct {
 	kind              layerKind
-	name              string // of an input
-	width             int    // of the output: features or filters
+	name              string // name of an input
+	width             int    // number of features or filters of the output
 	size, stride, pad int
 	scale             float64
 	act               Activation
@@ -74,8 +74,8 @@ func Dense(width int) Layer { return Layer{kind: kindDense, width: width} }
 // Activate applies f to each element.
 func Activate(f Activation) Layer { return Layer{kind: kindActivate, act: f} }
 
-// Norm brings each row to mean 0 and variance 1, then multiplies by γ and adds β, which are learnt
-// (Ba, Kiros and Hinton 2016, "Layer normalization", arXiv:1607.06450).
+// Norm brings each row to mean 0 and variance 1, then multiplies it by γ and adds β. γ and β are parameters (Ba, Kiros
+// and Hinton 2016, "Layer normalization", arXiv:1607.06450).
 func Norm() Layer { return Layer{kind: kindNorm} }
 
 // Conv applies filters of size×size pixels, stride pixels apart, to images framed by pad pixels of
@@ -165,11 +165,11 @@ func (l Layer) String() string {
 // A Source is an input that layers may name: numbers, an image of bytes, or choices.
 type Source struct {
 	Name    string
-	Width   int        // of numbers
-	Image   Image      // of one frame; the zero Image: it is none
-	Frames  int        // of an image
+	Width   int        // number of numbers in a row
+	Image   Image      // shape of one frame; the zero Image: the source is no image
+	Frames  int        // number of frames of an image
 	Range   [2]float64 // the numbers of the bytes 0 and 255 of an image
-	Choices Choices    // the bounds of choices; empty: it is no choice
+	Choices Choices    // the bounds of choices; empty: the source is no choices
 }
 
 // isImage and isChoice report whether s is an image or choices.

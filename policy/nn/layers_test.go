@@ -94,7 +94,7 @@ func TestMLPGradients(t *testing.T) {
 	}
 }
 
-// TestBackwardAdds: gradients are added to what is there, dx is set or added as asked.
+// TestBackwardAdds: Backward adds to gradients. It sets dx, or adds to dx with add.
 func TestBackwardAdds(t *testing.T) {
 	p := new(nn.Params[float64])
 	p.Group("g")
@@ -196,8 +196,8 @@ func TestOrthogonalStreams(t *testing.T) {
 	}
 }
 
-// TestOrthogonalMean: uniform over the orthogonal matrices, so no element prefers a sign; a missing sign
-// correction would show in the diagonal.
+// TestOrthogonalMean: the mean of uniform orthogonal matrices is 0. If Orthogonal did not correct signs, the diagonal
+// of the mean would not be 0.
 func TestOrthogonalMean(t *testing.T) {
 	const draws = 2000
 	var mean [9]float64

@@ -36,10 +36,9 @@ func (l *Linear[T]) Forward(y, x []T, n int) {
 	l.p.products.GemmBias(y[:n*l.Out], x[:n*l.In], l.p.Of(l.weight), l.p.Of(l.bias), n, l.Out, l.In)
 }
 
-// Backward adds to the gradients of W and b, given the input x, [n,In], of the last Forward and
-// dy, [n,Out], the derivative by its output. Unless dx, [n,In], is nil, it is set to the
-// derivative by x; with add the derivative is added to dx. Without add dx may be x. scratch holds
-// In·Out elements when dx is not nil.
+// Backward adds to the gradients of W and b. x, [n,In], is the input of the last Forward, and dy, [n,Out], the
+// derivative by its output. Unless dx, [n,In], is nil, Backward sets dx to the derivative by x, or adds this derivative
+// to dx if add is set. Without add, dx may be x. If dx is not nil, scratch holds In·Out elements.
 //
 //	dW += xᵀ·dy,   db += Σ_n dy_n,   dx = dy·Wᵀ
 func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {
@@ -54,8 +53,8 @@ func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {
 	l.p.products.Gemm(dx[:n*l.In], dy, wt, n, l.In, l.Out, add)
 }
 
-// InputGrad sets dx, [n,In-first], to the derivative by the columns of x from first on, given dy,
-// [n,Out]. The gradients of W and b stay as they are. scratch holds In·Out elements.
+// InputGrad sets dx, [n,In-first], to the derivative by the columns of x from first on. dy, [n,Out], is the derivative
+// by the output. The gradients of W and b stay as they are. scratch holds In·Out elements.
 func (l *Linear[T]) InputGrad(dx, dy []T, n, first int, scratch []T) {
 	in := l.In - first
 	wt := scratch[:in*l.Out]
@@ -63,5 +62,5 @@ func (l *Linear[T]) InputGrad(dx, dy []T, n, first int, scratch []T) {
 	l.p.products.Gemm(dx[:n*in], dy[:n*l.Out], wt, n, in, l.Out, false)
 }
 
-// Range returns the part of the flat gradient that is this layer's.
+// Range returns the part of Params.Grad that belongs to this layer.
 func (l *Linear[T]) Range() (lo, hi int) { return l.p.Range(l.weight, l.bias) }

@@ -31,7 +31,7 @@ type MLP[T Float] struct {
 	In, Out int // widths of a row of input and of output
 
 	layers []*Linear[T]
-	norms  []*BatchRenorm[T] // before every layer, and behind the last hidden one; nil: none
+	norms  []*BatchRenorm[T] // before every layer, and after the last hidden layer; nil: none
 	act    Activation
 
 	head     *Linear[T] // the last of layers; nil: no output layer
@@ -40,25 +40,28 @@ type MLP[T Float] struct {
 
 // NewMLP declares an MLP with the given widths of hidden layers in p; layer i is name.i.
 func NewMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activation) *MLP[T] {
-	m := &MLP[T]{In: in, Out: in, act: act}
-	for i, width := range hidden {
-		m.layers = append(m.layers, NewLinear(p, fmt.Sprintf("%s.%d", name, i), m.Out, width))
-		m.Out = width
-	}
-	return m
+	return newMLP(p, name, in, hidden, act, false)
 }
 
 // NewNormedMLP declares an MLP of at least one hidden layer. The input of each layer and the output of
 // the last are normalised: norm i, name.norm.i, comes before layer i.
 func NewNormedMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activation) *MLP[T] {
+	return newMLP(p, name, in, hidden, act, true)
+}
+
+func newMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activation, normed bool) *MLP[T] {
 	m := &MLP[T]{In: in, Out: in, act: act}
-	for i, width := range append(hidden[:len(hidden):len(hidden)], 0) {
-		m.norms = append(m.norms, NewBatchRenorm(p, fmt.Sprintf("%s.norm.%d", name, i), m.Out))
-		if i < len(hidden) {
-			m.layers = append(m.layers, NewLinear(p, fmt.Sprintf("%s.%d", name, i), m.Out, width))
-			m.Out = width
+	norm := func(i int) {
+		if normed {
+			m.norms = append(m.norms, NewBatchRenorm(p, fmt.Sprintf("%s.norm.%d", name, i), m.Out))
 		}
 	}
+	for i, width := range hidden {
+		norm(i)
+		m.layers = append(m.layers, NewLinear(p, fmt.Sprintf("%s.%d", name, i), m.Out, width))
+		m.Out = width
+	}
+	norm(len(hidden))
 	return m
 }
 
@@ -96,7 +99,7 @@ func (m *MLP[T]) Empty() bool { return len(m.layers) == 0 }
 // An MLPWork holds the activations of one user of an MLP, for batches up to a fixed number of rows.
 type MLPWork[T Float] struct {
 	y       [][]T // the output of each layer, after the activation
-	dy      [][]T // the derivatives by y, behind the norm
+	dy      [][]T // the derivative by the output of each layer, after its norm
 	norms   []*BatchRenormWork[T]
 	dx      []T // the derivative by the output of the first norm
 	scratch []T
@@ -121,12 +124,11 @@ func (m *MLP[T]) NewWork(maxRows int) *MLPWork[T] {
 	return w
 }
 
-// Forward returns the output [n,Out] for x, [n,In]. It lies in memory of w, or is x itself when there
-// are no layers. x must not change before Backward. Norms use their running statistics.
+// Forward returns the output [n,Out] for x, [n,In]. The output lies in memory of w, or is x itself if there are no
+// layers. x must not change before Backward. Norms use their running statistics.
 func (m *MLP[T]) Forward(w *MLPWork[T], x []T, n int) []T { return m.forward(w, x, n, false) }
 
-// ForwardBatch is Forward with norms that use the statistics of these n rows. w keeps them for
-// AddStats.
+// ForwardBatch is Forward with norms that use the statistics of these n rows. w keeps the statistics for AddStats.
 func (m *MLP[T]) ForwardBatch(w *MLPWork[T], x []T, n int) []T { return m.forward(w, x, n, true) }
 
 func (m *MLP[T]) forward(w *MLPWork[T], x []T, n int, batch bool) []T {
@@ -158,10 +160,9 @@ func (m *MLP[T]) OutGrad(w *MLPWork[T], n int) []T {
 	return w.dy[len(m.layers)-1][:n*m.Out]
 }
 
-// Backward adds the gradients of the last Forward on w, given the derivative in OutGrad, which it
-// overwrites. Unless ready is nil, it calls ready as soon as a layer's gradients are complete, the
-// last layer's first. Unless dx, [n,In], is nil, it is set to the derivative by x. An MLP without
-// layers does nothing.
+// Backward adds the gradients of the last Forward on w. The derivative by the output is in OutGrad, which Backward
+// overwrites. Unless ready is nil, it is called as soon as a layer's gradients are complete, the last layer's first.
+// Unless dx, [n,In], is nil, it is set to the derivative by x. An MLP without layers does nothing.
 func (m *MLP[T]) Backward(w *MLPWork[T], dx, x []T, n int, ready func(lo, hi int)) {
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		l := m.layers[i]
@@ -202,9 +203,9 @@ func (m *MLP[T]) normBackward(w *MLPWork[T], i int, dy []T, n int, ready func(lo
 	}
 }
 
-// InputGrad sets dx, [n,In-first], to the derivative by the columns of the last Forward's x from first
-// on, given OutGrad, which it overwrites. The gradients of the parameters stay as they are. An MLP
-// without layers does nothing. Norms must have used their running statistics.
+// InputGrad sets dx, [n,In-first], to the derivative by the columns of the last Forward's x from first on. The
+// derivative by the output is in OutGrad, which InputGrad overwrites. The gradients of the parameters stay as they are.
+// An MLP without layers does nothing. Norms must have used their running statistics.
 func (m *MLP[T]) InputGrad(w *MLPWork[T], dx []T, n, first int) {
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		l := m.layers[i]

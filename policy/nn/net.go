@@ -19,7 +19,7 @@ import (
 //	net.Backward(w, ready)
 type Net[T Float] struct {
 	Out   int // width of a row of output
-	State int // numbers that the recurrent cells carry from step to step, of one sequence
+	State int // numbers that the recurrent cells carry from step to step, for one sequence
 
 	root unit[T]
 }
@@ -28,15 +28,14 @@ type Net[T Float] struct {
 type Batch[T Float] struct {
 	Rows    int
 	Numbers []T       // [Rows, Σ Width]: the sources of numbers side by side
-	Images  [][]uint8 // of each image [Rows, Frames, H, W, C]
+	Images  [][]uint8 // [Rows, Frames, H, W, C] for each source that is an image
 	Choices []int32   // [Rows, Σ places]: the choices side by side
 
-	// For a Net with a State. Rows are steps of sequences, all sequences of a step together: row
-	// t·Sequences + i is step t of sequence i, in the order that a Recurrent takes.
+	// The following fields are for a Net with a State. Row t·Sequences + i is step t of sequence i.
 	Sequences int
 	State     []T    // [Sequences, State] before the first step
-	Next      []T    // [Sequences, State], set to the state after the last step
-	Begins    []byte // [Rows]: where not 0 the state is 0 before the step; nil: nowhere
+	Next      []T    // [Sequences, State]: Forward sets it to the state after the last step
+	Begins    []byte // [Rows]: if not 0, the state is 0 before this step; nil: all 0
 }
 
 // A unit is a layer with parameters. Units are made by a builder, in the order of the forward pass.
@@ -49,9 +48,9 @@ type unit[T Float] interface {
 type unitWork[T Float] interface {
 	// Forward returns the output for x, in memory of its own. x stays as it is until Backward.
 	Forward(b *Batch[T], x []T) []T
-	// Backward adds the gradients of the last forward, given dy, the derivative by its output, which
-	// it may overwrite. It reports the gradients as ready, the last parameters first. Unless dx is
-	// nil, it sets dx to the derivative by x.
+	// Backward adds the gradients of the last Forward. dy is the derivative by its output, and Backward may overwrite
+	// dy. It calls ready for complete gradients, those of the last parameters first. Unless dx is nil, it sets dx to
+	// the derivative by x.
 	Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int))
 }
 
@@ -75,7 +74,7 @@ func (n *Net[T]) Init(seed uint64) { n.root.Init(seed) }
 // A NetWork holds the activations of one user of a Net, for batches up to a fixed number of rows.
 type NetWork[T Float] struct {
 	root  unitWork[T]
-	batch Batch[T] // of the last Forward
+	batch Batch[T] // argument of the last Forward
 	out   int
 	dy    []T
 }
@@ -94,9 +93,8 @@ func (n *Net[T]) Forward(w *NetWork[T], b Batch[T]) []T {
 // OutGrad returns where Backward expects the derivative by the output, [Rows,Out].
 func (n *Net[T]) OutGrad(w *NetWork[T]) []T { return w.dy[:w.batch.Rows*n.Out] }
 
-// Backward adds the gradients of the last Forward on w, given the derivative in OutGrad, which it
-// overwrites. Unless ready is nil, it calls ready as soon as a layer's gradients are complete, the
-// last layer's first.
+// Backward adds the gradients of the last Forward on w. The derivative by the output is in OutGrad, which Backward
+// overwrites. Unless ready is nil, it is called as soon as a layer's gradients are complete, the last layer's first.
 func (n *Net[T]) Backward(w *NetWork[T], ready func(lo, hi int)) {
 	if ready == nil {
 		ready = unreported
@@ -104,7 +102,7 @@ func (n *Net[T]) Backward(w *NetWork[T], ready func(lo, hi int)) {
 	w.root.Backward(&w.batch, nil, n.OutGrad(w), ready)
 }
 
-// unreported is used where ready is nil.
+// unreported is ready for a caller that needs no reports.
 func unreported(lo, hi int) {}
 
 // A builder declares the parameters of layers.
@@ -112,7 +110,7 @@ type builder[T Float] struct {
 	params  *Params[T]
 	sources []Source
 	cells   []*recurrentCell[T]
-	state   int // numbers of the cells so far
+	state   int // width of the state of the cells so far
 }
 
 // build returns the unit of l for rows of shape in, and the shape of its output. in is nil before the
@@ -234,7 +232,7 @@ func alike(c Choices) bool {
 	return !other(c.Low) && !other(c.High)
 }
 
-// before returns two sums of count: over the sources before number at, and over all sources.
+// before returns two sums of count: over the sources before source number at, and over all sources.
 func (b *builder[T]) before(at int, count func(Source) int) (sum, all int) {
 	for i, s := range b.sources {
 		if i < at {

@@ -106,7 +106,7 @@ func TestNetIsMLP(t *testing.T) {
 	}
 }
 
-// TestNetRowsAreAlone: a row has the same bits in whatever batch it stands.
+// TestNetRowsAreAlone: a row has the same bits in any batch.
 func TestNetRowsAreAlone(t *testing.T) {
 	p := new(nn.Params[float32])
 	p.Group("g")
@@ -197,8 +197,8 @@ func TestNetRefuses(t *testing.T) {
 	}
 }
 
-// TestPixelRange: bytes count as the source says, and coordinates go from the middle of the first pixel to
-// that of the last.
+// TestPixelRange: bytes become the numbers of Source.Range. Coordinates go from the middle of the first pixel to the
+// middle of the last pixel.
 func TestPixelRange(t *testing.T) {
 	camera := nn.Source{Name: "camera", Image: nn.Image{H: 1, W: 2, C: 1}, Frames: 1, Range: [2]float64{-2, 2}}
 	p := new(nn.Params[float64])
@@ -214,8 +214,8 @@ func TestPixelRange(t *testing.T) {
 	}
 }
 
-// TestSpatialSoftmaxSharpens: the larger the deviation, the less the second largest pixel counts. With channel
-// (1, 1, -1, -1)·d over one row the softmax is exp(±d).
+// TestSpatialSoftmaxSharpens: with a larger deviation, smaller pixels count less. For a row of pixels that are scaled
+// to (1, 1, -1, -1)·d, the softmax is proportional to exp(±d).
 func TestSpatialSoftmaxSharpens(t *testing.T) {
 	camera := nn.Source{Name: "camera", Image: nn.Image{H: 1, W: 4, C: 1}, Frames: 1, Range: [2]float64{-1, 1}}
 	for _, d := range []float64{1, 2} {

@@ -21,12 +21,13 @@ type Params[T Float] struct {
 	Grad   []T
 	Fields []Field // in the order of the layout
 	Groups []Group // ranges of Data that an optimiser may treat apart; they do not overlap and cover Data
-	// state that belongs to the weights but is not trained, such as observation statistics (F64); it
-	// travels with the weights
+	// Buffers belong to the weights but are not trained, such as observation statistics (F64). They are saved and sent
+	// with the weights.
 	Buffers tensor.Dict
 
-	slices  map[string]Slice // of parameters and frozen weights by name; none: all of the tensor
-	size    int              // elements declared so far, gaps included
+	index   map[string]int   // index in Fields of a field's name
+	slices  map[string]Slice // by name of parameter or frozen weight; a name without an entry: all of the tensor
+	size    int              // number of elements declared so far, gaps included
 	buffers []tensor.Field
 	frozen  []frozenField
 	state   []byte // Data, then Buffers
@@ -38,9 +39,9 @@ type Params[T Float] struct {
 type Field struct {
 	Name  string // dotted: actor.0.weight
 	Shape []int
-	Off   int // of its first element in Data
-	// Optional: loaded weights may lack this field, for example those of a model without adapters. The
-	// field then keeps its initial values.
+	Off   int // index of the first element in Data
+	// Optional says that loaded weights may lack this field, as those of a model without adapters do. The field then
+	// keeps its initial values.
 	Optional bool
 }
 
@@ -66,11 +67,13 @@ func (p *Params[T]) Add(name string, shape ...int) int {
 	if len(p.Groups) == 0 || p.Data != nil {
 		panic(fmt.Sprintf("nn: parameter %q added before the first group or after Alloc", name))
 	}
-	for _, f := range p.Fields {
-		if f.Name == name {
-			panic(fmt.Sprintf("nn: two parameters %q", name))
-		}
+	if _, taken := p.index[name]; taken {
+		panic(fmt.Sprintf("nn: two parameters %q", name))
 	}
+	if p.index == nil {
+		p.index = map[string]int{}
+	}
+	p.index[name] = len(p.Fields)
 	f := Field{Name: name, Shape: shape, Off: p.size}
 	p.Fields = append(p.Fields, f)
 	p.size += aligned[T](f.Len())
@@ -83,21 +86,17 @@ func (p *Params[T]) AddBuffer(name string, shape ...int) {
 	p.buffers = append(p.buffers, tensor.Field{Name: name, DType: tensor.F64, Shape: shape})
 }
 
-// A frozenField is a weight among the buffers.
+// A frozenField is a weight that lies among the buffers.
 type frozenField struct {
-	buffer int // its index
+	buffer int // index in Params.buffers
 	data   []byte
 }
 
 // AddFrozen declares a weight that is not trained and returns its index for FrozenOf. The weight lies
 // among the buffers, and has the type of the parameters.
 func (p *Params[T]) AddFrozen(name string, shape ...int) int {
-	dtype := tensor.F32
-	if sizeOf[T]() == 8 {
-		dtype = tensor.F64
-	}
 	p.frozen = append(p.frozen, frozenField{buffer: len(p.buffers)})
-	p.buffers = append(p.buffers, tensor.Field{Name: name, DType: dtype, Shape: shape})
+	p.buffers = append(p.buffers, tensor.Field{Name: name, DType: dtypeOf[T](), Shape: shape})
 	return len(p.frozen) - 1
 }
 
@@ -106,8 +105,8 @@ func (p *Params[T]) FrozenOf(i int) []T {
 	return flat[T](p.frozen[i].data, len(p.frozen[i].data)/sizeOf[T]())
 }
 
-// A Slice is the part of a tensor that is here: indices [From, To) of one axis. Whole is the length of this axis in the
-// whole tensor. The zero Slice is all of the tensor.
+// A Slice is a part of a tensor: the indices [From, To) of one axis. Whole is the length of this axis in the whole
+// tensor. The zero Slice is all of the tensor.
 type Slice struct{ Axis, From, To, Whole int }
 
 // All reports whether s is all of the tensor.
@@ -130,7 +129,7 @@ func (p *Params[T]) Cut(name string, s Slice) {
 	p.slices[name] = s
 }
 
-// SliceOf returns the part of the whole tensor that the parameter or frozen weight of this name is.
+// SliceOf returns which part of a whole tensor the parameter or frozen weight of this name is.
 func (p *Params[T]) SliceOf(name string) Slice { return p.slices[name] }
 
 // Alloc takes zeroed memory from alloc: one piece for data and buffers, one for gradients.
@@ -154,13 +153,9 @@ func (p *Params[T]) Alloc(alloc tensor.Allocator) error {
 
 // Layout returns the names, types and places of all that State holds: the fields, then the buffers.
 func (p *Params[T]) Layout() *tensor.Layout {
-	dtype := tensor.F32
-	if sizeOf[T]() == 8 {
-		dtype = tensor.F64
-	}
 	fields := make([]tensor.Field, 0, len(p.Fields)+len(p.buffers))
 	for _, f := range p.Fields {
-		fields = append(fields, tensor.Field{Name: f.Name, DType: dtype, Shape: f.Shape})
+		fields = append(fields, tensor.Field{Name: f.Name, DType: dtypeOf[T](), Shape: f.Shape})
 	}
 	return tensor.NewLayout(append(fields, p.buffers...)...)
 }
@@ -203,8 +198,7 @@ func (p *Params[T]) Of(i int) []T { return within(p.Data, p.Fields[i]) }
 // GradOf returns the gradient of field i, a view of Grad.
 func (p *Params[T]) GradOf(i int) []T { return within(p.Grad, p.Fields[i]) }
 
-// Range returns the part [lo,hi) of the flat buffers that fields first to last take, the gaps
-// behind them included.
+// Range returns the part [lo,hi) of Data and Grad that fields first to last take, including the gaps after fields.
 func (p *Params[T]) Range(first, last int) (lo, hi int) {
 	f := p.Fields[last]
 	return p.Fields[first].Off, f.Off + aligned[T](f.Len())
@@ -236,3 +230,10 @@ func flat[T Float](b []byte, n int) []T {
 }
 
 func sizeOf[T Float]() int { return int(unsafe.Sizeof(*new(T))) }
+
+func dtypeOf[T Float]() tensor.DType {
+	if sizeOf[T]() == 8 {
+		return tensor.F64
+	}
+	return tensor.F32
+}

@@ -51,8 +51,8 @@ func TestParamsLayout(t *testing.T) {
 	}
 }
 
-// A view is the same parameters and buffers: what is written on one side is read on the other, and taking it
-// back leaves both as they are.
+// After View, parameters and buffers of both sides are the same memory. After a View of the first state again, both
+// sides keep their values.
 func TestViewSharesParametersAndBuffers(t *testing.T) {
 	build := func() *Params[float32] {
 		p := new(Params[float32])

@@ -16,7 +16,7 @@ type pointing[T Float] struct {
 	p         *Params[T]
 	in        Image
 	deviation float64
-	weight    int // field
+	weight    int // field of p for E
 }
 
 func newPointing[T Float](p *Params[T], name string, in Image, c Choices, deviation float64, first,
@@ -44,13 +44,13 @@ func (u *pointing[T]) NewWork(maxRows int) unitWork[T] {
 type pointingWork[T Float] struct {
 	*pointing[T]
 	spotter[T]
-	x, y         []T // y: [n, 2·places], all x, then all y of a row
-	scale        []T // [n, places], the factor of each channel
-	logits, prob []T // [n, places, H·W], of the words of a row, without gaps
+	x, y         []T // the input, and the output [n, 2·places]: all x, then all y of a row
+	scale        []T // [n, places], the result scale of spot for each word
+	logits, prob []T // [n, places, H·W]: the words of a row, without gaps for places without a word
 	query        []T // [places, C], the rows of E of these words
 	turned       []T // [C, H·W], the features of an image
 
-	d, dQuery []T // [places, H·W] and [places, C], of one image; allocated by the first Backward
+	d, dQuery []T // derivatives for one image, [places, H·W] and [places, C]; allocated by the first Backward
 }
 
 // ask sets query to the rows of E for the words in one row of b, and returns the number of words.

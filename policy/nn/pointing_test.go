@@ -8,7 +8,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestWordsPoint: a word says where its thing is, wherever it stands in a sentence, and no word is at (0,0).
+// TestWordsPoint: a word gives the position of its thing at any place of a sentence. A place without a word gives
+// (0,0).
 func TestWordsPoint(t *testing.T) {
 	const side, places = 9, 3
 	shape := nn.Image{H: side, W: side, C: 2}
@@ -22,10 +23,10 @@ func TestWordsPoint(t *testing.T) {
 		t.Fatal(net, err)
 	}
 	net.Init(1)
-	copy(p.Of(0), []float32{9, 9, 1, 0, 0, 1}) // of no word, and of two words that look at a channel each
+	copy(p.Of(0), []float32{9, 9, 1, 0, 0, 1}) // rows of no word, and of two words that attend to one channel each
 	image := make([]uint8, shape.Len())
-	image[2*(1*side+6)] = 255   // the thing of word 1 at x 6, y 1
-	image[2*(5*side+2)+1] = 255 // that of word 2 at x 2, y 5
+	image[2*(1*side+6)] = 255   // the thing of word 1, at x 6, y 1
+	image[2*(5*side+2)+1] = 255 // the thing of word 2, at x 2, y 5
 	at := func(pixel int) float64 { return (2*float64(pixel)+1)/side - 1 }
 	first, second, none := [2]float64{at(6), at(1)}, [2]float64{at(2), at(5)}, [2]float64{}
 	for _, c := range []struct {

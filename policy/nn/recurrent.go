@@ -11,7 +11,7 @@ import "github.com/rlinf/rlinf/policy/nn/kernel"
 // the other: row t·n + i is step t of sequence i.
 type Recurrent[T Float] struct {
 	In, Out int // widths of a row of input and of output
-	State   int // that of a row of state: h, then c
+	State   int // width of a row of state: h, then c
 
 	input, hidden *Linear[T]
 	cell          cell[T]
@@ -30,8 +30,7 @@ type cell[T Float] interface {
 // A cellState is one row's state, or the derivative by it.
 type cellState[T Float] struct{ h, c []T } // c is empty if the output is the whole state
 
-// newRecurrent declares a layer in p: name.input and name.hidden. For each number of the output, their
-// products have gates numbers.
+// newRecurrent declares a layer in p: name.input and name.hidden. Both products have gates·out columns.
 func newRecurrent[T Float](p *Params[T], name string, in, out, gates, state int, c cell[T]) *Recurrent[T] {
 	return &Recurrent[T]{
 		In: in, Out: out, State: state, cell: c,
@@ -49,14 +48,14 @@ func (l *Recurrent[T]) Init(seed uint64) {
 // rows.
 type RecurrentWork[T Float] struct {
 	h, c         []T // [rows,Out], [rows,State-Out]: the state after each step
-	prevH, prevC []T // the same before it
-	in, rec      []T // [rows,G·Out]: the products; then the derivatives by them
+	prevH, prevC []T // [rows,Out], [rows,State-Out]: the state before each step
+	in, rec      []T // [rows,G·Out]: the products; after Backward the derivatives by the products
 	gates        []T // [rows,G·Out]
 	dy           []T // [rows,Out]
 	dh, dc       []T // [n,Out], [n,State-Out]: the derivative by the state between two steps
 	scratch      []T
 
-	x       []T // of the last Forward, as the rest
+	x       []T // this and the following fields: arguments of the last Forward
 	begins  []byte
 	rows, n int
 }
@@ -74,8 +73,8 @@ func (l *Recurrent[T]) NewWork(maxRows int) *RecurrentWork[T] {
 
 // Forward reads x, [rows,In]: rows/n steps of n sequences that begin in state, [n,State]. It sets next,
 // [n,State], to the states after the last step. It returns the outputs [rows,Out], in memory of w.
-// Where begins, [rows], is not 0 the state is set to 0 before the step; nil means nowhere. next may be
-// state; x and begins must not change before Backward.
+// Where begins, [rows], is not 0, the state is set to 0 before the step. A begins of nil is 0 everywhere. next may be
+// state. x and begins must not change before Backward.
 func (l *Recurrent[T]) Forward(w *RecurrentWork[T], next, x, state []T, begins []byte, rows, n int) []T {
 	w.x, w.begins, w.rows, w.n = x, begins, rows, n
 	l.input.Forward(w.in, x, rows)
@@ -112,9 +111,9 @@ func (l *Recurrent[T]) Forward(w *RecurrentWork[T], next, x, state []T, begins [
 // OutGrad returns where Backward expects the derivative by the output, [rows,Out].
 func (l *Recurrent[T]) OutGrad(w *RecurrentWork[T]) []T { return w.dy[:w.rows*l.Out] }
 
-// Backward adds the gradients of the last Forward on w, given the derivative in OutGrad, which it
-// overwrites. It goes back through all steps up to the beginning of each episode or sequence. Unless
-// dx, [rows,In], is nil, it is set to the derivative by x.
+// Backward adds the gradients of the last Forward on w. The derivative by the output is in OutGrad, which Backward
+// overwrites. It goes back through all steps to the beginning of each episode or sequence. Unless dx, [rows,In], is
+// nil, it is set to the derivative by x.
 func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
 	n, wide := w.n, l.hidden.Out
 	ut := w.scratch[:l.Out*wide]
@@ -129,7 +128,7 @@ func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
 				l.wide(w.in, i), l.wide(w.rec, i))
 		}
 		if lo == 0 {
-			break // what the first state was is given
+			break // the state before the first step is an input
 		}
 		l.hidden.p.products.Gemm(dh, w.rec[lo*wide:(lo+n)*wide], ut, n, l.Out, wide, true)
 		for i := lo; i < lo+n; i++ {
@@ -144,7 +143,7 @@ func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
 	l.input.Backward(dx, w.x, w.in, w.rows, false, w.scratch)
 }
 
-// Range returns the part of the flat gradient that is this layer's.
+// Range returns the part of Params.Grad that belongs to this layer.
 func (l *Recurrent[T]) Range() (lo, hi int) { return l.input.p.Range(l.input.weight, l.hidden.bias) }
 
 // row returns row i of a state.

@@ -30,13 +30,13 @@ func recurrent[T nn.Float](t testing.TB, lstm bool, in, out int) (*nn.Params[T],
 	return p, l
 }
 
-// both runs a test for both kinds.
+// both runs a test for a GRU and for an LSTM.
 func both(t *testing.T, f func(t *testing.T, lstm bool)) {
 	t.Run("gru", func(t *testing.T) { f(t, false) })
 	t.Run("lstm", func(t *testing.T) { f(t, true) })
 }
 
-// TestRecurrentForward compares two steps of one unit with the formulas, written out.
+// TestRecurrentForward compares two steps of a layer with one output with the formulas.
 func TestRecurrentForward(t *testing.T) {
 	σ := func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }
 	x, state := []float64{0.7, -0.4}, []float64{0.3, -0.6}
@@ -68,8 +68,8 @@ func TestRecurrentForward(t *testing.T) {
 	})
 }
 
-// TestRecurrentGradients compares every derivative of a loss Σ c·y + ½y² over four steps of sequences, in some
-// of which an episode begins.
+// TestRecurrentGradients compares every derivative of a loss Σ c·y + ½y² over four steps of sequences with central
+// differences. In some sequences an episode begins.
 func TestRecurrentGradients(t *testing.T) {
 	const steps, n, in, out = 4, 3, 2, 5
 	begins := []byte{0, 1, 0, 0, 0, 1, 1, 0, 0, 0, 0, 0}
@@ -90,7 +90,7 @@ func TestRecurrentGradients(t *testing.T) {
 			return sum
 		}
 		dx := make([]float64, len(x))
-		for range 2 { // the first leaves something in every buffer
+		for range 2 { // the second pass finds the buffers of the first
 			clear(p.Grad)
 			for i, y := range forward() {
 				l.OutGrad(w)[i] = weight[i] + y
@@ -111,8 +111,8 @@ func TestRecurrentGradients(t *testing.T) {
 	})
 }
 
-// TestRecurrentSteps: a sequence gives, bit for bit, what its steps give one by one, in whatever batch, and a
-// beginning what zeros give.
+// TestRecurrentSteps: a sequence has the same bits as its steps one by one, in any batch. A step that begins an episode
+// has the same bits as with a state of zeros.
 func TestRecurrentSteps(t *testing.T) {
 	const steps, n, in, out = 5, 7, 3, 20
 	both(t, func(t *testing.T, lstm bool) {

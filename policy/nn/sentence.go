@@ -4,8 +4,8 @@ import (
 	"math"
 )
 
-// A wording finds the words of a sentence among the choices of a row. They are places columns, from
-// column first on, of all columns. The option none means no word.
+// A wording finds the words of a sentence among the choices of a row. A row has all columns. Those of the sentence are
+// places columns, from column first on. The option none means no word.
 type wording struct {
 	first, all    int
 	places, words int
@@ -36,7 +36,7 @@ type sentence[T Float] struct {
 	wording
 	p                *Params[T]
 	out              int
-	weight, position int // fields
+	weight, position int // fields of p for E and P
 }
 
 func newSentence[T Float](p *Params[T], name string, c Choices, out, first, all int) *sentence[T] {
@@ -46,8 +46,8 @@ func newSentence[T Float](p *Params[T], name string, c Choices, out, first, all 
 	return s
 }
 
-// wordsOfSentence is a typical number of words, for which the first features have a variance of about
-// 1. placeSpread is the deviation of the first factors of places.
+// wordsOfSentence is a typical number of words; for it the initial features have a variance of about 1. placeSpread is
+// the deviation of the initial factors of places.
 const (
 	wordsOfSentence = 6
 	placeSpread     = 0.5

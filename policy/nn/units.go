@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// numbers reads the columns [first, first+width) of the numbers of a batch.
+// numbers reads the columns [first, first+width) of the numbers of a batch, whose rows have all columns.
 type numbers[T Float] struct{ first, width, all int }
 
 func (u *numbers[T]) Init(uint64) {}
@@ -30,7 +30,7 @@ func (w *numbersWork[T]) Backward(*Batch[T], []T, []T, func(lo, hi int)) {}
 // picture reads an image as numbers.
 type picture[T Float] struct {
 	pixels[T]
-	index int // among the images
+	index int // index among the images of a batch
 }
 
 func (u *picture[T]) Init(uint64) {}
@@ -54,7 +54,7 @@ func (w *pictureWork[T]) Forward(b *Batch[T], _ []T) []T {
 
 func (w *pictureWork[T]) Backward(*Batch[T], []T, []T, func(lo, hi int)) {}
 
-// chosen gives features to the choices in the columns [first, first+places), of all columns.
+// chosen gives features to the choices in the columns [first, first+places) of a row, which has all columns.
 type chosen[T Float] struct {
 	*Embedding[T]
 	first, all, places int
@@ -147,8 +147,6 @@ type imageLayer[T Float] struct {
 	in Image
 }
 
-func (u *imageLayer[T]) Init(seed uint64) { u.layer.Init(seed, math.Sqrt2) }
-
 func (u *imageLayer[T]) NewWork(maxRows int) unitWork[T] {
 	w := &imageWork[T]{of: u.layer.NewWork(maxRows, new(ConvWork[T])), in: u.in.Len()}
 	if _, trains := u.layer.(*Conv2D[T]); !trains {
@@ -161,7 +159,7 @@ type imageWork[T Float] struct {
 	of      layerWork[T]
 	in      int
 	x       []T
-	unasked []T // memory for a derivative that a layer must write and that is not needed
+	unasked []T // memory for the derivative by the input, if nobody needs this derivative but the layer writes it
 }
 
 func (w *imageWork[T]) Forward(b *Batch[T], x []T) []T {
@@ -182,7 +180,7 @@ func (w *imageWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int))
 // recurrentCell is a Recurrent whose state is a part of the network's state.
 type recurrentCell[T Float] struct {
 	*Recurrent[T]
-	at, all int // the offset of its state, and the length of all states
+	at, all int // offset of the cell's state in the network's state, and width of the network's state
 }
 
 func (u *recurrentCell[T]) Init(seed uint64) { u.Recurrent.Init(seed) }

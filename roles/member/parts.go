@@ -1,8 +1,6 @@
 package member
 
 import (
-	"slices"
-
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -36,11 +34,13 @@ func PartOf(file, name string, t tensor.Tensor, s nn.Slice) Part {
 // PartsOf returns the parts that p holds of a whole network, which whole declares. Every parameter and buffer of whole
 // has a part, in the order of whole, even if p does not hold the tensor. prefix begins the names.
 func PartsOf(file, prefix string, p, whole *nn.Params[float32]) (parts []Part) {
-	mine := p.Layout()
+	mine, index := p.Layout(), map[string]int{}
+	for i, f := range mine.Fields() {
+		index[f.Name] = i
+	}
 	for _, f := range whole.Layout().Fields() {
 		part := Part{File: file, Field: tensor.Field{Name: prefix + f.Name, DType: f.DType, Shape: f.Shape}}
-		i := slices.IndexFunc(mine.Fields(), func(m tensor.Field) bool { return m.Name == f.Name })
-		if i >= 0 {
+		if i, ok := index[f.Name]; ok {
 			part.Memory = p.State()[mine.Offset(i):][:mine.Fields()[i].Bytes()]
 			part.Blocks = []nn.Block{p.SliceOf(f.Name).Block(f.Shape).Times(f.DType.Size())}
 		}

@@ -11,15 +11,15 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/lmtest"
 )
 
-// A host is an engine with the requests that wait for room.
+// A host is an engine, and the requests that wait for room in it.
 type host struct {
 	*engine.Engine
 	waiting []int
 }
 
-// hop generates texts on hosts that take turns. After every so many passes a host gives up what runs, from the first
-// request or from the last, and the next host goes on, mostly with the cache. It returns the texts, and how many caches
-// were sent.
+// hop generates texts on hosts that take turns. After some passes a host gives up its running texts, from the first
+// request on or from the last one back. The next host continues them, mostly with the given cache. hop returns the
+// texts and the number of caches that were sent.
 func hop(t *testing.T, hosts []*host, every int, all []engine.Request) (results []engine.Result, sent int) {
 	t.Helper()
 	results = make([]engine.Result, len(all))
@@ -62,7 +62,7 @@ func hop(t *testing.T, hosts []*host, every int, all []engine.Request) (results 
 			}
 			if b, ok := h.GiveUp(i); ok {
 				if turn%5 == 3 {
-					b.Cache = nil // the next host computes it anew
+					b.Cache = nil // the next host computes the cache anew
 				} else if b.Cache != nil {
 					sent++
 				}
@@ -77,8 +77,8 @@ func hop(t *testing.T, hosts []*host, every int, all []engine.Request) (results 
 	return results, sent
 }
 
-// TestBegun: a text has the same tokens and log-probs wherever it is finished, after every pass, in any batch, and
-// with prompts that several texts share.
+// TestBegun: a text has the same tokens and log-probs if another engine continues it. The texts may move after any
+// pass, be in any batch, and share prompts.
 func TestBegun(t *testing.T) {
 	m := model(t)
 	newHost := func(o engine.Options) *host {
@@ -101,7 +101,7 @@ func TestBegun(t *testing.T) {
 				newHost(engine.Options{MaxRunning: 3, ChunkTokens: 50, CacheTokens: 9 * lm.PageLen})}
 			sent := 0
 			for every := 1; every <= s.MaxTokens; every++ {
-				// Passes of few tokens do not reach the end of a prompt.
+				// Passes have so few tokens that a prompt takes several.
 				for _, some := range [][]*host{{hosts[0], hosts[2]}, {hosts[2], hosts[0], hosts[1]}} {
 					results, n := hop(t, some, every, all)
 					sent += n
@@ -116,7 +116,7 @@ func TestBegun(t *testing.T) {
 				t.Error("no cache was sent")
 			}
 			for i, h := range hosts {
-				// All pages are free again: the engine has room for what it had at first.
+				// All pages are free again: the engine has room for the first requests.
 				if got, err := h.Generate(t.Context(), all, engine.Watch{}); err != nil ||
 					fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Errorf("engine %d afterwards: %v", i, err)
@@ -126,7 +126,7 @@ func TestBegun(t *testing.T) {
 	}
 }
 
-// TestGivenUpSource: a text that computes a prompt for others may be given up at any time.
+// TestGivenUpSource: a text may be given up at any time while it computes the prompt that other texts share.
 func TestGivenUpSource(t *testing.T) {
 	m := model(t)
 	s := engine.Sampling{MaxTokens: 6, Temperature: 0.9, TopP: 1, RepetitionPenalty: 1, Seed: 2}
@@ -178,8 +178,8 @@ func TestGivenUpSource(t *testing.T) {
 	}
 }
 
-// TestBegunInPasses: a beginning that takes several passes does not end the text, although token 0 would. With its
-// cache it takes none.
+// TestBegunInPasses: a beginning without its cache takes several passes, which do not end the text, although token 0 is
+// a stop token. A beginning with its cache takes no passes.
 func TestBegunInPasses(t *testing.T) {
 	m := model(t)
 	r := engine.Request{Prompt: []int32{1, 2, 3}, Sampling: engine.Sampling{MaxTokens: 20, Temperature: 1, TopP: 1,
@@ -223,7 +223,7 @@ func TestBegunInPasses(t *testing.T) {
 	}
 }
 
-// TestGivenUpParts: engines of parts of a model give no cache, because each has a part of it.
+// TestGivenUpParts: an engine of a part of a model gives no cache, because it has only a part of the cache.
 func TestGivenUpParts(t *testing.T) {
 	axes := lmtest.NewAxes(2)
 	if err := lmtest.Run(2, func(i int) error {
@@ -249,7 +249,7 @@ func TestGivenUpParts(t *testing.T) {
 	}
 }
 
-// TestRefusesBeginnings: a beginning that cannot go on is named.
+// TestRefusesBeginnings: a beginning that the text cannot have, or that leaves no token to generate, is an error.
 func TestRefusesBeginnings(t *testing.T) {
 	e, err := engine.New(model(t), engine.Options{})
 	if err != nil {

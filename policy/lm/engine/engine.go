@@ -6,8 +6,8 @@
 //	e, err := engine.New(model, engine.Options{})
 //	results, err := e.Generate(ctx, requests, engine.Watch{})
 //
-// Generate has all requests when it begins. A caller whose requests come later makes the passes itself. It may also
-// give up a text that grows, which any engine with the same weights can finish:
+// Generate needs all requests when it begins. A caller whose requests come later makes the passes itself. Such a caller
+// may also give up an unfinished text, which any engine with the same weights can finish:
 //
 //	started, err := e.Start(&request, index) // false: no room now
 //	err = e.Step(&watch)                     // one pass, while e.Running() > 0
@@ -15,6 +15,7 @@
 package engine
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -27,23 +28,11 @@ type Options struct {
 	MaxRunning  int // sequences that run at the same time; default 64
 	CacheTokens int // capacity of the cache; default 16384
 	ChunkTokens int // prompt tokens in one pass; default 512
-	Threads     int // threads of a pass, default 1; they change no bit. With more than 1, call Close
-	Tokens      int // draw only ids below it, for vocabularies with ids that no tokenizer has; default all
-	// Axis connects the ranks that divide the model; nil: it is whole. Each rank has an Engine with the same options,
-	// and gets the same requests. The ranks share the drawing.
+	Threads     int // threads of a pass, with the same results for any number; default 1. With more than 1, call Close
+	Tokens      int // only ids below Tokens are drawn, for vocabularies larger than the tokenizer's; default all
+	// Axis connects the ranks that divide the model; nil: the model is whole. Each rank has an Engine with the same
+	// options and gets the same requests. Each rank draws tokens of some sequences.
 	Axis lm.Axis
-}
-
-func (o Options) withDefaults() Options {
-	for _, d := range []struct {
-		value *int
-		or    int
-	}{{&o.MaxRunning, 64}, {&o.CacheTokens, 1 << 14}, {&o.ChunkTokens, 512}} {
-		if *d.value == 0 {
-			*d.value = d.or
-		}
-	}
-	return o
 }
 
 // A Request is a prompt, and the way to continue it.
@@ -53,16 +42,17 @@ type Request struct {
 	// Key and Sample select the random numbers of this text. Key identifies the prompt, and Sample
 	// one of its answers. Key is below 2^32 and Sample below 2^16.
 	Key, Sample uint64
-	// Begun is the beginning of the text, which an engine with the same weights generated and gave up. The text goes on
-	// behind it, with the bits that it would have had there. Sampling.MaxTokens counts its tokens, too.
+	// Begun is the beginning of the text, which an engine with the same weights generated and gave up. The rest of the
+	// text has the same bits as if that engine had generated it. Sampling.MaxTokens includes the tokens of Begun.
 	Begun Begun
 }
 
 // A Begun is the beginning of a text.
 type Begun struct {
 	Result
-	// Cache has the keys and values of Tokens but the last, as pages of a rank's cache. The engine sets it to nil
-	// when it has them. Without them it computes them anew. The engines of ranks that divide a model give none.
+	// Cache has the keys and values of all Tokens but the last. The engine that continues the text sets Cache to nil
+	// when it has copied them. If Cache is empty, it computes them anew. Engines of ranks that divide a model give no
+	// Cache.
 	Cache []float32
 }
 
@@ -72,7 +62,7 @@ type Result struct {
 	// LogProbs are the log-probabilities of Tokens in softmax(logits/temperature) over all tokens,
 	// or in softmax(logits) if the temperature is 0.
 	LogProbs []float32
-	Stopped  bool // it ended with a stop token; false: at Sampling.MaxTokens
+	Stopped  bool // the text ended with a stop token; false: it ended at Sampling.MaxTokens
 }
 
 // A Watch has callbacks for texts as they grow. Both functions may be nil.
@@ -89,25 +79,23 @@ type Engine struct {
 	cache   *lm.Cache
 	work    *lm.Work
 	running []*sequence
-	pages   int // of the cache
+	pages   int // pages of the cache
 	use     Use
 	held    int // pages that the running sequences may need in total
 
 	pieces []lm.Piece
-	rows   []int32     // rows of the pass after which a token is drawn
-	drawn  []*sequence // the sequences of rows
+	rows   []int32     // rows of the pass from which a token is drawn
+	drawn  []*sequence // the sequence of each row in rows
 	logits []float32
-	tokens []float32 // of drawn: see draw
-	counts []int     // of tokens on each rank
+	tokens []float32 // result of draw
+	counts []int     // length of each rank's part of tokens
 	picker picker
 }
 
 // New returns an engine, or an error that names a limit that is too small.
 func New(m *lm.Model, o Options) (*Engine, error) {
-	o = o.withDefaults()
-	if o.Tokens == 0 {
-		o.Tokens = m.Config.Vocab
-	}
+	o.MaxRunning, o.CacheTokens = cmp.Or(o.MaxRunning, 64), cmp.Or(o.CacheTokens, 1<<14)
+	o.ChunkTokens, o.Tokens = cmp.Or(o.ChunkTokens, 512), cmp.Or(o.Tokens, m.Config.Vocab)
 	if o.Tokens < 1 {
 		return nil, fmt.Errorf("engine: %d tokens to draw from: expected at least 1", o.Tokens)
 	}
@@ -133,11 +121,11 @@ func New(m *lm.Model, o Options) (*Engine, error) {
 type Use struct {
 	Passes  int
 	Pages   float64 // share of the cache's pages that sequences used
-	Running float64 // sequences
+	Running float64 // number of running sequences
 	Peak    float64 // the largest share of pages
 }
 
-// Use returns how full the engine was since the last call.
+// Use returns the use of the engine since the last call.
 func (e *Engine) Use() Use {
 	use := e.use
 	e.use = Use{}
@@ -161,7 +149,12 @@ func (e *Engine) Generate(ctx context.Context, requests []Request, w Watch) ([]R
 		}
 	}
 	results := make([]Result, len(requests))
-	defer e.release()
+	defer func() {
+		for _, s := range e.running {
+			e.free(s)
+		}
+		e.running = nil
+	}()
 	for next := 0; next < len(requests) || len(e.running) > 0; {
 		if err := context.Cause(ctx); err != nil {
 			return results, err
@@ -169,7 +162,7 @@ func (e *Engine) Generate(ctx context.Context, requests []Request, w Watch) ([]R
 		for next < len(requests) && e.admit(&requests[next], &results[next], next) {
 			next++
 		}
-		if err := e.step(&w); err != nil {
+		if err := e.Step(&w); err != nil {
 			return results, err
 		}
 	}
@@ -185,15 +178,6 @@ func (e *Engine) Start(r *Request, index int) (bool, error) {
 	return e.admit(r, new(Result), index), nil
 }
 
-// Step makes one pass, which adds a token to each text whose prompt is done, and calls w. Without running texts it does
-// nothing.
-func (e *Engine) Step(w *Watch) error {
-	if len(e.running) == 0 {
-		return nil
-	}
-	return e.step(w)
-}
-
 // Running returns the number of running texts.
 func (e *Engine) Running() int { return len(e.running) }
 
@@ -206,7 +190,7 @@ func (e *Engine) GiveUp(index int) (begun Begun, ok bool) {
 	e.fork()
 	gone := e.running[at]
 	e.running = slices.Delete(e.running, at, at+1)
-	var heir *sequence // computes the prompt from now on, if gone has not done it
+	var heir *sequence // computes the prompt from now on, for sequences that wait for gone
 	for _, s := range e.running {
 		switch {
 		case s.source != gone:

@@ -50,7 +50,7 @@ func requests(n int, s engine.Sampling) []engine.Request {
 	return all
 }
 
-// generate returns the results of some requests, and checks that they are those that the watcher sees and that none
+// generate returns the results of some requests. It checks that the watcher gets the same results, and that no text
 // stops early.
 func generate(t *testing.T, m *lm.Model, o engine.Options, some []engine.Request) []engine.Result {
 	t.Helper()
@@ -86,8 +86,8 @@ func samplings() map[string]engine.Sampling {
 	return map[string]engine.Sampling{"greedy": engine.Greedy(24), "sampled": sampled, "cut": cut}
 }
 
-// TestAnyBatch: tokens and log-probs have the same bits alone, in any batch, with any cache that holds the longest, and
-// in chunks of any size.
+// TestAnyBatch: a request gets the same bits alone and in any batch, with a cache of any sufficient size, and with
+// chunks of any size.
 func TestAnyBatch(t *testing.T) {
 	m := model(t)
 	for name, s := range samplings() {
@@ -114,7 +114,7 @@ func TestAnyBatch(t *testing.T) {
 	}
 }
 
-// TestParts: two ranks that divide the model generate what one generates.
+// TestParts: two ranks that divide a model generate the same as one rank.
 func TestParts(t *testing.T) {
 	m := model(t)
 	for name, s := range samplings() {
@@ -169,8 +169,8 @@ func TestLogProbsOfTraining(t *testing.T) {
 	}
 }
 
-// TestGroups: answers to one prompt share its pages, so that more of them run at the same time, and are what each would
-// be alone.
+// TestGroups: answers to one prompt share the prompt's pages, so that more answers run at the same time. Each answer is
+// the same as without the others.
 func TestGroups(t *testing.T) {
 	m := model(t)
 	for _, length := range []int{1, 16, 17, 40, 49} {
@@ -196,8 +196,8 @@ func TestGroups(t *testing.T) {
 			}
 			want = append(want, alone...)
 		}
-		// Room for the prompt once, and for all answers: a page of the rest of the prompt and of the first new tokens,
-		// at most one more of others.
+		// The prompt's full pages count once. Each answer has a page for the rest of the prompt and its first new
+		// tokens, and at most one page more.
 		pages := (length-1)/lm.PageLen + 2*samples
 		for _, o := range []engine.Options{{}, {MaxRunning: 2}, {CacheTokens: pages * lm.PageLen},
 			{ChunkTokens: 6, MaxRunning: 6}} {
@@ -250,7 +250,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// nextLogProbs returns the log-probability of every token behind the prompt.
+// nextLogProbs returns the log-probability of every token after the prompt.
 func nextLogProbs(t *testing.T, m *lm.Model, prompt []int32, temperature float32) []float32 {
 	t.Helper()
 	w := m.NewTraining(len(prompt))
@@ -265,7 +265,7 @@ func nextLogProbs(t *testing.T, m *lm.Model, prompt []int32, temperature float32
 	return logProbs
 }
 
-// TestFrequencies: tokens come as often as softmax(logits/temperature) says, within top_k and top_p.
+// TestFrequencies: tokens are drawn as often as softmax(logits/temperature) says, within top_k and top_p.
 func TestFrequencies(t *testing.T) {
 	m := model(t)
 	prompt := []int32{4, 2}
@@ -279,8 +279,8 @@ func TestFrequencies(t *testing.T) {
 	for _, c := range []struct {
 		topK   int
 		topP   float64
-		tokens int // that are drawn at all
-		kept   int // of them, the likeliest
+		tokens int // Options.Tokens
+		kept   int // number of the likeliest ids that may be drawn
 	}{
 		{0, 1, 0, vocab}, {4, 1, 0, 4}, {0, float64(float32(math.Exp(float64(logProbs[byProb[0]])))) + 1e-3, 0, 2},
 		{0, 1, 11, 11},
@@ -386,7 +386,7 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// TestUse: one request of 5 tokens and 3 new ones is in 3 passes, and needs one page until its 17th token.
+// TestUse: a request with 5 prompt tokens and 3 new tokens takes 3 passes. It has one page up to its 16th token.
 func TestUse(t *testing.T) {
 	e, err := engine.New(model(t), engine.Options{CacheTokens: 4 * lm.PageLen})
 	if err != nil {
@@ -404,7 +404,7 @@ func TestUse(t *testing.T) {
 	if got, want := generate(5, 3), (engine.Use{Passes: 3, Pages: 0.75, Running: 3, Peak: 0.25}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	// The second page begins with the token behind the first: in the last 2 of 4 passes.
+	// The text has a second page from its 17th token on: in the last 2 of 4 passes.
 	got, want := generate(lm.PageLen-1, 4), engine.Use{Passes: 4, Pages: 1.5, Running: 4, Peak: 0.5}
 	if got != want {
 		t.Errorf("%+v, want %+v", got, want)

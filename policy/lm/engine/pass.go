@@ -7,9 +7,12 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// step makes one pass. The pass has one token of every sequence whose text is in the cache, and tokens of other texts
-// in the rest.
-func (e *Engine) step(w *Watch) error {
+// Step makes one pass, and calls w. The pass has one token of every sequence whose text is in the cache, which gets its
+// next token. Tokens of other texts fill the rest of the pass. Without running sequences Step does nothing.
+func (e *Engine) Step(w *Watch) error {
+	if len(e.running) == 0 {
+		return nil
+	}
 	e.fork()
 	e.pieces, e.rows, e.drawn = e.pieces[:0], e.rows[:0], e.drawn[:0]
 	room, n := e.opts.ChunkTokens, 0
@@ -68,8 +71,9 @@ func (e *Engine) step(w *Watch) error {
 	return e.leave(w.Done)
 }
 
-// draw draws the next tokens of e.drawn from their logits. For each it returns the token, which is exact in float32,
-// and its log-probability. Ranks that divide the model draw a range each.
+// draw draws the next token of each sequence in e.drawn from its logits. For each sequence it returns the token, which
+// is exact in float32, and the token's log-probability. Each of the ranks that divide the model draws for some
+// sequences.
 func (e *Engine) draw() ([]float32, error) {
 	ranks, this, n := 1, 0, len(e.drawn)
 	if e.opts.Axis != nil {

@@ -13,8 +13,8 @@ import (
 type Sampling struct {
 	MaxTokens         int     // most new tokens; at least 1
 	Temperature       float64 // 0: take the likeliest token
-	TopK              int     // draw among this number of likeliest tokens; 0: all
-	TopP              float64 // draw among the likeliest tokens that have this probability together; 1: all
+	TopK              int     // draw among the TopK likeliest tokens; 0: among all
+	TopP              float64 // draw among the likeliest tokens whose probabilities add up to TopP; 1: among all
 	RepetitionPenalty float64 // > 1 makes tokens less likely that the text already has; 1: no penalty
 	Stop              []int32 // tokens that end a text
 	Seed              uint64
@@ -43,8 +43,8 @@ func (s *Sampling) stops(id int32) bool { return slices.Contains(s.Stop, id) }
 
 // A picker draws tokens from logits. It reuses its memory.
 type picker struct {
-	order []int32 // the ids that may be drawn: those below its length
-	seen  []bool  // [vocabulary]: whether the penalty has been applied
+	order []int32 // memory for sorting the ids that may be drawn; its length is their number
+	seen  []bool  // [vocabulary]: whether the penalty of the id has been applied
 }
 
 func newPicker(vocab, drawn int) picker { return picker{make([]int32, drawn), make([]bool, vocab)} }
@@ -71,9 +71,8 @@ func (p *picker) pick(m *lm.Model, s *sequence, logits []float32) (id int32, log
 	return id, all.LogProb(logits[id])
 }
 
-// sample returns the token at which the cumulative probability passes u. It adds up only tokens that
-// top_k and top_p allow. Tokens are in the order of their ids or, with top_k or top_p, by falling
-// probability.
+// sample returns the token at which the cumulative probability of the allowed tokens exceeds u. Tokens are in the order
+// of their ids, or with top_k or top_p by falling probability.
 func (p *picker) sample(logits []float32, lse float64, o *Sampling, u float64) int32 {
 	share := func(id int32) float64 { return math.Exp(float64(logits[id]) - lse) }
 	drawn := int32(len(p.order))

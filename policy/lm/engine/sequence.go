@@ -10,18 +10,18 @@ import (
 // A sequence is a running request.
 type sequence struct {
 	request *Request
-	index   int // of the request
+	index   int // number of the request
 	result  *Result
-	text    []int32 // what is in the cache before the next token is drawn: the prompt, and Begun
+	text    []int32 // the tokens that must be in the cache before the next token is drawn: the prompt, and Begun
 	prompt  *prompt
 	source  *sequence    // computes the prompt that this sequence will fork; nil: none, or already forked
 	cache   *lm.Sequence // nil while source is set
-	pages   int          // most pages besides the prompt's
+	pages   int          // most pages that the sequence takes besides those of prompt
 	last    [1]int32     // the token drawn last
 }
 
-// A prompt counts the full pages of a prompt, and the sequences that share them. No such page has
-// the last token, because each sequence recomputes that token to draw the next one.
+// A prompt counts the pages that sequences with the same prompt share, and these sequences. The pages are full and lack
+// the prompt's last token, because each sequence recomputes that token to draw the next one.
 type prompt struct{ pages, users int }
 
 // check returns an error for a request that can never be served.
@@ -50,7 +50,7 @@ func (e *Engine) check(r *Request) error {
 	return nil
 }
 
-// checkBegun returns an error if no text of the request begins with r.Begun and goes on.
+// checkBegun returns an error if r.Begun cannot be the beginning of a longer text of the request.
 func (e *Engine) checkBegun(r *Request) error {
 	b := &r.Begun
 	if len(b.LogProbs) != len(b.Tokens) {
@@ -120,7 +120,7 @@ func (e *Engine) source(prompt []int32) *sequence {
 	return nil
 }
 
-// fork gives each waiting sequence a fork of its source's cache, once that holds the prompt.
+// fork gives each waiting sequence a fork of its source's cache, if this cache holds the prompt.
 func (e *Engine) fork() {
 	for _, s := range e.running {
 		if n := len(s.request.Prompt) - 1; s.source != nil && s.source.cache.Len() >= n {
@@ -138,14 +138,4 @@ func (e *Engine) free(s *sequence) {
 		e.held -= s.prompt.pages
 	}
 	s.prompt.users--
-}
-
-// release frees the pages of all sequences.
-func (e *Engine) release() {
-	for _, s := range e.running {
-		if s.cache != nil {
-			s.cache.Truncate(0)
-		}
-	}
-	e.running, e.held = nil, 0
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// BenchmarkSpeed compares tokens/s with bounds: F is the operations per second of kernel.Gemm of 512³
-// on one core, W the bytes per second of reading as much memory as the weights take.
+// BenchmarkSpeed compares tokens/s with bounds. F is the operations per second of kernel.Gemm of 512³ on one core. W is
+// the bytes per second of reading as much memory as the weights take.
 //
 //	training  F / 3(2N + 2·layers·heads·head_dim·T)
 //	prefill   F / (2N + 2·layers·heads·head_dim·T), with the output matrix for the last token alone
@@ -42,8 +42,8 @@ func BenchmarkSpeed(b *testing.B) {
 			}
 		})
 	}
-	// Four layers of Qwen2.5-1.5B are 0.75 GB, more than the caches of most machines. W is read from
-	// these weights, so a larger cache serves both sides alike.
+	// Four layers of Qwen2.5-1.5B are 0.75 GB, more than the caches of most machines. W is measured on
+	// these weights, so a larger cache has the same effect on both sides.
 	large := speedCase{"large", speedConfig(1536, 4, 12, 8960, 1024), 16, 1}
 	b.Run("large/decode/B=1", func(b *testing.B) { large.decode(b, 1) })
 }
@@ -62,7 +62,7 @@ type speedCase struct {
 	length, sequences int // of a batch in training
 }
 
-// head returns the weights of the output matrix, inner those of all other products.
+// head returns the number of weights of the output matrix, and inner that of all other products.
 func (s *speedCase) head() float64 { return float64(s.c.Vocab * s.c.Hidden) }
 
 func (s *speedCase) inner() float64 {

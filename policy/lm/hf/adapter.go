@@ -1,6 +1,7 @@
 package hf
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/durable"
@@ -61,83 +63,58 @@ func ReadAdapter(dir string) (*lm.LoRA, error) {
 	return o, nil
 }
 
-// harmful returns the reason why a key asks for something other than plain LoRA, or "" if it does
-// not. The switch lists the keys and values that change nothing. Any other key must be null, false
-// or empty, because a later PEFT may compute something new with it.
+// harmful returns the reason why the value of a key asks for something other than plain LoRA, or "" if it does not. The
+// switch lists the keys and values that change nothing. Any other key must be null, false or empty, because a later
+// PEFT may give it a meaning.
 func harmful(key string, raw json.RawMessage) string {
-	var value any
-	if err := json.Unmarshal(raw, &value); err != nil {
-		return err.Error()
-	}
-	switch v := value.(type) {
-	case nil:
+	var compact bytes.Buffer
+	_ = json.Compact(&compact, raw) // raw is a part of a decoded JSON text
+	value := compact.String()
+	if slices.Contains([]string{"null", "false", `""`, "[]", "{}"}, value) {
 		return ""
-	case bool:
-		if !v {
-			return ""
-		}
-	case string:
-		if v == "" {
-			return ""
-		}
-	case []any:
-		if len(v) == 0 {
-			return ""
-		}
-	case map[string]any:
-		if len(v) == 0 {
-			return ""
-		}
 	}
-	only := func(ok bool, why string) string {
-		if ok {
-			return ""
-		}
-		return why
-	}
-	number, isNumber := value.(float64)
+	number, err := strconv.ParseFloat(value, 64)
+	ok, why := false, "not supported"
 	switch key {
 	case "r", "lora_alpha", "use_rslora", "target_modules": // read
-		return ""
+		ok = true
 	case "base_model_name_or_path", "revision", "peft_version", "auto_mapping", "inference_mode",
 		"megatron_core", // name of a module; matters only with megatron_config
 		"eva_config":    // matters only for initial weights
-		return ""
+		ok = true
 	case "peft_type":
-		return only(value == "LORA", `only "LORA" is supported`)
+		ok, why = value == `"LORA"`, `only "LORA" is supported`
 	case "task_type":
-		return only(value == "CAUSAL_LM", `only "CAUSAL_LM" is supported`)
+		ok, why = value == `"CAUSAL_LM"`, `only "CAUSAL_LM" is supported`
 	case "bias":
-		return only(value == "none", `only "none" is supported`)
+		ok, why = value == `"none"`, `only "none" is supported`
 	case "lora_dropout":
-		return only(isNumber && 0 <= number && number <= 1, "expected a share from 0 to 1")
+		ok, why = err == nil && 0 <= number && number <= 1, "expected a share from 0 to 1"
 	case "qalora_group_size": // matters only with use_qalora
-		return only(isNumber, "expected a number")
+		ok, why = err == nil, "expected a number"
 	case "init_lora_weights":
 		// Others, such as pissa and olora, also change the base model's weights.
-		name, _ := value.(string)
-		name = strings.ToLower(name)
-		return only(value == true || name == "gaussian" || name == "eva" || name == "orthogonal",
-			"expected a start that leaves the weights below as they are: true, false, gaussian, eva or orthogonal")
+		ok = slices.Contains([]string{"true", `"gaussian"`, `"eva"`, `"orthogonal"`}, strings.ToLower(value))
+		why = "expected a start that leaves the weights below as they are: true, false, gaussian, eva or orthogonal"
 	}
-	return "not supported"
+	if ok {
+		return ""
+	}
+	return why
 }
 
 // LoadAdapter fills the adapters of m from an adapter folder. m must have the LoRA of ReadAdapter.
-func LoadAdapter(m *lm.Model, dir string) error {
-	f := &folder{where: map[string]place{}}
-	if err := f.closeAt(f.open(filepath.Join(dir, adapterWeights), nil)); err != nil {
-		return fmt.Errorf("load adapter: %w", err)
-	}
+func LoadAdapter(m *lm.Model, dir string) (err error) {
+	defer prefix(&err, "load adapter")
+	f := newFolder()
 	defer f.close()
-	err := f.check(adaptersInFiles(m.Whole()), func(string) bool { return false })
-	if err == nil {
-		err = f.load(adaptersInFiles(m))
+	if err := f.open(filepath.Join(dir, adapterWeights), nil); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("load adapter: %w", err)
+	if err := f.check(adaptersInFiles(m.Whole()), func(string) bool { return false }); err != nil {
+		return err
 	}
-	return nil
+	return f.load(adaptersInFiles(m))
 }
 
 // adaptersInFiles returns the adapters of m under the names that they have in files.
@@ -151,14 +128,8 @@ func adaptersInFiles(m *lm.Model) []lm.Tensor {
 
 // SaveAdapter writes an adapter folder that PEFT reads, with weights in float32. base names the
 // model that the adapters belong to.
-func SaveAdapter(m *lm.Model, dir, base string) error {
-	if err := saveAdapter(m, dir, base); err != nil {
-		return fmt.Errorf("save adapter: %w", err)
-	}
-	return nil
-}
-
-func saveAdapter(m *lm.Model, dir, base string) error {
+func SaveAdapter(m *lm.Model, dir, base string) (err error) {
+	defer prefix(&err, "save adapter")
 	o := m.LoRA()
 	if o == nil {
 		return errors.New("the model has no adapter")

@@ -140,28 +140,25 @@ func (r *reader) config() lm.Config {
 	return c
 }
 
-// window returns the length of the longest sequence that every layer sees whole; 0 means any length.
+// window returns the length of the longest sequence that fits into the attention window of every layer. 0 means any
+// length.
 func (r *reader) window(c *lm.Config) int {
 	size := get(r, "sliding_window", 0)
 	if r.has("layer_types") {
-		slides := false
-		for i, t := range get(r, "layer_types", []string(nil)) {
-			switch t {
-			case "full_attention":
-			case "sliding_attention":
-				slides = true
-			default:
+		types := get(r, "layer_types", []string(nil))
+		for i, t := range types {
+			if t != "full_attention" && t != "sliding_attention" {
 				r.fail("layer_types[%d] is %q, must be full_attention or sliding_attention", i, t)
 			}
 		}
-		if n := len(get(r, "layer_types", []string(nil))); n != c.Layers {
-			r.fail("layer_types has %d layers, num_hidden_layers is %d", n, c.Layers)
+		if len(types) != c.Layers {
+			r.fail("layer_types has %d layers, num_hidden_layers is %d", len(types), c.Layers)
 		}
-		if slides && size < 1 {
-			r.fail("sliding_window is %d, but layer_types has sliding_attention", size)
-		}
-		if !slides {
+		if !slices.Contains(types, "sliding_attention") {
 			return 0
+		}
+		if size < 1 {
+			r.fail("sliding_window is %d, but layer_types has sliding_attention", size)
 		}
 		return size
 	}

@@ -7,10 +7,10 @@ var FileName = fileName
 
 // LoadTensors loads tensors, which have the names of the folder's files, for tests.
 func LoadTensors(dir string, want []lm.Tensor) error {
-	f, err := openFolder(dir)
-	if err != nil {
+	f := newFolder()
+	defer f.close()
+	if err := f.openAll(dir); err != nil {
 		return err
 	}
-	defer f.close()
 	return f.load(want)
 }

@@ -17,13 +17,13 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// The golden numbers were computed by independent implementations; see testdata/README.md. Folders
-// of the same form below $RLINF_GOLDEN_LM are compared, too.
+// Independent implementations computed the golden numbers: see testdata/README.md. The tests also compare folders of
+// the same form below $RLINF_GOLDEN_LM.
 const (
 	logitTolerance    = 5e-5 // logits, hidden states, log-probabilities
 	lossTolerance     = 5e-6
 	stepTolerance     = 1e-5 // losses along optimiser steps
-	gradientTolerance = 2e-5 // L2 of the difference by the L2 of the tensor
+	gradientTolerance = 2e-5 // L2 norm of the difference, relative to that of the tensor
 	valueTolerance    = 2e-6 // single values of gradients
 )
 
@@ -141,7 +141,7 @@ func readGolden(t *testing.T, dir string) *golden {
 	return &g
 }
 
-// open loads the model of a folder; an adapter folder names the model's beside it.
+// open loads the model of a folder. An adapter folder names the folder of its model, which is beside it.
 func open(t *testing.T, dir string) *lm.Model {
 	t.Helper()
 	var o lm.Options
@@ -255,8 +255,8 @@ func TestGoldenForward(t *testing.T) {
 	}
 }
 
-// tokenLosses returns the log-probability of every token of a batch but the first ones, and minus
-// their mean.
+// tokenLosses returns the log-probability of every token of a batch, except for the first token of each sequence. It
+// also returns minus their mean.
 func tokenLosses(m *lm.Model, w *lm.Work, b lm.Batch) ([]float32, float64) {
 	targets := b.NextTokens(nil)
 	logp := make([]float32, len(targets))
@@ -300,7 +300,7 @@ func checkWeights(t *testing.T, g *golden, m *lm.Model) {
 	}
 }
 
-// fileTensors are the tensors, and those of adapters, by the names in files.
+// fileTensors returns the tensors of the model and of its adapters, by their names in files.
 func fileTensors(m *lm.Model) map[string]lm.Tensor {
 	all := map[string]lm.Tensor{}
 	for _, t := range m.Tensors() {
@@ -312,7 +312,7 @@ func fileTensors(m *lm.Model) map[string]lm.Tensor {
 	return all
 }
 
-// inFile lays values of a tensor out as in a file.
+// inFile returns values of a tensor in the layout of a file.
 func inFile(t lm.Tensor, x []float32) []float32 {
 	if !t.Transposed {
 		return x

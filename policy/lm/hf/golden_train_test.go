@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// backward computes the gradients of the mean loss over all tokens of the batches, each of them a
-// micro-batch, plus aux times the auxiliary loss.
+// backward computes the gradients of the mean loss over all tokens of the batches, plus aux times the auxiliary loss.
+// Each batch is a micro-batch.
 func backward(t *testing.T, m *lm.Model, w *lm.Work, aux float32, batches ...lm.Batch) (loss float64) {
 	t.Helper()
 	clear(m.Params.Grad)

@@ -16,14 +16,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// minimal is a config.json with further keys.
+// minimal returns a config.json with these further keys.
 func minimal(family, more string) string {
 	return `{"model_type": "` + family +
 		`", "vocab_size": 31, "hidden_size": 16, "intermediate_size": 12, "num_hidden_layers": 2,
 		"num_attention_heads": 4, "num_key_value_heads": 4, "max_position_embeddings": 64` + more + `}`
 }
 
-// A form is the text of a config.json and what it means.
+// A form is the text of a config.json, and the configuration that it means.
 type form struct {
 	text string
 	want lm.Config
@@ -51,7 +51,7 @@ func parseAll(t *testing.T, forms []form) {
 	}
 }
 
-// with returns what a minimal config.json means, in a family, with a change.
+// with returns the configuration that a minimal config.json of a family means, after a change.
 func with(f lm.Family, change func(c *lm.Config)) lm.Config {
 	c := lm.Config{Family: f, Vocab: 31, Hidden: 16, Layers: 2, Heads: 4, KVHeads: 4, HeadDim: 4, Intermediate: 12,
 		Eps: 1e-6, MaxPositions: 64, Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: 0.02}
@@ -59,7 +59,7 @@ func with(f lm.Family, change func(c *lm.Config)) lm.Config {
 	return c
 }
 
-// TestConfigOfLlama: every form of Llama's config.json, its four kinds of rotary positions among them.
+// TestConfigOfLlama: every form of Llama's config.json, with four kinds of rotary positions.
 func TestConfigOfLlama(t *testing.T) {
 	llama3 := lm.Rope{Theta: 5e5, Type: lm.RopeLlama3, Factor: 8, LowFreqFactor: 1, HighFreqFactor: 4, Original: 64}
 	parseAll(t, []form{
@@ -125,7 +125,7 @@ func TestConfigOfQwen3(t *testing.T) {
 	})
 }
 
-// TestConfigOfExperts: experts in every layer or in some, with or without one that they share.
+// TestConfigOfExperts: experts in all layers or in some, with and without a shared expert.
 func TestConfigOfExperts(t *testing.T) {
 	parseAll(t, []form{
 		{minimal("qwen3_moe", `, "num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 6, `+
@@ -163,7 +163,7 @@ func TestConfigOfExperts(t *testing.T) {
 	})
 }
 
-// TestAbsentKeys: a configuration with the family alone has the sizes that transformers 5 gives it.
+// TestAbsentKeys: a config.json with model_type alone means the same sizes as in transformers 5.
 func TestAbsentKeys(t *testing.T) {
 	for family, want := range map[lm.Family]string{
 		lm.Llama:    "32000 4096 32 32 32 128 11008 1e-06 10000 2048 0 / 0 0 0 0 / 1 [2]",
@@ -231,7 +231,7 @@ func TestConfigRefuses(t *testing.T) {
 		"attention_bias is true":                       minimal("mistral", `, "attention_bias": true`),
 		"num_attention_heads is 4, must be a multiple": minimal("llama", `, "num_key_value_heads": 3`),
 		"head_dim is 5, must be even":                  minimal("llama", `, "head_dim": 5`),
-		"num_experts_per_tok is 9 of 4": minimal("qwen3_moe",
+		"num_experts_per_tok is 9, must be from 1 to the number of experts, 4": minimal("qwen3_moe",
 			`, "num_experts": 4, "num_experts_per_tok": 9, "moe_intermediate_size": 6`),
 		"vocab_size is 1000000000000, must be at most 16777216": minimal("llama", `, "vocab_size": 1000000000000`),
 		"num_hidden_layers is 9000000000000000000 with 0 experts": minimal("llama",
@@ -296,8 +296,8 @@ func newModel(t *testing.T, c lm.Config, o lm.Options) *lm.Model {
 	return m
 }
 
-// Models of every family survive a folder, in one file and in shards, whole in float32 and rounded else. Names and
-// shapes are checked by the bytes of the files.
+// A saved and loaded model of any family is the same, from one file and from shards: exactly in float32, and rounded in
+// other types. Names and shapes are checked by the bytes of the files.
 func TestSaveAndLoad(t *testing.T) {
 	for _, f := range lm.Families {
 		for _, dtype := range []tensor.DType{tensor.F32, tensor.BF16, tensor.F16} {
@@ -386,7 +386,7 @@ func rounded(v float32, dtype tensor.DType) float32 {
 	return x[0]
 }
 
-// A checkpoint of another model is refused with one clear error.
+// Loading the checkpoint of another model gives one error, which names what differs.
 func TestLoadRefuses(t *testing.T) {
 	save := func(change func(c *lm.Config, d string)) (*lm.Model, string) {
 		m, dir := newModel(t, tiny(lm.Qwen2), lm.Options{}), t.TempDir()
@@ -420,7 +420,7 @@ func TestLoadRefuses(t *testing.T) {
 			}
 			os.WriteFile(file(dir), b, 0o666)
 		},
-		`tensor "x" is missing, which the index places there`: func(_ *lm.Config, dir string) {
+		`tensor "x" is missing, although the index names this file for it`: func(_ *lm.Config, dir string) {
 			os.Rename(file(dir), filepath.Join(dir, "model-1.safetensors"))
 			os.WriteFile(filepath.Join(dir, "model.safetensors.index.json"),
 				[]byte(`{"weight_map": {"x": "model-1.safetensors"}}`), 0o666)
@@ -438,8 +438,8 @@ func TestLoadRefuses(t *testing.T) {
 	}
 }
 
-// TestStaleFiles: model.safetensors counts, whatever an index beside it says, and a model that is saved over another in
-// any form is the one that is read.
+// TestStaleFiles: if a folder has model.safetensors and an index, the index is ignored. A model that is saved over
+// another one is the model that is read, whatever files each has.
 func TestStaleFiles(t *testing.T) {
 	old, dir := newModel(t, tiny(lm.Llama), lm.Options{}), t.TempDir()
 	old.Init(5)
@@ -475,7 +475,7 @@ func TestStaleFiles(t *testing.T) {
 	same("shards over one file")
 }
 
-// An adapter survives its folder, and merging it gives a model that computes the same.
+// A saved and loaded adapter is the same. Merging it gives a model that computes the same.
 func TestAdapter(t *testing.T) {
 	for _, f := range []lm.Family{lm.Qwen2, lm.Mixtral} {
 		o := lm.Options{LoRA: &lm.LoRA{Rank: 3, Alpha: 5, RSLoRA: f == lm.Mixtral, Targets: lm.Targets}}
@@ -539,7 +539,7 @@ func forward(t *testing.T, m *lm.Model, b lm.Batch) *lm.Work {
 	return w
 }
 
-// TestAdapterKeys: what a PEFT of today writes is accepted as long as it means plain LoRA, and anything else is named.
+// TestAdapterKeys: adapter_config.json of a current PEFT is accepted if it means plain LoRA. Other keys are errors.
 func TestAdapterKeys(t *testing.T) {
 	read := func(more string) error {
 		t.Helper()

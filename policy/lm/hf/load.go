@@ -27,20 +27,25 @@ func Load(m *lm.Model, dir string) error {
 func Check(m *lm.Model, dir string) error { return visit(m, dir, func(*folder) error { return nil }) }
 
 // visit opens a folder, checks that it has the model of which m is a part, and calls do.
-func visit(m *lm.Model, dir string, do func(*folder) error) error {
-	f, err := openFolder(dir)
-	if err != nil {
-		return fmt.Errorf("load model: %w", err)
-	}
+func visit(m *lm.Model, dir string, do func(*folder) error) (err error) {
+	defer prefix(&err, "load model")
+	f := newFolder()
 	defer f.close()
-	err = f.check(inFiles(m, m.Whole().Tensors()), func(name string) bool { return ignored(m, name) })
-	if err == nil {
-		err = do(f)
+	if err := f.openAll(dir); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("load model: %w", err)
+	want := inFiles(m, m.Whole().Tensors())
+	if err := f.check(want, func(name string) bool { return ignored(m, name) }); err != nil {
+		return err
 	}
-	return nil
+	return do(f)
+}
+
+// prefix puts what was attempted before the error, if there is one.
+func prefix(err *error, what string) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", what, *err)
+	}
 }
 
 // inFiles returns tensors of m under the names that they have in files.
@@ -57,7 +62,7 @@ type folder struct {
 	where map[string]place
 }
 
-// A place is a tensor of a file.
+// A place says where a tensor is: in which file, and at which index.
 type place struct {
 	path   string
 	reader *tensor.SafetensorsReader
@@ -76,36 +81,38 @@ type index struct {
 	WeightMap map[string]string `json:"weight_map"`
 }
 
-func openFolder(dir string) (*folder, error) {
-	f := &folder{where: map[string]place{}}
+func newFolder() *folder { return &folder{where: map[string]place{}} }
+
+// openAll opens the files of a checkpoint folder.
+func (f *folder) openAll(dir string) error {
 	one, many := filepath.Join(dir, oneFile), filepath.Join(dir, indexFile)
 	if _, err := os.Stat(one); err == nil { // an index beside it is from an earlier save; transformers ignores it, too
-		return f, f.closeAt(f.open(one, nil))
+		return f.open(one, nil)
 	}
 	text, err := durable.ReadFile(many)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s has neither %s nor %s", dir, oneFile, indexFile)
+		return fmt.Errorf("%s has neither %s nor %s", dir, oneFile, indexFile)
 	}
 	if err != nil {
-		return nil, err
+		return err
 	}
 	var x index
 	if err := json.Unmarshal(text, &x); err != nil {
-		return nil, fmt.Errorf("%s: %w", many, err)
+		return fmt.Errorf("%s: %w", many, err)
 	}
 	shards := map[string][]string{}
 	for name, shard := range x.WeightMap {
 		if !filepath.IsLocal(shard) {
-			return nil, fmt.Errorf("%s: shard %q of %s is not in the folder", many, shard, name)
+			return fmt.Errorf("%s: shard %q of %s is not in the folder", many, shard, name)
 		}
 		shards[shard] = append(shards[shard], name)
 	}
 	for _, shard := range slices.Sorted(maps.Keys(shards)) {
-		if err := f.closeAt(f.open(filepath.Join(dir, shard), shards[shard])); err != nil {
-			return nil, err
+		if err := f.open(filepath.Join(dir, shard), shards[shard]); err != nil {
+			return err
 		}
 	}
-	return f, nil
+	return nil
 }
 
 // open opens a file and adds its tensors to the folder. Unless names is nil, it adds only the named tensors.
@@ -133,18 +140,11 @@ func (f *folder) open(path string, names []string) error {
 	for _, name := range names {
 		i, ok := at[name]
 		if !ok {
-			return fmt.Errorf("%s: tensor %q is missing, which the index places there", path, name)
+			return fmt.Errorf("%s: tensor %q is missing, although the index names this file for it", path, name)
 		}
 		f.where[name] = place{path, r, i}
 	}
 	return nil
-}
-
-func (f *folder) closeAt(err error) error {
-	if err != nil {
-		f.close()
-	}
-	return err
 }
 
 func (f *folder) close() {
@@ -201,7 +201,7 @@ func (f *folder) load(want []lm.Tensor) error {
 // readable are the types that Load converts to float32.
 var readable = []tensor.DType{tensor.F32, tensor.BF16, tensor.F16}
 
-// chunkElements is the most elements that are read at once.
+// chunkElements is about the most elements that are read or written at once.
 const chunkElements = 1 << 20
 
 // buffers are the memory for one chunk, reused for all tensors.
@@ -258,8 +258,8 @@ func (b *buffers) readTensor(t lm.Tensor, r *tensor.SafetensorsReader, i int) er
 	return nil
 }
 
-// readRows fills dst with n equal parts of rows of tensor i. The first begins at byte off, and each other one stride
-// bytes after the one before it.
+// readRows fills dst with parts of n rows of tensor i, all of the same length. The first part begins at byte off, and
+// each next part begins stride bytes later.
 func readRows(r *tensor.SafetensorsReader, i int, dst []byte, n, off, stride int) error {
 	if len(dst) == n*stride { // whole rows
 		return r.ReadTensor(i, dst, off)

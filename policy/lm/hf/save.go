@@ -24,20 +24,14 @@ type SaveOptions struct {
 // Save writes a checkpoint folder for transformers: config.json and the weights, with adapters
 // merged into them. If the folder exists, Save replaces files of the same names. It removes a
 // model.safetensors or an index of an earlier save, so that every reader finds the new weights.
-func Save(m *lm.Model, dir string, o SaveOptions) error {
+func Save(m *lm.Model, dir string, o SaveOptions) (err error) {
+	defer prefix(&err, "save model")
 	if o.DType == 0 {
 		o.DType = tensor.F32
 	}
 	if _, ok := dtypeNames[o.DType]; !ok {
-		return fmt.Errorf("save model: weights as %v, expected one of %v", o.DType, readable)
+		return fmt.Errorf("weights as %v, expected one of %v", o.DType, readable)
 	}
-	if err := save(m, dir, o); err != nil {
-		return fmt.Errorf("save model: %w", err)
-	}
-	return nil
-}
-
-func save(m *lm.Model, dir string, o SaveOptions) error {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return err
 	}
@@ -60,12 +54,12 @@ func save(m *lm.Model, dir string, o SaveOptions) error {
 		return writeShard(m, filepath.Join(dir, oneFile), shards[0])
 	}
 	x := index{Metadata: map[string]any{"total_size": total}, WeightMap: map[string]string{}}
-	for i, fields := range shards {
+	for i, s := range shards {
 		name := fmt.Sprintf("model-%05d-of-%05d.safetensors", i+1, len(shards))
-		for _, f := range fields {
+		for _, f := range s.fields {
 			x.WeightMap[f.Name] = name
 		}
-		if err := writeShard(m, filepath.Join(dir, name), fields); err != nil {
+		if err := writeShard(m, filepath.Join(dir, name), s); err != nil {
 			return err
 		}
 	}
@@ -75,16 +69,22 @@ func save(m *lm.Model, dir string, o SaveOptions) error {
 	return os.WriteFile(filepath.Join(dir, indexFile), append(text, '\n'), 0o666)
 }
 
-// split returns the tensors of each file, and the total number of bytes.
-func split(m *lm.Model, o SaveOptions) (shards [][]tensor.Field, total int) {
+// A shard is the tensors of one file.
+type shard struct {
+	fields []tensor.Field
+	names  []string // of the same tensors in package lm
+}
+
+// split returns the files, and the total number of bytes of their tensors.
+func split(m *lm.Model, o SaveOptions) (shards []shard, total int) {
 	size := 0
 	for _, t := range m.MergedTensors() {
 		f := tensor.Field{Name: fileName(m.Config.Family, t.Name), DType: o.DType, Shape: fileShape(t)}
 		if len(shards) == 0 || o.ShardBytes > 0 && size > 0 && size+f.Bytes() > o.ShardBytes {
-			shards, size = append(shards, nil), 0
+			shards, size = append(shards, shard{}), 0
 		}
-		last := len(shards) - 1
-		shards[last] = append(shards[last], f)
+		last := &shards[len(shards)-1]
+		last.fields, last.names = append(last.fields, f), append(last.names, t.Name)
 		size += f.Bytes()
 		total += f.Bytes()
 	}
@@ -92,24 +92,20 @@ func split(m *lm.Model, o SaveOptions) (shards [][]tensor.Field, total int) {
 }
 
 // writeShard writes one file, tensor by tensor.
-func writeShard(m *lm.Model, path string, fields []tensor.Field) error {
+func writeShard(m *lm.Model, path string, s shard) error {
 	file, err := os.Create(path)
 	if err != nil {
 		return err
 	}
 	defer file.Close()
 	w := bufio.NewWriterSize(file, 1<<20)
-	order, err := tensor.WriteSafetensorsHeader(w, fields, map[string]string{"format": "pt"})
+	order, err := tensor.WriteSafetensorsHeader(w, s.fields, map[string]string{"format": "pt"})
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	names := map[string]string{}
-	for _, t := range m.MergedTensors() {
-		names[fileName(m.Config.Family, t.Name)] = t.Name
-	}
 	for _, i := range order {
-		if err := writeTensor(w, m.Merged(names[fields[i].Name]), fields[i].DType); err != nil {
-			return fmt.Errorf("%s: tensor %q: %w", path, fields[i].Name, err)
+		if err := writeTensor(w, m.Merged(s.names[i]), s.fields[i].DType); err != nil {
+			return fmt.Errorf("%s: tensor %q: %w", path, s.fields[i].Name, err)
 		}
 	}
 	if err := w.Flush(); err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Slices of every weight, along each axis, are what loading all of the weight gives there. The wide model has weights
-// of several chunks.
+// Loading a slice of a weight, along any axis, gives the numbers that loading the whole weight gives there. The wide
+// model has weights of several chunks.
 func TestLoadSlices(t *testing.T) {
 	wide := tiny(lm.Qwen2)
 	wide.Vocab, wide.Hidden, wide.Intermediate = 70_000, 24, 90_000
@@ -54,7 +54,7 @@ func TestLoadSlices(t *testing.T) {
 	}
 }
 
-// partsOf returns the parts of a model of c in two stages that n ranks each have.
+// partsOf returns the parts of a model of c in two stages, each divided among n ranks.
 func partsOf(t *testing.T, c lm.Config, o lm.Options, n int) (parts []*lm.Model) {
 	t.Helper()
 	for stage := range 2 {
@@ -66,7 +66,8 @@ func partsOf(t *testing.T, c lm.Config, o lm.Options, n int) (parts []*lm.Model)
 	return parts
 }
 
-// checkPart compares tensors of a part of a model with those of the whole model, and returns the number of elements.
+// checkPart compares the tensors of a part of a model with those of the whole model. It returns the number of elements
+// that it compared.
 func checkPart(t *testing.T, got, want []lm.Tensor) (checked int) {
 	t.Helper()
 	for _, part := range got {

@@ -13,7 +13,7 @@ import (
 
 var _ lm.Axis = (*Axis)(nil)
 
-// A meeting is where goroutines that stand for ranks exchange numbers. Each brings a slice and gets those of all.
+// In a meeting, goroutines that stand for ranks exchange numbers. Each brings a slice and gets the slices of all.
 type meeting struct {
 	size    int
 	mu      sync.Mutex
@@ -30,7 +30,7 @@ type Axis struct {
 	Calls int // so far
 }
 
-// NewAxes returns the ends of n goroutines.
+// NewAxes returns an Axis for each of n goroutines.
 func NewAxes(n int) []*Axis {
 	m := &meeting{size: n, brought: make([][]byte, n)}
 	m.arrived.L = &m.mu
@@ -150,7 +150,7 @@ func (p *Pipe) Recv(from int, x []float32) error {
 // Flush does nothing.
 func (p *Pipe) Flush() error { return nil }
 
-// NewPipes returns the ends of n goroutines. One message is under way from one to another.
+// NewPipes returns a Pipe for each of n goroutines. At most one message is under way from one goroutine to another.
 func NewPipes(n int) []*Pipe {
 	pipes, queues := make([]*Pipe, n), make([][]chan []float32, n)
 	for i := range queues {
@@ -165,7 +165,8 @@ func NewPipes(n int) []*Pipe {
 	return pipes
 }
 
-// NewMeshes returns the ends of size·stages goroutines: of those that divide a layer, for each stage in turn.
+// NewMeshes returns a Mesh for each of size·stages goroutines. Those of a stage, which divide its layers, come
+// together.
 func NewMeshes(size, stages int) []lm.Mesh {
 	meshes := make([]lm.Mesh, size*stages)
 	for s := range stages {

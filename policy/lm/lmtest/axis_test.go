@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestRun: a rank that fails is named, though others wait for it.
+// TestRun: Run returns the error of a rank, even if other ranks wait for that rank.
 func TestRun(t *testing.T) {
 	for _, end := range []func() error{
 		func() error { return errors.New("broken") },

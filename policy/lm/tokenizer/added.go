@@ -10,15 +10,15 @@ import (
 type AddedToken struct {
 	ID      int32
 	Content string
-	// Special tokens are in decoded text only if the caller asks for them.
+	// Special says that decoded text has the token only if the caller asks for special tokens.
 	Special bool
 	// SingleWord allows no letter, mark, digit or underscore beside the text.
 	SingleWord bool
 	// LStrip and RStrip include the white space before and after the text in the token. Decoding
 	// does not restore that white space.
 	LStrip, RStrip bool
-	// Normalized makes the search look for the normalized text of the token in normalized text.
-	// Otherwise neither text is normalized.
+	// Normalized says that the token is searched in normalized text, by its own normalized text.
+	// Otherwise it is searched in the original text.
 	Normalized bool
 }
 
@@ -61,8 +61,8 @@ func (m *matcher) add(text string, token *AddedToken) {
 
 func (m *matcher) empty() bool { return len(m.nodes) == 0 }
 
-// find returns the first token in text[from:], and the bytes [start, end) of text that it takes.
-// They include white space, but not before from. If there is no token, token is nil.
+// find returns the first token in text[from:], and the bytes [start, end) of text that it takes. These bytes include
+// the white space of LStrip and RStrip, but none before from. If there is no token, token is nil.
 func (m *matcher) find(text string, from int) (token *AddedToken, start, end int) {
 	for i := from; i < len(text); i++ {
 		if !m.start[text[i]] {
@@ -88,6 +88,7 @@ func (m *matcher) find(text string, from int) (token *AddedToken, start, end int
 	return nil, 0, 0
 }
 
+// longest returns the longest token that begins at byte i, and its end. If there is no token, token is nil.
 func (m *matcher) longest(text string, i int) (token *AddedToken, end int) {
 	for at := int32(0); ; {
 		if t := m.nodes[at].token; t != nil {

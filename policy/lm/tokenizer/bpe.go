@@ -12,11 +12,11 @@ type bpe struct {
 	bytes *[256]int32
 	// chars has the tokens of single characters if the model works on characters.
 	chars map[string]int32
-	// whole has the tokens by text if a piece that is a token is not split (ignore_merges); else nil.
+	// whole has the tokens by text if a piece that is a token is never split (ignore_merges). Otherwise it is nil.
 	whole map[string]int32
 	// fallback has the tokens <0x00> to <0xFF> for bytes of characters without a token; -1: missing.
 	fallback *[256]int32
-	unknown  int32 // token of unknown characters; -1: they are left out
+	unknown  int32 // token of unknown characters; -1: unknown characters have no token
 	fuse     bool  // a run of unknown characters is one unknown token
 	merges   mergeTable
 	// atWords says that no merge joins ▁ to a character before it, so cutting text there does not
@@ -30,9 +30,9 @@ type merge struct {
 }
 
 // A mergeTable maps pairs of tokens to the rank and the result of their merge. It is a hash table
-// with open addressing. Most pairs have no merge; low or maybe shows this for most of them.
+// with open addressing. Most pairs have no merge. For most of these, low or maybe says so at once.
 type mergeTable struct {
-	slots []mergeSlot // a power of two of them, at most half full
+	slots []mergeSlot // length is a power of two; at most half of them are used
 	shift uint
 	ranks int
 	// low has the results of all pairs of tokens below lowIDs, which are bytes in most vocabularies.
@@ -106,7 +106,7 @@ func (t *mergeTable) result(left, right int32) uint64 {
 
 // symbols appends to dst the tokens of the smallest parts of a piece: its bytes or characters.
 func (m *bpe) symbols(dst []int32, piece string) []int32 {
-	unknown := false // an unknown token is pending: further unknown characters may join it
+	unknown := false // an unknown token is pending; with fuse, further unknown characters join it
 	flush := func() {
 		if unknown {
 			dst = append(dst, m.unknown)
@@ -158,8 +158,8 @@ func (m *bpe) symbols(dst []int32, piece string) []int32 {
 	return dst
 }
 
-// wordLength returns how many bytes at the start of text can be encoded separately: up to the first
-// ▁ after another character.
+// wordLength returns how many bytes at the start of text can be encoded separately from the rest: those before the
+// first ▁ that follows another character.
 func (m *bpe) wordLength(text string) int {
 	if !m.atWords {
 		return len(text)

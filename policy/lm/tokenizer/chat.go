@@ -20,8 +20,8 @@ type Chat struct {
 	GenerationPrompt bool
 	// Variables are further values for the template, as JSON by name, such as "enable_thinking".
 	Variables map[string]json.RawMessage
-	// Now is the time for templates that ask for it. If it is zero, templates write a fixed date or
-	// none, so the text does not depend on the time.
+	// Now is the time that templates may ask for. If Now is zero, templates write a fixed date or no date, so the text
+	// does not depend on the time.
 	Now time.Time
 }
 
@@ -45,9 +45,9 @@ type ChatTemplate struct {
 	format format
 }
 
-// ChatTemplate returns the tokenizer's template of this name; "" means the default template. If the
-// tokenizer has no templates, the default is the built-in format whose special tokens the tokenizer
-// has. If there is no such template, the error lists the tokenizer's templates.
+// ChatTemplate returns the tokenizer's template of this name. "" means the default template. If the tokenizer has no
+// templates, the default is the built-in format whose special tokens the tokenizer has. If there is no such template,
+// the error lists the templates that there are.
 func (t *Tokenizer) ChatTemplate(name string) (*ChatTemplate, error) {
 	if name == "" {
 		name = defaultTemplate
@@ -88,7 +88,7 @@ func newChatTemplate(name, source string, tokens config) (*ChatTemplate, error) 
 	return &ChatTemplate{name: name, tokens: tokens, jinja: j}, nil
 }
 
-// A TemplateError is a template's message about a conversation that it rejects.
+// A TemplateError is the message of a template that rejects a conversation.
 type TemplateError struct{ Message string }
 
 func (e *TemplateError) Error() string { return e.Message }

@@ -124,7 +124,7 @@ func TestTemplateValues(t *testing.T) {
 	}
 }
 
-// A template that is wrong, or a program that goes wrong, is an error.
+// A template with a mistake is an error when it is parsed or when it is rendered.
 func TestTemplateErrors(t *testing.T) {
 	for source, want := range map[string]string{
 		`{% if %}`:                                                      "if",
@@ -140,8 +140,8 @@ func TestTemplateErrors(t *testing.T) {
 		strings.Repeat("(", maxTemplate):                                "expected at most 1000",
 		`{{ ` + strings.Repeat("(", 1000):                               "",
 		`{{ ` + strings.Repeat("not ", 30000):                           "",
-		`{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}`:               "more than 100 calls",
-		`{% macro f(n) %}{{ n + f(n) }}{% endmacro %}{{ f('é') }}`:      "more than 100 calls",
+		`{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}`:               "more than 100 nested calls",
+		`{% macro f(n) %}{{ n + f(n) }}{% endmacro %}{{ f('é') }}`:      "more than 100 nested calls",
 		`{{ raise_exception('nothing to say') }}`:                       "nothing to say",
 		`{% set l = namespace(v=1) %}{% set l.v = l %}{{ l | tojson }}`: "nested too deep",
 	} {

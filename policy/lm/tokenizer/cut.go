@@ -5,20 +5,20 @@ import "strings"
 // A cut is a step of the pre-tokenizer. It splits a piece of text into smaller ones.
 type cut struct {
 	kind     cutKind
-	rule     rule     // byRule
-	single   bool     // atNumbers: each number is a piece, instead of each run of numbers
-	text     string   // atText: the separator; blanksTo: the letter
-	behavior behavior // atText
-	prepend  string   // blanksTo: when the letter is put before a piece: always, never, first (of the text)
+	rule     rule     // for byRule: the rule
+	single   bool     // for atNumbers: each numeric character is a piece, not each run of them
+	text     string   // for atText: the separator; for blanksTo: the letter
+	behavior behavior // for atText: where the separator goes
+	prepend  string   // for blanksTo: put the letter before each piece (always), the first (first) or none (never)
 }
 
 type cutKind uint8
 
 const (
-	byRule      cutKind = iota + 1 // by a known regular expression
-	atNumbers                      // between numbers and other text
-	atText                         // at a separator
-	prefixBlank                    // no split: add a space before a piece that begins without one
+	byRule      cutKind = iota + 1 // split by a known regular expression
+	atNumbers                      // split between numbers and other text
+	atText                         // split at a separator
+	prefixBlank                    // no split: add a space before a piece that begins without a space
 	blanksTo                       // no split: replace spaces by a letter
 )
 
@@ -79,7 +79,7 @@ func (e *Encoder) cut(dst []int32, i int, piece string, first bool) []int32 {
 // cutAtText splits a piece at the separator of step i.
 func (e *Encoder) cutAtText(dst []int32, i int, piece string, first bool) []int32 {
 	step := &e.t.cuts[i]
-	from, match := 0, false // the next piece begins at from; match: the part before `at` is the separator
+	from, match := 0, false // start of the next piece; whether the part before `at` is the separator
 	for at := 0; at < len(piece); {
 		was, end := match, at
 		if match = strings.HasPrefix(piece[at:], step.text); match {

@@ -6,22 +6,23 @@ import (
 	"unicode/utf8"
 )
 
-// A decodeStep is a step of the decoder. It gets the text of one token after another and passes on text.
+// A decodeStep is a step of the decoder. It gets the text of one token after another, and passes text on to the next
+// step.
 type decodeStep struct {
 	kind     decodeKind
-	old, new string // replaceText: the replacement; metaspaceToBlank: old is the letter
-	count    int    // stripStart: how many copies of old are removed at most
-	strip    bool   // metaspaceToBlank: remove the spaces of the first token
-	fused    bool   // stripStart: remove from the whole text, instead of from each token
+	old, new string // for replaceText: new replaces old; for metaspaceToBlank: old is the letter
+	count    int    // for stripStart: the most copies of old that are removed
+	strip    bool   // for metaspaceToBlank: remove the spaces of the first token
+	fused    bool   // for stripStart: remove from the whole text, instead of from each token
 }
 
 type decodeKind uint8
 
 const (
-	byteLevelDecoder decodeKind = iota + 1 // the only step: tokens are bytes
+	byteLevelDecoder decodeKind = iota + 1 // tokens are bytes; there is no other step
 	replaceText
 	metaspaceToBlank
-	byteFallback // tokens <0xNN> are bytes; a run of them is text if it is UTF-8, else one U+FFFD for each
+	byteFallback // tokens <0xNN> are bytes; a run of bytes that is not UTF-8 becomes a U+FFFD for each byte
 	stripStart
 )
 
@@ -42,12 +43,12 @@ func readDecoder(v value) []decodeStep {
 			continue
 		}
 		if fused && name != "Strip" {
-			kind.fail("Strip alone behind Fuse")
+			kind.fail("only Strip after Fuse")
 		}
 		switch name {
 		case "ByteLevel":
 			if len(parts) > 1 {
-				kind.fail("ByteLevel alone")
+				kind.fail("ByteLevel as the only decoder")
 			}
 			steps = append(steps, decodeStep{kind: byteLevelDecoder})
 		case "Replace":
@@ -106,10 +107,10 @@ type Stream struct {
 	t           *Tokenizer
 	skipSpecial bool
 
-	out   []byte // text that is complete
+	out   []byte // complete text
 	bytes []byte // incomplete bytes of a character, or with byteFallback the current run
 	begun bool   // a token was added
-	strip []int  // how many characters each stripStart step may still remove
+	strip []int  // [decoder]: number of characters that a stripStart step has removed
 }
 
 // NewStream returns a stream. skipSpecial leaves out special tokens.
@@ -124,7 +125,7 @@ func (s *Stream) Next(id int32) string {
 	return string(s.out)
 }
 
-// End returns the rest, with U+FFFD for bytes that are not UTF-8, and resets the stream for another sequence.
+// End returns the rest of the text, with U+FFFD for bytes that are not UTF-8. Afterwards the stream begins anew.
 func (s *Stream) End() string {
 	s.out = s.out[:0]
 	s.end()

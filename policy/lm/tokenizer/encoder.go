@@ -11,8 +11,8 @@ type Encoder struct {
 	cache  cache
 }
 
-// NewEncoder returns an encoder. Its cache grows up to about 3 MiB. It also keeps memory in
-// proportion to the longest word so far.
+// NewEncoder returns an encoder. Its cache grows up to about 3 MiB. The encoder also keeps memory in proportion to the
+// longest word so far.
 func (t *Tokenizer) NewEncoder() *Encoder {
 	return &Encoder{t: t, cache: cache{seed: maphash.MakeSeed()}}
 }
@@ -32,37 +32,28 @@ func (e *Encoder) EncodeSequence(dst []int32, text string) []int32 {
 // Encode appends the ids of a text to dst. It finds added tokens, including special ones, anywhere
 // in the text. Bytes that are not UTF-8 are encoded as bytes if the vocabulary has tokens for them.
 func (e *Encoder) Encode(dst []int32, text string) []int32 {
-	if e.t.raw.empty() {
-		return e.section(dst, text, true)
-	}
-	from := 0
-	for {
-		token, start, end := e.t.raw.find(text, from)
-		if token == nil {
-			return e.section(dst, text[from:], from == 0)
-		}
-		dst = append(e.section(dst, text[from:start], from == 0), token.ID)
-		from = end
-	}
+	return around(dst, &e.t.raw, text, func(dst []int32, part string, first bool) []int32 {
+		part = normalize(e.t.normalizer, part)
+		return around(dst, &e.t.normalized, part, func(dst []int32, part string, begins bool) []int32 {
+			return e.cut(dst, 0, part, first && begins)
+		})
+	})
 }
 
-// section encodes text between added tokens. It normalizes the text, and finds the added tokens
-// that are Normalized in it.
-func (e *Encoder) section(dst []int32, text string, first bool) []int32 {
-	if text == "" {
-		return dst
-	}
-	text = normalize(e.t.normalizer, text)
-	if e.t.normalized.empty() {
-		return e.cut(dst, 0, text, first)
+// around appends the ids of the added tokens that m finds in text, and calls between for the parts around them. first
+// says that a part begins the text.
+func around(dst []int32, m *matcher, text string,
+	between func(dst []int32, part string, first bool) []int32) []int32 {
+	if m.empty() {
+		return between(dst, text, true)
 	}
 	from := 0
 	for {
-		token, start, end := e.t.normalized.find(text, from)
+		token, start, end := m.find(text, from)
 		if token == nil {
-			return e.cut(dst, 0, text[from:], first && from == 0)
+			return between(dst, text[from:], from == 0)
 		}
-		dst = append(e.cut(dst, 0, text[from:start], first && from == 0), token.ID)
+		dst = append(between(dst, text[from:start], from == 0), token.ID)
 		from = end
 	}
 }
@@ -104,10 +95,10 @@ func (e *Encoder) word(dst []int32, word string) []int32 {
 	return dst
 }
 
-// A cache maps words to ids. When it is full, it is cleared.
+// A cache maps words to ids. A full cache is cleared.
 type cache struct {
 	seed  maphash.Seed
-	slots []cacheSlot // open addressing, at most half full
+	slots []cacheSlot // hash table with open addressing, at most half full
 	count int
 	words []byte // all words, concatenated
 	ids   []int32
@@ -116,13 +107,13 @@ type cache struct {
 type cacheSlot struct {
 	hash      uint64
 	word, ids uint32 // offsets into words and ids
-	length    uint16 // of the word in bytes; 0 if the slot is empty
+	length    uint16 // length of the word in bytes; 0 if the slot is empty
 	tokens    uint16
 }
 
 const (
-	longestCached = 48      // bytes of a word
-	cacheWords    = 1 << 15 // words at most
+	longestCached = 48      // most bytes of a cached word
+	cacheWords    = 1 << 15 // most words
 	firstSlots    = 1 << 10
 )
 

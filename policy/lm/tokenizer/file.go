@@ -191,8 +191,8 @@ func (t *Tokenizer) addToken(o object, at value) {
 	}
 }
 
-// readPostProcessor reads the ids that go before and after a text. The ids of a later processor
-// enclose those of an earlier processor.
+// readPostProcessor reads the ids that are put before and after a text. The ids of a later processor enclose those of
+// an earlier one.
 func (t *Tokenizer) readPostProcessor(v value, depth int) {
 	if v.isNull() {
 		return

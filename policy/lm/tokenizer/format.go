@@ -11,14 +11,14 @@ import (
 // texts, but no tools.
 type format struct {
 	name string
-	// marks are added tokens by which a tokenizer of the format is recognized.
+	// marks are added tokens. A tokenizer that has all of them uses the format.
 	marks []string
 	// inst puts messages in turns between [INST] and [/INST]. The system message goes into the
 	// first turn of the user.
 	inst bool
-	// header, body and end write a message; inst does not use them.
+	// header, body and end are the texts before the role, after the role and after the content. inst does not use them.
 	header, body, end string
-	trim              bool // white space around contents is removed
+	trim              bool // remove white space around contents
 }
 
 var formats = []format{
@@ -104,8 +104,8 @@ func (f *format) turns(messages []Message, tokens config) (string, error) {
 	for i, m := range messages {
 		switch want := [2]string{"user", "assistant"}[i%2]; {
 		case m.Role != want:
-			return "", fmt.Errorf("messages: %s where the %s has its turn: expected user and assistant in turns, "+
-				"behind a system message or none", m.Role, want)
+			return "", fmt.Errorf("messages: %s in place of %s: expected user and assistant in turns, after a "+
+				"system message or none", m.Role, want)
 		case m.Role == "assistant" && llama2:
 			b.WriteString(" " + m.Content + " " + tokens.eos)
 		case m.Role == "assistant":

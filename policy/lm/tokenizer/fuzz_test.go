@@ -10,8 +10,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Byte-level tokenizers without a normalizer give every text back. With NFC they give its normal form, and
-// SentencePiece's form gives texts back that its vocabulary covers, as all bytes here. No token strips blanks.
+// Decoding an encoded text gives the same text for byte-level tokenizers without a normalizer, and its normal form with
+// NFC. It gives the same text for SentencePiece's form, too, because the vocabulary here has all bytes. No added token
+// takes white space.
 func FuzzRoundTrip(f *testing.F) {
 	var g golden
 	readGzip(f, "llama3/cases.json.gz", &g)
@@ -56,7 +57,7 @@ func FuzzRoundTrip(f *testing.F) {
 				want = normalForm(norm.NFC, text)
 			case name == "llama2":
 				if strings.Contains(text, metaspace) || strings.Contains(text, "<") {
-					continue // ▁ comes back as a blank; special tokens take the blank put before the text behind them
+					continue // ▁ is decoded as a blank; a special token like <s> takes the blank before the text
 				}
 			}
 			if got != want {
@@ -66,7 +67,7 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
-// Whatever the files are, there is a tokenizer or an error, and the tokenizer encodes and decodes.
+// Any files give an error, or a tokenizer that encodes and decodes without a panic.
 func FuzzParse(f *testing.F) {
 	for _, name := range []string{"gpt2", "llama3", "llama2"} {
 		config, err := os.ReadFile("testdata/" + name + "/tokenizer_config.json")
@@ -98,7 +99,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// small returns a tokenizer.json with a part of the vocabulary, so that the fuzzer changes the rest, too.
+// small returns a tokenizer.json with a small vocabulary, so that the fuzzer often changes other keys.
 func small(f *testing.F, name string) []byte {
 	f.Helper()
 	text, err := os.ReadFile("testdata/" + name + "/tokenizer.json")
@@ -120,7 +121,7 @@ func small(f *testing.F, name string) []byte {
 	return text
 }
 
-// Whatever a template is, it renders or is refused. Loops that take long are left out.
+// Any template gives a text or an error, without a panic. Templates with long loops are skipped.
 func FuzzTemplate(f *testing.F) {
 	for _, c := range readChat(f) {
 		f.Add(c.Template, []byte(c.Cases[0].Messages))

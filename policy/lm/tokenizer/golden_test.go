@@ -65,7 +65,7 @@ func load(t testing.TB, name string) *Tokenizer {
 	return k
 }
 
-// changed loads a tokenizer of testdata with other fields in tokenizer.json and in its model.
+// changed loads a tokenizer of testdata after changes of fields in tokenizer.json and of fields in its model.
 func changed(t testing.TB, base string, set, model map[string]json.RawMessage) (*Tokenizer, error) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", base, tokenizerFile))
@@ -144,7 +144,7 @@ func checkGolden(t *testing.T, k *Tokenizer, g *golden) {
 	}
 }
 
-// checkDecode decodes at once, and as a stream, which never gives a part of a character.
+// checkDecode decodes ids at once and as a stream. It checks that the stream returns only whole characters.
 func checkDecode(t *testing.T, k *Tokenizer, ids []int32, all, text string) {
 	t.Helper()
 	if got := k.Decode(ids); got != all {
@@ -154,7 +154,7 @@ func checkDecode(t *testing.T, k *Tokenizer, ids []int32, all, text string) {
 		t.Errorf("decode %v without special tokens: got %q, want %q", ids, got, text)
 	}
 	for want, s := range map[string]*Stream{all: k.NewStream(false), text: k.NewStream(true)} {
-		for range 2 { // a stream is ready again after End
+		for range 2 { // after End a stream begins anew
 			var b strings.Builder
 			for _, id := range ids {
 				part := s.Next(id)
@@ -231,7 +231,7 @@ func TestConfig(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := k.Encode("\x06") // Prepend makes ▁ and the byte of it
+		got := k.Encode("\x06") // Prepend makes it ▁ and the byte 6
 		if len(got) < 2 || got[len(got)-1] != c.want[len(c.want)-1] || got[0] == 1 != (c.want[0] == 1) {
 			t.Errorf("%s: got %v", c.config, got)
 		}
@@ -265,7 +265,7 @@ func TestEncodeDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// An encoder that has forgotten its words, and one that has seen others, gives the same ids as a new one.
+// An encoder gives the same ids as a new one, whatever words it has cached or dropped from its cache.
 func TestCacheDoesNotChangeIDs(t *testing.T) {
 	k := load(t, "llama3")
 	e := k.NewEncoder()
@@ -311,8 +311,8 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
-// BenchmarkEncodeWords encodes words that never come again, and one word of a mebibyte. RLINF_TOKENIZER names the
-// folder of a tokenizer to measure beside the small ones.
+// BenchmarkEncodeWords encodes words that never repeat, and one word of a mebibyte. RLINF_TOKENIZER names the folder of
+// one more tokenizer to measure.
 func BenchmarkEncodeWords(b *testing.B) {
 	dirs := []string{"testdata/gpt2", "testdata/llama3", "testdata/llama2"}
 	if dir := os.Getenv("RLINF_TOKENIZER"); dir != "" {

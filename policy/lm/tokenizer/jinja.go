@@ -20,7 +20,7 @@ import (
 // A jinja is a template in the Jinja language, run by gonja. gonja has faults in features that chat
 // templates use: its JSON sorts keys and escapes characters, rstrip() and replace(a, b) are wrong,
 // and a list of one item has no [-1]. The functions of jinja_methods.go and jinja_functions.go
-// replace these. Templates read no files. They are programs: one that loops for ever is not stopped.
+// replace these features. Templates cannot read files. A template that loops for ever is not stopped.
 type jinja struct {
 	template *exec.Template
 }
@@ -112,16 +112,20 @@ func (j *jinja) render(chat Chat, tokens config) (text string, err error) {
 			return exec.AsValue(text), err
 		}
 	}
-	values[depthName] = new(int)
+	running := new(calls)
+	values[callsName] = running
 	text, err = j.template.ExecuteToString(exec.NewContext(values))
 	if refusal != nil {
 		return "", refusal
 	}
+	if err != nil && running.err != nil { // err names every call
+		return "", running.err
+	}
 	return text, err
 }
 
-// statements are the tags that templates may use: none of them reads other templates. generation
-// marks the model's own text and changes nothing.
+// statements are the tags that templates may use. None of them reads other templates. The tag generation marks the
+// model's own text and does not change the text.
 func statements() *exec.ControlStructureSet {
 	set := map[string]parser.ControlStructureParser{"macro": parseMacro, "generation": parseGeneration}
 	for _, name := range []string{"if", "for", "set", "call", "filter", "with", "do", "raw", "break", "continue"} {
@@ -148,8 +152,14 @@ func (g generation) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) er
 // A macro is gonja's macro with a limit on the depth of calls.
 type macro struct{ *nodes.Macro }
 
+// calls counts the calls of macros that have not returned.
+type calls struct {
+	n   int
+	err error // set if there were too many
+}
+
 const (
-	depthName = "macro depth" // templates cannot write such a name
+	callsName = "macro calls" // of the calls in the values; templates cannot write such a name
 	maxCalls  = 100
 )
 
@@ -167,14 +177,15 @@ func (m macro) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) error {
 	if err != nil {
 		return err
 	}
-	value, _ := r.Environment.Context.Get(depthName)
-	depth := value.(*int)
+	value, _ := r.Environment.Context.Get(callsName)
+	running := value.(*calls)
 	r.Environment.Context.Set(m.Name, exec.Macro(func(args *exec.VarArgs) *exec.Value {
-		if *depth == maxCalls {
-			return exec.AsValue(fmt.Errorf("macro %s: more than %d calls inside each other", m.Name, maxCalls))
+		if running.n == maxCalls {
+			running.err = fmt.Errorf("macro %s: more than %d nested calls", m.Name, maxCalls)
+			return exec.AsValue(running.err)
 		}
-		*depth++
-		defer func() { *depth-- }()
+		running.n++
+		defer func() { running.n-- }()
 		return call(args)
 	}))
 	return nil

@@ -71,7 +71,7 @@ func numbersFrom(args *exec.VarArgs) (*exec.Value, error) {
 		l = append(l, i)
 	}
 	if step == 0 {
-		return nil, errors.New("range: a step of 0")
+		return nil, errors.New("range: a step of 0: expected another number")
 	}
 	return exec.AsValue(l), nil
 }

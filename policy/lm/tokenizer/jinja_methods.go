@@ -152,7 +152,7 @@ func split(s string, args *exec.VarArgs, last bool) (any, error) {
 	if sep != nil && sep.String() == "" {
 		return nil, fmt.Errorf("split: an empty separator")
 	}
-	cut := func(s string) (before, after string, ok bool) { // at the next separator
+	cut := func(s string) (before, after string, ok bool) { // cut at the next separator
 		if sep == nil {
 			s = strip(s, nil, !last, last)
 			i, n := spaceIndex(s, last)

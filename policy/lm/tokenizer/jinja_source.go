@@ -3,10 +3,10 @@ package tokenizer
 import "strings"
 
 // plainSource rewrites a template into the subset of Jinja that gonja parses. gonja has conditional
-// expressions only at the top of a tag, with one condition. Other ones, such as in f(a if b else c), become
-// ((b) and [a] or [c])[0], which evaluates the same branch only. A line end before the name of a tag is
-// removed. gonja removes spaces before a statement even if text precedes the statement on its line; a plus
-// sign prevents this.
+// expressions only at the top of a tag, with one condition. Other conditional expressions, such as in f(a if b else c),
+// become ((b) and [a] or [c])[0], which evaluates the same branch only. A line end before the name of a tag is
+// removed. gonja removes spaces before a statement even if text precedes the statement on its line. A plus
+// sign in the tag prevents this.
 func plainSource(source string) string {
 	var b strings.Builder
 	whole := source
@@ -50,7 +50,7 @@ func plainSource(source string) string {
 	return b.String() + source
 }
 
-// startsLine reports whether a statement after text is the first on its line, or directly follows other text.
+// startsLine reports whether a statement after text is the first on its line, or has no spaces before it.
 func startsLine(text string) bool {
 	line := strings.TrimRight(text, " \t")
 	return line == "" || len(line) == len(text) || line[len(line)-1] == '\n'

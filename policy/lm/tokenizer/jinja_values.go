@@ -14,7 +14,7 @@ import (
 	"github.com/nikolalohinski/gonja/v2/exec"
 )
 
-// A list is a list in a template. Unlike gonja's lists, even one with a single item has [-1].
+// A list is a list in a template. Unlike a list of gonja, a list of one item has [-1].
 type list []any
 
 // GetItem returns the item at an index, counted from the end if it is negative.
@@ -29,8 +29,8 @@ func (l list) GetItem(key any) (*exec.Value, bool) {
 	return exec.ToValue(l[i]), true
 }
 
-// none is the value of a JSON null. gonja treats it as nil, like an undefined value; the tests
-// "defined" and "default" distinguish them.
+// none is the value of a JSON null. gonja treats it as nil, like an undefined value. The test
+// "defined" and the filter "default" distinguish none from undefined values.
 var none = (*struct{ null bool })(nil)
 
 func isNone(v *exec.Value) bool { return v.IsNil() && v.Interface() == any(none) }

@@ -77,8 +77,8 @@ type window struct {
 
 // mergeWindows merges each of several overlapping windows of a piece. It switches from one window
 // to the next at a token that both windows have at the same place. The result equals that of
-// merging the whole piece. The reason is that tokens are the result of merging if each pair of
-// neighbours is the result of merging its own text. Each pair is inside a window. In the rare case
+// merging the whole piece: tokens are the result of merging a text if each pair of neighbours is
+// the result of merging the pair's text, and each pair is inside a window. In the rare case
 // that two windows have no common token, the whole piece is merged at once.
 func (w *merger) mergeWindows(table *mergeTable, ids []int32, length, overlap int32) []int32 {
 	w.symbols = append(w.symbols[:0], ids...)
@@ -137,8 +137,8 @@ func common(a, b *window, i int) (inA, inB int, ok bool) {
 
 func last(s []int32) int32 { return s[len(s)-1] }
 
-// mergeLong is merge with a queue of places and a linked list of the remaining tokens. It skips a
-// place in the queue if the pair there has changed since, which w.results shows.
+// mergeLong is merge with a queue of places and a linked list of the remaining tokens. It skips a place if the pair
+// there has another merge now than when the place was queued. w.results has the present merges.
 func (w *merger) mergeLong(table *mergeTable, ids []int32) []int32 {
 	n := int32(len(ids))
 	w.prev, w.next = w.prev[:0], w.next[:0]
@@ -164,7 +164,7 @@ func (w *merger) mergeLong(table *mergeTable, ids []int32) []int32 {
 				continue
 			}
 			w.join(table, ids, at)
-			if w.queue.lowest <= rank { // a new pair goes before the rest
+			if w.queue.lowest <= rank { // a new pair may come before the remaining places
 				for _, at := range w.places[i+1:] {
 					w.queue.push(rank, at)
 				}
@@ -206,12 +206,12 @@ func (w *merger) pair(table *mergeTable, ids []int32, at int32) {
 	}
 }
 
-// A queue has a list of places for each rank, in the order of insertion. Long texts have few ranks
-// with many places each, mostly in order, so memory is read in order, too.
+// A queue has a list of places for each rank, in the order of insertion. A long text has few ranks with many places
+// each. The places are mostly in order, so memory is read in order, too.
 type queue struct {
-	last   []int32  // [ranks]: 1 + index of its last block; 0: none
-	some   []uint64 // a bit for each rank: it has blocks
-	lowest int      // no rank below it has blocks
+	last   []int32  // [ranks]: 1 + index of the last block of the rank; 0: the rank has no block
+	some   []uint64 // a bit for each rank: whether the rank has blocks
+	lowest int      // ranks below lowest have no blocks
 	blocks []block
 }
 

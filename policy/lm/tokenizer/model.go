@@ -155,7 +155,7 @@ func (t *Tokenizer) readMerges(v value) []merge {
 		case !hasLeft || !hasRight:
 			at.fail("two tokens of model.vocab")
 		case !hasBoth:
-			at.fail("two tokens that are one of model.vocab together")
+			at.fail("two tokens that together are a token of model.vocab")
 		}
 		merges = append(merges, merge{l, r, id})
 		return hasLeft && hasRight && hasBoth
@@ -195,8 +195,8 @@ func (t *Tokenizer) mergesInWords(merges []merge) bool {
 	return !slices.ContainsFunc(merges, func(m merge) bool { return ends[m.left] && starts[m.right] })
 }
 
-// byteLetter returns the letter for a byte in byte-level vocabularies. Printable characters of
-// Latin-1 stand for themselves; the 68 other bytes have characters from U+0100 on.
+// byteLetter returns the letter for a byte in byte-level vocabularies. A byte that is a printable character of Latin-1
+// has this character. The 68 other bytes have characters from U+0100 on.
 func byteLetter(b byte) rune {
 	switch {
 	case b <= ' ':

@@ -31,9 +31,9 @@ func normalize(steps []normalizer, text string) string {
 	return text
 }
 
-// normalForm returns a normal form of text as UAX 15 defines it. Package norm finds the part that has
-// the form already. The rest is done here, because norm inserts U+034F into runs of more than 30 marks
-// (the Stream-Safe Text Format), and composes some marks with a character before the last starter.
+// normalForm returns a normal form of text as UAX 15 defines it. Package norm finds the parts that are in the form
+// already. The other parts are normalized here, because norm inserts U+034F into runs of more than 30 marks (the
+// Stream-Safe Text Format), and composes some marks with a character before the last starter.
 func normalForm(form norm.Form, text string) string {
 	n := form.QuickSpanString(text)
 	if n == len(text) {

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Texts that are normalized in parts against the definition on the whole, and the definition against package norm on
-// pairs of characters.
+// The normal form, which is computed in parts, is equal to the definition applied to the whole text. For pairs of
+// characters the definition agrees with package norm.
 func TestNormalForm(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	chars := []rune("aeAoǖᾳ\u0301\u0300\u0323\u0308\u0345\u0327\u0304\u0f71\u0f72\u0f73" +
@@ -36,7 +36,8 @@ func TestNormalForm(t *testing.T) {
 	}
 }
 
-// TestNormalFormBeyondNorm has texts for which package norm has other results. Python's unicodedata agrees with these.
+// TestNormalFormBeyondNorm has texts for which package norm gives other results. The results here are those of Python's
+// unicodedata.
 func TestNormalFormBeyondNorm(t *testing.T) {
 	const marks = 40
 	for text, want := range map[string]string{

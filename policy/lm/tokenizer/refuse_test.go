@@ -8,11 +8,11 @@ import (
 	"testing"
 )
 
-// A refusal is a value of a key of tokenizer.json, "model." before the keys of model, and the error that it gets.
+// A refusal is a key of tokenizer.json, such as "model.type", with a wrong value, and the error for this value.
 type refusal struct{ key, value, want string }
 
-// refuse changes a good tokenizer.json in each way. The error names the file, the key, what was found, and what is
-// wanted.
+// refuse changes a valid tokenizer.json in each way. The error names the file, the key, the value, and the expected
+// values.
 func refuse(t *testing.T, cases []refusal) {
 	t.Helper()
 	for _, c := range cases {
@@ -100,7 +100,7 @@ func TestRefusedDecoders(t *testing.T) {
 		{"decoder", `{"type": "WordPiece"}`,
 			`decoder.type: "WordPiece": expected Sequence, ByteLevel, Replace, Metaspace, ByteFallback, Fuse, Strip`},
 		{"decoder", `{"type": "Sequence", "decoders": [{"type": "Fuse"}, {"type": "ByteFallback"}]}`,
-			`decoder.decoders[1].type: "ByteFallback": expected Strip alone behind Fuse`},
+			`decoder.decoders[1].type: "ByteFallback": expected only Strip after Fuse`},
 		{"decoder", `{"type": "Sequence", "decoders": [{"type": "Fuse"}]}`,
 			`expected a decoder with at least one step`},
 		{"decoder", `{"type": "Sequence", "decoders": []}`, `expected a decoder with at least one step`},
@@ -112,7 +112,7 @@ func TestRefusedDecoders(t *testing.T) {
 	})
 }
 
-// TestRefusedAddedTokens: added tokens with an id or a flag that cannot be are refused.
+// TestRefusedAddedTokens: added tokens with an invalid id or flag are refused.
 func TestRefusedAddedTokens(t *testing.T) {
 	refuse(t, []refusal{
 		{"added_tokens", `{}`, `added_tokens: {}: expected a list`},
@@ -157,7 +157,7 @@ func TestRefusedMerges(t *testing.T) {
 		{"model.merges", `[["a", 1]]`, `expected a list of texts or of pairs`},
 		{"model.merges", `["a nothing"]`, `model.merges[0]: "a", "nothing": expected two tokens of model.vocab`},
 		{"model.merges", `["z q"]`,
-			`model.merges[0]: "z", "q": expected two tokens that are one of model.vocab together`},
+			`model.merges[0]: "z", "q": expected two tokens that together are a token of model.vocab`},
 	})
 }
 

@@ -8,11 +8,12 @@ import "unicode/utf8"
 type rule uint8
 
 const (
-	// gpt2 (? marks an optional character): lower-case contractions; space? and letters; space? and numbers;
-	// space? and others; white space.
+	// In these lists of alternatives, ? marks an optional character.
+
+	// gpt2: lower-case contractions; space? and letters; space? and numbers; space? and others; white space.
 	gpt2 rule = iota + 1
-	// llama3: contractions; any? and letters; up to 3 numbers; space? and others and line ends;
-	// white space with line ends; white space.
+	// llama3: contractions; any? and letters; up to 3 numbers; space? and others and line ends; white space with line
+	// ends; white space.
 	llama3
 	// qwen2: like llama3, with one number per piece.
 	qwen2
@@ -155,8 +156,8 @@ func (c *classes) blanks(s string, lines bool) int {
 	return last
 }
 
-// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of s, or 0. fold
-// ignores case; the long s (U+017F) counts as an s.
+// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of s, or 0. With fold, upper-case
+// letters and the long s (U+017F) count, too.
 func contraction(s string, fold bool) int {
 	if len(s) < 2 {
 		return 0

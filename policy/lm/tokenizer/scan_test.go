@@ -7,7 +7,7 @@ import (
 	"unicode"
 )
 
-// The scanners against a slow matcher that reads the expressions themselves.
+// The scanners give the same pieces as a slow matcher of the regular expressions.
 func TestScanners(t *testing.T) {
 	classes := newClasses()
 	for pattern, rule := range patterns {
@@ -56,7 +56,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// randomText is made of the characters at which the expressions branch.
+// randomText returns a text of characters that the expressions distinguish.
 func randomText(r *rand.Rand) string {
 	parts := []string{" ", " ", "  ", "\n", "\r\n", "\t", "\u00a0", "\u3000", "\u0085", "'", "'s", "'S", "'ſ", "'Re",
 		"'ll", "'VE", "'d", "'m", "t", "s",
@@ -77,7 +77,7 @@ func randomText(r *rand.Rand) string {
 	return b.String()
 }
 
-// A regex is an expression of the kind that the patterns are: alternatives of sequences. It backtracks.
+// A regex is an expression of the kind of the patterns: alternatives of sequences. Its matching backtracks.
 type regex [][]term
 
 type term struct {
@@ -209,7 +209,7 @@ func (m regex) match(text []rune) int {
 	return end
 }
 
-// walk calls then with the ends of matches in order of preference, until it says true.
+// walk calls then with the ends of matches, in the order of preference, until then returns true.
 func (m regex) walk(text []rune, at int, then func(int) bool) bool {
 	for _, terms := range m {
 		if walkTerms(terms, text, at, then) {

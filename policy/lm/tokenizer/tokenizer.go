@@ -19,19 +19,19 @@ type Tokenizer struct {
 	normalizer []normalizer
 	cuts       []cut // the pre-tokenizer
 	model      bpe
-	prefix     []int32 // ids that the post-processor adds before and after a sequence
+	prefix     []int32 // ids that the post-processor puts before a sequence, and suffix after it
 	suffix     []int32
 	decoder    []decodeStep
 	classes    *classes
 
 	tokens []token          // by id
-	ids    map[string]int32 // by the text in the file
+	ids    map[string]int32 // ids by the text in the file
 	config config
 }
 
 // A token is the data for decoding an id.
 type token struct {
-	text string // bytes if the model is byte-level; otherwise, and for added tokens, the text as in the file
+	text string // of an ordinary token of a byte-level model: its bytes; of other tokens: the text as in the file
 	kind tokenKind
 }
 
@@ -105,8 +105,8 @@ func parse(files map[string][]byte) (*Tokenizer, error) {
 	return t, nil
 }
 
-// Size returns the highest token id plus one, which is the least size of an embedding. Ids below it
-// may have no token.
+// Size returns the highest token id plus one, which is the least size of an embedding. Not every id below Size has a
+// token.
 func (t *Tokenizer) Size() int { return len(t.tokens) }
 
 // ID returns the id of a token, written as in tokenizer.json, and whether there is one.

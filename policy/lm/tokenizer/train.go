@@ -41,9 +41,9 @@ func (o *Training) check() error {
 		return fmt.Errorf("train tokenizer: pattern %q: expected one of %s", o.Pattern,
 			strings.Join(slices.Sorted(maps.Keys(trainable)), ", "))
 	case o.MinCount < 1:
-		return fmt.Errorf("train tokenizer: a least count of %d: expected 1 or more", o.MinCount)
+		return fmt.Errorf("train tokenizer: MinCount %d: expected 1 or more", o.MinCount)
 	case o.AddBOS && o.BOS == "":
-		return fmt.Errorf("train tokenizer: a token to put before sequences: expected the name of BOS")
+		return fmt.Errorf("train tokenizer: AddBOS without BOS: expected a special token as BOS")
 	}
 	for i, s := range o.Special {
 		if s == "" || slices.Contains(o.Special[:i], s) {
@@ -87,8 +87,8 @@ type trainer struct {
 	counts  map[string]int // number of occurrences of each word
 
 	words  []trainWord
-	vocab  []string         // tokens as in tokenizer.json
-	ids    map[string]int32 // index in vocab
+	vocab  []string         // tokens by id, as in tokenizer.json
+	ids    map[string]int32 // ids by token
 	merges [][2]int32
 	pairs  map[uint64]*trainPair
 	queue  pairQueue
@@ -103,8 +103,8 @@ type trainWord struct {
 type trainPair struct {
 	pair  uint64
 	count int
-	words []int32 // indices of words that may contain it, in order, with some repeated
-	place int     // index in the queue
+	words []int32 // indices of words that may contain the pair, in order; an index may be repeated
+	place int     // index of the pair in the queue
 }
 
 func newTrainer(o *Training) *trainer {
@@ -156,7 +156,7 @@ func (t *trainer) count(text string) {
 	}
 }
 
-// prepare makes a word of every counted text, and counts the pairs of neighbouring tokens in them.
+// prepare makes a trainWord of every counted word, and counts the pairs of neighbouring tokens.
 func (t *trainer) prepare() {
 	texts := slices.Sorted(maps.Keys(t.counts))
 	t.words = make([]trainWord, len(texts))
@@ -178,7 +178,7 @@ func (t *trainer) prepare() {
 	heap.Init(&t.queue)
 }
 
-// pair returns the trainPair of two tokens. It adds one that is new.
+// pair returns the trainPair of two tokens. It adds a new pair to t.pairs and to the queue.
 func (t *trainer) pair(left, right int32) *trainPair {
 	key := pairOf(left, right)
 	p := t.pairs[key]
@@ -236,8 +236,8 @@ func (t *trainer) mergeWord(i, left, right, id int32) {
 	}
 }
 
-// change adds to the count of a pair. word is the index of a word that now contains it, or -1 if a
-// word has lost it.
+// change adds to the count of a pair. word is the index of a word that now contains the pair, or -1 if a word has lost
+// the pair.
 func (t *trainer) change(left, right int32, by int, word int32) {
 	p := t.pair(left, right)
 	p.count += by

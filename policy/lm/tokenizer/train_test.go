@@ -86,7 +86,7 @@ func mergesOf(t *testing.T, dir string) []string {
 	return file.Model.Merges
 }
 
-// slowTraining counts all pairs anew for each merge.
+// slowTraining trains like Train, but counts all pairs anew for each merge.
 func slowTraining(o Training, merges int) (out []string) {
 	tr := newTrainer(&o)
 	for _, text := range sample {
@@ -142,12 +142,12 @@ func TestTrainLittle(t *testing.T) {
 		{Training{VocabSize: 255, Pattern: "gpt2", MinCount: 1},
 			"vocabulary of 255: expected from 256 (256 bytes and 0 special tokens)"},
 		{Training{VocabSize: 300, Pattern: "bert", MinCount: 1}, `pattern "bert": expected one of gpt2, llama3, qwen2`},
-		{Training{VocabSize: 300, Pattern: "gpt2"}, "a least count of 0: expected 1 or more"},
+		{Training{VocabSize: 300, Pattern: "gpt2"}, "MinCount 0: expected 1 or more"},
 		{Training{VocabSize: 300, Pattern: "gpt2", MinCount: 1, Special: []string{"a", "a"}},
 			`special token "a": expected texts that are not empty, each once`},
 		{Training{VocabSize: 300, Pattern: "gpt2", MinCount: 1, EOS: "x"},
 			`"x": expected one of the special tokens []`},
-		{Training{VocabSize: 300, Pattern: "gpt2", MinCount: 1, AddBOS: true}, "expected the name of BOS"},
+		{Training{VocabSize: 300, Pattern: "gpt2", MinCount: 1, AddBOS: true}, "expected a special token as BOS"},
 	} {
 		if _, err := Train(t.TempDir(), slices.Values(sample), c.o); err == nil ||
 			!strings.Contains(err.Error(), c.want) {
@@ -156,7 +156,7 @@ func TestTrainLittle(t *testing.T) {
 	}
 }
 
-// The queue of long pieces against the plain search, on random merges with many ties and chains.
+// The queue of long pieces gives the same tokens as a linear search, for random merges with many ties and chains.
 func TestMergeLong(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -196,8 +196,8 @@ func TestMergeLong(t *testing.T) {
 	}
 }
 
-// Pieces longer than a window against the queue over the whole, on random merges and on chains that reach through
-// windows.
+// Pieces that are merged in windows give the same tokens as merging all at once, for random merges and for chains
+// longer than a window.
 func TestMergeWindows(t *testing.T) {
 	check := func(name string, merges []merge, ids []int32) {
 		t.Helper()

@@ -14,12 +14,12 @@ import (
 // A reader keeps the first error found in a file.
 type reader struct{ err error }
 
-// A value is a JSON value and its path in the file, such as "model.merges[3]". Its methods return
-// zero values after the reader has an error.
+// A value is a JSON value and its path in the file, such as "model.merges[3]". If the reader has an error, methods
+// return zero values.
 type value struct {
 	reader *reader
 	at     string
-	raw    json.RawMessage // nil if it is missing from the file
+	raw    json.RawMessage // nil if the file lacks the value
 }
 
 // An object is a JSON object, with its fields.
@@ -40,6 +40,7 @@ func readValue(r *reader, text []byte) value {
 	return value{r, "", text}
 }
 
+// fail sets the error of the reader, unless it has one.
 func (v value) fail(want string) {
 	if v.reader.err == nil {
 		at := v.at
@@ -125,7 +126,7 @@ func (v value) id() (id int32) {
 // maxID limits the memory that a file can ask for: tables have an entry for each id.
 const maxID = 1<<22 - 1
 
-// get returns a field. A missing one is null.
+// get returns a field. A missing field is null.
 func (o object) get(key string) value {
 	at := key
 	if o.at != "" {

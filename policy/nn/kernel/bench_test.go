@@ -11,9 +11,9 @@ var benchShapes = []struct{ m, n, k int }{
 	{128, 64, 2},
 }
 
-func benchLevels(b *testing.B, f func(b *testing.B, lv level)) {
+func benchLevels(b *testing.B, f func(b *testing.B)) {
 	for lv := portable; lv <= best; lv++ {
-		b.Run([...]string{"portable", "avx2", "avx512"}[lv], func(b *testing.B) { f(b, lv) })
+		b.Run([...]string{"portable", "avx2", "avx512"}[lv], func(b *testing.B) { atLevel(lv, func() { f(b) }) })
 	}
 }
 
@@ -25,9 +25,9 @@ func BenchmarkGemm(b *testing.B) {
 	for _, s := range benchShapes {
 		x, w, y, bias := randomN(s.m*s.k, 1), randomN(s.k*s.n, 2), randomN(s.m*s.n, 3), randomN(s.n, 4)
 		b.Run(fmt.Sprintf("%dx%dx%d", s.m, s.k, s.n), func(b *testing.B) {
-			benchLevels(b, func(b *testing.B, lv level) {
+			benchLevels(b, func(b *testing.B) {
 				for b.Loop() {
-					product(lv, y, w, matrix[float32]{x, s.k, 1}, start[float32]{bias: bias}, s.m, s.n, s.k)
+					product(y, w, matrix[float32]{x, s.k, 1}, start[float32]{bias: bias}, s.m, s.n, s.k)
 				}
 				reportFlops(b, s.m, s.n, s.k)
 			})
@@ -40,9 +40,9 @@ func BenchmarkGemmTA(b *testing.B) {
 		{256, 256, 256}} {
 		x, dy, dw := randomN(s.m*s.k, 1), randomN(s.k*s.n, 2), randomN(s.m*s.n, 3)
 		b.Run(fmt.Sprintf("%dx%dx%d", s.m, s.k, s.n), func(b *testing.B) {
-			benchLevels(b, func(b *testing.B, lv level) {
+			benchLevels(b, func(b *testing.B) {
 				for b.Loop() {
-					product(lv, dw, dy, matrix[float32]{x, 1, s.m}, start[float32]{}, s.m, s.n, s.k)
+					product(dw, dy, matrix[float32]{x, 1, s.m}, start[float32]{}, s.m, s.n, s.k)
 				}
 				reportFlops(b, s.m, s.n, s.k)
 			})
@@ -59,9 +59,9 @@ func BenchmarkElementwise(b *testing.B) {
 	dst, x, y := randomN(n, 1), randomN(n, 2), randomN(n, 3)
 	for _, fn := range elementwise {
 		b.Run(fn.name, func(b *testing.B) {
-			benchLevels(b, func(b *testing.B, lv level) {
+			benchLevels(b, func(b *testing.B) {
 				for b.Loop() {
-					fn.f(lv, dst, x, y)
+					fn.f(dst, x, y)
 				}
 				perElement(b, n)
 			})
@@ -72,9 +72,9 @@ func BenchmarkElementwise(b *testing.B) {
 func BenchmarkAdamStep(b *testing.B) {
 	const n = 9000
 	p, g, m, v := randomN(n, 1), randomN(n, 2), randomN(n, 3), make([]float32, n)
-	benchLevels(b, func(b *testing.B, lv level) {
+	benchLevels(b, func(b *testing.B) {
 		for b.Loop() {
-			adamStep(lv, p, g, m, v, newAdam(1e-9, 0.9, 0.999, 1e-5, 0, 1, 1, 1))
+			AdamStep(p, g, m, v, 1e-9, 0.9, 0.999, 1e-5, 0, 1, 1, 1)
 		}
 		perElement(b, n)
 	})
@@ -83,9 +83,9 @@ func BenchmarkAdamStep(b *testing.B) {
 func BenchmarkSumSq(b *testing.B) {
 	const n = 9000
 	x := randomN(n, 1)
-	benchLevels(b, func(b *testing.B, lv level) {
+	benchLevels(b, func(b *testing.B) {
 		for b.Loop() {
-			sumSq(lv, x)
+			SumSq(x)
 		}
 		perElement(b, n)
 	})
@@ -95,9 +95,9 @@ func BenchmarkTranspose(b *testing.B) {
 	for _, n := range []int{64, 1000, 4096} {
 		a, dst := randomN(n*n, 1), make([]float32, n*n)
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			benchLevels(b, func(b *testing.B, lv level) {
+			benchLevels(b, func(b *testing.B) {
 				for b.Loop() {
-					transpose(lv, dst, a, n, n)
+					Transpose(dst, a, n, n)
 				}
 				perElement(b, n*n)
 			})
@@ -108,9 +108,9 @@ func BenchmarkTranspose(b *testing.B) {
 func BenchmarkColSum(b *testing.B) {
 	const m, n = 128, 64
 	a, dst := randomN(m*n, 1), make([]float32, n)
-	benchLevels(b, func(b *testing.B, lv level) {
+	benchLevels(b, func(b *testing.B) {
 		for b.Loop() {
-			colSum(lv, dst, a, m, n, false)
+			ColSum(dst, a, m, n, false)
 		}
 		perElement(b, m*n)
 	})
@@ -119,9 +119,9 @@ func BenchmarkColSum(b *testing.B) {
 func BenchmarkLogSoftmax(b *testing.B) {
 	const m, n = 128, 2
 	x, dst := randomN(m*n, 1), make([]float32, m*n)
-	benchLevels(b, func(b *testing.B, lv level) {
+	benchLevels(b, func(b *testing.B) {
 		for b.Loop() {
-			logSoftmax(lv, dst, x, m, n)
+			LogSoftmax(dst, x, m, n)
 		}
 		perElement(b, m)
 	})

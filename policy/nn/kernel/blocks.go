@@ -2,9 +2,9 @@ package kernel
 
 import "fmt"
 
-// A Term is one product A·B in a sum, A [m,K] and B [K,n]. If Transposed is set, B has its transpose, [n,K]. Width is
-// the number of steps of k in a block; 0: K divided by the number of blocks, rounded up. The last blocks may have
-// fewer steps, or none.
+// A Term is one product A·B in a sum, A [m,K] and B [K,n]. If Transposed is set, the field B holds the transpose,
+// [n,K]. Width is the number of steps of k in a block. A Width of 0 means K divided by the number of blocks, rounded
+// up. The last blocks may have fewer steps, or none.
 type Term struct {
 	A, B       []float32
 	K          int
@@ -21,46 +21,42 @@ type Term struct {
 // columns. Block b is a chain over piece b of every term, from 0 on. The blocks are added as a binary tree,
 // ((0+1)+(2+3))+…, and then to the initial value.
 type Multiplier struct {
-	level  level
 	pack   []float32 // panels of B, each [k, columns], one after the other
 	packA  []float32 // columns of A, for gradients
 	tiles  []float32 // sums of blocks that wait for their partners in the tree
-	pieces []piece   // of the sums of the current product
+	pieces []piece   // pieces of the sums of the current product
 }
 
 const (
 	tileRows     = 192  // rows of C at a time: their piece of A fits the second-level cache
-	treeRows     = 48   // the same for several blocks: their sums fit the first-level cache
+	treeRows     = 48   // rows of C at a time if there are several blocks: their sums fit the first-level cache
 	tileColumns  = 64   // columns of C at a time
 	maxTree      = 8    // most blocks
 	treeLevels   = 4    // log₂ maxTree + 1
 	packRows     = 128  // products of fewer rows do not pack B
-	fewRows      = 5    // most rows that read B without packing in fewDepth steps of k at a time
-	fewDepth     = 16   // steps of k at a time without packing, for at most fewRows rows
-	streamDepth  = 64   // steps of k at a time without packing, for more rows
+	fewRows      = 5    // without packing, at most fewRows rows take fewDepth steps of k at a time
+	fewDepth     = 16   // steps of k at a time, without packing, for at most fewRows rows
+	streamDepth  = 64   // steps of k at a time, without packing, for more rows
 	stripA       = 48   // columns of A at a time in a gradient
 	stripB       = 1024 // columns of B that a gradient packs at a time
-	stridedDepth = 1024 // least row distance of A in bytes for which a gradient packs A
-	packDepth    = 2048 // most steps of k for which the columns of a strip are packed once for all rows
-	blockDepth   = 256  // steps of k at a time
-	partRows     = 8    // rows of a part of a product are a multiple of it
-	partColumns  = 32   // columns of a part of a product are a multiple of it
+	stridedDepth = 1024 // a gradient packs A if its rows are at least this number of bytes apart
+	packDepth    = 2048 // with more steps of k, a strip of columns is not packed once for all rows
+	blockDepth   = 256  // steps of k at a time, with packing
+	partRows     = 8    // a part of a product has a multiple of partRows rows
+	partColumns  = 32   // or a multiple of partColumns columns
 )
 
 // NewMultiplier returns a Multiplier for this machine.
-func NewMultiplier() *Multiplier { return newMultiplier(best) }
+func NewMultiplier() *Multiplier { return new(Multiplier) }
 
-func newMultiplier(lv level) *Multiplier { return &Multiplier{level: lv} }
-
-// Product sets C [m,n] to the sum of the terms, in a number of blocks that is a power of two up to
-// 8. The initial value is C itself with acc; otherwise bias [n] for every row, or 0 if bias is nil.
-// C overlaps no input.
+// Product sets C [m,n] to its initial value plus the sum of the terms. blocks is a power of two up to 8. With acc the
+// initial value is C itself; otherwise it is bias [n] for every row, or 0 if bias is nil. C overlaps no input.
 func (x *Multiplier) Product(c []float32, m, n, blocks int, bias []float32, acc bool, terms ...Term) {
 	x.ProductPart(0, 1, c, m, n, blocks, bias, acc, terms...)
 }
 
-// ProductPart computes one part of Product, with the same bits. parts is the number of parts, and number,
-// from 0 on, says which one. Several Multipliers may compute parts at the same time.
+// ProductPart computes part number, counted from 0, of all parts of a Product, with the same bits. Several Multipliers
+// may compute parts at the same time.
 func (x *Multiplier) ProductPart(number, parts int, c []float32, m, n, blocks int, bias []float32, acc bool,
 	terms ...Term) {
 	checkLen("product", "c", len(c), m, n)
@@ -126,7 +122,7 @@ type blocked struct {
 	terms     []Term
 
 	stream bool // B is read without packing
-	once   bool // all panels of some columns are in Multiplier.pack
+	once   bool // a strip of columns is packed once, for all rows
 }
 
 // A share is a range of rows or columns; to is exclusive.
@@ -134,8 +130,8 @@ type share struct{ from, to int }
 
 func (s share) size() int { return s.to - s.from }
 
-// part splits s into parts of about equal size and returns one of them; number, from 0 on, says which. Sizes
-// are multiples of unit, except for the last part.
+// part splits s into parts of about equal size and returns part number, counted from 0. Sizes are multiples of unit,
+// except for the last part.
 func (s share) part(number, parts, unit int) share {
 	units := (s.size() + unit - 1) / unit
 	return share{min(s.from+units*number/parts*unit, s.to), min(s.from+units*(number+1)/parts*unit, s.to)}
@@ -145,8 +141,8 @@ func (s share) part(number, parts, unit int) share {
 // earlier pieces.
 type piece struct{ block, term, p, depth, at int }
 
-// plan splits the sums of a product into pieces of at most this number of steps. It returns the number of all
-// steps.
+// plan sets x.pieces to the sums of a product, in pieces of at most this number of steps. It returns the number of
+// steps of all pieces.
 func (x *Multiplier) plan(p *blocked, most int) int {
 	x.pieces = x.pieces[:0]
 	steps := 0
@@ -216,12 +212,12 @@ type origin struct {
 	step int
 }
 
-// block sets the tile `to` to first plus the pieces, and then adds add. between holds sums after
-// incomplete pieces.
+// block sets the tile `to` to first plus the sums of pieces, and then adds the tiles of add. The tile between holds
+// the sums from one piece to the next.
 func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin, add []origin, rows, columns share) {
 	n := columns.size()
 	if len(pieces) == 0 { // no step of k at all
-		strided(x.level, to.data, to.step, first, nil, 0, 0, nil, 0, rows.size(), n, 0, add, 0)
+		strided(to.data, to.step, first, nil, 0, 0, nil, 0, rows.size(), n, 0, add, 0)
 	}
 	for i, q := range pieces {
 		into, last := between, add
@@ -233,7 +229,7 @@ func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin
 		t := p.terms[q.term]
 		a := t.A[rows.from*t.K+q.p:]
 		if p.stream {
-			strided(x.level, into.data, into.step, first, a, t.K, 1, t.B[q.p*p.n+columns.from:], p.n, rows.size(), n,
+			strided(into.data, into.step, first, a, t.K, 1, t.B[q.p*p.n+columns.from:], p.n, rows.size(), n,
 				q.depth, last, q.depth)
 		} else {
 			x.panels(p, into, first, a, q, rows.size(), columns, last)
@@ -242,7 +238,7 @@ func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin
 	}
 }
 
-// panels adds a piece of the sums to the tile at into, with B in packed panels.
+// panels sets the tile into to first plus one piece of the sums, and then adds the tiles of add. B is in packed panels.
 func (x *Multiplier) panels(p *blocked, into, first origin, a []float32, q piece, rows int, columns share,
 	add []origin) {
 	n, t := columns.size(), p.terms[q.term]
@@ -254,7 +250,7 @@ func (x *Multiplier) panels(p *blocked, into, first origin, a []float32, q piece
 		pack = x.pack
 		x.packPiece(pack, t, q, columns, p.n)
 	}
-	width := packColumns(x.level)
+	width := packColumns()
 	for j := 0; j < n; j += width {
 		w := min(width, n-j)
 		var part [treeLevels + 1]origin
@@ -265,19 +261,19 @@ func (x *Multiplier) panels(p *blocked, into, first origin, a []float32, q piece
 		if from.data != nil {
 			from.data = from.data[j:]
 		}
-		strided(x.level, into.data[j:], into.step, from, a, t.K, 1, pack[j*q.depth:], w, rows, w, q.depth,
+		strided(into.data[j:], into.step, from, a, t.K, 1, pack[j*q.depth:], w, rows, w, q.depth,
 			part[:len(add)], 0)
 	}
 }
 
 // packPiece packs the columns of a strip of B, one panel after the other.
 func (x *Multiplier) packPiece(dst []float32, t Term, q piece, columns share, step int) {
-	n, width := columns.size(), packColumns(x.level)
+	n, width := columns.size(), packColumns()
 	for j := 0; j < n; j += width {
 		w := min(width, n-j)
 		panel := dst[j*q.depth:][:q.depth*w]
 		if t.Transposed {
-			packTransposed(x.level, panel, t.B[(columns.from+j)*t.K+q.p:], t.K, q.depth, w)
+			packTransposed(panel, t.B[(columns.from+j)*t.K+q.p:], t.K, q.depth, w)
 		} else {
 			packPlain(panel, t.B[q.p*step+columns.from+j:], step, q.depth, w)
 		}
@@ -293,8 +289,8 @@ func grown(x []float32, n int) []float32 {
 }
 
 // packColumns returns the width of a packed panel: the columns that the assembly takes at a time.
-func packColumns(lv level) int {
-	if lv == avx2 {
+func packColumns() int {
+	if best == avx2 {
 		return 16
 	}
 	return tileColumns
@@ -308,9 +304,9 @@ func packPlain(dst, b []float32, step, depth, w int) {
 }
 
 // packTransposed sets dst [depth,w] to the transpose of w rows of b.
-func packTransposed(lv level, dst, b []float32, step, depth, w int) {
+func packTransposed(dst, b []float32, step, depth, w int) {
 	p, columns := 0, 0
-	if lv != portable {
+	if best != portable {
 		p, columns = depth&^7, w&^7
 		packSIMD(dst, b, step, p, w, columns)
 	}
@@ -347,20 +343,12 @@ func (x *Multiplier) GradientPart(number, parts int, c, a, b []float32, m, n, k 
 		depth := min(blockDepth, k-p)
 		for j := columns.from; j < columns.to; j += stripB {
 			strip := share{j, min(j+stripB, columns.to)}
-			x.packStrip(b, p, depth, strip, n)
+			x.pack = grown(x.pack, blockDepth*strip.size())
+			x.packPiece(x.pack, Term{B: b}, piece{p: p, depth: depth}, strip, n)
 			for i := rows.from; i < rows.to; i += stripA {
 				x.gradientStrip(c, a, p, depth, share{i, min(i+stripA, rows.to)}, strip, m, n)
 			}
 		}
-	}
-}
-
-// packStrip packs a range of rows and columns of B.
-func (x *Multiplier) packStrip(b []float32, p, depth int, columns share, n int) {
-	x.pack = grown(x.pack, blockDepth*columns.size())
-	width := packColumns(x.level)
-	for j := 0; j < columns.size(); j += width {
-		packPlain(x.pack[j*depth:], b[p*n+columns.from+j:], n, depth, min(width, columns.size()-j))
 	}
 }
 
@@ -372,11 +360,11 @@ func (x *Multiplier) gradientStrip(c, a []float32, p, depth int, rows, columns s
 		packPlain(x.packA, a, m, depth, rows.size())
 		a, step = x.packA, rows.size()
 	}
-	width := packColumns(x.level)
+	width := packColumns()
 	for j := 0; j < columns.size(); j += width {
 		w := min(width, columns.size()-j)
 		at := c[rows.from*n+columns.from+j:]
-		strided(x.level, at, n, origin{at, n}, a, 1, step, x.pack[j*depth:], w, rows.size(), w, depth, nil, 0)
+		strided(at, n, origin{at, n}, a, 1, step, x.pack[j*depth:], w, rows.size(), w, depth, nil, 0)
 	}
 }
 
@@ -395,7 +383,7 @@ func (x *Multiplier) Strided(c []float32, cStep int, a []float32, aRow, aCol int
 	if acc {
 		s = origin{c, cStep}
 	}
-	strided(x.level, c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, nil, 0)
+	strided(c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, nil, 0)
 }
 
 // maxPages is the most matrices that Pages takes, pageColumns the columns of each.
@@ -405,7 +393,7 @@ const maxPages, pageColumns = 4, 16
 // nil. Element (i,j) of C is c[i·cStep+j], that of A is a[i·aRow+p]; C has m rows. Each element is one
 // chain over k, at most 256. Rows of C must have room for 64 columns; columns of nil pages are overwritten.
 func (x *Multiplier) Pages(c []float32, cStep int, a []float32, aRow int, pages [maxPages][]float32, m, k int) {
-	if x.level == avx512 && pages[1] != nil {
+	if best == avx512 && pages[1] != nil {
 		_, _ = c[(m-1)*cStep+maxPages*pageColumns-1], a[(m-1)*aRow+k-1]
 		for _, p := range pages {
 			if p != nil {
@@ -422,12 +410,12 @@ func (x *Multiplier) Pages(c []float32, cStep int, a []float32, aRow int, pages 
 	}
 }
 
-// strided is Strided with initial values s. It adds the matrices in add to the final sums, one
-// after the other. Rows of B are prefetched ahead rows before their use; 0: not at all.
-func strided(lv level, c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int,
+// strided is Strided with initial values s. It adds the matrices in add to the final sums, one after the other. It
+// prefetches each row of B while it uses the row that is ahead rows before; an ahead of 0 means no prefetch.
+func strided(c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int,
 	add []origin, ahead int) {
-	if lv != portable {
-		stridedSIMD(lv, c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, add, ahead)
+	if best != portable {
+		stridedSIMD(c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, add, ahead)
 		return
 	}
 	var sums [tileColumns]float32

@@ -4,9 +4,8 @@ package kernel
 // enough sums are computed in parallel.
 const fewRows256, wideColumns256 = 2, 32
 
-// stridedSIMD is strided for the vector levels. Rows of B are prefetched ahead rows before their
-// use; 0: not at all.
-func stridedSIMD(lv level, c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n,
+// stridedSIMD is strided for the vector levels.
+func stridedSIMD(c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n,
 	k int, add []origin, ahead int) {
 	if m == 0 || n == 0 {
 		return
@@ -19,8 +18,8 @@ func stridedSIMD(lv level, c []float32, cStep int, s origin, a []float32, aRow, 
 		t.a = &a[0]
 	}
 	for j, columns := 0, 0; j < n; j += columns {
-		columns = panelColumns(lv, n-j)
-		if lv == avx2 && m <= fewRows256 && n-j >= wideColumns256 {
+		columns = panelColumns(n - j)
+		if best == avx2 && m <= fewRows256 && n-j >= wideColumns256 {
 			columns = wideColumns256
 		}
 		t.c, t.added = &c[j], 0
@@ -33,7 +32,7 @@ func stridedSIMD(lv level, c []float32, cStep int, s origin, a []float32, aRow, 
 		for i, o := range add {
 			t.add[i] = addend{&o.data[j], 4 * o.step}
 		}
-		t.run(lv, columns)
+		t.run(columns)
 	}
 }
 

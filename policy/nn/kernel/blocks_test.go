@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// tree is the sum of a product's blocks by the definition in Multiplier: f(b) is block b.
+// tree returns the sum of the blocks [lo, hi) of a product, by the definition in Multiplier. f(b) is block b.
 func tree(lo, hi int, f func(b int) float32) float32 {
 	if hi-lo == 1 {
 		return f(lo)
@@ -15,7 +15,7 @@ func tree(lo, hi int, f func(b int) float32) float32 {
 	return tree(lo, mid, f) + tree(mid, hi, f)
 }
 
-// mulAdd is a·b + c as the level computes it.
+// mulAdd returns a·b + c as the level computes it.
 func mulAdd(lv level, a, b, c float32) float32 {
 	if lv == portable {
 		return c + a*b
@@ -35,7 +35,7 @@ func TestMultiplierProduct(t *testing.T) {
 		{25, 3, []int{2100}}, {4, 70, []int{30, 9}},
 	}
 	eachLevel(t, func(t *testing.T, lv level) {
-		x := newMultiplier(lv)
+		x := NewMultiplier()
 		for si, s := range shapes {
 			for _, blocks := range []int{1, 2, 4, 8} {
 				for _, begin := range []string{"zero", "bias", "acc"} {
@@ -68,8 +68,8 @@ func TestMultiplierProduct(t *testing.T) {
 	})
 }
 
-// productByHand returns first plus the product of terms, one element after the other: each block is one chain,
-// and a tree adds the blocks. zero: there is no first.
+// productByHand returns first plus the product of terms, one element after the other. Each block is one chain, and a
+// tree adds the blocks. If zero is set, first is not added.
 func productByHand(lv level, first []float32, m, n, blocks int, zero bool, terms []Term) []float32 {
 	want := make([]float32, m*n)
 	for at := range want {
@@ -99,10 +99,10 @@ func productByHand(lv level, first []float32, m, n, blocks int, zero bool, terms
 	return want
 }
 
-// A gradient is one chain over all rows, in however many pieces they come.
+// A gradient is one chain over all rows, also if the rows come in several calls.
 func TestMultiplierGradient(t *testing.T) {
 	eachLevel(t, func(t *testing.T, lv level) {
-		x := newMultiplier(lv)
+		x := NewMultiplier()
 		for si, s := range []struct{ m, n, k int }{{1, 1, 1}, {50, 70, 300}, {7, 16, 20}, {97, 5, 257}, {16, 65, 3}} {
 			a, b := randomN(s.k*s.m, 1), randomN(s.k*s.n, 2)
 			c := newGuarded(s.m*s.n, si)
@@ -122,23 +122,23 @@ func TestMultiplierGradient(t *testing.T) {
 	})
 }
 
-// Parts of a product, and of a gradient, are together the whole, in every bit.
+// All parts of a product, or of a gradient, together give the bits of the whole.
 func TestMultiplierParts(t *testing.T) {
-	eachLevel(t, func(t *testing.T, lv level) {
+	eachLevel(t, func(t *testing.T, _ level) {
 		for _, s := range []struct{ m, n, k, blocks int }{{5, 200, 40, 2}, {400, 70, 33, 4}, {30, 64, 20, 1},
 			{390, 3, 9, 1}} {
 			for _, transposed := range []bool{false, true} {
 				term := Term{A: randomN(s.m*s.k, 1), B: randomN(s.k*s.n, 2), K: s.k, Transposed: transposed}
 				want, gradient := randomN(s.m*s.n, 3), randomN(s.m*s.n, 4)
-				x := newMultiplier(lv)
+				x := NewMultiplier()
 				start, startGradient := slices.Clone(want), slices.Clone(gradient)
 				x.Product(want, s.m, s.n, s.blocks, nil, true, term)
 				x.Gradient(gradient, randomN(s.k*s.m, 5), randomN(s.k*s.n, 6), s.m, s.n, s.k)
 				for parts := 2; parts <= 5; parts++ {
 					c, g := slices.Clone(start), slices.Clone(startGradient)
 					for number := range parts {
-						newMultiplier(lv).ProductPart(number, parts, c, s.m, s.n, s.blocks, nil, true, term)
-						newMultiplier(lv).GradientPart(number, parts, g, randomN(s.k*s.m, 5), randomN(s.k*s.n, 6), s.m,
+						NewMultiplier().ProductPart(number, parts, c, s.m, s.n, s.blocks, nil, true, term)
+						NewMultiplier().GradientPart(number, parts, g, randomN(s.k*s.m, 5), randomN(s.k*s.n, 6), s.m,
 							s.n, s.k)
 					}
 					sameBits(t, fmt.Sprint("product ", s, parts), c, want)
@@ -149,10 +149,10 @@ func TestMultiplierParts(t *testing.T) {
 	})
 }
 
-// Pages are products of matrices side by side, in every bit.
+// Pages gives the bits of products with matrices side by side.
 func TestMultiplierPages(t *testing.T) {
 	eachLevel(t, func(t *testing.T, lv level) {
-		x := newMultiplier(lv)
+		x := NewMultiplier()
 		for _, s := range []struct{ m, k, count int }{{1, 1, 1}, {2, 64, 4}, {9, 20, 3}, {32, 16, 2}, {4, 33, 1}} {
 			const cStep = 70
 			aRow := s.k + 3
@@ -177,13 +177,13 @@ func TestMultiplierPages(t *testing.T) {
 	})
 }
 
-// filled is what a guarded slice holds at first.
+// filled returns n words as they are in a new guarded slice.
 func filled(n int) []float32 { return newGuarded(n, 0).x }
 
-// Strided products see matrices inside larger ones, on either side transposed by their steps.
+// Strided multiplies submatrices of larger matrices. Their steps may transpose A.
 func TestMultiplierStrided(t *testing.T) {
 	eachLevel(t, func(t *testing.T, lv level) {
-		x := newMultiplier(lv)
+		x := NewMultiplier()
 		const m, n, k, cStep, bStep = 9, 20, 16, 31, 25
 		a, b := randomN(k*m, 1), randomN(k*bStep, 2)
 		for _, acc := range []bool{false, true} {

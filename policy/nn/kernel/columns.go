@@ -1,22 +1,15 @@
 package kernel
 
-import (
-	"fmt"
-	"unsafe"
-)
+import "fmt"
 
-// CopyColumns copies width elements of each of n rows of src to dst; rows of dst are dstStep
-// elements apart, those of src srcStep. Rows of src may overlap.
+// CopyColumns copies width elements of each of n rows of src to dst. Rows of dst begin dstStep elements apart, and rows
+// of src srcStep elements apart. Rows of src may overlap.
 func CopyColumns[E Float | int32](dst []E, dstStep int, src []E, srcStep, width, n int) {
-	copyColumns(best, dst, dstStep, src, srcStep, width, n)
-}
-
-func copyColumns[E Float | int32](lv level, dst []E, dstStep int, src []E, srcStep, width, n int) {
 	if !columns("copy columns", len(dst), dstStep, len(src), srcStep, width, n) {
 		return
 	}
-	if lv != portable && unsafe.Sizeof(E(0)) == 4 { // vectors move the bits of any number
-		copyColumnsSIMD(lv, float32s(dst), dstStep, float32s(src), srcStep, width, n)
+	if vectors(dst) { // vector code moves bits, of floats or of integers
+		copyColumnsSIMD(address(dst), address(src), 4*dstStep, 4*srcStep, width, n)
 		return
 	}
 	for i := range n {
@@ -24,18 +17,14 @@ func copyColumns[E Float | int32](lv level, dst []E, dstStep int, src []E, srcSt
 	}
 }
 
-// AddColumns adds width elements of each of n rows of src to dst, row by row; rows of dst are dstStep
-// elements apart, those of src srcStep. Rows of dst may overlap.
+// AddColumns adds width elements of each of n rows of src to dst, row by row. Rows of dst begin dstStep elements apart,
+// and rows of src srcStep elements apart. Rows of dst may overlap.
 func AddColumns[T Float](dst []T, dstStep int, src []T, srcStep, width, n int) {
-	addColumns(best, dst, dstStep, src, srcStep, width, n)
-}
-
-func addColumns[T Float](lv level, dst []T, dstStep int, src []T, srcStep, width, n int) {
 	if !columns("add columns", len(dst), dstStep, len(src), srcStep, width, n) {
 		return
 	}
-	if lv != portable && isFloat32[T]() {
-		addColumnsSIMD(lv, float32s(dst), dstStep, float32s(src), srcStep, width, n)
+	if vectors(dst) {
+		addColumnsSIMD(address(dst), address(src), 4*dstStep, 4*srcStep, width, n)
 		return
 	}
 	for i := range n {

@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// Rows lie apart, side by side, or over each other; what lies between them stays as it is.
+// Rows lie apart, side by side, or over each other. The elements between rows stay as they are.
 func TestColumns(t *testing.T) {
-	eachLevel(t, func(t *testing.T, lv level) {
+	eachLevel(t, func(t *testing.T, _ level) {
 		for _, width := range []int{1, 7, 8, 9, 15, 16, 17, 31, 54, 96} {
 			for _, step := range []int{0, 1, width - 1, width, width + 5} {
 				for _, n := range []int{1, 2, 5} {
 					for _, add := range []bool{false, true} {
-						checkColumns(t, lv, width, step, n, add)
+						checkColumns(t, width, step, n, add)
 					}
 				}
 			}
@@ -25,9 +25,9 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-// checkColumns has rows a step apart in dst where they are added, which may overlap there, and in src where
-// they are copied.
-func checkColumns(t *testing.T, lv level, width, step, n int, add bool) {
+// checkColumns copies or adds rows. Those that may overlap are step apart: rows of dst if they are added, and rows of
+// src if they are copied.
+func checkColumns(t *testing.T, width, step, n int, add bool) {
 	t.Helper()
 	apart, close := (n-1)*(width+3)+width, (n-1)*step+width
 	dstStep, srcStep, dstLen, srcLen := width+3, step, apart, close
@@ -47,9 +47,9 @@ func checkColumns(t *testing.T, lv level, width, step, n int, add bool) {
 		}
 	}
 	if add {
-		addColumns(lv, dst.x, dstStep, src, srcStep, width, n)
+		AddColumns(dst.x, dstStep, src, srcStep, width, n)
 	} else {
-		copyColumns(lv, dst.x, dstStep, src, srcStep, width, n)
+		CopyColumns(dst.x, dstStep, src, srcStep, width, n)
 	}
 	what := fmt.Sprintf("%d rows of %d, %d apart, add %v", n, width, step, add)
 	sameBits(t, what, dst.x, want)

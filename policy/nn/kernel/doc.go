@@ -3,8 +3,8 @@
 //
 // Matrices are dense and row-major, the destination comes first, lengths are exact, and a mismatch
 // panics. Destinations overlap no input unless the function says so. Functions do not allocate,
-// start no goroutine and keep no state, so any number of goroutines may call them; only a Multiplier
-// has memory, and one user at a time. A layer with weights w [in,out] on a batch x [rows,in] is
+// start no goroutine and keep no state, so any number of goroutines may call them. Only a Multiplier
+// has memory, so one goroutine at a time may use it. A layer with weights w [in,out] on a batch x [rows,in] is
 //
 //	kernel.GemmBias(y, x, w, bias, rows, out, in)       // y = x·w + bias
 //	kernel.Tanh(y, y)

@@ -2,30 +2,11 @@ package kernel
 
 import "math"
 
-// An op names an elementwise function that has vector code.
-type op uint8
-
-const (
-	opTanh op = iota
-	opTanhGrad
-	opRelu
-	opReluGrad
-	opExp
-	opLog
-	opAxpy
-	opScale
-	opExpLess
-	opSwiGLU
-)
-
 // Tanh sets dst to tanh x, within 1.5 ulp. dst may be x.
 func Tanh[T Float](dst, x []T) {
 	checkSame("tanh", "x", len(x), len(dst))
-	tanh(best, dst, x)
-}
-
-func tanh[T Float](lv level, dst, x []T) {
-	if mapped(lv, opTanh, dst, x, nil, 0) {
+	if vectors(dst) {
+		tanhSIMD(address(dst), address(x), nil, len(dst), 0)
 		return
 	}
 	for i, v := range x {
@@ -37,11 +18,8 @@ func tanh[T Float](lv level, dst, x []T) {
 func TanhGrad[T Float](dx, dy, y []T) {
 	checkSame("tanh grad", "dy", len(dy), len(dx))
 	checkSame("tanh grad", "y", len(y), len(dx))
-	tanhGrad(best, dx, dy, y)
-}
-
-func tanhGrad[T Float](lv level, dx, dy, y []T) {
-	if mapped(lv, opTanhGrad, dx, dy, y, 0) {
+	if vectors(dx) {
+		tanhGradSIMD(address(dx), address(dy), address(y), len(dx), 0)
 		return
 	}
 	for i, v := range y {
@@ -52,11 +30,8 @@ func tanhGrad[T Float](lv level, dx, dy, y []T) {
 // Relu sets dst to x where x > 0 or x is NaN, and to 0 elsewhere. dst may be x.
 func Relu[T Float](dst, x []T) {
 	checkSame("relu", "x", len(x), len(dst))
-	relu(best, dst, x)
-}
-
-func relu[T Float](lv level, dst, x []T) {
-	if mapped(lv, opRelu, dst, x, nil, 0) {
+	if vectors(dst) {
+		reluSIMD(address(dst), address(x), nil, len(dst), 0)
 		return
 	}
 	for i, v := range x {
@@ -71,11 +46,8 @@ func relu[T Float](lv level, dst, x []T) {
 func ReluGrad[T Float](dx, dy, y []T) {
 	checkSame("relu grad", "dy", len(dy), len(dx))
 	checkSame("relu grad", "y", len(y), len(dx))
-	reluGrad(best, dx, dy, y)
-}
-
-func reluGrad[T Float](lv level, dx, dy, y []T) {
-	if mapped(lv, opReluGrad, dx, dy, y, 0) {
+	if vectors(dx) {
+		reluGradSIMD(address(dx), address(dy), address(y), len(dx), 0)
 		return
 	}
 	for i, v := range y {
@@ -90,11 +62,8 @@ func reluGrad[T Float](lv level, dx, dy, y []T) {
 // Exp sets dst to e^x, within 1 ulp, including subnormal results. dst may be x.
 func Exp[T Float](dst, x []T) {
 	checkSame("exp", "x", len(x), len(dst))
-	exp(best, dst, x)
-}
-
-func exp[T Float](lv level, dst, x []T) {
-	if mapped(lv, opExp, dst, x, nil, 0) {
+	if vectors(dst) {
+		expSIMD(address(dst), address(x), nil, len(dst), 0)
 		return
 	}
 	for i, v := range x {
@@ -105,11 +74,8 @@ func exp[T Float](lv level, dst, x []T) {
 // Log sets dst to the natural logarithm of x, within 1 ulp: -Inf for 0, NaN below. dst may be x.
 func Log[T Float](dst, x []T) {
 	checkSame("log", "x", len(x), len(dst))
-	log(best, dst, x)
-}
-
-func log[T Float](lv level, dst, x []T) {
-	if mapped(lv, opLog, dst, x, nil, 0) {
+	if vectors(dst) {
+		logSIMD(address(dst), address(x), nil, len(dst), 0)
 		return
 	}
 	for i, v := range x {
@@ -120,11 +86,8 @@ func log[T Float](lv level, dst, x []T) {
 // Axpy adds a·x to dst.
 func Axpy[T Float](dst []T, a T, x []T) {
 	checkSame("axpy", "x", len(x), len(dst))
-	axpy(best, dst, a, x)
-}
-
-func axpy[T Float](lv level, dst []T, a T, x []T) {
-	if mapped(lv, opAxpy, dst, x, nil, a) {
+	if vectors(dst) {
+		axpySIMD(address(dst), address(x), nil, len(dst), float32(a))
 		return
 	}
 	for i, v := range x {
@@ -133,31 +96,16 @@ func axpy[T Float](lv level, dst []T, a T, x []T) {
 }
 
 // Scale multiplies dst by a.
-func Scale[T Float](dst []T, a T) { scale(best, dst, a) }
-
-func scale[T Float](lv level, dst []T, a T) { scaleTo(lv, dst, a, dst) }
+func Scale[T Float](dst []T, a T) { ScaleTo(dst, a, dst) }
 
 // ScaleTo sets dst to a·x. dst may be x.
 func ScaleTo[T Float](dst []T, a T, x []T) {
 	checkSame("scale to", "x", len(x), len(dst))
-	scaleTo(best, dst, a, x)
-}
-
-func scaleTo[T Float](lv level, dst []T, a T, x []T) {
-	if mapped(lv, opScale, dst, x, nil, a) {
+	if vectors(dst) {
+		scaleSIMD(address(dst), address(x), nil, len(dst), float32(a))
 		return
 	}
 	for i, v := range x {
 		dst[i] = a * v
 	}
-}
-
-// mapped sets dst to op(x, y, a) with vector code, and returns false if there is none. y is nil for
-// functions of x alone.
-func mapped[T Float](lv level, o op, dst, x, y []T, a T) bool {
-	if !isFloat32[T]() || lv == portable {
-		return false
-	}
-	mapSIMD(lv, o, float32s(dst), float32s(x), float32s(y), float32(a))
-	return true
 }

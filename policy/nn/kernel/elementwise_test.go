@@ -6,28 +6,29 @@ import (
 	"testing"
 )
 
-// stride samples all 2³² float32, odd so that every exponent and sign meets every tail of the mantissa.
+// stride is the distance of the sampled float32. It is odd, so that every sign and exponent is combined with many
+// mantissas.
 const stride = 4099
 
-// transcendental functions of one argument, with their float64 reference and what they may be off by.
+// transcendental has the functions of one argument, each with its float64 reference and its largest error in ulps.
 var transcendental = []struct {
 	name string
-	f    func(lv level, dst, x []float32)
+	f    func(dst, x []float32)
 	ref  func(float64) float64
 	ulps float64
 }{
-	{"tanh", tanh[float32], math.Tanh, 1.5},
-	{"exp", exp[float32], math.Exp, 1},
-	{"log", log[float32], math.Log, 1},
+	{"tanh", Tanh[float32], math.Tanh, 1.5},
+	{"exp", Exp[float32], math.Exp, 1},
+	{"log", Log[float32], math.Log, 1},
 }
 
 func TestAccuracyOverAllFloats(t *testing.T) {
-	eachLevel(t, func(t *testing.T, lv level) {
+	eachLevel(t, func(t *testing.T, _ level) {
 		for _, fn := range transcendental {
 			x, y := make([]float32, 0, 1<<12), make([]float32, 1<<12)
 			worst, at, checked := 0.0, float32(0), 0
 			flush := func() {
-				fn.f(lv, y[:len(x)], x)
+				fn.f(y[:len(x)], x)
 				for i, v := range x {
 					if d := ulps(y[i], fn.ref(float64(v))); d > worst || d != d {
 						worst, at = d, v
@@ -63,57 +64,57 @@ var special = []float32{
 // The sign of zero is kept, and -0 is not below 0.
 func TestSpecialValues(t *testing.T) {
 	nan, inf, zero := float32(math.NaN()), float32(math.Inf(1)), float32(math.Copysign(0, -1))
-	eachLevel(t, func(t *testing.T, lv level) {
+	eachLevel(t, func(t *testing.T, _ level) {
 		for _, c := range []struct {
 			name    string
-			f       func(lv level, dst, x []float32)
+			f       func(dst, x []float32)
 			x, want []float32
 		}{
-			{"tanh", tanh[float32], []float32{0, zero, inf, -inf, nan, 1e-40, -100},
+			{"tanh", Tanh[float32], []float32{0, zero, inf, -inf, nan, 1e-40, -100},
 				[]float32{0, zero, 1, -1, nan, 1e-40, -1}},
-			{"exp", exp[float32], []float32{0, zero, inf, -inf, nan, 89, -104}, []float32{1, 1, inf, 0, nan, inf, 0}},
-			{"log", log[float32], []float32{0, zero, inf, -inf, nan, 1, -1e-40},
+			{"exp", Exp[float32], []float32{0, zero, inf, -inf, nan, 89, -104}, []float32{1, 1, inf, 0, nan, inf, 0}},
+			{"log", Log[float32], []float32{0, zero, inf, -inf, nan, 1, -1e-40},
 				[]float32{-inf, -inf, inf, nan, nan, 0, nan}},
-			{"relu", relu[float32], []float32{0, zero, inf, -inf, nan, 2, -1e-40},
+			{"relu", Relu[float32], []float32{0, zero, inf, -inf, nan, 2, -1e-40},
 				[]float32{0, zero, inf, 0, nan, 2, 0}},
 		} {
 			got := make([]float32, len(c.x))
-			c.f(lv, got, c.x)
+			c.f(got, c.x)
 			sameBits(t, c.name, got, c.want)
 		}
 	})
 }
 
-// elementwise are all functions of this file, as one function of x, y and a scalar.
+// elementwise has all elementwise functions, as functions of dst, x and y.
 var elementwise = []struct {
 	name string
-	f    func(lv level, dst, x, y []float32)
-	want func(dst, x, y float32) float32 // nil where there is no formula exact in every bit
+	f    func(dst, x, y []float32)
+	want func(dst, x, y float32) float32 // nil if no formula gives the same bits
 }{
-	{"tanh", func(lv level, dst, x, _ []float32) { tanh(lv, dst, x) }, nil},
-	{"exp", func(lv level, dst, x, _ []float32) { exp(lv, dst, x) }, nil},
-	{"log", func(lv level, dst, x, _ []float32) { log(lv, dst, x) }, nil},
-	{"relu", func(lv level, dst, x, _ []float32) { relu(lv, dst, x) },
+	{"tanh", func(dst, x, _ []float32) { Tanh(dst, x) }, nil},
+	{"exp", func(dst, x, _ []float32) { Exp(dst, x) }, nil},
+	{"log", func(dst, x, _ []float32) { Log(dst, x) }, nil},
+	{"relu", func(dst, x, _ []float32) { Relu(dst, x) },
 		func(_, x, _ float32) float32 { return max(x, 0) }},
-	{"tanh grad", tanhGrad[float32], func(_, dy, y float32) float32 { return dy * (1 - float32(y*y)) }},
-	{"relu grad", reluGrad[float32], func(_, dy, y float32) float32 {
+	{"tanh grad", TanhGrad[float32], func(_, dy, y float32) float32 { return dy * (1 - float32(y*y)) }},
+	{"relu grad", ReluGrad[float32], func(_, dy, y float32) float32 {
 		if y <= 0 {
 			return 0
 		}
 		return dy
 	}},
-	{"axpy", func(lv level, dst, x, _ []float32) { axpy(lv, dst, 0.3, x) },
+	{"axpy", func(dst, x, _ []float32) { Axpy(dst, 0.3, x) },
 		func(dst, x, _ float32) float32 { return dst + float32(0.3*x) }},
-	{"scale", func(lv level, dst, x, _ []float32) { scale(lv, dst, 0.3) },
+	{"scale", func(dst, x, _ []float32) { Scale(dst, 0.3) },
 		func(dst, _, _ float32) float32 { return dst * 0.3 }},
-	{"exp less", func(lv level, dst, x, _ []float32) { expLess(lv, dst, x, 0.3) }, nil},
-	{"swiglu", swiglu, nil},
+	{"exp less", func(dst, x, _ []float32) { ExpLess(dst, x, 0.3) }, nil},
+	{"swiglu", SwiGLU, nil},
 }
 
-// An element's value depends on its operands, not on its place, the length, or the alignment; and nothing else
-// is written.
+// An element's value depends only on its operands, not on its place, the length or the alignment. No other element is
+// written.
 func TestElementsAnywhere(t *testing.T) {
-	eachLevel(t, func(t *testing.T, lv level) {
+	eachLevel(t, func(t *testing.T, _ level) {
 		for _, fn := range elementwise {
 			for n := range 100 {
 				dst, x, y := newGuarded(n, n%16), newGuarded(n, (n/2)%16), newGuarded(n, (n/5)%16)
@@ -121,10 +122,10 @@ func TestElementsAnywhere(t *testing.T) {
 				random(x.x, 2)
 				random(y.x, 3)
 				for i := 0; i < n; i += 3 {
-					y.x[i] = 0 // where the derivative of relu turns
+					y.x[i] = 0 // the bend of relu
 				}
 				before := append([]float32(nil), dst.x...)
-				fn.f(lv, dst.x, x.x, y.x)
+				fn.f(dst.x, x.x, y.x)
 				what := fmt.Sprintf("%s of %d", fn.name, n)
 				dst.check(t, what)
 				for i := range n {
@@ -133,7 +134,7 @@ func TestElementsAnywhere(t *testing.T) {
 						want := fn.want(before[i], x.x[i], y.x[i])
 						sameBits(t, what, dst.x[i:i+1], []float32{want})
 					}
-					fn.f(lv, alone, x.x[i:i+1], y.x[i:i+1])
+					fn.f(alone, x.x[i:i+1], y.x[i:i+1])
 					sameBits(t, what+", each alone", dst.x[i:i+1], alone)
 				}
 			}
@@ -141,7 +142,7 @@ func TestElementsAnywhere(t *testing.T) {
 	})
 }
 
-// The two vector levels agree in every bit, over the whole range.
+// The two vector levels give the same bits, over the whole range.
 func TestVectorLevelsAgree(t *testing.T) {
 	if best != avx512 {
 		t.Skip("needs AVX-512 to compare AVX2 with")
@@ -154,18 +155,18 @@ func TestVectorLevelsAgree(t *testing.T) {
 	for _, fn := range elementwise {
 		copy(a, y)
 		copy(b, y)
-		fn.f(avx2, a, x, y)
-		fn.f(avx512, b, x, y)
+		atLevel(avx2, func() { fn.f(a, x, y) })
+		fn.f(b, x, y)
 		sameBits(t, fn.name, a, b)
 	}
 }
 
 func TestElementwiseInPlace(t *testing.T) {
-	eachLevel(t, func(t *testing.T, lv level) {
+	eachLevel(t, func(t *testing.T, _ level) {
 		for _, fn := range elementwise[:6] {
 			dst, x, y := randomN(77, 1), randomN(77, 2), randomN(77, 3)
-			fn.f(lv, dst, x, y)
-			fn.f(lv, x, x, y)
+			fn.f(dst, x, y)
+			fn.f(x, x, y)
 			sameBits(t, fn.name+" over its first operand", x, dst)
 		}
 	})

@@ -19,7 +19,7 @@ var shapes = []struct{ m, n, k int }{
 	{16, 7, 3}, {40, 256, 257}, {1, 6, 700}, {100, 6, 256},
 }
 
-// kinds are the products as one function of the level: C from start, A and B.
+// kinds are the products.
 var kinds = []struct {
 	name string
 	trans,
@@ -39,8 +39,8 @@ func fma32(a, b, c float32) float32 {
 	return float32(s)
 }
 
-// dot is the order of narrow products: per block of 256, sixteen chains over k mod 16 that meet in a tree,
-// then what came before.
+// dot returns first plus Σ x·y in the order of narrow products. Each block of 256 has sixteen chains, over k mod 16,
+// which are added as a tree and then to the sum of the blocks before.
 func dot(first float32, k int, x, y func(p int) float32) float32 {
 	for block := 0; block < k; block += 256 {
 		var l [16]float32
@@ -102,7 +102,7 @@ func TestProducts(t *testing.T) {
 			for lv := portable; lv <= best; lv++ {
 				c := newGuarded(s.m*s.n, si%17)
 				copy(c.x, before)
-				product(lv, c.x, b, left, from, s.m, s.n, s.k)
+				atLevel(lv, func() { product(c.x, b, left, from, s.m, s.n, s.k) })
 				c.check(t, what)
 				for at, got := range c.x {
 					if math.Abs(float64(got)-exact[at]) > bound[at] {
@@ -117,21 +117,21 @@ func TestProducts(t *testing.T) {
 	}
 }
 
-// A row of a product has the same bits in any batch, at any place in it, and at any alignment.
+// A row of a product has the same bits in any batch, at any place of the batch, and at any alignment.
 func TestRowsOfAnyBatch(t *testing.T) {
 	const most = 512
-	eachLevel(t, func(t *testing.T, lv level) {
+	eachLevel(t, func(t *testing.T, _ level) {
 		for _, s := range []struct{ n, k, step int }{{64, 17, 1}, {64, 64, 7}, {64, 4, 3}, {1, 64, 1}, {2, 70, 3},
 			{6, 17, 5}, {3, 5, 1}, {70, 33, 7}, {256, 64, 61}} {
 			a, b, bias := randomN(most*s.k, 1), randomN(s.k*s.n, 2), randomN(s.n, 3)
 			whole := make([]float32, most*s.n)
-			product(lv, whole, b, matrix[float32]{a, s.k, 1}, start[float32]{bias: bias}, most, s.n, s.k)
+			product(whole, b, matrix[float32]{a, s.k, 1}, start[float32]{bias: bias}, most, s.n, s.k)
 			for m := 1; m <= most; m += s.step {
 				first := (m * 7919) % (most - m + 1)
 				c, x, w := newGuarded(m*s.n, m%16), newGuarded(m*s.k, (m/16)%16), newGuarded(s.k*s.n, (m/3)%16)
 				copy(x.x, a[first*s.k:])
 				copy(w.x, b)
-				product(lv, c.x, w.x, matrix[float32]{x.x, s.k, 1}, start[float32]{bias: bias}, m, s.n, s.k)
+				product(c.x, w.x, matrix[float32]{x.x, s.k, 1}, start[float32]{bias: bias}, m, s.n, s.k)
 				what := fmt.Sprintf("rows %d to %d of a batch, n=%d, k=%d", first, first+m, s.n, s.k)
 				sameBits(t, what, c.x, whole[first*s.n:][:m*s.n])
 				c.check(t, what)
@@ -140,9 +140,9 @@ func TestRowsOfAnyBatch(t *testing.T) {
 	})
 }
 
-// A zero input does not hide a weight that is not finite, wherever the weight stands.
+// A zero in A does not hide an element of B that is not finite, at any place.
 func TestZeroTimesNaN(t *testing.T) {
-	eachLevel(t, func(t *testing.T, lv level) {
+	eachLevel(t, func(t *testing.T, _ level) {
 		const m = 17
 		for _, bad := range []float32{float32(math.NaN()), float32(math.Inf(1))} {
 			for _, n := range []int{1, 2, 4, 5, 8, 15, 16, 17, 33, 64, 70} {
@@ -152,7 +152,7 @@ func TestZeroTimesNaN(t *testing.T) {
 						b := make([]float32, k*n)
 						b[p*n+n-1] = bad
 						for _, left := range []matrix[float32]{{a, k, 1}, {a, 1, m}} {
-							product(lv, c, b, left, start[float32]{}, m, n, k)
+							product(c, b, left, start[float32]{}, m, n, k)
 							for i, v := range c {
 								if isNaN := v != v; isNaN != (i%n == n-1) {
 									t.Fatalf("n=%d, k=%d: B[%d,%d] = %v and zeros in A give C[%d] = %v", n, k, p, n-1,
@@ -167,7 +167,7 @@ func TestZeroTimesNaN(t *testing.T) {
 	})
 }
 
-// The float64 products are the ones that gradient checks rest on.
+// Gradient checks rely on the float64 products.
 func TestProductsFloat64(t *testing.T) {
 	const m, n, k = 3, 5, 7
 	a, b, bias := make([]float64, m*k), make([]float64, k*n), make([]float64, n)

@@ -9,7 +9,7 @@ import (
 // loops, for gradient checks.
 type Float interface{ float32 | float64 }
 
-// A level is an instruction set. Exported functions use best; tests choose one.
+// A level is an instruction set. Functions use that of the variable best, which only tests change.
 type level uint8
 
 const (
@@ -18,13 +18,16 @@ const (
 	avx512                // AVX-512 F and DQ, with AVX2 and FMA
 )
 
-// isFloat32 reports whether T is float32; the compiler knows the answer for each instance.
-func isFloat32[T Float]() bool { return unsafe.Sizeof(T(0)) == 4 }
+// vectors reports whether functions of x use vector code. It is false for an x without elements.
+func vectors[T Float | int32](x []T) bool {
+	return unsafe.Sizeof(T(0)) == 4 && best != portable && len(x) > 0
+}
+
+// address returns the address of the first element of x, for element types of 4 bytes.
+func address[T Float | int32](x []T) *float32 { return (*float32)(unsafe.Pointer(unsafe.SliceData(x))) }
 
 // float32s reinterprets the bits of x as float32, for element types of 4 bytes.
-func float32s[T Float | int32](x []T) []float32 {
-	return unsafe.Slice((*float32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
-}
+func float32s[T Float](x []T) []float32 { return unsafe.Slice(address(x), len(x)) }
 
 // checkLen panics unless got is rows·cols.
 func checkLen(op, name string, got, rows, cols int) {

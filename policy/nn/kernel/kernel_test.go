@@ -6,14 +6,21 @@ import (
 	"testing"
 )
 
-// eachLevel runs f for every level that this machine has.
+// eachLevel runs f for every level that this machine has, with the code of that level.
 func eachLevel(t *testing.T, f func(t *testing.T, lv level)) {
 	for lv := portable; lv <= best; lv++ {
-		t.Run([...]string{"portable", "avx2", "avx512"}[lv], func(t *testing.T) { f(t, lv) })
+		t.Run([...]string{"portable", "avx2", "avx512"}[lv], func(t *testing.T) { atLevel(lv, func() { f(t, lv) }) })
 	}
 }
 
-// A guarded slice stands between words that nobody may change.
+// atLevel runs f with the code of a level.
+func atLevel(lv level, f func()) {
+	defer func(was level) { best = was }(best)
+	best = lv
+	f()
+}
+
+// A guarded slice lies between words that must not change.
 type guarded struct {
 	all  []float32
 	x    []float32
@@ -22,7 +29,7 @@ type guarded struct {
 
 const guard = 40 // words on either side, more than two vectors
 
-// newGuarded returns n words that start skip words after an arbitrary alignment.
+// newGuarded returns a guarded slice of n words, which begins skip words later than one with skip 0.
 func newGuarded(n, skip int) guarded {
 	all := make([]float32, guard+skip+n+guard)
 	for i := range all {
@@ -56,7 +63,7 @@ func randomN(n int, seed uint64) []float32 {
 	return x
 }
 
-// sameBits fails at the first element that differs, 0 and -0 counted apart and all NaN alike.
+// sameBits fails at the first element that differs. 0 and -0 differ, and all NaN are equal.
 func sameBits(t *testing.T, what string, got, want []float32) {
 	t.Helper()
 	for i := range want {
@@ -67,7 +74,7 @@ func sameBits(t *testing.T, what string, got, want []float32) {
 	}
 }
 
-// ulps is the distance of got from want in units of the last place of the float32 nearest to want.
+// ulps returns the distance of got from want, in units of the last place of the float32 nearest to want.
 func ulps(got float32, want float64) float64 {
 	near := float32(want)
 	switch {

@@ -16,27 +16,15 @@ func AdamStep(p, g, m, v []float32, lr, beta1, beta2, eps, wd, c1, c2, scale flo
 	checkSame("adam step", "g", len(g), len(p))
 	checkSame("adam step", "m", len(m), len(p))
 	checkSame("adam step", "v", len(v), len(p))
-	adamStep(best, p, g, m, v, newAdam(lr, beta1, beta2, eps, wd, c1, c2, scale))
-}
-
-// adam holds the factors of one step: p = decay·p - step·m/(root·√v + eps). The vector code reads
-// the fields by their offsets.
-type adam struct{ scale, beta1, rest1, beta2, rest2, decay, step, root, eps float32 }
-
-func newAdam(lr, beta1, beta2, eps, wd, c1, c2, scale float32) adam {
-	return adam{
+	c := adam{
 		scale: scale, beta1: beta1, rest1: 1 - beta1, beta2: beta2, rest2: 1 - beta2,
 		decay: 1 - float32(lr*wd), step: lr / c1, root: float32(1 / math.Sqrt(float64(c2))), eps: eps,
 	}
-}
-
-// adamStep rounds after every operation (the conversions prevent fusing), so every level gives the same bits.
-func adamStep(lv level, p, g, m, v []float32, c adam) {
-	if lv != portable {
-		adamSIMD(lv, p, g, m, v, &c)
+	if vectors(p) {
+		adamSIMD(address(p), address(g), address(m), address(v), len(p), &c)
 		return
 	}
-	for i, d := range g {
+	for i, d := range g { // every operation rounds (the conversions prevent fusing), as in the vector code
 		d *= c.scale
 		m[i] = float32(c.beta1*m[i]) + float32(c.rest1*d)
 		v[i] = float32(c.beta2*v[i]) + float32(float32(c.rest2*d)*d)
@@ -45,22 +33,25 @@ func adamStep(lv level, p, g, m, v []float32, c adam) {
 	}
 }
 
+// adam holds the factors of one step: p = decay·p - step·m/(root·√v + eps). The vector code reads
+// the fields by their offsets.
+type adam struct{ scale, beta1, rest1, beta2, rest2, decay, step, root, eps float32 }
+
 // sumLanes is the number of partial sums of SumSq: element i goes to sum i mod sumLanes.
 const sumLanes = 16
 
 // SumSq returns Σ x² in float64, in an order that depends only on the length. Squares of finite
 // float32 do not overflow float64, so the result is finite exactly if every element is: the norm
 // and the check for NaN and Inf take one pass.
-func SumSq(x []float32) float64 { return sumSq(best, x) }
-
-func sumSq(lv level, x []float32) float64 {
+func SumSq(x []float32) float64 {
 	var lanes [sumLanes]float64
-	if lv != portable {
-		sumSqSIMD(lv, &lanes, x)
-	} else {
-		for i, v := range x {
-			lanes[i%sumLanes] += float64(v) * float64(v) // the product is exact, fused or not
-		}
+	whole := 0 // elements that vector code adds
+	if vectors(x) {
+		whole = len(x) / sumLanes * sumLanes
+		sumSqSIMD(&lanes, address(x), whole)
+	}
+	for i, v := range x[whole:] {
+		lanes[i%sumLanes] += float64(v) * float64(v) // the product is exact, fused or not
 	}
 	var sum float64
 	for _, v := range lanes {

@@ -6,10 +6,10 @@ import (
 	"testing"
 )
 
-// Many steps against the formula in float64, for every length of the tail.
+// Several steps agree with the formula in float64, for every length of the rest after whole vectors.
 func TestAdamStep(t *testing.T) {
 	const lr, beta1, beta2, eps, wd, scale = 1e-2, 0.9, 0.999, 1e-5, 0.1, 0.5
-	eachLevel(t, func(t *testing.T, lv level) {
+	eachLevel(t, func(t *testing.T, _ level) {
 		for n := range 70 {
 			p, m, v := newGuarded(n, n%5), newGuarded(n, n%7), newGuarded(n, n%11)
 			random(p.x, 1)
@@ -22,7 +22,7 @@ func TestAdamStep(t *testing.T) {
 			for step := 1; step <= 5; step++ {
 				g := randomN(n, uint64(step))
 				c1, c2 := 1-math.Pow(beta1, float64(step)), 1-math.Pow(beta2, float64(step))
-				adamStep(lv, p.x, g, m.x, v.x, newAdam(lr, beta1, beta2, eps, wd, float32(c1), float32(c2), scale))
+				AdamStep(p.x, g, m.x, v.x, lr, beta1, beta2, eps, wd, float32(c1), float32(c2), scale)
 				for i := range want {
 					w, d := &want[i], scale*float64(g[i])
 					w.m = beta1*w.m + (1-beta1)*d
@@ -45,7 +45,7 @@ func TestAdamStep(t *testing.T) {
 	})
 }
 
-// Every level rounds after every operation, so all give the bits of the portable one.
+// Every level rounds after every operation, so all levels give the same bits.
 func TestAdamStepSameBits(t *testing.T) {
 	eachLevel(t, func(t *testing.T, lv level) {
 		const n = 1003
@@ -54,7 +54,7 @@ func TestAdamStepSameBits(t *testing.T) {
 			for i := range v {
 				v[i] *= v[i]
 			}
-			adamStep(lv, p, randomN(n, 4), m, v, newAdam(3e-4, 0.9, 0.999, 1e-8, 0.01, 0.4, 0.01, 0.37))
+			atLevel(lv, func() { AdamStep(p, randomN(n, 4), m, v, 3e-4, 0.9, 0.999, 1e-8, 0.01, 0.4, 0.01, 0.37) })
 			return p, m, v
 		}
 		p, m, v := run(lv)
@@ -75,7 +75,7 @@ func TestAdamStepLeavesZeros(t *testing.T) {
 }
 
 func TestSumSq(t *testing.T) {
-	eachLevel(t, func(t *testing.T, lv level) {
+	eachLevel(t, func(t *testing.T, _ level) {
 		for n := range 200 {
 			x := newGuarded(n, n%13)
 			random(x.x, 1)
@@ -83,25 +83,26 @@ func TestSumSq(t *testing.T) {
 			for _, v := range x.x {
 				want += float64(v) * float64(v)
 			}
-			got := sumSq(lv, x.x)
+			got, plain := SumSq(x.x), 0.0
+			atLevel(portable, func() { plain = SumSq(x.x) })
 			if math.Abs(got-want) > 1e-14*want {
 				t.Fatalf("%d elements: %v, want %v", n, got, want)
 			}
-			if p := sumSq(portable, x.x); got != p {
-				t.Fatalf("%d elements: %v, portable %v: another order", n, got, p)
+			if got != plain {
+				t.Fatalf("%d elements: %v, portable %v: another order", n, got, plain)
 			}
 		}
 	})
 }
 
-// One element that is not finite shows wherever it stands; the largest finite ones do not overflow.
+// The sum is not finite if any element is not finite. It is finite for the largest finite elements.
 func TestSumSqNotFinite(t *testing.T) {
-	eachLevel(t, func(t *testing.T, lv level) {
+	eachLevel(t, func(t *testing.T, _ level) {
 		for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
 			for i := range 45 {
 				x := randomN(45, 1)
 				x[i] = float32(bad)
-				if got := sumSq(lv, x); !math.IsNaN(got) && !math.IsInf(got, 0) {
+				if got := SumSq(x); !math.IsNaN(got) && !math.IsInf(got, 0) {
 					t.Fatalf("%v at %d: sum %v", bad, i, got)
 				}
 			}
@@ -110,7 +111,7 @@ func TestSumSqNotFinite(t *testing.T) {
 		for i := range huge {
 			huge[i] = math.MaxFloat32
 		}
-		if got := sumSq(lv, huge); math.IsInf(got, 0) {
+		if got := SumSq(huge); math.IsInf(got, 0) {
 			t.Errorf("sum of finite squares is %v", got)
 		}
 	})

@@ -1,31 +1,30 @@
 package kernel
 
-// Products with at most dotColumns columns and k ≥ dotMinK use productDots, and those with at most
-// thinColumns columns and at least thinMinRows rows use productThin. Panels would leave most lanes idle.
+// Products with at most dotColumns columns and k ≥ dotMinK use productDots. Products with at most thinColumns columns
+// and at least thinMinRows rows use productThin. productPanels would leave most lanes idle for both.
 const (
-	dotColumns, dotMinK      = 4, 32 // at most, at least
+	dotColumns, dotMinK      = 4, 32
 	thinColumns, thinMinRows = 8, 16
 )
 
 // productSIMD is product for the vector levels. A is stored by rows if a.row is k, by columns if a.row is 1.
-func productSIMD(lv level, c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
+func productSIMD(c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
 	switch {
-	case m == 0 || n == 0:
 	case a.row == k && n <= dotColumns && k >= dotMinK:
-		productDots(lv, c, b, a, s, m, n, k)
+		productDots(c, b, a, s, m, n, k)
 	case a.row == 1 && n <= thinColumns && m >= thinMinRows && s.bias == nil:
-		productThin(lv, c, b, a, s, m, n, k)
+		productThin(c, b, a, s, m, n, k)
 	default:
-		productPanels(lv, c, b, a, s, m, n, k)
+		productPanels(c, b, a, s, m, n, k)
 	}
 }
 
 // productPanels computes C in panels, with neighbouring columns in the lanes.
-func productPanels(lv level, c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
-	for p := 0; p == 0 || p < k; p += blockK { // once even for k = 0
+func productPanels(c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
+	for p := 0; p == 0 || p < k; p += blockK { // runs once even if k is 0
 		for i := 0; i < m; i += blockRows {
 			for j, columns := 0, 0; j < n; j += columns {
-				columns = panelColumns(lv, n-j)
+				columns = panelColumns(n - j)
 				t := panel{
 					c: &c[i*n+j], cStep: 4 * n, aStep: 4 * a.row, aCol: 4 * a.col, bStep: 4 * n,
 					m: min(blockRows, m-i), k: min(blockK, k-p),
@@ -34,7 +33,7 @@ func productPanels(lv level, c, b []float32, a matrix[float32], s start[float32]
 					t.a, t.b = &a.data[i*a.row+p*a.col], &b[p*n+j]
 				}
 				t.start, t.startStep = begin(s, p, j, t.c, t.cStep, &zeros[0])
-				t.run(lv, columns)
+				t.run(columns)
 			}
 		}
 	}
@@ -48,12 +47,12 @@ type panel struct {
 	aStep, aCol      int // from row to row and from column to column of A
 	bStep            int // from row to row of B
 	m, k             int
-	whole            int         // 1: the last vector of columns is complete
+	whole            int         // 1 if the last vector of columns is complete, else 0
 	mask512          uint64      // lanes of the last vector, for AVX-512
-	mask256          [8]int32    // the same for AVX2
-	ahead            int         // of streams: bytes from a row of B to the row that is prefetched with it
+	mask256          [8]int32    // lanes of the last vector, for AVX2
+	ahead            int         // of streams: bytes from a row of B to the row that is prefetched meanwhile
 	pages            [3]*float32 // of pages512x4: matrices B₁ to B₃
-	addends, added   int         // length of add, and the rows to which they have been added
+	addends, added   int         // length of add, and the number of rows to which add has been added
 	add              [treeLevels + 1]addend
 }
 
@@ -63,15 +62,15 @@ type addend struct {
 	step int
 }
 
-// Limits of rows and steps of k in one call. The block of A stays in the second-level cache while the
-// panels of B pass. Calls take only microseconds, because the garbage collector cannot interrupt assembly.
+// Limits of rows and of steps of k in one call of the assembly. The block of A stays in the second-level cache while
+// the panels of B pass. Calls are short, microseconds, because the garbage collector cannot interrupt assembly.
 const blockRows, blockK = 256, 256
 
 // maxColumns is the most columns of a panel.
 const maxColumns = 64
 
-// begin returns the initial values of a panel at c, for the block of k from p and the columns from
-// j, and their step from row to row: C itself, the bias, or zeros.
+// begin returns the initial values of a panel at c, and their step from row to row. The panel is for steps of k from p
+// on and for columns from j on. The initial values are C itself, the bias, or zeros.
 func begin(s start[float32], p, j int, c *float32, cStep int, zeros *float32) (*float32, int) {
 	switch {
 	case s.acc || p > 0:
@@ -83,9 +82,9 @@ func begin(s start[float32], p, j int, c *float32, cStep int, zeros *float32) (*
 }
 
 // panelColumns returns the columns of the next panel if n columns are left.
-func panelColumns(lv level, n int) int {
+func panelColumns(n int) int {
 	lanes := 8
-	if lv == avx512 {
+	if best == avx512 {
 		lanes = 16
 		if n > 3*lanes {
 			return min(n, 4*lanes)
@@ -98,9 +97,9 @@ func panelColumns(lv level, n int) int {
 }
 
 // run calls the assembly for the number of vectors that these columns fill.
-func (t *panel) run(lv level, columns int) {
+func (t *panel) run(columns int) {
 	lanes := 8
-	if lv == avx512 {
+	if best == avx512 {
 		lanes = 16
 	}
 	vectors := (columns + lanes - 1) / lanes
@@ -111,13 +110,13 @@ func (t *panel) run(lv level, columns int) {
 	}
 	t.mask256 = *(*[8]int32)(tailMasks[16-min(last, 8):])
 	switch {
-	case lv == avx512 && vectors == 4 && t.ahead > 0:
+	case best == avx512 && vectors == 4 && t.ahead > 0:
 		stream512x4(t)
-	case lv == avx512 && vectors == 4:
+	case best == avx512 && vectors == 4:
 		panel512x4(t)
-	case lv == avx512 && vectors == 2:
+	case best == avx512 && vectors == 2:
 		panel512x2(t)
-	case lv == avx512:
+	case best == avx512:
 		panel512x1(t)
 	case vectors == 4 && t.ahead > 0:
 		stream256x4(t)
@@ -138,9 +137,9 @@ var zeros [maxColumns]float32
 // tailMasks[16-n:] begins with n lanes on. It is never written.
 var tailMasks = [32]int32{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
 
-// productDots puts k in the lanes, for A by rows, and computes one column of C after the other. Whether
-// it is used, and its order of sums, depend only on n and k, so a row has the same bits in any batch.
-func productDots(lv level, c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
+// productDots puts k in the lanes, for A by rows, and computes one column of C after the other. Its use and its order
+// of sums depend only on n and k, so a row has the same bits in any batch.
+func productDots(c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
 	var column [blockK]float32
 	var zero float32
 	for p := 0; p < k; p += blockK {
@@ -159,7 +158,7 @@ func productDots(lv level, c, b []float32, a matrix[float32], s start[float32], 
 					m: min(blockRows, m-i), k: depth, mask512: 1<<(depth%16) - 1,
 				}
 				t.start, t.startStep = begin(s, p, j, t.c, t.cStep, &zero)
-				if lv == avx512 {
+				if best == avx512 {
 					dots512(&t)
 				} else {
 					dots256(&t)
@@ -171,10 +170,10 @@ func productDots(lv level, c, b []float32, a matrix[float32], s start[float32], 
 
 // productThin puts the rows of C in the lanes, for A by columns: it computes Cᵀ = Bᵀ·A. Each sum is
 // the usual chain.
-func productThin(lv level, c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
+func productThin(c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
 	var sums [thinColumns * maxColumns]float32 // columns of Cᵀ
 	for i, rows := 0, 0; i < m; i += rows {
-		rows = panelColumns(lv, m-i)
+		rows = panelColumns(m - i)
 		block := c[i*n : (i+rows)*n]
 		clear(sums[:])
 		if s.acc {
@@ -190,7 +189,7 @@ func productThin(lv level, c, b []float32, a matrix[float32], s start[float32], 
 				startStep: 4 * maxColumns,
 				aStep:     4, aCol: 4 * n, bStep: 4 * a.col, m: n, k: min(blockK, k-p),
 			}
-			t.run(lv, rows)
+			t.run(rows)
 		}
 		for r := range rows {
 			for j := range n {

@@ -4,24 +4,16 @@ package kernel
 func ColSum[T Float](dst, a []T, m, n int, acc bool) {
 	checkLen("col sum", "dst", len(dst), 1, n)
 	checkLen("col sum", "a", len(a), m, n)
-	colSum(best, dst, a, m, n, acc)
-}
-
-func colSum[T Float](lv level, dst, a []T, m, n int, acc bool) {
 	one := [1]T{1} // dst [1,n] += 1·A: a product with the left factor 1 everywhere, exact
-	product(lv, dst, a, matrix[T]{one[:], 0, 0}, start[T]{acc: acc}, 1, n, m)
+	product(dst, a, matrix[T]{one[:], 0, 0}, start[T]{acc: acc}, 1, n, m)
 }
 
 // Transpose sets dst [n,m] to the transpose of A [m,n].
 func Transpose[T Float](dst, a []T, m, n int) {
 	checkLen("transpose", "dst", len(dst), n, m)
 	checkLen("transpose", "a", len(a), m, n)
-	transpose(best, dst, a, m, n)
-}
-
-func transpose[T Float](lv level, dst, a []T, m, n int) {
 	var rows, columns int // of whole blocks, which vector code moves
-	if isFloat32[T]() && lv != portable {
+	if vectors(dst) {
 		rows, columns = transposeSIMD(float32s(dst), float32s(a), m, n)
 	}
 	for i := range m {
@@ -35,8 +27,8 @@ func transpose[T Float](lv level, dst, a []T, m, n int) {
 	}
 }
 
-// Normalize sets dst [m,n] to (x - mean)·inv, kept within ±clip, where mean and inv [n] belong to
-// the columns of x [m,n]. NaN stays NaN. dst may be x.
+// Normalize sets dst [m,n] to (x - mean)·inv, limited to ±clip. mean and inv [n] have an element for each column of x
+// [m,n]. NaN stays NaN. dst may be x.
 func Normalize[T Float](dst, x, mean, inv []T, m, n int, clip T) {
 	checkLen("normalize", "dst", len(dst), m, n)
 	checkLen("normalize", "x", len(x), m, n)
@@ -56,15 +48,10 @@ func Normalize[T Float](dst, x, mean, inv []T, m, n int, clip T) {
 func LogSoftmax[T Float](dst, x []T, m, n int) {
 	checkLen("log softmax", "dst", len(dst), m, n)
 	checkLen("log softmax", "x", len(x), m, n)
-	logSoftmax(best, dst, x, m, n)
-}
-
-// logSoftmax processes blocks of held elements, so that exponentials and logarithms use vectors.
-func logSoftmax[T Float](lv level, dst, x []T, m, n int) {
 	if n == 0 {
 		return
 	}
-	const held = 128
+	const held = 128 // elements at a time, so that exponentials and logarithms use vectors
 	var exps, sums [held]T
 	rows := max(1, held/n)
 	for i := 0; i < m; i += rows {
@@ -76,7 +63,7 @@ func logSoftmax[T Float](lv level, dst, x []T, m, n int) {
 		clear(sums[:count])
 		for lo := 0; lo < len(block); lo += held { // more than once only if a row is longer
 			part := block[lo:min(lo+held, len(block))]
-			exp(lv, exps[:len(part)], part)
+			Exp(exps[:len(part)], part)
 			width := min(n, len(part))
 			for r := range len(part) / width {
 				for _, e := range exps[r*width : (r+1)*width] {
@@ -84,7 +71,7 @@ func logSoftmax[T Float](lv level, dst, x []T, m, n int) {
 				}
 			}
 		}
-		log(lv, sums[:count], sums[:count])
+		Log(sums[:count], sums[:count])
 		for r := range count {
 			row := block[r*n : (r+1)*n]
 			for j := range row {

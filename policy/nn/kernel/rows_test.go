@@ -8,7 +8,7 @@ import (
 )
 
 func TestColSum(t *testing.T) {
-	eachLevel(t, func(t *testing.T, lv level) {
+	eachLevel(t, func(t *testing.T, _ level) {
 		for _, s := range []struct{ m, n int }{{0, 3}, {1, 1}, {128, 1}, {128, 2}, {5, 6}, {128, 64}, {37, 100},
 			{300, 256}} {
 			for _, acc := range []bool{false, true} {
@@ -23,7 +23,7 @@ func TestColSum(t *testing.T) {
 						want[j] += a[i*s.n+j]
 					}
 				}
-				colSum(lv, dst.x, a, s.m, s.n, acc)
+				ColSum(dst.x, a, s.m, s.n, acc)
 				what := fmt.Sprintf("col sum %d×%d, acc %v", s.m, s.n, acc)
 				sameBits(t, what, dst.x, want)
 				dst.check(t, what)
@@ -33,21 +33,21 @@ func TestColSum(t *testing.T) {
 }
 
 func TestTranspose(t *testing.T) {
-	eachLevel(t, func(t *testing.T, lv level) {
+	eachLevel(t, func(t *testing.T, _ level) {
 		for m := range 26 {
 			for n := range 26 {
-				checkTranspose(t, lv, m, n)
+				checkTranspose(t, m, n)
 			}
 		}
-		checkTranspose(t, lv, 64, 64)
-		checkTranspose(t, lv, 100, 300)
+		checkTranspose(t, 64, 64)
+		checkTranspose(t, 100, 300)
 	})
 }
 
-func checkTranspose(t *testing.T, lv level, m, n int) {
+func checkTranspose(t *testing.T, m, n int) {
 	t.Helper()
 	a, dst := randomN(m*n, 1), newGuarded(m*n, m%9)
-	transpose(lv, dst.x, a, m, n)
+	Transpose(dst.x, a, m, n)
 	what := fmt.Sprintf("transpose %d×%d", m, n)
 	for i := range m {
 		for j := range n {
@@ -73,7 +73,7 @@ func TestLogSoftmax(t *testing.T) {
 		{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18},
 		randomN(63, 1), randomN(129, 2), randomN(300, 3),
 	}
-	eachLevel(t, func(t *testing.T, lv level) {
+	eachLevel(t, func(t *testing.T, _ level) {
 		for _, row := range rows {
 			n, top, sum := len(row), slices.Max(row), 0.0
 			for _, v := range row {
@@ -84,7 +84,7 @@ func TestLogSoftmax(t *testing.T) {
 				for i := range m {
 					copy(g.x[i*n:], row)
 				}
-				logSoftmax(lv, g.x, g.x, m, n)
+				LogSoftmax(g.x, g.x, m, n)
 				what := fmt.Sprintf("log softmax of %d rows of %d", m, n)
 				g.check(t, what)
 				for i, got := range g.x {
@@ -97,7 +97,7 @@ func TestLogSoftmax(t *testing.T) {
 			}
 		}
 		x := []float32{1, float32(math.NaN()), 2}
-		logSoftmax(lv, x, x, 1, 3)
+		LogSoftmax(x, x, 1, 3)
 		for j, v := range x {
 			if v == v {
 				t.Errorf("log softmax of a row with NaN: [%d] = %v", j, v)

@@ -9,12 +9,8 @@ func RMSNorm(y, inv, x, w []float32, m, n int, eps float64) {
 	checkLen("rms norm", "inv", len(inv), m, 1)
 	checkLen("rms norm", "x", len(x), m, n)
 	checkLen("rms norm", "w", len(w), 1, n)
-	rmsNorm(best, y, inv, x, w, m, n, eps)
-}
-
-func rmsNorm(lv level, y, inv, x, w []float32, m, n int, eps float64) {
-	if lv != portable && len(x) > 0 {
-		rmsNormSIMD(lv, y, inv, x, w, m, n, eps)
+	if vectors(x) {
+		rmsNormSIMD(&y[0], &inv[0], &x[0], &w[0], m, n, eps)
 		return
 	}
 	for i := range m {
@@ -41,9 +37,9 @@ func foldLanes[T Float](l *[sumLanes]T) T {
 	return l[0]
 }
 
-// RMSNormGrad computes the derivative through y = RMSNorm(x), given dy [m,n] and the inv of the forward
-// pass. With acc it adds the derivative to dx [m,n], and otherwise sets dx to it. It adds Σ dy∘x·inv over
-// the rows, in order, to dw [n] unless dw is nil. dx may be dy.
+// RMSNormGrad is the backward pass of y = RMSNorm(x). dy [m,n] is the derivative by y, and inv [m] is that of the
+// forward pass. RMSNormGrad sets dx [m,n] to the derivative by x, or adds this derivative to dx with acc. Unless dw [n]
+// is nil, it adds Σ dy∘x·inv over the rows, in order, to dw. dx may be dy.
 func RMSNormGrad(dx, dw, dy, x, w, inv []float32, m, n int, acc bool) {
 	checkLen("rms norm grad", "dx", len(dx), m, n)
 	checkLen("rms norm grad", "dy", len(dy), m, n)
@@ -53,25 +49,12 @@ func RMSNormGrad(dx, dw, dy, x, w, inv []float32, m, n int, acc bool) {
 	if dw != nil {
 		checkLen("rms norm grad", "dw", len(dw), 1, n)
 	}
-	rmsNormGrad(best, dx, dw, dy, x, w, inv, m, n, acc)
-}
-
-// A normGrad has the arguments of RMSNormGrad in the layout of the assembly.
-type normGrad struct {
-	dx, dw, dy, x, w, inv *float32
-	m, n, acc             int
-}
-
-func rmsNormGrad(lv level, dx, dw, dy, x, w, inv []float32, m, n int, acc bool) {
-	if lv != portable && len(x) > 0 {
-		g := normGrad{dx: &dx[0], dy: &dy[0], x: &x[0], w: &w[0], inv: &inv[0], m: m, n: n}
-		if dw != nil {
-			g.dw = &dw[0]
-		}
+	if vectors(x) {
+		g := normGrad{dx: &dx[0], dw: address(dw), dy: &dy[0], x: &x[0], w: &w[0], inv: &inv[0], m: m, n: n}
 		if acc {
 			g.acc = 1
 		}
-		rmsNormGradSIMD(lv, &g)
+		rmsNormGradSIMD(&g)
 		return
 	}
 	for i := range m {
@@ -96,30 +79,25 @@ func rmsNormGrad(lv level, dx, dw, dy, x, w, inv []float32, m, n int, acc bool) 
 	}
 }
 
-// Rotate rotates the pairs j and half+j in all heads of x [rows, heads, 2·half] and multiplies them by
-// scale. cos and sin [rows, half] belong to the angles. With back it rotates by the negative angles. Su et
-// al. 2021, arXiv:2104.09864.
+// A normGrad has the arguments of RMSNormGrad in the layout of the assembly.
+type normGrad struct {
+	dx, dw, dy, x, w, inv *float32
+	m, n, acc             int
+}
+
+// Rotate rotates the pairs of elements j and half+j in all heads of x [rows, heads, 2·half], and multiplies the
+// elements by scale. cos and sin [rows, half] are those of the angles. With back it rotates by the negative angles. Su
+// et al. 2021, arXiv:2104.09864.
 func Rotate(x, cos, sin []float32, rows, heads, half int, scale float32, back bool) {
 	checkLen("rotate", "x", len(x), rows*heads, 2*half)
 	checkLen("rotate", "cos", len(cos), rows, half)
 	checkLen("rotate", "sin", len(sin), rows, half)
-	rotate(best, x, cos, sin, rows, heads, half, scale, back)
-}
-
-// A rotation has the arguments of Rotate in the layout of the assembly. sign is -0 to rotate back.
-type rotation struct {
-	x, cos, sin       *float32
-	rows, heads, half int
-	sign, scale       float32
-}
-
-func rotate(lv level, x, cos, sin []float32, rows, heads, half int, scale float32, back bool) {
-	if lv != portable && len(x) > 0 {
+	if vectors(x) {
 		r := rotation{x: &x[0], cos: &cos[0], sin: &sin[0], rows: rows, heads: heads, half: half, scale: scale}
 		if back {
 			r.sign = float32(math.Copysign(0, -1))
 		}
-		rotateSIMD(lv, &r)
+		rotateSIMD(&r)
 		return
 	}
 	for i := range rows {
@@ -138,15 +116,19 @@ func rotate(lv level, x, cos, sin []float32, rows, heads, half int, scale float3
 	}
 }
 
+// A rotation has the arguments of Rotate in the layout of the assembly. sign is -0 to rotate back.
+type rotation struct {
+	x, cos, sin       *float32
+	rows, heads, half int
+	sign, scale       float32
+}
+
 // SwiGLU sets y to gate·σ(gate)·up, with σ the logistic function. Shazeer 2020, arXiv:2002.05202.
 func SwiGLU(y, gate, up []float32) {
 	checkSame("swiglu", "gate", len(gate), len(y))
 	checkSame("swiglu", "up", len(up), len(y))
-	swiglu(best, y, gate, up)
-}
-
-func swiglu(lv level, y, gate, up []float32) {
-	if mapped(lv, opSwiGLU, y, gate, up, 0) {
+	if vectors(y) {
+		swigluSIMD(&y[0], &gate[0], &up[0], len(y), 0)
 		return
 	}
 	sigmoid(y, gate)
@@ -155,18 +137,14 @@ func swiglu(lv level, y, gate, up []float32) {
 	}
 }
 
-// SwiGLUGrad replaces gate and up by the derivatives by them, given dy, and sets y to SwiGLU's
-// result. dy and y overlap nothing.
+// SwiGLUGrad replaces gate and up by the derivatives by gate and up, and sets y to the result of SwiGLU. dy is the
+// derivative by this result. dy and y overlap nothing.
 func SwiGLUGrad(y, gate, up, dy []float32) {
 	checkSame("swiglu grad", "gate", len(gate), len(y))
 	checkSame("swiglu grad", "up", len(up), len(y))
 	checkSame("swiglu grad", "dy", len(dy), len(y))
-	swigluGrad(best, y, gate, up, dy)
-}
-
-func swigluGrad(lv level, y, gate, up, dy []float32) {
-	if lv != portable && len(y) > 0 {
-		swigluGradSIMD(lv, y, gate, up, dy)
+	if vectors(y) {
+		swigluGradSIMD(&y[0], &gate[0], &up[0], &dy[0], len(y))
 		return
 	}
 	sigmoid(y, gate)
@@ -179,30 +157,25 @@ func swigluGrad(lv level, y, gate, up, dy []float32) {
 	}
 }
 
-// sigmoid sets y to 1/(1+e^-x), with plain loops.
+// sigmoid sets y to 1/(1+e^-x).
 func sigmoid(y, x []float32) {
 	for i, v := range x {
 		y[i] = -v
 	}
-	exp(portable, y, y)
+	Exp(y, y)
 	for i, e := range y {
 		y[i] = 1 / (1 + e)
 	}
 }
 
-// SoftmaxBlock is one step of a softmax over blocks of columns (Milakov and Gimelshein 2018,
-// arXiv:1805.02867). Row r of x holds width scores from x[r·step] on. The first first + r·more of
-// them count, at most width. For each row SoftmaxBlock moves top to the largest score so far, and
-// replaces scores by e^(score - top), or 0 if they do not count. It sets decay to e^(old top - top)
-// and sum to sum·decay + Σ row. Begin with top -Inf and sum 0; decay may then be nil. A later row
-// without counting scores keeps top and sum.
+// SoftmaxBlock is one step of a softmax over blocks of columns (Milakov and Gimelshein 2018, arXiv:1805.02867). Row r
+// of x holds width scores from x[r·step] on. Of these, first + r·more count, from the left. For each row SoftmaxBlock
+// sets top to the largest score so far, and replaces scores by e^(score - top), or by 0 if they do not count. It sets
+// decay to e^(old top - top) and sum to sum·decay + Σ row. For the first block, top is -Inf, sum is 0, and decay may be
+// nil. In a later block, a row without scores that count keeps top and sum.
 //
-// Rows must have room for a multiple of 16 elements; those after the width are overwritten.
+// Rows must have room for a multiple of 16 elements. SoftmaxBlock overwrites the elements after the width.
 func SoftmaxBlock(x []float32, step, rows, width, first, more int, top, sum, decay []float32) {
-	softmaxBlock(best, x, step, rows, width, first, more, top, sum, decay)
-}
-
-func softmaxBlock(lv level, x []float32, step, rows, width, first, more int, top, sum, decay []float32) {
 	if rows == 0 || width == 0 {
 		return
 	}
@@ -210,17 +183,17 @@ func softmaxBlock(lv level, x []float32, step, rows, width, first, more int, top
 	var sums, logs [softmaxRows]float32
 	for ; rows > 0; rows -= softmaxRows {
 		n := min(rows, softmaxRows)
-		if lv != portable {
+		if vectors(x) {
 			s := newSoftmax(x, step, n, width, first, more)
 			s.top, s.sum, s.d = &top[:n][0], &sums[0], &logs[0]
-			softmaxSIMD(lv, &s)
+			softmaxSIMD(&s)
 		} else {
 			softmaxPlain(x, step, n, width, first, more, top, sums[:], logs[:])
 		}
 		if decay == nil {
 			copy(sum, sums[:n])
 		} else {
-			exp(lv, decay[:n], logs[:n])
+			Exp(decay[:n], logs[:n])
 			for r := range n {
 				sum[r] = float32(sum[r]*decay[r]) + sums[r]
 			}
@@ -243,8 +216,8 @@ func checkRows(op string, x []float32, step, rows, width int) {
 	}
 }
 
-// A softmax has the arguments of SoftmaxBlock or SoftmaxBlockGrad in the layout of the assembly. d is decay
-// or dp; step and bytes (the width) are in bytes. For SoftmaxBlockGrad, top is lse and sum is the mean.
+// A softmax has the arguments of SoftmaxBlock or SoftmaxBlockGrad in the layout of the assembly. step is in bytes, and
+// bytes is the width in bytes. For SoftmaxBlock, d is decay. For SoftmaxBlockGrad, d is dp, top is lse and sum is mean.
 type softmax struct {
 	x, top, sum, d                        *float32
 	step, rows, width, bytes, first, more int
@@ -268,7 +241,7 @@ func softmaxPlain(x []float32, step, rows, width, first, more int, top, sums, de
 		for j, v := range row[:count] {
 			row[j] = v - high
 		}
-		exp(portable, row[:count], row[:count])
+		Exp(row[:count], row[:count])
 		clear(row[count:])
 		var lanes [sumLanes]float32
 		for j, v := range row {
@@ -282,19 +255,15 @@ func softmaxPlain(x []float32, step, rows, width, first, more int, top, sums, de
 // the probabilities, by the derivatives by the scores, p·(dp - mean). Rows, width and counting scores are
 // as in SoftmaxBlock. lse and mean have an element for each row; mean is Σ p·dp over all columns.
 func SoftmaxBlockGrad(x, dp []float32, step, rows, width, first, more int, lse, mean []float32) {
-	softmaxBlockGrad(best, x, dp, step, rows, width, first, more, lse, mean)
-}
-
-func softmaxBlockGrad(lv level, x, dp []float32, step, rows, width, first, more int, lse, mean []float32) {
 	if rows == 0 || width == 0 {
 		return
 	}
 	checkRows("softmax grad", x, step, rows, width)
 	checkRows("softmax grad", dp, step, rows, width)
-	if lv != portable {
+	if vectors(x) {
 		s := newSoftmax(x, step, rows, width, first, more)
 		s.top, s.sum, s.d = &lse[:rows][0], &mean[:rows][0], &dp[0]
-		softmaxGradSIMD(lv, &s)
+		softmaxGradSIMD(&s)
 		return
 	}
 	for r := range rows {
@@ -303,7 +272,7 @@ func softmaxBlockGrad(lv level, x, dp []float32, step, rows, width, first, more 
 		for j, v := range row[:count] {
 			row[j] = v - lse[r]
 		}
-		exp(portable, row[:count], row[:count])
+		Exp(row[:count], row[:count])
 		clear(row[count:])
 		for j, p := range row[:count] {
 			d[j] = float32(p * (d[j] - mean[r]))
@@ -314,16 +283,14 @@ func softmaxBlockGrad(lv level, x, dp []float32, step, rows, width, first, more 
 
 // SumExp returns the largest element of x, Σ e^(x - top) and Σ e^(x - top)·(x - top). The order of
 // the sums depends only on the length of x, which is at least 1.
-func SumExp(x []float32) (top, sum, weighted float32) { return sumExp(best, x) }
-
-func sumExp(lv level, x []float32) (top, sum, weighted float32) {
+func SumExp(x []float32) (top, sum, weighted float32) {
 	var lanes [2 * sumLanes]float32
 	sums, weights := (*[sumLanes]float32)(lanes[:]), (*[sumLanes]float32)(lanes[sumLanes:])
-	if lv != portable {
+	if vectors(x) {
 		for i := range sums {
 			sums[i] = x[0]
 		}
-		maxLanesSIMD(lv, sums, x)
+		maxLanesSIMD(sums, &x[0], len(x))
 		for half := sumLanes / 2; half > 0; half /= 2 {
 			for i := range half {
 				sums[i] = max(sums[i], sums[i+half])
@@ -331,7 +298,7 @@ func sumExp(lv level, x []float32) (top, sum, weighted float32) {
 		}
 		top = sums[0]
 		*sums = [sumLanes]float32{}
-		sumExpSIMD(lv, &lanes, x, top)
+		sumExpSIMD(&lanes, &x[0], len(x), top)
 		return top, foldLanes(sums), foldLanes(weights)
 	}
 	top = x[0]
@@ -344,7 +311,7 @@ func sumExp(lv level, x []float32) (top, sum, weighted float32) {
 		for j, v := range x[:n] {
 			z[j] = v - top
 		}
-		exp(portable, e[:n], z[:n])
+		Exp(e[:n], z[:n])
 		for j, v := range e[:n] {
 			sums[j%sumLanes] += v
 			if v != 0 {
@@ -359,29 +326,22 @@ func sumExp(lv level, x []float32) (top, sum, weighted float32) {
 // ExpLess sets dst to e^(x-a). dst may be x.
 func ExpLess(dst, x []float32, a float32) {
 	checkSame("exp less", "x", len(x), len(dst))
-	expLess(best, dst, x, a)
-}
-
-func expLess(lv level, dst, x []float32, a float32) {
-	if mapped(lv, opExpLess, dst, x, nil, a) {
+	if vectors(dst) {
+		expLessSIMD(&dst[0], &x[0], nil, len(dst), a)
 		return
 	}
 	for i, v := range x {
 		dst[i] = v - a
 	}
-	exp(lv, dst, dst)
+	Exp(dst, dst)
 }
 
 // Dot returns Σ x·y, in an order that depends only on the length.
 func Dot[T Float](x, y []T) T {
 	checkSame("dot", "y", len(y), len(x))
-	return dotProduct(best, x, y)
-}
-
-func dotProduct[T Float](lv level, x, y []T) T {
-	if lv != portable && isFloat32[T]() {
+	if vectors(x) {
 		var lanes [sumLanes]float32
-		dotLanesSIMD(lv, &lanes, float32s(x), float32s(y))
+		dotLanesSIMD(&lanes, address(x), address(y), len(x))
 		return T(foldLanes(&lanes))
 	}
 	var lanes [sumLanes]T

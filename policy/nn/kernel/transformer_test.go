@@ -11,9 +11,9 @@ import (
 var rowShapes = []struct{ m, n int }{{1, 1}, {3, 8}, {2, 15}, {5, 16}, {4, 17}, {3, 24}, {2, 31}, {7, 64}, {3, 100},
 	{0, 4}}
 
-// exact compares what f writes at every level with what it writes in plain loops. f has buffers of the given
-// lengths, filled with numbers; the first outputs of them are guarded.
-func exact(t *testing.T, what string, lengths []int, f func(lv level, x [][]float32)) {
+// exact checks that f writes the same bits at every level. f gets buffers of the given lengths, which are filled with
+// numbers and guarded.
+func exact(t *testing.T, what string, lengths []int, f func(x [][]float32)) {
 	t.Helper()
 	run := func(lv level) (all [][]float32, guards []guarded) {
 		for i, n := range lengths {
@@ -21,7 +21,7 @@ func exact(t *testing.T, what string, lengths []int, f func(lv level, x [][]floa
 			random(g.x, uint64(i+1))
 			all, guards = append(all, g.x), append(guards, g)
 		}
-		f(lv, all)
+		atLevel(lv, func() { f(all) })
 		return all, guards
 	}
 	want, _ := run(portable)
@@ -38,35 +38,35 @@ func exact(t *testing.T, what string, lengths []int, f func(lv level, x [][]floa
 func TestRowsAtEveryLevel(t *testing.T) {
 	for _, s := range rowShapes {
 		mn := s.m * s.n
-		exact(t, fmt.Sprint("rms norm ", s), []int{mn, s.m, mn, s.n}, func(lv level, x [][]float32) {
-			rmsNorm(lv, x[0], x[1], x[2], x[3], s.m, s.n, 1e-5)
+		exact(t, fmt.Sprint("rms norm ", s), []int{mn, s.m, mn, s.n}, func(x [][]float32) {
+			RMSNorm(x[0], x[1], x[2], x[3], s.m, s.n, 1e-5)
 		})
-		exact(t, fmt.Sprint("rms norm in place ", s), []int{mn, s.m, s.n}, func(lv level, x [][]float32) {
-			rmsNorm(lv, x[0], x[1], x[0], x[2], s.m, s.n, 1e-5)
+		exact(t, fmt.Sprint("rms norm in place ", s), []int{mn, s.m, s.n}, func(x [][]float32) {
+			RMSNorm(x[0], x[1], x[0], x[2], s.m, s.n, 1e-5)
 		})
 		for _, acc := range []bool{false, true} {
 			exact(t, fmt.Sprint("rms norm grad ", s, acc), []int{mn, s.n, mn, mn, s.n, s.m},
-				func(lv level, x [][]float32) {
-					rmsNormGrad(lv, x[0], x[1], x[2], x[3], x[4], x[5], s.m, s.n, acc)
+				func(x [][]float32) {
+					RMSNormGrad(x[0], x[1], x[2], x[3], x[4], x[5], s.m, s.n, acc)
 				})
 			exact(t, fmt.Sprint("rms norm grad, frozen ", s, acc), []int{mn, mn, mn, s.n, s.m},
-				func(lv level, x [][]float32) {
-					rmsNormGrad(lv, x[0], nil, x[1], x[2], x[3], x[4], s.m, s.n, acc)
+				func(x [][]float32) {
+					RMSNormGrad(x[0], nil, x[1], x[2], x[3], x[4], s.m, s.n, acc)
 				})
 		}
 		for _, back := range []bool{false, true} {
 			const heads = 3
-			exact(t, fmt.Sprint("rotate ", s, back), []int{2 * heads * mn, mn, mn}, func(lv level, x [][]float32) {
-				rotate(lv, x[0], x[1], x[2], s.m, heads, s.n, 0.3, back)
+			exact(t, fmt.Sprint("rotate ", s, back), []int{2 * heads * mn, mn, mn}, func(x [][]float32) {
+				Rotate(x[0], x[1], x[2], s.m, heads, s.n, 0.3, back)
 			})
 		}
-		exact(t, fmt.Sprint("dot ", s), []int{1, mn, mn}, func(lv level, x [][]float32) {
-			x[0][0] = dotProduct(lv, x[1], x[2])
+		exact(t, fmt.Sprint("dot ", s), []int{1, mn, mn}, func(x [][]float32) {
+			x[0][0] = Dot(x[1], x[2])
 		})
 	}
 }
 
-// A norm's rows have a root mean square of 1 before the weights, a rotation keeps lengths, and back undoes it.
+// Norms and rotations agree with values computed by hand. Rotating back undoes a rotation.
 func TestNormAndRotationValues(t *testing.T) {
 	x, w, y, inv := []float32{3, -4, 0, 0}, []float32{1, 2, 3, 4}, make([]float32, 4), make([]float32, 1)
 	RMSNorm(y, inv, x, w, 1, 4, 0)
@@ -78,7 +78,7 @@ func TestNormAndRotationValues(t *testing.T) {
 	sameBits(t, "and back", head, []float32{1, 2, 3, 4})
 }
 
-// SwiGLU and its derivative are those of the definition, and the vector levels agree in every bit.
+// SwiGLU and its derivative agree with the definition. The vector levels give the same bits.
 func TestSwiGLU(t *testing.T) {
 	for _, n := range []int{1, 7, 16, 33, 200} {
 		gate, up, dy := randomN(n, 1), randomN(n, 2), randomN(n, 3)
@@ -86,8 +86,8 @@ func TestSwiGLU(t *testing.T) {
 		eachLevel(t, func(t *testing.T, lv level) {
 			y, grad := newGuarded(n, n%5), newGuarded(n, n%3)
 			dg, du := slices.Clone(gate), slices.Clone(up)
-			swiglu(lv, y.x, gate, up)
-			swigluGrad(lv, grad.x, dg, du, dy)
+			SwiGLU(y.x, gate, up)
+			SwiGLUGrad(grad.x, dg, du, dy)
 			y.check(t, "swiglu")
 			grad.check(t, "swiglu grad")
 			sameBits(t, "swiglu again", grad.x, y.x)
@@ -116,12 +116,12 @@ func near(t *testing.T, what string, got float32, want float64) {
 	}
 }
 
-// softmaxCases are scores [rows, columns], of which row r sees the first first + r·more columns.
+// softmaxCases are softmaxes of scores [rows, columns]. In row r, first + r·more columns count, from the left.
 var softmaxCases = []struct{ rows, columns, first, more int }{
 	{1, 1, 1, 0}, {5, 20, 3, 4}, {40, 70, 1, 1}, {3, 64, 64, 0}, {33, 33, 1, 1},
 }
 
-// softmaxOf returns the softmax of a row over its first n columns, 0 behind them, and log Σ exp.
+// softmaxOf returns the softmax of the first n columns of a row, followed by zeros, and log Σ exp of these columns.
 func softmaxOf(row []float32, n int) (p []float64, lse float64) {
 	p = make([]float64, len(row))
 	sum := 0.0
@@ -150,7 +150,7 @@ func sameAtLevels() func(t *testing.T, lv level, got []float32) {
 
 const softmaxBlockColumns, softmaxStep = 32, 48
 
-// A softmax over blocks is one over all columns.
+// A softmax over blocks is equal to a softmax over all columns.
 func TestSoftmaxBlocks(t *testing.T) {
 	const block, step = softmaxBlockColumns, softmaxStep
 	for _, c := range softmaxCases {
@@ -164,7 +164,7 @@ func TestSoftmaxBlocks(t *testing.T) {
 			for b := 0; b < c.columns; b += block {
 				width := min(block, c.columns-b)
 				x := block16(c.rows, step, width, c.columns, scores[b:])
-				softmaxBlock(lv, x, step, c.rows, width, c.first-b, c.more, top, sum, decay)
+				SoftmaxBlock(x, step, c.rows, width, c.first-b, c.more, top, sum, decay)
 				for r := range c.rows {
 					for j := range b {
 						p[r*c.columns+j] *= decay[r]
@@ -201,7 +201,7 @@ func TestSoftmaxBlockGrad(t *testing.T) {
 			}
 			width := min(block, c.columns)
 			x, d := block16(c.rows, step, width, c.columns, scores), block16(c.rows, step, width, c.columns, slopes)
-			softmaxBlockGrad(lv, x, d, step, c.rows, width, c.first, c.more, lse, mean)
+			SoftmaxBlockGrad(x, d, step, c.rows, width, c.first, c.more, lse, mean)
 			var all []float32
 			for r := range c.rows {
 				for j := range width {
@@ -219,7 +219,7 @@ func TestSoftmaxBlockGrad(t *testing.T) {
 	}
 }
 
-// block16 copies width columns of each row to rows of length step; NaN stands behind them.
+// block16 copies width columns of each row to rows of length step. The rest of these rows is NaN.
 func block16(rows, step, width, columns int, from []float32) []float32 {
 	x := make([]float32, rows*step)
 	for i := range x {
@@ -237,7 +237,7 @@ func TestSumExp(t *testing.T) {
 		randomN(1000, 4)} {
 		var first []float32
 		eachLevel(t, func(t *testing.T, lv level) {
-			top, sum, weighted := sumExp(lv, x)
+			top, sum, weighted := SumExp(x)
 			if top != slices.Max(x) {
 				t.Errorf("the largest of %v is %v", x, top)
 			}

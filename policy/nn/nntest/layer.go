@@ -57,7 +57,7 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 		}
 		end = lo
 	}
-	other := batch // leaves something in every buffer
+	other := batch // a batch whose pass fills every buffer first
 	other.Choices = drawn(sources, batch.Rows, -1).Choices
 	for _, pass := range []struct {
 		batch nn.Batch[float64]
@@ -74,7 +74,7 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 	if err == nil && end != 0 {
 		err = fmt.Errorf("gradients [0,%d) are never ready", end)
 	}
-	r := some(p, loss)
+	r := some(p, perTensor, loss)
 	if err == nil && !(r.Worst < 1e-6) {
 		err = fmt.Errorf("parameter %s: derivative %v, by differences %v", fieldAt(p, r.At), r.Got, r.Want)
 	}
@@ -121,25 +121,6 @@ func draw(n int, key uint64) []float64 {
 		x[i], _ = s.Normal()
 	}
 	return x
-}
-
-// some does what Params does, for at most perTensor elements of each tensor.
-func some(p *nn.Params[float64], loss func() float64) Report {
-	all := Report{At: -1, Worst: -1}
-	grad := append([]float64(nil), p.Grad...)
-	for i, f := range p.Fields {
-		n := f.Len()
-		for k := range min(n, perTensor) {
-			at := k * n / min(n, perTensor)
-			r := Gradients(p.Of(i)[at:at+1], grad[f.Off+at:f.Off+at+1], loss)
-			all.Checked++
-			if r.Worst > all.Worst || math.IsNaN(r.Worst) {
-				r.At, r.Checked = f.Off+at, all.Checked
-				all = r
-			}
-		}
-	}
-	return all
 }
 
 // fieldAt returns the name of the element of Data with index at: its field and its index there.

@@ -5,28 +5,25 @@ import "fmt"
 // columns writes func copyColumns<width> and func addColumns<width>(dst, src *float32, dstStep,
 // srcStep, width, n int). They process width elements of each of n rows, row by row: whole vectors,
 // then the rest under a mask. Steps are bytes from row to row.
-func columns() []byte {
+func columns() *asm {
 	a := newFile()
 	for _, w := range widths {
 		a.columns(w, "copyColumns", false)
 		a.columns(w, "addColumns", true)
 	}
-	return a.Bytes()
+	return a
 }
 
 func (a *asm) columns(w width, name string, add bool) {
-	name += w.name
-	a.function(name, name+"(dst, src *float32, dstStep, srcStep, width, n int)", 48)
-	for i, arg := range []string{"dst", "src", "dstStep", "srcStep", "width", "n"} {
-		a.op("MOVQ", fmt.Sprintf("%s+%d(FP)", arg, 8*i), []string{"DI", "SI", "R8", "R9", "CX", "BX"}[i])
-	}
+	a.function(name, w, "dst, src *float32, dstStep, srcStep, width, n int")
+	a.arguments("dst", "DI", "src", "SI", "dstStep", "R8", "srcStep", "R9", "width", "CX", "n", "BX")
 	const whole, rest, at = "R10", "R11", "DX" // bytes of whole vectors, elements after them, bytes done
 	a.op("MOVQ", "CX", whole)
 	a.op("ANDQ", fmt.Sprintf("$%d", w.floats()-1), "CX")
 	a.op("SUBQ", "CX", whole)
 	a.op("SHLQ", "$2", whole)
 	a.op("MOVQ", "CX", rest)
-	a.tailMask(w)
+	a.tailMask(w, 1)
 	from, to := "(SI)("+at+"*1)", "(DI)("+at+"*1)"
 	x, y := w.v(0), w.v(1)
 
@@ -52,7 +49,7 @@ func (a *asm) columns(w width, name string, add bool) {
 		a.loadMasked(w, w.mask(), to, y)
 		a.op("VADDPS", y, x, x)
 	}
-	a.storeMasked(w, x, to)
+	a.storeMasked(w, w.mask(), x, to)
 
 	a.label("next")
 	a.op("ADDQ", "R8", "DI")

@@ -2,14 +2,13 @@ package main
 
 import "fmt"
 
-// dots writes func dots<width>(p *panel): one column of a narrow product. b is the column,
-// contiguous. Each row's sum is sixteen chains, over k mod 16, which are added as a tree: l and
-// l+8, neighbours, pairs of neighbours, halves. The initial value is added last.
+// dots writes func dots<width>(p *panel), for one column of a narrow product. b is this column of B, contiguous. The
+// sum of a row is sixteen chains, over k mod 16, which are added as a tree: l and l+8, then neighbours, pairs of
+// neighbours and halves. The initial value is added last.
 func (a *asm) dots(w width) {
-	halves := 64 / w.bytes // vectors for sixteen chains
-	most := 8 / halves     // rows: eight vectors of sums hide the latency of a multiply-add
-	name := "dots" + w.name
-	a.function(name, name+"(p *panel)", 8)
+	halves := 64 / w.bytes // number of vectors for sixteen chains
+	most := 8 / halves     // number of rows: eight vectors of sums hide the latency of a multiply-add
+	a.function("dots", w, "p *panel")
 	a.op("MOVQ", "p+0(FP)", args)
 	for _, load := range [][2]string{{"a", aTile}, {"c", cTile}, {"start", startTile}, {"m", rowsLeft},
 		{"aStep", aStep}} {

@@ -5,12 +5,12 @@ import (
 	"math"
 )
 
-// An elementwise function computes one vector from the vectors x and y, or from dst, x and the
-// scalar a.
+// A function is an elementwise function. It computes one vector from the vectors x and y, or from dst, x and the scalar
+// a.
 type function struct {
 	name     string
 	operands string          // which of x, y, d (dst) and a the body reads
-	body     func(v *vector) // leaves the result in register x (0)
+	body     func(v *vector) // leaves the result in register 0, regX
 }
 
 var functions = []function{
@@ -28,7 +28,7 @@ var functions = []function{
 
 // elementwise writes func <name><width>(dst, x, y *float32, n int, a float32): whole vectors, then
 // the rest under a mask.
-func elementwise() []byte {
+func elementwise() *asm {
 	file := newFile()
 	constants := new(constants)
 	for _, w := range widths {
@@ -37,23 +37,19 @@ func elementwise() []byte {
 		}
 	}
 	constants.write(file)
-	return file.Bytes()
+	return file
 }
 
-// Registers of an elementwise function: x is 0, y or dst is 1; scratch up to 8; constants from the
-// top down, below the mask.
+// Registers of an elementwise function: regX holds x, regY holds y or dst, and those up to regLast are scratch.
+// Constants are in the last registers below the mask and a.
 const regX, regY, regLast = 0, 1, 8
 
 func (a *asm) mapped(w width, f function, c *constants) {
 	v := &vector{asm: new(asm), w: w, c: c, held: map[uint32]string{}}
 	f.body(v)
 
-	name := f.name + w.name
-	a.function(name, name+"(dst, x, y *float32, n int, a float32)", 36)
-	a.op("MOVQ", "dst+0(FP)", "DI")
-	a.op("MOVQ", "x+8(FP)", "SI")
-	a.op("MOVQ", "y+16(FP)", "DX")
-	a.op("MOVQ", "n+24(FP)", "CX")
+	a.function(f.name, w, "dst, x, y *float32, n int, a float32")
+	a.arguments("dst", "DI", "x", "SI", "y", "DX", "n", "CX")
 	for _, o := range f.operands {
 		if o == 'a' {
 			a.op("VBROADCASTSS", "a+32(FP)", w.v(regA(w)))
@@ -75,10 +71,10 @@ func (a *asm) mapped(w width, f function, c *constants) {
 	a.label("rest")
 	a.op("ADDQ", fmt.Sprintf("$%d", w.floats()), "CX")
 	a.op("JZ", "done")
-	a.tailMask(w)
+	a.tailMask(w, 1)
 	a.operands(f, func(from, to string) { a.loadMasked(w, w.mask(), "("+from+")", to) }, w)
 	a.Write(v.asm.Bytes())
-	a.storeMasked(w, w.v(regX), "(DI)")
+	a.storeMasked(w, w.mask(), w.v(regX), "(DI)")
 	a.label("done")
 	a.ret()
 }
@@ -98,8 +94,8 @@ func (a *asm) operands(f function, load func(from, to string), w width) {
 	}
 }
 
-// A vector is the body of an elementwise function for one width. Methods take the destination
-// before the sources, as in dst = a ∘ b; the last source may be a constant.
+// A vector is the body of a function for one width. Its methods take the destination before the sources, as in dst = a
+// ∘ b. The last source may be a constant.
 type vector struct {
 	*asm
 	w      width
@@ -148,7 +144,7 @@ const (
 	notGE      = 9       // true with NaN
 )
 
-// compare makes the mask of a ∘ b, in register mask or in K2. where sets dst to other under the mask.
+// compare makes the mask of a ∘ b, in register mask or in K2.
 func (v *vector) compare(mask, a, predicate int, b string) {
 	to := v.r(mask)
 	if v.w.masks() {
@@ -157,6 +153,7 @@ func (v *vector) compare(mask, a, predicate int, b string) {
 	v.op("VCMPPS", fmt.Sprintf("$%d", predicate), b, v.r(a), to)
 }
 
+// where sets dst to other in the lanes of the mask that compare made.
 func (v *vector) where(mask, dst int, other string) {
 	if v.w.masks() {
 		v.op("VBLENDMPS", other, v.r(dst), "K2", v.r(dst))
@@ -353,7 +350,7 @@ func interpolate(f func(float64) float64, h float64, n int) []float64 {
 	return coef
 }
 
-// constants are 32-bit patterns in read-only memory, each repeated to fill 32 bytes.
+// constants are 32-bit numbers in read-only memory, each repeated to fill 32 bytes.
 type constants struct{ bits []uint32 }
 
 func (c *constants) place(bits uint32) int {

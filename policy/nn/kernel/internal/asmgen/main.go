@@ -1,5 +1,6 @@
-// Asmgen writes the assembly of package kernel from one description of every kernel, for AVX-512 and for AVX2,
-// so that both do the same operations in the same order. Run it by go generate in the folder of package kernel.
+// Asmgen writes the assembly of package kernel and its Go declarations. It has one description of every kernel, for
+// AVX-512 and for AVX2, so that both do the same operations in the same order. Run it by go generate in the folder of
+// package kernel.
 package main
 
 import (
@@ -18,12 +19,17 @@ func main() {
 
 // files returns the generated files by name.
 func files() map[string][]byte {
-	return map[string][]byte{
-		"product_amd64.s":     products(),
-		"elementwise_amd64.s": elementwise(),
-		"optimizer_amd64.s":   optimizer(),
-		"transpose_amd64.s":   transpose(),
-		"columns_amd64.s":     columns(),
-		"transformer_amd64.s": transformer(),
+	all, functions := map[string][]byte{}, []signature(nil)
+	for _, f := range []struct {
+		name string
+		text *asm
+	}{
+		{"product_amd64.s", products()}, {"elementwise_amd64.s", elementwise()}, {"optimizer_amd64.s", optimizer()},
+		{"transpose_amd64.s", transpose()}, {"columns_amd64.s", columns()}, {"transformer_amd64.s", transformer()},
+	} {
+		all[f.name] = f.text.Bytes()
+		functions = append(functions, f.text.functions...)
 	}
+	all["asm_amd64.go"], all["asm_other.go"] = declarations(functions)
+	return all
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The assembly in the tree is what the generator writes today.
+// The files in the tree are what the generator writes today.
 func TestFilesAreCurrent(t *testing.T) {
 	for name, want := range files() {
 		got, err := os.ReadFile(filepath.Join("..", "..", name))

@@ -4,24 +4,21 @@ import "fmt"
 
 // optimizer writes func adam<width>(p, grad, m, v *float32, n int, c *adam) and func
 // sumSq<width>(lanes *[16]float64, x *float32, n int).
-func optimizer() []byte {
+func optimizer() *asm {
 	a := newFile()
 	for _, w := range widths {
 		a.adam(w)
 		a.sumSq(w)
 	}
-	return a.Bytes()
+	return a
 }
 
 // adam writes the portable loop with vector registers: it rounds after every operation.
 func (a *asm) adam(w width) {
-	name := "adam" + w.name
-	a.function(name, name+"(p, grad, m, v *float32, n int, c *adam)", 48)
+	a.function("adam", w, "p, grad, m, v *float32, n int, c *adam")
 	const p, g, m, v, t = 0, 1, 2, 3, 4
 	pointers := []string{"DI", "SI", "DX", "R8"}
-	for i, arg := range []string{"p", "grad", "m", "v", "n", "c"} {
-		a.op("MOVQ", fmt.Sprintf("%s+%d(FP)", arg, 8*i), append(pointers, "CX", "R9")[i])
-	}
+	a.arguments("p", "DI", "grad", "SI", "m", "DX", "v", "R8", "n", "CX", "c", "R9")
 	factor := map[string]string{}
 	for i, f := range []string{"scale", "beta1", "rest1", "beta2", "rest2", "decay", "step", "root", "eps"} {
 		factor[f] = w.v(5 + i)
@@ -63,13 +60,13 @@ func (a *asm) adam(w width) {
 	a.label("rest")
 	a.op("ADDQ", fmt.Sprintf("$%d", w.floats()), "CX")
 	a.op("JZ", "done")
-	a.tailMask(w)
+	a.tailMask(w, 1)
 	for i, at := range pointers {
 		a.loadMasked(w, w.mask(), "("+at+")", w.v(i))
 	}
 	body()
 	for _, i := range []int{p, m, v} {
-		a.storeMasked(w, w.v(i), "("+pointers[i]+")")
+		a.storeMasked(w, w.mask(), w.v(i), "("+pointers[i]+")")
 	}
 	a.label("done")
 	a.ret()
@@ -78,12 +75,9 @@ func (a *asm) adam(w width) {
 // sumSq writes a function that adds the square of element i, as float64, to lane i mod 16. n is a
 // multiple of 16.
 func (a *asm) sumSq(w width) {
-	name := "sumSq" + w.name
-	a.function(name, name+"(lanes *[16]float64, x *float32, n int)", 24)
-	a.op("MOVQ", "lanes+0(FP)", "DI")
-	a.op("MOVQ", "x+8(FP)", "SI")
-	a.op("MOVQ", "n+16(FP)", "CX")
-	vectors := 128 / w.bytes // vectors for 16 float64
+	a.function("sumSq", w, "lanes *[16]float64, x *float32, n int")
+	a.arguments("lanes", "DI", "x", "SI", "n", "CX")
+	vectors := 128 / w.bytes // number of vectors for 16 float64
 	for i := range vectors {
 		a.op("VMOVUPD", offset(i*w.bytes, "DI"), w.v(i))
 	}

@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// tiles are the register tiles of the products: the columns in vectors, and the most rows that leave
-// registers for a row of B and one element of A. At least 8 sums are computed in parallel, to hide the
-// latency of a multiply-add. stream means that there is also a stream version.
+// tiles are the register tiles of the products, by width. vectors is the number of columns in vectors. rows is the most
+// rows that leave registers for a row of B and one element of A. At least 8 sums are computed in parallel, to hide the
+// latency of a multiply-add. stream says that there is also a stream version.
 var tiles = map[string][]struct {
 	vectors, rows int
 	stream        bool
@@ -17,7 +17,7 @@ var tiles = map[string][]struct {
 // is a panel that also prefetches rows of B. pages512x4 takes each vector of columns from another matrix
 // of 16 columns. Rows are processed in tiles; the last tile may be smaller. In a tile, for each k, one
 // row of B is loaded, and each element of A is broadcast and multiplied into the sums of its row.
-func products() []byte {
+func products() *asm {
 	a := newFile()
 	for _, w := range widths {
 		for _, t := range tiles[w.name] {
@@ -31,7 +31,7 @@ func products() []byte {
 		}
 		a.dots(w)
 	}
-	return a.Bytes()
+	return a
 }
 
 // Registers of a panel. SI, DI and R8 point to the tile's first row of A, of C and of the initial values.
@@ -48,8 +48,7 @@ const (
 func field(name string) string { return fmt.Sprintf("panel_%s(%s)", name, args) }
 
 func (a *asm) panel(kind string, w width, vectors, most int) {
-	name := fmt.Sprintf("%s%sx%d", kind, w.name, vectors)
-	a.function(name, name+"(p *panel)", 8)
+	a.function(fmt.Sprintf("%s%sx%d", kind, w.name, vectors), width{}, "p *panel")
 	a.op("MOVQ", "p+0(FP)", args)
 	for _, load := range [][2]string{{"a", aTile}, {"c", cTile}, {"start", startTile}, {"m", rowsLeft},
 		{"aStep", aStep}, {"aCol", aCol}, {"bStep", bStep}} {
@@ -85,8 +84,7 @@ func (a *asm) tiles(most int, tile func(rows int)) {
 	a.ret()
 }
 
-// startRows sets the cursors to rows 0 and 4 of the tile in A. rowAddress returns the address of
-// row r relative to them. nextRows moves to the next tile.
+// startRows sets the cursors aLow and aHigh to rows 0 and 4 of the tile in A.
 func (a *asm) startRows(rows int) {
 	a.op("MOVQ", aTile, aLow)
 	if rows > 4 {
@@ -94,6 +92,7 @@ func (a *asm) startRows(rows int) {
 	}
 }
 
+// rowAddress returns the address of row r of the tile in A, plus some bytes, relative to a cursor.
 func rowAddress(r, bytes int) string {
 	base := aLow
 	if r >= 4 {
@@ -102,6 +101,7 @@ func rowAddress(r, bytes int) string {
 	return offset(bytes, base) + []string{"", "(" + aStep + "*1)", "(" + aStep + "*2)", "(" + aStep3 + "*1)"}[r%4]
 }
 
+// nextRows moves to the next tile.
 func (a *asm) nextRows(rows int) {
 	for range rows {
 		a.op("ADDQ", aStep, aTile)
@@ -220,7 +220,7 @@ func (a *asm) storeRows(w width, vectors, rows int, masked bool) {
 		for j := range vectors {
 			at, sum := offset(j*w.bytes, cTile), w.v(r*vectors+j)
 			if masked && j == vectors-1 {
-				a.storeMasked(w, sum, at)
+				a.storeMasked(w, w.mask(), sum, at)
 			} else {
 				a.op("VMOVUPS", sum, at)
 			}
@@ -229,7 +229,7 @@ func (a *asm) storeRows(w width, vectors, rows int, masked bool) {
 	}
 }
 
-// loadColumns loads vector j of a row; the last vector under the mask.
+// loadColumns loads vector j of a row. It loads the last vector under the mask.
 func (a *asm) loadColumns(w width, base string, j, vectors int, to string) {
 	at := offset(j*w.bytes, base)
 	if j == vectors-1 {

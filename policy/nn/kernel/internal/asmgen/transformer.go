@@ -4,19 +4,19 @@ import "fmt"
 
 // transformer writes the kernels of transformers: norms, rotations, softmax and SwiGLU of rows. The
 // formulas are in the doc comments of transformer.go.
-func transformer() []byte {
+func transformer() *asm {
 	file := newFile()
 	constants := new(constants)
 	for _, w := range widths {
-		file.fused(w, constants, "rmsNorm", "y, inv, x, w *float32, m, n int, eps float64", 56, (*vector).rmsNorm)
-		file.fused(w, constants, "rmsNormGrad", "p *normGrad", 8, (*vector).rmsNormGrad)
-		file.fused(w, constants, "rotate", "p *rotation", 8, (*vector).rotate)
-		file.fused(w, constants, "swigluGrad", "y, gate, up, dy *float32, n int", 40, (*vector).swigluGrad)
-		file.fused(w, constants, "softmax", "p *softmax", 8, (*vector).softmax)
-		file.fused(w, constants, "softmaxGrad", "p *softmax", 8, (*vector).softmaxGrad)
-		file.fused(w, constants, "sumExp", "lanes *[32]float32, x *float32, n int, top float32", 28, (*vector).sumExp)
-		file.fused(w, constants, "maxLanes", "lanes *[16]float32, x *float32, n int", 24, (*vector).maxLanes)
-		file.fused(w, constants, "dotLanes", "lanes *[16]float32, x, y *float32, n int", 32, (*vector).dotLanes)
+		file.fused(w, constants, "rmsNorm", "y, inv, x, w *float32, m, n int, eps float64", (*vector).rmsNorm)
+		file.fused(w, constants, "rmsNormGrad", "p *normGrad", (*vector).rmsNormGrad)
+		file.fused(w, constants, "rotate", "p *rotation", (*vector).rotate)
+		file.fused(w, constants, "swigluGrad", "y, gate, up, dy *float32, n int", (*vector).swigluGrad)
+		file.fused(w, constants, "softmax", "p *softmax", (*vector).softmax)
+		file.fused(w, constants, "softmaxGrad", "p *softmax", (*vector).softmaxGrad)
+		file.fused(w, constants, "sumExp", "lanes *[32]float32, x *float32, n int, top float32", (*vector).sumExp)
+		file.fused(w, constants, "maxLanes", "lanes *[16]float32, x *float32, n int", (*vector).maxLanes)
+		file.fused(w, constants, "dotLanes", "lanes *[16]float32, x, y *float32, n int", (*vector).dotLanes)
 	}
 	file.raw("\nDATA lanes<>+0(SB)/8, $0x0000000100000000\n")
 	for i := 2; i < 16; i += 2 {
@@ -24,34 +24,27 @@ func transformer() []byte {
 	}
 	file.raw("GLOBL lanes<>(SB), RODATA|NOPTR, $64\n")
 	constants.write(file)
-	return file.Bytes()
+	return file
 }
 
 // fused writes a function with this body, after loads of the constants that stay in registers.
-func (a *asm) fused(w width, c *constants, name, args string, argBytes int, body func(v *vector)) {
+func (a *asm) fused(w width, c *constants, name, params string, body func(v *vector)) {
 	v := &vector{asm: new(asm), w: w, c: c, held: map[uint32]string{}}
 	body(v)
-	a.function(name+w.name, name+w.name+"("+args+")", argBytes)
+	a.function(name, w, params)
 	a.Write(v.before.Bytes())
 	a.Write(v.asm.Bytes())
 	a.ret()
 }
 
-// Registers of rows: the offset of the chunk in bytes, the end of the whole chunks, and the number
-// of remaining elements.
+// Registers of rows: the offset of the chunk in bytes, the end of the whole chunks in bytes, and the number of elements
+// after it.
 const index, whole, rest = "BX", "R14", "R15"
 
 // chunk is the number of elements of a row that are processed at a time in sums with lanes: one or two vectors.
 const chunk = 16
 
 func (v *vector) perChunk() int { return chunk / v.w.floats() }
-
-// arguments loads arguments into registers, in order.
-func (v *vector) arguments(names ...string) {
-	for i := 0; i < len(names); i += 2 {
-		v.op("MOVQ", fmt.Sprintf("%s+%d(FP)", names[i], 4*i), names[i+1])
-	}
-}
 
 // fields loads fields of the struct at R13 into registers.
 func (v *vector) fields(name string, pairs ...string) {
@@ -61,7 +54,7 @@ func (v *vector) fields(name string, pairs ...string) {
 	}
 }
 
-// splitRow prepares columns for rows of n elements. n is in CX, which it overwrites.
+// splitRow prepares columns for rows of n elements. n is in CX, which splitRow overwrites.
 func (v *vector) splitRow(vectors int) {
 	v.op("MOVQ", "CX", rest)
 	v.op("ANDQ", fmt.Sprintf("$%d", vectors*v.w.floats()-1), rest)
@@ -69,16 +62,7 @@ func (v *vector) splitRow(vectors int) {
 	v.op("SHLQ", "$2", "CX")
 	v.op("MOVQ", "CX", whole)
 	v.op("MOVQ", rest, "CX")
-	if v.w.masks() {
-		v.tailMask(v.w)
-		return
-	}
-	v.op("LEAQ", "·tailMasks+64(SB)", "AX")
-	v.op("SHLQ", "$2", "CX")
-	v.op("SUBQ", "CX", "AX")
-	for h := range vectors {
-		v.op("VMOVDQU", offset(h*v.w.bytes, "AX"), v.r(v.w.regs-vectors+h))
-	}
+	v.tailMask(v.w, vectors)
 }
 
 // A part is one vector of a row: a whole one, or a masked one of the rest.
@@ -146,13 +130,10 @@ func (p part) loadOr(base string, to, other int) {
 }
 
 func (p part) store(from int, base string) {
-	switch {
-	case !p.masked:
+	if p.masked {
+		p.storeMasked(p.w, p.mask(), p.r(from), p.at(base))
+	} else {
 		p.op("VMOVUPS", p.r(from), p.at(base))
-	case p.w.masks():
-		p.op("VMOVUPS", p.r(from), p.mask(), p.at(base))
-	default:
-		p.op("VMASKMOVPS", p.r(from), p.mask(), p.at(base))
 	}
 }
 
@@ -175,8 +156,8 @@ func (v *vector) widen(from, lo, hi int) {
 	v.op("VCVTPS2PD", fmt.Sprintf("X%d", hi), v.r(hi))
 }
 
-// foldDoubles adds the sixteen float64 in register 0 and the next ones, halves first, into X0. It
-// uses register 1.
+// foldDoubles adds the sixteen float64 in register 0 and the next registers, halves first. The sum is in X0. Register 1
+// is scratch.
 func (v *vector) foldDoubles() {
 	if v.w.masks() {
 		v.op("VADDPD", "Z1", "Z0", "Z0")
@@ -192,8 +173,8 @@ func (v *vector) foldDoubles() {
 	v.op("VADDSD", "X1", "X0", "X0")
 }
 
-// fold reduces sixteen lanes, in register i (and i+1 if they take two vectors), to the first lane
-// of X<i> by op, halves first. It uses register to.
+// fold reduces sixteen lanes to one by op, halves first. The lanes are in register i, and in i+1 if they take two
+// vectors. The result is in the first lane of X<i>. Register to is scratch.
 func (v *vector) fold(op string, i, to int) {
 	x, y := fmt.Sprintf("X%d", i), fmt.Sprintf("Y%d", i)
 	other := fmt.Sprintf("X%d", to)
@@ -413,7 +394,7 @@ func (v *vector) counted() {
 	v.op("CMOVQGT", "R12", "CX")
 }
 
-// showFrom sets left to CX.
+// showFrom sets all lanes of register left to CX.
 func (v *vector) showFrom() {
 	low := fmt.Sprintf("X%d", left)
 	v.op("VMOVD", "CX", low)
@@ -452,6 +433,7 @@ func (v *vector) eachChunk(tag string, body func(h int, at string)) {
 	v.op("JLT", tag)
 }
 
+// softmaxRows begins the loop over rows. nextRow ends it.
 func (v *vector) softmaxRows() {
 	v.fields("softmax", "x", "SI", "step", "R8", "first", "R9", "rows", "R10", "bytes", "R11", "width", "R12", "top",
 		"DI", "sum", "R14", "d", "R15")
@@ -509,7 +491,7 @@ func (v *vector) softmax() {
 	v.nextRow()
 }
 
-// softmaxGrad: register 6 holds lse (pointer: top), 7 the mean (pointer: sum). d advances with x.
+// softmaxGrad: register 6 holds lse, and register 7 the mean. R15, the pointer to dp, advances with x.
 func (v *vector) softmaxGrad() {
 	v.softmaxRows()
 	v.showFrom()
@@ -559,7 +541,7 @@ func (v *vector) sumExp() {
 	}
 }
 
-// sumLane returns the register of vector h of lanes.
+// sumLane returns the register of vector h of the lanes of sumExp.
 func sumLane(v *vector, h int) int { return 6 + h/v.perChunk()*2 + h%v.perChunk() }
 
 func (v *vector) maxLanes() {

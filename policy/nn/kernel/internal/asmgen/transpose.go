@@ -4,12 +4,10 @@ import "fmt"
 
 // transpose writes func transpose8(dst, a *float32, dstStep, aStep, blocks int). It transposes a
 // column of 8×8 blocks in a into a row of blocks in dst. Steps are bytes from row to row.
-func transpose() []byte {
+func transpose() *asm {
 	a := newFile()
-	a.function("transpose8", "transpose8(dst, a *float32, dstStep, aStep, blocks int)", 40)
-	for i, arg := range []string{"dst", "a", "dstStep", "aStep", "blocks"} {
-		a.op("MOVQ", fmt.Sprintf("%s+%d(FP)", arg, 8*i), []string{"DI", "SI", "R8", "R9", "CX"}[i])
-	}
+	a.function("transpose8", width{}, "dst, a *float32, dstStep, aStep, blocks int")
+	a.arguments("dst", "DI", "a", "SI", "dstStep", "R8", "aStep", "R9", "blocks", "CX")
 	y := func(i int) string { return fmt.Sprintf("Y%d", i) }
 	a.label("loop")
 	a.op("MOVQ", "DI", "DX")
@@ -36,5 +34,5 @@ func transpose() []byte {
 	a.op("DECQ", "CX")
 	a.op("JNZ", "loop")
 	a.ret()
-	return a.Bytes()
+	return a
 }
