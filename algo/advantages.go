@@ -6,8 +6,20 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// advantages computes the advantages and returns of rollouts. It also computes the weights of
-// samples if these are not all the same.
+// An estimator computes the advantages of a rollout. It fills adv and ret, T·N elements each, for the samples that
+// count, and may set the weight of further samples to 0. The algorithms that share PPO's loop differ in their
+// estimators.
+type estimator func(adv, ret []float32, x *experience) error
+
+// An experience is the input of an estimator.
+type experience struct {
+	*Trajectory
+	Weight   []float32 // T·N: of each sample in the loss, 0 where the sample does not count; nil: 1 everywhere
+	LogRatio []float32 // T·N: log π(a) - log π_ref(a) of each sample; nil without a reference policy
+	Episodes *episodes // nil with adv_type gae and loss_agg_func token-mean
+}
+
+// advantages computes the advantages and returns of rollouts, and the weights of samples where these differ.
 type advantages struct {
 	*rolloutView
 	estimator estimator
@@ -69,7 +81,7 @@ func (a *advantages) weigh(tr *Trajectory, mask []uint8) []float32 {
 
 // estimate fills a.adv and a.ret.
 func (a *advantages) estimate(x *experience) error {
-	return a.estimator.estimate(a.adv.F32(), a.ret.F32(), x)
+	return a.estimator(a.adv.F32(), a.ret.F32(), x)
 }
 
 // standardise normalises the advantages over the rollouts of all replicas. It does nothing unless

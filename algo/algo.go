@@ -54,3 +54,23 @@ type GradientStream interface {
 	// in the cache.
 	Wait(final func(lo, hi int)) error
 }
+
+// A Progress function gets reports of long work: done of total units. The parameter what is the name of the work. A
+// working goroutine calls the function often, so the function must not wait, and should allocate nothing. A nil
+// Progress ignores all calls.
+type Progress func(what string, done, total int)
+
+// Report calls p, unless p is nil.
+func (p Progress) Report(what string, done, total int) {
+	if p != nil {
+		p(what, done, total)
+	}
+}
+
+// The names of work that algorithms report. An update is counted in micro-batches or texts, an evaluation in texts, a
+// validation in demonstrations.
+const (
+	workUpdate     = "update"
+	workEvaluation = "evaluation"
+	workValidation = "validation"
+)

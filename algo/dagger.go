@@ -40,7 +40,7 @@ func (c *DaggerConfig) Beta(iteration uint64) float64 {
 // DAgger is imitation by dataset aggregation, Ross, Gordon and Bagnell 2011, arXiv:1011.0686. An
 // expert names its own actions in the states that the policy visits. The policy learns these as BC
 // does, from all iterations that the replay buffer holds. Rollouts have the expert's actions
-// (Registry.AddLabelled).
+// (the Kind Labelled).
 //
 // Metrics, over all replicas and updates of an iteration, NaN where there were none: dagger/loss;
 // dagger/beta, β of the rollout; actor/lr, actor/grad_norm; replay_buffer/size = transitions held,
@@ -100,7 +100,7 @@ func (d *DAgger) Update(tensor.Dict) (Metrics, error) {
 	if err := d.iterate(d.update); err != nil {
 		return Metrics{}, err
 	}
-	d.reportMean("dagger/loss", bcLoss, bcSamples)
+	d.reportMean("dagger/loss", bcLoss)
 	d.metrics.add("dagger/beta", d.off.Dagger.Beta(uint64(d.iteration)))
 	d.reportActor(d.train)
 	d.reportReplay()

@@ -51,11 +51,9 @@ func (d *DynamicSampler) Resample(n int, rollout *tensor.Dict) (more bool, err e
 	if err := d.find(*rollout); err != nil {
 		return false, fmt.Errorf("dynamic sampling: rollout: %w", err)
 	}
-	if n == 0 {
-		d.keepAll(*rollout)
-	}
 	fresh := func(g int) bool { return d.episodes.informative(g*d.groupSize, d.groupSize) }
 	if n == 0 {
+		d.keepAll(*rollout)
 		for g := range d.informative {
 			d.informative[g] = fresh(g)
 		}

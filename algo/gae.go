@@ -13,6 +13,14 @@ type Trajectory struct {
 	BootstrapAlways bool
 }
 
+// generalised returns the estimator of adv_type gae.
+func generalised(gamma, lambda float32) estimator {
+	return func(adv, ret []float32, x *experience) error {
+		GAE(adv, ret, x.Trajectory, gamma, lambda)
+		return nil
+	}
+}
+
 // GAE fills adv and ret, T·N elements each, with generalised advantages and the returns that follow
 // from them. adv and ret must not overlap an input. GAE bootstraps except where an episode
 // terminated, and carries advantages only within an episode. Schulman et al. 2016,

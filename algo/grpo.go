@@ -34,7 +34,7 @@ var (
 
 // NewGRPO makes GRPO.
 func NewGRPO(s Setup) (*GRPO, error) {
-	p, err := newPPO(s, recipe{"grpo", groupRelative{newGroups(s), GRPOAdvantages}, NormalizeNone}) // groups normalise
+	p, err := newPPO(s, recipe{"grpo", groupRelative(newGroups(s), GRPOAdvantages), NormalizeNone}) // groups normalise
 	if err != nil {
 		return nil, err
 	}
@@ -97,27 +97,43 @@ func (g *groups) settle(x *experience) error {
 	return nil
 }
 
-// groupRelative is the estimator of algorithms that compare the episodes of a group, such as
-// adv_type grpo. The return is the episode's score.
-type groupRelative struct {
-	groups
-	compare func(score []float64, size int) // turns the scores of groups into advantages, in place
+// groupRelative returns the estimator of algorithms that compare the episodes of a group, such as adv_type grpo. The
+// return is the episode's score. compare turns the scores of groups into advantages, in place.
+func groupRelative(g groups, compare func(score []float64, size int)) estimator {
+	return func(adv, ret []float32, x *experience) error {
+		if err := g.settle(x); err != nil {
+			return err
+		}
+		e := x.Episodes
+		e.relative = append(e.relative[:0], e.score...)
+		compare(e.relative, g.size)
+		for i, k := range e.of {
+			adv[i], ret[i] = 0, 0
+			if k >= 0 {
+				adv[i], ret[i] = float32(e.relative[k]), float32(e.score[k])
+			}
+		}
+		return nil
+	}
 }
 
-func (g groupRelative) estimate(adv, ret []float32, x *experience) error {
-	if err := g.settle(x); err != nil {
-		return err
+// An Overlong lowers the score of long episodes (soft overlong punishment of DAPO, Yu et al. 2025,
+// arXiv:2503.14476, eq. 13, where Safe is L_max - L_cache). An episode of n steps gets
+//
+//	penalty = -Weight · min(max((n - Safe) / (Max - Safe), 0), 1)
+//
+// The penalty is 0 up to Safe steps, and -Weight from Max steps on.
+type Overlong struct {
+	Weight    float64 // 0: no punishment
+	Safe, Max int
+}
+
+// Penalty returns what is added to the score of an episode of n steps.
+func (o Overlong) Penalty(n int) float64 {
+	if o.Weight == 0 {
+		return 0
 	}
-	e := x.Episodes
-	e.relative = append(e.relative[:0], e.score...)
-	g.compare(e.relative, g.size)
-	for i, k := range e.of {
-		adv[i], ret[i] = 0, 0
-		if k >= 0 {
-			adv[i], ret[i] = float32(e.relative[k]), float32(e.score[k])
-		}
-	}
-	return nil
+	return -o.Weight * min(max(float64(n-o.Safe)/float64(o.Max-o.Safe), 0), 1)
 }
 
 // groupEps is added to the deviation of a group, as RLinf does.

@@ -17,7 +17,7 @@ type recipe struct {
 // NewPPO makes PPO. With loss_type actor_critic and decoupled_actor_critic it has the critic's
 // loss, with actor it has none. With a2c it is A2C.
 func NewPPO(s Setup) (*PPO, error) {
-	r := recipe{"ppo", generalised{s.Config.Gamma, s.Config.GAELambda}, s.Config.NormalizeAdvantages}
+	r := recipe{"ppo", generalised(s.Config.Gamma, s.Config.GAELambda), s.Config.NormalizeAdvantages}
 	if s.Config.LossType == "a2c" {
 		r.name = "a2c"
 	}

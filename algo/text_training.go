@@ -70,15 +70,15 @@ func (s *TextSetup) recipe(g groups) (estimator, Normalization) {
 	c := &s.Config
 	switch {
 	case c.AdvType == "gae":
-		return generalised{c.Gamma, c.GAELambda}, c.NormalizeAdvantages
+		return generalised(c.Gamma, c.GAELambda), c.NormalizeAdvantages
 	case c.AdvType == "reinpp":
-		return reinforce{g, c.UseReinppBaseline, float64(c.ReinppKLBeta)}, NormalizeBatch
+		return reinforce(g, c.UseReinppBaseline, float64(c.ReinppKLBeta)), NormalizeBatch
 	case c.AdvType == "rloo":
-		return groupRelative{g, RLOOAdvantages}, NormalizeNone
+		return groupRelative(g, RLOOAdvantages), NormalizeNone
 	case s.Text.NormByStd:
-		return groupRelative{g, GRPOAdvantages}, NormalizeNone
+		return groupRelative(g, GRPOAdvantages), NormalizeNone
 	}
-	return groupRelative{g, DrGRPOAdvantages}, NormalizeNone
+	return groupRelative(g, DrGRPOAdvantages), NormalizeNone
 }
 
 // valued reports whether advantages are made by a critic, here or elsewhere.
@@ -135,7 +135,7 @@ func (t *textTraining) estimate(b *TextBatch, logRatio []float32) error {
 		}
 	}
 	x := &experience{Trajectory: tr, Weight: b.Weight, LogRatio: logRatio, Episodes: e}
-	if err := t.estimator.estimate(b.Adv, b.Ret, x); err != nil {
+	if err := t.estimator(b.Adv, b.Ret, x); err != nil {
 		return err
 	}
 	t.sums.reset()

@@ -52,7 +52,7 @@ func (w *categoricalWork[T]) Choose(a actions[T], logProb []T, in inputs[T], mod
 	for row := range in.n {
 		var s philox.Stream
 		if mode == Sample {
-			s = philox.New(noise.Seed, philox.Action, noise.Env[row], noise.Step[row])
+			s = noise.Stream(row)
 		}
 		for _, k := range w.options {
 			var j int

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -39,13 +40,17 @@ const (
 	Deterministic             // its mode, for evaluation
 )
 
-// Noise names the random numbers of one Forward: row n draws from the streams of (Seed, Env[n],
-// Step[n]) and from nothing else, so an environment gets the same noise in every batch, worker and
-// rank. Mode Deterministic needs none.
+// Noise names the random numbers of one Forward. Row n draws from the streams of (Seed, Env[n], Step[n]) alone, so an
+// environment gets the same noise in every batch, worker and rank. Mode Deterministic needs no noise.
 type Noise struct {
 	Seed uint64
 	Env  []uint64 // global index of each row's environment
 	Step []uint64 // steps each environment has taken before this one
+}
+
+// Stream returns the stream of random numbers of a row.
+func (x Noise) Stream(row int) philox.Stream {
+	return philox.New(x.Seed, philox.Action, x.Env[row], x.Step[row])
 }
 
 // Act is the result of Forward. L is set by Config.LogProbType: 1, C or C·A.

@@ -50,7 +50,7 @@ func NewRNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	if err := cfg.Valid(); err != nil {
 		return nil, err
 	}
-	return newActorCritic(cfg, spec, nil, seed, alloc)
+	return build(cfg, spec, nil, seed, alloc)
 }
 
 // A core is the part of a recurrent ActorCritic before its heads:

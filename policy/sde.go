@@ -165,13 +165,7 @@ func (w *sdeWork[T]) matrix(row int, noise Noise) []T {
 	}
 	m.seed, m.env, m.period = noise.Seed, env, period
 	s := philox.New(noise.Seed, philox.Exploration, env, period)
-	for i := 0; i < len(m.z); i += 2 {
-		z0, z1 := s.Normal()
-		m.z[i] = T(z0)
-		if i+1 < len(m.z) {
-			m.z[i+1] = T(z1)
-		}
-	}
+	Normals(m.z, &s)
 	return m.z
 }
 

@@ -28,25 +28,24 @@ type SoftActor struct {
 
 var _ Policy = (*SoftActor)(nil)
 
-// newSoftActor makes what NewMLP returns for Config.AddQHead and continuous actions.
-func newSoftActor(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
+func newSoftActor(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (*SoftActor, error) {
 	params := newParams(cfg)
 	obs, err := newObservations(spec, cfg, nil, params)
 	if err != nil {
-		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+		return nil, err
 	}
 	shape, err := shapeOf(spec.Action, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("policy: for %s: action: %w", spec.Name, err)
+		return nil, fmt.Errorf("action: %w", err)
 	}
 	box, err := newUnitBox(spec.Action)
 	if err != nil {
-		return nil, fmt.Errorf("policy: for %s: action: %w", spec.Name, err)
+		return nil, fmt.Errorf("action: %w", err)
 	}
 	p := &SoftActor{cfg: cfg, spec: spec, obs: obs, chunks: cfg.NumActionChunks, box: box,
 		net: newSquashed(cfg, shape.dims, params, obs.width)}
 	if err := params.Alloc(alloc); err != nil {
-		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+		return nil, err
 	}
 	if !cfg.Blank {
 		p.net.init(seed)
@@ -84,7 +83,7 @@ func (p *SoftActor) NewValue(seed uint64, alloc tensor.Allocator) (*Critic, erro
 // NewTarget returns a target network: a policy like p with parameters of its own, which start as copies
 // of p's.
 func (p *SoftActor) NewTarget(alloc tensor.Allocator) (*SoftActor, error) {
-	t, err := newSoftActor(p.cfg, p.spec, 0, alloc)
+	t, err := build(p.cfg, p.spec, nil, 0, alloc)
 	if err != nil {
 		return nil, err
 	}

@@ -32,6 +32,7 @@ type squashed[T nn.Float] struct {
 const (
 	minLogStd = -5.0
 	maxLogStd = 2.0
+	halfRange = (maxLogStd - minLogStd) / 2
 )
 
 // newSquashed declares the parameters in params, for rows of obs elements. They have no memory yet.
@@ -54,8 +55,8 @@ func (s *squashed[T]) init(seed uint64) {
 	if s.noise > 0 {
 		return
 	}
-	at := (min(max(s.initial, minLogStd+0.01), maxLogStd-0.01) - minLogStd) / (maxLogStd - minLogStd)
-	fill(s.net.Head().Bias()[s.dims:], T(math.Atanh(2*at-1)))
+	initial := min(max(s.initial, minLogStd+0.01), maxLogStd-0.01)
+	fill(s.net.Head().Bias()[s.dims:], T(math.Atanh(2*(initial-minLogStd)/(maxLogStd-minLogStd)-1)))
 }
 
 // squashedWork is the state of one user of a squashed: it belongs to the last forward or evaluate, of
@@ -94,7 +95,8 @@ func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise
 	for row := range n {
 		var sum T
 		if mode == Sample {
-			normals(se[row*d:(row+1)*d], noise, row)
+			random := noise.Stream(row)
+			Normals(se[row*d:(row+1)*d], &random)
 		}
 		for i := row * d; i < (row+1)*d; i++ {
 			sum -= se[i]*se[i]/2 + logStd[i] + halfLog2Pi
@@ -149,7 +151,7 @@ func (s *squashed[T]) moments(w *squashedWork[T]) (logStd []T) {
 	kernel.Tanh(zt, zt)
 	logStd = w.scratch[:n*d]
 	for i, t := range zt {
-		logStd[i] = minLogStd + (maxLogStd-minLogStd)/2*(t+1)
+		logStd[i] = minLogStd + halfRange*(t+1)
 	}
 	kernel.Exp(w.std[:n*d], logStd)
 	return logStd
@@ -165,7 +167,8 @@ func (s *squashed[T]) forwardNoisy(w *squashedWork[T], n int, mode Mode, noise N
 	}
 	for row := range n {
 		a, eps := w.a[row*d:(row+1)*d], w.se[row*d:(row+1)*d]
-		normals(eps, noise, row)
+		random := noise.Stream(row)
+		Normals(eps, &random)
 		for k, e := range eps {
 			a[k] = min(max(a[k]+s.noise*e, -1), 1)
 		}
@@ -218,7 +221,7 @@ func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready 
 				du += dAction[i] * (1 - w.a[i]*w.a[i])
 			}
 			out[k] = du
-			out[d+k] = (du*w.se[i] - dl) * (maxLogStd - minLogStd) / 2 * (1 - w.zt[i]*w.zt[i])
+			out[d+k] = (du*w.se[i] - dl) * halfRange * (1 - w.zt[i]*w.zt[i])
 		}
 	}
 	s.net.Backward(w.net, nil, w.x, w.n, ready)
@@ -236,7 +239,7 @@ func (s *squashed[T]) backwardEvaluate(w *squashedWork[T], dLogProb []T, ready f
 			i := row*d + k
 			e := w.se[i]
 			out[k] = dLogProb[row] * e / w.std[i]
-			out[d+k] = dLogProb[row] * (e*e - 1) * (maxLogStd - minLogStd) / 2 * (1 - w.zt[i]*w.zt[i])
+			out[d+k] = dLogProb[row] * (e*e - 1) * halfRange * (1 - w.zt[i]*w.zt[i])
 		}
 	}
 	s.net.Backward(w.net, nil, w.x, w.n, ready)

@@ -85,7 +85,8 @@ func TestSquashedLogProb(t *testing.T) {
 	sigma := math.Exp(cfg.InitLogStd)
 	for row := range rows {
 		eps := make([]float64, dims)
-		normals(eps, noise, row)
+		s := noise.Stream(row)
+		Normals(eps, &s)
 		var want float64
 		for k, mu := range []float64{0.3, -9} {
 			u := mu + sigma*eps[k]

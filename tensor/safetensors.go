@@ -118,37 +118,15 @@ type safetensor struct {
 // of the header, and the metadata. b may come from anywhere. Bytes that break the format are an
 // error, and so is a type or a number of dimensions that a Tensor cannot have.
 func ReadSafetensors(b []byte) (Dict, map[string]string, error) {
-	d, metadata, err := readSafetensors(b)
+	r, err := NewSafetensorsReader(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
-		return Dict{}, nil, fmt.Errorf("read safetensors from %d bytes: %w", len(b), err)
-	}
-	return d, metadata, nil
-}
-
-func readSafetensors(b []byte) (Dict, map[string]string, error) {
-	if len(b) < 8 {
-		return Dict{}, nil, errors.New("cut off before the header")
-	}
-	length := binary.LittleEndian.Uint64(b)
-	if length > maxHeader {
-		return Dict{}, nil, fmt.Errorf("header of %d bytes, at most %d: not a safetensors file?", length, maxHeader)
-	}
-	if length > uint64(len(b)-8) {
-		return Dict{}, nil, fmt.Errorf("cut off in the header of %d bytes", length)
-	}
-	fields, offsets, metadata, err := parseHeader(b[8 : 8+length])
-	if err != nil {
-		return Dict{}, nil, fmt.Errorf("header: %w", err)
-	}
-	data := b[8+length:]
-	if err := checkOffsets(fields, offsets, len(data)); err != nil {
 		return Dict{}, nil, err
 	}
-	d := newDict(fields)
+	d := newDict(r.Fields)
 	for i, t := range d.tensors {
-		copy(t.Bytes(), data[offsets[i][0]:offsets[i][1]])
+		copy(t.Bytes(), b[r.base+int64(r.offsets[i][0]):])
 	}
-	return d, metadata, nil
+	return d, r.Metadata, nil
 }
 
 // parseHeader returns the header's entries for the tensors, in its order. It checks each entry by

@@ -1,6 +1,7 @@
 package vla
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -104,30 +105,19 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 func (c *Config) options() lm.Options {
 	o := lm.Options{Frozen: c.FreezeTrunk, Kept: true, Headless: true}
 	if c.IsLoRA {
-		o.LoRA = &lm.LoRA{Rank: c.LoRARank, Alpha: c.LoRAAlpha, Targets: c.LoRATargets}
-		if o.LoRA.Alpha == 0 {
-			o.LoRA.Alpha = float64(c.LoRARank)
-		}
+		o.LoRA = &lm.LoRA{Rank: c.LoRARank, Alpha: cmp.Or(c.LoRAAlpha, float64(c.LoRARank)), Targets: c.LoRATargets}
 	}
 	return o
 }
 
-// trunk returns the sizes of a new trunk with a vocabulary of so many tokens.
+// trunk returns the sizes of a new trunk for a vocabulary of the given number of tokens.
 func (c *Config) trunk(vocabulary int) lm.Config {
-	or := func(n, other int) int {
-		if n == 0 {
-			return other
-		}
-		return n
-	}
 	t := lm.Config{
-		Family: lm.Qwen2, Vocab: vocabulary, Hidden: or(c.HiddenSize, 128), Layers: or(c.NumLayers, 4),
-		Heads: or(c.NumHeads, 4), Intermediate: or(c.Intermediate, 352), Eps: 1e-6, QKVBias: true,
-		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: c.InitRange,
+		Family: lm.Qwen2, Vocab: vocabulary, Hidden: cmp.Or(c.HiddenSize, 128), Layers: cmp.Or(c.NumLayers, 4),
+		Heads: cmp.Or(c.NumHeads, 4), Intermediate: cmp.Or(c.Intermediate, 352), Eps: 1e-6, QKVBias: true,
+		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault},
 	}
-	if t.InitRange == 0 {
-		t.InitRange = 1 / math.Sqrt(float64(t.Hidden))
-	}
-	t.KVHeads, t.HeadDim = or(c.NumKVHeads, t.Heads), t.Hidden/t.Heads
+	t.InitRange = cmp.Or(c.InitRange, 1/math.Sqrt(float64(t.Hidden)))
+	t.KVHeads, t.HeadDim = cmp.Or(c.NumKVHeads, t.Heads), t.Hidden/t.Heads
 	return t
 }

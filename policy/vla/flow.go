@@ -204,7 +204,7 @@ func (h *flowHead) beginChain(row int, chain []float32, s sampling) {
 	h.noisy[row] = -1
 	clear(state)
 	if s.temperature > 0 {
-		normals(state, &s.streams[row])
+		policy.Normals(state, &s.streams[row])
 	}
 	if s.training {
 		h.noisy[row] = s.streams[row].IntN(h.steps)
@@ -218,23 +218,13 @@ func (h *flowHead) move(row, step int, logProb []float32, stream *philox.Stream)
 	dims, noisy := h.p.dims, h.noisy[row] == step
 	state, noise := h.state[row*dims:(row+1)*dims], h.next[row*dims:(row+1)*dims]
 	if noisy {
-		normals(noise, stream)
+		policy.Normals(noise, stream)
 	}
 	for i, x := range state {
 		mean, deviation, _ := h.step(x, h.velocity[row*dims+i], float64(h.times[row]), noisy)
 		if state[i] = float32(mean); noisy {
 			state[i] = float32(mean + deviation*float64(noise[i]))
 			logProb[i] = normalLogProb(state[i], mean, deviation)
-		}
-	}
-}
-
-// normals draws x from a normal distribution.
-func normals(x []float32, s *philox.Stream) {
-	for i := 0; i < len(x); i += 2 {
-		a, b := s.Normal()
-		if x[i] = float32(a); i+1 < len(x) {
-			x[i+1] = float32(b)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package vla
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
@@ -77,12 +78,7 @@ const remembered = 1 << 14
 // read returns the tokens of a text, which ends at its first byte of 0. It allocates only for new
 // texts.
 func (r *reader) read(text []byte) ([]int32, error) {
-	for i, b := range text {
-		if b == 0 {
-			text = text[:i]
-			break
-		}
-	}
+	text, _, _ = bytes.Cut(text, []byte{0})
 	if ids, ok := r.seen[string(text)]; ok {
 		return ids, nil
 	}

@@ -80,7 +80,7 @@ func (p *Policy) Forward(wk policy.Work, obs tensor.Dict, mode policy.Mode, nois
 	x, d := w.acting, p.dims
 	err = w.act(obs, n, x.parallel != nil, func(lo, hi int) error {
 		for row := lo; row < hi && s.temperature > 0; row++ {
-			s.streams[row-lo] = philox.New(noise.Seed, philox.Action, noise.Env[row], noise.Step[row])
+			s.streams[row-lo] = noise.Stream(row)
 		}
 		return x.choose(act.Action.F32()[lo*d:hi*d], w.dimLogProb[lo*d:hi*d], rows(w.latent, lo, hi).F32(), s)
 	})

@@ -230,24 +230,15 @@ func hasRelations(items []*node) bool {
 	return slices.ContainsFunc(items, func(n *node) bool { return n.op == opRelation })
 }
 
-// equalRelations compares equations by the difference of their sides, with either sign.
-// Inequalities are first turned to < and ≤.
+// equalRelations compares relations by the differences of their sides. The difference of an equation may have either
+// sign.
 func equalRelations(a, b *node) bool {
-	x, y := strings.Fields(a.name), strings.Fields(b.name)
-	left, right := a.args, b.args
-	if turned(x) {
-		left = reversed(left)
-	}
-	if turned(y) {
-		right = reversed(right)
-	}
-	if len(x) != len(y) {
+	x, left := upward(a)
+	y, right := upward(b)
+	if !slices.Equal(x, y) {
 		return false
 	}
 	for i := range x {
-		if x[i] != y[i] {
-			return false
-		}
 		l, m, r, s := left[i], left[i+1], right[i], right[i+1]
 		if !l.isValue() || !m.isValue() || !r.isValue() || !s.isValue() {
 			if x[i] != "=" || !(equalTrees(l, r) && equalTrees(m, s) || equalTrees(l, s) && equalTrees(m, r)) {
@@ -267,24 +258,18 @@ func equalRelations(a, b *node) bool {
 	return true
 }
 
-// turned reverses relations that are all > or ≥ into < and ≤, and reports whether it did.
-func turned(relations []string) bool {
-	up := map[string]string{">": "<", "ge": "le"}
-	for _, r := range relations {
-		if up[r] == "" {
-			return false
-		}
+// upward returns the relations and sides of a chain, such as a < b ≤ c. If all relations are > or ≥, upward reverses the
+// chain, so that they become < and ≤.
+func upward(n *node) (relations []string, sides []*node) {
+	relations, sides = strings.Fields(n.name), n.args
+	if slices.ContainsFunc(relations, func(r string) bool { return r != ">" && r != "ge" }) {
+		return relations, sides
 	}
-	for i, j := 0, len(relations)-1; i <= j; i, j = i+1, j-1 {
-		relations[i], relations[j] = up[relations[j]], up[relations[i]]
+	sides = slices.Clone(sides)
+	slices.Reverse(sides)
+	slices.Reverse(relations)
+	for i, r := range relations {
+		relations[i] = map[string]string{">": "<", "ge": "le"}[r]
 	}
-	return true
-}
-
-func reversed(nodes []*node) []*node {
-	r := make([]*node, len(nodes))
-	for i, n := range nodes {
-		r[len(nodes)-1-i] = n
-	}
-	return r
+	return relations, sides
 }

@@ -159,22 +159,15 @@ func (p *parser) list() *node {
 }
 
 func (p *parser) separator() bool {
-	t := p.peek()
-	if t.kind == prose {
-		if isSeparator(t.text) {
-			p.at++
-			return true
-		}
+	if t := p.peek(); t.kind == prose && isSeparator(t.text) {
+		p.at++
+		return true
 	}
 	return p.take(symbol, ",") || p.take(symbol, ";") || p.take(command, "or") || p.take(command, "and")
 }
 
 func isSeparator(text string) bool {
-	switch strings.ToLower(text) {
-	case "or", "and", ", or", ", and":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"or", "and", ", or", ", and"}, strings.ToLower(text))
 }
 
 // both reads a statement. It reads a statement with ± twice, once with each sign.
