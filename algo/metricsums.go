@@ -12,8 +12,9 @@ func (m means) add(i int, sum, count float64) {
 	m[2*i+1] += count
 }
 
-// sum returns the numerator of mean i.
-func (m means) sum(i int) float64 { return m[2*i] }
+// sum returns the numerator of mean i, and count its denominator.
+func (m means) sum(i int) float64   { return m[2*i] }
+func (m means) count(i int) float64 { return m[2*i+1] }
 
 // mean returns mean i, or NaN if nothing was added to it.
 func (m means) mean(i int) float64 { return m[2*i] / m[2*i+1] }

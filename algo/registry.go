@@ -50,7 +50,7 @@ func as[A Algorithm](build func(Setup) (A, error)) func(Setup) (Algorithm, error
 // Add adds an algorithm. It panics if the registry has the pair already. An algorithm that learns from rollouts of
 // the present policy has no kind.
 func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, error), kind ...Kind) {
-	if r.find(advType, lossType) != nil {
+	if r.find(advType, lossType).build != nil {
 		panic(fmt.Sprintf("algo: %s with %s twice", advType, lossType))
 	}
 	e := entry{advType: advType, lossType: lossType, build: build}
@@ -107,12 +107,7 @@ func (r *Registry) Pairs() (pairs [][2]string) {
 }
 
 // Own returns the keys that the algorithm of the pair has beyond Config's, with their defaults.
-func (r *Registry) Own(advType, lossType string) params.Own {
-	if e := r.find(advType, lossType); e != nil {
-		return e.own
-	}
-	return params.Own{}
-}
+func (r *Registry) Own(advType, lossType string) params.Own { return r.find(advType, lossType).own }
 
 // Owner returns the name of the algorithm that has key as a key of its own, or "".
 func (r *Registry) Owner(key string) string {
@@ -125,31 +120,25 @@ func (r *Registry) Owner(key string) string {
 }
 
 // Has reports whether there is an algorithm for c's pair.
-func (r *Registry) Has(c Config) bool { return r.find(c.AdvType, c.LossType) != nil }
+func (r *Registry) Has(c Config) bool { return r.find(c.AdvType, c.LossType).build != nil }
 
 // Labelled reports whether c names an algorithm that learns the actions of experts.
-func (r *Registry) Labelled(c Config) bool {
-	e := r.find(c.AdvType, c.LossType)
-	return e != nil && e.labelled
-}
+func (r *Registry) Labelled(c Config) bool { return r.find(c.AdvType, c.LossType).labelled }
 
 // Offline reports whether c names an algorithm that learns from demonstrations alone.
-func (r *Registry) Offline(c Config) bool {
-	e := r.find(c.AdvType, c.LossType)
-	return e != nil && e.offline
-}
+func (r *Registry) Offline(c Config) bool { return r.find(c.AdvType, c.LossType).offline }
 
 // OffPolicy reports whether c names an algorithm that learns from a replay buffer.
 func (r *Registry) OffPolicy(c Config) bool {
 	e := r.find(c.AdvType, c.LossType)
-	return e != nil && e.fits != nil && !e.offline
+	return e.fits != nil && !e.offline
 }
 
 // Fits returns an error if the algorithm of c cannot train pol. The error names the required policy.
 func (r *Registry) Fits(c Config, pol policy.Policy) error {
 	e := r.find(c.AdvType, c.LossType)
 	switch {
-	case e == nil:
+	case e.build == nil:
 		return nil
 	case e.fits != nil:
 		return e.fits(pol)
@@ -188,7 +177,7 @@ func (r *Registry) Check(c Config, want Want) {
 // New makes the algorithm that s.Config names. An unknown pair is an error that lists the known pairs.
 func (r *Registry) New(s Setup) (Algorithm, error) {
 	e := r.find(s.Config.AdvType, s.Config.LossType)
-	if e == nil {
+	if e.build == nil {
 		var known []string
 		for _, e := range r.entries {
 			known = append(known, e.advType+" with "+e.lossType)
@@ -199,11 +188,12 @@ func (r *Registry) New(s Setup) (Algorithm, error) {
 	return e.build(s)
 }
 
-func (r *Registry) find(advType, lossType string) *entry {
-	for i := range r.entries {
-		if e := &r.entries[i]; e.advType == advType && e.lossType == lossType {
+// find returns the entry of a pair, or the zero entry if there is none.
+func (r *Registry) find(advType, lossType string) entry {
+	for _, e := range r.entries {
+		if e.advType == advType && e.lossType == lossType {
 			return e
 		}
 	}
-	return nil
+	return entry{}
 }

@@ -71,9 +71,9 @@ type TextPPO struct {
 	logRatio  []float32
 	moments   [3]float64
 
-	kept    []TextBatch            // groups, for Resample
-	batches int                    // made for this update
-	answers [numAnswerSums]float64 // of these batches
+	kept    []TextBatch // groups, for Resample
+	batches int         // number of batches made for this update
+	answers means       // of the answers in these batches
 
 	tried                int     // minibatches of this update with a gradient
 	taken                int     // minibatches of this update with a step of the policy
@@ -105,7 +105,7 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 	p := &TextPPO{textTraining: s.newTraining(common), optim: s.Optim, progress: s.Progress,
 		policy: newTextPass(s.Model, s.MicroBatch, s.Threads, s.Recompute, s.Mesh,
 			lm.Head{Temperature: float32(s.Sampling.Temperature)}),
-		surrogate: s.Config.surrogate()}
+		surrogate: s.Config.surrogate(), answers: make(means, 2*numAnswerMeans)}
 	p.loss = p.setLoss
 	if s.Reference != nil {
 		p.reference = NewTextLogProbs(s.Reference, s.MicroBatch, s.Threads, s.Mesh, s.Sampling.Temperature)
@@ -159,10 +159,10 @@ func (p *TextPPO) prepare(b *TextBatch) error {
 		return err
 	}
 	if p.cfg.MaxNumGenBatches <= 1 { // else Resample has added them
-		clear(p.answers[:])
+		clear(p.answers)
 		p.addAnswers(b)
 	}
-	copy(p.sums.extra, p.answers[:])
+	copy(p.sums.extra, p.answers)
 	if p.normalize == NormalizeBatch {
 		if err := standardise(b.Adv, b.Weight, &p.moments, p.replicas); err != nil {
 			return fmt.Errorf("advantage statistics: %w", err)

@@ -17,7 +17,7 @@ func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {
 	}
 	groups := len(batch.Texts) / p.size
 	if n == 0 {
-		clear(p.answers[:])
+		clear(p.answers)
 		p.kept = make([]TextBatch, groups)
 		for g := range p.kept {
 			p.kept[g] = batch.part(g*p.size, (g+1)*p.size)

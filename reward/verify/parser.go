@@ -340,31 +340,17 @@ func labelOf(tokens []token) string {
 	if len(tokens) > 1 && tokens[0].is(command, "angle") {
 		tokens = tokens[1:]
 	}
-	if len(tokens) > 2 && tokens[0].is(symbol, "(") && tokens[len(tokens)-1].is(symbol, ")") {
-		p := &parser{tokens: tokens[1 : len(tokens)-1]}
-		for {
-			if !isVariable(p.peek()) {
-				return ""
-			}
-			if p.variable(); p.bad {
-				return ""
-			}
-			if p.at == len(p.tokens) {
-				return text
-			}
-			if !p.take(symbol, ",") {
-				return ""
-			}
+	last := len(tokens) - 1
+	switch {
+	case last > 1 && tokens[0].is(symbol, "(") && tokens[last].is(symbol, ")"):
+		if countVariables(tokens[1:last]) == 0 {
+			return ""
 		}
-	}
-	if len(tokens) == 0 || !isVariable(tokens[0]) {
+		return text
+	case last < 0 || !isVariable(tokens[0]):
 		return ""
-	}
-	if last := tokens[len(tokens)-1]; last.kind != letter || len(tokens) == 1 || tokens[1].is(symbol, "_") {
-		p := &parser{tokens: tokens}
-		if p.variable(); !p.bad && p.at == len(tokens) {
-			return text
-		}
+	case (tokens[last].kind != letter || last == 0 || tokens[1].is(symbol, "_")) && countVariables(tokens) == 1:
+		return text
 	}
 	plain := slices.DeleteFunc(slices.Clone(tokens), func(t token) bool { return t.is(symbol, "'") })
 	if isApplication(plain) {
@@ -376,6 +362,20 @@ func labelOf(tokens []token) string {
 		}
 	}
 	return text
+}
+
+// countVariables returns how many variables the tokens are, with commas between them. It returns 0 for other tokens.
+func countVariables(tokens []token) int {
+	p := &parser{tokens: tokens}
+	for n := 1; isVariable(p.peek()); n++ {
+		if p.variable(); p.at == len(tokens) && !p.bad {
+			return n
+		}
+		if !p.take(symbol, ",") {
+			return 0
+		}
+	}
+	return 0
 }
 
 // isApplication reports whether tokens are f(x) or f^{-1}(x).
