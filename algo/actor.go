@@ -5,8 +5,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An actor is a policy of continuous actions in training, with the memory for one micro-batch. It
-// learns through the actions that it chooses.
+// An actor is a policy of continuous actions in training, with the memory for one micro-batch. The gradient of its loss
+// passes through the actions that it chooses.
 type actor struct {
 	policy  *policy.SoftActor
 	train   *trainState
@@ -14,8 +14,7 @@ type actor struct {
 	dAction tensor.Tensor // [micro,C,A]
 }
 
-// newActor makes the actor for s.Policy, which must be a SoftActor. b is an example of its
-// micro-batches.
+// newActor makes the actor for s.Policy, which must be a SoftActor. Its micro-batches have the shapes of b.
 func newActor(s *Setup, b *Transitions) (*actor, error) {
 	pol := s.Policy.(*policy.SoftActor)
 	train, err := s.newTrainState(pol.Params(), s.Optim)

@@ -27,12 +27,12 @@ type advantages struct {
 	aggregate string // Config.LossAggFunc
 	replicas  Replicas
 
-	rewards  *rewardScale // nil: rewards as they are
+	rewards  *rewardScale // nil: rewards are not normalised
 	scaled   []float32    // normalised rewards
 	episodes *episodes    // nil: neither the estimator nor the aggregate needs them
 
-	adv, ret, weight tensor.Tensor // F32 [T,N]; with units [T·C,N], of actions
-	added            tensor.Dict   // adv, ret and weight in the layout of rollouts; with units [T,N,C]
+	adv, ret, weight tensor.Tensor // F32 [T,N]; with units > 1 [T·C,N], one for each action
+	added            tensor.Dict   // adv, ret and weight in the layout of rollouts; with units > 1 [T,N,C]
 	moments          [3]float64
 }
 
@@ -60,8 +60,8 @@ func newAdvantages(s *Setup, e estimator, n Normalization) *advantages {
 	return a
 }
 
-// weigh returns the weight of each sample: its mask, or 1 without a mask. nil means that all
-// samples count the same. If the episodes are needed, weigh finds them first.
+// weigh returns the weight of each sample: its mask, or 1 without a mask. If all samples count the same, weigh returns
+// nil. If the episodes are needed, weigh finds them first.
 func (a *advantages) weigh(tr *Trajectory, mask []uint8) []float32 {
 	if a.episodes != nil {
 		a.episodes.find(tr, mask)

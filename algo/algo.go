@@ -2,8 +2,7 @@ package algo
 
 import "github.com/rlinf/rlinf/tensor"
 
-// An Algorithm turns rollouts into better parameters. It is made with the Policy that it trains,
-// and knows nothing of ranks.
+// An Algorithm turns rollouts into better parameters. It has the Policy that it trains, and knows nothing of ranks.
 type Algorithm interface {
 	// Prepare adds to rollout the tensors that Update needs: advantage and return, [T,N] for T
 	// steps of N environments. It may read statistics of all replicas.
@@ -29,10 +28,9 @@ func (m *Metrics) add(name string, value float64) {
 	m.Names, m.Values = append(m.Names, name), append(m.Values, value)
 }
 
-// Replicas are the data-parallel copies of a model, seen from one of them. Sums always add them in
-// the same order. An algorithm needs nothing else from the outside world. A job passes the actor
-// group, a test passes a fake, and Single is one replica alone. Every replica must call the same
-// methods in the same order.
+// Replicas are the data-parallel copies of a model, seen from one of them. Sums always add the replicas in the same
+// order. An algorithm needs nothing else from other ranks. A job passes the actor group, a test passes a fake, and
+// Single is one replica alone. Every replica must call the same methods in the same order.
 type Replicas interface {
 	// Count returns the number of replicas, and the index of this one.
 	Count() (n, this int)
@@ -40,8 +38,8 @@ type Replicas interface {
 	Sum(x []float64) error
 	// Gradient opens the summing of a flat gradient; see GradientStream.
 	Gradient(grad []float32) GradientStream
-	// Gather fills x with the blocks of all replicas, one after the other. counts are the blocks'
-	// lengths. This replica's block is in its place.
+	// Gather fills x with the blocks of all replicas, one after the other. counts are the lengths of the blocks. Before
+	// the call x holds this replica's block, in its place.
 	Gather(x []float32, counts []int) error
 }
 
@@ -49,9 +47,8 @@ type Replicas interface {
 type GradientStream interface {
 	// Ready marks grad[lo:hi] as final on this replica; its sum may start.
 	Ready(lo, hi int)
-	// Wait returns when all of grad holds the sum. It also sums the ranges that were never ready. It
-	// calls final, unless nil, for each range that holds the sum, usually while the range is still
-	// in the cache.
+	// Wait returns when all of grad holds the sum. It also sums the ranges for which Ready was not called. Unless final
+	// is nil, Wait calls it for each range that holds the sum, usually while the range is still in the cache.
 	Wait(final func(lo, hi int)) error
 }
 

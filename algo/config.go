@@ -228,8 +228,8 @@ func (c *Config) Check(want Want) {
 	c.checkPair(want.finite())
 }
 
-// CheckValues is Check without the rules that depend on AdvType and LossType. It is for a pair of
-// these that no algorithm has.
+// CheckValues is Check without the rules that depend on AdvType and LossType. It is for configurations whose AdvType
+// and LossType name no algorithm.
 func (c *Config) CheckValues(want Want) {
 	want(!c.FilterRewards || c.RewardsLowerBound <= c.RewardsUpperBound, "rewards_upper_bound", c.RewardsUpperBound,
 		fmt.Sprintf("at least rewards_lower_bound, %g", c.RewardsLowerBound))
@@ -288,7 +288,7 @@ func (c *Config) CheckValues(want Want) {
 	c.Own.Check(want)
 }
 
-// The valid values of keys that only some algorithms have, each with a range of its own.
+// The valid values of keys that only some algorithms use.
 const (
 	wantGenBatches   = "a number > 0, and 1 without adv_type grpo"
 	wantLenPenalty   = "a number >= 0, with adv_type grpo or reinpp; else 0"
@@ -296,7 +296,7 @@ const (
 	wantBehaveWeight = "a number > 0 with loss_type " + decoupledActorCritic + "; else 0"
 )
 
-// checkPair checks the keys that only some of the algorithms have.
+// checkPair checks the keys that only some algorithms use.
 func (c *Config) checkPair(want Want) {
 	grpo, reinpp, decoupled := c.AdvType == "grpo", c.AdvType == "reinpp", c.LossType == decoupledActorCritic
 	want(!c.FilterRewards || grpo || reinpp, "filter_rewards", c.FilterRewards,
@@ -363,8 +363,8 @@ func DefaultOptimConfig() OptimConfig {
 	}
 }
 
-// Share returns the range [lo, hi) of a language model's n parameters that this replica moves, and whose moments it
-// has. If UseDistributedOptimizer is not set, the range is all of them.
+// Share returns the range [lo, hi) of a language model's n parameters whose moments this replica has, and which it
+// moves. Without UseDistributedOptimizer the range is [0, n).
 func (c *OptimConfig) Share(n int, r Replicas) (lo, hi int) {
 	if !c.UseDistributedOptimizer {
 		return 0, n

@@ -11,15 +11,15 @@ type critics struct {
 	net        *policy.Critic
 	train      *trainState
 	work       *policy.CriticWork
-	target     *policy.Critic // Q', which follows net; nil: none
+	target     *policy.Critic // Q', the target network; nil: none
 	targetWork *policy.CriticWork
-	heads      []int         // all; an algorithm may put in front those that count in targets
-	next, y    []float32     // [micro]: the estimate of the state that follows, and the target
+	heads      []int         // indices of all heads; SAC puts the heads that count in targets first
+	next, y    []float32     // [micro]: estimates of the next states, and targets
 	dQ         tensor.Tensor // [H,micro]
 }
 
-// newCritics makes critics with build. They depend on seed alone. If target is set, it also makes a
-// target network, which is the same as the critics at first.
+// newCritics makes critics with build. Their initial parameters depend on seed alone. With target it also makes a
+// target network, with the same parameters.
 func newCritics(s *Setup, micro int, build func(uint64, tensor.Allocator) (*policy.Critic, error), seed uint64,
 	target bool) (*critics, error) {
 	net, err := build(seed, s.Alloc)
@@ -41,8 +41,8 @@ func newCritics(s *Setup, micro int, build func(uint64, tensor.Allocator) (*poli
 	return c, err
 }
 
-// learn adds the gradient of the squared error between y and the estimates of the actions in b. It
-// returns the sums of squares and of estimates; see QLoss.
+// learn adds the gradient of the squared error between c.y and the estimates of the actions in b. It returns the sums
+// of squares and of estimates; see QLoss.
 func (c *critics) learn(b *Transitions, perSample float32, ready func(lo, hi int)) (squares, estimates float64,
 	err error) {
 	q, err := c.net.Q(c.work, b.Obs, b.Action)

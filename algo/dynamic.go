@@ -10,9 +10,9 @@ import (
 // A Resampler is an Algorithm that may reject parts of a rollout, and replace them by parts of
 // further rollouts before it trains.
 type Resampler interface {
-	// Resample chooses parts of rollout, the n-th of this update, counted from 0. It reports
-	// whether it needs another rollout, the same on every replica. If an update may use several
-	// rollouts, rollout becomes the parts chosen from all of them, in memory of the Resampler.
+	// Resample chooses parts of rollout, which is number n of this update, counted from 0. more reports whether another
+	// rollout is needed, the same on every replica. If an update may use several rollouts, rollout becomes the parts
+	// chosen from all of them, in memory of the Resampler.
 	Resample(n int, rollout *tensor.Dict) (more bool, err error)
 }
 
@@ -26,12 +26,12 @@ type DynamicSampler struct {
 	view      *rolloutView
 	episodes  *episodes
 	groupSize int
-	most      int // rollouts for an update
+	most      int // largest number of rollouts for an update
 	replicas  Replicas
 
 	kept        tensor.Dict
 	informative []bool // of each group in kept
-	rollouts    int    // for this update
+	rollouts    int    // made for this update
 	lacking     [1]float64
 }
 
@@ -91,8 +91,8 @@ func replaceGroups(n, m int, informative, fresh func(g int) bool, replace func(t
 	}
 }
 
-// find finds the episodes of a rollout. Each environment must have exactly one, so that it can be
-// replaced.
+// find finds the episodes of a rollout. Each environment must have exactly one episode, which another rollout can
+// replace.
 func (d *DynamicSampler) find(rollout tensor.Dict) error {
 	tr, mask, err := d.view.trajectory(rollout)
 	if err != nil {
@@ -131,8 +131,8 @@ func (e *episodes) informative(k, size int) bool {
 // differ reports whether the scores of a group differ.
 func differ[F float32 | float64](group []F) bool { return slices.Max(group) > slices.Min(group) }
 
-// copyEnvs copies n environments of src, beginning with environment from, to those of dst that
-// begin with environment to. It does so for all tensors of dst, [T,N,...].
+// copyEnvs copies environments [from, from+n) of src to environments [to, to+n) of dst, in all tensors of dst,
+// [T,N,...].
 func copyEnvs(dst, src tensor.Dict, to, from, n int) {
 	for i := range dst.Len() {
 		name, d := dst.Entry(i)

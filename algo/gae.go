@@ -6,9 +6,9 @@ type Trajectory struct {
 	T, N       int
 	Reward     []float32
 	Value      []float32 // of the observation before the step
-	Next       []float32 // of the observation after it, before any auto-reset; finite everywhere
-	Terminated []uint8   // the task's own end: nothing can follow, so nothing is bootstrapped
-	Truncated  []uint8   // cut off from outside: what would have followed is Next
+	Next       []float32 // of the observation after the step, before any auto-reset; finite everywhere
+	Terminated []uint8   // the task's own end, after which nothing is bootstrapped
+	Truncated  []uint8   // the episode was cut off from outside, so Next is bootstrapped
 	// bootstrap at terminations too (RLinf's bootstrap_type always); Next must then be right there
 	BootstrapAlways bool
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// GRPO is group relative policy optimisation, Shao et al. 2024, arXiv:2402.03300: PPO's clipped
-// surrogate with advantages that need no critic. The environments of a group begin with the same
-// state; an episode is compared with the others of its group. Its details, besides those of PPO:
+// GRPO is group relative policy optimisation, Shao et al. 2024, arXiv:2402.03300: PPO's clipped surrogate with
+// advantages that need no critic. The environments of a group begin with the same state, and each episode is compared
+// with the other episodes of its group. Its details, besides those of PPO:
 //
 //  1. one advantage for all steps of an episode, normalised within its group         GRPOAdvantages
 //  2. idle environments, and groups outside of the bounds of rewards, do not count   episodes.keep
@@ -53,7 +53,7 @@ func (g *GRPO) Update(rollout tensor.Dict) (Metrics, error) {
 // groups are runs of environments whose episodes are compared.
 type groups struct {
 	size         int
-	envs         int  // 0: episodes are texts, and groups are runs of them
+	envs         int  // 0: episodes are texts, and groups are runs of texts
 	informative  bool // drop groups whose scores do not differ
 	filter       bool // drop groups whose mean score is not within [lower, upper]
 	lower, upper float64
@@ -69,8 +69,8 @@ func newGroups(s Setup) groups {
 	}
 }
 
-// settle checks that the episodes can be compared. It gives weight 0 to episodes that are filtered
-// out, and lowers the scores of long ones.
+// settle checks that the episodes can be compared. It gives weight 0 to episodes that are filtered out, and lowers the
+// scores of long episodes.
 func (g *groups) settle(x *experience) error {
 	if g.envs > 0 {
 		if g.envs%g.size != 0 {

@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// IQL is implicit Q-learning, Kostrikov et al. 2022, arXiv:2110.06169. From demonstrations of any
-// quality it learns to act as the better ones do. It never values an action that no demonstration
-// takes. Update makes update_epoch updates, each on a batch of Setup.Demos:
+// IQL is implicit Q-learning, Kostrikov et al. 2022, arXiv:2110.06169. From demonstrations of any quality the policy
+// learns to act as the better demonstrations do. Only actions that a demonstration takes are valued. Update makes
+// update_epoch updates, each on a batch of Setup.Demos:
 //
 //  1. the values V(s) by expectile regression on the least of Q'(s, a): nearly the
 //     best action taken there                                                         ExpectileLoss
@@ -98,8 +98,8 @@ func (a *IQL) Update(tensor.Dict) (Metrics, error) {
 	return a.metrics, nil
 }
 
-// update makes one update of values, policy and critics, in this order. Each part uses the networks
-// as the part before it left them.
+// update makes one update of values, policy and critics, in this order. Each part uses the networks as the previous
+// part left them.
 func (a *IQL) update() error {
 	if err := a.descend(a.values.train, a.addValue); err != nil {
 		return err

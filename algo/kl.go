@@ -4,8 +4,8 @@ import "math"
 
 // Values of Config.KLPenaltyType, and their other names (kl and low_var_kl are RLinf's).
 const (
-	KLK1  = "kl"         // k1
-	KLAbs = "abs"        //
+	KLK1  = "kl" // k1
+	KLAbs = "abs"
 	KLK2  = "mse"        // k2
 	KLK3  = "low_var_kl" // k3
 )

@@ -25,7 +25,7 @@ type metricSums struct {
 	sums []float64 // all fields below, side by side
 	means
 	fit   []float64 // n, Σr, Σr², Σe, Σe² of returns r and errors e of the critic
-	most  []float64 // maxima: a slot for each replica, since Replicas can only add
+	most  []float64 // maxima: an element for each replica, because Replicas can only add
 	extra []float64 // the caller's own
 }
 
@@ -55,7 +55,7 @@ const (
 // Indices of the maxima of metricSums.
 const (
 	advantageMax = iota
-	advantageMin // of the negative, like returnMin
+	advantageMin // maximum of the negative advantage; returnMin likewise
 	returnMax
 	returnMin
 	logRatioMax
@@ -97,8 +97,8 @@ func (t *metricSums) addFit(ret, err float64) {
 	t.fit[4] += err * err
 }
 
-// explainedVariance returns 1 - var(e)/var(r): 1 for a perfect critic, 0 for one no better than a
-// constant; NaN when returns do not vary.
+// explainedVariance returns 1 - var(e)/var(r): 1 for a perfect critic, 0 for a critic no better than a constant; NaN if
+// all returns are equal.
 func (t *metricSums) explainedVariance() float64 {
 	n := t.fit[0]
 	variance := func(sum, sq float64) float64 { return max(sq/n-sum/n*sum/n, 0) }

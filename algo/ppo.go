@@ -62,7 +62,7 @@ type PPO struct {
 	seed       uint64
 	batchSizes // of minibatches
 	replicas   Replicas
-	replica    int // this one
+	replica    int // index of this replica
 	alloc      tensor.Allocator
 	progress   Progress
 
@@ -72,12 +72,12 @@ type PPO struct {
 	counters tensor.Tensor // I64 [2]: iterations done, optimiser steps taken
 
 	surrogate  Surrogate
-	critic     bool // it learns
+	critic     bool // the critic learns
 	advantages *advantages
-	sequences  *sequences       // nil: samples stand alone
-	reference  *reference       // nil: no penalty on leaving it
+	sequences  *sequences       // nil: samples are single steps
+	reference  *reference       // nil: no penalty on leaving the first policy
 	proximal   *proximal        // nil: the clip is around the policy that took the actions
-	recompute  *recomputation   // nil: advantages stay
+	recompute  *recomputation   // nil: advantages are computed once
 	obsStats   ObservationStats // nil: the policy normalises nothing
 
 	order    []int32     // of the samples in an epoch
@@ -284,7 +284,7 @@ func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error)
 	for i := range b.adv {
 		b.adv[i] = (b.adv[i] - plan.shift) * plan.inv
 	}
-	var perUnit float32 // weight of an advantage in the mean over all replicas
+	var perUnit float32 // weight of one advantage in the mean over all replicas
 	if plan.count > 0 {
 		perUnit = float32(1 / plan.count)
 	}
@@ -315,7 +315,7 @@ func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error)
 		grad.Value = p.grad.Value
 	}
 
-	coarser := float32(1) // log-probs in a sum of entropies
+	coarser := float32(1) // number of log-probs whose entropies are summed to one
 	if p.cfg.EntropyType != "" {
 		coarser = float32(len(b.logProb)/p.micro) / float32(levels(p.cfg.EntropyType, b.action))
 	}

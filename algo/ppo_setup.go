@@ -110,7 +110,7 @@ func (c *Config) clip(iteration, total int) Clip {
 
 // begin prepares the buffers for a rollout.
 func (p *PPO) begin(rollout tensor.Dict) error {
-	p.train.meanNorm() // of an update that failed
+	p.train.meanNorm() // forget the norms of an update that failed
 	p.planSums[0], p.planSums[1] = 0, 0
 	if p.batch != nil {
 		return p.batch.from(rollout)

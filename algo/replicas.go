@@ -17,7 +17,8 @@ func (Single) Gradient(grad []float32) GradientStream { return summed(len(grad))
 // Gather leaves x as it is.
 func (Single) Gather([]float32, []int) error { return nil }
 
-// summed is a gradient of so many elements that is its own sum.
+// summed is the GradientStream of one replica, by the number of elements of the gradient. The gradient is the sum
+// already.
 type summed int
 
 func (summed) Ready(lo, hi int) {}

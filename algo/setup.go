@@ -16,8 +16,8 @@ type Setup struct {
 	Optim       OptimConfig
 	CriticOptim OptimConfig // of the critics of actions, where they learn apart
 	GlobalBatch int         // samples in one optimiser step, over all replicas (actor.global_batch_size)
-	// samples evaluated at once, whose gradients add up to the global batch
-	// (actor.micro_batch_size). 0: all of a replica's
+	// samples evaluated at once, whose gradients add up to the global batch (actor.micro_batch_size). 0: all samples of
+	// a replica
 	MicroBatch int
 	Seed       uint64
 	Iterations int // length of the run, for schedules that end with it
@@ -132,7 +132,7 @@ func (s *Setup) minibatches(replicas int) (batchSizes, error) {
 	return s.batches(replicas)
 }
 
-// brings reports whether rollouts hold a tensor of that name from the beginning.
+// brings reports whether the fields of rollouts include a tensor of that name.
 func (s *Setup) brings(name string) bool {
 	return slices.ContainsFunc(s.Rollout, func(f tensor.Field) bool { return f.Name == name })
 }

@@ -14,8 +14,7 @@ type TextBatch struct {
 	LogProb    []float32 // by the policy that drew the tokens; nil: use Recomputed
 	Recomputed []float32 // by the policy before the update; nil: unknown
 	Ref        []float32 // by the reference policy; nil: unknown
-	// Value is the critic's estimate before each token; nil: unknown. A TextPPO that has a critic
-	// fills it.
+	// Value is the critic's estimate before each token; nil: unknown. A TextPPO that has a critic fills Value.
 	Value []float32
 
 	Reward     []float32 // of each text

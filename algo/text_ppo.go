@@ -82,7 +82,7 @@ type TextPPO struct {
 
 	batch *TextBatch // in training
 	now   *textMinibatch
-	loss  func(first, last int, share float64, o *lm.Outputs) // setLoss; a method value is memory
+	loss  func(first, last int, o *lm.Outputs) // setLoss, kept because each new method value allocates
 }
 
 // NewTextPPO makes a TextPPO for s.Model, which must have its weights.
@@ -158,7 +158,7 @@ func (p *TextPPO) prepare(b *TextBatch) error {
 	if err := p.estimate(b, p.logRatios(b)); err != nil {
 		return err
 	}
-	if p.cfg.MaxNumGenBatches <= 1 { // else Resample has added them
+	if p.cfg.MaxNumGenBatches <= 1 { // else Resample has added the answers
 		clear(p.answers)
 		p.addAnswers(b)
 	}
@@ -215,7 +215,7 @@ func (p *TextPPO) Update(b *TextBatch) (Metrics, error) {
 	if err := p.take(b); err != nil {
 		return Metrics{}, err
 	}
-	p.train.meanNorm() // of an update that failed
+	p.train.meanNorm() // forget the norms of an update that failed
 	iteration := p.iteration()
 	p.surrogate.Clip = p.cfg.clip(iteration, p.train.adam.sched.Total)
 	p.tried, p.taken, p.largest = 0, 0, 0
@@ -251,7 +251,7 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	p.ratioSum, p.ratioCount = 0, 0
 	p.batch, p.now = b, m
 	var ready func(lo, hi int)
-	if !p.valued() && p.text.EarlyStopImpRatio == 0 { // else other sums come first, or there may be no step
+	if !p.valued() && p.text.EarlyStopImpRatio == 0 { // else other sums are made first, or there may be no step
 		p.train.begin()
 		ready = p.train.ready
 	}
@@ -280,7 +280,7 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 //	L = surrogate + kl_beta·KL - entropy_bonus·H
 //
 // Each text has its own call of each loss, so that sums do not depend on the micro-batch.
-func (p *TextPPO) setLoss(first, last int, _ float64, o *lm.Outputs) {
+func (p *TextPPO) setLoss(first, last int, o *lm.Outputs) {
 	b, m, end := p.batch, p.now, 0
 	p.progress.Report(workUpdate, m.first+first, p.cfg.UpdateEpoch*len(b.Texts))
 	for _, k := range m.index[first:last] {

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A textTraining is the common part of training the policy and the critic of answers, together in a
-// TextPPO or apart: advantages of a batch, minibatches, weights of tokens and sums of metrics.
+// A textTraining is what the training of a policy and of a critic for answers share: advantages of a batch,
+// minibatches, weights of tokens and sums of metrics. A TextPPO trains both, or each is trained apart.
 type textTraining struct {
 	cfg       Config
 	text      TextConfig
@@ -81,7 +81,7 @@ func (s *TextSetup) recipe(g groups) (estimator, Normalization) {
 	return groupRelative(g, DrGRPOAdvantages), NormalizeNone
 }
 
-// valued reports whether advantages are made by a critic, here or elsewhere.
+// valued reports whether a critic makes the advantages. The critic may train apart.
 func (t *textTraining) valued() bool { return t.cfg.LossType == "actor_critic" }
 
 // iteration returns the number of iterations done.
@@ -177,7 +177,7 @@ func (t *textTraining) minibatches(b *TextBatch) iter.Seq2[*textMinibatch, error
 // plan divides the texts of an epoch into minibatches, sums the figures of all minibatches over the
 // replicas by one reduction, and sets the weights of the tokens.
 func (t *textTraining) plan(b *TextBatch, epoch int) error {
-	CountSamples(t.episodes.steps, t.episodes.of, b.Weight) // from here on, steps are those that count
+	CountSamples(t.episodes.steps, t.episodes.of, b.Weight) // from here on steps is the number of tokens that count
 	per := len(t.order) / len(t.plans)
 	t.planSums = t.planSums[:0]
 	for i := range t.plans {

@@ -95,7 +95,7 @@ func (v *rolloutView) actions(tr *Trajectory, mask []uint8) (*Trajectory, []uint
 	return &of, v.chunks.mask
 }
 
-// perAction returns x, [T,N,C], in the order of a trajectory of actions.
+// perAction returns x, [T,N,C], in the order of a trajectory of single actions.
 func (v *rolloutView) perAction(x []float32) []float32 {
 	if v.units == 1 {
 		return x

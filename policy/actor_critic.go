@@ -147,7 +147,7 @@ type work struct {
 	sequences               int           // rows of HiddenState in the last call
 	action, bounded         tensor.Tensor // [maxRows,C,A]; bounded is the zero Tensor without a squash
 	logProb, entropy, value tensor.Tensor // [maxRows,L], [maxRows,V]
-	evaluated               int           // rows of the last call, if it was Evaluate
+	evaluated               int           // rows of the last call if that was Evaluate, else 0
 }
 
 // NewWork returns a Work for at most maxRows rows at a time.

@@ -111,8 +111,8 @@ func (w *categoricalWork[T]) Backward(dOut, dLogProb, dEntropy []T, a actions[T]
 
 func (w *categoricalWork[T]) BackwardFeatures([]T, inputs[T]) {}
 
-// normalize sets logp and prob from the outputs: log p_j = z_j - max z - log Σ_i exp(z_i - max z)
-// over the options that are allowed, -Inf for others.
+// normalize sets logp and prob from the outputs: log p_j = z_j - max z - log Σ_i exp(z_i - max z) over the allowed
+// options, and -Inf for other options.
 func (w *categoricalWork[T]) normalize(in inputs[T]) {
 	n := in.n * w.width
 	logp, prob := w.logp[:n], w.prob[:n]

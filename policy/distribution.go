@@ -38,8 +38,8 @@ type inputs[T nn.Float] struct {
 	n        int
 	out      []T // the outputs of the actor's head
 	features []T // the inputs of the actor's head
-	// For choices: [n,m], 1 where an option is allowed, the same for all actions of a chunk; nil
-	// allows every option
+	// For choices: [n,m], 1 where an option is allowed, the same for all actions of a chunk. nil allows every
+	// option.
 	mask []uint8
 }
 

@@ -24,7 +24,7 @@ func NewWithEncoder(cfg Config, spec env.Spec, encoder nn.Layer, seed uint64, al
 		return nil, err
 	}
 	if cfg.Encoder != "" {
-		return nil, fmt.Errorf("policy: for %s: encoder: %s: expected none: this policy has an encoder of its own", spec.Name,
+		return nil, fmt.Errorf("policy: for %s: encoder: %s: expected none: this policy has its own encoder", spec.Name,
 			cfg.Encoder)
 	}
 	return build(cfg, spec, &encoder, seed, alloc)

@@ -14,7 +14,7 @@ import (
 // passes it with the observations under two names:
 //
 //	HiddenState   F32 [N,M]: zeros where an episode begins, else Act.Hidden of the row's last Forward
-//	Begins        U8 [T·N], for T > 1: not 0 where an episode begins, whatever the hidden state; no Begins: nowhere
+//	Begins        U8 [T·N], for T > 1: not 0 where an episode begins; without Begins none begins after step 0
 //
 // Observations have T·N rows then: row t·N + n is step t of sequence n, whose hidden state at step 0
 // is row n of HiddenState. To act, T is 1. To learn, Evaluate takes sequences, and Backward goes

@@ -65,12 +65,12 @@ type sdeWork[T nn.Float] struct {
 	std, std2       []T // [F,D]: S and S²
 	dStd2, scratch  []T // [F,D]
 	square, dSquare []T // [n,F]: φ²
-	variance        []T // [n,D]: v, then the derivative by it
+	variance        []T // [n,D]: v, then the derivative by v
 	u               []T // [n,D]: (a - μ)/√v
 	matrices        []noiseMatrix[T]
 }
 
-// A noiseMatrix is the Z of one row, kept while the row needs the same one.
+// A noiseMatrix is the Z of one row, kept for all steps of a period.
 type noiseMatrix[T nn.Float] struct {
 	seed, env, period uint64
 	z                 []T // [F,D]; nil: none yet

@@ -13,7 +13,7 @@ import (
 // actions that it chooses now, not by the log-probs of earlier actions.
 //
 //	act, err := p.Forward(w, obs, policy.Sample, noise)
-//	err = p.Backward(w, policy.Grad{Action: …, LogProb: …}, ready)    // derivatives by those two of act
+//	err = p.Backward(w, policy.Grad{Action: …, LogProb: …}, ready)    // derivatives by Action and LogProb of act
 //
 // Imitation trains it by the log-probs of demonstrated actions (Evaluate). Log-probs are of actions
 // scaled to [-1, 1], and of all actions of a chunk together.
@@ -120,8 +120,7 @@ func (p *SoftActor) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (A
 	return p.forward(wk, obs, mode, noise, false)
 }
 
-// ForwardBatch is Forward in mode Sample. If p has norms (StatsLen), they use the statistics of these
-// rows.
+// ForwardBatch is Forward in mode Sample. If p normalises (StatsLen), it uses the statistics of these rows.
 func (p *SoftActor) ForwardBatch(wk Work, obs tensor.Dict, noise Noise) (Act, error) {
 	return p.forward(wk, obs, Sample, noise, true)
 }
@@ -153,9 +152,8 @@ func (p *SoftActor) forward(wk Work, obs tensor.Dict, mode Mode, noise Noise, ba
 	return act, nil
 }
 
-// Evaluate implements Policy without the entropy, which has no closed form. It treats actions at the
-// bounds of the box as slightly inside. For a Noisy policy it returns an error, because actions have no
-// log-prob.
+// Evaluate implements Policy without the entropy, which has no closed form. It moves actions at the bounds of the box
+// slightly inside. For a Noisy policy it returns an error, because actions have no log-prob.
 func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Eval, error) {
 	w, ok := wk.(*softWork)
 	if !ok || w.owner != p {

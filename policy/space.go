@@ -52,9 +52,8 @@ func shapeOf(s env.Space, cfg Config) (actionShape, error) {
 	return shape, nil
 }
 
-// ClipAction copies src, [N,C,A], to dst, and brings each element of a box within the bounds of s. NaN
-// stays NaN. dst may be src. Act.Feed uses ClipAction, because policies store and evaluate the action
-// before clipping.
+// ClipAction copies src, [N,C,A], to dst, and brings each element of a box within the bounds of s. NaN stays NaN. dst
+// may be src. Act.Feed uses ClipAction: what policies store and evaluate is the action before clipping.
 func ClipAction(s env.Space, dst, src tensor.Tensor) {
 	if s.Kind != env.Box {
 		dst.CopyFrom(src)

@@ -15,8 +15,8 @@ import (
 //	log σ = lo + (hi - lo)(tanh z + 1)/2,    u = μ + σε,    a = tanh u
 //	log p(a) = log N(ε) - log σ - log(1 - a²),    log(1 - tanh² u) = 2 (log 2 - u - softplus(-2u))
 //
-// With ε given, a is a differentiable function of the parameters; so is its log-prob. backward
-// takes both derivatives at once.
+// For given ε, a and its log-prob are differentiable functions of the parameters. backward takes the derivatives by
+// both at once.
 //
 // With Config.ExplorationNoise it is the actor of TD3 instead: the outputs are the u alone,
 // and mode Sample adds noise of that deviation to a, cut off at ±1. Log-probs are 0 then.
@@ -59,8 +59,7 @@ func (s *squashed[T]) init(seed uint64) {
 	fill(s.net.Head().Bias()[s.dims:], T(math.Atanh(2*(initial-minLogStd)/(maxLogStd-minLogStd)-1)))
 }
 
-// squashedWork is the state of one user of a squashed: it belongs to the last forward or evaluate, of
-// n rows.
+// squashedWork is the state of one user of a squashed after the last forward or evaluate, of n rows.
 type squashedWork[T nn.Float] struct {
 	net               *nn.MLPWork[T]
 	x                 []T
@@ -80,8 +79,8 @@ func (s *squashed[T]) newWork(maxRows int) *squashedWork[T] {
 	}
 }
 
-// forward sets w.a to actions and w.logProb to their log-probs; mode Deterministic sets ε to 0. If
-// batch is set, norms use the statistics of these rows.
+// forward sets w.a to actions and w.logProb to their log-probs; mode Deterministic sets ε to 0. If batch is set,
+// normalising layers use the statistics of these rows.
 func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise Noise, batch bool) {
 	s.outputs(w, x, n, batch)
 	if s.noise > 0 {
@@ -109,7 +108,7 @@ func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise
 	s.addCorrection(w)
 }
 
-// evaluate sets w.logProb for actions a, [n,D] in [-1, 1]. It treats actions at ±1 as slightly inside.
+// evaluate sets w.logProb for actions a, [n,D] in [-1, 1]. It moves actions at ±1 slightly inside.
 func (s *squashed[T]) evaluate(w *squashedWork[T], x, a []T, n int) {
 	s.outputs(w, x, n, false)
 	logStd := s.moments(w)
@@ -126,7 +125,7 @@ func (s *squashed[T]) evaluate(w *squashedWork[T], x, a []T, n int) {
 	s.addCorrection(w)
 }
 
-// mostUnit is the largest action with a log-prob: the tanh of 7.25. Larger actions count as this one.
+// mostUnit is the largest action with a log-prob: the tanh of 7.25. Larger actions get the log-prob of mostUnit.
 const mostUnit = 1 - 1e-6
 
 // outputs computes the outputs of the network.

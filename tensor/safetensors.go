@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// The safetensors format (github.com/huggingface/safetensors, "Format"): the length of the header
-// as u64, the header in JSON, then the elements, little-endian. The header has {dtype, shape,
-// data_offsets: [begin, end]} for each tensor. Offsets count from the end of the header; they leave
-// no hole and do not overlap. Under __metadata__ the header may have a map of strings.
+// The safetensors format (github.com/huggingface/safetensors, "Format"): the length of the header as u64, the header in
+// JSON, then the elements, little-endian. The header has {dtype, shape, data_offsets: [begin, end]} for each tensor.
+// Offsets count from the end of the header; the tensors leave no hole and do not overlap. Under __metadata__ the header
+// may have a map of strings.
 const (
 	metadataKey = "__metadata__"
 	maxHeader   = 100_000_000 // bytes, the limit that the format's own library sets
@@ -49,7 +49,7 @@ func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
 // returns the order in which the caller must write the elements of the fields, as indices of
 // fields. So a file may be larger than memory.
 func WriteSafetensorsHeader(w io.Writer, fields []Field, metadata map[string]string) (order []int, err error) {
-	order = make([]int, len(fields)) // wide elements come first: all are aligned, without holes
+	order = make([]int, len(fields)) // wide elements come first, so that all tensors are aligned without holes
 	for i, f := range fields {
 		if f.Name == metadataKey {
 			return nil, fmt.Errorf("write safetensors: tensor %q: no such tensor can be written", f.Name)

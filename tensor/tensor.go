@@ -196,7 +196,7 @@ func (t Tensor) Slice(lo, hi int) Tensor {
 	row := count(t.shape[1:t.rank]) * t.dtype.Size()
 	v := t
 	v.shape[0] = hi - lo
-	if row*(hi-lo) > 0 { // an empty view keeps the base, because it must not point past the memory
+	if row*(hi-lo) > 0 { // an empty view keeps the pointer, which must not leave the memory
 		v.ptr = unsafe.Add(t.ptr, lo*row)
 	}
 	return v
@@ -252,7 +252,7 @@ func count(shape []int) int {
 	n := 1
 	for _, d := range shape {
 		if d < 0 {
-			// a clone, so that only shapes with this error go to the heap
+			// print a clone, so that valid shapes stay off the heap
 			panic(fmt.Sprintf("tensor: shape %v", slices.Clone(shape)))
 		}
 		n *= d

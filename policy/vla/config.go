@@ -15,7 +15,7 @@ type Config struct {
 	ActionBins  int    `yaml:"action_bins" doc:"Bins of each dimension of an action, for tokens."`
 	NumSteps    int    `yaml:"num_steps" doc:"Denoising steps of flow."`
 	Gripper     bool   `yaml:"binary_gripper" doc:"The last dimension of an action is one of its two bounds."`
-	Vision      string `yaml:"vision_encoder" doc:"What makes image tokens: conv, or patches of pixels."`
+	Vision      string `yaml:"vision_encoder" doc:"Layers that make image tokens: conv, or patches of pixels."`
 	VisionGrid  int    `yaml:"vision_grid" doc:"Image tokens of one camera on each side, at most; 0: none."`
 	Keypoints   int    `yaml:"vision_keypoints" doc:"Features of one camera whose positions join the numbers; 0: none."`
 	VisionFiLM  bool   `yaml:"vision_film" doc:"The text modulates the features of keypoints (FiLM, docs/vla.md)."`
@@ -25,7 +25,7 @@ type Config struct {
 
 	Foresight  float64 `yaml:"foresight" doc:"Weight of predicting how a demonstration goes on; 0: no prediction."`
 	NoiseLevel float64 `yaml:"noise_level" doc:"Scale of the noise of one denoising step of flow."`
-	ImageCrop  float64 `yaml:"image_crop" doc:"Share of an image's area that is seen: its middle, in imitation any."`
+	ImageCrop  float64 `yaml:"image_crop" doc:"Share of an image that is seen: the middle, in imitation a random part."`
 
 	ModelPath    string  `yaml:"model_path" doc:"Folder of Hugging Face with the trunk; empty: a new trunk."`
 	HiddenSize   int     `yaml:"hidden_size" doc:"Width of the trunk; 0: 128, or the folder's."`

@@ -27,7 +27,7 @@ import (
 //
 // where 1-t is δ at t = 1. Entropies are 0.
 //
-// Slots share the weights of the trunk. There is no expert with weights of its own as in π0.
+// Slots share the weights of the trunk, while π0 has an action expert with weights of its own.
 type flowHead struct {
 	denoiser
 	p         *Policy
@@ -38,7 +38,7 @@ type flowHead struct {
 	state []float32 // [rows, C·A]
 	next  []float32 // [rows, C·A]: the next state, or the velocity of a demonstration
 	slots []float32 // [rows, C, d]: what states add to slots
-	shift []float32 // [rows, d]: what times add to all slots of a row, or the derivative by that
+	shift []float32 // [rows, d]: what times add to all slots of a row, or the derivative by shift
 
 	hidden   []float32 // of the slots of the last evaluate
 	velocity []float32 // [rows, C·A], or the derivative by it
@@ -83,8 +83,8 @@ func (d *denoiser) step(x, v float32, t float64, noisy bool) (mean, deviation, s
 	return float64((float64(x) * (toAction + toNoise))) + float64(float64(v)*slope), deviation, slope
 }
 
-// encode reads the step with noise from the recorded chains. Without chains it sets up a task of
-// imitation.
+// encode reads the step with noise from the recorded chains. Without chains it draws a time and noise for each
+// demonstrated action.
 func (h *flowHead) encode(slots []float32, b batch) error {
 	chains, recorded := b.obs.Get(policy.Latent)
 	if h.imitating = !recorded; h.imitating {

@@ -5,9 +5,8 @@ import (
 	"github.com/rlinf/rlinf/policy"
 )
 
-// A head is an action head with its memory for one pass. It is of one of two kinds, a parallelHead or
-// an iterativeHead. Both learn in the same way: the slots of given actions go through the trunk
-// together.
+// A head is an action head with its memory for one pass: a parallelHead or an iterativeHead. Both kinds learn in the
+// same way: the slots of given actions go through the trunk together.
 //
 // Slots and their hidden states are [n, slots, d]; actions, log-probs and entropies are [n, C·A].
 type head interface {

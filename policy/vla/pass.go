@@ -19,12 +19,12 @@ type batch struct {
 	augment policy.Noise // names random parts of images, and tasks of imitation; without environments: none
 }
 
-// A pass is the memory of a forward pass over some rows, and of the backward pass that follows. It has
-// one head, of either kind.
+// A pass is the memory of a forward pass over some rows, and of the backward pass that follows. It has one head, which
+// is parallel or iterative.
 type pass struct {
 	p      *Policy
-	rows   int // at most
-	n      int // of the last batch
+	rows   int // largest number of rows of a batch
+	n      int // rows of the last batch
 	reader *reader
 	vision *nn.NetWork[float32]
 	trunk  *lm.Work
@@ -37,7 +37,7 @@ type pass struct {
 
 	// set by encode
 	numbers  []float32 // [rows, numbers], normalised
-	images   [][]uint8 // of each camera, the part that is seen
+	images   [][]uint8 // of each camera: the part that the policy sees
 	cropped  [][]uint8 // of each camera, memory for that part; nil where the whole image is seen
 	texts    [][]int32 // tokens of each row; they belong to reader
 	choices  []int32   // [rows, max_prompt_length]: tokens + 1 for a network that reads; 0: none

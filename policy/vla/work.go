@@ -29,7 +29,7 @@ type work struct {
 
 	augment   policy.Noise // of the next Evaluate; without environments: none
 	evaluated int          // rows of the last call, if it was Evaluate
-	predicted bool         // its log-probs include those of auxiliary
+	predicted bool         // the log-probs of the last call include those of auxiliary
 }
 
 // actingRows is the number of rows that are computed at a time where no gradient follows.

@@ -115,8 +115,8 @@ var (
 	otherChoice  = regexp.MustCompile(`\b[A-E]\b`)
 )
 
-// choiceOf returns the choice at the start of an answer. A text that names two choices has none.
-// lone reports whether there is nothing but the choice.
+// choiceOf returns the choice at the start of an answer, or "" if the text names two choices. lone reports whether the
+// text is only the choice.
 func choiceOf(text string) (choice string, lone bool) {
 	if m := loneChoice.FindStringSubmatch(text); m != nil {
 		return m[1], true
@@ -258,8 +258,8 @@ func equalRelations(a, b *node) bool {
 	return true
 }
 
-// upward returns the relations and sides of a chain, such as a < b ≤ c. If all relations are > or ≥, upward reverses the
-// chain, so that they become < and ≤.
+// upward returns the relations and sides of a chain, such as a < b ≤ c. A chain of > and ≥ is reversed, so that its
+// relations become < and ≤.
 func upward(n *node) (relations []string, sides []*node) {
 	relations, sides = strings.Fields(n.name), n.args
 	if slices.ContainsFunc(relations, func(r string) bool { return r != ">" && r != "ge" }) {

@@ -16,8 +16,8 @@ const (
 	minPoints      = 3 // least number of points where both expressions are defined
 )
 
-// values are the values of an expression at the fixed points, computed on first use; nil:
-// undefined. An expression without variables has one value.
+// values are the values of an expression at the fixed points, computed on first use. A nil value is undefined. An
+// expression without variables has one value.
 type values struct {
 	known  []*value
 	more   func(point int) *value

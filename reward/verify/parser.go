@@ -170,7 +170,7 @@ func isSeparator(text string) bool {
 	return slices.Contains([]string{"or", "and", ", or", ", and"}, strings.ToLower(text))
 }
 
-// both reads a statement. It reads a statement with ± twice, once with each sign.
+// both reads a statement, or a statement with ± twice, once with each sign.
 func (p *parser) both() []*node {
 	start := p.at
 	p.minus, p.plusMinus = false, false
@@ -185,8 +185,7 @@ func (p *parser) both() []*node {
 	return []*node{upper, p.unitStatement()}
 }
 
-// withoutLabels makes a list. It removes a label that all items share, or a label of the first item that
-// stands for all.
+// withoutLabels makes a list. It removes a label that all items share, or the only label, at the first item.
 func withoutLabels(items []*node) *node {
 	shared := items[0].label
 	alone := shared != ""

@@ -202,7 +202,7 @@ func (p *parser) inverse() bool {
 	return true
 }
 
-// angle reads the argument of a function.
+// angle reads the argument of a function such as sin.
 func (p *parser) angle() *node {
 	p.angles++
 	defer func() { p.angles-- }()
@@ -230,7 +230,7 @@ func (p *parser) angle() *node {
 	return n
 }
 
-// apply expresses a function by the functions that eval computes. log without a base is unknown.
+// apply expresses a function by the functions that eval computes. The base of a log without one is unknown.
 func (p *parser) apply(name string, base, x *node) *node {
 	of := func(name string, n *node) *node { return p.make(opFunction, name, n) }
 	quotient := func(above, below *node) *node { return p.make(opDiv, "", above, below) }

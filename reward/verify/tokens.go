@@ -22,7 +22,7 @@ const (
 	symbol              // anything else
 )
 
-// A token is a part of an answer, in the only form that this package uses for it.
+// A token is a part of an answer. Different notations of a part become one token.
 type token struct {
 	kind  kind
 	text  string

@@ -87,7 +87,7 @@ var qualifiers = set(`
 // bareUnits are short units that are read after a number without \text. Longer words need no list.
 var bareUnits = set("cm mm km kg ft hr hrs mph lbs")
 
-// knownUnits maps names of units to one name for each. Other units are labels, as in "12 apples".
+// knownUnits maps names of units to one name for each. Other words are labels, as in "12 apples".
 var knownUnits = map[string]string{
 	"%": "%", "percent": "%", "dollar": "dollar", "cent": "cent", "degree": "degree", "radian": "radian",
 	"mm": "mm", "millimeter": "mm", "millimetre": "mm", "cm": "cm", "centimeter": "cm", "centimetre": "cm",

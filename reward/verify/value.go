@@ -33,9 +33,8 @@ func inexact(x *big.Float) *value {
 	return &value{re: x}
 }
 
-// within returns x if its magnitude is within the limits. It returns 0 if x is so small that it
-// must come from a sum that cancels, and nil for magnitudes between the two, where that is unclear.
-// It returns nil for larger magnitudes, too.
+// within returns x if its magnitude is within the limits. It returns 0 if x is so small that it must be the rounding
+// error of a sum that is 0. For magnitudes between these two cases, and for larger ones, it returns nil.
 func within(x *big.Float) *big.Float {
 	if x == nil || x.IsInf() {
 		return nil
