@@ -29,7 +29,7 @@ type advantages struct {
 
 	rewards  *rewardScale // nil: rewards are not normalised
 	scaled   []float32    // normalised rewards
-	episodes *episodes    // nil: neither the estimator nor the aggregate needs them
+	episodes *episodes    // nil: not needed
 
 	adv, ret, weight tensor.Tensor // F32 [T,N]; with units > 1 [T·C,N], one for each action
 	added            tensor.Dict   // adv, ret and weight in the layout of rollouts; with units > 1 [T,N,C]

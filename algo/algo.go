@@ -13,7 +13,7 @@ type Algorithm interface {
 	// reward statistics. Tensors with names under env. have one row for each of this replica's
 	// environments. All others are the same on every replica.
 	Save() (tensor.Dict, error)
-	// Load puts back what Save returned.
+	// Load restores the state that Save returned.
 	Load(tensor.Dict) error
 }
 

@@ -48,7 +48,7 @@ const (
 // fitsBC returns nil if BC can train pol, else an error that describes the policies that BC can train.
 func fitsBC(pol policy.Policy) error {
 	if _, ok := pol.(*policy.Greedy); ok {
-		return errors.New("a policy of actions, not of what they are worth (add_q_head false, for discrete actions)")
+		return errors.New("a policy with add_q_head false (for discrete actions)")
 	}
 	if p, ok := pol.(interface{ Squashes() bool }); ok && p.Squashes() {
 		return errors.New("action_bound clip (demonstrations hold what environments took)")
@@ -70,7 +70,7 @@ func newBC(s *Setup) (*BC, error) {
 	s.Rollout = withoutNext(s.Rollout)
 	if f, ok := s.Policy.(policy.Foreseer); ok && len(f.Foresees()) > 0 {
 		goal := goals(s.Demos, f.Foresees())
-		s.Demos = s.Demos.Slice(0, goal.Dim(0)) // the caller's has none
+		s.Demos = s.Demos.Slice(0, goal.Dim(0)) // another Dict, because the caller's has no goals
 		s.Demos.Set(goalName, goal)
 		s.Rollout = append(s.Rollout, tensor.Field{Name: goalName, DType: tensor.F32, Shape: []int{1, 1, goal.Dim(1)}})
 	}

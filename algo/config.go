@@ -22,9 +22,8 @@ type Config struct {
 	// GAELambda is λ of generalised advantage estimation, in [0, 1]: 0 trusts the critic, 1 the
 	// rewards. Default 1.
 	GAELambda float32 `yaml:"gae_lambda"`
-	// BootstrapType is standard (default) or always. With standard, an episode that was cut off
-	// goes on with the value of its last observation, and one that terminated is over. With always,
-	// both go on.
+	// BootstrapType is standard (default) or always. With standard, the value of the last observation counts for an
+	// episode that was cut off, but not for one that terminated. With always, it counts for both.
 	BootstrapType string `yaml:"bootstrap_type"`
 	// NormalizeAdvantages gives advantages mean 0 and deviation 1. batch (default; also true) does
 	// so once, over the rollouts of all actors; minibatch does so over each global batch; none
@@ -62,8 +61,8 @@ type Config struct {
 	// the first. For gae. Default false. (+)
 	RecomputeAdvantages bool `yaml:"recompute_advantages"`
 
-	// KLBeta weighs a penalty in the loss on leaving the reference policy, which is the policy
-	// before the first iteration of the run (see runner.ckpt_path). Default 0.
+	// KLBeta weighs a penalty in the loss, on leaving the reference policy: the policy before the first iteration of
+	// the run (see runner.ckpt_path). Default 0.
 	KLBeta float32 `yaml:"kl_beta"`
 	// KLPenaltyType is the estimate of KLBeta's divergence: kl (also k1), abs, mse (k2) or
 	// low_var_kl (k3). Default low_var_kl. kl has no effect on average, because the mean of its
@@ -80,10 +79,10 @@ type Config struct {
 	// ShuffleRollout draws the samples of each global batch at random, anew in each epoch. Default
 	// true.
 	ShuffleRollout bool `yaml:"shuffle_rollout"`
-	// SequenceLength is the number of successive steps of an environment that a recurrent policy
-	// (rnn_policy) learns from at once. Its gradient goes back through these steps, and the hidden
-	// state before them counts as given. The steps of an iteration and actor.micro_batch_size must
-	// be multiples of it. 0, the default, means all steps of the iteration. (+)
+	// SequenceLength is the number of successive steps of an environment that a recurrent policy (rnn_policy) learns
+	// from at once. Its gradient goes back through these steps, and the hidden state before them is a constant. The
+	// steps of an iteration and actor.micro_batch_size must be multiples of it. 0, the default, means all steps of the
+	// iteration. (+)
 	SequenceLength int `yaml:"sequence_length"`
 	// TargetKL ends an update after the epoch whose mean approx_kl exceeds it, on all actors
 	// together. 0, the default, never ends it. (+)
@@ -114,9 +113,8 @@ type Config struct {
 	// weights. With decoupled_actor_critic the default is a policy between these two: for a rollout
 	// that is d iterations old, d/(d+1) of the way to the policy after the update.
 	RecomputeLogprobs bool `yaml:"recompute_logprobs"`
-	// LogProbType is the part of a chunk of actions whose log-probs are summed and have a ratio of
-	// their own: chunk_level, the whole chunk; action_level (default), each action; token_level,
-	// each dimension. The policy is made with it.
+	// LogProbType is the part of a chunk of actions whose log-probs are summed and have a ratio of their own:
+	// chunk_level, the whole chunk; action_level (default), each action; token_level, each dimension.
 	LogProbType string `yaml:"logprob_type"`
 	// EntropyType is the part of a chunk whose entropies are summed; see LogProbType. EntropyBonus
 	// weighs the mean of these sums. Default: LogProbType.
@@ -221,8 +219,7 @@ func (want Want) finite() Want {
 	}
 }
 
-// Check checks every field by itself and those that depend on each other. Only the bounds of
-// rewards may be infinite.
+// Check checks each field, and fields that depend on each other. Only the bounds of rewards may be infinite.
 func (c *Config) Check(want Want) {
 	c.CheckValues(want)
 	c.checkPair(want.finite())
@@ -381,7 +378,7 @@ func shareOf(n, replicas, this int) (lo, hi int) {
 	return this * lines / replicas * line, min((this+1)*lines/replicas*line, n)
 }
 
-// Check checks every field by itself and those that depend on each other.
+// Check checks each field, and fields that depend on each other.
 func (c *OptimConfig) Check(want Want) {
 	want = want.finite()
 	want(c.LR > 0, "lr", c.LR, "a number > 0")

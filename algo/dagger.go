@@ -24,7 +24,7 @@ type DaggerConfig struct {
 // BetaExponential is the value of DaggerConfig.BetaSchedule.
 const BetaExponential = "exponential"
 
-// check checks every field by itself.
+// check checks each field.
 func (c *DaggerConfig) check(want Want) {
 	want(c.InitBeta >= 0 && c.InitBeta <= 1, "dagger.init_beta", c.InitBeta, "a number in [0, 1]")
 	want(c.BetaSchedule == BetaExponential, "dagger.beta_schedule", c.BetaSchedule, BetaExponential)

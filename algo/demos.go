@@ -23,7 +23,7 @@ type DemoConfig struct {
 	ValidationShare float32 `yaml:"validation_share"`
 }
 
-// Check checks every field by itself.
+// Check checks each field.
 func (c *DemoConfig) Check(want Want) {
 	want(c.ValidationShare >= 0 && c.ValidationShare < 1, "demo_buffer.validation_share", c.ValidationShare,
 		"a number in [0, 1)")
@@ -88,9 +88,9 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 }
 
 // inChunks turns M transitions with single actions into M transitions with chunks of C actions, if fields have chunks
-// and demos have single actions. A chunk holds the action of its transition and the C-1 that follow in the episode.
-// After the end of the episode it repeats the last action. The reward is the sum over these transitions, and the end is
-// that of the last one.
+// and demos have single actions. A chunk holds the action of its transition and the C-1 actions that follow in the
+// episode. After the end of the episode the chunk repeats the last action. Its reward is the sum over these
+// transitions. What follows the chunk, and whether the episode ends, is that of the last transition.
 func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 	i := slices.IndexFunc(fields, func(f tensor.Field) bool { return f.Name == FieldAction })
 	action, ok := demos.Get(FieldAction)
@@ -143,7 +143,7 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 	return d, nil
 }
 
-// lastOfEpisodes returns, for each transition, the last one of its episode.
+// lastOfEpisodes returns, for each transition, the last transition of its episode.
 func lastOfEpisodes(demos tensor.Dict) []int {
 	terminated, truncated := demos.Must(FieldTerminated).U8(), demos.Must(FieldTruncated).U8()
 	last := make([]int, len(terminated))

@@ -77,8 +77,8 @@ func (d *DynamicSampler) Resample(n int, rollout *tensor.Dict) (more bool, err e
 	return d.lacking[0] > 0 && n+1 < d.most, nil
 }
 
-// replaceGroups calls replace for each of n groups that is not informative, with the next
-// informative one of m fresh groups, until no fresh group is left.
+// replaceGroups calls replace for each of n groups that is not informative, with the next informative group of m fresh
+// groups, until no fresh group is left.
 func replaceGroups(n, m int, informative, fresh func(g int) bool, replace func(to, from int)) {
 	from := 0 // the next fresh group to look at
 	for to := range n {

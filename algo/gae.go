@@ -9,7 +9,7 @@ type Trajectory struct {
 	Next       []float32 // of the observation after the step, before any auto-reset; finite everywhere
 	Terminated []uint8   // the task's own end, after which nothing is bootstrapped
 	Truncated  []uint8   // the episode was cut off from outside, so Next is bootstrapped
-	// bootstrap at terminations too (RLinf's bootstrap_type always); Next must then be right there
+	// bootstrap terminated episodes, too (RLinf's bootstrap_type always); Next must then have their values
 	BootstrapAlways bool
 }
 

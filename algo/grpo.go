@@ -13,7 +13,7 @@ import (
 //
 //  1. one advantage for all steps of an episode, normalised within its group         GRPOAdvantages
 //  2. idle environments, and groups outside of the bounds of rewards, do not count   episodes.keep
-//  3. every step counts the same, or every episode                                   episodes.spread
+//  3. all steps have the same weight, or all episodes                                episodes.spread
 //  4. groups whose scores are all the same are replaced, and do not count            DynamicSampler
 //  5. a penalty on leaving the first policy                                          KLLoss
 //
@@ -160,8 +160,8 @@ func GRPOAdvantages(score []float64, size int) {
 	})
 }
 
-// DrGRPOAdvantages is GRPOAdvantages without the deviation (Dr. GRPO, Liu et al. 2025,
-// arXiv:2503.20783), so that a group does not count more because its scores lie close together:
+// DrGRPOAdvantages is GRPOAdvantages without the deviation (Dr. GRPO, Liu et al. 2025, arXiv:2503.20783), so that
+// groups with close scores have no more weight than others:
 //
 //	A_i = s_i - mean s
 func DrGRPOAdvantages(score []float64, size int) {
@@ -173,8 +173,8 @@ func DrGRPOAdvantages(score []float64, size int) {
 	})
 }
 
-// RLOOAdvantages replaces each score by its difference from the mean of the others in its group
-// (REINFORCE leave-one-out, Ahmadian et al. 2024, arXiv:2402.14740, §3.2). A group of one gets 0:
+// RLOOAdvantages replaces each score by its difference from the mean of the other scores in its group (REINFORCE
+// leave-one-out, Ahmadian et al. 2024, arXiv:2402.14740, §3.2). A group of one gets 0:
 //
 //	A_i = s_i - Σ_{j≠i} s_j / (n-1)
 func RLOOAdvantages(score []float64, size int) {

@@ -28,7 +28,7 @@ type IQL struct {
 	actor         *actor
 	critics       *critics  // Q
 	values        *critics  // V
-	half          []float32 // widths of the actions' box
+	half          []float32 // half the widths of the actions' box
 	least, weight []float32 // [micro]
 }
 

@@ -14,10 +14,9 @@ func (m Metrics) Get(name string) (value float64, ok bool) {
 	return m.Values[i], true
 }
 
-// Loss returns the loss that a minimised in the update with the metrics m, as a mean over the
-// update. ok is false if m has no loss. An algorithm that weighs its losses has a method
-// Loss(Metrics) float64. For others the loss is the sum of the metrics NAME/loss and NAME/…_loss,
-// without those of a validation (NAME/val_loss).
+// Loss returns the loss that algorithm a minimised in the update with the metrics m, as a mean over the update. ok is
+// false if m has no loss. An algorithm that weighs its losses has a method Loss(Metrics) float64. For others the loss
+// is the sum of the metrics NAME/loss and NAME/…_loss, without those of a validation (NAME/val_loss).
 func Loss(a Algorithm, m Metrics) (loss float64, ok bool) {
 	if w, weighs := a.(interface{ Loss(Metrics) float64 }); weighs {
 		return w.Loss(m), true

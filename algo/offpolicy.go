@@ -33,7 +33,7 @@ type offPolicy struct {
 	counters  tensor.Tensor // I64 [2]: iterations, updates
 	state     tensor.Dict   // views of the saved state, without the replay buffer: counters, then the parts
 	iteration int           // the present iteration
-	made      int           // updates of this iteration
+	made      int           // updates made in this iteration
 	reported  int           // micro-batches of this iteration that were reported to progress
 	number    uint64        // number of the present update in the run
 	first     int           // index in the batch of the micro-batch's first sample

@@ -21,7 +21,7 @@ import (
 //	 6. every sample once per epoch, in a new random order                        permute
 //	    sequences in place of samples, for a policy with a hidden state           sequences
 //	 7. end of the update when the policy has moved too far                       plan
-//	 8. micro-batches, whose gradients add up to the one of the minibatch         minibatch
+//	 8. micro-batches, whose gradients add up to the minibatch's                  minibatch
 //	loss
 //	 9. new log-probs, entropies and values; approx_kl and clip_fraction          Surrogate
 //	10. advantages normalised over the minibatch of all replicas, as an option    plan, loss
@@ -315,7 +315,7 @@ func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error)
 		grad.Value = p.grad.Value
 	}
 
-	coarser := float32(1) // number of log-probs whose entropies are summed to one
+	coarser := float32(1) // log-probs per sum of entropies
 	if p.cfg.EntropyType != "" {
 		coarser = float32(len(b.logProb)/p.micro) / float32(levels(p.cfg.EntropyType, b.action))
 	}
@@ -332,7 +332,7 @@ func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error)
 	return grad, nil
 }
 
-// warmsUp reports whether the critic is in its warm-up, in which it learns alone.
+// warmsUp reports whether the critic is in its warm-up, in which only the critic learns.
 func (p *PPO) warmsUp() bool { return p.counters.I64()[1] < int64(p.optim.CriticWarmupSteps) }
 
 // step sums the gradient over the replicas and moves the parameters against it. In the critic's

@@ -59,7 +59,7 @@ func (p *PPO) metrics(iteration int) Metrics {
 	return m
 }
 
-// addClip adds the metrics that have a meaning with a clip.
+// addClip adds the metrics of the ratio and its clip, if the objective has them.
 func (m *Metrics) addClip(s *metricSums, kind SurrogateKind) {
 	names := clipMetrics
 	switch kind {

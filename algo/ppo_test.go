@@ -677,11 +677,11 @@ func TestNewPPOErrors(t *testing.T) {
 		want   string
 		change func(*Setup)
 	}{
-		{"global_batch_size 0: expected a share of the rollout of 128 samples", func(s *Setup) { s.GlobalBatch = 0 }},
-		{"expected a share of the rollout of 0 samples", func(s *Setup) { s.Steps = 0 }},
-		{"global_batch_size 48: expected a share", func(s *Setup) { s.GlobalBatch = 48 }},
-		{"global_batch_size 256: expected a share", func(s *Setup) { s.GlobalBatch = 256 }},
-		{"micro_batch_size 12: expected a share of the 32 samples", func(s *Setup) { s.MicroBatch = 12 }},
+		{"global_batch_size 0: expected a divisor of the rollout of 128 samples", func(s *Setup) { s.GlobalBatch = 0 }},
+		{"expected a divisor of the rollout of 0 samples", func(s *Setup) { s.Steps = 0 }},
+		{"global_batch_size 48: expected a divisor", func(s *Setup) { s.GlobalBatch = 48 }},
+		{"global_batch_size 256: expected a divisor", func(s *Setup) { s.GlobalBatch = 256 }},
+		{"micro_batch_size 12: expected a divisor of the 32 samples", func(s *Setup) { s.MicroBatch = 12 }},
 		{"algorithm.gamma: 1.5: expected a number in [0, 1]", func(s *Setup) { s.Config.Gamma = 1.5 }},
 		{"optim.lr: 0: expected a number > 0", func(s *Setup) { s.Optim.LR = 0 }},
 		{"optim.total_training_steps: not set", func(s *Setup) { s.Optim.LRScheduler = ScheduleCosine }},

@@ -22,8 +22,8 @@ func newRecomputation(s *Setup, of *advantages) *recomputation {
 	}
 }
 
-// recomputeAdvantages replaces the advantages and returns of a rollout. The observation after the end of an episode is
-// not in the rollout, so this value stays the estimate of the earlier critic.
+// recomputeAdvantages replaces the advantages and returns of a rollout. A rollout has no observation after the end of
+// an episode, so the value there stays that of the earlier critic.
 func (r *recomputation) recomputeAdvantages(rollout tensor.Dict) error {
 	a := r.of
 	tr, mask, err := a.view(rollout)

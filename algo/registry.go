@@ -22,8 +22,8 @@ type entry struct {
 	own               params.Own                // the algorithm's own keys under algorithm, with their defaults
 }
 
-// Builtin returns the algorithms that come with rlinf. A new one is one file and one line here.
-// Your own main may add others.
+// Builtin returns the algorithms that come with rlinf. A new algorithm is one file, and one line here. Your own main
+// may add others.
 func Builtin() *Registry {
 	r := &Registry{}
 	r.Add("gae", "actor_critic", as(NewPPO))
@@ -42,7 +42,7 @@ func Builtin() *Registry {
 	return r
 }
 
-// as turns the constructor of one type of algorithm into one that returns an Algorithm.
+// as turns the constructor of one type of algorithm into a constructor that returns an Algorithm.
 func as[A Algorithm](build func(Setup) (A, error)) func(Setup) (Algorithm, error) {
 	return func(s Setup) (Algorithm, error) { return build(s) }
 }
@@ -75,8 +75,8 @@ func Register[P any](r *Registry, advType, lossType string, defaults P, build fu
 	r.entries[len(r.entries)-1].own = own
 }
 
-// A Kind is the data that an algorithm learns from: OffPolicy, Offline or Labelled. Each is made with a function fits.
-// It returns nil for a policy that the algorithm can train, else an error that names the required policy.
+// A Kind is the data that an algorithm learns from: OffPolicy, Offline or Labelled. Each is made with a function fits,
+// which returns nil for a policy that the algorithm can train, else an error that names the required policy.
 type Kind func(*entry)
 
 // OffPolicy is the Kind of algorithms that learn from transitions in a replay buffer. Their rollouts hold

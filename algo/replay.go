@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Replay holds the newest transitions of one replica's environments. It is a ring of steps for
-// each environment, filled from rollouts and drawn from at random.
+// A Replay holds the newest transitions of one replica's environments. It is a ring of steps for each environment.
+// Rollouts fill the rings, and batches are drawn at random.
 type Replay struct {
 	envs, capacity int
 	columns        []ring
@@ -168,7 +168,7 @@ func (r *Replay) Draw(rows []int32, s *philox.Stream) {
 	}
 }
 
-// Transitions are a batch drawn from a Replay. Its memory is used again for every batch.
+// Transitions are a batch drawn from a Replay. All batches use the same memory.
 type Transitions struct {
 	// [n, ...] for each observation, without the prefix; Next is what was observed after the last
 	// of the steps

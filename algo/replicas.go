@@ -5,7 +5,7 @@ type Single struct{}
 
 var _ Replicas = Single{}
 
-// Count returns one replica, this one.
+// Count returns 1 replica, of index 0.
 func (Single) Count() (n, this int) { return 1, 0 }
 
 // Sum leaves x as it is.

@@ -29,7 +29,7 @@ func newSequences(pol policy.Policy, length, steps, envs, micro int) (*sequences
 		length = steps
 	}
 	if length < 0 || steps%length != 0 {
-		return nil, fmt.Errorf("sequence_length %d: expected a share of the %d steps of a rollout", length, steps)
+		return nil, fmt.Errorf("sequence_length %d: expected a divisor of the %d steps of a rollout", length, steps)
 	}
 	if micro%length != 0 {
 		return nil, fmt.Errorf("micro_batch_size %d: expected a multiple of the %d steps of a sequence", micro, length)

@@ -138,7 +138,7 @@ func TestSequenceErrors(t *testing.T) {
 		want                  string
 	}{
 		{0, 4, 32, "sequence_length 4: expected 0: this policy has no hidden state"},
-		{2, 5, 32, "sequence_length 5: expected a share of the 16 steps of a rollout"},
+		{2, 5, 32, "sequence_length 5: expected a divisor of the 16 steps of a rollout"},
 		{2, 8, 4, "micro_batch_size 4: expected a multiple of the 8 steps of a sequence"},
 		{2, 0, 8, "micro_batch_size 8: expected a multiple of the 16 steps of a sequence"},
 	} {

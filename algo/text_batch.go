@@ -23,7 +23,7 @@ type TextBatch struct {
 	Right      []bool    // of each text, for metrics; nil: unknown
 	Unparsable []bool    // of each text with Right: no answer could be read in it
 
-	// Prepare fills these, for the tokens with Learn.
+	// Prepare fills the next four, for the tokens with Learn.
 	Old    []float32 // log-probs that ratios refer to
 	Adv    []float32
 	Ret    []float32 // returns, before a baseline; the target of the critic
@@ -44,7 +44,7 @@ func (b *TextBatch) check(size int, recompute bool) error {
 			len(b.Ended))
 	}
 	if len(b.Right) != len(b.Unparsable) || b.Right != nil && len(b.Right) != n {
-		return fmt.Errorf("%d texts, of which %d are known to be right or wrong, and %d unparsable or not", n,
+		return fmt.Errorf("%d texts have %d values in Right and %d in Unparsable", n,
 			len(b.Right), len(b.Unparsable))
 	}
 	b.starts = append(b.starts[:0], 0)

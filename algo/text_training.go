@@ -47,7 +47,7 @@ type textMinibatch struct {
 	advantages float64 // Σ |A|
 }
 
-// common returns the part of the setup that is the same for training in environments.
+// common returns the fields that the setups of texts and of environments share, with their defaults.
 func (s *TextSetup) common() *Setup {
 	c := &Setup{Config: s.Config, Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc,
 		GroupSize: s.GroupSize}

@@ -47,7 +47,7 @@ func (s *Setup) newTextTrainState(m *lm.Model, w *lm.Work, cfg OptimConfig) (*tr
 	if err != nil {
 		return nil, err
 	}
-	t.squares = func() (float64, error) { return m.GradSquares(w) } // of all parts of m, on any ranks
+	t.squares = func() (float64, error) { return m.GradSquares(w) } // of all parts of m, also on other ranks
 	if cfg.UseDistributedOptimizer {
 		replicas, _ := s.Replicas.Count()
 		for r := range replicas {

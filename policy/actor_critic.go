@@ -48,7 +48,7 @@ func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	return build(cfg, spec, nil, seed, alloc)
 }
 
-// build makes a policy of cfg, which must be valid. Unless own is nil, its layers compute the features.
+// build makes a policy of cfg, which must be valid. Unless own is nil, the layers in own compute the features.
 func build(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.Allocator) (p Policy, err error) {
 	switch {
 	case !cfg.AddQHead:
@@ -132,7 +132,7 @@ func newParams(cfg Config) *nn.Params[float32] {
 // Spaces returns what the policy observes and what it chooses.
 func (p *ActorCritic) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.action }
 
-// Params returns the parameters, in those of the groups shared, actor and critic that exist.
+// Params returns the parameters, in the groups shared, actor and critic, of which some may be missing.
 func (p *ActorCritic) Params() *nn.Params[float32] { return p.net.params }
 
 // work is one user's memory.
@@ -145,7 +145,7 @@ type work struct {
 
 	hidden                  tensor.Tensor // [maxRows,M]; the zero Tensor without a hidden state
 	sequences               int           // rows of HiddenState in the last call
-	action, bounded         tensor.Tensor // [maxRows,C,A]; bounded is the zero Tensor without a squash
+	action, bounded         tensor.Tensor // [maxRows,C,A]; bounded is the zero Tensor unless tanh squashes actions
 	logProb, entropy, value tensor.Tensor // [maxRows,L], [maxRows,V]
 	evaluated               int           // rows of the last call if that was Evaluate, else 0
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// categorical is the distribution of D independent choices: the head's outputs are the unnormalised
-// log-probabilities of each choice's options, side by side. Discrete actions have one dimension,
-// multi-discrete ones several. Options that a mask does not allow have probability 0 and get no
-// gradient; the others share the rest (Huang and Ontañón 2022, arXiv:2006.14171).
+// categorical is the distribution of D independent choices: the head's outputs are the unnormalised log-probabilities
+// of each choice's options, side by side. Discrete actions have one dimension, multi-discrete ones several. Options
+// that a mask does not allow have probability 0 and get no gradient; the other options share the probability (Huang and
+// Ontañón 2022, arXiv:2006.14171).
 type categorical[T nn.Float] struct {
 	options []int // of each dimension
 	width   int   // their sum

@@ -13,7 +13,7 @@ import (
 // parameters, and each has a CriticWork of its own.
 type Critic struct {
 	obs  *observations
-	dims int // C·A; 0: it values observations alone
+	dims int // C·A; 0: the critic values observations alone
 	box  unitBox
 	net  *ensemble[float32]
 }
@@ -110,8 +110,8 @@ func (c *Critic) fill(w *CriticWork, first int, obs tensor.Dict, action tensor.T
 	return n, nil
 }
 
-// StatsLen returns the length of the sums that AddStats adds to; 0 means that this critic does not
-// normalise. The running statistics are buffers of the parameters, and move once per update:
+// StatsLen returns the length of the sums that AddStats adds to. 0 means that this critic does not normalise. The
+// running statistics are buffers of the parameters, and move once per update:
 //
 //	c.AddStats(sums, w)         // of the calls of JointQ on w since the last time
 //	err = reducer.Sum(sums)     // over the replicas

@@ -37,7 +37,7 @@ type imageShape struct {
 	nn.Image
 }
 
-// encoded reports whether the network computes features of the observations.
+// encoded reports whether own layers or an encoder compute features of the observations.
 func (s obsShape) encoded() bool { return s.own != nil || len(s.images)+len(s.words.Low) > 0 }
 
 // imageOf returns the shape of the image in f, for the encoder of that name.
@@ -116,7 +116,7 @@ type featuresWork[T nn.Float] interface {
 	Backward(x batch[T], ready func(lo, hi int))
 }
 
-// newFeatures declares the features of observations that are not only numbers.
+// newFeatures declares the layers that compute features of obs, which has images, words or own layers.
 func newFeatures[T nn.Float](cfg Config, params *nn.Params[T], obs obsShape) (features[T], error) {
 	if obs.own == nil {
 		return newEncoder(cfg, params, obs), nil

@@ -19,7 +19,7 @@ type Greedy struct {
 	obs    *observations
 	params *nn.Params[float32]
 
-	encoder features[float32] // nil: observations are vectors, which pass as they are
+	encoder features[float32] // nil: observations are vectors, which are the input of net
 	net     *nn.MLP[float32]  // its outputs are the values of A actions
 }
 

@@ -18,7 +18,7 @@ import (
 type network[T nn.Float] struct {
 	params *nn.Params[T]
 
-	encoder        features[T] // nil: x has only numbers, which pass as they are
+	encoder        features[T] // nil: x has only numbers, which are the input of the next layer
 	shared         *nn.MLP[T]
 	actorTrunk     *nn.MLP[T]
 	actorHead      *nn.Linear[T]

@@ -31,7 +31,7 @@ type Policy interface {
 // A Work holds one user's activations; only the Policy that made it can read it.
 type Work interface{}
 
-// A Mode is how Forward chooses.
+// A Mode is how Forward chooses actions.
 type Mode uint8
 
 const (
@@ -92,7 +92,7 @@ type Grad struct{ LogProb, Entropy, Value, Action tensor.Tensor }
 
 // A Denoiser is a Policy that makes an action by a chain of denoising steps. Log-probs are those of the steps, so the
 // chain of steps, Act.Latent, is recorded beside the action. Evaluate takes the chain as the observation Latent.
-// Without that observation Evaluate returns how well the policy denoises the actions, for imitation.
+// Without that observation log-probs measure how well the policy denoises the actions, for imitation.
 type Denoiser interface {
 	// LatentLen returns K; 0 means that there is no chain.
 	LatentLen() int
@@ -116,10 +116,10 @@ type Fitter interface {
 	Fit(obs tensor.Dict, action tensor.Tensor) error
 }
 
-// A Foreseer is a Policy with an auxiliary prediction: while it learns from demonstrations, it predicts
-// how each demonstration goes on. Foresees names the observations of numbers that it predicts, or none.
-// Evaluate takes their later values, side by side, as the observation Goal. Evaluate then appends the
-// log-prob of the prediction to those of actions: Eval.LogProb is [N,L+1].
+// A Foreseer is a Policy with an auxiliary prediction: while it learns from demonstrations, it predicts how each
+// demonstration goes on. Foresees names the observations of numbers that it predicts, or none. Evaluate takes their
+// later values, side by side, as the observation Goal. Evaluate then appends the log-prob of the prediction to the
+// log-probs of actions: Eval.LogProb is [N,L+1].
 type Foreseer interface {
 	Foresees() []string
 }

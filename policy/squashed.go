@@ -7,10 +7,9 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// squashed is the actor of soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905, appendix C):
-// D numbers in (-1, 1), each the tanh of a normal one whose mean and deviation depend on what is
-// observed. For the outputs μ and z of a dimension, and ε from the standard normal
-// distribution,
+// squashed is the actor of soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905, appendix C): D numbers in (-1,
+// 1), each the tanh of a normal number whose mean and deviation depend on the observation. For the outputs μ and z of a
+// dimension, and ε from the standard normal distribution,
 //
 //	log σ = lo + (hi - lo)(tanh z + 1)/2,    u = μ + σε,    a = tanh u
 //	log p(a) = log N(ε) - log σ - log(1 - a²),    log(1 - tanh² u) = 2 (log 2 - u - softplus(-2u))
@@ -18,8 +17,8 @@ import (
 // For given ε, a and its log-prob are differentiable functions of the parameters. backward takes the derivatives by
 // both at once.
 //
-// With Config.ExplorationNoise it is the actor of TD3 instead: the outputs are the u alone,
-// and mode Sample adds noise of that deviation to a, cut off at ±1. Log-probs are 0 then.
+// With Config.ExplorationNoise squashed is the actor of TD3: the outputs are the u, and mode Sample adds noise of that
+// deviation to a, clipped to ±1. All log-probs are 0.
 type squashed[T nn.Float] struct {
 	params  *nn.Params[T]
 	net     *nn.MLP[T] // its outputs are the means, then the z
@@ -48,8 +47,7 @@ func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], obs int
 	}
 }
 
-// init draws the initial parameters: means near 0, and deviations near exp(initial) whatever is
-// observed.
+// init draws the initial parameters: for all observations means are near 0, and deviations near exp(initial).
 func (s *squashed[T]) init(seed uint64) {
 	s.net.Init(seed, math.Sqrt2)
 	if s.noise > 0 {

@@ -62,8 +62,8 @@ func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) 
 	})
 }
 
-// New makes the Rule of s.Config. The rule takes scores from the network or the named rule, in its
-// mode, and adds them to the environment's reward, both weighted.
+// New makes the Rule of s.Config. The rule takes scores from the network or the named rule, in the mode RewardMode, and
+// adds them to the environment's reward, both weighted.
 func (r *Registry) New(s Setup) (Rule, error) {
 	var build Builder = newModel
 	if !s.Config.UseRewardModel {

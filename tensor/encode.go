@@ -71,11 +71,11 @@ func decode(b []byte) (Dict, error) {
 			return Dict{}, fmt.Errorf("tensor %q: no such dtype %d", name, uint8(dtype))
 		}
 		if seen[name] {
-			return Dict{}, fmt.Errorf("tensor %q: stands twice", name)
+			return Dict{}, fmt.Errorf("tensor %q: occurs twice", name)
 		}
 		size, ok := sizeOf(dtype, shape)
 		if !ok || size > left {
-			return Dict{}, fmt.Errorf("tensor %q: %v%v is more than there is", name, dtype, shape)
+			return Dict{}, fmt.Errorf("tensor %q: %v%v is larger than the data", name, dtype, shape)
 		}
 		left -= size
 		seen[name] = true
@@ -94,7 +94,7 @@ func decode(b []byte) (Dict, error) {
 		copy(dst, src)
 	}
 	if len(r.b) > 0 {
-		return Dict{}, fmt.Errorf("%d bytes behind the last tensor", len(r.b))
+		return Dict{}, fmt.Errorf("%d bytes after the last tensor", len(r.b))
 	}
 	return d, nil
 }

@@ -142,9 +142,9 @@ func parseHeader(header []byte) (fields []Field, offsets [][2]int, metadata map[
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		name := token.(string) // the decoder lets nothing else stand for a key
+		name := token.(string) // the decoder allows no other key
 		if seen[name] {
-			return nil, nil, nil, fmt.Errorf("tensor %q: stands twice", name)
+			return nil, nil, nil, fmt.Errorf("tensor %q: occurs twice", name)
 		}
 		seen[name] = true
 		if name == metadataKey {

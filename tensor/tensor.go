@@ -205,7 +205,7 @@ func (t Tensor) Slice(lo, hi int) Tensor {
 // Reshape returns a view with another shape of the same number of elements.
 func (t Tensor) Reshape(shape ...int) Tensor {
 	if count(shape) != t.Len() || len(shape) > MaxRank {
-		panic(fmt.Sprintf("tensor: %v as %v", t, slices.Clone(shape)))
+		panic(fmt.Sprintf("tensor: reshape %v to %v", t, slices.Clone(shape)))
 	}
 	v := Tensor{ptr: t.ptr, dtype: t.dtype, rank: int8(len(shape))}
 	copy(v.shape[:], shape)

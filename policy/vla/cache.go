@@ -35,8 +35,8 @@ func (c *cache) fill(x *pass) error {
 	return x.p.trunk.Extend(x.trunk, c.pieces[:x.n]...)
 }
 
-// extend appends the slots in x.slots, [n, slots, d], to what is in the cache, and returns their
-// hidden states. Parallel slots see each other, and the cache does not keep them.
+// extend appends the slots in x.slots, [n, slots, d], to the cached sequences, and returns their hidden states.
+// Parallel slots see each other, and the cache does not keep them.
 func (c *cache) extend(x *pass, slots int, parallel bool) ([]float32, error) {
 	width := slots * x.p.d
 	for row := range x.n {

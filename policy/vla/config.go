@@ -70,7 +70,7 @@ func Defaults() Config {
 	}
 }
 
-// Check checks every value by itself.
+// Check checks each value.
 func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(slices.Contains(heads, c.ActionHead), "action_head", c.ActionHead, "one of "+strings.Join(heads, ", "))
 	want(c.ActionBins >= 2 && c.ActionBins <= 4096, "action_bins", c.ActionBins, "a number from 2 to 4096")

@@ -41,7 +41,7 @@ type flowHead struct {
 	shift []float32 // [rows, d]: what times add to all slots of a row, or the derivative by shift
 
 	hidden   []float32 // of the slots of the last evaluate
-	velocity []float32 // [rows, C·A], or the derivative by it
+	velocity []float32 // [rows, C·A], or the derivative by velocity
 	slope    []float32 // [rows, C·A]: the derivative of a log-prob by the velocity
 	scratch  []float32
 	noisy    []int // the step of each row that has noise; -1: none

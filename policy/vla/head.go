@@ -34,11 +34,11 @@ type iterativeHead interface {
 	// backwardSlots adds to the gradients of the parameters that encode read, given the derivative by
 	// slots.
 	backwardSlots(dSlots []float32, n int)
-	// choose sets action, logProb and chains, [n,K]. Its slots follow the prefixes in x.cache.
+	// choose sets action, logProb and chains, [n,K]. Its slots come after the prefixes in x.cache.
 	choose(x *pass, action, logProb, chains []float32, n int, s sampling) error
 }
 
-// A sampling says how actions are chosen: the likeliest at temperature 0, else at random.
+// A sampling is how actions are chosen: the likeliest at temperature 0, else at random.
 type sampling struct {
 	temperature float64
 	training    bool

@@ -34,7 +34,7 @@ func (h *l1Head) means(hidden []float32, n int) {
 	h.mean = h.p.mean.Forward(h.net, hidden, n*h.p.cfg.NumActionChunks)
 }
 
-// error returns u - μ of an element of the last means, given its action.
+// error returns u - μ of element i of the last means, given its action.
 func (h *l1Head) error(i int, action float32) float32 {
 	return float32(h.p.actions.unit(action, i%h.p.actions.dims)) - h.mean[i]
 }

@@ -18,7 +18,7 @@ type observations struct {
 	width   int // of all numbers
 	text    string
 	length  int      // bytes of a text, or words of an instruction
-	words   []string // of an instruction, by their numbers; nil: texts are bytes
+	words   []string // all words of instructions, in the order of their numbers; nil: texts are bytes
 
 	// of the network that makes tokens of the observations
 	tokens     int // of a row
@@ -134,7 +134,7 @@ func (c *camera) crop(dst, src []uint8, top, left int) {
 	}
 }
 
-// readText returns the tokens of the text of a row; none where no text is observed.
+// readText returns the tokens of the text of a row, or none if no text is observed.
 func (s *observations) readText(r *reader, obs tensor.Dict, row int) ([]int32, error) {
 	switch {
 	case s.text == "":

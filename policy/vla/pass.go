@@ -45,7 +45,7 @@ type pass struct {
 	ids      []int32   // of all sequences
 	starts   []int32   // of each sequence in ids, and the end of the last
 	prefix   []int32   // the length of each prefix
-	given    []float32 // [rows·(tokens + slots), d], the inputs of the trunk that are no text
+	given    []float32 // [rows·(tokens + slots), d], the inputs of the trunk other than text
 
 	// set by scatter
 	slots []float32 // [rows, slots, d]: inputs of the trunk, then hidden states

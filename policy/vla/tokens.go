@@ -20,7 +20,7 @@ type tokensHead struct {
 type slotGroup struct {
 	layer      *nn.Linear[float32]
 	slots      []int32   // of a row
-	x          []float32 // [n·slots, d], hidden states, then the derivative by them
+	x          []float32 // [n·slots, d], hidden states, then the derivative by hidden states
 	logp, prob []float32 // [n·slots, bins]
 }
 

@@ -158,7 +158,7 @@ func (s *observations) keypoints(cam *camera, c *Config) nn.Layer {
 // Fingers need positions to a few millimetres. At 1 the pixels beside an object still weigh too much.
 const keypointDeviation = 2
 
-// firstConv describes the first convolution of a camera, of at most so many channels, with two more
+// firstConv describes the first convolution of a camera, of at most the given number of channels, with two more
 // channels for the position of each pixel. With vision_film alone the text modulates its features.
 func (s *observations) firstConv(cam *camera, c *Config, most int) []nn.Layer {
 	layers := []nn.Layer{nn.Input(cam.name), nn.Conv(min(c.VisionWidth, most), 3, 2, 1)}

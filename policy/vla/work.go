@@ -23,12 +23,12 @@ type work struct {
 	value                    tensor.Tensor   // [maxRows,V]; the zero Tensor without a critic
 	latent                   tensor.Tensor   // [maxRows,K]; the zero Tensor without chains
 	dimLogProb, dimEntropy   []float32       // [maxRows,C·A]
-	dDimLogProb, dDimEntropy []float32       // the derivatives by them
+	dDimLogProb, dDimEntropy []float32       // the derivatives by dimLogProb and dimEntropy
 	auxiliary                *auxiliary      // nil: none
 	streams                  []philox.Stream // of the rows of acting
 
 	augment   policy.Noise // of the next Evaluate; without environments: none
-	evaluated int          // rows of the last call, if it was Evaluate
+	evaluated int          // rows of the last call if that was Evaluate, else 0
 	predicted bool         // the log-probs of the last call include those of auxiliary
 }
 
@@ -94,8 +94,8 @@ func (p *Policy) Forward(wk policy.Work, obs tensor.Dict, mode policy.Mode, nois
 	return act, nil
 }
 
-// act runs the acting pass over n rows of obs, at most as many at a time as it has memory for. It
-// sets the values, and calls then with the range of rows of each run.
+// act runs the acting pass over n rows of obs, in runs of at most w.acting.rows rows. It sets the values, and after
+// each run calls then with the range of its rows.
 func (w *work) act(obs tensor.Dict, n int, slots bool, then func(lo, hi int) error) error {
 	for lo := 0; lo < n; lo += w.acting.rows {
 		hi := min(lo+w.acting.rows, n)
@@ -142,8 +142,8 @@ func (p *Policy) Evaluate(wk policy.Work, obs tensor.Dict, action tensor.Tensor)
 	return e, nil
 }
 
-// Augment lets the next Evaluate on w see a random part of each image, which noise names, where
-// image_crop leaves a part out. See policy.Augmenter.
+// Augment lets the next Evaluate on w see a random part of each image, if image_crop is less than 1. noise names the
+// part. See policy.Augmenter.
 func (p *Policy) Augment(wk policy.Work, noise policy.Noise) {
 	if w, ok := wk.(*work); ok {
 		w.augment = noise

@@ -48,7 +48,7 @@ func read(text string) *answer {
 	return a
 }
 
-// stars matches Markdown's marks of bold text, where they cannot be a power.
+// stars matches Markdown's bold text, **text**, where the stars cannot be a power.
 var stars = regexp.MustCompile(`(^\s*|[,;=(]\s*)\*\*\s*([^*\s](?:[^*]*[^*\s])?)\s*\*\*`)
 
 // withoutStars removes Markdown's marks around an answer, or around its items.
@@ -84,8 +84,8 @@ func (a *answer) isWords() bool {
 	})
 }
 
-// titled reports whether a text has a word of three letters or more, and each word is in capitals
-// or has none after its first letter: "Yes", "NO WAY", but neither "nRT" nor "Gm".
+// titled reports whether a text has a word of three letters or more, and each word is in capitals or has no capital
+// after its first letter: "Yes", "NO WAY", but neither "nRT" nor "Gm".
 func titled(text string) bool {
 	long := false
 	for w := range strings.FieldsSeq(text) {
@@ -167,11 +167,10 @@ func equalTrees(a, b *node) bool {
 // agree reports whether two units do not contradict each other.
 func agree(a, b string) bool { return a == b || a == "" || b == "" || a == "?" || b == "?" }
 
-// sameItems reports whether the items of two lists can be paired so that each pair is equal. An item
-// may equal several others, so a pairing may have to change: "5, 5 cm" and "5 cm, 5 m". Labels count:
-// "x = 2, y = 1" is not "1, 2". But numbered names of one letter, x_1 and x_2, may be missing in one
-// list. If a has no names, its values must be in the order of the names of b. If b, the solution, has
-// no names, any order is right.
+// sameItems reports whether the items of two lists can be paired so that each pair is equal. An item may equal several
+// items of the other list, so a pairing may have to change: "5, 5 cm" and "5 cm, 5 m". Labels must be equal: "x = 2, y
+// = 1" is not "1, 2". But numbered names of one letter, x_1 and x_2, may be missing in one list. If a has no names, its
+// values must be in the order of the names of b. If b, the solution, has no names, any order is right.
 func sameItems(a, b []*node) bool {
 	if len(a) != len(b) {
 		return false

@@ -153,7 +153,7 @@ func (p *parser) commandNode(name string) *node {
 func (p *parser) small() *node {
 	t := p.peek()
 	if t.kind == number && len(t.text) > 1 && !strings.ContainsAny(t.text, ".,") {
-		rest := append([]token{}, p.tokens...) // the caller's tokens must not change
+		rest := append([]token{}, p.tokens...) // a copy, because the caller's tokens must not change
 		rest[p.at].text = t.text[1:]
 		p.tokens = rest
 		return p.num(rational(t.text[:1]))
@@ -211,7 +211,7 @@ func (p *parser) angle() *node {
 		if t.is(symbol, "{") && p.degree() { // \sin{30}^\circ
 			return p.make(opMul, "", n, p.make(opDiv, "", p.make(opConstant, "pi"), p.num(big.NewRat(180, 1))))
 		}
-		if p.peek().is(symbol, "^") || p.peek().is(symbol, "!") { // of the function, or of its argument: unclear
+		if p.peek().is(symbol, "^") || p.peek().is(symbol, "!") { // ambiguous: of the function, or of its argument
 			return p.fail()
 		}
 		return n
@@ -224,7 +224,7 @@ func (p *parser) angle() *node {
 		}
 		n = p.make(opMul, "", n, p.power())
 	}
-	if t := p.peek(); t.is(symbol, "/") || t.is(symbol, "(") || t.is(symbol, "[") { // unclear
+	if t := p.peek(); t.is(symbol, "/") || t.is(symbol, "(") || t.is(symbol, "[") { // ambiguous
 		return p.fail()
 	}
 	return n

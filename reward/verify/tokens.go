@@ -14,7 +14,7 @@ const maxBytes = 2048
 type kind uint8
 
 const (
-	number  kind = iota // digits, plain thousands commas, a point; in "0.1(6)" the digits in brackets repeat
+	number  kind = iota // digits, thousands commas, a point; in "0.1(6)" the digits in brackets repeat
 	letter              // one variable
 	word                // several letters that are not a product
 	command             // a LaTeX command without its backslash, or a plain name of one
@@ -203,7 +203,7 @@ func (l *lexer) backslash() {
 	}
 	l.rest = s[size:]
 	switch r {
-	case '!', '(', ')', '[', ']': // no space, and the ends of a formula
+	case '!', '(', ')', '[', ']': // \! is no space; the others are the ends of a formula
 	case ',', ';', ':', ' ', '>':
 		l.space = true
 	case '{':
@@ -239,7 +239,7 @@ func (l *lexer) command(name string) {
 	case "displaystyle", "textstyle", "limits", "nolimits", "quad", "qquad",
 		"bf", "rm", "large", "Large", "LARGE", "huge", "Huge":
 		l.space = true
-	case "underline", "uline", "pmb", "fbox": // the argument counts
+	case "underline", "uline", "pmb", "fbox": // the argument is read as without the command
 	case "color", "textcolor", "colorbox":
 		l.rest = colorModel.ReplaceAllLiteralString(l.rest, "")
 		l.group()
@@ -346,7 +346,7 @@ func (l *lexer) prose() {
 // proseFormula matches text that stands for a formula: "(mod 7)", "(about 1.41)".
 var proseFormula = regexp.MustCompile(`^(?:\(|or )?(mod|about|approximately|approx\.?) ([0-9.,]*[0-9])\)?$`)
 
-// letters reads a run of letters: a name, a word, a unit, or a product of variables.
+// letters reads successive letters: a name, a word, a unit, or a product of variables.
 func (l *lexer) letters() {
 	n := asciiLetters(l.rest)
 	run := l.rest[:n]
