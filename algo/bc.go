@@ -45,7 +45,6 @@ const (
 	numBCMeans
 )
 
-// fitsBC returns nil if BC can train pol, else an error that describes the policies that BC can train.
 func fitsBC(pol policy.Policy) error {
 	if _, ok := pol.(*policy.Greedy); ok {
 		return errors.New("a policy with add_q_head false (for discrete actions)")

@@ -32,7 +32,6 @@ type CrossQ struct {
 
 var _ Algorithm = (*CrossQ)(nil)
 
-// fitsCrossQ returns nil if CrossQ can train pol, else an error that describes the policies that CrossQ can train.
 func fitsCrossQ(pol policy.Policy) error {
 	if p, ok := pol.(*policy.SoftActor); !ok || p.Noisy() || p.QHeadType() != policy.QHeadCrossQ {
 		return errors.New("a policy with add_q_head, with continuous actions, q_head_type crossq and no " +

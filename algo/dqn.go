@@ -37,7 +37,6 @@ const (
 	numDQNMeans
 )
 
-// fitsDQN returns nil if DQN can train pol, else an error that describes the policies that DQN can train.
 func fitsDQN(pol policy.Policy) error {
 	if _, ok := pol.(*policy.Greedy); !ok {
 		return errors.New("a policy with add_q_head, whose actions are discrete (embodied_sac is for continuous " +

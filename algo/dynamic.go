@@ -32,7 +32,6 @@ type DynamicSampler struct {
 	kept        tensor.Dict
 	informative []bool // of each group in kept
 	rollouts    int    // made for this update
-	lacking     [1]float64
 }
 
 func newDynamicSampler(s *Setup, v *rolloutView, r Replicas) *DynamicSampler {
@@ -65,16 +64,8 @@ func (d *DynamicSampler) Resample(n int, rollout *tensor.Dict) (more bool, err e
 			})
 	}
 	*rollout = d.kept
-	d.lacking[0] = 0
-	for _, informative := range d.informative {
-		if !informative {
-			d.lacking[0]++
-		}
-	}
-	if err := d.replicas.Sum(d.lacking[:]); err != nil {
-		return false, fmt.Errorf("dynamic sampling: groups without a difference: %w", err)
-	}
-	return d.lacking[0] > 0 && n+1 < d.most, nil
+	more, err = lacksGroups(len(d.informative), func(g int) bool { return d.informative[g] }, d.replicas)
+	return more && n+1 < d.most, err
 }
 
 // replaceGroups calls replace for each of n groups that is not informative, with the next informative group of m fresh
@@ -89,6 +80,20 @@ func replaceGroups(n, m int, informative, fresh func(g int) bool, replace func(t
 			from++
 		}
 	}
+}
+
+// lacksGroups reports whether one of the groups of any replica is not informative. This replica has n groups.
+func lacksGroups(n int, informative func(g int) bool, r Replicas) (bool, error) {
+	lacking := []float64{0}
+	for g := range n {
+		if !informative(g) {
+			lacking[0]++
+		}
+	}
+	if err := r.Sum(lacking); err != nil {
+		return false, fmt.Errorf("dynamic sampling: groups without a difference: %w", err)
+	}
+	return lacking[0] > 0, nil
 }
 
 // find finds the episodes of a rollout. Each environment must have exactly one episode, which another rollout can

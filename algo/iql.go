@@ -45,7 +45,6 @@ const (
 	numIQLMeans
 )
 
-// fitsIQL returns nil if IQL can train pol, else an error that describes the policies that IQL can train.
 func fitsIQL(pol policy.Policy) error {
 	if p, ok := pol.(*policy.SoftActor); !ok || p.QHeadType() != policy.QHeadDefault {
 		return errors.New("a policy with add_q_head, with continuous actions, and q_head_type default")

@@ -66,8 +66,8 @@ func (s *Setup) seeds() philox.Stream {
 	return philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
 }
 
-// built returns the algorithm that build makes, or an error if s.Policy does not fit. Errors begin
-// with name.
+// built returns the algorithm that build makes, or an error if s.Policy does not fit. Errors begin with name. fits
+// returns nil for a policy that the algorithm can train, else an error that describes the required policy.
 func built[A any](name string, s Setup, fits func(policy.Policy) error, build func(*Setup) (*A, error)) (*A, error) {
 	if err := fits(s.Policy); err != nil {
 		return nil, fmt.Errorf("%s: policy %T: expected %w", name, s.Policy, err)

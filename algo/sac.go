@@ -53,7 +53,6 @@ const (
 	numSACMeans
 )
 
-// fitsSAC returns nil if SAC can train pol, else an error that describes the policies that SAC can train.
 func fitsSAC(pol policy.Policy) error {
 	if p, ok := pol.(*policy.SoftActor); !ok {
 		return errors.New("a policy with add_q_head, with continuous actions (embodied_dqn is for discrete actions)")

@@ -43,7 +43,6 @@ const (
 	numTD3Means
 )
 
-// fitsTD3 returns nil if TD3 can train pol, else an error that describes the policies that TD3 can train.
 func fitsTD3(pol policy.Policy) error {
 	if p, ok := pol.(*policy.SoftActor); !ok || !p.Noisy() || p.QHeadType() != policy.QHeadDefault {
 		return errors.New("a policy with add_q_head and exploration_noise, with continuous actions, and " +

@@ -16,6 +16,7 @@ func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {
 		return false, fmt.Errorf("dynamic sampling: %w", err)
 	}
 	groups := len(batch.Texts) / p.size
+	informative := func(g int) bool { return differ(p.kept[g].Reward) }
 	if n == 0 {
 		clear(p.answers)
 		p.kept = make([]TextBatch, groups)
@@ -23,20 +24,12 @@ func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {
 			p.kept[g] = batch.part(g*p.size, (g+1)*p.size)
 		}
 	} else {
-		replaceGroups(len(p.kept), groups, func(g int) bool { return differ(p.kept[g].Reward) },
+		replaceGroups(len(p.kept), groups, informative,
 			func(g int) bool { return differ(batch.Reward[g*p.size : (g+1)*p.size]) },
 			func(to, from int) { p.kept[to] = batch.part(from*p.size, (from+1)*p.size) })
 	}
 	p.addAnswers(batch)
 	*batch = JoinTexts(p.kept...)
-	lacking := []float64{0}
-	for _, g := range p.kept {
-		if !differ(g.Reward) {
-			lacking[0]++
-		}
-	}
-	if err := p.replicas.Sum(lacking); err != nil {
-		return false, fmt.Errorf("dynamic sampling: groups without a difference: %w", err)
-	}
-	return lacking[0] > 0 && n+1 < most, nil
+	more, err = lacksGroups(len(p.kept), informative, p.replicas)
+	return more && n+1 < most, err
 }

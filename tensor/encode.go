@@ -128,8 +128,6 @@ func sizeOf(dtype DType, shape []int) (n int, ok bool) {
 	return span, true
 }
 
-func (d DType) valid() bool { return d >= F32 && d <= F16 }
-
 // A reader takes bytes from the front of b. If there are too few bytes, short becomes true. From then on the reader
 // returns no bytes, and zeros as numbers.
 type reader struct {

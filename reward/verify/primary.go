@@ -134,10 +134,6 @@ func (p *parser) commandNode(name string) *node {
 			degree = p.sum()
 			p.expect(symbol, "]")
 		}
-		if !p.enter() {
-			return p.fail()
-		}
-		defer p.leave()
 		return p.make(opRoot, "", p.argument(), degree)
 	case "langle":
 		items := p.items()
@@ -164,10 +160,6 @@ func (p *parser) small() *node {
 // function reads the argument of a function such as sin. Without brackets it is the following
 // product, up to the next function.
 func (p *parser) function(name string) *node {
-	if !p.enter() {
-		return p.fail()
-	}
-	defer p.leave()
 	var base, exponent *node
 	if name == "log" && p.take(symbol, "_") {
 		base = p.argument()
