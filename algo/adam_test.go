@@ -24,7 +24,7 @@ func threeGroups() *nn.Params[float32] {
 	return p
 }
 
-// Two steps by the formula of the paper, in float64: gradients 0.5·2 and -1·2, each group at its own rate.
+// Two steps agree with the formula of the paper in float64, for gradients 0.5·2 and -1·2, each group at its own rate.
 func TestAdam(t *testing.T) {
 	p := threeGroups()
 	cfg := DefaultOptimConfig()
@@ -59,8 +59,8 @@ func TestAdam(t *testing.T) {
 	}
 }
 
-// Three optimisers that have a range each move the parameters as one that has all, and have its moments, also where
-// a range ends within a group. More replicas than lines of 16 have empty ranges.
+// Three optimisers of a range each move the parameters like one optimiser of all parameters, and have the same moments,
+// also where a range ends within a group. With more replicas than lines of 16 elements, some ranges are empty.
 func TestAdamOfRanges(t *testing.T) {
 	for replicas, want := range map[int][]int{1: {0, 48}, 2: {0, 16, 48}, 3: {0, 16, 32, 48},
 		5: {0, 0, 16, 16, 32, 48}} {
@@ -134,7 +134,7 @@ func TestAdamRates(t *testing.T) {
 	check(4, 1, 0.4, 0.4)
 	cfg.ValueLR = 0.9
 	check(4, 1, 0.4, 0.7)
-	cfg.TotalTrainingSteps = 2 // wins over the length of the run
+	cfg.TotalTrainingSteps = 2 // has priority over the length of the run
 	check(4, 1, 0.3, 0.5)
 }
 
@@ -144,8 +144,7 @@ func gradNormOf(p *nn.Params[float32]) (float64, error) {
 	return root(n.squares(), p)
 }
 
-// The norm is that of trained parameters, and it is clipped. The error of a number that is not finite names its
-// tensor, also if that is not trained.
+// The norm is that of trained parameters, and it is clipped. The error of a number that is not finite names its tensor.
 func TestGradNorm(t *testing.T) {
 	p := threeGroups()
 	norm, err := gradNormOf(p)

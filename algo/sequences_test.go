@@ -17,8 +17,8 @@ type withHidden struct {
 
 func (r withHidden) HiddenLen() int { return r.hidden }
 
-// Every sample comes once in an epoch. A micro-batch has the first step of some sequences, then the next of
-// the same ones.
+// Every sample comes once in an epoch. A micro-batch has the first steps of some sequences, then the second steps of
+// the same sequences.
 func TestSequencesStayTogether(t *testing.T) {
 	const steps, envs, micro = 12, 5, 20
 	for _, length := range []int{1, 2, 4} {
@@ -96,7 +96,7 @@ func (c counter) Evaluate(_ policy.Work, obs tensor.Dict, _ tensor.Tensor) (poli
 	return policy.Eval{LogProb: seen, Value: seen, Hidden: seen}, nil
 }
 
-// Each sequence begins with the recorded hidden state of its first step, and goes on with computed ones, from zero
+// Each sequence begins with the recorded hidden state of its first step. Later hidden states are computed, and are 0
 // after each end.
 func TestReplayForward(t *testing.T) {
 	const steps, envs = 6, 2

@@ -135,7 +135,7 @@ func seenAndRead(cfg Config) obsShape {
 	return obs
 }
 
-// TestSeesEverything: another pixel of any image and frame, another word and another number make another action.
+// TestSeesEverything: a change of a pixel in any image and frame, of a word or of a number changes the action.
 func TestSeesEverything(t *testing.T) {
 	for _, encoder := range []string{NatureCNN, ImpalaCNN} {
 		p := newCNN(t, encoder, false)

@@ -89,7 +89,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// Whatever Decode accepts, it read as Encode would have written it.
+// Encode writes what Decode accepted, byte for byte.
 func FuzzDecode(f *testing.F) {
 	f.Add(Encode(nil, sample()))
 	f.Add(Encode(nil, Dict{}))
