@@ -1,10 +1,17 @@
 package algo
 
 import (
+	"embed"
 	"fmt"
 
 	"github.com/rlinf/rlinf/params"
 )
+
+// Source has the files of this package that declare keys of the configuration. The comments of the fields are the
+// manual of these keys.
+//
+//go:embed config.go text_config.go offpolicy_config.go demos.go dagger.go
+var Source embed.FS
 
 // Config is the section algorithm of the configuration. Start from DefaultConfig, so that a key
 // which is left out has its default.

@@ -23,7 +23,7 @@ var sharedFunctions = map[string][2]string{
 	"addRollout":    {"text_training.go", "ppo.go"},
 	"estimator":     {"text_training.go", "advantages.go"},
 	"standardise":   {"text_ppo.go", "advantages.go"},
-	"replaceGroups": {"text_resample.go", "dynamic.go"},
+	"replaceGroups": {"text_ppo.go", "dynamic.go"},
 	"klEstimate":    {"text_ppo.go", "kl.go"},
 	"GAE":           {"gae.go", "gae.go"},
 	"Reinforce":     {"reinforce.go", "reinforce.go"},

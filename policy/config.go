@@ -1,12 +1,19 @@
 package policy
 
 import (
+	"embed"
 	"fmt"
 	"slices"
 
 	"github.com/rlinf/rlinf/params"
 	"github.com/rlinf/rlinf/policy/nn"
 )
+
+// Source has the files of this package that declare keys of the configuration. The comments of the fields are the
+// manual of these keys.
+//
+//go:embed config.go
+var Source embed.FS
 
 // A Config describes a network: the keys of actor.model. Decode into DefaultConfig(), because 0 and false are legal
 // values of many keys.

@@ -1,10 +1,17 @@
 package reward
 
 import (
+	"embed"
 	"github.com/rlinf/rlinf/params"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/reward/answer"
 )
+
+// Source has the files of this package that declare keys of the configuration. The comments of the fields are the
+// manual of these keys.
+//
+//go:embed config.go
+var Source embed.FS
 
 // Config is the section reward of the configuration. Start from DefaultConfig.
 type Config struct {

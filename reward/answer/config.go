@@ -1,11 +1,18 @@
 package answer
 
 import (
+	"embed"
 	"math"
 	"time"
 
 	"github.com/rlinf/rlinf/env"
 )
+
+// Source has the files of this package that declare keys of the configuration. The comments of the fields are the
+// manual of these keys.
+//
+//go:embed config.go
+var Source embed.FS
 
 // Config holds the keys of the section reward that only answers of language models have. Start from
 // DefaultConfig.
