@@ -126,12 +126,7 @@ func (p *SoftActor) ForwardBatch(wk Work, obs tensor.Dict, noise Noise) (Act, er
 }
 
 func (p *SoftActor) forward(wk Work, obs tensor.Dict, mode Mode, noise Noise, batch bool) (Act, error) {
-	w, ok := wk.(*softWork)
-	if !ok || w.owner != p {
-		return Act{}, fmt.Errorf("policy: forward: work %T of another policy", wk)
-	}
-	w.chosen, w.evaluated = 0, 0
-	x, n, err := p.obs.read(w.obs, obs, w.maxRows)
+	w, x, n, err := p.begin(wk, obs)
 	if err != nil {
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
@@ -152,20 +147,26 @@ func (p *SoftActor) forward(wk Work, obs tensor.Dict, mode Mode, noise Noise, ba
 	return act, nil
 }
 
+// begin checks work and observations, and returns the rows that the network gets.
+func (p *SoftActor) begin(wk Work, obs tensor.Dict) (*softWork, []float32, int, error) {
+	w, ok := wk.(*softWork)
+	if !ok || w.owner != p {
+		return nil, nil, 0, fmt.Errorf("work %T of another policy", wk)
+	}
+	w.chosen, w.evaluated = 0, 0
+	x, n, err := p.obs.read(w.obs, obs, w.maxRows)
+	return w, x, n, err
+}
+
 // Evaluate implements Policy without the entropy, which has no closed form. It moves actions at the bounds of the box
 // slightly inside. For a Noisy policy it returns an error, because actions have no log-prob.
 func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Eval, error) {
-	w, ok := wk.(*softWork)
-	if !ok || w.owner != p {
-		return Eval{}, fmt.Errorf("policy: evaluate: work %T of another policy", wk)
-	}
-	w.chosen, w.evaluated = 0, 0
-	if p.Noisy() {
-		return Eval{}, fmt.Errorf("policy: evaluate: with exploration_noise actions have no log-probs")
-	}
-	x, n, err := p.obs.read(w.obs, obs, w.maxRows)
+	w, x, n, err := p.begin(wk, obs)
 	if err != nil {
 		return Eval{}, fmt.Errorf("policy: evaluate: %w", err)
+	}
+	if p.Noisy() {
+		return Eval{}, fmt.Errorf("policy: evaluate: with exploration_noise actions have no log-probs")
 	}
 	if !action.SameShape(w.action.Slice(0, n)) {
 		return Eval{}, fmt.Errorf("policy: evaluate: action %v: expected %v", action, w.action.Slice(0, n))
