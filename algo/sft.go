@@ -118,11 +118,9 @@ func (s *SFT) Evaluate(mine []Sequence) (Metrics, error) {
 // Permutation returns the numbers 0..n-1 in an order that depends only on the seed and the epoch.
 // Without shuffle they stay in order. It uses the memory of order.
 func Permutation(order []int32, n int, shuffle bool, seed uint64, epoch int64) []int32 {
-	if cap(order) < n {
-		order = make([]int32, n)
-	}
-	permute(order[:n], shuffle, seed, 0, 0, int(epoch))
-	return order[:n]
+	order = sized(order, n)
+	permute(order, shuffle, seed, 0, 0, int(epoch))
+	return order
 }
 
 // Save returns views of the optimiser's state and the counter of updates, which are the same on all

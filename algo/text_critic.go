@@ -47,23 +47,25 @@ type TextCriticPPO struct {
 // NewTextCriticPPO makes a TextCriticPPO for s.Critic, which must have its weights. It needs no
 // s.Model.
 func NewTextCriticPPO(s TextSetup) (*TextCriticPPO, error) {
-	err := s.check()
-	if err == nil && s.Critic == nil {
-		err = errors.New("expected a critic")
-	}
-	if err == nil && s.Text.EarlyStopImpRatio != 0 {
-		err = fmt.Errorf("algorithm.early_stop_imp_ratio: %v: expected 0: this critic knows no ratio",
-			s.Text.EarlyStopImpRatio)
-	}
-	var c *TextCriticPPO
-	if err == nil {
-		common := s.common()
-		c, err = s.newCritic(common, s.newTraining(common))
-	}
+	c, err := composeTextCritic(&s)
 	if err != nil {
 		return nil, fmt.Errorf("critic of texts: %w", err)
 	}
 	return c, nil
+}
+
+func composeTextCritic(s *TextSetup) (*TextCriticPPO, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	if s.Critic == nil {
+		return nil, errors.New("expected a critic")
+	}
+	if ratio := s.Text.EarlyStopImpRatio; ratio != 0 {
+		return nil, fmt.Errorf("algorithm.early_stop_imp_ratio: %v: expected 0: this critic knows no ratio", ratio)
+	}
+	common := s.common()
+	return s.newCritic(common, s.newTraining(common))
 }
 
 func (s *TextSetup) newCritic(common *Setup, t *textTraining) (*TextCriticPPO, error) {

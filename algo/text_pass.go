@@ -1,6 +1,10 @@
 package algo
 
-import "github.com/rlinf/rlinf/policy/lm"
+import (
+	"slices"
+
+	"github.com/rlinf/rlinf/policy/lm"
+)
 
 // A Sequence is a text to learn from. Learn says for each token whether the model is to predict it.
 // It is false for the first token.
@@ -146,9 +150,4 @@ func (p *textPass) Append(dst []float32, texts []Sequence) ([]float32, error) {
 }
 
 // sized returns n elements, in the memory of x if that is large enough. Their values are arbitrary.
-func sized[T any](x []T, n int) []T {
-	if cap(x) < n {
-		return make([]T, n)
-	}
-	return x[:n]
-}
+func sized[T any](x []T, n int) []T { return slices.Grow(x[:0], n)[:n] }

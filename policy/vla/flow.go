@@ -47,6 +47,8 @@ type flowHead struct {
 	noisy    []int // the step of each row that has noise; -1: none
 }
 
+var _ iterativeHead = (*flowHead)(nil)
+
 // waves is the number of sines and cosines of a time, of periods from 4 down to 4/1000.
 const waves = 32
 
@@ -170,8 +172,8 @@ func (h *flowHead) backwardSlots(dSlots []float32, n int) {
 	h.p.flowTime.Backward(nil, h.waves, h.shift, n, false, nil)
 }
 
-func (h *flowHead) choose(x *pass, action, logProb, chains []float32, n int, s sampling) error {
-	p, dims, k := h.p, h.p.dims, h.p.LatentLen()
+func (h *flowHead) choose(x *pass, action, logProb, chains []float32, s sampling) error {
+	p, n, dims, k := h.p, x.n, h.p.dims, h.p.LatentLen()
 	clear(logProb[:n*dims])
 	for row := range n {
 		h.beginChain(row, chains[row*k:(row+1)*k], s)

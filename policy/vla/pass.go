@@ -30,10 +30,9 @@ type pass struct {
 	trunk  *lm.Work
 	critic *nn.MLPWork[float32]
 
-	head      head // parallel, or iterative
-	parallel  parallelHead
-	iterative iterativeHead
-	cache     *cache // of prefixes, for an iterative head that acts; else nil
+	head      head
+	iterative iterativeHead // head, if head is iterative; else nil
+	cache     *cache        // of prefixes, for an iterative head that acts; else nil
 
 	// set by encode
 	numbers  []float32 // [rows, numbers], normalised
@@ -90,17 +89,15 @@ func (p *Policy) newPass(rows int, r *reader, training bool) *pass {
 func (x *pass) addHead() {
 	switch x.p.own.ActionHead {
 	case Tokens:
-		x.parallel = newTokensHead(x.p, x.rows)
+		x.head = newTokensHead(x.p, x.rows)
 	case L1:
-		x.parallel = newL1Head(x.p, x.rows)
+		x.head = newL1Head(x.p, x.rows)
 	case TokensAutoregressive:
-		x.iterative = newAutoregressiveHead(x.p, x.rows)
+		x.head = newAutoregressiveHead(x.p, x.rows)
 	case Flow:
-		x.iterative = newFlowHead(x.p, x.rows)
+		x.head = newFlowHead(x.p, x.rows)
 	}
-	if x.head = x.parallel; x.iterative != nil {
-		x.head = x.iterative
-	}
+	x.iterative, _ = x.head.(iterativeHead)
 }
 
 // forward computes the hidden states of the last token of each prefix of b, and of its slots.
@@ -130,8 +127,11 @@ func (x *pass) encode(b batch) error {
 	slots := 0
 	if b.slots {
 		slots = p.slots
-		if err := x.encodeSlots(b); err != nil {
-			return err
+		x.resetSlots(b.n)
+		if x.iterative != nil {
+			if err := x.iterative.encode(x.slots, b); err != nil {
+				return err
+			}
 		}
 	}
 	x.ids, x.starts, x.prefix, x.given = x.ids[:0], append(x.starts[:0], 0), x.prefix[:0], x.given[:0]
@@ -151,16 +151,7 @@ func (x *pass) encode(b batch) error {
 	return nil
 }
 
-// encodeSlots sets the slots of each row. Those of a parallel head are the same in all rows.
-func (x *pass) encodeSlots(b batch) error {
-	x.resetSlots(b.n)
-	if x.iterative == nil {
-		return nil
-	}
-	return x.iterative.encode(x.slots, b)
-}
-
-// resetSlots sets the slots of n rows to their learnt embeddings.
+// resetSlots sets the slots of n rows to their learnt embeddings. These are all the slots of a parallel head.
 func (x *pass) resetSlots(n int) {
 	learnt := x.p.params.Of(x.p.slotEmbedding)
 	for row := range n {
@@ -209,16 +200,6 @@ func (x *pass) scatter(slots bool) {
 
 // prefixEnd returns where the prefix of a row ends in the hidden states.
 func (x *pass) prefixEnd(row int) int { return int(x.starts[row]+x.prefix[row]) * x.p.d }
-
-// choose sets action, logProb and chains of the last batch, which had no slots if the head is
-// iterative.
-func (x *pass) choose(action, logProb, chains []float32, s sampling) error {
-	if x.iterative != nil {
-		return x.iterative.choose(x, action, logProb, chains, x.n, s)
-	}
-	x.parallel.choose(action, logProb, x.slots, x.n, s)
-	return nil
-}
 
 // values sets value, [n,V], from the last token of each prefix, if there is a critic.
 func (x *pass) values(value []float32) {

@@ -78,11 +78,11 @@ func (p *Policy) Forward(wk policy.Work, obs tensor.Dict, mode policy.Mode, nois
 	act := policy.Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n), Value: rows(w.value, 0, n),
 		Latent: rows(w.latent, 0, n)}
 	x, d := w.acting, p.dims
-	err = w.act(obs, n, x.parallel != nil, func(lo, hi int) error {
+	err = w.act(obs, n, x.iterative == nil, func(lo, hi int) error {
 		for row := lo; row < hi && s.temperature > 0; row++ {
 			s.streams[row-lo] = noise.Stream(row)
 		}
-		return x.choose(act.Action.F32()[lo*d:hi*d], w.dimLogProb[lo*d:hi*d], rows(w.latent, lo, hi).F32(), s)
+		return x.head.choose(x, act.Action.F32()[lo*d:hi*d], w.dimLogProb[lo*d:hi*d], rows(w.latent, lo, hi).F32(), s)
 	})
 	if err != nil {
 		return policy.Act{}, fmt.Errorf("policy: forward: %w", err)
