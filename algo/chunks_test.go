@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// chunked makes PPO for two chunks of two actions in two environments, with γ = λ = ½, and its policy:
-// actions of two numbers in a box.
+// chunked returns PPO for two chunks of two actions in two environments, with γ = λ = ½, and its policy. Actions have
+// two numbers in a box.
 func chunked(t *testing.T, change func(*Config)) (*PPO, policy.Policy) {
 	t.Helper()
 	s := setup(func(s *Setup) {

@@ -32,7 +32,7 @@ func (c *DaggerConfig) check(want Want) {
 	want(c.BetaMin >= 0 && c.BetaMin <= 1, "dagger.beta_min", c.BetaMin, "a number in [0, 1]")
 }
 
-// Beta returns β in that iteration, counted from 0.
+// Beta returns β in an iteration, counted from 0.
 func (c *DaggerConfig) Beta(iteration uint64) float64 {
 	return max(c.BetaMin, c.InitBeta*math.Pow(c.BetaDecay, float64(iteration)))
 }

@@ -54,7 +54,7 @@ func trackDemos(n int) (demos tensor.Dict) {
 	return demos
 }
 
-// bcSetup is of 100 demonstrations, one step each.
+// bcSetup is a setup with 100 demonstrations of one step each.
 func bcSetup(t testing.TB, changes ...change) algo.Setup {
 	return trackSetup(t, append([]change{func(s *algo.Setup, _ *policy.Config) {
 		s.Demos = trackDemos(100)

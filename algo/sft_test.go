@@ -131,7 +131,7 @@ func TestSFTEvaluate(t *testing.T) {
 		}
 	}
 	last := len(texts[3].IDs) - 1
-	texts[3].IDs[last] ^= 1 // another last token than was learnt
+	texts[3].IDs[last] ^= 1 // not the last token that was learnt
 	got, err := s.Evaluate(texts)
 	if err != nil {
 		t.Fatal(err)

@@ -36,7 +36,7 @@ func TestTD3Learns(t *testing.T) {
 	}
 }
 
-// A td3State is all four networks of TD3.
+// A td3State has all four networks of TD3.
 type td3State struct {
 	state                               tensor.Dict
 	actor, critic, targetActor, targets []float32

@@ -156,8 +156,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Check calls want once for each rule that concerns the values alone, and passes whether the rule
-// holds. New checks the rules that depend on the environment.
+// Check calls want once for each rule on the values alone. New checks the rules that depend on the environment.
 func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ObsDim >= 0, "obs_dim", c.ObsDim, "0 (the environment's) or its number of elements")
 	want(c.ActionDim >= 0, "action_dim", c.ActionDim, "0 (the environment's) or its size")

@@ -101,7 +101,7 @@ type softWork struct {
 	logProb tensor.Tensor // [maxRows,1]
 	dUnit   []float32     // [maxRows,C·A]: actions in [-1, 1], or derivatives by them
 
-	chosen, evaluated int // rows of the last call: of a Forward, of an Evaluate
+	chosen, evaluated int // rows of the last call if that was Forward, or Evaluate; else 0
 }
 
 // NewWork returns a Work for at most maxRows rows at a time.

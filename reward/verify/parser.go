@@ -115,7 +115,7 @@ func (p *parser) enter() bool {
 
 func (p *parser) leave() { p.depth-- }
 
-// make returns a new node of values.
+// make returns a new node, whose arguments must be values.
 func (p *parser) make(o op, name string, args ...*node) *node {
 	p.nodes++
 	if o == opFunction || o == opRoot || o == opPow {
