@@ -3,6 +3,7 @@ package algo
 import (
 	"embed"
 	"fmt"
+	"slices"
 
 	"github.com/rlinf/rlinf/params"
 )
@@ -242,11 +243,8 @@ func (c *Config) CheckValues(want Want) {
 	want(c.GAELambda >= 0 && c.GAELambda <= 1, "gae_lambda", c.GAELambda, "a number in [0, 1]")
 	want(c.BootstrapType == BootstrapStandard || c.BootstrapType == BootstrapAlways, "bootstrap_type", c.BootstrapType,
 		"standard or always")
-	switch c.NormalizeAdvantages {
-	case NormalizeBatch, NormalizeMinibatch, NormalizeNone:
-	default:
-		want(false, "normalize_advantages", c.NormalizeAdvantages, "batch, minibatch or none (or true, false)")
-	}
+	want(slices.Contains([]Normalization{NormalizeBatch, NormalizeMinibatch, NormalizeNone}, c.NormalizeAdvantages),
+		"normalize_advantages", c.NormalizeAdvantages, "batch, minibatch or none (or true, false)")
 	want(c.RewardClip >= 0, "reward_clip", c.RewardClip, "a number >= 0 (0: no bound)")
 	want(c.MaxNumGenBatches >= 1, "max_num_gen_batches", c.MaxNumGenBatches, wantGenBatches)
 	want(c.LenRewardPenalty >= 0, "len_reward_penalty", c.LenRewardPenalty, wantLenPenalty)
@@ -260,11 +258,8 @@ func (c *Config) CheckValues(want Want) {
 	want(c.KLBeta >= 0, "kl_beta", c.KLBeta, "a number >= 0")
 	want(klName(c.KLPenaltyType) != "", "kl_penalty_type", c.KLPenaltyType,
 		"kl, abs, mse or low_var_kl (also k1, k2, k3)")
-	switch c.LossAggFunc {
-	case TokenMean, SeqMeanTokenSum, SeqMeanTokenMean:
-	default:
-		want(false, "loss_agg_func", c.LossAggFunc, "token-mean, seq-mean-token-sum or seq-mean-token-mean")
-	}
+	want(slices.Contains([]string{TokenMean, SeqMeanTokenSum, SeqMeanTokenMean}, c.LossAggFunc), "loss_agg_func",
+		c.LossAggFunc, "token-mean, seq-mean-token-sum or seq-mean-token-mean")
 	want(c.UpdateEpoch > 0, "update_epoch", c.UpdateEpoch, "a number > 0")
 	want(c.SequenceLength >= 0, "sequence_length", c.SequenceLength, "a number of steps, or 0 for all of an iteration")
 	want(c.TargetKL >= 0, "target_kl", c.TargetKL, "a number >= 0 (0: no early stop)")
@@ -396,11 +391,8 @@ func (c *OptimConfig) Check(want Want) {
 	want(c.AdamEps > 0, "adam_eps", c.AdamEps, "a number > 0")
 	want(c.WeightDecay >= 0, "weight_decay", c.WeightDecay, "a number >= 0")
 	want(c.ClipGrad >= 0, "clip_grad", c.ClipGrad, "a number >= 0 (0: no bound)")
-	switch c.LRScheduler {
-	case ScheduleConstant, ScheduleLinear, ScheduleCosine:
-	default:
-		want(false, "lr_scheduler", c.LRScheduler, "constant, linear or cosine")
-	}
+	want(slices.Contains([]ScheduleName{ScheduleConstant, ScheduleLinear, ScheduleCosine}, c.LRScheduler),
+		"lr_scheduler", c.LRScheduler, "constant, linear or cosine")
 	if c.TotalTrainingSteps > 0 {
 		want(c.LRWarmupSteps < c.TotalTrainingSteps, "lr_warmup_steps", c.LRWarmupSteps,
 			fmt.Sprintf("fewer than total_training_steps, %d", c.TotalTrainingSteps))
