@@ -11,9 +11,8 @@ import (
 
 var _ ObservationStats = (*policy.ActorCritic)(nil)
 
-// CartPole's pole stands after some 20,000 steps: PPO with a network and an environment as users have them, and
-// observations normalised. The first pass over a rollout sees the very policy that made it, so its ratios are
-// exactly 1.
+// PPO with a network, normalised observations and CartPole learns in some 20,000 steps. The first pass over a rollout
+// has the policy that acted, so its ratios are exactly 1.
 func TestPPOBalancesCartPole(t *testing.T) {
 	const T, N = 64, 16
 	r := newCartPoleRun(t, T, N)
@@ -53,7 +52,7 @@ func checkRatios(t *testing.T, r *cartPoleRun) {
 	p := mustPPO(t, setup(func(s *Setup) {
 		s.Policy = struct{ policy.Policy }{r.pol} // without the methods for statistics
 		s.Steps, s.Envs, s.GlobalBatch, s.Config.UpdateEpoch = r.steps, r.envs, r.steps*r.envs, 1
-		s.Optim.LR, s.Optim.WeightDecay = 1e-30, 0 // everything stays as it was
+		s.Optim.LR, s.Optim.WeightDecay = 1e-30, 0 // no parameter moves
 	}))
 	rollout := r.rollout
 	if err := p.Prepare(&rollout); err != nil {

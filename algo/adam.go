@@ -15,13 +15,13 @@ type Adam struct {
 	params *nn.Params[float32]
 	cfg    OptimConfig
 	sched  Schedule
-	lo, hi int           // the range of params.Data that it moves
-	m, v   tensor.Tensor // F32, of this range
+	lo, hi int           // the range of params.Data that the optimiser moves
+	m, v   tensor.Tensor // moments of the parameters in this range, F32
 	steps  tensor.Tensor // I64 [1]: steps taken since the moments were 0
 }
 
-// NewAdam makes an optimiser of p, with moments in memory from alloc. total is the number of
-// iterations of the run. Schedules end there if cfg.TotalTrainingSteps is not set.
+// NewAdam makes an optimiser of p, with moments in memory from alloc. total is the number of iterations of the run.
+// Schedules end after total iterations, unless cfg.TotalTrainingSteps is set.
 func NewAdam(p *nn.Params[float32], cfg OptimConfig, total int, alloc tensor.Allocator) (*Adam, error) {
 	return newAdam(p, 0, len(p.Data), cfg, total, alloc)
 }
@@ -63,7 +63,7 @@ func (a *Adam) Steps() int { return int(a.steps.I64()[0]) }
 // Step moves the trainable groups against the gradient times scale, at the rates of iteration i.
 func (a *Adam) Step(i int, scale float32) { a.step(i, scale, "") }
 
-// step is Step for the group called only; with "" it is for all groups.
+// step is Step for the group called only. If only is "", step moves all groups.
 func (a *Adam) step(i int, scale float32, only string) {
 	lr, valueLR := a.LR(i)
 	t := a.steps.I64()
@@ -102,6 +102,6 @@ func (a *Adam) Save(d *tensor.Dict) {
 	d.Set("optim.steps", a.steps)
 }
 
-// IsMoment reports whether the tensor that Save adds under this name has an element for each element of
-// the parameters' Data, or of the range that OptimConfig.Share returns.
+// IsMoment reports whether Save adds a moment under this name. A moment has an element for each parameter, or for each
+// parameter in the range that OptimConfig.Share returns.
 func IsMoment(name string) bool { return name == "optim.m" || name == "optim.v" }

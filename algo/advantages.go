@@ -6,8 +6,20 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// advantages computes the advantages and returns of rollouts. It also computes the weights of
-// samples if these are not all the same.
+// An estimator computes the advantages of a rollout. It fills adv and ret, T·N elements each, for the samples that
+// count, and may set the weight of further samples to 0. The algorithms that share PPO's loop differ in their
+// estimators.
+type estimator func(adv, ret []float32, x *experience) error
+
+// An experience is the input of an estimator.
+type experience struct {
+	*Trajectory
+	Weight   []float32 // T·N: of each sample in the loss, 0 where the sample does not count; nil: 1 everywhere
+	LogRatio []float32 // T·N: log π(a) - log π_ref(a) of each sample; nil without a reference policy
+	Episodes *episodes // nil with adv_type gae and loss_agg_func token-mean
+}
+
+// advantages computes the advantages and returns of rollouts, and the weights of samples where these differ.
 type advantages struct {
 	*rolloutView
 	estimator estimator
@@ -15,12 +27,12 @@ type advantages struct {
 	aggregate string // Config.LossAggFunc
 	replicas  Replicas
 
-	rewards  *rewardScale // nil: rewards as they are
+	rewards  *rewardScale // nil: rewards are not normalised
 	scaled   []float32    // normalised rewards
-	episodes *episodes    // nil: neither the estimator nor the aggregate needs them
+	episodes *episodes    // nil: not needed
 
-	adv, ret, weight tensor.Tensor // F32 [T,N]; with units [T·C,N], of actions
-	added            tensor.Dict   // adv, ret and weight in the layout of rollouts; with units [T,N,C]
+	adv, ret, weight tensor.Tensor // F32 [T,N]; with units > 1 [T·C,N], one for each action
+	added            tensor.Dict   // adv, ret and weight in the layout of rollouts; with units > 1 [T,N,C]
 	moments          [3]float64
 }
 
@@ -48,8 +60,8 @@ func newAdvantages(s *Setup, e estimator, n Normalization) *advantages {
 	return a
 }
 
-// weigh returns the weight of each sample: its mask, or 1 without a mask. nil means that all
-// samples count the same. If the episodes are needed, weigh finds them first.
+// weigh returns the weight of each sample: its mask, or 1 without a mask. If all samples count the same, weigh returns
+// nil. If the episodes are needed, weigh finds them first.
 func (a *advantages) weigh(tr *Trajectory, mask []uint8) []float32 {
 	if a.episodes != nil {
 		a.episodes.find(tr, mask)
@@ -69,7 +81,7 @@ func (a *advantages) weigh(tr *Trajectory, mask []uint8) []float32 {
 
 // estimate fills a.adv and a.ret.
 func (a *advantages) estimate(x *experience) error {
-	return a.estimator.estimate(a.adv.F32(), a.ret.F32(), x)
+	return a.estimator(a.adv.F32(), a.ret.F32(), x)
 }
 
 // standardise normalises the advantages over the rollouts of all replicas. It does nothing unless

@@ -26,9 +26,9 @@ func CountSamples(counted []int, of []int32, weight []float32) (samples, sequenc
 	return samples, sequences
 }
 
-// Aggregate sets the weights of samples so that Σ weight·loss / samples is the aggregate how, which
-// is one of the constants. Over all replicas, S samples in K sequences count. If s samples of its
-// sequence count, the weight of a sample is
+// Aggregate sets the weights of samples so that Σ weight·loss / samples is the aggregate of the losses. how is one of
+// the constants. Over all replicas, S samples in K sequences count. If s samples of its sequence count, the weight of a
+// sample is
 //
 //	token-mean: 1    seq-mean-token-sum: S/K    seq-mean-token-mean: S/(K s)
 //
@@ -54,7 +54,7 @@ func (e *episodes) spread(weight []float32, how string, r Replicas) error {
 	if how == TokenMean {
 		return nil
 	}
-	e.sums[0], e.sums[1] = CountSamples(e.steps, e.of, weight) // e.steps now has the samples that count
+	e.sums[0], e.sums[1] = CountSamples(e.steps, e.of, weight) // e.steps becomes the number of samples that count
 	if err := r.Sum(e.sums[:]); err != nil {
 		return fmt.Errorf("samples and episodes: %w", err)
 	}

@@ -9,21 +9,18 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// BC is behaviour cloning: the policy learns to act as in demonstrations, and learns from nothing
-// else (Pomerleau 1991, doi:10.1162/neco.1991.3.1.88). Update makes update_epoch updates, each on a
-// batch of demonstrations:
+// BC is behaviour cloning: the policy learns to act as in demonstrations (Pomerleau 1991,
+// doi:10.1162/neco.1991.3.1.88). NewBC sets the statistics by which the policy normalises. Update makes update_epoch
+// updates, each on a batch of demonstrations, and then measures the loss of other demonstrations:
 //
-//  1. once, the statistics by which the policy normalises become those of the
-//     demonstrations                                                                newBC
-//  2. the policy by -log π(a|s), or with add_q_head by the squared error of its
+//  1. the policy by -log π(a|s), or with add_q_head by the squared error of its
 //     most likely action: actions at the bounds of the box, where experts often
 //     are, have no likelihood under a squashed distribution                         LikelihoodLoss, ActionLoss
-//  3. in the same update, the prediction of how a demonstration goes on             policy.Foreseer
-//  4. the loss of the episodes that demo_buffer.validation_share sets aside         validate
+//  2. in the same update, the prediction of how a demonstration goes on             policy.Foreseer
+//  3. the loss of the episodes that demo_buffer.validation_share sets aside         validate
 //
-// A critic of the policy stays as it is. An algorithm that explores may begin with the weights
-// (runner.ckpt_path). For such an algorithm actor.model.learn_std false keeps the policy's
-// deviations.
+// The policy's critic does not learn. An algorithm that explores may begin with the weights of BC (runner.ckpt_path).
+// For such an algorithm actor.model.learn_std false keeps the policy's deviations.
 //
 // Metrics, over all replicas and updates of an iteration: bc/loss; bc/val_loss, NaN where nothing
 // was set aside; actor/lr, actor/grad_norm; demo_buffer/size = transitions learnt from.
@@ -32,30 +29,25 @@ type BC struct {
 	policy    policy.Policy
 	work      policy.Work
 	train     *trainState
-	half      []float32        // widths of the actions' box, in which errors are measured; nil: by log-probs
+	half      []float32        // half the widths of the actions' box, the unit of errors; nil: loss by log-probs
 	dAction   tensor.Tensor    // [micro,C,A], with half
-	dLogProb  tensor.Tensor    // [micro,L], without; made for the first batch
-	augmenter policy.Augmenter // nil: the policy sees images as they are
-	noise     policy.Noise     // of a micro-batch, for that
-
-	all   []int32 // demonstrations that validate, by number
-	aside []share // micro-batches of these
+	dLogProb  tensor.Tensor    // [micro,L], without half; made for the first batch
+	augmenter policy.Augmenter // nil: the policy sees whole images
+	noise     policy.Noise     // of a micro-batch, for augmenter
+	aside     *Replay          // demonstrations for validation; nil: none
 }
 
 var _ Algorithm = (*BC)(nil)
 
-// Indices of the sums that BC collects over an iteration.
+// Indices of BC's means over an iteration.
 const (
-	bcLoss = iota
-	bcSamples
-	numBCSums
+	bcLoss = firstMean + iota
+	numBCMeans
 )
 
-// fitsBC returns nil if BC can train pol, else an error that describes the policies that it can
-// train.
 func fitsBC(pol policy.Policy) error {
 	if _, ok := pol.(*policy.Greedy); ok {
-		return errors.New("a policy of actions, not of what they are worth (add_q_head false, for discrete actions)")
+		return errors.New("a policy with add_q_head false (for discrete actions)")
 	}
 	if p, ok := pol.(interface{ Squashes() bool }); ok && p.Squashes() {
 		return errors.New("action_bound clip (demonstrations hold what environments took)")
@@ -77,7 +69,7 @@ func newBC(s *Setup) (*BC, error) {
 	s.Rollout = withoutNext(s.Rollout)
 	if f, ok := s.Policy.(policy.Foreseer); ok && len(f.Foresees()) > 0 {
 		goal := goals(s.Demos, f.Foresees())
-		s.Demos = s.Demos.Slice(0, goal.Dim(0)) // the caller's has none
+		s.Demos = s.Demos.Slice(0, goal.Dim(0)) // another Dict, because the caller's has no goals
 		s.Demos.Set(goalName, goal)
 		s.Rollout = append(s.Rollout, tensor.Field{Name: goalName, DType: tensor.F32, Shape: []int{1, 1, goal.Dim(1)}})
 	}
@@ -88,16 +80,8 @@ func newBC(s *Setup) (*BC, error) {
 		return nil, err
 	}
 	if aside.Len() > 0 {
-		replay, err := newDemos(s.Rollout, aside, s.Alloc)
-		if err != nil {
+		if b.aside, err = newDemos(s.Rollout, aside, s.Alloc); err != nil {
 			return nil, err
-		}
-		for i := range replay.Size() {
-			b.all = append(b.all, int32(i))
-		}
-		for lo := 0; lo < len(b.all); lo += b.micro {
-			hi := min(lo+b.micro, len(b.all))
-			b.aside = append(b.aside, share{replay, lo, hi, b.batch.slice(0, hi-lo)})
 		}
 	}
 	if o := observationStats(s.Policy); o != nil {
@@ -118,7 +102,7 @@ func newBC(s *Setup) (*BC, error) {
 // newCloner makes a BC with the given name. With offline it learns from demonstrations, else from
 // experience.
 func newCloner(s *Setup, name string, offline bool) (*BC, error) {
-	e, err := newOffPolicy(s, name, offline, numBCSums)
+	e, err := newOffPolicy(s, name, offline, numBCMeans)
 	if err != nil {
 		return nil, err
 	}
@@ -150,7 +134,7 @@ func (b *BC) Update(tensor.Dict) (Metrics, error) {
 	if err != nil {
 		return Metrics{}, fmt.Errorf("bc: validation: %w", err)
 	}
-	b.reportMean("bc/loss", bcLoss, bcSamples)
+	b.reportMean("bc/loss", bcLoss)
 	b.metrics.add("bc/val_loss", aside)
 	b.reportActor(b.train)
 	b.metrics.add("demo_buffer/size", float64(b.replay.Size()))
@@ -172,13 +156,11 @@ func (b *BC) add(t *Transitions, ready func(lo, hi int)) error {
 	if err != nil {
 		return err
 	}
-	b.sums[bcLoss] += loss
-	b.sums[bcSamples] += float64(b.micro)
+	b.sums.add(bcLoss, loss, float64(b.micro))
 	return b.policy.Backward(b.work, g, ready)
 }
 
-// loss returns the gradient of the mean loss over a batch, as far as t contributes, and the sum of
-// the losses of t.
+// loss returns the sum of the losses of t, and the gradient of its share of the mean loss over a batch.
 func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
 	if b.half != nil {
 		act, err := b.policy.Forward(b.work, t.Obs, policy.Deterministic, policy.Noise{})
@@ -200,21 +182,27 @@ func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
 	return policy.Grad{LogProb: dLogProb}, LikelihoodLoss(dLogProb.F32(), eval.LogProb.F32(), b.perSample), nil
 }
 
-// validate returns the mean loss of the episodes that were set aside; NaN if there are none. Every
-// replica measures all of them.
+// validate returns the mean loss of the demonstrations that were set aside, or NaN if there are none. Every replica
+// measures all of them.
 func (b *BC) validate() (float64, error) {
 	if b.aside == nil {
 		return math.NaN(), nil
 	}
 	var sum float64
-	for _, x := range b.aside {
-		x.replay.Gather(x.rows, b.all[x.lo:x.hi], 1, 1, false)
-		_, loss, err := b.loss(x.rows)
+	n := b.aside.Size()
+	for lo := 0; lo < n; lo += b.micro {
+		hi := min(lo+b.micro, n)
+		batch, numbers := b.batch.slice(0, hi-lo), b.rows[:hi-lo]
+		for i := range numbers {
+			numbers[i] = int32(lo + i)
+		}
+		b.aside.Gather(batch, numbers, 1, 1, false)
+		_, loss, err := b.loss(batch)
 		if err != nil {
 			return 0, err
 		}
 		sum += loss
-		b.progress.Report(workValidation, x.hi, len(b.all))
+		b.progress.Report(workValidation, hi, n)
 	}
-	return sum / float64(len(b.all)), nil
+	return sum / float64(n), nil
 }

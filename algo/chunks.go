@@ -2,14 +2,13 @@ package algo
 
 import "github.com/rlinf/rlinf/tensor"
 
-// chunks turns rollouts into trajectories of single actions. Every action of a chunk has a reward
-// of its own (reward_type action_level). T chunks of C actions in N environments become T·C steps,
-// in RLinf's order. γ and λ then apply to single actions. Actions of a chunk after the end of an
-// episode were not taken, and do not count.
+// chunks turns rollouts into trajectories of single actions. Every action of a chunk has a reward of its own
+// (reward_type action_level). T chunks of C actions in N environments become T·C steps of N environments. γ and λ then
+// apply to single actions. Actions of a chunk after the end of an episode were not executed, and do not count.
 type chunks struct {
 	Trajectory         // T·C steps of N environments
 	size       int     // C
-	mask       []uint8 // of every action
+	mask       []uint8 // 1 for each action that counts
 }
 
 func newChunks(steps, envs, size int) *chunks {

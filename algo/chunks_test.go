@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// chunked makes PPO for two chunks of two actions in two environments, with γ = λ = ½, and its policy:
-// actions of two numbers in a box.
+// chunked returns PPO for two chunks of two actions in two environments, with γ = λ = ½, and its policy. Actions have
+// two numbers in a box.
 func chunked(t *testing.T, change func(*Config)) (*PPO, policy.Policy) {
 	t.Helper()
 	s := setup(func(s *Setup) {
@@ -138,7 +138,8 @@ func TestLossAtEachLevel(t *testing.T) {
 	}
 }
 
-// movedLoss lowers log-probs as if the policy had moved since, and returns its loss. each log-probs have one advantage.
+// movedLoss lowers log-probs, as if the policy had moved since, and returns the policy's loss. Each advantage has each
+// log-probs.
 func movedLoss(logProb, adv, count []float32, each int) (loss float64) {
 	n := 0.0
 	for i := range logProb {
@@ -171,8 +172,8 @@ func lossOfValues(t *testing.T, pol policy.Policy, r tensor.Dict, ret, count []f
 	return loss / n
 }
 
-// Episodes, their scores and the groups are those of actions, too: every action that was taken has the group's
-// advantage, and no other action.
+// With rewards of single actions, each action that was taken has the advantage of its episode in the group. Other
+// actions have none.
 func TestGRPOByActions(t *testing.T) {
 	p, _ := chunked(t, func(*Config) {})
 	s := setup(func(s *Setup) {
@@ -200,7 +201,7 @@ func TestGRPOByActions(t *testing.T) {
 	}
 }
 
-// Advantages computed anew with the critic that made them are the same.
+// Advantages that are recomputed with the same critic are the same.
 func TestRecomputedAdvantagesOfActions(t *testing.T) {
 	p, pol := chunked(t, func(c *Config) { c.RewardType, c.RecomputeAdvantages = ActionLevel, true })
 	r := chunkedRollout(p)

@@ -1,10 +1,18 @@
 package algo
 
 import (
+	"embed"
 	"fmt"
+	"slices"
 
 	"github.com/rlinf/rlinf/params"
 )
+
+// Source has the files of this package that declare keys of the configuration. The comments of the fields are the
+// manual of these keys.
+//
+//go:embed config.go text_config.go offpolicy_config.go demos.go dagger.go
+var Source embed.FS
 
 // Config is the section algorithm of the configuration. Start from DefaultConfig, so that a key
 // which is left out has its default.
@@ -22,9 +30,8 @@ type Config struct {
 	// GAELambda is λ of generalised advantage estimation, in [0, 1]: 0 trusts the critic, 1 the
 	// rewards. Default 1.
 	GAELambda float32 `yaml:"gae_lambda"`
-	// BootstrapType is standard (default) or always. With standard, an episode that was cut off
-	// goes on with the value of its last observation, and one that terminated is over. With always,
-	// both go on.
+	// BootstrapType is standard (default) or always. With standard, the value of the last observation counts for an
+	// episode that was cut off, but not for one that terminated. With always, it counts for both.
 	BootstrapType string `yaml:"bootstrap_type"`
 	// NormalizeAdvantages gives advantages mean 0 and deviation 1. batch (default; also true) does
 	// so once, over the rollouts of all actors; minibatch does so over each global batch; none
@@ -62,8 +69,8 @@ type Config struct {
 	// the first. For gae. Default false. (+)
 	RecomputeAdvantages bool `yaml:"recompute_advantages"`
 
-	// KLBeta weighs a penalty in the loss on leaving the reference policy, which is the policy
-	// before the first iteration of the run (see runner.ckpt_path). Default 0.
+	// KLBeta weighs a penalty in the loss, on leaving the reference policy: the policy before the first iteration of
+	// the run (see runner.ckpt_path). Default 0.
 	KLBeta float32 `yaml:"kl_beta"`
 	// KLPenaltyType is the estimate of KLBeta's divergence: kl (also k1), abs, mse (k2) or
 	// low_var_kl (k3). Default low_var_kl. kl has no effect on average, because the mean of its
@@ -80,10 +87,10 @@ type Config struct {
 	// ShuffleRollout draws the samples of each global batch at random, anew in each epoch. Default
 	// true.
 	ShuffleRollout bool `yaml:"shuffle_rollout"`
-	// SequenceLength is the number of successive steps of an environment that a recurrent policy
-	// (rnn_policy) learns from at once. Its gradient goes back through these steps, and the hidden
-	// state before them counts as given. The steps of an iteration and actor.micro_batch_size must
-	// be multiples of it. 0, the default, means all steps of the iteration. (+)
+	// SequenceLength is the number of successive steps of an environment that a recurrent policy (rnn_policy) learns
+	// from at once. Its gradient goes back through these steps, and the hidden state before them is a constant. The
+	// steps of an iteration and actor.micro_batch_size must be multiples of it. 0, the default, means all steps of the
+	// iteration. (+)
 	SequenceLength int `yaml:"sequence_length"`
 	// TargetKL ends an update after the epoch whose mean approx_kl exceeds it, on all actors
 	// together. 0, the default, never ends it. (+)
@@ -114,9 +121,8 @@ type Config struct {
 	// weights. With decoupled_actor_critic the default is a policy between these two: for a rollout
 	// that is d iterations old, d/(d+1) of the way to the policy after the update.
 	RecomputeLogprobs bool `yaml:"recompute_logprobs"`
-	// LogProbType is the part of a chunk of actions whose log-probs are summed and have a ratio of
-	// their own: chunk_level, the whole chunk; action_level (default), each action; token_level,
-	// each dimension. The policy is made with it.
+	// LogProbType is the part of a chunk of actions whose log-probs are summed and have a ratio of their own:
+	// chunk_level, the whole chunk; action_level (default), each action; token_level, each dimension.
 	LogProbType string `yaml:"logprob_type"`
 	// EntropyType is the part of a chunk whose entropies are summed; see LogProbType. EntropyBonus
 	// weighs the mean of these sums. Default: LogProbType.
@@ -221,15 +227,14 @@ func (want Want) finite() Want {
 	}
 }
 
-// Check checks every field by itself and those that depend on each other. Only the bounds of
-// rewards may be infinite.
+// Check checks each field, and fields that depend on each other. Only the bounds of rewards may be infinite.
 func (c *Config) Check(want Want) {
 	c.CheckValues(want)
 	c.checkPair(want.finite())
 }
 
-// CheckValues is Check without the rules that depend on AdvType and LossType. It is for a pair of
-// these that no algorithm has.
+// CheckValues is Check without the rules that depend on AdvType and LossType. It is for configurations whose AdvType
+// and LossType name no algorithm.
 func (c *Config) CheckValues(want Want) {
 	want(!c.FilterRewards || c.RewardsLowerBound <= c.RewardsUpperBound, "rewards_upper_bound", c.RewardsUpperBound,
 		fmt.Sprintf("at least rewards_lower_bound, %g", c.RewardsLowerBound))
@@ -238,11 +243,8 @@ func (c *Config) CheckValues(want Want) {
 	want(c.GAELambda >= 0 && c.GAELambda <= 1, "gae_lambda", c.GAELambda, "a number in [0, 1]")
 	want(c.BootstrapType == BootstrapStandard || c.BootstrapType == BootstrapAlways, "bootstrap_type", c.BootstrapType,
 		"standard or always")
-	switch c.NormalizeAdvantages {
-	case NormalizeBatch, NormalizeMinibatch, NormalizeNone:
-	default:
-		want(false, "normalize_advantages", c.NormalizeAdvantages, "batch, minibatch or none (or true, false)")
-	}
+	want(slices.Contains([]Normalization{NormalizeBatch, NormalizeMinibatch, NormalizeNone}, c.NormalizeAdvantages),
+		"normalize_advantages", c.NormalizeAdvantages, "batch, minibatch or none (or true, false)")
 	want(c.RewardClip >= 0, "reward_clip", c.RewardClip, "a number >= 0 (0: no bound)")
 	want(c.MaxNumGenBatches >= 1, "max_num_gen_batches", c.MaxNumGenBatches, wantGenBatches)
 	want(c.LenRewardPenalty >= 0, "len_reward_penalty", c.LenRewardPenalty, wantLenPenalty)
@@ -256,11 +258,8 @@ func (c *Config) CheckValues(want Want) {
 	want(c.KLBeta >= 0, "kl_beta", c.KLBeta, "a number >= 0")
 	want(klName(c.KLPenaltyType) != "", "kl_penalty_type", c.KLPenaltyType,
 		"kl, abs, mse or low_var_kl (also k1, k2, k3)")
-	switch c.LossAggFunc {
-	case TokenMean, SeqMeanTokenSum, SeqMeanTokenMean:
-	default:
-		want(false, "loss_agg_func", c.LossAggFunc, "token-mean, seq-mean-token-sum or seq-mean-token-mean")
-	}
+	want(slices.Contains([]string{TokenMean, SeqMeanTokenSum, SeqMeanTokenMean}, c.LossAggFunc), "loss_agg_func",
+		c.LossAggFunc, "token-mean, seq-mean-token-sum or seq-mean-token-mean")
 	want(c.UpdateEpoch > 0, "update_epoch", c.UpdateEpoch, "a number > 0")
 	want(c.SequenceLength >= 0, "sequence_length", c.SequenceLength, "a number of steps, or 0 for all of an iteration")
 	want(c.TargetKL >= 0, "target_kl", c.TargetKL, "a number >= 0 (0: no early stop)")
@@ -288,7 +287,7 @@ func (c *Config) CheckValues(want Want) {
 	c.Own.Check(want)
 }
 
-// The valid values of keys that only some algorithms have, each with a range of its own.
+// The valid values of keys that only some algorithms use.
 const (
 	wantGenBatches   = "a number > 0, and 1 without adv_type grpo"
 	wantLenPenalty   = "a number >= 0, with adv_type grpo or reinpp; else 0"
@@ -296,7 +295,7 @@ const (
 	wantBehaveWeight = "a number > 0 with loss_type " + decoupledActorCritic + "; else 0"
 )
 
-// checkPair checks the keys that only some of the algorithms have.
+// checkPair checks the keys that only some algorithms use.
 func (c *Config) checkPair(want Want) {
 	grpo, reinpp, decoupled := c.AdvType == "grpo", c.AdvType == "reinpp", c.LossType == decoupledActorCritic
 	want(!c.FilterRewards || grpo || reinpp, "filter_rewards", c.FilterRewards,
@@ -363,8 +362,8 @@ func DefaultOptimConfig() OptimConfig {
 	}
 }
 
-// Share returns the range [lo, hi) of a language model's n parameters that this replica moves, and whose moments it
-// has. If UseDistributedOptimizer is not set, the range is all of them.
+// Share returns the range [lo, hi) of a language model's n parameters whose moments this replica has, and which it
+// moves. Without UseDistributedOptimizer the range is [0, n).
 func (c *OptimConfig) Share(n int, r Replicas) (lo, hi int) {
 	if !c.UseDistributedOptimizer {
 		return 0, n
@@ -381,7 +380,7 @@ func shareOf(n, replicas, this int) (lo, hi int) {
 	return this * lines / replicas * line, min((this+1)*lines/replicas*line, n)
 }
 
-// Check checks every field by itself and those that depend on each other.
+// Check checks each field, and fields that depend on each other.
 func (c *OptimConfig) Check(want Want) {
 	want = want.finite()
 	want(c.LR > 0, "lr", c.LR, "a number > 0")
@@ -392,11 +391,8 @@ func (c *OptimConfig) Check(want Want) {
 	want(c.AdamEps > 0, "adam_eps", c.AdamEps, "a number > 0")
 	want(c.WeightDecay >= 0, "weight_decay", c.WeightDecay, "a number >= 0")
 	want(c.ClipGrad >= 0, "clip_grad", c.ClipGrad, "a number >= 0 (0: no bound)")
-	switch c.LRScheduler {
-	case ScheduleConstant, ScheduleLinear, ScheduleCosine:
-	default:
-		want(false, "lr_scheduler", c.LRScheduler, "constant, linear or cosine")
-	}
+	want(slices.Contains([]ScheduleName{ScheduleConstant, ScheduleLinear, ScheduleCosine}, c.LRScheduler),
+		"lr_scheduler", c.LRScheduler, "constant, linear or cosine")
 	if c.TotalTrainingSteps > 0 {
 		want(c.LRWarmupSteps < c.TotalTrainingSteps, "lr_warmup_steps", c.LRWarmupSteps,
 			fmt.Sprintf("fewer than total_training_steps, %d", c.TotalTrainingSteps))

@@ -8,33 +8,30 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// CrossQ is SAC without target networks, Bhatt et al. 2024, arXiv:1902.05605. The layers of its
-// critics normalise their inputs, and one batch holds the states and the next states of the
-// transitions. So the estimates of both come from the same distribution, and no network that lags
-// behind is needed.
+// CrossQ is SAC without target networks, Bhatt et al. 2024, arXiv:1902.05605. The layers of its critics normalise
+// their inputs, and one batch holds the states and the next states of the transitions. So all inputs of the critics
+// have one distribution, and training is stable without a target network.
 //
 //  1. one pass of the critics over (s, a) and (s', a')               Critic.JointQ
-//  2. targets from the second half, which counts as given            setTargets
-//  3. the critics against them in the first half, squared error      QLoss
+//  2. targets from the second half, without a gradient               setTargets
+//  3. the critics in the first half against these, squared error     QLoss
 //  4. running statistics, for the actor's gradient, move towards
-//     those of the batches of all replicas                           merge
+//     the statistics of the batches of all replicas                  merge
 //
-// The actor normalises too, like that of the paper's authors: by the batch in training, and by its
-// running statistics when it chooses actions. Its loss, the temperature and the metrics are SAC's.
-// Each replica normalises by its own micro-batches.
+// The actor normalises too, like the actor of the paper's authors: by the batch in training, and by its running
+// statistics when it chooses actions. Its loss, the temperature and the metrics are SAC's. Each replica normalises by
+// its own micro-batches.
 type CrossQ struct {
 	*SAC
 	jointWork   *policy.CriticWork
 	q, after    []float32     // [H,micro]: the two halves of the estimates
 	dJoint      tensor.Tensor // [H,2·micro]
-	criticStats []float64     // sums over batches
+	criticStats []float64     // statistics of batches, see policy.Critic.AddStats
 	actorStats  []float64
 }
 
 var _ Algorithm = (*CrossQ)(nil)
 
-// fitsCrossQ returns nil if CrossQ can train pol, else an error that describes the policies that it
-// can train.
 func fitsCrossQ(pol policy.Policy) error {
 	if p, ok := pol.(*policy.SoftActor); !ok || p.Noisy() || p.QHeadType() != policy.QHeadCrossQ {
 		return errors.New("a policy with add_q_head, with continuous actions, q_head_type crossq and no " +
@@ -62,15 +59,10 @@ func newCrossQ(s *Setup) (*CrossQ, error) {
 }
 
 // Update makes the updates of an iteration; see Algorithm.
-func (c *CrossQ) Update(tensor.Dict) (Metrics, error) {
-	if err := c.iterate(c.update, c.rewards[:]...); err != nil {
-		return Metrics{}, err
-	}
-	return c.report(), nil
-}
+func (c *CrossQ) Update(tensor.Dict) (Metrics, error) { return c.train(c.update) }
 
-// update makes one update of the critics and, when they are due, of actor and temperature. After each
-// step of critics or actor their running statistics move.
+// update makes one update of the critics and, when it is due, one of actor and temperature. After a step of the
+// critics their running statistics move, and after a step of the actor the actor's.
 func (c *CrossQ) update() error {
 	c.drawSubset()
 	if err := c.descend(c.critics.train, c.addCritic); err != nil {
@@ -111,18 +103,17 @@ func (c *CrossQ) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	c.setTargets(b, c.after, act.LogProb.F32())
 	dQ := c.critics.dQ.F32()
 	squares, estimates := QLoss(dQ, c.q, c.critics.y, c.perSample)
-	c.sums[sacCriticLoss] += squares
-	c.sums[sacQData] += estimates
-	c.sums[sacSamples] += float64(m)
+	c.sums.add(sacCriticLoss, squares, float64(m))
+	c.sums.add(sacQData, estimates, float64(m))
 	for h := range c.critics.net.Heads() {
-		copy(c.dJoint.F32()[2*m*h:], dQ[m*h:m*(h+1)]) // the second half counts as given: it stays 0
+		copy(c.dJoint.F32()[2*m*h:], dQ[m*h:m*(h+1)]) // the derivatives by the second half stay 0
 	}
 	c.critics.net.Backward(c.jointWork, c.dJoint, ready)
 	return nil
 }
 
-// merge sums stats, the statistics of this update's batches, over all replicas. It passes the sums
-// to into, which moves the running statistics towards them.
+// merge sums stats, the statistics of this update's batches, over all replicas. The function into moves the running
+// statistics towards these sums.
 func (c *CrossQ) merge(stats []float64, into func([]float64)) error {
 	if err := c.replicas.Sum(stats); err != nil {
 		return fmt.Errorf("statistics of batches: %w", err)

@@ -20,8 +20,8 @@ func crossqSetup(t testing.TB, changes ...change) algo.Setup {
 	}}, changes...)...)
 }
 
-// TestCrossQLearns: as TestSACLearns, more slowly. Were the gradient to flow into what follows, or the actor to see
-// statistics that nobody moves, it would not.
+// TestCrossQLearns is like TestSACLearns, but slower. It fails if the gradient flows into the targets, or if the
+// actor's statistics do not move.
 func TestCrossQLearns(t *testing.T) {
 	for name, c := range map[string]change{
 		"one batch":     asIs,
@@ -30,7 +30,7 @@ func TestCrossQLearns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := crossqSetup(t, c)
 			a := made(t, s, algo.NewCrossQ)
-			if testing.Short() { // the race detector looks on: a few updates meet all that there is to race
+			if testing.Short() { // for the race detector a few updates are enough
 				runTrack(t, a, s, newTrack(s.Envs), 0, 5)
 				return
 			}
@@ -43,9 +43,8 @@ func TestCrossQLearns(t *testing.T) {
 	}
 }
 
-// TestCrossQTargets: a batch's loss is that of the estimates of its first half against rewards and those of the
-// second, computed here one by one by critics in the same state. The second half counts as given, so the gradient is
-// that of the loss with fixed targets.
+// TestCrossQTargets: the loss of a batch is the error of the first half's estimates against targets from the second
+// half, computed here by critics in the same state. The gradient is that of the loss with fixed targets.
 func TestCrossQTargets(t *testing.T) {
 	s := crossqSetup(t, func(s *algo.Setup, m *policy.Config) { m.Activation, s.Config.UpdateEpoch = "tanh", 1 })
 	w, on, critic := watch(t, made(t, s, algo.NewCrossQ), s), newTrack(s.Envs), criticLike(t, s.Policy)
@@ -87,8 +86,8 @@ func TestCrossQTargets(t *testing.T) {
 	checkSlope(t, "critics", gradientOf(before, after, "critic", s.CriticOptim.AdamBeta1), params, loss)
 }
 
-// TestCrossQResumes: the critics' running statistics are in the checkpoint, and move; the actor's, which go where its
-// parameters go, at its own updates.
+// TestCrossQResumes: the checkpoint has the critics' running statistics, which move in each update. The actor's are
+// saved with its parameters, and move in the actor's updates.
 func TestCrossQResumes(t *testing.T) {
 	checkResumes(t, crossqSetup, algo.NewCrossQ)
 	s := crossqSetup(t)

@@ -12,8 +12,8 @@ import (
 type DaggerConfig struct {
 	// InitBeta is β in the first iteration, in [0, 1]. Default 0.5.
 	InitBeta float64 `yaml:"init_beta"`
-	// BetaSchedule is exponential, the default and the only one: every iteration multiplies β by
-	// BetaDecay, down to BetaMin.
+	// BetaSchedule is exponential (default), the only value: every iteration multiplies β by BetaDecay, down to
+	// BetaMin.
 	BetaSchedule string `yaml:"beta_schedule"`
 	// BetaDecay is in [0, 1]. Default 0.99.
 	BetaDecay float64 `yaml:"beta_decay"`
@@ -24,7 +24,7 @@ type DaggerConfig struct {
 // BetaExponential is the value of DaggerConfig.BetaSchedule.
 const BetaExponential = "exponential"
 
-// check checks every field by itself.
+// check checks each field.
 func (c *DaggerConfig) check(want Want) {
 	want(c.InitBeta >= 0 && c.InitBeta <= 1, "dagger.init_beta", c.InitBeta, "a number in [0, 1]")
 	want(c.BetaSchedule == BetaExponential, "dagger.beta_schedule", c.BetaSchedule, BetaExponential)
@@ -32,15 +32,14 @@ func (c *DaggerConfig) check(want Want) {
 	want(c.BetaMin >= 0 && c.BetaMin <= 1, "dagger.beta_min", c.BetaMin, "a number in [0, 1]")
 }
 
-// Beta returns β in that iteration, counted from 0.
+// Beta returns β in an iteration, counted from 0.
 func (c *DaggerConfig) Beta(iteration uint64) float64 {
 	return max(c.BetaMin, c.InitBeta*math.Pow(c.BetaDecay, float64(iteration)))
 }
 
-// DAgger is imitation by dataset aggregation, Ross, Gordon and Bagnell 2011, arXiv:1011.0686. An
-// expert names its own actions in the states that the policy visits. The policy learns these as BC
-// does, from all iterations that the replay buffer holds. Rollouts have the expert's actions
-// (Registry.AddLabelled).
+// DAgger is imitation by dataset aggregation, Ross, Gordon and Bagnell 2011, arXiv:1011.0686. An expert names its own
+// actions in the states that the policy visits. The policy learns these actions as BC does, from all iterations that
+// the replay buffer holds. The actions in rollouts are the expert's (the Kind Labelled).
 //
 // Metrics, over all replicas and updates of an iteration, NaN where there were none: dagger/loss;
 // dagger/beta, β of the rollout; actor/lr, actor/grad_norm; replay_buffer/size = transitions held,
@@ -48,7 +47,7 @@ func (c *DaggerConfig) Beta(iteration uint64) float64 {
 type DAgger struct {
 	*BC
 	stats ObservationStats // nil: the policy normalises nothing
-	seen  []float64        // observations since the last update, as stats adds them up
+	seen  []float64        // sums of the observations since the last update, see ObservationStats
 }
 
 var _ Algorithm = (*DAgger)(nil)
@@ -100,7 +99,7 @@ func (d *DAgger) Update(tensor.Dict) (Metrics, error) {
 	if err := d.iterate(d.update); err != nil {
 		return Metrics{}, err
 	}
-	d.reportMean("dagger/loss", bcLoss, bcSamples)
+	d.reportMean("dagger/loss", bcLoss)
 	d.metrics.add("dagger/beta", d.off.Dagger.Beta(uint64(d.iteration)))
 	d.reportActor(d.train)
 	d.reportReplay()

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A taught DAgger is shown rollouts with the actions that lead to ½ at once, in place of those taken.
+// A taught DAgger gets rollouts in which the expert's actions, which lead to ½ at once, replace the actions taken.
 type taught struct{ *algo.DAgger }
 
 func (d taught) Prepare(rollout *tensor.Dict) error {
@@ -48,7 +48,7 @@ func TestBetaByHand(t *testing.T) {
 	}
 }
 
-// TestDAggerLearns: what the labels say, whatever was done; not before the buffer has its least size.
+// TestDAggerLearns: the policy learns the labels, not the actions taken, once the buffer has its least size.
 func TestDAggerLearns(t *testing.T) {
 	s := daggerSetup(t)
 	d, w := made(t, s, newTaught), newTrack(s.Envs)

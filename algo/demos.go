@@ -23,7 +23,7 @@ type DemoConfig struct {
 	ValidationShare float32 `yaml:"validation_share"`
 }
 
-// Check checks every field by itself.
+// Check checks each field.
 func (c *DemoConfig) Check(want Want) {
 	want(c.ValidationShare >= 0 && c.ValidationShare < 1, "demo_buffer.validation_share", c.ValidationShare,
 		"a number in [0, 1)")
@@ -38,9 +38,9 @@ func (c *DemoConfig) Check(want Want) {
 //	reward                   F32 [M]
 //	terminated, truncated    U8 [M]      the episode ended by itself, was cut off from outside
 //
-// fields are those of rollouts, [T,N,...]. Shapes and types must agree with them. ReadDemos leaves
-// out other tensors of the file. If rollouts have chunks of actions and the file has single
-// actions, each transition begins a chunk; see inChunks.
+// fields are those of rollouts, [T,N,...]. Shapes and types must agree with them. ReadDemos ignores other tensors of
+// the file. If rollouts have chunks of actions and the file has single actions, each transition begins a chunk; see
+// inChunks.
 func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	var demos tensor.Dict
 	b, err := durable.ReadFile(path)
@@ -52,7 +52,7 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 		return demos, fmt.Errorf("%s: %w", path, err)
 	}
 	b = nil
-	debug.FreeOSMemory() // the file's bytes: files may be half as large as memory
+	debug.FreeOSMemory() // free the file's bytes: a file may be half as large as memory
 	reward, ok := all.Get(FieldReward)
 	if !ok || reward.Rank() != 1 || reward.Dim(0) == 0 {
 		return demos, fmt.Errorf("%s: reward is %v: expected F32[M] of M > 0 transitions", path, reward)
@@ -87,10 +87,10 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	return demos, nil
 }
 
-// inChunks turns M transitions of single actions into M of chunks of C actions, if fields have
-// chunks and demos do not. A chunk holds the action of its transition and the C-1 that follow in the
-// episode. After the end of the episode it repeats the last action. The reward is the sum over these
-// transitions, and the end is that of the last one.
+// inChunks turns M transitions with single actions into M transitions with chunks of C actions, if fields have chunks
+// and demos have single actions. A chunk holds the action of its transition and the C-1 actions that follow in the
+// episode. After the end of the episode the chunk repeats the last action. Its reward is the sum over these
+// transitions. What follows the chunk, and whether the episode ends, is that of the last transition.
 func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 	i := slices.IndexFunc(fields, func(f tensor.Field) bool { return f.Name == FieldAction })
 	action, ok := demos.Get(FieldAction)
@@ -105,7 +105,7 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 		reward.DType() != tensor.F32 || terminated.DType() != tensor.U8 || truncated.DType() != tensor.U8 {
 		return demos, fmt.Errorf("%d actions: expected reward F32, terminated and truncated U8 of as many", m)
 	}
-	last := lastOfEpisodes(demos) // becomes the last transition of the chunk that begins there
+	last := lastOfEpisodes(demos) // below it becomes the last transition of each chunk
 	for t, end := range last {
 		last[t] = min(t+c-1, end)
 	}
@@ -143,7 +143,7 @@ func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 	return d, nil
 }
 
-// lastOfEpisodes returns, for each transition, the last one of its episode.
+// lastOfEpisodes returns, for each transition, the last transition of its episode.
 func lastOfEpisodes(demos tensor.Dict) []int {
 	terminated, truncated := demos.Must(FieldTerminated).U8(), demos.Must(FieldTruncated).U8()
 	last := make([]int, len(terminated))
@@ -180,10 +180,9 @@ func withoutNext(fields []tensor.Field) []tensor.Field {
 // goalName is the name of the tensor that demonstrations have for a policy.Foreseer.
 const goalName = Observations + "." + policy.Goal
 
-// goals returns the targets of a policy.Foreseer for M transitions, F32 [M,2·n]. n is the number of
-// elements of the observations called names. The first n are those observed GoalSteps transitions
-// later, or at the end of the episode if that comes first. The last n are those observed at the
-// end.
+// goals returns the targets of a policy.Foreseer for M transitions, F32 [M,2·n]. n is the number of elements of the
+// observations called names. The first n targets are their values GoalSteps transitions later, or at the end of the
+// episode if that comes first. The last n targets are their values at the end.
 func goals(demos tensor.Dict, names []string) tensor.Tensor {
 	last := lastOfEpisodes(demos)
 	m, width := len(last), 0

@@ -1,7 +1,7 @@
-// Package algo holds the update rules: how rollouts become better parameters.
+// Package algo answers: how do rollouts, demonstrations and texts become better parameters? It holds the algorithms.
 //
-// An Algorithm is made by a Registry from the policy that it trains and a Setup. Each iteration
-// calls it twice:
+// A Registry makes an Algorithm from a Setup, which has the policy to be trained. Each iteration calls the Algorithm
+// twice:
 //
 //	alg, err := algo.Builtin().New(setup)    // setup names adv_type and loss_type, such as gae and actor_critic
 //	err = alg.Prepare(&rollout)              // adds advantage and return
@@ -21,19 +21,18 @@
 //	version              I64 [T,N], optional iterations that the policy which took the action had learnt from
 //	memory               F32 [T,N,M]        hidden state of the policy before the step (policy.Recurrent)
 //
-// Algorithms that train on whole rollouts share PPO's loop, and differ in the estimator of their
-// advantages: GAE for PPO and A2C, comparisons within groups of episodes for GRPO, normalised
-// scores for REINFORCE++. Each algorithm is a file that names its details in order.
+// Algorithms that train on whole rollouts share PPO's loop, and differ in the estimator of their advantages: GAE for
+// PPO and A2C, comparisons within groups of episodes for GRPO, normalised scores for REINFORCE++. Each algorithm is a
+// file that lists its steps in order.
 //
-// Algorithms that learn from transitions draw them from a Replay. It holds experience (SAC, TD3,
-// DQN), experience with an expert's actions in place of those taken (DAgger), or demonstrations
-// that ReadDemos reads (BC, IQL).
+// Algorithms that learn from transitions draw them from a Replay. The Replay holds experience (SAC, TD3, DQN),
+// experience in which the expert's actions replace the actions taken (DAgger), or demonstrations that ReadDemos reads
+// (BC, IQL).
 //
-// Language models learn from texts. SFT learns from given texts, TextPPO from a TextBatch of the
-// model's own answers. TextPPO uses the functions on flat slices that environments use, too.
+// Language models learn from texts. SFT learns from given texts, TextPPO from a TextBatch of the model's own answers.
+// TextPPO uses the same functions on flat slices as training in environments.
 //
-// An algorithm asks other replicas for sums through Replicas. The pieces (GAE, GRPOAdvantages,
-// Surrogate, KLLoss, ValueLoss, Aggregate, Adam, Schedule) are pure functions on flat slices or
-// small types of their own. A new algorithm is one file that names its pieces in order, and one
-// line in Builtin.
+// An algorithm asks other replicas for sums through Replicas. The pieces (GAE, GRPOAdvantages, Surrogate, KLLoss,
+// ValueLoss, Aggregate, Adam, Schedule) are pure functions on flat slices or small types of their own. A new algorithm
+// is one file that lists its pieces in order, and one line in Builtin.
 package algo

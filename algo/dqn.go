@@ -21,7 +21,7 @@ import (
 // replay_buffer/size = transitions held, replay_buffer/total_samples = ever added; rollout/rewards.
 type DQN struct {
 	*offPolicy
-	policy, target   *policy.Greedy // Q and Q', which follows
+	policy, target   *policy.Greedy // Q and Q'
 	work, targetWork policy.Work
 	train            *trainState
 	y                []float32     // [micro]: targets of the values of the actions taken
@@ -30,18 +30,13 @@ type DQN struct {
 
 var _ Algorithm = (*DQN)(nil)
 
-// Indices of the sums that DQN collects over an iteration.
+// Indices of DQN's means over an iteration.
 const (
-	dqnLoss = iota
+	dqnLoss = firstMean + iota
 	dqnQData
-	dqnSamples
-	dqnReward
-	dqnSteps
-	numDQNSums
+	numDQNMeans
 )
 
-// fitsDQN returns nil if DQN can train pol, else an error that describes the policies that it can
-// train.
 func fitsDQN(pol policy.Policy) error {
 	if _, ok := pol.(*policy.Greedy); !ok {
 		return errors.New("a policy with add_q_head, whose actions are discrete (embodied_sac is for continuous " +
@@ -54,7 +49,7 @@ func fitsDQN(pol policy.Policy) error {
 func NewDQN(s Setup) (*DQN, error) { return built("dqn", s, fitsDQN, newDQN) }
 
 func newDQN(s *Setup) (*DQN, error) {
-	e, err := newOffPolicy(s, "dqn", false, numDQNSums)
+	e, err := newOffPolicy(s, "dqn", false, numDQNMeans)
 	if err != nil {
 		return nil, err
 	}
@@ -75,18 +70,18 @@ func newDQN(s *Setup) (*DQN, error) {
 
 // Update makes the updates of an iteration; see Algorithm.
 func (d *DQN) Update(tensor.Dict) (Metrics, error) {
-	if err := d.iterate(d.update, d.rewards[:]...); err != nil {
+	if err := d.iterate(d.update); err != nil {
 		return Metrics{}, err
 	}
-	d.reportMean("dqn/loss", dqnLoss, dqnSamples)
-	d.reportMean("critic/q_data", dqnQData, dqnSamples)
+	d.reportMean("dqn/loss", dqnLoss)
+	d.reportMean("critic/q_data", dqnQData)
 	d.reportCritic(d.train)
 	d.reportReplay()
-	d.reportMean("rollout/rewards", dqnReward, dqnSteps)
+	d.reportMean("rollout/rewards", rolloutReward)
 	return d.metrics, nil
 }
 
-// update makes one update of the network and, when it is due, of the target.
+// update makes one update of the network and, when it is due, one of the target.
 func (d *DQN) update() error {
 	if err := d.descend(d.train, d.add); err != nil {
 		return err
@@ -115,8 +110,7 @@ func (d *DQN) add(b *Transitions, ready func(lo, hi int)) error {
 		return err
 	}
 	loss, estimates := ChosenQLoss(d.dQ.F32(), q.F32(), b.Action.I32(), d.y, d.cfg.HuberDelta, d.perSample)
-	d.sums[dqnLoss] += loss
-	d.sums[dqnQData] += estimates
-	d.sums[dqnSamples] += float64(d.micro)
+	d.sums.add(dqnLoss, loss, float64(d.micro))
+	d.sums.add(dqnQData, estimates, float64(d.micro))
 	return d.policy.BackwardValues(d.work, d.dQ, ready)
 }

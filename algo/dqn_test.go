@@ -20,8 +20,8 @@ func dqnSetup(t testing.TB, changes ...change) algo.Setup {
 	}}, changes...)...)
 }
 
-// By hand: the largest choice is action 1 of the first sample and action 0 of the second; nothing follows the third.
-// In the last, where action 0 is not allowed, action 1 is taken.
+// By hand: the largest choice is action 1 of the first sample and action 0 of the second; nothing follows the third. In
+// the last sample action 0 is not allowed, so action 1 is taken.
 func TestGreedyTargets(t *testing.T) {
 	y := make([]float32, 4)
 	inf := float32(math.Inf(1))
@@ -48,8 +48,8 @@ func TestChosenQLoss(t *testing.T) {
 	}
 }
 
-// TestDQNLearns: steps of 0.4 lead to within 0.3 of ½, and what that is worth is known, time limit or not: at most
-// 0, and no less than what the way costs.
+// TestDQNLearns: the policy goes to within 0.3 of ½ by steps of 0.4. Values are at most 0, and at least minus the cost
+// of the way.
 func TestDQNLearns(t *testing.T) {
 	for name, c := range map[string]change{
 		"double, soft targets": asIs,
@@ -69,8 +69,8 @@ func TestDQNLearns(t *testing.T) {
 	}
 }
 
-// TestDQNLoss holds the loss of an update against one that is worked out from the values of both networks: double
-// Q-learning takes the action that the network chooses, at what the target network says it is worth.
+// TestDQNLoss compares the loss of an update with a computation from the values of both networks. Double Q-learning
+// takes the action that the network chooses, and its value from the target network.
 func TestDQNLoss(t *testing.T) {
 	for _, double := range []bool{false, true} {
 		s := dqnSetup(t, func(s *algo.Setup, _ *policy.Config) {
@@ -106,7 +106,7 @@ func TestDQNLoss(t *testing.T) {
 	}
 }
 
-// actionValues returns what actions are worth by a policy with these parameters.
+// actionValues returns the values of actions by a policy with these parameters.
 func actionValues(t *testing.T, params []float32, obs tensor.Dict) []float32 {
 	t.Helper()
 	p := dqnSetup(t).Policy.(*policy.Greedy)

@@ -10,9 +10,9 @@ import (
 // A Resampler is an Algorithm that may reject parts of a rollout, and replace them by parts of
 // further rollouts before it trains.
 type Resampler interface {
-	// Resample chooses parts of rollout, the n-th of this update, counted from 0. It reports
-	// whether it needs another rollout, the same on every replica. If an update may use several
-	// rollouts, rollout becomes the parts chosen from all of them, in memory of the Resampler.
+	// Resample chooses parts of rollout, which is number n of this update, counted from 0. more reports whether another
+	// rollout is needed, the same on every replica. If an update may use several rollouts, rollout becomes the parts
+	// chosen from all of them, in memory of the Resampler.
 	Resample(n int, rollout *tensor.Dict) (more bool, err error)
 }
 
@@ -26,13 +26,12 @@ type DynamicSampler struct {
 	view      *rolloutView
 	episodes  *episodes
 	groupSize int
-	most      int // rollouts for an update
+	most      int // largest number of rollouts for an update
 	replicas  Replicas
 
 	kept        tensor.Dict
 	informative []bool // of each group in kept
-	rollouts    int    // for this update
-	lacking     [1]float64
+	rollouts    int    // made for this update
 }
 
 func newDynamicSampler(s *Setup, v *rolloutView, r Replicas) *DynamicSampler {
@@ -51,11 +50,9 @@ func (d *DynamicSampler) Resample(n int, rollout *tensor.Dict) (more bool, err e
 	if err := d.find(*rollout); err != nil {
 		return false, fmt.Errorf("dynamic sampling: rollout: %w", err)
 	}
-	if n == 0 {
-		d.keepAll(*rollout)
-	}
 	fresh := func(g int) bool { return d.episodes.informative(g*d.groupSize, d.groupSize) }
 	if n == 0 {
+		d.keepAll(*rollout)
 		for g := range d.informative {
 			d.informative[g] = fresh(g)
 		}
@@ -67,20 +64,12 @@ func (d *DynamicSampler) Resample(n int, rollout *tensor.Dict) (more bool, err e
 			})
 	}
 	*rollout = d.kept
-	d.lacking[0] = 0
-	for _, informative := range d.informative {
-		if !informative {
-			d.lacking[0]++
-		}
-	}
-	if err := d.replicas.Sum(d.lacking[:]); err != nil {
-		return false, fmt.Errorf("dynamic sampling: groups without a difference: %w", err)
-	}
-	return d.lacking[0] > 0 && n+1 < d.most, nil
+	more, err = lacksGroups(len(d.informative), func(g int) bool { return d.informative[g] }, d.replicas)
+	return more && n+1 < d.most, err
 }
 
-// replaceGroups calls replace for each of n groups that is not informative, with the next
-// informative one of m fresh groups, until no fresh group is left.
+// replaceGroups calls replace for each of n groups that is not informative, with the next informative group of m fresh
+// groups, until no fresh group is left.
 func replaceGroups(n, m int, informative, fresh func(g int) bool, replace func(to, from int)) {
 	from := 0 // the next fresh group to look at
 	for to := range n {
@@ -93,8 +82,22 @@ func replaceGroups(n, m int, informative, fresh func(g int) bool, replace func(t
 	}
 }
 
-// find finds the episodes of a rollout. Each environment must have exactly one, so that it can be
-// replaced.
+// lacksGroups reports whether one of the groups of any replica is not informative. This replica has n groups.
+func lacksGroups(n int, informative func(g int) bool, r Replicas) (bool, error) {
+	lacking := []float64{0}
+	for g := range n {
+		if !informative(g) {
+			lacking[0]++
+		}
+	}
+	if err := r.Sum(lacking); err != nil {
+		return false, fmt.Errorf("dynamic sampling: groups without a difference: %w", err)
+	}
+	return lacking[0] > 0, nil
+}
+
+// find finds the episodes of a rollout. Each environment must have exactly one episode, which another rollout can
+// replace.
 func (d *DynamicSampler) find(rollout tensor.Dict) error {
 	tr, mask, err := d.view.trajectory(rollout)
 	if err != nil {
@@ -133,8 +136,8 @@ func (e *episodes) informative(k, size int) bool {
 // differ reports whether the scores of a group differ.
 func differ[F float32 | float64](group []F) bool { return slices.Max(group) > slices.Min(group) }
 
-// copyEnvs copies n environments of src, beginning with environment from, to those of dst that
-// begin with environment to. It does so for all tensors of dst, [T,N,...].
+// copyEnvs copies environments [from, from+n) of src to environments [to, to+n) of dst, in all tensors of dst,
+// [T,N,...].
 func copyEnvs(dst, src tensor.Dict, to, from, n int) {
 	for i := range dst.Len() {
 		name, d := dst.Entry(i)

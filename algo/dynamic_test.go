@@ -37,8 +37,8 @@ func resampling(change ...func(*Setup)) Setup {
 	}}, change...)...)
 }
 
-// Three pairs, of which one is informative; the second rollout brings one, the third brings two and so
-// completes the update.
+// Of three pairs one is informative. The second rollout has one more, and the third has two, which completes the
+// update.
 func TestResample(t *testing.T) {
 	p, err := NewGRPO(resampling())
 	if err != nil {
@@ -85,7 +85,7 @@ func TestResample(t *testing.T) {
 	}
 }
 
-// Pairs that are not informative in the last rollout, either, do not count.
+// Pairs for which no rollout had an informative pair do not count.
 func TestResampleEnds(t *testing.T) {
 	p, err := NewGRPO(resampling())
 	if err != nil {

@@ -5,19 +5,19 @@ import "fmt"
 // episodes divide a rollout. An episode is a run of samples in one environment, up to the end of
 // the episode or of the rollout.
 type episodes struct {
-	of    []int32   // T·N: the episode that a sample belongs to; -1: none, the environment idled
+	of    []int32   // T·N: the episode that a sample belongs to; -1: no episode, because the environment was idle
 	score []float64 // of each episode: Σ reward
 	steps []int     // number of its samples
 	first []int32   // index of its first sample
 
-	relative []float64  // scratch space of estimators, for a number of each
+	relative []float64  // scratch space of estimators: a number for each episode
 	sums     [2]float64 // samples and episodes that count
 }
 
 func newEpisodes(samples int) *episodes { return &episodes{of: make([]int32, samples)} }
 
-// find numbers the episodes of tr by the step at which they begin, then by their environments.
-// Samples with mask 0 belong to none.
+// find numbers the episodes of tr by the step at which they begin, then by their environments. Samples with mask 0
+// belong to no episode.
 func (e *episodes) find(tr *Trajectory, mask []uint8) {
 	e.score, e.steps, e.first = e.score[:0], e.steps[:0], e.first[:0]
 	for i, r := range tr.Reward {

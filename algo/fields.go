@@ -13,7 +13,7 @@ const (
 	FieldAction     = "action"     // [T, N, C, A]
 	FieldReward     = "reward"     // [T, N], or [T, N, C] where each action has its own
 	FieldTerminated = "terminated" // U8, as the reward: the task's own end
-	FieldTruncated  = "truncated"  // U8, as the reward: the time limit's
+	FieldTruncated  = "truncated"  // U8, as the reward: cut off from outside, as by a time limit
 	FieldStatus     = "status"     // U8 [T, N]: env.Step.Status, where simulators may fail
 	FieldMask       = "mask"       // U8 [T, N]: 1 where the step counts
 
@@ -28,6 +28,6 @@ const (
 	FieldRefLogProb  = "ref_log_prob"  // [T, N, L] by the reference policy
 
 	FieldInfo  = "info"  // [N, C, I]: the figures of each executed step; in a transition [N, I] of the last one
-	FieldInfos = "infos" // [N, C, I] in a transition
+	FieldInfos = "infos" // [N, C, I] in a transition: the figures of each executed step
 	FieldSteps = "steps" // I32 [N]: steps executed, where an action is repeated
 )

@@ -6,11 +6,19 @@ type Trajectory struct {
 	T, N       int
 	Reward     []float32
 	Value      []float32 // of the observation before the step
-	Next       []float32 // of the observation after it, before any auto-reset; finite everywhere
-	Terminated []uint8   // the task's own end: nothing can follow, so nothing is bootstrapped
-	Truncated  []uint8   // cut off from outside: what would have followed is Next
-	// bootstrap at terminations too (RLinf's bootstrap_type always); Next must then be right there
+	Next       []float32 // of the observation after the step, before any auto-reset; finite everywhere
+	Terminated []uint8   // the task's own end, after which nothing is bootstrapped
+	Truncated  []uint8   // the episode was cut off from outside, so Next is bootstrapped
+	// bootstrap terminated episodes, too (RLinf's bootstrap_type always); Next must then have their values
 	BootstrapAlways bool
+}
+
+// generalised returns the estimator of adv_type gae.
+func generalised(gamma, lambda float32) estimator {
+	return func(adv, ret []float32, x *experience) error {
+		GAE(adv, ret, x.Trajectory, gamma, lambda)
+		return nil
+	}
 }
 
 // GAE fills adv and ret, T·N elements each, with generalised advantages and the returns that follow

@@ -37,7 +37,7 @@ func TestGAEByHand(t *testing.T) {
 	check("standard", []float32{1.3125, 4, 1.25, -2, 1, 1})
 	tr.BootstrapAlways = true // the termination goes on with .5·100, but still carries nothing from the next episode
 	check("always", []float32{1.3125, 4, 1.25, 48, 1, 1})
-	tr.BootstrapAlways, tr.Terminated[1] = false, 1 // both flags: over by itself at the very step of the limit
+	tr.BootstrapAlways, tr.Terminated[1] = false, 1 // both flags: the task ended at the step of the limit
 	check("both", []float32{1.3125, -1, 1.25, -2, 1, 1})
 }
 
@@ -78,7 +78,7 @@ func TestGAEIsTheSumOfDeltas(t *testing.T) {
 			}
 		}
 	}
-	if ends < T { // else the episodes hardly ever ended, and nothing was tested
+	if ends < T { // else too few episodes ended for a test
 		t.Fatalf("%d ends", ends)
 	}
 }

@@ -14,23 +14,20 @@ import (
 const normBlock = 4096
 
 // A gradNorm computes the Euclidean norm of the gradient of all trainable parameters. It sums each
-// block as soon as the block is final, while it is still in the cache.
+// block as soon as the block is final, while the block is still in the cache.
 type gradNorm struct {
 	params *nn.Params[float32]
 	sums   []float64 // of squares, per block
-	known  []bool
+	known  []bool    // the blocks that are in sums; cleared before a new gradient
 }
 
-func newGradNorm(p *nn.Params[float32]) *gradNorm {
+func newGradNorm(p *nn.Params[float32]) gradNorm {
 	blocks := (len(p.Grad) + normBlock - 1) / normBlock
-	return &gradNorm{params: p, sums: make([]float64, blocks), known: make([]bool, blocks)}
+	return gradNorm{params: p, sums: make([]float64, blocks), known: make([]bool, blocks)}
 }
 
-// begin starts the norm of a new gradient.
-func (n *gradNorm) begin() { clear(n.known) }
-
-// final marks elements lo to hi of the gradient as final, and sums the whole blocks among them.
-// value sums the other blocks.
+// final marks elements lo to hi of the gradient as final, and sums the whole blocks among them. The method squares sums
+// the other blocks.
 func (n *gradNorm) final(lo, hi int) {
 	for b := (lo + normBlock - 1) / normBlock; b < len(n.sums) && min((b+1)*normBlock, len(n.params.Grad)) <= hi; b++ {
 		n.sum(b)
@@ -46,8 +43,8 @@ func (n *gradNorm) sum(b int) {
 	}
 }
 
-// value returns the norm, once all of the gradient is final.
-func (n *gradNorm) value() (float64, error) {
+// squares returns the sum of squares of a gradient that is final.
+func (n *gradNorm) squares() float64 {
 	var sum float64
 	for b := range n.sums {
 		if !n.known[b] {
@@ -55,10 +52,10 @@ func (n *gradNorm) value() (float64, error) {
 		}
 		sum += n.sums[b]
 	}
-	return root(sum, n.params)
+	return sum
 }
 
-// root returns the norm of the gradient of p, whose squares add up to sum. If the gradient has a NaN or Inf, it
+// root returns the norm of the gradient of p, whose squares add up to sum. If the gradient has a NaN or Inf, root
 // returns an error that names the tensor.
 func root(sum float64, p *nn.Params[float32]) (float64, error) {
 	if math.IsNaN(sum) || math.IsInf(sum, 0) { // sums of squares of finite float32s are finite in float64
@@ -68,7 +65,7 @@ func root(sum float64, p *nn.Params[float32]) (float64, error) {
 }
 
 // A DivergedError reports a gradient that is not finite. The gradient was summed over the replicas
-// before the check, so all replicas get this error.
+// before the check, so all replicas get the error.
 type DivergedError struct {
 	What      string
 	Elsewhere bool // the tensor is on another rank, which has another part of the model
@@ -77,8 +74,8 @@ type DivergedError struct {
 // Error names the tensor and the element.
 func (e *DivergedError) Error() string { return e.What }
 
-// notFinite returns an error that names the first tensor whose gradient has a NaN or Inf. If the
-// parameters of this tensor have one, too, the error says so.
+// notFinite returns an error that names the first tensor whose gradient has a NaN or Inf. The error also names a NaN
+// or Inf of the tensor itself.
 func notFinite(p *nn.Params[float32]) error {
 	for i, f := range p.Fields {
 		grad, data := p.GradOf(i), p.Of(i)

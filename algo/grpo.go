@@ -7,13 +7,13 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// GRPO is group relative policy optimisation, Shao et al. 2024, arXiv:2402.03300: PPO's clipped
-// surrogate with advantages that need no critic. The environments of a group begin with the same
-// state; an episode is compared with the others of its group. Its details, besides those of PPO:
+// GRPO is group relative policy optimisation, Shao et al. 2024, arXiv:2402.03300: PPO's clipped surrogate with
+// advantages that need no critic. The environments of a group begin with the same state, and each episode is compared
+// with the other episodes of its group. Its details, besides those of PPO:
 //
 //  1. one advantage for all steps of an episode, normalised within its group         GRPOAdvantages
 //  2. idle environments, and groups outside of the bounds of rewards, do not count   episodes.keep
-//  3. every step counts the same, or every episode                                   episodes.spread
+//  3. all steps have the same weight, or all episodes                                episodes.spread
 //  4. groups whose scores are all the same are replaced, and do not count            DynamicSampler
 //  5. a penalty on leaving the first policy                                          KLLoss
 //
@@ -34,7 +34,7 @@ var (
 
 // NewGRPO makes GRPO.
 func NewGRPO(s Setup) (*GRPO, error) {
-	p, err := newPPO(s, recipe{"grpo", groupRelative{newGroups(s), GRPOAdvantages}, NormalizeNone}) // groups normalise
+	p, err := newPPO(s, recipe{"grpo", groupRelative(newGroups(s), GRPOAdvantages), NormalizeNone}) // groups normalise
 	if err != nil {
 		return nil, err
 	}
@@ -53,7 +53,7 @@ func (g *GRPO) Update(rollout tensor.Dict) (Metrics, error) {
 // groups are runs of environments whose episodes are compared.
 type groups struct {
 	size         int
-	envs         int  // 0: episodes are texts, and groups are runs of them
+	envs         int  // 0: episodes are texts, and groups are runs of texts
 	informative  bool // drop groups whose scores do not differ
 	filter       bool // drop groups whose mean score is not within [lower, upper]
 	lower, upper float64
@@ -69,8 +69,8 @@ func newGroups(s Setup) groups {
 	}
 }
 
-// settle checks that the episodes can be compared. It gives weight 0 to episodes that are filtered
-// out, and lowers the scores of long ones.
+// settle checks that the episodes can be compared. It gives weight 0 to episodes that are filtered out, and lowers the
+// scores of long episodes.
 func (g *groups) settle(x *experience) error {
 	if g.envs > 0 {
 		if g.envs%g.size != 0 {
@@ -97,27 +97,43 @@ func (g *groups) settle(x *experience) error {
 	return nil
 }
 
-// groupRelative is the estimator of algorithms that compare the episodes of a group, such as
-// adv_type grpo. The return is the episode's score.
-type groupRelative struct {
-	groups
-	compare func(score []float64, size int) // turns the scores of groups into advantages, in place
+// groupRelative returns the estimator of algorithms that compare the episodes of a group, such as adv_type grpo. The
+// return is the episode's score. compare turns the scores of groups into advantages, in place.
+func groupRelative(g groups, compare func(score []float64, size int)) estimator {
+	return func(adv, ret []float32, x *experience) error {
+		if err := g.settle(x); err != nil {
+			return err
+		}
+		e := x.Episodes
+		e.relative = append(e.relative[:0], e.score...)
+		compare(e.relative, g.size)
+		for i, k := range e.of {
+			adv[i], ret[i] = 0, 0
+			if k >= 0 {
+				adv[i], ret[i] = float32(e.relative[k]), float32(e.score[k])
+			}
+		}
+		return nil
+	}
 }
 
-func (g groupRelative) estimate(adv, ret []float32, x *experience) error {
-	if err := g.settle(x); err != nil {
-		return err
+// An Overlong lowers the score of long episodes (soft overlong punishment of DAPO, Yu et al. 2025,
+// arXiv:2503.14476, eq. 13, where Safe is L_max - L_cache). An episode of n steps gets
+//
+//	penalty = -Weight · min(max((n - Safe) / (Max - Safe), 0), 1)
+//
+// The penalty is 0 up to Safe steps, and -Weight from Max steps on.
+type Overlong struct {
+	Weight    float64 // 0: no punishment
+	Safe, Max int
+}
+
+// Penalty returns what is added to the score of an episode of n steps.
+func (o Overlong) Penalty(n int) float64 {
+	if o.Weight == 0 {
+		return 0
 	}
-	e := x.Episodes
-	e.relative = append(e.relative[:0], e.score...)
-	g.compare(e.relative, g.size)
-	for i, k := range e.of {
-		adv[i], ret[i] = 0, 0
-		if k >= 0 {
-			adv[i], ret[i] = float32(e.relative[k]), float32(e.score[k])
-		}
-	}
-	return nil
+	return -o.Weight * min(max(float64(n-o.Safe)/float64(o.Max-o.Safe), 0), 1)
 }
 
 // groupEps is added to the deviation of a group, as RLinf does.
@@ -144,8 +160,8 @@ func GRPOAdvantages(score []float64, size int) {
 	})
 }
 
-// DrGRPOAdvantages is GRPOAdvantages without the deviation (Dr. GRPO, Liu et al. 2025,
-// arXiv:2503.20783), so that a group does not count more because its scores lie close together:
+// DrGRPOAdvantages is GRPOAdvantages without the deviation (Dr. GRPO, Liu et al. 2025, arXiv:2503.20783), so that
+// groups with close scores have no more weight than others:
 //
 //	A_i = s_i - mean s
 func DrGRPOAdvantages(score []float64, size int) {
@@ -157,8 +173,8 @@ func DrGRPOAdvantages(score []float64, size int) {
 	})
 }
 
-// RLOOAdvantages replaces each score by its difference from the mean of the others in its group
-// (REINFORCE leave-one-out, Ahmadian et al. 2024, arXiv:2402.14740, §3.2). A group of one gets 0:
+// RLOOAdvantages replaces each score by its difference from the mean of the other scores in its group (REINFORCE
+// leave-one-out, Ahmadian et al. 2024, arXiv:2402.14740, §3.2). A group of one gets 0:
 //
 //	A_i = s_i - Σ_{j≠i} s_j / (n-1)
 func RLOOAdvantages(score []float64, size int) {

@@ -2,8 +2,8 @@ package algo
 
 import "math"
 
-// The losses of learning from actions that others took. They return sums over N samples, and write
-// the gradient of scale·Σ loss.
+// The losses of learning from demonstrated actions. Each returns a sum over N samples, and writes the gradient of
+// scale·Σ loss.
 
 // LikelihoodLoss is -log π(a|s), for log-probs [N,L] of N actions.
 func LikelihoodLoss(dLogProb, logProb []float32, scale float32) (loss float64) {
@@ -34,8 +34,8 @@ func ActionLoss(dAction, action, target, half, weight []float32, scale float32) 
 	return loss
 }
 
-// ExpectileLoss is |τ - 1(q < v)| (q - v)², for values v and estimates q, both [N] (Kostrikov et
-// al. 2022, arXiv:2110.06169, eq. 5): for τ near 1 it is least where few q are above v.
+// ExpectileLoss is |τ - 1(q < v)| (q - v)², for values v and estimates q, both [N] (Kostrikov et al. 2022,
+// arXiv:2110.06169, eq. 5). For τ near 1 the loss is least where few q are above v.
 func ExpectileLoss(dV, v, q []float32, tau, scale float32) (loss float64) {
 	for i, x := range v {
 		e, w := q[i]-x, tau

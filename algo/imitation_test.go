@@ -32,7 +32,7 @@ func TestImitationLossesByHand(t *testing.T) {
 	within(t, "weights", sum, 1+math.Exp(-3)+100, 1e-6)
 }
 
-// trackDemos are n steps of going to ½ at once, from all over the track.
+// trackDemos are n steps that go to ½ at once, from all over the track.
 func trackDemos(n int) (demos tensor.Dict) {
 	state, next := tensor.New(tensor.F32, n, 1), tensor.New(tensor.F32, n, 1)
 	action, reward := tensor.New(tensor.F32, n, 1, 1), tensor.New(tensor.F32, n)
@@ -54,15 +54,15 @@ func trackDemos(n int) (demos tensor.Dict) {
 	return demos
 }
 
-// bcSetup is of 100 demonstrations, one step each.
+// bcSetup is a setup with 100 demonstrations of one step each.
 func bcSetup(t testing.TB, changes ...change) algo.Setup {
 	return trackSetup(t, append([]change{func(s *algo.Setup, _ *policy.Config) {
 		s.Demos = trackDemos(100)
 	}}, changes...)...)
 }
 
-// TestBCLearns: the policy goes where the demonstrations do; what was set aside is predicted too, and counts alike in
-// micro-batches of any size.
+// TestBCLearns: the policy acts as in the demonstrations, also in those set aside. The loss of these does not depend on
+// the size of micro-batches.
 func TestBCLearns(t *testing.T) {
 	for name, c := range map[string]change{
 		"squashed":      asIs,

@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// IQL is implicit Q-learning, Kostrikov et al. 2022, arXiv:2110.06169. From demonstrations of any
-// quality it learns to act as the better ones do. It never values an action that no demonstration
-// takes. Update makes update_epoch updates, each on a batch of Setup.Demos:
+// IQL is implicit Q-learning, Kostrikov et al. 2022, arXiv:2110.06169. From demonstrations of any quality the policy
+// learns to act as the better demonstrations do. Only actions that a demonstration takes are valued. Update makes
+// update_epoch updates, each on a batch of Setup.Demos:
 //
 //  1. the values V(s) by expectile regression on the least of Q'(s, a): nearly the
 //     best action taken there                                                         ExpectileLoss
@@ -28,26 +28,23 @@ type IQL struct {
 	actor         *actor
 	critics       *critics  // Q
 	values        *critics  // V
-	half          []float32 // widths of the actions' box
+	half          []float32 // half the widths of the actions' box
 	least, weight []float32 // [micro]
 }
 
 var _ Algorithm = (*IQL)(nil)
 
-// Indices of the sums that IQL collects over an iteration.
+// Indices of IQL's means over an iteration.
 const (
-	iqlValueLoss = iota
+	iqlValueLoss = firstMean + iota
 	iqlActorLoss
 	iqlCriticLoss
 	iqlQData
 	iqlValue
 	iqlWeight
-	iqlSamples
-	numIQLSums
+	numIQLMeans
 )
 
-// fitsIQL returns nil if IQL can train pol, else an error that describes the policies that it can
-// train.
 func fitsIQL(pol policy.Policy) error {
 	if p, ok := pol.(*policy.SoftActor); !ok || p.QHeadType() != policy.QHeadDefault {
 		return errors.New("a policy with add_q_head, with continuous actions, and q_head_type default")
@@ -59,7 +56,7 @@ func fitsIQL(pol policy.Policy) error {
 func NewIQL(s Setup) (*IQL, error) { return built("iql", s, fitsIQL, newIQL) }
 
 func newIQL(s *Setup) (*IQL, error) {
-	e, err := newOffPolicy(s, "iql", true, numIQLSums)
+	e, err := newOffPolicy(s, "iql", true, numIQLMeans)
 	if err != nil {
 		return nil, err
 	}
@@ -88,20 +85,20 @@ func (a *IQL) Update(tensor.Dict) (Metrics, error) {
 	if err := a.iterate(a.update); err != nil {
 		return Metrics{}, err
 	}
-	a.reportMean("iql/value_loss", iqlValueLoss, iqlSamples)
-	a.reportMean("iql/actor_loss", iqlActorLoss, iqlSamples)
-	a.reportMean("iql/critic_loss", iqlCriticLoss, iqlSamples)
-	a.reportMean("critic/q_data", iqlQData, iqlSamples)
-	a.reportMean("critic/value", iqlValue, iqlSamples)
-	a.reportMean("actor/weight", iqlWeight, iqlSamples)
+	a.reportMean("iql/value_loss", iqlValueLoss)
+	a.reportMean("iql/actor_loss", iqlActorLoss)
+	a.reportMean("iql/critic_loss", iqlCriticLoss)
+	a.reportMean("critic/q_data", iqlQData)
+	a.reportMean("critic/value", iqlValue)
+	a.reportMean("actor/weight", iqlWeight)
 	a.reportCritic(a.critics.train)
 	a.reportActor(a.actor.train)
 	a.metrics.add("demo_buffer/size", float64(a.replay.Size()))
 	return a.metrics, nil
 }
 
-// update makes one update of values, policy and critics, in this order. Each part uses the networks
-// as the part before it left them.
+// update makes one update of values, policy and critics, in this order. Each part uses the networks as the previous
+// part left them.
 func (a *IQL) update() error {
 	if err := a.descend(a.values.train, a.addValue); err != nil {
 		return err
@@ -124,13 +121,13 @@ func (a *IQL) addValue(b *Transitions, ready func(lo, hi int)) error {
 	if err != nil {
 		return err
 	}
-	a.sums[iqlValueLoss] += ExpectileLoss(a.values.dQ.F32(), v, a.least, a.off.Expectile, a.perSample)
-	a.sums[iqlSamples] += float64(a.micro)
+	loss := ExpectileLoss(a.values.dQ.F32(), v, a.least, a.off.Expectile, a.perSample)
+	a.sums.add(iqlValueLoss, loss, float64(a.micro))
 	a.values.net.Backward(a.values.work, a.values.dQ, ready)
 	return nil
 }
 
-// judge returns V(s) for b, and sets a.least to the least of the critics' Q'(s, a).
+// judge returns V(s) of b, and sets a.least to the least of the target critics' Q'(s, a).
 func (a *IQL) judge(b *Transitions) (v []float32, err error) {
 	q, err := a.critics.target.Q(a.critics.targetWork, b.Obs, b.Action)
 	if err != nil {
@@ -152,13 +149,14 @@ func (a *IQL) addActor(b *Transitions, ready func(lo, hi int)) error {
 	if err != nil {
 		return err
 	}
-	a.sums[iqlWeight] += AdvantageWeights(a.weight, a.least, v, a.off.Temperature)
+	a.sums.add(iqlWeight, AdvantageWeights(a.weight, a.least, v, a.off.Temperature), float64(a.micro))
 	act, err := a.actor.policy.Forward(a.actor.work, b.Obs, policy.Deterministic, policy.Noise{})
 	if err != nil {
 		return err
 	}
 	dAction := a.actor.dAction
-	a.sums[iqlActorLoss] += ActionLoss(dAction.F32(), act.Action.F32(), b.Action.F32(), a.half, a.weight, a.perSample)
+	loss := ActionLoss(dAction.F32(), act.Action.F32(), b.Action.F32(), a.half, a.weight, a.perSample)
+	a.sums.add(iqlActorLoss, loss, float64(a.micro))
 	return a.actor.policy.Backward(a.actor.work, policy.Grad{Action: dAction}, ready)
 }
 
@@ -170,10 +168,10 @@ func (a *IQL) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	}
 	SoftTargets(a.critics.y, b.Reward, b.Discount, next, next, 0)
 	for _, v := range next {
-		a.sums[iqlValue] += float64(v)
+		a.sums.add(iqlValue, float64(v), 1)
 	}
 	squares, estimates, err := a.critics.learn(b, a.perSample, ready)
-	a.sums[iqlCriticLoss] += squares
-	a.sums[iqlQData] += estimates
+	a.sums.add(iqlCriticLoss, squares, float64(a.micro))
+	a.sums.add(iqlQData, estimates, float64(a.micro))
 	return err
 }

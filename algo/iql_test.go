@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// iqlSetup is of demonstrations that go to ½ at once, and as many that go anywhere, of one step each.
+// iqlSetup has demonstrations of one step each: half of them go to ½ at once, the others go anywhere.
 func iqlSetup(t testing.TB, changes ...change) algo.Setup {
 	return trackSetup(t, append([]change{func(s *algo.Setup, _ *policy.Config) {
 		s.Demos, s.Config.OffPolicy.Temperature, s.Config.OffPolicy.Expectile = trackDemos(400), 30, 0.9
@@ -40,7 +40,7 @@ func TestIQLLearns(t *testing.T) {
 			s := iqlSetup(t, c)
 			m := update(t, made(t, s, algo.NewIQL), 100)
 			checkGoal(t, s.Policy, 0.1)
-			// where episodes end after a step all that follows counts, though none shows it
+			// episodes end by a time limit after a step, so values include what would follow
 			if v := metric(t, m, "critic/value"); v > 0.05 || v < -0.5 {
 				t.Errorf("mean value %v, want a little below 0", v)
 			}
@@ -51,9 +51,9 @@ func TestIQLLearns(t *testing.T) {
 // The settings of TestIQLLoss.
 const iqlTau, iqlBeta, iqlGamma = 0.7, 3, 0.9
 
-// TestIQLLoss holds a whole update against what is worked out from the demonstrations and the values of all four
-// networks. Each step uses what the one before has made of the values: V goes towards the least of Q', actions weigh
-// by how far that is above the new V, and Q goes to r + γ V(s').
+// TestIQLLoss compares an update with a computation from the demonstrations and the values of all four networks. V goes
+// towards the least of Q'. The weight of an action depends on how far this least is above the new V. Q goes to r + γ
+// V(s').
 func TestIQLLoss(t *testing.T) {
 	s := iqlSetup(t, func(s *algo.Setup, m *policy.Config) {
 		m.ExplorationNoise, m.Activation, s.Config.UpdateEpoch, s.Config.OffPolicy.TargetUpdateFreq = 0.1, "tanh", 1, 2
@@ -108,7 +108,7 @@ type iqlUpdate struct {
 	rows       []int32 // the demonstrations of the batch
 	obs, next  tensor.Dict
 	action     tensor.Tensor
-	least, y   []float32 // the least of Q' of each action, and what the critics should say
+	least, y   []float32 // the least of Q' of each action, and the targets of the critics
 	weight     []float64
 	meanWeight float64
 	meanValue  float64 // of what follows
@@ -137,7 +137,7 @@ func (u *iqlUpdate) drawn(name string) tensor.Tensor {
 	return tensor.FromF32(x, len(x), 1)
 }
 
-// judge works out what Q' before and V after the update say of the batch.
+// judge computes Q' before and V after the update, for the batch.
 func (u *iqlUpdate) judge(before, after tensor.Dict) {
 	n := len(u.rows)
 	worth := u.critic.estimates(paramsIn(before, "target", u.critic.Params()), u.obs, u.action)

@@ -4,8 +4,8 @@ import "math"
 
 // Values of Config.KLPenaltyType, and their other names (kl and low_var_kl are RLinf's).
 const (
-	KLK1  = "kl"         // k1
-	KLAbs = "abs"        //
+	KLK1  = "kl" // k1
+	KLAbs = "abs"
 	KLK2  = "mse"        // k2
 	KLK3  = "low_var_kl" // k3
 )
@@ -31,8 +31,8 @@ func klName(name string) string {
 //
 //	kl: δ    abs: |δ|    mse: ½ δ²    low_var_kl: exp(-δ) - 1 + δ
 //
-// low_var_kl is at most 10, and its gradient is 0 there. On average over the policy's own actions
-// the gradient of kl is 0, and that of mse is the gradient of the divergence.
+// low_var_kl is at most 10, and its gradient is 0 there. On average over the policy's own actions the gradient of kl is
+// 0, and the gradient of mse is that of the divergence.
 func KLLoss(dLogProb, logProb, ref []float32, n int, weight []float32, kind string, scale float32) (sum,
 	count float64) {
 	if len(logProb) != len(ref) || len(dLogProb) != len(ref) || n == 0 || len(ref)%n != 0 || weight != nil &&

@@ -37,8 +37,8 @@ func TestKLLoss(t *testing.T) {
 	}
 }
 
-// A strong penalty keeps the policy where it was, in spite of rewards; a weak one does not. The reference is
-// the first policy, through further iterations and through a checkpoint.
+// A strong penalty keeps the policy near the first policy, in spite of rewards. A weak penalty does not. The reference
+// stays the first policy in later iterations and after a checkpoint.
 func TestReferencePolicy(t *testing.T) {
 	make1 := func(beta float32, kind string) (*PPO, policy.Policy) {
 		pol := cartPolePolicy(t)

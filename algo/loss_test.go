@@ -73,7 +73,8 @@ func TestPolicyLossClampsLogRatio(t *testing.T) {
 	near(t, "gradient of a clamped ratio", float64(d[1]), 0, 0)
 }
 
-// The second of three samples is masked: no sum, no gradient; a NaN of an unmasked one reaches the gradient.
+// The second of three samples is masked: it is in no sum and has no gradient. A NaN of another sample reaches the
+// gradient.
 func TestLossesMask(t *testing.T) {
 	mask := []float32{1, 0, 1}
 	d := []float32{9, 9, 9, 9, 9, 9}
@@ -133,8 +134,7 @@ func TestValueLossBranches(t *testing.T) {
 	}
 }
 
-// The gradients are those of the sums, by central differences at random points, of which some lie on every
-// side of every clip.
+// The gradients agree with central differences of the sums, at random points on all sides of all clips.
 func TestLossGradientsByDifferences(t *testing.T) {
 	const n, L = 200, 2
 	s := philox.New(3, philox.Init, 0, 0)

@@ -2,13 +2,30 @@ package algo
 
 import "math"
 
+// means are metrics that are quotients of two sums over all replicas. A mean has two elements, numerator and
+// denominator.
+type means []float64
+
+// add adds a sum over count samples to mean i.
+func (m means) add(i int, sum, count float64) {
+	m[2*i] += sum
+	m[2*i+1] += count
+}
+
+// sum returns the numerator of mean i, and count its denominator.
+func (m means) sum(i int) float64   { return m[2*i] }
+func (m means) count(i int) float64 { return m[2*i+1] }
+
+// mean returns mean i, or NaN if nothing was added to it.
+func (m means) mean(i int) float64 { return m[2*i] / m[2*i+1] }
+
 // metricSums collects the sums behind an update's metrics in one slice, so that one reduction sums
 // them over all replicas.
 type metricSums struct {
-	sums  []float64 // everything below
-	means []float64 // numerator and denominator of each mean
+	sums []float64 // all fields below, side by side
+	means
 	fit   []float64 // n, Σr, Σr², Σe, Σe² of returns r and errors e of the critic
-	most  []float64 // maxima: a slot for each replica, since Replicas can only add
+	most  []float64 // maxima: an element for each replica, because Replicas can only add
 	extra []float64 // the caller's own
 }
 
@@ -38,7 +55,7 @@ const (
 // Indices of the maxima of metricSums.
 const (
 	advantageMax = iota
-	advantageMin // of the negative, like returnMin
+	advantageMin // maximum of the negative advantage; returnMin likewise
 	returnMax
 	returnMin
 	logRatioMax
@@ -54,15 +71,6 @@ func newMetricSums(replicas, extra int) *metricSums {
 }
 
 func (t *metricSums) reset() { clear(t.sums) }
-
-// add adds a sum over count samples to a mean.
-func (t *metricSums) add(mean int, sum, count float64) {
-	t.means[2*mean] += sum
-	t.means[2*mean+1] += count
-}
-
-// mean returns a mean; NaN when nothing was added to it.
-func (t *metricSums) mean(i int) float64 { return t.means[2*i] / t.means[2*i+1] }
 
 // setMax sets maximum i of one replica to x.
 func (t *metricSums) setMax(i, replica int, x float64) { t.most[i*len(t.most)/numMaxima+replica] = x }
@@ -89,8 +97,8 @@ func (t *metricSums) addFit(ret, err float64) {
 	t.fit[4] += err * err
 }
 
-// explainedVariance returns 1 - var(e)/var(r): 1 for a perfect critic, 0 for one no better than a
-// constant; NaN when returns do not vary.
+// explainedVariance returns 1 - var(e)/var(r): 1 for a perfect critic, 0 for a critic no better than a constant; NaN if
+// all returns are equal.
 func (t *metricSums) explainedVariance() float64 {
 	n := t.fit[0]
 	variance := func(sum, sq float64) float64 { return max(sq/n-sum/n*sum/n, 0) }

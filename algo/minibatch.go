@@ -27,19 +27,19 @@ func permute(order []int32, shuffle bool, seed uint64, replica, iteration, epoch
 	}
 }
 
-// A minibatch holds copies of scattered samples in one piece. Every gather uses the same memory.
+// A minibatch holds copies of scattered samples, side by side. Every gather uses the same memory.
 type minibatch struct {
 	total    int // samples of a rollout
 	columns  []column
 	obs      tensor.Dict // [rows, ...] for each observation, without the prefix
-	input    tensor.Dict // what the policy takes: obs, and the state of sequences
+	input    tensor.Dict // the policy's input: obs, and the state of sequences
 	action   tensor.Tensor
 	logProb  []float32
 	value    []float32
 	adv, ret []float32
 	// nil where the rollout has none
 	weight, refLogProb, proxLogProb, proxShare []float32
-	state                                      *sequenceState // nil where samples stand alone
+	state                                      *sequenceState // nil: samples are single steps
 }
 
 // A column is one tensor of the rollout and its copy in the minibatch.
@@ -49,9 +49,8 @@ type column struct {
 	size     int // bytes of one sample
 }
 
-// newMinibatch returns a minibatch of so many rows, for rollouts like r with leading dimensions
-// [steps, envs]. It holds the tensors that training reads. Its samples are those of sequences s,
-// unless s is nil.
+// newMinibatch returns a minibatch with the given number of rows, for rollouts like r with leading dimensions [steps,
+// envs]. The minibatch holds the tensors that training reads. Unless s is nil, its samples are sequences.
 func newMinibatch(rows, steps, envs int, s *sequences, r tensor.Dict, alloc tensor.Allocator) (*minibatch, error) {
 	names := []string{FieldAction, FieldLogProb, FieldAdvantage, FieldReturn}
 	for i := range r.Len() {

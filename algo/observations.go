@@ -8,11 +8,11 @@ import (
 // ObservationStats is a policy that normalises observations by statistics, which an algorithm
 // gathers over all replicas.
 type ObservationStats interface {
-	// StatsLen returns how many sums describe a batch; 0: observations stay as they are.
+	// StatsLen returns how many sums describe a batch; 0: observations are not normalised.
 	StatsLen() int
 	// AddStats adds the sums of the rows of obs to sums.
 	AddStats(sums []float64, obs tensor.Dict) error
-	// MergeStats takes the sums over all replicas into the statistics that normalise from now on.
+	// MergeStats updates the statistics with sums over all replicas.
 	MergeStats(sums []float64)
 }
 

@@ -9,10 +9,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// offPolicy is the loop of algorithms that learn from transitions: a replay buffer, batches drawn
-// from it, and the updates of an iteration. Each replica draws from the experience of its own
-// environments. An algorithm embeds the loop, and names the parts that learn: an actor, critics, a
-// temperature.
+// offPolicy is the loop of algorithms that learn from transitions: a replay buffer, batches drawn from the buffer, and
+// the updates of an iteration. Each replica draws from the experience of its own environments. An algorithm embeds the
+// loop, and names the parts that learn: an actor, critics, a temperature.
 type offPolicy struct {
 	name       string // in errors
 	cfg        Config
@@ -21,31 +20,37 @@ type offPolicy struct {
 	batchSizes         // of batches
 	perSample  float32 // weight of a sample in the mean over a batch
 	replicas   Replicas
-	count      int // of replicas
-	replica    int // this one
+	count      int // number of replicas
+	replica    int // index of this replica
 	progress   Progress
 
 	replay  *Replay // of experience, or offline of demonstrations
 	offline bool
-	rows    []int32      // the batch, by number
-	batch   *Transitions // a micro-batch of it
+	rows    []int32      // the batch: numbers of transitions, see Replay.Draw
+	batch   *Transitions // a micro-batch of these transitions
 	shares  []share      // replay buffers that the micro-batch is from
 
 	counters  tensor.Tensor // I64 [2]: iterations, updates
 	state     tensor.Dict   // views of the saved state, without the replay buffer: counters, then the parts
-	iteration int           // the present one
-	made      int           // updates of this iteration
-	reported  int           // micro-batches of this iteration that progress has heard of
-	number    uint64        // of the present update, in the whole run
-	first     int           // sample of the batch with which the micro-batch begins
+	iteration int           // the present iteration
+	made      int           // updates made in this iteration
+	reported  int           // micro-batches of this iteration that were reported to progress
+	number    uint64        // number of the present update in the run
+	first     int           // index in the batch of the micro-batch's first sample
 
 	rewards [2]float64 // sum and count of the last rollout
-	sums    []float64  // of an iteration, over all replicas, as the algorithm adds them up
+	sums    means      // of an iteration: rolloutReward, then the algorithm's own
 	metrics Metrics
 }
 
-// A share is transitions lo to hi of a list, such as a micro-batch. These transitions come from one
-// replay buffer, and are copied to rows.
+// Indices of the means of an off-policy algorithm. Those of each algorithm begin at firstMean.
+const (
+	rolloutReward = iota
+	firstMean
+)
+
+// A share is the part of a micro-batch that comes from one replay buffer: transitions lo to hi, which are copied to
+// rows.
 type share struct {
 	replay *Replay
 	lo, hi int
@@ -61,8 +66,8 @@ func (s *Setup) seeds() philox.Stream {
 	return philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
 }
 
-// built returns the algorithm that build makes, or an error if s.Policy does not fit. Errors begin
-// with name.
+// built returns the algorithm that build makes, or an error if s.Policy does not fit. Errors begin with name. fits
+// returns nil for a policy that the algorithm can train, else an error that describes the required policy.
 func built[A any](name string, s Setup, fits func(policy.Policy) error, build func(*Setup) (*A, error)) (*A, error) {
 	if err := fits(s.Policy); err != nil {
 		return nil, fmt.Errorf("%s: policy %T: expected %w", name, s.Policy, err)
@@ -74,10 +79,10 @@ func built[A any](name string, s Setup, fits func(policy.Policy) error, build fu
 	return a, nil
 }
 
-// newOffPolicy makes a loop that draws from the experience of the replica's environments. If there
-// are demonstrations, half of each batch is from them. With offline the whole batch is, from the
-// first iteration on. sums is the number of sums that the algorithm adds up.
-func newOffPolicy(s *Setup, name string, offline bool, sums int) (*offPolicy, error) {
+// newOffPolicy makes a loop that draws from the experience of the replica's environments. If there are demonstrations,
+// half of each batch is demonstrations. With offline the whole batch is demonstrations, from the first iteration on.
+// numMeans is the number of means, rolloutReward included.
+func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy, error) {
 	if err := s.checkOffPolicy(offline); err != nil {
 		return nil, err
 	}
@@ -85,7 +90,7 @@ func newOffPolicy(s *Setup, name string, offline bool, sums int) (*offPolicy, er
 	e := &offPolicy{
 		name: name, cfg: s.Config, off: s.Config.OffPolicy, seed: s.Seed, perSample: 1 / float32(s.GlobalBatch),
 		replicas: s.Replicas, progress: s.Progress, offline: offline, counters: tensor.New(tensor.I64, 2),
-		sums: make([]float64, sums),
+		sums: make(means, 2*numMeans),
 	}
 	e.state.Set("counters", e.counters)
 	e.count, e.replica = e.replicas.Count()
@@ -137,12 +142,11 @@ func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
 	return nil
 }
 
-// iterate makes the updates of an iteration, each on a new batch. Before the replay buffer has its
-// least size it makes none. Then it adds up e.sums over the replicas. At the start of the iteration
-// the last sums are set to last, the others to 0.
-func (e *offPolicy) iterate(update func() error, last ...float64) error {
+// iterate makes the updates of an iteration, each on a new batch, and adds up e.sums over the replicas. While the
+// replay buffer is below its least size there are no updates.
+func (e *offPolicy) iterate(update func() error) error {
 	clear(e.sums)
-	copy(e.sums[len(e.sums)-len(last):], last)
+	e.sums.add(rolloutReward, e.rewards[0], e.rewards[1])
 	e.metrics = Metrics{e.metrics.Names[:0], e.metrics.Values[:0]}
 	counters := e.counters.I64()
 	e.iteration, e.reported = int(counters[0]), -1
@@ -188,7 +192,7 @@ func (e *offPolicy) descend(t *trainState, add func(b *Transitions, ready func(l
 	return t.step(e.iteration)
 }
 
-// gather copies the transitions of the micro-batch.
+// gather copies the transitions of the micro-batch to e.batch.
 func (e *offPolicy) gather() {
 	for _, x := range e.shares {
 		x.replay.Gather(x.rows, e.rows[e.first+x.lo:e.first+x.hi], e.off.NStep, e.cfg.Gamma,
@@ -196,9 +200,8 @@ func (e *offPolicy) gather() {
 	}
 }
 
-// progressed reports the progress of the iteration, after the given number of samples of the
-// present update. An update may go through its batch several times; only the first time is
-// reported.
+// progressed reports the progress of the iteration, after the given number of samples of the present update. An update
+// may go through its batch several times; progressed reports only the first time.
 func (e *offPolicy) progressed(samples int) {
 	micros := e.local / e.micro
 	if done := e.made*micros + samples/e.micro; done > e.reported {
@@ -215,11 +218,8 @@ func (e *offPolicy) actorDue() bool {
 	return e.iteration+1 >= e.off.TrainActorSteps && e.due(e.off.CriticActorRatio)
 }
 
-// mean returns the quotient of two sums.
-func (e *offPolicy) mean(sum, of int) float64 { return e.sums[sum] / e.sums[of] }
-
-// reportMean adds a metric, the quotient of two sums; NaN where nothing was added to them.
-func (e *offPolicy) reportMean(name string, sum, of int) { e.metrics.add(name, e.mean(sum, of)) }
+// reportMean adds mean i to the metrics.
+func (e *offPolicy) reportMean(name string, i int) { e.metrics.add(name, e.sums.mean(i)) }
 
 // reportActor adds the metrics of an actor's training.
 func (e *offPolicy) reportActor(t *trainState) {
@@ -256,7 +256,7 @@ func (e *offPolicy) Save() (tensor.Dict, error) {
 	return d, nil
 }
 
-// Load restores the state from Save, of the same model and configuration.
+// Load restores the state that Save returned. The model and configuration must be the same.
 func (e *offPolicy) Load(from tensor.Dict) error {
 	err := restore(e.state, from)
 	if err == nil && !e.offline {

@@ -21,8 +21,8 @@ const (
 	benchSteps, benchWindow         = 1000, 100_000
 )
 
-// BenchmarkSACUpdate measures one update, and in turn with it the matrix products of such an update alone.
-// products/update is the share of the products: the speed of the update over theirs.
+// BenchmarkSACUpdate measures one update, and in turn the matrix products of such an update alone. products/update is
+// the time of the products as a share of the update.
 func BenchmarkSACUpdate(b *testing.B) {
 	unit := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{benchActions},
 		Low: slices.Repeat([]float32{-1}, benchActions), High: slices.Repeat([]float32{1}, benchActions)}
@@ -44,7 +44,7 @@ func BenchmarkSACUpdate(b *testing.B) {
 	b.ReportMetric(alone.Seconds()/updates.Seconds(), "products/update")
 }
 
-// BenchmarkDQNUpdate measures one update of a choice among as many actions.
+// BenchmarkDQNUpdate measures one update, for the same number of discrete actions.
 func BenchmarkDQNUpdate(b *testing.B) {
 	choice := env.Space{Kind: env.Discrete, DType: tensor.I32, Shape: []int{1}, Nvec: []int{benchActions}}
 	s := benchSetup(b, choice, 1)

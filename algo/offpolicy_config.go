@@ -14,8 +14,7 @@ type OffPolicyConfig struct {
 	// NStep is the number of rewards that are added up before the critic's estimate takes over.
 	// Default 1. (+)
 	NStep int `yaml:"n_step"`
-	// Tau is the part of the way to the critics that the target networks move in one step, in (0,
-	// 1]. Default 0.005.
+	// Tau is τ in (0, 1]: a step of a target network is Q' ← Q' + τ (Q - Q'). Default 0.005.
 	Tau float32 `yaml:"tau"`
 	// TargetUpdateFreq is the number of updates between two steps of the target networks. Default
 	// 1.
@@ -44,8 +43,7 @@ type OffPolicyConfig struct {
 	// Expectile is IQL's τ, in (0, 1). With ½ the value of a state is that of the average action
 	// taken there, near 1 that of the best. Default 0.7.
 	Expectile float32 `yaml:"expectile"`
-	// Temperature is IQL's β ≥ 0. The larger it is, the more the better actions count. 0 means
-	// behaviour cloning. Default 3.
+	// Temperature is IQL's β ≥ 0. A larger β gives better actions more weight. 0 means behaviour cloning. Default 3.
 	Temperature float32 `yaml:"temperature"`
 	// EntropyTuning is the temperature α, which weighs the policy's entropy against rewards.
 	EntropyTuning EntropyConfig `yaml:"entropy_tuning"`
@@ -55,8 +53,8 @@ type OffPolicyConfig struct {
 // RLinf's are numbers of trajectories. In an iteration an actor gets the steps of one rollout in
 // each of its environments.
 type ReplayConfig struct {
-	// SampleWindowSize is the number of newest iterations that are held. Transitions are drawn from
-	// these uniformly. Must be > 0; no default.
+	// SampleWindowSize is the number of newest iterations whose transitions are held. Transitions are drawn uniformly.
+	// Must be > 0; no default.
 	SampleWindowSize int `yaml:"sample_window_size"`
 	// MinBufferSize is the number of iterations after which learning begins. Default 100.
 	MinBufferSize int `yaml:"min_buffer_size"`
@@ -98,7 +96,7 @@ func defaultOffPolicy() OffPolicyConfig {
 	}
 }
 
-// check checks every field by itself and those that depend on each other.
+// check checks each field, and fields that depend on each other.
 func (c *ReplayConfig) check(want Want) {
 	want(c.SampleWindowSize > 0, "replay_buffer.sample_window_size", c.SampleWindowSize, "a number of iterations > 0")
 	want(c.MinBufferSize >= 0 && (c.SampleWindowSize <= 0 || c.MinBufferSize <= c.SampleWindowSize),
@@ -106,9 +104,8 @@ func (c *ReplayConfig) check(want Want) {
 		fmt.Sprintf("a number of iterations in [0, %d], up to sample_window_size", max(c.SampleWindowSize, 0)))
 }
 
-// Check checks every field by itself and those that depend on each other. With offline it leaves
-// out the fields of the replay buffer. It is for algorithms that learn from a replay buffer or from
-// demonstrations alone.
+// Check checks each field, and fields that depend on each other. With offline it leaves out the fields of the replay
+// buffer.
 func (c *OffPolicyConfig) Check(want Want, offline bool) {
 	want = want.finite()
 	if !offline {

@@ -18,8 +18,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestREDQSubset: each update draws anew which critics count in targets, each of five as often as the others, and no
-// critic twice.
+// TestREDQSubset: each update draws two of five critics that count in targets, all equally often and none twice.
 func TestREDQSubset(t *testing.T) {
 	a := &SAC{offPolicy: &offPolicy{seed: 7, off: OffPolicyConfig{CriticSubsampleSize: 2}},
 		critics: &critics{heads: make([]int, 5)}}
@@ -42,7 +41,8 @@ func TestREDQSubset(t *testing.T) {
 }
 
 // TestTD3Smooths: targets take the target actor's action, near 0 here, with noise of at most target_noise_clip half
-// widths, kept in the box. With the deviation far above the clip nearly all actions are there, or at the box's bounds.
+// widths, kept in the box. The deviation is far above the clip, so nearly all actions are at the clip, or at the box's
+// bounds.
 func TestTD3Smooths(t *testing.T) {
 	const rows = 64
 	unit := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{1}, Low: []float32{-1}, High: []float32{1}}
@@ -82,8 +82,7 @@ func TestTD3Smooths(t *testing.T) {
 	}
 }
 
-// TestHalfOfTheBatchIsDemonstrated: with demonstrations the second half of every micro-batch are such, the first is
-// what was experienced.
+// TestHalfOfTheBatchIsDemonstrated: the first half of each micro-batch is experience, the second half demonstrations.
 func TestHalfOfTheBatchIsDemonstrated(t *testing.T) {
 	const demos = 50
 	s := Setup{Config: DefaultConfig(), Optim: DefaultOptimConfig(), GlobalBatch: 64, MicroBatch: 16, Steps: 4, Envs: 4,

@@ -15,9 +15,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A track is a world of one number x in [-1, 1]. An action moves it by 0.4a, and pays -(x - ½)² of where that leads.
-// After 10 steps the episode is cut off, and x is drawn anew. The best is to go to ½ and stay there, where all that
-// follows is worth 0.
+// A track is a world of one number x in [-1, 1]. An action a moves x by 0.4a, and the reward is -(x - ½)² of the new x.
+// After 10 steps the episode is cut off, and x is drawn anew. The best policy goes to ½ and stays there, where the
+// value is 0.
 type track struct {
 	x     []float32
 	age   []int
@@ -86,7 +86,7 @@ func transitions(steps, n int, action tensor.DType) []tensor.Field {
 	}
 }
 
-// A change makes a test's setup another one.
+// A change changes the setup of a test.
 type change = func(*algo.Setup, *policy.Config)
 
 func asIs(*algo.Setup, *policy.Config) {}
@@ -126,7 +126,7 @@ func setupFor(t testing.TB, spec env.Spec, changes ...change) algo.Setup {
 	return s
 }
 
-// made returns the algorithm that make makes of s.
+// made returns the algorithm that the constructor returns for s.
 func made[A algo.Algorithm](t testing.TB, s algo.Setup, make func(algo.Setup) (A, error)) A {
 	t.Helper()
 	a, err := make(s)
@@ -136,7 +136,7 @@ func made[A algo.Algorithm](t testing.TB, s algo.Setup, make func(algo.Setup) (A
 	return a
 }
 
-// runTrack plays and learns for so many iterations, from the first-th on, and returns the last metrics.
+// runTrack plays and learns for the given number of iterations, from number first on, and returns the last metrics.
 func runTrack(t testing.TB, a algo.Algorithm, s algo.Setup, w *track, first, iterations int) (m algo.Metrics) {
 	t.Helper()
 	layout := tensor.NewLayout(s.Rollout...)
@@ -167,7 +167,7 @@ func runTrack(t testing.TB, a algo.Algorithm, s algo.Setup, w *track, first, ite
 	return m
 }
 
-// update makes so many iterations of an algorithm that needs no rollouts, and returns the last metrics.
+// update makes the given number of iterations of an algorithm that needs no rollouts, and returns the last metrics.
 func update(t testing.TB, a algo.Algorithm, iterations int) (m algo.Metrics) {
 	t.Helper()
 	for range iterations {
@@ -179,7 +179,7 @@ func update(t testing.TB, a algo.Algorithm, iterations int) (m algo.Metrics) {
 	return m
 }
 
-// within checks that a number is so close to another.
+// within checks that two numbers differ by at most the tolerance.
 func within(t *testing.T, what string, got, want, tol float64) {
 	t.Helper()
 	if !(math.Abs(got-want) <= tol) {
@@ -187,7 +187,7 @@ func within(t *testing.T, what string, got, want, tol float64) {
 	}
 }
 
-// checkGoal checks that the most likely actions lead from anywhere to ½, and stay within so much of it.
+// checkGoal checks that the most likely actions lead from anywhere to ½, and stay within the given distance.
 func checkGoal(t *testing.T, pol policy.Policy, within float64) {
 	t.Helper()
 	work := pol.NewWork(1)
@@ -208,7 +208,7 @@ func checkGoal(t *testing.T, pol policy.Policy, within float64) {
 	}
 }
 
-// checkResumes checks that what was saved and loaded into another algorithm goes on with the same numbers.
+// checkResumes checks that an algorithm that loads a saved state continues with the same numbers.
 func checkResumes[A algo.Algorithm](t *testing.T, setup func(testing.TB, ...change) algo.Setup,
 	make func(algo.Setup) (A, error)) {
 	t.Helper()
@@ -274,7 +274,7 @@ func copied(d tensor.Dict) (c tensor.Dict) {
 	return c
 }
 
-// disturb changes a network of an algorithm's state, as a target network that lags far behind.
+// disturb changes a network of an algorithm's state, so that a target network differs much from its network.
 func disturb(d tensor.Dict, network string) {
 	for i := range d.Len() {
 		if name, x := d.Entry(i); strings.HasPrefix(name, network+".") {
@@ -285,7 +285,7 @@ func disturb(d tensor.Dict, network string) {
 	}
 }
 
-// paramsIn returns the parameters of a network of a state, laid out like p.
+// paramsIn returns the parameters of a network in a saved state, in the layout of p.
 func paramsIn(d tensor.Dict, network string, p *nn.Params[float32]) []float32 {
 	x := make([]float32, len(p.Data))
 	for _, f := range p.Fields {
@@ -374,7 +374,7 @@ func valueLike(t *testing.T, pol policy.Policy) network {
 	return network{t, c}
 }
 
-// estimates returns what the network says with the given parameters, [H,N]; values take no action.
+// estimates returns the network's estimates with the given parameters, [H,N]. Networks of values take no action.
 func (n network) estimates(params []float32, obs tensor.Dict, action tensor.Tensor) []float32 {
 	n.t.Helper()
 	copy(n.Params().Data, params)
@@ -385,7 +385,7 @@ func (n network) estimates(params []float32, obs tensor.Dict, action tensor.Tens
 	return q.F32()
 }
 
-// acts returns what a policy does with the given parameters.
+// acts returns the actions of a policy with the given parameters.
 func acts(t *testing.T, pol policy.Policy, params []float32, obs tensor.Dict, mode policy.Mode,
 	noise policy.Noise) policy.Act {
 	t.Helper()
@@ -408,7 +408,7 @@ func meanSquare(q, y []float32) (mean float64) {
 	return mean
 }
 
-// checkSlope checks that grad is the gradient of loss at params: a step along it changes the loss by its length.
+// checkSlope checks that grad is the gradient of loss at params: along grad the slope of the loss is the norm of grad.
 func checkSlope(t *testing.T, what string, grad, params []float32, loss func(params []float32) float64) {
 	t.Helper()
 	var length float64
@@ -429,7 +429,7 @@ func checkSlope(t *testing.T, what string, grad, params []float32, loss func(par
 	}
 }
 
-// checkFollows checks that a target network went by τ = 0.02 towards a network.
+// checkFollows checks that a target network moved towards a network by τ = 0.02.
 func checkFollows(t *testing.T, what string, before, after, towards []float32) {
 	t.Helper()
 	for i, x := range before {
@@ -437,7 +437,7 @@ func checkFollows(t *testing.T, what string, before, after, towards []float32) {
 	}
 }
 
-// offPolicy are a setup and a constructor of each algorithm that learns from transitions, by its page in docs.
+// offPolicy has a setup and a constructor of each algorithm that learns from transitions. Its keys are pages in docs.
 var offPolicy = map[string]struct {
 	setup func(testing.TB, ...change) algo.Setup
 	make  func(algo.Setup) (algo.Algorithm, error)
@@ -451,7 +451,7 @@ var offPolicy = map[string]struct {
 }
 
 // TestOffPolicyPages: the page of an algorithm explains each of its metrics. Their names are the same in every
-// iteration, and each stands once.
+// iteration, and each occurs once.
 func TestOffPolicyPages(t *testing.T) {
 	for page, c := range offPolicy {
 		text, err := os.ReadFile("../docs/algorithms/" + page + ".md")
@@ -477,7 +477,7 @@ func TestOffPolicyPages(t *testing.T) {
 	}
 }
 
-// TestTargetsBeginAsTheirNetworks: before the first update a target network is the network that it follows.
+// TestTargetsBeginAsTheirNetworks: before the first update a target network equals the network that it follows.
 func TestTargetsBeginAsTheirNetworks(t *testing.T) {
 	for _, name := range []string{"td3", "dqn"} {
 		s := offPolicy[name].setup(t)
@@ -511,7 +511,8 @@ func TestRewardsOfTheRollout(t *testing.T) {
 	}
 }
 
-// TestOffPolicyProgress: an update counts its micro-batches to the last one, though it goes through its batch again.
+// TestOffPolicyProgress: an update reports all of its micro-batches, each once, though it goes through its batch
+// several times.
 func TestOffPolicyProgress(t *testing.T) {
 	y := newTally()
 	reports := func(s *algo.Setup, _ *policy.Config) {

@@ -17,8 +17,8 @@ func TestOverlongByHand(t *testing.T) {
 	}
 }
 
-// The scores 2, 3, 8, 2 of episodes of 2, 3, 4 and 1 steps are compared after the penalty on their lengths. The
-// scores before it decide which groups are equal or out of bounds.
+// The scores 2, 3, 8, 2 of episodes of 2, 3, 4 and 1 steps are compared after the penalty on their lengths. The scores
+// before the penalty decide which groups are equal or out of bounds.
 func TestOverlongEpisodesScoreLess(t *testing.T) {
 	tr, mask := twoEpochs()
 	e := newEpisodes(16)

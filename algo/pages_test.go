@@ -22,7 +22,7 @@ func TestPages(t *testing.T) {
 		{"gae a2c", "a2c", []string{"actor/policy_loss", "critic/value_loss"}}, // the others as PPO's
 		{"grpo actor", "grpo", []string{"rollout/gen_batches", "actor/policy_loss"}},
 		{"reinpp actor", "reinforce", []string{"rollout/returns_mean"}},
-		// of what learns from transitions, TestOffPolicyPages has the metrics
+		// TestOffPolicyPages has the metrics of algorithms that learn from transitions
 		{"embodied_sac embodied_sac", "sac", nil},
 		{"embodied_crossq embodied_crossq", "crossq", []string{"sac/critic_loss"}}, // the others as SAC's
 		{"embodied_dqn embodied_dqn", "dqn", nil},

@@ -169,14 +169,14 @@ func (l *linear) MergeStats(sums []float64) {
 	copy(l.stats, sums)
 }
 
-// A team is replicas that are goroutines of one process: a sum waits for all of them, and adds in their order.
+// A team has replicas that are goroutines of one process. A sum waits for all replicas, and adds them in their order.
 type team struct {
 	mu    sync.Mutex
 	cond  *sync.Cond
 	parts [][]float64
 	here  int
 	round int
-	sums  int // how often a Sum was made, on all of them together
+	sums  int // number of calls of Sum, on all replicas together
 }
 
 func newTeam(n int) *team {
@@ -217,7 +217,7 @@ type replica struct {
 	member int
 	grad   []float32
 	ready  [][2]int // ranges made ready since the last Gradient
-	open   bool     // a gradient has not been waited for
+	open   bool     // Wait was not called for the last gradient
 }
 
 var _ Replicas = (*replica)(nil)
@@ -267,7 +267,9 @@ func (r *replica) Wait(final func(lo, hi int)) error {
 	for i := range x {
 		r.grad[i] = float32(x[i])
 	}
-	final(len(x)/3, len(x)) // in two parts, from the end
-	final(0, len(x)/3)
+	if final != nil {
+		final(len(x)/3, len(x)) // in two parts, from the end
+		final(0, len(x)/3)
+	}
 	return nil
 }

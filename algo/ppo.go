@@ -21,7 +21,7 @@ import (
 //	 6. every sample once per epoch, in a new random order                        permute
 //	    sequences in place of samples, for a policy with a hidden state           sequences
 //	 7. end of the update when the policy has moved too far                       plan
-//	 8. micro-batches, whose gradients add up to the one of the minibatch         minibatch
+//	 8. micro-batches, whose gradients add up to the minibatch's                  minibatch
 //	loss
 //	 9. new log-probs, entropies and values; approx_kl and clip_fraction          Surrogate
 //	10. advantages normalised over the minibatch of all replicas, as an option    plan, loss
@@ -62,7 +62,7 @@ type PPO struct {
 	seed       uint64
 	batchSizes // of minibatches
 	replicas   Replicas
-	replica    int // this one
+	replica    int // index of this replica
 	alloc      tensor.Allocator
 	progress   Progress
 
@@ -72,12 +72,12 @@ type PPO struct {
 	counters tensor.Tensor // I64 [2]: iterations done, optimiser steps taken
 
 	surrogate  Surrogate
-	critic     bool // it learns
+	critic     bool // the critic learns
 	advantages *advantages
-	sequences  *sequences       // nil: samples stand alone
-	reference  *reference       // nil: no penalty on leaving it
+	sequences  *sequences       // nil: samples are single steps
+	reference  *reference       // nil: no penalty on leaving the first policy
 	proximal   *proximal        // nil: the clip is around the policy that took the actions
-	recompute  *recomputation   // nil: advantages stay
+	recompute  *recomputation   // nil: advantages are computed once
 	obsStats   ObservationStats // nil: the policy normalises nothing
 
 	order    []int32     // of the samples in an epoch
@@ -284,7 +284,7 @@ func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error)
 	for i := range b.adv {
 		b.adv[i] = (b.adv[i] - plan.shift) * plan.inv
 	}
-	var perUnit float32 // weight of an advantage in the mean over all replicas
+	var perUnit float32 // weight of one advantage in the mean over all replicas
 	if plan.count > 0 {
 		perUnit = float32(1 / plan.count)
 	}
@@ -315,7 +315,7 @@ func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error)
 		grad.Value = p.grad.Value
 	}
 
-	coarser := float32(1) // log-probs in a sum of entropies
+	coarser := float32(1) // log-probs per sum of entropies
 	if p.cfg.EntropyType != "" {
 		coarser = float32(len(b.logProb)/p.micro) / float32(levels(p.cfg.EntropyType, b.action))
 	}
@@ -332,7 +332,7 @@ func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error)
 	return grad, nil
 }
 
-// warmsUp reports whether the critic is in its warm-up, in which it learns alone.
+// warmsUp reports whether the critic is in its warm-up, in which only the critic learns.
 func (p *PPO) warmsUp() bool { return p.counters.I64()[1] < int64(p.optim.CriticWarmupSteps) }
 
 // step sums the gradient over the replicas and moves the parameters against it. In the critic's

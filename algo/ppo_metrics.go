@@ -59,7 +59,19 @@ func (p *PPO) metrics(iteration int) Metrics {
 	return m
 }
 
-// addClip adds the metrics that have a meaning with a clip.
+// Loss returns the loss of the update that returned m, with the weights of the configuration:
+//
+//	L = policy_loss + kl_beta·kl_loss + value_loss_coef·value_loss - entropy_bonus·entropy_loss
+func (p *PPO) Loss(m Metrics) float64 {
+	term := func(weight float32, name string) float64 {
+		x, _ := m.Get(name)
+		return float64(weight) * x
+	}
+	return term(1, "actor/policy_loss") + term(p.cfg.KLBeta, "actor/kl_loss") +
+		term(p.cfg.ValueLossCoef, "critic/value_loss") - term(p.cfg.EntropyBonus, "actor/entropy_loss")
+}
+
+// addClip adds the metrics of the ratio and its clip, if the objective has them.
 func (m *Metrics) addClip(s *metricSums, kind SurrogateKind) {
 	names := clipMetrics
 	switch kind {

@@ -14,10 +14,10 @@ type recipe struct {
 	normalize Normalization // of advantages
 }
 
-// NewPPO makes PPO. With loss_type actor_critic and decoupled_actor_critic it has the critic's
-// loss, with actor it has none. With a2c it is A2C.
+// NewPPO makes PPO. With loss_type actor_critic or decoupled_actor_critic the loss includes the critic's, with actor it
+// does not. With a2c NewPPO makes A2C.
 func NewPPO(s Setup) (*PPO, error) {
-	r := recipe{"ppo", generalised{s.Config.Gamma, s.Config.GAELambda}, s.Config.NormalizeAdvantages}
+	r := recipe{"ppo", generalised(s.Config.Gamma, s.Config.GAELambda), s.Config.NormalizeAdvantages}
 	if s.Config.LossType == "a2c" {
 		r.name = "a2c"
 	}
@@ -110,7 +110,7 @@ func (c *Config) clip(iteration, total int) Clip {
 
 // begin prepares the buffers for a rollout.
 func (p *PPO) begin(rollout tensor.Dict) error {
-	p.train.meanNorm() // of an update that failed
+	p.train.meanNorm() // forget the norms of an update that failed
 	p.planSums[0], p.planSums[1] = 0, 0
 	if p.batch != nil {
 		return p.batch.from(rollout)

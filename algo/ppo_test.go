@@ -37,7 +37,7 @@ func mustPPO(t testing.TB, s Setup) *PPO {
 	return p
 }
 
-// newRollout has zeros for so many steps and environments, with observations of that many numbers.
+// newRollout returns a rollout of zeros, with the given numbers of steps, environments and observed numbers.
 func newRollout(steps, envs, obs int) tensor.Dict {
 	d := tensor.NewLayout(
 		tensor.Field{Name: "observation.state", DType: tensor.F32, Shape: []int{steps, envs, obs}},
@@ -52,8 +52,7 @@ func newRollout(steps, envs, obs int) tensor.Dict {
 	return d.Bind(tensor.New(tensor.U8, d.Size()).Bytes())
 }
 
-// randomRollout has arbitrary numbers of the right shapes; environments lo..hi-1 of it depend on their own index
-// alone.
+// randomRollout returns a rollout of random numbers. Environments lo to hi-1 depend only on their own index.
 func randomRollout(seed uint64, steps, lo, hi int) tensor.Dict {
 	n := hi - lo
 	r := newRollout(steps, n, 3)
@@ -146,13 +145,13 @@ func TestPPOLearns(t *testing.T) {
 	}
 }
 
-// twoStates is a world of two states, entered at random. Action 1 changes the state, at a cost of 0.1; action 0
-// stays, which pays 1 in state 1. Episodes are cut off after 5 steps, and never terminate. So one should change in
-// 0 and stay in 1, and with γ = 0.9
+// twoStates is a world of two states, entered at random. Action 1 changes the state, at a cost of 0.1; action 0 stays,
+// which pays 1 in state 1. Episodes are cut off after 5 steps, and never terminate. The best policy changes in 0 and
+// stays in 1, and with γ = 0.9
 //
 //	v(1) = 1 + γ v(1) = 10,    v(0) = -0.1 + γ v(1) = 8.9
 //
-// A critic that took the limit for an end would believe in 2.6 on average.
+// A critic that takes the limit for an end estimates 2.6 on average.
 type twoStates struct {
 	policy     *linear
 	work       policy.Work
@@ -285,7 +284,7 @@ func TestReplicasTakeOneStep(t *testing.T) {
 	}
 }
 
-// A saved run goes on, as in another process, with the same numbers as one that was not interrupted.
+// A resumed run has the same numbers as a run that was not interrupted.
 func TestSaveLoad(t *testing.T) {
 	change := func(s *Setup) {
 		s.Config.NormalizeRewards, s.Optim.CriticWarmupSteps, s.Optim.LRWarmupSteps = true, 10, 3
@@ -349,7 +348,7 @@ func TestMicroBatches(t *testing.T) {
 	}
 }
 
-// Masked samples change nothing, whatever they hold, in any of the statistics.
+// Masked samples have no effect on parameters and statistics.
 func TestMask(t *testing.T) {
 	for _, norm := range []Normalization{NormalizeBatch, NormalizeMinibatch, NormalizeNone} {
 		run := func(garbage float32) (*PPO, Metrics) {
@@ -481,7 +480,8 @@ func TestAdvantagesAreNormalised(t *testing.T) {
 	}
 }
 
-// With rewards a thousand times larger, the policy learns the same. The metric has the rewards as paid.
+// With normalised rewards the policy learns the same from rewards that are a thousand times larger. The metric has the
+// rewards before normalisation.
 func TestNormalisedRewardsHaveNoScale(t *testing.T) {
 	run := func(scale float32) (*PPO, Metrics) {
 		p := mustPPO(t, setup(func(s *Setup) { s.Config.NormalizeRewards = true }))
@@ -559,7 +559,7 @@ func TestReplicasShuffleApart(t *testing.T) {
 	}
 }
 
-// Schedules depend on the number of iterations, which a run counts.
+// Schedules depend on the number of iterations that are done.
 func TestSchedulesMove(t *testing.T) {
 	p := mustPPO(t, setup(func(s *Setup) {
 		s.Iterations, s.Optim.LRScheduler, s.Config.ClipRatioSchedule = 4, ScheduleLinear, ScheduleLinear
@@ -636,7 +636,7 @@ func TestCriticWarmupOfSharedTrunk(t *testing.T) {
 	}
 }
 
-// The error of a number that is not finite names it. It changes no state.
+// A number that is not finite gives an error that names it, and changes no state.
 func TestNotFinite(t *testing.T) {
 	p := mustPPO(t, setup())
 	for _, c := range []struct{ name, want string }{
@@ -677,11 +677,11 @@ func TestNewPPOErrors(t *testing.T) {
 		want   string
 		change func(*Setup)
 	}{
-		{"global_batch_size 0: expected a share of the rollout of 128 samples", func(s *Setup) { s.GlobalBatch = 0 }},
-		{"expected a share of the rollout of 0 samples", func(s *Setup) { s.Steps = 0 }},
-		{"global_batch_size 48: expected a share", func(s *Setup) { s.GlobalBatch = 48 }},
-		{"global_batch_size 256: expected a share", func(s *Setup) { s.GlobalBatch = 256 }},
-		{"micro_batch_size 12: expected a share of the 32 samples", func(s *Setup) { s.MicroBatch = 12 }},
+		{"global_batch_size 0: expected a divisor of the rollout of 128 samples", func(s *Setup) { s.GlobalBatch = 0 }},
+		{"expected a divisor of the rollout of 0 samples", func(s *Setup) { s.Steps = 0 }},
+		{"global_batch_size 48: expected a divisor", func(s *Setup) { s.GlobalBatch = 48 }},
+		{"global_batch_size 256: expected a divisor", func(s *Setup) { s.GlobalBatch = 256 }},
+		{"micro_batch_size 12: expected a divisor of the 32 samples", func(s *Setup) { s.MicroBatch = 12 }},
 		{"algorithm.gamma: 1.5: expected a number in [0, 1]", func(s *Setup) { s.Config.Gamma = 1.5 }},
 		{"optim.lr: 0: expected a number > 0", func(s *Setup) { s.Optim.LR = 0 }},
 		{"optim.total_training_steps: not set", func(s *Setup) { s.Optim.LRScheduler = ScheduleCosine }},
@@ -752,7 +752,7 @@ func TestActorAlone(t *testing.T) {
 	near(t, "actor/lr", metric(t, m, "actor/lr"), 0.01, 1e-8)
 }
 
-// An update allocates nothing per minibatch: 64 of them cost no more than 8.
+// An update allocates nothing per minibatch: 64 minibatches allocate no more than 8.
 func TestUpdateAllocations(t *testing.T) {
 	allocs := func(epochs int) float64 {
 		p := mustPPO(t, setup(func(s *Setup) { s.Config.UpdateEpoch, s.MicroBatch = epochs, 16 }))

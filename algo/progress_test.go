@@ -2,7 +2,7 @@ package algo
 
 import "testing"
 
-// TestProgress: an update counts its micro-batches to the last one.
+// TestProgress: an update reports all of its micro-batches.
 func TestProgress(t *testing.T) {
 	var done, moves int
 	p := mustPPO(t, setup(func(s *Setup) {

@@ -25,7 +25,7 @@ func interpolate(prox, logProb, old, share []float32) {
 type proximal struct {
 	recompute bool
 	sequence  int           // Config.SequenceLength
-	given     bool          // for recompute: rollouts bring prox_log_prob
+	given     bool          // for recompute: rollouts have prox_log_prob already
 	work      policy.Work   // for recompute
 	logProb   tensor.Tensor // F32 [T,N,L], for recompute
 	// F32 [T,N]: position of the proximal policy, from 0 (the behaviour's) to 1 (the present one)
@@ -84,7 +84,7 @@ func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int)
 	return versions, LogProbs(x.logProb, p, x.work, *rollout, x.sequence)
 }
 
-// logProbs returns the proximal log-probs of a micro-batch; logProb are those of the policy now.
+// logProbs returns the proximal log-probs of a micro-batch; logProb are the log-probs by the present policy.
 func (x *proximal) logProbs(b *minibatch, logProb []float32) []float32 {
 	if x.recompute {
 		return b.proxLogProb

@@ -43,7 +43,7 @@ func TestDecoupledLossBranches(t *testing.T) {
 	}
 }
 
-// Masked samples count nowhere, weights multiply the gradient, and a NaN reaches it.
+// Masked samples are in no sum and have no gradient. Weights multiply the gradient, and a NaN reaches it.
 func TestDecoupledLossMasks(t *testing.T) {
 	d := []float32{9, 9, 9}
 	zero, nan := make([]float32, 3), float32(math.NaN())
@@ -127,8 +127,8 @@ func TestProximalPolicy(t *testing.T) {
 	}
 }
 
-// The decoupled loss learns from rollouts of a policy four iterations old as from those of the present one. PPO's
-// clip around the old policy learns less.
+// The decoupled loss learns as well from rollouts of a policy four iterations old as from rollouts of the present
+// policy. PPO learns less, because its clip is around the old policy.
 func TestDecoupledLearnsFromOldRollouts(t *testing.T) {
 	gain := func(loss string, recompute bool) float64 {
 		s := setup(func(s *Setup) {

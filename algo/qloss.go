@@ -14,7 +14,7 @@ func AggregateQ(dst, q []float32, heads []int, how string) {
 		for _, h := range heads {
 			x := q[h*n+i]
 			sum += x
-			if !(x >= least) { // a NaN counts
+			if !(x >= least) { // also true for a NaN
 				least = x
 			}
 		}
@@ -64,7 +64,7 @@ func GreedyTargets(y, reward, discount, next, choice []float32) {
 	for i, d := range discount {
 		best := i * options
 		for k := best; k < (i+1)*options; k++ {
-			if !(choice[k] <= choice[best]) { // a NaN counts
+			if !(choice[k] <= choice[best]) { // also true for a NaN
 				best = k
 			}
 		}

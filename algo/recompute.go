@@ -12,7 +12,7 @@ type recomputation struct {
 	policy          policy.Policy
 	work            policy.Work
 	sequence        int       // Config.SequenceLength
-	newValues, next []float32 // by the critic as it is now: of each unit, and after each sample
+	newValues, next []float32 // values by the present critic: of each unit, and after each sample
 }
 
 func newRecomputation(s *Setup, of *advantages) *recomputation {
@@ -22,8 +22,8 @@ func newRecomputation(s *Setup, of *advantages) *recomputation {
 	}
 }
 
-// recomputeAdvantages replaces the advantages and returns of a rollout. The observation after the
-// end of an episode is not in the rollout, so its value stays the one that the earlier critic gave.
+// recomputeAdvantages replaces the advantages and returns of a rollout. A rollout has no observation after the end of
+// an episode, so the value there stays that of the earlier critic.
 func (r *recomputation) recomputeAdvantages(rollout tensor.Dict) error {
 	a := r.of
 	tr, mask, err := a.view(rollout)

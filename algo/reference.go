@@ -13,7 +13,7 @@ type reference struct {
 	policy   policy.Policy
 	work     policy.Work
 	state    tensor.Tensor // U8: the parameters and buffers
-	given    bool          // rollouts bring ref_log_prob
+	given    bool          // rollouts have ref_log_prob already
 	logProb  tensor.Tensor // F32 [T,N,L]
 	logRatio []float32     // of each advantage: Σ (log π - log π_ref) over its log-probs
 	sequence int           // Config.SequenceLength
@@ -39,8 +39,8 @@ func newReference(s *Setup, advantages int) (*reference, error) {
 // take copies the policy's parameters: they become the reference.
 func (r *reference) take() { copy(r.state.U8(), r.policy.Params().State()) }
 
-// evaluate adds the reference's log-probs of a rollout's actions as ref_log_prob, unless the
-// rollout brings them. It also fills r.logRatio.
+// evaluate adds the reference's log-probs of a rollout's actions as ref_log_prob, unless the rollout has them already.
+// It also fills r.logRatio.
 func (r *reference) evaluate(rollout *tensor.Dict) error {
 	sampled, ok := rollout.Get(FieldLogProb)
 	if _, there := rollout.Get(FieldAction); !ok || !there {

@@ -16,14 +16,14 @@ type Registry struct{ entries []entry }
 type entry struct {
 	advType, lossType string
 	build             func(Setup) (Algorithm, error)
-	fits              func(policy.Policy) error // of algorithms that learn from transitions, else nil
-	offline           bool                      // it learns from demonstrations alone
-	labelled          bool                      // it learns the actions of experts
-	own               params.Own                // its keys under algorithm, with their defaults
+	fits              func(policy.Policy) error // of an algorithm that learns from transitions, else nil
+	offline           bool                      // the algorithm learns from demonstrations alone
+	labelled          bool                      // the algorithm learns the actions of experts
+	own               params.Own                // the algorithm's own keys under algorithm, with their defaults
 }
 
-// Builtin returns the algorithms that come with rlinf. A new one is one file and one line here.
-// Your own main may add others.
+// Builtin returns the algorithms that come with rlinf. A new algorithm is one file, and one line here. Your own main
+// may add others.
 func Builtin() *Registry {
 	r := &Registry{}
 	r.Add("gae", "actor_critic", as(NewPPO))
@@ -32,25 +32,25 @@ func Builtin() *Registry {
 	r.Add("gae", "a2c", as(NewPPO))
 	r.Add("grpo", "actor", as(NewGRPO))
 	r.Add("reinpp", "actor", as(NewReinforce))
-	r.AddOffPolicy("embodied_sac", "embodied_sac", fitsSAC, as(NewSAC))
-	r.AddOffPolicy("embodied_crossq", "embodied_crossq", fitsCrossQ, as(NewCrossQ))
-	r.AddOffPolicy("embodied_dqn", "embodied_dqn", fitsDQN, as(NewDQN))
-	r.AddOffPolicy("embodied_td3", "embodied_td3", fitsTD3, as(NewTD3))
-	r.AddLabelled("embodied_dagger", "embodied_dagger", fitsBC, as(NewDAgger))
-	r.AddOffline("offline_iql", "offline_iql", fitsIQL, as(NewIQL))
-	r.AddOffline("embodied_bc", "embodied_bc", fitsBC, as(NewBC))
+	r.Add("embodied_sac", "embodied_sac", as(NewSAC), OffPolicy(fitsSAC))
+	r.Add("embodied_crossq", "embodied_crossq", as(NewCrossQ), OffPolicy(fitsCrossQ))
+	r.Add("embodied_dqn", "embodied_dqn", as(NewDQN), OffPolicy(fitsDQN))
+	r.Add("embodied_td3", "embodied_td3", as(NewTD3), OffPolicy(fitsTD3))
+	r.Add("embodied_dagger", "embodied_dagger", as(NewDAgger), Labelled(fitsBC))
+	r.Add("offline_iql", "offline_iql", as(NewIQL), Offline(fitsIQL))
+	r.Add("embodied_bc", "embodied_bc", as(NewBC), Offline(fitsBC))
 	return r
 }
 
-// as turns the constructor of one type of algorithm into one that returns an Algorithm.
+// as turns the constructor of one type of algorithm into a constructor that returns an Algorithm.
 func as[A Algorithm](build func(Setup) (A, error)) func(Setup) (Algorithm, error) {
 	return func(s Setup) (Algorithm, error) { return build(s) }
 }
 
-// Add adds an algorithm. It panics if the pair is already there. kind is the data that the
-// algorithm learns from, if these are not rollouts of the present policy.
+// Add adds an algorithm. It panics if the registry has the pair already. An algorithm that learns from rollouts of
+// the present policy has no kind.
 func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, error), kind ...Kind) {
-	if r.find(advType, lossType) != nil {
+	if r.find(advType, lossType).build != nil {
 		panic(fmt.Sprintf("algo: %s with %s twice", advType, lossType))
 	}
 	e := entry{advType: advType, lossType: lossType, build: build}
@@ -60,8 +60,8 @@ func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, e
 	r.entries = append(r.entries, e)
 }
 
-// Register adds an algorithm with keys of its own under algorithm; see package params. build gets
-// the values of these keys. kind is that of Add.
+// Register adds an algorithm with keys of its own under algorithm; see package params. build gets the values of these
+// keys. For kind see Add.
 func Register[P any](r *Registry, advType, lossType string, defaults P, build func(Setup, P) (Algorithm, error),
 	kind ...Kind) {
 	own := params.New(defaults)
@@ -75,26 +75,30 @@ func Register[P any](r *Registry, advType, lossType string, defaults P, build fu
 	r.entries[len(r.entries)-1].own = own
 }
 
-// A Kind is the data that an algorithm learns from: OffPolicy, Offline or Labelled.
+// A Kind is the data that an algorithm learns from: OffPolicy, Offline or Labelled. Each is made with a function fits,
+// which returns nil for a policy that the algorithm can train, else an error that names the required policy.
 type Kind func(*entry)
 
-// OffPolicy is the Kind of AddOffPolicy.
+// OffPolicy is the Kind of algorithms that learn from transitions in a replay buffer. Their rollouts hold
+// next_observation.<name>, [T,N,...], the observation after the step and before any auto-reset. These rollouts hold
+// neither log-probs nor values.
 func OffPolicy(fits func(policy.Policy) error) Kind {
 	return func(e *entry) { e.fits = fits }
 }
 
-// Offline is the Kind of AddOffline.
+// Offline is the Kind of algorithms that learn from demonstrations alone (Setup.Demos). Their Update is called without
+// a rollout, and their Prepare is never called.
 func Offline(fits func(policy.Policy) error) Kind {
 	return func(e *entry) { e.fits, e.offline = fits, true }
 }
 
-// Labelled is the Kind of AddLabelled.
+// Labelled is the Kind of algorithms that learn from transitions, like OffPolicy, where the actions of the transitions
+// are those of the environments' experts. OffPolicyConfig.Dagger decides whether expert or policy acts.
 func Labelled(fits func(policy.Policy) error) Kind {
 	return func(e *entry) { e.fits, e.labelled = fits, true }
 }
 
-// Pairs returns the adv_type and the loss_type of each algorithm, in the order in which they were
-// added.
+// Pairs returns the adv_type and the loss_type of each algorithm, in the order in which the algorithms were added.
 func (r *Registry) Pairs() (pairs [][2]string) {
 	for _, e := range r.entries {
 		pairs = append(pairs, [2]string{e.advType, e.lossType})
@@ -103,12 +107,7 @@ func (r *Registry) Pairs() (pairs [][2]string) {
 }
 
 // Own returns the keys that the algorithm of the pair has beyond Config's, with their defaults.
-func (r *Registry) Own(advType, lossType string) params.Own {
-	if e := r.find(advType, lossType); e != nil {
-		return e.own
-	}
-	return params.Own{}
-}
+func (r *Registry) Own(advType, lossType string) params.Own { return r.find(advType, lossType).own }
 
 // Owner returns the name of the algorithm that has key as a key of its own, or "".
 func (r *Registry) Owner(key string) string {
@@ -120,57 +119,26 @@ func (r *Registry) Owner(key string) string {
 	return ""
 }
 
-// AddOffPolicy adds an algorithm that learns from transitions in a replay buffer. Its rollouts hold
-// next_observation.<name>, [T,N,...], the observation after the step and before any auto-reset.
-// They hold neither log-probs nor values. fits returns nil for a policy that the algorithm can
-// train, else an error that names the required policy.
-func (r *Registry) AddOffPolicy(advType, lossType string, fits func(policy.Policy) error,
-	build func(Setup) (Algorithm, error)) {
-	r.Add(advType, lossType, build, OffPolicy(fits))
-}
-
-// AddOffline adds an algorithm that learns from demonstrations alone (Setup.Demos). Its Update is
-// called without a rollout, and its Prepare is never called. fits is that of AddOffPolicy.
-func (r *Registry) AddOffline(advType, lossType string, fits func(policy.Policy) error,
-	build func(Setup) (Algorithm, error)) {
-	r.Add(advType, lossType, build, Offline(fits))
-}
-
-// AddLabelled adds an algorithm that learns from transitions, like those of AddOffPolicy. The
-// actions of the transitions are those of the environments' experts. OffPolicyConfig.Dagger decides
-// whether expert or policy acts.
-func (r *Registry) AddLabelled(advType, lossType string, fits func(policy.Policy) error,
-	build func(Setup) (Algorithm, error)) {
-	r.Add(advType, lossType, build, Labelled(fits))
-}
-
 // Has reports whether there is an algorithm for c's pair.
-func (r *Registry) Has(c Config) bool { return r.find(c.AdvType, c.LossType) != nil }
+func (r *Registry) Has(c Config) bool { return r.find(c.AdvType, c.LossType).build != nil }
 
 // Labelled reports whether c names an algorithm that learns the actions of experts.
-func (r *Registry) Labelled(c Config) bool {
-	e := r.find(c.AdvType, c.LossType)
-	return e != nil && e.labelled
-}
+func (r *Registry) Labelled(c Config) bool { return r.find(c.AdvType, c.LossType).labelled }
 
 // Offline reports whether c names an algorithm that learns from demonstrations alone.
-func (r *Registry) Offline(c Config) bool {
-	e := r.find(c.AdvType, c.LossType)
-	return e != nil && e.offline
-}
+func (r *Registry) Offline(c Config) bool { return r.find(c.AdvType, c.LossType).offline }
 
 // OffPolicy reports whether c names an algorithm that learns from a replay buffer.
 func (r *Registry) OffPolicy(c Config) bool {
 	e := r.find(c.AdvType, c.LossType)
-	return e != nil && e.fits != nil && !e.offline
+	return e.fits != nil && !e.offline
 }
 
-// Fits returns an error if the algorithm of c cannot train pol. The error names the policy that it
-// can train.
+// Fits returns an error if the algorithm of c cannot train pol. The error names the required policy.
 func (r *Registry) Fits(c Config, pol policy.Policy) error {
 	e := r.find(c.AdvType, c.LossType)
 	switch {
-	case e == nil:
+	case e.build == nil:
 		return nil
 	case e.fits != nil:
 		return e.fits(pol)
@@ -206,11 +174,10 @@ func (r *Registry) Check(c Config, want Want) {
 	}
 }
 
-// New makes the algorithm that s.Config names. An unknown pair is an error that lists the known
-// ones.
+// New makes the algorithm that s.Config names. An unknown pair is an error that lists the known pairs.
 func (r *Registry) New(s Setup) (Algorithm, error) {
 	e := r.find(s.Config.AdvType, s.Config.LossType)
-	if e == nil {
+	if e.build == nil {
 		var known []string
 		for _, e := range r.entries {
 			known = append(known, e.advType+" with "+e.lossType)
@@ -221,11 +188,12 @@ func (r *Registry) New(s Setup) (Algorithm, error) {
 	return e.build(s)
 }
 
-func (r *Registry) find(advType, lossType string) *entry {
-	for i := range r.entries {
-		if e := &r.entries[i]; e.advType == advType && e.lossType == lossType {
+// find returns the entry of a pair, or the zero entry if there is none.
+func (r *Registry) find(advType, lossType string) entry {
+	for _, e := range r.entries {
+		if e.advType == advType && e.lossType == lossType {
 			return e
 		}
 	}
-	return nil
+	return entry{}
 }

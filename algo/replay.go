@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Replay holds the newest transitions of one replica's environments. It is a ring of steps for
-// each environment, filled from rollouts and drawn from at random.
+// A Replay holds the newest transitions of one replica's environments. It is a ring of steps for each environment.
+// Rollouts fill the rings, and batches are drawn at random.
 type Replay struct {
 	envs, capacity int
 	columns        []ring
@@ -25,7 +25,7 @@ type ring struct {
 	name string
 	data tensor.Tensor
 	size int  // bytes of one transition
-	next bool // of the last step of a transition, not the first
+	next bool // the tensor is of a transition's last step, not of its first
 }
 
 const (
@@ -85,7 +85,7 @@ func (r *Replay) Size() int { return int(r.cursor.I64()[ringSize]) }
 // Total returns how many steps of each environment were ever added.
 func (r *Replay) Total() int64 { return r.cursor.I64()[ringTotal] }
 
-// Add copies the steps of a rollout, [T,N,...]. They replace the oldest steps if there is no room.
+// Add copies the steps of a rollout, [T,N,...]. If there is no room, they replace the oldest steps.
 func (r *Replay) Add(rollout tensor.Dict) error {
 	c := r.cursor.I64()
 	steps := 0
@@ -120,8 +120,8 @@ const (
 	aborted = 1
 )
 
-// abort marks all steps of the episodes that were aborted in the newest steps as aborted and
-// truncated. The newest steps begin at place first; older is how many steps there are before them.
+// abort finds the episodes that were aborted in the newest steps, and marks all of their steps as aborted and
+// truncated. The newest steps begin at place first. There are older steps before them.
 func (r *Replay) abort(first, steps, older int) {
 	if r.status.IsZero() {
 		return
@@ -146,12 +146,12 @@ func (r *Replay) place(k int) int {
 	return k/size*r.capacity + (int(r.cursor.I64()[ringNext])-size+k%size+r.capacity)%r.capacity
 }
 
-// redraws is how often Draw tries to find a transition that is not of an aborted episode: more than
-// enough where some are left.
+// redraws is how often Draw tries to find a transition of an episode that was not aborted. It is more than enough if
+// there are such transitions.
 const redraws = 100
 
-// Draw fills rows with transitions drawn uniformly, with replacement, named by their number from
-// the oldest step of the first environment on. Those of aborted episodes are left out.
+// Draw fills rows with the numbers of transitions, drawn uniformly and with replacement. Transitions are numbered from
+// the oldest step of the first environment on. Transitions of aborted episodes are left out.
 func (r *Replay) Draw(rows []int32, s *philox.Stream) {
 	n, status := r.envs*r.Size(), r.status.U8()
 	for i := range rows {
@@ -168,13 +168,13 @@ func (r *Replay) Draw(rows []int32, s *philox.Stream) {
 	}
 }
 
-// Transitions are a batch drawn from a Replay. Its memory is used again for every batch.
+// Transitions are a batch drawn from a Replay. All batches use the same memory.
 type Transitions struct {
 	// [n, ...] for each observation, without the prefix; Next is what was observed after the last
 	// of the steps
 	Obs, Next tensor.Dict
 	Action    tensor.Tensor // [n,C,A]
-	Reward    []float32     // Σ_{i<k} γⁱ r_i over k ≤ n_step steps, fewer where an episode or what is held ends
+	Reward    []float32     // Σ_{i<k} γⁱ r_i over k steps: n_step, or fewer at the end of the episode or of the buffer
 	Discount  []float32     // γᵏ, 0 where the task ended
 	columns   []tensor.Tensor
 }
@@ -208,8 +208,8 @@ func (b *Transitions) slice(lo, hi int) *Transitions {
 	return s
 }
 
-// Gather copies the transitions that Draw named into b, each with the rewards of up to nStep steps.
-// With always, terminations are bootstrapped too.
+// Gather copies the transitions that Draw named into b, each with the rewards of up to nStep steps. With always,
+// terminated episodes are bootstrapped, too.
 func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, always bool) {
 	size := r.Size()
 	reward, terminated, truncated := r.reward.F32(), r.terminated.U8(), r.truncated.U8()
@@ -263,7 +263,7 @@ func (r *Replay) save(d *tensor.Dict) {
 			}
 			c.data = t
 		}
-		if size < r.capacity { // the rings have not come round: what they hold lies at their beginning
+		if size < r.capacity { // the rings are not full yet: their steps lie at the beginning
 			t = tensor.New(t.DType(), append([]int{r.envs, size}, t.Shape()[2:]...)...)
 			for n := range r.envs {
 				copy(t.Bytes()[n*size*c.size:(n+1)*size*c.size], c.data.Bytes()[n*r.capacity*c.size:])

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// counted returns a rollout of steps first, first+1, … in n environments, whose numbers say where they come from:
-// environment e at step t observes 100e + t and then 100e + t + ½, and is paid 100e + t.
+// counted returns a rollout of steps first, first+1, … in n environments, whose numbers name their step: environment e
+// at step t observes 100e + t before and 100e + t + ½ after the step, and gets the reward 100e + t.
 func counted(first, steps, n int, ends func(e, t int) (terminated, truncated byte)) tensor.Dict {
 	d := tensor.NewLayout(transitions(1, steps, n)...)
 	r := d.Bind(tensor.New(tensor.U8, d.Size()).Bytes())
@@ -48,8 +48,7 @@ func mustReplay(t *testing.T, envs, capacity int) *Replay {
 	return r
 }
 
-// TestReplayHoldsTheNewest: whatever was added, one finds the newest steps of every environment, each with what
-// belongs to it.
+// TestReplayHoldsTheNewest: the buffer has the newest steps of every environment, each with all of its tensors.
 func TestReplayHoldsTheNewest(t *testing.T) {
 	const envs, capacity = 3, 7
 	r := mustReplay(t, envs, capacity)
@@ -77,8 +76,8 @@ func TestReplayHoldsTheNewest(t *testing.T) {
 	}
 }
 
-// TestReplayNStep holds returns of several steps against ones worked out by hand: environment 0 terminates after
-// step 3, environment 1 is cut off there.
+// TestReplayNStep compares returns of several steps with returns by hand. Environment 0 terminates after step 3,
+// environment 1 is cut off there.
 func TestReplayNStep(t *testing.T) {
 	r := mustReplay(t, 2, 6)
 	if err := r.Add(counted(1, 6, 2, func(e, t int) (terminated, truncated byte) {
@@ -140,7 +139,7 @@ func withStatus(steps int) []tensor.Field {
 }
 
 // withLostEpisode returns a replay buffer of 8 steps of two environments, filled from four rollouts. Environment 0 has
-// episodes of steps 0 and 1, of steps 2 to 5, which was lost, and of those that follow.
+// three episodes: steps 0 and 1, steps 2 to 5, which were lost, and the steps that follow.
 func withLostEpisode(t *testing.T) *Replay {
 	t.Helper()
 	r, err := NewReplay(withStatus(1), 2, 8, tensor.Heap)
@@ -170,8 +169,8 @@ func withLostEpisode(t *testing.T) *Replay {
 	return r
 }
 
-// TestReplayLeavesLostEpisodesOut: nothing is drawn of an episode that was lost, whichever rollout brought its
-// beginning, nor after the buffer was saved and loaded.
+// TestReplayLeavesLostEpisodesOut: no step of a lost episode is drawn, also of earlier rollouts, and also after the
+// buffer was saved and loaded.
 func TestReplayLeavesLostEpisodesOut(t *testing.T) {
 	if normal != env.Normal || aborted != env.Aborted {
 		t.Fatalf("normal is %d, aborted %d, want %d and %d of env", normal, aborted, env.Normal, env.Aborted)
@@ -211,8 +210,8 @@ func TestReplayLeavesLostEpisodesOut(t *testing.T) {
 	}
 }
 
-// TestReplaySave: what was saved and loaded into another buffer is drawn from in the same way, before and after the
-// rings have come round, and the rows of single environments can be loaded apart.
+// TestReplaySave: a buffer that loads a saved state has the same draws, before and after the rings are full. The rows
+// of single environments can be loaded apart.
 func TestReplaySave(t *testing.T) {
 	const envs, capacity = 2, 5
 	for _, steps := range []int{0, 3, 5, 8} {

@@ -35,7 +35,7 @@ func (s *rewardScale) learn(tr *Trajectory, mask []uint8, r Replicas) error {
 		}
 		env := i % tr.N
 		ret := s.gamma*running[env] + float64(reward)
-		d := ret - m[1] // sums of deviations from the old mean keep their digits
+		d := ret - m[1] // differences from the old mean, whose sums lose few digits
 		s.sums[0]++
 		s.sums[1] += d
 		s.sums[2] += d * d

@@ -9,8 +9,9 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// The deviation is that of all discounted returns so far, in one pass in float64. Returns start anew after an end
-// of either kind, and go on from one rollout to the next. The spread of environments over replicas does not matter.
+// The deviation is that of all discounted returns so far, computed in one pass in float64. A return starts anew after
+// an end of either kind, and continues from one rollout to the next. The division of environments among replicas has no
+// effect.
 func TestRewardScale(t *testing.T) {
 	const T, N, gamma, clip = 20, 6, 0.9, 1.5
 	one := newRewardScale(gamma, clip, N)

@@ -19,9 +19,9 @@ import (
 //  4. with the actor the temperature, by -α (log π + target entropy)                          temperature
 //  5. Q' ← Q' + τ (Q - Q') once in target_update_freq updates                                 follow
 //
-// agg is the least estimate (clipped double Q, Fujimoto et al. 2018) or the mean. With
-// critic_subsample_size, targets use a random subset of the critics (REDQ, Chen et al. 2021,
-// arXiv:2101.05982). Each replica draws from the experience of its own environments.
+// agg is the least estimate (clipped double Q, Fujimoto et al. 2018) or the mean. With critic_subsample_size, targets
+// use a random subset of the critics (REDQ, Chen et al. 2021, arXiv:2101.05982). Each replica draws from the
+// experience of its own environments.
 //
 // Metrics, over all replicas and updates of an iteration, NaN where there were none:
 //
@@ -43,22 +43,16 @@ type SAC struct {
 
 var _ Algorithm = (*SAC)(nil)
 
-// Indices of the sums that SAC collects over an iteration.
+// Indices of SAC's means over an iteration.
 const (
-	sacCriticLoss = iota
+	sacCriticLoss = firstMean + iota
 	sacQData
-	sacSamples // of critic updates
 	sacActorLoss
 	sacQPi
 	sacLogProb
-	sacActorSamples
-	sacReward
-	sacSteps
-	numSACSums
+	numSACMeans
 )
 
-// fitsSAC returns nil if SAC can train pol, else an error that describes the policies that it can
-// train.
 func fitsSAC(pol policy.Policy) error {
 	if p, ok := pol.(*policy.SoftActor); !ok {
 		return errors.New("a policy with add_q_head, with continuous actions (embodied_dqn is for discrete actions)")
@@ -77,7 +71,7 @@ func NewSAC(s Setup) (*SAC, error) {
 
 // newSAC makes a SAC with the given name. If target is set, its critics have a target network.
 func newSAC(s *Setup, name string, target bool) (*SAC, error) {
-	e, err := newOffPolicy(s, name, false, numSACSums)
+	e, err := newOffPolicy(s, name, false, numSACMeans)
 	if err != nil {
 		return nil, err
 	}
@@ -115,11 +109,27 @@ func newSAC(s *Setup, name string, target bool) (*SAC, error) {
 }
 
 // Update makes the updates of an iteration; see Algorithm.
-func (a *SAC) Update(tensor.Dict) (Metrics, error) {
-	if err := a.iterate(a.update, a.rewards[:]...); err != nil {
+func (a *SAC) Update(tensor.Dict) (Metrics, error) { return a.train(a.update) }
+
+// train makes the updates of an iteration, and returns its metrics.
+func (a *SAC) train(update func() error) (Metrics, error) {
+	if err := a.iterate(update); err != nil {
 		return Metrics{}, err
 	}
-	return a.report(), nil
+	alpha, logProb := a.temperature.alpha(), a.sums.mean(sacLogProb)
+	a.reportMean("sac/critic_loss", sacCriticLoss)
+	a.reportMean("sac/actor_loss", sacActorLoss)
+	a.metrics.add("sac/alpha_loss", -alpha*(logProb+float64(a.temperature.cfg.TargetEntropy)))
+	a.metrics.add("sac/alpha", alpha)
+	a.reportMean("critic/q_data", sacQData)
+	a.reportCritic(a.critics.train)
+	a.reportMean("actor/q_pi", sacQPi)
+	a.metrics.add("actor/entropy", -logProb)
+	a.reportActor(a.actor.train)
+	a.metrics.add("alpha/grad_norm", a.temperature.train.meanNorm())
+	a.reportReplay()
+	a.reportMean("rollout/rewards", rolloutReward)
+	return a.metrics, nil
 }
 
 // update makes one update of the critics and, when they are due, of actor, temperature and targets.
@@ -165,14 +175,12 @@ func (a *SAC) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	}
 	a.setTargets(b, next.F32(), act.LogProb.F32())
 	squares, estimates, err := a.critics.learn(b, a.perSample, ready)
-	a.sums[sacCriticLoss] += squares
-	a.sums[sacQData] += estimates
-	a.sums[sacSamples] += float64(a.micro)
+	a.sums.add(sacCriticLoss, squares, float64(a.micro))
+	a.sums.add(sacQData, estimates, float64(a.micro))
 	return err
 }
 
-// noiseOf returns the Noise of a micro-batch. No other draw uses the same environment and step
-// numbers.
+// noiseOf returns the Noise of a micro-batch. Each draw has environment and step numbers of its own.
 func (a *SAC) noiseOf(draw uint64) policy.Noise {
 	for i := range a.noise.Env {
 		a.noise.Env[i], a.noise.Step[i] = uint64(a.replica*a.local+a.first+i), draw
@@ -199,11 +207,11 @@ func (a *SAC) setTargets(b *Transitions, next, logProb []float32) {
 // updateActor makes one step of the actor, and one of the temperature, by the log-probs of the
 // actor's actions.
 func (a *SAC) updateActor() error {
-	before := a.sums[sacLogProb]
+	before := a.sums.sum(sacLogProb)
 	if err := a.descend(a.actor.train, a.addActor); err != nil {
 		return err
 	}
-	return a.temperature.update(a.iteration, a.sums[sacLogProb]-before, float64(a.local), a.perSample)
+	return a.temperature.update(a.iteration, a.sums.sum(sacLogProb)-before, float64(a.local), a.perSample)
 }
 
 // addActor adds the actor's gradient on a micro-batch.
@@ -221,28 +229,9 @@ func (a *SAC) addActor(b *Transitions, ready func(lo, hi int)) error {
 		float32(a.temperature.alpha()), a.perSample)
 	c.net.ActionGrad(c.work, a.actor.dAction, c.dQ)
 	for _, lp := range act.LogProb.F32() {
-		a.sums[sacLogProb] += float64(lp)
+		a.sums.add(sacLogProb, float64(lp), 1)
 	}
-	a.sums[sacActorLoss] += loss
-	a.sums[sacQPi] += estimates
-	a.sums[sacActorSamples] += float64(a.micro)
+	a.sums.add(sacActorLoss, loss, float64(a.micro))
+	a.sums.add(sacQPi, estimates, float64(a.micro))
 	return a.actor.policy.Backward(a.actor.work, policy.Grad{Action: a.actor.dAction, LogProb: a.dLogProb}, ready)
-}
-
-// report returns the metrics of an iteration.
-func (a *SAC) report() Metrics {
-	alpha, logProb := a.temperature.alpha(), a.mean(sacLogProb, sacActorSamples)
-	a.reportMean("sac/critic_loss", sacCriticLoss, sacSamples)
-	a.reportMean("sac/actor_loss", sacActorLoss, sacActorSamples)
-	a.metrics.add("sac/alpha_loss", -alpha*(logProb+float64(a.temperature.cfg.TargetEntropy)))
-	a.metrics.add("sac/alpha", alpha)
-	a.reportMean("critic/q_data", sacQData, sacSamples)
-	a.reportCritic(a.critics.train)
-	a.reportMean("actor/q_pi", sacQPi, sacActorSamples)
-	a.metrics.add("actor/entropy", -logProb)
-	a.reportActor(a.actor.train)
-	a.metrics.add("alpha/grad_norm", a.temperature.train.meanNorm())
-	a.reportReplay()
-	a.reportMean("rollout/rewards", sacReward, sacSteps)
-	return a.metrics
 }

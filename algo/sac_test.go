@@ -11,9 +11,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestSACLearns: after 150 iterations the most likely actions lead from anywhere to ½ and stay there, and the
-// entropy is what was asked for. Were the time limit taken for an end, values would be too near 0; with the sign of
-// the temperature's loss wrong, the entropy would run away.
+// TestSACLearns: after 150 iterations the most likely actions lead from anywhere to ½ and stay there, and the entropy
+// is the target. If the time limit counted as an end, values would be too near 0. If the temperature's loss had the
+// wrong sign, the entropy would diverge.
 func TestSACLearns(t *testing.T) {
 	for name, c := range map[string]change{
 		"twin critics": asIs,
@@ -37,9 +37,8 @@ func TestSACLearns(t *testing.T) {
 	}
 }
 
-// TestSACLoss holds the losses of updates against those that are worked out from the values of critics, target
-// critics and policy. Where two of five critics count in targets, there are two that explain the loss, the same for
-// all samples, and others at another update.
+// TestSACLoss compares the losses of updates with a computation from critics, target critics and policy. Where two of
+// five critics count in targets, one pair explains the loss of all samples, and another pair that of another update.
 func TestSACLoss(t *testing.T) {
 	pairs := map[string]bool{}
 	for _, c := range []struct {
@@ -143,8 +142,7 @@ func (u *sacUpdate) checkCritics(m algo.Metrics) (pair string) {
 	return pair
 }
 
-// actorLoss returns the actor's loss by the critics as they are after the update, and by how much the mean log-prob is
-// above minus the target entropy.
+// actorLoss returns the actor's loss by the critics after the update, and the mean log-prob plus the target entropy.
 func (u *sacUpdate) actorLoss(actor []float32) (mean, excess float64) {
 	o, n, heads := u.setup.Config.OffPolicy, len(u.batch.Reward), u.critic.Heads()
 	act := acts(u.t, u.setup.Policy, actor, u.batch.Obs, policy.Sample, u.noise)
@@ -180,7 +178,7 @@ func (u *sacUpdate) checkActor(m algo.Metrics) {
 	})
 }
 
-// TestSACResumes: what was saved and loaded into another SAC goes on with the same numbers.
+// TestSACResumes: a SAC that loads a saved state continues with the same numbers.
 func TestSACResumes(t *testing.T) { checkResumes(t, trackSetup, algo.NewSAC) }
 
 // TestSACWaits: before min_buffer_size iterations nothing is learnt.

@@ -30,8 +30,8 @@ func (n *ScheduleName) UnmarshalText(text []byte) error {
 // A Schedule moves a number from its value at the start of a run to its value at the end.
 type Schedule struct {
 	Kind   string // one of the constants
-	Warmup int    // iterations in which it first rises linearly, from 1/Warmup of its value
-	Total  int    // iterations after which it stays at the end; not used by constant
+	Warmup int    // iterations at the start, in which the number rises linearly from 1/Warmup of its value
+	Total  int    // iterations after which the number stays at the end; not used by constant
 }
 
 // At returns the value at iteration i ≥ 0 of a schedule from start to end. As in CleanRL, the first

@@ -29,7 +29,7 @@ func newSequences(pol policy.Policy, length, steps, envs, micro int) (*sequences
 		length = steps
 	}
 	if length < 0 || steps%length != 0 {
-		return nil, fmt.Errorf("sequence_length %d: expected a share of the %d steps of a rollout", length, steps)
+		return nil, fmt.Errorf("sequence_length %d: expected a divisor of the %d steps of a rollout", length, steps)
 	}
 	if micro%length != 0 {
 		return nil, fmt.Errorf("micro_batch_size %d: expected a multiple of the %d steps of a sequence", micro, length)
@@ -37,9 +37,9 @@ func newSequences(pol policy.Policy, length, steps, envs, micro int) (*sequences
 	return &sequences{length: length, envs: envs, order: make([]int32, steps/length*envs)}, nil
 }
 
-// permute fills order with the samples of a rollout, in sequences that the function permute
-// shuffles. A micro-batch has whole sequences. It lists the first step of each sequence, then the
-// second, and so on. If s is nil, the method calls the function permute.
+// permute fills order with the samples of a rollout, in sequences that the function permute shuffles. A micro-batch has
+// whole sequences. It lists the first steps of all its sequences, then the second steps, and so on. If s is nil, the
+// method calls the function permute.
 func (s *sequences) permute(order []int32, micro int, shuffle bool, seed uint64, replica, iteration, epoch int) {
 	if s == nil {
 		permute(order, shuffle, seed, replica, iteration, epoch)

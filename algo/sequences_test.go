@@ -17,8 +17,8 @@ type withHidden struct {
 
 func (r withHidden) HiddenLen() int { return r.hidden }
 
-// Every sample comes once in an epoch. A micro-batch has the first step of some sequences, then the next of
-// the same ones.
+// Every sample comes once in an epoch. A micro-batch has the first steps of some sequences, then the second steps of
+// the same sequences.
 func TestSequencesStayTogether(t *testing.T) {
 	const steps, envs, micro = 12, 5, 20
 	for _, length := range []int{1, 2, 4} {
@@ -96,7 +96,7 @@ func (c counter) Evaluate(_ policy.Work, obs tensor.Dict, _ tensor.Tensor) (poli
 	return policy.Eval{LogProb: seen, Value: seen, Hidden: seen}, nil
 }
 
-// Each sequence begins with the recorded hidden state of its first step, and goes on with computed ones, from zero
+// Each sequence begins with the recorded hidden state of its first step. Later hidden states are computed, and are 0
 // after each end.
 func TestReplayForward(t *testing.T) {
 	const steps, envs = 6, 2
@@ -138,7 +138,7 @@ func TestSequenceErrors(t *testing.T) {
 		want                  string
 	}{
 		{0, 4, 32, "sequence_length 4: expected 0: this policy has no hidden state"},
-		{2, 5, 32, "sequence_length 5: expected a share of the 16 steps of a rollout"},
+		{2, 5, 32, "sequence_length 5: expected a divisor of the 16 steps of a rollout"},
 		{2, 8, 4, "micro_batch_size 4: expected a multiple of the 8 steps of a sequence"},
 		{2, 0, 8, "micro_batch_size 8: expected a multiple of the 16 steps of a sequence"},
 	} {

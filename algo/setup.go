@@ -14,10 +14,10 @@ import (
 type Setup struct {
 	Config      Config
 	Optim       OptimConfig
-	CriticOptim OptimConfig // of the critics of actions, where they learn apart
+	CriticOptim OptimConfig // of the critics of actions, where these have an optimiser of their own
 	GlobalBatch int         // samples in one optimiser step, over all replicas (actor.global_batch_size)
-	// samples evaluated at once, whose gradients add up to the global batch
-	// (actor.micro_batch_size). 0: all of a replica's
+	// samples evaluated at once, whose gradients add up to the global batch (actor.micro_batch_size). 0: all samples of
+	// a replica
 	MicroBatch int
 	Seed       uint64
 	Iterations int // length of the run, for schedules that end with it
@@ -49,8 +49,8 @@ func (s *Setup) check() error {
 	return joined(wrong)
 }
 
-// checkOffPolicy is check for algorithms that learn from a replay buffer, or with offline from
-// demonstrations alone.
+// checkOffPolicy is like check, for algorithms that learn from a replay buffer, or with offline from demonstrations
+// alone.
 func (s *Setup) checkOffPolicy(offline bool) error {
 	if err := s.check(); err != nil {
 		return err
@@ -112,17 +112,17 @@ func (s *Setup) batches(replicas int) (batchSizes, error) {
 		b.micro = b.local
 	}
 	if b.micro < 0 || b.local%b.micro != 0 {
-		return b, fmt.Errorf("micro_batch_size %d: expected a share of the %d samples of a batch on each replica",
+		return b, fmt.Errorf("micro_batch_size %d: expected a divisor of the %d samples of a batch on each replica",
 			b.micro, b.local)
 	}
 	return b, nil
 }
 
-// minibatches is batches for algorithms that train on whole rollouts, in minibatches.
+// minibatches is like batches, for algorithms that train on whole rollouts in minibatches.
 func (s *Setup) minibatches(replicas int) (batchSizes, error) {
 	n := s.Steps * s.Envs
 	if n <= 0 || s.GlobalBatch <= 0 || s.GlobalBatch%replicas != 0 || n%(s.GlobalBatch/replicas) != 0 {
-		return batchSizes{}, fmt.Errorf("global_batch_size %d: expected a share of the rollout of %d samples (%d "+
+		return batchSizes{}, fmt.Errorf("global_batch_size %d: expected a divisor of the rollout of %d samples (%d "+
 			"steps × %d environments) on %d replicas", s.GlobalBatch, n*replicas, s.Steps, s.Envs, replicas)
 	}
 	if s.Config.LossType == "a2c" && s.GlobalBatch != n*replicas {
@@ -132,7 +132,7 @@ func (s *Setup) minibatches(replicas int) (batchSizes, error) {
 	return s.batches(replicas)
 }
 
-// brings reports whether rollouts hold a tensor of that name from the beginning.
+// brings reports whether the fields of rollouts include a tensor of that name.
 func (s *Setup) brings(name string) bool {
 	return slices.ContainsFunc(s.Rollout, func(f tensor.Field) bool { return f.Name == name })
 }

@@ -8,15 +8,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// SFT is supervised fine-tuning of a language model: it raises the log-probabilities of the tokens
-// to be learnt. One update is one optimiser step:
+// SFT is supervised fine-tuning of a language model: it raises the log-probs of the tokens to be learnt. One update is
+// one optimiser step:
 //
 //	loss = -Σ log p(token | tokens before it) / T
 //
-// where T is the number of tokens to be learnt in the whole batch, on all replicas. Gradients are
-// summed, never averaged. The sequences of a replica are packed one after the other, in their
-// order. The place where a micro-batch ends changes no bit. The exception is the load-balancing
-// loss of a mixture of experts: a mean over micro-batches, weighted by their tokens.
+// where T is the number of tokens to be learnt in the whole batch, on all replicas. Gradients are summed, never
+// averaged. The sequences of a replica are packed one after the other, in their order. How the texts are cut into
+// micro-batches changes no bit, except for the load-balancing loss of a mixture of experts. This loss is a mean over
+// micro-batches, weighted by their tokens.
 //
 // Metrics, over all replicas: sft/loss; sft/tokens = tokens of the batch; sft/targets = T;
 // sft/aux_loss of a mixture of experts; actor/lr, actor/grad_norm.
@@ -68,14 +68,13 @@ func (s *SFT) Update(mine []Sequence, targets, tokens int) (m Metrics, err error
 	s.train.open()
 	s.progress.Report(workUpdate, 0, len(mine))
 	slope := float32(-1 / float64(targets))
-	var loss, aux float64
-	err = p.train(mine, float64(tokens), func(lo, _ int, share float64, o *lm.Outputs) {
+	var loss float64
+	err = p.train(mine, float64(tokens), func(lo, _ int, o *lm.Outputs) {
 		s.progress.Report(workUpdate, lo, len(mine))
 		for i, logp := range o.LogProb {
 			o.DLogProb[i] = slope
 			loss -= float64(logp)
 		}
-		aux += share * o.AuxLoss
 	}, s.train.ready)
 	if err != nil {
 		return m, fmt.Errorf("sft: %w", err)
@@ -87,7 +86,7 @@ func (s *SFT) Update(mine []Sequence, targets, tokens int) (m Metrics, err error
 		return m, err
 	}
 	s.counters.I64()[0]++
-	sums := []float64{loss, aux}
+	sums := []float64{loss, p.aux}
 	if err := s.replicas.Sum(sums); err != nil {
 		return m, err
 	}
@@ -119,11 +118,9 @@ func (s *SFT) Evaluate(mine []Sequence) (Metrics, error) {
 // Permutation returns the numbers 0..n-1 in an order that depends only on the seed and the epoch.
 // Without shuffle they stay in order. It uses the memory of order.
 func Permutation(order []int32, n int, shuffle bool, seed uint64, epoch int64) []int32 {
-	if cap(order) < n {
-		order = make([]int32, n)
-	}
-	permute(order[:n], shuffle, seed, 0, 0, int(epoch))
-	return order[:n]
+	order = sized(order, n)
+	permute(order, shuffle, seed, 0, 0, int(epoch))
+	return order
 }
 
 // Save returns views of the optimiser's state and the counter of updates, which are the same on all

@@ -131,7 +131,7 @@ func TestSFTEvaluate(t *testing.T) {
 		}
 	}
 	last := len(texts[3].IDs) - 1
-	texts[3].IDs[last] ^= 1 // another last token than was learnt
+	texts[3].IDs[last] ^= 1 // not the last token that was learnt
 	got, err := s.Evaluate(texts)
 	if err != nil {
 		t.Fatal(err)
@@ -149,7 +149,7 @@ func TestSFTEvaluate(t *testing.T) {
 	}
 }
 
-// TestSFTAdapters: only adapters are trained, and the gradient and the optimiser's state are theirs alone.
+// TestSFTAdapters: only adapters are trained, and have a gradient and optimiser state.
 func TestSFTAdapters(t *testing.T) {
 	m := tinyModel(t, lm.Options{LoRA: &lm.LoRA{Rank: 2, Alpha: 4, Targets: []string{"q_proj", "down_proj"}}})
 	base := slices.Clone(m.Frozen())

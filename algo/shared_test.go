@@ -21,11 +21,11 @@ var sharedFunctions = map[string][2]string{
 	"Aggregate":     {"text_training.go", "aggregate.go"},
 	"CountSamples":  {"text_training.go", "aggregate.go"},
 	"addRollout":    {"text_training.go", "ppo.go"},
-	"estimate":      {"text_training.go", "advantages.go"},
+	"estimator":     {"text_training.go", "advantages.go"},
 	"standardise":   {"text_ppo.go", "advantages.go"},
-	"replaceGroups": {"text_resample.go", "dynamic.go"},
+	"replaceGroups": {"text_ppo.go", "dynamic.go"},
 	"klEstimate":    {"text_ppo.go", "kl.go"},
-	"GAE":           {"estimator.go", "estimator.go"},
+	"GAE":           {"gae.go", "gae.go"},
 	"Reinforce":     {"reinforce.go", "reinforce.go"},
 	"permute":       {"text_training.go", "sequences.go"},
 }
@@ -49,7 +49,7 @@ func TestSharedFunctions(t *testing.T) {
 				t.Errorf("%s does not call %s", file, f)
 			}
 		}
-		method := slices.Contains([]string{"Loss", "clip", "addRollout", "estimate"}, f)
+		method := slices.Contains([]string{"Loss", "clip", "addRollout", "estimator"}, f)
 		if n := c.declared[f]; n > 1 || n == 0 && !method {
 			t.Errorf("%d functions %s", n, f)
 		}

@@ -46,7 +46,8 @@ func TestLossesAllocateNothing(t *testing.T) {
 	}
 }
 
-// Three samples of two sequences count: the mean over sequences of their means gives the lone one as much as the pair.
+// Three samples of two sequences count. In the mean over sequences of their means, the sequence of one sample has the
+// weight of the sequence of two.
 func TestAggregateWeights(t *testing.T) {
 	of, counted := []int32{0, 0, 1, -1, 1}, make([]int, 2)
 	for how, want := range map[string][]float32{

@@ -15,8 +15,8 @@ import (
 //  1. targets y = Σ γⁱ r + γᵏ agg Q'(s', π'(s') + noise), the noise normal and cut off,
 //     the action kept in its box                                                        smooth
 //  2. the critics against y, squared error, every head by itself                        QLoss
-//  3. once in critic_actor_ratio updates (2 in the paper) the actor, by -Q₀(s, π(s)), and
-//     then Q' ← Q' + τ (Q - Q') and π' ← π' + τ (π - π')                                follow
+//  3. the actor by -Q₀(s, π(s)), once in critic_actor_ratio updates (2 in the paper)
+//  4. after the actor Q' ← Q' + τ (Q - Q') and π' ← π' + τ (π - π')                     follow
 //
 // Metrics, over all replicas and updates of an iteration, NaN where there were none:
 // td3/critic_loss, td3/actor_loss; critic/q_data = mean estimate of the actions that were taken;
@@ -35,20 +35,14 @@ type TD3 struct {
 
 var _ Algorithm = (*TD3)(nil)
 
-// Indices of the sums that TD3 collects over an iteration.
+// Indices of TD3's means over an iteration.
 const (
-	td3CriticLoss = iota
+	td3CriticLoss = firstMean + iota
 	td3QData
-	td3Samples
 	td3ActorLoss
-	td3ActorSamples
-	td3Reward
-	td3Steps
-	numTD3Sums
+	numTD3Means
 )
 
-// fitsTD3 returns nil if TD3 can train pol, else an error that describes the policies that it can
-// train.
 func fitsTD3(pol policy.Policy) error {
 	if p, ok := pol.(*policy.SoftActor); !ok || !p.Noisy() || p.QHeadType() != policy.QHeadDefault {
 		return errors.New("a policy with add_q_head and exploration_noise, with continuous actions, and " +
@@ -61,7 +55,7 @@ func fitsTD3(pol policy.Policy) error {
 func NewTD3(s Setup) (*TD3, error) { return built("td3", s, fitsTD3, newTD3) }
 
 func newTD3(s *Setup) (*TD3, error) {
-	e, err := newOffPolicy(s, "td3", false, numTD3Sums)
+	e, err := newOffPolicy(s, "td3", false, numTD3Means)
 	if err != nil {
 		return nil, err
 	}
@@ -91,20 +85,20 @@ func newTD3(s *Setup) (*TD3, error) {
 
 // Update makes the updates of an iteration; see Algorithm.
 func (a *TD3) Update(tensor.Dict) (Metrics, error) {
-	if err := a.iterate(a.update, a.rewards[:]...); err != nil {
+	if err := a.iterate(a.update); err != nil {
 		return Metrics{}, err
 	}
-	a.reportMean("td3/critic_loss", td3CriticLoss, td3Samples)
-	a.reportMean("td3/actor_loss", td3ActorLoss, td3ActorSamples)
-	a.reportMean("critic/q_data", td3QData, td3Samples)
+	a.reportMean("td3/critic_loss", td3CriticLoss)
+	a.reportMean("td3/actor_loss", td3ActorLoss)
+	a.reportMean("critic/q_data", td3QData)
 	a.reportCritic(a.critics.train)
 	a.reportActor(a.actor.train)
 	a.reportReplay()
-	a.reportMean("rollout/rewards", td3Reward, td3Steps)
+	a.reportMean("rollout/rewards", rolloutReward)
 	return a.metrics, nil
 }
 
-// update makes one update of the critics and, when they are due, of the actor and the targets.
+// update makes one update of the critics and, when it is due, one of the actor and the targets.
 func (a *TD3) update() error {
 	if err := a.descend(a.critics.train, a.addCritic); err != nil {
 		return err
@@ -133,9 +127,8 @@ func (a *TD3) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	AggregateQ(c.next, next.F32(), c.heads, a.off.AggQ)
 	SoftTargets(c.y, b.Reward, b.Discount, c.next, c.next, 0)
 	squares, estimates, err := c.learn(b, a.perSample, ready)
-	a.sums[td3CriticLoss] += squares
-	a.sums[td3QData] += estimates
-	a.sums[td3Samples] += float64(a.micro)
+	a.sums.add(td3CriticLoss, squares, float64(a.micro))
+	a.sums.add(td3QData, estimates, float64(a.micro))
 	return err
 }
 
@@ -160,7 +153,7 @@ func (a *TD3) smooth(obs tensor.Dict) error {
 	return nil
 }
 
-// addActor adds the actor's gradient on a micro-batch: that of -Q₀.
+// addActor adds the gradient of the actor's loss, -Q₀, on a micro-batch.
 func (a *TD3) addActor(b *Transitions, ready func(lo, hi int)) error {
 	act, err := a.actor.policy.Forward(a.actor.work, b.Obs, policy.Deterministic, policy.Noise{})
 	if err != nil {
@@ -174,9 +167,8 @@ func (a *TD3) addActor(b *Transitions, ready func(lo, hi int)) error {
 	c.dQ.Zero()
 	for i, x := range q.F32()[:a.micro] {
 		c.dQ.F32()[i] = -a.perSample
-		a.sums[td3ActorLoss] -= float64(x)
+		a.sums.add(td3ActorLoss, -float64(x), 1)
 	}
-	a.sums[td3ActorSamples] += float64(a.micro)
 	c.net.ActionGrad(c.work, a.actor.dAction, c.dQ)
 	return a.actor.policy.Backward(a.actor.work, policy.Grad{Action: a.actor.dAction}, ready)
 }

@@ -17,7 +17,7 @@ func td3Setup(t testing.TB, changes ...change) algo.Setup {
 	}}, changes...)...)
 }
 
-// TestTD3Learns: as TestSACLearns; values are at most 0, and no less than what the way costs.
+// TestTD3Learns is like TestSACLearns. Values are at most 0, and at least minus the cost of the way.
 func TestTD3Learns(t *testing.T) {
 	for name, c := range map[string]change{
 		"one step": asIs,
@@ -36,7 +36,7 @@ func TestTD3Learns(t *testing.T) {
 	}
 }
 
-// A td3State is all four networks of TD3.
+// A td3State has all four networks of TD3.
 type td3State struct {
 	state                               tensor.Dict
 	actor, critic, targetActor, targets []float32
@@ -49,9 +49,9 @@ func td3StateOf(t *testing.T, a algo.Algorithm, pol policy.Policy, critic networ
 		paramsIn(d, "target", pol.Params()), paramsIn(d, "target", critic.Params())}
 }
 
-// TestTD3Loss holds updates without target noise against what is worked out from the values of all four networks:
-// critics learn from the least estimate of the target critics at the target actor's action, the actor from the first
-// critic alone, and the targets follow at the actor's updates, every second, not between them.
+// TestTD3Loss compares updates without target noise with a computation from all four networks. Critics learn from the
+// least estimate of the target critics at the target actor's action. The actor learns from the first critic alone. The
+// targets move with the actor, in every second update.
 func TestTD3Loss(t *testing.T) {
 	s := td3Setup(t, func(s *algo.Setup, m *policy.Config) {
 		m.Activation, s.Config.UpdateEpoch, s.Config.OffPolicy.TargetNoise = "tanh", 1, 0

@@ -31,9 +31,9 @@ func (t *temperature) alpha() float64 { return alphaOf(t.cfg.AlphaType, t.raw())
 // raw returns the parameter that alpha is made of.
 func (t *temperature) raw() float64 { return float64(t.train.params.Data[0]) }
 
-// update makes one step that lowers -α (log π + target entropy). So α grows if the policy is surer
-// than it should be. logProbs is the sum of log π over n samples of this replica. perSample is the
-// weight of a sample in the mean over all replicas.
+// update makes one step that lowers -α (log π + target entropy). So α grows while the entropy is below its target.
+// logProbs is the sum of log π over n samples of this replica. perSample is the weight of a sample in the mean over all
+// replicas.
 func (t *temperature) update(iteration int, logProbs, n float64, perSample float32) error {
 	if t.cfg.AlphaType == AlphaFixed {
 		return nil

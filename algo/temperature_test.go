@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestAlpha: the parameter of the first α gives it back, and slopes are those of differences.
+// TestAlpha: the first parameter gives the first α, and slopes agree with differences.
 func TestAlpha(t *testing.T) {
 	for _, kind := range []string{AlphaSoftplus, AlphaExp, AlphaFixed} {
 		for _, alpha := range []float32{0.001, 0.01, 1, 5} {
@@ -24,8 +24,8 @@ func TestAlpha(t *testing.T) {
 	}
 }
 
-// TestTemperature: by hand, of 64 samples with a mean log π of -1.5 or 2.5 the loss -α (log π + target) of the
-// target -2 has the slope 3.5 or -0.5 by α.
+// TestTemperature: for 64 samples with a mean log π of -1.5 or 2.5, and the target -2, the loss -α (log π + target) has
+// the slope 3.5 or -0.5 by α.
 func TestTemperature(t *testing.T) {
 	for _, c := range []struct {
 		alphaType      string

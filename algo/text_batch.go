@@ -14,8 +14,7 @@ type TextBatch struct {
 	LogProb    []float32 // by the policy that drew the tokens; nil: use Recomputed
 	Recomputed []float32 // by the policy before the update; nil: unknown
 	Ref        []float32 // by the reference policy; nil: unknown
-	// Value is the critic's estimate before each token; nil: unknown. A TextPPO that has a critic
-	// fills it.
+	// Value is the critic's estimate before each token; nil: unknown. A TextPPO that has a critic fills Value.
 	Value []float32
 
 	Reward     []float32 // of each text
@@ -24,7 +23,7 @@ type TextBatch struct {
 	Right      []bool    // of each text, for metrics; nil: unknown
 	Unparsable []bool    // of each text with Right: no answer could be read in it
 
-	// Prepare fills these, for the tokens with Learn.
+	// Prepare fills the next four, for the tokens with Learn.
 	Old    []float32 // log-probs that ratios refer to
 	Adv    []float32
 	Ret    []float32 // returns, before a baseline; the target of the critic
@@ -45,7 +44,7 @@ func (b *TextBatch) check(size int, recompute bool) error {
 			len(b.Ended))
 	}
 	if len(b.Right) != len(b.Unparsable) || b.Right != nil && len(b.Right) != n {
-		return fmt.Errorf("%d texts, of which %d are known to be right or wrong, and %d unparsable or not", n,
+		return fmt.Errorf("%d texts have %d values in Right and %d in Unparsable", n,
 			len(b.Right), len(b.Unparsable))
 	}
 	b.starts = append(b.starts[:0], 0)

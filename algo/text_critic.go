@@ -28,10 +28,10 @@ func NewTextCritic(c lm.Config, part lm.Part, alloc tensor.Allocator) (*TextCrit
 	return &TextCritic{m}, m.Alloc(alloc)
 }
 
-// TextCriticPPO trains a critic: that of a TextPPO, or one on replicas of its own. In the latter case the
-// policy gets its values in batches (TextSetup.Values). Policy and critic compute the same returns, from
-// values and rewards. So they can train at the same time. With as many replicas as the policy has, and the
-// same texts on each, all numbers are those of a TextPPO that has the critic.
+// TextCriticPPO trains a critic: the critic of a TextPPO, or a critic on replicas of its own. In the latter case the
+// policy gets its values in batches (TextSetup.Values). Policy and critic compute the same returns, from values and
+// rewards. So they can train at the same time. With as many replicas as the policy has, and the same texts on each, all
+// numbers are those of a TextPPO that has the critic.
 //
 // Values computes the values of a batch. Prepare and Update work like those of TextPPO. The metrics are
 // those of TextPPO whose names begin with critic/.
@@ -41,29 +41,31 @@ type TextCriticPPO struct {
 	train         *trainState
 	batch         *TextBatch // in training
 	now           *textMinibatch
-	loss          func(first, end int, share float64, o *lm.Outputs) // setLoss; a method value is memory
+	loss          func(first, end int, o *lm.Outputs) // setLoss, kept because each new method value allocates
 }
 
 // NewTextCriticPPO makes a TextCriticPPO for s.Critic, which must have its weights. It needs no
 // s.Model.
 func NewTextCriticPPO(s TextSetup) (*TextCriticPPO, error) {
-	err := s.check()
-	if err == nil && s.Critic == nil {
-		err = errors.New("expected a critic")
-	}
-	if err == nil && s.Text.EarlyStopImpRatio != 0 {
-		err = fmt.Errorf("algorithm.early_stop_imp_ratio: %v: expected 0: this critic knows no ratio",
-			s.Text.EarlyStopImpRatio)
-	}
-	var c *TextCriticPPO
-	if err == nil {
-		common := s.common()
-		c, err = s.newCritic(common, s.newTraining(common))
-	}
+	c, err := composeTextCritic(&s)
 	if err != nil {
 		return nil, fmt.Errorf("critic of texts: %w", err)
 	}
 	return c, nil
+}
+
+func composeTextCritic(s *TextSetup) (*TextCriticPPO, error) {
+	if err := s.check(); err != nil {
+		return nil, err
+	}
+	if s.Critic == nil {
+		return nil, errors.New("expected a critic")
+	}
+	if ratio := s.Text.EarlyStopImpRatio; ratio != 0 {
+		return nil, fmt.Errorf("algorithm.early_stop_imp_ratio: %v: expected 0: this critic knows no ratio", ratio)
+	}
+	common := s.common()
+	return s.newCritic(common, s.newTraining(common))
 }
 
 func (s *TextSetup) newCritic(common *Setup, t *textTraining) (*TextCriticPPO, error) {
@@ -80,7 +82,7 @@ func (s *TextSetup) newCritic(common *Setup, t *textTraining) (*TextCriticPPO, e
 
 // Values appends the values before the tokens with Learn to dst, one text after the other.
 func (c *TextCriticPPO) Values(dst []float32, texts []Sequence) ([]float32, error) {
-	err := c.pass.infer(texts, c.pass.head, func(_, _ int, _ float64, o *lm.Outputs) { dst = append(dst, o.Value...) })
+	err := c.pass.infer(texts, c.pass.head, func(_, _ int, o *lm.Outputs) { dst = append(dst, o.Value...) })
 	return dst, err
 }
 
@@ -106,7 +108,7 @@ func (c *TextCriticPPO) Update(b *TextBatch) (Metrics, error) {
 	if err := c.take(b); err != nil {
 		return Metrics{}, err
 	}
-	c.train.meanNorm() // of an update that failed
+	c.train.meanNorm() // forget the norms of an update that failed
 	iteration := c.iteration()
 	for m, err := range c.minibatches(b) {
 		if err != nil {
@@ -145,7 +147,7 @@ func (c *TextCriticPPO) accumulate(b *TextBatch, m *textMinibatch, ready func(lo
 }
 
 // setLoss sets the derivatives of the loss of a micro-batch, whose texts are [first, end) of the minibatch.
-func (c *TextCriticPPO) setLoss(first, end int, _ float64, o *lm.Outputs) {
+func (c *TextCriticPPO) setLoss(first, end int, o *lm.Outputs) {
 	at := 0
 	for _, k := range c.now.index[first:end] {
 		lo, hi := c.batch.tokens(k)

@@ -115,8 +115,9 @@ func TestTextCriticApart(t *testing.T) {
 	}
 }
 
-// trainTeams trains two replicas for four steps. After two of them others go on from the state, with critic and
-// policy apart or together as then says. It returns the metrics and parameters, which must be the same on both.
+// trainTeams trains two replicas for four steps. After two steps other replicas continue from the saved state, with
+// critic and policy apart if then is true, else together. It returns the metrics and parameters, which must be the same
+// on both.
 func trainTeams(t *testing.T, first, then bool) string {
 	t.Helper()
 	of := textSetup(textModel(t, lm.Options{}))
@@ -157,7 +158,7 @@ type member struct {
 	model, values *lm.Model           // of the policy and of the critic
 }
 
-// newMember returns one that trains policy and critic apart, each with its own replicas, or together.
+// newMember returns a member that trains policy and critic apart, each with its own replicas, or together.
 func newMember(t *testing.T, apart bool, policies, critics algo.Replicas) *member {
 	s := textSetup(textModel(t, lm.Options{}))
 	addCritic(t, &s)
@@ -205,7 +206,7 @@ func (x *member) train(t *testing.T, b algo.TextBatch) map[string]float64 {
 	if b.Value, err = x.critic.Values(nil, b.Texts); err != nil {
 		t.Fatal(err)
 	}
-	own := b // the two fill in different things
+	own := b // policy and critic fill different fields
 	if err := x.critic.Prepare(&own); err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +227,7 @@ func asMap(m algo.Metrics) map[string]float64 {
 	return all
 }
 
-// TestTextCriticMistakes: a critic apart knows no ratio, and a policy whose critic is apart needs values.
+// TestTextCriticMistakes: a critic that trains apart has no ratio, and a policy whose critic trains apart needs values.
 func TestTextCriticMistakes(t *testing.T) {
 	s := textSetup(textModel(t, lm.Options{}))
 	addCritic(t, &s)

@@ -1,48 +1,37 @@
 package algo
 
-// Indices of the sums of texts in metricSums.extra. They follow the sums of answers.
+// Indices of the means over all answers drawn for an update.
 const (
-	scaledLoss = numAnswerSums + iota // loss as it is minimised
-	numTextSums
-)
-
-// Indices of the sums of all answers drawn for an update.
-const (
-	textCount = iota
-	textRewards
-	textPrompts   // tokens
-	textResponses // tokens
-	textTruncated
-	textGraded // known to be right or wrong
-	textRight
-	textUnparsable
-	groupCount
+	answerReward = iota
+	answerPrompt // tokens of its prompt
+	answerLength // tokens
+	answerTruncated
+	answerRight
+	answerUnparsable
 	groupSame // groups whose rewards are all equal
-	numAnswerSums
+	numAnswerMeans
 )
 
-// addAnswers adds the sums of a batch of answers, before any of them is replaced.
+// The elements of metricSums.extra for texts: the means over answers, and behind these the loss as it is minimised.
+const (
+	scaledLoss  = 2 * numAnswerMeans
+	numTextSums = scaledLoss + 1
+)
+
+// addAnswers adds a batch of answers to the means, before any of the answers is replaced.
 func (p *TextPPO) addAnswers(b *TextBatch) {
-	t := p.answers[:]
 	for k, s := range b.Texts {
 		lo, hi := b.tokens(k)
-		t[textCount]++
-		t[textRewards] += float64(b.Reward[k])
-		t[textPrompts] += float64(len(s.IDs) - (hi - lo))
-		t[textResponses] += float64(hi - lo)
-		if !b.Ended[k] {
-			t[textTruncated]++
-		}
+		p.answers.add(answerReward, float64(b.Reward[k]), 1)
+		p.answers.add(answerPrompt, float64(len(s.IDs)-(hi-lo)), 1)
+		p.answers.add(answerLength, float64(hi-lo), 1)
+		p.answers.add(answerTruncated, one(!b.Ended[k]), 1)
 		if b.Right != nil {
-			t[textGraded]++
-			t[textRight] += one(b.Right[k])
-			t[textUnparsable] += one(b.Unparsable[k])
+			p.answers.add(answerRight, one(b.Right[k]), 1)
+			p.answers.add(answerUnparsable, one(b.Unparsable[k]), 1)
 		}
 		if k%p.size == 0 {
-			t[groupCount]++
-			if !differ(b.Reward[k : k+p.size]) {
-				t[groupSame]++
-			}
+			p.answers.add(groupSame, one(!differ(b.Reward[k:k+p.size])), 1)
 		}
 	}
 }
@@ -54,27 +43,27 @@ func one(yes bool) float64 {
 	return 0
 }
 
-// metrics makes the metrics of an update from its reduced sums. It leaves out those without a meaning
-// for the options.
+// metrics makes the metrics of an update from its reduced sums. It leaves out metrics that have no meaning with the
+// present options.
 func (p *TextPPO) metrics(iteration int) Metrics {
-	m := Metrics{Names: make([]string, 0, 32), Values: make([]float64, 0, 32)} // more than all
-	s, of := p.sums, p.sums.extra
+	m := Metrics{Names: make([]string, 0, 32), Values: make([]float64, 0, 32)} // room for all metrics
+	s, answers := p.sums, means(p.sums.extra[:scaledLoss])
 	lr, _ := p.train.adam.LR(iteration)
-	m.add("actor/policy_loss", of[scaledLoss]/float64(p.tried))
+	m.add("actor/policy_loss", s.extra[scaledLoss]/float64(p.tried))
 	m.add("actor/entropy_loss", s.mean(entropy))
 	m.add("actor/max_log_ratio", s.max(logRatioMax))
 	m.add("actor/lr", lr)
 	m.add("actor/grad_norm", p.train.meanNorm())
 	m.add("actor/optimizer_steps", float64(p.taken))
-	m.add("rollout/rewards", of[textRewards]/of[textCount])
+	m.add("rollout/rewards", answers.mean(answerReward))
 	m.add("rollout/advantages_mean", s.mean(advantageMean))
 	m.add("rollout/advantages_max", s.max(advantageMax))
 	m.add("rollout/advantages_min", -s.max(advantageMin))
-	m.add("rollout/prompt_length", of[textPrompts]/of[textCount])
-	m.add("rollout/response_length", of[textResponses]/of[textCount])
-	m.add("rollout/truncated", of[textTruncated]/of[textCount])
-	m.add("rollout/uninformative_groups", of[groupSame]/of[groupCount])
-	m.add("rollout/response_tokens", of[textResponses])
+	m.add("rollout/prompt_length", answers.mean(answerPrompt))
+	m.add("rollout/response_length", answers.mean(answerLength))
+	m.add("rollout/truncated", answers.mean(answerTruncated))
+	m.add("rollout/uninformative_groups", answers.mean(groupSame))
+	m.add("rollout/response_tokens", answers.sum(answerLength))
 	m.addClip(s, p.surrogate.Kind)
 	if p.cfg.KLBeta > 0 {
 		m.add("actor/kl_loss", s.mean(klLoss))
@@ -85,9 +74,9 @@ func (p *TextPPO) metrics(iteration int) Metrics {
 	if p.cfg.MaxNumGenBatches > 1 {
 		m.add("rollout/gen_batches", float64(p.batches))
 	}
-	if graded := of[textGraded]; graded > 0 {
-		m.add("rollout/accuracy", of[textRight]/graded)
-		m.add("rollout/unparsable", of[textUnparsable]/graded)
+	if answers.count(answerRight) > 0 {
+		m.add("rollout/accuracy", answers.mean(answerRight))
+		m.add("rollout/unparsable", answers.mean(answerUnparsable))
 	}
 	return m
 }

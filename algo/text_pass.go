@@ -1,6 +1,10 @@
 package algo
 
-import "github.com/rlinf/rlinf/policy/lm"
+import (
+	"slices"
+
+	"github.com/rlinf/rlinf/policy/lm"
+)
 
 // A Sequence is a text to learn from. Learn says for each token whether the model is to predict it.
 // It is false for the first token.
@@ -33,9 +37,10 @@ type textPass struct {
 	limit MicroBatch
 	head  lm.Head
 
-	got     func(lo, hi int, share float64, o *lm.Outputs) // of train or infer
+	got     func(lo, hi int, o *lm.Outputs) // of the present call of train or infer
 	texts   []Sequence
-	total   float64 // tokens of the minibatch, in training
+	total   float64 // tokens of the minibatch in training, else 1
+	aux     float64 // in training: load-balancing loss of the minibatch, of a mixture of experts
 	ends    []int   // the end of each micro-batch in texts
 	batch   lm.Batch
 	targets []lm.Target // tokens of batch to be learnt
@@ -52,17 +57,17 @@ func newTextPass(m *lm.Model, limit MicroBatch, threads, recompute int, mesh lm.
 
 var _ lm.Source = (*textPass)(nil)
 
-// train adds the gradient of texts. It calls loss with the outputs of each micro-batch in turn, whose texts are [lo,
-// hi); share is the micro-batch's part of a minibatch with the given number of tokens. For ready see lm.Model.Train.
-func (p *textPass) train(texts []Sequence, tokens float64, loss func(lo, hi int, share float64, o *lm.Outputs),
+// train adds the gradient of texts, which are this replica's part of a minibatch with the given number of tokens. It
+// calls loss with the outputs of each micro-batch in turn, whose texts are [lo, hi). For ready see lm.Model.Train.
+func (p *textPass) train(texts []Sequence, tokens float64, loss func(lo, hi int, o *lm.Outputs),
 	ready func(lo, hi int)) error {
 	p.cut(texts)
-	p.total, p.got = tokens, loss
+	p.total, p.aux, p.got = tokens, 0, loss
 	return p.model.Train(p.work, len(p.ends), p.head, p, ready)
 }
 
 // infer calls got with the outputs of each micro-batch in turn, whose texts are [lo, hi).
-func (p *textPass) infer(texts []Sequence, h lm.Head, got func(lo, hi int, share float64, o *lm.Outputs)) error {
+func (p *textPass) infer(texts []Sequence, h lm.Head, got func(lo, hi int, o *lm.Outputs)) error {
 	p.cut(texts)
 	p.total, p.got = 1, got
 	return p.model.Infer(p.work, len(p.ends), h, p)
@@ -95,7 +100,7 @@ func (p *textPass) share(k int) float64 {
 	return float64(n) / p.total
 }
 
-// Micro packs micro-batch k.
+// Micro packs micro-batch k; see lm.Source.
 func (p *textPass) Micro(k int) lm.Micro {
 	lo, hi := p.span(k)
 	b := &p.batch
@@ -116,10 +121,11 @@ func (p *textPass) Micro(k int) lm.Micro {
 	return micro
 }
 
-// Got passes the outputs of micro-batch k on.
+// Got passes the outputs of micro-batch k to the caller; see lm.Source.
 func (p *textPass) Got(k int, o *lm.Outputs) {
 	lo, hi := p.span(k)
-	p.got(lo, hi, p.share(k), o)
+	p.aux += p.share(k) * o.AuxLoss
+	p.got(lo, hi, o)
 }
 
 // Close ends the threads.
@@ -139,14 +145,9 @@ func NewTextLogProbs(m *lm.Model, limit MicroBatch, threads int, mesh lm.Mesh, t
 
 // Append appends to dst the log-probabilities of the tokens with Learn, one text after the other.
 func (p *textPass) Append(dst []float32, texts []Sequence) ([]float32, error) {
-	err := p.infer(texts, p.head, func(_, _ int, _ float64, o *lm.Outputs) { dst = append(dst, o.LogProb...) })
+	err := p.infer(texts, p.head, func(_, _ int, o *lm.Outputs) { dst = append(dst, o.LogProb...) })
 	return dst, err
 }
 
 // sized returns n elements, in the memory of x if that is large enough. Their values are arbitrary.
-func sized[T any](x []T, n int) []T {
-	if cap(x) < n {
-		return make([]T, n)
-	}
-	return x[:n]
-}
+func sized[T any](x []T, n int) []T { return slices.Grow(x[:0], n)[:n] }

@@ -71,9 +71,9 @@ type TextPPO struct {
 	logRatio  []float32
 	moments   [3]float64
 
-	kept    []TextBatch            // groups, for Resample
-	batches int                    // made for this update
-	answers [numAnswerSums]float64 // of these batches
+	kept    []TextBatch // groups, for Resample
+	batches int         // number of batches made for this update
+	answers means       // of the answers in these batches
 
 	tried                int     // minibatches of this update with a gradient
 	taken                int     // minibatches of this update with a step of the policy
@@ -82,7 +82,7 @@ type TextPPO struct {
 
 	batch *TextBatch // in training
 	now   *textMinibatch
-	loss  func(first, last int, share float64, o *lm.Outputs) // setLoss; a method value is memory
+	loss  func(first, last int, o *lm.Outputs) // setLoss, kept because each new method value allocates
 }
 
 // NewTextPPO makes a TextPPO for s.Model, which must have its weights.
@@ -105,7 +105,7 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 	p := &TextPPO{textTraining: s.newTraining(common), optim: s.Optim, progress: s.Progress,
 		policy: newTextPass(s.Model, s.MicroBatch, s.Threads, s.Recompute, s.Mesh,
 			lm.Head{Temperature: float32(s.Sampling.Temperature)}),
-		surrogate: s.Config.surrogate()}
+		surrogate: s.Config.surrogate(), answers: make(means, 2*numAnswerMeans)}
 	p.loss = p.setLoss
 	if s.Reference != nil {
 		p.reference = NewTextLogProbs(s.Reference, s.MicroBatch, s.Threads, s.Mesh, s.Sampling.Temperature)
@@ -118,6 +118,38 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 		p.critic, err = s.newCritic(common, p.textTraining)
 	}
 	return p, err
+}
+
+// Resample chooses groups of batch, the n-th of this update, counted from 0. It reports whether it
+// needs another batch, the same on every replica. Groups of later batches whose rewards differ
+// replace groups whose rewards are all equal. batch becomes the groups chosen so far. With
+// max_num_gen_batches 1 it does nothing.
+func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {
+	p.batches = n + 1
+	most := p.cfg.MaxNumGenBatches
+	if most <= 1 {
+		return false, nil
+	}
+	if err := batch.check(p.size, p.cfg.RecomputeLogprobs); err != nil {
+		return false, fmt.Errorf("dynamic sampling: %w", err)
+	}
+	groups := len(batch.Texts) / p.size
+	informative := func(g int) bool { return differ(p.kept[g].Reward) }
+	if n == 0 {
+		clear(p.answers)
+		p.kept = make([]TextBatch, groups)
+		for g := range p.kept {
+			p.kept[g] = batch.part(g*p.size, (g+1)*p.size)
+		}
+	} else {
+		replaceGroups(len(p.kept), groups, informative,
+			func(g int) bool { return differ(batch.Reward[g*p.size : (g+1)*p.size]) },
+			func(to, from int) { p.kept[to] = batch.part(from*p.size, (from+1)*p.size) })
+	}
+	p.addAnswers(batch)
+	*batch = JoinTexts(p.kept...)
+	more, err = lacksGroups(len(p.kept), informative, p.replicas)
+	return more && n+1 < most, err
 }
 
 // Infer fills Recomputed and Ref, where the configuration needs them and the batch lacks them. Prepare
@@ -158,11 +190,11 @@ func (p *TextPPO) prepare(b *TextBatch) error {
 	if err := p.estimate(b, p.logRatios(b)); err != nil {
 		return err
 	}
-	if p.cfg.MaxNumGenBatches <= 1 { // else Resample has added them
-		clear(p.answers[:])
+	if p.cfg.MaxNumGenBatches <= 1 { // else Resample has added the answers
+		clear(p.answers)
 		p.addAnswers(b)
 	}
-	copy(p.sums.extra, p.answers[:])
+	copy(p.sums.extra, p.answers)
 	if p.normalize == NormalizeBatch {
 		if err := standardise(b.Adv, b.Weight, &p.moments, p.replicas); err != nil {
 			return fmt.Errorf("advantage statistics: %w", err)
@@ -215,7 +247,7 @@ func (p *TextPPO) Update(b *TextBatch) (Metrics, error) {
 	if err := p.take(b); err != nil {
 		return Metrics{}, err
 	}
-	p.train.meanNorm() // of an update that failed
+	p.train.meanNorm() // forget the norms of an update that failed
 	iteration := p.iteration()
 	p.surrogate.Clip = p.cfg.clip(iteration, p.train.adam.sched.Total)
 	p.tried, p.taken, p.largest = 0, 0, 0
@@ -251,7 +283,7 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	p.ratioSum, p.ratioCount = 0, 0
 	p.batch, p.now = b, m
 	var ready func(lo, hi int)
-	if !p.valued() && p.text.EarlyStopImpRatio == 0 { // else other sums come first, or there may be no step
+	if !p.valued() && p.text.EarlyStopImpRatio == 0 { // else other sums are made first, or there may be no step
 		p.train.begin()
 		ready = p.train.ready
 	}
@@ -280,7 +312,7 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 //	L = surrogate + kl_beta·KL - entropy_bonus·H
 //
 // Each text has its own call of each loss, so that sums do not depend on the micro-batch.
-func (p *TextPPO) setLoss(first, last int, _ float64, o *lm.Outputs) {
+func (p *TextPPO) setLoss(first, last int, o *lm.Outputs) {
 	b, m, end := p.batch, p.now, 0
 	p.progress.Report(workUpdate, m.first+first, p.cfg.UpdateEpoch*len(b.Texts))
 	for _, k := range m.index[first:last] {

@@ -140,7 +140,8 @@ func TestTextAdvantages(t *testing.T) {
 	}
 }
 
-// TestTextKLInReward: a token's return is the reward less β times the estimates from it on, then whitened.
+// TestTextKLInReward: a token's return is the reward minus β times the estimates of this and later tokens. Then returns
+// are normalised.
 func TestTextKLInReward(t *testing.T) {
 	for kind, estimate := range map[string]func(d float64) float64{
 		"k1": func(d float64) float64 { return d },
@@ -295,7 +296,8 @@ func TestTextLosses(t *testing.T) {
 	}
 }
 
-// slopes compares a gradient with differences of loss around before, along the gradient and by single parameters.
+// slopes compares a gradient with differences of loss around the parameters before, along the gradient and by single
+// parameters.
 func slopes(t *testing.T, data, grad, before []float32, loss func() float64, also ...int) {
 	t.Helper()
 	norm := alongGradient(t, data, grad, before, loss)

@@ -11,7 +11,7 @@ import (
 type tally struct {
 	last  map[string][2]int
 	moves map[string]int
-	back  bool // a count went back
+	back  bool // a count decreased
 }
 
 func newTally() *tally { return &tally{last: map[string][2]int{}, moves: map[string]int{}} }
@@ -25,7 +25,7 @@ func (y *tally) report(what string, done, total int) {
 	}
 }
 
-// expect checks that the work was counted to its end, in at least so many moves.
+// expect checks that the work was reported to its end, in at least the given number of reports.
 func (y *tally) expect(t *testing.T, what string, total, moves int) {
 	t.Helper()
 	if got := y.last[what]; got != [2]int{total, total} || y.moves[what] < moves || y.back {
@@ -33,7 +33,7 @@ func (y *tally) expect(t *testing.T, what string, total, moves int) {
 	}
 }
 
-// TestTextProgress: an update and an evaluation of texts count them to the last one, by micro-batches.
+// TestTextProgress: an update and an evaluation report all texts, by micro-batches.
 func TestTextProgress(t *testing.T) {
 	texts, targets, tokens := someTexts(12)
 	y := newTally()

@@ -57,7 +57,7 @@ func (p *textPass) measure(all []Sequence, sums func(text int) *TextSums, progre
 	progress.Report(workEvaluation, 0, len(all))
 	h := p.head
 	h.Likeliest = true
-	return p.infer(all, h, func(lo, hi int, _ float64, o *lm.Outputs) {
+	return p.infer(all, h, func(lo, hi int, o *lm.Outputs) {
 		i := 0
 		for k, q := range all[lo:hi] {
 			s, exact := sums(lo+k), true

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A textTraining is the common part of training the policy and the critic of answers, together in a
-// TextPPO or apart: advantages of a batch, minibatches, weights of tokens and sums of metrics.
+// A textTraining is what the training of a policy and of a critic for answers share: advantages of a batch,
+// minibatches, weights of tokens and sums of metrics. A TextPPO trains both, or each is trained apart.
 type textTraining struct {
 	cfg       Config
 	text      TextConfig
@@ -47,7 +47,7 @@ type textMinibatch struct {
 	advantages float64 // Σ |A|
 }
 
-// common returns the part of the setup that is the same for training in environments.
+// common returns the fields that the setups of texts and of environments share, with their defaults.
 func (s *TextSetup) common() *Setup {
 	c := &Setup{Config: s.Config, Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc,
 		GroupSize: s.GroupSize}
@@ -70,18 +70,18 @@ func (s *TextSetup) recipe(g groups) (estimator, Normalization) {
 	c := &s.Config
 	switch {
 	case c.AdvType == "gae":
-		return generalised{c.Gamma, c.GAELambda}, c.NormalizeAdvantages
+		return generalised(c.Gamma, c.GAELambda), c.NormalizeAdvantages
 	case c.AdvType == "reinpp":
-		return reinforce{g, c.UseReinppBaseline, float64(c.ReinppKLBeta)}, NormalizeBatch
+		return reinforce(g, c.UseReinppBaseline, float64(c.ReinppKLBeta)), NormalizeBatch
 	case c.AdvType == "rloo":
-		return groupRelative{g, RLOOAdvantages}, NormalizeNone
+		return groupRelative(g, RLOOAdvantages), NormalizeNone
 	case s.Text.NormByStd:
-		return groupRelative{g, GRPOAdvantages}, NormalizeNone
+		return groupRelative(g, GRPOAdvantages), NormalizeNone
 	}
-	return groupRelative{g, DrGRPOAdvantages}, NormalizeNone
+	return groupRelative(g, DrGRPOAdvantages), NormalizeNone
 }
 
-// valued reports whether advantages are made by a critic, here or elsewhere.
+// valued reports whether a critic makes the advantages. The critic may train apart.
 func (t *textTraining) valued() bool { return t.cfg.LossType == "actor_critic" }
 
 // iteration returns the number of iterations done.
@@ -135,7 +135,7 @@ func (t *textTraining) estimate(b *TextBatch, logRatio []float32) error {
 		}
 	}
 	x := &experience{Trajectory: tr, Weight: b.Weight, LogRatio: logRatio, Episodes: e}
-	if err := t.estimator.estimate(b.Adv, b.Ret, x); err != nil {
+	if err := t.estimator(b.Adv, b.Ret, x); err != nil {
 		return err
 	}
 	t.sums.reset()
@@ -177,7 +177,7 @@ func (t *textTraining) minibatches(b *TextBatch) iter.Seq2[*textMinibatch, error
 // plan divides the texts of an epoch into minibatches, sums the figures of all minibatches over the
 // replicas by one reduction, and sets the weights of the tokens.
 func (t *textTraining) plan(b *TextBatch, epoch int) error {
-	CountSamples(t.episodes.steps, t.episodes.of, b.Weight) // from here on, steps are those that count
+	CountSamples(t.episodes.steps, t.episodes.of, b.Weight) // from here on steps is the number of tokens that count
 	per := len(t.order) / len(t.plans)
 	t.planSums = t.planSums[:0]
 	for i := range t.plans {

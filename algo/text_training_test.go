@@ -209,8 +209,8 @@ func TestTextAllocations(t *testing.T) {
 	}
 }
 
-// TestTextReplicas: two replicas, each with half of the texts of each minibatch, take the step that one takes
-// with all, though one has far more tokens.
+// TestTextReplicas: two replicas, each with half of the texts of each minibatch, take the same step as one replica with
+// all texts. The halves have different numbers of tokens.
 func TestTextReplicas(t *testing.T) {
 	for _, how := range []string{algo.TokenMean, algo.SeqMeanTokenMean, algo.SeqMeanTokenSum} {
 		t.Run(how, func(t *testing.T) {
@@ -271,7 +271,7 @@ func trainHalves(t *testing.T, s *algo.TextSetup, halves []algo.TextBatch) (algo
 	return metrics[0], grads[0]
 }
 
-// TestTextStillGroups: without a difference in any group there is no step.
+// TestTextStillGroups: if no group has a difference, there is no step.
 func TestTextStillGroups(t *testing.T) {
 	s := textSetup(textModel(t, lm.Options{}))
 	still := drawn(t, &s, 0, 3)
@@ -286,8 +286,7 @@ func TestTextStillGroups(t *testing.T) {
 	}
 }
 
-// TestTextResample: with max_num_gen_batches groups without a difference count nowhere, and later groups take
-// their places.
+// TestTextResample: with max_num_gen_batches later groups replace groups without a difference.
 func TestTextResample(t *testing.T) {
 	s := textSetup(textModel(t, lm.Options{}))
 	s.Config.MaxNumGenBatches = 3
@@ -343,7 +342,7 @@ func TestTextEarlyStop(t *testing.T) {
 	}
 }
 
-// TestTextRecompute: ratios refer to the policy before the update. Importance weights compare it with the
+// TestTextRecompute: ratios refer to the policy before the update. Importance weights compare this policy with the
 // policy that drew the answers.
 func TestTextRecompute(t *testing.T) {
 	s := textSetup(textModel(t, lm.Options{}))

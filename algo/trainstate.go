@@ -3,50 +3,69 @@ package algo
 import (
 	"fmt"
 
+	"github.com/rlinf/rlinf/policy/lm"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A trainState is a network in training: its parameters, their gradient with its sum over the
-// replicas and its norm, and the optimiser. An optimiser step is a call of open, backward passes
-// that call ready, and a call of step.
+// A trainState is a network in training: its parameters, the gradient with its sum over the replicas and its norm, and
+// the optimiser. An optimiser step is a call of open, backward passes that call ready, and a call of step.
 type trainState struct {
 	params   *nn.Params[float32]
 	adam     *Adam
-	norm     norm
 	clip     float64
 	replicas Replicas
 	shares   []int          // elements of the ranges that the replicas move; nil: every replica moves all
-	sum      GradientStream // nil: it has not begun
+	sum      GradientStream // of the gradient over the replicas; nil: the sum has not begun
 	ready    func(lo, hi int)
-	final    func(lo, hi int)
-	only     string // the group that alone moves; "": all
+	only     string // the only group that moves; "": all groups move
+
+	norm    gradNorm                // empty for a language model
+	final   func(lo, hi int)        // norm.final; nil for a language model
+	squares func() (float64, error) // the sum of squares of a gradient that is final
 
 	norms, steps float64 // since the last meanNorm: sum of the gradients' norms before clipping, and their number
 }
 
-// A norm computes the Euclidean norm of a gradient. begin starts the norm of a new gradient, and final marks a range
-// of it as final. value returns the norm, once all of the gradient is final.
-type norm interface {
-	begin()
-	final(lo, hi int)
-	value() (float64, error)
-}
-
 // newTrainState returns the training state of p. The defaults of s must be filled in.
 func (s *Setup) newTrainState(p *nn.Params[float32], cfg OptimConfig) (*trainState, error) {
-	return s.newShare(p, cfg, 0, len(p.Data))
+	t, err := s.newShare(p, cfg, 0, len(p.Data))
+	if err != nil {
+		return nil, err
+	}
+	t.norm, t.final = newGradNorm(p), t.norm.final
+	t.squares = func() (float64, error) { return t.norm.squares(), nil }
+	return t, nil
 }
 
-// newShare is newTrainState for an optimiser that moves p.Data[lo:hi] alone.
+// newTextTrainState returns the training state of m, which is trained with w. With cfg.UseDistributedOptimizer each
+// replica moves a range of the parameters.
+func (s *Setup) newTextTrainState(m *lm.Model, w *lm.Work, cfg OptimConfig) (*trainState, error) {
+	n := len(m.Params.Data)
+	lo, hi := cfg.Share(n, s.Replicas)
+	t, err := s.newShare(m.Params, cfg, lo, hi)
+	if err != nil {
+		return nil, err
+	}
+	t.squares = func() (float64, error) { return m.GradSquares(w) } // of all parts of m, also on other ranks
+	if cfg.UseDistributedOptimizer {
+		replicas, _ := s.Replicas.Count()
+		for r := range replicas {
+			lo, hi := shareOf(n, replicas, r)
+			t.shares = append(t.shares, hi-lo)
+		}
+	}
+	return t, nil
+}
+
+// newShare returns a training state that moves p.Data[lo:hi] alone. The caller sets squares.
 func (s *Setup) newShare(p *nn.Params[float32], cfg OptimConfig, lo, hi int) (*trainState, error) {
 	adam, err := newAdam(p, lo, hi, cfg, s.Iterations, s.Alloc)
 	if err != nil {
 		return nil, err
 	}
-	t := &trainState{params: p, adam: adam, norm: newGradNorm(p), clip: float64(cfg.ClipGrad), replicas: s.Replicas}
+	t := &trainState{params: p, adam: adam, clip: float64(cfg.ClipGrad), replicas: s.Replicas}
 	t.ready = func(lo, hi int) { t.sum.Ready(lo, hi) }
-	t.final = t.norm.final
 	return t, nil
 }
 
@@ -70,7 +89,7 @@ func (t *trainState) readyAt(last bool) func(lo, hi int) {
 
 // step sums the gradient over the replicas, unless the sum has begun, and moves the parameters against it.
 func (t *trainState) step(iteration int) error {
-	t.norm.begin()
+	clear(t.norm.known)
 	if t.sum == nil {
 		t.begin()
 	}
@@ -78,7 +97,11 @@ func (t *trainState) step(iteration int) error {
 	if t.sum = nil; err != nil {
 		return fmt.Errorf("sum gradients: %w", err)
 	}
-	norm, err := t.norm.value()
+	squares, err := t.squares()
+	if err != nil {
+		return err
+	}
+	norm, err := root(squares, t.params)
 	if err != nil {
 		return err
 	}
@@ -94,15 +117,14 @@ func (t *trainState) step(iteration int) error {
 	return nil
 }
 
-// meanNorm returns the mean norm of the gradients since the last call; NaN where there were none.
+// meanNorm returns the mean norm of the gradients since the last call, or NaN if there were none.
 func (t *trainState) meanNorm() float64 {
 	mean := t.norms / t.steps
 	t.norms, t.steps = 0, 0
 	return mean
 }
 
-// save adds views of the optimiser's state to d, under prefix. With parameters it adds views of the
-// parameters, too.
+// save adds views of the optimiser's state to d, under prefix, and with parameters also views of the parameters.
 func (t *trainState) save(d *tensor.Dict, prefix string, parameters bool) {
 	var optim tensor.Dict
 	t.adam.Save(&optim)

@@ -33,8 +33,8 @@ func newRolloutView(s *Setup) *rolloutView {
 // samples returns the number of samples in a rollout.
 func (v *rolloutView) samples() int { return v.steps * v.envs }
 
-// trajectory returns the steps of a rollout. With units > 1 each action is a step, so there are
-// T·C. mask is 0 for steps that do not count; nil means all count. Without a critic values are 0.
+// trajectory returns the steps of a rollout. With units > 1 each action is a step, so there are T·C steps. mask is 0
+// for steps that do not count; nil means all count. Without a critic values are 0.
 func (v *rolloutView) trajectory(rollout tensor.Dict) (tr *Trajectory, mask []uint8, err error) {
 	if tr, mask, err = v.view(rollout); err == nil {
 		tr, mask = v.actions(tr, mask)
@@ -95,7 +95,7 @@ func (v *rolloutView) actions(tr *Trajectory, mask []uint8) (*Trajectory, []uint
 	return &of, v.chunks.mask
 }
 
-// perAction returns x, [T,N,C], in the order of a trajectory of actions.
+// perAction returns x, [T,N,C], in the order of a trajectory of single actions.
 func (v *rolloutView) perAction(x []float32) []float32 {
 	if v.units == 1 {
 		return x

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/rlinf/rlinf/env"
@@ -10,38 +11,33 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An ActorCritic chooses actions by one MLP and estimates values by another, or by a second head on the
-// same one. Both may build on the features of images and words, or be heads alone on a recurrent core
-// (NewRNN). Discrete actions are categorical. Continuous actions are normal, with a deviation that is
-// the same everywhere or depends on the state (Config.UseSDE, Config.IndependentStd). They are not
-// bounded: Act.Feed bounds them for the environment, as Config.ActionBound says.
+// An ActorCritic chooses actions by one MLP and estimates values by another MLP, or by a second head on the same MLP.
+// Both may build on the features of images and words, or be heads alone on a recurrent core (NewRNN). Discrete actions
+// are categorical. Continuous actions are normal, with a deviation that is constant or depends on the state
+// (Config.UseSDE, Config.IndependentStd). Continuous actions are stored without bounds: Act.Feed bounds them for the
+// environment, as Config.ActionBound says.
 type ActorCritic struct {
 	obs    *observations
 	action env.Space
 	chunks int
-	box    *unitBox       // Act.Feed squashes actions into it; nil: it clips them
-	core   *core[float32] // recurrent; nil: no hidden state
+	box    *unitBox       // Act.Feed squashes actions into this box; nil: Act.Feed clips actions
+	core   *core[float32] // recurrent layers; nil: none
 	net    *network[float32]
 }
 
 var _ Recurrent = (*ActorCritic)(nil)
 
-// NewMLP is the Builder of mlp_policy, for observations of numbers and choices: an ActorCritic, or
-// with Config.AddQHead a SoftActor or a Greedy.
+// NewMLP is the Builder of mlp_policy, for observations of numbers and choices. It makes an ActorCritic, or with
+// Config.AddQHead a SoftActor or a Greedy.
 func NewMLP(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	if err := cfg.Valid(); err != nil {
 		return nil, err
 	}
-	if cfg.AddQHead && spec.Action.Kind == env.Box {
-		return newSoftActor(cfg, spec, seed, alloc)
-	} else if cfg.AddQHead {
-		return newGreedy(cfg, spec, nil, seed, alloc)
-	}
-	return newActorCritic(cfg, spec, nil, seed, alloc)
+	return build(cfg, spec, nil, seed, alloc)
 }
 
-// NewCNN is the Builder of cnn_policy, for observations with images. It makes the kinds of policy that
-// NewMLP makes, except a SoftActor, on the features of Config.Encoder.
+// NewCNN is the Builder of cnn_policy, for observations with images. It makes an ActorCritic, or with Config.AddQHead
+// a Greedy, on the features of Config.Encoder.
 func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	if err := cfg.Valid(); err != nil {
 		return nil, err
@@ -49,38 +45,50 @@ func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	if cfg.Encoder == "" {
 		cfg.Encoder = NatureCNN
 	}
-	if cfg.AddQHead && spec.Action.Kind == env.Box {
-		return nil, fmt.Errorf("policy: for %s: add_q_head: true: continuous actions: expected mlp_policy; cnn_policy "+
-			"values discrete actions alone", spec.Name)
-	} else if cfg.AddQHead {
-		return newGreedy(cfg, spec, nil, seed, alloc)
-	}
-	return newActorCritic(cfg, spec, nil, seed, alloc)
+	return build(cfg, spec, nil, seed, alloc)
 }
 
-// newActorCritic makes a policy of cfg, which the caller has checked. Unless own is nil, it computes
-// the features.
-func newActorCritic(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.Allocator) (Policy, error) {
-	params := newParams(cfg)
-	obs, err := newObservations(spec, cfg, own, params)
+// build makes a policy of cfg, which must be valid. Unless own is nil, the layers in own compute the features.
+func build(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.Allocator) (p Policy, err error) {
+	switch {
+	case !cfg.AddQHead:
+		p, err = newActorCritic(cfg, spec, own, seed, alloc)
+	case spec.Action.Kind != env.Box:
+		p, err = newGreedy(cfg, spec, own, seed, alloc)
+	case cfg.Encoder != "" || own != nil:
+		err = errors.New("add_q_head: true: continuous actions: expected mlp_policy; policies with an encoder value " +
+			"discrete actions alone")
+	default:
+		p, err = newSoftActor(cfg, spec, seed, alloc)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
 	}
+	return p, nil
+}
+
+func newActorCritic(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.Allocator) (*ActorCritic,
+	error) {
+	params := newParams(cfg)
+	obs, err := newObservations(spec, cfg, own, params)
+	if err != nil {
+		return nil, err
+	}
 	shape, err := shapeOf(spec.Action, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("policy: for %s: action: %w", spec.Name, err)
+		return nil, fmt.Errorf("action: %w", err)
 	}
 	if cfg.UseSDE && shape.options != nil {
-		return nil, fmt.Errorf("policy: for %s: use_sde: true: expected false for discrete actions", spec.Name)
+		return nil, errors.New("use_sde: true: expected false for discrete actions")
 	}
 	if shape.options != nil && !cfg.IndependentStd {
-		return nil, fmt.Errorf("policy: for %s: independent_std: false: expected true for discrete actions", spec.Name)
+		return nil, errors.New("independent_std: false: expected true for discrete actions")
 	}
 	var box *unitBox
 	if cfg.ActionBound == BoundTanh {
 		b, err := newUnitBox(spec.Action)
 		if err != nil {
-			return nil, fmt.Errorf("policy: for %s: action_bound: tanh: %w", spec.Name, err)
+			return nil, fmt.Errorf("action_bound: tanh: %w", err)
 		}
 		box = &b
 	}
@@ -91,16 +99,15 @@ func newActorCritic(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc
 		seen.numbers, cfg.HiddenSizes = p.core.layer.Out, nil
 	}
 	if p.net, err = newNetwork(cfg, shape, params, seen); err != nil {
-		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+		return nil, err
 	}
 	for _, f := range spec.Obs {
 		if p.HiddenLen() > 0 && (f.Name == HiddenState || f.Name == Begins) {
-			return nil, fmt.Errorf("policy: for %s: observation %q: a recurrent policy has one of that name itself",
-				spec.Name, f.Name)
+			return nil, fmt.Errorf("observation %q: a recurrent policy has an input of that name itself", f.Name)
 		}
 	}
 	if err := params.Alloc(alloc); err != nil {
-		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+		return nil, err
 	}
 	obs.init()
 	if cfg.Blank {
@@ -125,7 +132,7 @@ func newParams(cfg Config) *nn.Params[float32] {
 // Spaces returns what the policy observes and what it chooses.
 func (p *ActorCritic) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.action }
 
-// Params returns the parameters, in those of the groups shared, actor and critic that exist.
+// Params returns the parameters, in the groups shared, actor and critic, of which some may be missing.
 func (p *ActorCritic) Params() *nn.Params[float32] { return p.net.params }
 
 // work is one user's memory.
@@ -138,9 +145,9 @@ type work struct {
 
 	hidden                  tensor.Tensor // [maxRows,M]; the zero Tensor without a hidden state
 	sequences               int           // rows of HiddenState in the last call
-	action, bounded         tensor.Tensor // [maxRows,C,A]; bounded is the zero Tensor without a squash
+	action, bounded         tensor.Tensor // [maxRows,C,A]; bounded is the zero Tensor unless tanh squashes actions
 	logProb, entropy, value tensor.Tensor // [maxRows,L], [maxRows,V]
-	evaluated               int           // rows of the last call, if it was Evaluate
+	evaluated               int           // rows of the last call if that was Evaluate, else 0
 }
 
 // NewWork returns a Work for at most maxRows rows at a time.

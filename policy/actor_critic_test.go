@@ -244,7 +244,7 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// TestForwardBesideForward: users with works of their own share the parameters; run with -race.
+// TestForwardBesideForward: concurrent users share the parameters, each with a Work of its own. Run it with -race.
 func TestForwardBesideForward(t *testing.T) {
 	const rows = 8
 	for name, p := range variants(t) {
@@ -362,7 +362,7 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestMaskErrors: a row in which nothing is allowed, and an action of the past that was not.
+// TestMaskErrors: a row without an allowed action, and an earlier action that was not allowed.
 func TestMaskErrors(t *testing.T) {
 	p := variants(t)["masked"]
 	obs, noise := observe(p, 3)

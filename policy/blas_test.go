@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestBLAS holds a policy that computes by OpenBLAS against one that does not: the same values and gradients,
-// except for rounding.
+// TestBLAS: a policy that computes by OpenBLAS has the values and gradients of a policy without it, except for
+// rounding.
 func TestBLAS(t *testing.T) {
 	state := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{7}, Low: make([]float32, 7),
 		High: make([]float32, 7)}

@@ -8,10 +8,10 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// categorical is the distribution of D independent choices: the head's outputs are the unnormalised
-// log-probabilities of each choice's options, side by side. Discrete actions have one dimension,
-// multi-discrete ones several. Options that a mask does not allow have probability 0 and get no
-// gradient; the others share the rest (Huang and Ontañón 2022, arXiv:2006.14171).
+// categorical is the distribution of D independent choices: the head's outputs are the unnormalised log-probabilities
+// of each choice's options, side by side. Discrete actions have one dimension, multi-discrete ones several. Options
+// that a mask does not allow have probability 0 and get no gradient; the other options share the probability (Huang and
+// Ontañón 2022, arXiv:2006.14171).
 type categorical[T nn.Float] struct {
 	options []int // of each dimension
 	width   int   // their sum
@@ -52,7 +52,7 @@ func (w *categoricalWork[T]) Choose(a actions[T], logProb []T, in inputs[T], mod
 	for row := range in.n {
 		var s philox.Stream
 		if mode == Sample {
-			s = philox.New(noise.Seed, philox.Action, noise.Env[row], noise.Step[row])
+			s = noise.Stream(row)
 		}
 		for _, k := range w.options {
 			var j int
@@ -111,8 +111,8 @@ func (w *categoricalWork[T]) Backward(dOut, dLogProb, dEntropy []T, a actions[T]
 
 func (w *categoricalWork[T]) BackwardFeatures([]T, inputs[T]) {}
 
-// normalize sets logp and prob from the outputs: log p_j = z_j - max z - log Σ_i exp(z_i - max z)
-// over the options that are allowed, -Inf for others.
+// normalize sets logp and prob from the outputs: log p_j = z_j - max z - log Σ_i exp(z_i - max z) over the allowed
+// options, and -Inf for other options.
 func (w *categoricalWork[T]) normalize(in inputs[T]) {
 	n := in.n * w.width
 	logp, prob := w.logp[:n], w.prob[:n]

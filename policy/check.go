@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Checks that every Policy makes. Their errors do not name the call; the caller adds its name.
+// Checks that every Policy makes. The caller adds the name of its call to the errors.
 
 // Check returns an error unless x names noise for that number of rows.
 func (x Noise) Check(rows int) error {

@@ -135,7 +135,7 @@ func seenAndRead(cfg Config) obsShape {
 	return obs
 }
 
-// TestSeesEverything: another pixel of any image and frame, another word and another number make another action.
+// TestSeesEverything: a change of a pixel in any image and frame, of a word or of a number changes the action.
 func TestSeesEverything(t *testing.T) {
 	for _, encoder := range []string{NatureCNN, ImpalaCNN} {
 		p := newCNN(t, encoder, false)
@@ -244,7 +244,7 @@ func TestCNNErrors(t *testing.T) {
 			Space: env.Space{Kind: env.Box, DType: tensor.F64, Shape: []int{1}}}}, discrete,
 			`observation "x": kind 1 of F64: expected a box of F32 or U8, or choices of I32`},
 		{"soft actor", func(c *Config) { c.AddQHead, c.AddValueHead = true, false }, []env.Field{pixels}, box,
-			"cnn_policy values discrete actions alone"},
+			"policies with an encoder value discrete actions alone"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := DefaultConfig()

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"embed"
 	"fmt"
 	"slices"
 
@@ -8,8 +9,14 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// A Config describes a network: the keys of actor.model. Decode into DefaultConfig(), since 0 and
-// false are legal values of many.
+// Source has the files of this package that declare keys of the configuration. The comments of the fields are the
+// manual of these keys.
+//
+//go:embed config.go
+var Source embed.FS
+
+// A Config describes a network: the keys of actor.model. Decode into DefaultConfig(), because 0 and false are legal
+// values of many keys.
 type Config struct {
 	// ModelType names the kind of network in a Registry: mlp_policy, the default, for numbers and
 	// choices, or cnn_policy for images beside them.
@@ -22,8 +29,8 @@ type Config struct {
 	// ObsDim, when not 0, must be the number of elements of one observation of the environment. These
 	// are the numbers and, except with cnn_policy, an element for each option of a choice.
 	ObsDim int `yaml:"obs_dim"`
-	// ActionDim, when not 0, must be that of the environment: the elements of a box, the options of a
-	// discrete action, or the number of choices made at a time in a multi-discrete one.
+	// ActionDim, when not 0, must be the environment's: the elements of a box, the options of a discrete action, or the
+	// number of choices made at a time in a multi-discrete one.
 	ActionDim int `yaml:"action_dim"`
 	// NumActionChunks is C, how many actions are chosen from one observation and then taken in
 	// turn. Default 1.
@@ -71,13 +78,13 @@ type Config struct {
 	// is then √features times as large, so -2 is a good value. With AddQHead it is that of an action
 	// before tanh, in (-5, 2). Default -0.5. (+)
 	InitLogStd float64 `yaml:"init_log_std"`
-	// LearnStd lets training change the deviation of box actions. Default true. false keeps it
-	// constant, which suits imitation before reinforcement learning. Otherwise the likelihood of
-	// demonstrations would take the deviation towards 0. (+)
+	// LearnStd lets training change the deviation of box actions. Default true. With false the deviation is constant.
+	// This suits imitation before reinforcement learning, because the likelihood of demonstrations would take the
+	// deviation towards 0. (+)
 	LearnStd bool `yaml:"learn_std"`
-	// IndependentStd makes the deviation of box actions the same for all observations, as parameters of
-	// its own. Default true; false makes it outputs of the network, in (e^-5, e^2). InitLogStd is then
-	// the log of the deviation of the first policy.
+	// IndependentStd makes the deviations of box actions parameters of their own, the same for all observations.
+	// Default true. With false they are outputs of the network, in (e^-5, e^2). InitLogStd is then the log of the
+	// deviation of the first policy.
 	IndependentStd bool `yaml:"independent_std"`
 	// ActionBound brings box actions within the bounds of the environment: clip, the default, clips
 	// them; tanh squashes all numbers smoothly into the bounds, which must be finite. Log-probs,
@@ -119,7 +126,7 @@ type Config struct {
 	// parameters of wide layers take seconds.
 	Blank bool `yaml:"-"`
 
-	// Own holds the keys here of a policy of a user's own.
+	// Own holds the keys that a user's own policy has here.
 	Own params.Own `yaml:",inline"`
 }
 
@@ -149,8 +156,7 @@ func DefaultConfig() Config {
 	}
 }
 
-// Check calls want once for each rule that concerns the values alone, and passes whether the rule
-// holds. New checks the rules that depend on the environment.
+// Check calls want once for each rule on the values alone. New checks the rules that depend on the environment.
 func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ObsDim >= 0, "obs_dim", c.ObsDim, "0 (the environment's) or its number of elements")
 	want(c.ActionDim >= 0, "action_dim", c.ActionDim, "0 (the environment's) or its size")

@@ -58,7 +58,7 @@ func TestConfigCheck(t *testing.T) {
 	}
 }
 
-// Deviations that depend on the state start within their bounds, and are not those of SDE.
+// Deviations that depend on the state start within their bounds, and exclude SDE.
 func TestDeviationByStateCheck(t *testing.T) {
 	for key, set := range map[string]func(*Config){
 		"":                func(c *Config) {},

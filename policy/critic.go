@@ -8,18 +8,17 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Critic estimates what an action in a box is worth, by H = Config.NumQHeads networks. The least of
-// several estimates, or the mean of some, overestimates less than one (Fujimoto et al. 2018,
-// arXiv:1802.09477). Users share the parameters, each with a work of its own.
+// A Critic estimates what an action in a box is worth, by H = Config.NumQHeads networks. The least of several
+// estimates, or the mean of some, overestimates less than one (Fujimoto et al. 2018, arXiv:1802.09477). Users share the
+// parameters, and each has a CriticWork of its own.
 type Critic struct {
 	obs  *observations
-	dims int // C·A; 0: it values observations alone
+	dims int // C·A; 0: the critic values observations alone
 	box  unitBox
 	net  *ensemble[float32]
 }
 
-// newCritic makes a critic of actions that have dims numbers. With dims 0 it is a critic of
-// observations alone.
+// newCritic makes a critic of actions that have dims numbers. If dims is 0, the critic values observations alone.
 func newCritic(cfg Config, spec env.Spec, dims int, box unitBox, seed uint64, alloc tensor.Allocator) (*Critic, error) {
 	params := newParams(cfg)
 	obs, err := newObservations(spec, cfg, nil, params)
@@ -111,8 +110,8 @@ func (c *Critic) fill(w *CriticWork, first int, obs tensor.Dict, action tensor.T
 	return n, nil
 }
 
-// StatsLen returns the length of the sums that AddStats adds to; 0 means that this critic does not
-// normalise. The running statistics are buffers of the parameters, and move once per update:
+// StatsLen returns the length of the sums that AddStats adds to. 0 means that this critic does not normalise. The
+// running statistics are buffers of the parameters, and move once per update:
 //
 //	c.AddStats(sums, w)         // of the calls of JointQ on w since the last time
 //	err = reducer.Sum(sums)     // over the replicas
@@ -126,8 +125,8 @@ func (c *Critic) AddStats(sums []float64, w *CriticWork) { c.net.addStats(sums, 
 // MergeStats updates the running statistics with sums.
 func (c *Critic) MergeStats(sums []float64) { c.net.mergeStats(sums) }
 
-// Backward adds to Params().Grad the gradient of a loss, given its derivatives by the values that
-// the last Q on w returned. ready is as Policy.Backward's.
+// Backward adds to Params().Grad the gradient of a loss, given its derivatives by the values that the last Q on w
+// returned. For ready see Policy.Backward.
 func (c *Critic) Backward(w *CriticWork, dQ tensor.Tensor, ready func(lo, hi int)) {
 	c.net.backward(w.net, dQ.F32(), ready)
 }

@@ -38,8 +38,8 @@ type inputs[T nn.Float] struct {
 	n        int
 	out      []T // the outputs of the actor's head
 	features []T // the inputs of the actor's head
-	// For choices: [n,m], 1 where an option is allowed, the same for all actions of a chunk; nil
-	// allows every option
+	// For choices: [n,m], 1 where an option is allowed, the same for all actions of a chunk. nil allows every
+	// option.
 	mask []uint8
 }
 
@@ -59,9 +59,8 @@ func normalLogProb[T nn.Float](u, logStd T) T { return -0.5*u*u - logStd - halfL
 // normalEntropy returns the entropy of a normal distribution of log standard deviation logStd.
 func normalEntropy[T nn.Float](logStd T) T { return 0.5 + halfLog2Pi + logStd }
 
-// normals sets eps to the standard normal numbers that noise names for a row.
-func normals[T nn.Float](eps []T, noise Noise, row int) {
-	s := philox.New(noise.Seed, philox.Action, noise.Env[row], noise.Step[row])
+// Normals sets eps to standard normal numbers from s.
+func Normals[T nn.Float](eps []T, s *philox.Stream) {
 	for k := 0; k < len(eps); k += 2 {
 		z0, z1 := s.Normal()
 		eps[k] = T(z0)
@@ -71,12 +70,11 @@ func normals[T nn.Float](eps []T, noise Noise, row int) {
 	}
 }
 
-// addNoise adds σε to the rows of x, [n,D]. ε are the numbers that normals sets for the row. std is
-// σ, [D] or [n,D].
+// addNoise adds σε to the rows of x, [n,D]. ε are the normal numbers of the row's stream. std is σ, [D] or [n,D].
 func addNoise[T nn.Float](x, std []T, dims int, noise Noise) {
 	for at := 0; at < len(x); at += dims {
 		row, x, std := at/dims, x[at:at+dims], std[at%len(std):]
-		s := philox.New(noise.Seed, philox.Action, noise.Env[row], noise.Step[row])
+		s := noise.Stream(row)
 		for k := 0; k < len(x); k += 2 {
 			z0, z1 := s.Normal()
 			x[k] += std[k] * T(z0)

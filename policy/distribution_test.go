@@ -40,8 +40,8 @@ func TestCategoricalByHand(t *testing.T) {
 	expect(t, "entropies", entropy, []float64{h3, h2, h3, h2})
 }
 
-// TestMaskByHand: options that are not allowed, however large their logits, leave the others as if they were
-// not there. The mask holds for both actions of a chunk.
+// TestMaskByHand: options that are not allowed have no effect on the others, however large their logits. The mask holds
+// for both actions of a chunk.
 func TestMaskByHand(t *testing.T) {
 	ln, inf := math.Log, math.Inf(-1)
 	out := []float64{ln(1), 900, ln(3), ln(7), ln(9) /**/, 2, 2, 2, -900, 900}
@@ -72,7 +72,7 @@ func TestMaskByHand(t *testing.T) {
 	}
 }
 
-// TestMaskedFrequencies: what is not allowed is never drawn, the rest in proportion.
+// TestMaskedFrequencies: forbidden options are never drawn, the others in proportion to their probabilities.
 func TestMaskedFrequencies(t *testing.T) {
 	in, noise := manyRows([]float64{math.Log(1), 5, math.Log(3), 5}, nil)
 	in.mask = slices.Repeat([]uint8{1, 0, 1, 0}, draws)
@@ -127,7 +127,7 @@ func TestGaussianByHand(t *testing.T) {
 	expect(t, "entropies", entropy, []float64{h(2), h(.5), h(2), h(.5)})
 }
 
-// Where s is 0 the deviation is the initial one, far off it is one of the bounds.
+// At s = 0 the deviation is the initial one. Far from 0 it is one of the bounds.
 func TestDeviationByStateByHand(t *testing.T) {
 	d := newHeteroscedastic[float64](2, -0.5, true)
 	in := inputs[float64]{n: 2, out: []float64{1, 1, 0, 100, -3, 0, -100, 0}}
@@ -278,8 +278,8 @@ func moments(t *testing.T, x, mean, std []float64) {
 	}
 }
 
-// TestSDEPeriods: the noise of an environment is one linear function of the features for freq steps, then
-// another, and does not depend on the row or on what the work served before.
+// TestSDEPeriods: the noise of an environment is one linear function of the features for freq steps, then another, and
+// does not depend on the row or on earlier calls with the same work.
 func TestSDEPeriods(t *testing.T) {
 	const freq = 4
 	p := new(nn.Params[float64])
@@ -303,7 +303,7 @@ func TestSDEPeriods(t *testing.T) {
 			t.Errorf("step %d: another noise within a period", step)
 		}
 	}
-	next := at(5, freq, 0) // the same row, one call after another: nothing kept for it may be taken for something else
+	next := at(5, freq, 0) // the same row in successive calls, where a wrong matrix may be kept
 	last := at(5, freq-1, 0)
 	other := at(6, freq-1, 0)
 	if next == first || other == first || other == next {

@@ -1,5 +1,4 @@
-// Package policy has the networks that act: they choose actions, compute log-probs of actions, and
-// estimate values.
+// Package policy answers: which networks choose actions, compute the log-probs of actions, and estimate values?
 //
 // A Policy is made from a Config for the observations and actions of an environment. Each user has a
 // Work:
@@ -30,9 +29,9 @@
 //   - actions that are clipped for the environment and stored unclipped: Act.Feed
 //   - normalised and clipped observations: ActorCritic.MergeStats, Config.ObsClip
 //
-// An encoder (cnn_policy), which actor and critic share, turns images and words into features. The
-// layers above it read rows of numbers, as in other policies. Choices that an environment does not
-// allow (env.ActionMask) are never made.
+// An encoder (cnn_policy), which actor and critic share, turns images and words into features. The layers after the
+// encoder read rows of numbers, as in other policies. Choices that an environment does not allow (env.ActionMask) are
+// never made.
 //
 // A new kind of network is one file with a Builder, and one line where the Registry is made.
 package policy

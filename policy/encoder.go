@@ -25,7 +25,7 @@ type obsShape struct {
 	images  []imageShape
 	words   nn.Choices // of all words together
 
-	own     *nn.Layer // makes features of the sources; nil: an encoder does, if there are not only numbers
+	own     *nn.Layer // the user's own layers, which make features of sources; nil: none
 	sources []nn.Source
 }
 
@@ -37,7 +37,7 @@ type imageShape struct {
 	nn.Image
 }
 
-// encoded reports whether the network computes features of the observations.
+// encoded reports whether own layers or an encoder compute features of the observations.
 func (s obsShape) encoded() bool { return s.own != nil || len(s.images)+len(s.words.Low) > 0 }
 
 // imageOf returns the shape of the image in f, for the encoder of that name.
@@ -108,15 +108,15 @@ type features[T nn.Float] interface {
 type featuresWork[T nn.Float] interface {
 	// Forward returns the features [Rows, width] of x, which must not change before Backward.
 	Forward(x batch[T]) []T
-	// OutGrad returns where Backward expects the derivative by the features, and memory for another
-	// part of it.
+	// OutGrad returns dy, in which Backward expects the derivative by the features, and memory for another part of this
+	// derivative.
 	OutGrad(rows int) (dy, more []T)
 	// Backward adds the gradients of the last Forward, whose input was x, given the derivative in
 	// OutGrad. Ranges become ready from the end to the beginning.
 	Backward(x batch[T], ready func(lo, hi int))
 }
 
-// newFeatures declares the features of observations that are not only numbers.
+// newFeatures declares the layers that compute features of obs, which has images, words or own layers.
 func newFeatures[T nn.Float](cfg Config, params *nn.Params[T], obs obsShape) (features[T], error) {
 	if obs.own == nil {
 		return newEncoder(cfg, params, obs), nil
@@ -165,10 +165,10 @@ func (e *encoder[T]) Init(seed uint64) {
 // encoderWork is the state of one user of an encoder.
 type encoderWork[T nn.Float] struct {
 	of     *encoder[T]
-	words  []T // [n, wordWidth], or the derivative by them
+	words  []T // [n, wordWidth]: features of words, or the derivative by these features
 	images []*nn.ConvNetWork[T]
 
-	y, dy, more []T // [n, out]: features, the derivative by them, and a part of that
+	y, dy, more []T // [n, out]: features, the derivative by features, and memory for a part of this derivative
 }
 
 func (e *encoder[T]) NewWork(maxRows int) featuresWork[T] {

@@ -26,8 +26,8 @@ func newEnsemble[T nn.Float](cfg Config, params *nn.Params[T], in int) *ensemble
 	return e
 }
 
-// newTrunk declares the hidden layers of a critic of actions, or of the actor that comes with it.
-// They have norms if Config.QHeadType is crossq.
+// newTrunk declares the hidden layers of a critic of actions, or of the actor that comes with it. If Config.QHeadType
+// is crossq, the layers normalise their inputs.
 func newTrunk[T nn.Float](cfg Config, params *nn.Params[T], name string, in int) *nn.MLP[T] {
 	f, _ := cfg.activation()
 	if cfg.QHeadType == QHeadCrossQ {
@@ -59,8 +59,8 @@ func (e *ensemble[T]) newWork(maxRows int) *ensembleWork[T] {
 	return w
 }
 
-// forward returns the values [H,n] of the rows x, which must not change before backward. If batch
-// is set, norms use the statistics of these rows.
+// forward returns the values [H,n] of the rows x, which must not change before backward. If batch is set, normalising
+// layers use the statistics of these rows.
 func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T {
 	w.x, w.n = x, n
 	for h, head := range e.heads {
@@ -95,8 +95,7 @@ func (e *ensemble[T]) inputGrad(w *ensembleWork[T], dst, dq []T, first int) {
 	}
 }
 
-// statsLen, addStats and mergeStats handle the statistics of all heads' norms, one head after the
-// other.
+// statsLen, addStats and mergeStats handle the statistics of the normalising layers, one head after the other.
 func (e *ensemble[T]) statsLen() int { return len(e.heads) * e.heads[0].StatsLen() }
 
 func (e *ensemble[T]) addStats(sums []float64, w *ensembleWork[T]) {

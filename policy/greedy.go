@@ -1,60 +1,57 @@
 package policy
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
 	"github.com/rlinf/rlinf/env"
-	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Greedy chooses the allowed discrete action with the largest value. While it explores (mode Sample)
-// it takes a random one with a probability ε, which falls linearly over the steps of an environment
-// (Mnih et al. 2015, doi:10.1038/nature14236). DQN trains it.
+// A Greedy chooses the allowed discrete action with the largest value. In mode Sample it explores: with probability ε
+// the action is random. ε falls linearly over the steps of an environment (Mnih et al. 2015,
+// doi:10.1038/nature14236). DQN trains a Greedy.
 type Greedy struct {
 	cfg    Config
 	spec   env.Spec
 	obs    *observations
 	params *nn.Params[float32]
 
-	encoder features[float32] // nil: observations are vectors, which pass as they are
+	encoder features[float32] // nil: observations are vectors, which are the input of net
 	net     *nn.MLP[float32]  // its outputs are the values of A actions
 }
 
 var _ Policy = (*Greedy)(nil)
 
-// newGreedy makes what NewMLP, NewCNN and NewWithEncoder return for Config.AddQHead and discrete
-// actions.
-func newGreedy(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.Allocator) (Policy, error) {
+func newGreedy(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.Allocator) (*Greedy, error) {
 	shape, err := shapeOf(spec.Action, cfg)
 	if err == nil && shape.dims != 1 {
 		err = fmt.Errorf("%d choices at a time: expected one (add_q_head)", shape.dims)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("policy: for %s: action: %w", spec.Name, err)
+		return nil, fmt.Errorf("action: %w", err)
 	}
 	p := &Greedy{cfg: cfg, spec: spec, params: newParams(cfg)}
 	if p.obs, err = newObservations(spec, cfg, own, p.params); err != nil {
-		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+		return nil, err
 	}
 	f, _ := cfg.activation()
 	p.params.Group("critic")
 	width := p.obs.width
 	if obs := p.obs.shape(); obs.encoded() {
 		if p.encoder, err = newFeatures(cfg, p.params, obs); err != nil {
-			return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+			return nil, err
 		}
 		width = p.encoder.Width()
 		if p.encoder.State() > 0 {
-			return nil, fmt.Errorf("policy: for %s: add_q_head: true: expected an encoder without recurrent cells",
-				spec.Name)
+			return nil, errors.New("add_q_head: true: expected an encoder without recurrent cells")
 		}
 	}
 	p.net = nn.NewMLP(p.params, "critic", width, cfg.HiddenSizes, f).AddHead(p.params, "critic", shape.options[0], 1)
 	if err := p.params.Alloc(alloc); err != nil {
-		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+		return nil, err
 	}
 	if cfg.Blank {
 		return p, nil
@@ -75,7 +72,7 @@ func (p *Greedy) Params() *nn.Params[float32] { return p.params }
 // NewTarget returns a target network: a policy like p with parameters of its own, which start as
 // copies of p's.
 func (p *Greedy) NewTarget(alloc tensor.Allocator) (*Greedy, error) {
-	t, err := newGreedy(p.cfg, p.spec, p.obs.own, 0, alloc)
+	t, err := build(p.cfg, p.spec, p.obs.own, 0, alloc)
 	if err != nil {
 		return nil, err
 	}
@@ -91,8 +88,8 @@ type greedyWork struct {
 	encoder featuresWork[float32]
 	net     *nn.MLPWork[float32]
 	x       batch[float32] // the observations of the last Values
-	e       []float32      // the features that the encoder made of them
-	n       int            // their rows
+	e       []float32      // the features of x
+	n       int            // the number of rows of x
 	q       tensor.Tensor  // [maxRows,A]
 	action  tensor.Tensor  // [maxRows,1,1]
 	logProb tensor.Tensor  // [maxRows,1]
@@ -190,7 +187,7 @@ func (p *Greedy) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (Act,
 			continue
 		}
 		epsilon := p.epsilon(noise.Step[row])
-		s := philox.New(noise.Seed, philox.Action, noise.Env[row], noise.Step[row])
+		s := noise.Stream(row)
 		allowed := w.allowed[:0]
 		for i, v := range values {
 			if !math.IsInf(float64(v), -1) {

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// greedyPolicy has three actions; obs are as many rows as w holds.
+// greedyPolicy has three actions. obs has the maximal number of rows of w.
 func greedyPolicy(t *testing.T, rows int) (p *Greedy, w Work, obs tensor.Dict) {
 	t.Helper()
 	cfg := DefaultConfig()
@@ -98,7 +98,8 @@ func TestGreedyGradient(t *testing.T) {
 	}
 }
 
-// TestGreedyMasked: what is not allowed is worth -Inf and never chosen; exploration chooses among the rest alike.
+// TestGreedyMasked: forbidden actions have the value -Inf and are never chosen. Exploration chooses the others with
+// equal probability.
 func TestGreedyMasked(t *testing.T) {
 	const rows = 300
 	cfg := DefaultConfig()

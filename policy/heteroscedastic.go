@@ -19,8 +19,6 @@ type heteroscedastic[T nn.Float] struct {
 	learn bool
 }
 
-const halfRange = (maxLogStd - minLogStd) / 2
-
 func newHeteroscedastic[T nn.Float](dims int, initial float64, learn bool) *heteroscedastic[T] {
 	return &heteroscedastic[T]{dims: dims, learn: learn, shift: T(math.Atanh((initial-minLogStd)/halfRange - 1))}
 }

@@ -31,7 +31,7 @@ func (o *observations) readMask(w *obsWork, obs tensor.Dict, n int) error {
 func (o *observations) allows(w *obsWork, a tensor.Tensor) error {
 	nvec := o.action.Nvec
 	perRow := a.Dim(1) * len(nvec)
-	at, options := 0, 0 // of the choice's options in a row of the mask, and how many the row has
+	at, options := 0, 0 // at: the choice's first option in a row of the mask; options: their number in a row
 	for _, k := range nvec {
 		options += k
 	}

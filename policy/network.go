@@ -13,12 +13,12 @@ import (
 //	x → encoder → shared → actor trunk → actor head → distribution
 //	                     → critic → value
 //
-// With Config.ShareTrunk all hidden layers are shared. Otherwise actor trunk and critic have hidden
-// layers each, and shared is empty and passes its input on.
+// With Config.ShareTrunk all hidden layers are in shared. Otherwise actor trunk and critic have hidden layers of their
+// own, and shared is empty: its output is its input.
 type network[T nn.Float] struct {
 	params *nn.Params[T]
 
-	encoder        features[T] // nil: x has only numbers, which pass as they are
+	encoder        features[T] // nil: x has only numbers, which are the input of the next layer
 	shared         *nn.MLP[T]
 	actorTrunk     *nn.MLP[T]
 	actorHead      *nn.Linear[T]
@@ -115,7 +115,7 @@ type networkWork[T nn.Float] struct {
 	in     inputs[T]
 	action actions[T]
 
-	dx []T // set to the derivative by x, of a network without trunks; nil: it is not needed
+	dx []T // memory for the derivative by x, in a network without trunks; nil: not needed
 }
 
 func (n *network[T]) newWork(maxRows int) *networkWork[T] {
@@ -192,7 +192,7 @@ func (n *network[T]) runCritic(w *networkWork[T]) {
 func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T, ready func(lo, hi int)) {
 	rows := w.x.Rows
 	dh := n.shared.OutGrad(w.shared, rows) // nil without a shared trunk
-	de, dActor := w.dx, []T(nil)           // by the features of the encoder, or by x; the part of the actor's own trunk
+	de, dActor := w.dx, []T(nil)           // derivative by the encoder's features, or by x; the actor's part of it
 	if n.encoder != nil {
 		de, dActor = w.encoder.OutGrad(rows)
 	}
@@ -212,7 +212,7 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 		n.spread(w.dDimEntropy, dEntropy, w.zeros, rows), w.action, w.in)
 	dFeatures, added := n.actorTrunk.OutGrad(w.actorTrunk, rows), false
 	if n.actorTrunk.Empty() {
-		dFeatures, added = dh, n.critic != nil // dh holds the critic's part already
+		dFeatures, added = dh, n.critic != nil // the critic's part is in dh
 	}
 	n.actorHead.Backward(dFeatures, w.in.features, w.dOut, rows, added, w.scratch)
 	if dFeatures != nil {

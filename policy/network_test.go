@@ -126,7 +126,7 @@ func computeGradients(t *testing.T, params *nn.Params[float64], loss func() floa
 	}
 }
 
-// Without SDELearnFeatures the trunk learns from the mean alone. The layers above it learn as with it.
+// Without SDELearnFeatures the trunk learns from the mean alone. The layers after the trunk learn the same.
 func TestSDEFeatures(t *testing.T) {
 	const rows, width = 6, 3
 	act := actionShape{dims: 2, summed: 2}

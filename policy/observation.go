@@ -18,12 +18,12 @@ import (
 type observations struct {
 	fields  []env.Field // all
 	action  env.Space
-	masked  bool      // an action mask is among them
+	masked  bool      // fields include an action mask
 	vectors []numeric // boxes of numbers
-	numbers int       // of the vectors together
+	numbers int       // number of elements of all vectors
 	images  []imageShape
 	words   []env.Field // choices, of I32
-	choices nn.Choices  // of the words together
+	choices nn.Choices  // the elements of all words
 	oneHot  []int       // the column of option 0 of each choice; nil: an encoder takes the choices
 	own     *nn.Layer   // the user's own layers for features; nil: none
 	width   int         // of a row
@@ -35,10 +35,10 @@ type observations struct {
 // A numeric is an observation of numbers.
 type numeric struct {
 	env.Field
-	low, share []float32 // of U8: a byte b counts (b-low)·share; else nil
+	low, share []float32 // for U8: byte b is the number (b-low)·share; else nil
 }
 
-// maxOptions bounds the options of all observed choices together.
+// maxOptions is the largest number of options of all observed choices together.
 const maxOptions = 1 << 16
 
 // newObservations reads the observations of spec for a policy of cfg. own, unless nil, computes the
@@ -155,8 +155,7 @@ func (o *observations) shape() obsShape {
 	return obsShape{numbers: o.width, images: o.images, words: o.choices, own: o.own, sources: o.sources()}
 }
 
-// sources are the inputs that the user's own layers may name: numbers, which arrive normalised, images
-// and choices.
+// sources returns the inputs that the user's own layers may name: normalised numbers, images and choices.
 func (o *observations) sources() []nn.Source {
 	var sources []nn.Source
 	for i := range o.vectors {

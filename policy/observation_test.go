@@ -100,7 +100,7 @@ func TestRowsOfDict(t *testing.T) {
 	}
 }
 
-// TestChoicesAlone: what is observed may be choices and nothing else, and bytes may be stacked.
+// TestChoicesAlone: observations may be only choices, and bytes may be stacked.
 func TestChoicesAlone(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.NormalizeObservations = true
@@ -120,7 +120,7 @@ func TestChoicesAlone(t *testing.T) {
 	}
 }
 
-// TestObsStatistics: merged over parts and rounds, mean and variance are those of everything that was observed.
+// TestObsStatistics: after merges over replicas and iterations, mean and variance are those of all observations.
 func TestObsStatistics(t *testing.T) {
 	p := normalizer(t)
 	const rounds, rows = 4, 25
@@ -193,7 +193,7 @@ func TestObsNormalized(t *testing.T) {
 	rows(-0.5, 0, -0.9, 1, 1, 0.2)
 }
 
-// TestObsStatisticsAreFrozen: neither acting nor learning moves them.
+// TestObsStatisticsAreFrozen: neither acting nor learning changes the statistics.
 func TestObsStatisticsAreFrozen(t *testing.T) {
 	p := normalizer(t)
 	obs, noise := observe(p, 3)
@@ -209,7 +209,7 @@ func TestObsStatisticsAreFrozen(t *testing.T) {
 	}
 }
 
-// TestOneObservationIsNotCopied: what needs no change is read where it lies.
+// TestOneObservationIsNotCopied: a single observation without changes is read in place.
 func TestOneObservationIsNotCopied(t *testing.T) {
 	p := newPolicy(t, DefaultConfig(), env.Spec{Name: "Test-v0", Obs: []env.Field{vector("state", 4)},
 		Action: discrete})

@@ -24,16 +24,10 @@ func NewWithEncoder(cfg Config, spec env.Spec, encoder nn.Layer, seed uint64, al
 		return nil, err
 	}
 	if cfg.Encoder != "" {
-		return nil, fmt.Errorf("policy: for %s: encoder: %s: expected none: this policy has one of its own", spec.Name,
+		return nil, fmt.Errorf("policy: for %s: encoder: %s: expected none: this policy has its own encoder", spec.Name,
 			cfg.Encoder)
 	}
-	switch {
-	case cfg.AddQHead && spec.Action.Kind == env.Box:
-		return nil, fmt.Errorf("policy: for %s: add_q_head: true: continuous actions: expected mlp_policy", spec.Name)
-	case cfg.AddQHead:
-		return newGreedy(cfg, spec, &encoder, seed, alloc)
-	}
-	return newActorCritic(cfg, spec, &encoder, seed, alloc)
+	return build(cfg, spec, &encoder, seed, alloc)
 }
 
 // Sources returns the inputs that the layers of an encoder for spec may name.

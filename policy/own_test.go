@@ -87,7 +87,7 @@ func TestOwnEncoderRefuses(t *testing.T) {
 	}
 }
 
-// TestGreedyOwnEncoder: a Greedy on features of the user's own values actions, and its gradient reaches them.
+// TestGreedyOwnEncoder: a Greedy with the user's own encoder values actions, and its gradient reaches the encoder.
 func TestGreedyOwnEncoder(t *testing.T) {
 	cfg := DefaultConfig()
 	cfg.ModelType, cfg.AddQHead, cfg.AddValueHead = "own_policy", true, false

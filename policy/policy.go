@@ -2,14 +2,14 @@ package policy
 
 import (
 	"github.com/rlinf/rlinf/env"
+	"github.com/rlinf/rlinf/internal/philox"
 	"github.com/rlinf/rlinf/policy/nn"
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Policy maps observations to actions and, where it has a critic, to values. Any number of users
-// share its parameters, each with a Work of its own. Calls of Forward may run at the same time, unless
-// something writes the parameters. Observations are Dicts like env.Step.Obs: one [N, shape...] per
-// named observation.
+// A Policy maps observations to actions and, where it has a critic, to values. Any number of users share the
+// parameters, and each has a Work of its own. Calls of Forward may run at the same time, unless something writes the
+// parameters. Observations are Dicts like env.Step.Obs: one [N, shape...] per named observation.
 type Policy interface {
 	Spaces() (obs []env.Field, action env.Space)
 	NewWork(maxRows int) Work
@@ -18,7 +18,7 @@ type Policy interface {
 	// Evaluate computes log-probs by the current parameters for actions taken earlier, [N,C,A], and
 	// keeps what Backward needs; obs and action must not change before that.
 	Evaluate(w Work, obs tensor.Dict, action tensor.Tensor) (Eval, error)
-	// Value returns the values [N,V] alone.
+	// Value returns only the values, [N,V].
 	Value(w Work, obs tensor.Dict) (tensor.Tensor, error)
 	// Backward adds to Params().Grad the gradient of a loss, given its derivatives by the results of
 	// Evaluate, which must be the last call on w. ready, unless nil, is called as soon as a range
@@ -31,21 +31,25 @@ type Policy interface {
 // A Work holds one user's activations; only the Policy that made it can read it.
 type Work interface{}
 
-// A Mode is how Forward chooses.
+// A Mode is how Forward chooses actions.
 type Mode uint8
 
 const (
 	Sample        Mode = iota // draw from the distribution, for training
-	Deterministic             // its mode, for evaluation
+	Deterministic             // take the mode of the distribution, for evaluation
 )
 
-// Noise names the random numbers of one Forward: row n draws from the streams of (Seed, Env[n],
-// Step[n]) and from nothing else, so an environment gets the same noise in every batch, worker and
-// rank. Mode Deterministic needs none.
+// Noise names the random numbers of one Forward. Row n draws from the streams of (Seed, Env[n], Step[n]) alone, so an
+// environment gets the same noise in every batch, worker and rank. Mode Deterministic needs no noise.
 type Noise struct {
 	Seed uint64
 	Env  []uint64 // global index of each row's environment
 	Step []uint64 // steps each environment has taken before this one
+}
+
+// Stream returns the stream of random numbers of a row.
+func (x Noise) Stream(row int) philox.Stream {
+	return philox.New(x.Seed, philox.Action, x.Env[row], x.Step[row])
 }
 
 // Act is the result of Forward. L is set by Config.LogProbType: 1, C or C·A.
@@ -86,10 +90,9 @@ type Eval struct {
 // Forward.
 type Grad struct{ LogProb, Entropy, Value, Action tensor.Tensor }
 
-// A Denoiser is a Policy that makes an action by a chain of denoising steps. Log-probs are of the steps,
-// so the chain, Act.Latent, is recorded beside the action. Evaluate takes the chain as the observation
-// Latent. Without that observation Evaluate returns how well the policy denoises the actions, for
-// imitation.
+// A Denoiser is a Policy that makes an action by a chain of denoising steps. Log-probs are those of the steps, so the
+// chain of steps, Act.Latent, is recorded beside the action. Evaluate takes the chain as the observation Latent.
+// Without that observation log-probs measure how well the policy denoises the actions, for imitation.
 type Denoiser interface {
 	// LatentLen returns K; 0 means that there is no chain.
 	LatentLen() int
@@ -113,10 +116,10 @@ type Fitter interface {
 	Fit(obs tensor.Dict, action tensor.Tensor) error
 }
 
-// A Foreseer is a Policy with an auxiliary prediction: while it learns from demonstrations, it predicts
-// how each demonstration goes on. Foresees names the observations of numbers that it predicts, or none.
-// Evaluate takes their later values, side by side, as the observation Goal. Evaluate then appends the
-// log-prob of the prediction to those of actions: Eval.LogProb is [N,L+1].
+// A Foreseer is a Policy with an auxiliary prediction: while it learns from demonstrations, it predicts how each
+// demonstration goes on. Foresees names the observations of numbers that it predicts, or none. Evaluate takes their
+// later values, side by side, as the observation Goal. Evaluate then appends the log-prob of the prediction to the
+// log-probs of actions: Eval.LogProb is [N,L+1].
 type Foreseer interface {
 	Foresees() []string
 }
@@ -125,7 +128,7 @@ const (
 	// Goal is the observation with the targets of a Foreseer, F32 [N,2·numbers]: the numbers GoalSteps
 	// later, or at the end of the episode if that comes first, and those at the end.
 	Goal = "goal"
-	// GoalSteps is about how long a robot's hand takes to the next object.
+	// GoalSteps is about the number of steps in which a robot's hand reaches the next object.
 	GoalSteps = 10
 )
 

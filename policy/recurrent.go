@@ -14,12 +14,12 @@ import (
 // passes it with the observations under two names:
 //
 //	HiddenState   F32 [N,M]: zeros where an episode begins, else Act.Hidden of the row's last Forward
-//	Begins        U8 [T·N], for T > 1: not 0 where an episode begins, whatever the hidden state; no Begins: nowhere
+//	Begins        U8 [T·N], for T > 1: not 0 where an episode begins; without Begins none begins after step 0
 //
-// Observations have T·N rows then: row t·N + n is step t of sequence n, whose hidden state at step 0
-// is row n of HiddenState. To act, T is 1. To learn, Evaluate takes sequences, and Backward goes
-// through their steps; Eval.Hidden is the hidden state after them. Value takes either. The value of
-// an episode's final observation uses the hidden state after its last step.
+// Observations have T·N rows: row t·N + n is step t of sequence n, whose hidden state at step 0 is row n of
+// HiddenState. To act, T is 1. To learn, Evaluate takes sequences, and Backward goes through their steps. Eval.Hidden
+// is the hidden state after the last step. Value takes any T. The value of an episode's final observation uses the
+// hidden state after its last step.
 type Recurrent interface {
 	Policy
 	// HiddenLen returns M; 0 means that the policy has no hidden state, and takes neither HiddenState
@@ -50,7 +50,7 @@ func NewRNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	if err := cfg.Valid(); err != nil {
 		return nil, err
 	}
-	return newActorCritic(cfg, spec, nil, seed, alloc)
+	return build(cfg, spec, nil, seed, alloc)
 }
 
 // A core is the part of a recurrent ActorCritic before its heads:
@@ -109,8 +109,8 @@ func (c *core[T]) backward(w *coreWork[T], ready func(lo, hi int)) {
 	c.trunk.Backward(w.trunk, nil, w.x, w.rows, ready)
 }
 
-// hiddenState returns the hidden state, of m numbers, and the beginnings of episodes among so many rows
-// of observations.
+// hiddenState returns the hidden state, of m numbers, and the beginnings of episodes, of the given number of rows of
+// observations.
 func hiddenState(obs tensor.Dict, rows, m int) (hidden tensor.Tensor, begins []byte, err error) {
 	hidden, _ = obs.Get(HiddenState)
 	if hidden.DType() != tensor.F32 || hidden.Rank() != 2 || hidden.Dim(1) != m || hidden.Dim(0) == 0 ||

@@ -65,12 +65,12 @@ type sdeWork[T nn.Float] struct {
 	std, std2       []T // [F,D]: S and S²
 	dStd2, scratch  []T // [F,D]
 	square, dSquare []T // [n,F]: φ²
-	variance        []T // [n,D]: v, then the derivative by it
+	variance        []T // [n,D]: v, then the derivative by v
 	u               []T // [n,D]: (a - μ)/√v
 	matrices        []noiseMatrix[T]
 }
 
-// A noiseMatrix is the Z of one row, kept while the row needs the same one.
+// A noiseMatrix is the Z of one row, kept for all steps of a period.
 type noiseMatrix[T nn.Float] struct {
 	seed, env, period uint64
 	z                 []T // [F,D]; nil: none yet
@@ -165,13 +165,7 @@ func (w *sdeWork[T]) matrix(row int, noise Noise) []T {
 	}
 	m.seed, m.env, m.period = noise.Seed, env, period
 	s := philox.New(noise.Seed, philox.Exploration, env, period)
-	for i := 0; i < len(m.z); i += 2 {
-		z0, z1 := s.Normal()
-		m.z[i] = T(z0)
-		if i+1 < len(m.z) {
-			m.z[i+1] = T(z1)
-		}
-	}
+	Normals(m.z, &s)
 	return m.z
 }
 

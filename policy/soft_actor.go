@@ -13,7 +13,7 @@ import (
 // actions that it chooses now, not by the log-probs of earlier actions.
 //
 //	act, err := p.Forward(w, obs, policy.Sample, noise)
-//	err = p.Backward(w, policy.Grad{Action: …, LogProb: …}, ready)    // derivatives by those two of act
+//	err = p.Backward(w, policy.Grad{Action: …, LogProb: …}, ready)    // derivatives by Action and LogProb of act
 //
 // Imitation trains it by the log-probs of demonstrated actions (Evaluate). Log-probs are of actions
 // scaled to [-1, 1], and of all actions of a chunk together.
@@ -28,25 +28,24 @@ type SoftActor struct {
 
 var _ Policy = (*SoftActor)(nil)
 
-// newSoftActor makes what NewMLP returns for Config.AddQHead and continuous actions.
-func newSoftActor(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error) {
+func newSoftActor(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (*SoftActor, error) {
 	params := newParams(cfg)
 	obs, err := newObservations(spec, cfg, nil, params)
 	if err != nil {
-		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+		return nil, err
 	}
 	shape, err := shapeOf(spec.Action, cfg)
 	if err != nil {
-		return nil, fmt.Errorf("policy: for %s: action: %w", spec.Name, err)
+		return nil, fmt.Errorf("action: %w", err)
 	}
 	box, err := newUnitBox(spec.Action)
 	if err != nil {
-		return nil, fmt.Errorf("policy: for %s: action: %w", spec.Name, err)
+		return nil, fmt.Errorf("action: %w", err)
 	}
 	p := &SoftActor{cfg: cfg, spec: spec, obs: obs, chunks: cfg.NumActionChunks, box: box,
 		net: newSquashed(cfg, shape.dims, params, obs.width)}
 	if err := params.Alloc(alloc); err != nil {
-		return nil, fmt.Errorf("policy: for %s: %w", spec.Name, err)
+		return nil, err
 	}
 	if !cfg.Blank {
 		p.net.init(seed)
@@ -84,7 +83,7 @@ func (p *SoftActor) NewValue(seed uint64, alloc tensor.Allocator) (*Critic, erro
 // NewTarget returns a target network: a policy like p with parameters of its own, which start as copies
 // of p's.
 func (p *SoftActor) NewTarget(alloc tensor.Allocator) (*SoftActor, error) {
-	t, err := newSoftActor(p.cfg, p.spec, 0, alloc)
+	t, err := build(p.cfg, p.spec, nil, 0, alloc)
 	if err != nil {
 		return nil, err
 	}
@@ -102,7 +101,7 @@ type softWork struct {
 	logProb tensor.Tensor // [maxRows,1]
 	dUnit   []float32     // [maxRows,C·A]: actions in [-1, 1], or derivatives by them
 
-	chosen, evaluated int // rows of the last call: of a Forward, of an Evaluate
+	chosen, evaluated int // rows of the last call if that was Forward, or Evaluate; else 0
 }
 
 // NewWork returns a Work for at most maxRows rows at a time.
@@ -121,19 +120,13 @@ func (p *SoftActor) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (A
 	return p.forward(wk, obs, mode, noise, false)
 }
 
-// ForwardBatch is Forward in mode Sample. If p has norms (StatsLen), they use the statistics of these
-// rows.
+// ForwardBatch is Forward in mode Sample. If p normalises (StatsLen), it uses the statistics of these rows.
 func (p *SoftActor) ForwardBatch(wk Work, obs tensor.Dict, noise Noise) (Act, error) {
 	return p.forward(wk, obs, Sample, noise, true)
 }
 
 func (p *SoftActor) forward(wk Work, obs tensor.Dict, mode Mode, noise Noise, batch bool) (Act, error) {
-	w, ok := wk.(*softWork)
-	if !ok || w.owner != p {
-		return Act{}, fmt.Errorf("policy: forward: work %T of another policy", wk)
-	}
-	w.chosen, w.evaluated = 0, 0
-	x, n, err := p.obs.read(w.obs, obs, w.maxRows)
+	w, x, n, err := p.begin(wk, obs)
 	if err != nil {
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
@@ -154,21 +147,26 @@ func (p *SoftActor) forward(wk Work, obs tensor.Dict, mode Mode, noise Noise, ba
 	return act, nil
 }
 
-// Evaluate implements Policy without the entropy, which has no closed form. It treats actions at the
-// bounds of the box as slightly inside. For a Noisy policy it returns an error, because actions have no
-// log-prob.
-func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Eval, error) {
+// begin checks work and observations, and returns the rows that the network gets.
+func (p *SoftActor) begin(wk Work, obs tensor.Dict) (*softWork, []float32, int, error) {
 	w, ok := wk.(*softWork)
 	if !ok || w.owner != p {
-		return Eval{}, fmt.Errorf("policy: evaluate: work %T of another policy", wk)
+		return nil, nil, 0, fmt.Errorf("work %T of another policy", wk)
 	}
 	w.chosen, w.evaluated = 0, 0
-	if p.Noisy() {
-		return Eval{}, fmt.Errorf("policy: evaluate: with exploration_noise actions have no log-probs")
-	}
 	x, n, err := p.obs.read(w.obs, obs, w.maxRows)
+	return w, x, n, err
+}
+
+// Evaluate implements Policy without the entropy, which has no closed form. It moves actions at the bounds of the box
+// slightly inside. For a Noisy policy it returns an error, because actions have no log-prob.
+func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Eval, error) {
+	w, x, n, err := p.begin(wk, obs)
 	if err != nil {
 		return Eval{}, fmt.Errorf("policy: evaluate: %w", err)
+	}
+	if p.Noisy() {
+		return Eval{}, fmt.Errorf("policy: evaluate: with exploration_noise actions have no log-probs")
 	}
 	if !action.SameShape(w.action.Slice(0, n)) {
 		return Eval{}, fmt.Errorf("policy: evaluate: action %v: expected %v", action, w.action.Slice(0, n))

@@ -7,19 +7,18 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// squashed is the actor of soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905, appendix C):
-// D numbers in (-1, 1), each the tanh of a normal one whose mean and deviation depend on what is
-// observed. For the outputs μ and z of a dimension, and ε from the standard normal
-// distribution,
+// squashed is the actor of soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905, appendix C): D numbers in (-1,
+// 1), each the tanh of a normal number whose mean and deviation depend on the observation. For the outputs μ and z of a
+// dimension, and ε from the standard normal distribution,
 //
 //	log σ = lo + (hi - lo)(tanh z + 1)/2,    u = μ + σε,    a = tanh u
 //	log p(a) = log N(ε) - log σ - log(1 - a²),    log(1 - tanh² u) = 2 (log 2 - u - softplus(-2u))
 //
-// With ε given, a is a differentiable function of the parameters; so is its log-prob. backward
-// takes both derivatives at once.
+// For given ε, a and its log-prob are differentiable functions of the parameters. backward takes the derivatives by
+// both at once.
 //
-// With Config.ExplorationNoise it is the actor of TD3 instead: the outputs are the u alone,
-// and mode Sample adds noise of that deviation to a, cut off at ±1. Log-probs are 0 then.
+// With Config.ExplorationNoise squashed is the actor of TD3: the outputs are the u, and mode Sample adds noise of that
+// deviation to a, clipped to ±1. All log-probs are 0.
 type squashed[T nn.Float] struct {
 	params  *nn.Params[T]
 	net     *nn.MLP[T] // its outputs are the means, then the z
@@ -32,6 +31,7 @@ type squashed[T nn.Float] struct {
 const (
 	minLogStd = -5.0
 	maxLogStd = 2.0
+	halfRange = (maxLogStd - minLogStd) / 2
 )
 
 // newSquashed declares the parameters in params, for rows of obs elements. They have no memory yet.
@@ -47,19 +47,17 @@ func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], obs int
 	}
 }
 
-// init draws the initial parameters: means near 0, and deviations near exp(initial) whatever is
-// observed.
+// init draws the initial parameters: for all observations means are near 0, and deviations near exp(initial).
 func (s *squashed[T]) init(seed uint64) {
 	s.net.Init(seed, math.Sqrt2)
 	if s.noise > 0 {
 		return
 	}
-	at := (min(max(s.initial, minLogStd+0.01), maxLogStd-0.01) - minLogStd) / (maxLogStd - minLogStd)
-	fill(s.net.Head().Bias()[s.dims:], T(math.Atanh(2*at-1)))
+	initial := min(max(s.initial, minLogStd+0.01), maxLogStd-0.01)
+	fill(s.net.Head().Bias()[s.dims:], T(math.Atanh(2*(initial-minLogStd)/(maxLogStd-minLogStd)-1)))
 }
 
-// squashedWork is the state of one user of a squashed: it belongs to the last forward or evaluate, of
-// n rows.
+// squashedWork is the state of one user of a squashed after the last forward or evaluate, of n rows.
 type squashedWork[T nn.Float] struct {
 	net               *nn.MLPWork[T]
 	x                 []T
@@ -79,8 +77,8 @@ func (s *squashed[T]) newWork(maxRows int) *squashedWork[T] {
 	}
 }
 
-// forward sets w.a to actions and w.logProb to their log-probs; mode Deterministic sets ε to 0. If
-// batch is set, norms use the statistics of these rows.
+// forward sets w.a to actions and w.logProb to their log-probs; mode Deterministic sets ε to 0. If batch is set,
+// normalising layers use the statistics of these rows.
 func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise Noise, batch bool) {
 	s.outputs(w, x, n, batch)
 	if s.noise > 0 {
@@ -94,7 +92,8 @@ func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise
 	for row := range n {
 		var sum T
 		if mode == Sample {
-			normals(se[row*d:(row+1)*d], noise, row)
+			random := noise.Stream(row)
+			Normals(se[row*d:(row+1)*d], &random)
 		}
 		for i := row * d; i < (row+1)*d; i++ {
 			sum -= se[i]*se[i]/2 + logStd[i] + halfLog2Pi
@@ -107,7 +106,7 @@ func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise
 	s.addCorrection(w)
 }
 
-// evaluate sets w.logProb for actions a, [n,D] in [-1, 1]. It treats actions at ±1 as slightly inside.
+// evaluate sets w.logProb for actions a, [n,D] in [-1, 1]. It moves actions at ±1 slightly inside.
 func (s *squashed[T]) evaluate(w *squashedWork[T], x, a []T, n int) {
 	s.outputs(w, x, n, false)
 	logStd := s.moments(w)
@@ -124,7 +123,7 @@ func (s *squashed[T]) evaluate(w *squashedWork[T], x, a []T, n int) {
 	s.addCorrection(w)
 }
 
-// mostUnit is the largest action with a log-prob: the tanh of 7.25. Larger actions count as this one.
+// mostUnit is the largest action with a log-prob: the tanh of 7.25. Larger actions get the log-prob of mostUnit.
 const mostUnit = 1 - 1e-6
 
 // outputs computes the outputs of the network.
@@ -149,7 +148,7 @@ func (s *squashed[T]) moments(w *squashedWork[T]) (logStd []T) {
 	kernel.Tanh(zt, zt)
 	logStd = w.scratch[:n*d]
 	for i, t := range zt {
-		logStd[i] = minLogStd + (maxLogStd-minLogStd)/2*(t+1)
+		logStd[i] = minLogStd + halfRange*(t+1)
 	}
 	kernel.Exp(w.std[:n*d], logStd)
 	return logStd
@@ -165,7 +164,8 @@ func (s *squashed[T]) forwardNoisy(w *squashedWork[T], n int, mode Mode, noise N
 	}
 	for row := range n {
 		a, eps := w.a[row*d:(row+1)*d], w.se[row*d:(row+1)*d]
-		normals(eps, noise, row)
+		random := noise.Stream(row)
+		Normals(eps, &random)
 		for k, e := range eps {
 			a[k] = min(max(a[k]+s.noise*e, -1), 1)
 		}
@@ -218,7 +218,7 @@ func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready 
 				du += dAction[i] * (1 - w.a[i]*w.a[i])
 			}
 			out[k] = du
-			out[d+k] = (du*w.se[i] - dl) * (maxLogStd - minLogStd) / 2 * (1 - w.zt[i]*w.zt[i])
+			out[d+k] = (du*w.se[i] - dl) * halfRange * (1 - w.zt[i]*w.zt[i])
 		}
 	}
 	s.net.Backward(w.net, nil, w.x, w.n, ready)
@@ -236,7 +236,7 @@ func (s *squashed[T]) backwardEvaluate(w *squashedWork[T], dLogProb []T, ready f
 			i := row*d + k
 			e := w.se[i]
 			out[k] = dLogProb[row] * e / w.std[i]
-			out[d+k] = dLogProb[row] * (e*e - 1) * (maxLogStd - minLogStd) / 2 * (1 - w.zt[i]*w.zt[i])
+			out[d+k] = dLogProb[row] * (e*e - 1) * halfRange * (1 - w.zt[i]*w.zt[i])
 		}
 	}
 	s.net.Backward(w.net, nil, w.x, w.n, ready)

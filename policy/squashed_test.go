@@ -85,7 +85,8 @@ func TestSquashedLogProb(t *testing.T) {
 	sigma := math.Exp(cfg.InitLogStd)
 	for row := range rows {
 		eps := make([]float64, dims)
-		normals(eps, noise, row)
+		s := noise.Stream(row)
+		Normals(eps, &s)
 		var want float64
 		for k, mu := range []float64{0.3, -9} {
 			u := mu + sigma*eps[k]
@@ -119,7 +120,7 @@ func TestSquashedEvaluate(t *testing.T) {
 	s.init(1)
 	randomize(params.Data, 3)
 	for i := range params.Data {
-		params.Data[i] *= 0.4 // no action so near to the bounds that it counts as further inside
+		params.Data[i] *= 0.4 // keep actions away from the bounds, where evaluate moves them inside
 	}
 	w := s.newWork(rows + 1)
 	x, dLogProb := make([]float64, rows*width), make([]float64, rows)
@@ -207,8 +208,8 @@ func boxSpec() env.Spec {
 	}
 }
 
-// A step against the gradient of Backward lowers -Q(s, π(s)) + log π. So the units of actions and the critic's
-// derivative by them fit together.
+// A step against the gradient of Backward lowers -Q(s, π(s)) + log π. So actor and critic use the same units of
+// actions.
 func TestSoftActorGradient(t *testing.T) {
 	const rows = 8
 	cfg := DefaultConfig()
@@ -276,7 +277,7 @@ func TestSoftActorRefuses(t *testing.T) {
 	}
 }
 
-// TestSoftActorEvaluates: in the environment's units too, Evaluate says what Forward did, and a step against
+// TestSoftActorEvaluates: Evaluate gives the log-probs of Forward, also in the environment's units, and a step against
 // Backward's gradient makes actions likelier.
 func TestSoftActorEvaluates(t *testing.T) {
 	const rows = 4
@@ -324,8 +325,8 @@ func TestSoftActorEvaluates(t *testing.T) {
 	}
 }
 
-// TestFixedDeviation: without learn_std the log-probs' gradient by what makes the deviations is 0, and all
-// others are the same.
+// TestFixedDeviation: without learn_std the gradient by the parameters of deviations is 0, and all other gradients are
+// the same.
 func TestFixedDeviation(t *testing.T) {
 	for name, set := range map[string]func(*Config){
 		"of parameters": func(*Config) {}, "by state": func(c *Config) { c.IndependentStd = false },

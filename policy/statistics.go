@@ -37,8 +37,8 @@ func (o *observations) statsLen() int {
 	return 1 + 2*o.numbers
 }
 
-// add adds to sums: the count, then Σ(x-m), then Σ(x-m)² of each element, with m the current mean.
-// Values far from 0 that vary little then lose no digits.
+// add adds to sums: the count, then Σ(x-m), then Σ(x-m)² of each element, with m the current mean. So values that are
+// far from 0 and vary little lose no digits.
 func (o *observations) add(sums []float64, obs tensor.Dict) error {
 	n, err := Rows(o.fields, obs, math.MaxInt)
 	if err != nil || o.params == nil {

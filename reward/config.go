@@ -1,25 +1,30 @@
 package reward
 
 import (
+	"embed"
 	"github.com/rlinf/rlinf/params"
 	"github.com/rlinf/rlinf/policy"
 	"github.com/rlinf/rlinf/reward/answer"
 )
+
+// Source has the files of this package that declare keys of the configuration. The comments of the fields are the
+// manual of these keys.
+//
+//go:embed config.go
+var Source embed.FS
 
 // Config is the section reward of the configuration. Start from DefaultConfig.
 type Config struct {
 	// UseRewardModel takes scores from the network Model. With false, the default, they are from
 	// the rule RewardType.
 	UseRewardModel bool `yaml:"use_reward_model"`
-	// RewardType names a rule: env (default), the environment's own reward; success, 1 where the
-	// task was solved, else 0; potential, the gain of a potential in the step; or one of your own.
-	// The task reasoning has others. exact (its default) gives 1 for the right answer, token for
-	// token, else 0. math gives 1 for a boxed answer that is right as mathematics, else -1.
-	// countdown gives 1 for steps that reach the target, else 0. program asks a program of the
-	// user.
+	// RewardType names a rule: env (default), the environment's own reward; success, 1 where the task was solved, else
+	// 0; potential, the gain of a potential in the step; or one of your own. The task reasoning has other rules. exact
+	// (its default) gives 1 for the right answer, token for token, else 0. math gives 1 for a boxed answer that is
+	// right as mathematics, else -1. countdown gives 1 for steps that reach the target, else 0. program asks a program
+	// of the user.
 	RewardType string `yaml:"reward_type"`
-	// RewardMode is per_step (default), or terminal: only the step that ends an episode is scored,
-	// others get 0.
+	// RewardMode is per_step (default), or terminal: only the step that ends an episode is scored, other steps get 0.
 	RewardMode string `yaml:"reward_mode"`
 	// RewardWeight and EnvRewardWeight weigh the two parts of a reward, RewardWeight·score +
 	// EnvRewardWeight·(the environment's own). Defaults 1 and 0.

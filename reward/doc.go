@@ -1,6 +1,5 @@
-// Package reward gives transitions rewards other than those of the environment. A reward is a rule,
-// which is a function of a batch of transitions, or a network that was trained to judge
-// observations.
+// Package reward answers: which rewards do transitions get in place of the environment's? A reward is a rule, which is
+// a function of a batch of transitions, or a network that was trained to judge observations.
 //
 //	rules := reward.Builtin()
 //	rules.Add("upright", func(s reward.Setup) (reward.Rule, error) { … })  // for reward.reward_type: upright

@@ -18,12 +18,12 @@ type Batch struct {
 	Terminated []uint8
 	Truncated  []uint8
 	Info       tensor.Tensor // F32 [n, len(env.Spec.Info)], of the last step; the zero Tensor for no Info
-	Infos      tensor.Tensor // F32 [n, C·Repeats, len(env.Spec.Info)], of each step, 0 for steps not taken; or zero
+	Infos      tensor.Tensor // F32 [n, C·Repeats, len(env.Spec.Info)], of each step, 0 for steps not taken
 }
 
-// A Rule sets score, n numbers, to the rewards of the n transitions of b. It judges each transition
-// by itself, and remembers nothing of earlier ones: each reward worker has a Rule of its own, and a
-// resume, or a move to another rank, makes it anew. One goroutine at a time uses it.
+// A Rule sets score, n numbers, to the rewards of the n transitions of b. It judges each transition by itself, and
+// remembers no earlier transition: each reward worker has a Rule of its own, and a resume or a move to another rank
+// makes a new Rule. One goroutine at a time uses it.
 type Rule func(score []float32, b *Batch) error
 
 // A Setup has all that a Rule is made of.
@@ -62,8 +62,8 @@ func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) 
 	})
 }
 
-// New makes the Rule of s.Config. The rule takes scores from the network or the named rule, in its
-// mode, and adds them to the environment's reward, both weighted.
+// New makes the Rule of s.Config. The rule takes scores from the network or the named rule, in the mode RewardMode, and
+// adds them to the environment's reward, both weighted.
 func (r *Registry) New(s Setup) (Rule, error) {
 	var build Builder = newModel
 	if !s.Config.UseRewardModel {

@@ -37,9 +37,8 @@ func newSuccess(s Setup) (Rule, error) {
 	}, nil
 }
 
-// newPotential makes the rule potential. It leads to states of high Φ, and the best policy stays
-// the same (Ng, Harada and Russell 1999, "Policy invariance under reward transformations"). After
-// the task's own end Φ is 0:
+// newPotential makes the rule potential. The rule leads to states of high Φ, and does not change the best policy (Ng,
+// Harada and Russell 1999, "Policy invariance under reward transformations"). After the task's own end Φ is 0:
 //
 //	score = γ Φ(s') (1 - terminated) - Φ(s)
 func newPotential(s Setup) (Rule, error) {

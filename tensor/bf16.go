@@ -11,7 +11,7 @@ func ToBF16(dst []uint16, src []float32) {
 	for i, x := range src {
 		b := math.Float32bits(x)
 		if x != x {
-			dst[i] = uint16(b>>16) | 0x40 // quiet: a NaN whose payload is cut off must not become Inf
+			dst[i] = uint16(b>>16) | 0x40 // a quiet NaN: without this bit the upper half of a NaN may be that of Inf
 			continue
 		}
 		dst[i] = uint16((b + 0x7fff + b>>16&1) >> 16)

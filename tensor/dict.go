@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// A Dict is an ordered set of named tensors. Nesting is by dotted names: Sub("observation") has the
-// tensors of observation.* without the prefix. The zero Dict is empty and ready to use. Only the
-// maker of a Dict may call Set. Copies share its entries, and are only for reading.
+// A Dict is an ordered set of named tensors. Nesting is by dotted names: Sub("observation") has the tensors of
+// observation.* without the prefix. The zero Dict is empty and ready to use. Only the maker of a Dict may call Set.
+// Copies share the entries, and are only for reading.
 type Dict struct {
 	names   []string
 	tensors []Tensor
@@ -47,7 +47,7 @@ func (d Dict) Len() int { return len(d.names) }
 // Entry returns name and tensor i, in the order in which they were set.
 func (d Dict) Entry(i int) (string, Tensor) { return d.names[i], d.tensors[i] }
 
-// Sub returns the tensors below prefix, under their names without it.
+// Sub returns the tensors whose names begin with prefix and a dot, under the rest of their names.
 func (d Dict) Sub(prefix string) Dict {
 	var s Dict
 	for i, name := range d.names {

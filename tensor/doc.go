@@ -1,10 +1,10 @@
-// Package tensor holds the data that travels through rlinf: dense row-major tensors, and Dicts of
-// named tensors.
+// Package tensor answers: how does data lie in memory, in messages and in files? It has dense row-major tensors, and
+// Dicts of named tensors.
 //
-// A Tensor is a small value: element type, shape, and a pointer to memory it does not own. Views
-// (At, Slice, Reshape) share that memory and cost nothing. A Layout describes a set of named
-// tensors that lie in one piece of memory, a slab; Bind lays it over bytes and gives a Dict. An
-// Allocator returns such memory, aligned to 64 bytes:
+// A Tensor is a small value: element type, shape, and a pointer to memory that somebody else owns. Views (At, Slice,
+// Reshape) share that memory and cost nothing. A Layout describes a set of named tensors that lie in one piece of
+// memory, a slab; Bind lays the Layout over bytes, and returns a Dict. An Allocator returns such memory, aligned to 64
+// bytes:
 //
 //	layout := tensor.NewLayout(
 //		tensor.Field{Name: "observation.state", DType: tensor.F32, Shape: []int{16, 4}},
@@ -14,13 +14,13 @@
 //	d := layout.Bind(mem)
 //	reward := d.Must("reward").F32()
 //
-// Encode and Decode turn a Dict into bytes and back, for messages. WriteSafetensors and
-// ReadSafetensors do this for files that other programs read. Elements are little-endian in both
-// forms and in memory, because all machines that rlinf runs on are little-endian.
+// Encode and Decode turn a Dict into bytes and back, for messages. WriteSafetensors and ReadSafetensors do the same for
+// files that other programs read. Elements are little-endian in both forms and in memory, because all machines that
+// rlinf runs on are little-endian.
 //
-// Names are dotted, and fixed across the project: observation(.state, .image, …), action, reward,
-// done, value, sample_log_prob, advantage, return, terminated, truncated, final_observation, mask,
-// version. Leading dimensions are [T, N]: time, environment.
+// Names have dots, and are the same everywhere in rlinf: observation(.state, .image, …), action, reward, done, value,
+// sample_log_prob, advantage, return, terminated, truncated, final_observation, mask, version. Leading dimensions are
+// [T, N]: time, environment.
 //
 // A mismatch of shapes or types is a mistake of the caller, and panics. Bytes from elsewhere
 // (Decode, safetensors) give errors instead.

@@ -71,11 +71,11 @@ func decode(b []byte) (Dict, error) {
 			return Dict{}, fmt.Errorf("tensor %q: no such dtype %d", name, uint8(dtype))
 		}
 		if seen[name] {
-			return Dict{}, fmt.Errorf("tensor %q: stands twice", name)
+			return Dict{}, fmt.Errorf("tensor %q: occurs twice", name)
 		}
 		size, ok := sizeOf(dtype, shape)
 		if !ok || size > left {
-			return Dict{}, fmt.Errorf("tensor %q: %v%v is more than there is", name, dtype, shape)
+			return Dict{}, fmt.Errorf("tensor %q: %v%v is larger than the data", name, dtype, shape)
 		}
 		left -= size
 		seen[name] = true
@@ -94,7 +94,7 @@ func decode(b []byte) (Dict, error) {
 		copy(dst, src)
 	}
 	if len(r.b) > 0 {
-		return Dict{}, fmt.Errorf("%d bytes behind the last tensor", len(r.b))
+		return Dict{}, fmt.Errorf("%d bytes after the last tensor", len(r.b))
 	}
 	return d, nil
 }
@@ -105,8 +105,8 @@ func newDict(fields []Field) Dict {
 	return l.Bind(New(U8, l.Size()).Bytes())
 }
 
-// sizeOf returns the size in bytes of a tensor whose shape comes from foreign bytes. ok is false if
-// no tensor in memory can have that shape.
+// sizeOf returns the size in bytes of a tensor whose shape was read from a message or file. ok is false if no tensor in
+// memory can have that shape.
 func sizeOf(dtype DType, shape []int) (n int, ok bool) {
 	const most = 1 << 47 // bytes that a process can address
 	span, empty := dtype.Size(), false
@@ -128,10 +128,8 @@ func sizeOf(dtype DType, shape []int) (n int, ok bool) {
 	return span, true
 }
 
-func (d DType) valid() bool { return d >= F32 && d <= F16 }
-
-// A reader takes bytes from the front of b. When there are too few, short becomes true, and the
-// reader returns nothing and zeros from then on.
+// A reader takes bytes from the front of b. If there are too few bytes, short becomes true. From then on the reader
+// returns no bytes, and zeros as numbers.
 type reader struct {
 	b     []byte
 	short bool

@@ -72,15 +72,15 @@ func TestDecodeRefuses(t *testing.T) {
 		b    []byte
 	}{
 		{`starts with "RLD2", expected "RLD1"`, []byte("RLD2\x00\x00\x00\x00")},
-		{"1 bytes behind the last tensor", append(bytes.Clone(whole), 0)},
+		{"1 bytes after the last tensor", append(bytes.Clone(whole), 0)},
 		{`"x": no such dtype 8`, with(entry(8, "x", 0))},
-		{`"x": stands twice`, with(entry(F32, "x", 0), entry(F32, "x", 0))},
+		{`"x": occurs twice`, with(entry(F32, "x", 0), entry(F32, "x", 0))},
 		{`"x": 7 dimensions, at most 6`, with(entry(F32, "x", 1, 1, 1, 1, 1, 1, 1))},
-		{"more than there is", with(entry(F32, "x", 1<<62, 4))},
-		{"more than there is", with(entry(F32, "x", 1<<63, 0))},
-		{"more than there is", with(entry(U8, "x", 1000))},
-		{"more than there is", with(entry(F32, "x", 0, 1<<62, 1<<62))},
-		{"more than there is", with(entry(U8, "x", 30), entry(U8, "y", 30))}, // 34 bytes: either, but not both
+		{"larger than the data", with(entry(F32, "x", 1<<62, 4))},
+		{"larger than the data", with(entry(F32, "x", 1<<63, 0))},
+		{"larger than the data", with(entry(U8, "x", 1000))},
+		{"larger than the data", with(entry(F32, "x", 0, 1<<62, 1<<62))},
+		{"larger than the data", with(entry(U8, "x", 30), entry(U8, "y", 30))}, // 34 bytes: either, but not both
 		{"cut off in the header", []byte("RLD1\xff\xff\xff\xff")},
 	} {
 		if _, err := Decode(c.b); err == nil || !strings.Contains(err.Error(), c.want) {
@@ -89,7 +89,7 @@ func TestDecodeRefuses(t *testing.T) {
 	}
 }
 
-// Whatever Decode accepts, it read as Encode would have written it.
+// Encode writes what Decode accepted, byte for byte.
 func FuzzDecode(f *testing.F) {
 	f.Add(Encode(nil, sample()))
 	f.Add(Encode(nil, Dict{}))

@@ -22,7 +22,7 @@ func toF16(x float32) uint16 {
 		return sign | 0x7e00
 	case b >= 0x477ff000: // rounds to 65536 or more
 		return sign | 0x7c00
-	case b < 0x38800000: // subnormal: a multiple of 2^-24, to which adding 1/2 aligns it
+	case b < 0x38800000: // subnormal: adding 1/2 aligns x to multiples of 2^-24
 		return sign | uint16(math.Float32bits(math.Float32frombits(b)+0.5)-math.Float32bits(0.5))
 	}
 	return sign | uint16((b-(112<<23)+0xfff+b>>13&1)>>13)

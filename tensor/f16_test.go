@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Every float16 survives the way through float32. A value between two of them rounds to the nearer one, or to the
-// even one.
+// Every float16 survives the way through float32. A value between two float16 rounds to the nearer one, or to the even
+// one.
 func TestF16(t *testing.T) {
 	value := func(h uint16) float64 { // from the definition of the format
 		frac, exp := float64(h&0x3ff), int(h>>10&31)

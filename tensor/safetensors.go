@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// The safetensors format (github.com/huggingface/safetensors, "Format"): the length of the header
-// as u64, the header in JSON, then the elements, little-endian. The header has {dtype, shape,
-// data_offsets: [begin, end]} for each tensor. Offsets count from the end of the header; they leave
-// no hole and do not overlap. Under __metadata__ the header may have a map of strings.
+// The safetensors format (github.com/huggingface/safetensors, "Format"): the length of the header as u64, the header in
+// JSON, then the elements, little-endian. The header has {dtype, shape, data_offsets: [begin, end]} for each tensor.
+// Offsets count from the end of the header; the tensors leave no hole and do not overlap. Under __metadata__ the header
+// may have a map of strings.
 const (
 	metadataKey = "__metadata__"
 	maxHeader   = 100_000_000 // bytes, the limit that the format's own library sets
@@ -49,7 +49,7 @@ func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
 // returns the order in which the caller must write the elements of the fields, as indices of
 // fields. So a file may be larger than memory.
 func WriteSafetensorsHeader(w io.Writer, fields []Field, metadata map[string]string) (order []int, err error) {
-	order = make([]int, len(fields)) // wide elements come first: all are aligned, without holes
+	order = make([]int, len(fields)) // wide elements come first, so that all tensors are aligned without holes
 	for i, f := range fields {
 		if f.Name == metadataKey {
 			return nil, fmt.Errorf("write safetensors: tensor %q: no such tensor can be written", f.Name)
@@ -118,37 +118,15 @@ type safetensor struct {
 // of the header, and the metadata. b may come from anywhere. Bytes that break the format are an
 // error, and so is a type or a number of dimensions that a Tensor cannot have.
 func ReadSafetensors(b []byte) (Dict, map[string]string, error) {
-	d, metadata, err := readSafetensors(b)
+	r, err := NewSafetensorsReader(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
-		return Dict{}, nil, fmt.Errorf("read safetensors from %d bytes: %w", len(b), err)
-	}
-	return d, metadata, nil
-}
-
-func readSafetensors(b []byte) (Dict, map[string]string, error) {
-	if len(b) < 8 {
-		return Dict{}, nil, errors.New("cut off before the header")
-	}
-	length := binary.LittleEndian.Uint64(b)
-	if length > maxHeader {
-		return Dict{}, nil, fmt.Errorf("header of %d bytes, at most %d: not a safetensors file?", length, maxHeader)
-	}
-	if length > uint64(len(b)-8) {
-		return Dict{}, nil, fmt.Errorf("cut off in the header of %d bytes", length)
-	}
-	fields, offsets, metadata, err := parseHeader(b[8 : 8+length])
-	if err != nil {
-		return Dict{}, nil, fmt.Errorf("header: %w", err)
-	}
-	data := b[8+length:]
-	if err := checkOffsets(fields, offsets, len(data)); err != nil {
 		return Dict{}, nil, err
 	}
-	d := newDict(fields)
+	d := newDict(r.Fields)
 	for i, t := range d.tensors {
-		copy(t.Bytes(), data[offsets[i][0]:offsets[i][1]])
+		copy(t.Bytes(), b[r.base+int64(r.offsets[i][0]):])
 	}
-	return d, metadata, nil
+	return d, r.Metadata, nil
 }
 
 // parseHeader returns the header's entries for the tensors, in its order. It checks each entry by
@@ -164,9 +142,9 @@ func parseHeader(header []byte) (fields []Field, offsets [][2]int, metadata map[
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		name := token.(string) // the decoder lets nothing else stand for a key
+		name := token.(string) // the decoder allows no other key
 		if seen[name] {
-			return nil, nil, nil, fmt.Errorf("tensor %q: stands twice", name)
+			return nil, nil, nil, fmt.Errorf("tensor %q: occurs twice", name)
 		}
 		seen[name] = true
 		if name == metadataKey {

@@ -55,7 +55,7 @@ func (r *SafetensorsReader) readHeader(size int64) error {
 	return checkOffsets(r.Fields, r.offsets, int(size-r.base))
 }
 
-// ReadTensor fills dst with bytes of the elements of field i, from byte off on.
+// ReadTensor fills dst with the bytes of field i from byte off on.
 func (r *SafetensorsReader) ReadTensor(i int, dst []byte, off int) error {
 	f := r.Fields[i]
 	if off < 0 || off+len(dst) > f.Bytes() {

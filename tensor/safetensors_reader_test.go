@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The reader reads from every file what ReadSafetensors reads, and refuses the cut ones.
+// The reader reads the same tensors as ReadSafetensors, and returns an error for files that are cut off.
 func TestSafetensorsReader(t *testing.T) {
 	b, err := os.ReadFile("testdata/golden.safetensors")
 	if err != nil {

@@ -166,7 +166,7 @@ func TestSafetensorsRefusesOffsets(t *testing.T) {
 		{`"b": starts at 0, the one before it ends at 2`,
 			file(`{"a":{"dtype":"U8","shape":[2],"data_offsets":[0,2]},`+
 				`"b":{"dtype":"U8","shape":[2],"data_offsets":[0,2]}}`, 0, 0)},
-		{`"a": stands twice`,
+		{`"a": occurs twice`,
 			file(`{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},`+
 				`"a":{"dtype":"U8","shape":[1],"data_offsets":[1,2]}}`, 0, 0)},
 	})

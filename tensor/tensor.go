@@ -19,40 +19,28 @@ const (
 	F16                   // IEEE float16, for storage alone: collectives do not sum it
 )
 
+// dtypes has the name, in safetensors, and the bytes of an element of each DType.
+var dtypes = [...]struct {
+	name string
+	size int
+}{F32: {"F32", 4}, F64: {"F64", 8}, I32: {"I32", 4}, I64: {"I64", 8}, U8: {"U8", 1}, BF16: {"BF16", 2}, F16: {"F16", 2}}
+
+func (d DType) valid() bool { return d > 0 && int(d) < len(dtypes) }
+
 // Size returns the bytes of one element.
 func (d DType) Size() int {
-	switch d {
-	case F32, I32:
-		return 4
-	case F64, I64:
-		return 8
-	case U8:
-		return 1
-	case BF16, F16:
-		return 2
+	if !d.valid() {
+		panic(fmt.Sprintf("tensor: no such dtype %d", uint8(d)))
 	}
-	panic(fmt.Sprintf("tensor: no such dtype %d", d))
+	return dtypes[d].size
 }
 
 // String returns the name that safetensors uses: F32, F64, I32, I64, U8, BF16, F16.
 func (d DType) String() string {
-	switch d {
-	case F32:
-		return "F32"
-	case F64:
-		return "F64"
-	case I32:
-		return "I32"
-	case I64:
-		return "I64"
-	case U8:
-		return "U8"
-	case BF16:
-		return "BF16"
-	case F16:
-		return "F16"
+	if !d.valid() {
+		return fmt.Sprintf("DType(%d)", uint8(d))
 	}
-	return fmt.Sprintf("DType(%d)", uint8(d))
+	return dtypes[d].name
 }
 
 // MaxRank is the largest number of dimensions of a Tensor.
@@ -196,7 +184,7 @@ func (t Tensor) Slice(lo, hi int) Tensor {
 	row := count(t.shape[1:t.rank]) * t.dtype.Size()
 	v := t
 	v.shape[0] = hi - lo
-	if row*(hi-lo) > 0 { // an empty view keeps the base, because it must not point past the memory
+	if row*(hi-lo) > 0 { // an empty view keeps the pointer, which must not leave the memory
 		v.ptr = unsafe.Add(t.ptr, lo*row)
 	}
 	return v
@@ -205,7 +193,7 @@ func (t Tensor) Slice(lo, hi int) Tensor {
 // Reshape returns a view with another shape of the same number of elements.
 func (t Tensor) Reshape(shape ...int) Tensor {
 	if count(shape) != t.Len() || len(shape) > MaxRank {
-		panic(fmt.Sprintf("tensor: %v as %v", t, slices.Clone(shape)))
+		panic(fmt.Sprintf("tensor: reshape %v to %v", t, slices.Clone(shape)))
 	}
 	v := Tensor{ptr: t.ptr, dtype: t.dtype, rank: int8(len(shape))}
 	copy(v.shape[:], shape)
@@ -252,7 +240,7 @@ func count(shape []int) int {
 	n := 1
 	for _, d := range shape {
 		if d < 0 {
-			// a clone, so that only shapes with this error go to the heap
+			// print a clone, so that valid shapes stay off the heap
 			panic(fmt.Sprintf("tensor: shape %v", slices.Clone(shape)))
 		}
 		n *= d

@@ -93,7 +93,7 @@ func TestBrokenPromisesPanic(t *testing.T) {
 	panics(t, "[4:5] of F32[4 3]", func() { x.At(4) })
 	panics(t, "of F32[]", func() { New(F32).At(0) })
 	panics(t, "dimension 2 of F32[4 3]", func() { x.Dim(2) })
-	panics(t, "F32[4 3] as [5]", func() { x.Reshape(5) })
+	panics(t, "reshape F32[4 3] to [5]", func() { x.Reshape(5) })
 	panics(t, "copy F32[4 3] from F32[3]", func() { x.CopyFrom(ramp(3)) })
 	panics(t, "copy F32[4 3] from I32[4 3]", func() { x.CopyFrom(New(I32, 4, 3)) })
 	panics(t, "8 bytes for F32[3], expected 12", func() { Of(make([]byte, 8), F32, 3) })

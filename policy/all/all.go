@@ -1,4 +1,4 @@
-// Package all lists the policies of this module.
+// Package all answers: which policies does this module have?
 package all
 
 import (
@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/policy/vla"
 )
 
-// Registry returns a registry of every policy of this module: those of package policy, and
-// vla_policy. A program of your own adds its own to the value it gets.
+// Registry returns a registry of every policy of this module: those of package policy, and vla_policy. A program of
+// your own may add others.
 func Registry() *policy.Registry {
 	r := policy.Builtin()
 	policy.Register(r, "vla_policy", vla.Defaults(), vla.New)

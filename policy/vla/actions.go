@@ -9,10 +9,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// actions normalises the dimensions of an action to [-1, 1], and divides them into bins. The range of
-// a dimension is that of the action space. A policy that learns from demonstrations takes the 1 % and
-// 99 % quantiles there instead. The gripper has the two bounds of the action space as its only values.
-// The ranges are buffers of the parameters.
+// actions normalises the dimensions of an action to [-1, 1], and divides them into bins. The range of a dimension is
+// that of the action space. For a policy that learns from demonstrations it is from the 1 % to the 99 % quantile of
+// their actions. The gripper has the two bounds of the action space as its only values. The ranges are buffers of the
+// parameters.
 type actions struct {
 	space   env.Space
 	dims    int // A
@@ -94,8 +94,8 @@ func (a *actions) decode(bin, dim int) float32 {
 	return a.number(float64(2*bin+1)/float64(a.options(dim))-1, dim)
 }
 
-// narrowest is the least width of a range, as a share of the action space, because a dimension may be
-// constant in all demonstrations.
+// narrowest is the least width of a range, as a share of the action space. A dimension may be constant in all
+// demonstrations.
 const narrowest = 1e-3
 
 // fit sets the ranges to the quantiles of demonstrated actions, [M,C,A].

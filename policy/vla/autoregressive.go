@@ -10,6 +10,8 @@ type autoregressiveHead struct {
 	tokens []int32 // [rows, C·A], the token of each slot
 }
 
+var _ iterativeHead = (*autoregressiveHead)(nil)
+
 func newAutoregressiveHead(p *Policy, rows int) *autoregressiveHead {
 	return &autoregressiveHead{tokensHead: newTokensHead(p, rows), tokens: make([]int32, rows*p.dims)}
 }
@@ -51,8 +53,8 @@ func (h *autoregressiveHead) backwardSlots(dSlots []float32, n int) {
 	}
 }
 
-func (h *autoregressiveHead) choose(x *pass, action, logProb, _ []float32, n int, s sampling) error {
-	p, embeddings := h.p, h.p.params.Of(h.p.previous)
+func (h *autoregressiveHead) choose(x *pass, action, logProb, _ []float32, s sampling) error {
+	p, n, embeddings := h.p, x.n, h.p.params.Of(h.p.previous)
 	learnt := p.params.Of(p.slotEmbedding)
 	for slot := range p.dims {
 		for row := range n {

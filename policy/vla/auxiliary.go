@@ -17,10 +17,10 @@ func (p *Policy) Foresees() (names []string) {
 	return names
 }
 
-// An auxiliary is the memory of the auxiliary prediction (actor.model.foresight): the policy predicts
-// the numbers some steps ahead and at the end of a demonstration, see policy.Foreseer. The targets are
-// mostly hand positions, so they reveal where the named object is. Actions need little more than a
-// direction, and the robot's own motion already predicts much of that.
+// An auxiliary is the memory of the auxiliary prediction (actor.model.foresight): the policy predicts the numbers some
+// steps ahead and at the end of a demonstration, see policy.Foreseer. The targets are mostly hand positions, so they
+// reveal where the named object is. Demonstrated actions reveal little more than a direction, much of which the robot's
+// own motion already predicts.
 //
 // The prediction ĝ is linear in the inputs of the MLP of numbers: numbers, keypoints, and with
 // vision_words or vision_film features of the text. With targets g in units of their deviation, and

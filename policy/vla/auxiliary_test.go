@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// The log-prob of a prediction is a parabola in each target, of the configured weight. It comes after those
-// of actions, which do not change.
+// The log-prob of a prediction is a parabola in each target, of the configured weight. It follows the log-probs of
+// actions, which do not change.
 func TestAuxiliaryPrediction(t *testing.T) {
 	cfg, own := small()
 	own.Foresight = 0.5

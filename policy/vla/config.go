@@ -1,6 +1,7 @@
 package vla
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -14,7 +15,7 @@ type Config struct {
 	ActionBins  int    `yaml:"action_bins" doc:"Bins of each dimension of an action, for tokens."`
 	NumSteps    int    `yaml:"num_steps" doc:"Denoising steps of flow."`
 	Gripper     bool   `yaml:"binary_gripper" doc:"The last dimension of an action is one of its two bounds."`
-	Vision      string `yaml:"vision_encoder" doc:"What makes image tokens: conv, or patches of pixels."`
+	Vision      string `yaml:"vision_encoder" doc:"Layers that make image tokens: conv, or patches of pixels."`
 	VisionGrid  int    `yaml:"vision_grid" doc:"Image tokens of one camera on each side, at most; 0: none."`
 	Keypoints   int    `yaml:"vision_keypoints" doc:"Features of one camera whose positions join the numbers; 0: none."`
 	VisionFiLM  bool   `yaml:"vision_film" doc:"The text modulates the features of keypoints (FiLM, docs/vla.md)."`
@@ -24,7 +25,7 @@ type Config struct {
 
 	Foresight  float64 `yaml:"foresight" doc:"Weight of predicting how a demonstration goes on; 0: no prediction."`
 	NoiseLevel float64 `yaml:"noise_level" doc:"Scale of the noise of one denoising step of flow."`
-	ImageCrop  float64 `yaml:"image_crop" doc:"Share of an image's area that is seen: its middle, in imitation any."`
+	ImageCrop  float64 `yaml:"image_crop" doc:"Share of an image that is seen: the middle, in imitation a random part."`
 
 	ModelPath    string  `yaml:"model_path" doc:"Folder of Hugging Face with the trunk; empty: a new trunk."`
 	HiddenSize   int     `yaml:"hidden_size" doc:"Width of the trunk; 0: 128, or the folder's."`
@@ -69,7 +70,7 @@ func Defaults() Config {
 	}
 }
 
-// Check checks every value by itself.
+// Check checks each value.
 func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(slices.Contains(heads, c.ActionHead), "action_head", c.ActionHead, "one of "+strings.Join(heads, ", "))
 	want(c.ActionBins >= 2 && c.ActionBins <= 4096, "action_bins", c.ActionBins, "a number from 2 to 4096")
@@ -104,30 +105,19 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 func (c *Config) options() lm.Options {
 	o := lm.Options{Frozen: c.FreezeTrunk, Kept: true, Headless: true}
 	if c.IsLoRA {
-		o.LoRA = &lm.LoRA{Rank: c.LoRARank, Alpha: c.LoRAAlpha, Targets: c.LoRATargets}
-		if o.LoRA.Alpha == 0 {
-			o.LoRA.Alpha = float64(c.LoRARank)
-		}
+		o.LoRA = &lm.LoRA{Rank: c.LoRARank, Alpha: cmp.Or(c.LoRAAlpha, float64(c.LoRARank)), Targets: c.LoRATargets}
 	}
 	return o
 }
 
-// trunk returns the sizes of a new trunk with a vocabulary of so many tokens.
+// trunk returns the sizes of a new trunk for a vocabulary of the given number of tokens.
 func (c *Config) trunk(vocabulary int) lm.Config {
-	or := func(n, other int) int {
-		if n == 0 {
-			return other
-		}
-		return n
-	}
 	t := lm.Config{
-		Family: lm.Qwen2, Vocab: vocabulary, Hidden: or(c.HiddenSize, 128), Layers: or(c.NumLayers, 4),
-		Heads: or(c.NumHeads, 4), Intermediate: or(c.Intermediate, 352), Eps: 1e-6, QKVBias: true,
-		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault}, InitRange: c.InitRange,
+		Family: lm.Qwen2, Vocab: vocabulary, Hidden: cmp.Or(c.HiddenSize, 128), Layers: cmp.Or(c.NumLayers, 4),
+		Heads: cmp.Or(c.NumHeads, 4), Intermediate: cmp.Or(c.Intermediate, 352), Eps: 1e-6, QKVBias: true,
+		Rope: lm.Rope{Theta: 1e4, Type: lm.RopeDefault},
 	}
-	if t.InitRange == 0 {
-		t.InitRange = 1 / math.Sqrt(float64(t.Hidden))
-	}
-	t.KVHeads, t.HeadDim = or(c.NumKVHeads, t.Heads), t.Hidden/t.Heads
+	t.InitRange = cmp.Or(c.InitRange, 1/math.Sqrt(float64(t.Hidden)))
+	t.KVHeads, t.HeadDim = cmp.Or(c.NumKVHeads, t.Heads), t.Hidden/t.Heads
 	return t
 }

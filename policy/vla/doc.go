@@ -1,4 +1,4 @@
-// Package vla has vla_policy: a policy that sees images, reads an instruction and acts, a
+// Package vla answers: how does one network see images, read an instruction and act? It has vla_policy, a
 // vision-language-action model. To algorithms it is a policy.Policy like any other.
 //
 //	image  → convolutions ─┐

@@ -27,7 +27,7 @@ import (
 //
 // where 1-t is δ at t = 1. Entropies are 0.
 //
-// Slots share the weights of the trunk. There is no expert with weights of its own as in π0.
+// Slots share the weights of the trunk, while π0 has an action expert with weights of its own.
 type flowHead struct {
 	denoiser
 	p         *Policy
@@ -38,14 +38,16 @@ type flowHead struct {
 	state []float32 // [rows, C·A]
 	next  []float32 // [rows, C·A]: the next state, or the velocity of a demonstration
 	slots []float32 // [rows, C, d]: what states add to slots
-	shift []float32 // [rows, d]: what times add to all slots of a row, or the derivative by that
+	shift []float32 // [rows, d]: what times add to all slots of a row, or the derivative by shift
 
 	hidden   []float32 // of the slots of the last evaluate
-	velocity []float32 // [rows, C·A], or the derivative by it
+	velocity []float32 // [rows, C·A], or the derivative by velocity
 	slope    []float32 // [rows, C·A]: the derivative of a log-prob by the velocity
 	scratch  []float32
 	noisy    []int // the step of each row that has noise; -1: none
 }
+
+var _ iterativeHead = (*flowHead)(nil)
 
 // waves is the number of sines and cosines of a time, of periods from 4 down to 4/1000.
 const waves = 32
@@ -83,8 +85,8 @@ func (d *denoiser) step(x, v float32, t float64, noisy bool) (mean, deviation, s
 	return float64((float64(x) * (toAction + toNoise))) + float64(float64(v)*slope), deviation, slope
 }
 
-// encode reads the step with noise from the recorded chains. Without chains it sets up a task of
-// imitation.
+// encode reads the step with noise from the recorded chains. Without chains it draws a time and noise for each
+// demonstrated action.
 func (h *flowHead) encode(slots []float32, b batch) error {
 	chains, recorded := b.obs.Get(policy.Latent)
 	if h.imitating = !recorded; h.imitating {
@@ -170,8 +172,8 @@ func (h *flowHead) backwardSlots(dSlots []float32, n int) {
 	h.p.flowTime.Backward(nil, h.waves, h.shift, n, false, nil)
 }
 
-func (h *flowHead) choose(x *pass, action, logProb, chains []float32, n int, s sampling) error {
-	p, dims, k := h.p, h.p.dims, h.p.LatentLen()
+func (h *flowHead) choose(x *pass, action, logProb, chains []float32, s sampling) error {
+	p, n, dims, k := h.p, x.n, h.p.dims, h.p.LatentLen()
 	clear(logProb[:n*dims])
 	for row := range n {
 		h.beginChain(row, chains[row*k:(row+1)*k], s)
@@ -204,7 +206,7 @@ func (h *flowHead) beginChain(row int, chain []float32, s sampling) {
 	h.noisy[row] = -1
 	clear(state)
 	if s.temperature > 0 {
-		normals(state, &s.streams[row])
+		policy.Normals(state, &s.streams[row])
 	}
 	if s.training {
 		h.noisy[row] = s.streams[row].IntN(h.steps)
@@ -218,23 +220,13 @@ func (h *flowHead) move(row, step int, logProb []float32, stream *philox.Stream)
 	dims, noisy := h.p.dims, h.noisy[row] == step
 	state, noise := h.state[row*dims:(row+1)*dims], h.next[row*dims:(row+1)*dims]
 	if noisy {
-		normals(noise, stream)
+		policy.Normals(noise, stream)
 	}
 	for i, x := range state {
 		mean, deviation, _ := h.step(x, h.velocity[row*dims+i], float64(h.times[row]), noisy)
 		if state[i] = float32(mean); noisy {
 			state[i] = float32(mean + deviation*float64(noise[i]))
 			logProb[i] = normalLogProb(state[i], mean, deviation)
-		}
-	}
-}
-
-// normals draws x from a normal distribution.
-func normals(x []float32, s *philox.Stream) {
-	for i := 0; i < len(x); i += 2 {
-		a, b := s.Normal()
-		if x[i] = float32(a); i+1 < len(x) {
-			x[i+1] = float32(b)
 		}
 	}
 }

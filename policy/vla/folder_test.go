@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// folder writes a small model with a vocabulary of so many tokens as a checkpoint folder of Hugging Face, and
-// returns both.
+// folder writes a small model with the given number of tokens as a checkpoint folder of Hugging Face, and returns
+// folder and model.
 func folder(t *testing.T, vocabulary int) (string, *lm.Model) {
 	t.Helper()
 	dir := t.TempDir()
@@ -41,8 +41,7 @@ func folder(t *testing.T, vocabulary int) (string, *lm.Model) {
 	return dir, m
 }
 
-// A trunk from a folder has its weights, tied or not, and reads by its tokenizer, in full, frozen and with
-// adapters.
+// A trunk from a folder has the folder's weights, tied or not, and its tokenizer: in full, frozen and with adapters.
 func TestTrunkFromFolder(t *testing.T) {
 	dir, m := folder(t, 320)
 	for name, change := range map[string]func(*vla.Config){
@@ -76,7 +75,7 @@ func TestTrunkFromFolder(t *testing.T) {
 	}
 }
 
-// weights returns those of a name, trained or frozen.
+// weights returns the weights of that name, trained or frozen.
 func weights(params *nn.Params[float32], name string) []float32 {
 	if b, ok := params.Buffers.Get(name); ok {
 		return b.F32()

@@ -5,24 +5,20 @@ import (
 	"github.com/rlinf/rlinf/policy"
 )
 
-// A head is an action head with its memory for one pass. It is of one of two kinds, a parallelHead or
-// an iterativeHead. Both learn in the same way: the slots of given actions go through the trunk
-// together.
+// A head is an action head with its memory for one pass. A parallel head (tokens, l1) chooses a whole chunk from the
+// hidden states of one pass over the prefix and the slots. An iterativeHead needs several passes. Both kinds learn in
+// the same way: the slots of given actions go through the trunk together.
 //
 // Slots and their hidden states are [n, slots, d]; actions, log-probs and entropies are [n, C·A].
 type head interface {
+	// choose sets action, logProb and chains, [n,K], after a forward pass x. For a parallel head x.slots has the hidden
+	// states of the slots. The slots of an iterative head come after the prefixes in x.cache.
+	choose(x *pass, action, logProb, chains []float32, s sampling) error
 	// evaluate sets logProb and entropy, and keeps what backward needs.
 	evaluate(logProb, entropy, hidden, action []float32, n int)
 	// backward adds to the gradients of the head, and sets dHidden, given the derivatives by the
 	// log-probs and entropies of the last evaluate.
 	backward(dHidden, dLogProb, dEntropy []float32, n int)
-}
-
-// A parallelHead (tokens, l1) chooses a whole chunk from the hidden states of one pass over the
-// prefix and the slots.
-type parallelHead interface {
-	head
-	choose(action, logProb, hidden []float32, n int, s sampling)
 }
 
 // An iterativeHead (tokens_autoregressive, flow) chooses in several passes over slots behind a cached
@@ -35,11 +31,9 @@ type iterativeHead interface {
 	// backwardSlots adds to the gradients of the parameters that encode read, given the derivative by
 	// slots.
 	backwardSlots(dSlots []float32, n int)
-	// choose sets action, logProb and chains, [n,K]. Its slots follow the prefixes in x.cache.
-	choose(x *pass, action, logProb, chains []float32, n int, s sampling) error
 }
 
-// A sampling says how actions are chosen: the likeliest at temperature 0, else at random.
+// A sampling is how actions are chosen: the likeliest at temperature 0, else at random.
 type sampling struct {
 	temperature float64
 	training    bool

@@ -34,17 +34,18 @@ func (h *l1Head) means(hidden []float32, n int) {
 	h.mean = h.p.mean.Forward(h.net, hidden, n*h.p.cfg.NumActionChunks)
 }
 
-// error returns u - μ of an element of the last means, given its action.
+// error returns u - μ of element i of the last means, given its action.
 func (h *l1Head) error(i int, action float32) float32 {
 	return float32(h.p.actions.unit(action, i%h.p.actions.dims)) - h.mean[i]
 }
 
-func (h *l1Head) choose(action, logProb, hidden []float32, n int, _ sampling) {
-	h.means(hidden, n)
+func (h *l1Head) choose(x *pass, action, logProb, _ []float32, _ sampling) error {
+	h.means(x.slots, x.n)
 	for i, mean := range h.mean {
 		action[i] = h.p.actions.number(min(max(float64(mean), -1), 1), i%h.p.actions.dims)
 		logProb[i] = -float32(math.Abs(float64(h.error(i, action[i])))) - laplaceLog
 	}
+	return nil
 }
 
 func (h *l1Head) evaluate(logProb, entropy, hidden, action []float32, n int) {

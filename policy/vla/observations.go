@@ -18,13 +18,13 @@ type observations struct {
 	width   int // of all numbers
 	text    string
 	length  int      // bytes of a text, or words of an instruction
-	words   []string // of an instruction, by their numbers; nil: texts are bytes
+	words   []string // all words of instructions, in the order of their numbers; nil: texts are bytes
 
-	// of the network that makes tokens of them
+	// of the network that makes tokens of the observations
 	tokens     int // of a row
-	predicted  int // numbers of the auxiliary prediction, behind the tokens
-	readable   int // tokens of a text that the network reads at most; 0: it reads none
-	vocabulary int // of these
+	predicted  int // numbers of the auxiliary prediction, after the tokens
+	readable   int // largest number of tokens of a text that the network reads; 0: the network reads no text
+	vocabulary int // number of tokens of the vocabulary
 }
 
 // A camera is an observation of images, [H,W,3] or [frames,H,W,3] of bytes, of which the policy sees
@@ -134,7 +134,7 @@ func (c *camera) crop(dst, src []uint8, top, left int) {
 	}
 }
 
-// readText returns the tokens of the text of a row; none where no text is observed.
+// readText returns the tokens of the text of a row, or none if no text is observed.
 func (s *observations) readText(r *reader, obs tensor.Dict, row int) ([]int32, error) {
 	switch {
 	case s.text == "":

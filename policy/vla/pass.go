@@ -19,25 +19,24 @@ type batch struct {
 	augment policy.Noise // names random parts of images, and tasks of imitation; without environments: none
 }
 
-// A pass is the memory of a forward pass over some rows, and of the backward pass that follows. It has
-// one head, of either kind.
+// A pass is the memory of a forward pass over some rows, and of the backward pass that follows. It has one head, which
+// is parallel or iterative.
 type pass struct {
 	p      *Policy
-	rows   int // at most
-	n      int // of the last batch
+	rows   int // largest number of rows of a batch
+	n      int // rows of the last batch
 	reader *reader
 	vision *nn.NetWork[float32]
 	trunk  *lm.Work
 	critic *nn.MLPWork[float32]
 
-	head      head // parallel, or iterative
-	parallel  parallelHead
-	iterative iterativeHead
-	cache     *cache // of prefixes, for an iterative head that acts; else nil
+	head      head
+	iterative iterativeHead // head, if head is iterative; else nil
+	cache     *cache        // of prefixes, for an iterative head that acts; else nil
 
 	// set by encode
 	numbers  []float32 // [rows, numbers], normalised
-	images   [][]uint8 // of each camera, the part that is seen
+	images   [][]uint8 // of each camera: the part that the policy sees
 	cropped  [][]uint8 // of each camera, memory for that part; nil where the whole image is seen
 	texts    [][]int32 // tokens of each row; they belong to reader
 	choices  []int32   // [rows, max_prompt_length]: tokens + 1 for a network that reads; 0: none
@@ -45,7 +44,7 @@ type pass struct {
 	ids      []int32   // of all sequences
 	starts   []int32   // of each sequence in ids, and the end of the last
 	prefix   []int32   // the length of each prefix
-	given    []float32 // [rows·(tokens + slots), d], the inputs of the trunk that are no text
+	given    []float32 // [rows·(tokens + slots), d], the inputs of the trunk other than text
 
 	// set by scatter
 	slots []float32 // [rows, slots, d]: inputs of the trunk, then hidden states
@@ -90,17 +89,15 @@ func (p *Policy) newPass(rows int, r *reader, training bool) *pass {
 func (x *pass) addHead() {
 	switch x.p.own.ActionHead {
 	case Tokens:
-		x.parallel = newTokensHead(x.p, x.rows)
+		x.head = newTokensHead(x.p, x.rows)
 	case L1:
-		x.parallel = newL1Head(x.p, x.rows)
+		x.head = newL1Head(x.p, x.rows)
 	case TokensAutoregressive:
-		x.iterative = newAutoregressiveHead(x.p, x.rows)
+		x.head = newAutoregressiveHead(x.p, x.rows)
 	case Flow:
-		x.iterative = newFlowHead(x.p, x.rows)
+		x.head = newFlowHead(x.p, x.rows)
 	}
-	if x.head = x.parallel; x.iterative != nil {
-		x.head = x.iterative
-	}
+	x.iterative, _ = x.head.(iterativeHead)
 }
 
 // forward computes the hidden states of the last token of each prefix of b, and of its slots.
@@ -130,8 +127,11 @@ func (x *pass) encode(b batch) error {
 	slots := 0
 	if b.slots {
 		slots = p.slots
-		if err := x.encodeSlots(b); err != nil {
-			return err
+		x.resetSlots(b.n)
+		if x.iterative != nil {
+			if err := x.iterative.encode(x.slots, b); err != nil {
+				return err
+			}
 		}
 	}
 	x.ids, x.starts, x.prefix, x.given = x.ids[:0], append(x.starts[:0], 0), x.prefix[:0], x.given[:0]
@@ -151,16 +151,7 @@ func (x *pass) encode(b batch) error {
 	return nil
 }
 
-// encodeSlots sets the slots of each row. Those of a parallel head are the same in all rows.
-func (x *pass) encodeSlots(b batch) error {
-	x.resetSlots(b.n)
-	if x.iterative == nil {
-		return nil
-	}
-	return x.iterative.encode(x.slots, b)
-}
-
-// resetSlots sets the slots of n rows to their learnt embeddings.
+// resetSlots sets the slots of n rows to their learnt embeddings. These are all the slots of a parallel head.
 func (x *pass) resetSlots(n int) {
 	learnt := x.p.params.Of(x.p.slotEmbedding)
 	for row := range n {
@@ -209,16 +200,6 @@ func (x *pass) scatter(slots bool) {
 
 // prefixEnd returns where the prefix of a row ends in the hidden states.
 func (x *pass) prefixEnd(row int) int { return int(x.starts[row]+x.prefix[row]) * x.p.d }
-
-// choose sets action, logProb and chains of the last batch, which had no slots if the head is
-// iterative.
-func (x *pass) choose(action, logProb, chains []float32, s sampling) error {
-	if x.iterative != nil {
-		return x.iterative.choose(x, action, logProb, chains, x.n, s)
-	}
-	x.parallel.choose(action, logProb, x.slots, x.n, s)
-	return nil
-}
 
 // values sets value, [n,V], from the last token of each prefix, if there is a critic.
 func (x *pass) values(value []float32) {
@@ -294,4 +275,56 @@ func (x *pass) backwardEncode(dPrediction []float32) {
 	if x.iterative != nil {
 		x.iterative.backwardSlots(x.dSlots, x.n)
 	}
+}
+
+// A cache holds the keys and values of the prefixes of some rows, and of the slots behind them.
+type cache struct {
+	sequences []*lm.Sequence
+	pieces    []lm.Piece
+	slots     []int32 // the ids of a row's slots
+}
+
+// newCache makes a cache for x, whose rows have at most this number of tokens.
+func newCache(x *pass, tokens int) *cache {
+	pages := x.rows * ((tokens + lm.PageLen - 1) / lm.PageLen)
+	c, memory := &cache{pieces: make([]lm.Piece, x.rows)}, x.p.trunk.NewCache(pages)
+	for range x.rows {
+		c.sequences = append(c.sequences, memory.NewSequence(tokens))
+	}
+	for range x.p.slots {
+		c.slots = append(c.slots, lm.Given)
+	}
+	return c
+}
+
+// fill computes the keys and values of the prefixes that x has encoded.
+func (c *cache) fill(x *pass) error {
+	width := x.p.observed.tokens * x.p.d
+	for _, s := range c.sequences {
+		s.Truncate(0)
+	}
+	for row := range x.n {
+		c.pieces[row] = lm.Piece{Seq: c.sequences[row], IDs: x.ids[x.starts[row]:x.starts[row+1]],
+			Given: x.given[row*width : (row+1)*width], Prefix: int(x.prefix[row])}
+	}
+	return x.p.trunk.Extend(x.trunk, c.pieces[:x.n]...)
+}
+
+// extend appends the slots in x.slots, [n, slots, d], to the cached sequences, and returns their hidden states.
+// Parallel slots see each other, and the cache does not keep them.
+func (c *cache) extend(x *pass, slots int, parallel bool) ([]float32, error) {
+	width := slots * x.p.d
+	for row := range x.n {
+		c.pieces[row] = lm.Piece{Seq: c.sequences[row], IDs: c.slots[:slots],
+			Given: x.slots[row*width : (row+1)*width], Prefix: int(x.prefix[row]), Parallel: parallel}
+	}
+	if err := x.p.trunk.Extend(x.trunk, c.pieces[:x.n]...); err != nil {
+		return nil, err
+	}
+	if parallel {
+		for row := range x.n {
+			c.sequences[row].Truncate(int(x.prefix[row]))
+		}
+	}
+	return x.trunk.Hidden(), nil
 }

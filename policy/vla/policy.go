@@ -202,7 +202,7 @@ func (p *Policy) addCritic() {
 	p.critic = p.mlp("critic", p.d, p.cfg.HiddenSizes, f, p.cfg.Values(), 0.02)
 }
 
-// checkUnused refuses keys of other policies and of other action heads, which would have no effect.
+// checkUnused returns an error for keys of other policies and of other action heads, which would have no effect.
 func checkUnused(c *policy.Config, own *Config) error {
 	if err := c.Valid(); err != nil {
 		return err
@@ -257,7 +257,7 @@ func (p *Policy) trunkSizes() (lm.Config, error) {
 	return sizes, nil
 }
 
-// init draws the initial parameters, except for those of the trunk's folder. A blank policy gets none.
+// init sets the initial parameters: those of the trunk's folder, and random ones. A blank policy gets none.
 func (p *Policy) init(seed uint64) error {
 	p.actions.init()
 	p.observed.init(p.params)

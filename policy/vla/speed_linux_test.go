@@ -90,8 +90,8 @@ func speedPolicy(b *testing.B, rows int) (policy.Policy, tensor.Dict) {
 	return p, obs
 }
 
-// operations returns those of the products of one decision of speedPolicy: convolutions, trunk, attention and
-// heads. A gradient takes twice as many, except for the first convolution, whose input has none.
+// operations returns the operations of the products of one decision of speedPolicy: convolutions, trunk, attention and
+// heads. A gradient takes twice as many operations, except for the first convolution, whose input has no gradient.
 func operations() (forward, training float64) {
 	const tokens, d, layers, wide = 6 + 16 + 1 + 16, 128, 4, 352
 	const first = 2.0 * 32 * 32 * 27 * 32

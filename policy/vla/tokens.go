@@ -20,7 +20,7 @@ type tokensHead struct {
 type slotGroup struct {
 	layer      *nn.Linear[float32]
 	slots      []int32   // of a row
-	x          []float32 // [n·slots, d], hidden states, then the derivative by them
+	x          []float32 // [n·slots, d], hidden states, then the derivative by hidden states
 	logp, prob []float32 // [n·slots, bins]
 }
 
@@ -103,14 +103,15 @@ func (h *tokensHead) distribute(hidden []float32, n int, temperature float64) {
 	}
 }
 
-func (h *tokensHead) choose(action, logProb, hidden []float32, n int, s sampling) {
-	h.distribute(hidden, n, h.temperature(&s))
+func (h *tokensHead) choose(x *pass, action, logProb, _ []float32, s sampling) error {
+	h.distribute(x.slots, x.n, h.temperature(&s))
 	a := h.p.actions
-	h.each(n, func(g *slotGroup, i, row, slot, at int) {
+	h.each(x.n, func(g *slotGroup, i, row, slot, at int) {
 		logp, prob := g.row(i)
 		bin := s.pick(row, logp, prob)
 		action[at], logProb[at] = a.decode(bin, slot%a.dims), logp[bin]
 	})
+	return nil
 }
 
 func (h *tokensHead) evaluate(logProb, entropy, hidden, action []float32, n int) {

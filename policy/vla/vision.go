@@ -69,8 +69,8 @@ func (s *observations) network(c *Config, d int) (nn.Layer, error) {
 	return nn.Concat(parts...), nil
 }
 
-// checkVision refuses images that no layer would read, and keys of layers that read texts where they
-// would have no effect.
+// checkVision returns an error for images that no layer would read, and for keys of layers that read texts where these
+// layers would have no effect.
 func (s *observations) checkVision(c *Config) error {
 	key := "vision_words"
 	if c.VisionFiLM {
@@ -158,7 +158,7 @@ func (s *observations) keypoints(cam *camera, c *Config) nn.Layer {
 // Fingers need positions to a few millimetres. At 1 the pixels beside an object still weigh too much.
 const keypointDeviation = 2
 
-// firstConv describes the first convolution of a camera, of at most so many channels, with two more
+// firstConv describes the first convolution of a camera, of at most the given number of channels, with two more
 // channels for the position of each pixel. With vision_film alone the text modulates its features.
 func (s *observations) firstConv(cam *camera, c *Config, most int) []nn.Layer {
 	layers := []nn.Layer{nn.Input(cam.name), nn.Conv(min(c.VisionWidth, most), 3, 2, 1)}
@@ -174,8 +174,8 @@ func (s *observations) film() nn.Layer { return nn.FiLM(s.sentence(filmWidth)...
 // filmWidth is the number of features of a text that modulate those of an image.
 const filmWidth = 128
 
-// sentence describes width features of the text. They are rectified, so a feature can stand for several
-// words together, such as a colour at the place of the object to be moved.
+// sentence describes width features of the text. They are rectified, so a feature can stand for several words together,
+// such as a colour at the position of the object to be moved.
 func (s *observations) sentence(width int) []nn.Layer {
 	return []nn.Layer{nn.Sentence(s.text, width), nn.Activate(nn.ReLU)}
 }

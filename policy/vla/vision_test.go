@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// The network of images and numbers has the gradients of central differences, and as many tokens as it says.
+// The gradients of the network of images and numbers agree with central differences, and its number of tokens is right.
 func TestVision(t *testing.T) {
 	for _, c := range []struct {
 		vision                  string

@@ -37,7 +37,7 @@ func spec() env.Spec {
 	}
 }
 
-// small is a policy of little width with two actions in a chunk.
+// small is a narrow policy with two actions in a chunk.
 func small() (policy.Config, vla.Config) {
 	cfg, own := policy.DefaultConfig(), vla.Defaults()
 	cfg.ModelType, cfg.NumActionChunks, cfg.HiddenSizes = "vla_policy", 2, []int{8}
@@ -320,7 +320,7 @@ func TestEncodeDecode(t *testing.T) {
 	}
 }
 
-// Nothing is allocated once every instruction has been read.
+// Once every instruction was read, nothing is allocated.
 func TestNoAllocation(t *testing.T) {
 	for _, head := range []string{vla.Tokens, vla.TokensAutoregressive, vla.L1, vla.Flow} {
 		t.Run(head, func(t *testing.T) { noAllocation(t, head, func(*vla.Config) {}) })
@@ -437,7 +437,7 @@ func TestTemperature(t *testing.T) {
 	}
 }
 
-// A policy that makes no sense is refused, with the key or the observation.
+// A wrong configuration gives an error that names the key or the observation.
 func TestRefused(t *testing.T) {
 	type config struct {
 		policy.Config
@@ -494,7 +494,7 @@ func TestLongInstructionRefused(t *testing.T) {
 	}
 }
 
-// The list of policies has this one, with its keys.
+// The list of policies has vla_policy, with its keys.
 func TestRegistry(t *testing.T) {
 	if !all.Registry().Own("vla_policy").Has("action_head") {
 		t.Error("no key action_head of vla_policy")

@@ -1,14 +1,15 @@
 package vla
 
 import (
+	"bytes"
 	"fmt"
 	"strings"
 
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 )
 
-// words are the tokens of the built-in tokenizer that follow those of the 256 bytes: the words of
-// instructions to robots. Other words are spelt in bytes.
+// words are words of instructions to robots. In the built-in tokenizer their tokens follow the tokens of the 256 bytes.
+// Other words are spelt in bytes.
 var words = strings.Fields(`
 	a an and are at away back before behind below beside between by close down first from front in inside into is it
 	last left lower middle near next not of off on onto open or out over right second so that the then third to
@@ -77,12 +78,7 @@ const remembered = 1 << 14
 // read returns the tokens of a text, which ends at its first byte of 0. It allocates only for new
 // texts.
 func (r *reader) read(text []byte) ([]int32, error) {
-	for i, b := range text {
-		if b == 0 {
-			text = text[:i]
-			break
-		}
-	}
+	text, _, _ = bytes.Cut(text, []byte{0})
 	if ids, ok := r.seen[string(text)]; ok {
 		return ids, nil
 	}

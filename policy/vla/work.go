@@ -23,13 +23,13 @@ type work struct {
 	value                    tensor.Tensor   // [maxRows,V]; the zero Tensor without a critic
 	latent                   tensor.Tensor   // [maxRows,K]; the zero Tensor without chains
 	dimLogProb, dimEntropy   []float32       // [maxRows,C·A]
-	dDimLogProb, dDimEntropy []float32       // the derivatives by them
+	dDimLogProb, dDimEntropy []float32       // the derivatives by dimLogProb and dimEntropy
 	auxiliary                *auxiliary      // nil: none
 	streams                  []philox.Stream // of the rows of acting
 
 	augment   policy.Noise // of the next Evaluate; without environments: none
-	evaluated int          // rows of the last call, if it was Evaluate
-	predicted bool         // its log-probs include those of auxiliary
+	evaluated int          // rows of the last call if that was Evaluate, else 0
+	predicted bool         // the log-probs of the last call include those of auxiliary
 }
 
 // actingRows is the number of rows that are computed at a time where no gradient follows.
@@ -78,11 +78,11 @@ func (p *Policy) Forward(wk policy.Work, obs tensor.Dict, mode policy.Mode, nois
 	act := policy.Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n), Value: rows(w.value, 0, n),
 		Latent: rows(w.latent, 0, n)}
 	x, d := w.acting, p.dims
-	err = w.act(obs, n, x.parallel != nil, func(lo, hi int) error {
+	err = w.act(obs, n, x.iterative == nil, func(lo, hi int) error {
 		for row := lo; row < hi && s.temperature > 0; row++ {
-			s.streams[row-lo] = philox.New(noise.Seed, philox.Action, noise.Env[row], noise.Step[row])
+			s.streams[row-lo] = noise.Stream(row)
 		}
-		return x.choose(act.Action.F32()[lo*d:hi*d], w.dimLogProb[lo*d:hi*d], rows(w.latent, lo, hi).F32(), s)
+		return x.head.choose(x, act.Action.F32()[lo*d:hi*d], w.dimLogProb[lo*d:hi*d], rows(w.latent, lo, hi).F32(), s)
 	})
 	if err != nil {
 		return policy.Act{}, fmt.Errorf("policy: forward: %w", err)
@@ -94,8 +94,8 @@ func (p *Policy) Forward(wk policy.Work, obs tensor.Dict, mode policy.Mode, nois
 	return act, nil
 }
 
-// act runs the acting pass over n rows of obs, at most as many at a time as it has memory for. It
-// sets the values, and calls then with the range of rows of each run.
+// act runs the acting pass over n rows of obs, in runs of at most w.acting.rows rows. It sets the values, and after
+// each run calls then with the range of its rows.
 func (w *work) act(obs tensor.Dict, n int, slots bool, then func(lo, hi int) error) error {
 	for lo := 0; lo < n; lo += w.acting.rows {
 		hi := min(lo+w.acting.rows, n)
@@ -142,8 +142,8 @@ func (p *Policy) Evaluate(wk policy.Work, obs tensor.Dict, action tensor.Tensor)
 	return e, nil
 }
 
-// Augment lets the next Evaluate on w see a random part of each image, which noise names, where
-// image_crop leaves a part out. See policy.Augmenter.
+// Augment lets the next Evaluate on w see a random part of each image, if image_crop is less than 1. noise names the
+// part. See policy.Augmenter.
 func (p *Policy) Augment(wk policy.Work, noise policy.Noise) {
 	if w, ok := wk.(*work); ok {
 		w.augment = noise

@@ -75,9 +75,9 @@ func TestCountdown(t *testing.T) {
 		"12+3=15":              verify.Wrong, // 7 is left
 		"12-7=5 5*3=14":        verify.Wrong, // false
 		"12-7=4 4*3=15":        verify.Wrong,
-		"12-7=5 5+10=15":       verify.Wrong, // 10 is not there
+		"12-7=5 5+10=15":       verify.Wrong, // there is no 10
 		"12-7=5 12+3=15":       verify.Wrong, // 12 is used up
-		"5*3=15 12-7=5":        verify.Wrong, // 5 is not there yet
+		"5*3=15 12-7=5":        verify.Wrong, // there is no 5 yet
 		"12-7=5 5*3=15 ":       verify.Unparsable,
 		"12-7=5  5*3=15":       verify.Unparsable,
 		"12-7=5 5*3=15 15=15":  verify.Unparsable,
@@ -138,7 +138,7 @@ func TestRandomReward(t *testing.T) {
 	}
 }
 
-// TestOwnRule: a rule of the user's program is one more name, and Grade returns its error.
+// TestOwnRule: a user's program can add a rule, and Grade returns the error of that rule.
 func TestOwnRule(t *testing.T) {
 	rules := Builtin()
 	type keys struct {

@@ -1,20 +1,26 @@
 package answer
 
 import (
+	"embed"
 	"math"
 	"time"
 
 	"github.com/rlinf/rlinf/env"
 )
 
+// Source has the files of this package that declare keys of the configuration. The comments of the fields are the
+// manual of these keys.
+//
+//go:embed config.go
+var Source embed.FS
+
 // Config holds the keys of the section reward that only answers of language models have. Start from
 // DefaultConfig.
 type Config struct {
 	// RewardScale multiplies the reward of the rule. Default 1. For the task reasoning.
 	RewardScale float32 `yaml:"reward_scale"`
-	// FormatReward is added to the reward of every answer that can be parsed, right or wrong. With
-	// reward_type math that is a closed \boxed with an answer in it. Default 0. For the task
-	// reasoning. (+)
+	// FormatReward is added to the reward of every answer that can be parsed, right or wrong. With reward_type math
+	// such an answer has a closed \boxed that is not empty. Default 0. For the task reasoning. (+)
 	FormatReward float32 `yaml:"format_reward"`
 	// RandomReward replaces all rewards by random ones, 0 or 1 with equal probability, as the
 	// control of an experiment. Metrics of right and parsable answers stay the same. Default false.

@@ -1,4 +1,4 @@
-// Package answer grades the answers of a language model.
+// Package answer answers: which grade does a language model's answer get?
 //
 //	rules := answer.Builtin()
 //	rules.Add("short", func(answer.Setup) (answer.Rule, error) { … })     // for reward.reward_type: short

@@ -63,7 +63,7 @@ func (j *Judge) close() error {
 	return j.program.Close()
 }
 
-// newProgram returns the grader that uses the program of s. The program's error output goes to log.
+// newProgram returns a grader that asks the program of s. The program's error output goes to log.
 func newProgram(s Setup, log io.Writer) (*Grader, error) {
 	c, judge := &s.Config.Program, s.Judge
 	if judge == nil {

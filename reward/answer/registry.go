@@ -15,7 +15,7 @@ type Setup struct {
 	Type     string // name of the rule
 	Config   Config
 	Own      params.Own     // keys of the rule itself, below reward
-	Seed     uint64         // of random rewards
+	Seed     uint64         // names the random rewards
 	Judge    *Judge         // shared with other graders; nil: a new one
 	Programs programs.Entry // supervisors for the program
 }
@@ -23,7 +23,7 @@ type Setup struct {
 // toss returns 0 or 1, each with probability 1/2. The result depends only on the seed, the question
 // and the sample.
 func (s *Setup) toss(r *Response) float32 {
-	// keys 0 and 1 are used for the data
+	// streams 0 and 1 belong to the data
 	random := philox.New(s.Seed, philox.Text, 2+uint64(r.Sample), uint64(r.Question.Number))
 	return float32(random.IntN(2))
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/reward/verify"
 )
 
-// verdict returns the grade of an outcome, with the reward right for a right answer, or wrong for others.
+// verdict returns the grade of an outcome. The reward is right for a right answer, else wrong.
 func verdict(o verify.Outcome, right, wrong float32) Grade {
 	if o == verify.Right {
 		return Grade{right, o}
@@ -15,7 +15,7 @@ func verdict(o verify.Outcome, right, wrong float32) Grade {
 	return Grade{wrong, o}
 }
 
-// exact grades an answer with 1 if its tokens equal the right ones, or its text equals a solution; else 0.
+// exact grades an answer with 1 if its tokens are those of the right answer, or its text is a solution; else 0.
 func exact(r *Response) Grade {
 	q := r.Question
 	if slices.Equal(r.Tokens, q.Answer) || r.Ended && slices.Contains(q.Solutions, r.Text) {

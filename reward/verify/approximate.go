@@ -31,8 +31,8 @@ func (p *parser) approximates(at int) bool {
 var approximately = map[string]bool{"approximately": true, "approx": true, "about": true, "roughly": true,
 	"or approximately": true, "or about": true, "which is approximately": true, "which is about": true}
 
-// approximated reads an approximation of exact and ignores it. An approximation that does not fit
-// makes the answer unreadable, because it has two meanings.
+// approximated reads an approximation of exact, and returns exact. An approximation that does not fit makes the answer
+// unreadable, because it has two meanings.
 func (p *parser) approximated(exact *node) *node {
 	start := p.at
 	open := p.take(symbol, "(")

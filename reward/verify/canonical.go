@@ -40,7 +40,7 @@ func (c *canon) all() (out []token) {
 	return out
 }
 
-// unit reads a group, or a token with its arguments. before are the tokens already read.
+// unit reads a group, or a token with its arguments. before are the tokens that were read already.
 func (c *canon) unit(before []token) []token {
 	t := c.tokens[c.at]
 	if m := c.modulus(); m != nil {
@@ -206,5 +206,5 @@ func endsItem(t token) bool {
 	return t.kind == symbol && strings.ContainsAny(t.text, "_^=+-,;)<>:/%.}") || t.kind == command && between[t.text]
 }
 
-// between are commands between or after operands.
+// between are commands that stand between or after operands.
 var between = set("equiv to approx le ge ne in cdot pm mp cup cap pmod")

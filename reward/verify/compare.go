@@ -48,7 +48,7 @@ func read(text string) *answer {
 	return a
 }
 
-// stars matches Markdown's marks of bold text, where they cannot be a power.
+// stars matches Markdown's bold text, **text**, where the stars cannot be a power.
 var stars = regexp.MustCompile(`(^\s*|[,;=(]\s*)\*\*\s*([^*\s](?:[^*]*[^*\s])?)\s*\*\*`)
 
 // withoutStars removes Markdown's marks around an answer, or around its items.
@@ -84,8 +84,8 @@ func (a *answer) isWords() bool {
 	})
 }
 
-// titled reports whether a text has a word of three letters or more, and each word is in capitals
-// or has none after its first letter: "Yes", "NO WAY", but neither "nRT" nor "Gm".
+// titled reports whether a text has a word of three letters or more, and each word is in capitals or has no capital
+// after its first letter: "Yes", "NO WAY", but neither "nRT" nor "Gm".
 func titled(text string) bool {
 	long := false
 	for w := range strings.FieldsSeq(text) {
@@ -115,8 +115,8 @@ var (
 	otherChoice  = regexp.MustCompile(`\b[A-E]\b`)
 )
 
-// choiceOf returns the choice at the start of an answer. A text that names two choices has none.
-// lone reports whether there is nothing but the choice.
+// choiceOf returns the choice at the start of an answer, or "" if the text names two choices. lone reports whether the
+// text is only the choice.
 func choiceOf(text string) (choice string, lone bool) {
 	if m := loneChoice.FindStringSubmatch(text); m != nil {
 		return m[1], true
@@ -167,11 +167,10 @@ func equalTrees(a, b *node) bool {
 // agree reports whether two units do not contradict each other.
 func agree(a, b string) bool { return a == b || a == "" || b == "" || a == "?" || b == "?" }
 
-// sameItems reports whether the items of two lists can be paired so that each pair is equal. An item
-// may equal several others, so a pairing may have to change: "5, 5 cm" and "5 cm, 5 m". Labels count:
-// "x = 2, y = 1" is not "1, 2". But numbered names of one letter, x_1 and x_2, may be missing in one
-// list. If a has no names, its values must be in the order of the names of b. If b, the solution, has
-// no names, any order is right.
+// sameItems reports whether the items of two lists can be paired so that each pair is equal. An item may equal several
+// items of the other list, so a pairing may have to change: "5, 5 cm" and "5 cm, 5 m". Labels must be equal: "x = 2, y
+// = 1" is not "1, 2". But numbered names of one letter, x_1 and x_2, may be missing in one list. If a has no names, its
+// values must be in the order of the names of b. If b, the solution, has no names, any order is right.
 func sameItems(a, b []*node) bool {
 	if len(a) != len(b) {
 		return false
@@ -230,24 +229,15 @@ func hasRelations(items []*node) bool {
 	return slices.ContainsFunc(items, func(n *node) bool { return n.op == opRelation })
 }
 
-// equalRelations compares equations by the difference of their sides, with either sign.
-// Inequalities are first turned to < and ≤.
+// equalRelations compares relations by the differences of their sides. The difference of an equation may have either
+// sign.
 func equalRelations(a, b *node) bool {
-	x, y := strings.Fields(a.name), strings.Fields(b.name)
-	left, right := a.args, b.args
-	if turned(x) {
-		left = reversed(left)
-	}
-	if turned(y) {
-		right = reversed(right)
-	}
-	if len(x) != len(y) {
+	x, left := upward(a)
+	y, right := upward(b)
+	if !slices.Equal(x, y) {
 		return false
 	}
 	for i := range x {
-		if x[i] != y[i] {
-			return false
-		}
 		l, m, r, s := left[i], left[i+1], right[i], right[i+1]
 		if !l.isValue() || !m.isValue() || !r.isValue() || !s.isValue() {
 			if x[i] != "=" || !(equalTrees(l, r) && equalTrees(m, s) || equalTrees(l, s) && equalTrees(m, r)) {
@@ -267,24 +257,18 @@ func equalRelations(a, b *node) bool {
 	return true
 }
 
-// turned reverses relations that are all > or ≥ into < and ≤, and reports whether it did.
-func turned(relations []string) bool {
-	up := map[string]string{">": "<", "ge": "le"}
-	for _, r := range relations {
-		if up[r] == "" {
-			return false
-		}
+// upward returns the relations and sides of a chain, such as a < b ≤ c. A chain of > and ≥ is reversed, so that its
+// relations become < and ≤.
+func upward(n *node) (relations []string, sides []*node) {
+	relations, sides = strings.Fields(n.name), n.args
+	if slices.ContainsFunc(relations, func(r string) bool { return r != ">" && r != "ge" }) {
+		return relations, sides
 	}
-	for i, j := 0, len(relations)-1; i <= j; i, j = i+1, j-1 {
-		relations[i], relations[j] = up[relations[j]], up[relations[i]]
+	sides = slices.Clone(sides)
+	slices.Reverse(sides)
+	slices.Reverse(relations)
+	for i, r := range relations {
+		relations[i] = map[string]string{">": "<", "ge": "le"}[r]
 	}
-	return true
-}
-
-func reversed(nodes []*node) []*node {
-	r := make([]*node, len(nodes))
-	for i, n := range nodes {
-		r[len(nodes)-1-i] = n
-	}
-	return r
+	return relations, sides
 }

@@ -1,5 +1,5 @@
-// Package verify grades answers to mathematical problems. It compares the boxed answer of a
-// response with the known solutions of the problem, as mathematics.
+// Package verify answers: is an answer to a mathematical problem right? It compares the boxed answer of a response with
+// the known solutions of the problem, as mathematics.
 //
 //	v := verify.Grade(response, []string{`\frac{1}{2}`})
 //	if v.Outcome == verify.Right { … }       // v.Answer is the text of the last \boxed

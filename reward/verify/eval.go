@@ -16,8 +16,8 @@ const (
 	minPoints      = 3 // least number of points where both expressions are defined
 )
 
-// values are the values of an expression at the fixed points, computed on first use; nil:
-// undefined. An expression without variables has one value.
+// values are the values of an expression at the fixed points, computed on first use. A nil value is undefined. An
+// expression without variables has one value.
 type values struct {
 	known  []*value
 	more   func(point int) *value
@@ -144,7 +144,7 @@ func variableAt(name string, point int) *value {
 	h.Write([]byte(name)) // never fails
 	bits := h.Sum64()
 	if point >= realPoints {
-		step := [...]uint64{1, 2, 4, 5, 7, 8}[bits>>32%6] // has no factor in common with 9
+		step := [...]uint64{1, 2, 4, 5, 7, 8}[bits>>32%6] // no common factor with 9
 		return exact(big.NewRat(int64(2+(bits%9+uint64(point-realPoints)*step)%9), 1))
 	}
 	x := newFloat().SetUint64(mix(bits+uint64(point)*0x9e3779b97f4a7c15) | 1)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// Each line has a solution, and texts that are right. Every text is also tried in all dresses.
+// Each line has a solution, and texts that are right. Every text is also tried in all wrappings.
 const rightForms = `
 2516_8 ~ 2516_{8} ~ {2516}_8 ~ 2516_{{8}} ~ 2516 _ 8 ~ 2516_{ 8 } ~ 2516₈ ~ (2516)_8 ~ （2516）₈ ~ 2516{}_8 ~ 2516_{\text{8}} ~ \mathrm{2516}_8
 1011_{2} ~ 1011_2 ~ 1011₂ ~ 1\,011_2
@@ -74,7 +74,7 @@ C ~ \underline{C} ~ **C** ~ **(C)** ~ \color{red}{\text{(C)}}
 1, 2 ~ **1**, **2** ~ \underline{1}, \underline{2} ~ **1, 2**
 `
 
-// Each line has a solution, and texts that are wrong. Every text is also tried in all dresses, and the other way round.
+// Each line has a solution, and wrong texts. Every text is also tried in all wrappings, and with sides exchanged.
 const nearMisses = `
 2516_8 ~ 2516 ~ 25168 ~ 2516_9 ~ 251_{68} ~ 2516_{80} ~ 2516^8 ~ 2516_{8}1 ~ 1358 ~ 8 ~ 2516 \cdot 8 ~ 2516, 8 ~ 25_{16}8 ~ (2516)_9 ~ (2516)8 ~ 1(2516)_8 ~ (2517)_8
 1011_2 ~ 1011 ~ 11 ~ 1011_3 ~ 1011_{12} ~ 10112 ~ 101_{12} ~ 1011^2
@@ -142,8 +142,8 @@ x₁ ~ x₂ ~ x¹ ~ x_{11}
 x≥3 ~ x＞3 ~ x≤3 ~ 3≥x ~ x≥-3
 `
 
-// dresses are ways in which models write any answer. None changes what it says.
-var dresses = []func(string) string{
+// wrappings are ways in which models write an answer. None changes its meaning.
+var wrappings = []func(string) string{
 	func(s string) string { return s },
 	func(s string) string { return "\n" + s + "\n" },
 	func(s string) string { return " " + s + " " },
@@ -175,10 +175,10 @@ var dresses = []func(string) string{
 	},
 }
 
-// TestForms: right answers are accepted in every dress, and near misses in none.
+// TestForms: right answers are accepted in every wrapping, and near misses in none.
 func TestForms(t *testing.T) {
-	if len(dresses) < 20 {
-		t.Fatalf("%d dresses", len(dresses))
+	if len(wrappings) < 20 {
+		t.Fatalf("%d wrappings", len(wrappings))
 	}
 	each := func(table string, do func(solution, text string)) (n int) {
 		for _, line := range strings.Split(strings.TrimSpace(table), "\n") {
@@ -193,24 +193,24 @@ func TestForms(t *testing.T) {
 	grade := func(answer, solution string) Outcome {
 		return Grade(`So \boxed{`+answer+`}`, []string{solution}).Outcome
 	}
-	worn := func(text string) []func(string) string {
+	wrappingsOf := func(text string) []func(string) string {
 		if strings.Contains(text, "**") { // Markdown stands in no formula
-			return dresses[:3]
+			return wrappings[:3]
 		}
-		return dresses
+		return wrappings
 	}
 	right := each(rightForms, func(solution, text string) {
-		for i, dress := range worn(text) {
-			if got := grade(dress(text), solution); got != Right {
-				t.Errorf("solution %s, answer %s in dress %d: %v", solution, dress(text), i, got)
+		for i, wrapping := range wrappingsOf(text) {
+			if got := grade(wrapping(text), solution); got != Right {
+				t.Errorf("solution %s, answer %s in wrapping %d: %v", solution, wrapping(text), i, got)
 				break
 			}
 		}
 	})
 	wrong := each(nearMisses, func(solution, text string) {
-		for i, dress := range worn(text) {
-			if grade(dress(text), solution) == Right {
-				t.Errorf("solution %s, wrong answer %s in dress %d: right", solution, dress(text), i)
+		for i, wrapping := range wrappingsOf(text) {
+			if grade(wrapping(text), solution) == Right {
+				t.Errorf("solution %s, wrong answer %s in wrapping %d: right", solution, wrapping(text), i)
 				break
 			}
 		}
@@ -224,5 +224,5 @@ func TestForms(t *testing.T) {
 	if wrong < 300 {
 		t.Errorf("%d near misses", wrong)
 	}
-	t.Logf("%d right texts and %d near misses in %d dresses", right, wrong, len(dresses))
+	t.Logf("%d right texts and %d near misses in %d wrappings", right, wrong, len(wrappings))
 }

@@ -101,8 +101,8 @@ func exp(x *big.Float) *big.Float {
 	return total
 }
 
-// steps returns the precisions in bits of iterations that begin with a float64; each is at most
-// three times the one before.
+// steps returns the precisions in bits of iterations that begin with a float64. Each precision is at most three times
+// the previous one.
 func steps() [3]uint { return [3]uint{192, 448, precision} }
 
 // ln returns the logarithm of x > 0, or nil beyond the limits. Halley's method triples the number

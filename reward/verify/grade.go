@@ -10,8 +10,8 @@ import (
 type Outcome uint8
 
 const (
-	// Unparsable is an outcome without a readable answer. The response has no \boxed with matched
-	// braces, the box is empty, or its text is no mathematics, no choice and no words.
+	// Unparsable is an outcome without a readable answer. The response has no \boxed with matched braces, the box is
+	// empty, or its text is neither mathematics nor a choice nor words.
 	Unparsable Outcome = iota
 	// Wrong is a readable answer that equals no solution.
 	Wrong

@@ -115,7 +115,7 @@ func (p *parser) enter() bool {
 
 func (p *parser) leave() { p.depth-- }
 
-// make returns a new node of values.
+// make returns a new node, whose arguments must be values.
 func (p *parser) make(o op, name string, args ...*node) *node {
 	p.nodes++
 	if o == opFunction || o == opRoot || o == opPow {
@@ -159,25 +159,18 @@ func (p *parser) list() *node {
 }
 
 func (p *parser) separator() bool {
-	t := p.peek()
-	if t.kind == prose {
-		if isSeparator(t.text) {
-			p.at++
-			return true
-		}
+	if t := p.peek(); t.kind == prose && isSeparator(t.text) {
+		p.at++
+		return true
 	}
 	return p.take(symbol, ",") || p.take(symbol, ";") || p.take(command, "or") || p.take(command, "and")
 }
 
 func isSeparator(text string) bool {
-	switch strings.ToLower(text) {
-	case "or", "and", ", or", ", and":
-		return true
-	}
-	return false
+	return slices.Contains([]string{"or", "and", ", or", ", and"}, strings.ToLower(text))
 }
 
-// both reads a statement. It reads a statement with ± twice, once with each sign.
+// both reads a statement, or a statement with ± twice, once with each sign.
 func (p *parser) both() []*node {
 	start := p.at
 	p.minus, p.plusMinus = false, false
@@ -192,8 +185,7 @@ func (p *parser) both() []*node {
 	return []*node{upper, p.unitStatement()}
 }
 
-// withoutLabels makes a list. It removes a label that all items share, or a label of the first item that
-// stands for all.
+// withoutLabels makes a list. It removes a label that all items share, or the only label, at the first item.
 func withoutLabels(items []*node) *node {
 	shared := items[0].label
 	alone := shared != ""
@@ -347,31 +339,17 @@ func labelOf(tokens []token) string {
 	if len(tokens) > 1 && tokens[0].is(command, "angle") {
 		tokens = tokens[1:]
 	}
-	if len(tokens) > 2 && tokens[0].is(symbol, "(") && tokens[len(tokens)-1].is(symbol, ")") {
-		p := &parser{tokens: tokens[1 : len(tokens)-1]}
-		for {
-			if !isVariable(p.peek()) {
-				return ""
-			}
-			if p.variable(); p.bad {
-				return ""
-			}
-			if p.at == len(p.tokens) {
-				return text
-			}
-			if !p.take(symbol, ",") {
-				return ""
-			}
+	last := len(tokens) - 1
+	switch {
+	case last > 1 && tokens[0].is(symbol, "(") && tokens[last].is(symbol, ")"):
+		if countVariables(tokens[1:last]) == 0 {
+			return ""
 		}
-	}
-	if len(tokens) == 0 || !isVariable(tokens[0]) {
+		return text
+	case last < 0 || !isVariable(tokens[0]):
 		return ""
-	}
-	if last := tokens[len(tokens)-1]; last.kind != letter || len(tokens) == 1 || tokens[1].is(symbol, "_") {
-		p := &parser{tokens: tokens}
-		if p.variable(); !p.bad && p.at == len(tokens) {
-			return text
-		}
+	case (tokens[last].kind != letter || last == 0 || tokens[1].is(symbol, "_")) && countVariables(tokens) == 1:
+		return text
 	}
 	plain := slices.DeleteFunc(slices.Clone(tokens), func(t token) bool { return t.is(symbol, "'") })
 	if isApplication(plain) {
@@ -383,6 +361,20 @@ func labelOf(tokens []token) string {
 		}
 	}
 	return text
+}
+
+// countVariables returns how many variables the tokens are, with commas between them. It returns 0 for other tokens.
+func countVariables(tokens []token) int {
+	p := &parser{tokens: tokens}
+	for n := 1; isVariable(p.peek()); n++ {
+		if p.variable(); p.at == len(tokens) && !p.bad {
+			return n
+		}
+		if !p.take(symbol, ",") {
+			return 0
+		}
+	}
+	return 0
 }
 
 // isApplication reports whether tokens are f(x) or f^{-1}(x).

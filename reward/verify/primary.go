@@ -119,8 +119,7 @@ func (p *parser) commandNode(name string) *node {
 	case "emptyset":
 		return p.make(opVariable, "∅")
 	case "frac":
-		above := p.small()
-		return p.make(opDiv, "", above, p.small())
+		return p.make(opDiv, "", p.small(), p.small())
 	case "angle":
 		for p.peek().kind == letter {
 			name += p.peek().text
@@ -128,18 +127,13 @@ func (p *parser) commandNode(name string) *node {
 		}
 		return p.make(opVariable, name)
 	case "binom":
-		above := p.small()
-		return p.make(opBinomial, "", above, p.small())
+		return p.make(opBinomial, "", p.small(), p.small())
 	case "sqrt":
 		degree := p.num(big.NewRat(2, 1))
 		if p.take(symbol, "[") {
 			degree = p.sum()
 			p.expect(symbol, "]")
 		}
-		if !p.enter() {
-			return p.fail()
-		}
-		defer p.leave()
 		return p.make(opRoot, "", p.argument(), degree)
 	case "langle":
 		items := p.items()
@@ -155,7 +149,7 @@ func (p *parser) commandNode(name string) *node {
 func (p *parser) small() *node {
 	t := p.peek()
 	if t.kind == number && len(t.text) > 1 && !strings.ContainsAny(t.text, ".,") {
-		rest := append([]token{}, p.tokens...) // the caller's tokens must not change
+		rest := append([]token{}, p.tokens...) // a copy, because the caller's tokens must not change
 		rest[p.at].text = t.text[1:]
 		p.tokens = rest
 		return p.num(rational(t.text[:1]))
@@ -166,28 +160,18 @@ func (p *parser) small() *node {
 // function reads the argument of a function such as sin. Without brackets it is the following
 // product, up to the next function.
 func (p *parser) function(name string) *node {
-	if !p.enter() {
-		return p.fail()
-	}
-	defer p.leave()
 	var base, exponent *node
-	inverse := false
 	if name == "log" && p.take(symbol, "_") {
 		base = p.argument()
 	}
-	if p.take(symbol, "^") {
-		inverse = p.inverse()
-		if !inverse {
-			exponent = p.argument()
-		}
-	}
-	if inverse {
-		switch name {
-		case "sin", "cos", "tan":
-			name = "arc" + name
-		default:
-			return p.fail()
-		}
+	switch {
+	case !p.take(symbol, "^"):
+	case !p.inverse():
+		exponent = p.argument()
+	case name == "sin", name == "cos", name == "tan":
+		name = "arc" + name
+	default:
+		return p.fail()
 	}
 	n := p.apply(name, base, p.angle())
 	if exponent != nil {
@@ -210,7 +194,7 @@ func (p *parser) inverse() bool {
 	return true
 }
 
-// angle reads the argument of a function.
+// angle reads the argument of a function such as sin.
 func (p *parser) angle() *node {
 	p.angles++
 	defer func() { p.angles-- }()
@@ -219,7 +203,7 @@ func (p *parser) angle() *node {
 		if t.is(symbol, "{") && p.degree() { // \sin{30}^\circ
 			return p.make(opMul, "", n, p.make(opDiv, "", p.make(opConstant, "pi"), p.num(big.NewRat(180, 1))))
 		}
-		if p.peek().is(symbol, "^") || p.peek().is(symbol, "!") { // of the function, or of its argument: unclear
+		if p.peek().is(symbol, "^") || p.peek().is(symbol, "!") { // ambiguous: of the function, or of its argument
 			return p.fail()
 		}
 		return n
@@ -232,36 +216,36 @@ func (p *parser) angle() *node {
 		}
 		n = p.make(opMul, "", n, p.power())
 	}
-	if t := p.peek(); t.is(symbol, "/") || t.is(symbol, "(") || t.is(symbol, "[") { // unclear
+	if t := p.peek(); t.is(symbol, "/") || t.is(symbol, "(") || t.is(symbol, "[") { // ambiguous
 		return p.fail()
 	}
 	return n
 }
 
-// apply expresses a function by the functions that eval computes. log without a base is unknown.
+// apply expresses a function by the functions that eval computes. The base of a log without one is unknown.
 func (p *parser) apply(name string, base, x *node) *node {
-	one := func() *node { return p.num(big.NewRat(1, 1)) }
-	ln := func(n *node) *node { return p.make(opFunction, "ln", n) }
+	of := func(name string, n *node) *node { return p.make(opFunction, name, n) }
+	quotient := func(above, below *node) *node { return p.make(opDiv, "", above, below) }
 	switch name {
 	case "exp":
 		return p.make(opPow, "", p.make(opConstant, "e"), x)
 	case "lg":
-		return p.make(opDiv, "", ln(x), ln(p.num(big.NewRat(10, 1))))
+		return quotient(of("ln", x), of("ln", p.num(big.NewRat(10, 1))))
 	case "log":
 		if base != nil {
-			return p.make(opDiv, "", ln(x), ln(base))
+			return quotient(of("ln", x), of("ln", base))
 		}
-		return p.make(opMul, "", p.make(opVariable, `\log`), ln(x))
+		return p.make(opMul, "", p.make(opVariable, `\log`), of("ln", x))
 	case "sec":
-		return p.make(opDiv, "", one(), p.make(opFunction, "cos", x))
+		return quotient(p.num(big.NewRat(1, 1)), of("cos", x))
 	case "csc":
-		return p.make(opDiv, "", one(), p.make(opFunction, "sin", x))
+		return quotient(p.num(big.NewRat(1, 1)), of("sin", x))
 	case "cot":
-		return p.make(opDiv, "", p.make(opFunction, "cos", x), p.make(opFunction, "sin", x))
+		return quotient(of("cos", x), of("sin", x))
 	case "tan":
-		return p.make(opDiv, "", p.make(opFunction, "sin", x), p.make(opFunction, "cos", x))
+		return quotient(of("sin", x), of("cos", x))
 	}
-	return p.make(opFunction, name, x)
+	return of(name, x)
 }
 
 // brackets reads one value in brackets, a tuple, an interval or a set.
@@ -279,12 +263,10 @@ func (p *parser) brackets() *node {
 	}
 	both := open + end.text
 	switch {
-	case both == `\{\}`:
-		return p.listOf(items)
 	case len(items) == 1 && (both == "()" || both == "[]" || both == "{}"):
 		return items[0]
-	case both == "{}":
-		return p.listOf(items)
+	case both == "{}", both == `\{\}`:
+		return &node{op: opList, args: items}
 	case both == "()", both == "[]", both == "(]", both == "[)":
 		return p.tuple(both, items)
 	}
@@ -317,8 +299,6 @@ func (p *parser) items() []*node {
 	}
 	return items
 }
-
-func (p *parser) listOf(items []*node) *node { return &node{op: opList, args: items} }
 
 func (p *parser) tuple(brackets string, items []*node) *node {
 	if len(items) < 2 {

@@ -201,10 +201,6 @@ func (p *parser) exponent() *node {
 func (p *parser) exponent1() *node {
 	n := p.argument()
 	if p.peek().is(symbol, "^") && !p.bad {
-		if !p.enter() {
-			return p.fail()
-		}
-		defer p.leave()
 		p.at++
 		return p.make(opPow, "", n, p.exponent())
 	}

@@ -14,7 +14,7 @@ const maxBytes = 2048
 type kind uint8
 
 const (
-	number  kind = iota // digits, plain thousands commas, a point; in "0.1(6)" the digits in brackets repeat
+	number  kind = iota // digits, thousands commas, a point; in "0.1(6)" the digits in brackets repeat
 	letter              // one variable
 	word                // several letters that are not a product
 	command             // a LaTeX command without its backslash, or a plain name of one
@@ -22,7 +22,7 @@ const (
 	symbol              // anything else
 )
 
-// A token is a part of an answer, in the only form that this package uses for it.
+// A token is a part of an answer. Different notations of a part become one token.
 type token struct {
 	kind  kind
 	text  string
@@ -190,11 +190,7 @@ func (l *lexer) primes() bool {
 
 func (l *lexer) backslash() {
 	s := l.rest[1:]
-	n := 0
-	for n < len(s) && isASCIILetter(rune(s[n])) {
-		n++
-	}
-	if n > 0 {
+	if n := asciiLetters(s); n > 0 {
 		l.rest = s[n:]
 		l.command(s[:n])
 		return
@@ -207,7 +203,7 @@ func (l *lexer) backslash() {
 	}
 	l.rest = s[size:]
 	switch r {
-	case '!', '(', ')', '[', ']': // no space, and the ends of a formula
+	case '!', '(', ')', '[', ']': // \! is no space; the others are the ends of a formula
 	case ',', ';', ':', ' ', '>':
 		l.space = true
 	case '{':
@@ -233,13 +229,17 @@ func (l *lexer) command(name string) {
 	if short, ok := sameCommands[name]; ok {
 		name = short
 	}
+	if text, ok := commandSymbols[name]; ok {
+		l.add(symbol, text)
+		return
+	}
 	switch name {
 	case "left", "right", "big", "Big", "bigg", "Bigg", "bigl", "bigr", "Bigl", "Bigr":
 		l.rest = strings.TrimPrefix(strings.TrimLeft(l.rest, " "), ".")
 	case "displaystyle", "textstyle", "limits", "nolimits", "quad", "qquad",
 		"bf", "rm", "large", "Large", "LARGE", "huge", "Huge":
 		l.space = true
-	case "underline", "uline", "pmb", "fbox": // the argument counts
+	case "underline", "uline", "pmb", "fbox": // the argument is read as without the command
 	case "color", "textcolor", "colorbox":
 		l.rest = colorModel.ReplaceAllLiteralString(l.rest, "")
 		l.group()
@@ -263,12 +263,6 @@ func (l *lexer) command(name string) {
 	case "rangle":
 		l.depth--
 		l.add(command, name)
-	case "div":
-		l.add(symbol, "/")
-	case "vert":
-		l.add(symbol, "|")
-	case "cr":
-		l.add(symbol, `\\`)
 	case "R":
 		l.add(command, "mathbb R")
 	case "angle":
@@ -276,17 +270,14 @@ func (l *lexer) command(name string) {
 		if arg, ok := l.group(); ok {
 			l.rest = " " + arg + " " + l.rest
 		}
-	case "lbrace":
-		l.add(symbol, `\{`)
-	case "rbrace":
-		l.add(symbol, `\}`)
-	case "lt":
-		l.add(symbol, "<")
-	case "gt":
-		l.add(symbol, ">")
 	default:
 		l.add(command, name)
 	}
+}
+
+// commandSymbols maps commands to symbols with the same meaning.
+var commandSymbols = map[string]string{
+	"div": "/", "vert": "|", "cr": `\\`, "lbrace": `\{`, "rbrace": `\}`, "lt": "<", "gt": ">",
 }
 
 var colorModel = regexp.MustCompile(`^ *\[[A-Za-z]*\]`)
@@ -355,12 +346,9 @@ func (l *lexer) prose() {
 // proseFormula matches text that stands for a formula: "(mod 7)", "(about 1.41)".
 var proseFormula = regexp.MustCompile(`^(?:\(|or )?(mod|about|approximately|approx\.?) ([0-9.,]*[0-9])\)?$`)
 
-// letters reads a run of letters: a name, a word, a unit, or a product of variables.
+// letters reads successive letters: a name, a word, a unit, or a product of variables.
 func (l *lexer) letters() {
-	n := 0
-	for n < len(l.rest) && isASCIILetter(rune(l.rest[n])) {
-		n++
-	}
+	n := asciiLetters(l.rest)
 	run := l.rest[:n]
 	l.rest = l.rest[n:]
 	switch {
@@ -423,18 +411,13 @@ func (l *lexer) number() {
 func thousands(whole, s string, plain bool) (string, string) {
 	first, rest := whole, s
 	for {
-		mark := ""
-		for _, m := range []string{"{,}", `{,\!}`, `,\!`, `\,`, `{\,}`, `\ `,
-			`{\ }`, `\;`, `\:`, "~", "\u2009", "\u202f", "\u00a0",
-			","} {
-			if strings.HasPrefix(s, m) && (m != "," || plain) {
-				mark = m
-				break
-			}
-		}
-		if mark == "" {
+		i := slices.IndexFunc(thousandsMarks, func(m string) bool {
+			return strings.HasPrefix(s, m) && (m != "," || plain)
+		})
+		if i < 0 {
 			return whole, s
 		}
+		mark := thousandsMarks[i]
 		switch digits(s[len(mark):]) {
 		case 3:
 			if mark == "," {
@@ -454,6 +437,10 @@ func thousands(whole, s string, plain bool) (string, string) {
 	}
 }
 
+// thousandsMarks are the marks between groups of three digits.
+var thousandsMarks = []string{"{,}", `{,\!}`, `,\!`, `\,`, `{\,}`, `\ `, `{\ }`, `\;`, `\:`, "~", "\u2009", "\u202f",
+	"\u00a0", ","}
+
 // overline reads \overline{36} as repeating digits.
 func overline(s string) (cycle, rest string) {
 	const name = `\overline{`
@@ -469,13 +456,10 @@ func overline(s string) (cycle, rest string) {
 }
 
 // digits returns the number of digits at the start of s.
-func digits(s string) int {
-	n := 0
-	for n < len(s) && isDigit(rune(s[n])) {
-		n++
-	}
-	return n
-}
+func digits(s string) int { return len(s) - len(strings.TrimLeftFunc(s, isDigit)) }
+
+// asciiLetters returns the number of ASCII letters at the start of s.
+func asciiLetters(s string) int { return len(s) - len(strings.TrimLeftFunc(s, isASCIILetter)) }
 
 func isDigit(r rune) bool       { return '0' <= r && r <= '9' }
 func isASCIILetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }

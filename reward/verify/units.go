@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// measured reads the unit after a value, and words that scale it, such as "million".
+// measured reads the unit after a value, and words that scale the value, such as "million".
 func (p *parser) measured(n *node) *node {
 	var words []string
 	for p.at < len(p.tokens) {
@@ -67,7 +67,7 @@ func isLabel(text string) bool {
 	return len(strings.Fields(text)) <= 2 && !strings.ContainsFunc(text, other) && !isQualifier(text)
 }
 
-// isQualifier reports whether a text changes the number before it, instead of naming the counted things.
+// isQualifier reports whether a text changes the number before it. Other texts name what is counted.
 func isQualifier(text string) bool {
 	for w := range strings.FieldsSeq(text) {
 		if _, ok := scales[w]; ok || qualifiers[w] || len(w) == 1 {
@@ -87,7 +87,7 @@ var qualifiers = set(`
 // bareUnits are short units that are read after a number without \text. Longer words need no list.
 var bareUnits = set("cm mm km kg ft hr hrs mph lbs")
 
-// knownUnits maps names of units to one name for each. Other units are labels, as in "12 apples".
+// knownUnits maps names of units to one name for each. Other words are labels, as in "12 apples".
 var knownUnits = map[string]string{
 	"%": "%", "percent": "%", "dollar": "dollar", "cent": "cent", "degree": "degree", "radian": "radian",
 	"mm": "mm", "millimeter": "mm", "millimetre": "mm", "cm": "cm", "centimeter": "cm", "centimetre": "cm",

@@ -6,7 +6,7 @@ const (
 	precision = 1088    // bits of a number that is not rational
 	agreeBits = 700     // bits to which such numbers must agree
 	maxScale  = 256     // such numbers have magnitudes from 2^-256 to 2^256
-	mixedBits = 256     // most bits of a rational number that is combined with one
+	mixedBits = 256     // most bits of a rational number that is combined with such a number
 	exactBits = 1 << 14 // most bits of other rational numbers
 )
 
@@ -33,9 +33,8 @@ func inexact(x *big.Float) *value {
 	return &value{re: x}
 }
 
-// within returns x if its magnitude is within the limits. It returns 0 if x is so small that it
-// must come from a sum that cancels, and nil for magnitudes between the two, where that is unclear.
-// It returns nil for larger magnitudes, too.
+// within returns x if its magnitude is within the limits. It returns 0 if x is so small that it must be the rounding
+// error of a sum that is 0. For magnitudes between these two cases, and for larger ones, it returns nil.
 func within(x *big.Float) *big.Float {
 	if x == nil || x.IsInf() {
 		return nil
@@ -105,7 +104,7 @@ func (v *value) equals(w *value) bool {
 	return ok && okay && near(a, c) && near(b, d)
 }
 
-// near reports whether two numbers agree to agreeBits, relative to the larger one or to 1.
+// near reports whether two numbers agree to agreeBits, relative to the larger number or to 1.
 func near(a, b *big.Float) bool {
 	d := new(big.Float).Sub(a, b)
 	scale := max(0, a.MantExp(nil), b.MantExp(nil))
@@ -189,7 +188,7 @@ func divide(a, b *value) *value {
 	return multiply(a, inverse)
 }
 
-// wholePower returns a to the power n, by squaring. 0 has no power of 0 or below.
+// wholePower returns a to the power n, by squaring. Powers of 0 with n ≤ 0 are undefined.
 func wholePower(a *value, n *big.Int) *value {
 	if !n.IsInt64() || a == nil {
 		return nil

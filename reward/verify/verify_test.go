@@ -322,8 +322,7 @@ func TestGrade(t *testing.T) {
 	}
 }
 
-// Answers beyond a limit have no tree; those with too large a value have one and equal nothing but
-// their text.
+// Answers beyond a limit have no tree. Answers with too large a value have a tree, and equal only the same text.
 func TestLimits(t *testing.T) {
 	r := strings.Repeat
 	for _, text := range []string{

@@ -5,21 +5,51 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
+// An actor is a policy of continuous actions in training, with the memory for one micro-batch. The gradient of its loss
+// passes through the actions that it chooses.
+type actor struct {
+	policy  *policy.SoftActor
+	train   *trainState
+	work    policy.Work
+	dAction tensor.Tensor // [micro,C,A]
+}
+
+// newActor makes the actor for s.Policy, which must be a SoftActor. Its micro-batches have the shapes of b.
+func newActor(s *Setup, b *Transitions) (*actor, error) {
+	pol := s.Policy.(*policy.SoftActor)
+	train, err := s.newTrainState(pol.Params(), s.Optim)
+	if err != nil {
+		return nil, err
+	}
+	return &actor{policy: pol, train: train, work: pol.NewWork(len(b.Reward)),
+		dAction: tensor.New(tensor.F32, b.Action.Shape()...)}, nil
+}
+
+// halfWidths returns half the width of the box of pol's actions, in each dimension.
+func halfWidths(pol policy.Policy) []float32 {
+	_, space := pol.Spaces()
+	half := make([]float32, len(space.Low))
+	for k, low := range space.Low {
+		half[k] = (space.High[k] - low) / 2
+	}
+	return half
+}
+
 // critics are networks in training that estimate the values of actions or of states (NewCritic and
 // NewValue of policy.SoftActor), with the memory for one micro-batch.
 type critics struct {
 	net        *policy.Critic
 	train      *trainState
 	work       *policy.CriticWork
-	target     *policy.Critic // Q', which follows net; nil: none
+	target     *policy.Critic // Q', the target network; nil: none
 	targetWork *policy.CriticWork
-	heads      []int         // all; an algorithm may put in front those that count in targets
-	next, y    []float32     // [micro]: the estimate of the state that follows, and the target
+	heads      []int         // indices of all heads; SAC puts the heads that count in targets first
+	next, y    []float32     // [micro]: estimates of the next states, and targets
 	dQ         tensor.Tensor // [H,micro]
 }
 
-// newCritics makes critics with build. They depend on seed alone. If target is set, it also makes a
-// target network, which is the same as the critics at first.
+// newCritics makes critics with build. Their initial parameters depend on seed alone. With target it also makes a
+// target network, with the same parameters.
 func newCritics(s *Setup, micro int, build func(uint64, tensor.Allocator) (*policy.Critic, error), seed uint64,
 	target bool) (*critics, error) {
 	net, err := build(seed, s.Alloc)
@@ -41,8 +71,8 @@ func newCritics(s *Setup, micro int, build func(uint64, tensor.Allocator) (*poli
 	return c, err
 }
 
-// learn adds the gradient of the squared error between y and the estimates of the actions in b. It
-// returns the sums of squares and of estimates; see QLoss.
+// learn adds the gradient of the squared error between c.y and the estimates of the actions in b. It returns the sums
+// of squares and of estimates; see QLoss.
 func (c *critics) learn(b *Transitions, perSample float32, ready func(lo, hi int)) (squares, estimates float64,
 	err error) {
 	q, err := c.net.Q(c.work, b.Obs, b.Action)

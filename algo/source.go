@@ -1,9 +1,0 @@
-package algo
-
-import "embed"
-
-// Source has the files of this package that declare keys of the configuration. The comments of the
-// fields are the manual of these keys.
-//
-//go:embed config.go text_config.go offpolicy_config.go demos.go dagger.go
-var Source embed.FS
