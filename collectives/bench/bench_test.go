@@ -373,38 +373,6 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// TestControl: what the ranks tell each other arrives, for any number of them.
-func TestControl(t *testing.T) {
-	for _, n := range []int{1, 2, 3, 5, 8} {
-		err := spmd.Run(t.Context(), local.New(n), spmd.Options{Log: io.Discard},
-			func(ctx context.Context, w *spmd.World) error {
-				ranks := make([]int, n)
-				for i := range ranks {
-					ranks[i] = i
-				}
-				ends, err := w.NewComm(ranks, "control")
-				if err != nil {
-					return err
-				}
-				c, err := newControl(ends[0], w.Alloc, 4)
-				if err != nil {
-					return err
-				}
-				x := []float64{float64(w.Rank()), -float64(w.Rank())}
-				if err := c.max(ctx, x); err != nil {
-					return err
-				}
-				if x[0] != float64(n-1) || x[1] != 0 {
-					return errors.New("max is not the largest")
-				}
-				return nil
-			})
-		if err != nil {
-			t.Errorf("%d ranks: %v", n, err)
-		}
-	}
-}
-
 func TestCPUList(t *testing.T) {
 	if got := cpusOf("0-3,8,x"); len(got) != 5 || got[4] != 8 {
 		t.Errorf("0-3,8: %v", got)

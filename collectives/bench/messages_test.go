@@ -64,7 +64,10 @@ func TestP2PFindsWhatIsWrong(t *testing.T) {
 			}
 		}
 		m := &messages{window: 1, out: regions[0], in: regions[1], size: 100}
-		a := m.arm(tm.comm, Latency, true)
+		if err := m.connect(r.w, []int{0, 1}, "faulty messages"); err != nil {
+			return err
+		}
+		a := m.arm(Latency, true)
 		honest := a.call
 		a.call = func(ctx context.Context, i int) error {
 			err := honest(ctx, i)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/spmd"
@@ -66,6 +67,9 @@ func (r *Run) P2P(ctx context.Context, p MessagePlan) error {
 			sizes = []int{0}
 		}
 		t, err := r.newTeam(ranks, "bench "+op)
+		if err == nil && t.member() {
+			err = m.connect(r.w, ranks, "bench messages of "+op)
+		}
 		for i := 0; i < len(sizes) && err == nil; i++ {
 			m.size, m.window = sizes[i], p.window(sizes[i], limit)
 			err = r.measure(ctx, t, false, func() ([]*arm, func(), error) {
@@ -73,7 +77,7 @@ func (r *Run) P2P(ctx context.Context, p MessagePlan) error {
 					a, err := r.signalArm(ctx, t, ranks)
 					return []*arm{a}, func() {}, err
 				}
-				a := m.arm(t.comm, op, p.Check)
+				a := m.arm(op, p.Check)
 				return []*arm{a}, func() { rates(&a.row, m.window, len(ranks)/2) }, nil
 			})
 		}
@@ -117,13 +121,22 @@ type messages struct {
 	reqs       []spmd.Request // memory for those of a window each way
 }
 
-// arm returns the arm of an operation among the members of comm.
-func (m *messages) arm(comm spmd.Comm, op string, check bool) *arm {
-	half := comm.Size() / 2
-	first := comm.Rank() < half
-	m.comm, m.peer, m.pattern = comm, (comm.Rank()+half)%(2*half), pattern{dtype: tensor.U8, members: comm.Size()}
+// connect makes the communicator of the messages. It is collective over ranks.
+func (m *messages) connect(w *spmd.World, ranks []int, label string) error {
+	ends, err := w.NewComm(ranks, label)
+	if err != nil {
+		return err
+	}
+	n := len(ranks)
+	m.comm, m.peer, m.pattern = ends[0], (ends[0].Rank()+n/2)%n, pattern{dtype: tensor.U8, members: n}
+	return nil
+}
+
+// arm returns the arm of an operation.
+func (m *messages) arm(op string, check bool) *arm {
+	me, first := m.comm.Rank(), m.comm.Rank() < m.members/2
 	a := &arm{call: m.stream}
-	a.row.Op, a.row.Ranks, a.row.Size, a.row.Memory = op, comm.Size(), int64(m.size), "arena"
+	a.row.Op, a.row.Ranks, a.row.Size, a.row.Memory = op, m.members, int64(m.size), "arena"
 	arriving := m.window
 	switch op {
 	case Latency:
@@ -138,7 +151,7 @@ func (m *messages) arm(comm spmd.Comm, op string, check bool) *arm {
 	if check && m.size > 0 {
 		a.check = func(ctx context.Context) (int64, error) {
 			m.salt++
-			m.fill(m.out.bytes(0, m.size), comm.Rank(), 0)
+			m.fill(m.out.bytes(0, m.size), me, 0)
 			got := m.in.bytes(0, arriving*m.size)
 			poisonAll(got)
 			if err := a.call(ctx, 0); err != nil {
@@ -206,11 +219,12 @@ func (m *messages) move(ctx context.Context, ways []bool, n, size, tag int) erro
 func (r *Run) signalArm(ctx context.Context, t *team, ranks []int) (*arm, error) {
 	shared, _ := r.w.Shared()
 	at := []float64{0}
-	mem, err := r.w.Alloc(2 * signalSize)
+	const size = 2 * int(unsafe.Sizeof(spmd.Signal{}))
+	mem, err := r.w.Alloc(size)
 	if err != nil {
 		return nil, err
 	}
-	if t.rank() == 0 {
+	if t.Rank() == 0 {
 		place, ok := shared.Locate(mem)
 		if !ok {
 			return nil, fmt.Errorf("memory of rank %d cannot be located", ranks[0])
@@ -220,14 +234,14 @@ func (r *Run) signalArm(ctx context.Context, t *team, ranks []int) (*arm, error)
 	if err := t.max(ctx, at); err != nil {
 		return nil, err
 	}
-	if t.rank() != 0 {
-		if mem, err = shared.View(ranks[0], int64(at[0]), 2*signalSize); err != nil {
+	if t.Rank() != 0 {
+		if mem, err = shared.View(ranks[0], int64(at[0]), size); err != nil {
 			return nil, err
 		}
 	}
-	signals := signalsIn(mem)
-	mine, theirs, peer := &signals[t.rank()], &signals[1-t.rank()], ranks[1-t.rank()]
-	first, n := t.rank() == 0, uint32(0)
+	signals := (*[2]spmd.Signal)(unsafe.Pointer(unsafe.SliceData(mem)))
+	mine, theirs, peer := &signals[t.Rank()], &signals[1-t.Rank()], ranks[1-t.Rank()]
+	first, n := t.Rank() == 0, uint32(0)
 	a := &arm{parts: 2, call: func(ctx context.Context, _ int) error {
 		n++
 		if first {

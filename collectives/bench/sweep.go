@@ -61,25 +61,21 @@ type point struct {
 
 // points returns the points to measure, with sizes innermost.
 func (p *Plan) points() []point {
-	algorithms := make([][]string, len(p.Algorithms))
-	for i, a := range p.Algorithms {
-		algorithms[i] = []string{a}
-	}
-	if p.Baseline {
-		algorithms = [][]string{p.Algorithms}
+	algorithms := [][]string{p.Algorithms}
+	if !p.Baseline {
+		algorithms = slices.Collect(slices.Chunk(p.Algorithms, 1))
 	}
 	var list []point
 	for _, n := range p.Ranks {
 		for _, k := range p.Kinds {
-			for _, d := range p.Types {
-				if k == spmd.Barrier && d != p.Types[0] {
-					continue
-				}
+			types := p.Types
+			if k == spmd.Barrier {
+				types = types[:1]
+			}
+			for _, d := range types {
 				for _, a := range algorithms {
-					for i, size := range p.sizes(k, d, n) {
-						if k != spmd.Barrier || i == 0 {
-							list = append(list, point{n, size, k, d, a})
-						}
+					for _, size := range p.sizes(k, d, n) {
+						list = append(list, point{n, size, k, d, a})
 					}
 				}
 			}
@@ -145,9 +141,10 @@ func (r *Run) Collectives(ctx context.Context, plan Plan) error {
 type sweep struct {
 	run    *Run
 	plan   *Plan
-	groups map[int]*group    // by size
-	limits map[int]int       // bytes that calls go round, by size of the group, for OffCache
-	memory map[string]region // by kind; all points share it
+	groups map[int]*group     // by size
+	limits map[int]int        // bytes that calls go round, by size of the group, for OffCache
+	memory map[string]region  // by kind; all points share it
+	roofs  map[[2]int]float64 // GB/s of copies, by size of the group and of the buffers
 }
 
 // A group is the first n ranks. On its members it has an end for each algorithm.
@@ -163,7 +160,7 @@ func (s *sweep) each(measure func(point) error) error {
 	if err := s.allocate(points); err != nil {
 		return err
 	}
-	s.groups = map[int]*group{}
+	s.groups, s.roofs = map[int]*group{}, map[[2]int]float64{}
 	for _, p := range points {
 		if s.run.stopped {
 			break
@@ -253,17 +250,15 @@ func (s *sweep) point(ctx context.Context, p point) error {
 		return err
 	}
 	return s.run.measure(ctx, g.team, s.plan.Baseline, func() ([]*arm, func(), error) {
-		arms, roof, memory := s.arms(g, p), 0.0, s.memory[s.plan.Memory[0]]
+		arms, roof := s.arms(g, p), [2]int{p.ranks, p.size}
 		if len(arms) == 0 {
 			s.run.note("%v by %s on %d ranks: not measured, the algorithm cannot make it here", p.kind, p.algorithms[0],
 				p.ranks)
-		} else if p.size > 0 {
-			if roof, err = s.run.roof(ctx, g.team, memory.bytes(0, p.size), memory.bytes(stride(p.size),
-				p.size)); err != nil {
-				return nil, nil, err
-			}
+		} else if s.roofs[roof] == 0 && p.size > 0 {
+			memory := s.memory[s.plan.Memory[0]]
+			s.roofs[roof], err = copyRate(ctx, g.team, memory.bytes(0, p.size), memory.bytes(stride(p.size), p.size))
 		}
-		return arms, func() { figures(p, roof, arms) }, nil
+		return arms, func() { figures(p, s.roofs[roof], arms) }, err
 	})
 }
 

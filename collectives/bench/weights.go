@@ -80,7 +80,7 @@ func (r *Run) weights(ctx context.Context, t *team, s WeightsPlan, size, slots i
 		if s.Check {
 			total.check = b.check
 		}
-		total.row.Op, total.row.Algorithm, total.row.Ranks, total.row.Size = "weights", form(s, slots), t.size(),
+		total.row.Op, total.row.Algorithm, total.row.Ranks, total.row.Size = "weights", form(s, slots), t.Size(),
 			int64(size)
 		forward := &arm{hidden: true, loop: rounds(func() (time.Duration, error) {
 			return b.bring(ctx, b.word, func([]byte) {})
@@ -230,7 +230,7 @@ func (b *publisher) sync(ctx context.Context) (time.Duration, error) {
 // when the source has that version, at a barrier of all ranks.
 func (b *publisher) bring(ctx context.Context, c *carrier, take func(state []byte)) (time.Duration, error) {
 	c.version++
-	if err := b.t.barrier(ctx); err != nil {
+	if err := b.t.Barrier(ctx); err != nil {
 		return 0, err
 	}
 	start := time.Now()
@@ -260,7 +260,7 @@ func (b *publisher) bring(ctx context.Context, c *carrier, take func(state []byt
 	}
 	// The time ends when all have computed, because ranks that share cores compute one after the
 	// other. The barrier also keeps the source from changing a state that others still read.
-	err := b.t.barrier(ctx)
+	err := b.t.Barrier(ctx)
 	return time.Since(start), err
 }
 
