@@ -14,10 +14,10 @@ import (
 // memory and back.
 //
 // The last member to arrive reduces a short vector for all members, before it releases them. This
-// takes only one barrier, and where members share cores, none must wake up to do work. A long
-// vector is cut into chunks, which the members that are awake take one by one. Each chunk is read
-// once from every member's buffer and written once to it. With σ the time of a barrier, and β of
-// memory traffic:
+// takes only one barrier, and members that share a core need not wake each other. A long vector is
+// cut into chunks, which the members that are awake take one by one. Each chunk is read once from
+// every member's buffer and written once to it. σ is the time of a barrier, and β the time of a byte
+// of memory traffic:
 //
 //	barrier                              σ
 //	allreduce, short                     σ + 2PSβ

@@ -7,7 +7,7 @@ import "slices"
 //
 // Flow control by credits: a key has maxsize credits and one more for each producer. Sending an item
 // takes a credit. When a consumer takes the item, the credit goes to the producer that has the fewest
-// credits. So each producer always gets one, and a slow producer does not collect them. A remote
+// credits. So every producer gets credits, and they do not pile up at a slow producer. A remote
 // producer starts with its first credit. If it had to wait for a message of the owner, two members
 // that open keys to each other could deadlock.
 type queue struct {

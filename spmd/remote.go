@@ -75,8 +75,8 @@ func (r *remote) request(ctx context.Context, limit int, block bool) error {
 	return r.ask(ctx, note{op: op, tag: r.tag, count: limit, name: r.name})
 }
 
-// answer receives the reply to the request. If block is set, it waits for the reply. If the reply
-// is an item, that becomes ready.
+// answer receives the reply to the request, and stores an item in ready. If block is set, it waits
+// for the reply.
 func (r *remote) answer(ctx context.Context, block bool) (kind uint32, err error) {
 	sl := r.posted
 	if block {

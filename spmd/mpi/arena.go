@@ -28,7 +28,7 @@ type arena struct {
 
 	mu      sync.Mutex
 	regions atomic.Pointer[[]*region.Region] // replaced, never changed, so that holds needs no lock
-	own     [][]byte                         // the transport's own pieces, which stay
+	own     [][]byte                         // the transport's own pieces, which keep does not free
 }
 
 const blockSize = 1 << 20 // of the mappings that small pieces share; a larger piece has its own

@@ -52,7 +52,7 @@ type native struct {
 	t          *transport
 	end        *C.rl_native
 	call       *C.rl_collective // in C's memory: what the next call does
-	made       uint64           // natives of one process count up in this, in the same order everywhere
+	made       uint64           // ascends in the order of creation, which is the same on all ranks
 	label      string
 	ranks      []int // of the members
 	rank, size int

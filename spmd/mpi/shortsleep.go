@@ -37,12 +37,12 @@ type shortSleeps struct {
 	yielded atomic.Int64 // counts the short sleeps that have yielded
 }
 
-// Yields in vain have two costs. If no other thread wants the core, they burn its time. A process may
-// spend 1/wasteShare of its time on that, and wasteMost in advance, but yields only if wasteLeast is
-// left. Of each yield at most switchTime counts. If another program has work, a yield lets it compute
-// for milliseconds, while a thread that is woken gets its core at once. So a yield of more than
-// slowYield counts whole, unless the last such yield was longer than seldom ago. To make up for one
-// takes less time than that.
+// Yields in vain have two costs. First, if no other thread wants the core, yields waste its time. A
+// process may waste 1/wasteShare of its time, and wasteMost in advance, but yields only if wasteLeast
+// is left. At most switchTime of each yield counts as wasted. Second, if another program has work, a
+// yield lets that program compute for milliseconds, while a thread that is woken gets its core at once.
+// So all of a yield of more than slowYield counts as wasted, unless the last such yield was longer than
+// seldom ago. In less time than seldom the process makes up for one such yield.
 const (
 	wasteShare = 32
 	wasteMost  = 2 * time.Millisecond

@@ -49,7 +49,7 @@ type transport struct {
 	watched     chan struct{} // closed when the progress thread has ended
 	ending      atomic.Bool   // the watch has found a rank that stopped
 	abort       sync.Once
-	making      sync.Mutex // NewComm is collective, so calls of one process come in an order anyway
+	making      sync.Mutex // held while a communicator is made; the calls of one process have an order anyway
 	next        uint64     // the first block that no communicator of this process has
 	groups      []*group   // in the order in which they were made; under making
 	control     *comm      // of all ranks, for what NewComm agrees on
@@ -149,7 +149,7 @@ func start() (err error) {
 		}
 	}()
 	log.SetOutput(refuse{})
-	saved := C.rl_signals_save() // MPICH takes USR1, UCX the signals of nil pointers: neither as Go needs them taken
+	saved := C.rl_signals_save() // MPICH and UCX replace handlers that Go needs, as those of USR1 and of nil pointers
 	gompi.Start(true)
 	C.rl_signals_restore(saved)
 	return nil
@@ -275,8 +275,8 @@ func awaitReader(f *os.File) {
 	}
 }
 
-// Renew waits for all ranks. The blocks of tags go on where they are, and start anew once half of them are used up: so
-// a message that nobody received, and that comes after all, has a tag that nobody uses.
+// Renew waits for all ranks. The new world's communicators take blocks of tags after those of the old world, and from
+// the first block again once half of them are used up. So a late message of the old world has a tag that nobody uses.
 func (t *transport) Renew(keep [][]byte) error {
 	if err := t.closeOpen(); err != nil {
 		return fmt.Errorf("renew: %w", err)
