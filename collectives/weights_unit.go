@@ -138,6 +138,9 @@ func newUnit(ctx context.Context, world *spmd.World, shared spmd.Shared, setup s
 	return u, nil
 }
 
+// tagLocations is a tag that the group of the set-up does not use.
+const tagLocations = debugTag
+
 // sendLocations sends two locations to the unit's other ranks: that of the control words, and that
 // of the slots or the state.
 func (u *unit) sendLocations(ctx context.Context, shared spmd.Shared, setup spmd.Comm, ranks []int, head []byte) error {

@@ -145,7 +145,7 @@ func (c *Channel) connect(members []int) (map[int]*port, error) {
 	var ends []Comm
 	if !alone {
 		var err error
-		if ends, err = c.w.newServedComm(members, "channel/"+c.spec.Name); err != nil {
+		if ends, err = c.w.newComm(members, "channel/"+c.spec.Name, true); err != nil {
 			return nil, err
 		}
 	}
@@ -173,27 +173,14 @@ func (c *Channel) open(members []int, ports map[int]*port) error {
 			c.producers[m] = p
 		case m < from+to:
 			c.consumers[m-from] = p
-			senders := make([]int, 0, from)
-			for i := range from {
-				if c.spec.Pairs(i, m-from) {
-					senders = append(senders, i)
-				}
-			}
+			senders := slices.DeleteFunc(ascending(0, from), func(i int) bool { return !c.spec.Pairs(i, m-from) })
 			box, err := newInbox(c, m, members, p, senders, nil)
 			if err != nil {
 				return err
 			}
 			c.inboxes[m-from] = box
 		default:
-			all := make([]int, from)
-			for i := range all {
-				all[i] = i
-			}
-			requesters := make([]int, to)
-			for i := range requesters {
-				requesters[i] = from + i
-			}
-			box, err := newInbox(c, m, members, p, all, requesters)
+			box, err := newInbox(c, m, members, p, ascending(0, from), ascending(from, to))
 			if err != nil {
 				return err
 			}

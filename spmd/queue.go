@@ -19,7 +19,7 @@ type queue struct {
 	sources []*source
 	items   []*slab // arrived items, oldest first
 	first   int
-	pool    []*slab // free slabs
+	pool    pool
 	layouts []knownLayout
 	demands []*demand // waiting consumers of a shared key
 	polled  int       // items taken since the owner last polled for messages
@@ -122,6 +122,14 @@ func (q *queue) peek() *slab {
 		return nil
 	}
 	return q.items[q.first]
+}
+
+// state returns the number of items, and the oldest one.
+func (q *queue) state() (n int, first Item, err error) {
+	if head := q.peek(); head != nil {
+		first = head.item
+	}
+	return q.len(), first, nil
 }
 
 // pop takes the oldest item and grants its credit again.
