@@ -146,16 +146,12 @@ func (t *transport) share() error {
 // splitNodes cuts each node into nodes of n ranks, the last of which may have fewer.
 func splitNodes(nodes []int, n int) []int {
 	type part struct{ node, number int }
-	count, numbers, split := map[int]int{}, map[part]int{}, make([]int, len(nodes))
+	count, parts := map[int]int{}, make([]part, len(nodes))
 	for r, node := range nodes {
-		p := part{node, count[node] / n}
+		parts[r] = part{node, count[node] / n}
 		count[node]++
-		if _, known := numbers[p]; !known {
-			numbers[p] = len(numbers)
-		}
-		split[r] = numbers[p]
 	}
-	return split
+	return numberKeys(parts)
 }
 
 // messageMemory is how many bytes a rank reserves for messages to ranks of its node.

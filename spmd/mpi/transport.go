@@ -106,7 +106,7 @@ func Open(opts Options) (spmd.Transport, error) {
 	}
 	t.rank, t.size = int(place.rank), int(place.size)
 	t.blocks, t.planes = int(place.tags)/spmd.MaxTag, int(place.planes)
-	t.nodes = numberNodes(unsafe.Slice(lowest, t.size))
+	t.nodes = numberKeys(unsafe.Slice(lowest, t.size)) // a node's key is its lowest rank
 	C.free(unsafe.Pointer(lowest))
 	host, _ := os.Hostname()
 	t.about = spmd.Description{Transport: "mpi", Library: Library(), Launcher: launcher, Host: host, PID: os.Getpid(),
@@ -172,18 +172,17 @@ func Library() string {
 	return strings.Join(strings.Fields(name), " ")
 }
 
-// numberNodes turns the lowest rank of each rank's node into node numbers.
-func numberNodes(lowest []C.int) []int {
-	nodes, number := make([]int, len(lowest)), map[C.int]int{}
-	for r, l := range lowest {
-		n, ok := number[l]
-		if !ok {
-			n = len(number)
-			number[l] = n
+// numberKeys returns a number for each key. Equal keys have the same number. Numbers count from 0 in the order in which
+// keys occur first.
+func numberKeys[K comparable](keys []K) []int {
+	numbers, known := make([]int, len(keys)), map[K]int{}
+	for i, k := range keys {
+		if _, ok := known[k]; !ok {
+			known[k] = len(known)
 		}
-		nodes[r] = n
+		numbers[i] = known[k]
 	}
-	return nodes
+	return numbers
 }
 
 // watch ends the job when the rank before this one falls silent.

@@ -56,6 +56,35 @@ func (r *Region) Offset(b []byte) (int, bool) {
 	return int(p - lo), p >= lo && p-lo < uintptr(len(r.mem)) && uintptr(len(b)) <= uintptr(len(r.mem))-(p-lo)
 }
 
+// Find returns the index of the region that b lies in, and b's offset there; -1: none. Regions may be nil.
+func Find(regions []*Region, b []byte) (index, offset int) {
+	for i, r := range regions {
+		if r == nil {
+			continue
+		}
+		if at, ok := r.Offset(b); ok {
+			return i, at
+		}
+	}
+	return -1, 0
+}
+
+// Sort returns the pieces by region. It leaves out empty pieces.
+func Sort(regions []*Region, pieces [][]byte) ([][][]byte, error) {
+	sorted := make([][][]byte, len(regions))
+	for _, b := range pieces {
+		if len(b) == 0 {
+			continue
+		}
+		i, _ := Find(regions, b)
+		if i < 0 {
+			return nil, fmt.Errorf("keep %d bytes: they are not of this rank's Alloc", len(b))
+		}
+		sorted[i] = append(sorted[i], b)
+	}
+	return sorted, nil
+}
+
 // Keep frees all of the region except these pieces of it. If a piece lies in free memory, Keep returns an error and
 // changes nothing. giveBack gives whole pages back to the system, so that they are zero when they are used next. If
 // giveBack returns an error, Keep writes zeros.
