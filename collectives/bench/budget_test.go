@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"reflect"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -182,23 +181,18 @@ func TestBudget(t *testing.T) {
 	}
 	total := r.buffers() / raceFactor
 	for _, c := range []struct {
-		groups []int
-		kinds  int
-		want   map[int]int
+		hosts    []int
+		n, kinds int
+		want     int
 	}{
-		{[]int{8}, 1, map[int]int{8: total / 8}},
-		{[]int{2}, 2, map[int]int{2: total / 4}},
-		// 2/2 + 2/4 + 4/8 = 2 times a group's
-		{[]int{2, 4, 8}, 1, map[int]int{2: total / 4, 4: total / 8, 8: total / 16}},
+		{one, 8, 1, total / 8},
+		{one, 2, 2, total / 4},
+		{two, 5, 1, total / 3}, // 3 ranks on one host, and 2 on the other
 	} {
-		if got := r.limits(c.groups, c.kinds); !reflect.DeepEqual(got, c.want) {
-			t.Errorf("groups %v, %d kinds: %v, want %v", c.groups, c.kinds, got, c.want)
+		r.hosts = c.hosts
+		if got := r.limit(c.n, c.kinds); got != c.want {
+			t.Errorf("hosts %v, groups of %d, %d kinds: %d bytes, want %d", c.hosts, c.n, c.kinds, got, c.want)
 		}
-	}
-	// 3 ranks on one host and 2 on the other: a group of 5 needs halves, and 3 of these are too many by half.
-	r.hosts = two
-	if got, want := r.limits([]int{5}, 1)[5], total/3; got != want {
-		t.Errorf("two hosts: %d, want %d", got, want)
 	}
 	if err := (&budget{hosts: one, free: 80 * mib * raceFactor}).check(8, 11*mib); err == nil ||
 		!strings.Contains(err.Error(), "buffers of 11MiB on each of 8 ranks") {

@@ -42,7 +42,7 @@ func (s *sweep) slots(p point, out bool) int {
 	if !s.plan.OffCache || p.size == 0 {
 		return 1
 	}
-	return s.run.budget.slots(stepOf(p, out), s.touched(p, out), s.limits[p.ranks])
+	return s.run.budget.slots(stepOf(p, out), s.touched(p, out), s.limit)
 }
 
 // places returns the ways in which the point is measured: true means out of place, false in place.

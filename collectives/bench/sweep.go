@@ -142,7 +142,7 @@ type sweep struct {
 	run    *Run
 	plan   *Plan
 	groups map[int]*group     // by size
-	limits map[int]int        // bytes that calls go round, by size of the group, for OffCache
+	limit  int                // bytes that the buffers in rotation of a rank may take, for OffCache
 	memory map[string]region  // by kind; all points share it
 	roofs  map[[2]int]float64 // GB/s of copies, by size of the group and of the buffers
 }
@@ -177,7 +177,7 @@ func (s *sweep) each(measure func(point) error) error {
 // rotation.
 func (s *sweep) allocate(points []point) error {
 	if s.plan.OffCache {
-		s.limits = s.run.budget.limits(s.plan.Ranks, len(s.plan.Memory))
+		s.limit = s.run.budget.limit(slices.Max(s.plan.Ranks), len(s.plan.Memory))
 		s.describe(points)
 	}
 	need, most := 0, map[int]int{} // bytes of this rank; of a rank, by group

@@ -67,11 +67,10 @@ func Compare(before, after *Report, threshold float64) Comparison {
 	differ("MPI library", before.Machine.Library, after.Machine.Library)
 	differ("ranks per CPU", fmt.Sprintf("%.2g", before.Machine.Load()), fmt.Sprintf("%.2g", after.Machine.Load()))
 	old := map[string]*Row{}
-	for i := range before.Rows {
-		old[before.Rows[i].Key()] = &before.Rows[i]
+	for _, row := range before.rows() {
+		old[row.Key()] = row
 	}
-	for i := range after.Rows {
-		now := &after.Rows[i]
+	for _, now := range after.rows() {
 		key := now.Key()
 		was := old[key]
 		if was == nil {

@@ -17,10 +17,10 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 func TestPercentile(t *testing.T) {
 	x := []float64{15, 20, 35, 40, 50} // R: quantile(c(15,20,35,40,50), p, type=7)
 	for _, c := range []struct{ p, want float64 }{{0, 15}, {25, 20}, {40, 29}, {50, 35}, {90, 46}, {100, 50}} {
-		near(t, "percentile", Percentile(x, c.p), c.want, 1e-12)
+		near(t, "percentile", percentile(x, c.p), c.want, 1e-12)
 	}
 	near(t, "of an even number", Median([]float64{4, 1, 3, 2}), 2.5, 0)
-	near(t, "of one", Percentile([]float64{7}, 99), 7, 0)
+	near(t, "of one", percentile([]float64{7}, 99), 7, 0)
 	if !math.IsNaN(Median(nil)) {
 		t.Error("the median of nothing is a number")
 	}
