@@ -145,7 +145,7 @@ func (r *Run) measure(ctx context.Context, t *team, together bool,
 			return errors.Join(err, r.add(rows))
 		}
 	} else {
-		stop = r.opts.Stop() // the rank that was asked to stop may be the one that waits for others
+		stop = r.opts.Stop() // a rank outside of the team may be asked to stop, too
 	}
 	if t.lead != 0 {
 		var err error

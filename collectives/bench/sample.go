@@ -42,12 +42,12 @@ type arm struct {
 	// nil: nothing to check.
 	check func(ctx context.Context) (wrong int64, err error)
 
-	parts  int  // of a call: a sample is the time of one part; 0 counts as 1
-	hidden bool // the arm has no row; figures of others follow from its samples
+	parts  int  // number of equal parts of a call; a sample is the time of one part. 0 counts as 1
+	hidden bool // its row is not reported; figures of other rows are computed from its samples
 
 	calls    int
-	perBlock int // samples
-	blocks   int // that were taken
+	perBlock int // samples of a block
+	blocks   int // number of blocks so far
 	used     time.Duration
 	skews    []float64
 	timed    int       // calls in the samples

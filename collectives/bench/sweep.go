@@ -23,24 +23,24 @@ type Plan struct {
 	Op         spmd.Op
 	Algorithms []string // of collectives.Algorithms
 	Table      *collectives.Table
-	// bytes; rounded up to whole elements, and to an equal number for each member if an operation cuts
-	// its data
+	// Sizes are in bytes. They are rounded up to whole elements, and to an equal number for each member if
+	// an operation cuts its data into blocks.
 	Sizes []int
 
 	Memory     []string // "arena", "go"; measured in turns
-	InPlace    bool     // the input stands where the result comes
-	OutOfPlace bool     // it stands elsewhere, and is copied within the time where an operation has no such form
+	InPlace    bool     // the result overwrites the input
+	OutOfPlace bool     // the input is in another buffer; if need be the call copies it, within the time
 	Root       int      // of operations that have one
 	Rotate     bool     // the root is call number mod group size
-	OffCache   bool     // every call has other buffers; one round of them touches twice the last-level cache
-	Check      bool     // results are compared with what they must be
-	Real       bool     // with numbers that sums must round
+	OffCache   bool     // calls use many buffers in rotation, altogether twice the last-level cache
+	Check      bool     // results are compared with the correct ones
+	Real       bool     // the inputs are numbers whose sums must be rounded
 	// Baseline adds the library's blocking call in a loop in C, the same call through Go, and its
 	// non-blocking call with our wait, all measured in turns with the algorithms, after the
 	// library's barrier.
 	Baseline bool
-	// measure in a random order from Seed, so that a slow change of the machine does not look like an
-	// effect of size
+	// Shuffle measures in a random order from Seed, so that a slow change of the machine does not look
+	// like an effect of size.
 	Shuffle bool
 	Seed    uint64
 }
@@ -147,7 +147,7 @@ type sweep struct {
 	roofs  map[[2]int]float64 // GB/s of copies, by size of the group and of the buffers
 }
 
-// A group is the first n ranks. On its members it has an end for each algorithm.
+// A group is the first n ranks. Its members have a collectives.Group for each algorithm.
 type group struct {
 	team   *team
 	native spmd.Native

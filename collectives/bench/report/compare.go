@@ -14,15 +14,12 @@ import (
 type Verdict string
 
 const (
-	// slower by more than the threshold, and not because of chance differences between the starts
-	Slower Verdict = "REGRESSION"
-	Faster Verdict = "faster" // the same the other way round
-	Within Verdict = "within" // differs by less than the threshold
-	// medians differ by more than the threshold, but the samples or the starts do not show that the
-	// times differ
-	Noise Verdict = "noise"
-	// the samples differ, but too few starts were measured to know whether another start would
-	// differ too
+	Slower Verdict = "REGRESSION" // by more than the threshold; the starts show that this is not chance
+	Faster Verdict = "faster"     // by more than the threshold; the starts show that this is not chance
+	Within Verdict = "within"     // the medians differ by less than the threshold
+	Noise  Verdict = "noise"      // the medians differ by more, but this may be chance
+	// The medians and the samples differ, but there are too few starts to tell whether starts of one
+	// program differ as much.
 	Unclear Verdict = "one start"
 )
 

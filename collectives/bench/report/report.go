@@ -40,8 +40,8 @@ type Report struct {
 // A Row is one thing measured.
 type Row struct {
 	Op        string `json:"op"`               // allreduce, latency, …
-	Algorithm string `json:"algo,omitempty"`   // or what else tells rows of one op apart
-	Chosen    string `json:"chosen,omitempty"` // of algorithm auto: the one that made the operation
+	Algorithm string `json:"algo,omitempty"`   // or whatever else distinguishes rows of one op
+	Chosen    string `json:"chosen,omitempty"` // the algorithm that auto chose
 	Ranks     int    `json:"n"`
 	// bytes; for a collective the whole Data at its root or at every member, as in nccl-tests
 	Size  int64  `json:"size"`

@@ -242,8 +242,8 @@ func (j *benchJob) addWriter(format string, to io.Writer) {
 	j.opts.Writers = append(j.opts.Writers, w)
 }
 
-// enforceStop cancels the job if it does not end soon after a request to stop. Launchers kill a second
-// after the request. The leading process, which has the report, ends first.
+// enforceStop cancels the job if it does not end soon after a request to stop. A launcher kills its
+// processes one second after the request. The leading process, which has the report, ends first.
 func (j *benchJob) enforceStop(ctx context.Context, cancel context.CancelCauseFunc, leads bool) {
 	grace := 900 * time.Millisecond
 	if leads {
