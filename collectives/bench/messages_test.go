@@ -36,7 +36,7 @@ func TestP2P(t *testing.T) {
 	}
 }
 
-// TestRates: what follows from a time, by hand: a window of 10 messages of 1000 bytes in 100 µs.
+// TestRates compares the figures with values computed by hand, for a window of 10 messages of 1000 bytes in 100 µs.
 func TestRates(t *testing.T) {
 	for op, want := range map[string]float64{Latency: 0.01, Bandwidth: 0.1, BiBandwidth: 0.2, MessageRate: 0.3} {
 		row := report.Row{Op: op, Size: 1000, Median: 100}
@@ -50,7 +50,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestP2PFindsWhatIsWrong: a byte that changes on the way is found.
+// TestP2PFindsWhatIsWrong: the check finds a byte that changes in transit.
 func TestP2PFindsWhatIsWrong(t *testing.T) {
 	rep := onRanks(t, 2, Options{}, func(ctx context.Context, r *Run) error {
 		tm, err := r.newTeam([]int{0, 1}, "faulty")
@@ -130,7 +130,8 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestTune: the table has the fastest algorithms, neighbours of one algorithm in one rule, and none made by noise.
+// TestTune: the table has the fastest algorithms. Neighbouring sizes of one algorithm are one rule. Differences
+// within the noise make no rule.
 func TestTune(t *testing.T) {
 	times := map[string][]float64{"ring": {10, 10, 10, 10}, "tree": {5, 6, 9.95, 20}, InC: {1, 1, 1, 1}}
 	rep := onRanks(t, 1, Options{}, func(_ context.Context, r *Run) error {
