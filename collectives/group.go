@@ -66,19 +66,21 @@ type Group struct {
 	span       spmd.Span // of this member's waits
 
 	// state of the running operation
-	call       spmd.Collective
-	seq, tag   int
-	reqs       []spmd.Request
-	want       []int
-	peers      []int
-	mem, stage []byte // communication memory for algorithms, and for copies of unreachable buffers
-	pieces     [][]byte
-	dsts       [][]byte
-	sums       treeSum
-	halving    halving
-	cuts       []int
-	rooted     []int
-	sub        spmd.Collective
+	call      spmd.Collective
+	seq, tag  int
+	reqs      []spmd.Request
+	want      []int
+	peers     []int
+	mem       []byte // communication memory for algorithms
+	stage     []byte // communication memory for a copy of Data
+	sendStage []byte // communication memory for a copy of Send
+	pieces    [][]byte
+	dsts      [][]byte
+	sums      treeSum
+	halving   halving
+	cuts      []int
+	rooted    []int
+	sub       spmd.Collective
 
 	queue
 	debug debug

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // TestP2P measures between two ranks that are not the first, and between all.
@@ -100,6 +101,23 @@ func TestChannel(t *testing.T) {
 		_, blocked := row.Figures["blocked_pct"]
 		if blocked != (row.Op == BackPressure) {
 			t.Errorf("%s: figures %v", row.Key(), row.Figures)
+		}
+	}
+}
+
+// TestWeights: readers get every version in all ways to distribute weights, also if the source is a reader.
+func TestWeights(t *testing.T) {
+	for _, readers := range [][]int{{0, 2}, {0, 1, 2}} {
+		p := WeightsPlan{Source: 1, Readers: readers, Sizes: []int{4, 8 << 10}, Slots: []int{0, 1, 2},
+			Wire: tensor.F32, Bucket: 1 << 10, Changed: 0.5, Check: true}
+		rep := onRanks(t, 3, Options{}, func(ctx context.Context, r *Run) error { return r.Weights(ctx, p) })
+		if len(rep.Rows) != 6 {
+			t.Fatalf("readers %v: %d rows, want three of two sizes", readers, len(rep.Rows))
+		}
+		for _, row := range rep.Rows {
+			if row.Wrong != 0 || row.Checked < 2 || !(row.Figures["forward_us"] > 0) {
+				t.Errorf("readers %v: %s: %+v", readers, row.Key(), row)
+			}
 		}
 	}
 }
