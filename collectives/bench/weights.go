@@ -82,9 +82,7 @@ func (r *Run) weights(ctx context.Context, t *team, s WeightsPlan, size, slots i
 		}
 		total.row.Op, total.row.Algorithm, total.row.Ranks, total.row.Size = "weights", form(s, slots), t.Size(),
 			int64(size)
-		forward := &arm{hidden: true, loop: rounds(func() (time.Duration, error) {
-			return b.bring(ctx, b.tiny, func([]byte) {})
-		})}
+		forward := &arm{hidden: true, loop: rounds(func() (time.Duration, error) { return b.bring(ctx, b.tiny) })}
 		plain := &arm{hidden: true, call: func(context.Context, int) error {
 			copy(b.copied, b.whole)
 			return nil
@@ -224,12 +222,12 @@ func (b *publisher) sync(ctx context.Context) (time.Duration, error) {
 	if b.source {
 		fill(b.state[:b.changes], float32(b.weights.version+1))
 	}
-	return b.bring(ctx, b.weights, func(state []byte) { b.adopted = b.floats(state) })
+	return b.bring(ctx, b.weights)
 }
 
 // bring brings the next version of c to all readers, which take it and compute. The time starts
 // when the source has that version, at a barrier of all ranks.
-func (b *publisher) bring(ctx context.Context, c *carrier, take func(state []byte)) (time.Duration, error) {
+func (b *publisher) bring(ctx context.Context, c *carrier) (time.Duration, error) {
 	c.version++
 	if err := b.t.Barrier(ctx); err != nil {
 		return 0, err
@@ -251,7 +249,9 @@ func (b *publisher) bring(ctx context.Context, c *carrier, take func(state []byt
 		if version != c.version {
 			return 0, fmt.Errorf("a reader adopted version %d: expected %d", version, c.version)
 		}
-		take(state)
+		if c == b.weights {
+			b.adopted = b.floats(state)
+		}
 		b.forward()
 		if b.source {
 			if err := <-b.published; err != nil {
