@@ -241,7 +241,7 @@ func (h *halving) exchange(ctx context.Context, l int) error {
 	next := l + h.width(l)
 	mine := h.part(b, t, next, h.i)
 	in := h.in
-	var late []byte // where the part of the later subtrees' sum goes that follows in the same message
+	var late []byte // where to put the part of the later sum that follows in each message
 	if h.after != none && l >= entry(h.own, h.after) && h.i>>l == 1 {
 		late = h.part(h.late, h.partial, next, h.i)
 	}

@@ -126,7 +126,7 @@ type channel struct {
 // A wireField is a tensor as it is sent.
 type wireField struct {
 	name      string
-	dtype     tensor.DType // type on the wire
+	dtype     tensor.DType // type in which it is sent
 	cast      bool         // converted from F32
 	off, size int          // bytes in the state
 	at, bytes int          // bytes in the image

@@ -11,7 +11,7 @@ import (
 
 // Errors of channels, for callers that branch on them.
 var (
-	ErrClosed = errors.New("closed")         // no more items will come, or may be put
+	ErrClosed = errors.New("closed")         // no more items will come, or none may be put
 	ErrEmpty  = errors.New("nothing queued") // of TryGet: the queue has no item
 	ErrFull   = errors.New("no credit")      // of TryTake: the key has no room
 )

@@ -31,7 +31,7 @@ type inbox struct {
 	bells      []*caller
 	replies    []*slab
 	events     []event
-	reqs       []Request // requests of events, by index
+	reqs       []Request // the request of each event
 	turn       int
 }
 

@@ -130,7 +130,7 @@ func (j *job) fail(f *Failure) {
 	} else if f.Stack != nil {
 		fmt.Fprintf(j.opts.Log, "%s\n", f.Stack)
 	}
-	fmt.Fprintln(j.opts.Log, f.Error()) // last, where people look first
+	fmt.Fprintln(j.opts.Log, f.Error()) // the last line, because people look there first
 	j.cancel(f)
 	j.kill(f)
 	close(j.failed)

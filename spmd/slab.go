@@ -17,7 +17,7 @@ type Item struct {
 	Version int64       // of the weights that produced it
 	Weight  int         // for GetBatch
 
-	number int64 // of the Put, among those of its Sender
+	number int64 // number of its Put, counted by the Sender
 	slab   *slab
 }
 

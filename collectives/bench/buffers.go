@@ -19,7 +19,7 @@ func newRegion(alloc func(int) ([]byte, error), n int) (region, error) {
 	if err != nil {
 		return region{}, err
 	}
-	poisonAll(whole) // touched, so that the first call does not wait for pages
+	poisonAll(whole) // written once, so that the first call need not wait for pages
 	return region{whole}, nil
 }
 
@@ -43,7 +43,7 @@ type operand struct {
 	me   int
 	kind spmd.Kind
 	root int
-	size int // bytes of the whole
+	size int // bytes of the operation, as in Row.Size
 	data []byte
 	// second is Send or, in a call out of place of an operation without Send, the input, which the call
 	// copies into data. nil: data holds the input.

@@ -14,7 +14,7 @@ type calls struct {
 	run    func(context.Context, *spmd.Collective) error
 	memory string
 	out    bool   // out of place
-	ring   region // of the buffers, one every step bytes
+	ring   region // memory of the buffers; a call's buffers begin every step bytes
 	step   int
 	slots  int
 	filled bool
@@ -101,7 +101,7 @@ func (c *calls) refill() {
 // elements.
 func (c *calls) check(ctx context.Context) (int64, error) {
 	c.salt++
-	i := int(c.salt) * c.slots // in the first slot; roots go round
+	i := int(c.salt) * c.slots // a call in the first slot; its root changes from check to check
 	o := c.operand(0, i)
 	second := stride(c.size)
 	c.ring.bytes(0, len(o.data))

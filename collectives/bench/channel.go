@@ -25,7 +25,7 @@ type ChannelPlan struct {
 const (
 	RoundTrip    = "round_trip"    // an item there and another back
 	Stream       = "stream"        // a window of items one way, then an answer
-	BackPressure = "back_pressure" // the same to a consumer that computes for a while on each
+	BackPressure = "back_pressure" // the same as a stream, to a consumer that computes on each item
 )
 
 // Channel measures a channel from a worker on one rank to a worker on another, and one back. Items
@@ -67,7 +67,7 @@ func (r *Run) Channel(ctx context.Context, p ChannelPlan) error {
 
 // items measures one operation on a channel.
 func (r *Run) items(ctx context.Context, t *team, p ChannelPlan, b *twoWay, op string) error {
-	there, moved := p.Window, float64(p.Window) // items one way, and items that count
+	there, moved := p.Window, float64(p.Window) // items that go there, and items that count in rates
 	if op == RoundTrip {
 		there, moved = 1, 2
 	}
@@ -107,7 +107,7 @@ type twoWay struct {
 	work              int // rounds of burn per item of the consumer
 	seq               int // items put and taken so far, the same on both sides
 	pattern           pattern
-	blocked, produced time.Duration // of the producer: waiting for room, altogether
+	blocked, produced time.Duration // time of the producer: waiting for room, and in total
 }
 
 // newTwoWay launches the two workers and makes their channels. It is collective over the world.
@@ -115,7 +115,7 @@ func (r *Run) newTwoWay(p ChannelPlan, i, size int) (*twoWay, error) {
 	b := &twoWay{size: size, pattern: pattern{dtype: tensor.U8, members: 2},
 		layout: tensor.NewLayout(tensor.Field{Name: "data", DType: tensor.U8, Shape: []int{size}})}
 	var sides [2]spmd.GroupSpec
-	var workers [2][]*spmd.Member // of this rank
+	var workers [2][]*spmd.Member // the workers on this rank
 	for side, name := range []string{"producer", "consumer"} {
 		sides[side] = spmd.GroupSpec{Name: fmt.Sprintf("%s %d", name, i), Ranks: p.Ranks[side : side+1]}
 		g, err := spmd.Launch(r.w, sides[side], func(m *spmd.Member) (*spmd.Member, error) { return m, nil })
@@ -124,7 +124,7 @@ func (r *Run) newTwoWay(p ChannelPlan, i, size int) (*twoWay, error) {
 		}
 		workers[side] = g.Here()
 	}
-	var channels [2]*spmd.Channel // by the side that sends
+	var channels [2]*spmd.Channel // indexed by the sending side
 	for side, name := range []string{"there", "back"} {
 		var err error
 		if channels[side], err = spmd.NewChannel(r.w, spmd.ChannelSpec{Name: fmt.Sprintf("%s %d", name, i),
@@ -194,7 +194,7 @@ func (b *twoWay) get(ctx context.Context, check bool) (wrong int64, err error) {
 	}
 	b.seq++
 	if it.Lo != b.seq {
-		wrong++ // out of turn
+		wrong++ // the item is out of order
 	}
 	if check {
 		b.pattern.salt = uint64(b.seq)

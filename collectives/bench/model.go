@@ -67,7 +67,7 @@ func (r *Run) fit(plan *Plan) {
 // nodes has the node of each rank. Rows of fewer than three sizes have no fit, because two points
 // always lie on a line.
 func fitRows(kind spmd.Kind, rows []*report.Row, nodes []int) (fit report.Fit, ok bool) {
-	var largest []*report.Row // for each size, the row of the most ranks
+	var largest []*report.Row // for each size, the row with the most ranks
 	for _, same := range report.Group(rows, func(row *report.Row) int64 { return row.Size }) {
 		largest = append(largest, slices.MaxFunc(same, func(a, b *report.Row) int { return a.Ranks - b.Ranks }))
 	}
@@ -97,7 +97,7 @@ func fitRows(kind spmd.Kind, rows []*report.Row, nodes []int) (fit report.Fit, o
 	for _, factor := range []int{2, 4, 8} {
 		for _, row := range []*report.Row{largest[0], largest[len(largest)/2], largest[len(largest)-1]} {
 			n, on := factor*row.Ranks, len(distinct(nodes[:row.Ranks]))
-			if on > 1 { // as many ranks on each node as now
+			if on > 1 { // keep the number of ranks on each node
 				on *= factor
 			}
 			cost := costOf(kind, row, n, on)

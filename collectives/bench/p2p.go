@@ -13,7 +13,7 @@ import (
 
 // A MessagePlan says what P2P measures. It is the same on every rank.
 type MessagePlan struct {
-	Ranks [2]int // the two that latency and bandwidth are between
+	Ranks [2]int // the two ranks of latency and bandwidth
 	Ops   []string
 	Sizes []int // bytes
 	// messages under way at a time, for bandwidths and the message rate; fewer if together they would
@@ -118,7 +118,7 @@ type messages struct {
 	// ways says what this rank does with the messages of an exchange: send them (true), receive them
 	// (false), or both. back says the same for the empty messages that answer a window.
 	ways, back []bool
-	reqs       []spmd.Request // memory for those of a window each way
+	reqs       []spmd.Request // memory for the requests of a window in each direction
 }
 
 // connect makes the communicator of the messages. It is collective over ranks.

@@ -31,7 +31,7 @@ func (r *Run) measureRoof(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("two buffers of %s for the memory roof: %w", report.Bytes(int64(n)), err)
 	}
-	poisonAll(both) // its pages are there, and differ from the system's one page of zeros
+	poisonAll(both) // otherwise all pages would be one page of zeros
 	m := &r.rep.Machine
 	m.RoofSize = int64(n)
 	m.Roof, err = copyRate(ctx, r.all, both[:n], both[n:])

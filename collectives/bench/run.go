@@ -38,7 +38,7 @@ type Options struct {
 type Run struct {
 	w         *spmd.World
 	opts      Options
-	reports   *collectives.Group // of all ranks
+	reports   *collectives.Group // carries the reports of all ranks to rank 0
 	all       *team
 	sched     schedule
 	processes []int // the lowest rank of each rank's process
@@ -141,7 +141,7 @@ func (r *Run) measure(ctx context.Context, t *team, together bool,
 				rows = append(rows, a.row)
 			}
 		}
-		if err != nil { // the samples so far stay
+		if err != nil { // keep the samples so far
 			return errors.Join(err, r.add(rows))
 		}
 	} else {

@@ -15,7 +15,7 @@ import (
 type team struct {
 	*collectives.Group
 	lead  int     // the rank of its first member
-	share float64 // of this rank in the processor time of its process
+	share float64 // share of this rank in the processor time of its process
 }
 
 // member reports whether this rank measures with the team.

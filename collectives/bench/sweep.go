@@ -21,7 +21,7 @@ type Plan struct {
 	Ranks      []int // group sizes: the first n ranks of the world
 	Types      []tensor.DType
 	Op         spmd.Op
-	Algorithms []string // of collectives.Algorithms
+	Algorithms []string // names from collectives.Algorithms
 	Table      *collectives.Table
 	// Sizes are in bytes. They are rounded up to whole elements, and to an equal number for each member if
 	// an operation cuts its data into blocks.
@@ -48,7 +48,7 @@ type Plan struct {
 // Names of the rows that Baseline adds.
 const (
 	InC      = "c"            // the library's blocking call in a loop in C
-	Blocking = "mpi-blocking" // the same call, through Go
+	Blocking = "mpi-blocking" // the same call from Go
 )
 
 // A point is one set of arms of a plan.
@@ -180,7 +180,7 @@ func (s *sweep) allocate(points []point) error {
 		s.limit = s.run.budget.limit(slices.Max(s.plan.Ranks), len(s.plan.Memory))
 		s.describe(points)
 	}
-	need, most := 0, map[int]int{} // bytes of this rank; of a rank, by group
+	need, most := 0, map[int]int{} // need: bytes on this rank; most: bytes on a rank of a group, by its size
 	for _, p := range points {
 		bytes := 2 * stride(p.size) // for the roof
 		for _, out := range s.places(p) {
@@ -264,7 +264,7 @@ func (s *sweep) point(ctx context.Context, p point) error {
 
 // figures adds to each arm's row the figures that follow from the times.
 func figures(p point, roof float64, arms []*arm) {
-	base := map[string]float64{} // the loop in C, by memory
+	base := map[string]float64{} // median of the loop in C, by memory
 	for _, a := range arms {
 		if a.row.Algorithm == InC {
 			base[a.row.Memory] = a.row.Median

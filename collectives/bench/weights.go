@@ -16,9 +16,9 @@ import (
 // A WeightsPlan says what Weights measures. It is the same on every rank.
 type WeightsPlan struct {
 	Source  int          // the rank that has the state
-	Readers []int        // the ranks that use it; the source may be among them
+	Readers []int        // the ranks that read the state; the source may be one of them
 	Sizes   []int        // bytes of float32
-	Slots   []int        // see collectives.WeightsSpec; a row for each
+	Slots   []int        // see collectives.WeightsSpec; each has its own row
 	Wire    tensor.DType // F32 or BF16
 	Bucket  int          // bytes sent at once
 	Patch   bool         // send only the changes
@@ -165,14 +165,14 @@ type publisher struct {
 	weights       *carrier
 	tiny          *carrier // of a state of two numbers
 	source        bool
-	published     chan error // of a source that is a reader too
-	state         []float32  // of the source
+	published     chan error // result of Publish on a source that is also a reader
+	state         []float32  // weights of the source
 	changes       int        // elements that change from version to version
 	whole, copied []byte     // the source's state, and a copy
 	at, size      int        // offset and bytes of the weights in a state
 	adopted       []float32  // the weights of the last version
 	rounded       bool       // readers get weights that are rounded to bf16
-	total         float32    // of the last forward
+	total         float32    // result of the last forward
 }
 
 // A carrier distributes versions of one state.
@@ -234,7 +234,7 @@ func (b *publisher) bring(ctx context.Context, c *carrier) (time.Duration, error
 	}
 	start := time.Now()
 	switch {
-	case b.source && c.reader != nil: // with one slot each waits for the other
+	case b.source && c.reader != nil: // concurrently, because with one slot Publish and Adopt wait for each other
 		go func() { b.published <- c.Publish(ctx, c.version) }()
 	case b.source:
 		if err := c.Publish(ctx, c.version); err != nil {
@@ -282,7 +282,7 @@ func (b *publisher) check(ctx context.Context) (wrong int64, err error) {
 	if _, err := b.sync(ctx); err != nil {
 		return 0, err
 	}
-	changed := []float64{float64(b.changes)} // the source's
+	changed := []float64{float64(b.changes)} // the number at the source
 	if err := b.t.max(ctx, changed); err != nil {
 		return 0, err
 	}
@@ -291,7 +291,7 @@ func (b *publisher) check(ctx context.Context) (wrong int64, err error) {
 		if i < int(changed[0]) {
 			want = float32(b.weights.version)
 		}
-		if v != want && !(b.rounded && math.Abs(float64(v-want)) <= 0x1p-8*float64(want)) { // bf16 has 8 bits
+		if v != want && !(b.rounded && math.Abs(float64(v-want)) <= 0x1p-8*float64(want)) { // 8 significant bits
 			wrong++
 		}
 	}

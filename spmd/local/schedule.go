@@ -138,7 +138,7 @@ func (h *heap[T]) pop() task[T] {
 // time.
 type Timer struct {
 	waits *schedule[chan struct{}]
-	idle  sync.Pool // of channels
+	idle  sync.Pool // holds unused channels
 }
 
 // NewTimer starts a Timer. The caller closes it.
@@ -154,7 +154,7 @@ func (t *Timer) SleepUntil(at time.Time, stop <-chan struct{}) {
 		select {
 		case <-wake:
 		case <-stop:
-			return // the schedule still has wake
+			return // wake is not reused, because the schedule still has it
 		}
 	}
 	t.idle.Put(wake)

@@ -43,7 +43,7 @@ func newWorld(n int, l *line) []spmd.Transport {
 // A world is the state that the ranks share.
 type world struct {
 	size     int
-	spins    int // of Await
+	spins    int // how often Await checks before it sleeps
 	aborted  atomic.Bool
 	memory   []memory              // of each rank
 	sleepers [sleepLists]sleepList // sleeping goroutines, by the address of their signal

@@ -92,7 +92,7 @@ func (t *transport) newGroup(ranks []int, name string, purposes []string) ([][]s
 // makingTag returns the tag for the call that makes a communicator with an agreed block of tags.
 // Simultaneous calls have different blocks.
 func makingTag(block uint64) C.int {
-	const tags = 32768 // what the standard promises
+	const tags = 32768 // the number of tags that the standard guarantees
 	return C.int(block % tags)
 }
 

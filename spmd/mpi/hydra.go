@@ -46,7 +46,7 @@ func openHydra() *hydra {
 		unix.Close(own)
 		return nil
 	}
-	unix.SetNonblock(own, true) // so that reads leave their threads
+	unix.SetNonblock(own, true) // so that waiting reads block no thread
 	unix.SetNonblock(pair[0], true)
 	h := &hydra{launcher: os.NewFile(uintptr(own), "launcher"), mpi: os.NewFile(uintptr(pair[0]), "mpi"),
 		out: make(chan struct{}), ack: make(chan struct{})}
@@ -68,7 +68,7 @@ func (h *hydra) speak() {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if !h.left {
-			h.launcher.Write(text) // an error is the launcher's end
+			h.launcher.Write(text) // an error means that the launcher has ended
 		}
 	}, func(line string) {
 		h.mu.Lock()

@@ -106,13 +106,13 @@ func (t *transport) agree(l layout, label string, ranks []int) (first uint64, er
 
 // A layout is how MPI sees the members of a communicator.
 type layout struct {
-	members      []member    // where each is
+	members      []member    // the place of each member
 	processes    []int       // the ranks that have members
 	here         int         // this process's index in processes
 	width        int         // the most members on one rank
-	group        *C.rl_group // MPI's communicator that it is in; nil: the plane
-	plane, block int         // where its tags are
-	space        uint64      // a number of its own among those of these processes; purposes of a group share it
+	group        *C.rl_group // MPI's communicator for its messages; nil: the plane
+	plane, block int         // the location of its tags
+	space        uint64      // a unique number among these processes; the purposes of a group share one
 }
 
 // A member is on a rank. process is the number of the rank's process in MPI's communicator, and local is the

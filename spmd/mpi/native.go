@@ -51,12 +51,12 @@ var _ = [...]struct{}{
 type native struct {
 	t          *transport
 	end        *C.rl_native
-	call       *C.rl_collective // in C's memory: what the next call does
+	call       *C.rl_collective // arguments of the next call, in C's memory
 	made       uint64           // ascends in the order of creation, which is the same on all ranks
 	label      string
 	ranks      []int // of the members
 	rank, size int
-	pin        *runtime.Pinner // buffers that C keeps between two crossings
+	pin        *runtime.Pinner // buffers that C keeps from one call to the next
 	broken     error           // why the communicator cannot be used any more
 }
 
@@ -181,7 +181,7 @@ func (n *native) giveUp(ctx context.Context, c *spmd.Collective, waited time.Dur
 // broadcast comes from its root. A reduction or gather may wait as long as any of the other members is
 // still there.
 func (n *native) checkDeparted(c *spmd.Collective) error {
-	among, all := n.ranks, false // one of these, or all
+	among, all := n.ranks, false // whether one of these is enough, or all must have left
 	switch {
 	case c.Kind == spmd.SendReceive:
 		among = []int{n.ranks[c.From], n.ranks[c.To]}

@@ -30,7 +30,7 @@ import (
 // is time of the thread that wakes the other. A rank that yields needs no waking, and lets ranks with
 // work go first. So a short sleep first yields its core, and blocks if that was in vain.
 type shortSleeps struct {
-	running atomic.Int32 // how many there are now
+	running atomic.Int32 // number of short sleeps now
 	lost    atomic.Int64 // time that yields have wasted
 	counted atomic.Int64 // when lost was updated
 	slow    atomic.Int64 // when the last slow yield was
@@ -93,7 +93,7 @@ func (s *shortSleeps) yield(e *event, start time.Duration) bool {
 		return false
 	}
 	s.yielded.Add(1)
-	var own time.Duration // what the yields took, without the work of others
+	var own time.Duration // time of the yields, at most switchTime each
 	for now := began; now-began < most && own < mostOwn; {
 		unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 		done, last := e.came(), now
@@ -133,7 +133,7 @@ func (s *shortSleeps) waste(now, d time.Duration) {
 // block blocks until the event comes, but not longer than d. A signal may end it.
 func (e *event) block(d time.Duration) {
 	timeout := unix.NsecToTimespec(int64(d))
-	e.sleepers.Add(1) // before the last test: a thread that causes the event later sees it
+	e.sleepers.Add(1) // incremented before the last test, so that a thread that causes the event later sees it
 	if e.top == nil || e.top.Load() == 0 {
 		unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(e.word)), futexWait, uintptr(e.old),
 			uintptr(unsafe.Pointer(&timeout)), 0, 0)

@@ -36,7 +36,7 @@ type transport struct {
 	world       *C.rl_world
 	rank        int
 	size        int
-	blocks      int // of spmd.MaxTag tags, in one plane
+	blocks      int // number of blocks of spmd.MaxTag tags in a plane
 	planes      int
 	nodes       []int
 	about       spmd.Description
@@ -49,14 +49,14 @@ type transport struct {
 	watched     chan struct{} // closed when the progress thread has ended
 	ending      atomic.Bool   // the watch has found a rank that stopped
 	abort       sync.Once
-	making      sync.Mutex // held while a communicator is made; the calls of one process have an order anyway
+	making      sync.Mutex // held while a communicator is made
 	next        uint64     // the first block that no communicator of this process has
-	groups      []*group   // in the order in which they were made; under making
-	control     *comm      // of all ranks, for what NewComm agrees on
+	groups      []*group   // in the order of their creation; guarded by making
+	control     *comm      // over all ranks; NewComm uses it to agree
 	agreeing    []byte     // buffers of agree
-	mu          sync.Mutex // open, natives, lost
+	mu          sync.Mutex // guards open, natives and lost
 	open        map[*comm]struct{}
-	natives     map[*native]struct{} // open as well
+	natives     map[*native]struct{} // open natives
 	lost        []pinned             // memory of requests that were given up: MPI may still touch it
 }
 
@@ -250,7 +250,7 @@ func (t *transport) Alloc(n int) ([]byte, error) { return t.arena.alloc(n) }
 // Abort ends the job with an exit code. It does not return.
 func (t *transport) Abort(code int) {
 	t.abort.Do(func() {
-		time.AfterFunc(5*time.Second, func() { os.Exit(code) }) // where even MPI_Abort hangs
+		time.AfterFunc(5*time.Second, func() { os.Exit(code) }) // for the case that MPI_Abort hangs, too
 		awaitReader(os.Stdout)
 		awaitReader(os.Stderr)
 		gompi.NewCommunicator(nil).Abort(code)

@@ -39,8 +39,8 @@ type Change struct {
 // A Comparison is the result of Compare.
 type Comparison struct {
 	Changes  []Change
-	starts   [2]int   // of the old report and of the new one
-	OnlyOld  []string // keys of rows that the other report has not
+	starts   [2]int   // numbers of starts in the old and the new report
+	OnlyOld  []string // keys of rows that only one report has
 	OnlyNew  []string
 	Warnings []string // why the two may not be comparable at all
 	limit    float64
