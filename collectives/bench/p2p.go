@@ -135,8 +135,7 @@ func (m *messages) connect(w *spmd.World, ranks []int, label string) error {
 // arm returns the arm of an operation.
 func (m *messages) arm(op string, check bool) *arm {
 	me, first := m.comm.Rank(), m.comm.Rank() < m.members/2
-	a := &arm{call: m.stream}
-	a.row.Op, a.row.Ranks, a.row.Size, a.row.Memory = op, m.members, int64(m.size), "arena"
+	a := &arm{call: m.stream, row: report.Row{Op: op, Ranks: m.members, Size: int64(m.size), Memory: "arena"}}
 	arriving := m.window
 	switch op {
 	case Latency:
@@ -242,7 +241,8 @@ func (r *Run) signalArm(ctx context.Context, t *team, ranks []int) (*arm, error)
 	signals := (*[2]spmd.Signal)(unsafe.Pointer(unsafe.SliceData(mem)))
 	mine, theirs, peer := &signals[t.Rank()], &signals[1-t.Rank()], ranks[1-t.Rank()]
 	first, n := t.Rank() == 0, uint32(0)
-	a := &arm{parts: 2, call: func(ctx context.Context, _ int) error {
+	a := &arm{row: report.Row{Op: SignalWakeUp, Ranks: 2}, parts: 2}
+	a.call = func(ctx context.Context, _ int) error {
 		n++
 		if first {
 			shared.Post(theirs, n)
@@ -254,7 +254,6 @@ func (r *Run) signalArm(ctx context.Context, t *team, ranks []int) (*arm, error)
 			shared.Post(theirs, n)
 		}
 		return nil
-	}}
-	a.row.Op, a.row.Ranks = SignalWakeUp, 2
+	}
 	return a, nil
 }

@@ -19,25 +19,19 @@ import (
 
 // A place describes where one rank runs, and what it found there.
 type place struct {
-	Host      string
-	PID       int
-	CPU       string
-	Kernel    string
-	Governor  string
-	Cache     int64
-	Affinity  string
-	MaxProcs  int
-	Free      int64
-	ClockStep time.Duration
+	report.Host // with the Affinity of this rank
+	PID         int
+	Free        int64
+	ClockStep   time.Duration
 }
 
 // here returns the place of this rank. Facts that the system does not give stay empty.
 func here(d spmd.Description, opts *Options) place {
 	const cpu0 = "/sys/devices/system/cpu/cpu0/"
-	p := place{Host: d.Host, PID: d.PID, CPU: cmp.Or(field("/proc/cpuinfo", "model name"), "unknown CPU"),
-		Kernel: runtime.GOOS, Governor: read(cpu0 + "cpufreq/scaling_governor"), Cache: opts.Cache,
-		Affinity: field("/proc/self/status", "Cpus_allowed_list"), MaxProcs: runtime.GOMAXPROCS(0),
-		Free: opts.Free, ClockStep: clockStep()}
+	p := place{PID: d.PID, Free: opts.Free, ClockStep: clockStep(), Host: report.Host{
+		Name: d.Host, CPU: cmp.Or(field("/proc/cpuinfo", "model name"), "unknown CPU"), Kernel: runtime.GOOS,
+		Governor: read(cpu0 + "cpufreq/scaling_governor"), Cache: opts.Cache,
+		Affinity: []string{field("/proc/self/status", "Cpus_allowed_list")}, MaxProcs: runtime.GOMAXPROCS(0)}}
 	if release := read("/proc/sys/kernel/osrelease"); release != "" {
 		p.Kernel = "Linux " + release
 	}
@@ -122,8 +116,8 @@ func (r *Run) survey(ctx context.Context) error {
 			return err
 		}
 		all = all[counts[rank]:]
-		onHost := func(q place) bool { return q.Host == p.Host }
-		inProcess := func(q place) bool { return q.Host == p.Host && q.PID == p.PID }
+		onHost := func(q place) bool { return q.Name == p.Name }
+		inProcess := func(q place) bool { return onHost(q) && q.PID == p.PID }
 		r.processes = append(r.processes, slices.IndexFunc(places, inProcess))
 		b.hosts = append(b.hosts, slices.IndexFunc(places, onHost))
 		b.cache = max(b.cache, int(p.Cache))
@@ -147,20 +141,18 @@ func hostsOf(places []place) []report.Host {
 	var list []report.Host
 	cpus := map[string]map[int]bool{}
 	for r, p := range places {
-		at := slices.IndexFunc(list, func(h report.Host) bool { return h.Name == p.Host })
+		at := slices.IndexFunc(list, func(h report.Host) bool { return h.Name == p.Name })
 		if at < 0 {
 			at = len(list)
-			list = append(list, report.Host{Name: p.Host, CPU: p.CPU, Kernel: p.Kernel, Governor: p.Governor,
-				Cache: p.Cache, MaxProcs: p.MaxProcs})
-			cpus[p.Host] = map[int]bool{}
+			list = append(list, p.Host)
+			list[at].Affinity, cpus[p.Name] = nil, map[int]bool{}
 		}
 		h := &list[at]
-		h.Ranks = append(h.Ranks, r)
-		h.Affinity = append(h.Affinity, p.Affinity)
-		for _, c := range cpusOf(p.Affinity) {
-			cpus[p.Host][c] = true
+		h.Ranks, h.Affinity = append(h.Ranks, r), append(h.Affinity, p.Affinity...)
+		for _, c := range cpusOf(p.Affinity[0]) {
+			cpus[p.Name][c] = true
 		}
-		if h.CPUs = len(cpus[p.Host]); h.CPUs == 0 {
+		if h.CPUs = len(cpus[p.Name]); h.CPUs == 0 {
 			h.CPUs = runtime.NumCPU()
 		}
 	}

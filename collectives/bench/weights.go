@@ -76,12 +76,11 @@ func (r *Run) weights(ctx context.Context, t *team, s WeightsPlan, size, slots i
 		if err := b.open(ctx, r.w, s, size, slots, memory); err != nil {
 			return nil, nil, err
 		}
-		total := &arm{loop: rounds(func() (time.Duration, error) { return b.sync(ctx) })}
+		total := &arm{row: report.Row{Op: "weights", Algorithm: form(s, slots), Ranks: t.Size(), Size: int64(size)},
+			loop: rounds(func() (time.Duration, error) { return b.sync(ctx) })}
 		if s.Check {
 			total.check = b.check
 		}
-		total.row.Op, total.row.Algorithm, total.row.Ranks, total.row.Size = "weights", form(s, slots), t.Size(),
-			int64(size)
 		forward := &arm{hidden: true, loop: rounds(func() (time.Duration, error) { return b.bring(ctx, b.tiny) })}
 		plain := &arm{hidden: true, call: func(context.Context, int) error {
 			copy(b.copied, b.whole)
