@@ -41,12 +41,8 @@ func doubling(ctx context.Context, t *team, c *spmd.Collective, b []byte) error 
 func (t *team) dissemination(ctx context.Context) error {
 	for step := 1; step < t.size(); step *= 2 {
 		to, from := t.members[(t.me+step)%t.size()], t.members[(t.me-step+t.size())%t.size()]
-		if err := t.g.message(false, nil, from, t.g.tag); err != nil {
-			return err
-		}
-		if err := t.g.message(true, nil, to, t.g.tag); err != nil {
-			return err
-		}
+		t.g.message(false, nil, from, t.g.tag)
+		t.g.message(true, nil, to, t.g.tag)
 		if err := t.wait(ctx); err != nil {
 			return err
 		}

@@ -185,9 +185,7 @@ func (h *halving) reduce(ctx context.Context) error {
 	sum, t := h.operand(h.own.levels)
 	l := entry(h.before, h.own)
 	for i := h.i; i < 1<<l; i += h.own.size() {
-		if err := h.t.send(h.part(sum, t, l, i), h.before.first+i); err != nil {
-			return err
-		}
+		h.t.send(h.part(sum, t, l, i), h.before.first+i)
 	}
 	return h.t.wait(ctx)
 }
@@ -202,9 +200,7 @@ func (h *halving) receiveLate(ctx context.Context, l int) error {
 	if vector {
 		in = h.in[:len(late)/h.partial.Size()*h.dtype.Size()]
 	}
-	if err := h.t.recv(in, h.after.first+h.i%h.after.size()); err != nil {
-		return err
-	}
+	h.t.recv(in, h.after.first+h.i%h.after.size())
 	if err := h.t.wait(ctx); err != nil {
 		return err
 	}
@@ -252,9 +248,7 @@ func (h *halving) exchange(ctx context.Context, l int) error {
 			pieces = append(pieces, mine)
 			continue
 		}
-		if err := h.t.recv(in[:len(mine)+len(late)], h.own.first+other); err != nil {
-			return err
-		}
+		h.t.recv(in[:len(mine)+len(late)], h.own.first+other)
 		pieces, in = append(pieces, in[:len(mine)]), in[len(mine):]
 	}
 	h.t.g.pieces = pieces
@@ -264,9 +258,7 @@ func (h *halving) exchange(ctx context.Context, l int) error {
 		if h.after != none && l >= entry(h.own, h.after) && h.i>>l == 0 {
 			out = append(append(h.out[:0], out...), h.part(h.late, h.partial, next, other)...)
 		}
-		if err := h.t.send(out, h.own.first+other); err != nil {
-			return err
-		}
+		h.t.send(out, h.own.first+other)
 	}
 	if err := h.t.wait(ctx); err != nil {
 		return err
@@ -287,9 +279,7 @@ func (h *halving) gather(ctx context.Context) error {
 	if h.before != none {
 		l := entry(h.before, h.own)
 		for i := h.i; i < 1<<l; i += h.own.size() {
-			if err := h.t.recv(part(l, i), h.before.first+i); err != nil {
-				return err
-			}
+			h.t.recv(part(l, i), h.before.first+i)
 		}
 		if err := h.t.wait(ctx); err != nil {
 			return err
@@ -297,9 +287,7 @@ func (h *halving) gather(ctx context.Context) error {
 	}
 	for l := h.own.levels; ; {
 		if h.after != none && l == entry(h.own, h.after) && h.i < 1<<l {
-			if err := h.t.send(part(l, h.i), h.after.first+h.i%h.after.size()); err != nil {
-				return err
-			}
+			h.t.send(part(l, h.i), h.after.first+h.i%h.after.size())
 		}
 		if l == 0 {
 			return h.t.wait(ctx)
@@ -310,12 +298,8 @@ func (h *halving) gather(ctx context.Context) error {
 		}
 		for j := 1; j < 1<<(l-last); j++ {
 			other := h.i ^ j<<last
-			if err := h.t.recv(part(l, other), h.own.first+other); err != nil {
-				return err
-			}
-			if err := h.t.send(part(l, h.i), h.own.first+other); err != nil {
-				return err
-			}
+			h.t.recv(part(l, other), h.own.first+other)
+			h.t.send(part(l, h.i), h.own.first+other)
 		}
 		if err := h.t.wait(ctx); err != nil {
 			return err
@@ -327,15 +311,11 @@ func (h *halving) gather(ctx context.Context) error {
 // serve ends a reduction: member m of the first subtree, which has n members, sends b to member n+m, if there is one.
 // Member n+m receives the message into mine.
 func (h *halving) serve(ctx context.Context, b, mine []byte) error {
-	var err error
 	switch first := 1 << h.levels; {
 	case h.before != none:
-		err = h.t.recv(mine, h.t.me-first)
+		h.t.recv(mine, h.t.me-first)
 	case h.t.me+first < h.t.size():
-		err = h.t.send(b, h.t.me+first)
-	}
-	if err != nil {
-		return err
+		h.t.send(b, h.t.me+first)
 	}
 	return h.t.wait(ctx)
 }
