@@ -20,16 +20,9 @@ import (
 
 // NewComm makes a communicator; see spmd.Transport. The communicator is a block of tags in a duplicate of the
 // world's communicator. No other communicator of these processes has that block until Renew. An MPI communicator of
-// its own would take longer to make (see newGroup), and MPICH has 2048 at most.
-func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
-	ends, err := t.newComm(ranks, label)
-	if err != nil {
-		return nil, fmt.Errorf("new communicator %q: %w", label, err)
-	}
-	return ends, nil
-}
-
-func (t *transport) newComm(ranks []int, label string) ([]spmd.Comm, error) {
+// its own would take longer to make (see NewGroup), and MPICH has 2048 at most.
+func (t *transport) NewComm(ranks []int, label string) (ends []spmd.Comm, err error) {
+	defer annotate(&err, "new communicator %q", label)
 	t.making.Lock()
 	defer t.making.Unlock()
 	l, err := t.layOut(ranks)
@@ -51,6 +44,13 @@ func (t *transport) newComm(ranks []int, label string) ([]spmd.Comm, error) {
 	}
 	t.next = first + blocks
 	return t.newEnds(l, label)
+}
+
+// annotate puts a text before *err, unless *err is nil.
+func annotate(err *error, format string, args ...any) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), *err)
+	}
 }
 
 // newEnds opens the ends of this process's members.

@@ -67,15 +67,8 @@ var (
 
 // NewNative makes a communicator of MPI; see spmd.NativeMaker. On every rank MPI spins from the rank's
 // call until all ranks have called.
-func (t *transport) NewNative(ranks []int, label string) (spmd.Native, error) {
-	n, err := t.newNative(ranks, label)
-	if err != nil {
-		return nil, fmt.Errorf("new native communicator %q: %w", label, err)
-	}
-	return n, nil
-}
-
-func (t *transport) newNative(ranks []int, label string) (*native, error) {
+func (t *transport) NewNative(ranks []int, label string) (_ spmd.Native, err error) {
+	defer annotate(&err, "new native communicator %q", label)
 	t.making.Lock()
 	defer t.making.Unlock()
 	l, err := t.layOut(ranks)

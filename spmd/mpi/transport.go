@@ -64,27 +64,28 @@ var _ spmd.Transport = (*transport)(nil)
 
 // Open starts MPI and joins the world. It is collective over the processes of the program. A process can
 // call it only once.
-func Open(opts Options) (spmd.Transport, error) {
+func Open(opts Options) (_ spmd.Transport, err error) {
+	defer annotate(&err, "open mpi")
 	if opts.StallTimeout == 0 {
 		opts.StallTimeout = time.Minute
 	}
 	if opts.StallTimeout > 0 && opts.StallTimeout < 100*time.Millisecond {
-		return nil, fmt.Errorf("open mpi: stall timeout %v: expected at least 100ms, or a negative one for none",
+		return nil, fmt.Errorf("stall timeout %v: expected at least 100ms, or a negative one for none",
 			opts.StallTimeout)
 	}
 	if opts.Log == nil {
 		opts.Log = os.Stderr
 	}
 	if gompi.IsOn() {
-		return nil, errors.New("open mpi: MPI was started in this process before, and it starts once")
+		return nil, errors.New("MPI was started in this process before, and it starts once")
 	}
 	launched, launcher := Launched()
 	if err := start(); err != nil {
-		return nil, fmt.Errorf("open mpi: %w", err)
+		return nil, err
 	}
 	if launched > 1 && gompi.WorldSize() == 1 {
 		gompi.Stop()
-		return nil, fmt.Errorf("open mpi: %w: %s started %d processes, but each sees a world of one: this binary is "+
+		return nil, fmt.Errorf("%w: %s started %d processes, but each sees a world of one: this binary is "+
 			"built for %s, so "+
 			"start it with that MPI's own launcher, or build it for this one (scripts/build --mpi openmpi or --mpi "+
 			"mpich)", ErrMismatch, launcher, launched, Library())
@@ -102,7 +103,7 @@ func Open(opts Options) (spmd.Transport, error) {
 	var lowest *C.int
 	if rc := C.rl_world_open(C.int64_t(beat), C.int64_t(opts.StallTimeout), &t.world, &place, &lowest,
 		&fault); rc != 0 {
-		return nil, fmt.Errorf("open mpi: %w", callError(&fault))
+		return nil, callError(&fault)
 	}
 	t.rank, t.size = int(place.rank), int(place.size)
 	t.blocks, t.planes = int(place.tags)/spmd.MaxTag, int(place.planes)
@@ -114,7 +115,7 @@ func Open(opts Options) (spmd.Transport, error) {
 
 	go t.watch(C.GoString(&place.before[0]))
 	if err := t.share(); err != nil {
-		return nil, fmt.Errorf("open mpi: %w", err)
+		return nil, err
 	}
 	everyone := make([]int, t.size)
 	for r := range everyone {
@@ -122,11 +123,11 @@ func Open(opts Options) (spmd.Transport, error) {
 	}
 	l, err := t.layOut(everyone)
 	if err != nil {
-		return nil, fmt.Errorf("open mpi: %w", err)
+		return nil, err
 	}
 	t.next = 1
 	if t.control, err = t.newEnd(l, t.rank, "control"); err != nil {
-		return nil, fmt.Errorf("open mpi: %w", err)
+		return nil, err
 	}
 	t.agreeing, err = t.arena.allocOwn(64)
 	return t, err
@@ -276,19 +277,20 @@ func awaitReader(f *os.File) {
 
 // Renew waits for all ranks. The new world's communicators take blocks of tags after those of the old world, and from
 // the first block again once half of them are used up. So a late message of the old world has a tag that nobody uses.
-func (t *transport) Renew(keep [][]byte) error {
+func (t *transport) Renew(keep [][]byte) (err error) {
+	defer annotate(&err, "renew")
 	if err := t.closeOpen(); err != nil {
-		return fmt.Errorf("renew: %w", err)
+		return err
 	}
 	if err := t.arena.keep(keep); err != nil {
-		return fmt.Errorf("renew: %w", err)
+		return err
 	}
 	t.making.Lock()
 	defer t.making.Unlock()
 	var fault C.rl_fault
 	next := C.int64_t(t.next)
 	if C.rl_world_renew(t.world, &next, &fault) != 0 {
-		return fmt.Errorf("renew: %w", callError(&fault))
+		return callError(&fault)
 	}
 	if t.next = uint64(next); t.next > uint64(t.planes)*uint64(t.blocks)/2 {
 		t.next = 1
