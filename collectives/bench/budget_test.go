@@ -159,7 +159,7 @@ func TestBudget(t *testing.T) {
 	for _, c := range []struct {
 		budget  budget
 		buffers int
-		beyond  int // of a rank
+		beyond  int // bytes of each buffer of the roof
 	}{
 		{budget{hosts: one, cache: 32 << 20}, mostBuffers, 8 << 20},
 		{budget{hosts: one, cache: 1 << 20}, mostBuffers, 4 << 20},

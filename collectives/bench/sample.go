@@ -186,7 +186,7 @@ func (s *schedule) block(ctx context.Context, t *team, a *arm, k int) (stop bool
 		a.refill()
 	}
 	n, me := t.Size(), t.Rank()
-	all := make([]float64, 2*k+2+3*n) // the samples, the same negative, two figures of the block, three of each rank
+	all := make([]float64, 2*k+2+3*n) // samples, negative samples, two figures of the block, three of each rank
 	times, negative, rest := all[:k], all[k:2*k], all[2*k:]
 	cpus, wrongs, spent := rest[2:2+n], rest[2+n:2+2*n], rest[2+2*n:]
 	start, cpu := time.Now(), cpuTime()

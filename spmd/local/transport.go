@@ -65,7 +65,7 @@ type transport struct {
 	world  *world
 	rank   int
 	groups []spmd.MessageSpace // under world.mu
-	leave  *time.Timer         // nil: none
+	leave  *time.Timer         // the timer of Leave; nil: none
 	closed bool
 }
 

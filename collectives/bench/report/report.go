@@ -110,7 +110,7 @@ func (r *Row) Key() string {
 	return b.String()
 }
 
-// Where returns the rows for which holds is true.
+// Where returns the rows for which the function holds returns true.
 func (r *Report) Where(holds func(*Row) bool) (rows []*Row) {
 	for i := range r.Rows {
 		if holds(&r.Rows[i]) {
