@@ -373,6 +373,30 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
+// TestMax: every member gets the largest values, for any number of members.
+func TestMax(t *testing.T) {
+	for _, n := range []int{1, 2, 3, 5, 8} {
+		err := spmd.Run(t.Context(), local.New(n), spmd.Options{Log: io.Discard},
+			func(ctx context.Context, w *spmd.World) error {
+				ends, err := w.NewComm(w.Ranks(), "team")
+				if err != nil {
+					return err
+				}
+				x := []float64{float64(w.Rank()), -float64(w.Rank())}
+				if err := (&team{Comm: ends[0]}).max(ctx, x); err != nil {
+					return err
+				}
+				if x[0] != float64(n-1) || x[1] != 0 {
+					return errors.New("max is not the largest")
+				}
+				return nil
+			})
+		if err != nil {
+			t.Errorf("%d ranks: %v", n, err)
+		}
+	}
+}
+
 func TestCPUList(t *testing.T) {
 	if got := cpusOf("0-3,8,x"); len(got) != 5 || got[4] != 8 {
 		t.Errorf("0-3,8: %v", got)

@@ -65,10 +65,7 @@ func TestP2PFindsWhatIsWrong(t *testing.T) {
 			}
 		}
 		m := &messages{window: 1, out: regions[0], in: regions[1], size: 100}
-		if err := m.connect(r.w, []int{0, 1}, "faulty messages"); err != nil {
-			return err
-		}
-		a := m.arm(Latency, true)
+		a := m.arm(tm.Comm, Latency, true)
 		honest := a.call
 		a.call = func(ctx context.Context, i int) error {
 			err := honest(ctx, i)

@@ -67,9 +67,6 @@ func (r *Run) P2P(ctx context.Context, p MessagePlan) error {
 			sizes = []int{0}
 		}
 		t, err := r.newTeam(ranks, "bench "+op)
-		if err == nil && t.member() {
-			err = m.connect(r.w, ranks, "bench messages of "+op)
-		}
 		for i := 0; i < len(sizes) && err == nil; i++ {
 			m.size, m.window = sizes[i], p.window(sizes[i], limit)
 			err = r.measure(ctx, t, false, func() ([]*arm, func(), error) {
@@ -77,7 +74,7 @@ func (r *Run) P2P(ctx context.Context, p MessagePlan) error {
 					a, err := r.signalArm(ctx, t, ranks)
 					return []*arm{a}, func() {}, err
 				}
-				a := m.arm(op, p.Check)
+				a := m.arm(t.Comm, op, p.Check)
 				return []*arm{a}, func() { rates(&a.row, m.window, len(ranks)/2) }, nil
 			})
 		}
@@ -121,20 +118,11 @@ type messages struct {
 	reqs       []spmd.Request // memory for the requests of a window in each direction
 }
 
-// connect makes the communicator of the messages. It is collective over ranks.
-func (m *messages) connect(w *spmd.World, ranks []int, label string) error {
-	ends, err := w.NewComm(ranks, label)
-	if err != nil {
-		return err
-	}
-	n := len(ranks)
-	m.comm, m.peer, m.pattern = ends[0], (ends[0].Rank()+n/2)%n, pattern{dtype: tensor.U8, members: n}
-	return nil
-}
-
-// arm returns the arm of an operation.
-func (m *messages) arm(op string, check bool) *arm {
-	me, first := m.comm.Rank(), m.comm.Rank() < m.members/2
+// arm returns the arm of an operation among the members of comm.
+func (m *messages) arm(comm spmd.Comm, op string, check bool) *arm {
+	me, n := comm.Rank(), comm.Size()
+	first := me < n/2
+	m.comm, m.peer, m.pattern = comm, (me+n/2)%n, pattern{dtype: tensor.U8, members: n}
 	a := &arm{call: m.stream, row: report.Row{Op: op, Ranks: m.members, Size: int64(m.size), Memory: "arena"}}
 	arriving := m.window
 	switch op {

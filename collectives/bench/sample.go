@@ -3,27 +3,52 @@ package bench
 import (
 	"context"
 	"time"
+	"unsafe"
 
-	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 	"github.com/rlinf/rlinf/spmd"
 )
 
 // A team is the set of ranks that measure together. Other ranks also have a team value, but without a
-// Group.
+// Comm.
 type team struct {
-	*collectives.Group
+	spmd.Comm
+	reqs  [2]spmd.Request
 	lead  int     // the rank of its first member
 	share float64 // share of this rank in the processor time of its process
 }
 
 // member reports whether this rank measures with the team.
-func (t *team) member() bool { return t.Group != nil }
+func (t *team) member() bool { return t.Comm != nil }
 
-// max replaces every x[i] by the largest x[i] of any member.
-func (t *team) max(ctx context.Context, x []float64) error {
-	return t.Run(ctx, collectives.AllReduce(x, spmd.Max))
+// barrier returns when every member has called it.
+func (t *team) barrier(ctx context.Context) error { return t.max(ctx, nil) }
+
+// max replaces every x[i] by the largest x[i] of any member. Messages go as in a dissemination barrier
+// (Hensgen, Finkel, Manber 1988): after round k a member knows of 2ᵏ others. If their number is no power
+// of two, a member gets some values twice, which does not change a maximum.
+func (t *team) max(ctx context.Context, x []float64) (err error) {
+	me, n, in := t.Rank(), t.Size(), make([]float64, len(x))
+	for hop := 1; hop < n; hop *= 2 {
+		if t.reqs[0], err = t.Irecv(bytesOf(in), (me-hop+n)%n, 0); err != nil {
+			return err
+		}
+		if t.reqs[1], err = t.Isend(bytesOf(x), (me+hop)%n, 0); err != nil {
+			return err
+		}
+		if err := t.Wait(ctx, t.reqs[:]); err != nil {
+			return err
+		}
+		for i := range x {
+			x[i] = max(x[i], in[i])
+		}
+	}
+	return nil
+}
+
+func bytesOf(x []float64) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 8*len(x))
 }
 
 // An arm is one thing that a team measures. All its functions are collective over the team.
@@ -232,7 +257,7 @@ func (a *arm) sample(ctx context.Context, t *team, batch int, ns []float64) erro
 	}
 	sync := a.sync
 	if sync == nil {
-		sync = t.Barrier
+		sync = t.barrier
 	}
 	for i := range ns {
 		if err := sync(ctx); err != nil {

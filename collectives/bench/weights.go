@@ -228,7 +228,7 @@ func (b *publisher) sync(ctx context.Context) (time.Duration, error) {
 // when the source has that version, at a barrier of all ranks.
 func (b *publisher) bring(ctx context.Context, c *carrier) (time.Duration, error) {
 	c.version++
-	if err := b.t.Barrier(ctx); err != nil {
+	if err := b.t.barrier(ctx); err != nil {
 		return 0, err
 	}
 	start := time.Now()
@@ -260,7 +260,7 @@ func (b *publisher) bring(ctx context.Context, c *carrier) (time.Duration, error
 	}
 	// The time ends when all have computed, because ranks that share cores compute one after the
 	// other. The barrier also keeps the source from changing a state that others still read.
-	err := b.t.Barrier(ctx)
+	err := b.t.barrier(ctx)
 	return time.Since(start), err
 }
 
@@ -294,7 +294,7 @@ func (b *publisher) check(ctx context.Context) (wrong int64, err error) {
 			wrong++
 		}
 	}
-	return wrong, b.t.Barrier(ctx) // the source must not change a state that others still compare
+	return wrong, b.t.barrier(ctx) // the source must not change a state that others still compare
 }
 
 func fill(x []float32, v float32) {
