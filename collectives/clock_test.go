@@ -14,20 +14,20 @@ import (
 )
 
 // A network carries messages in virtual time, so that a test can count rounds and compare algorithms without noise. A
-// member sends, and receives, one message after the other.
+// member sends its messages one after the other, and receives one after the other.
 type network struct {
 	latency, perByte float64
-	perMessage       float64 // work of the sender, and of the receiver
+	perMessage       float64 // time of the sender for a message, and of the receiver
 
 	mu   sync.Mutex
 	sent map[[3]int][]float64 // arrivals by sender, receiver and tag
 }
 
-// A clocked is a member's Comm with its clock.
+// A clocked is one member's Comm with a virtual clock.
 type clocked struct {
 	spmd.Comm
 	net          *network
-	now, out, in float64 // out and in are when the member's line is free
+	now, out, in float64 // out and in: when this member can send or receive the next message
 	expected     []arrival
 }
 
@@ -73,7 +73,7 @@ func (c *clocked) Wait(ctx context.Context, reqs []spmd.Request) error {
 	return nil
 }
 
-// took returns how long an operation takes on a network, and the largest number of messages that a member sends.
+// took returns how long an operation takes on a network, and the largest number of messages that one member sends.
 func took(t *testing.T, net *network, members int, algorithm string,
 	op func(ctx context.Context, g *collectives.Group) error) (longest float64, most int64) {
 	t.Helper()
@@ -104,7 +104,8 @@ func took(t *testing.T, net *network, members int, algorithm string,
 	return longest, most
 }
 
-// TestSumsTakeFewRounds: the latency of a sum, and the messages of a member, grow with the logarithm of the members.
+// TestSumsTakeFewRounds: the latency of a sum, and the number of messages of a member, grow with the logarithm of the
+// number of members.
 func TestSumsTakeFewRounds(t *testing.T) {
 	if raceDetector {
 		return
@@ -132,8 +133,9 @@ func TestSumsTakeFewRounds(t *testing.T) {
 	}
 }
 
-// TestManyMembersSumFaster: among many members a sum takes less time than if each sends to every other, at what TCP
-// takes: 50 µs, 10 GB/s, and 5 µs of work for a message. Where messages cost hardly any work, the other way is faster.
+// TestManyMembersSumFaster: with the costs of TCP (50 µs, 10 GB/s, and 5 µs of work for a message), a sum of many
+// members takes less time than if every member sends to every other. If messages cost hardly any work, sending to
+// every other is faster.
 func TestManyMembersSumFaster(t *testing.T) {
 	if raceDetector {
 		return

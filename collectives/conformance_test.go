@@ -16,14 +16,14 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-// Every operation by every algorithm in every type, on groups of 1 to 8, by shared memory and by messages, on one node
-// and on several.
+// TestConformance runs every operation by every algorithm in every type, on groups of 1 to 8 members, through shared
+// memory and through messages, on one node and on several.
 func TestConformance(t *testing.T) {
 	members := []int{1, 2, 3, 8}
 	if os.Getenv("RLINF_TEST_FULL") != "" {
 		members = []int{1, 2, 3, 4, 5, 7, 8}
 	}
-	if raceDetector { // which makes it ten times as long
+	if raceDetector { // the race detector makes the test ten times as long
 		members = []int{3}
 	}
 	for _, n := range members {
@@ -50,8 +50,8 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestOrdered: reductions have the bits of the tree over members, by every algorithm that the table may choose, in any
-// order of arrival, on any nodes, and without too many messages.
+// TestOrdered: all algorithms that the table may choose give the bits of the tree over members, in any order of
+// arrival and on any nodes. No member sends too many messages.
 func TestOrdered(t *testing.T) {
 	all := map[string]int{}
 	for _, c := range []struct {
@@ -99,7 +99,7 @@ func TestOrdered(t *testing.T) {
 	}
 }
 
-// sizes returns the groups of least to most ranks.
+// sizes returns the group sizes from least to most.
 func sizes(least, most int) (groups [][]int) {
 	for n := least; n <= most; n++ {
 		groups = append(groups, upTo(n))
@@ -107,8 +107,8 @@ func sizes(least, most int) (groups [][]int) {
 	return groups
 }
 
-// The hierarchy lets each byte cross between nodes once: 2 nodes of 4 exchange 2(N-1)/N·S bytes each, on any of their
-// ranks.
+// Each byte crosses between nodes only once: 2 nodes of 4 ranks exchange 2(N-1)/N·S bytes each, spread over any of
+// their ranks.
 func TestBytesBetweenNodes(t *testing.T) {
 	const n, nodes = 1 << 16, 2
 	for algorithm, most := range map[string]int64{"hierarchical": 2 * 4 * n, "ring": 2 * 2 * 4 * n * 7 / 8} {
@@ -141,10 +141,10 @@ func TestBytesBetweenNodes(t *testing.T) {
 	}
 }
 
-// A vector longer than a message travels in pieces.
+// A vector that is longer than a message is sent in pieces.
 func TestLongVectorsTravelInPieces(t *testing.T) {
 	if raceDetector {
-		return // nothing runs side by side here that does not in TestConformance
+		return // nothing is concurrent here that is not in TestConformance
 	}
 	for _, n := range []int{2, 5} {
 		err := spmd.Run(t.Context(), local.New(n), spmd.Options{Log: t.Output()},

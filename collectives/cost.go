@@ -117,7 +117,7 @@ func halvingCost(algorithm string, s Shape) Cost {
 		last = 1
 	}
 	part := 1 - (1-last)*math.Exp2(-levels)
-	rounds := max(levels-1, min(levels, 1)) // the first one is of fours
+	rounds := max(levels-1, min(levels, 1)) // the first round joins groups of four
 	switch {
 	case s.Kind == spmd.Barrier:
 		return s.cost(ceilLog(s.Members), "log2 n", 0, "0")

@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// TestCosts holds the costs against the formulas in the algorithms' files, computed by hand for P members on N nodes.
+// TestCosts compares the costs with the formulas in the algorithms' files, computed by hand for P members on N nodes.
 func TestCosts(t *testing.T) {
 	const kib = 1 << 10
 	for _, x := range []struct {
@@ -31,7 +31,7 @@ func TestCosts(t *testing.T) {
 		{"direct", Shape{spmd.AllToAll, 8, 1, 8 * kib}, 7, 7 * kib},
 		{"direct", Shape{spmd.SendReceive, 8, 1, 8 * kib}, 1, 8 * kib},
 		{"doubling", Shape{spmd.AllReduce, 8, 1, 8 * kib}, 2, 32 * kib},
-		{"doubling", Shape{spmd.AllReduce, 6, 1, 8 * kib}, 2, 32 * kib}, // 1 round of 4, and 1 for the others
+		{"doubling", Shape{spmd.AllReduce, 6, 1, 8 * kib}, 2, 32 * kib}, // a round of four, and one more
 		{"doubling", Shape{spmd.Barrier, 6, 1, 0}, 3, 0},
 		{"rabenseifner", Shape{spmd.AllReduce, 8, 1, 8 * kib}, 4, 14 * kib},
 		{"rabenseifner", Shape{spmd.AllReduce, 6, 1, 8 * kib}, 2, 16 * kib},

@@ -42,16 +42,12 @@ func directGather(ctx context.Context, t *team, c *spmd.Collective, scatter bool
 		toRoot, atRoot = t.recv, t.send
 	}
 	if t.me != c.Root {
-		if err := toRoot(c.Data, c.Root); err != nil {
-			return err
-		}
+		toRoot(c.Data, c.Root)
 		return t.wait(ctx)
 	}
 	for i := 1; i < t.size(); i++ {
 		m := (t.me + i) % t.size()
-		if err := atRoot(t.block(c.Data, c, m), m); err != nil {
-			return err
-		}
+		atRoot(t.block(c.Data, c, m), m)
 	}
 	return t.wait(ctx)
 }
@@ -60,12 +56,8 @@ func directAllGather(ctx context.Context, t *team, c *spmd.Collective) error {
 	mine := t.block(c.Data, c, t.me)
 	for i := 1; i < t.size(); i++ {
 		from, to := (t.me-i+t.size())%t.size(), (t.me+i)%t.size()
-		if err := t.recv(t.block(c.Data, c, from), from); err != nil {
-			return err
-		}
-		if err := t.send(mine, to); err != nil {
-			return err
-		}
+		t.recv(t.block(c.Data, c, from), from)
+		t.send(mine, to)
 	}
 	return t.wait(ctx)
 }
@@ -81,12 +73,8 @@ func directAllToAll(ctx context.Context, t *team, c *spmd.Collective) error {
 	}
 	for i := 1; i < p; i++ {
 		from, to := (t.me-i+p)%p, (t.me+i)%p
-		if err := t.recv(t.block(c.Data, c, from), from); err != nil {
-			return err
-		}
-		if err := t.send(block(send, e, sendCounts, p, to), to); err != nil {
-			return err
-		}
+		t.recv(t.block(c.Data, c, from), from)
+		t.send(block(send, e, sendCounts, p, to), to)
 	}
 	copy(t.block(c.Data, c, t.me), block(send, e, sendCounts, p, t.me))
 	return t.wait(ctx)

@@ -6,13 +6,13 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newDoubling returns recursive doubling: members exchange all they have, in growing groups, until each has the
-// whole reduction (Thakur, Rabenseifner and Gropp 2005). Here a round joins four groups, and the last one two if there
-// are no more. If P is not a power of two, the members beyond the largest one below P do the same among themselves,
-// and get the result at the end (see halving).
+// newDoubling returns recursive doubling: groups of members exchange their sums and join, until one group has the
+// whole reduction (Thakur, Rabenseifner and Gropp 2005). Here a round joins four groups; the last round may join only
+// two. If P is not a power of two, the members beyond the largest power of two below P reduce among themselves, and
+// get the result in one more message (see halving).
 //
 //	allreduce    ½⌊log₂P⌋(α + 3Sβ + 3Sγ), and α + Sβ more where P is not a power of two
-//	barrier      ⌈log₂P⌉α: the dissemination barrier of Hensgen, Finkel and Manber 1988, which needs no such detour
+//	barrier      ⌈log₂P⌉α: the dissemination barrier of Hensgen, Finkel and Manber 1988, for any P
 func newDoubling() *algorithm {
 	return &algorithm{name: "doubling", ordered: true, kinds: of(spmd.Barrier, spmd.AllReduce), run: runDoubling}
 }
@@ -36,17 +36,13 @@ func doubling(ctx context.Context, t *team, c *spmd.Collective, b []byte) error 
 	return h.serve(ctx, b, b)
 }
 
-// dissemination is a barrier. In round k every member tells the member at distance 2^k that it has arrived, and so
-// have all members that it has heard of.
+// dissemination is a barrier. In round k every member tells the member at distance 2^k which members have arrived:
+// itself, and all from whom it has heard.
 func (t *team) dissemination(ctx context.Context) error {
 	for step := 1; step < t.size(); step *= 2 {
 		to, from := t.members[(t.me+step)%t.size()], t.members[(t.me-step+t.size())%t.size()]
-		if err := t.g.message(false, nil, from, t.g.tag); err != nil {
-			return err
-		}
-		if err := t.g.message(true, nil, to, t.g.tag); err != nil {
-			return err
-		}
+		t.g.message(false, nil, from, t.g.tag)
+		t.g.message(true, nil, to, t.g.tag)
 		if err := t.wait(ctx); err != nil {
 			return err
 		}

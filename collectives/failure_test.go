@@ -37,7 +37,8 @@ func TestPeerThatReturned(t *testing.T) {
 	}
 }
 
-// Calls that do not belong together are named, with who makes them and where, instead of hanging or mixing bytes.
+// If members make different calls, the error names both members, their calls and the source positions. Without this
+// check the calls would hang or mix bytes.
 func TestDebugNamesBothSides(t *testing.T) {
 	calls := map[string]func() spmd.Collective{
 		"allreduce of 4 F32, sum": func() spmd.Collective {
@@ -143,7 +144,7 @@ func TestStartGoesOnByItself(t *testing.T) {
 		}
 		sum := m.Start(ctx, collectives.AllReduce(x, spmd.Sum))
 		all := m.Start(ctx, collectives.Broadcast(y, 0))
-		for busy := 1.0; !all.Done(); busy = busy*1.0000001 + 1e-9 { // looks, and does not help
+		for busy := 1.0; !all.Done(); busy = busy*1.0000001 + 1e-9 { // Done does not run the operation itself
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
@@ -158,7 +159,7 @@ func TestStartGoesOnByItself(t *testing.T) {
 	})
 }
 
-// The first failure ends the group: what comes after cannot belong together any more.
+// After the first failure all calls of the group fail, because members may be at different calls.
 func TestFailureEndsTheGroup(t *testing.T) {
 	err := run(t, []int{0, 1}, nil, func(ctx context.Context, m member) error {
 		first := m.Run(ctx, collectives.Broadcast(make([]byte, 3), 7))

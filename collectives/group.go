@@ -66,19 +66,22 @@ type Group struct {
 	span       spmd.Span // of this member's waits
 
 	// state of the running operation
-	call       spmd.Collective
-	seq, tag   int
-	reqs       []spmd.Request
-	want       []int
-	peers      []int
-	mem, stage []byte // communication memory for algorithms, and for copies of unreachable buffers
-	pieces     [][]byte
-	dsts       [][]byte
-	sums       treeSum
-	halving    halving
-	cuts       []int
-	rooted     []int
-	sub        spmd.Collective
+	call      spmd.Collective
+	seq, tag  int
+	reqs      []spmd.Request
+	unposted  error // the first error of message
+	want      []int
+	peers     []int
+	mem       []byte // communication memory for algorithms
+	stage     []byte // communication memory for a copy of Data
+	sendStage []byte // communication memory for a copy of Send
+	pieces    [][]byte
+	dsts      [][]byte
+	sums      treeSum
+	halving   halving
+	cuts      []int
+	rooted    []int
+	sub       spmd.Collective
 
 	queue
 	debug debug
@@ -205,39 +208,36 @@ func (g *Group) Sum32(ctx context.Context, x []float32) error {
 // Gather returns every member's b at root, in member order, and nil on other members. Lengths may
 // differ and need not be known to other members. Gather allocates, so it is not for step loops.
 func (g *Group) Gather(ctx context.Context, b []byte, root int) ([][]byte, error) {
-	length := make([]int64, g.Size())
-	length[g.me] = int64(len(b))
-	if err := g.Run(ctx, AllGather(length, nil)); err != nil {
+	all, err := g.gather(ctx, b, root)
+	if err != nil {
 		return nil, fmt.Errorf("gather: %w", err)
-	}
-	if g.me != root {
-		if err := g.Run(ctx, Gather(b, root, counts(length))); err != nil {
-			return nil, fmt.Errorf("gather: %w", err)
-		}
-		return nil, nil
-	}
-	of, total := counts(length), 0
-	for _, n := range of {
-		total += n
-	}
-	whole := make([]byte, total)
-	copy(block(whole, 1, of, g.Size(), g.me), b)
-	if err := g.Run(ctx, Gather(whole, root, of)); err != nil {
-		return nil, fmt.Errorf("gather: %w", err)
-	}
-	all := make([][]byte, g.Size())
-	for m := range all {
-		all[m] = block(whole, 1, of, g.Size(), m)
 	}
 	return all, nil
 }
 
-func counts(n []int64) []int {
-	c := make([]int, len(n))
-	for i, x := range n {
-		c[i] = int(x)
+func (g *Group) gather(ctx context.Context, b []byte, root int) ([][]byte, error) {
+	lengths, counts, total := make([]int64, g.Size()), make([]int, g.Size()), 0
+	lengths[g.me] = int64(len(b))
+	if err := g.Run(ctx, AllGather(lengths, nil)); err != nil {
+		return nil, err
 	}
-	return c
+	for m, n := range lengths {
+		counts[m] = int(n)
+		total += int(n)
+	}
+	if g.me != root {
+		return nil, g.Run(ctx, Gather(b, root, counts))
+	}
+	whole := make([]byte, total)
+	copy(block(whole, 1, counts, g.Size(), g.me), b)
+	if err := g.Run(ctx, Gather(whole, root, counts)); err != nil {
+		return nil, err
+	}
+	all := make([][]byte, g.Size())
+	for m := range all {
+		all[m] = block(whole, 1, counts, g.Size(), m)
+	}
+	return all, nil
 }
 
 // execute checks the operation g.call, chooses its algorithm and runs it.

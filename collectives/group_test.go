@@ -18,13 +18,14 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-// groups are the shapes that every operation is tried on: the world rank of each member, several on one rank included.
+// groups are the placements that every operation is tried on: the world rank of each member. Several members may be
+// on one rank.
 var groups = [][]int{
 	{0}, {0, 1}, {0, 1, 2}, {0, 1, 2, 3}, {0, 1, 2, 3, 4}, {0, 1, 2, 3, 4, 5, 6}, {0, 1, 2, 3, 4, 5, 6, 7},
 	{0, 0}, {0, 0, 1, 1, 1}, {2, 0, 1}, {1, 0, 1, 0},
 }
 
-// A member is what a test's program gets: one goroutine's end of the group.
+// A member is one goroutine's end of the group of a test.
 type member struct {
 	*collectives.Group
 	host  collectives.Host
@@ -32,12 +33,12 @@ type member struct {
 	alloc func(n int) ([]byte, error)
 }
 
-// apart is a rank that reaches nobody's memory.
+// An apart is a host without shared memory.
 type apart struct{ collectives.Host }
 
 func (apart) Shared() (spmd.Shared, bool) { return nil, false }
 
-// counting is a rank that counts the memory taken from it.
+// A counting is a host that counts the bytes of Alloc.
 type counting struct {
 	collectives.Host
 	taken *atomic.Int64
@@ -48,9 +49,9 @@ func (c counting) Alloc(n int) ([]byte, error) {
 	return c.Host.Alloc(n)
 }
 
-// run runs f on a group with a member on each of ranks, in that order; each has a goroutine of its own. Wrap, if any,
-// stands between it and its Comm, and all goes by messages then. The end of the world finds requests that nobody waited
-// for.
+// run runs f on a group with a member on each of ranks, in that order. Each member has its own goroutine. If wrap is
+// not nil, it replaces the member's Comm, and all data is sent by messages. At its end the world reports requests
+// that nobody waited for.
 func run(t testing.TB, ranks []int, wrap func(spmd.Comm) spmd.Comm, f func(ctx context.Context, m member) error) error {
 	t.Helper()
 	return spmd.Run(t.Context(), local.New(slices.Max(ranks)+1), spmd.Options{Log: t.Output()},
@@ -79,7 +80,7 @@ func run(t testing.TB, ranks []int, wrap func(spmd.Comm) spmd.Comm, f func(ctx c
 		})
 }
 
-// everywhere runs f on every one of groups, by shared memory and by messages.
+// everywhere runs f on each of groups, with shared memory and with messages.
 func everywhere(t *testing.T, f func(ctx context.Context, m member) error) {
 	t.Helper()
 	for _, ranks := range groups {
@@ -93,22 +94,22 @@ func everywhere(t *testing.T, f func(ctx context.Context, m member) error) {
 	}
 }
 
-// ways are the two ways in which members of a node talk.
+// ways are the two ways in which members of a node exchange data.
 var ways = map[string]func(spmd.Comm) spmd.Comm{"memory": nil, "messages": func(c spmd.Comm) spmd.Comm { return c }}
 
-// guard is how many elements with a known value stand before and behind the buffer of an operation.
+// guard is the number of elements with a known value before the buffer of an operation, and also behind it.
 const guard = 16
 
-// guarded is a buffer between guards.
+// A guarded is a buffer between guards.
 type guarded[T comparable] struct {
 	all  []T
 	mark T
 }
 
-// newGuarded returns a buffer of n elements that starts somewhere off the alignment of communication memory.
+// newGuarded returns a buffer of n elements that is not aligned like communication memory.
 func newGuarded[T comparable](n int, mark T) guarded[T] { return guard1(make([]T, n+2*guard+1), mark) }
 
-// allocGuarded returns one in communication memory.
+// allocGuarded returns a guarded in communication memory.
 func allocGuarded[T comparable](alloc func(int) ([]byte, error), n int, mark T) (guarded[T], error) {
 	size := int(unsafe.Sizeof(mark))
 	b, err := alloc((n + 2*guard + 1) * size)
@@ -162,7 +163,7 @@ func TestBroadcastReachesEveryMemberFromAnyRoot(t *testing.T) {
 
 func TestGatherKeepsMemberOrderAndLengths(t *testing.T) {
 	everywhere(t, func(ctx context.Context, m member) error {
-		piece := func(root, member int) []byte { // a length of its own for each, empty ones too
+		piece := func(root, member int) []byte { // each has another length, which may be 0
 			return noise(10*root+member, []int{0, 3, 70000, 1}[(root+member)%4])
 		}
 		for root := range m.Size() {
@@ -189,7 +190,7 @@ func TestGatherKeepsMemberOrderAndLengths(t *testing.T) {
 	})
 }
 
-// TestMemoryIsTakenOnce: memory that lives as long as the world does not grow with every call.
+// TestMemoryIsTakenOnce: calls do not take more and more communication memory, which is never freed.
 func TestMemoryIsTakenOnce(t *testing.T) {
 	for how, wrap := range ways {
 		err := run(t, []int{0, 1, 2}, wrap, func(ctx context.Context, m member) error {
@@ -249,13 +250,13 @@ func TestBarrier(t *testing.T) {
 	}
 }
 
-// Operations name their messages by numbers that come round again. Mixed ones, in every order of arrival, still stay
-// apart.
+// The tags of operations repeat after some calls. Messages of different operations do not mix all the same, in any
+// order of arrival.
 func TestManyOperationsStayApart(t *testing.T) {
-	const ops = 3 * spmd.MaxTag / 2 // each takes one number or two
+	const ops = 3 * spmd.MaxTag / 2 // each operation uses one tag or two
 	err := run(t, []int{0, 1, 2, 1}, nil, func(ctx context.Context, m member) error {
 		mine := rand.New(rand.NewPCG(5, uint64(m.Rank())))
-		same := rand.New(rand.NewPCG(6, 6)) // the same numbers on all members
+		same := rand.New(rand.NewPCG(6, 6)) // the same sequence on all members
 		for op := range ops {
 			dawdle(mine)
 			if err := oneOf(ctx, m, same, op); err != nil {
@@ -323,7 +324,7 @@ func TestOtherLengthsAreAnError(t *testing.T) {
 			if err := m.Broadcast(ctx, b.buf(), 0); err != nil {
 				return errors.Join(err, b.check())
 			}
-			<-ctx.Done() // the root may have sent all: it waits for the other's error
+			<-ctx.Done() // the root may be done already, so it waits until another member fails
 			return context.Cause(ctx)
 		})
 		if err == nil || !strings.Contains(err.Error(), "broadcast of ") || !strings.Contains(err.Error(), "10 bytes") {
@@ -358,7 +359,7 @@ func TestOtherLengthsAreAnError(t *testing.T) {
 	}
 }
 
-// A member that waits for others leaves with the cause of its context when that ends.
+// If the context of a waiting member ends, the member returns the cause of the context.
 func TestContextEndsTheWait(t *testing.T) {
 	gone := errors.New("gone fishing")
 	for what, op := range map[string]func(ctx context.Context, m member) error{
@@ -452,7 +453,7 @@ func allocsPerRun(t *testing.T, ranks []int, setup func(ctx context.Context, m m
 					return err
 				}
 			}
-			select { // what follows may allocate
+			select { // the calls below may allocate
 			case <-measured:
 			case <-ctx.Done():
 			}
@@ -468,14 +469,14 @@ func allocsPerRun(t *testing.T, ranks []int, setup func(ctx context.Context, m m
 	return allocs
 }
 
-// dawdle lets others go first, now and then, so that members come to the next operation in ever another order.
+// dawdle sometimes yields to other members, so that members arrive in changing orders.
 func dawdle(r *rand.Rand) {
 	for range r.IntN(4) {
 		runtime.Gosched()
 	}
 }
 
-// noise returns n bytes that look random, others for another seed.
+// noise returns n pseudo-random bytes, which depend on seed.
 func noise(seed, n int) []byte {
 	b := make([]byte, n)
 	r := rand.NewChaCha8([32]byte{byte(seed)})
@@ -483,7 +484,7 @@ func noise(seed, n int) []byte {
 	return b
 }
 
-// A spans counts the spans of a group's waits, and finds an end without a beginning.
+// A spans counts the spans of a group's waits, and reports an End without a Begin.
 type spans struct{ begun, ended, passed atomic.Int64 }
 
 func (s *spans) Site(spmd.Site) int     { return 0 }
@@ -492,8 +493,8 @@ func (s *spans) End(_, _ int64)         { s.ended.Add(1) }
 func (s *spans) Mark(int, int64)        {}
 func (s *spans) Pass(int, int64, int64) { s.passed.Add(1) }
 
-// TestRecordsEveryOperation: the n-th span is that of the n-th operation, whether a member waits for it or finds it
-// done.
+// TestRecordsEveryOperation: the n-th span belongs to the n-th operation, whether the member waited for the operation
+// or found it done.
 func TestRecordsEveryOperation(t *testing.T) {
 	for _, ranks := range groups {
 		if err := run(t, ranks, nil, func(ctx context.Context, m member) error {

@@ -13,7 +13,7 @@ import (
 // subtree to that of the one before, and so on: (0 to 7) + ((8 to 11) + 12).
 type subtree struct{ first, levels int }
 
-// none stands for a subtree that does not exist.
+// none is a subtree that does not exist.
 var none = subtree{levels: -1}
 
 func (s subtree) size() int { return 1 << s.levels }
@@ -37,18 +37,18 @@ func subtrees(p, m int) (own, before, after subtree) {
 
 // A halving reduces a vector over a team by the tree over members. In a round, pairs of members at distance 2^l in a
 // subtree exchange halves of the range that both have. After the last round each member has the subtree's sum of one
-// shard. Two rounds may be one, in which fours of members exchange quarters: this takes three messages in place of
-// two, but half of the time if latency dominates.
+// shard. One round may do the work of two: then groups of four members exchange quarters. That takes three messages
+// instead of two, but half the time if latency dominates.
 //
-// Meanwhile the next subtree does the same. Then its members send their shards to this subtree, to each member the
-// part that it needs. This takes hardly longer, because the next subtree has fewer rounds. If it is so small that its
-// members would send too many parts, they send larger parts, to the first members, in an earlier round. From then on
-// a member that has a part passes half of it on with the half of its own range.
+// At the same time the next subtree reduces in the same way. Then its members send their shards to this subtree: each
+// member of this subtree gets the part that it needs. This takes hardly longer, because the next subtree has fewer
+// rounds. If the next subtree is so small that its members would send too many parts, they send larger parts in an
+// earlier round, to the first members of this subtree. In the rounds after that, a member that has such a part sends
+// half of the part along with half of its own range.
 //
-// If whole is set, members exchange whole vectors in place of halves, which is recursive doubling.
+// If whole is set, members exchange whole vectors instead of halves, which is recursive doubling.
 //
-// Partial sums of bfloat16 are float32, and are rounded at the end. A vector that is no sum yet travels as
-// bfloat16.
+// Partial sums of bfloat16 are float32, and are rounded at the end. A member's input is sent as bfloat16.
 type halving struct {
 	t                  *team
 	op                 spmd.Op
@@ -62,18 +62,18 @@ type halving struct {
 	n, levels      int          // the vector has n elements, in 2^levels shards
 	cuts           []int        // first element of each shard, and n; nil: shards are even
 	in, out        []byte       // messages
-	late           []byte       // the sum of the subtrees after this one, as far as it is here
+	late           []byte       // the part of the sum of the later subtrees that this member has received
 }
 
-// maxSplit is the logarithm of the largest number of parts in which a member sends its shard to the subtree
-// before.
+// maxSplit is the logarithm of the largest number of parts into which a member divides its shard to send it to the
+// subtree before.
 const maxSplit = 3
 
-// entry returns the level before whose exchange the members of s receive the sum of the next subtree.
+// entry returns a level: before the exchange of that level the members of s receive the sum of the next subtree.
 func entry(s, next subtree) int { return min(s.levels, next.levels+maxSplit) }
 
-// newHalving prepares a reduction of b. A reduce-scatter works on a copy of b, in which the blocks of each member of
-// the first subtree, and of the member beyond this subtree that it serves, are one shard.
+// newHalving prepares a reduction of b. A reduce-scatter works on a copy of b. In the copy one shard holds the block
+// of a member of the first subtree and the block of the member beyond this subtree that it serves (see serve).
 func newHalving(t *team, c *spmd.Collective, b []byte, whole bool) (*halving, error) {
 	h := &t.g.halving
 	*h = halving{t: t, op: c.Op, whole: whole, dtype: c.DType, partial: c.DType, vector: b, n: len(b) / c.DType.Size(),
@@ -185,26 +185,22 @@ func (h *halving) reduce(ctx context.Context) error {
 	sum, t := h.operand(h.own.levels)
 	l := entry(h.before, h.own)
 	for i := h.i; i < 1<<l; i += h.own.size() {
-		if err := h.t.send(h.part(sum, t, l, i), h.before.first+i); err != nil {
-			return err
-		}
+		h.t.send(h.part(sum, t, l, i), h.before.first+i)
 	}
 	return h.t.wait(ctx)
 }
 
-// receiveLate receives a part of the next subtree's sum, if it comes before level l.
+// receiveLate receives a part of the next subtree's sum, if level l is its entry.
 func (h *halving) receiveLate(ctx context.Context, l int) error {
 	if h.after == none || l != entry(h.own, h.after) || h.i >= 1<<l {
 		return nil
 	}
 	late := h.part(h.late, h.partial, l, h.i)
-	in, vector := late, h.after.levels == 0 && h.dtype != h.partial // of one member: no sum yet
+	in, vector := late, h.after.levels == 0 && h.dtype != h.partial // the input of one member
 	if vector {
 		in = h.in[:len(late)/h.partial.Size()*h.dtype.Size()]
 	}
-	if err := h.t.recv(in, h.after.first+h.i%h.after.size()); err != nil {
-		return err
-	}
+	h.t.recv(in, h.after.first+h.i%h.after.size())
 	if err := h.t.wait(ctx); err != nil {
 		return err
 	}
@@ -214,7 +210,7 @@ func (h *halving) receiveLate(ctx context.Context, l int) error {
 	return nil
 }
 
-// operand returns the memory, and its type, of what a member has before level l.
+// operand returns a member's input or partial sums before level l, and their type.
 func (h *halving) operand(l int) ([]byte, tensor.DType) {
 	if l == 0 {
 		return h.vector, h.dtype
@@ -222,8 +218,8 @@ func (h *halving) operand(l int) ([]byte, tensor.DType) {
 	return h.sum, h.partial
 }
 
-// width returns the number of levels of the round that begins with level l, 1 or 2. Where members exchange parts, a
-// second level for the first round is as much as 2⌈log₂P⌉+2 messages allow.
+// width returns the number of levels of the round that begins with level l, 1 or 2. If members exchange parts, only
+// the first round may have two levels, because a member sends at most 2⌈log₂P⌉+2 messages.
 func (h *halving) width(l int) int {
 	next := h.own.levels
 	if h.after != none {
@@ -241,7 +237,7 @@ func (h *halving) exchange(ctx context.Context, l int) error {
 	next := l + h.width(l)
 	mine := h.part(b, t, next, h.i)
 	in := h.in
-	var late []byte // what comes behind a part
+	var late []byte // where to put the part of the later sum that follows in each message
 	if h.after != none && l >= entry(h.own, h.after) && h.i>>l == 1 {
 		late = h.part(h.late, h.partial, next, h.i)
 	}
@@ -252,9 +248,7 @@ func (h *halving) exchange(ctx context.Context, l int) error {
 			pieces = append(pieces, mine)
 			continue
 		}
-		if err := h.t.recv(in[:len(mine)+len(late)], h.own.first+other); err != nil {
-			return err
-		}
+		h.t.recv(in[:len(mine)+len(late)], h.own.first+other)
 		pieces, in = append(pieces, in[:len(mine)]), in[len(mine):]
 	}
 	h.t.g.pieces = pieces
@@ -264,9 +258,7 @@ func (h *halving) exchange(ctx context.Context, l int) error {
 		if h.after != none && l >= entry(h.own, h.after) && h.i>>l == 0 {
 			out = append(append(h.out[:0], out...), h.part(h.late, h.partial, next, other)...)
 		}
-		if err := h.t.send(out, h.own.first+other); err != nil {
-			return err
-		}
+		h.t.send(out, h.own.first+other)
 	}
 	if err := h.t.wait(ctx); err != nil {
 		return err
@@ -281,15 +273,13 @@ func (h *halving) exchange(ctx context.Context, l int) error {
 	return nil
 }
 
-// gather sends the shards of the result to all members, in the opposite order of messages.
+// gather sends the shards of the result to all members, by the messages of reduce in reverse.
 func (h *halving) gather(ctx context.Context) error {
 	part := func(l, i int) []byte { return h.part(h.vector, h.dtype, l, i) }
 	if h.before != none {
 		l := entry(h.before, h.own)
 		for i := h.i; i < 1<<l; i += h.own.size() {
-			if err := h.t.recv(part(l, i), h.before.first+i); err != nil {
-				return err
-			}
+			h.t.recv(part(l, i), h.before.first+i)
 		}
 		if err := h.t.wait(ctx); err != nil {
 			return err
@@ -297,9 +287,7 @@ func (h *halving) gather(ctx context.Context) error {
 	}
 	for l := h.own.levels; ; {
 		if h.after != none && l == entry(h.own, h.after) && h.i < 1<<l {
-			if err := h.t.send(part(l, h.i), h.after.first+h.i%h.after.size()); err != nil {
-				return err
-			}
+			h.t.send(part(l, h.i), h.after.first+h.i%h.after.size())
 		}
 		if l == 0 {
 			return h.t.wait(ctx)
@@ -310,12 +298,8 @@ func (h *halving) gather(ctx context.Context) error {
 		}
 		for j := 1; j < 1<<(l-last); j++ {
 			other := h.i ^ j<<last
-			if err := h.t.recv(part(l, other), h.own.first+other); err != nil {
-				return err
-			}
-			if err := h.t.send(part(l, h.i), h.own.first+other); err != nil {
-				return err
-			}
+			h.t.recv(part(l, other), h.own.first+other)
+			h.t.send(part(l, h.i), h.own.first+other)
 		}
 		if err := h.t.wait(ctx); err != nil {
 			return err
@@ -324,18 +308,14 @@ func (h *halving) gather(ctx context.Context) error {
 	}
 }
 
-// serve ends a reduction: each member of the first subtree sends b to the member that has its number beyond this
-// subtree, if there is one. The other members receive theirs into mine.
+// serve ends a reduction: member m of the first subtree, which has n members, sends b to member n+m, if there is one.
+// Member n+m receives the message into mine.
 func (h *halving) serve(ctx context.Context, b, mine []byte) error {
-	var err error
 	switch first := 1 << h.levels; {
 	case h.before != none:
-		err = h.t.recv(mine, h.t.me-first)
+		h.t.recv(mine, h.t.me-first)
 	case h.t.me+first < h.t.size():
-		err = h.t.send(b, h.t.me+first)
-	}
-	if err != nil {
-		return err
+		h.t.send(b, h.t.me+first)
 	}
 	return h.t.wait(ctx)
 }

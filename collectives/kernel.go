@@ -92,7 +92,7 @@ func (s *treeSum) reduce(t tensor.DType, op spmd.Op, dsts, pieces [][]byte, from
 			return
 		}
 	}
-	e, step := 1, cacheBlock // bytes of the pieces in a block, and its bytes here
+	e, step := 1, cacheBlock // bytes of a partial sum per byte of a piece; bytes of a piece in a block
 	if t == tensor.BF16 {
 		e, step = 2, cacheBlock/2
 	}
@@ -112,7 +112,7 @@ func (s *treeSum) reduce(t tensor.DType, op spmd.Op, dsts, pieces [][]byte, from
 }
 
 // block reduces bytes lo to hi of the pieces into acc, which holds float32 where the pieces hold bfloat16.
-// Rooms from level on are free.
+// It may use the rooms from level on.
 func (s *treeSum) block(t tensor.DType, op spmd.Op, acc []byte, pieces [][]byte, lo, hi, level int) {
 	n := len(pieces)
 	switch {

@@ -13,10 +13,10 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// lengths are how many elements to sum: none, one, fewer than members, and so many that other algorithms sum them.
+// lengths are numbers of elements to sum: none, one, fewer than members, and enough for other algorithms.
 var lengths = []int{0, 1, 3, 7, 1000, 2049, 4097, 65537}
 
-// numbers are of such different sizes that every order of adding them gives other bits.
+// numbers differ so much in size that every order of additions gives other bits.
 var numbers = sync.OnceValue(func() []float64 {
 	r := rand.New(rand.NewPCG(1, 2))
 	x := make([]float64, 1<<18)
@@ -26,7 +26,7 @@ var numbers = sync.OnceValue(func() []float64 {
 	return x
 })
 
-// addend returns what a member brings to a sum.
+// addend returns a member's input.
 func addend[T float32 | float64](member, n int) []T {
 	x := make([]T, n)
 	for i, v := range numbers()[member*7919:][:n] {
@@ -35,7 +35,7 @@ func addend[T float32 | float64](member, n int) []T {
 	return x
 }
 
-// total returns the sum of all addends by the tree over members: by recursion, in plain Go.
+// total returns the sum of all addends by the tree over members, computed by a plain recursion.
 func total[T float32 | float64](members []int, n int) []T {
 	if len(members) == 1 {
 		return addend[T](members[0], n)
@@ -111,12 +111,12 @@ func checkSum[T float32 | float64](n int, m member, sum func([]T) error) error {
 	return b.check()
 }
 
-// Whatever the order in which members come, the sum is the same. A member starts when the one before it, in
-// the order tried, has sent all it can and waits.
+// The sum is the same for every order of arrival. A member starts when the member before it in the order has sent all
+// that it can and waits.
 func TestOrderOfArrivalDoesNotMatter(t *testing.T) {
 	const members = 4
 	for _, order := range permutations(members) {
-		for _, n := range []int{5, 40_000} { // whole, and in shards
+		for _, n := range []int{5, 40_000} { // a short vector and a long one
 			gates := make([]chan struct{}, members+1)
 			for i := range gates {
 				gates[i] = make(chan struct{})
@@ -142,7 +142,7 @@ func TestOrderOfArrivalDoesNotMatter(t *testing.T) {
 	}
 }
 
-// announcing closes posted when its owner first waits.
+// An announcing closes posted when its owner first waits.
 type announcing struct {
 	spmd.Comm
 	posted chan struct{}
@@ -172,7 +172,7 @@ func permutations(n int) [][]int {
 	return all
 }
 
-// Memory for messages grows in few steps.
+// The memory for messages grows in few steps.
 func TestSumsOfGrowingLengthsTakeLittleMemory(t *testing.T) {
 	const longest = 3000
 	err := run(t, []int{0, 1, 2}, ways["messages"], func(ctx context.Context, m member) error {

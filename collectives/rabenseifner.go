@@ -14,7 +14,7 @@ import (
 //	allreduce         2(⌊log₂P⌋-1)α + 2Sβ + Sγ; of S only (P-1)/P where P is a power of two
 //	reduce-scatter    (⌊log₂P⌋-1)α + Sβ + Sγ, of S only (P-1)/P; α + S/Pβ more where P is not a power of two
 //
-// The first round is one of fours where there are four members, so there is one round less than levels.
+// With four members or more the first round joins groups of four, which saves one round.
 func newRabenseifner() *algorithm {
 	return &algorithm{name: "rabenseifner", ordered: true, kinds: of(spmd.AllReduce, spmd.ReduceScatter),
 		run: func(ctx context.Context, t *team, c *spmd.Collective) error {
@@ -35,7 +35,7 @@ func rabenseifner(ctx context.Context, t *team, c *spmd.Collective, b []byte) er
 		return h.gather(ctx)
 	}
 	mine := t.block(b, c, t.me)
-	shard := h.part(h.vector, h.dtype, h.levels, t.me) // my block, and that of the member that this one serves
+	shard := h.part(h.vector, h.dtype, h.levels, t.me) // this member's block, then that of the member that it serves
 	if h.before == none {
 		shard = shard[copy(mine, shard):]
 	}

@@ -170,7 +170,7 @@ func (s *GradientSum) round(lo, hi int) []BF16 {
 	if len(s.wire) < len(s.grad) {
 		mem, err := s.r.g.host.Alloc(2 * len(s.grad))
 		if err != nil {
-			mem = make([]byte, 2*len(s.grad)) // unreachable for other members, so it is copied again
+			mem = make([]byte, 2*len(s.grad)) // other members cannot reach this memory, so the Group copies it again
 		}
 		s.wire = view[BF16](mem)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// checkGradient sums one gradient, whose ranges backward makes ready, and compares it bit by bit with the sum in member
-// order.
+// checkGradient sums one gradient, whose ranges backward makes ready, and compares all bits with the sum by the tree
+// over members.
 func checkGradient(m member, r *collectives.Reducer, n int, backward func(ready func(lo, hi int))) error {
 	b, err := allocGuarded[float32](m.alloc, n, 12345)
 	if err != nil {
@@ -35,8 +35,8 @@ func checkGradient(m member, r *collectives.Reducer, n int, backward func(ready 
 	return b.check()
 }
 
-// The sum of a gradient has the same bits, those of the sum in member order, whatever the buckets and whatever became
-// ready when.
+// The sum of a gradient has the bits of the tree over members, for any size of buckets and any order in which ranges
+// become ready.
 func TestGradientDoesNotDependOnBucketsNorOnRanges(t *testing.T) {
 	buckets, lengths := []int{0, 1 << 10, 120_000, 1 << 30}, []int{0, 1, 257, 70_000}
 	if testing.Short() {
@@ -49,7 +49,7 @@ func TestGradientDoesNotDependOnBucketsNorOnRanges(t *testing.T) {
 				return fmt.Errorf("replica %d of %d, want %d of %d", this, n, m.Rank(), m.Size())
 			}
 			for _, n := range lengths {
-				for _, b := range backwards(n) { // in the same order on every member
+				for _, b := range backwards(n) { // the same order on every member
 					if err := checkGradient(m, r, n, b.pass); err != nil {
 						return fmt.Errorf("%d elements in buckets of %d bytes, %s: %w", n, bucket, b.name, err)
 					}
@@ -102,8 +102,8 @@ func backwards(n int) []backward {
 	}
 }
 
-// Complete buckets leave while the backward pass still runs, without another call by who computes; none leaves before
-// it is complete.
+// The sum of a complete bucket starts during the backward pass, without another call of the member. No bucket starts
+// before it is complete.
 func TestBucketsLeaveDuringTheBackwardPass(t *testing.T) {
 	const n = 4 * 256 // four buckets of 1 KiB
 	wrap := func(c spmd.Comm) spmd.Comm { return &countingSends{Comm: c} }
@@ -115,7 +115,7 @@ func TestBucketsLeaveDuringTheBackwardPass(t *testing.T) {
 			ready(800, n)
 			ready(100, 500)
 			early = sends.Load()
-			ready(500, 800) // makes the three last complete
+			ready(500, 800) // completes the last three buckets
 			for ctx.Err() == nil && sends.Load() < 3 {
 				runtime.Gosched()
 			}
@@ -140,7 +140,7 @@ func (c *countingSends) Isend(b []byte, to, tag int) (spmd.Request, error) {
 	return c.Comm.Isend(b, to, tag)
 }
 
-// Many buckets may be under way at once: none is taken for another.
+// Many buckets may be in progress at the same time without being mixed up.
 func TestManySmallBucketsStayApart(t *testing.T) {
 	const n = 3 * spmd.MaxTag
 	for how, wrap := range ways {
@@ -158,7 +158,7 @@ func TestManySmallBucketsStayApart(t *testing.T) {
 	}
 }
 
-// Other sums of the group may be made while a gradient is under way.
+// The group may make other sums while a gradient is in progress.
 func TestSumBesideAGradient(t *testing.T) {
 	err := run(t, []int{0, 1, 2}, nil, func(ctx context.Context, m member) error {
 		r := collectives.NewReducer(ctx, m.Group, 1<<10)
@@ -175,7 +175,7 @@ func TestSumBesideAGradient(t *testing.T) {
 	}
 }
 
-// Every member gets the blocks of all, also empty ones.
+// Every member gets the blocks of all members, which may be empty.
 func TestReducerGathers(t *testing.T) {
 	counts := []int{3, 0, 5000}
 	err := run(t, []int{0, 1, 1}, nil, func(ctx context.Context, m member) error {
@@ -202,7 +202,7 @@ func TestReducerGathers(t *testing.T) {
 	}
 }
 
-// A gradient of one bucket allocates nothing; one of several has a goroutine started for each but the last.
+// The sum of a gradient of one bucket allocates nothing. With several buckets, each but the last starts a goroutine.
 func TestGradientDoesNotAllocate(t *testing.T) {
 	for buckets, most := range map[int]float64{1: 0, 20: 4 * 20 * 8} {
 		allocs := allocsPerRun(t, []int{0, 1, 2, 2}, func(ctx context.Context, m member) (func() error, error) {
@@ -222,8 +222,8 @@ func TestGradientDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestCompressedGradient: the result is the sum of the parts rounded to bfloat16, added in float32 and rounded once,
-// and its error is that of the parts.
+// TestCompressedGradient: the parts are rounded to bfloat16, added in float32, and the sum is rounded once. The
+// reported error is that of rounding the parts.
 func TestCompressedGradient(t *testing.T) {
 	everywhere(t, func(ctx context.Context, m member) error {
 		const n = 5000
@@ -250,7 +250,7 @@ func TestCompressedGradient(t *testing.T) {
 				}
 			}
 		}
-		if m.Size() == 1 { // nothing travels
+		if m.Size() == 1 { // nothing is sent, so nothing is rounded
 			copy(want, addend[float32](0, n))
 			lost, squares = 0, 1
 		}

@@ -14,10 +14,10 @@ import (
 // memory and back.
 //
 // The last member to arrive reduces a short vector for all members, before it releases them. This
-// takes only one barrier, and where members share cores, none must wake up to do work. A long
-// vector is cut into chunks, which the members that are awake take one by one. Each chunk is read
-// once from every member's buffer and written once to it. With σ the time of a barrier, and β of
-// memory traffic:
+// takes only one barrier, and members that share a core need not wake each other. A long vector is
+// cut into chunks, which the members that are awake take one by one. Each chunk is read once from
+// every member's buffer and written once to it. σ is the time of a barrier, and β the time of a byte
+// of memory traffic:
 //
 //	barrier                              σ
 //	allreduce, short                     σ + 2PSβ
@@ -80,70 +80,51 @@ func runShared(ctx context.Context, t *team, c *spmd.Collective) error {
 	return err
 }
 
-// publish writes the addresses of c's buffers to this member's slot. Buffers outside of shared
-// memory are first copied into shared memory. data is c.Data or its copy.
+// publish writes the addresses of c's buffers to this member's slot. data is c.Data or its copy in shared
+// memory.
 func (g *Group) publish(w *window, c *spmd.Collective) (data []byte, err error) {
 	s := &w.slots[w.me]
 	s.bytes = int64(len(c.Data))
-	need := 0
-	var okData, okSend bool
-	if s.data, okData = g.shared.Locate(c.Data); !okData {
-		need += len(c.Data)
+	data, s.data, err = g.staged(c.Data, &g.stage, false)
+	if err != nil || c.Kind != spmd.AllToAll && c.Kind != spmd.SendReceive {
+		return data, err
 	}
-	if c.Kind == spmd.AllToAll || c.Kind == spmd.SendReceive {
-		if s.send, okSend = g.shared.Locate(c.Send); !okSend {
-			need += len(c.Data) + len(c.Send) + 8
-		}
-	} else {
-		okSend = true
+	send, inPlace := c.Send, c.Kind == spmd.AllToAll && c.Send == nil
+	if inPlace {
+		send = c.Data
 	}
-	data = c.Data
-	if need == 0 {
-		publishBlocks(w, c)
-		return data, nil
-	}
-	if err := g.grow(&g.stage, need); err != nil {
+	if _, s.send, err = g.staged(send, &g.sendStage, inPlace); err != nil {
 		return nil, err
 	}
-	base, ok := g.shared.Locate(g.stage)
-	if !ok {
-		return nil, fmt.Errorf("no shared memory is left on this node: %d bytes", need)
+	row := w.row(w.me)
+	if c.Kind == spmd.SendReceive {
+		row[0] = int64(len(send))
+		return data, nil
 	}
-	free := 0
-	if !okData {
-		data, s.data = g.stage[:len(c.Data)], base
-		copy(data, c.Data)
-		free = (len(c.Data) + 7) &^ 7
+	at, e := s.send, c.DType.Size()
+	for m := range row { // where each member's block of send begins
+		row[m] = at
+		at += int64(len(block(send, e, c.SendCounts, len(row), m)))
 	}
-	if !okSend {
-		from := c.Send
-		if from == nil {
-			from = c.Data
-		}
-		s.send = base + int64(free)
-		copy(g.stage[free:], from)
-	}
-	publishBlocks(w, c)
 	return data, nil
 }
 
-// publishBlocks publishes where each member's block of c.Send begins, or the length of c.Send.
-func publishBlocks(w *window, c *spmd.Collective) {
-	row := w.row(w.me)
-	switch c.Kind {
-	case spmd.SendReceive:
-		row[0] = int64(len(c.Send))
-	case spmd.AllToAll:
-		send := c.Send
-		if send == nil {
-			send = c.Data
-		}
-		at, e := w.slots[w.me].send, c.DType.Size()
-		for m := range row {
-			row[m] = at
-			at += int64(len(block(send, e, c.SendCounts, len(row), m)))
-		}
+// staged returns b and its location in shared memory. If b is elsewhere, or if always is set, it returns a
+// copy of b in stage.
+func (g *Group) staged(b []byte, stage *[]byte, always bool) (in []byte, at int64, err error) {
+	if at, ok := g.shared.Locate(b); ok && !always || len(b) == 0 {
+		return b, at, nil
 	}
+	if err := g.grow(stage, len(b)); err != nil {
+		return nil, 0, err
+	}
+	in = (*stage)[:len(b)]
+	at, ok := g.shared.Locate(in)
+	if !ok {
+		return nil, 0, fmt.Errorf("no shared memory is left on this node: %d bytes", len(b))
+	}
+	copy(in, b)
+	return in, at, nil
 }
 
 // reduceTogether runs an allreduce or a reduce.

@@ -62,7 +62,7 @@ func (t *Table) Write(file string) error {
 type rule struct {
 	kind      spmd.Kind
 	members   int
-	one, many bool // numbers of nodes that match
+	one, many bool // matches groups on one node, on several nodes
 	bytes     int
 	algorithm *algorithm
 }
@@ -73,7 +73,7 @@ func (r *rule) fits(g *Group, c *spmd.Collective) bool {
 		(nodes == 1 && r.one || nodes > 1 && r.many)
 }
 
-// resolve turns the Rules into rules.
+// resolve looks up the kinds and algorithms that the Rules name.
 func (t *Table) resolve(all []*algorithm) ([]rule, error) {
 	if t.Schema != 1 {
 		return nil, fmt.Errorf("table of algorithms: schema %d: expected 1", t.Schema)

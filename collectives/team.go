@@ -18,23 +18,20 @@ type team struct {
 func (t *team) size() int { return len(t.members) }
 
 // send starts sending b to member `to`. If b is empty, send sends no message, because both sides
-// know the length.
-func (t *team) send(b []byte, to int) error { return t.g.post(true, b, t.members[to]) }
+// know the length. The next wait returns an error of send.
+func (t *team) send(b []byte, to int) { t.g.post(true, b, t.members[to]) }
 
-// recv starts receiving b from member `from`. The message must have b's length.
-func (t *team) recv(b []byte, from int) error { return t.g.post(false, b, t.members[from]) }
+// recv starts receiving b from member `from`. The message must have b's length. The next wait returns an
+// error of recv.
+func (t *team) recv(b []byte, from int) { t.g.post(false, b, t.members[from]) }
 
 // wait returns when all started sends and receives are done.
 func (t *team) wait(ctx context.Context) error { return t.g.wait(ctx) }
 
 // exchange sends one buffer and receives another.
 func (t *team) exchange(ctx context.Context, out []byte, to int, in []byte, from int) error {
-	if err := t.recv(in, from); err != nil {
-		return err
-	}
-	if err := t.send(out, to); err != nil {
-		return err
-	}
+	t.recv(in, from)
+	t.send(out, to)
 	return t.wait(ctx)
 }
 
@@ -47,19 +44,19 @@ func (t *team) block(b []byte, c *spmd.Collective, m int) []byte {
 }
 
 // post starts a send to, or a receive from, a member of the group.
-func (g *Group) post(sending bool, b []byte, peer int) error {
+func (g *Group) post(sending bool, b []byte, peer int) {
 	for len(b) > 0 {
 		piece := b[:min(len(b), g.opts.MaxMessage)]
 		b = b[len(piece):]
-		if err := g.message(sending, piece, peer, g.tag); err != nil {
-			return err
-		}
+		g.message(sending, piece, peer, g.tag)
 	}
-	return nil
 }
 
-// message posts one send or receive of a message, which may be empty.
-func (g *Group) message(sending bool, b []byte, peer, tag int) error {
+// message posts one send or receive of a message, which may be empty. After an error it posts no more.
+func (g *Group) message(sending bool, b []byte, peer, tag int) {
+	if g.unposted != nil {
+		return
+	}
 	var r spmd.Request
 	var err error
 	want := -1
@@ -74,15 +71,17 @@ func (g *Group) message(sending bool, b []byte, peer, tag int) error {
 		want = len(b)
 		r, err = g.comm.Irecv(b, peer, tag)
 	}
-	if err == nil {
+	if g.unposted = err; err == nil {
 		g.reqs, g.want, g.peers = append(g.reqs, r), append(g.want, want), append(g.peers, peer)
 	}
-	return err
 }
 
-// wait returns when all posted messages are done. A message that is shorter than expected is an
-// error.
+// wait returns when all posted messages are done, or with the first error of message. A received
+// message that is shorter than expected is an error, too.
 func (g *Group) wait(ctx context.Context) error {
+	if g.unposted != nil {
+		return g.unposted
+	}
 	err := g.comm.Wait(ctx, g.reqs)
 	for i := range g.reqs {
 		if err == nil && g.want[i] >= 0 && g.reqs[i].N != g.want[i] {

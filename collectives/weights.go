@@ -109,7 +109,10 @@ func newWeights(ctx context.Context, world *spmd.World, spec WeightsSpec) (*Weig
 	if err != nil {
 		return nil, err
 	}
-	setup := ends[0]
+	setup, err := New(world, ends[0], Options{Algorithm: "direct"}) // this algorithm takes no memory
+	if err != nil {
+		return nil, err
+	}
 	if err := compare(ctx, setup, &spec); err != nil {
 		return nil, err
 	}
@@ -123,7 +126,7 @@ func newWeights(ctx context.Context, world *spmd.World, spec WeightsSpec) (*Weig
 		if p.leader != world.Rank() && !slices.Contains(p.ranks, world.Rank()) {
 			continue
 		}
-		if w.unit, err = newUnit(ctx, world, shared, setup, ranks, &spec, p); err != nil {
+		if w.unit, err = newUnit(ctx, world, shared, setup.comm, ranks, &spec, p); err != nil {
 			return nil, err
 		}
 		w.writes = p.source && p.leader == world.Rank()

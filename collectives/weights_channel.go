@@ -11,14 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Tags of the set-up messages of weights.
-const (
-	tagCompare = iota
-	tagLocations
-)
-
 // compare compares the ranks' descriptions of the weights on the first source (member 0).
-func compare(ctx context.Context, setup spmd.Comm, s *WeightsSpec) error {
+func compare(ctx context.Context, setup *Group, s *WeightsSpec) error {
 	switch {
 	case s.Slots < 0 || s.Slots > maxSlots:
 		return fmt.Errorf("%d slots: expected 0 to %d", s.Slots, maxSlots)
@@ -30,40 +24,16 @@ func compare(ctx context.Context, setup spmd.Comm, s *WeightsSpec) error {
 		return fmt.Errorf("state of %d bytes, the layout has %d", len(s.State), s.Layout.Size())
 	}
 	mine := describeWeights(s)
-	size := binary.LittleEndian.AppendUint64(nil, uint64(len(mine)))
-	if setup.Rank() > 0 {
-		for _, b := range [][]byte{size, mine} {
-			if err := transfer(ctx, setup, b, 0, true); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	for m := 1; m < setup.Size(); m++ {
-		if err := transfer(ctx, setup, size, m, false); err != nil {
-			return err
-		}
-		theirs := make([]byte, binary.LittleEndian.Uint64(size))
-		if err := transfer(ctx, setup, theirs, m, false); err != nil {
-			return err
-		}
-		if err := sameWeights(mine, theirs); err != nil {
-			return fmt.Errorf("rank %d and rank %d: %w", setup.WorldRank(0), setup.WorldRank(m), err)
-		}
-	}
-	return nil
-}
-
-func transfer(ctx context.Context, c spmd.Comm, b []byte, peer int, send bool) error {
-	post := c.Irecv
-	if send {
-		post = c.Isend
-	}
-	r, err := post(b, peer, tagCompare)
+	all, err := setup.Gather(ctx, mine, 0)
 	if err != nil {
 		return err
 	}
-	return c.Wait(ctx, []spmd.Request{r})
+	for m, theirs := range all {
+		if err := sameWeights(mine, theirs); err != nil {
+			return fmt.Errorf("rank %d and rank %d: %w", setup.comm.WorldRank(0), setup.comm.WorldRank(m), err)
+		}
+	}
+	return nil
 }
 
 // describeWeights encodes names, types and shapes, and a hash of each held tensor.
@@ -156,7 +126,7 @@ type channel struct {
 // A wireField is a tensor as it is sent.
 type wireField struct {
 	name      string
-	dtype     tensor.DType // type on the wire
+	dtype     tensor.DType // type in which it is sent
 	cast      bool         // converted from F32
 	off, size int          // bytes in the state
 	at, bytes int          // bytes in the image

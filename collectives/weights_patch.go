@@ -50,7 +50,7 @@ func newPatcher(alloc tensor.Allocator, c *channel) (*patcher, error) {
 		most = max(most, f.bytes)
 	}
 	p.cast = bytesOf(make([]uint64, most/8+1)) // uint64 for the alignment
-	p.indices = make([]int, 0, most/(1+1))     // more never save bytes, see compare
+	p.indices = make([]int, 0, most/2)         // compare keeps no more
 	var err error
 	p.out, err = alloc(c.size + patchHead*len(c.fields))
 	return p, err

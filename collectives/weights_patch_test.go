@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// patchLayout has every type, and sizes of all kinds.
+// patchLayout returns a layout with every type and with tensors of different sizes.
 func patchLayout() *tensor.Layout {
 	return tensor.NewLayout(
 		tensor.Field{Name: "scalar", DType: tensor.F32},
@@ -27,12 +27,12 @@ func patchLayout() *tensor.Layout {
 	)
 }
 
-// A pipe is the two ends of a channel without the broadcast between them.
+// A pipe connects the two ends of a channel without a broadcast.
 type pipe struct {
 	sender, receiver channel
 	src, dst         []byte // the states
 	kinds            []byte
-	sent             int // bytes of the last publication, the head apart
+	sent             int // bytes of the last publication, without its head
 }
 
 func newPipe(t *testing.T, l *tensor.Layout, wire tensor.DType, patch PatchSpec, frozen []bool, state []byte) *pipe {
@@ -53,7 +53,7 @@ func newPipe(t *testing.T, l *tensor.Layout, wire tensor.DType, patch PatchSpec,
 	return p
 }
 
-// send brings dst up to date with src.
+// send updates dst to src.
 func (p *pipe) send(t *testing.T) {
 	t.Helper()
 	patch := p.sender.patch.diff(p.kinds, 0, p.src)
@@ -69,7 +69,7 @@ func (p *pipe) send(t *testing.T) {
 	}
 }
 
-// mustEqual compares the states, which wire may have rounded.
+// mustEqual compares the states. F32 tensors may be rounded to the type of the wire.
 func (p *pipe) mustEqual(t *testing.T, what string) {
 	t.Helper()
 	want := tensor.New(tensor.U8, len(p.src)).Bytes()
@@ -83,8 +83,8 @@ func (p *pipe) mustEqual(t *testing.T, what string) {
 	}
 }
 
-// change writes new bits to a share of the elements of every tensor. Among the bits are NaNs with payloads and negative
-// zeros.
+// change writes new bits to a fraction of the elements of every tensor. Some of the bits are NaNs with payloads and
+// negative zeros.
 func change(r *rand.Rand, l *tensor.Layout, state []byte, share float64) (changed int) {
 	for i, f := range l.Fields() {
 		e, b := f.DType.Size(), state[l.Offset(i):][:f.Bytes()]
@@ -148,7 +148,7 @@ func TestPatchBringsReceiversUpToDate(t *testing.T) {
 	}
 }
 
-// A distance below 256 takes a byte, wherever the first change is; a place takes four.
+// A distance below 256 takes one byte, wherever the first change is; an index takes four.
 func TestDeltaIsSmaller(t *testing.T) {
 	l := tensor.NewLayout(tensor.Field{Name: "w", DType: tensor.F32, Shape: []int{4, 5000}})
 	for _, c := range []struct {
@@ -220,7 +220,7 @@ func TestDamagedPatchIsAnError(t *testing.T) {
 		}
 		r := rand.New(rand.NewPCG(3, 4))
 		refused := 0
-		for range 5000 { // whatever it says, nothing is written outside of the tensor
+		for range 5000 { // no patch may write outside of the tensor
 			bad := bytes.Clone(good)
 			bad[r.IntN(patchHead+2*5)] = byte(r.Uint32())
 			if apply(bad) != nil {

@@ -19,13 +19,13 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// weightsLayout is that of two tensors, with a gap between them.
+// weightsLayout returns a layout of two tensors with a gap between them.
 func weightsLayout() *tensor.Layout {
 	return tensor.NewLayout(tensor.Field{Name: "w", DType: tensor.F32, Shape: []int{333, 3}},
 		tensor.Field{Name: "v", DType: tensor.F32, Shape: []int{7}})
 }
 
-// A sharing is a way of placing sources and readers.
+// A sharing is a placement of sources and readers.
 type sharing struct {
 	name             string
 	np, nodes        int // nodes: virtual ones; 0: one
@@ -43,8 +43,8 @@ var sharings = []sharing{
 	{"each its own node", 5, 5, []int{2, 3}, []int{4, 0, 1, 2}},
 }
 
-// onSharing makes weights between the ranks of s and runs publish on every source and read with every reader, each in a
-// goroutine.
+// onSharing makes weights between the ranks of s. It runs publish on every source and read with every reader, each in
+// its own goroutine.
 func onSharing(t *testing.T, s sharing, spec collectives.WeightsSpec,
 	source func(ctx context.Context, w *collectives.Weights, state []byte) error,
 	reader func(ctx context.Context, i int, r *collectives.WeightsReader) error) error {
@@ -76,7 +76,7 @@ func onSharing(t *testing.T, s sharing, spec collectives.WeightsSpec,
 		})
 }
 
-// A gate lets n goroutines through when all have come.
+// A gate holds n goroutines until all have arrived.
 type gate struct {
 	n    int
 	mu   sync.Mutex
@@ -102,8 +102,8 @@ func (g *gate) pass(ctx context.Context) error {
 	}
 }
 
-// The suite: every reader gets the bits of every version, and keeps them while it works, wherever it is and however
-// they travel.
+// TestWeightsReachEveryReader runs the suite: every reader gets the bits of every version and keeps them while it
+// uses them, in every placement and encoding.
 func TestWeightsReachEveryReader(t *testing.T) {
 	for _, shm := range []string{"", "off"} {
 		t.Setenv("RLINF_SHM", shm)
@@ -119,7 +119,7 @@ func TestWeightsReachEveryReader(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// 9 ways, 6 versions of 5 tensors; 3 in the background
+				// 9 ways to send, 6 versions of 5 tensors; 3 versions in the background
 				if want := int64(len(s.readers) * (9*6*5 + 3)); compared.Load() != want {
 					t.Errorf("%d comparisons, want %d", compared.Load(), want)
 				}
@@ -128,7 +128,7 @@ func TestWeightsReachEveryReader(t *testing.T) {
 	}
 }
 
-// Publish with two slots comes back while nobody reads: what it has to wait for is the slot, not the readers.
+// With two slots Publish returns although nobody reads, because it waits only for the slot.
 func TestPublishDoesNotWaitForReaders(t *testing.T) {
 	for _, s := range []sharing{sharings[3], sharings[5]} {
 		t.Run(s.name, func(t *testing.T) {
@@ -167,8 +167,8 @@ func TestPublishDoesNotWaitForReaders(t *testing.T) {
 	}
 }
 
-// TestPublishDoesNotWaitForCopies: a reader with a copy delays no Publish, keeps the copy until it copies again, and
-// copies no version twice.
+// TestPublishDoesNotWaitForCopies: a reader that copies delays no Publish. It keeps its copy until it copies again,
+// and copies each version at most once.
 func TestPublishDoesNotWaitForCopies(t *testing.T) {
 	for _, s := range []sharing{sharings[1], sharings[3], sharings[5]} {
 		t.Run(s.name, func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestFrozenWeightsAreSentOnce(t *testing.T) {
 					d := l.Bind(state)
 					for i := range d.Len() {
 						_, t := d.Entry(i)
-						t.I64()[0] = v + 1 // the frozen one's, too, to see that it is not sent
+						t.I64()[0] = v + 1 // also in the frozen tensor, to check that it is not sent
 					}
 					if err := errors.Join(w.Publish(ctx, v+1), step.pass(ctx)); err != nil {
 						return err
@@ -264,8 +264,8 @@ func TestFrozenWeightsAreSentOnce(t *testing.T) {
 	}
 }
 
-// TestLocalTensors: readers on a node without a source get all tensors but the local ones, and bytes of tensors are
-// counted.
+// TestLocalTensors: readers on a node without a source get all tensors except the local ones, and Received counts the
+// bytes of these tensors.
 func TestLocalTensors(t *testing.T) {
 	l := weightsLayout()
 	for _, spec := range []collectives.WeightsSpec{{}, {Slots: 1}, {Slots: 2, Patch: &collectives.PatchSpec{}},
@@ -302,7 +302,7 @@ func TestLocalTensors(t *testing.T) {
 				if i == 0 {
 					want = 1
 				}
-				// A patch begins with the initial values of the readers' leader.
+				// The first patch is relative to the initial values of the readers' leader.
 				if d := l.Bind(state); d.Must("v").F32()[0] != 2 || spec.Patch == nil && d.Must("w").F32()[0] != want {
 					return fmt.Errorf("reader %d has %v and %v", i, d.Must("w").F32()[0], d.Must("v").F32()[0])
 				}
@@ -325,7 +325,7 @@ func TestWeightsThatDifferAreNamed(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		other []tensor.Field
-		value byte // of the other's state
+		value byte // in the state of the other rank
 		want  []string
 	}{
 		{"shape", []tensor.Field{field("a", tensor.F32, 3, 2), good[1]}, 0,
@@ -402,7 +402,7 @@ func TestWeightsRefuseWhatCannotWork(t *testing.T) {
 	}
 }
 
-// A wait for a version that never comes ends with the job, and says what for.
+// A wait for a version that never arrives ends with the job, and the error names the version.
 func TestAdoptEndsWithTheJob(t *testing.T) {
 	for _, shm := range []string{"", "off"} {
 		t.Setenv("RLINF_SHM", shm)
@@ -430,7 +430,7 @@ func TestAdoptEndsWithTheJob(t *testing.T) {
 	}
 }
 
-// Once warm, publishing and adopting allocate nothing, however the weights travel.
+// After the first versions, publishing and adopting allocate nothing, in every encoding.
 func TestWeightsDoNotAllocate(t *testing.T) {
 	for _, s := range []sharing{sharings[0], sharings[5]} {
 		for _, spec := range []collectives.WeightsSpec{{Slots: 0, Wire: tensor.F32}, {Slots: 1, Wire: tensor.BF16},
@@ -461,7 +461,8 @@ func TestWeightsDoNotAllocate(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// one per version would be twice that; transport and runtime grow now and then
+				// one allocation per version would be twice as many; the transport and the runtime allocate now and
+				// then
 				if n := after.Mallocs - before.Mallocs; n > counted/2 {
 					t.Errorf("%d allocations in %d versions", n, counted)
 				}

@@ -118,7 +118,7 @@ func newUnit(ctx context.Context, world *spmd.World, shared spmd.Shared, setup s
 		}
 		if s.Patch != nil && s.State != nil {
 			for i := range u.slots {
-				s.copyState(u.mem[i*u.size:(i+1)*u.size], true) // the values of Held
+				s.copyState(u.mem[i*u.size:(i+1)*u.size], true) // slots begin with the values of Held tensors
 			}
 		}
 		if !alone {
@@ -137,6 +137,9 @@ func newUnit(ctx context.Context, world *spmd.World, shared spmd.Shared, setup s
 	}
 	return u, nil
 }
+
+// tagLocations is a tag that the group of the set-up does not use.
+const tagLocations = debugTag
 
 // sendLocations sends two locations to the unit's other ranks: that of the control words, and that
 // of the slots or the state.
@@ -246,7 +249,7 @@ func (u *unit) adopt(ctx context.Context, r *WeightsReader, atLeast int64) ([]by
 				u.signals.Post(mine, seq)
 				kept = u.slots == 0 || u.writing.Load()-seq < uint32(u.slots)
 			}
-			if kept { // otherwise it is being overwritten by a newer one
+			if kept { // otherwise the writer may be overwriting it
 				if version := u.versions[int(seq)%max(1, u.slots)].Load(); version >= atLeast {
 					return u.slot(seq), version, nil
 				}

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// script is signals that run one step of a writer when a reader says what it uses, or waits.
+// A script is an implementation of signals that runs one step of a writer when a reader posts or waits.
 type script struct {
 	onPost, onAwait func(s *spmd.Signal, value uint32)
 }
@@ -30,7 +30,7 @@ func (s *script) Await(_ context.Context, sig *spmd.Signal, old uint32, _ int) e
 	return nil
 }
 
-// newScriptedUnit returns a unit of one reader, with publication 1, version 10, in it.
+// newScriptedUnit returns a unit with one reader, which holds publication 1, of version 10.
 func newScriptedUnit(slots int, s *script) (*unit, *WeightsReader) {
 	u := &unit{plan: &unitPlan{}, slots: slots, size: 8, mem: make([]byte, 8*max(1, slots)), signals: s,
 		control: new(control), using: make([]spmd.Signal, 1)}
@@ -41,8 +41,8 @@ func newScriptedUnit(slots int, s *script) (*unit, *WeightsReader) {
 	return u, &WeightsReader{unit: u}
 }
 
-// Between a reader's look at what is newest and its word that it uses that, the writer may have gone on and begun to
-// overwrite it. The reader must not take it.
+// A reader reads which publication is newest, then announces that it uses that. In between the writer may have begun
+// to overwrite that publication. Then the reader must not use it.
 func TestReaderLooksAgain(t *testing.T) {
 	for _, slots := range []int{1, 2} {
 		s := new(script)
@@ -53,7 +53,7 @@ func TestReaderLooksAgain(t *testing.T) {
 			u.ready.Value.Store(seq)
 		}
 		s.onPost = func(sig *spmd.Signal, value uint32) {
-			if sig == &u.using[0] && value == 1 { // too late: the writer had found it free
+			if sig == &u.using[0] && value == 1 { // too late: the writer has checked this reader before
 				if slots == 2 {
 					write(2, 11)
 				}
@@ -75,8 +75,8 @@ func TestReaderLooksAgain(t *testing.T) {
 	}
 }
 
-// TestReaderKeepsWhatItUses: a reader's weights stay its own while the writer waits for it, and Adopt of the version
-// that it has does not wait.
+// TestReaderKeepsWhatItUses: a reader's weights do not change while the writer waits for the reader. Adopt does not
+// wait if the reader has the requested version.
 func TestReaderKeepsWhatItUses(t *testing.T) {
 	for _, slots := range []int{0, 1, 2} {
 		u, r := newScriptedUnit(slots, new(script))
@@ -84,7 +84,7 @@ func TestReaderKeepsWhatItUses(t *testing.T) {
 			if _, version, err := r.Adopt(t.Context(), 10); err != nil || version != 10 {
 				t.Errorf("%d slots: adopted version %d (%v), want 10", slots, version, err)
 			}
-			u.writing.Store(2) // begun, and waiting for the slot if there is one alone
+			u.writing.Store(2) // the writer has begun, and waits for the slot if there is only one
 		}
 		if got := u.using[0].Value.Load(); got != 1 {
 			t.Errorf("%d slots: the reader says that it uses publication %d, want 1", slots, got)

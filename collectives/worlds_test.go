@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-// Operations and their signals in shared memory start anew in every world.
+// Groups work in every world, with new signals in shared memory.
 func TestOperationsInSeveralWorlds(t *testing.T) {
 	const n = 3
 	var worlds [n]int

@@ -42,8 +42,8 @@ func (m *Member) Coordinate(axis string) int {
 	return m.index / stride % size
 }
 
-// Line returns the numbers of this member and of those that differ from it in the coordinate on an axis alone, in the
-// order of that coordinate. It panics for an unknown axis.
+// Line returns the numbers of the members that agree with this one in all coordinates except the one on axis, in the
+// order of that coordinate. This member is one of them. Line panics for an unknown axis.
 func (m *Member) Line(axis string) []int {
 	size, stride := m.axis(axis)
 	members := make([]int, size)
@@ -54,13 +54,13 @@ func (m *Member) Line(axis string) []int {
 }
 
 // AxisComm returns the member's end of a communicator along an axis: of the members of Line, in that order. It is a
-// part of Comm(purpose): it belongs to the same goroutine, and Close closes both. The axes of a purpose are apart,
-// because two members are together on one line at most. AxisComm panics for an unknown axis or purpose.
+// part of Comm(purpose): it belongs to the same goroutine, and Close closes both. Messages along different axes do not
+// mix, because two members have at most one line in common. AxisComm panics for an unknown axis or purpose.
 func (m *Member) AxisComm(axis, purpose string) Comm {
 	return &line{Comm: m.Comm(purpose), axis: axis, me: m.Coordinate(axis), members: m.Line(axis)}
 }
 
-// axis returns the size of an axis, and how far neighbours on it are apart in the group.
+// axis returns the size of an axis, and the difference of the numbers of neighbours on it.
 func (m *Member) axis(name string) (size, stride int) {
 	axes := m.group.spec.Axes
 	stride = 1

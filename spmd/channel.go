@@ -11,7 +11,7 @@ import (
 
 // Errors of channels, for callers that branch on them.
 var (
-	ErrClosed = errors.New("closed")         // no more items will come, or may be put
+	ErrClosed = errors.New("closed")         // no more items will come, or none may be put
 	ErrEmpty  = errors.New("nothing queued") // of TryGet: the queue has no item
 	ErrFull   = errors.New("no credit")      // of TryTake: the key has no room
 )
@@ -90,19 +90,9 @@ const (
 )
 
 // NewChannel makes a channel. It is collective: every rank calls it, in the same order.
-func NewChannel(w *World, spec ChannelSpec) (*Channel, error) {
+func NewChannel(w *World, spec ChannelSpec) (_ *Channel, err error) {
+	defer annotate(&err, "channel %q", spec.Name)
 	w.note("channel", spec.Name, nil)
-	c, err := newChannel(w, spec)
-	if err != nil {
-		return nil, fmt.Errorf("channel %q: %w", spec.Name, err)
-	}
-	w.mu.Lock()
-	w.channels = append(w.channels, c)
-	w.mu.Unlock()
-	return c, nil
-}
-
-func newChannel(w *World, spec ChannelSpec) (*Channel, error) {
 	if len(spec.From.Ranks) == 0 || len(spec.To.Ranks) == 0 {
 		return nil, errors.New("expected producers and consumers")
 	}
@@ -127,73 +117,49 @@ func newChannel(w *World, spec ChannelSpec) (*Channel, error) {
 		}
 		members = append(members, c.owners...)
 	}
-	if !slices.Contains(members, w.Rank()) {
-		return c, nil
-	}
-	ports, err := c.connect(members)
-	if err != nil {
-		return nil, err
-	}
-	return c, c.open(members, ports)
-}
-
-// connect makes the communicator of all members and returns the ports of the members on this rank.
-// If all members are in one process, the ports are nil.
-func (c *Channel) connect(members []int) (map[int]*port, error) {
-	ports := make(map[int]*port)
-	alone := !slices.ContainsFunc(members, func(r int) bool { return r != members[0] })
-	var ends []Comm
-	if !alone {
-		var err error
-		if ends, err = c.w.newServedComm(members, "channel/"+c.spec.Name); err != nil {
+	if slices.Contains(members, w.Rank()) {
+		if err := c.connect(members); err != nil {
 			return nil, err
 		}
 	}
-	for m, r := range members {
-		switch {
-		case r != c.w.Rank():
-		case alone:
-			ports[m] = nil
-		default:
-			ports[m] = &port{comm: ends[0]}
-			ends = ends[1:]
-		}
-	}
-	return ports, nil
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.channels = append(w.channels, c)
+	return c, nil
 }
 
-// open makes the inboxes of this rank and starts the goroutine that serves its shared keys.
-func (c *Channel) open(members []int, ports map[int]*port) error {
+// connect makes the communicator of all members, unless they are in one process. It makes the ports and
+// inboxes of this rank's members, and starts the goroutine that serves the shared keys of this rank.
+func (c *Channel) connect(members []int) error {
+	var ends []Comm
+	if slices.ContainsFunc(members, func(r int) bool { return r != members[0] }) {
+		var err error
+		if ends, err = c.w.newComm(members, "channel/"+c.spec.Name, true); err != nil {
+			return err
+		}
+	}
 	from, to := len(c.spec.From.Ranks), len(c.spec.To.Ranks)
-	for m := range members {
-		p, here := ports[m]
+	for m, r := range members {
+		if r != c.w.Rank() {
+			continue
+		}
+		var p *port
+		if len(ends) > 0 {
+			p, ends = &port{comm: ends[0]}, ends[1:]
+		}
 		switch {
-		case !here:
 		case m < from:
 			c.producers[m] = p
 		case m < from+to:
 			c.consumers[m-from] = p
-			senders := make([]int, 0, from)
-			for i := range from {
-				if c.spec.Pairs(i, m-from) {
-					senders = append(senders, i)
-				}
-			}
+			senders := slices.DeleteFunc(ascending(0, from), func(i int) bool { return !c.spec.Pairs(i, m-from) })
 			box, err := newInbox(c, m, members, p, senders, nil)
 			if err != nil {
 				return err
 			}
 			c.inboxes[m-from] = box
 		default:
-			all := make([]int, from)
-			for i := range all {
-				all[i] = i
-			}
-			requesters := make([]int, to)
-			for i := range requesters {
-				requesters[i] = from + i
-			}
-			box, err := newInbox(c, m, members, p, all, requesters)
+			box, err := newInbox(c, m, members, p, ascending(0, from), ascending(from, to))
 			if err != nil {
 				return err
 			}
@@ -342,16 +308,17 @@ func (c *Channel) tag(here, there, n int) (int, error) {
 }
 
 // drain waits until everything that this rank sent has left.
-func (c *Channel) drain(ctx context.Context) error {
+func (c *Channel) drain(ctx context.Context) (err error) {
+	defer annotate(&err, "channel %q: end", c.spec.Name)
 	for _, s := range c.senders {
 		if err := s.drain(ctx); err != nil {
-			return c.ending(err)
+			return err
 		}
 	}
 	for _, ports := range []map[int]*port{c.producers, c.consumers} {
 		for _, p := range ports {
 			if err := p.drain(ctx); err != nil {
-				return c.ending(err)
+				return err
 			}
 		}
 	}
@@ -359,41 +326,36 @@ func (c *Channel) drain(ctx context.Context) error {
 }
 
 // halt stops the goroutine that serves shared keys.
-func (c *Channel) halt(ctx context.Context) error {
+func (c *Channel) halt(ctx context.Context) (err error) {
+	defer annotate(&err, "channel %q: end", c.spec.Name)
 	if c.stop == nil {
 		return nil
 	}
 	c.stop()
 	c.served.Wait()
-	return c.ending(c.owned.drain(ctx))
+	return c.owned.drain(ctx)
 }
 
 // close cancels the receives that no message will match.
-func (c *Channel) close(ctx context.Context) error {
+func (c *Channel) close(ctx context.Context) (err error) {
+	defer annotate(&err, "channel %q: end", c.spec.Name)
 	for _, s := range c.senders {
 		if err := s.cancel(ctx); err != nil {
-			return c.ending(err)
+			return err
 		}
 	}
 	for _, r := range c.receivers {
 		if err := r.end.cancel(ctx); err != nil {
-			return c.ending(err)
+			return err
 		}
 	}
 	for _, b := range c.inboxes {
 		if err := b.cancel(ctx); err != nil {
-			return c.ending(err)
+			return err
 		}
 	}
 	if c.owned != nil {
-		return c.ending(c.owned.cancel(ctx))
-	}
-	return nil
-}
-
-func (c *Channel) ending(err error) error {
-	if err != nil {
-		return fmt.Errorf("channel %q: end: %w", c.spec.Name, err)
+		return c.owned.cancel(ctx)
 	}
 	return nil
 }

@@ -19,8 +19,8 @@ var pair = tensor.NewLayout(tensor.Field{Name: "x", DType: tensor.F32, Shape: []
 
 func self(m *spmd.Member) (*spmd.Member, error) { return m, nil }
 
-// talk is a program with a channel from a member on rank 0 to members on some ranks, in which produce and consume run
-// side by side: consume on the first of them.
+// talk returns a program with a channel from a member on rank 0 to members on other ranks. It runs produce, and
+// consume on the first of these, at the same time.
 func talk(to []int, spec spmd.ChannelSpec, key spmd.Key, produce func(context.Context, *spmd.Sender) error,
 	consume func(context.Context, *spmd.Receiver) error) func(context.Context, *spmd.World) error {
 	return func(ctx context.Context, w *spmd.World) error {
@@ -32,7 +32,7 @@ func talk(to []int, spec spmd.ChannelSpec, key spmd.Key, produce func(context.Co
 		if err != nil {
 			return err
 		}
-		spec := spec // each rank has its own
+		spec := spec // a copy for each rank
 		spec.Name, spec.From, spec.To, spec.ItemBytes = "obs", a.Spec(), b.Spec(), pair.Size()
 		ch, err := spmd.NewChannel(w, spec)
 		if err != nil {
@@ -60,8 +60,8 @@ func talk(to []int, spec spmd.ChannelSpec, key spmd.Key, produce func(context.Co
 	}
 }
 
-// keys are the ways in which a consumer reaches a key; of the last two, the consumer's process owns one, and another
-// process the other.
+// keys are the kinds of keys. The last two are shared: one is owned by the consumer's process, the other by another
+// process.
 var keys = []struct {
 	name string
 	to   []int
@@ -160,7 +160,7 @@ func TestUseAfterReleaseIsCaught(t *testing.T) {
 				}
 				return errors.New("nobody noticed")
 			}
-			if raceDetector { // finds these two itself
+			if raceDetector { // the race detector reports these two itself
 				return
 			}
 			f, _ := fail(t, 2, spmd.Options{Debug: true}, talk(k.to, spmd.ChannelSpec{Shared: true}, k.key, produce,
@@ -185,7 +185,7 @@ func TestUseAfterReleaseIsCaught(t *testing.T) {
 	}
 }
 
-// A wait that its caller gives up takes nothing, and the next one gets what came meanwhile.
+// A Get that its caller gives up takes no item. The next Get returns the item that came in between.
 func TestGetGivenUp(t *testing.T) {
 	for _, k := range keys {
 		t.Run(k.name, func(t *testing.T) {
@@ -218,7 +218,7 @@ func TestGetGivenUp(t *testing.T) {
 					}
 					close(given)
 					for i := range 5 {
-						batch, err := r.GetBatch(ctx, 15) // the second would weigh too much
+						batch, err := r.GetBatch(ctx, 15) // with the second item the batch would weigh too much
 						if err != nil || len(batch) != 1 || batch[0].Lo != i {
 							return fmt.Errorf("batch %d has %d items, %v", i, len(batch), err)
 						}
@@ -233,7 +233,7 @@ func TestGetGivenUp(t *testing.T) {
 	}
 }
 
-// A batch that its caller gives up keeps what it took, and the request for more does not stand in the way of the next.
+// A batch that its caller gives up keeps its items, and the pending request does not disturb the next batch.
 func TestBatchGivenUp(t *testing.T) {
 	for _, k := range keys {
 		t.Run(k.name, func(t *testing.T) {
@@ -255,7 +255,7 @@ func TestBatchGivenUp(t *testing.T) {
 					return nil
 				}, func(ctx context.Context, r *spmd.Receiver) error {
 					var batch []*spmd.Item
-					for len(batch) == 0 { // given up before the first item came: again
+					for len(batch) == 0 { // try again if the batch was given up before the first item came
 						short, cancel := context.WithCancelCause(ctx)
 						go func() {
 							for range 1000 {
@@ -269,7 +269,7 @@ func TestBatchGivenUp(t *testing.T) {
 						}
 					}
 					close(more)
-					second, err := r.Get(ctx) // which weighs more than the batch had room for
+					second, err := r.Get(ctx) // an item that weighs more than the batch had room for
 					if err != nil {
 						return err
 					}
@@ -284,7 +284,7 @@ func TestBatchGivenUp(t *testing.T) {
 	}
 }
 
-// A producer elsewhere gets its turn though one in the process keeps the key from ever being empty.
+// A producer in another process gets its turn although one in this process never lets the key become empty.
 func TestNobodyStarves(t *testing.T) {
 	run(t, 2, func(ctx context.Context, w *spmd.World) error {
 		from, err := spmd.Launch(w, spmd.GroupSpec{Name: "from", Ranks: []int{0, 1}}, self)
@@ -340,7 +340,7 @@ func TestNobodyStarves(t *testing.T) {
 	})
 }
 
-// A wait on a channel ends when the job fails elsewhere.
+// A wait on a channel ends if the job fails somewhere else.
 func TestWaitersAreFreed(t *testing.T) {
 	for _, k := range keys {
 		t.Run(k.name, func(t *testing.T) {
@@ -441,7 +441,7 @@ func sameSender(ch *spmd.Channel, m *spmd.Member) error {
 	return nil
 }
 
-// Without Pairs a key waits for all producers to close; with it, for those alone that may send.
+// Without Pairs a key waits until all producers have closed; with Pairs, only until those have that may send to it.
 func TestPairsDecideWhoCloses(t *testing.T) {
 	for _, ranks := range [][]int{{0, 0}, {0, 1}, {1, 1}} {
 		run(t, 2, func(ctx context.Context, w *spmd.World) error {
@@ -514,7 +514,7 @@ func TestDirectRefuses(t *testing.T) {
 	})
 }
 
-// A spy is a transport that notes the length of every message with the tag of a key.
+// A spy is a transport that records the length of every message with the tag of a key.
 type spy struct {
 	spmd.Transport
 	seen *[]int
@@ -540,8 +540,8 @@ func (s spyComm) Isend(b []byte, to, tag int) (spmd.Request, error) {
 	return s.Comm.Isend(b, to, tag)
 }
 
-// Between processes an item is one message of header and tensors; the schema is in the first, and in the first with
-// another layout.
+// Between processes an item is one message of header and tensors. Only the first item, and the first with another
+// layout, include the schema.
 func TestSchemaTravelsWhenItIsNews(t *testing.T) {
 	other := tensor.NewLayout(tensor.Field{Name: "y", DType: tensor.F32, Shape: []int{3}})
 	for _, k := range keys {

@@ -196,7 +196,7 @@ type NativeMaker interface {
 // Signal has the value 0. Only Shared.Post changes it.
 type Signal struct {
 	Value    atomic.Uint32
-	Sleepers atomic.Uint32 // number of members that sleep on it in the operating system; the transport's field
+	Sleepers atomic.Uint32 // number of members that sleep for it; used by the transport
 	_        [56]byte
 }
 

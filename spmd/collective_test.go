@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Member 1 of 2 makes each of these calls, which hold 8 bytes unless they say otherwise.
+// TestCheckRefuses checks calls of member 1 of 2. Unless they say otherwise, their buffers have 8 bytes.
 func TestCheckRefuses(t *testing.T) {
 	data := make([]byte, 32)[:8]
 	for _, c := range []struct {

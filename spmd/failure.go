@@ -39,6 +39,13 @@ func (f *Failure) Error() string {
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
+// annotate puts a text before *err, unless *err is nil.
+func annotate(err *error, format string, args ...any) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), *err)
+	}
+}
+
 var errGoexit = errors.New("a goroutine ended by runtime.Goexit")
 
 // A panicError carries the value and stack of a recovered panic.

@@ -11,7 +11,7 @@ import (
 type Result[R any] struct {
 	Member   int
 	Value    R
-	Duration time.Duration // of the call, without its time in the queue
+	Duration time.Duration // duration of the call, without its time in the queue
 }
 
 // A Future is the outcome of a call that may still be running. Any number of goroutines may wait
@@ -19,7 +19,7 @@ type Result[R any] struct {
 type Future[R any] struct {
 	w    *World
 	what string
-	span Span          // of a wait by main
+	span Span          // records waits of main
 	done chan struct{} // nil: no member on this rank
 
 	mu      sync.Mutex

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"sync"
-
-	"github.com/rlinf/rlinf/tensor"
 )
 
 // An inbox holds queues and has one owner. A consumer owns the inbox for its own keys. A goroutine of the
@@ -33,7 +31,7 @@ type inbox struct {
 	bells      []*caller
 	replies    []*slab
 	events     []event
-	reqs       []Request // requests of events, by index
+	reqs       []Request // the request of each event
 	turn       int
 }
 
@@ -114,17 +112,9 @@ func (b *inbox) queue(name []byte) *queue {
 
 // slab returns a free slab of q's pool, or a new one.
 func (b *inbox) slab(q *queue) (*slab, error) {
-	if n := len(q.pool); n > 0 {
-		sl := q.pool[n-1]
-		q.pool = q.pool[:n-1]
-		if b.c.w.job.opts.Debug && !sl.spoiled() {
-			return nil, fmt.Errorf("key %q: an item was written after its release", q.name)
-		}
-		return sl, nil
-	}
-	sl, err := newSlab(b.c.w.Alloc, b.c.spec.ItemBytes)
+	sl, err := q.pool.get(b.c)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("key %q: %w", q.name, err)
 	}
 	sl.queue = q
 	return sl, nil
@@ -132,11 +122,8 @@ func (b *inbox) slab(q *queue) (*slab, error) {
 
 // recycle returns a slab to its pool.
 func (b *inbox) recycle(sl *slab) {
-	if b.c.w.job.opts.Debug {
-		sl.spoil()
-	}
-	sl.phase, sl.src, sl.item.Dict = free, nil, tensor.Dict{}
-	sl.queue.pool = append(sl.queue.pool, sl)
+	sl.src = nil
+	sl.queue.pool.put(b.c, sl)
 }
 
 // markChanged records that a caller other than the owner changed q. The caller holds mu. It returns true

@@ -120,7 +120,7 @@ func number(s string) (int, bool) {
 // PlacementOf returns the placement string of members on these ascending ranks, as cluster.component_placement has it:
 // 0-3, or 0-1:0-3 for two members on each rank.
 func PlacementOf(ranks []int) string {
-	type run struct{ first, last, each int } // each rank of first..last has this many members
+	type run struct{ first, last, each int } // a run has `each` members on every rank of first..last
 	var runs []run
 	for i := 0; i < len(ranks); {
 		n := 1

@@ -15,7 +15,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "rewrite the expected parts of testdata")
 
-// TestPlacementScript runs testdata/placement.txt: blocks of commands, a line of dashes, and what comes out.
+// TestPlacementScript runs testdata/placement.txt, which has blocks of commands, a line of dashes, and the expected
+// output.
 func TestPlacementScript(t *testing.T) {
 	const file = "testdata/placement.txt"
 	text, err := os.ReadFile(file)
@@ -26,7 +27,7 @@ func TestPlacementScript(t *testing.T) {
 	blocks := 0
 	for block := range strings.SplitSeq(strings.TrimSpace(string(text)), "\n\n") {
 		in, want, ok := strings.Cut(block, "\n----")
-		if !ok { // a comment
+		if !ok { // the block is a comment
 			out = append(out, block)
 			continue
 		}
@@ -47,7 +48,7 @@ func TestPlacementScript(t *testing.T) {
 	}
 }
 
-// placeScript places what the lines of a block say, in a world of 16 ranks on 4 nodes if they say nothing else.
+// placeScript computes the placement of a block. The default is a world of 16 ranks on 4 nodes.
 func placeScript(t *testing.T, in string) string {
 	t.Helper()
 	nodes := worldOf(16, 4)
@@ -90,7 +91,7 @@ func placeScript(t *testing.T, in string) string {
 	return b.String()
 }
 
-// runs writes the rank of each member, a rank with n members in a row as rank×n.
+// runs formats the rank of each member. A rank with n consecutive members is rank×n.
 func runs(ranks []int) string {
 	var words []string
 	for i := 0; i < len(ranks); {
@@ -175,8 +176,8 @@ func TestExtent(t *testing.T) {
 	}
 }
 
-// FuzzPlacement: a text that parses keeps the grammar's promises: every member on a rank of the world, ascending, an
-// equal number on the ranks of a segment.
+// FuzzPlacement: in a placement that parses, every member is on a rank of the world, ranks ascend, and the ranks of a
+// segment have equally many members.
 func FuzzPlacement(f *testing.F) {
 	for _, s := range []string{"all", "0-3", "0:0-3", "0-1:0-3,3-5,7-10:7-14", "0-7:0-3", "3,2", "a", "0::1", "-", "0-",
 		":", "99999999999", "0:0-1048576"} {

@@ -7,7 +7,7 @@ import "slices"
 //
 // Flow control by credits: a key has maxsize credits and one more for each producer. Sending an item
 // takes a credit. When a consumer takes the item, the credit goes to the producer that has the fewest
-// credits. So each producer always gets one, and a slow producer does not collect them. A remote
+// credits. So every producer gets credits, and they do not pile up at a slow producer. A remote
 // producer starts with its first credit. If it had to wait for a message of the owner, two members
 // that open keys to each other could deadlock.
 type queue struct {
@@ -19,7 +19,7 @@ type queue struct {
 	sources []*source
 	items   []*slab // arrived items, oldest first
 	first   int
-	pool    []*slab // free slabs
+	pool    pool
 	layouts []knownLayout
 	demands []*demand // waiting consumers of a shared key
 	polled  int       // items taken since the owner last polled for messages
@@ -122,6 +122,14 @@ func (q *queue) peek() *slab {
 		return nil
 	}
 	return q.items[q.first]
+}
+
+// state returns the number of items, and the oldest one.
+func (q *queue) state() (n int, first Item, err error) {
+	if head := q.peek(); head != nil {
+		first = head.item
+	}
+	return q.len(), first, nil
 }
 
 // pop takes the oldest item and grants its credit again.

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestCreditScript runs testdata/credits.txt: what happens to a key, a line of dashes, and who may send how many items
-// after each step. The test's -rewrite writes the lower parts.
+// TestCreditScript runs testdata/credits.txt, which has blocks of events of a key, a line of dashes, and the credits
+// of each producer after each event. The flag -rewrite writes the expected parts.
 func TestCreditScript(t *testing.T) {
 	const file = "testdata/credits.txt"
 	text, err := os.ReadFile(file)
@@ -76,7 +76,7 @@ func creditScript(t *testing.T, in string) string {
 		case "close":
 			s := q.source(arg(words, 1))
 			q.close(s, s.arrived)
-		case "closing": // with n more items under way
+		case "closing": // n items are still in transit
 			s := q.source(arg(words, 1))
 			q.close(s, s.arrived+uint64(arg(words, 2)))
 		default:
@@ -94,8 +94,8 @@ func creditScript(t *testing.T, in string) string {
 	return out.String()
 }
 
-// Whatever happens to a key: the bound holds, every open producer has or had a credit of its own, and items come out in
-// each producer's order.
+// For any sequence of events the bound holds, every open producer has had a credit, and items of a producer keep
+// their order.
 func TestCreditsHold(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 0))
@@ -140,7 +140,7 @@ func TestCreditsHold(t *testing.T) {
 	}
 }
 
-// A queue that is never empty keeps its memory.
+// The memory of a queue does not grow if the queue is never empty.
 func TestQueueKeepsItsMemory(t *testing.T) {
 	q := &queue{maxsize: 3, producers: 1}
 	s := &source{}

@@ -62,9 +62,9 @@ func (c *Channel) newReceiver(m *Member, key Key) (*Receiver, error) {
 	defer box.mu.Unlock()
 	q := box.queue([]byte(key.Name))
 	if key.To == AnyMember {
-		r.end = &common{box: box, queue: q, port: p, demand: demand{wake: make(chan struct{}, 1)}}
+		r.end = &common{near: near{box, q}, port: p, demand: demand{wake: make(chan struct{}, 1)}}
 	} else {
-		r.end = &own{box: box, queue: q}
+		r.end = &own{near{box, q}}
 	}
 	return r, nil
 }
@@ -187,13 +187,30 @@ func (r *Receiver) errorf(op string, cause error) error {
 	return fmt.Errorf("channel %q: key %v: %s: %w", r.c.spec.Name, r.key, op, cause)
 }
 
-// own is the access of a key's only consumer, which owns the inbox. An item's credit goes back in
-// the next call, so that the credit does not delay the consumer's answer to the item. Until then
-// the producer uses its other credits.
-type own struct {
+// near is a consumer's access to a queue in this process.
+type near struct {
 	box   *inbox
 	queue *queue
 }
+
+func (n *near) release(sl *slab) {
+	n.box.mu.Lock()
+	defer n.box.mu.Unlock()
+	n.box.recycle(sl)
+}
+
+func (n *near) state(context.Context) (int, Item, error) {
+	n.box.mu.Lock()
+	defer n.box.mu.Unlock()
+	return n.queue.state()
+}
+
+func (n *near) cancel(context.Context) error { return nil } // the inbox cancels
+
+// own is the access of a key's only consumer, which owns the inbox. An item's credit goes back in
+// the next call, so that the credit does not delay the consumer's answer to the item. Until then
+// the producer uses its other credits.
+type own struct{ near }
 
 func (o *own) take(ctx context.Context, limit int, block bool) (*slab, error) {
 	b, q := o.box, o.queue
@@ -230,12 +247,6 @@ func (o *own) take(ctx context.Context, limit int, block bool) (*slab, error) {
 	return q.pop(), nil
 }
 
-func (o *own) release(sl *slab) {
-	o.box.mu.Lock()
-	defer o.box.mu.Unlock()
-	o.box.recycle(sl)
-}
-
 func (o *own) state(context.Context) (int, Item, error) {
 	o.box.mu.Lock()
 	defer o.box.mu.Unlock()
@@ -245,18 +256,12 @@ func (o *own) state(context.Context) (int, Item, error) {
 	if err := o.box.poll(o.queue); err != nil {
 		return 0, Item{}, err
 	}
-	if head := o.queue.peek(); head != nil {
-		return o.queue.len(), head.item, nil
-	}
-	return 0, Item{}, nil
+	return o.queue.state()
 }
-
-func (o *own) cancel(context.Context) error { return nil } // the inbox cancels
 
 // common is a consumer's access to a shared key that this process owns.
 type common struct {
-	box    *inbox
-	queue  *queue
+	near
 	port   *port
 	demand demand
 }
@@ -307,20 +312,3 @@ func (m *common) next(ctx context.Context, limit int, block bool) (sl *slab, rin
 	}
 	return d.slab, b.markChanged(q), nil
 }
-
-func (m *common) release(sl *slab) {
-	m.box.mu.Lock()
-	defer m.box.mu.Unlock()
-	m.box.recycle(sl)
-}
-
-func (m *common) state(context.Context) (int, Item, error) {
-	m.box.mu.Lock()
-	defer m.box.mu.Unlock()
-	if head := m.queue.peek(); head != nil {
-		return m.queue.len(), head.item, nil
-	}
-	return 0, Item{}, nil
-}
-
-func (m *common) cancel(context.Context) error { return nil }

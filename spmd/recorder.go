@@ -1,18 +1,18 @@
 package spmd
 
-// A Recorder records for what a goroutine spends its time: a worker, or the main function of a rank. Only that
-// goroutine uses it. Handles ask for the numbers of their sites once, when they are made.
+// A Recorder records how a goroutine spends its time: that of a worker, or of the main function of a rank. Only that
+// goroutine uses the recorder. Senders, receivers and the like get the numbers of their sites when they are made.
 type Recorder interface {
 	// Site returns the number of a site.
 	Site(Site) int
-	// Begin begins a span at a site, inside the present one.
+	// Begin begins a span at a site, within the current span.
 	Begin(site int)
-	// End ends the present span. arg says what stood behind it: see Site.Op. n is the number of the item of an OpGet
-	// at its producer, from 0; else 0.
+	// End ends the current span. arg depends on the operation of the site: see SiteOp. n is 0, except for an OpGet:
+	// the item's number at its producer, from 0.
 	End(arg, n int64)
 	// Mark records an instant at a site.
 	Mark(site int, arg int64)
-	// Pass records a wait that had nothing to wait for, with the arguments of End.
+	// Pass records a wait that took no time, with the arguments of End.
 	Pass(site int, arg, n int64)
 }
 
@@ -21,13 +21,13 @@ type Site struct {
 	Op   SiteOp
 	Name string // of the channel, communicator, weights, call, or work
 	Key  string // of the channel's key, or of one of several communicators of a name
-	Peer string // group at the other end; of Await the group that was called
+	Peer string // group at the other end; of an OpAwait the group that was called
 }
 
-// A SiteOp says what happens at a Site.
+// A SiteOp is the operation at a Site.
 type SiteOp uint8
 
-// The operations, and what the argument of their spans and marks says.
+// The operations. Behind the semicolon stands the argument arg of their spans and marks.
 const (
 	OpWork    SiteOp = iota // a worker computes; 0
 	OpCall                  // a worker runs a call; 0
@@ -79,15 +79,15 @@ func (s Span) Mark(arg int64) {
 	}
 }
 
-// Pass records that there was nothing to wait for.
+// Pass records a wait that took no time.
 func (s Span) Pass(arg, n int64) {
 	if s.r != nil {
 		s.r.Pass(s.site, arg, n)
 	}
 }
 
-// Record makes newRecorder the source of recorders: for main, with no group, and for each member launched later. The
-// world counts its messages from here on. A program calls it before it launches groups.
+// Record calls newRecorder for a recorder of main, with the group "", and for one of each member launched later. From
+// then on the world counts its messages. A program calls Record before it launches groups.
 func (w *World) Record(newRecorder func(group string, member int) Recorder) {
 	w.newRecorder = newRecorder
 	if w.sent == nil {

@@ -1,11 +1,6 @@
 package spmd
 
-import (
-	"context"
-	"fmt"
-
-	"github.com/rlinf/rlinf/tensor"
-)
+import "context"
 
 // remote is a consumer's access to a shared key that another process owns. It requests each item
 // from the owner.
@@ -18,11 +13,11 @@ type remote struct {
 
 	note       [noteBytes]byte
 	noteSend   [1]Request // send of note, in progress
-	posted     *slab      // its receive waits for the reply to the last request; nil if there is none
+	posted     *slab      // receives the reply to the last request; nil: no reply is due
 	waits      bool       // the last request was a Get, whose reply may take long
 	limit      int        // of the last request
 	ready      *slab      // an arrived item that no call has taken yet
-	pool       []*slab
+	pool       pool
 	stateReply *slab // receives state replies
 	reqs       [1]Request
 	layouts    []knownLayout
@@ -59,7 +54,7 @@ func (r *remote) take(ctx context.Context, limit int, block bool) (*slab, error)
 
 // request asks for an item and posts a receive for it.
 func (r *remote) request(ctx context.Context, limit int, block bool) error {
-	sl, err := r.slab()
+	sl, err := r.pool.get(r.c)
 	if err != nil {
 		return err
 	}
@@ -75,8 +70,8 @@ func (r *remote) request(ctx context.Context, limit int, block bool) error {
 	return r.ask(ctx, note{op: op, tag: r.tag, count: limit, name: r.name})
 }
 
-// answer receives the reply to the request. If block is set, it waits for the reply. If the reply
-// is an item, that becomes ready.
+// answer receives the reply to the request, and stores an item in ready. If block is set, it waits
+// for the reply.
 func (r *remote) answer(ctx context.Context, block bool) (kind uint32, err error) {
 	sl := r.posted
 	if block {
@@ -112,25 +107,7 @@ func (r *remote) ask(ctx context.Context, n note) error {
 	return err
 }
 
-func (r *remote) slab() (*slab, error) {
-	if n := len(r.pool); n > 0 {
-		sl := r.pool[n-1]
-		r.pool = r.pool[:n-1]
-		if r.c.w.job.opts.Debug && !sl.spoiled() {
-			return nil, fmt.Errorf("an item was written after its release")
-		}
-		return sl, nil
-	}
-	return newSlab(r.c.w.Alloc, r.c.spec.ItemBytes)
-}
-
-func (r *remote) release(sl *slab) {
-	if r.c.w.job.opts.Debug {
-		sl.spoil()
-	}
-	sl.phase, sl.item.Dict = free, tensor.Dict{}
-	r.pool = append(r.pool, sl)
-}
+func (r *remote) release(sl *slab) { r.pool.put(r.c, sl) }
 
 func (r *remote) state(ctx context.Context) (int, Item, error) {
 	if r.stateReply == nil {

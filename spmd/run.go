@@ -34,7 +34,7 @@ type Options struct {
 // grace is how long Run waits, after a failure, for goroutines that ignore their context.
 const grace = 10 * time.Second
 
-// Again is the error with which a rank's main function ends its world to be called in another one.
+// Again is the error that main returns to end its world and be called again, in a new one.
 //
 //lint:ignore ST1012 it is an answer, like io.EOF
 var Again = errors.New("call main again, in a new world")
@@ -47,8 +47,8 @@ var Again = errors.New("call main again, in a new world")
 // If main returns Again, or an error that wraps it, on every rank, their world ends in order, and Run
 // calls main again with a new World on the same transports. Groups, channels, communicators and
 // recorders end with their world, and so does the memory of World.Alloc but for the pieces that
-// World.Keep names. All else that passes to the next world is main's own business. It is an error if
-// main returns Again on some ranks and nil on others.
+// World.Keep names. Main itself passes on everything else. It is an error if main returns Again on
+// some ranks and nil on others.
 func Run(ctx context.Context, ranks []Transport, opts Options, main func(ctx context.Context, w *World) error) error {
 	if len(ranks) == 0 {
 		return errors.New("run: no ranks in this process")
@@ -130,7 +130,7 @@ func (j *job) fail(f *Failure) {
 	} else if f.Stack != nil {
 		fmt.Fprintf(j.opts.Log, "%s\n", f.Stack)
 	}
-	fmt.Fprintln(j.opts.Log, f.Error()) // last, where people look first
+	fmt.Fprintln(j.opts.Log, f.Error()) // the last line, because people look there first
 	j.cancel(f)
 	j.kill(f)
 	close(j.failed)

@@ -17,7 +17,7 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-// run runs main on n goroutine ranks; the job must succeed.
+// run runs main on n goroutine ranks, which must succeed.
 func run(t *testing.T, n int, main func(ctx context.Context, w *spmd.World) error) {
 	t.Helper()
 	if err := spmd.Run(context.Background(), local.New(n), spmd.Options{Log: t.Output(), Debug: true},
@@ -26,7 +26,7 @@ func run(t *testing.T, n int, main func(ctx context.Context, w *spmd.World) erro
 	}
 }
 
-// fail runs main on n goroutine ranks and returns the failure with what was logged.
+// fail runs main on n goroutine ranks and returns the failure and the log.
 func fail(t *testing.T, n int, opts spmd.Options, main func(ctx context.Context, w *spmd.World) error) (*spmd.Failure,
 	string) {
 	t.Helper()
@@ -55,7 +55,7 @@ func TestDebugListsGroups(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := strings.Split(strings.TrimSpace(log.String()), "\n")
-		slices.Sort(got) // the groups share no rank
+		slices.Sort(got) // no rank is in both groups
 		want := []string{""}
 		if debug {
 			want = []string{`group "actor": ranks [2 0]`, `group "env": ranks [1]`}
@@ -76,7 +76,7 @@ func TestFirstErrorEndsTheJob(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		main func(ctx context.Context, w *spmd.World) error
-		want string // of the last line
+		want string // the last line of the log contains this
 	}{
 		{"main returns an error", onRank(1, boom), "rank 1 host HOST: boom"},
 		{"main panics", onRank(2, panics), "rank 2 host HOST: panic: boom"},
@@ -114,7 +114,7 @@ func boom() error   { return errBoom }
 func panics() error { panic(errBoom) }
 func goexit() error { runtime.Goexit(); return nil }
 
-// onRank is a program in which one rank runs f, and the others wait for the end of the job.
+// onRank returns a program in which one rank runs f and the others wait for the end of the job.
 func onRank(rank int, f func() error) func(context.Context, *spmd.World) error {
 	return func(ctx context.Context, w *spmd.World) error {
 		if w.Rank() == rank {
@@ -125,7 +125,7 @@ func onRank(rank int, f func() error) func(context.Context, *spmd.World) error {
 	}
 }
 
-// onWorker is a program in which one worker runs f in its step 12, and the others wait for the end of the job.
+// onWorker returns a program in which one worker runs f in step 12 and the others wait for the end of the job.
 func onWorker(index int, f func() error) func(context.Context, *spmd.World) error {
 	return func(ctx context.Context, w *spmd.World) error {
 		g, err := spmd.Launch(w, spmd.GroupSpec{Name: "actor", Ranks: []int{0, 1, 2, 2}}, newWorker)
@@ -165,7 +165,7 @@ func noWorker(ctx context.Context, w *spmd.World) error {
 	return nil
 }
 
-// othersWait waits with a context of its own, so that it is the transport that ends the wait.
+// othersWait waits with a context of its own, so that the transport must end the wait.
 func othersWait(_ context.Context, w *spmd.World) error {
 	ends, err := w.NewComm([]int{0, 1, 2}, "wait")
 	if err != nil {
@@ -181,7 +181,7 @@ func othersWait(_ context.Context, w *spmd.World) error {
 	return ends[0].Wait(context.Background(), []spmd.Request{r})
 }
 
-// A main whose context ended can still finish in order.
+// After its context has ended, main can still finish in order.
 func TestParentContext(t *testing.T) {
 	cause := errors.New("interrupted")
 	ctx, cancel := context.WithCancelCause(context.Background())
@@ -199,7 +199,7 @@ func TestParentContext(t *testing.T) {
 		if context.Cause(ctx) != cause {
 			return fmt.Errorf("the cause is %v", context.Cause(ctx))
 		}
-		// An orderly end is still possible: calls run, and nothing is reported.
+		// An orderly end is still possible: calls run, and no failure is reported.
 		own := context.WithoutCancel(ctx)
 		_, err = spmd.Call(g, own, "save", func(context.Context, *worker) (int, error) { return 1, nil }).Wait(own)
 		return err
@@ -269,7 +269,7 @@ func TestExecuteOn(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		all, err := spmd.Call(g, ctx, "index", index).Wait(ctx) // the view did not change the group
+		all, err := spmd.Call(g, ctx, "index", index).Wait(ctx) // the view of ExecuteOn has not changed the group
 		if err != nil {
 			return err
 		}
@@ -289,7 +289,7 @@ func TestExecuteOn(t *testing.T) {
 	})
 }
 
-// Workers of one rank run side by side: each of the two waits for a message of the other.
+// The workers of one rank run concurrently: each of two waits for a message of the other.
 func TestWorkersRunSideBySide(t *testing.T) {
 	run(t, 2, func(ctx context.Context, w *spmd.World) error {
 		type pair struct{ grad, metrics spmd.Comm }
@@ -360,7 +360,7 @@ func TestLaunchRefuses(t *testing.T) {
 	}
 }
 
-// Ranks that made the same calls agree in the history, and others do not.
+// Ranks that have made the same calls have equal hashes, and other ranks have not.
 func TestCallsNamesTheRankThatDiffers(t *testing.T) {
 	var hash [3]uint64
 	var n [3]int64
@@ -403,7 +403,7 @@ func TestVirtualNodes(t *testing.T) {
 	}
 }
 
-// A call that takes long is named, and its job goes on.
+// A call that takes long is reported by name, and the job goes on.
 func TestStalledCallIsReported(t *testing.T) {
 	log := new(signalWriter)
 	log.written = make(chan struct{})

@@ -37,7 +37,7 @@ func TestSchemaRoundTrip(t *testing.T) {
 	}
 }
 
-// Whatever comes, a schema is refused or is one that says the same again; nothing panics.
+// Any bytes are either refused, or parsed to a layout whose schema gives that layout again. Nothing panics.
 func FuzzSchema(f *testing.F) {
 	for _, fields := range [][]tensor.Field{nil,
 		{{Name: "a", DType: tensor.F32, Shape: []int{2, 3}}, {Name: "b", DType: tensor.I64}}} {
@@ -61,7 +61,7 @@ func FuzzSchema(f *testing.F) {
 	})
 }
 
-// Whatever message comes, it is refused or its item lies within the slab.
+// Any message is either refused, or decoded to an item within the slab.
 func FuzzUnpack(f *testing.F) {
 	sl, err := newSlab(tensor.Heap, 64)
 	if err != nil {

@@ -22,7 +22,7 @@ type Sender struct {
 	member int
 	port   *port
 	closed bool
-	number int64 // of the next Put
+	number int64 // number of the next Put
 	room   Span
 	puts   Span
 	// slabs to fill. If the consumer is in this process, items use slabs of its queue instead, except in debug

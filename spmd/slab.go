@@ -17,7 +17,7 @@ type Item struct {
 	Version int64       // of the weights that produced it
 	Weight  int         // for GetBatch
 
-	number int64 // of the Put, among those of its Sender
+	number int64 // number of its Put, counted by the Sender
 	slab   *slab
 }
 
@@ -71,6 +71,32 @@ func newSlab(alloc tensor.Allocator, itemBytes int) (*slab, error) {
 	sl := &slab{mem: mem}
 	sl.item.slab = sl
 	return sl, nil
+}
+
+// A pool holds free slabs for the items of one key.
+type pool []*slab
+
+// get returns a free slab, or a new one for c. In debug mode it returns an error if the slab was written to.
+func (p *pool) get(c *Channel) (*slab, error) {
+	n := len(*p)
+	if n == 0 {
+		return newSlab(c.w.Alloc, c.spec.ItemBytes)
+	}
+	sl := (*p)[n-1]
+	*p = (*p)[:n-1]
+	if c.w.job.opts.Debug && !sl.spoiled() {
+		return nil, errors.New("an item was written after its release")
+	}
+	return sl, nil
+}
+
+// put frees a slab.
+func (p *pool) put(c *Channel, sl *slab) {
+	if c.w.job.opts.Debug {
+		sl.spoil()
+	}
+	sl.phase, sl.item.Dict = free, tensor.Dict{}
+	*p = append(*p, sl)
 }
 
 // bind makes the slab's tensors those of l.

@@ -19,7 +19,8 @@ func (w *World) Traffic() []Traffic {
 	return all
 }
 
-// keep keeps new communicators until the world ends, and returns them as ones that count their messages.
+// keep records new communicators, which the world closes when it ends. After Record it returns communicators that count
+// their messages.
 func (w *World) keep(ends []Comm) []Comm {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -27,11 +27,11 @@ type Transport interface {
 	// the groups in the order of their creation.
 	Spaces() ([]MessageSpace, error)
 	// Alloc returns zeroed memory, aligned to 64 bytes, that communication uses without copying. It
-	// is valid until Renew, if it is not kept, or until the transport closes.
+	// is valid until the transport closes, or until a Renew that does not keep it.
 	Alloc(n int) ([]byte, error)
-	// Renew begins a new world: it makes the transport as it was at the start, but for the pieces of
-	// Alloc memory in keep, which stay valid. It undoes Leave and frees groups and all other memory.
-	// Messages that nobody received are lost. The ranks have closed their communicators before. It
+	// Renew begins a new world: it resets the transport to its state at the start, except for the
+	// pieces of Alloc memory in keep, which stay valid. It undoes Leave and frees groups and all other
+	// memory. Messages that nobody received are lost. Ranks close their communicators before. Renew
 	// is collective over all ranks.
 	Renew(keep [][]byte) error
 	// Abort ends the whole world at once with an exit code. It does not return if ranks are

@@ -27,10 +27,7 @@ func (k *worker) submit(call func() error) {
 	k.mu.Lock()
 	k.calls = append(k.calls, call)
 	k.mu.Unlock()
-	select {
-	case k.wake <- struct{}{}:
-	default:
-	}
+	signal(k.wake)
 }
 
 func (k *worker) loop(w *World) error {

@@ -77,12 +77,15 @@ func (w *World) Rank() int { return w.t.Rank() }
 func (w *World) Size() int { return w.t.Size() }
 
 // Ranks returns all ranks, from 0 on.
-func (w *World) Ranks() []int {
-	ranks := make([]int, w.Size())
-	for r := range ranks {
-		ranks[r] = r
+func (w *World) Ranks() []int { return ascending(0, w.Size()) }
+
+// ascending returns the n numbers from first on.
+func ascending(first, n int) []int {
+	numbers := make([]int, n)
+	for i := range numbers {
+		numbers[i] = first + i
 	}
-	return ranks
+	return numbers
 }
 
 // Abort ends the whole job at once with an exit code, including other programs of the job. It does
@@ -162,24 +165,20 @@ func (w *World) SetStep(step int64) { w.step.Store(step) }
 // members. The call is collective over these ranks only, and returns the ends of this rank's
 // members, in order. The world closes them when it ends.
 func (w *World) NewComm(ranks []int, label string) ([]Comm, error) {
-	ends, err := w.t.NewComm(ranks, label)
-	if err != nil {
-		return nil, err
-	}
-	return w.keep(ends), nil
+	return w.newComm(ranks, label, false)
 }
 
 // Spaces returns the message spaces that this rank is in. The world's space is the first.
 func (w *World) Spaces() ([]MessageSpace, error) { return w.t.Spaces() }
 
-// newServedComm is NewComm for a communicator that stays in use after the ranks' programs have
+// newComm is NewComm. If served is set, the communicator stays in use after the ranks' programs have
 // ended.
-func (w *World) newServedComm(ranks []int, label string) ([]Comm, error) {
+func (w *World) newComm(ranks []int, label string, served bool) ([]Comm, error) {
 	ends, err := w.t.NewComm(ranks, label)
 	if err != nil {
 		return nil, err
 	}
-	if d, ok := w.t.(Departer); ok {
+	if d, ok := w.t.(Departer); ok && served {
 		for _, c := range ends {
 			d.Outlast(c)
 		}
@@ -235,7 +234,7 @@ func (w *World) run(main func(ctx context.Context, w *World) error) (again bool,
 	if n := w.job.opts.VirtualNodes; n < 0 || n > w.Size() {
 		return false, fmt.Errorf("virtual nodes: %d for %d ranks, expected 0..%d", n, w.Size(), w.Size())
 	}
-	ends, err := w.newServedComm(w.Ranks(), "world")
+	ends, err := w.newComm(w.Ranks(), "world", true)
 	if err != nil {
 		return false, err
 	}

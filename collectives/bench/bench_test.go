@@ -19,7 +19,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// quick is enough samples to have a row.
+// quick returns a rule with just enough samples for a row.
 func quick() stats.Rule {
 	return stats.Rule{RelativeCI: 1, MinSamples: 6, MaxSamples: 12, MaxTime: 2 * time.Second}
 }
@@ -73,7 +73,7 @@ func allKinds() (k []spmd.Kind) {
 	return k
 }
 
-// TestSweep measures everything once, and finds it right.
+// TestSweep measures everything once. All results must be right.
 func TestSweep(t *testing.T) {
 	for _, n := range []int{1, 2, 3} {
 		p := plan(n)
@@ -115,7 +115,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestOffCache: buffers that go round are right too.
+// TestOffCache: results are also right in buffers that are used in rotation.
 func TestOffCache(t *testing.T) {
 	p := plan(2)
 	p.Kinds, p.Sizes, p.OffCache, p.OutOfPlace, p.InPlace = []spmd.Kind{spmd.AllToAll, spmd.Gather}, []int{1 << 20},
@@ -132,7 +132,7 @@ func TestOffCache(t *testing.T) {
 	}
 }
 
-// TestSizes: sizes are whole for every member, and none twice.
+// TestSizes: sizes are rounded to equal parts for all members, and no size occurs twice.
 func TestSizes(t *testing.T) {
 	p := Plan{Sizes: []int{1, 8, 24, 100}}
 	for _, c := range []struct {
@@ -176,7 +176,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-// A fault is an operation that does something wrong. run makes the operation of c right.
+// A fault is a broken operation. It may call run, which makes the correct one.
 type fault func(run func(*spmd.Collective) error, c *spmd.Collective) error
 
 var faults = map[string]fault{
@@ -184,7 +184,7 @@ var faults = map[string]fault{
 		if err := run(c); err != nil {
 			return err
 		}
-		c.Data[len(c.Data)/2+3] ^= 0x40 // much, even where rounding is forgiven
+		c.Data[len(c.Data)/2+3] ^= 0x40 // a large difference, beyond any tolerance
 		return nil
 	},
 	"short message": func(run func(*spmd.Collective) error, c *spmd.Collective) error {
@@ -209,7 +209,7 @@ var faults = map[string]fault{
 	"none": func(run func(*spmd.Collective) error, c *spmd.Collective) error { return run(c) },
 }
 
-// TestPlanted plants faults behind the operations of one member, and finds each.
+// TestPlanted plants faults in the operations of one member. The check must find each.
 func TestPlanted(t *testing.T) {
 	for name := range faults {
 		for _, real := range []bool{false, true} {
@@ -230,9 +230,9 @@ func TestPlanted(t *testing.T) {
 	}
 }
 
-// plant returns the row of sums with a fault, of 3 members.
+// plant returns the row of an allreduce of 3 members with a fault.
 func plant(t *testing.T, name string, real, out bool) *report.Row {
-	// These would hang or fail if one member alone did them.
+	// With one of these faults on only one member the operation would hang or fail.
 	everywhere := name == "nothing done" || name == "short message" || name == "type mismatch"
 	rep := onRanks(t, 3, Options{}, func(ctx context.Context, r *Run) error {
 		p := plan(3)
@@ -264,7 +264,7 @@ func plant(t *testing.T, name string, real, out bool) *report.Row {
 	return &rep.Rows[0]
 }
 
-// TestPatterns: the numbers keep what the comparison rests on.
+// TestPatterns: numbers of different members and places differ, and their sums are exact.
 func TestPatterns(t *testing.T) {
 	for _, name := range TypeNames() {
 		d := TypeOf(name)
@@ -351,7 +351,7 @@ func TestTask(t *testing.T) {
 	if len(got) != 2 || got[0] <= got[1] || got[0] > 10/0.001 || got[1] > 10/0.005 {
 		t.Errorf("rates %v, want one of each rank, at most 10000 and 2000", got)
 	}
-	sum := 0.0 // of the samples, each at least the time of either rank
+	sum := 0.0 // of the samples, each at least as long as the time of either rank
 	for _, us := range rep.Rows[0].Samples {
 		sum += us
 	}
@@ -360,7 +360,7 @@ func TestTask(t *testing.T) {
 	}
 }
 
-// TestTraffic holds the formulae against values by hand.
+// TestTraffic compares the formulas with values computed by hand.
 func TestTraffic(t *testing.T) {
 	if f := busFactor(spmd.AllReduce, 4); f != 1.5 {
 		t.Errorf("bus factor of an allreduce on 4: %v", f)
@@ -373,25 +373,17 @@ func TestTraffic(t *testing.T) {
 	}
 }
 
-// TestControl: what the ranks tell each other arrives, for any number of them.
-func TestControl(t *testing.T) {
+// TestMax: every member gets the largest values, for any number of members.
+func TestMax(t *testing.T) {
 	for _, n := range []int{1, 2, 3, 5, 8} {
 		err := spmd.Run(t.Context(), local.New(n), spmd.Options{Log: io.Discard},
 			func(ctx context.Context, w *spmd.World) error {
-				ranks := make([]int, n)
-				for i := range ranks {
-					ranks[i] = i
-				}
-				ends, err := w.NewComm(ranks, "control")
-				if err != nil {
-					return err
-				}
-				c, err := newControl(ends[0], w.Alloc, 4)
+				ends, err := w.NewComm(w.Ranks(), "team")
 				if err != nil {
 					return err
 				}
 				x := []float64{float64(w.Rank()), -float64(w.Rank())}
-				if err := c.max(ctx, x); err != nil {
+				if err := (&team{Comm: ends[0]}).max(ctx, x); err != nil {
 					return err
 				}
 				if x[0] != float64(n-1) || x[1] != 0 {
@@ -416,7 +408,7 @@ func TestCPUList(t *testing.T) {
 	}
 }
 
-// TestAlgorithmsAreKnown: the algorithms that the cost formulae name exist.
+// TestAlgorithmsAreKnown: the algorithms that the cost formulas name exist.
 func TestAlgorithmsAreKnown(t *testing.T) {
 	known := strings.Join(collectives.Algorithms(), " ")
 	for _, name := range []string{"ring", "ordered", "direct", "rabenseifner", "doubling", "tree"} {

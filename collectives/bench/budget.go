@@ -28,62 +28,34 @@ func (b *budget) buffers() int {
 	return min(mostBuffers, b.free/4)
 }
 
-// onHosts counts the first n ranks by host. It returns the largest count, and the smallest of the
-// hosts that have any of these ranks.
-func (b *budget) onHosts(n int) (most, fewest int) {
-	count := map[int]int{}
+// onHost returns the largest number of the first n ranks that one host has.
+func (b *budget) onHost(n int) int {
+	most, count := 0, map[int]int{}
 	for _, host := range b.hosts[:n] {
 		count[host]++
+		most = max(most, count[host])
 	}
-	fewest = n
-	for _, c := range count {
-		most, fewest = max(most, c), min(fewest, c)
-	}
-	return most, fewest
+	return most
 }
 
 // beyondCaches returns how large a rank's two buffers must be for the copies of all ranks of a host to
 // miss its last-level cache.
 func (b *budget) beyondCaches() int {
 	const least, most = 4 << 20, 128 << 20
-	ranks, _ := b.onHosts(len(b.hosts))
+	ranks := b.onHost(len(b.hosts))
 	return min(most, max(least, 2*b.cache/ranks), b.buffers()/(2*ranks))
 }
 
 // window returns the most bytes that the messages of a window may take on each rank.
 func (b *budget) window() int {
 	const most = 64 << 20
-	ranks, _ := b.onHosts(len(b.hosts))
-	return min(most, b.buffers()/raceFactor/ranks)
+	return min(most, b.limit(len(b.hosts), 1))
 }
 
-// limits returns, by size of a group, how many bytes the buffers of a rank may take in each kind of
-// memory. kinds is the number of kinds. The bytes that buffers returns are divided among the ranks of
-// a host and the kinds of memory. A rank that is in several groups uses the same memory for all of
+// limit returns how many bytes the buffers of a rank may take in each kind of memory, in groups of up to
+// n ranks. kinds is the number of kinds. A rank that is in several groups uses the same memory for all of
 // them.
-func (b *budget) limits(groups []int, kinds int) map[int]int {
-	part := map[int]float64{} // of the memory of a host, for a rank, by group
-	for _, n := range groups {
-		_, ranks := b.onHosts(n)
-		part[n] = 1 / float64(ranks)
-	}
-	taken, worst := map[int]float64{}, 1.0 // by host
-	for rank, host := range b.hosts {
-		largest := 0.0
-		for n, x := range part {
-			if rank < n {
-				largest = max(largest, x)
-			}
-		}
-		taken[host] += largest
-		worst = max(worst, taken[host])
-	}
-	limits := map[int]int{}
-	for n, x := range part {
-		limits[n] = int(float64(b.buffers()/raceFactor/kinds) * x / worst)
-	}
-	return limits
-}
+func (b *budget) limit(n, kinds int) int { return b.buffers() / raceFactor / kinds / b.onHost(n) }
 
 // slots returns the number of buffers that calls use in rotation. A buffer takes step bytes, and a
 // host touches touched bytes of it. The buffers fill twice the cache of a host, or limit if that is
@@ -95,7 +67,7 @@ func (b *budget) slots(step, touched, limit int) int {
 // check returns an error if buffers of this many bytes on each of the first n ranks do not fit into
 // the free memory.
 func (b *budget) check(n, bytes int) error {
-	ranks, _ := b.onHosts(n)
+	ranks := b.onHost(n)
 	if b.free == 0 || bytes <= b.free/raceFactor/ranks {
 		return nil
 	}

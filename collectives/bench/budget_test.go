@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"reflect"
 	"regexp"
 	"runtime"
 	"strconv"
@@ -20,7 +19,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// counted is a transport that adds up the bytes that are asked of it.
+// counted is a transport that adds up the bytes that Alloc was asked for.
 type counted struct {
 	spmd.Transport
 	spmd.SharedMaker
@@ -32,8 +31,8 @@ func (c *counted) Alloc(n int) ([]byte, error) {
 	return c.Transport.Alloc(n)
 }
 
-// sweepIn measures p on goroutine ranks of a machine with this cache and so much free memory, and
-// returns how many bytes of communication memory the ranks asked for, and the notes.
+// sweepIn measures p on goroutine ranks, as if the machine had this cache and this much free memory. It returns how
+// many bytes of communication memory the ranks asked for, and the notes.
 func sweepIn(t *testing.T, ranks int, p Plan, cache, free int64) (asked int64, notes []string) {
 	t.Helper()
 	var sum atomic.Int64
@@ -69,11 +68,11 @@ func sweepIn(t *testing.T, ranks int, p Plan, cache, free int64) (asked int64, n
 	return sum.Load(), notes
 }
 
-// others is how much communication memory a run may ask for besides its buffers: that of the groups.
+// others is how much communication memory a run may take besides its buffers: the memory of the groups.
 const others = 48 << 20
 
-// TestOffCacheMemory sweeps on a machine with a cache of 1 GiB, in a process of its own, and finds that
-// process within 2 GB. The buffers of all cases and ranks are the same 1.5 GiB.
+// TestOffCacheMemory sweeps with a cache of 1 GiB, in a process of its own. That process must take less than 2 GB:
+// all cases and ranks together use buffers of 1.5 GiB.
 func TestOffCacheMemory(t *testing.T) {
 	const inside = "RLINF_TEST_OFF_CACHE"
 	if os.Getenv(inside) == "" {
@@ -84,7 +83,7 @@ func TestOffCacheMemory(t *testing.T) {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		if runtime.GOOS != "linux" {
-			return // the system does not say how much the process had
+			return // this system does not report the peak memory of a process
 		}
 		peak := regexp.MustCompile(`VmHWM:\s*([0-9]+) kB`).FindSubmatch(out)
 		if peak == nil {
@@ -104,7 +103,8 @@ func TestOffCacheMemory(t *testing.T) {
 	if most := int64(mostBuffers/raceFactor + others); asked > most || asked < most-2*others {
 		t.Errorf("the ranks asked for %d bytes: want %d at most, and nearly as many", asked, most)
 	}
-	// Of gather's buffers the root alone uses the whole; and a third of 1.5 GiB is in the cache.
+	// In a gather only the root uses its whole buffer. With the race detector, a third of 1.5 GiB fits into the
+	// cache.
 	want := map[bool]string{false: "at most here: gather",
 		true: "at most here: allreduce, gather, sendrecv"}[raceFactor > 1]
 	if !strings.HasSuffix(strings.Join(notes, "\n"), want) {
@@ -146,20 +146,20 @@ func TestOffCacheReuse(t *testing.T) {
 	if many, _ := sweepIn(t, 4, q, cache, 0); many > one+cache/2 {
 		t.Errorf("4 ranks asked for %d bytes, 2 ranks for %d", many, one)
 	}
-	// A quarter of 64 MiB holds less than the cache.
+	// A quarter of 64 MiB is less than the cache.
 	less, notes := sweepIn(t, 2, p, cache, 64<<20)
 	if less > 16<<20/raceFactor+others || !strings.Contains(strings.Join(notes, "\n"), "NOT out of the cache") {
 		t.Errorf("with 64 MiB free the ranks asked for %d bytes; notes %q", less, notes)
 	}
 }
 
-// TestBudget holds what may be taken against values by hand.
+// TestBudget compares the budget with values computed by hand.
 func TestBudget(t *testing.T) {
 	one, two := make([]int, 8), []int{0, 0, 0, 3, 3} // hosts of 8 ranks; of 3 and 2
 	for _, c := range []struct {
 		budget  budget
 		buffers int
-		beyond  int // of a rank
+		beyond  int // bytes of each buffer of the roof
 	}{
 		{budget{hosts: one, cache: 32 << 20}, mostBuffers, 8 << 20},
 		{budget{hosts: one, cache: 1 << 20}, mostBuffers, 4 << 20},
@@ -182,23 +182,18 @@ func TestBudget(t *testing.T) {
 	}
 	total := r.buffers() / raceFactor
 	for _, c := range []struct {
-		groups []int
-		kinds  int
-		want   map[int]int
+		hosts    []int
+		n, kinds int
+		want     int
 	}{
-		{[]int{8}, 1, map[int]int{8: total / 8}},
-		{[]int{2}, 2, map[int]int{2: total / 4}},
-		// 2/2 + 2/4 + 4/8 = 2 times a group's
-		{[]int{2, 4, 8}, 1, map[int]int{2: total / 4, 4: total / 8, 8: total / 16}},
+		{one, 8, 1, total / 8},
+		{one, 2, 2, total / 4},
+		{two, 5, 1, total / 3}, // 3 ranks on one host, and 2 on the other
 	} {
-		if got := r.limits(c.groups, c.kinds); !reflect.DeepEqual(got, c.want) {
-			t.Errorf("groups %v, %d kinds: %v, want %v", c.groups, c.kinds, got, c.want)
+		r.hosts = c.hosts
+		if got := r.limit(c.n, c.kinds); got != c.want {
+			t.Errorf("hosts %v, groups of %d, %d kinds: %d bytes, want %d", c.hosts, c.n, c.kinds, got, c.want)
 		}
-	}
-	// 3 ranks on one host and 2 on the other: a group of 5 needs halves, and 3 of these are too many by half.
-	r.hosts = two
-	if got, want := r.limits([]int{5}, 1)[5], total/3; got != want {
-		t.Errorf("two hosts: %d, want %d", got, want)
 	}
 	if err := (&budget{hosts: one, free: 80 * mib * raceFactor}).check(8, 11*mib); err == nil ||
 		!strings.Contains(err.Error(), "buffers of 11MiB on each of 8 ranks") {

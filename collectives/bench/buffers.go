@@ -2,6 +2,7 @@ package bench
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
@@ -18,7 +19,7 @@ func newRegion(alloc func(int) ([]byte, error), n int) (region, error) {
 	if err != nil {
 		return region{}, err
 	}
-	poisonAll(whole) // touched, so that the first call does not wait for pages
+	poisonAll(whole) // written once, so that the first call need not wait for pages
 	return region{whole}, nil
 }
 
@@ -39,27 +40,45 @@ func (r region) intact(at, n int) bool {
 // operation and after.
 type operand struct {
 	pattern
-	me         int
-	kind       spmd.Kind
-	root       int
-	size       int // bytes of the whole
-	data, send []byte
+	me   int
+	kind spmd.Kind
+	root int
+	size int // bytes of the operation, as in Row.Size
+	data []byte
+	// second is Send or, in a call out of place of an operation without Send, the input, which the call
+	// copies into data. nil: data holds the input.
+	second []byte
 }
 
-// lengths returns the lengths in bytes of a member's Data and Send in an operation of size bytes.
-func lengths(k spmd.Kind, members, me, root, size int) (data, send int) {
-	switch k {
-	case spmd.Barrier:
-		return 0, 0
-	case spmd.Gather, spmd.Scatter:
-		if me != root {
-			return size / members, 0
-		}
-	case spmd.AllToAll, spmd.SendReceive:
-		return size, size
+// lengths returns the lengths in bytes of a member's two buffers in an operation of size bytes.
+func lengths(k spmd.Kind, members, me, root, size int, out bool) (data, second int) {
+	data = size
+	switch {
+	case k == spmd.Barrier:
+		data = 0
+	case (k == spmd.Gather || k == spmd.Scatter) && me != root:
+		data = size / members
 	}
-	return size, 0
+	if out || k == spmd.SendReceive {
+		second = inputLength(k, members, me, root, size)
+	}
+	return data, second
 }
+
+// inputLength returns how many bytes a member's input has.
+func inputLength(k spmd.Kind, members, me, root, size int) int {
+	switch {
+	case k == spmd.Barrier, (k == spmd.Broadcast || k == spmd.Scatter) && me != root:
+		return 0
+	case k == spmd.AllGather, k == spmd.Gather:
+		return size / members
+	}
+	return size
+}
+
+// hasSend reports whether an operation of kind k has a buffer of its own for what it sends, if it is
+// made out of place.
+func hasSend(k spmd.Kind) bool { return k == spmd.SendReceive || k == spmd.AllToAll }
 
 // blocks reports whether an operation cuts its data into one block for each member.
 func blocks(k spmd.Kind) bool {
@@ -72,7 +91,10 @@ func blocks(k spmd.Kind) bool {
 
 // collective returns the operation on these buffers.
 func (o *operand) collective() spmd.Collective {
-	c := spmd.Collective{Kind: o.kind, DType: o.dtype, Op: o.op, Root: o.root, Data: o.data, Send: o.send}
+	c := spmd.Collective{Kind: o.kind, DType: o.dtype, Op: o.op, Root: o.root, Data: o.data}
+	if hasSend(o.kind) {
+		c.Send = o.second
+	}
 	if o.kind == spmd.SendReceive {
 		c.To, c.From = (o.me+1)%o.members, (o.me+o.members-1)%o.members
 	}
@@ -82,41 +104,25 @@ func (o *operand) collective() spmd.Collective {
 // block returns the number of elements of a block.
 func (o *operand) block() int { return o.size / o.dtype.Size() / o.members }
 
-// input returns member me's input in b, which is its Data or a copy of that, and the number of the
-// input's first element.
-func (o *operand) input(b []byte) (in []byte, first int) {
-	n := o.inputBytes()
-	switch {
-	case n == 0:
-		return nil, 0
-	case o.kind == spmd.AllGather, o.kind == spmd.Gather && o.me == o.root:
-		return b[o.me*n : (o.me+1)*n], o.me * o.block()
-	case o.kind == spmd.Gather:
-		return b, o.me * o.block()
+// input returns the part of data that holds the input of a call in place.
+func (o *operand) input() []byte {
+	n := inputLength(o.kind, o.members, o.me, o.root, o.size)
+	if o.kind == spmd.AllGather || o.kind == spmd.Gather && o.me == o.root {
+		return o.data[o.me*n : (o.me+1)*n]
 	}
-	return b, 0
-}
-
-// inputBytes returns how many bytes the input has.
-func (o *operand) inputBytes() int {
-	switch n := o.size / o.members; {
-	case o.kind == spmd.Barrier, (o.kind == spmd.Broadcast || o.kind == spmd.Scatter) && o.me != o.root:
-		return 0
-	case o.kind == spmd.AllGather, o.kind == spmd.Gather:
-		return n
-	}
-	return o.size
+	return o.data[:n]
 }
 
 // fill puts the input into the buffers. It fills the places that only results use with poison.
 func (o *operand) fill() {
-	if o.send != nil {
-		poisonAll(o.data)
-		o.pattern.fill(o.send, o.me, 0)
-		return
+	in, first := o.second, 0
+	if in == nil {
+		in = o.input()
 	}
-	in, first := o.input(o.data)
-	if len(in) < len(o.data) {
+	if o.kind == spmd.AllGather || o.kind == spmd.Gather {
+		first = o.me * o.block()
+	}
+	if len(in) < len(o.data) || o.second != nil {
 		poisonAll(o.data)
 	}
 	o.pattern.fill(in, o.me, first)
@@ -159,16 +165,16 @@ func (o *operand) wrongElements() int64 {
 }
 
 // TypeNames returns the element types' names, as users write them.
-func TypeNames() []string { return []string{"f32", "f64", "i32", "i64", "u8", "bf16"} }
+func TypeNames() (names []string) {
+	for d := tensor.F32; d <= tensor.BF16; d++ {
+		names = append(names, typeName(d))
+	}
+	return names
+}
 
 // TypeOf returns the type of a name of TypeNames, and the zero DType for other names.
 func TypeOf(name string) tensor.DType {
-	return map[string]tensor.DType{"f32": tensor.F32, "f64": tensor.F64, "i32": tensor.I32, "i64": tensor.I64,
-		"u8": tensor.U8, "bf16": tensor.BF16}[name]
+	return tensor.F32 + tensor.DType(slices.Index(TypeNames(), name))
 }
 
-// typeName returns the name of a type.
-func typeName(d tensor.DType) string {
-	names := TypeNames()
-	return names[slices.IndexFunc(names, func(name string) bool { return TypeOf(name) == d })]
-}
+func typeName(d tensor.DType) string { return strings.ToLower(d.String()) }

@@ -14,7 +14,7 @@ type calls struct {
 	run    func(context.Context, *spmd.Collective) error
 	memory string
 	out    bool   // out of place
-	ring   region // of the buffers, one every step bytes
+	ring   region // memory of the buffers; a call's buffers begin every step bytes
 	step   int
 	slots  int
 	filled bool
@@ -23,7 +23,7 @@ type calls struct {
 }
 
 func (c *calls) arm(name string, t *team) *arm {
-	c.me = t.rank()
+	c.me = t.Rank()
 	a := &arm{call: c.call, refill: c.refill}
 	a.row.Op, a.row.Algorithm, a.row.Ranks, a.row.Size = c.kind.String(), name, c.ranks, int64(c.size)
 	if c.kind == spmd.Barrier {
@@ -65,12 +65,12 @@ func (c *calls) operand(slot, i int) operand {
 		pattern: pattern{op: c.plan.Op, dtype: c.dtype, members: c.ranks, salt: c.salt, real: c.plan.Real},
 		me:      c.me, kind: c.kind, root: root, size: c.size,
 	}
-	data, send := lengths(c.kind, c.ranks, c.me, root, c.size)
+	data, second := lengths(c.kind, c.ranks, c.me, root, c.size, c.out)
 	at := slot*c.step + guard
 	o.data = c.ring.whole[at : at+data : at+data]
-	if c.kind == spmd.SendReceive || c.kind == spmd.AllToAll && c.out {
+	if c.out || c.kind == spmd.SendReceive {
 		at += stride(c.size)
-		o.send = c.ring.whole[at : at+send : at+send]
+		o.second = c.ring.whole[at : at+second : at+second]
 	}
 	return o
 }
@@ -78,12 +78,8 @@ func (c *calls) operand(slot, i int) operand {
 // call makes call number i, the part that is timed.
 func (c *calls) call(ctx context.Context, i int) error {
 	o := c.operand(i%c.slots, i)
-	if c.out && o.send == nil {
-		in, _ := o.input(o.data)
-		if len(in) > 0 {
-			from := (i%c.slots)*c.step + stride(c.size) + guard
-			copy(in, c.ring.whole[from:from+len(in)])
-		}
+	if o.second != nil && !hasSend(c.kind) {
+		copy(o.input(), o.second)
 	}
 	op := o.collective()
 	return c.run(ctx, &op)
@@ -97,9 +93,6 @@ func (c *calls) refill() {
 	}
 	c.filled = true
 	o := c.operand(0, 0)
-	if c.out && o.send == nil {
-		o.fillCopy(c.ring.whole[stride(c.size)+guard:][:len(o.data)])
-	}
 	o.fill()
 	spread(c.ring.whole[guard:guard+c.slots*c.step], c.step)
 }
@@ -108,33 +101,20 @@ func (c *calls) refill() {
 // elements.
 func (c *calls) check(ctx context.Context) (int64, error) {
 	c.salt++
-	i := int(c.salt) * c.slots // in the first slot; roots go round
+	i := int(c.salt) * c.slots // a call in the first slot; its root changes from check to check
 	o := c.operand(0, i)
-	o.data = c.ring.bytes(0, len(o.data))
-	second := stride(c.size) // where Send lies, or the input that is copied
-	if o.send != nil {
-		o.send = c.ring.bytes(second, len(o.send))
+	second := stride(c.size)
+	c.ring.bytes(0, len(o.data))
+	if o.second != nil {
+		c.ring.bytes(second, len(o.second))
 	}
 	o.fill()
-	if c.out && o.send == nil {
-		o.fillCopy(c.ring.bytes(second, len(o.data)))
-		if in, _ := o.input(o.data); len(in) > 0 {
-			poisonAll(in)
-		}
-	}
 	if err := c.call(ctx, i); err != nil {
 		return 0, err
 	}
 	wrong := o.wrongElements()
-	if !c.ring.intact(0, len(o.data)) || o.send != nil && !c.ring.intact(second, len(o.send)) {
+	if !c.ring.intact(0, len(o.data)) || o.second != nil && !c.ring.intact(second, len(o.second)) {
 		wrong++
 	}
 	return wrong, nil
-}
-
-// fillCopy writes the input to b. A call out of place copies it from there.
-func (o *operand) fillCopy(b []byte) {
-	if in, first := o.input(b); len(in) > 0 {
-		o.pattern.fill(b[:len(in)], o.me, first)
-	}
 }

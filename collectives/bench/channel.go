@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/tensor"
 )
@@ -24,7 +25,7 @@ type ChannelPlan struct {
 const (
 	RoundTrip    = "round_trip"    // an item there and another back
 	Stream       = "stream"        // a window of items one way, then an answer
-	BackPressure = "back_pressure" // the same to a consumer that computes for a while on each
+	BackPressure = "back_pressure" // the same as a stream, to a consumer that computes on each item
 )
 
 // Channel measures a channel from a worker on one rank to a worker on another, and one back. Items
@@ -66,126 +67,113 @@ func (r *Run) Channel(ctx context.Context, p ChannelPlan) error {
 
 // items measures one operation on a channel.
 func (r *Run) items(ctx context.Context, t *team, p ChannelPlan, b *twoWay, op string) error {
+	there, moved := p.Window, float64(p.Window) // items that go there, and items that count in rates
+	if op == RoundTrip {
+		there, moved = 1, 2
+	}
 	return r.measure(ctx, t, true, func() ([]*arm, func(), error) {
+		b.blocked, b.produced = 0, 0
+		a := &arm{row: report.Row{Op: op, Ranks: 2, Size: int64(b.size)}}
+		a.call = func(ctx context.Context, _ int) error {
+			_, err := b.run(ctx, there, false)
+			return err
+		}
+		if p.Check {
+			a.check = func(ctx context.Context) (int64, error) { return b.run(ctx, there, true) }
+		}
+		arms, row := []*arm{a}, &a.row
 		consumed := &arm{call: func(context.Context, int) error { burn(b.work); return nil }, hidden: true}
-		a := b.arm(op, p.Check)
-		arms := []*arm{a}
 		if b.work > 0 {
 			arms = []*arm{consumed, a}
 		}
 		return arms, func() {
-			row := &a.row
-			items := float64(p.Window)
-			if op == RoundTrip {
-				items = 2
-			}
-			row.SetFigure("items_s", 1e6*items/row.Median)
-			row.SetFigure("bw_gbs", gbs(items*float64(row.Size), row.Median))
+			row.SetFigure("items_s", 1e6*moved/row.Median)
+			row.SetFigure("bw_gbs", gbs(moved*float64(row.Size), row.Median))
 			if b.work > 0 {
 				row.SetFigure("blocked_pct", 100*b.blocked.Seconds()/max(1e-9, b.produced.Seconds()))
-				row.SetFigure("lag_x", row.Median/(items*consumed.row.Median))
+				row.SetFigure("lag_x", row.Median/(moved*consumed.row.Median))
 			}
 		}, nil
 	})
 }
 
-// A twoWay is a channel there and one back, with this rank's ends.
+// A twoWay is this rank's side of a channel there and one back.
 type twoWay struct {
-	producer    bool
-	there, back struct {
-		s *spmd.Sender
-		r *spmd.Receiver
-	}
+	me                int // 0: the producer, 1: the consumer
+	out               *spmd.Sender
+	in                *spmd.Receiver
+	size              int // bytes of an item's tensor
 	layout            *tensor.Layout
-	size, window      int
 	work              int // rounds of burn per item of the consumer
-	seq               int // items taken so far, the same on both sides
+	seq               int // items put and taken so far, the same on both sides
 	pattern           pattern
-	blocked, produced time.Duration // of the producer: waiting for room, altogether
+	blocked, produced time.Duration // time of the producer: waiting for room, and in total
 }
 
 // newTwoWay launches the two workers and makes their channels. It is collective over the world.
 func (r *Run) newTwoWay(p ChannelPlan, i, size int) (*twoWay, error) {
-	from := spmd.GroupSpec{Name: fmt.Sprintf("producer %d", i), Ranks: []int{p.Ranks[0]}}
-	to := spmd.GroupSpec{Name: fmt.Sprintf("consumer %d", i), Ranks: []int{p.Ranks[1]}}
-	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
-	producer, err := spmd.Launch(r.w, from, self)
-	if err != nil {
-		return nil, err
+	b := &twoWay{size: size, pattern: pattern{dtype: tensor.U8, members: 2},
+		layout: tensor.NewLayout(tensor.Field{Name: "data", DType: tensor.U8, Shape: []int{size}})}
+	var sides [2]spmd.GroupSpec
+	var workers [2][]*spmd.Member // the workers on this rank
+	for side, name := range []string{"producer", "consumer"} {
+		sides[side] = spmd.GroupSpec{Name: fmt.Sprintf("%s %d", name, i), Ranks: p.Ranks[side : side+1]}
+		g, err := spmd.Launch(r.w, sides[side], func(m *spmd.Member) (*spmd.Member, error) { return m, nil })
+		if err != nil {
+			return nil, err
+		}
+		workers[side] = g.Here()
 	}
-	consumer, err := spmd.Launch(r.w, to, self)
-	if err != nil {
-		return nil, err
+	var channels [2]*spmd.Channel // indexed by the sending side
+	for side, name := range []string{"there", "back"} {
+		var err error
+		if channels[side], err = spmd.NewChannel(r.w, spmd.ChannelSpec{Name: fmt.Sprintf("%s %d", name, i),
+			From: sides[side], To: sides[1-side], MaxSize: p.Depth, ItemBytes: b.layout.Size()}); err != nil {
+			return nil, err
+		}
 	}
-	b := &twoWay{layout: tensor.NewLayout(tensor.Field{Name: "data", DType: tensor.U8, Shape: []int{size}}), size: size,
-		window: p.Window, pattern: pattern{dtype: tensor.U8, members: 2}}
-	spec := spmd.ChannelSpec{Name: fmt.Sprintf("there %d", i), From: from, To: to, MaxSize: p.Depth,
-		ItemBytes: b.layout.Size()}
-	there, err := spmd.NewChannel(r.w, spec)
-	if err != nil {
-		return nil, err
+	for side, here := range workers {
+		if len(here) == 0 {
+			continue
+		}
+		b.me = side
+		var err, err2 error
+		b.out, err = channels[side].Sender(here[0], spmd.Key{To: 0})
+		b.in, err2 = channels[1-side].Receiver(here[0], spmd.Key{To: 0})
+		if err = errors.Join(err, err2); err != nil {
+			return nil, err
+		}
 	}
-	spec.Name, spec.From, spec.To = fmt.Sprintf("back %d", i), to, from
-	back, err := spmd.NewChannel(r.w, spec)
-	if err != nil {
-		return nil, err
-	}
-	var errs [4]error
-	key := spmd.Key{To: 0}
-	if here := producer.Here(); len(here) > 0 {
-		b.producer = true
-		b.there.s, errs[0] = there.Sender(here[0], key)
-		b.back.r, errs[1] = back.Receiver(here[0], key)
-	}
-	if here := consumer.Here(); len(here) > 0 {
-		b.there.r, errs[2] = there.Receiver(here[0], key)
-		b.back.s, errs[3] = back.Sender(here[0], key)
-	}
-	return b, errors.Join(errs[:]...)
-}
-
-func (b *twoWay) arm(op string, check bool) *arm {
-	a := &arm{}
-	a.row.Op, a.row.Ranks, a.row.Size = op, 2, int64(b.size)
-	b.blocked, b.produced = 0, 0
-	items := b.window
-	if op == RoundTrip {
-		items = 1
-	}
-	a.call = func(ctx context.Context, _ int) error { _, err := b.run(ctx, items, false); return err }
-	if check {
-		a.check = func(ctx context.Context) (int64, error) { return b.run(ctx, items, true) }
-	}
-	return a
+	return b, nil
 }
 
 // run moves items from the producer to the consumer, and one item back. With check it fills the
 // items, and returns how many of their bytes and numbers are wrong.
 func (b *twoWay) run(ctx context.Context, items int, check bool) (wrong int64, err error) {
-	if !b.producer {
+	if b.me == 1 {
 		for range items {
-			bad, err := b.get(ctx, b.there.r, 0, check)
+			bad, err := b.get(ctx, check)
 			if err != nil {
 				return 0, err
 			}
 			wrong += bad
 			burn(b.work)
 		}
-		return wrong, b.put(ctx, b.back.s, 1, check)
+		return wrong, b.put(ctx, check)
 	}
 	start := time.Now()
 	for range items {
-		if err := b.put(ctx, b.there.s, 0, check); err != nil {
+		if err := b.put(ctx, check); err != nil {
 			return 0, err
 		}
 	}
 	b.produced += time.Since(start)
-	return b.get(ctx, b.back.r, 1, check)
+	return b.get(ctx, check)
 }
 
-func (b *twoWay) put(ctx context.Context, s *spmd.Sender, member int, fill bool) error {
+func (b *twoWay) put(ctx context.Context, fill bool) error {
 	start := time.Now()
-	it, err := s.Take(ctx, b.layout)
+	it, err := b.out.Take(ctx, b.layout)
 	if err != nil {
 		return err
 	}
@@ -194,24 +182,24 @@ func (b *twoWay) put(ctx context.Context, s *spmd.Sender, member int, fill bool)
 	it.Lo = b.seq
 	if fill {
 		b.pattern.salt = uint64(b.seq)
-		b.pattern.fill(it.Dict.Must("data").Bytes(), member, 0)
+		b.pattern.fill(it.Dict.Must("data").Bytes(), b.me, 0)
 	}
-	return s.Put(ctx, it)
+	return b.out.Put(ctx, it)
 }
 
-func (b *twoWay) get(ctx context.Context, r *spmd.Receiver, member int, check bool) (wrong int64, err error) {
-	it, err := r.Get(ctx)
+func (b *twoWay) get(ctx context.Context, check bool) (wrong int64, err error) {
+	it, err := b.in.Get(ctx)
 	if err != nil {
 		return 0, err
 	}
 	b.seq++
 	if it.Lo != b.seq {
-		wrong++ // out of turn
+		wrong++ // the item is out of order
 	}
 	if check {
 		b.pattern.salt = uint64(b.seq)
-		wrong += b.pattern.wrong(it.Dict.Must("data").Bytes(), member, 0)
+		wrong += b.pattern.wrong(it.Dict.Must("data").Bytes(), 1-b.me, 0)
 	}
-	r.Release(it)
+	b.in.Release(it)
 	return wrong, nil
 }

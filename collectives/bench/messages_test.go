@@ -8,6 +8,7 @@ import (
 
 	"github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/tensor"
 )
 
 // TestP2P measures between two ranks that are not the first, and between all.
@@ -36,7 +37,7 @@ func TestP2P(t *testing.T) {
 	}
 }
 
-// TestRates: what follows from a time, by hand: a window of 10 messages of 1000 bytes in 100 µs.
+// TestRates compares the figures with values computed by hand, for a window of 10 messages of 1000 bytes in 100 µs.
 func TestRates(t *testing.T) {
 	for op, want := range map[string]float64{Latency: 0.01, Bandwidth: 0.1, BiBandwidth: 0.2, MessageRate: 0.3} {
 		row := report.Row{Op: op, Size: 1000, Median: 100}
@@ -50,7 +51,7 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// TestP2PFindsWhatIsWrong: a byte that changes on the way is found.
+// TestP2PFindsWhatIsWrong: the check finds a byte that changes in transit.
 func TestP2PFindsWhatIsWrong(t *testing.T) {
 	rep := onRanks(t, 2, Options{}, func(ctx context.Context, r *Run) error {
 		tm, err := r.newTeam([]int{0, 1}, "faulty")
@@ -64,7 +65,7 @@ func TestP2PFindsWhatIsWrong(t *testing.T) {
 			}
 		}
 		m := &messages{window: 1, out: regions[0], in: regions[1], size: 100}
-		a := m.arm(tm.comm, Latency, true)
+		a := m.arm(tm.Comm, Latency, true)
 		honest := a.call
 		a.call = func(ctx context.Context, i int) error {
 			err := honest(ctx, i)
@@ -101,6 +102,23 @@ func TestChannel(t *testing.T) {
 	}
 }
 
+// TestWeights: readers get every version in all ways to distribute weights, also if the source is a reader.
+func TestWeights(t *testing.T) {
+	for _, readers := range [][]int{{0, 2}, {0, 1, 2}} {
+		p := WeightsPlan{Source: 1, Readers: readers, Sizes: []int{4, 8 << 10}, Slots: []int{0, 1, 2},
+			Wire: tensor.F32, Bucket: 1 << 10, Changed: 0.5, Check: true}
+		rep := onRanks(t, 3, Options{}, func(ctx context.Context, r *Run) error { return r.Weights(ctx, p) })
+		if len(rep.Rows) != 6 {
+			t.Fatalf("readers %v: %d rows, want three of two sizes", readers, len(rep.Rows))
+		}
+		for _, row := range rep.Rows {
+			if row.Wrong != 0 || row.Checked < 2 || !(row.Figures["forward_us"] > 0) {
+				t.Errorf("readers %v: %s: %+v", readers, row.Key(), row)
+			}
+		}
+	}
+}
+
 func TestOverlap(t *testing.T) {
 	p := plan(2)
 	p.Kinds, p.Algorithms, p.Sizes = []spmd.Kind{spmd.AllReduce, spmd.AllToAll}, []string{"auto", "ring"}, []int{4096}
@@ -127,7 +145,8 @@ func TestOverlap(t *testing.T) {
 	}
 }
 
-// TestTune: the table has the fastest algorithms, neighbours of one algorithm in one rule, and none made by noise.
+// TestTune: the table has the fastest algorithms. Neighbouring sizes of one algorithm are one rule. Differences
+// within the noise make no rule.
 func TestTune(t *testing.T) {
 	times := map[string][]float64{"ring": {10, 10, 10, 10}, "tree": {5, 6, 9.95, 20}, InC: {1, 1, 1, 1}}
 	rep := onRanks(t, 1, Options{}, func(_ context.Context, r *Run) error {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -66,46 +67,42 @@ func (r *Run) fit(plan *Plan) {
 // nodes has the node of each rank. Rows of fewer than three sizes have no fit, because two points
 // always lie on a line.
 func fitRows(kind spmd.Kind, rows []*report.Row, nodes []int) (fit report.Fit, ok bool) {
+	var largest []*report.Row // for each size, the row with the most ranks
+	for _, same := range report.Group(rows, func(row *report.Row) int64 { return row.Size }) {
+		largest = append(largest, slices.MaxFunc(same, func(a, b *report.Row) int { return a.Ranks - b.Ranks }))
+	}
+	if len(largest) < 3 {
+		return fit, false
+	}
+	slices.SortFunc(largest, func(a, b *report.Row) int { return cmp.Compare(a.Size, b.Size) })
 	var points []stats.Point
-	var costs []collectives.Cost
-	largest := map[int64]*report.Row{} // by size, of the most ranks
-	var sizes []int64
+	var chosen []string
 	for _, row := range rows {
 		cost := costOf(kind, row, row.Ranks, len(distinct(nodes[:row.Ranks])))
-		costs = append(costs, cost)
 		points = append(points, stats.Point{Rounds: cost.Rounds, Bytes: cost.Bytes, Time: row.Median})
-		if largest[row.Size] == nil {
-			sizes = append(sizes, row.Size)
-		}
-		if l := largest[row.Size]; l == nil || row.Ranks > l.Ranks {
-			largest[row.Size] = row
+		if chosen = append(chosen, row.Chosen); len(points) == 1 {
+			fit.Rounds, fit.Bytes = cost.RoundsFormula, cost.BytesFormula
 		}
 	}
-	if len(sizes) < 3 {
-		return fit, false
+	if chosen = distinct(chosen); len(chosen) > 1 {
+		fit.Rounds, fit.Bytes = strings.Join(chosen, "|"), strings.Join(chosen, "|")
 	}
 	line := stats.Fit(points)
 	for i, row := range rows {
 		row.SetFigure("model_x", row.Median/line.At(points[i].Rounds, points[i].Bytes))
 	}
-	first := rows[0]
-	fit = report.Fit{Op: first.Op, Algorithm: first.Algorithm, DType: first.DType, Memory: first.Memory,
-		Rounds: costs[0].RoundsFormula, Bytes: costs[0].BytesFormula,
-		Alpha: line.Alpha, Beta: line.Beta, Residual: line.Residual, Points: len(points)}
-	if chosen := chosenBy(rows); len(chosen) > 1 {
-		fit.Rounds, fit.Bytes = strings.Join(chosen, "|"), strings.Join(chosen, "|")
-	}
-	slices.Sort(sizes)
+	of := rows[0]
+	fit.Op, fit.Algorithm, fit.DType, fit.Memory = of.Op, of.Algorithm, of.DType, of.Memory
+	fit.Alpha, fit.Beta, fit.Residual, fit.Points = line.Alpha, line.Beta, line.Residual, len(points)
 	for _, factor := range []int{2, 4, 8} {
-		for _, size := range []int64{sizes[0], sizes[len(sizes)/2], sizes[len(sizes)-1]} {
-			row := largest[size]
-			n, of := factor*row.Ranks, len(distinct(nodes[:row.Ranks]))
-			if of > 1 { // as many ranks on each node as now
-				of *= factor
+		for _, row := range []*report.Row{largest[0], largest[len(largest)/2], largest[len(largest)-1]} {
+			n, on := factor*row.Ranks, len(distinct(nodes[:row.Ranks]))
+			if on > 1 { // keep the number of ranks on each node
+				on *= factor
 			}
-			cost := costOf(kind, row, n, of)
+			cost := costOf(kind, row, n, on)
 			fit.Predictions = append(fit.Predictions,
-				report.Prediction{Ranks: n, Size: size, TimeUS: line.At(cost.Rounds, cost.Bytes)})
+				report.Prediction{Ranks: n, Size: row.Size, TimeUS: line.At(cost.Rounds, cost.Bytes)})
 		}
 	}
 	return fit, true
@@ -114,20 +111,8 @@ func fitRows(kind spmd.Kind, rows []*report.Row, nodes []int) (fit report.Fit, o
 // costOf returns the cost of row's operation on this number of ranks and nodes, by the algorithm
 // that made the row.
 func costOf(kind spmd.Kind, row *report.Row, ranks, nodes int) collectives.Cost {
-	name := row.Algorithm
-	if row.Chosen != "" {
-		name = row.Chosen
-	}
-	return collectives.CostOf(name, collectives.Shape{Kind: kind, Members: ranks, Nodes: nodes, Bytes: int(row.Size)})
-}
-
-// chosenBy returns the algorithms that auto chose for the rows, each once, in the order of rows.
-func chosenBy(rows []*report.Row) []string {
-	var names []string
-	for _, row := range rows {
-		names = append(names, row.Chosen)
-	}
-	return distinct(names)
+	return collectives.CostOf(cmp.Or(row.Chosen, row.Algorithm),
+		collectives.Shape{Kind: kind, Members: ranks, Nodes: nodes, Bytes: int(row.Size)})
 }
 
 // distinct returns each element of list once, in the order of first occurrence.

@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// TestFitKnows: times that follow the formula of an algorithm give back its α and β, for shared and for what auto chose
-// too.
+// TestFitKnows: a fit to times that follow the formula of an algorithm returns the α and β of the formula, for
+// shared, and for the algorithms that auto chose.
 func TestFitKnows(t *testing.T) {
 	const alpha, beta = 3, 0.002 // µs, µs a byte
 	nodes := make([]int, 8)
@@ -20,7 +20,7 @@ func TestFitKnows(t *testing.T) {
 		return 2*alpha + 2*float64(size)*beta
 	}
 	ring := func(n, size int) float64 { return float64(2*(n-1)) * (alpha + float64(size)/float64(n)*beta) }
-	doubling := func(n, size int) float64 { // docs of collectives.newDoubling: rounds of four, and at most one of two
+	doubling := func(n, size int) float64 { // docs of collectives.newDoubling: rounds of four, and one of two
 		levels := math.Log2(float64(n))
 		pair := math.Mod(levels, 2)
 		return (levels+pair)/2*alpha + ((levels-pair)/2*3+pair)*float64(size)*beta

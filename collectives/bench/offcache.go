@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -17,8 +18,8 @@ func stride(size int) int { return (size + 2*guard + 63) / 64 * 64 }
 func lines(size int) int { return (size + 63) / 64 * 64 }
 
 // stepOf returns the distance between the beginnings of two calls' buffers. A call's buffers are Data
-// and, behind its guard, Send or the input that a call out of place copies, if there is one. The guard
-// behind a call's last buffer lies in the buffers of the next call, which are not in use then.
+// and, behind its guard, the second one, if there is one (see operand). The guard behind a call's last
+// buffer lies in the buffers of the next call, which are not in use then.
 func stepOf(p point, out bool) int {
 	if out || p.kind == spmd.SendReceive {
 		return stride(p.size) + lines(p.size)
@@ -30,23 +31,10 @@ func stepOf(p point, out bool) int {
 func (s *sweep) touched(p point, out bool) int {
 	byHost := map[int]int{}
 	for m := range p.ranks {
-		root := s.plan.Root % p.ranks
-		data, send := lengths(p.kind, p.ranks, m, root, p.size)
-		switch {
-		case p.kind == spmd.AllToAll && !out:
-			send = 0
-		case out && send == 0:
-			o := operand{me: m, kind: p.kind, root: root, size: p.size}
-			o.members = p.ranks
-			send = o.inputBytes()
-		}
-		byHost[s.run.budget.hosts[m]] += lines(data) + lines(send)
+		data, second := lengths(p.kind, p.ranks, m, s.plan.Root%p.ranks, p.size, out)
+		byHost[s.run.budget.hosts[m]] += lines(data) + lines(second)
 	}
-	least := math.MaxInt
-	for _, bytes := range byHost {
-		least = min(least, bytes)
-	}
-	return least
+	return slices.Min(slices.Collect(maps.Values(byHost)))
 }
 
 // slots returns the number of buffers that the calls of a point use in rotation.
@@ -54,7 +42,7 @@ func (s *sweep) slots(p point, out bool) int {
 	if !s.plan.OffCache || p.size == 0 {
 		return 1
 	}
-	return s.run.budget.slots(stepOf(p, out), s.touched(p, out), s.limits[p.ranks])
+	return s.run.budget.slots(stepOf(p, out), s.touched(p, out), s.limit)
 }
 
 // places returns the ways in which the point is measured: true means out of place, false in place.

@@ -73,7 +73,7 @@ func (s *sweep) overlap(ctx context.Context, p point, speed float64) error {
 	if err != nil {
 		return err
 	}
-	own := []float64{stats.Median(inits), stats.Median(waits)} // the worst rank's
+	own := []float64{stats.Median(inits), stats.Median(waits)} // max replaces them by the largest of all ranks
 	if err := g.team.max(ctx, own); err != nil {
 		return err
 	}
@@ -89,7 +89,7 @@ func (s *sweep) overlap(ctx context.Context, p point, speed float64) error {
 	row.SetFigure("pure_cpu_us", pure.row.CPU)
 	row.Wrong += pure.row.Wrong
 	row.Checked += pure.row.Checked
-	s.run.stopped = stopped // the team is the world
+	s.run.stopped = stopped // all ranks know this, because the team is the world
 	return s.run.add([]report.Row{*row})
 }
 
@@ -104,7 +104,7 @@ func burn(n int) float64 {
 	for i := range n {
 		x = math.FMA(x, 0.999999, float64(i&1))
 	}
-	if x < 0 { // never; keeps the loop
+	if x < 0 { // never true; it keeps the compiler from removing the loop
 		panic("bench: " + strconv.Itoa(n))
 	}
 	return x

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"unsafe"
 
 	"github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/spmd"
@@ -12,7 +13,7 @@ import (
 
 // A MessagePlan says what P2P measures. It is the same on every rank.
 type MessagePlan struct {
-	Ranks [2]int // the two that latency and bandwidth are between
+	Ranks [2]int // the two ranks of latency and bandwidth
 	Ops   []string
 	Sizes []int // bytes
 	// messages under way at a time, for bandwidths and the message rate; fewer if together they would
@@ -73,7 +74,7 @@ func (r *Run) P2P(ctx context.Context, p MessagePlan) error {
 					a, err := r.signalArm(ctx, t, ranks)
 					return []*arm{a}, func() {}, err
 				}
-				a := m.arm(t.comm, op, p.Check)
+				a := m.arm(t.Comm, op, p.Check)
 				return []*arm{a}, func() { rates(&a.row, m.window, len(ranks)/2) }, nil
 			})
 		}
@@ -114,16 +115,15 @@ type messages struct {
 	// ways says what this rank does with the messages of an exchange: send them (true), receive them
 	// (false), or both. back says the same for the empty messages that answer a window.
 	ways, back []bool
-	reqs       []spmd.Request // memory for those of a window each way
+	reqs       []spmd.Request // memory for the requests of a window in each direction
 }
 
 // arm returns the arm of an operation among the members of comm.
 func (m *messages) arm(comm spmd.Comm, op string, check bool) *arm {
-	half := comm.Size() / 2
-	first := comm.Rank() < half
-	m.comm, m.peer, m.pattern = comm, (comm.Rank()+half)%(2*half), pattern{dtype: tensor.U8, members: comm.Size()}
-	a := &arm{call: m.stream}
-	a.row.Op, a.row.Ranks, a.row.Size, a.row.Memory = op, comm.Size(), int64(m.size), "arena"
+	me, n := comm.Rank(), comm.Size()
+	first := me < n/2
+	m.comm, m.peer, m.pattern = comm, (me+n/2)%n, pattern{dtype: tensor.U8, members: n}
+	a := &arm{call: m.stream, row: report.Row{Op: op, Ranks: m.members, Size: int64(m.size), Memory: "arena"}}
 	arriving := m.window
 	switch op {
 	case Latency:
@@ -138,7 +138,7 @@ func (m *messages) arm(comm spmd.Comm, op string, check bool) *arm {
 	if check && m.size > 0 {
 		a.check = func(ctx context.Context) (int64, error) {
 			m.salt++
-			m.fill(m.out.bytes(0, m.size), comm.Rank(), 0)
+			m.fill(m.out.bytes(0, m.size), me, 0)
 			got := m.in.bytes(0, arriving*m.size)
 			poisonAll(got)
 			if err := a.call(ctx, 0); err != nil {
@@ -206,11 +206,12 @@ func (m *messages) move(ctx context.Context, ways []bool, n, size, tag int) erro
 func (r *Run) signalArm(ctx context.Context, t *team, ranks []int) (*arm, error) {
 	shared, _ := r.w.Shared()
 	at := []float64{0}
-	mem, err := r.w.Alloc(2 * signalSize)
+	const size = 2 * int(unsafe.Sizeof(spmd.Signal{}))
+	mem, err := r.w.Alloc(size)
 	if err != nil {
 		return nil, err
 	}
-	if t.rank() == 0 {
+	if t.Rank() == 0 {
 		place, ok := shared.Locate(mem)
 		if !ok {
 			return nil, fmt.Errorf("memory of rank %d cannot be located", ranks[0])
@@ -220,15 +221,16 @@ func (r *Run) signalArm(ctx context.Context, t *team, ranks []int) (*arm, error)
 	if err := t.max(ctx, at); err != nil {
 		return nil, err
 	}
-	if t.rank() != 0 {
-		if mem, err = shared.View(ranks[0], int64(at[0]), 2*signalSize); err != nil {
+	if t.Rank() != 0 {
+		if mem, err = shared.View(ranks[0], int64(at[0]), size); err != nil {
 			return nil, err
 		}
 	}
-	signals := signalsIn(mem)
-	mine, theirs, peer := &signals[t.rank()], &signals[1-t.rank()], ranks[1-t.rank()]
-	first, n := t.rank() == 0, uint32(0)
-	a := &arm{parts: 2, call: func(ctx context.Context, _ int) error {
+	signals := (*[2]spmd.Signal)(unsafe.Pointer(unsafe.SliceData(mem)))
+	mine, theirs, peer := &signals[t.Rank()], &signals[1-t.Rank()], ranks[1-t.Rank()]
+	first, n := t.Rank() == 0, uint32(0)
+	a := &arm{row: report.Row{Op: SignalWakeUp, Ranks: 2}, parts: 2}
+	a.call = func(ctx context.Context, _ int) error {
 		n++
 		if first {
 			shared.Post(theirs, n)
@@ -240,7 +242,6 @@ func (r *Run) signalArm(ctx context.Context, t *team, ranks []int) (*arm, error)
 			shared.Post(theirs, n)
 		}
 		return nil
-	}}
-	a.row.Op, a.row.Ranks = SignalWakeUp, 2
+	}
 	return a, nil
 }

@@ -17,7 +17,7 @@ type pattern struct {
 	op      spmd.Op
 	dtype   tensor.DType
 	members int
-	salt    uint64 // another one for every check, so that a result left over from the last call shows
+	salt    uint64 // changes with every check, so that a result of an earlier call is found
 	real    bool   // floats in [-1, 1) instead of integers
 }
 
@@ -47,7 +47,7 @@ func (p *pattern) number(m, i int) float64 {
 	case !p.exact():
 		return round(p.dtype, float64(int64(h>>11))/(1<<52)-1)
 	case p.op == spmd.Prod:
-		return float64(1 + (h+uint64(m))%7/6) // 1, and one 2 among seven: powers of two are exact
+		return float64(1 + (h+uint64(m))%7/6) // six of seven numbers are 1, one is 2; powers of two are exact
 	}
 	return float64(1 + h%uint64(max(1, p.top())))
 }

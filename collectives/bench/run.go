@@ -38,7 +38,7 @@ type Options struct {
 type Run struct {
 	w         *spmd.World
 	opts      Options
-	group     *collectives.Group // of all ranks, for what they report
+	reports   *collectives.Group // carries the reports of all ranks to rank 0
 	all       *team
 	sched     schedule
 	processes []int // the lowest rank of each rank's process
@@ -46,40 +46,31 @@ type Run struct {
 	rep       report.Report
 	open      bool // the header is written
 	stopped   bool
-	roofs     map[roofKey]float64
 }
-
-type roofKey struct{ ranks, size int }
 
 // Begin surveys the machine and returns the Run. It is collective over the world.
 func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
-	r := &Run{w: w, opts: opts, rep: opts.About, roofs: map[roofKey]float64{}}
+	r := &Run{w: w, opts: opts, rep: opts.About}
 	everyone := w.Ranks()
 	ends, err := w.NewComm(everyone, "bench reports")
 	if err != nil {
 		return nil, err
 	}
-	if r.group, err = collectives.New(w, ends[0], collectives.Options{}); err != nil {
+	// "direct" needs no memory. Other algorithms would take communication memory on rank 0 alone, and
+	// then its buffers would lie differently from the others' buffers.
+	if r.reports, err = collectives.New(w, ends[0], collectives.Options{Algorithm: "direct"}); err != nil {
 		return nil, err
 	}
-	machine := &r.rep.Machine
-	hosts, err := r.survey(ctx)
-	if err != nil {
+	if err := r.survey(ctx); err != nil {
 		return nil, fmt.Errorf("survey of the machine: %w", err)
 	}
 	if r.all, err = r.newTeam(everyone, "bench"); err != nil {
 		return nil, err
 	}
-	agreed := []float64{machine.ClockStep, float64(here(w.Describe(), opts.Cache).Cache), -float64(opts.Free)}
-	if err := r.all.max(ctx, agreed); err != nil {
-		return nil, err
-	}
-	machine.ClockStep, r.budget = agreed[0], budget{hosts: hosts, cache: int(agreed[1]), free: int(-agreed[2])}
-	r.sched = schedule{rule: opts.Rule, warmup: opts.Warmup, step: time.Duration(agreed[0]), stop: opts.Stop}
-	roof, n, err := r.measureRoof(ctx)
-	machine.Roof, machine.RoofSize = roof/1e9, int64(n)
+	r.sched = schedule{rule: opts.Rule, warmup: opts.Warmup, step: time.Duration(r.rep.Machine.ClockStep),
+		stop: opts.Stop}
 	r.rep.Schema, r.rep.Started = report.Schema, time.Now().Round(time.Second)
-	return r, err
+	return r, r.measureRoof(ctx)
 }
 
 // newTeam makes a team of ranks. It is collective over ranks.
@@ -98,9 +89,8 @@ func (r *Run) newTeam(ranks []int, label string) (*team, error) {
 			mates++
 		}
 	}
-	t.share = 1 / float64(mates)
-	t.control, err = newControl(ends[0], r.w.Alloc, exchange(len(ranks)))
-	return t, err
+	t.Comm, t.share = ends[0], 1/float64(mates)
+	return t, nil
 }
 
 // Columns writes the header of the report: how a sample is taken, and the keys and figures of the rows
@@ -149,11 +139,11 @@ func (r *Run) measure(ctx context.Context, t *team, together bool,
 				rows = append(rows, a.row)
 			}
 		}
-		if err != nil { // the samples so far stay
+		if err != nil { // keep the samples so far
 			return errors.Join(err, r.add(rows))
 		}
 	} else {
-		stop = r.opts.Stop() // the rank that was asked to stop may be the one that waits for others
+		stop = r.opts.Stop() // a rank outside of the team may be asked to stop, too
 	}
 	if t.lead != 0 {
 		var err error
@@ -172,13 +162,39 @@ func (r *Run) measure(ctx context.Context, t *team, together bool,
 	return r.add(rows)
 }
 
+// A Task is work that all ranks do at the same time, each rank on its own.
+type Task struct {
+	Op string
+	// Call does Units of work on this rank.
+	Call  func(ctx context.Context, i int) error
+	Units float64
+}
+
+// Task measures t. finish gets rates, each rank's own units per second. Task is collective over the
+// world.
+func (r *Run) Task(ctx context.Context, t Task, finish func(row *report.Row, rates []float64)) error {
+	return r.measure(ctx, r.all, false, func() ([]*arm, func(), error) {
+		a := &arm{call: t.Call, row: report.Row{Op: t.Op, Ranks: r.all.Size()}}
+		return []*arm{a}, func() { finish(&a.row, a.rates(t.Units)) }, nil
+	})
+}
+
+// Record adds a row that was measured elsewhere, and a note unless it is empty. Only the calls on
+// rank 0 have an effect.
+func (r *Run) Record(row report.Row, note string) error {
+	if note != "" {
+		r.note("%s", note)
+	}
+	return r.add([]report.Row{row})
+}
+
 // deliver brings rows from the rank lead to rank 0.
 func (r *Run) deliver(ctx context.Context, lead int, rows []report.Row) ([]report.Row, error) {
 	text, err := json.Marshal(rows)
 	if err != nil {
 		return nil, err
 	}
-	all, err := r.group.Gather(ctx, text, 0)
+	all, err := r.reports.Gather(ctx, text, 0)
 	if err != nil || r.w.Rank() != 0 {
 		return nil, err
 	}
@@ -199,21 +215,6 @@ func (r *Run) add(rows []report.Row) error {
 	return r.write((*report.Writer).Update)
 }
 
-// roof returns the rate, in 10⁹ bytes per second, at which the ranks of t together copy n bytes each. A
-// rate that was measured before is returned again.
-func (r *Run) roof(ctx context.Context, t *team, dst, src []byte) (float64, error) {
-	key := roofKey{t.size(), len(dst)}
-	if rate, ok := r.roofs[key]; ok {
-		return rate, nil
-	}
-	rate, err := copyRate(ctx, t, dst, src)
-	if err != nil {
-		return 0, err
-	}
-	r.roofs[key] = rate / 1e9
-	return rate / 1e9, nil
-}
-
 // note adds a remark to the report.
 func (r *Run) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
@@ -224,6 +225,12 @@ func (r *Run) note(format string, args ...any) {
 
 // Stopped reports whether the run was asked to stop. The answer is the same on every rank.
 func (r *Run) Stopped() bool { return r.stopped }
+
+// Interrupted reports whether this rank was asked to stop, which ends the run.
+func (r *Run) Interrupted() bool {
+	r.stopped = r.stopped || r.opts.Stop()
+	return r.stopped
+}
 
 // End completes the report, which is on rank 0, and writes it. complete says whether all was measured.
 // End does not communicate, so it can also be called after a failure.

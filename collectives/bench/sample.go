@@ -2,23 +2,54 @@ package bench
 
 import (
 	"context"
-	"slices"
 	"time"
+	"unsafe"
 
 	"github.com/rlinf/rlinf/collectives/bench/report"
 	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/spmd"
 )
 
 // A team is the set of ranks that measure together. Other ranks also have a team value, but without a
-// control.
+// Comm.
 type team struct {
-	*control
+	spmd.Comm
+	reqs  [2]spmd.Request
 	lead  int     // the rank of its first member
-	share float64 // of this rank in the processor time of its process
+	share float64 // share of this rank in the processor time of its process
 }
 
 // member reports whether this rank measures with the team.
-func (t *team) member() bool { return t.control != nil }
+func (t *team) member() bool { return t.Comm != nil }
+
+// barrier returns when every member has called it.
+func (t *team) barrier(ctx context.Context) error { return t.max(ctx, nil) }
+
+// max replaces every x[i] by the largest x[i] of any member. Messages go as in a dissemination barrier
+// (Hensgen, Finkel, Manber 1988): after round k a member knows of 2ᵏ others. If their number is no power
+// of two, a member gets some values twice, which does not change a maximum.
+func (t *team) max(ctx context.Context, x []float64) (err error) {
+	me, n, in := t.Rank(), t.Size(), make([]float64, len(x))
+	for hop := 1; hop < n; hop *= 2 {
+		if t.reqs[0], err = t.Irecv(bytesOf(in), (me-hop+n)%n, 0); err != nil {
+			return err
+		}
+		if t.reqs[1], err = t.Isend(bytesOf(x), (me+hop)%n, 0); err != nil {
+			return err
+		}
+		if err := t.Wait(ctx, t.reqs[:]); err != nil {
+			return err
+		}
+		for i := range x {
+			x[i] = max(x[i], in[i])
+		}
+	}
+	return nil
+}
+
+func bytesOf(x []float64) []byte {
+	return unsafe.Slice((*byte)(unsafe.Pointer(unsafe.SliceData(x))), 8*len(x))
+}
 
 // An arm is one thing that a team measures. All its functions are collective over the team.
 type arm struct {
@@ -27,8 +58,8 @@ type arm struct {
 	refill func()
 	// call makes call number i. The numbers run through all of the arm's calls.
 	call func(ctx context.Context, i int) error
-	// loop takes all samples of a block itself, each of batch calls, and writes their nanoseconds to
-	// ns. nil: samples are taken by call.
+	// loop takes samples itself, each of batch calls, and writes their nanoseconds to ns. nil: samples
+	// are taken by call.
 	loop func(batch int, ns []float64) error
 	// sync is the barrier before a sample. nil: the team's.
 	sync func(ctx context.Context) error
@@ -36,14 +67,18 @@ type arm struct {
 	// nil: nothing to check.
 	check func(ctx context.Context) (wrong int64, err error)
 
-	parts  int  // of a call: a sample is the time of one part; 0 counts as 1
-	hidden bool // the arm has no row; figures of others follow from its samples
+	parts  int  // number of equal parts of a call; a sample is the time of one part. 0 counts as 1
+	hidden bool // its row is not reported; figures of other rows are computed from its samples
 
-	calls int
-	skews []float64
-	timed int       // calls in the samples
-	cpu   float64   // seconds of all ranks, in these calls
-	spent []float64 // seconds of each rank, in these calls
+	calls    int
+	perBlock int // samples of a block
+	blocks   int // number of blocks so far
+	used     time.Duration
+	skews    []float64
+	timed    int       // calls in the samples
+	cpu      float64   // seconds of this rank in these calls
+	wrong    int64     // elements that were wrong on this rank
+	spent    []float64 // seconds of each rank in the timed calls
 }
 
 // Blocks are so long that the exchange at their end hardly matters, and so short that an interrupt is
@@ -56,9 +91,6 @@ const (
 	warmTime    = 100 * time.Millisecond
 	maxWarmup   = 1000
 )
-
-// exchange returns the largest number of values that a team of n ranks exchanges after a block.
-func exchange(n int) int { return 2*maxPerBlock + 2 + 3*n }
 
 // A schedule says how the arms of one measurement are sampled.
 type schedule struct {
@@ -74,38 +106,38 @@ type schedule struct {
 // before that.
 func (s *schedule) run(ctx context.Context, t *team, arms []*arm, together bool) (stopped bool, err error) {
 	defer summarize(arms)
-	blocks := make([]int, len(arms))
-	for i, a := range arms {
-		if blocks[i], err = s.prepare(ctx, t, a); err != nil {
+	least := maxPerBlock
+	for _, a := range arms {
+		if err := s.prepare(ctx, t, a); err != nil {
 			return false, err
 		}
-	}
-	if together {
-		blocks = slices.Repeat([]int{slices.Min(blocks)}, len(arms))
-	}
-	used, taken := make([]time.Duration, len(arms)), make([]int, len(arms))
-	done := func(i int) bool {
-		n := len(arms[i].row.Samples)
-		return s.rule.Done(arms[i].row.Samples, used[i]) && (taken[i] >= minBlocks || n >= s.rule.MaxSamples ||
-			used[i] >= s.rule.MaxTime)
+		least = min(least, a.perBlock)
 	}
 	for enough := false; !enough && !stopped; {
 		enough = true
-		for i, a := range arms {
-			if !together && done(i) || len(a.row.Samples) >= s.rule.MaxSamples {
+		for _, a := range arms {
+			left := s.rule.MaxSamples - len(a.row.Samples)
+			if !together && s.done(a) || left <= 0 {
 				continue
 			}
-			stop, took, err := s.block(ctx, t, a, min(blocks[i], s.rule.MaxSamples-len(a.row.Samples)))
+			if together {
+				a.perBlock = least
+			}
+			stop, err := s.block(ctx, t, a, min(a.perBlock, left))
 			if err != nil {
 				return false, err
 			}
-			used[i] += took
-			taken[i]++
 			stopped = stopped || stop
-			enough = enough && done(i)
+			enough = enough && s.done(a)
 		}
 	}
 	return stopped, nil
+}
+
+// done reports whether a has enough samples.
+func (s *schedule) done(a *arm) bool {
+	return s.rule.Done(a.row.Samples, a.used) && (a.blocks >= minBlocks ||
+		len(a.row.Samples) >= s.rule.MaxSamples || a.used >= s.rule.MaxTime)
 }
 
 // summarize fills in the rows of the arms that have samples.
@@ -114,32 +146,22 @@ func summarize(arms []*arm) {
 		if len(a.row.Samples) > 0 {
 			a.row.Summarize()
 			a.row.Skew = stats.Median(a.skews)
-			a.row.CPU = 1e6 * a.cpu / float64(max(1, a.timed))
 		}
 	}
 }
 
-// prepare checks a first result, warms up, and returns the number of samples in a block of a.
-func (s *schedule) prepare(ctx context.Context, t *team, a *arm) (int, error) {
-	a.spent = make([]float64, t.size())
-	if a.check != nil {
-		wrong, err := a.check(ctx)
-		if err != nil {
-			return 0, err
-		}
-		wrongs := make([]float64, t.size())
-		wrongs[t.rank()] = float64(wrong)
-		if err := t.max(ctx, wrongs); err != nil {
-			return 0, err
-		}
-		a.count(wrongs)
+// prepare checks a first result, warms up, and chooses the number of samples in a block of a.
+func (s *schedule) prepare(ctx context.Context, t *team, a *arm) error {
+	a.spent = make([]float64, t.Size())
+	if err := a.verify(ctx); err != nil {
+		return err
 	}
 	if a.refill != nil {
 		a.refill()
 	}
 	one, err := s.warm(ctx, t, a, 1)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	n := s.warmup
 	if n < 0 {
@@ -149,95 +171,90 @@ func (s *schedule) prepare(ctx context.Context, t *team, a *arm) (int, error) {
 	}
 	if n > 0 {
 		if one, err = s.warm(ctx, t, a, n); err != nil {
-			return 0, err
+			return err
 		}
 	}
 	a.row.Batch = stats.Batch(one, s.step)
 	// A block has at least two samples, so that one exchange serves more than one sample.
-	return max(2, min(maxPerBlock, int(blockTime/max(1, one*time.Duration(a.row.Batch))))), nil
+	a.perBlock = max(2, min(maxPerBlock, int(blockTime/max(1, one*time.Duration(a.row.Batch)))))
+	return nil
+}
+
+// verify makes a checked call, if a has something to check.
+func (a *arm) verify(ctx context.Context) error {
+	if a.check == nil {
+		return nil
+	}
+	wrong, err := a.check(ctx)
+	if err == nil {
+		a.wrong += wrong
+		a.row.Checked++
+	}
+	return err
 }
 
 // warm makes n calls and returns the time of one, equal on all ranks.
 func (s *schedule) warm(ctx context.Context, t *team, a *arm, n int) (time.Duration, error) {
-	if err := t.barrier(ctx); err != nil {
+	one := make([]float64, 1)
+	if err := a.sample(ctx, t, n, one); err != nil {
 		return 0, err
 	}
-	start := time.Now()
-	if a.loop != nil {
-		if err := a.loop(n, make([]float64, 1)); err != nil {
-			return 0, err
-		}
-	} else {
-		for range n {
-			if err := a.call(ctx, a.calls); err != nil {
-				return 0, err
-			}
-			a.calls++
-		}
-	}
-	one := []float64{float64(time.Since(start)) / float64(n)}
-	if err := t.max(ctx, one); err != nil {
-		return 0, err
-	}
-	return time.Duration(one[0]), nil
+	one[0] /= float64(n)
+	err := t.max(ctx, one)
+	return time.Duration(one[0]), err
 }
 
-// block takes k samples of a. It returns how long that took and whether any rank was asked to stop.
-// All ranks get the same results.
-func (s *schedule) block(ctx context.Context, t *team, a *arm, k int) (stop bool, took time.Duration, err error) {
+// block takes k samples of a, and reports whether any rank was asked to stop. All ranks get the same
+// results.
+func (s *schedule) block(ctx context.Context, t *team, a *arm, k int) (stop bool, err error) {
 	if a.refill != nil {
 		a.refill()
 	}
+	n, me := t.Size(), t.Rank()
+	all := make([]float64, 2*k+2+3*n) // samples, negative samples, two figures of the block, three of each rank
+	times, negative, rest := all[:k], all[k:2*k], all[2*k:]
+	cpus, wrongs, spent := rest[2:2+n], rest[2+n:2+2*n], rest[2+2*n:]
 	start, cpu := time.Now(), cpuTime()
-	times := make([]float64, 2*k+2+3*t.size()) // the samples, the same negative; then the figures of the block
-	if a.loop != nil {
-		err = a.loop(a.row.Batch, times[:k])
-	} else {
-		err = s.samples(ctx, t, a, times[:k])
+	if err := a.sample(ctx, t, a.row.Batch, times); err != nil {
+		return false, err
 	}
-	if err != nil {
-		return false, 0, err
+	a.cpu += (cpuTime() - cpu).Seconds() * t.share
+	if err := a.verify(ctx); err != nil {
+		return false, err
 	}
-	cpu = cpuTime() - cpu
-	var wrong int64
-	if a.check != nil {
-		if wrong, err = a.check(ctx); err != nil {
-			return false, 0, err
-		}
-	}
-	rest := times[2*k:]
 	rest[0] = float64(time.Since(start))
 	if s.stop() {
 		rest[1] = 1
 	}
-	n := t.size()
-	cpus, wrongs, spent := rest[2:2+n], rest[2+n:2+2*n], rest[2+2*n:]
-	cpus[t.rank()], wrongs[t.rank()] = cpu.Seconds()*t.share, float64(wrong)
-	for i, ns := range times[:k] {
-		times[k+i] = -ns
-		spent[t.rank()] += ns / 1e9
+	spent[me] = a.spent[me]
+	for i, ns := range times {
+		negative[i] = -ns
+		spent[me] += ns / 1e9
 	}
-	if err := t.max(ctx, times); err != nil {
-		return false, 0, err
+	cpus[me], wrongs[me] = a.cpu, float64(a.wrong)
+	if err := t.max(ctx, all); err != nil {
+		return false, err
 	}
 	batch := 1e3 * float64(a.row.Batch*max(1, a.parts))
-	for i, ns := range times[:k] {
+	for i, ns := range times {
 		a.row.Samples = append(a.row.Samples, ns/batch)
-		a.skews = append(a.skews, (ns+times[k+i])/batch)
+		a.skews = append(a.skews, (ns+negative[i])/batch)
 	}
+	a.blocks++
+	a.used += time.Duration(rest[0])
 	a.timed += k * a.row.Batch
-	for i := range n {
-		a.cpu += cpus[i]
-		a.spent[i] += spent[i]
-	}
-	if a.check != nil {
-		a.count(wrongs)
-	}
-	return rest[1] != 0, time.Duration(rest[0]), nil
+	a.spent = spent
+	a.row.CPU = 1e6 * sum(cpus) / float64(a.timed)
+	a.row.Wrong = int64(sum(wrongs))
+	return rest[1] != 0, nil
 }
 
-// samples times a's calls. For each sample it enters a barrier and then makes the calls of a batch.
-func (s *schedule) samples(ctx context.Context, t *team, a *arm, ns []float64) error {
+// sample takes len(ns) samples and writes their nanoseconds to ns. For each sample it enters a barrier and
+// then makes the calls of a batch.
+func (a *arm) sample(ctx context.Context, t *team, batch int, ns []float64) error {
+	if a.loop != nil {
+		return a.loop(batch, ns)
+	}
 	sync := a.sync
 	if sync == nil {
 		sync = t.barrier
@@ -247,7 +264,7 @@ func (s *schedule) samples(ctx context.Context, t *team, a *arm, ns []float64) e
 			return err
 		}
 		start := time.Now()
-		for range a.row.Batch {
+		for range batch {
 			if err := a.call(ctx, a.calls); err != nil {
 				return err
 			}
@@ -258,14 +275,6 @@ func (s *schedule) samples(ctx context.Context, t *team, a *arm, ns []float64) e
 	return nil
 }
 
-// count adds a checked call to the row, and the number of wrong elements on each rank.
-func (a *arm) count(wrongs []float64) {
-	a.row.Checked++
-	for _, n := range wrongs {
-		a.row.Wrong += int64(n)
-	}
-}
-
 // rates returns how many units each rank did per second of its own time. units is the number per call.
 func (a *arm) rates(units float64) []float64 {
 	rates := make([]float64, len(a.spent))
@@ -273,4 +282,11 @@ func (a *arm) rates(units float64) []float64 {
 		rates[i] = units * float64(a.timed) / seconds
 	}
 	return rates
+}
+
+func sum(x []float64) (total float64) {
+	for _, v := range x {
+		total += v
+	}
+	return total
 }

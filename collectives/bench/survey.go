@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"os"
@@ -16,135 +17,114 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A place describes where one rank runs.
+// A place describes where one rank runs, and what it found there.
 type place struct {
-	Host     string
-	PID      int
-	CPU      string
-	Kernel   string
-	Governor string
-	Cache    int64
-	Affinity string
-	MaxProcs int
+	report.Host // with the Affinity of this rank
+	PID         int
+	Free        int64
+	ClockStep   time.Duration
 }
 
-// here returns the place of this rank. Facts that the system does not give stay empty. cache is the size
-// of the last-level cache; 0: what the system says.
-func here(d spmd.Description, cache int64) place {
+// here returns the place of this rank. Facts that the system does not give stay empty.
+func here(d spmd.Description, opts *Options) place {
 	const cpu0 = "/sys/devices/system/cpu/cpu0/"
-	p := place{Host: d.Host, PID: d.PID, CPU: "unknown CPU", Kernel: runtime.GOOS, MaxProcs: runtime.GOMAXPROCS(0)}
-	if model := field("/proc/cpuinfo", "model name"); model != "" {
-		p.CPU = model
-	}
-	if release := firstLine("/proc/sys/kernel/osrelease"); release != "" {
+	p := place{PID: d.PID, Free: opts.Free, ClockStep: clockStep(), Host: report.Host{
+		Name: d.Host, CPU: cmp.Or(field("/proc/cpuinfo", "model name"), "unknown CPU"), Kernel: runtime.GOOS,
+		Governor: read(cpu0 + "cpufreq/scaling_governor"), Cache: opts.Cache,
+		Affinity: []string{field("/proc/self/status", "Cpus_allowed_list")}, MaxProcs: runtime.GOMAXPROCS(0)}}
+	if release := read("/proc/sys/kernel/osrelease"); release != "" {
 		p.Kernel = "Linux " + release
 	}
-	p.Governor = firstLine(cpu0 + "cpufreq/scaling_governor")
-	if p.Cache = cache; cache == 0 {
+	if p.Cache == 0 {
 		levels, _ := filepath.Glob(cpu0 + "cache/index*/size")
 		for _, path := range levels {
-			p.Cache = max(p.Cache, parseSize(firstLine(path)))
+			p.Cache = max(p.Cache, parseSize(read(path)))
 		}
 	}
-	p.Affinity = field("/proc/self/status", "Cpus_allowed_list")
 	return p
 }
 
 // field returns the value of a line "name: value" of a file, or "" if there is none.
 func field(path, name string) string {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	for line := range strings.Lines(string(text)) {
-		key, value, ok := strings.Cut(line, ":")
-		if ok && strings.TrimSpace(key) == name {
+	for line := range strings.Lines(read(path)) {
+		if key, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(key) == name {
 			return strings.TrimSpace(value)
 		}
 	}
 	return ""
 }
 
-func firstLine(path string) string {
-	text, err := os.ReadFile(path)
-	if err != nil {
-		return ""
-	}
-	line, _, _ := strings.Cut(string(text), "\n")
-	return strings.TrimSpace(line)
+// read returns the text of a file without spaces around it, or "" if there is no such file.
+func read(path string) string {
+	text, _ := os.ReadFile(path)
+	return strings.TrimSpace(string(text))
 }
 
-// parseSize parses the size of a cache in the form that the kernel writes: 32768K.
+// parseSize parses the size of a cache in the form that the kernel writes: 32768K. Other texts give 0.
 func parseSize(s string) int64 {
-	n, err := strconv.ParseInt(strings.TrimRight(s, "KM"), 10, 64)
-	switch {
-	case err != nil:
-		return 0
-	case strings.HasSuffix(s, "K"):
-		n <<= 10
-	case strings.HasSuffix(s, "M"):
-		n <<= 20
-	}
-	return n
+	digits := strings.TrimRight(s, "KM")
+	n, _ := strconv.ParseInt(digits, 10, 64)
+	return n << map[string]int{"K": 10, "M": 20}[s[len(digits):]]
 }
 
 // cpusOf returns the CPUs of a list like 0-3,8.
-func cpusOf(list string) []int {
-	var cpus []int
-	for _, part := range strings.Split(list, ",") {
-		low, high, isRange := strings.Cut(part, "-")
-		lo, err := strconv.Atoi(low)
-		if err != nil {
+func cpusOf(list string) (cpus []int) {
+	for part := range strings.SplitSeq(list, ",") {
+		low, high, _ := strings.Cut(part, "-")
+		first, err := strconv.Atoi(low)
+		last, err2 := strconv.Atoi(cmp.Or(high, low))
+		if err != nil || err2 != nil {
 			continue
 		}
-		hi := lo
-		if isRange {
-			if hi, err = strconv.Atoi(high); err != nil {
-				continue
-			}
-		}
-		for c := lo; c <= hi; c++ {
+		for c := first; c <= last; c++ {
 			cpus = append(cpus, c)
 		}
 	}
 	return cpus
 }
 
-// survey adds the machines of the world to the report. It returns the lowest rank of each rank's host,
-// and finds that of each rank's process. Every rank gets all results and uses the same amount of
-// communication memory, because measured buffers must not lie differently on rank 0. Collective.
-func (r *Run) survey(ctx context.Context) (hosts []int, err error) {
+// survey adds the machines of the world to the report, and finds each rank's process and how much memory
+// buffers may take. Every rank gets the same results. survey is collective over the world.
+func (r *Run) survey(ctx context.Context) error {
 	w, m := r.w, &r.rep.Machine
 	d, me, size := w.Describe(), w.Rank(), w.Size()
-	mine, err := json.Marshal(here(d, r.opts.Cache))
+	mine, err := json.Marshal(here(d, &r.opts))
 	if err != nil {
-		return nil, err
+		return err
 	}
-	lengths := make([]int64, size)
+	lengths, counts, total := make([]int64, size), make([]int, size), 0
 	lengths[me] = int64(len(mine))
-	if err := r.group.Run(ctx, collectives.AllGather(lengths, nil)); err != nil {
-		return nil, err
+	if err := r.reports.Run(ctx, collectives.AllGather(lengths, nil)); err != nil {
+		return err
 	}
-	counts, ends, total := make([]int, size), make([]int, size), 0
 	for rank, n := range lengths {
+		counts[rank] = int(n)
 		total += int(n)
-		counts[rank], ends[rank] = int(n), total
 	}
-	all := make([]byte, total)
-	copy(all[ends[me]-counts[me]:], mine)
-	if err := r.group.Run(ctx, collectives.AllGather(all, counts)); err != nil {
-		return nil, err
+	all, begin := make([]byte, total), 0
+	for _, n := range counts[:me] {
+		begin += n
 	}
-	places := make([]place, size)
+	copy(all[begin:], mine)
+	if err := r.reports.Run(ctx, collectives.AllGather(all, counts)); err != nil {
+		return err
+	}
+	places, b := make([]place, size), &r.budget
 	for rank := range places {
 		p := &places[rank]
-		if err := json.Unmarshal(all[ends[rank]-counts[rank]:ends[rank]], p); err != nil {
-			return nil, err
+		if err := json.Unmarshal(all[:counts[rank]], p); err != nil {
+			return err
 		}
-		onHost := func(q place) bool { return q.Host == p.Host }
-		inProcess := func(q place) bool { return q.Host == p.Host && q.PID == p.PID }
+		all = all[counts[rank]:]
+		onHost := func(q place) bool { return q.Name == p.Name }
+		inProcess := func(q place) bool { return onHost(q) && q.PID == p.PID }
 		r.processes = append(r.processes, slices.IndexFunc(places, inProcess))
-		hosts = append(hosts, slices.IndexFunc(places, onHost))
+		b.hosts = append(b.hosts, slices.IndexFunc(places, onHost))
+		b.cache = max(b.cache, int(p.Cache))
+		if rank == 0 || int(p.Free) < b.free {
+			b.free = int(p.Free)
+		}
+		m.ClockStep = max(m.ClockStep, float64(p.ClockStep))
 	}
 	m.Hosts = hostsOf(places)
 	m.Transport, m.Library, m.Launcher, m.Threads, m.Shared = d.Transport, d.Library, d.Launcher, d.Threads, d.Shared
@@ -152,8 +132,8 @@ func (r *Run) survey(ctx context.Context) (hosts []int, err error) {
 	if d.Transport == "local" {
 		m.Wait = "goroutines sleep until woken"
 	}
-	m.Ranks, m.Nodes, m.ClockStep = size, 1+slices.Max(w.Nodes()), float64(clockStep())
-	return hosts, nil
+	m.Ranks, m.Nodes = size, 1+slices.Max(w.Nodes())
+	return nil
 }
 
 // hostsOf groups the places of all ranks by host.
@@ -161,20 +141,18 @@ func hostsOf(places []place) []report.Host {
 	var list []report.Host
 	cpus := map[string]map[int]bool{}
 	for r, p := range places {
-		at := slices.IndexFunc(list, func(h report.Host) bool { return h.Name == p.Host })
+		at := slices.IndexFunc(list, func(h report.Host) bool { return h.Name == p.Name })
 		if at < 0 {
 			at = len(list)
-			list = append(list, report.Host{Name: p.Host, CPU: p.CPU, Kernel: p.Kernel, Governor: p.Governor,
-				Cache: p.Cache, MaxProcs: p.MaxProcs})
-			cpus[p.Host] = map[int]bool{}
+			list = append(list, p.Host)
+			list[at].Affinity, cpus[p.Name] = nil, map[int]bool{}
 		}
 		h := &list[at]
-		h.Ranks = append(h.Ranks, r)
-		h.Affinity = append(h.Affinity, p.Affinity)
-		for _, c := range cpusOf(p.Affinity) {
-			cpus[p.Host][c] = true
+		h.Ranks, h.Affinity = append(h.Ranks, r), append(h.Affinity, p.Affinity...)
+		for _, c := range cpusOf(p.Affinity[0]) {
+			cpus[p.Name][c] = true
 		}
-		if h.CPUs = len(cpus[p.Host]); h.CPUs == 0 {
+		if h.CPUs = len(cpus[p.Name]); h.CPUs == 0 {
 			h.CPUs = runtime.NumCPU()
 		}
 	}

@@ -21,26 +21,26 @@ type Plan struct {
 	Ranks      []int // group sizes: the first n ranks of the world
 	Types      []tensor.DType
 	Op         spmd.Op
-	Algorithms []string // of collectives.Algorithms
+	Algorithms []string // names from collectives.Algorithms
 	Table      *collectives.Table
-	// bytes; rounded up to whole elements, and to an equal number for each member if an operation cuts
-	// its data
+	// Sizes are in bytes. They are rounded up to whole elements, and to an equal number for each member if
+	// an operation cuts its data into blocks.
 	Sizes []int
 
 	Memory     []string // "arena", "go"; measured in turns
-	InPlace    bool     // the input stands where the result comes
-	OutOfPlace bool     // it stands elsewhere, and is copied within the time where an operation has no such form
+	InPlace    bool     // the result overwrites the input
+	OutOfPlace bool     // the input is in another buffer; if need be the call copies it, within the time
 	Root       int      // of operations that have one
 	Rotate     bool     // the root is call number mod group size
-	OffCache   bool     // every call has other buffers; one round of them touches twice the last-level cache
-	Check      bool     // results are compared with what they must be
-	Real       bool     // with numbers that sums must round
+	OffCache   bool     // calls use many buffers in rotation, altogether twice the last-level cache
+	Check      bool     // results are compared with the correct ones
+	Real       bool     // the inputs are numbers whose sums must be rounded
 	// Baseline adds the library's blocking call in a loop in C, the same call through Go, and its
 	// non-blocking call with our wait, all measured in turns with the algorithms, after the
 	// library's barrier.
 	Baseline bool
-	// measure in a random order from Seed, so that a slow change of the machine does not look like an
-	// effect of size
+	// Shuffle measures in a random order from Seed, so that a slow change of the machine does not look
+	// like an effect of size.
 	Shuffle bool
 	Seed    uint64
 }
@@ -48,7 +48,7 @@ type Plan struct {
 // Names of the rows that Baseline adds.
 const (
 	InC      = "c"            // the library's blocking call in a loop in C
-	Blocking = "mpi-blocking" // the same call, through Go
+	Blocking = "mpi-blocking" // the same call from Go
 )
 
 // A point is one set of arms of a plan.
@@ -61,25 +61,21 @@ type point struct {
 
 // points returns the points to measure, with sizes innermost.
 func (p *Plan) points() []point {
-	algorithms := make([][]string, len(p.Algorithms))
-	for i, a := range p.Algorithms {
-		algorithms[i] = []string{a}
-	}
-	if p.Baseline {
-		algorithms = [][]string{p.Algorithms}
+	algorithms := [][]string{p.Algorithms}
+	if !p.Baseline {
+		algorithms = slices.Collect(slices.Chunk(p.Algorithms, 1))
 	}
 	var list []point
 	for _, n := range p.Ranks {
 		for _, k := range p.Kinds {
-			for _, d := range p.Types {
-				if k == spmd.Barrier && d != p.Types[0] {
-					continue
-				}
+			types := p.Types
+			if k == spmd.Barrier {
+				types = types[:1]
+			}
+			for _, d := range types {
 				for _, a := range algorithms {
-					for i, size := range p.sizes(k, d, n) {
-						if k != spmd.Barrier || i == 0 {
-							list = append(list, point{n, size, k, d, a})
-						}
+					for _, size := range p.sizes(k, d, n) {
+						list = append(list, point{n, size, k, d, a})
 					}
 				}
 			}
@@ -145,12 +141,13 @@ func (r *Run) Collectives(ctx context.Context, plan Plan) error {
 type sweep struct {
 	run    *Run
 	plan   *Plan
-	groups map[int]*group    // by size
-	limits map[int]int       // bytes that calls go round, by size of the group, for OffCache
-	memory map[string]region // by kind; all points share it
+	groups map[int]*group     // by size
+	limit  int                // bytes that the buffers in rotation of a rank may take, for OffCache
+	memory map[string]region  // by kind; all points share it
+	roofs  map[[2]int]float64 // GB/s of copies, by size of the group and of the buffers
 }
 
-// A group is the first n ranks. On its members it has an end for each algorithm.
+// A group is the first n ranks. Its members have a collectives.Group for each algorithm.
 type group struct {
 	team   *team
 	native spmd.Native
@@ -163,7 +160,7 @@ func (s *sweep) each(measure func(point) error) error {
 	if err := s.allocate(points); err != nil {
 		return err
 	}
-	s.groups = map[int]*group{}
+	s.groups, s.roofs = map[int]*group{}, map[[2]int]float64{}
 	for _, p := range points {
 		if s.run.stopped {
 			break
@@ -180,10 +177,10 @@ func (s *sweep) each(measure func(point) error) error {
 // rotation.
 func (s *sweep) allocate(points []point) error {
 	if s.plan.OffCache {
-		s.limits = s.run.budget.limits(s.plan.Ranks, len(s.plan.Memory))
+		s.limit = s.run.budget.limit(slices.Max(s.plan.Ranks), len(s.plan.Memory))
 		s.describe(points)
 	}
-	need, most := 0, map[int]int{} // bytes of this rank; of a rank, by group
+	need, most := 0, map[int]int{} // need: bytes on this rank; most: bytes on a rank of a group, by its size
 	for _, p := range points {
 		bytes := 2 * stride(p.size) // for the roof
 		for _, out := range s.places(p) {
@@ -253,23 +250,21 @@ func (s *sweep) point(ctx context.Context, p point) error {
 		return err
 	}
 	return s.run.measure(ctx, g.team, s.plan.Baseline, func() ([]*arm, func(), error) {
-		arms, roof, memory := s.arms(g, p), 0.0, s.memory[s.plan.Memory[0]]
+		arms, roof := s.arms(g, p), [2]int{p.ranks, p.size}
 		if len(arms) == 0 {
 			s.run.note("%v by %s on %d ranks: not measured, the algorithm cannot make it here", p.kind, p.algorithms[0],
 				p.ranks)
-		} else if p.size > 0 {
-			if roof, err = s.run.roof(ctx, g.team, memory.bytes(0, p.size), memory.bytes(stride(p.size),
-				p.size)); err != nil {
-				return nil, nil, err
-			}
+		} else if s.roofs[roof] == 0 && p.size > 0 {
+			memory := s.memory[s.plan.Memory[0]]
+			s.roofs[roof], err = copyRate(ctx, g.team, memory.bytes(0, p.size), memory.bytes(stride(p.size), p.size))
 		}
-		return arms, func() { figures(p, roof, arms) }, nil
+		return arms, func() { figures(p, s.roofs[roof], arms) }, err
 	})
 }
 
 // figures adds to each arm's row the figures that follow from the times.
 func figures(p point, roof float64, arms []*arm) {
-	base := map[string]float64{} // the loop in C, by memory
+	base := map[string]float64{} // median of the loop in C, by memory
 	for _, a := range arms {
 		if a.row.Algorithm == InC {
 			base[a.row.Memory] = a.row.Median

@@ -16,22 +16,22 @@ import (
 // A WeightsPlan says what Weights measures. It is the same on every rank.
 type WeightsPlan struct {
 	Source  int          // the rank that has the state
-	Readers []int        // the ranks that use it; the source may be among them
+	Readers []int        // the ranks that read the state; the source may be one of them
 	Sizes   []int        // bytes of float32
-	Slots   []int        // see collectives.WeightsSpec; a row for each
+	Slots   []int        // see collectives.WeightsSpec; each has its own row
 	Wire    tensor.DType // F32 or BF16
 	Bucket  int          // bytes sent at once
-	Patch   bool         // send the changes alone
-	Changed float64      // the part of the elements that does, from version to version
+	Patch   bool         // send only the changes
+	Changed float64      // the fraction of the elements that changes from version to version
 	Check   bool
 }
 
 // Weights measures the time from "the source has version v" to "every reader has computed once with
 // v". The computation is a sum of the whole state. Memory bounds it like the pass of a small batch
-// through a network. Two other times are measured in turns with this one. The first is the same
-// computation after a version of two numbers, which starts in the same way and waits for the cores
-// in the same way. The second is one copy of the state by the source, which alone does not end with
-// a barrier. Weights is collective over the world.
+// through a network. Two other times are measured in turns with this one. The first is the time of the
+// same computation after a version of only two numbers: it has the same barriers and waits, so the
+// difference is the time of the weights. The second is the time of one copy of the state by the source,
+// without barriers. Weights is collective over the world.
 func (r *Run) Weights(ctx context.Context, s WeightsPlan) error {
 	err := r.Columns("barrier, then: the source publishes, readers adopt and compute once, until all have (a "+
 		"barrier); in turns with that computation on the word of a version of two numbers, and with one copy of the "+
@@ -76,15 +76,12 @@ func (r *Run) weights(ctx context.Context, t *team, s WeightsPlan, size, slots i
 		if err := b.open(ctx, r.w, s, size, slots, memory); err != nil {
 			return nil, nil, err
 		}
-		total := &arm{loop: rounds(func() (time.Duration, error) { return b.sync(ctx) })}
+		total := &arm{row: report.Row{Op: "weights", Algorithm: form(s, slots), Ranks: t.Size(), Size: int64(size)},
+			loop: rounds(func() (time.Duration, error) { return b.sync(ctx) })}
 		if s.Check {
 			total.check = b.check
 		}
-		total.row.Op, total.row.Algorithm, total.row.Ranks, total.row.Size = "weights", form(s, slots), t.size(),
-			int64(size)
-		forward := &arm{hidden: true, loop: rounds(func() (time.Duration, error) {
-			return b.bring(ctx, b.word, func([]byte) {})
-		})}
+		forward := &arm{hidden: true, loop: rounds(func() (time.Duration, error) { return b.bring(ctx, b.tiny) })}
 		plain := &arm{hidden: true, call: func(context.Context, int) error {
 			copy(b.copied, b.whole)
 			return nil
@@ -98,7 +95,7 @@ func (r *Run) weights(ctx context.Context, t *team, s WeightsPlan, size, slots i
 			row.SetFigure("net_copies_x", net/plain.row.Median)
 		}, nil
 	})
-	for _, c := range []*carrier{b.weights, b.word} {
+	for _, c := range []*carrier{b.weights, b.tiny} {
 		if b.source && c != nil {
 			c.Close()
 		}
@@ -106,12 +103,12 @@ func (r *Run) weights(ctx context.Context, t *team, s WeightsPlan, size, slots i
 	return err
 }
 
-// open makes the carriers of the weights and of the word, and distributes a first version of the
-// weights, which allocates the memory for later versions.
+// open makes the two carriers, and distributes a first version of the weights, which allocates the
+// memory for later versions.
 func (b *publisher) open(ctx context.Context, w *spmd.World, s WeightsPlan, size, slots int,
 	memory [2][]byte) (err error) {
-	spec, word := s.spec(fmt.Sprintf("bench %d %d", size, slots), size/4, slots),
-		s.spec(fmt.Sprintf("bench %d %d, word", size, slots), 2, slots)
+	spec, tiny := s.spec(fmt.Sprintf("bench %d %d", size, slots), size/4, slots),
+		s.spec(fmt.Sprintf("bench %d %d, tiny", size, slots), 2, slots)
 	b.at, b.size = spec.Layout.Offset(0), size
 	if b.source {
 		n := spec.Layout.Size()
@@ -119,14 +116,14 @@ func (b *publisher) open(ctx context.Context, w *spmd.World, s WeightsPlan, size
 		b.state = b.floats(spec.State)
 		b.changes = max(1, int(s.Changed*float64(len(b.state))))
 		fill(b.state, 1)
-		if word.State, err = w.Alloc(word.Layout.Size()); err != nil {
+		if tiny.State, err = w.Alloc(tiny.Layout.Size()); err != nil {
 			return err
 		}
 	}
 	if b.weights, err = newCarrier(ctx, w, spec); err != nil {
 		return err
 	}
-	if b.word, err = newCarrier(ctx, w, word); err != nil {
+	if b.tiny, err = newCarrier(ctx, w, tiny); err != nil {
 		return err
 	}
 	_, err = b.sync(ctx)
@@ -164,22 +161,23 @@ func form(s WeightsPlan, slots int) string {
 // A publisher is one rank's part in the measurement: that of the source, of a reader, or of both.
 type publisher struct {
 	t             *team
-	weights, word *carrier
+	weights       *carrier
+	tiny          *carrier // of a state of two numbers
 	source        bool
-	published     chan error // of a source that is a reader too
-	state         []float32  // of the source
+	published     chan error // result of Publish on a source that is also a reader
+	state         []float32  // weights of the source
 	changes       int        // elements that change from version to version
 	whole, copied []byte     // the source's state, and a copy
-	at, size      int        // where in a state the weights lie
-	adopted       []float32
-	rounded       bool    // readers get bf16
-	total         float32 // of the last forward
+	at, size      int        // offset and bytes of the weights in a state
+	adopted       []float32  // the weights of the last version
+	rounded       bool       // readers get weights that are rounded to bf16
+	total         float32    // result of the last forward
 }
 
 // A carrier distributes versions of one state.
 type carrier struct {
 	*collectives.Weights
-	reader  *collectives.WeightsReader // nil: this rank is the source alone
+	reader  *collectives.WeightsReader // nil: this rank is only the source
 	version int64
 }
 
@@ -223,19 +221,19 @@ func (b *publisher) sync(ctx context.Context) (time.Duration, error) {
 	if b.source {
 		fill(b.state[:b.changes], float32(b.weights.version+1))
 	}
-	return b.bring(ctx, b.weights, func(state []byte) { b.adopted = b.floats(state) })
+	return b.bring(ctx, b.weights)
 }
 
 // bring brings the next version of c to all readers, which take it and compute. The time starts
 // when the source has that version, at a barrier of all ranks.
-func (b *publisher) bring(ctx context.Context, c *carrier, take func(state []byte)) (time.Duration, error) {
+func (b *publisher) bring(ctx context.Context, c *carrier) (time.Duration, error) {
 	c.version++
 	if err := b.t.barrier(ctx); err != nil {
 		return 0, err
 	}
 	start := time.Now()
 	switch {
-	case b.source && c.reader != nil: // with one slot each waits for the other
+	case b.source && c.reader != nil: // concurrently, because with one slot Publish and Adopt wait for each other
 		go func() { b.published <- c.Publish(ctx, c.version) }()
 	case b.source:
 		if err := c.Publish(ctx, c.version); err != nil {
@@ -250,7 +248,9 @@ func (b *publisher) bring(ctx context.Context, c *carrier, take func(state []byt
 		if version != c.version {
 			return 0, fmt.Errorf("a reader adopted version %d: expected %d", version, c.version)
 		}
-		take(state)
+		if c == b.weights {
+			b.adopted = b.floats(state)
+		}
 		b.forward()
 		if b.source {
 			if err := <-b.published; err != nil {
@@ -281,7 +281,7 @@ func (b *publisher) check(ctx context.Context) (wrong int64, err error) {
 	if _, err := b.sync(ctx); err != nil {
 		return 0, err
 	}
-	changed := []float64{float64(b.changes)} // the source's
+	changed := []float64{float64(b.changes)} // the number at the source
 	if err := b.t.max(ctx, changed); err != nil {
 		return 0, err
 	}
@@ -290,11 +290,11 @@ func (b *publisher) check(ctx context.Context) (wrong int64, err error) {
 		if i < int(changed[0]) {
 			want = float32(b.weights.version)
 		}
-		if v != want && !(b.rounded && math.Abs(float64(v-want)) <= 0x1p-8*float64(want)) { // bf16 has 8 bits
+		if v != want && !(b.rounded && math.Abs(float64(v-want)) <= 0x1p-8*float64(want)) { // 8 significant bits
 			wrong++
 		}
 	}
-	return wrong, nil
+	return wrong, b.t.barrier(ctx) // the source must not change a state that others still compare
 }
 
 func fill(x []float32, v float32) {

@@ -13,8 +13,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Waiting for a rank whose main has returned ends, after the stall timeout, with an error that names both. In here,
-// hours take no time.
+// If a rank waits for a rank whose main has returned, the wait ends after the stall timeout, with an error that names
+// both ranks. In this bubble hours take no time.
 func TestWaitForRankThatLeft(t *testing.T) {
 	const stall = time.Minute
 	for _, c := range []struct {
@@ -72,7 +72,7 @@ func TestWaitForRankThatLeft(t *testing.T) {
 	}
 }
 
-// TestWaitForRankThatWorks: a rank waits for one that works for hours and has not left, also if another rank did leave.
+// TestWaitForRankThatWorks: a rank may wait for hours for a rank that has not left, even if a third rank has left.
 func TestWaitForRankThatWorks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		err := spmd.Run(t.Context(), local.New(3), spmd.Options{StallTimeout: time.Minute, Log: t.Output()},
@@ -83,11 +83,11 @@ func TestWaitForRankThatWorks(t *testing.T) {
 				}
 				c := ends[0]
 				switch w.Rank() {
-				case 1: // leaves; its small message stays to be received
+				case 1: // leaves after sending a small message, which can still be received
 					_, err := c.Isend([]byte{1}, 0, 0)
 					return err
 				case 2:
-					w.Go("late", func() error { // main leaves before
+					w.Go("late", func() error { // main returns before this function
 						time.Sleep(time.Hour)
 						_, err := c.Isend([]byte{2}, 0, 0)
 						return err
@@ -96,7 +96,7 @@ func TestWaitForRankThatWorks(t *testing.T) {
 				}
 				in := make([]byte, 3)
 				var reqs [3]spmd.Request
-				for i, from := range []int{1, 2, 1} { // the third never comes
+				for i, from := range []int{1, 2, 1} { // the third message never comes
 					if reqs[i], err = c.Irecv(in[i:i+1], from, 0); err != nil {
 						return err
 					}
@@ -117,7 +117,7 @@ func TestWaitForRankThatWorks(t *testing.T) {
 	})
 }
 
-// A channel outlives the programs of its ranks: the consumers, who share a key, find the item and then the end long
+// A channel outlives the programs of its ranks: consumers that share a key get the item and the end of the key long
 // after the producer has left.
 func TestChannelOfRankThatLeft(t *testing.T) {
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }

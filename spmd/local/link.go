@@ -36,8 +36,8 @@ func NewLinked(n int, link Link) []spmd.Transport {
 	return NewLinks(n, func(int, int) Link { return link })
 }
 
-// NewLinks is NewLinked with links that differ: link returns the one that carries messages of a rank
-// to another.
+// NewLinks is NewLinked with different links: link returns the link that carries messages from one
+// rank to another.
 func NewLinks(n int, link func(from, to int) Link) []spmd.Transport {
 	for i := range n * n {
 		check(link(i/n, i%n))

@@ -19,7 +19,7 @@ func TestLinkedConformance(t *testing.T) {
 	for _, n := range []int{2, 5} {
 		for _, c := range spmdtest.Cases() {
 			if c.Name == "an item does not allocate" {
-				continue // it counts what ranks allocate whose messages come later
+				continue // this case counts allocations, and a wait for a late message allocates
 			}
 			t.Run(fmt.Sprintf("%s/%d", c.Name, n), func(t *testing.T) {
 				link := local.Link{Latency: 5 * time.Microsecond, BytesPerSecond: 10e9}
@@ -35,7 +35,7 @@ func TestLinkedConformance(t *testing.T) {
 func TestNetworkConformance(t *testing.T) {
 	for _, c := range spmdtest.Cases() {
 		if c.Name == "an item does not allocate" {
-			continue // as above
+			continue // for the same reason
 		}
 		t.Run(c.Name, func(t *testing.T) {
 			network := local.Network{RanksPerNode: 2, Between: local.Link{Latency: 5 * time.Microsecond,
@@ -48,7 +48,7 @@ func TestNetworkConformance(t *testing.T) {
 	}
 }
 
-// linked runs a program on ranks with a communicator of them all.
+// linked runs a program on linked ranks, with a communicator of all ranks.
 func linked(t *testing.T, n int, link local.Link, program func(ctx context.Context, w *spmd.World, c spmd.Comm) error) {
 	t.Helper()
 	err := spmd.Run(t.Context(), local.NewLinked(n, link), spmd.Options{Log: t.Output()},
@@ -74,8 +74,8 @@ func TestLinkedRanksShareNothing(t *testing.T) {
 	})
 }
 
-// Small messages and large ones take at least what latency and bandwidth say, however early they are received, and a
-// large one keeps its sender waiting.
+// Messages take at least the time that latency and bandwidth imply, even if their receives are posted early. A large
+// message also keeps its sender waiting.
 func TestLinkTakesTime(t *testing.T) {
 	link := local.Link{Latency: 20 * time.Millisecond, BytesPerSecond: 10e6}
 	for _, n := range []int{0, 4096, 400_000} {
@@ -85,7 +85,7 @@ func TestLinkTakesTime(t *testing.T) {
 				least := link.Latency + time.Duration(float64(n)/link.BytesPerSecond*1e9)
 				b := make([]byte, n)
 				if (w.Rank() == 0) == (first == "receive") {
-					// time that a message under way, but not a large one without a receive, makes use of
+					// during this time a small message travels, but not a large one without a receive
 					time.Sleep(5 * time.Millisecond)
 				}
 				var r spmd.Request
@@ -118,24 +118,24 @@ func TestLinkTakesTime(t *testing.T) {
 	}
 }
 
-// A direction of a pair is one line, on which messages queue; other lines are free. So of what rank 0 sends at once,
-// what comes after the large message waits for it, and what goes to rank 2, or comes back, does not.
+// Each direction between two ranks is a line of its own, on which messages queue. So a message behind a large one
+// waits, and messages to rank 2, or back from rank 1, do not.
 func TestLinesAreApart(t *testing.T) {
 	linked(t, 3, local.Link{Latency: time.Millisecond, BytesPerSecond: 0.25e6},
 		func(ctx context.Context, w *spmd.World, c spmd.Comm) error {
-			large := make([]byte, 1<<20) // four seconds
+			large := make([]byte, 1<<20) // takes four seconds on the link
 			ranks := []func(context.Context, spmd.Comm, []byte) error{sendsThree, getsInOrder, answers}
 			return ranks[w.Rank()](ctx, c, large)
 		})
 }
 
-// sendsThree sends a large message and a small one to rank 1, and a small one to rank 2, whose answer comes before the
-// large one is through.
+// sendsThree sends a large message and a small one to rank 1, and a small one to rank 2. The answer of rank 2 comes
+// before the large message has arrived.
 func sendsThree(ctx context.Context, c spmd.Comm, large []byte) error {
 	var reqs [5]spmd.Request
 	var err error
 	for i, m := range []struct{ n, to, tag int }{{len(large), 1, 0}, {1, 1, 1}, {1, 2, 2}} {
-		if m.n > 1 { // both have to be there for it to set out
+		if m.n > 1 { // both ranks must have arrived before the message leaves
 			if reqs[3], err = c.Irecv(nil, 1, 3); err != nil {
 				return err
 			}
@@ -160,7 +160,7 @@ func sendsThree(ctx context.Context, c spmd.Comm, large []byte) error {
 	return c.Wait(ctx, reqs[:])
 }
 
-// getsInOrder gets the large message, and the small one behind it.
+// getsInOrder receives the large message, then the small one behind it.
 func getsInOrder(ctx context.Context, c spmd.Comm, large []byte) error {
 	var reqs [3]spmd.Request
 	var err error
@@ -195,8 +195,8 @@ func answers(ctx context.Context, c spmd.Comm, _ []byte) error {
 	return c.Wait(ctx, []spmd.Request{r})
 }
 
-// TestNodesShareTheirLinks: what two ranks of a node send to another node at once takes as long as the bytes of both.
-// Messages inside a node do not wait for it.
+// TestNodesShareTheirLinks: if two ranks of a node send to another node at once, this takes the time of all bytes
+// together. Messages within a node do not wait.
 func TestNodesShareTheirLinks(t *testing.T) {
 	network := local.Network{RanksPerNode: 2, Between: local.Link{Latency: time.Millisecond, BytesPerSecond: 10e6}}
 	const n = 200_000
@@ -247,7 +247,7 @@ func TestNodesShareTheirLinks(t *testing.T) {
 	}
 }
 
-// Only ranks of a node share memory.
+// Only ranks of the same node share memory.
 func TestNodesShareMemory(t *testing.T) {
 	t.Setenv("RLINF_SHM", "")
 	ranks := local.NewNetwork(4, local.Network{RanksPerNode: 2})
@@ -287,7 +287,7 @@ func TestNetworkPanics(t *testing.T) {
 	}
 }
 
-// TestTimer: no wait is too short, and a wait ends when it is stopped.
+// TestTimer: no wait is too short, and closing stop ends a wait.
 func TestTimer(t *testing.T) {
 	timer := local.NewTimer()
 	defer timer.Close()
@@ -308,7 +308,7 @@ func TestTimer(t *testing.T) {
 	all.Wait()
 }
 
-// TestLinksDiffer: only one direction between two ranks is slow.
+// TestLinksDiffer: the link from one rank to the other is slow, and the link back is not.
 func TestLinksDiffer(t *testing.T) {
 	const slow = 200 * time.Millisecond
 	on := local.NewLinks(2, func(from, _ int) local.Link {
@@ -318,7 +318,7 @@ func TestLinksDiffer(t *testing.T) {
 		return local.Link{}
 	})
 	start := time.Now()
-	var had [2]time.Duration // when a rank had its message
+	var had [2]time.Duration // when a rank had received its message
 	if err := spmd.Run(t.Context(), on, spmd.Options{Log: t.Output()}, func(ctx context.Context, w *spmd.World) error {
 		ends, err := w.NewComm([]int{0, 1}, "links")
 		if err != nil {
@@ -346,7 +346,7 @@ func TestLinksDiffer(t *testing.T) {
 	}
 }
 
-// A world that ends by an error leaves no goroutine behind.
+// A world that ends with an error leaves no goroutine behind.
 func TestLinkEndsWithItsWorld(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 10 {
@@ -373,7 +373,7 @@ func TestLinkEndsWithItsWorld(t *testing.T) {
 	}
 }
 
-// BenchmarkLink reports how much later than the link says a small message comes, and a large one in chunks.
+// BenchmarkLink reports how late small messages and chunks of large ones arrive, compared with the link's times.
 func BenchmarkLink(b *testing.B) {
 	link := local.Link{Latency: 50 * time.Microsecond, BytesPerSecond: 1e9}
 	for _, n := range []int{8, 1 << 20} {

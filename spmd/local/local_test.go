@@ -11,7 +11,8 @@ import (
 
 func TestConformance(t *testing.T) { spmdtest.Run(t, local.New) }
 
-// BenchmarkRoundTrip reports the medians of 1 KiB between two goroutine ranks, bare and through channels.
+// BenchmarkRoundTrip reports the median round trips of 1 KiB between two goroutine ranks, by messages and through
+// channels.
 func BenchmarkRoundTrip(b *testing.B) {
 	err := spmd.Run(context.Background(), local.New(2), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
 		bare, channel, err := spmdtest.RoundTrip(ctx, w, 1024, b.N)
@@ -26,7 +27,7 @@ func BenchmarkRoundTrip(b *testing.B) {
 	}
 }
 
-// A message that a goroutine sends itself passes through every path of matching but the waiting.
+// A goroutine that sends messages to itself uses every path of matching except waiting.
 func TestMessagesDoNotAllocate(t *testing.T) {
 	err := spmd.Run(context.Background(), local.New(1), spmd.Options{Log: t.Output()},
 		func(ctx context.Context, w *spmd.World) error {

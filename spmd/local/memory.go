@@ -56,21 +56,8 @@ const offsetBits = 44
 func (m *memory) locate(b []byte) (at int64, ok bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
-	i, off := m.find(b)
+	i, off := region.Find(m.regions, b)
 	return int64(i)<<offsetBits | int64(off), i >= 0
-}
-
-// find returns the number of the mapping that b lies in, and b's offset there; -1: none.
-func (m *memory) find(b []byte) (i, off int) {
-	for i, r := range m.regions {
-		if r == nil {
-			continue
-		}
-		if off, ok := r.Offset(b); ok {
-			return i, off
-		}
-	}
-	return -1, 0
 }
 
 // view returns n bytes at a location.
@@ -92,16 +79,9 @@ func (m *memory) view(at int64, n int) ([]byte, error) {
 func (m *memory) keep(pieces [][]byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	of := make([][][]byte, len(m.regions))
-	for _, b := range pieces {
-		if len(b) == 0 {
-			continue
-		}
-		i, _ := m.find(b)
-		if i < 0 {
-			return fmt.Errorf("keep %d bytes: they are not of this rank's Alloc", len(b))
-		}
-		of[i] = append(of[i], b)
+	of, err := region.Sort(m.regions, pieces)
+	if err != nil {
+		return err
 	}
 	var errs []error
 	for i, r := range m.regions {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A schedule does things at their times, in a thread of its own. It waits in the operating system and
-// uses no CPU. Its clock counts nanoseconds and starts at 1.
+// A schedule runs tasks at given times, in a thread of its own: it calls do for each. It waits in the
+// operating system and uses no CPU. Its clock counts nanoseconds and starts at 1.
 type schedule[T any] struct {
 	do      func(T)
 	start   time.Time
@@ -29,7 +29,8 @@ func newSchedule[T any](do func(T)) *schedule[T] {
 
 func (s *schedule[T]) now() int64 { return int64(time.Since(s.start)) + 1 }
 
-// hold has a thing done at due. It returns false if due has passed or the schedule is closed.
+// hold adds the task to call do with what at due. It returns false if due has passed or the schedule is
+// closed.
 func (s *schedule[T]) hold(what T, due int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -78,7 +79,7 @@ func (s *schedule[T]) run() {
 	}
 }
 
-// close ends the thread. The things that are not done yet are left undone.
+// close ends the thread. The remaining tasks do not run.
 func (s *schedule[T]) close() {
 	s.mu.Lock()
 	if !s.closed {
@@ -89,7 +90,7 @@ func (s *schedule[T]) close() {
 	s.running.Wait()
 }
 
-// A task is a thing to do with its time.
+// A task is one call of do.
 type task[T any] struct {
 	due   int64
 	order uint64 // order of creation, for equal times
@@ -103,7 +104,7 @@ func (h heap[T]) before(i, j int) bool {
 	return h[i].due < h[j].due || h[i].due == h[j].due && h[i].order < h[j].order
 }
 
-// push reports whether t is the earliest now.
+// push adds t and reports whether it is now the earliest task.
 func (h *heap[T]) push(t task[T]) (first bool) {
 	*h = append(*h, t)
 	i := len(*h) - 1
@@ -132,14 +133,15 @@ func (h *heap[T]) pop() task[T] {
 	}
 }
 
-// A Timer ends waits at their times, within some tens of microseconds where cores are free. (A wait of
-// package time may be a millisecond late.) A Timer may have any number of users at the same time.
+// A Timer wakes goroutines at given times, some tens of microseconds late at most if cores are free. (A
+// timer of package time may be a millisecond late.) Any number of goroutines may use a Timer at the same
+// time.
 type Timer struct {
 	waits *schedule[chan struct{}]
-	idle  sync.Pool // of channels
+	idle  sync.Pool // holds unused channels
 }
 
-// NewTimer starts a Timer. Close it.
+// NewTimer starts a Timer. The caller closes it.
 func NewTimer() *Timer {
 	return &Timer{waits: newSchedule(func(wake chan struct{}) { wake <- struct{}{} }),
 		idle: sync.Pool{New: func() any { return make(chan struct{}, 1) }}}
@@ -152,11 +154,11 @@ func (t *Timer) SleepUntil(at time.Time, stop <-chan struct{}) {
 		select {
 		case <-wake:
 		case <-stop:
-			return // the schedule still has wake
+			return // wake is not reused, because the schedule still has it
 		}
 	}
 	t.idle.Put(wake)
 }
 
-// Close ends the Timer. Waits go on until their stop is closed.
+// Close ends the Timer. A SleepUntil in progress returns when its stop is closed.
 func (t *Timer) Close() { t.waits.close() }

@@ -56,8 +56,8 @@ func (s shared) View(rank int, at int64, n int) ([]byte, error) {
 	return b, nil
 }
 
-// How many times Await yields to other goroutines and checks the signal before it sleeps: some 50 µs if each rank may
-// have a core, because a sleeper is late by as much.
+// How many times Await yields to other goroutines and checks the signal before it sleeps. If each rank may have a core,
+// this takes some 50 µs, as long as it takes to wake a sleeper.
 const spins, fewSpins = 400, 8
 
 func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank int) error {

@@ -43,7 +43,7 @@ func newWorld(n int, l *line) []spmd.Transport {
 // A world is the state that the ranks share.
 type world struct {
 	size     int
-	spins    int // of Await
+	spins    int // how often Await checks before it sleeps
 	aborted  atomic.Bool
 	memory   []memory              // of each rank
 	sleepers [sleepLists]sleepList // sleeping goroutines, by the address of their signal
@@ -65,7 +65,7 @@ type transport struct {
 	world  *world
 	rank   int
 	groups []spmd.MessageSpace // under world.mu
-	leave  *time.Timer         // nil: none
+	leave  *time.Timer         // the timer of Leave; nil: none
 	closed bool
 }
 
@@ -206,7 +206,7 @@ func (w *world) ended(ctx context.Context) error {
 	return nil
 }
 
-// Renew waits for all ranks. The last one makes what they share as it was at the start.
+// Renew waits for all ranks. The last one resets the state that they share.
 func (t *transport) Renew(keep [][]byte) error {
 	w := t.world
 	w.mu.Lock()
@@ -231,11 +231,11 @@ func (t *transport) Renew(keep [][]byte) error {
 	return w.memory[t.rank].keep(keep)
 }
 
-// renew makes w as it was at the start, but for what each rank has of its own. w.mu is locked. The communicators
-// before have no connection to those of later.
+// renew resets the state that the ranks share. w.mu is locked. Communicators of the old world have no connection to
+// those of the new one.
 func (w *world) renew() {
 	w.forming = nil
-	w.worlds++ // a timer of Leave that is about to end sees it
+	w.worlds++ // a timer of Leave in the old world has no effect any more
 	for r := range w.gone {
 		w.gone[r].Store(false)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/rlinf/rlinf/spmd/spmdtest"
 )
 
-// A process does not grow, however often its world changes.
+// A process does not grow with the number of its worlds.
 func TestManyWorlds(t *testing.T) {
 	worlds, sizes := 200, []int{3}
 	if os.Getenv("RLINF_TEST_FULL") != "" {

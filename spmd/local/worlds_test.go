@@ -24,7 +24,7 @@ func TestLeavingInSeveralWorlds(t *testing.T) {
 	})
 }
 
-// A communicator that only some of its ranks have made ends with its world.
+// A communicator that only some of its ranks have asked for ends with its world.
 func TestHalfOfACommunicator(t *testing.T) {
 	worlds := make([]int, 2)
 	err := spmd.Run(t.Context(), local.New(2), spmd.Options{Log: t.Output()},
@@ -60,11 +60,11 @@ func TestHalfOfACommunicator(t *testing.T) {
 	}
 }
 
-// Ranks disagree, or one fails in its fifth world: one line says where.
+// Ranks disagree about Again, or one fails in its fifth world. The job ends with one line that says where.
 func TestFailuresBetweenWorlds(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		last func(w *spmd.World) error // of rank 1 in world 5; the other ranks return Again
+		last func(w *spmd.World) error // the end of rank 1 in world 5; the other ranks return Again
 		want string
 	}{
 		{"mix", func(*spmd.World) error { return nil },
@@ -104,7 +104,7 @@ func TestFailuresBetweenWorlds(t *testing.T) {
 	}
 }
 
-// BenchmarkChangeOfWorlds measures a change in which nothing happens.
+// BenchmarkChangeOfWorlds measures a change between empty worlds.
 func BenchmarkChangeOfWorlds(b *testing.B) {
 	const ranks = 8
 	worlds := make([]int, ranks)

@@ -28,7 +28,7 @@ type arena struct {
 
 	mu      sync.Mutex
 	regions atomic.Pointer[[]*region.Region] // replaced, never changed, so that holds needs no lock
-	own     [][]byte                         // the transport's own pieces, which stay
+	own     [][]byte                         // the transport's own pieces, which keep does not free
 }
 
 const blockSize = 1 << 20 // of the mappings that small pieces share; a larger piece has its own
@@ -89,12 +89,8 @@ func advise(b []byte) {
 
 // holds reports whether b lies in the arena.
 func (a *arena) holds(b []byte) bool {
-	for _, r := range a.all() {
-		if _, ok := r.Offset(b); ok {
-			return true
-		}
-	}
-	return false
+	i, _ := region.Find(a.all(), b)
+	return i >= 0
 }
 
 // keep frees all memory but these pieces and the transport's own.
@@ -102,19 +98,9 @@ func (a *arena) keep(pieces [][]byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	all := a.all()
-	of := make([][][]byte, len(all))
-	for _, b := range slices.Concat(a.own, pieces) {
-		if len(b) == 0 {
-			continue
-		}
-		i := slices.IndexFunc(all, func(r *region.Region) bool {
-			_, ok := r.Offset(b)
-			return ok
-		})
-		if i < 0 {
-			return fmt.Errorf("keep %d bytes: they are not of this rank's Alloc", len(b))
-		}
-		of[i] = append(of[i], b)
+	of, err := region.Sort(all, slices.Concat(a.own, pieces))
+	if err != nil {
+		return err
 	}
 	var left []*region.Region
 	for i, r := range all {

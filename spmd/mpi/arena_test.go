@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/spmd/internal/region"
 )
 
-// Once the reservation is used up, memory comes from elsewhere: as good for messages, but out of the other ranks'
-// reach.
+// If the reservation is used up, memory comes from elsewhere. Messages can use that memory, but other ranks cannot
+// reach it.
 func TestArenaBeyondItsReservation(t *testing.T) {
 	reserve, err := unix.Mmap(-1, 0, 1<<20, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED|unix.MAP_ANON)
 	if err != nil {

@@ -51,8 +51,8 @@ type comm struct {
 	label string
 	me    int
 	layout
-	served bool // another thread serves it even after the members' programs have ended
-	long   bool // the last wait took longer than short sleeps do, and so will the next
+	served bool // stays in use after the members' programs end
+	long   bool // the last wait was longer than the short sleeps, so the next will be, too
 
 	pinned []pinned // requests under way with memory of Go
 	spare  []*runtime.Pinner

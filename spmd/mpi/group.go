@@ -25,19 +25,13 @@ type group struct {
 // NewGroup makes a communicator of MPI, and a block of its tags for each purpose; see spmd.Transport. A
 // group that is in one process also gets a communicator of MPI. That costs no message, and tools list all
 // groups alike.
-func (t *transport) NewGroup(ranks []int, name string, purposes []string) ([][]spmd.Comm, error) {
-	ends, err := t.newGroup(ranks, name, purposes)
-	if err != nil {
-		return nil, fmt.Errorf("new group %q: %w", name, err)
-	}
-	return ends, nil
-}
-
-// newGroup first sleeps until the other processes are ready. MPI spins until all have made the
+//
+// NewGroup first sleeps until the other processes are ready. MPI spins until all have made the
 // communicator, so without the sleep it would spin as long as a rank is late. A group with the processes
 // of an earlier group duplicates that group's communicator. That call has a non-blocking form, so the wait
 // for it sleeps.
-func (t *transport) newGroup(ranks []int, name string, purposes []string) ([][]spmd.Comm, error) {
+func (t *transport) NewGroup(ranks []int, name string, purposes []string) (ends [][]spmd.Comm, err error) {
+	defer annotate(&err, "new group %q", name)
 	t.making.Lock()
 	defer t.making.Unlock()
 	l, err := t.layOut(ranks)
@@ -78,7 +72,7 @@ func (t *transport) newGroup(ranks []int, name string, purposes []string) ([][]s
 	for m, s := range l.members {
 		l.members[m].process = slices.Index(g.processes, s.rank)
 	}
-	ends := make([][]spmd.Comm, len(purposes))
+	ends = make([][]spmd.Comm, len(purposes))
 	for p, purpose := range purposes {
 		// MPI may give this group's number to one of a later world. Other blocks keep their messages apart.
 		l.block = int(made%uint64(t.blocks-blocks+1)) + p*l.width*l.width
@@ -92,7 +86,7 @@ func (t *transport) newGroup(ranks []int, name string, purposes []string) ([][]s
 // makingTag returns the tag for the call that makes a communicator with an agreed block of tags.
 // Simultaneous calls have different blocks.
 func makingTag(block uint64) C.int {
-	const tags = 32768 // what the standard promises
+	const tags = 32768 // the number of tags that the standard guarantees
 	return C.int(block % tags)
 }
 

@@ -18,19 +18,19 @@ import (
 //
 // The messages are lines of PMI 1. MPI_Finalize has one barrier: each process sends "cmd=barrier_in", and
 // the launcher answers "cmd=barrier_out" when all have. The last message is "cmd=finalize", and its
-// answer "cmd=finalize_ack". A process must not send that before the barrier, because Hydra fails if the
-// barrier ends later. In the barrier MPICH makes no progress with the connections of others that have not
-// come to it, so they wait for each other.
+// answer "cmd=finalize_ack". A process must not send "cmd=finalize" before the barrier ends, because then
+// Hydra fails. While MPICH waits in the barrier, it does not serve connections to processes that have not
+// reached the barrier. So these processes and this one may wait for each other for ever.
 type hydra struct {
 	launcher, mpi *os.File
 	out, ack      chan struct{} // closed when the launcher has answered
 
-	mu            sync.Mutex // of what follows, and of writes to launcher
-	in, finalized bool       // MPI has sent the message
-	left          bool       // what MPI sends does not matter any more
+	mu            sync.Mutex // guards the fields below and the writes to launcher
+	in, finalized bool       // MPI has sent barrier_in, finalize
+	left          bool       // leave was called: messages of MPI are not passed on
 }
 
-// openHydra takes the launcher's place for MPI. It returns nil under other launchers: Slurm's PMI
+// openHydra puts a hydra between MPI and the launcher. It returns nil under other launchers: Slurm's PMI
 // expects no last message.
 func openHydra() *hydra {
 	fd, err := strconv.Atoi(os.Getenv("PMI_FD"))
@@ -46,7 +46,7 @@ func openHydra() *hydra {
 		unix.Close(own)
 		return nil
 	}
-	unix.SetNonblock(own, true) // so that reads leave their threads
+	unix.SetNonblock(own, true) // so that waiting reads block no thread
 	unix.SetNonblock(pair[0], true)
 	h := &hydra{launcher: os.NewFile(uintptr(own), "launcher"), mpi: os.NewFile(uintptr(pair[0]), "mpi"),
 		out: make(chan struct{}), ack: make(chan struct{})}
@@ -62,13 +62,13 @@ func openHydra() *hydra {
 	return h
 }
 
-// speak passes on what MPI says, until MPI closes its end.
+// speak passes MPI's messages on to the launcher, until MPI closes its end.
 func (h *hydra) speak() {
 	relay(h.mpi, func(text []byte) {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if !h.left {
-			h.launcher.Write(text) // an error is the launcher's end
+			h.launcher.Write(text) // an error means that the launcher has ended
 		}
 	}, func(line string) {
 		h.mu.Lock()
@@ -81,7 +81,7 @@ func (h *hydra) speak() {
 	}
 }
 
-// listen passes on what the launcher says, until it closes its end.
+// listen passes the launcher's messages on to MPI, until the launcher closes its end.
 func (h *hydra) listen() {
 	out, ack := sync.OnceFunc(func() { close(h.out) }), sync.OnceFunc(func() { close(h.ack) })
 	relay(h.launcher, func(text []byte) {
@@ -107,7 +107,7 @@ func (h *hydra) hasLeft() bool {
 	return h.left
 }
 
-// relay passes on what it reads from f, and tells each line of it.
+// relay reads f to its end. It calls pass with the bytes that it reads, and tell with each whole line.
 func relay(f *os.File, pass func(text []byte), tell func(line string)) {
 	var lines []byte
 	text := make([]byte, 4096)
@@ -129,7 +129,7 @@ func relay(f *os.File, pass func(text []byte), tell func(line string)) {
 	}
 }
 
-// leave says what MPI has not said, and waits for the answers, but no longer than for each of them.
+// leave sends the messages that MPI has not sent, and waits for each answer, at most for the time wait.
 func (h *hydra) leave(wait time.Duration) {
 	h.mu.Lock()
 	h.left = true
@@ -146,7 +146,7 @@ func (h *hydra) leave(wait time.Duration) {
 	await(h.ack, wait)
 }
 
-// await waits for c, but no longer than that.
+// await returns when c is closed, or after the time wait.
 func await(c <-chan struct{}, wait time.Duration) {
 	select {
 	case <-c:

@@ -31,7 +31,7 @@ typedef struct {
 // An inbox takes messages for some ends of a rank; see node.c.
 typedef struct {
 	_Atomic uint64_t top;      // the newest message; 0: none
-	_Atomic uint32_t word;     // changes on a message while a thread sleeps, and on any other event
+	_Atomic uint32_t word;     // changes when a message comes while a thread sleeps, and at other events
 	_Atomic uint32_t sleepers; // how many threads sleep until word changes
 	char padding[48];
 } rl_inbox;
@@ -49,8 +49,8 @@ enum { MESSAGE_FREE, MESSAGE_SENT, MESSAGE_COPIED };
 // short.
 struct rl_message {
 	union {
-		uint64_t next;     // in an inbox: the message pushed before
-		rl_message *later; // among the unexpected messages: the next to arrive
+		uint64_t next;     // if in an inbox: the message pushed before
+		rl_message *later; // if unexpected: the next unexpected message
 	};
 	rl_message *ring; // links the sender's messages of this size
 	uint64_t space, at;
@@ -85,10 +85,10 @@ struct rl_world {
 	// The progress thread's; see progress.c.
 	_Atomic int sends, receives; // requests under way
 	_Atomic int waiters;         // threads that poll MPI in a wait, which progresses it
-	rl_wake_word *_Atomic wake;  // wakes the thread: own_wake, or one in memory that the ranks of the node reach
+	rl_wake_word *_Atomic wake;  // wakes the thread; it is own_wake, or in memory that the node's ranks reach
 	rl_wake_word own_wake;
 	_Atomic int leaving;
-	pthread_mutex_t lock; // of ends
+	pthread_mutex_t lock; // guards ends
 	rl_end *ends;
 	pthread_t thread;
 	int64_t silent_ns;
@@ -101,9 +101,9 @@ struct rl_world {
 
 	// Ranks of the node; see node.c.
 	int oversubscribed; // the node has fewer cores than ranks
-	char **region;      // the memory that each rank shares, NULL for a rank of another node; NULL: none share
+	char **region;      // the memory that each rank shares; NULL for a rank of another node. NULL: none
 	int64_t own_bytes;
-	pthread_mutex_t message_lock;        // of the next three
+	pthread_mutex_t message_lock;        // guards the next three fields
 	char *message_mem, *message_mem_end; // memory for messages that was never used
 	rl_message *spare[MESSAGE_SIZES];
 	rl_unexpected unexpected[RL_INBOXES];
@@ -123,10 +123,10 @@ struct rl_slot {
 	void *scratch;       // takes a message that is longer than the buffer
 	int near;            // rank in the world of a peer that shares memory with this rank; -1: MPI carries the message
 	int by_mpi;          // req is a request of MPI
-	rl_message *message; // of a send: not copied yet; of a receive: not read yet
+	rl_message *message; // of a send whose data is not copied yet, or a receive whose data is not read yet
 	rl_slot *next;       // in the free list, or behind this one in a queue
-	rl_slot *last;       // of the first in a queue: the last
-	rl_slot *next_queue, **prev_queue; // of the first in a queue: the first of other queues
+	rl_slot *last;       // if this is the first in a queue: the last
+	rl_slot *next_queue, **prev_queue; // if this is the first in a queue: the first of other queues
 };
 
 enum { CHUNK = 64, CHUNKS = 1024, RL_BUCKETS = 256 };
@@ -136,7 +136,7 @@ enum { CHUNK = 64, CHUNKS = 1024, RL_BUCKETS = 256 };
 struct rl_end {
 	rl_world *w;
 	MPI_Comm comm;
-	rl_end *next, **prev; // among the world's ends
+	rl_end *next, **prev; // links the ends of the world
 	_Atomic int busy;     // the lock
 	_Atomic int polling;  // the owner polls MPI in rl_wait
 	_Atomic int sends;    // sends of MPI under way
@@ -150,9 +150,9 @@ struct rl_end {
 	uint64_t space;
 	int process, inbox;
 	int fresh;     // receives were posted since the last match
-	uint32_t seen; // the generation of the unexpected messages then
-	rl_message *message[MESSAGE_SIZES]; // rings, by size: the message used last
-	int messages[MESSAGE_SIZES];        // their lengths
+	uint32_t seen; // the generation of the unexpected messages at that time
+	rl_message *message[MESSAGE_SIZES]; // rings of messages by size; points to the one used last
+	int messages[MESSAGE_SIZES];        // lengths of the rings
 	int chunks;
 	rl_slot *chunk[CHUNKS];
 };

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A process speaks for its program if it is the lowest rank of it. Variables without the launcher's connection are
-// leftovers of another program.
+// The lowest rank of a program speaks for it. Variables without a connection to the launcher are left over from
+// another program.
 func TestLauncher(t *testing.T) {
 	socket, noSocket := descriptors(t)
 	type env = map[string]string
@@ -69,7 +69,7 @@ func TestLauncher(t *testing.T) {
 	}
 }
 
-// descriptors returns one of a socket, as a launcher's connection is, and one of a pipe.
+// descriptors returns a descriptor of a socket, like a launcher's connection, and one of a pipe.
 func descriptors(t *testing.T) (socket, noSocket int) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -87,7 +87,7 @@ func descriptors(t *testing.T) (socket, noSocket int) {
 	return pair[0], pipe[0]
 }
 
-// setLaunched sets these of the variables that launchers set, and unsets the others.
+// setLaunched sets these variables of launchers, and unsets all other ones.
 func setLaunched(t *testing.T, env map[string]string) {
 	names := []string{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_FIRST_RANKS", "PMIX_NAMESPACE",
 		"PMI_SIZE", "PMI_RANK", "PMI_FD", "PMI_PORT", "HYDI_CONTROL_FD", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}

@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// No C file calls another that calls it back, directly or through others.
+// If a C file calls another one, that one does not call it back, directly or through other files.
 func TestCFilesAreLayered(t *testing.T) {
 	files, err := filepath.Glob("*.c")
 	if err != nil || len(files) < 8 {
 		t.Fatalf("%v, %v: want the package's C files", files, err)
 	}
-	text, home := map[string]string{}, map[string]string{} // of a file, of a function
+	text, home := map[string]string{}, map[string]string{} // the text of each file, and the file of each function
 	definition := regexp.MustCompile(`(?m)^[a-z][^;{}=]*?\b(rl_\w+)\([^;{}]*\) \{`)
 	for _, f := range files {
 		b, err := os.ReadFile(f)

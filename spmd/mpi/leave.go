@@ -42,7 +42,7 @@ func (t *transport) departed(rank int) error {
 // ranks.
 func (c *comm) checkDeparted(reqs []spmd.Request, any bool) error {
 	var first error
-	still := false // some rank is here, or has not answered
+	still := false // some rank has not left, or has not answered yet
 	for _, r := range reqs {
 		var f C.rl_fault
 		if r.Handle == 0 || C.rl_end_request(c.end, C.uint64_t(r.Handle), &f) != 0 {

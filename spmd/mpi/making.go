@@ -20,16 +20,9 @@ import (
 
 // NewComm makes a communicator; see spmd.Transport. The communicator is a block of tags in a duplicate of the
 // world's communicator. No other communicator of these processes has that block until Renew. An MPI communicator of
-// its own would take longer to make (see newGroup), and MPICH has 2048 at most.
-func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
-	ends, err := t.newComm(ranks, label)
-	if err != nil {
-		return nil, fmt.Errorf("new communicator %q: %w", label, err)
-	}
-	return ends, nil
-}
-
-func (t *transport) newComm(ranks []int, label string) ([]spmd.Comm, error) {
+// its own would take longer to make (see NewGroup), and MPICH has 2048 at most.
+func (t *transport) NewComm(ranks []int, label string) (ends []spmd.Comm, err error) {
+	defer annotate(&err, "new communicator %q", label)
 	t.making.Lock()
 	defer t.making.Unlock()
 	l, err := t.layOut(ranks)
@@ -51,6 +44,13 @@ func (t *transport) newComm(ranks []int, label string) ([]spmd.Comm, error) {
 	}
 	t.next = first + blocks
 	return t.newEnds(l, label)
+}
+
+// annotate puts a text before *err, unless *err is nil.
+func annotate(err *error, format string, args ...any) {
+	if *err != nil {
+		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), *err)
+	}
 }
 
 // newEnds opens the ends of this process's members.
@@ -106,13 +106,13 @@ func (t *transport) agree(l layout, label string, ranks []int) (first uint64, er
 
 // A layout is how MPI sees the members of a communicator.
 type layout struct {
-	members      []member    // where each is
+	members      []member    // the place of each member
 	processes    []int       // the ranks that have members
 	here         int         // this process's index in processes
 	width        int         // the most members on one rank
-	group        *C.rl_group // MPI's communicator that it is in; nil: the plane
-	plane, block int         // where its tags are
-	space        uint64      // a number of its own among those of these processes; purposes of a group share it
+	group        *C.rl_group // MPI's communicator for its messages; nil: the plane
+	plane, block int         // the location of its tags
+	space        uint64      // a unique number among these processes; the purposes of a group share one
 }
 
 // A member is on a rank. process is the number of the rank's process in MPI's communicator, and local is the

@@ -18,24 +18,24 @@ import (
 	"time"
 )
 
-// These tests need no MPI in their own build: they build internal/ranktest with each MPI that the machine has, and
-// start it under that MPI's launcher.
+// These tests run without MPI in their own build: they build internal/ranktest with each MPI of the machine, and
+// start it under the launcher of that MPI.
 
-// A flavour is one MPI: how scripts/build calls it, and its launcher.
+// A flavour is one MPI library: its name for scripts/build, and its launchers.
 type flavour struct {
 	name      string
-	launchers []string // names to look for; the first whose --version says `says`
+	launchers []string // names of the launcher; the first one whose --version prints `says` is used
 	says      string
 	args      []string
 	install   string
-	// endsOverTCP: jobs without shared memory end at once. MPICH 4.0.2 over UCX's TCP often stays in MPI_Finalize for
-	// 10 s: see docs/known-issues.md.
+	// endsOverTCP says that jobs without shared memory end at once. With MPICH 4.0.2 over UCX's TCP, MPI_Finalize
+	// often takes 10 s: see docs/known-issues.md.
 	endsOverTCP bool
 
-	setup func() (rig, error) // done once
+	setup func() (rig, error) // runs once
 }
 
-// A rig is what the tests of a flavour use.
+// A rig is what the tests of one flavour use.
 type rig struct {
 	launcher []string
 	program  string
@@ -44,7 +44,7 @@ type rig struct {
 	ldflags  string
 }
 
-// errMissing is the error of a setup that lacks something which can be installed.
+// errMissing is the error of a setup that lacks software which can be installed.
 var errMissing = errors.New("not on this machine")
 
 func flavours() []*flavour {
@@ -68,10 +68,10 @@ func flavours() []*flavour {
 
 var built = flavours()
 
-// build builds the program, once for all tests of the run.
+// build builds the program, once for all tests.
 func (f *flavour) build() (rig, error) {
 	var r rig
-	// Go's test cache must see the program's sources: it knows the folders that a test reads.
+	// Go's test cache must notice changes of the program's sources. It watches the folders that a test reads.
 	for _, root := range []string{"..", filepath.Join("..", "..", "scripts")} {
 		if err := filepath.WalkDir(root, func(string, os.DirEntry, error) error { return nil }); err != nil {
 			return r, err
@@ -146,8 +146,8 @@ type job struct {
 	args    []string
 }
 
-// run starts the job and returns what it wrote and its exit code. No process may outlive the launcher, and no job may
-// take longer than five minutes.
+// run starts the job and returns its output and exit code. It is an error if a process outlives the launcher, or if a
+// job takes longer than five minutes.
 func (r rig) run(t *testing.T, j job) (out string, code int) {
 	t.Helper()
 	pids := t.TempDir()
@@ -160,7 +160,7 @@ func (r rig) run(t *testing.T, j job) (out string, code int) {
 	cmd := exec.CommandContext(ctx, r.launcher[0], line...)
 	cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
 		"RANKTEST_PIDS="+pids,
-		"OMPI_MCA_orte_tmpdir_base="+own(t)) // or two launchers that begin at once make one folder, and one fails
+		"OMPI_MCA_orte_tmpdir_base="+own(t)) // launchers that start at once must not share it
 	cmd.Env = append(cmd.Env, j.env...)
 	cmd.WaitDelay = 5 * time.Second
 	var text bytes.Buffer
@@ -173,7 +173,7 @@ func (r rig) run(t *testing.T, j job) (out string, code int) {
 		t.Fatal(err)
 	}
 	code = cmd.ProcessState.ExitCode()
-	if code < 0 { // the launcher died of a signal itself
+	if code < 0 { // a signal ended the launcher itself
 		code = 128 + int(cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
 	}
 	left, err := os.ReadDir(pids)
@@ -190,7 +190,7 @@ func (r rig) run(t *testing.T, j job) (out string, code int) {
 	return text.String(), code
 }
 
-// own returns a folder of the test's own, whose name is short: it becomes part of the names of sockets.
+// own returns a folder for this test with a short name, because names of sockets contain it.
 func own(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "")
@@ -201,7 +201,7 @@ func own(t *testing.T) string {
 	return dir
 }
 
-// alive reports whether a process still runs; a zombie does not.
+// alive reports whether a process still runs. A zombie does not.
 func alive(pid string) bool {
 	stat, err := os.ReadFile(filepath.Join("/proc", pid, "stat"))
 	return err == nil && !regexp.MustCompile(`\) [ZX] `).Match(stat)
@@ -217,8 +217,8 @@ func (r rig) ok(t *testing.T, j job) string {
 	return out
 }
 
-// sizes are the worlds to test with this MPI: all in a full run, else a sample. The one of the second MPI is smaller:
-// only the messages differ.
+// sizes returns the sizes of worlds to test with this MPI: all in a full run, otherwise a sample. The sample of the
+// second MPI is smaller, because only the messages differ.
 func sizes(f *flavour) []int {
 	switch {
 	case os.Getenv("RLINF_TEST_FULL") != "":
@@ -240,7 +240,7 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// Messages between ranks of a node go through shared memory, or by MPI where there is none.
+// Messages between ranks of a node go through shared memory, or by MPI if there is none.
 func TestMessages(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour, r rig) {
 		for _, np := range sizes(f) {
@@ -248,20 +248,21 @@ func TestMessages(t *testing.T) {
 		}
 		r.ok(t, job{np: 3, env: []string{"RLINF_SHM=off"}, args: []string{"messages"}})
 		r.ok(t, job{np: 5, env: []string{"RLINF_SHM=2"}, args: []string{"messages"}})
-		if f.endsOverTCP { // where the libraries move data in other ways
+		if f.endsOverTCP { // over TCP the libraries move data in other ways
 			r.ok(t, job{np: 3, env: overTCP, args: []string{"messages"}})
 		}
 	})
 }
 
-// A rank of a node of two waits for its neighbour and for a rank of another node at once, whichever comes first.
+// A rank waits at once for its neighbour on a node of two and for a rank of another node. Either message may come
+// first.
 func TestWaitsForNodeAndNetwork(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		t.Log(r.ok(t, job{np: 4, env: []string{"RLINF_SHM=2"}, args: []string{"mixed"}}))
 	})
 }
 
-// overTCP is the environment that keeps messages off shared memory.
+// overTCP returns the environment that makes the library use TCP instead of shared memory.
 var overTCP = []string{"RLINF_SHM=off", "OMPI_MCA_btl=tcp,self", "OMPI_MCA_btl_tcp_if_include=lo"}
 
 func TestDescribe(t *testing.T) {
@@ -287,7 +288,8 @@ func TestDescribe(t *testing.T) {
 				}
 			}
 		}
-		// One rank that cannot share is enough: it says why, the others say whose memory they miss.
+		// If one rank cannot share memory, none does. That rank says why, and the others say whose memory they cannot
+		// reach.
 		out := r.ok(t,
 			job{np: 1, command: []string{"env", "RLINF_SHM=off", r.program, "describe", ":", "-np", "1", r.program,
 				"describe"}})
@@ -300,7 +302,7 @@ func TestDescribe(t *testing.T) {
 	})
 }
 
-// MPI itself names the world and a communicator for each group, and knows their members.
+// MPI knows a communicator with its name and members for the world and for each group.
 func TestCommunicators(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		out := r.ok(t, job{np: 4, args: []string{"spaces"}})
@@ -328,7 +330,7 @@ func TestCommunicators(t *testing.T) {
 	})
 }
 
-// A profiler sees the messages of a group that MPI carries under the group's name, and no others there.
+// A profiler sees the messages that MPI carries for a group under the name of the group, and only these.
 func TestProfilersSeeGroups(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		preload := r.compile(t, "profile.c", "-shared", "-fPIC")
@@ -341,7 +343,7 @@ func TestProfilersSeeGroups(t *testing.T) {
 			}
 		}
 		slices.Sort(got)
-		// Two of the three actors are on rank 0; each member sends one byte.
+		// Two of the three actors are on rank 0. Each member sends one byte.
 		want := []string{
 			"profile of rank 0: 1 in rollout", "profile of rank 0: 2 in actor",
 			"profile of rank 3: 1 in actor", "profile of rank 3: 1 in rollout",
@@ -352,7 +354,7 @@ func TestProfilersSeeGroups(t *testing.T) {
 	})
 }
 
-// One program in several app contexts is one world; a foreign program is not in it.
+// One program in several app contexts is one world. A foreign program is not part of it.
 func TestSeveralPrograms(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		foreign := r.compile(t, "foreign.c")
@@ -367,7 +369,7 @@ func TestSeveralPrograms(t *testing.T) {
 	})
 }
 
-// compile compiles a C file of testdata with the flags of the MPI.
+// compile compiles a C file of testdata with the flags of this MPI.
 func (r rig) compile(t *testing.T, name string, flags ...string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), strings.TrimSuffix(name, ".c"))
@@ -379,15 +381,15 @@ func (r rig) compile(t *testing.T, name string, flags ...string) string {
 	return out
 }
 
-// A job ends with its exit code, though MPI_Finalize does not return on a rank, where the others wait for it, or after
-// they have come out of it. No output is lost, and the launcher takes no process for one that crashed.
+// A job ends with its exit code even if MPI_Finalize does not return on a rank, while the others wait for that rank
+// or after they have left MPI_Finalize. No output is lost, and the launcher takes no process for crashed.
 func TestFinalizeHangs(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		preload := r.compile(t, "hang.c", "-shared", "-fPIC")
 		for _, hangs := range []string{"HANG_BEFORE=0", "HANG_AFTER=1"} {
 			for _, want := range []int{0, 75} {
 				t.Run(fmt.Sprint(hangs, ", exit code ", want), func(t *testing.T) {
-					t.Parallel() // it waits for 10 s
+					t.Parallel() // the test mostly waits, for 10 s
 					j := job{np: 3, command: []string{"env", hangs, "LD_PRELOAD=" + preload, r.program, "end",
 						strconv.Itoa(want)}}
 					out, code := r.run(t, j)
@@ -401,8 +403,8 @@ func TestFinalizeHangs(t *testing.T) {
 					if code != want {
 						t.Errorf("exit code %d, want %d", code, want)
 					}
-					// Open MPI ends a job at the first exit code that is not 0, perhaps before a rank hangs behind
-					// the others.
+					// Open MPI ends a job at the first exit code other than 0, perhaps before a rank hangs that is
+					// later than the others.
 					var lines []string
 					if hangs == "HANG_BEFORE=0" || want == 0 {
 						lines = append(lines, "rank "+hangs[len(hangs)-1:]+" hangs")
@@ -431,10 +433,10 @@ func TestFinalizeHangs(t *testing.T) {
 	})
 }
 
-// A foreign program may go on for longer than MPI_Finalize may take without one.
+// A foreign program may take longer to call MPI_Finalize than this program waits in jobs of its own.
 func TestFinalizeAwaitsForeignPrograms(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
-		t.Parallel() // it waits for 12 s
+		t.Parallel() // the test mostly waits, for 12 s
 		foreign := r.compile(t, "foreign.c")
 		out := r.ok(t, job{np: 1, command: []string{foreign, "12", ":", "-np", "2", r.program, "end", "0"}})
 		for _, want := range []string{"foreign: a world of 1\n", "rank 0 ends with 0\n", "rank 1 ends with 0\n"} {
@@ -484,9 +486,10 @@ func TestProgressWhileComputing(t *testing.T) {
 	})
 }
 
-// A wait that spins uses a whole core; a wait should use less than 5 %. The bound of 20 % leaves room for a loaded
-// machine. A virtual one may also count time in which it stood still, but not in each of a few tries. Ranks wait for
-// one message, or for one every 5 ms, as they do for slow simulators, with a core each and with fewer cores than ranks.
+// A spinning wait uses a whole core, and a wait here should use less than 5 % of one. The bound of 20 % leaves room
+// for a loaded machine. A virtual machine may also count time in which it stood still, so each measurement has a few
+// tries. Ranks wait for one message, or for one message every 5 ms as with slow simulators, with a core for each rank
+// and with fewer cores than ranks.
 func TestWaitingIsCheap(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -527,8 +530,8 @@ func TestWaitingIsCheap(t *testing.T) {
 	}
 }
 
-// The memory that ranks share has no name, so the kernel frees it with the last process of a job that was killed. run
-// checks that no process is left.
+// The memory that ranks share has no name, so the kernel frees it with the last process of a killed job. run checks
+// that no process is left.
 func TestKilledJobLeavesNoMemory(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour, r rig) {
 		out, code := r.run(t, job{np: 3, env: []string{"RANKTEST_STALL=3s"}, args: []string{"fail", "kill"}})
@@ -542,7 +545,7 @@ func TestKilledJobLeavesNoMemory(t *testing.T) {
 	})
 }
 
-// A rank that waits long for a peer that is alive says so, and goes on waiting.
+// A rank that waits long for a living rank reports the wait and goes on waiting.
 func TestLongWaitIsReported(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		out := r.ok(t, job{np: 2, env: []string{"RANKTEST_STALL=1500ms"}, args: []string{"idle"}})
@@ -553,23 +556,23 @@ func TestLongWaitIsReported(t *testing.T) {
 	})
 }
 
-// rank1Silent is what the output says when rank 1 is stopped.
+// rank1Silent is the output for a stopped rank 1.
 const rank1Silent = `(?ms)^rank 1 \(host .*, pid \d+\) has been silent for .* rank 2 on .* exit code 76$`
 
-// shortStall lets the others notice soon.
+// shortStall makes the other ranks notice soon.
 var shortStall = []string{"RANKTEST_STALL=3s"}
 
 func TestFailures(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour, r rig) {
-		launcher := -1 // an exit code of the launcher's own choice, but not 0
+		launcher := -1 // stands for any exit code of the launcher except 0
 		killed, exited := map[string]int{"openmpi": 137, "mpich": launcher},
 			map[string]int{"openmpi": 3, "mpich": launcher}
 		both := func(code int) map[string]int { return map[string]int{"openmpi": code, "mpich": code} }
 		const left = `rank 1 \(host .*, pid \d+\) has left`
 		for _, c := range []struct {
-			how   string // and where the others wait
+			how   string // the kind of failure, and what the other ranks wait for
 			code  map[string]int
-			names string // what the output must say
+			names string // texts that the output must contain
 		}{
 			{"leave", both(77), `(?m)^rank [02] host .*: communicator "waiting", member [02]: ` +
 				`receive 8 bytes from member 1, tag 0: ` + left},
@@ -587,7 +590,7 @@ func TestFailures(t *testing.T) {
 			{"stop", both(76), `(?ms)^goroutine.*` + strings.TrimPrefix(rank1Silent, `(?ms)`)},
 		} {
 			t.Run(c.how, func(t *testing.T) {
-				t.Parallel() // it waits, most of the time
+				t.Parallel() // the test mostly waits
 				out, code := r.run(t,
 					job{np: 3, env: shortStall, args: append([]string{"fail"}, strings.Fields(c.how)...)})
 				if want := c.code[f.name]; code != want && (want != launcher || code == 0) {
@@ -601,14 +604,15 @@ func TestFailures(t *testing.T) {
 	})
 }
 
-// A job that is suspended for longer than the stall timeout and goes on has not stalled.
+// A job that is suspended for longer than the stall timeout goes on when it is resumed.
 func TestSuspendedJobGoesOn(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		r.ok(t, job{np: 3, env: []string{"RANKTEST_STALL=3s"}, args: []string{"resume"}})
 	})
 }
 
-// A binary built for one MPI and started by the other's launcher says so, in place of n jobs of one rank.
+// If the launcher of one MPI starts a binary built for the other, the binary says so, instead of running as n jobs of
+// one rank.
 func TestWrongLauncher(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour, r rig) {
 		for _, other := range built {
@@ -619,8 +623,8 @@ func TestWrongLauncher(t *testing.T) {
 			if err != nil {
 				t.Skip(err)
 			}
-			// Each process is a job of its own, which makes and removes a folder of one name: they need different
-			// places for it.
+			// Each process is a job of its own, which makes and removes a folder of the same name. So each gets
+			// another place for that folder.
 			alone := `OMPI_MCA_orte_tmpdir_base=$(mktemp -d) exec "$0" "$@"`
 			out, code := o.run(t,
 				job{np: 2, env: []string{"TMPDIR=" + own(t)},

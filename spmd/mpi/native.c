@@ -19,7 +19,7 @@ struct rl_native {
 	// Of the collective that rl_native_start has started:
 	MPI_Request reqs[2];
 	char *data, *send;
-	int64_t at;        // elements done
+	int64_t at;        // number of elements done
 	int short_message; // SENDRECV received a message that is shorter than the data
 	int abandoned;
 };
@@ -45,7 +45,7 @@ static inline uint16_t narrow(float f) {
 	uint32_t bits;
 	memcpy(&bits, &f, sizeof bits);
 	uint32_t upper = bits >> 16, rounded = (bits + 0x7fff + (upper & 1)) >> 16;
-	int nan = (bits & 0x7fffffff) > 0x7f800000; // rounding could make it infinite; its upper half is a NaN here
+	int nan = (bits & 0x7fffffff) > 0x7f800000; // a NaN is not rounded, which could give infinity
 	return (uint16_t)(nan ? upper : rounded);
 }
 
@@ -152,7 +152,7 @@ static int exchange(rl_native *x, char *data, char *send, int64_t at, MPI_Reques
 static char *scratch_for(rl_native *x, int64_t bytes) {
 	if (bytes < x->room) return x->scratch;
 	free(x->scratch);
-	x->room = bytes + 1; // never 0
+	x->room = bytes + 1; // not 0, because malloc(0) may return NULL
 	if (!(x->scratch = malloc((size_t)x->room))) x->room = 0;
 	return x->scratch;
 }

@@ -51,12 +51,12 @@ var _ = [...]struct{}{
 type native struct {
 	t          *transport
 	end        *C.rl_native
-	call       *C.rl_collective // in C's memory: what the next call does
-	made       uint64           // natives of one process count up in this, in the same order everywhere
+	call       *C.rl_collective // arguments of the next call, in C's memory
+	made       uint64           // ascends in the order of creation, which is the same on all ranks
 	label      string
 	ranks      []int // of the members
 	rank, size int
-	pin        *runtime.Pinner // buffers that C keeps between two crossings
+	pin        *runtime.Pinner // buffers that C keeps from one call to the next
 	broken     error           // why the communicator cannot be used any more
 }
 
@@ -67,15 +67,8 @@ var (
 
 // NewNative makes a communicator of MPI; see spmd.NativeMaker. On every rank MPI spins from the rank's
 // call until all ranks have called.
-func (t *transport) NewNative(ranks []int, label string) (spmd.Native, error) {
-	n, err := t.newNative(ranks, label)
-	if err != nil {
-		return nil, fmt.Errorf("new native communicator %q: %w", label, err)
-	}
-	return n, nil
-}
-
-func (t *transport) newNative(ranks []int, label string) (*native, error) {
+func (t *transport) NewNative(ranks []int, label string) (_ spmd.Native, err error) {
+	defer annotate(&err, "new native communicator %q", label)
 	t.making.Lock()
 	defer t.making.Unlock()
 	l, err := t.layOut(ranks)
@@ -181,7 +174,7 @@ func (n *native) giveUp(ctx context.Context, c *spmd.Collective, waited time.Dur
 // broadcast comes from its root. A reduction or gather may wait as long as any of the other members is
 // still there.
 func (n *native) checkDeparted(c *spmd.Collective) error {
-	among, all := n.ranks, false // one of these, or all
+	among, all := n.ranks, false // whether one of these is enough, or all must have left
 	switch {
 	case c.Kind == spmd.SendReceive:
 		among = []int{n.ranks[c.From], n.ranks[c.To]}

@@ -18,10 +18,10 @@ typedef struct {
 	int kind, dtype, op, root, to, from;
 	int64_t n;     // of the data
 	int64_t sent;  // of the data that SENDRECV sends
-	int64_t chunk; // the most elements in one call of MPI, where an operation can be cut
-	int uneven;    // the blocks are those of counts; 0: all have `block`
+	int64_t chunk; // the largest number of elements in one call of MPI, if the operation can be cut
+	int uneven;    // 1: block lengths are in counts; 0: all blocks have length block
 	int64_t block;
-	int in_place;  // of ALLTOALL: the data is also what is sent
+	int in_place;  // of ALLTOALL: it sends the data itself
 	int *counts, *displs, *send_counts, *send_displs; // one for each member; rl_native_open allocates them
 	int64_t got;   // after RL_SHORT_MESSAGE: the elements that SENDRECV has received
 } rl_collective;

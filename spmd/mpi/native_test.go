@@ -21,7 +21,7 @@ func TestNativeShortMessage(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) { r.ok(t, job{np: 2, args: []string{"short"}}) })
 }
 
-// A member that gives up a collective does not keep the others from it.
+// If a member gives up a collective, the other members still complete it.
 func TestNativeAbandoned(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) { r.ok(t, job{np: 3, args: []string{"abandon", t.TempDir()}}) })
 }
@@ -30,7 +30,7 @@ func TestNativeNoAllocations(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) { r.ok(t, job{np: 2, args: []string{"callocs"}}) })
 }
 
-// A member that leaves or stops while the others wait for it in a collective of the library is named.
+// If a member leaves or stops while others wait for it in a collective of the library, the error names it.
 func TestNativeFailures(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		for _, c := range []struct {
@@ -45,7 +45,7 @@ func TestNativeFailures(t *testing.T) {
 			{[]string{"stop", "blocking"}, 76, rank1Silent},
 		} {
 			t.Run(strings.Join(c.args, " "), func(t *testing.T) {
-				t.Parallel() // it waits, most of the time
+				t.Parallel() // the test mostly waits
 				out, code := r.run(t, job{np: 3, env: shortStall, args: append([]string{"fail"}, c.args...)})
 				if code != c.code || !regexp.MustCompile(c.names).MatchString(out) {
 					t.Errorf("exit code %d, want %d and %s in\n%s", code, c.code, c.names, out)

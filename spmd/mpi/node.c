@@ -23,7 +23,7 @@ _Static_assert(sizeof(rl_message) == 64, "messages begin on cache lines");
 
 static const int64_t room[MESSAGE_SIZES] = {64, 1 << 10, 4 << 10, 16 << 10};
 
-enum { EAGER_MAX = 4 << 10 }; // longer data that the receiver can reach is not copied behind the header
+enum { EAGER_MAX = 4 << 10 }; // longer data is not copied behind the header if the receiver can reach it
 enum { MANY = 64, SOME = 8 };
 
 // The start of every rank's shared memory.
@@ -170,7 +170,7 @@ static int take_inbox(rl_world *w, rl_inbox *inbox, rl_unexpected *u) {
 	rl_message *oldest = NULL, *newest = NULL;
 	for (uint64_t r = atomic_exchange(&inbox->top, 0), next; r; r = next) {
 		rl_message *m = deref(w, r);
-		next = m->next; // before later overwrites it
+		next = m->next; // read it before later overwrites it
 		if (!newest) newest = m;
 		m->later = oldest;
 		oldest = m;
@@ -207,7 +207,7 @@ rl_slot *rl_inbox_match(rl_end *e) {
 	e->seen = atomic_load(&u->generation);
 	e->fresh = 0;
 	rl_message *before = NULL, *later;
-	int others = 0; // messages for other ends, whose threads find the inbox empty
+	int others = 0; // there are messages for other ends, whose threads find the inbox empty
 	for (rl_message *m = u->first; m; m = later) {
 		later = m->later;
 		rl_slot *s = NULL;

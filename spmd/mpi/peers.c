@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { ASK_AGAIN_NS = 1000 * 1000 * 1000 }; // how long after the answer that a rank is still here
+enum { ASK_AGAIN_NS = 1000 * 1000 * 1000 }; // time between an answer "not left" and the next question
 
 enum { UNASKED, WANTED, ASKED, LEFT };
 
@@ -24,7 +24,7 @@ typedef struct {
 struct rl_peer {
 	_Atomic int state;
 	_Atomic int64_t next_ask; // when to ask again
-	char *name;               // once it has left
+	char *name;               // its host and process, once it has left
 	MPI_Request question, reply;
 	answer *replied;
 };
@@ -37,7 +37,7 @@ int rl_peers_open(rl_world *w) {
 
 void rl_peers_free(rl_world *w) {
 	for (int r = 0; r < w->size; r++) {
-		MPI_Wait(&w->peers[r].question, MPI_STATUS_IGNORE); // both have been received
+		MPI_Wait(&w->peers[r].question, MPI_STATUS_IGNORE); // the peer has received both, so this does not wait
 		MPI_Wait(&w->peers[r].reply, MPI_STATUS_IGNORE);
 		free(w->peers[r].name);
 		free(w->peers[r].replied);
@@ -77,7 +77,7 @@ void rl_peers_ask(rl_world *w) {
 	for (int r = 0; r < w->size; r++) {
 		rl_peer *p = &w->peers[r];
 		if (atomic_load(&p->state) != WANTED) continue;
-		MPI_Wait(&p->question, MPI_STATUS_IGNORE); // the last was answered, so this does not wait
+		MPI_Wait(&p->question, MPI_STATUS_IGNORE); // the last question was answered, so this does not wait
 		if (MPI_Isend(NULL, 0, MPI_BYTE, r, QUESTION_TAG, w->beats, &p->question) == MPI_SUCCESS)
 			atomic_store(&p->state, ASKED);
 	}
@@ -86,7 +86,7 @@ void rl_peers_ask(rl_world *w) {
 void rl_peers_reply(rl_world *w, int to) {
 	rl_peer *p = &w->peers[to];
 	MPI_Recv(NULL, 0, MPI_BYTE, to, QUESTION_TAG, w->beats, MPI_STATUS_IGNORE);
-	MPI_Wait(&p->reply, MPI_STATUS_IGNORE); // the last was received, or there would be no other question
+	MPI_Wait(&p->reply, MPI_STATUS_IGNORE); // the peer has received the last reply: it asks again
 	if (!p->replied) p->replied = calloc(1, sizeof *p->replied);
 	if (!p->replied) return;
 	int64_t gone = atomic_load(&w->gone_ns);

@@ -25,5 +25,5 @@ static int find_pmix(struct dl_phdr_info *object, size_t size, void *found) {
 void rl_pmix_finalize(void) {
 	pmix_finalize *end = NULL;
 	dl_iterate_phdr(find_pmix, &end);
-	for (int n = 0; end && n < 16 && end(NULL, 0) == 0; n++) {} // PMIx counts how often it was started
+	for (int n = 0; end && n < 16 && end(NULL, 0) == 0; n++) {} // PMIx counts its starts, and needs as many ends
 }

@@ -11,16 +11,16 @@
 #include <signal.h>
 
 enum { SEND_NS = 100 * 1000, RECEIVE_NS = 1000 * 1000, IDLE_NS = 50 * 1000 * 1000 };
-enum { QUEUE_NS = 3 * 1000 }; // a probe for a queue takes 150 ns: at this pace, 5 % of a core
+enum { QUEUE_NS = 3 * 1000 }; // a probe takes 150 ns, so probing takes 5 % of a core
 
 enum { ALIVE = 1, GOODBYE = 2 };
 
 typedef struct {
 	int before, after;  // the neighbours in the ring of ranks
-	int64_t heard, due; // when the last beat of the rank before came, and when the next of this rank is due
+	int64_t heard, due; // when the last beat came from the rank before; when the next beat to the rank after is due
 	int64_t word;       // the buffer of the beat under way
 	MPI_Request req;    // the beat under way
-	int left, said;     // the rank before has said goodbye; so has this one
+	int left, said;     // whether the rank before has said goodbye, and whether this rank has
 } heartbeat;
 
 // poll_beats progresses MPI, and receives the messages of other progress threads. A probe finds each message before it
@@ -127,7 +127,7 @@ int rl_progress_start(rl_world *w) {
 	pthread_mutex_init(&w->message_lock, NULL);
 	sigset_t all, old;
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old); // signals are Go's: the thread inherits a mask that blocks all
+	pthread_sigmask(SIG_SETMASK, &all, &old); // Go handles all signals: the thread inherits a mask that blocks them
 	int rc = pthread_create(&w->thread, NULL, progress, w);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rc;

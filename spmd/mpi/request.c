@@ -357,7 +357,7 @@ int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_
 	for (int round = 1; r == RL_PENDING && waited < before + slice; round++) {
 		int paused = 1, mpi = e->needs_mpi || !inbox, uncopied = e->uncopied;
 		if (mpi != polling) poll_mpi(e, polling = mpi);
-		int timed_out = 0; // it slept to the end, without a test of MPI
+		int timed_out = 0; // the sleep ended by its time limit, without a test of MPI
 		if (mpi)
 			paused = rl_pause(w, waited, inbox ? &ev : NULL);
 		else
@@ -366,7 +366,7 @@ int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_
 		if (inbox) ev.old = atomic_load(&inbox->word);
 		r = try_tests(e, reqs, n, any, &first, fault);
 		if (timed_out && r != RL_PENDING) atomic_fetch_add(&w->missed, 1);
-		if (paused || round % 8 == 0) waited = before + rl_now() - start; // a spinning round is shorter than rl_now
+		if (paused || round % 8 == 0) waited = before + rl_now() - start; // rl_now takes longer than a round that spins
 	}
 	if (r == RL_PENDING) { // match all queues, and see whether a request behind the first has failed
 		end_lock(e);

@@ -49,10 +49,10 @@ const largest = 64 << 30
 // An offer is what a rank sends to the ranks of its node, byte by byte.
 type offer struct {
 	rank, pid int64
-	fd        int64 // of the arena's file in process pid
+	fd        int64 // descriptor of the arena's file in process pid
 	size      int64 // 0: there is none
 	cookie    [16]byte
-	cpus      unix.CPUSet // that the process may run on
+	cpus      unix.CPUSet // CPUs that the process may use
 	quota     float64     // cores that its control group grants; +Inf: all
 	group     uint64      // a hash of the group's name
 }
@@ -101,7 +101,7 @@ func (t *transport) share() error {
 	} else if fd, cannot = t.arena.open(onNode); cannot == nil {
 		defer unix.Close(fd)
 		mine.fd, mine.size = int64(fd), int64(len(t.arena.reserve))
-		b, _ := t.arena.allocOwn(int(C.rl_segment_bytes())) // the first piece: the others find it there
+		b, _ := t.arena.allocOwn(int(C.rl_segment_bytes())) // the first piece, where the other ranks expect it
 		copy(b, mine.cookie[:])
 	}
 
@@ -146,16 +146,12 @@ func (t *transport) share() error {
 // splitNodes cuts each node into nodes of n ranks, the last of which may have fewer.
 func splitNodes(nodes []int, n int) []int {
 	type part struct{ node, number int }
-	count, numbers, split := map[int]int{}, map[part]int{}, make([]int, len(nodes))
+	count, parts := map[int]int{}, make([]part, len(nodes))
 	for r, node := range nodes {
-		p := part{node, count[node] / n}
+		parts[r] = part{node, count[node] / n}
 		count[node]++
-		if _, known := numbers[p]; !known {
-			numbers[p] = len(numbers)
-		}
-		split[r] = numbers[p]
 	}
-	return split
+	return numberKeys(parts)
 }
 
 // messageMemory is how many bytes a rank reserves for messages to ranks of its node.
@@ -189,7 +185,7 @@ func (a *arena) open(n int) (fd int, err error) {
 	}
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_AS, &limit) == nil {
-		size = min(size, limit.Cur/uint64(2*n+2)) // as much again for all else
+		size = min(size, limit.Cur/uint64(2*n+2)) // leaves as much for everything else
 	}
 	fd, err = unix.MemfdCreate("rlinf", unix.MFD_CLOEXEC)
 	if err != nil {

@@ -29,10 +29,10 @@ enum { RL_NAME = 288 }; // room for "host H, pid P", and for the name of a group
 typedef struct {
 	int rank, size;
 	int granted;       // thread level
-	int tags;          // how many there are in a plane
+	int tags;          // number of tags in a plane
 	int planes;        // see rl_end_open
 	char before[320];  // "rank R (host H, pid P)" of the rank whose heartbeat this one receives
-	const char *level; // granted, in words
+	const char *level; // name of the granted level
 } rl_place;
 
 enum {

@@ -30,19 +30,19 @@ import (
 // is time of the thread that wakes the other. A rank that yields needs no waking, and lets ranks with
 // work go first. So a short sleep first yields its core, and blocks if that was in vain.
 type shortSleeps struct {
-	running atomic.Int32 // how many there are now
+	running atomic.Int32 // number of short sleeps now
 	lost    atomic.Int64 // time that yields have wasted
 	counted atomic.Int64 // when lost was updated
 	slow    atomic.Int64 // when the last slow yield was
 	yielded atomic.Int64 // counts the short sleeps that have yielded
 }
 
-// Yields in vain have two costs. If no other thread wants the core, they burn its time. A process may
-// spend 1/wasteShare of its time on that, and wasteMost in advance, but yields only if wasteLeast is
-// left. Of each yield at most switchTime counts. If another program has work, a yield lets it compute
-// for milliseconds, while a thread that is woken gets its core at once. So a yield of more than
-// slowYield counts whole, unless the last such yield was longer than seldom ago. To make up for one
-// takes less time than that.
+// Yields in vain have two costs. First, if no other thread wants the core, yields waste its time. A
+// process may waste 1/wasteShare of its time, and wasteMost in advance, but yields only if wasteLeast
+// is left. At most switchTime of each yield counts as wasted. Second, if another program has work, a
+// yield lets that program compute for milliseconds, while a thread that is woken gets its core at once.
+// So all of a yield of more than slowYield counts as wasted, unless the last such yield was longer than
+// seldom ago. In less time than seldom the process makes up for one such yield.
 const (
 	wasteShare = 32
 	wasteMost  = 2 * time.Millisecond
@@ -93,7 +93,7 @@ func (s *shortSleeps) yield(e *event, start time.Duration) bool {
 		return false
 	}
 	s.yielded.Add(1)
-	var own time.Duration // what the yields took, without the work of others
+	var own time.Duration // time of the yields, at most switchTime each
 	for now := began; now-began < most && own < mostOwn; {
 		unix.RawSyscall(unix.SYS_SCHED_YIELD, 0, 0, 0)
 		done, last := e.came(), now
@@ -133,7 +133,7 @@ func (s *shortSleeps) waste(now, d time.Duration) {
 // block blocks until the event comes, but not longer than d. A signal may end it.
 func (e *event) block(d time.Duration) {
 	timeout := unix.NsecToTimespec(int64(d))
-	e.sleepers.Add(1) // before the last test: a thread that causes the event later sees it
+	e.sleepers.Add(1) // incremented before the last test, so that a thread that causes the event later sees it
 	if e.top == nil || e.top.Load() == 0 {
 		unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(e.word)), futexWait, uintptr(e.old),
 			uintptr(unsafe.Pointer(&timeout)), 0, 0)

@@ -13,7 +13,7 @@ import (
 
 func never() event { return event{word: new(atomic.Uint32), sleepers: new(atomic.Uint32)} }
 
-// cpu is the processor time of the calling thread.
+// cpu returns the processor time of the calling thread.
 func cpu(t *testing.T) time.Duration {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
@@ -45,7 +45,7 @@ func TestShortSleepSeesEvents(t *testing.T) {
 	}
 }
 
-// On busy cores other threads run instead of the yields, so a broken bound shows on idle cores alone.
+// On busy cores yields let other threads run. So a test on idle cores only can find a broken bound.
 func TestShortSleepsInVainBurnLittle(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

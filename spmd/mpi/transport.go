@@ -36,7 +36,7 @@ type transport struct {
 	world       *C.rl_world
 	rank        int
 	size        int
-	blocks      int // of spmd.MaxTag tags, in one plane
+	blocks      int // number of blocks of spmd.MaxTag tags in a plane
 	planes      int
 	nodes       []int
 	about       spmd.Description
@@ -49,14 +49,14 @@ type transport struct {
 	watched     chan struct{} // closed when the progress thread has ended
 	ending      atomic.Bool   // the watch has found a rank that stopped
 	abort       sync.Once
-	making      sync.Mutex // NewComm is collective, so calls of one process come in an order anyway
+	making      sync.Mutex // held while a communicator is made
 	next        uint64     // the first block that no communicator of this process has
-	groups      []*group   // in the order in which they were made; under making
-	control     *comm      // of all ranks, for what NewComm agrees on
+	groups      []*group   // in the order of their creation; guarded by making
+	control     *comm      // over all ranks; NewComm uses it to agree
 	agreeing    []byte     // buffers of agree
-	mu          sync.Mutex // open, natives, lost
+	mu          sync.Mutex // guards open, natives and lost
 	open        map[*comm]struct{}
-	natives     map[*native]struct{} // open as well
+	natives     map[*native]struct{} // open natives
 	lost        []pinned             // memory of requests that were given up: MPI may still touch it
 }
 
@@ -64,27 +64,28 @@ var _ spmd.Transport = (*transport)(nil)
 
 // Open starts MPI and joins the world. It is collective over the processes of the program. A process can
 // call it only once.
-func Open(opts Options) (spmd.Transport, error) {
+func Open(opts Options) (_ spmd.Transport, err error) {
+	defer annotate(&err, "open mpi")
 	if opts.StallTimeout == 0 {
 		opts.StallTimeout = time.Minute
 	}
 	if opts.StallTimeout > 0 && opts.StallTimeout < 100*time.Millisecond {
-		return nil, fmt.Errorf("open mpi: stall timeout %v: expected at least 100ms, or a negative one for none",
+		return nil, fmt.Errorf("stall timeout %v: expected at least 100ms, or a negative one for none",
 			opts.StallTimeout)
 	}
 	if opts.Log == nil {
 		opts.Log = os.Stderr
 	}
 	if gompi.IsOn() {
-		return nil, errors.New("open mpi: MPI was started in this process before, and it starts once")
+		return nil, errors.New("MPI was started in this process before, and it starts once")
 	}
 	launched, launcher := Launched()
 	if err := start(); err != nil {
-		return nil, fmt.Errorf("open mpi: %w", err)
+		return nil, err
 	}
 	if launched > 1 && gompi.WorldSize() == 1 {
 		gompi.Stop()
-		return nil, fmt.Errorf("open mpi: %w: %s started %d processes, but each sees a world of one: this binary is "+
+		return nil, fmt.Errorf("%w: %s started %d processes, but each sees a world of one: this binary is "+
 			"built for %s, so "+
 			"start it with that MPI's own launcher, or build it for this one (scripts/build --mpi openmpi or --mpi "+
 			"mpich)", ErrMismatch, launcher, launched, Library())
@@ -102,11 +103,11 @@ func Open(opts Options) (spmd.Transport, error) {
 	var lowest *C.int
 	if rc := C.rl_world_open(C.int64_t(beat), C.int64_t(opts.StallTimeout), &t.world, &place, &lowest,
 		&fault); rc != 0 {
-		return nil, fmt.Errorf("open mpi: %w", callError(&fault))
+		return nil, callError(&fault)
 	}
 	t.rank, t.size = int(place.rank), int(place.size)
 	t.blocks, t.planes = int(place.tags)/spmd.MaxTag, int(place.planes)
-	t.nodes = numberNodes(unsafe.Slice(lowest, t.size))
+	t.nodes = numberKeys(unsafe.Slice(lowest, t.size)) // a node's key is its lowest rank
 	C.free(unsafe.Pointer(lowest))
 	host, _ := os.Hostname()
 	t.about = spmd.Description{Transport: "mpi", Library: Library(), Launcher: launcher, Host: host, PID: os.Getpid(),
@@ -114,7 +115,7 @@ func Open(opts Options) (spmd.Transport, error) {
 
 	go t.watch(C.GoString(&place.before[0]))
 	if err := t.share(); err != nil {
-		return nil, fmt.Errorf("open mpi: %w", err)
+		return nil, err
 	}
 	everyone := make([]int, t.size)
 	for r := range everyone {
@@ -122,11 +123,11 @@ func Open(opts Options) (spmd.Transport, error) {
 	}
 	l, err := t.layOut(everyone)
 	if err != nil {
-		return nil, fmt.Errorf("open mpi: %w", err)
+		return nil, err
 	}
 	t.next = 1
 	if t.control, err = t.newEnd(l, t.rank, "control"); err != nil {
-		return nil, fmt.Errorf("open mpi: %w", err)
+		return nil, err
 	}
 	t.agreeing, err = t.arena.allocOwn(64)
 	return t, err
@@ -149,7 +150,7 @@ func start() (err error) {
 		}
 	}()
 	log.SetOutput(refuse{})
-	saved := C.rl_signals_save() // MPICH takes USR1, UCX the signals of nil pointers: neither as Go needs them taken
+	saved := C.rl_signals_save() // MPICH and UCX replace handlers that Go needs, as those of USR1 and of nil pointers
 	gompi.Start(true)
 	C.rl_signals_restore(saved)
 	return nil
@@ -172,18 +173,17 @@ func Library() string {
 	return strings.Join(strings.Fields(name), " ")
 }
 
-// numberNodes turns the lowest rank of each rank's node into node numbers.
-func numberNodes(lowest []C.int) []int {
-	nodes, number := make([]int, len(lowest)), map[C.int]int{}
-	for r, l := range lowest {
-		n, ok := number[l]
-		if !ok {
-			n = len(number)
-			number[l] = n
+// numberKeys returns a number for each key. Equal keys have the same number. Numbers count from 0 in the order in which
+// keys occur first.
+func numberKeys[K comparable](keys []K) []int {
+	numbers, known := make([]int, len(keys)), map[K]int{}
+	for i, k := range keys {
+		if _, ok := known[k]; !ok {
+			known[k] = len(known)
 		}
-		nodes[r] = n
+		numbers[i] = known[k]
 	}
-	return nodes
+	return numbers
 }
 
 // watch ends the job when the rank before this one falls silent.
@@ -251,7 +251,7 @@ func (t *transport) Alloc(n int) ([]byte, error) { return t.arena.alloc(n) }
 // Abort ends the job with an exit code. It does not return.
 func (t *transport) Abort(code int) {
 	t.abort.Do(func() {
-		time.AfterFunc(5*time.Second, func() { os.Exit(code) }) // where even MPI_Abort hangs
+		time.AfterFunc(5*time.Second, func() { os.Exit(code) }) // for the case that MPI_Abort hangs, too
 		awaitReader(os.Stdout)
 		awaitReader(os.Stderr)
 		gompi.NewCommunicator(nil).Abort(code)
@@ -275,21 +275,22 @@ func awaitReader(f *os.File) {
 	}
 }
 
-// Renew waits for all ranks. The blocks of tags go on where they are, and start anew once half of them are used up: so
-// a message that nobody received, and that comes after all, has a tag that nobody uses.
-func (t *transport) Renew(keep [][]byte) error {
+// Renew waits for all ranks. The new world's communicators take blocks of tags after those of the old world, and from
+// the first block again once half of them are used up. So a late message of the old world has a tag that nobody uses.
+func (t *transport) Renew(keep [][]byte) (err error) {
+	defer annotate(&err, "renew")
 	if err := t.closeOpen(); err != nil {
-		return fmt.Errorf("renew: %w", err)
+		return err
 	}
 	if err := t.arena.keep(keep); err != nil {
-		return fmt.Errorf("renew: %w", err)
+		return err
 	}
 	t.making.Lock()
 	defer t.making.Unlock()
 	var fault C.rl_fault
 	next := C.int64_t(t.next)
 	if C.rl_world_renew(t.world, &next, &fault) != 0 {
-		return fmt.Errorf("renew: %w", callError(&fault))
+		return callError(&fault)
 	}
 	if t.next = uint64(next); t.next > uint64(t.planes)*uint64(t.blocks)/2 {
 		t.next = 1

@@ -55,7 +55,7 @@ static int overruns(void) {
 		memset(from, 1, LONG);
 		MPI_Irecv(to, SHORT, MPI_BYTE, 0, 0, MPI_COMM_SELF, &reqs[0]);
 		MPI_Isend(from, LONG, MPI_BYTE, 0, 0, MPI_COMM_SELF, &reqs[1]);
-		MPI_Wait(&reqs[0], MPI_STATUS_IGNORE); // an error, as it should be
+		MPI_Wait(&reqs[0], MPI_STATUS_IGNORE); // returns an error, as it should
 		MPI_Wait(&reqs[1], MPI_STATUS_IGNORE);
 		for (int i = SHORT; i < LONG; i++) over |= to[i];
 	}
@@ -71,7 +71,7 @@ int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *p
 	place->level = level_text(place->granted);
 	int found = 0, *ub = NULL, me;
 	TRY(MPI_Comm_get_attr(MPI_COMM_WORLD, MPI_TAG_UB, &ub, &found));
-	place->tags = found ? (*ub < INT_MAX ? *ub + 1 : INT_MAX) : 32768; // 32768 is what the standard promises
+	place->tags = found ? (*ub < INT_MAX ? *ub + 1 : INT_MAX) : 32768; // the standard guarantees 32768 tags
 	TRY(MPI_Comm_rank(MPI_COMM_WORLD, &me));
 
 	rl_world *w = calloc(1, sizeof *w);

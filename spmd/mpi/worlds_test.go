@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A process does not grow, however often its world changes.
+// A process does not grow with the number of its worlds.
 func TestManyWorlds(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		if os.Getenv("RLINF_TEST_FULL") == "" {
@@ -20,15 +20,15 @@ func TestManyWorlds(t *testing.T) {
 	})
 }
 
-// Nobody is taken for gone after a change of worlds, and who leaves the last world is.
+// After a change of worlds no rank counts as having left. A rank that leaves the last world does.
 func TestLeavingInSeveralWorlds(t *testing.T) {
 	each(t, func(t *testing.T, _ *flavour, r rig) {
-		t.Parallel() // it waits, most of the time
+		t.Parallel() // the test mostly waits
 		r.ok(t, job{np: 3, env: []string{"RANKTEST_STALL=1s"}, args: []string{"leaving"}})
 	})
 }
 
-// A rank fails while worlds change: the job ends with the exit code, and says why.
+// If a rank fails while worlds change, the job ends with its exit code and says why.
 func TestFailuresBetweenWorlds(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour, r rig) {
 		for _, c := range []struct {

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// axes tests groups whose members are the points of a mesh.
+// axes tests groups that are meshes.
 func axes() []Case {
 	return []Case{{"members of a mesh reach the others of each line", lines}}
 }
@@ -35,8 +35,8 @@ func points(mesh []spmd.Axis) [][]int {
 	return all
 }
 
-// lines launches each mesh in several placements: with its members dealt to the ranks one by one, in blocks, and all
-// on one rank.
+// lines launches each mesh in three placements: members dealt to the ranks one by one, in blocks, and all on one
+// rank.
 func lines(ctx context.Context, w *spmd.World) error {
 	for i, mesh := range meshes {
 		at := points(mesh)
@@ -50,7 +50,7 @@ func lines(ctx context.Context, w *spmd.World) error {
 			for m := range at {
 				spec.Ranks = append(spec.Ranks, rank(m))
 			}
-			// Messages go while the workers are made: the communicators exist before.
+			// The communicators exist while the workers are made, so new may use them.
 			if _, err := spmd.Launch(w, spec, func(m *spmd.Member) (struct{}, error) {
 				return struct{}{}, greet(ctx, m, at)
 			}); err != nil {
@@ -61,8 +61,8 @@ func lines(ctx context.Context, w *spmd.World) error {
 	return nil
 }
 
-// greet checks a member's lines, sends its number to all members of each, on all axes and purposes at once, and checks
-// what comes from them.
+// greet checks a member's lines. Then it sends the member's number to the members of all its lines, on all axes and
+// purposes at once, and checks what it receives.
 func greet(ctx context.Context, m *spmd.Member, at [][]int) error {
 	var finish []func() error
 	for a, axis := range m.Axes() {
@@ -95,8 +95,8 @@ func greet(ctx context.Context, m *spmd.Member, at [][]int) error {
 	return nil
 }
 
-// greetLine starts the messages of one line. others are its members' numbers in the group, in order; group is the
-// group's whole communicator. wait checks what came.
+// greetLine starts the messages of one line. others are the numbers of its members in the group, in order. group is
+// the communicator of the whole group. wait checks what was received.
 func greetLine(ctx context.Context, c spmd.Comm, others []int, mark byte, group spmd.Comm) (wait func() error,
 	err error) {
 	me := c.Rank()

@@ -63,8 +63,8 @@ func (l *logger) Mark(site int, arg int64) {
 	}
 }
 
-// namesPuts sends items of all producers to a key. The recorder of a consumer must hear the producer and the number of
-// each, and that of a producer the puts, with the consumer.
+// namesPuts sends items of all producers to a key. The recorder of a consumer must get the producer and the number of
+// each item, and the recorder of a producer the consumer of each Put.
 func namesPuts(ctx context.Context, w *spmd.World) error {
 	const items = 20
 	return everywhere(ctx, w, func(ctx context.Context, w *spmd.World, s site) error {
@@ -142,8 +142,8 @@ func recordedGets(ctx context.Context, ch *spmd.Channel, m *spmd.Member, key spm
 	return nil
 }
 
-// countsMessages sends 100 (r+1) messages of 3 bytes from each rank r to the next rank, and to itself. The communicator
-// has the ranks in another order. Channels of earlier cases may still send a few messages.
+// countsMessages sends 100 (r+1) messages of 3 bytes from each rank r to the next rank, and to itself. The
+// communicator has the ranks in another order. Channels of earlier cases may send a few more messages.
 func countsMessages(ctx context.Context, w *spmd.World) error {
 	w.Record(func(string, int) spmd.Recorder { return &logger{} })
 	ranks := w.Ranks()

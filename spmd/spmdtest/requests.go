@@ -308,7 +308,7 @@ func noAllocation(ctx context.Context, w *spmd.World) error {
 			}
 		}
 		runtime.ReadMemStats(&after)
-		// The runtime and other ranks of the process, still warming up, allocate a little too.
+		// The runtime and other ranks of the process may still allocate a little.
 		if got := after.Mallocs - before.Mallocs; got > rounds/2 {
 			return fmt.Errorf("%d rounds of %d bytes allocated %d times", rounds, n, got)
 		}

@@ -337,7 +337,7 @@ func signalAllocation(ctx context.Context, w *spmd.World) error {
 		}
 	}
 	runtime.ReadMemStats(&after)
-	// The runtime and other ranks of the process, still warming up, allocate a little too.
+	// The runtime and other ranks of the process may still allocate a little.
 	if got := after.Mallocs - before.Mallocs; got > rounds/2 {
 		return fmt.Errorf("%d rounds allocated %d times", rounds, got)
 	}

@@ -27,8 +27,8 @@ func worlds() []Case {
 	}
 }
 
-// inWorlds returns a program that runs f in n worlds, one after the other. Each rank has a state of its own, which
-// passes from world to world.
+// inWorlds returns a program that runs f in n successive worlds. Each rank has its own state, which passes from world
+// to world.
 func inWorlds[T any](n int, f func(ctx context.Context, w *spmd.World, world int, state *T) error) func(
 	context.Context, *spmd.World) error {
 	type rank struct {
@@ -58,8 +58,8 @@ func inWorlds[T any](n int, f func(ctx context.Context, w *spmd.World, world int
 	}
 }
 
-// oneOfMany uses all that a world has, in another placement in each world. late is what the goroutines of the worlds
-// before have done.
+// oneOfMany uses everything that a world has, with another placement in each world. late counts the goroutines that
+// ran in earlier worlds.
 func oneOfMany(ctx context.Context, w *spmd.World, world int, late *atomic.Int64) error {
 	if n, hash := w.Calls(); n != 0 || hash != 0 {
 		return fmt.Errorf("it has made %d calls before its first", n)
@@ -131,7 +131,7 @@ func oneOfMany(ctx context.Context, w *spmd.World, world int, late *atomic.Int64
 		return err
 	}
 	w.SetStep(int64(world))
-	w.Go("late", func() error { // main ends before
+	w.Go("late", func() error { // main returns before this function
 		time.Sleep(2 * time.Millisecond)
 		late.Add(1)
 		return nil
@@ -139,7 +139,8 @@ func oneOfMany(ctx context.Context, w *spmd.World, world int, late *atomic.Int64
 	return nil
 }
 
-// together uses what ranks have together without groups: shared memory, a collective of the library, message spaces.
+// together uses what ranks have in common without groups: shared memory, a collective of the library, and message
+// spaces.
 func together(ctx context.Context, w *spmd.World, world int) error {
 	if sh, ok := w.Shared(); ok {
 		sig, err := signals(ctx, w, sh, w.Size())
@@ -185,8 +186,8 @@ func together(ctx context.Context, w *spmd.World, world int) error {
 	return nil
 }
 
-// keeping keeps some of its memory in every world, pieces of Alloc and parts of such pieces, and checks that they stay
-// as they are while others come and go.
+// keeping keeps some of its memory in every world: pieces of Alloc and parts of such pieces. It checks that kept
+// memory does not change while other memory is allocated and freed.
 func keeping(ctx context.Context, w *spmd.World, world int, kept *map[int][]byte) error {
 	ends, err := w.NewComm(w.Ranks(), "keeping")
 	if err != nil {
@@ -241,7 +242,7 @@ func keeping(ctx context.Context, w *spmd.World, world int, kept *map[int][]byte
 	return nil
 }
 
-// longest is the seed of the piece that keeping keeps all the time.
+// longest is the seed of the piece that keeping keeps for ever.
 const longest = 0
 
 // passOn sends a piece of this rank's memory to the next rank, and checks that the ranks of the node see it. The piece
@@ -268,7 +269,7 @@ func passOn(ctx context.Context, w *spmd.World, c spmd.Comm, b []byte) error {
 	if err := check(in, longest); err != nil {
 		return err
 	}
-	clear(in) // it is no memory that lies zeroed by chance
+	clear(in) // the buffer must not be zero by chance
 	fill(in, 1)
 	sh, ok := w.Shared()
 	if !ok {
@@ -300,7 +301,7 @@ func passOn(ctx context.Context, w *spmd.World, c spmd.Comm, b []byte) error {
 // stray sends messages that nobody receives, in communicators that the next world makes again.
 func stray(ctx context.Context, w *spmd.World, world int, _ *struct{}) error {
 	if w.Size() == 1 {
-		return nil // MPI need not send what a process has not asked itself for
+		return nil // MPI need not deliver a message for which its sender has not waited
 	}
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
 	g, err := spmd.Launch(w, spmd.GroupSpec{Name: "stray", Ranks: w.Ranks(), Comms: []string{"a", "b"}}, self)
@@ -319,7 +320,7 @@ func stray(ctx context.Context, w *spmd.World, world int, _ *struct{}) error {
 			if reqs[0], err = c.Irecv(in, (w.Rank()+n-1)%n, tag); err != nil {
 				return err
 			}
-			for more := range 3 { // the first is received
+			for more := range 3 { // only the first message is received
 				fill(out, 10*world+more)
 				if reqs[1], err = c.Isend(out, (w.Rank()+1)%n, tag); err != nil {
 					return err
@@ -336,8 +337,9 @@ func stray(ctx context.Context, w *spmd.World, world int, _ *struct{}) error {
 	return nil
 }
 
-// Leaving returns a program of three worlds for Options.StallTimeout of a second and three or more ranks. Rank 1 leaves
-// the first world and the last one early, and rank 2 is told so. In between, rank 2 waits long for rank 1, which works.
+// Leaving returns a program of three worlds for an Options.StallTimeout of one second and three or more ranks. Rank 1
+// leaves the first and the last world early, and rank 2 must get an error that says so. In the second world rank 2
+// waits long for rank 1, which works.
 func Leaving() func(ctx context.Context, w *spmd.World) error { return inWorlds(3, leaving) }
 
 func leaving(ctx context.Context, w *spmd.World, world int, _ *struct{}) error {
@@ -369,11 +371,11 @@ func leaving(ctx context.Context, w *spmd.World, world int, _ *struct{}) error {
 	return c.Cancel(&r)
 }
 
-// Many returns a program of n >= 200 worlds that use all that a world has. It returns an error if the process grows
-// after the first hundred. Only Linux says how large a process is.
+// Many returns a program of n >= 200 worlds that use everything that a world has. It returns an error if the process
+// grows after the first hundred. Only Linux reports the size of a process.
 func Many(n int) func(ctx context.Context, w *spmd.World) error {
-	start := (n-1)%60 + 60 // when the placements and the sizes of kept memory are those of the last world
-	var reads sync.Mutex   // or a rank of the same process counts the files that another one reads
+	start := (n-1)%60 + 60 // the world in which placements and kept memory have the sizes of the last world
+	var reads sync.Mutex   // so that a rank does not count the files that another rank of the process reads
 	type state struct {
 		late  atomic.Int64
 		kept  map[int][]byte
@@ -407,7 +409,7 @@ func Many(n int) func(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// A usage is what the process uses of the machine.
+// A usage is the resources that the process uses.
 type usage struct{ memory, shared, mapped, files, goroutines int64 }
 
 // used reads the usage of this process from Linux.
@@ -442,13 +444,13 @@ func used() (u usage, err error) {
 func (u usage) exceeds(before usage) error {
 	for _, x := range []struct {
 		what        string
-		was, is, by int64 // it may also grow by so many
+		was, is, by int64 // the growth that is allowed in addition
 	}{
 		{"KiB of memory", before.memory, u.memory, 1024},
 		{"KiB of shared memory", before.shared, u.shared, 1024},
 		{"mappings", before.mapped, u.mapped, 5},
 		{"files", before.files, u.files, 0},
-		{"goroutines", before.goroutines, u.goroutines, 20}, // those of another rank may be about to end
+		{"goroutines", before.goroutines, u.goroutines, 20}, // goroutines of another rank may be about to end
 	} {
 		if x.is > x.was+x.was/20+x.by {
 			return fmt.Errorf("the process has grown from %d to %d %s", x.was, x.is, x.what)

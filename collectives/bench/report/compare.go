@@ -14,15 +14,12 @@ import (
 type Verdict string
 
 const (
-	// slower by more than the threshold, and not because of chance differences between the starts
-	Slower Verdict = "REGRESSION"
-	Faster Verdict = "faster" // the same the other way round
-	Within Verdict = "within" // differs by less than the threshold
-	// medians differ by more than the threshold, but the samples or the starts do not show that the
-	// times differ
-	Noise Verdict = "noise"
-	// the samples differ, but too few starts were measured to know whether another start would
-	// differ too
+	Slower Verdict = "REGRESSION" // by more than the threshold; the starts show that this is not chance
+	Faster Verdict = "faster"     // by more than the threshold; the starts show that this is not chance
+	Within Verdict = "within"     // the medians differ by less than the threshold
+	Noise  Verdict = "noise"      // the medians differ by more, but this may be chance
+	// The medians and the samples differ, but there are too few starts to tell whether starts of one
+	// program differ as much.
 	Unclear Verdict = "one start"
 )
 
@@ -42,8 +39,8 @@ type Change struct {
 // A Comparison is the result of Compare.
 type Comparison struct {
 	Changes  []Change
-	starts   [2]int   // of the old report and of the new one
-	OnlyOld  []string // keys of rows that the other report has not
+	starts   [2]int   // numbers of starts in the old and the new report
+	OnlyOld  []string // keys of rows that only one report has
 	OnlyNew  []string
 	Warnings []string // why the two may not be comparable at all
 	limit    float64
@@ -67,11 +64,10 @@ func Compare(before, after *Report, threshold float64) Comparison {
 	differ("MPI library", before.Machine.Library, after.Machine.Library)
 	differ("ranks per CPU", fmt.Sprintf("%.2g", before.Machine.Load()), fmt.Sprintf("%.2g", after.Machine.Load()))
 	old := map[string]*Row{}
-	for i := range before.Rows {
-		old[before.Rows[i].Key()] = &before.Rows[i]
+	for _, row := range before.rows() {
+		old[row.Key()] = row
 	}
-	for i := range after.Rows {
-		now := &after.Rows[i]
+	for _, now := range after.rows() {
 		key := now.Key()
 		was := old[key]
 		if was == nil {

@@ -31,7 +31,7 @@ type Machine struct {
 	// rate of copies by all ranks at once of memory beyond the caches, counting bytes read and
 	// written
 	Roof     float64 `json:"roof_gbs,omitempty"`
-	RoofSize int64   `json:"roof_bytes,omitempty"` // that each rank copied
+	RoofSize int64   `json:"roof_bytes,omitempty"` // bytes that each rank copied
 }
 
 // A Host is one machine and the ranks on it.
@@ -42,7 +42,7 @@ type Host struct {
 	Governor string   `json:"governor,omitempty"` // of the clock frequency; "" where the system does not say
 	Cache    int64    `json:"cache_bytes"`        // last level
 	Ranks    []int    `json:"ranks"`
-	CPUs     int      `json:"cpus"`       // that the ranks may run on, together
+	CPUs     int      `json:"cpus"`       // number of CPUs that the ranks may use together
 	Affinity []string `json:"affinity"`   // of each rank, as 0-3,8
 	MaxProcs int      `json:"gomaxprocs"` // of a process
 }

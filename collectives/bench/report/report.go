@@ -21,7 +21,7 @@ const Schema = 1
 type Report struct {
 	Schema   int       `json:"schema"`
 	Bench    string    `json:"bench"`    // collectives, p2p, overlap, channel, weights, env, scale
-	Complete bool      `json:"complete"` // false: interrupted; it has the rows until then
+	Complete bool      `json:"complete"` // false: interrupted; the report has the rows until then
 	Started  time.Time `json:"started"`
 	Ended    time.Time `json:"ended"`
 	Machine  Machine   `json:"machine"`
@@ -40,8 +40,8 @@ type Report struct {
 // A Row is one thing measured.
 type Row struct {
 	Op        string `json:"op"`               // allreduce, latency, …
-	Algorithm string `json:"algo,omitempty"`   // or what else tells rows of one op apart
-	Chosen    string `json:"chosen,omitempty"` // of algorithm auto: the one that made the operation
+	Algorithm string `json:"algo,omitempty"`   // or whatever else distinguishes rows of one op
+	Chosen    string `json:"chosen,omitempty"` // the algorithm that auto chose
 	Ranks     int    `json:"n"`
 	// bytes; for a collective the whole Data at its root or at every member, as in nccl-tests
 	Size  int64  `json:"size"`
@@ -54,9 +54,9 @@ type Row struct {
 	Memory string `json:"mem,omitempty"`
 	Root   string `json:"root,omitempty"` // a number, or "rotate"; "" where there is none
 
-	Samples []float64 `json:"samples_us"`          // of a call each; in the order taken; the maximum over the ranks
+	Samples []float64 `json:"samples_us"`          // of one call each, in the order taken; the maximum over ranks
 	Starts  []float64 `json:"starts_us,omitempty"` // the medians of several starts; empty: there was one
-	Batch   int       `json:"batch"`               // calls that were timed together and divided, for one sample
+	Batch   int       `json:"batch"`               // number of calls timed together for one sample, which is their mean
 	Min     float64   `json:"min_us"`
 	Median  float64   `json:"med_us"`
 	CILow   float64   `json:"ci_low_us"` // 95 % confidence interval of the median
@@ -64,8 +64,8 @@ type Row struct {
 	P90     float64   `json:"p90_us"`
 	P99     float64   `json:"p99_us"`
 	Max     float64   `json:"max_us"`
-	Skew    float64   `json:"skew_us"` // median over samples of the maximum less the minimum over the ranks
-	CPU     float64   `json:"cpu_us"`  // processor time of all ranks per call, the synchronisation before it included
+	Skew    float64   `json:"skew_us"` // median over samples of the difference between the slowest and the fastest rank
+	CPU     float64   `json:"cpu_us"`  // processor time of all ranks per call, including the barrier before it
 
 	Checked int   `json:"checked"` // calls whose results were checked
 	Wrong   int64 `json:"wrong"`   // elements that differed
@@ -110,7 +110,7 @@ func (r *Row) Key() string {
 	return b.String()
 }
 
-// Where returns the rows for which holds is true.
+// Where returns the rows for which the function holds returns true.
 func (r *Report) Where(holds func(*Row) bool) (rows []*Row) {
 	for i := range r.Rows {
 		if holds(&r.Rows[i]) {

@@ -86,7 +86,7 @@ func write(t *testing.T, format string, r *Report) string {
 	return b.String()
 }
 
-// TestForms holds every form against its file in testdata.
+// TestForms compares every form with its file in testdata.
 func TestForms(t *testing.T) {
 	golden := func(name, got string) {
 		t.Helper()
@@ -168,7 +168,7 @@ func TestPlotIsXML(t *testing.T) {
 	}
 }
 
-// TestJSONReadsBack: what was written is read again, all of it.
+// TestJSONReadsBack: Read returns all that was written.
 func TestJSONReadsBack(t *testing.T) {
 	r := example()
 	path := filepath.Join(t.TempDir(), "r.json")
@@ -194,7 +194,7 @@ func TestJSONReadsBack(t *testing.T) {
 	}
 }
 
-// TestSchema: every field has a name of its own in JSON, which docs name.
+// TestSchema: every field has a name of its own in JSON, and the docs explain it.
 func TestSchema(t *testing.T) {
 	docs, err := os.ReadFile("../../../docs/bench.md")
 	if err != nil {
@@ -223,7 +223,7 @@ func TestFormatsRefuse(t *testing.T) {
 	}
 }
 
-// TestNarrow: the table fits into a terminal, and has no variables, like every other readable form.
+// TestNarrow: the table fits into a terminal. No readable form lists environment variables.
 func TestNarrow(t *testing.T) {
 	r := example()
 	for line := range strings.Lines(write(t, "table", r)) {
@@ -244,7 +244,7 @@ func TestNarrow(t *testing.T) {
 	}
 }
 
-// TestWarnings: ranks that share CPUs are warned of where they could be bound.
+// TestWarnings: there is a warning if ranks share CPUs although they could be bound to different ones.
 func TestWarnings(t *testing.T) {
 	for _, c := range []struct {
 		transport string
@@ -268,17 +268,17 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A machine makes reports of a program whose times are known.
+// A machine makes reports of a simulated program, whose times are known.
 type machine struct{ *rand.Rand }
 
 func newMachine() machine { return machine{rand.New(rand.NewPCG(5, 6))} }
 
-// start returns the report of one start, whose rows take the times of scale.
+// start returns the report of one start. scale gives the time for a size.
 func (m machine) start(scale func(size int64) float64) *Report {
 	rep := &Report{Schema: Schema, Bench: "collectives", Complete: true}
 	for _, size := range []int64{8, 64, 512, 4096} {
 		row := Row{Op: "allreduce", Algorithm: "ring", Ranks: 2, Size: size, Checked: 1, CPU: 7}
-		shift := math.Exp(0.02 * m.NormFloat64()) // of this start
+		shift := math.Exp(0.02 * m.NormFloat64()) // the same for all samples of this start
 		for range 100 {
 			row.Samples = append(row.Samples, shift*scale(size)*math.Exp(0.01*m.NormFloat64()))
 		}
@@ -300,7 +300,8 @@ func (m machine) starts(n int, scale func(size int64) float64) *Report {
 
 func ten(int64) float64 { return 10 }
 
-// drift is another program: 8 bytes are slower, 512 are faster, and starts of 4096 differ by themselves.
+// drift gives the times of a changed program: 8 bytes are slower, 512 are faster, and the time of 4096 differs from
+// start to start.
 func (m machine) drift(size int64) float64 {
 	if size == 4096 {
 		return 10 * math.Exp(0.5*m.NormFloat64())
@@ -324,7 +325,7 @@ func TestMerge(t *testing.T) {
 	}
 }
 
-// TestCompare: a slower row is found over several starts, and what only looks slower is not.
+// TestCompare: Compare finds a row that is slower over several starts, and no row that only looks slower.
 func TestCompare(t *testing.T) {
 	m := newMachine()
 	old, same, changed := m.starts(5, ten), m.starts(5, ten), m.starts(5, m.drift)
@@ -356,7 +357,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// One start each: the samples differ, and nobody knows whether those of the next start would.
+// With one start each the samples differ, but the next start may differ as much.
 func TestCompareOneStart(t *testing.T) {
 	m := newMachine()
 	old, one := m.starts(5, ten), m.start(m.drift)
@@ -389,7 +390,7 @@ func written(t *testing.T, c Comparison) string {
 	return b.String()
 }
 
-// TestShape: numbers that JSON cannot hold do not get in.
+// TestShape: figures that JSON cannot hold are left out.
 func TestShape(t *testing.T) {
 	var r Row
 	r.Summarize()

@@ -12,7 +12,7 @@ import (
 // on other cores and in other pages, so they differ by more than the samples of one start show.
 func Merge(starts []*Report) *Report {
 	all := *starts[0]
-	all.Fits, all.Notes = nil, nil // lines through the times of one start say nothing of all
+	all.Fits, all.Notes = nil, nil // fits and notes of one start do not hold for all
 	var rows []*Row
 	for _, r := range starts {
 		rows = append(rows, r.rows()...)

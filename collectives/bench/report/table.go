@@ -27,9 +27,9 @@ func (c column) cell(row *Row) string {
 type detail uint8
 
 const (
-	narrow detail = iota // what most readers want, for terminals
-	wide                 // everything
-	exact                // everything, with numbers in full, for programs
+	narrow detail = iota // the most important columns, for terminals
+	wide                 // all columns
+	exact                // all columns, with all digits, for programs
 )
 
 // columns returns the columns of the report: keys, times, figures and wrong elements.
@@ -90,14 +90,14 @@ func (r *Report) columns(d detail) (cols []column) {
 // keys returns the columns that identify a row.
 func (r *Report) keys(d detail) map[string]column {
 	op, width, size := 14, 10, func(r *Row) string { return strconv.FormatInt(r.Size, 10) }
-	if !slices.Contains(r.Keys, "algo") && !slices.Contains(r.Keys, "size") { // the name is all there is
+	if !slices.Contains(r.Keys, "algo") && !slices.Contains(r.Keys, "size") { // the name is the only key
 		op = 26
 	}
 	if d == narrow {
 		width, size = 7, func(r *Row) string { return Bytes(r.Size) }
 	}
 	return map[string]column{
-		"op":    {"op", -op, func(r *Row) string { return r.Op }}, // names to the left
+		"op":    {"op", -op, func(r *Row) string { return r.Op }}, // names are aligned to the left
 		"algo":  {"algo", -13, func(r *Row) string { return r.Algorithm }},
 		"n":     {"n", 4, func(r *Row) string { return strconv.Itoa(r.Ranks) }},
 		"size":  {"size", width, size},
@@ -167,7 +167,7 @@ func commaSeparated() form {
 		for _, c := range r.columns(exact) {
 			cells = append(cells, c.cell(row))
 		}
-		return strings.Join(cells, ",") + "\n" // no cell has a comma or a quote: names and numbers
+		return strings.Join(cells, ",") + "\n" // names and numbers contain no commas or quotes
 	}
 	return form{begin: func(r *Report) string { return strings.ReplaceAll(line(r, nil), "#", "") }, row: line}
 }

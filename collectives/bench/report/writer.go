@@ -13,7 +13,7 @@ type Writer struct {
 	to    io.Writer
 	form  form
 	begun bool
-	rows  int // that are written
+	rows  int // number of rows written
 }
 
 // A form says how the parts of a report are written. A part without a function is left out.

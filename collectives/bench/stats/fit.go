@@ -4,8 +4,8 @@ import "math"
 
 // A Point is a measurement for Fit: Time is expected to be α·Rounds + β·Bytes.
 type Point struct {
-	Rounds float64 // messages that follow one another
-	Bytes  float64 // bytes that follow one another
+	Rounds float64 // number of successive messages
+	Bytes  float64 // number of successive bytes
 	Time   float64
 }
 

@@ -7,14 +7,10 @@ import (
 	"gonum.org/v1/gonum/stat/distuv"
 )
 
-// Percentile returns the p-th percentile of x, 0 <= p <= 100: of the n samples in order, the one at 1 +
-// (n-1)·p/100, interpolated between its neighbours (definition 7 of Hyndman and Fan 1996, that of R and NumPy).
+// percentile returns the p-th percentile of samples in ascending order, 0 <= p <= 100: the sample at place 1 +
+// (n-1)·p/100 of n, interpolated between its neighbours (definition 7 of Hyndman and Fan 1996, as in R and NumPy).
 // Gonum has only definitions 1 and 4, whose median of an even number of samples is not the mean of the two in the
-// middle. The result is NaN if x is empty.
-func Percentile(x []float64, p float64) float64 {
-	return percentile(slices.Sorted(slices.Values(x)), p)
-}
-
+// middle. Without samples the result is NaN.
 func percentile(sorted []float64, p float64) float64 {
 	if len(sorted) == 0 {
 		return math.NaN()
@@ -25,11 +21,11 @@ func percentile(sorted []float64, p float64) float64 {
 	if part := at - float64(low); part > 0 {
 		return sorted[low] + part*(sorted[high]-sorted[low])
 	}
-	return sorted[low] // also where its neighbour is infinite
+	return sorted[low] // not NaN if the neighbour is infinite
 }
 
-// Median returns the 50th percentile of x.
-func Median(x []float64) float64 { return Percentile(x, 50) }
+// Median returns the median of x, or NaN if x is empty.
+func Median(x []float64) float64 { return percentile(slices.Sorted(slices.Values(x)), 50) }
 
 // A Summary describes the samples of one measurement for a report. Its values are in the unit of the samples.
 type Summary struct {

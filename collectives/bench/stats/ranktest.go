@@ -12,8 +12,8 @@ import (
 // ties. Otherwise it is the normal approximation, corrected for ties and for continuity. p is 1 if
 // a or b is empty or all samples are equal.
 //
-// Few samples cannot tell much. With 4 against 4 samples the smallest possible p is 0.029, with 5
-// against 5 it is 0.008.
+// Few samples cannot show much: with 4 against 4 samples the smallest possible p is 0.029, and with 5 against 5 it is
+// 0.008.
 func MannWhitney(a, b []float64) (u, p float64) {
 	n, m := len(a), len(b)
 	if n == 0 || m == 0 {

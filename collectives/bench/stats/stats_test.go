@@ -17,10 +17,10 @@ func near(t *testing.T, what string, got, want, tolerance float64) {
 func TestPercentile(t *testing.T) {
 	x := []float64{15, 20, 35, 40, 50} // R: quantile(c(15,20,35,40,50), p, type=7)
 	for _, c := range []struct{ p, want float64 }{{0, 15}, {25, 20}, {40, 29}, {50, 35}, {90, 46}, {100, 50}} {
-		near(t, "percentile", Percentile(x, c.p), c.want, 1e-12)
+		near(t, "percentile", percentile(x, c.p), c.want, 1e-12)
 	}
 	near(t, "of an even number", Median([]float64{4, 1, 3, 2}), 2.5, 0)
-	near(t, "of one", Percentile([]float64{7}, 99), 7, 0)
+	near(t, "of one", percentile([]float64{7}, 99), 7, 0)
 	if !math.IsNaN(Median(nil)) {
 		t.Error("the median of nothing is a number")
 	}
@@ -31,7 +31,7 @@ func TestPercentile(t *testing.T) {
 	}
 }
 
-// TestMedianRanks holds the interval's ranks against the table A.1 of Le Boudec, which counts from 1.
+// TestMedianRanks compares the interval's ranks with table A.1 of Le Boudec, which counts from 1.
 func TestMedianRanks(t *testing.T) {
 	for _, c := range []struct{ n, low, high int }{
 		{6, 1, 6}, {7, 1, 7}, {8, 1, 8}, {9, 2, 8}, {10, 2, 9}, {12, 3, 10}, {20, 6, 15}, {30, 10, 21}, {50, 18, 33},
@@ -46,7 +46,7 @@ func TestMedianRanks(t *testing.T) {
 	}
 }
 
-// TestCoverage counts how often the interval holds the true median of a lopsided distribution.
+// TestCoverage counts how often the interval contains the true median of a skewed distribution.
 func TestCoverage(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, n := range []int{10, 40, 200} {
@@ -101,7 +101,7 @@ func TestMannWhitney(t *testing.T) {
 	}
 }
 
-// TestExactMeetsNormal compares the two ways where both are good.
+// TestExactMeetsNormal compares the exact probability with the normal approximation where both are accurate.
 func TestExactMeetsNormal(t *testing.T) {
 	n := 20.0
 	for _, u := range []int{60, 100, 150, 199} {
@@ -110,8 +110,8 @@ func TestExactMeetsNormal(t *testing.T) {
 	}
 }
 
-// TestFalseAlarms: equal distributions give p < 0.01 in about one case of a hundred, a shift of half a deviation is
-// found.
+// TestFalseAlarms: equal distributions give p < 0.01 in about one case of a hundred, and a shift by half a deviation
+// is found.
 func TestFalseAlarms(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	alarms, found := 0, 0
@@ -203,8 +203,7 @@ func TestBatch(t *testing.T) {
 	}
 }
 
-// TestRatioInterval: the ends are those that tables of the test give, and the interval holds the
-// ratio in 95 of 100 cases.
+// TestRatioInterval: the ends agree with tables of the test, and the interval contains the ratio in 95 of 100 cases.
 func TestRatioInterval(t *testing.T) {
 	a, b := []float64{11, 12, 13, 14, 15}, []float64{1, 1, 1, 1, 1}
 	// the third and the 23rd of 25

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// A flavour is one MPI: how scripts/build calls it, and its launcher.
+// A flavour is one MPI library: its name for scripts/build, and its launcher.
 type flavour struct {
 	name, says, install string
 	launchers, args     []string
@@ -86,8 +86,8 @@ func each(t *testing.T, test func(t *testing.T, f *flavour)) {
 	}
 }
 
-// run starts the program on np ranks and returns what it wrote, its exit code and how long it took; no job may take
-// five minutes.
+// run starts the program on np ranks. It returns the output, the exit code and the duration. A job that takes longer
+// than five minutes is an error.
 func (f *flavour) run(t *testing.T, np int, env []string, args ...string) (out string, code int, took time.Duration) {
 	t.Helper()
 	program, err := f.build()
@@ -99,7 +99,7 @@ func (f *flavour) run(t *testing.T, np int, env []string, args ...string) (out s
 	line := append(append([]string{}, f.args...), "-np", strconv.Itoa(np), program)
 	cmd := exec.CommandContext(ctx, f.launcher, append(line, args...)...)
 	cmd.Env = append(append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1",
-		// or two launchers that begin at once make one folder, and one fails
+		// otherwise two launchers that start at once make the same folder, and one fails
 		"OMPI_MCA_orte_tmpdir_base="+own(t)), env...)
 	cmd.WaitDelay = 5 * time.Second
 	var text bytes.Buffer
@@ -116,7 +116,7 @@ func (f *flavour) run(t *testing.T, np int, env []string, args ...string) (out s
 	return text.String(), cmd.ProcessState.ExitCode(), took
 }
 
-// own returns a folder of the test's own, whose name is short: it becomes part of the names of sockets.
+// own returns a folder for this test with a short name, because names of sockets contain it.
 func own(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "")
@@ -135,11 +135,11 @@ func (f *flavour) succeeds(t *testing.T, want string, np int, env []string, args
 	}
 }
 
-// full asks for whole tests in place of samples.
+// full reports whether to run everything instead of samples.
 var full = os.Getenv("RLINF_TEST_FULL") != ""
 
-// of returns what is tested with this MPI: all in a full run, else a sample. The one of the second MPI is smaller: only
-// the messages differ.
+// of returns what to test with this MPI: everything in a full run, otherwise a sample. The sample of the second MPI
+// is smaller, because only the messages differ.
 func of[T any](f *flavour, all, first, second []T) []T {
 	switch {
 	case full:
@@ -150,8 +150,8 @@ func of[T any](f *flavour, all, first, second []T) []T {
 	return second
 }
 
-// Every operation by every algorithm in every type, the library's own among them: one process start for each size of
-// group.
+// TestConformance runs every operation by every algorithm in every type, also by the library. It starts one job for
+// each size of group.
 func TestConformance(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour) {
 		for _, np := range of(f, []int{1, 2, 3, 4, 5, 7, 8}, []int{1, 2, 3, 8}, []int{3, 4}) {
@@ -181,8 +181,8 @@ func TestOrdered(t *testing.T) {
 	})
 }
 
-// On one node, on several, and where ranks share no memory. The last rank has two readers of the one suite and two of
-// the other, of 273 comparisons each.
+// TestWeights runs on one node, on several nodes, and on ranks without shared memory. The last rank has two readers
+// in each suite, with 273 comparisons each.
 func TestWeights(t *testing.T) {
 	each(t, func(t *testing.T, f *flavour) {
 		all := [][]string{nil, {"RANKS_NODES=2"}, {"RANKS_NODES=4"}, {"RLINF_SHM=off"}}
@@ -209,7 +209,8 @@ func TestMismatchIsNamed(t *testing.T) {
 	})
 }
 
-// A peer that stops, or whose program ends, while others wait for it in a collective is named, and the job ends.
+// If a peer stops or its program ends while others wait for it in a collective, the job ends with an error that names
+// the peer.
 func TestPeerThatStopsOrReturns(t *testing.T) {
 	kinds := []string{"barrier", "broadcast", "reduce", "allreduce", "reduce_scatter", "allgather", "gather", "scatter",
 		"alltoall", "sendrecv"}
@@ -219,7 +220,7 @@ func TestPeerThatStopsOrReturns(t *testing.T) {
 	}
 	const stall = 3 * time.Second
 	each(t, func(t *testing.T, f *flavour) {
-		slots := make(chan struct{}, 4) // they wait, most of the time
+		slots := make(chan struct{}, 4) // the jobs mostly wait
 		for _, kind := range kinds {
 			for _, algorithm := range algorithms {
 				for _, what := range []string{"stop", "return"} {

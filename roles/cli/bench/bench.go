@@ -34,14 +34,14 @@ func Command(reg config.Registries, code *int) *cli.Command {
 	command := func(name, usage string, own []cli.Flag, run func(*flags, config.Registries) (int, error)) *cli.Command {
 		starts := startFlags()
 		if name == "scale" {
-			starts = starts[:1] // it has a launcher of its own
+			starts = starts[:1] // only --starts: scale has its own --launcher
 		}
 		c := &cli.Command{Name: name, Usage: usage, Flags: slices.Concat(benchFlags(), starts, own),
 			Action: func(c *cli.Context) (err error) {
 				*code, err = run(&flags{Context: c}, reg)
 				return err
 			}}
-		if name != "env" && name != "scale" { // these have overrides of a configuration
+		if name != "env" && name != "scale" { // env and scale take overrides of a configuration
 			c.Action = args.NoArguments(c.Action)
 		}
 		return c
@@ -101,7 +101,7 @@ type benchJob struct {
 	asked    *loop.Requests
 	before   *results.Report // to compare with; nil: nothing
 	files    []*os.File
-	report   *results.Report // of rank 0, once done
+	report   *results.Report // of rank 0, when it is complete
 	log      session.RankLog
 	programs *programs.Starter
 }
@@ -242,8 +242,8 @@ func (j *benchJob) addWriter(format string, to io.Writer) {
 	j.opts.Writers = append(j.opts.Writers, w)
 }
 
-// enforceStop cancels the job if it does not end soon after a request to stop. Launchers kill a second
-// after the request. The leading process, which has the report, ends first.
+// enforceStop cancels the job if it does not end soon after a request to stop. A launcher kills its
+// processes one second after the request. The leading process, which has the report, ends first.
 func (j *benchJob) enforceStop(ctx context.Context, cancel context.CancelCauseFunc, leads bool) {
 	grace := 900 * time.Millisecond
 	if leads {
@@ -271,7 +271,7 @@ func (j *benchJob) rank(ctx context.Context, w *spmd.World, measure measurement)
 	if w.Rank() != 0 {
 		opts.Writers = nil
 	}
-	if w.Describe().Transport == "mpi" { // goroutine ranks share the process's
+	if w.Describe().Transport == "mpi" { // goroutine ranks share the setting of their process
 		runtime.GOMAXPROCS(max(2, runtime.NumCPU()/w.LocalSize()))
 	}
 	opts.Free = job.AvailableOn(w.Nodes(), w.Nodes()[w.Rank()]).Free
@@ -307,7 +307,7 @@ func (j *benchJob) judge() (int, error) {
 	code := loop.ExitOK
 	say := j.App.Writer
 	if form := j.String("format"); form != "table" && form != "wide" {
-		say = os.Stderr // the other forms are for programs
+		say = os.Stderr // standard output is for programs that read the other formats
 		if form != "md" {
 			for _, warning := range j.report.Machine.Warnings() {
 				fmt.Fprintln(say, "#", warning)

@@ -86,7 +86,7 @@ func collectivePlan(f *flags) bench.Plan {
 		if f.IsSet("algo") {
 			f.wrong("--tune measures every algorithm: expected it without --algo")
 		}
-		p.Algorithms = collectives.Algorithms()[1:] // auto is what the table is for
+		p.Algorithms = collectives.Algorithms()[1:] // all but auto, which uses the table
 	}
 	p.Memory = f.names("mem", []string{"arena", "go"})
 	place := f.either("place", "in", "out", "both")

@@ -73,7 +73,7 @@ func envTasks(f *flags, reg config.Registries) (tasks []env.Config) {
 		tasks = append(tasks, cfg)
 	}
 	return slices.DeleteFunc(tasks, func(cfg env.Config) bool {
-		_, err := reg.Probe(cfg) // an error: it needs a build tag, or a model
+		_, err := reg.Probe(cfg) // an error means that it needs a build tag or a model
 		if err != nil && (file != "" || f.IsSet("name")) {
 			f.wrong("%w", err)
 		}

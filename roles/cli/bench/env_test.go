@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
-// TestBenchHeedsMasks: actions that were drawn beforehand are changed to allowed ones.
+// TestBenchHeedsMasks: actions that the mask forbids are replaced by allowed ones.
 func TestBenchHeedsMasks(t *testing.T) {
 	p, err := newPlayer(config.Registries{Envs: rolestest.Ladders(1, 5, 3)}, rolestest.EnvConfig("Ladders-v0", 4), 0, 4)
 	if err != nil {

@@ -54,7 +54,7 @@ type scaling struct {
 	steps     int
 	skip      int
 	weak      bool
-	ranks     int // of the configuration as it is
+	ranks     int // number of ranks of the configuration
 	place     *spmd.Placement
 	programs  *programs.Starter
 }
@@ -302,7 +302,7 @@ func (s *scaling) row(n int, steps []runs.Row) (row results.Row, note string) {
 		part, wait := 100*most/median("time/step"), 100*(1-mean/most)
 		row.SetFigure(phase+"_pct", part)
 		row.SetFigure(phase+"_wait_pct", wait)
-		if part == part && wait == wait { // phases that did not happen have no time
+		if part == part && wait == wait { // phases that did not happen have NaN
 			parts = append(parts, fmt.Sprintf("%s %.1f %% (waiting %.1f %% of it)", phase, part, wait))
 			waited += part * wait / 100
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// TestScale: jobs get the same part of other numbers of ranks, and their metrics become rows.
+// TestScale: on any number of ranks the components get the same parts of the ranks, and the metrics become rows.
 func TestScale(t *testing.T) {
 	cfg, _, err := config.Load(rolestest.Registries(), "../../../configs/cartpole_ppo.yaml", nil, false)
 	if err != nil {

@@ -111,7 +111,7 @@ func (j *benchJob) startWords(path string) ([]string, error) {
 	}
 	own := []string{"starts", "compare", "threshold", "out", "plot", "format", "check-min-busbw"}
 	var words []string
-	if j.bench() != "scale" { // it has a launcher for the jobs that it starts
+	if j.bench() != "scale" { // scale needs its --launcher for the jobs that it starts
 		own = append(own, "launcher")
 		if words = launcherWords(j.String("launcher"), j.Int("np")); len(words) > 0 {
 			own = append(own, "np")

@@ -12,23 +12,24 @@ import (
 // Align is the alignment of pieces, in bytes.
 const Align = 64
 
-// A Region gives out zeroed pieces of a memory mapping. One goroutine uses it at a time, but any may call Offset.
+// A Region gives out zeroed pieces of a memory mapping. It belongs to one goroutine at a time, but any goroutine may
+// call Offset.
 type Region struct {
 	mem  []byte
-	free []span // ascending, with something in use between every two
-	used int    // what lies behind it is zero, and takes no memory
+	free []span // ascending; memory in use lies between every two
+	used int    // the memory from here on was never used: it is zero, and takes no pages
 }
 
 // A span is the range [lo, hi) of a region, with bounds at multiples of Align.
 type span struct{ lo, hi int }
 
-// New returns a region of mem, which is zero. Its address and its length are multiples of Align.
+// New returns a region of mem, which must be zero. The address and the length of mem are multiples of Align.
 func New(mem []byte) *Region { return &Region{mem: mem, free: []span{{0, len(mem)}}} }
 
 // Mem returns the whole mapping.
 func (r *Region) Mem() []byte { return r.mem }
 
-// Room returns how much of a region a piece of n bytes takes.
+// Room returns how many bytes of a region a piece of n bytes takes.
 func Room(n int) int { return (n + Align - 1) &^ (Align - 1) }
 
 // Take returns n zeroed bytes of the first free span that has room, or nil.
@@ -55,9 +56,38 @@ func (r *Region) Offset(b []byte) (int, bool) {
 	return int(p - lo), p >= lo && p-lo < uintptr(len(r.mem)) && uintptr(len(b)) <= uintptr(len(r.mem))-(p-lo)
 }
 
-// Keep frees all but these pieces, which lie in the region. A piece of memory that is free is an error, and nothing
-// changes. giveBack gives whole pages back to the system, so that they are zero when they are used next; where it
-// returns an error, Keep writes zeros.
+// Find returns the index of the region that b lies in, and b's offset there; -1: none. Regions may be nil.
+func Find(regions []*Region, b []byte) (index, offset int) {
+	for i, r := range regions {
+		if r == nil {
+			continue
+		}
+		if at, ok := r.Offset(b); ok {
+			return i, at
+		}
+	}
+	return -1, 0
+}
+
+// Sort returns the pieces by region. It leaves out empty pieces.
+func Sort(regions []*Region, pieces [][]byte) ([][][]byte, error) {
+	sorted := make([][][]byte, len(regions))
+	for _, b := range pieces {
+		if len(b) == 0 {
+			continue
+		}
+		i, _ := Find(regions, b)
+		if i < 0 {
+			return nil, fmt.Errorf("keep %d bytes: they are not of this rank's Alloc", len(b))
+		}
+		sorted[i] = append(sorted[i], b)
+	}
+	return sorted, nil
+}
+
+// Keep frees all of the region except these pieces of it. If a piece lies in free memory, Keep returns an error and
+// changes nothing. giveBack gives whole pages back to the system, so that they are zero when they are used next. If
+// giveBack returns an error, Keep writes zeros.
 func (r *Region) Keep(pieces [][]byte, giveBack func(pages []byte) error) error {
 	var kept []span
 	for _, b := range pieces {
@@ -90,7 +120,7 @@ func (r *Region) Keep(pieces [][]byte, giveBack func(pages []byte) error) error 
 	return nil
 }
 
-// clean zeroes b, and gives back the pages that lie in b whole.
+// clean zeroes b, and gives back the pages that lie completely in b.
 func clean(b []byte, giveBack func(pages []byte) error) {
 	page := uintptr(os.Getpagesize())
 	lo := uintptr(unsafe.Pointer(unsafe.SliceData(b)))

@@ -8,13 +8,13 @@ import (
 	"github.com/rlinf/rlinf/spmd/internal/region"
 )
 
-// A piece is memory of a region, filled with its mark.
+// A piece is memory from a region, filled with mark.
 type piece struct {
 	b    []byte
 	mark byte
 }
 
-// takeAll takes pieces from r until there is no room, and fills them. They are zero before.
+// takeAll takes pieces from r until there is no room, checks that they are zero, and fills them.
 func takeAll(t *testing.T, r *region.Region, rng *rand.Rand) (all []piece) {
 	t.Helper()
 	for {
@@ -39,7 +39,7 @@ func takeAll(t *testing.T, r *region.Region, rng *rand.Rand) (all []piece) {
 	}
 }
 
-// someOf returns parts of a fourth of the pieces. All pieces are as they were filled.
+// someOf returns parts of a quarter of the pieces, after checking that all pieces are unchanged.
 func someOf(t *testing.T, all []piece, rng *rand.Rand) (kept []piece) {
 	t.Helper()
 	for _, p := range all {
@@ -56,7 +56,8 @@ func someOf(t *testing.T, all []piece, rng *rand.Rand) (kept []piece) {
 	return kept
 }
 
-// Pieces never overlap and are zero; kept ones stay as they are, and everything else is given out again.
+// Pieces never overlap and are zero. Keep leaves the kept pieces unchanged and makes all other memory available
+// again.
 func TestRegion(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	const size = 1 << 16
@@ -70,7 +71,7 @@ func TestRegion(t *testing.T) {
 	}
 	r := region.New(make([]byte, size))
 	var kept []piece
-	for range 500 { // worlds
+	for range 500 { // each round is a world
 		kept = someOf(t, append(kept, takeAll(t, r, rng)...), rng)
 		var keep [][]byte
 		for _, p := range kept {

@@ -103,7 +103,7 @@ func listShared(rank int) error {
 	files := map[string]bool{}
 	for _, line := range strings.Split(string(text), "\n") {
 		if f := strings.Fields(line); len(f) > 5 && strings.Contains(line, "rlinf") && f[1][3] == 's' {
-			files[f[4]+" "+strings.Join(f[5:], " ")] = true // by inode
+			files[f[4]+" "+strings.Join(f[5:], " ")] = true // files are distinguished by inode
 		}
 	}
 	fmt.Printf("rank %d shares %d files: %s\n", rank, len(files), strings.Join(slices.Sorted(maps.Keys(files)), ", "))
@@ -131,8 +131,7 @@ func resume(ctx context.Context, t spmd.Transport, _ []string) error {
 	if _, err := waker.Wait(); err != nil {
 		return err
 	}
-	// This waits for one more stall timeout. A clock that did not start anew would end the job in that
-	// time.
+	// Wait for one more stall timeout, in which a clock that had not been reset would end the job.
 	time.Sleep(4 * time.Second)
 	return nil
 }

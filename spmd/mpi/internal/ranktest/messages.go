@@ -108,7 +108,7 @@ func exchange(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	return nil
 }
 
-// memory returns size bytes, with room on either side, to see an overrun.
+// memory returns size bytes with extra bytes on either side, which show an overrun.
 func memory(t spmd.Transport, size int, ofGo bool) ([]byte, error) {
 	if ofGo {
 		return make([]byte, size+16)[8 : 8+size : 16+size], nil

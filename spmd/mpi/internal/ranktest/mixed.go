@@ -108,8 +108,8 @@ func mixedRound(ctx context.Context, c spmd.Comm, memory []byte, n, round int, p
 }
 
 const (
-	neighbour, remote = 1, 2 // of rank 0: on its node, and on another
-	ask, stop         = 1, 2 // what it tells them
+	neighbour, remote = 1, 2 // for rank 0: the rank on its node, and the rank on the other node
+	ask, stop         = 1, 2 // what rank 0 tells them
 )
 
 // answers lets rank 0 ask its neighbour, and rank 2 of the other node, for answers, which come 3 ms
@@ -166,7 +166,7 @@ func yieldsOnce(ctx context.Context, c spmd.Comm, waits func() (yielded, woken, 
 // wakesForMessages shows that no message comes while a wait sleeps for another, and that a message of the
 // node ends a sleep between two tests of MPI.
 func wakesForMessages(ctx context.Context, c spmd.Comm, waits func() (yielded, woken, missed int64)) error {
-	in := make([]spmd.Request, 2) // of the neighbour, and of the other node
+	in := make([]spmd.Request, 2) // from the neighbour, and from the other node
 	post := func(from int) (err error) {
 		in[from-1], err = c.Irecv([]byte{0}, from, 0)
 		return err

@@ -289,7 +289,7 @@ func ring(ctx context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// comms prints what making a communicator of everyone costs.
+// comms prints how long it takes to make a communicator of all ranks.
 func comms(_ context.Context, t spmd.Transport, _ []string) error {
 	const n = 20
 	start := time.Now()
