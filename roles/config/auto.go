@@ -52,9 +52,7 @@ func (c *Config) Auto() (auto []string, others spmd.Cluster) {
 			continue
 		}
 		others.AllowIdleRanks = true
-		for name := range strings.SplitSeq(e.Key, ",") {
-			auto = append(auto, strings.TrimSpace(name))
-		}
+		auto = append(auto, componentsIn(e.Key)...)
 	}
 	return auto, others
 }
@@ -85,8 +83,7 @@ func (c *validation) checkAuto() {
 			continue
 		}
 		key := "component_placement." + e.Key
-		for name := range strings.SplitSeq(e.Key, ",") {
-			name = strings.TrimSpace(name)
+		for _, name := range componentsIn(e.Key) {
 			c.found.At("cluster").Want(slices.Contains(can, name), key, PlacementAuto,
 				"ranks: auto is for "+strings.Join(can, ", "))
 		}

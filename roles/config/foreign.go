@@ -41,8 +41,12 @@ func ForeignPolicy(modelType string) string {
 		return "a VLA policy, whose features it acts on"
 	case "flow_policy":
 		return "a flow policy"
+	case "qwen2.5_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "internvl":
+		return "a language model that sees"
+	case "deepseek_v3", "deepseek_v2":
+		return "a language model with latent attention"
 	}
-	return foreignAnswerer(modelType)
+	return ""
 }
 
 // useOwnNames replaces RLinf's names of algorithms by ours. RLinf names an algorithm in loss_type or in the kind of

@@ -185,7 +185,7 @@ func (c *validation) idleLayouts() {
 		// each layer, whatever the unit.
 		idle := func(name string, set bool, value any) {
 			key := "actor.model.recompute_" + name
-			c.idleKey(key, set, value, "", []string{key})
+			c.idleKey(key, set, value, "")
 		}
 		full := m.Recompute == RecomputeFull
 		idle("granularity", m.Recompute == RecomputeSelective, m.Recompute)
@@ -195,7 +195,7 @@ func (c *validation) idleLayouts() {
 	if c.FineTunes() && !c.Reasons() {
 		keys = append(keys, "rollout.tensor_parallel_size")
 	}
-	c.idleKeys("", keys, keys...)
+	c.idleKeys("", keys...)
 	for _, of := range []string{"inference", "critic"} {
 		if l := c.Layout(of); c.FineTunes() && !c.Places(of) && !l.equal(c.Layout("actor")) {
 			c.found.Idle(of+".model", l.Size())

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
@@ -294,14 +295,9 @@ func (r *RunnerConfig) Iterations() int {
 
 // Places reports whether component is placed. The placement may not fit the world.
 func (c *Config) Places(component string) bool {
-	for _, e := range c.Cluster.ComponentPlacement {
-		for name := range strings.SplitSeq(e.Key, ",") {
-			if strings.TrimSpace(name) == component {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Cluster.ComponentPlacement, func(e config.Entry[PlacementConfig]) bool {
+		return slices.Contains(componentsIn(e.Key), component)
+	})
 }
 
 // Samples returns the number of samples in an iteration, and the number of steps of each environment. A sample is

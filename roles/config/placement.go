@@ -27,6 +27,15 @@ func (c *Config) ClusterSpec() spmd.Cluster {
 	return s
 }
 
+// componentsIn returns the components that a key of cluster.component_placement names, such as "actor, env".
+func componentsIn(key string) []string {
+	names := strings.Split(key, ",")
+	for i, name := range names {
+		names[i] = strings.TrimSpace(name)
+	}
+	return names
+}
+
 // Place computes the placement in a world whose rank r is on node nodes[r].
 func (c *Config) Place(nodes []int) (*spmd.Placement, error) {
 	return spmd.Place(c.ClusterSpec(), nodes)
@@ -90,22 +99,16 @@ func (c *Config) Moved(reg Registries, text string) (*Config, error) {
 		}
 		return nil, &config.FieldError{Origin: "command line", Key: placementKey, Value: quoted(text), Want: want}
 	}
-	names := func(key string) (names []string) {
-		for name := range strings.SplitSeq(key, ",") {
-			names = append(names, strings.TrimSpace(name))
-		}
-		return names
-	}
 	var moving, order []string
 	for key := range asked {
-		moving = append(moving, names(key)...)
+		moving = append(moving, componentsIn(key)...)
 	}
 	slices.Sort(moving)
 	rest := *c
 	rest.Cluster.ComponentPlacement, rest.Cluster.AllowIdleRanks = nil, true
 	for _, e := range c.Cluster.ComponentPlacement {
-		order = append(order, names(e.Key)...)
-		stay := slices.DeleteFunc(names(e.Key), func(name string) bool { return slices.Contains(moving, name) })
+		order = append(order, componentsIn(e.Key)...)
+		stay := slices.DeleteFunc(componentsIn(e.Key), func(name string) bool { return slices.Contains(moving, name) })
 		if e.Key = strings.Join(stay, ","); len(stay) > 0 {
 			rest.Cluster.ComponentPlacement = append(rest.Cluster.ComponentPlacement, e)
 		}
@@ -115,7 +118,7 @@ func (c *Config) Moved(reg Registries, text string) (*Config, error) {
 		return nil, err
 	}
 	slices.SortStableFunc(m.Cluster.ComponentPlacement, func(a, b config.Entry[PlacementConfig]) int {
-		return slices.Index(order, names(a.Key)[0]) - slices.Index(order, names(b.Key)[0])
+		return slices.Index(order, componentsIn(a.Key)[0]) - slices.Index(order, componentsIn(b.Key)[0])
 	})
 	for _, name := range moving { // rollout is with the actors if it has no place
 		if !slices.Contains(order, name) && name != "rollout" && !m.Reported(placementKey) {
@@ -153,8 +156,8 @@ func (c *Config) KeepMembers(before *spmd.Placement, nodes []int) {
 	places := c.Cluster.ComponentPlacement
 	c.Cluster.ComponentPlacement = nil
 	for _, e := range places {
-		for name := range strings.SplitSeq(e.Key, ",") {
-			own := config.Entry[PlacementConfig]{Key: strings.TrimSpace(name), Value: e.Value}
+		for _, name := range componentsIn(e.Key) {
+			own := config.Entry[PlacementConfig]{Key: name, Value: e.Value}
 			n, ranks := len(before.Ranks(own.Key)), slices.Compact(slices.Clone(now.Ranks(own.Key)))
 			if n > len(ranks) && n != len(now.Ranks(own.Key)) {
 				changed = true

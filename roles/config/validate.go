@@ -54,15 +54,13 @@ func (c *validation) checkTemperatures() {
 	if !slices.Contains(policy.Builtin().Names(), c.Actor.Model.ModelType) && !c.FineTunes() {
 		return
 	}
-	for _, k := range []struct {
-		key      string
-		got, own float64
-	}{{"temperature_train", s.TemperatureTrain, d.TemperatureTrain}, {"temperature_eval", s.TemperatureEval,
-		d.TemperatureEval}} {
-		if k.got != k.own {
-			c.found.IdleInstead("rollout.sampling_params."+k.key, k.got, "the policy draws no tokens")
+	idle := func(key string, value, otherwise float64) {
+		if value != otherwise {
+			c.found.IdleInstead("rollout.sampling_params."+key, value, "the policy draws no tokens")
 		}
 	}
+	idle("temperature_train", s.TemperatureTrain, d.TemperatureTrain)
+	idle("temperature_eval", s.TemperatureEval, d.TemperatureEval)
 }
 
 // CheckNames returns all mistakes in the values, and unknown names.
@@ -146,8 +144,7 @@ func (c *validation) checkCluster() {
 	}
 	for _, e := range c.Cluster.ComponentPlacement {
 		key := "component_placement." + e.Key
-		for name := range strings.SplitSeq(e.Key, ",") {
-			name = strings.TrimSpace(name)
+		for _, name := range componentsIn(e.Key) {
 			if !slices.Contains(known, name) {
 				want(false, key, name, "one of "+strings.Join(known, ", "))
 				name = config.Nearest(name, needed) // this name is misspelt, and not missing

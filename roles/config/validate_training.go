@@ -94,7 +94,7 @@ func (c *validation) checkReward() {
 
 // idleReward reports given keys of the section reward that have no effect, and says what happens instead.
 func (c *validation) idleReward(instead string) {
-	c.idleKeys(instead, nil, "reward.reward_mode", "reward.reward_weight", "reward.env_reward_weight",
+	c.idleKeys(instead, "reward.reward_mode", "reward.reward_weight", "reward.env_reward_weight",
 		"reward.success_info", "reward.potential.indices", "reward.potential.target", "reward.model.model_path")
 }
 
