@@ -33,57 +33,53 @@ func newBoard(path string) *board {
 	return b
 }
 
-// begin sets the name of the present work.
-func (b *board) begin(work string) {
+// change calls f, which changes what the board has. It does nothing for a nil board.
+func (b *board) change(f func()) {
 	if b == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.work = work
+	f()
+}
+
+// begin sets the name of the present work.
+func (b *board) begin(work string) {
+	b.change(func() { b.work = work })
 }
 
 // next begins the reports of a step.
 func (b *board) next(step int64, ranks int) {
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.step, b.at = step, time.Now()
-	for len(b.waits) < ranks {
-		b.waits = append(b.waits, nil)
-	}
-	for name := range b.queues {
-		b.queues[name] = 0
-	}
+	b.change(func() {
+		b.step, b.at = step, time.Now()
+		for len(b.waits) < ranks {
+			b.waits = append(b.waits, nil)
+		}
+		for name := range b.queues {
+			b.queues[name] = 0
+		}
+	})
 }
 
 // add adds the report of a rank.
 func (b *board) add(rank int, r *Report) {
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.waits[rank] = append(b.waits[rank][:0], r.Waits...)
-	for i, name := range r.queueNames {
-		b.queues[name] += int64(r.queueItems[i])
-	}
+	b.change(func() {
+		b.waits[rank] = append(b.waits[rank][:0], r.Waits...)
+		for i, name := range r.queueNames {
+			b.queues[name] += int64(r.queueItems[i])
+		}
+	})
 }
 
 // took sets the times of the slowest rank.
 func (b *board) took(longest [len(Phases)]float64) {
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for p, t := range longest {
-		if t > 0 {
-			b.phases[p], b.timed[p] = t, b.at
+	b.change(func() {
+		for p, t := range longest {
+			if t > 0 {
+				b.phases[p], b.timed[p] = t, b.at
+			}
 		}
-	}
+	})
 }
 
 // write writes the board to its file. Errors are ignored: another writing follows.

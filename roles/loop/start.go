@@ -101,23 +101,15 @@ func NamedState(p Plan, yaml []byte, dir string) (StartState, error) {
 	return StateIn(p, yaml, c)
 }
 
-// resolve returns the stored configuration of a checkpoint with this program's defaults.
-func resolve(reg config.Registries, stored []byte) ([]byte, error) {
-	c, err := config.Parse(reg, stored)
-	if err != nil {
-		return nil, err
-	}
-	return c.Resolved(), nil
-}
-
 // StateIn returns the checkpoint c, or an error if it belongs to another job.
 func StateIn(p Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err error) {
 	var then *config.Config
 	j := p.Common()
-	reg := j.Registries
-	resolved := func(stored []byte) ([]byte, error) {
-		then, _ = config.Parse(reg, stored) // resolve has returned its errors
-		return resolve(reg, stored)
+	resolved := func(stored []byte) (text []byte, err error) { // with this program's defaults
+		if then, err = config.Parse(j.Registries, stored); err != nil {
+			return nil, err
+		}
+		return then.Resolved(), nil
 	}
 	if err := c.CheckConfig(yaml, resolved, slices.Concat(resumableKeys[:], p.MayDiffer())...); err != nil {
 		return b, err

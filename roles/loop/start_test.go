@@ -19,8 +19,8 @@ func TestResolveOlderConfig(t *testing.T) {
 	if older == now {
 		t.Fatal("the key is not in the configuration")
 	}
-	got, err := resolve(rolestest.Registries(), []byte(older))
-	if err != nil || string(got) != now {
-		t.Errorf("%v\ngot\n%s\nwant\n%s", err, got, now)
+	got, err := config.Parse(rolestest.Registries(), []byte(older))
+	if err != nil || string(got.Resolved()) != now {
+		t.Errorf("%v\ngot\n%s\nwant\n%s", err, got.Resolved(), now)
 	}
 }
