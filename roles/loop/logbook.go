@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rlinf/rlinf/algo"
@@ -29,6 +30,7 @@ type Logbook struct {
 	state    metrics.State
 	stopped  string // why the run stopped early; "": it did not
 	report   Report
+	voting   atomic.Int64 // the step after which the ranks vote next; 0: no step has begun
 
 	watch  func(longest [len(Phases)]float64, spent []float64) // see Watch; nil: nobody watches
 	spent  []float64
@@ -85,8 +87,30 @@ func (l *Logbook) Watch(f func(longest [len(Phases)]float64, spent []float64)) {
 // iterate shows that the iteration of this step begins.
 func (l *Logbook) iterate(step int64) {
 	if l != nil {
+		l.votesAfter(step)
 		l.progress.Iterate(step)
 	}
+}
+
+// votesAfter sets the step after which the ranks vote next.
+func (l *Logbook) votesAfter(step int64) {
+	if l != nil {
+		l.voting.Store(step)
+	}
+}
+
+// End returns the step after which the run ends if it is asked to stop now; 0: before the first step. Several ranks
+// (late) decide one step after their vote, unless a checkpoint or the end of the run follows the vote. Any goroutine
+// may call End.
+func (l *Logbook) End(late bool) int64 {
+	if l == nil {
+		return 0
+	}
+	step := l.voting.Load()
+	if late && step > 0 && step < l.job.MaxSteps && !l.job.SavesAt(step) {
+		step++
+	}
+	return step
 }
 
 // begin shows the name of the work that begins now.

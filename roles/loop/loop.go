@@ -275,6 +275,9 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	if err := l.agreement.begin(ctx, v, l.buf); err != nil {
 		return false, err
 	}
+	if !last {
+		l.with.Log.votesAfter(l.step + 1)
+	}
 	alone := l.world.Size() == 1 && v.stop != 0 // with a single rank a stop needs no vote
 	if !last && d.stop == 0 && !saves && !alone && !d.move {
 		return true, nil
@@ -301,6 +304,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	}
 	if (d.move || now.move) && !l.begun.IsZero() && !last && l.stopped == 0 { // an iteration follows each move
 		l.with.Log.begin("moving")
+		l.with.Log.votesAfter(l.step) // in the world after the move
 		if moved, err := l.move(ctx); err != nil {
 			return false, err
 		} else if moved {

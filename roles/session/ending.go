@@ -22,24 +22,24 @@ import (
 )
 
 // finish leaves the run's folder in order, and writes the last lines.
-func (s *session) finish(w *spmd.World, stopped int, book *loop.Logbook) error {
+func (r *rank) finish(stopped int) error {
 	status := runfolder.Done
 	if stopped != 0 {
-		s.code.Store(int64(stopped))
+		r.code.Store(int64(stopped))
 		status = statusOf(stopped)
 	}
-	if w.Rank() != 0 {
+	if r.w.Rank() != 0 {
 		return nil
 	}
-	err := book.Close()
+	err := r.book.Close()
 	if err == nil {
-		err = s.folder.Load().SetStatus(status)
+		err = r.folder.Load().SetStatus(status)
 	}
 	if err != nil {
 		return err
 	}
-	if end := s.ending.Swap(nil); end != nil { // from now on a second signal does not change the folder
-		end.write(s.Out, status, book.Step(), book.Where())
+	if end := r.ending.Swap(nil); end != nil { // from now on a second signal does not change the folder
+		end.write(r.Out, status, r.book.Step(), r.book.Where())
 	}
 	return nil
 }
@@ -63,7 +63,7 @@ func (s *session) abandon(code int) {
 	if end == nil {
 		return
 	}
-	s.traces.flush()
+	s.ranks.flush()
 	runfolder.Mark(end.cfg.Folder(), statusOf(code)) // errors are ignored: the process ends anyway
 	if s.lead == 0 {
 		end.write(s.Out, statusOf(code), end.reached(), "")
@@ -91,7 +91,7 @@ func (s *session) Stalled(stacks []byte) {
 // fail marks the run's folder as failed, and says how to go on.
 func (s *session) fail() {
 	if end := s.ending.Load(); end != nil {
-		s.traces.flush()
+		s.ranks.flush()
 		runfolder.Mark(end.cfg.Folder(), runfolder.Failed) // ignored: the job's error is what matters
 		end.write(&s.log, runfolder.Failed, end.reached(), "")
 	}
@@ -113,10 +113,11 @@ type ending struct {
 	most    int64  // iterations of the whole run; 0: unknown
 }
 
-// newEnding returns the ending of j with the command that started it.
-func (s *session) newEnding(w *spmd.World, j *job.Job) *ending {
-	e := &ending{cfg: j.Config, program: s.Command, most: plannedSteps(j)}
-	e.launchedBy(w.Describe().Launcher, w.Size(), os.Getenv)
+// newEnding returns the ending of the run with the command that started it.
+func (r *rank) newEnding() *ending {
+	j := r.plan.Common()
+	e := &ending{cfg: j.Config, program: r.Command, most: plannedSteps(j)}
+	e.launchedBy(r.w.Describe().Launcher, r.w.Size(), os.Getenv)
 	return e
 }
 
@@ -131,23 +132,32 @@ func plannedSteps(j *job.Job) int64 {
 // launchedBy sets the command that starts size ranks with this launcher. getenv returns variables of the job's
 // environment.
 func (e *ending) launchedBy(launcher string, size int, getenv func(string) string) {
-	switch launcher {
-	case "":
-		if n, whole := e.cfg.Extent(); whole || n != size {
-			e.ranks = fmt.Sprintf(" -np %d", size)
-		}
-	case "srun":
-		e.launch = fmt.Sprintf("srun -n %d ", size)
-	default:
-		flags := ""
-		if getenv("OMPI_MCA_rmaps_base_oversubscribe") == "1" {
-			flags += "--oversubscribe "
-		}
-		if getenv("OMPI_MCA_hwloc_base_binding_policy") == "none" {
-			flags += "--bind-to none "
-		}
-		e.launch = fmt.Sprintf("%s %s-np %d ", launcher, flags, size)
+	if launcher != "" {
+		e.launch = Launch(launcher, size, getenv)
+	} else if n, whole := e.cfg.Extent(); whole || n != size {
+		e.ranks = fmt.Sprintf(" -np %d", size)
 	}
+}
+
+// Launch returns what stands before a program so that the launcher starts it on size ranks, such as "srun -n 4 ".
+// getenv returns variables of the environment of the job.
+func Launch(launcher string, size int, getenv func(string) string) string {
+	if launcher == "srun" {
+		return fmt.Sprintf("srun -n %d ", size)
+	}
+	flags := ""
+	if Oversubscribed(getenv) {
+		flags += "--oversubscribe "
+	}
+	if getenv("OMPI_MCA_hwloc_base_binding_policy") == "none" {
+		flags += "--bind-to none "
+	}
+	return fmt.Sprintf("%s %s-np %d ", launcher, flags, size)
+}
+
+// Oversubscribed reports whether Open MPI let a job have more ranks on a host than cores.
+func Oversubscribed(getenv func(string) string) bool {
+	return getenv("OMPI_MCA_rmaps_base_oversubscribe") == "1"
 }
 
 // WriteNext writes the state of the run of cfg, and the commands with which to go on. dir is the folder with the
@@ -169,8 +179,8 @@ func WriteNext(out io.Writer, program string, launchable bool, cfg *config.Confi
 	}
 	if l := &here.Runner.Logger; !sameFolder(dir, cfg.Folder()) {
 		l.LogPath, l.ExperimentName = filepath.Dir(dir), filepath.Base(dir)
-		e.place = " " + quote("runner.logger.log_path="+l.LogPath) + " " +
-			quote("runner.logger.experiment_name="+l.ExperimentName)
+		e.place = " " + Quote("runner.logger.log_path="+l.LogPath) + " " +
+			Quote("runner.logger.experiment_name="+l.ExperimentName)
 		where += "; other paths are relative to the folder in which the job was started"
 	}
 	e.write(out, status, step, where)
@@ -196,7 +206,7 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where
 		what += " " + where
 	}
 	line("run", "%s: %s", folder, what)
-	program, config := quote(e.program), quote(filepath.Join(folder, "config.yaml"))
+	program, config := Quote(e.program), Quote(filepath.Join(folder, "config.yaml"))
 	anew := fmt.Sprintf("%s%s -c %s%s", e.launch, program, config, e.ranks)
 	evaluate := fmt.Sprintf("%s eval -c %s%s", program, config, e.place)
 	if envs := &e.cfg.Env; envs.Train.External.Listen == env.ListenMPI || envs.Eval.External.Listen == env.ListenMPI {
@@ -222,11 +232,11 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where
 	}
 	label := "inspect"
 	if e.compares() {
-		line(label, "%s compare %s", program, quote(folder))
+		line(label, "%s compare %s", program, Quote(folder))
 		label = ""
 	}
 	if slices.Contains(e.cfg.Runner.Logger.LoggerBackends, "tensorboard") {
-		line(label, "tensorboard --logdir %s", quote(filepath.Join(folder, "tensorboard")))
+		line(label, "tensorboard --logdir %s", Quote(filepath.Join(folder, "tensorboard")))
 	}
 }
 
@@ -262,10 +272,10 @@ func (e *ending) anew() string {
 	l := &e.cfg.Runner.Logger
 	place := ""
 	if e.place != "" {
-		place = " " + quote("runner.logger.log_path="+l.LogPath)
+		place = " " + Quote("runner.logger.log_path="+l.LogPath)
 	}
 	first := strings.TrimSuffix(l.ExperimentName, fmt.Sprintf("-%d", e.most)) // this run may be a longer one already
-	name := quote(fmt.Sprintf("runner.logger.experiment_name=%s-%d", first, 2*e.most))
+	name := Quote(fmt.Sprintf("runner.logger.experiment_name=%s-%d", first, 2*e.most))
 	return place + " " + name + e.twice()
 }
 
@@ -306,8 +316,8 @@ func (e *ending) reached() int64 {
 	return step
 }
 
-// quote quotes a word for a shell.
-func quote(word string) string {
+// Quote quotes a word for a shell, unless it has plain characters alone.
+func Quote(word string) string {
 	const plain = "/._-+=,:@%0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	if strings.Trim(word, plain) == "" {
 		return word

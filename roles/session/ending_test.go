@@ -185,7 +185,7 @@ inspect     rlinf compare 'my runs/a'
 func TestQuote(t *testing.T) {
 	for word, want := range map[string]string{"logs/a-1,b=2": "logs/a-1,b=2", "a b": "'a b'", "it's": `'it'\''s'`,
 		"$HOME": "'$HOME'", "": ""} {
-		if got := quote(word); got != want {
+		if got := Quote(word); got != want {
 			t.Errorf("%q: %s, want %s", word, got, want)
 		}
 	}

@@ -8,7 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/config"
@@ -20,11 +19,7 @@ import (
 
 // A mover is the loop.Moves of a rank in one world.
 type mover struct {
-	*session
-	at    *seat
-	world *spmd.World
-	group *collectives.Group
-
+	*rank
 	want *wish       // on rank 0: what is asked for now; nil: nothing
 	next *itinerary  // of the move under way
 	to   loop.Places // its places
@@ -77,15 +72,15 @@ type routes struct {
 // Due reports whether somebody asks for a move. It refuses a request if the job cannot move.
 func (m *mover) Due() bool {
 	r, err := moves.Pending(m.folder.Load().Path())
-	if err != nil && err.Error() != m.at.unread { // a request that cannot be read stays
-		m.at.unread = err.Error()
-		m.warn(m.at.unread)
+	if err != nil && err.Error() != m.unread { // a request that cannot be read stays
+		m.unread = err.Error()
+		m.warn(m.unread)
 	}
-	switch s := m.at.scheduler; {
-	case r != nil && r.ID != m.at.said: // an answer that could not be written leaves its request
+	switch s := m.scheduler; {
+	case r != nil && r.ID != m.said: // an answer that could not be written leaves its request
 		m.want = &wish{advice.Decision{Placement: r.Placement, Reason: "asked for by rlinf scale"}, r}
 	case s != nil:
-		if d := s.Decide(m.at.book.Step(), m.left()); d != nil {
+		if d := s.Decide(m.book.Step(), m.left()); d != nil {
 			m.want = &wish{*d, nil}
 		}
 	}
@@ -102,9 +97,9 @@ func (m *mover) Due() bool {
 // left returns the number of iterations that follow at most: those of the run, if they take as long as the last one and
 // the clock does not stop it before.
 func (m *mover) left() int64 {
-	left := m.at.plan.Common().MaxSteps - m.at.book.Step()
-	if end := m.Asked.Deadline(); !end.IsZero() && m.at.took > 0 {
-		left = min(left, int64(max(0, time.Until(end).Seconds()/m.at.took)))
+	left := m.plan.Common().MaxSteps - m.book.Step()
+	if end := m.Asked.Deadline(); !end.IsZero() && m.took > 0 {
+		left = min(left, int64(max(0, time.Until(end).Seconds()/m.took)))
 	}
 	return left
 }
@@ -114,7 +109,7 @@ func (m *mover) immovable() string {
 	switch {
 	case m.Own.Program != nil && !m.Own.Movable:
 		return immovableProgram
-	case m.world.Size() == 1:
+	case m.w.Size() == 1:
 		return "the job has one rank, so its members have no other place"
 	}
 	return ""
@@ -129,10 +124,10 @@ func (m *mover) refuse(why error) {
 	if m.want = nil; w == nil {
 		return
 	}
-	m.at.trip = nil
+	m.trip = nil
 	m.warn(fmt.Sprintf("the job does not move to %s: %v", w.Placement, why))
 	if w.request == nil {
-		m.at.scheduler.Refused()
+		m.scheduler.Refused()
 		return
 	}
 	m.answer(w, moves.Answer{Refused: why.Error()})
@@ -140,7 +135,7 @@ func (m *mover) refuse(why error) {
 
 // answer answers a request. Its error is a warning: the run goes on.
 func (m *mover) answer(w *wish, a moves.Answer) {
-	m.at.said = w.request.ID
+	m.said = w.request.ID
 	if err := moves.Reply(m.folder.Load().Path(), w.request, a); err != nil {
 		m.warn(err.Error())
 	}
@@ -149,11 +144,11 @@ func (m *mover) answer(w *wish, a moves.Answer) {
 // Next returns the places that are asked for.
 func (m *mover) Next(ctx context.Context) (loop.Places, error) {
 	var text []byte
-	if m.world.Rank() == 0 && m.want != nil {
-		m.at.trip = &trip{wish: *m.want, begun: time.Now()}
+	if m.w.Rank() == 0 && m.want != nil {
+		m.trip = &trip{wish: *m.want, begun: time.Now()}
 		text = []byte(m.want.Placement)
 	}
-	text, err := loop.Broadcast(ctx, m.group, text, 0)
+	text, err := loop.Broadcast(ctx, m.world, text, 0)
 	if err != nil || len(text) == 0 {
 		return nil, err
 	}
@@ -161,7 +156,7 @@ func (m *mover) Next(ctx context.Context) (loop.Places, error) {
 	if ok, err := m.agree(ctx, m.next.err); !ok {
 		return nil, err
 	}
-	now, then := m.at.plan.Common().Placement, m.next.plan.Common().Placement
+	now, then := m.plan.Common().Placement, m.next.plan.Common().Placement
 	m.to = loop.Places{}
 	same := true
 	for _, name := range now.Components() {
@@ -182,14 +177,14 @@ func (m *mover) Next(ctx context.Context) (loop.Places, error) {
 func (m *mover) route(text string) *itinerary {
 	m.routes.mu.Lock()
 	defer m.routes.mu.Unlock()
-	now := m.at.plan
+	now := m.plan
 	if r := m.routes.newest; r != nil && r.text == text && r.from == now.Common().Placement {
 		return r
 	}
 	r := &itinerary{text: text, from: now.Common().Placement}
 	m.routes.newest = r
 	cfg := *placed(now.Common())
-	nodes := m.world.Nodes()
+	nodes := m.w.Nodes()
 	moved, err := cfg.Moved(m.reg, text)
 	if err != nil {
 		r.err = err
@@ -211,7 +206,7 @@ func placed(j *job.Job) *config.Config {
 
 // agree reports whether no rank has an error. Otherwise rank 0 refuses the move, for the error of the lowest rank.
 func (m *mover) agree(ctx context.Context, err error) (bool, error) {
-	agreed, _, wrong, err := agree(ctx, m.group, 0, err)
+	agreed, _, wrong, err := agree(ctx, m.world, 0, err)
 	if wrong != nil { // on rank 0
 		m.refuse(wrong)
 	}
@@ -220,19 +215,19 @@ func (m *mover) agree(ctx context.Context, err error) (bool, error) {
 
 // Accept agrees to the move unless a rank has found something wrong, or lacks files or memory for it.
 func (m *mover) Accept(ctx context.Context, received, copied []float64, wrong error) (bool, error) {
-	nodes, here := m.world.Nodes(), m.world.Node()
+	nodes, here := m.w.Nodes(), m.w.Node()
 	if wrong == nil {
-		wrong = m.next.plan.CheckFiles(m.world.Rank())
+		wrong = m.next.plan.CheckFiles(m.w.Rank())
 	}
-	if m.world.LocalRank() == 0 && wrong == nil {
+	if m.w.LocalRank() == 0 && wrong == nil {
 		wrong = m.checkRoom(nodes, here, received, copied)
 	}
 	if ok, err := m.agree(ctx, wrong); !ok {
 		return false, err
 	}
-	if t := m.at.trip; t != nil {
+	if t := m.trip; t != nil {
 		m.want = nil
-		now := m.at.plan.Common()
+		now := m.plan.Common()
 		t.Before, t.After = placed(now).PlacementText(), m.next.plan.Common().Config.PlacementText()
 		for _, n := range received {
 			t.Bytes += int64(n)
@@ -245,7 +240,7 @@ func (m *mover) Accept(ctx context.Context, received, copied []float64, wrong er
 			}
 		}
 	}
-	m.at.plan = m.next.plan
+	m.plan = m.next.plan
 	return true, nil
 }
 
@@ -256,14 +251,14 @@ func (m *mover) checkRoom(nodes []int, node int, received, copied []float64) err
 	for r, at := range nodes {
 		if at == node {
 			comes += int64(received[r] + copied[r])
-			now += m.at.plan.MemoryOf(r).Sum()
+			now += m.plan.MemoryOf(r).Sum()
 		}
 	}
 	have := job.AvailableOn(nodes, node)
 	if comes > have.Free {
 		return fmt.Errorf("node %d receives and copies %s, and %v", node, job.Mebibytes(comes), have)
 	}
-	have.Free = min(have.Free+now, m.at.room) - comes // the present world may not have used all of its memory yet
+	have.Free = min(have.Free+now, m.room) - comes // the present world may not have used all of its memory yet
 	if err := m.next.plan.CheckMemory(nodes, node, have); err != nil {
 		return fmt.Errorf("with what the present world frees, %w", err)
 	}
@@ -273,18 +268,18 @@ func (m *mover) checkRoom(nodes []int, node int, received, copied []float64) err
 // arrived is called on rank 0 when the workers of a world are ready, and reports whether the world follows a move. It
 // records the move, and answers the request.
 func (m *mover) arrived() bool {
-	t := m.at.trip
-	if m.at.trip = nil; t == nil {
+	t := m.trip
+	if m.trip = nil; t == nil {
 		return false
 	}
-	t.Step, t.Seconds = m.at.book.Step(), time.Since(t.begun).Seconds()
+	t.Step, t.Seconds = m.book.Step(), time.Since(t.begun).Seconds()
 	t.Reason, t.Iteration, t.Predicted = t.wish.Reason, t.Now, t.Then
 	t.Time = time.Now().UTC().Truncate(time.Millisecond)
-	m.at.book.Set("time/replan", t.Seconds)
-	m.at.book.Set("schedule/members_moved", float64(t.Members))
-	m.at.book.Set("schedule/bytes_moved", float64(t.Bytes))
-	if s := m.at.scheduler; s != nil {
-		s.Moved(m.at.plan.Common().Placement, t.Step, t.Seconds)
+	m.book.Set("time/replan", t.Seconds)
+	m.book.Set("schedule/members_moved", float64(t.Members))
+	m.book.Set("schedule/bytes_moved", float64(t.Bytes))
+	if s := m.scheduler; s != nil {
+		s.Moved(m.plan.Common().Placement, t.Step, t.Seconds)
 	}
 	path := m.folder.Load().Path()
 	if err := moves.Append(path, t.Move); err != nil {

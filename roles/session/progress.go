@@ -8,7 +8,6 @@ import (
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/loop"
-	"github.com/rlinf/rlinf/spmd"
 )
 
 // showProgress shows, in the process of rank 0, the progress of the job and its present work, until stop is called.
@@ -35,29 +34,29 @@ func (s *session) showProgress() (stop func()) {
 }
 
 // phase shows, on rank 0, the name of the work that begins now.
-func (s *session) phase(w *spmd.World, name string) {
-	if w.Rank() == 0 {
-		s.progress.Phase(name)
+func (r *rank) phase(name string) {
+	if r.w.Rank() == 0 {
+		r.progress.Phase(name)
 	}
 }
 
 // counters returns the function loop.Services.Count of a rank. Actors update in step, so the first actor of this
 // process reports for all actors. The counts of workers that share their work are added up.
-func (s *session) counters(w *spmd.World, j *job.Job) func(string, int) func(string, int, int) {
-	if s.progress == nil {
+func (r *rank) counters(j *job.Job) func(string, int) func(string, int, int) {
+	if r.progress == nil {
 		return nil
 	}
-	first := j.MembersOn("actor", w.Rank())
-	if w.Describe().Transport != "mpi" {
+	first := j.MembersOn("actor", r.w.Rank())
+	if r.w.Describe().Transport != "mpi" {
 		first = []int{0}
 	} else {
-		s.progress.Forget() // workers that were in this process may be in others
+		r.progress.Forget() // workers that were in this process may be in others
 	}
 	return func(component string, member int) func(string, int, int) {
 		if component == "actor" && member != first[0] {
 			return nil
 		}
-		return s.counts.of(s.progress, component, member)
+		return r.counts.of(r.progress, component, member)
 	}
 }
 
@@ -89,7 +88,7 @@ func (s *session) acknowledge(late, atOnce bool) {
 		return // the other call answers
 	}
 	text := "stopping before the first step"
-	if step := s.progress.Finishing(late); step > 0 {
+	if step := s.logbook.Load().End(late); step > 0 {
 		text = fmt.Sprintf("finishing step %d, then saving a checkpoint", step)
 	}
 	if atOnce {

@@ -9,150 +9,168 @@ import (
 
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A seat has what a rank of this process keeps while worlds end and begin.
-type seat struct {
-	plan   task.Plan      // of the present world; nil: the rank has not begun
-	own    *loop.Holdings // of the present world
-	saver  *loop.Saver
-	book   *loop.Logbook    // of rank 0
-	from   loop.StartState  // of rank 0
-	trip   *trip            // of rank 0: the move under way
-	said   string           // of rank 0: the last request for a move that was answered
-	unread string           // of rank 0: why a request for a move could not be read last
-	ranks  []runfolder.Rank // on rank 0: what the run's folder has of all ranks
-	ends   []func()         // what leave calls
-	room   int64            // on the first rank of a node: the node's free bytes before the job took memory
-	// attempt is the number of the first world in the trace; 0: nothing is recorded.
-	attempt int64
+// A rank is the session on one rank of this process. It stays while worlds end and begin.
+type rank struct {
+	*session
+	w     *spmd.World        // the present world
+	world *collectives.Group // all ranks of w
+
+	plan     task.Plan      // of the present world; nil: the rank has not begun
+	holdings *loop.Holdings // of the present world
+	saver    *loop.Saver
+	ends     []func()   // what leave calls
+	room     int64      // on the first rank of a node: the node's free bytes before the job took memory
+	attempt  int64      // the number of the first world in the trace; 0: nothing is recorded
+	trace    *trace.Log // of the present world; under the lock of ranks
+
 	// On rank 0:
-	scheduler Scheduler // nil: only rlinf scale asks for moves
-	took      float64   // seconds of the last iteration, for the scheduler; 0: not known
-	entered   time.Time // when the rank began to load the model
+	book      *loop.Logbook
+	from      loop.StartState
+	trip      *trip            // the move under way
+	said      string           // the last request for a move that was answered
+	unread    string           // why a request for a move could not be read last
+	recorded  []runfolder.Rank // what the run's folder has of all ranks
+	scheduler Scheduler        // nil: only rlinf scale asks for moves
+	took      float64          // seconds of the last iteration, for the scheduler; 0: not known
+	entered   time.Time        // when the rank began to load the model
 }
 
-// seats are the seats of the ranks of this process.
-type seats struct {
+// ranks are the ranks of this process.
+type ranks struct {
 	mu     sync.Mutex
-	byRank map[int]*seat
-	left   bool // by all ranks
+	byRank map[int]*rank
+	left   bool // leaveAll was called
+}
+
+// of returns the rank with a number.
+func (rs *ranks) of(n int) *rank {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.byRank == nil {
+		rs.byRank = map[int]*rank{}
+	}
+	if rs.byRank[n] == nil {
+		rs.byRank[n] = new(rank)
+	}
+	return rs.byRank[n]
 }
 
 // atEnd makes leave call f.
-func (s *seats) atEnd(at *seat, f func()) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.left { // the job has failed on another rank
+func (rs *ranks) atEnd(r *rank, f func()) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.left { // the job has failed on another rank
 		f()
 		return
 	}
-	at.ends = append(at.ends, f)
+	r.ends = append(r.ends, f)
 }
 
 // leave is called by a rank whose last world ends.
-func (s *seats) leave(at *seat) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	at.leave()
+func (rs *ranks) leave(r *rank) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r.leave()
 }
 
 // leaveAll is called at the end of the session, because a world that is to be followed by another may fail.
-func (s *seats) leaveAll() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.left = true
-	for _, at := range s.byRank {
-		at.leave()
+func (rs *ranks) leaveAll() {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.left = true
+	for _, r := range rs.byRank {
+		r.leave()
 	}
 }
 
-func (s *seat) leave() {
-	for _, f := range slices.Backward(s.ends) {
+func (r *rank) leave() {
+	for _, f := range slices.Backward(r.ends) {
 		f()
 	}
-	s.ends = nil
+	r.ends = nil
 }
 
-// of returns the seat of a rank.
-func (s *seats) of(rank int) *seat {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.byRank == nil {
-		s.byRank = map[int]*seat{}
+// flush writes the last iterations of all ranks to their traces, at an error or a signal. Errors are ignored: the job
+// ends because of another one.
+func (rs *ranks) flush() {
+	rs.mu.Lock()
+	var logs []*trace.Log
+	for _, r := range rs.byRank {
+		logs = append(logs, r.trace)
 	}
-	if s.byRank[rank] == nil {
-		s.byRank[rank] = new(seat)
+	rs.mu.Unlock()
+	for _, l := range logs {
+		_ = l.Flush(true)
 	}
-	return s.byRank[rank]
 }
 
 // enter begins the job on a rank, in the first world. It returns what the rank's workers share; nil if there is nothing
 // to train, or the job could not start.
-func (s *session) enter(ctx context.Context, w *spmd.World, world *collectives.Group, at *seat) (loop.Shared, error) {
-	cfg, err := s.configure(ctx, w, world)
+func (r *rank) enter(ctx context.Context) (loop.Shared, error) {
+	cfg, err := r.configure(ctx)
 	if err != nil || cfg == nil {
 		return nil, err
 	}
-	if s.evaluates(cfg) {
-		return nil, s.evaluate(ctx, w, world, cfg)
+	if r.evaluates(cfg) {
+		return nil, r.evaluate(ctx, cfg)
 	}
-	s.Asked.Expire(cfg.Runner.MaxTime)
-	s.seats.atEnd(at, s.Asked.AtStop(s.hub.RequestStop))
-	if w.Rank() == 0 {
-		late := w.Size() > 1
-		s.seats.atEnd(at, s.Asked.AtStop(func(atOnce bool) { s.acknowledge(late, atOnce) }))
+	r.Asked.Expire(cfg.Runner.MaxTime)
+	r.ranks.atEnd(r, r.Asked.AtStop(r.hub.RequestStop))
+	if r.w.Rank() == 0 {
+		s, late := r.session, r.w.Size() > 1
+		r.ranks.atEnd(r, r.Asked.AtStop(func(atOnce bool) { s.acknowledge(late, atOnce) }))
 	}
-	s.hub.Watch(s.giveUp(w))
-	s.phase(w, "starting simulators")
-	if cfg, err = s.handshake(ctx, w, world, cfg); err != nil || cfg == nil {
+	r.hub.Watch(r.giveUp())
+	r.phase("starting simulators")
+	if cfg, err = r.handshake(ctx, cfg); err != nil || cfg == nil {
 		return nil, err
 	}
-	s.phase(w, "preparing the job")
-	err = s.measure(ctx, w, cfg)
-	p, wrong := s.plan(w, cfg)
-	err = errors.Join(err, wrong)
-	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
+	r.phase("preparing the job")
+	err = r.measure(ctx, cfg)
+	p, wrong := r.complete(cfg)
+	if agreed, err := r.Agree(ctx, errors.Join(err, wrong)); !agreed || err != nil {
 		return nil, err
 	}
-	s.phase(w, "loading the model")
-	at.entered = time.Now()
-	at.own = loop.NewHoldings(w)
-	shared, err := p.Open(w, at.own) // after all ranks have checked memory
-	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
+	r.plan = p
+	r.phase("loading the model")
+	r.entered = time.Now()
+	r.holdings = loop.NewHoldings(r.w)
+	shared, err := p.Open(r.w, r.holdings) // after all ranks have checked memory
+	if agreed, err := r.Agree(ctx, err); !agreed || err != nil {
 		return nil, err
 	}
-	at.saver = loop.NewSaver(world, cfg.Record(), s.warn)
-	s.phase(w, "opening the run's folder")
-	if w.Rank() == 0 {
-		at.book, at.from, err = s.begin(ctx, p, at.saver)
+	r.saver = loop.NewSaver(r.world, cfg.Record(), r.warn)
+	r.phase("opening the run's folder")
+	if r.w.Rank() == 0 {
+		err = r.begin(ctx)
 	}
-	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed || err != nil {
+	if agreed, err := r.Agree(ctx, err); !agreed || err != nil {
 		return nil, err
 	}
-	if at.ranks, err = s.record(ctx, w, world, p.Common(), at.from); err != nil {
+	if err := r.record(ctx); err != nil {
 		return nil, err
 	}
-	s.seats.atEnd(at, s.Asked.BeforeExit(s.abandon))
-	at.plan = p
+	r.ranks.atEnd(r, r.Asked.BeforeExit(r.abandon))
 	return shared, nil
 }
 
 // enterAgain goes on with the job on a rank, in the world that follows a move.
-func (s *session) enterAgain(ctx context.Context, w *spmd.World, world *collectives.Group, at *seat) (loop.Shared,
-	error) {
-	at.own.Enter(w)
-	at.saver.Join(world)
-	if w.Rank() == 0 {
-		for r := range at.ranks {
-			at.ranks[r].Components = at.plan.Common().WorkersOn(r)
+func (r *rank) enterAgain(ctx context.Context) (loop.Shared, error) {
+	r.holdings.Enter(r.w)
+	r.saver.Join(r.world)
+	if r.w.Rank() == 0 {
+		for i := range r.recorded {
+			r.recorded[i].Components = r.plan.Common().WorkersOn(i)
 		}
-		if err := s.folder.Load().WriteRanks(at.ranks); err != nil {
+		if err := r.folder.Load().WriteRanks(r.recorded); err != nil {
 			return nil, err
 		}
 	}
-	return at.plan.Open(w, at.own)
+	return r.plan.Open(r.w, r.holdings)
 }

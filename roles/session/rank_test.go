@@ -46,15 +46,15 @@ func TestFailedMove(t *testing.T) {
 		t.Fatalf("exit code %d, %v\n%s\n%s", code, err, &out, &log)
 	}
 	for rank := range ranks {
-		if n := len(s.seats.of(rank).ends); n > 0 {
+		if n := len(s.ranks.of(rank).ends); n > 0 {
 			t.Errorf("rank %d: %d hooks are left", rank, n)
 		}
 	}
 }
 
-// TestSeats: a rank that ends leaves the hooks of others, which may still save or write the last lines.
-func TestSeats(t *testing.T) {
-	var s seats
+// TestEndsOfRanks: a rank that ends leaves the hooks of others, which may still save or write the last lines.
+func TestEndsOfRanks(t *testing.T) {
+	var s ranks
 	calls := ""
 	s.atEnd(s.of(0), func() { calls += "first of 0, " })
 	s.atEnd(s.of(0), func() { calls += "second of 0, " })

@@ -40,12 +40,12 @@ type Evaluation struct {
 // A Host is the session that runs an evaluation.
 type Host interface {
 	// Agree returns true if no rank has an error. Otherwise all ranks stop, and rank 0 has written the error.
-	Agree(ctx context.Context, e *Evaluation, err error) (bool, error)
+	Agree(ctx context.Context, err error) (bool, error)
 	// Ask asks the external simulators of cfg for their specification, on the first rank of ranks. It returns cfg
 	// with the answers. If the simulators could not be asked, it returns nil, and rank 0 has written why.
-	Ask(ctx context.Context, e *Evaluation, cfg *config.Config, ranks []int) (*config.Config, error)
+	Ask(ctx context.Context, cfg *config.Config, ranks []int) (*config.Config, error)
 	// Leave ends the simulators that run in the same MPI job.
-	Leave(ctx context.Context, e *Evaluation) error
+	Leave(ctx context.Context) error
 }
 
 // Phase shows, on rank 0, the name of the work that begins now.
