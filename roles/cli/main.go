@@ -111,16 +111,7 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, code *int)
 			"this machine alone"},
 	)
 	version := &cli.BoolFlag{Name: "version", Usage: "print version and build tags"}
-	// Commands that do not train need one process: the leading one under a launcher.
-	alone := func(run func(*cli.Context) error) func(*cli.Context) error {
-		return func(c *cli.Context) error {
-			if !mpi.Leads() {
-				return nil
-			}
-			return run(c)
-		}
-	}
-	writeVersion := alone(args.NoArguments(func(c *cli.Context) error { return doctor.WriteVersion(c.App.Writer) }))
+	writeVersion := args.Alone(args.NoArguments(func(c *cli.Context) error { return doctor.WriteVersion(c.App.Writer) }))
 	// Neither help nor errors may end the process here: the other ranks would wait for it forever.
 	app := &cli.App{
 		Name: "rlinf", Usage: "reinforcement learning on clusters: one program, MPI, YAML",
@@ -144,25 +135,25 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, code *int)
 		{Name: "check", Usage: "check a configuration and show what it means: ranks, roles, batches, memory",
 			Flags: append(slices.Clone(job), &cli.BoolFlag{Name: "json",
 				Usage: "write a JSON object with the verdict, the mistakes and the ranks"}),
-			Action: alone(func(c *cli.Context) error { return runCheck(c, reg, tasks) })},
+			Action: args.Alone(func(c *cli.Context) error { return runCheck(c, reg, tasks) })},
 		{Name: "plan", Usage: "measure a job, find the best ranks for its components, and explain the choice",
 			UsageText: planUsage, Flags: append(slices.Clone(job), planFlags()...),
-			Action: alone(func(c *cli.Context) error { return runPlan(c, reg, tasks) })},
+			Action: args.Alone(func(c *cli.Context) error { return runPlan(c, reg, tasks) })},
 		{Name: "slurm", Usage: "print a batch script for Slurm, with the resources that the placement needs",
 			Flags:  append(slices.Clone(job), slurmFlags()...),
-			Action: alone(func(c *cli.Context) error { return runSlurm(c, reg, tasks) })},
+			Action: args.Alone(func(c *cli.Context) error { return runSlurm(c, reg, tasks) })},
 		{Name: "eval", Usage: "evaluate a checkpoint: a policy in episodes, a language model by questions or texts",
 			Description: evalUsage, Flags: append(slices.Clone(job), evalFlags()...),
 			Action: coded(code, func(c *cli.Context) (int, error) { return runEval(c, reg, tasks) })},
 		{Name: "render", Usage: "render the initial states of evaluations, as env.eval.video_cfg says",
 			Flags:  append([]cli.Flag{file, strict}, renderFlags()...),
-			Action: alone(func(c *cli.Context) error { return runRender(c, reg) })},
+			Action: args.Alone(func(c *cli.Context) error { return runRender(c, reg) })},
 		{Name: "demos", Usage: "write demonstrations of the expert that the environments of env.train have",
 			Flags:  append([]cli.Flag{file, strict}, demosFlags()...),
-			Action: alone(func(c *cli.Context) error { return runDemos(c, reg) })},
+			Action: args.Alone(func(c *cli.Context) error { return runDemos(c, reg) })},
 		{Name: "envs", Usage: "list the environments", Flags: []cli.Flag{&cli.BoolFlag{Name: "json",
 			Usage: "write a JSON list with an object for each environment"}},
-			Action: alone(args.NoArguments(func(c *cli.Context) error {
+			Action: args.Alone(args.NoArguments(func(c *cli.Context) error {
 				return listEnvs(c.App.Writer, reg, c.Bool("json"))
 			}))},
 		{Name: "sweep", Usage: "train a grid of settings, each with several seeds, on the available ranks",
@@ -171,25 +162,25 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, code *int)
 			Action:    coded(code, func(c *cli.Context) (int, error) { return sweep.Run(c, reg, tasks, own) })},
 		{Name: "status", Usage: "show the status of runs, and the commands that continue or evaluate them",
 			UsageText: statusUsage, Flags: statusFlags(),
-			Action: alone(func(c *cli.Context) error { return runStatus(c, reg) })},
+			Action: args.Alone(func(c *cli.Context) error { return runStatus(c, reg) })},
 		{Name: "scale", Usage: "move the components of a running job to other ranks",
 			UsageText: scaleUsage, Description: scaleDescription, Flags: scaleFlags(),
-			Action: alone(coded(code, func(c *cli.Context) (int, error) { return runScale(c, reg, tasks) }))},
+			Action: args.Alone(coded(code, func(c *cli.Context) (int, error) { return runScale(c, reg, tasks) }))},
 		{Name: "watch", Usage: "show a run while it runs: state, curve, phases, waits of ranks, last warning",
-			UsageText: watch.Usage, Action: alone(coded(code, watch.Run))},
+			UsageText: watch.Usage, Action: args.Alone(coded(code, watch.Run))},
 		{Name: "trace", Usage: "write what every worker did, and when, for ui.perfetto.dev or chrome://tracing",
-			ArgsUsage: "RUN", Flags: traceFlags(), Action: alone(runTrace)},
+			ArgsUsage: "RUN", Flags: traceFlags(), Action: args.Alone(runTrace)},
 		{Name: "compare", Usage: "compare runs, sweeps and saved results: a table and curves with confidence intervals",
 			ArgsUsage: "RUN [RUN...]", Flags: compareFlags(),
-			Action: alone(coded(code, func(c *cli.Context) (int, error) { return runCompare(c, reg) }))},
-		reportCommand(reg, alone),
+			Action: args.Alone(coded(code, func(c *cli.Context) (int, error) { return runCompare(c, reg) }))},
+		reportCommand(reg),
 		bench.Command(reg, code),
 		bridgeCommand(reg, []cli.Flag{file, strict}, code),
 		{Name: "version", Usage: "print version and build tags",
 			Action: writeVersion},
 		doctor.Command(),
 	}
-	app.Commands = slices.Concat(app.Commands, language.Commands(reg, alone), manual.Commands(reg, alone))
+	app.Commands = slices.Concat(app.Commands, language.Commands(reg), manual.Commands(reg))
 	group(app.Commands)
 	args.Filled(app.Flags)
 	manual.Each(app.Commands, func(path string, c *cli.Command) {

@@ -12,17 +12,18 @@ import (
 	"github.com/rlinf/rlinf/internal/report"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/trace"
+	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/urfave/cli/v2"
 )
 
-func reportCommand(reg config.Registries, alone func(func(*cli.Context) error) func(*cli.Context) error) *cli.Command {
+func reportCommand(reg config.Registries) *cli.Command {
 	return &cli.Command{
 		Name: "report", Usage: "write a page about runs for a browser: curves, waits, films, settings",
 		ArgsUsage: "RUN [RUN...]",
 		Flags: []cli.Flag{&cli.StringFlag{Name: "out", Usage: "write the page to `FILE`.html",
 			DefaultText: "report.html in the folder of the run or sweep; of several, in this folder"}},
-		Action: alone(func(c *cli.Context) error { return runReport(c, reg) }),
+		Action: args.Alone(func(c *cli.Context) error { return runReport(c, reg) }),
 	}
 }
 

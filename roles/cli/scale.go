@@ -15,10 +15,10 @@ import (
 	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/cli/args"
-	"github.com/rlinf/rlinf/roles/cli/verdict"
 	"github.com/rlinf/rlinf/roles/cli/watch"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/mpi"
@@ -80,7 +80,7 @@ func runScale(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, err
 	}
 	if c.Bool("no-wait") {
 		fmt.Fprintf(c.App.Writer, "asked for %s; rlinf status %s shows when the job has moved\n", moved.PlacementText(),
-			verdict.Quote(dir))
+			session.Quote(dir))
 		return loop.ExitOK, nil
 	}
 	fmt.Fprintf(c.App.ErrWriter, "asked for %s; the job answers between two iterations\n", moved.PlacementText())
@@ -88,7 +88,7 @@ func runScale(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, err
 	switch {
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintf(c.App.ErrWriter, "the request stays; rlinf status %s shows when the job has moved\n",
-			verdict.Quote(dir))
+			session.Quote(dir))
 		return loop.ExitInterrupted, nil
 	case err != nil:
 		return 0, fmt.Errorf("scale: %w", err)
@@ -301,16 +301,14 @@ func (r *placedRun) hosts(n int) int {
 		ranks[host]++
 		most = max(most, ranks[host])
 	}
-	if r.oversubscribed() {
+	if session.Oversubscribed(r.env) {
 		return len(ranks)
 	}
 	return max(len(ranks), (n+most-1)/most)
 }
 
-// oversubscribed reports whether Open MPI let the run have more ranks on a host than cores.
-func (r *placedRun) oversubscribed() bool {
-	return r.start.Env["OMPI_MCA_rmaps_base_oversubscribe"] == "1"
-}
+// env returns a variable of the environment in which the run was started last.
+func (r *placedRun) env(name string) string { return r.start.Env[name] }
 
 // resume returns the command that resumes the run on n ranks with the placement of moved.
 func (r *placedRun) resume(moved *config.Config, n int) string {
@@ -331,26 +329,17 @@ func (r *placedRun) resume(moved *config.Config, n int) string {
 	}
 	tail := "--resume auto"
 	for _, o := range overrides {
-		tail += " " + verdict.Quote(o)
+		tail += " " + session.Quote(o)
 	}
 	if r.start.Job != "" { // its script has the configuration
 		return fmt.Sprintf("sbatch --nodes=%d --ntasks=%d SCRIPT %s", hosts, n, tail)
 	}
-	program, ranks := verdict.Quote(os.Args[0]), ""
-	switch launcher := r.start.Launcher; {
-	case launcher == "" || !mpi.Compiled:
+	launch, ranks := "", ""
+	if r.start.Launcher == "" || !mpi.Compiled {
 		ranks = fmt.Sprintf("-np %d ", n)
-	case launcher == "srun":
-		program = fmt.Sprintf("srun -n %d %s", n, program)
-	default:
-		flags := ""
-		if r.oversubscribed() {
-			flags += "--oversubscribe "
-		}
-		if r.start.Env["OMPI_MCA_hwloc_base_binding_policy"] == "none" {
-			flags += "--bind-to none "
-		}
-		program = fmt.Sprintf("%s %s-np %d %s", launcher, flags, n, program)
+	} else {
+		launch = session.Launch(r.start.Launcher, n, r.env)
 	}
-	return fmt.Sprintf("%s -c %s %s%s", program, verdict.Quote(filepath.Join(r.dir, "config.yaml")), ranks, tail)
+	return fmt.Sprintf("%s%s -c %s %s%s", launch, session.Quote(os.Args[0]),
+		session.Quote(filepath.Join(r.dir, "config.yaml")), ranks, tail)
 }

@@ -31,6 +31,17 @@ func NoArguments(run func(*cli.Context) error) func(*cli.Context) error {
 	}
 }
 
+// Alone returns run for a command that needs one process. Under a launcher this is the leading one; the other processes
+// do nothing.
+func Alone(run func(*cli.Context) error) func(*cli.Context) error {
+	return func(c *cli.Context) error {
+		if !mpi.Leads() {
+			return nil
+		}
+		return run(c)
+	}
+}
+
 // Config loads the configuration named on the command line, and writes its warnings to log. It returns an error if
 // a value is wrong.
 func Config(c *cli.Context, reg config.Registries, log io.Writer) (*config.Config, error) {

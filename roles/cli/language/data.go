@@ -48,8 +48,8 @@ func runData(c *cli.Context) error {
 	if err == nil {
 		err = readSteps(&t, c.String("steps"))
 	}
-	if t.Slips = c.Float64("slips"); err == nil && c.IsSet("slips") {
-		err = checkSlips(&t)
+	if t.Slips = c.Float64("slips"); err == nil && c.IsSet("slips") && t.MaxSteps == 0 {
+		err = fmt.Errorf("--slips %g: %s has no sums to get wrong", t.Slips, t.Name)
 	}
 	if err != nil {
 		return config.Usagef("data: %w", err)
@@ -101,13 +101,6 @@ func readSteps(t *text.Task, steps string) error {
 		return fmt.Errorf("--steps %s: expected numbers from 1 to 5, as 1-3", steps)
 	}
 	t.MinSteps, t.MaxSteps = lo, hi
-	return nil
-}
-
-func checkSlips(t *text.Task) error {
-	if t.MaxSteps == 0 {
-		return fmt.Errorf("--slips %g: %s has no sums to get wrong", t.Slips, t.Name)
-	}
 	return nil
 }
 

@@ -41,29 +41,31 @@ type part struct {
 	wrong error        // the weights cannot be read
 }
 
-// withModel loads the model in the folder of -m, and the adapters in the folder of --adapter, if it is given. Then it
-// calls use.
-func withModel(c *cli.Context, use func(ctx context.Context, m *divided) error) error {
-	whole, o, err := findModel(c)
-	if err != nil {
-		return err
-	}
-	options := spmd.Options{Log: io.Discard, Failing: func(f *spmd.Failure) {
-		if f.Stack != nil {
-			fmt.Fprintf(c.App.ErrWriter, "%s\n", f.Stack)
-		}
-	}}
-	err = spmd.Run(c.Context, local.New(1), options, func(ctx context.Context, w *spmd.World) error {
-		parts, err := loadParts(ctx, c, w, whole.Config, o)
+// withModel returns the action of a command that uses the model in the folder of -m, with the adapters in the folder of
+// --adapter, if it is given.
+func withModel(use func(ctx context.Context, c *cli.Context, m *divided) error) func(*cli.Context) error {
+	return func(c *cli.Context) error {
+		whole, o, err := findModel(c)
 		if err != nil {
 			return err
 		}
-		return use(ctx, &divided{whole, parts})
-	})
-	if f := (*spmd.Failure)(nil); errors.As(err, &f) {
-		return f.Err // all is in one process, so the place of the failure says nothing
+		options := spmd.Options{Log: io.Discard, Failing: func(f *spmd.Failure) {
+			if f.Stack != nil {
+				fmt.Fprintf(c.App.ErrWriter, "%s\n", f.Stack)
+			}
+		}}
+		err = spmd.Run(c.Context, local.New(1), options, func(ctx context.Context, w *spmd.World) error {
+			parts, err := loadParts(ctx, c, w, whole.Config, o)
+			if err != nil {
+				return err
+			}
+			return use(ctx, c, &divided{whole, parts})
+		})
+		if f := (*spmd.Failure)(nil); errors.As(err, &f) {
+			return f.Err // all is in one process, so the place of the failure says nothing
+		}
+		return err
 	}
-	return err
 }
 
 // findModel returns the whole model without memory, and its options. It checks all that can be wrong before weights are

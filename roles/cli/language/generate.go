@@ -3,6 +3,7 @@ package language
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,11 +49,7 @@ func generateFlags() []cli.Flag {
 	}
 }
 
-// runGenerate continues prompts.
-func runGenerate(c *cli.Context) error {
-	return withModel(c, func(ctx context.Context, m *divided) error { return generate(ctx, c, m) })
-}
-
+// generate continues prompts.
 func generate(ctx context.Context, c *cli.Context, m *divided) error {
 	sampling, err := samplingOf(c)
 	if err != nil {
@@ -186,7 +183,7 @@ func continueIDs(ctx context.Context, c *cli.Context, m *divided, ids []int32, s
 		return err
 	}
 	if c.Bool("json") {
-		return writeJSON(c.App.Writer, map[string][]int32{"ids": a.results[0].Tokens})
+		return json.NewEncoder(c.App.Writer).Encode(map[string][]int32{"ids": a.results[0].Tokens})
 	}
 	_, err = fmt.Fprintln(c.App.Writer, joined(a.results[0].Tokens))
 	return err
@@ -244,8 +241,7 @@ func (w *writer) answerFile(ctx context.Context, name string) error {
 			return err
 		}
 		if len(r.Prompt) == 0 {
-			return config.UsageError{
-				Err: fmt.Errorf("--prompts %s:%d: empty: expected a prompt in each line", name, len(lines)+1)}
+			return config.Usagef("--prompts %s:%d: empty: expected a prompt in each line", name, len(lines)+1)
 		}
 		lines, requests = append(lines, line), append(requests, r)
 	}
@@ -261,7 +257,7 @@ func (w *writer) answerFile(ctx context.Context, name string) error {
 		n += len(r.Tokens)
 		answer := w.tokens.DecodeText(trimStop(r, w.sampling.Stop))
 		if w.c.Bool("json") {
-			err = writeJSON(w.c.App.Writer, map[string]any{"prompt": lines[i], "text": answer, "ids": r.Tokens})
+			err = json.NewEncoder(w.c.App.Writer).Encode(map[string]any{"prompt": lines[i], "text": answer, "ids": r.Tokens})
 		} else {
 			_, err = fmt.Fprintf(w.c.App.Writer, "> %s\n%s\n\n", lines[i], answer)
 		}

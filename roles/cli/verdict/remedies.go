@@ -113,7 +113,7 @@ func batchSize(cfg *config.Config, e *yaml.FieldError) []string {
 	case step > 0:
 		size = max(size/step, 1) * step
 	default:
-		size = gcd(size, all) // still a multiple of the micro-batches if the samples are
+		size = config.GCD(size, all) // still a multiple of the micro-batches if the samples are
 	}
 	if size <= 0 {
 		return nil
@@ -141,11 +141,4 @@ func nearest(size, step, all int) (found int) {
 		}
 	}
 	return found
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }

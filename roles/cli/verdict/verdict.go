@@ -11,6 +11,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 	yaml "github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/session"
 )
 
 // A Verdict says whether a configuration runs. The zero Verdict says that it runs.
@@ -164,7 +165,7 @@ func (v Verdict) Text(path string, given []string) string {
 		if len(v.Overrides) > 0 {
 			words := make([]string, len(v.Overrides))
 			for i, o := range v.Overrides {
-				words[i] = Quote(o)
+				words[i] = session.Quote(o)
 			}
 			add("These overrides fix the others: " + strings.Join(words, " "))
 		}
@@ -198,21 +199,13 @@ func (v Verdict) Text(path string, given []string) string {
 // commandLine returns the command that trains, for a shell. It omits an override of given if more has one for the
 // same key.
 func commandLine(path string, given, more []string) string {
-	words := []string{"rlinf", "-c", Quote(path)}
+	words := []string{"rlinf", "-c", session.Quote(path)}
 	given = slices.DeleteFunc(slices.Clone(given), func(o string) bool {
 		key, _, sets := strings.Cut(o, "=")
 		return sets && slices.ContainsFunc(more, func(m string) bool { return strings.HasPrefix(m, key+"=") })
 	})
 	for _, o := range slices.Concat(given, more) {
-		words = append(words, Quote(o))
+		words = append(words, session.Quote(o))
 	}
 	return strings.Join(words, " ")
-}
-
-// Quote quotes a word for a shell if necessary.
-func Quote(word string) string {
-	if strings.ContainsAny(word, " \t\n'\"\\$`~*?[]{}()<>|&;#!") {
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	}
-	return word
 }
