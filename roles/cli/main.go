@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -111,7 +114,9 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, code *int)
 			"this machine alone"},
 	)
 	version := &cli.BoolFlag{Name: "version", Usage: "print version and build tags"}
-	writeVersion := args.Alone(args.NoArguments(func(c *cli.Context) error { return doctor.WriteVersion(c.App.Writer) }))
+	writeVersion := args.Alone(args.NoArguments(func(c *cli.Context) error {
+		return doctor.WriteVersion(c.App.Writer)
+	}))
 	// Neither help nor errors may end the process here: the other ranks would wait for it forever.
 	app := &cli.App{
 		Name: "rlinf", Usage: "reinforcement learning on clusters: one program, MPI, YAML",
@@ -262,4 +267,22 @@ func inOrder(app *cli.App, words []string) []string {
 		}
 	}
 	return slices.Concat(words[:1], name, flags, plain)
+}
+
+// endOnlyAsDocumented changes two ways in which this process could end. A write to a pipe without a reader fails
+// instead of killing the process, until restore is called. (signal.Ignore would change this for child processes, too.)
+// A crash of Go's runtime ends with SIGABRT and exit code 134, because Go's default, exit code 2, means wrong usage
+// here. A crash leaves a core file only with GOTRACEBACK=crash in the environment.
+func endOnlyAsDocumented() (restore func()) {
+	lost := make(chan os.Signal, 1)
+	signal.Notify(lost, syscall.SIGPIPE)
+	if os.Getenv("GOTRACEBACK") != "crash" {
+		var core syscall.Rlimit
+		if syscall.Getrlimit(syscall.RLIMIT_CORE, &core) == nil {
+			core.Cur = 0
+			syscall.Setrlimit(syscall.RLIMIT_CORE, &core) // no core file
+		}
+	}
+	debug.SetTraceback("crash")
+	return func() { signal.Stop(lost) }
 }

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/cli/args"
@@ -147,13 +146,9 @@ type placedRun struct {
 // readPlaced reads the run in dir.
 func readPlaced(reg config.Registries, tasks task.Tasks, dir string) (*placedRun, error) {
 	r := &placedRun{dir: dir}
-	path := filepath.Join(dir, "config.yaml")
-	text, err := durable.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: expected the folder of a run: %w", dir, err)
-	}
-	if r.cfg, err = config.Parse(reg, text); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	var err error
+	if r.cfg, err = configOf(reg, dir); err != nil {
+		return nil, err
 	}
 	if !r.cfg.Trains() {
 		return nil, fmt.Errorf("%s: expected a run that trains", dir)

@@ -1,10 +1,12 @@
 package session
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -14,6 +16,8 @@ import (
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/task"
+	"github.com/rlinf/rlinf/spmd"
 )
 
 // place plans the placement, on rank 0, if the configuration asks for that. A run that resumes keeps its plan; in
@@ -125,4 +129,20 @@ func (s *session) writePlan(f *runfolder.Folder) error {
 		return fmt.Errorf("plan of the placement: %w", err)
 	}
 	return f.WritePlan(text)
+}
+
+// Try returns a function that runs a job on ranks of this process, in a session of its own and in silence. Its error
+// has what the session would have written. The job stops when asked says so.
+func Try(reg config.Registries, tasks task.Tasks, asked *loop.Requests) func(context.Context, []spmd.Transport,
+	*config.Config) error {
+	return func(ctx context.Context, ranks []spmd.Transport, cfg *config.Config) error {
+		var log bytes.Buffer
+		s := New(Options{Registries: reg, Tasks: tasks, Asked: asked.ForRun(), Out: io.Discard,
+			Log: &log})
+		code, err := s.Start(ctx, ranks, cfg, nil, nil)
+		if err == nil && code != loop.ExitOK {
+			err = errors.New(strings.TrimSpace(log.String()))
+		}
+		return err
+	}
 }

@@ -42,8 +42,8 @@ func (t *transcript) find(pattern string) string {
 	return ""
 }
 
-// An interrupter asks the job to stop once, and waits for the answer. If inMove is set, it does so after the first move,
-// else when it hears of step 2.
+// An interrupter asks the job to stop once, and waits for the answer: in the first move if inMove is set, else when it
+// hears of step 2.
 type interrupter struct {
 	inMove bool
 	out    *transcript

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/spmd/mpi"
@@ -75,4 +78,20 @@ func Progress(c *cli.Context, phase string) (p *metrics.Progress, stop func()) {
 		end()
 		p.Done()
 	})
+}
+
+// Printable returns text of a file without characters that a terminal could obey, or that have no width of their own.
+// Each becomes a question mark; accents are left out.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Me, r):
+			return -1
+		case r == utf8.RuneError || !unicode.IsPrint(r):
+			return '?'
+		}
+		return r
+	}, text)
 }

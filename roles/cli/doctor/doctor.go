@@ -2,6 +2,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -111,16 +112,12 @@ func version() []fact {
 	if b.Revision != "" {
 		text += " (" + b.Revision + ")"
 	}
-	tags := b.Tags
-	if tags == "" {
-		tags = "none"
-	}
-	lines := []string{text, b.Go + " " + b.Platform, "tags: " + tags, "MPI: not compiled in (scripts/build --tags mpi)"}
+	compiled := "MPI: not compiled in (scripts/build --tags mpi)"
 	if mpi.Compiled {
-		lines[3] = "MPI: compiled in"
+		compiled = "MPI: compiled in"
 	}
 	var facts []fact
-	for _, line := range lines {
+	for _, line := range []string{text, b.Go + " " + b.Platform, "tags: " + cmp.Or(b.Tags, "none"), compiled} {
 		facts = append(facts, fact{Text: line, Same: line})
 	}
 	return facts

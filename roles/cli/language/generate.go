@@ -257,7 +257,8 @@ func (w *writer) answerFile(ctx context.Context, name string) error {
 		n += len(r.Tokens)
 		answer := w.tokens.DecodeText(trimStop(r, w.sampling.Stop))
 		if w.c.Bool("json") {
-			err = json.NewEncoder(w.c.App.Writer).Encode(map[string]any{"prompt": lines[i], "text": answer, "ids": r.Tokens})
+			err = json.NewEncoder(w.c.App.Writer).Encode(map[string]any{"prompt": lines[i], "text": answer,
+				"ids": r.Tokens})
 		} else {
 			_, err = fmt.Fprintf(w.c.App.Writer, "> %s\n%s\n\n", lines[i], answer)
 		}

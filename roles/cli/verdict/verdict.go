@@ -1,3 +1,5 @@
+// Package verdict answers: does a configuration run, and which overrides would make it run? rlinf check prints the
+// Verdict.
 package verdict
 
 import (

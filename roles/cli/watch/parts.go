@@ -1,6 +1,7 @@
 package watch
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -114,10 +115,6 @@ func figureName(metric string) string {
 	return metric[strings.LastIndexByte(metric, '/')+1:]
 }
 
-func figureText(metric string, x float64) string {
-	return fmt.Sprintf("%s %.4g", figureName(metric), x)
-}
-
 // training shows what the run learns, and how fast it is.
 func training(s *State, width int) (lines []Line) {
 	names := []string{"eval/return", "eval/accuracy", "eval/loss"}
@@ -185,7 +182,7 @@ func ranks(s *State, width, most int) []Line {
 		if s.Over() {
 			return nil
 		}
-		return []Line{labelled("ranks", "no figures of ranks: "+noLive(s), "", width)}
+		return []Line{labelled("ranks", "no figures of ranks: "+cmp.Or(s.NoLive, "no iteration has ended"), "", width)}
 	}
 	across := 1
 	if len(all) > most-1 {
@@ -217,13 +214,6 @@ func ranks(s *State, width, most int) []Line {
 		lines = append(lines, Line{strings.Join(cells, " "), Plain})
 	}
 	return lines
-}
-
-func noLive(s *State) string {
-	if s.NoLive != "" {
-		return s.NoLive
-	}
-	return "no iteration has ended"
 }
 
 // rankCell returns a rank with its host, its share of waiting, and the causes. It has the age of the figures if those

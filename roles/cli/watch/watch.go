@@ -90,7 +90,7 @@ func follow(r *Reader, out io.Writer, sleep func(time.Duration)) error {
 func Summary(s State) string {
 	line := string(s.Status) + " · " + stepText(s)
 	if s.Value != nil {
-		line += " · " + figureText(s.Metric, *s.Value)
+		line += fmt.Sprintf(" · %s %.4g", figureName(s.Metric), *s.Value)
 	}
 	if s.Rate != nil {
 		line += " · " + metrics.Short(*s.Rate) + " " + s.RateUnit
