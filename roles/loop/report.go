@@ -12,22 +12,22 @@ type Report struct {
 	Times    []float64 // seconds of each Phase
 	Episodes []float64 // episodes that ended on this rank, as rows of env.AppendRows
 	Evals    []float64 // episodes of evaluations, in the same form
-	Names    []string  // names of metrics that are equal on all actors; from actor 0 alone
+	Names    []string  // names of metrics that all actors agree on; only actor 0 reports them
 	Values   []float64 // the values of Names
 	Rollouts int64     // rollouts of each environment that training has received in the whole run
 
-	Rewards   []float64 // counts of the rewards of an iteration, in a form of the task's own
-	Engine    []float64 // how full the engines of this rank were, in a form of the task's own
-	Answers   []string  // answers of an evaluation, for the user: one line and the full text of each
-	Stop      []string  // the state of an early stop, and why it stopped the run if it did
-	Spent     []float64 // seconds that workers of this rank have worked, in a form of the task's own
+	Rewards   []float64 // counts of the rewards of an iteration; the task defines the order
+	Engine    []float64 // how full the engines of this rank were; the task defines the order
+	Answers   []string  // answers of an evaluation, for the user: for each a line and the full text
+	Stop      []string  // the state of runner.early_stop, and the reason if it has stopped the run
+	Spent     []float64 // seconds that workers of this rank have worked; the task defines the order
 	ownNames  []string  // names of the program's own metrics
 	ownValues []float64
 
 	// Waits are the shares of the workers' time by cause, in the order of trace.Causes; empty: not recorded.
 	Waits      []float64
 	queueNames []string  // channels
-	queueItems []float64 // items put less items got by this rank, of each channel
+	queueItems []float64 // of each channel: the items that this rank has put, less those that it has got
 }
 
 // append appends the encoded report to b.
@@ -46,7 +46,7 @@ func (r *Report) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(r.Rollouts))
 }
 
-// each calls numbers and names for the lists of r, in the order in which append encodes them.
+// each calls numbers and names for the lists of r, in the order of their encoding.
 func (r *Report) each(numbers func(*[]float64), names func(*[]string)) {
 	numbers(&r.Times)
 	numbers(&r.Episodes)

@@ -11,12 +11,12 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// An identity has values that must be the same on all ranks of a job. "" means unknown, and is equal to everything.
+// An identity has values that must be the same on all ranks of a job. "" is an unknown value, which equals any other.
 type identity struct{ Binary, Config string }
 
-// oddRanks returns, on rank 0, an error that names the ranks whose binary or configuration differs from rank 0's.
-// Then mpirun has started different programs, or one program with different files. Foreign programs in the same MPI
-// job, such as solvers, are not ranks. A rank whose node lacks the configuration file uses that of rank 0.
+// oddRanks returns, on rank 0, an error that names the ranks whose binary or configuration differs from those of rank
+// 0. Such ranks come from an mpirun with different programs or files. Foreign programs in the same MPI job, such as
+// solvers, are not ranks. A rank whose node lacks the configuration file uses the configuration of rank 0.
 func (r *rank) oddRanks(ctx context.Context) (odd, err error) {
 	if r.w.Describe().Transport != "mpi" {
 		return nil, nil
@@ -56,7 +56,7 @@ func (r *rank) oddRanks(ctx context.Context) (odd, err error) {
 
 func differs(a, b string) bool { return a != "" && b != "" && a != b }
 
-// listed returns a text with the names of ranks. If there are many, it has only the first ones.
+// listed returns a text with the names of ranks, at most the first eight.
 func listed(ranks []string) string {
 	const most = 8
 	switch n := len(ranks); {

@@ -48,9 +48,9 @@ func (r *rank) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// lock opens the folder path. If wait is set, which is for a requeued job, it waits for the lock of a job that was
-// killed on another host. Such a lock looks alive until it has had no heartbeat for a minute. lock stops waiting
-// after a heartbeat, or when the job is asked to stop.
+// lock opens the folder path. wait is set for a requeued job: another host may have the lock of a killed job, which
+// looks alive until a minute has passed without a heartbeat. Then lock waits, until there is a heartbeat or the job is
+// asked to stop.
 func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.Folder, error) {
 	var last *runfolder.BusyError
 	for {

@@ -20,7 +20,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// WithHub returns reg with the environments of hub.
+// WithHub returns reg with the environments of hub, which are external simulators.
 func WithHub(reg config.Registries, hub *external.Hub) config.Registries {
 	reg.Envs = reg.Envs.With(env.ExternalID, hub.New)
 	return reg
@@ -65,7 +65,7 @@ func (r *rank) Ask(ctx context.Context, cfg *config.Config, ranks []int) (*confi
 	return &met, nil
 }
 
-// giveUp returns the function that stops a run, with a checkpoint, because its simulators fail too often.
+// giveUp returns a function that asks to stop the run, with a checkpoint, because its simulators fail too often.
 func (r *rank) giveUp() func(error) {
 	s, n := r.session, r.w.Rank()
 	return func(err error) {
@@ -74,7 +74,7 @@ func (r *rank) giveUp() func(error) {
 	}
 }
 
-// greet sets each greeting to that of the simulators of the use with the same index.
+// greet asks the simulators of each use for their greeting, and stores it in greetings.
 func (s *session) greet(uses []config.ExternalUse, greetings []string) (err error) {
 	for i, u := range uses {
 		if i > 0 && u.Env.External.Same(uses[0].Env.External) {
@@ -92,8 +92,8 @@ type assignment struct {
 	Hello         []byte
 }
 
-// assign assigns the solvers in the same MPI job to the ranks with environments, if external.listen is mpi. All
-// solvers greet rank 0.
+// assign assigns the solvers in the same MPI job to the ranks with environments, if external.listen is mpi. Each solver
+// sends its first message to rank 0.
 func (r *rank) assign(ctx context.Context, uses []config.ExternalUse, ranks []int) (bool, error) {
 	uses = slices.DeleteFunc(slices.Clone(uses), func(u config.ExternalUse) bool {
 		return u.Env.External.Listen != env.ListenMPI
@@ -162,14 +162,14 @@ func gather(out spmd.ForeignPeers, hub *external.Hub, uses []config.ExternalUse,
 		all = append(all, assignment{Process: process, Hello: hello})
 	}
 	slices.SortFunc(all, func(a, b assignment) int { return a.Process - b.Process })
-	for i := range all { // spread every use evenly over the ranks
+	for i := range all { // divide the solvers evenly among the ranks
 		all[i].Rank = ranks[i*len(ranks)/len(all)]
 	}
 	return all, nil
 }
 
-// needed returns the number of solvers for all uses, and a text with the number for each use. It assumes that all
-// solvers are like the one that sent hello.
+// needed returns the number of solvers for all uses, and a text with the number for each use. hello is the first
+// message of a solver. needed assumes that all solvers are alike.
 func needed(hello []byte, uses []config.ExternalUse) (solvers int, each string, err error) {
 	for _, u := range uses {
 		perVec, err := external.ChildrenOf(hello, u.Env.External, u.Env.TotalNumEnvs/u.Vecs)
@@ -185,9 +185,8 @@ func needed(hello []byte, uses []config.ExternalUse) (solvers int, each string, 
 // lastCall is how long a solver has to acknowledge the shutdown.
 const lastCall = 5 * time.Second
 
-// Leave ends the solvers in the same MPI job before MPI is finalized. Rank 0 also ends solvers that have greeted
-// but were not needed. MPI cannot end while a solver hangs. So if a solver does not acknowledge the shutdown, rank 0
-// aborts the job after everything has been written.
+// Leave ends the solvers in the same MPI job before MPI is finalized. Rank 0 also ends the solvers that were not
+// needed. MPI cannot end while a solver hangs. So if a solver does not acknowledge the shutdown, rank 0 aborts the job.
 func (r *rank) Leave(ctx context.Context) error {
 	out := r.w.ForeignPeers()
 	if out == nil {
@@ -206,7 +205,7 @@ func (r *rank) Leave(ctx context.Context) error {
 		if late != nil {
 			break
 		}
-		// Otherwise it is a late answer.
+		// A message of a known solver is a late answer, any other one the first message of a solver not needed.
 		if !slices.ContainsFunc(r.solvers, func(sv *solver) bool { return sv.process == process }) {
 			err = errors.Join(err, external.Dismiss(&solver{out: out, process: process}, time.Now().Add(time.Second)))
 		}
@@ -220,7 +219,7 @@ func (r *rank) Leave(ctx context.Context) error {
 	}
 	all = slices.DeleteFunc(all, func(names []byte) bool { return len(names) == 0 })
 	if len(all) > 0 {
-		fmt.Fprintf(&r.log, "%s: does not hear in %v that it is to end: it hangs, and the job is ended without it\n",
+		fmt.Fprintf(&r.log, "%s: no answer to the shutdown within %v: a solver hangs, and the job ends without it\n",
 			bytes.Join(all, []byte(", ")), lastCall)
 		r.w.Abort(int(r.code.Load()))
 	}
@@ -235,7 +234,7 @@ type solver struct {
 	message  []byte // the last received message
 	read     bool   // message was used
 	shutdown bool   // the shutdown was sent
-	plays    bool   // it was sent a request after the handshake
+	plays    bool   // a request was sent after the handshake
 	closed   bool
 }
 
@@ -245,7 +244,7 @@ var _ external.Link = (*solver)(nil)
 
 // Send sends a frame before the deadline by.
 func (s *solver) Send(by time.Time, head, payload []byte) error {
-	if s.closed { // only the shutdown follows, and it must be acknowledged
+	if s.closed { // only the shutdown follows, which the solver must acknowledge
 		return s.out.DeliverForeign(by, s.process, head)
 	}
 	s.shutdown = external.Dismisses(head)
@@ -274,7 +273,7 @@ func (s *solver) Close() error {
 	return nil
 }
 
-// warnBound warns of simulators that share one core, because their rank is bound to it.
+// warnBound warns of simulators that share one core, because the rank that starts them is bound to that core.
 func (s *session) warnBound(j *job.Job, binding []string) {
 	at := j.Placement.Ranks("env")
 	if !slices.ContainsFunc(config.ExternalUses(j.Config, at), func(u config.ExternalUse) bool {

@@ -20,8 +20,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// place plans the placement, on rank 0, if the configuration asks for that. A run that resumes keeps its plan; in
-// another world it plans anew, with the same number of actors.
+// place plans the placement, on rank 0, if the configuration asks for a plan. A run that resumes keeps its plan. If the
+// plan does not fit this world, place makes a new one with the same number of actors.
 func (r *rank) place(ctx context.Context) error {
 	if auto, _ := r.cfg.Auto(); len(auto) == 0 {
 		return nil
@@ -51,8 +51,8 @@ func (r *rank) place(ctx context.Context) error {
 	return nil
 }
 
-// measure measures the job for a scheduler of the session's own, on rank 0, if the configuration asks for one and no
-// plan was made. A run that resumes keeps its measurements.
+// measure measures the job for its scheduler, on rank 0, if the configuration asks for a scheduler and place has made
+// no plan. A run that resumes keeps its measurements.
 func (r *rank) measure(ctx context.Context, cfg *config.Config) error {
 	if r.w.Rank() != 0 || r.Scheduler != nil || !r.moves(cfg) || r.chosen != nil {
 		return nil
@@ -70,18 +70,18 @@ func (r *rank) measure(ctx context.Context, cfg *config.Config) error {
 	return err
 }
 
-// moves reports whether the job of cfg has a scheduler, which moves its members.
+// moves reports whether a scheduler moves the members of the job of cfg.
 func (r *rank) moves(cfg *config.Config) bool {
 	return cfg.Schedules() && r.w.Size() > 1 && (r.Own.Program == nil || r.Own.Movable)
 }
 
-// schedule makes the scheduler of the job, on rank 0, if the configuration asks for one. It is called when the workers
-// of the first world are ready.
+// schedule makes the scheduler of the job, on rank 0, if the configuration asks for one. schedule is called when the
+// workers of the first world are ready.
 func (r *rank) schedule() error {
 	cfg := r.plan.Common().Config
 	r.scheduler = r.Scheduler
 	switch {
-	case r.scheduler != nil: // of a test
+	case r.scheduler != nil: // given by the caller of the session
 	case !r.moves(cfg):
 		if cfg.Schedules() && r.w.Size() > 1 { // with one rank, the plan's notes say so
 			r.warn("cluster.auto_scheduler has no effect: " + immovableProgram)
@@ -131,8 +131,8 @@ func (s *session) writePlan(f *runfolder.Folder) error {
 	return f.WritePlan(text)
 }
 
-// Try returns a function that runs a job on ranks of this process, in a session of its own and in silence. Its error
-// has what the session would have written. The job stops when asked says so.
+// Try returns a function that runs a job on ranks of this process, in a session of its own that writes nothing. Its
+// error has what the session would have written. asked can stop the job.
 func Try(reg config.Registries, tasks task.Tasks, asked *loop.Requests) func(context.Context, []spmd.Transport,
 	*config.Config) error {
 	return func(ctx context.Context, ranks []spmd.Transport, cfg *config.Config) error {

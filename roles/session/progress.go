@@ -11,7 +11,7 @@ import (
 )
 
 // showProgress shows, in the process of rank 0, the progress of the job and its present work, until stop is called.
-// An evaluation shows them where errors are written, because a program may read its metrics.
+// An evaluation shows them where errors are written, because a program may read the standard output.
 func (s *session) showProgress() (stop func()) {
 	if s.lead != 0 {
 		return func() {}
@@ -40,8 +40,8 @@ func (r *rank) phase(name string) {
 	}
 }
 
-// counters returns the function loop.Services.Count of a rank. Actors update in step, so the first actor of this
-// process reports for all actors. The counts of workers that share their work are added up.
+// counters returns the function loop.Services.Count of a rank. All actors make the same updates, so only the first
+// actor of this process reports. Other workers share their work, so their counts are added.
 func (r *rank) counters(j *job.Job) func(string, int) func(string, int, int) {
 	if r.progress == nil {
 		return nil
@@ -60,13 +60,13 @@ func (r *rank) counters(j *job.Job) func(string, int) func(string, int, int) {
 	}
 }
 
-// counts are the counters of the workers that this process shows, in all worlds.
+// counts are the counters of the workers whose progress this process shows, in all worlds.
 type counts struct {
 	mu  sync.Mutex
 	all map[string]func(string, int, int)
 }
 
-// of returns the counter of a worker in p.
+// of returns the counter of a worker, which adds to p.
 func (c *counts) of(p *metrics.Progress, component string, member int) func(string, int, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,12 +80,12 @@ func (c *counts) of(p *metrics.Progress, component string, member int) func(stri
 	return c.all[worker]
 }
 
-// acknowledge answers a request to stop. It is called with atOnce false for every request, and with true for a
-// signal that ends the process when it comes again. late says that ranks need a step to agree.
+// acknowledge answers a request to stop. For each request it is called with atOnce false. For a signal that would end
+// the process the second time it is also called with atOnce true. late says that ranks need a step to agree.
 func (s *session) acknowledge(late, atOnce bool) {
 	stop, _ := s.Asked.Vote()
 	if !atOnce && stop != loop.ExitRequeue {
-		return // the other call answers
+		return // the call with atOnce answers
 	}
 	text := "stopping before the first step"
 	if step := s.logbook.Load().End(late); step > 0 {

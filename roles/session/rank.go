@@ -15,27 +15,27 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A rank is the session on one rank of this process. It stays while worlds end and begin.
+// A rank is a session on one rank of this process, in all worlds of the job.
 type rank struct {
 	*session
 	w     *spmd.World        // the present world
 	world *collectives.Group // all ranks of w
 
-	plan     task.Plan      // of the present world; nil: the rank has not begun
-	holdings *loop.Holdings // of the present world
+	plan     task.Plan // the plan of the present world; nil: the rank has not begun
+	holdings *loop.Holdings
 	saver    *loop.Saver
-	ends     []func()   // what leave calls
+	ends     []func()   // the functions that leave calls; under the lock of ranks
+	trace    *trace.Log // the trace of the present world; under the lock of ranks
 	room     int64      // on the first rank of a node: the node's free bytes before the job took memory
 	attempt  int64      // the number of the first world in the trace; 0: nothing is recorded
-	trace    *trace.Log // of the present world; under the lock of ranks
 
 	// On rank 0:
 	book      *loop.Logbook
 	from      loop.StartState
-	trip      *trip            // the move under way
-	said      string           // the last request for a move that was answered
-	unread    string           // why a request for a move could not be read last
-	recorded  []runfolder.Rank // what the run's folder has of all ranks
+	transfer  *transfer        // the move under way
+	said      string           // the ID of the last request for a move that was answered
+	unread    string           // the last error of reading a request for a move
+	recorded  []runfolder.Rank // all ranks as the run's folder describes them
 	scheduler Scheduler        // nil: only rlinf scale asks for moves
 	took      float64          // seconds of the last iteration, for the scheduler; 0: not known
 	entered   time.Time        // when the rank began to load the model
@@ -61,7 +61,7 @@ func (rs *ranks) of(n int) *rank {
 	return rs.byRank[n]
 }
 
-// atEnd makes leave call f.
+// atEnd makes leave call f for r.
 func (rs *ranks) atEnd(r *rank, f func()) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -72,14 +72,14 @@ func (rs *ranks) atEnd(r *rank, f func()) {
 	r.ends = append(r.ends, f)
 }
 
-// leave is called by a rank whose last world ends.
+// leave is called by a rank at the end of its last world.
 func (rs *ranks) leave(r *rank) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	r.leave()
 }
 
-// leaveAll is called at the end of the session, because a world that is to be followed by another may fail.
+// leaveAll is called at the end of the session. A rank may not have called leave, if no world could follow a move.
 func (rs *ranks) leaveAll() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -96,8 +96,7 @@ func (r *rank) leave() {
 	r.ends = nil
 }
 
-// flush writes the last iterations of all ranks to their traces, at an error or a signal. Errors are ignored: the job
-// ends because of another one.
+// flush writes the last iterations of all ranks to their traces, at an error or a signal. It ignores errors of its own.
 func (rs *ranks) flush() {
 	rs.mu.Lock()
 	var logs []*trace.Log

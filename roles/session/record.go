@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// record starts this process's log, and records on rank 0 what runs, where and how.
+// record opens the log file of this process. Rank 0 writes the ranks and the provenance of the run into its folder.
 func (r *rank) record(ctx context.Context) error {
 	j := r.plan.Common()
 	if r.w.Rank() == r.lead {

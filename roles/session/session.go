@@ -34,40 +34,40 @@ type Options struct {
 	Profile    Profile           // profiles to write
 	Debug      bool              // check that no memory is used after it was handed on
 	Tasks      task.Tasks        // all tasks
-	Own        Own               // a program that trains in place of the task's
+	Own        Own               // a user's program, which trains in place of the task's program
 	Scheduler  Scheduler         // decides on rank 0 whether the members move; nil: as cluster.auto_scheduler says
 	Command    string            // how this program is called, for the last lines; "": no last lines
 	KeepBest   bool              // also keep the best checkpoint
 	Evaluation *task.Asked       // evaluate, even if the configuration trains; nil: follow the configuration
 }
 
-// Own is a program of a user's own, which runs on each rank of training. Without a Program the task's program runs.
+// Own is a user's program, which runs on each rank of training. Without a Program the task's program runs.
 type Own struct {
 	Program loop.Program
-	Movable bool // it can go on in another world: it passes spmd.Again on, and keeps no state of its own
+	Movable bool // Program can go on in another world: it returns spmd.Again, and keeps no state of its own
 }
 
 // A session is one start of a job: the state that the ranks of this process share.
 type session struct {
 	Options
-	reg     config.Registries // with the environments of hub
-	hub     *external.Hub     // external simulators
-	lead    int               // the lowest rank of this process
-	cfg     *config.Config    // the configuration of rank 0, shared by goroutine ranks; nil on other processes
-	cfgErr  error             // what is wrong with cfg
-	read    *config.Config    // the configuration that this process has read; nil: none
-	draft   task.Draft        // of the job; nil: not made yet
-	chosen  *advice.Plan      // the plan of the placement; nil: the configuration has the placement
-	planned planned           // made once for all ranks of this process
-	log     RankLog
-	code    atomic.Int64                     // the exit code
-	ending  atomic.Pointer[ending]           // of the run, while this job has the lock of its folder
-	folder  atomic.Pointer[runfolder.Folder] // of rank 0, while it is open
-	logbook atomic.Pointer[loop.Logbook]     // of rank 0
-	solvers []*solver                        // solvers in the same MPI job that simulate for this process
-	ranks   ranks                            // of this process
-	routes  routes                           // of moves
-	counts  counts                           // of the workers that the progress shows
+	reg          config.Registries // with the environments of hub
+	hub          *external.Hub     // external simulators
+	lead         int               // the lowest rank of this process
+	cfg          *config.Config    // the configuration of rank 0, shared by goroutine ranks; nil on other processes
+	cfgErr       error             // the mistakes in cfg
+	read         *config.Config    // the configuration that this process has read; nil: none
+	draft        task.Draft        // of the job; nil: not made yet
+	chosen       *advice.Plan      // the plan of the placement; nil: the configuration has the placement
+	planned      planned           // made once for all ranks of this process
+	log          RankLog
+	code         atomic.Int64                     // the exit code
+	ending       atomic.Pointer[ending]           // of the run, while this job has the lock of its folder
+	folder       atomic.Pointer[runfolder.Folder] // of rank 0, while it is open
+	logbook      atomic.Pointer[loop.Logbook]     // of rank 0
+	solvers      []*solver                        // solvers in the same MPI job that simulate for this process
+	ranks        ranks                            // of this process
+	destinations destinations                     // of moves
+	counts       counts                           // of the workers that the progress shows
 
 	progress *metrics.Progress // of rank 0; nil elsewhere
 }
@@ -86,8 +86,8 @@ func New(o Options) *session { return &session{Options: o, log: RankLog{to: o.Lo
 func (s *session) Logs() io.Writer { return &s.log }
 
 // Start runs the job of cfg on ranks and returns the exit code. draft is the draft of cfg on these ranks; if it is
-// nil, Start makes it. wrong is an error already found in cfg; the ranks agree on how to report it. Start returns
-// an error only if the end of the session fails, after everything else is done and reported.
+// nil, Start makes it. wrong is an error already found in cfg; the ranks agree on how to report it. The session reports
+// all errors but those of closing it, which Start returns.
 func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config.Config, draft task.Draft,
 	wrong error) (int, error) {
 	s.draft = draft
@@ -102,14 +102,14 @@ func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config
 	s.hub = external.NewHub(&s.log, s.lead).Supervise(s.Registries.Programs)
 	s.reg = WithHub(s.Registries, s.hub)
 	defer s.showProgress()()
-	spmd.Run(ctx, ranks, o, s.run) // its error was written, and s.code has its exit code
+	spmd.Run(ctx, ranks, o, s.run) // s has written the error, and s.code has the exit code
 	s.ranks.leaveAll()
 	err := s.close()
 	return int(s.code.Load()), err
 }
 
-// run is the job on one rank in one world. All ranks take the same steps together. It returns spmd.Again if the members
-// move, and is called again in the next world.
+// run is the job on one rank in one world. All ranks take the same steps. If the members move, run returns spmd.Again,
+// and is called again in the next world.
 func (s *session) run(ctx context.Context, w *spmd.World) (err error) {
 	r := s.ranks.of(w.Rank())
 	r.session, r.w = s, w
@@ -150,7 +150,7 @@ func (s *session) run(ctx context.Context, w *spmd.World) (err error) {
 }
 
 // complete returns the plan of cfg, checks that there is enough memory, and starts profiling. It may fail on some ranks
-// and not on others.
+// only.
 func (r *rank) complete(cfg *config.Config) (task.Plan, error) {
 	nodes, rank := r.w.Nodes(), r.w.Rank()
 	r.planned.Do(func() {
@@ -184,8 +184,8 @@ func shareCores(w *spmd.World, j *job.Job) {
 	if w.Describe().Transport != "mpi" {
 		return
 	}
-	// With one core, workers delay each other by 10 ms at a time. With all cores of a node on each of its ranks,
-	// the ranks' garbage collectors crowd them.
+	// With one core, workers would delay each other by 10 ms at a time. If each rank of a node used all its cores, the
+	// ranks' garbage collectors would crowd them.
 	more := 0
 	for of, n := range threadsOf(j) {
 		more += len(j.MembersOn(of, w.Rank())) * (n - 1)
@@ -198,7 +198,7 @@ func threadsOf(j *job.Job) map[string]int {
 	return map[string]int{"actor": j.Config.Actor.Threads, "rollout": j.Config.Rollout.Threads}
 }
 
-// checkThreads warns of threads that must share cores.
+// checkThreads warns if workers have more threads than there are cores.
 func (r *rank) checkThreads(j *job.Job) {
 	for of, n := range threadsOf(j) {
 		if cores := runtime.NumCPU(); n > cores && len(j.MembersOn(of, r.w.Rank())) > 0 {
@@ -210,7 +210,7 @@ func (r *rank) checkThreads(j *job.Job) {
 // train runs the program, while rank 0 renews the lock of the run's folder. It returns the exit code of a run that
 // stopped before its last step, else 0.
 func (r *rank) train(ctx context.Context, shared loop.Shared, log *trace.Log, m *mover) (stopped int, err error) {
-	keep, cancel := context.WithCancel(ctx) // ends keepFolder alone; a broadcast under way ends by itself
+	keep, cancel := context.WithCancel(ctx) // for keepFolder alone
 	defer cancel()
 	with := loop.Services{Saver: r.saver, Log: r.book, Requests: r.Asked, Trace: log, From: r.from, GiveUp: r.giveUp(),
 		Count: r.counters(r.plan.Common()), Holdings: r.holdings, Moves: m}
@@ -305,8 +305,8 @@ func (r *rank) configure(ctx context.Context) (*config.Config, error) {
 
 var _ task.Host = (*rank)(nil)
 
-// Agree returns true if no rank has an error. Otherwise all ranks stop. Rank 0 writes the error of the lowest rank
-// that has one. This error also gives the exit code.
+// Agree returns true if no rank has an error. Otherwise all ranks stop. The error of the lowest rank that has one gives
+// the exit code, and rank 0 writes it.
 func (r *rank) Agree(ctx context.Context, err error) (bool, error) {
 	code := byte(loop.ExitOK)
 	if err != nil {
@@ -323,8 +323,8 @@ func (r *rank) Agree(ctx context.Context, err error) (bool, error) {
 	return false, nil
 }
 
-// agree reports whether no rank has an error. Otherwise rank 0 also gets the error of the lowest rank that has one, and
-// in flag its code.
+// agree reports whether no rank has an error. Otherwise it returns, on rank 0, the error of the lowest rank that has
+// one, and in flag the code of that rank.
 func agree(ctx context.Context, world *collectives.Group, code byte, err error) (agreed bool, flag []byte, wrong,
 	failure error) {
 	var mine []byte
@@ -350,8 +350,8 @@ func agree(ctx context.Context, world *collectives.Group, code byte, err error) 
 	return false, flag, wrong, err
 }
 
-// refusal returns the exit code of a session that could not start because of err. After a request to stop this is
-// the request's code, or ExitConfig if a requeue would fail again.
+// refusal returns the exit code of a session that could not start because of err: ExitConfig, or the code of a request
+// to stop. After a request for a requeue it is ExitConfig if the next start would fail, too.
 func (s *session) refusal(err error) int {
 	stop, _ := s.Asked.Vote()
 	if stop == 0 || stop == loop.ExitRequeue && !errors.Is(err, external.ErrStopRequested) {
@@ -365,7 +365,7 @@ func (r *rank) refuse(code int, err error) {
 	r.code.Store(int64(code))
 	if r.w.Rank() == 0 {
 		fmt.Fprintln(&r.log, err)
-		if r.w.ForeignPeers() != nil { // foreign programs wait for this one, and MPI waits for them
+		if r.w.ForeignPeers() != nil { // foreign programs wait for this rank, and MPI waits for them
 			r.w.Abort(code)
 		}
 	}

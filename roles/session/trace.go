@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/roles/loop"
 )
 
-// recordTime begins to record for what this rank spends its time, and returns the log; nil if the configuration asks
-// for none. Collective over the world.
+// recordTime begins the trace of this rank in the present world, and returns it; nil if the configuration asks for no
+// trace. Collective over the world.
 func (r *rank) recordTime(ctx context.Context) (*trace.Log, error) {
 	cfg := r.plan.Common().Config
 	if t := &cfg.Cluster.Tracer; !t.Record && !t.Enable {

@@ -26,13 +26,13 @@ type Demonstration struct {
 	All      bool    // keep failed episodes, too
 	NoNext   bool    // omit the observations after each step
 	Still    float64 // omit steps with a smaller action and an unchanged gripper command
-	Seed     uint64  // of the noise
+	Seed     uint64  // seed of the noise
 
-	Progress algo.Progress // of the episodes to keep; may be nil
+	Progress algo.Progress // counts the kept episodes; may be nil
 
-	Spec              env.Spec       // of its environments, after Play
-	fields            []tensor.Field // of one transition
-	Kept              [][]byte       // encoded transitions with these fields
+	Spec              env.Spec       // the spec of the environments, after Play
+	fields            []tensor.Field // the tensors of one transition
+	Kept              [][]byte       // encoded transitions
 	own, last         tensor.Tensor  // recorded actions of this step and of the step before
 	Played, Succeeded int            // numbers of episodes
 }
@@ -60,8 +60,8 @@ func shares(weights []float64, n int) []int {
 	return all
 }
 
-// still reports whether the action of environment i moves nothing. Then every number but the last is smaller than
-// Still. The last is the gripper command, which must be the same as in the step before.
+// still reports whether the action of environment i moves nothing: the last number, the gripper command, is that of the
+// step before, and all other numbers are smaller than Still.
 func (d *Demonstration) still(action tensor.Tensor, i int) bool {
 	if d.Still == 0 || action.DType() != tensor.F32 {
 		return false
@@ -154,7 +154,7 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	return nil
 }
 
-// act sets the actions of step t: those of the expert with noise. The ones to learn are in d.own.
+// act sets the actions of step t: the actions of the expert with noise. The actions to record are in d.own.
 func (d *Demonstration) act(s *play.Stage, t uint64) error {
 	if err := env.Act(s.Vec, s.Action.Must(algo.FieldAction)); errors.Is(err, errors.ErrUnsupported) {
 		return config.Usagef("%w: expected environments that have one", err)
