@@ -248,7 +248,7 @@ func TestHelp(t *testing.T) {
 			"algorithm.replay_buffer.sample_window_size: integer\n", "+ RLinf does not have",
 		}},
 		{"config runner.s", 0, []string{
-			"runner.seed +: integer ≥ 0, default 1\n    seed is that of everything random",
+			"runner.seed +: integer ≥ 0, default 1\n    seed is the seed of all random numbers",
 		}},
 		{"config --format markdown actor.optim", 0, []string{"| `actor.optim.lr` | number | - |"}},
 		{"config --format schema", 0, []string{`"$schema"`}},

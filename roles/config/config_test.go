@@ -435,7 +435,7 @@ func TestAutoScheduler(t *testing.T) {
 		{rolestest.Cartpole, []string{"cluster.tracer.record=false"},
 			"cluster.tracer.record: false: expected true: cluster.auto_scheduler reads the record", false},
 		{rolestest.Cartpole, []string{"env.train.env_type=external", "env.train.external.command=[sim]"},
-			"cluster.auto_scheduler: true: expected false: what simulators", false},
+			"cluster.auto_scheduler: true: expected false: the cost of simulators", false},
 		{rolestest.Cartpole, []string{"runner.only_eval=true"}, "", true},
 		{rolestest.Cartpole, []string{"runner.async=true", "algorithm.loss_type=decoupled_actor_critic"}, "", true},
 		{"../../configs/addition_start.yaml", nil, "", true},

@@ -108,7 +108,7 @@ func TestLayoutsThatAreRefused(t *testing.T) {
 		{"inference.model.tensor_model_parallel_size=2", "", "ranks for 1 model (only a language model"},
 		{"critic.model.pipeline_model_parallel_size=2", "", "ranks for 1 model (only a language model"},
 		{"rollout.tensor_parallel_size=2", "", "1 (only a language model"},
-		{"rollout.pipeline_parallel_size=2", "1 (the layers", "1 (the layers"},
+		{"rollout.pipeline_parallel_size=2", "1 (rollout workers", "1 (rollout workers"},
 		{"actor.model.tensor_model_parallel_size=0", "a number from 1 to", ""},
 		{"actor.model.pipeline_layers=[3,3]", "each stage of pipeline_model_parallel_size 1", "unknown key"},
 		{"inference.model.pipeline_layers=[0]", "a number > 0 for each stage", ""},

@@ -8,17 +8,17 @@ import (
 	"github.com/rlinf/rlinf/internal/config"
 )
 
-// useOwnWords replaces RLinf's keys and values by ours, where RLinf expresses the same in another way.
+// useOwnWords replaces RLinf's keys and values by ours if they have the same meaning.
 func useOwnWords(t *config.Tree) {
 	task, _ := t.Given("runner.task_type")
 	if t.Null("algorithm.clip_ratio_c") {
-		t.Set("algorithm.clip_ratio_c", "0") // no second clip
+		t.Set("algorithm.clip_ratio_c", "0") // null and 0 are no second clip
 	}
 	if text, _ := t.Given(placementKey); text == PlacementAuto {
 		t.Spread(placementKey, planned(task)...)
 	}
 	// The rollout engine uses the actors' model. RLinf's files of Megatron name the model only under rollout.
-	t.Section("actor.model", "rollout.model") // as in files that only evaluate
+	t.Section("actor.model", "rollout.model") // files that only evaluate have no actor.model
 	if task == TaskReasoning || task == TaskSFT {
 		for _, key := range []string{"model_path", "model_type"} {
 			t.Stand("actor.model."+key, "rollout.model."+key)
@@ -27,7 +27,7 @@ func useOwnWords(t *config.Tree) {
 			t.Set("actor.model.model_type", "qwen2") // the name that transformers uses
 		}
 	} else if path, _ := t.Given("actor.model.model_path"); strings.HasSuffix(path, ".safetensors") {
-		t.Stand("runner.ckpt_path", "actor.model.model_path") // initial weights
+		t.Stand("runner.ckpt_path", "actor.model.model_path") // a file of initial weights
 	}
 	for _, key := range []string{"model_path", "model_type", "precision"} {
 		theirs, ok := t.Given("rollout.model." + key)
@@ -61,7 +61,7 @@ func answerLength(t *config.Tree) {
 	}
 }
 
-// clipLikeRLinf sets the clips of answers to RLinf's default, ratio_clip_eps, where the user gives no value.
+// clipLikeRLinf gives clip ratios of the task reasoning their default in RLinf, ratio_clip_eps.
 func (c *Config) clipLikeRLinf() {
 	if !c.Reasons() {
 		return
@@ -78,7 +78,7 @@ func (c *Config) clipLikeRLinf() {
 // ForeignFeatures returns the features in c that are not supported, such as "an agent's loop with tools". It omits
 // policies and simulators.
 func (c *Config) ForeignFeatures() (names []string) {
-	if c.found != nil && c.found.Has("agentloop") { // a Config of Default has none
+	if c.found != nil && c.found.Has("agentloop") { // found is nil in the result of Default
 		names = append(names, "an agent's loop with tools")
 	}
 	switch task := c.Runner.TaskType; task {

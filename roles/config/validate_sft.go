@@ -108,11 +108,11 @@ func (c *validation) checkEvalSampling() {
 	}
 }
 
-// maxSamples is the number of answers to a prompt with distinct random numbers.
+// maxSamples is the maximum number of answers to a prompt that have distinct random numbers.
 const maxSamples = 1 << 16
 
-// unasked returns the sections env.train and env.eval without given keys. The recorded configuration of a run has
-// them.
+// unasked returns the sections env.train and env.eval as they are without given keys, and as the recorded configuration
+// of a run has them.
 func (c *validation) unasked() (train, eval env.Config) {
 	train = env.DefaultConfig()
 	train.GroupSize, train.Seed = c.Algorithm.GroupSize, c.Runner.Seed
@@ -123,7 +123,7 @@ func (c *validation) unasked() (train, eval env.Config) {
 	return train, eval
 }
 
-// idleReasoning reports given keys that have no effect without the task reasoning.
+// idleReasoning reports the given keys that have an effect only in the task reasoning.
 func (c *validation) idleReasoning() {
 	const instead = "a key of the task reasoning"
 	c.idleKeys("", "rollout.max_running_requests", "rollout.return_logprobs", "rollout.threads")
@@ -144,7 +144,8 @@ func (c *validation) idleKeys(instead string, keys ...string) {
 	values, defaults := valuesOf(c.Config), valuesOf(Default())
 	for _, key := range keys {
 		value := values[key]
-		c.idleKey(key, fmt.Sprint(value) != fmt.Sprint(defaults[key]), value, instead) // nil is an empty list
+		asks := fmt.Sprint(value) != fmt.Sprint(defaults[key]) // compares texts, in which nil equals an empty list
+		c.idleKey(key, asks, value, instead)
 	}
 }
 
@@ -164,8 +165,7 @@ func (c *validation) idleKey(key string, asks bool, value any, instead string) {
 	}
 }
 
-// checkFamily checks that the task sft has a language model, and that other tasks have neither a language model nor
-// its keys.
+// checkFamily checks actor.model.model_type: a family of language models in the tasks sft and reasoning, else a policy.
 func (c *validation) checkFamily() {
 	if c.FineTunes() {
 		names := make([]string, len(lm.Families))
@@ -179,7 +179,7 @@ func (c *validation) checkFamily() {
 	c.checkName("actor.model.model_type", c.Actor.Model.ModelType, c.reg.Policies.Names())
 }
 
-// idleSFT reports given keys that have no effect without the task sft.
+// idleSFT reports the given keys that have an effect only for language models.
 func (c *validation) idleSFT() {
 	const instead = "a key of language models"
 	c.idleKeys("", "runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs", "actor.threads",
