@@ -50,7 +50,7 @@ func RunMovable(args []string, reg config.Registries, tasks task.Tasks, program 
 
 func execute(args []string, reg config.Registries, tasks task.Tasks, own session.Own) int {
 	entry := programs.Enter() // a supervisor process never returns from this call
-	if testing.Testing() {    // a copy of a test binary would run tests
+	if testing.Testing() {    // a test binary cannot be its own supervisor
 		entry = programs.Entry{}
 	}
 	defer endOnlyAsDocumented()()
@@ -63,7 +63,7 @@ func execute(args []string, reg config.Registries, tasks task.Tasks, own session
 	leads := mpi.Leads() // before MPI is closed
 	err := app.RunContext(context.Background(), inOrder(app, args))
 	if lost := app.Writer.(interface{ Err() error }).Err(); lost != nil {
-		err = lost // the other error is a consequence
+		err = lost // lost output is the cause of err
 	}
 	if err != nil {
 		return explain(err, leads)
@@ -71,16 +71,15 @@ func execute(args []string, reg config.Registries, tasks task.Tasks, own session
 	return code
 }
 
-// followersWait is how long the other processes of a launcher wait for the launcher to end them, after the leading
-// process has written an error. Some launchers end a job when the first process fails, and drop the text that other
-// processes have just written.
+// followersWait is how long all processes of a launcher but the leading one wait after a usage error, which the leading
+// one writes. Some launchers end the job when the first process fails, and drop text that another has just written.
 const followersWait = 2 * time.Second
 
 // explain writes err and returns its exit code. Usage errors are the same in all processes of a launcher, so only
 // the leading process writes them.
 func explain(err error, leads bool) int {
 	var usage config.UsageError
-	var help cli.ExitCoder // the help for an unknown command
+	var help cli.ExitCoder // the library's error for an unknown command
 	switch {
 	case !errors.As(err, &usage) && !errors.As(err, &help):
 		fmt.Fprintln(os.Stderr, err)
@@ -235,8 +234,7 @@ func keyNames(reg config.Registries) (names []string) {
 	return names
 }
 
-// inOrder moves flags to the place after the command and before plain arguments, because the library stops reading
-// flags at the first plain argument.
+// inOrder moves flags before plain arguments, because the library reads no flags after the first plain argument.
 func inOrder(app *cli.App, words []string) []string {
 	var flags, plain, name []string
 	command, commands := app.Flags, app.Commands

@@ -27,7 +27,7 @@ func reportCommand(reg config.Registries) *cli.Command {
 	}
 }
 
-// runReport writes a page about the runs that the arguments name, and says where it is.
+// runReport writes a page about the runs that the arguments name, and prints its path.
 func runReport(c *cli.Context, reg config.Registries) error {
 	paths, out := c.Args().Slice(), c.String("out")
 	switch {
@@ -77,9 +77,9 @@ func aboutRun(reg config.Registries, dir string) report.About {
 	}
 	var next bytes.Buffer
 	if s, err := results.ReadStanding(dir); err == nil {
-		s.Moves = 0 // the page has a section for them
+		s.Moves = 0 // the page has a section about moves
 		if err := writeRun(&next, reg, s); err != nil {
-			next.Reset() // the configuration is damaged, and the page says so
+			next.Reset() // the page says that the configuration is damaged
 		}
 	}
 	return report.About{

@@ -113,7 +113,7 @@ func configOf(reg config.Registries, dir string) (*config.Config, error) {
 	return cfg, err
 }
 
-// writeLastMove writes when a run has moved last, why, what that cost, and what it gained.
+// writeLastMove writes time, reason, cost and gain of the last move of a run.
 func writeLastMove(out io.Writer, s results.Standing) error {
 	all, _, err := moves.Read(s.Run)
 	if err != nil || len(all) == 0 {

@@ -49,8 +49,8 @@ func Duration(f cli.DurationFlag, least, most time.Duration) *cli.DurationFlag {
 	return &f
 }
 
-// Filled makes the empty text a usage error as the value of a flag. An unset variable of a shell gives an empty text,
-// which would otherwise have the effect of no flag.
+// Filled makes flags refuse an empty text. An unset variable of a shell gives an empty text, which would otherwise have
+// the effect of no flag.
 func Filled(flags []cli.Flag) {
 	for _, f := range flags {
 		if f, ok := f.(*cli.StringFlag); ok && f.Action == nil {

@@ -16,8 +16,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// A Writer lets a command go on when the reader of its output has gone away. It drops the output that nobody reads.
-// It records any other error, so that a command with lost output ends with an error.
+// A Writer lets a command go on when the reader of its output has gone away: it drops the output. It records any other
+// error, so that a command with lost output ends with an error.
 type Writer struct {
 	to     io.Writer
 	mu     sync.Mutex
@@ -55,8 +55,8 @@ func (w *Writer) Gone() bool {
 	return w.gone
 }
 
-// Terminal returns the terminal that the user looks at, if out is one; else nil. It returns nil for Open MPI's
-// ranks, which see a terminal even if there is none.
+// Terminal returns the terminal behind out; nil if out is no terminal. It returns nil under a launcher, because ranks
+// of Open MPI see a terminal even if there is none.
 func Terminal(out io.Writer) *os.File {
 	if o, ok := out.(*Writer); ok {
 		out = o.to
@@ -68,7 +68,7 @@ func Terminal(out io.Writer) *os.File {
 	return f
 }
 
-// Progress shows the work of a command on standard error, beginning with phase, until stop is called. stop may be
+// Progress shows the work of a command on standard error, until stop is called. phase is the first work. stop may be
 // called again.
 func Progress(c *cli.Context, phase string) (p *metrics.Progress, stop func()) {
 	p = metrics.NewProgress(c.App.ErrWriter, metrics.On(Terminal(c.App.ErrWriter)))
@@ -80,8 +80,8 @@ func Progress(c *cli.Context, phase string) (p *metrics.Progress, stop func()) {
 	})
 }
 
-// Printable returns text of a file without characters that a terminal could obey, or that have no width of their own.
-// Each becomes a question mark; accents are left out.
+// Printable returns the text of a file as a terminal can show it. Control characters become question marks, and
+// combining accents are left out.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

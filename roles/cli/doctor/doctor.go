@@ -45,10 +45,10 @@ func Command() *cli.Command {
 		})}
 }
 
-// A fact is a line about a machine. Each names something that has made jobs slow or fail.
+// A fact is a line about a machine, about something that has made jobs slow or fail.
 type fact struct {
 	Name, Text string
-	// Same is compared between nodes and must be equal; "": it may differ, for example free memory.
+	// Same must be equal on all nodes. It is "" for facts that may differ, such as free memory.
 	Same string
 }
 
@@ -156,7 +156,7 @@ func vectors() string {
 	return "none that the kernels use: products run in portable Go"
 }
 
-// singleCopy says whether a process may read another's memory. MPI libraries do so for large messages within a
+// singleCopy says whether a process may read the memory of another one, as MPI libraries do for large messages within a
 // node.
 func singleCopy() string {
 	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")

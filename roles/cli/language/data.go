@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// maxProblems is the maximum number of problems; no task has more.
+// maxProblems is the maximum number of problems. No task has more.
 const maxProblems = 1 << 24
 
 func dataFlags() []cli.Flag {
@@ -116,7 +116,7 @@ func writeProblems(t *text.Task, path string, problems []text.Problem) error {
 	return file.Close()
 }
 
-// trainTokenizer makes a tokenizer for a task. A vocabulary of 257 tokens, all bytes and the end of text, has no
+// trainTokenizer makes a tokenizer for a task. A vocabulary of 257 tokens has all bytes and the end of text, and so no
 // merges.
 func trainTokenizer(t *text.Task, dir string, problems []text.Problem) (*tokenizer.Tokenizer, error) {
 	o := tokenizer.Training{VocabSize: t.Vocab, Pattern: "qwen2", MinCount: 2, EOS: "<|endoftext|>",

@@ -96,8 +96,8 @@ func samplingOf(c *cli.Context) (engine.Sampling, error) {
 	return s, nil
 }
 
-// engineOptions returns the limits of an engine for these requests. The engine samples ids below tokens; if tokens is
-// 0, it samples all ids.
+// engineOptions returns the limits of an engine for requests. The engine samples ids below tokens; if tokens is 0, it
+// samples all ids.
 func engineOptions(c *cli.Context, m *divided, tokens int, requests []engine.Request) (engine.Options, error) {
 	o := engine.Options{
 		MaxRunning: c.Int("max-running-requests"), CacheTokens: c.Int("cache-tokens"), Threads: c.Int("threads"),
@@ -122,13 +122,13 @@ func engineOptions(c *cli.Context, m *divided, tokens int, requests []engine.Req
 	return o, checkMemory(what, bytes)
 }
 
-// answers are the results of requests, and the time that they have taken.
+// answers are the results of requests, and the time of their generation.
 type answers struct {
 	results []engine.Result
 	took    time.Duration
 }
 
-// answer runs all requests. It calls show while they run, on the first part of the model alone.
+// answer runs all requests. It calls show while they run, for the first part of the model alone.
 func (m *divided) answer(ctx context.Context, c *cli.Context, tokens int, requests []engine.Request,
 	show engine.Watch) (answers, error) {
 	o, err := engineOptions(c, m, tokens, requests)
@@ -155,7 +155,7 @@ func (m *divided) answer(ctx context.Context, c *cli.Context, tokens int, reques
 	})
 }
 
-// answerAll runs all requests, and shows the number of generated tokens and the maximum to come.
+// answerAll runs all requests, and shows the number of generated tokens and their maximum number.
 func (m *divided) answerAll(ctx context.Context, c *cli.Context, tokens int, requests []engine.Request) (answers,
 	error) {
 	progress, stop := args.Progress(c, "generation")

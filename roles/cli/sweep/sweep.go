@@ -72,7 +72,7 @@ type sweep struct {
 // An outcome is the result of a run.
 type outcome struct {
 	Run     int
-	Code    int // exit code that the run would have as a job of its own
+	Code    int // the exit code of the run
 	Seconds float64
 	Said    string // what the run wrote to its log
 }
@@ -100,7 +100,7 @@ func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Ow
 	}, s.metric, len(s.runs))
 	s.asked = loop.Watch()
 	defer s.asked.Close()
-	s.asked.Expire(0)       // before the end of a Slurm job
+	s.asked.Expire(0)       // stop before the end of a Slurm job
 	debug.SetGCPercent(400) // as in training
 	if args.Launched() {
 		return s.onProcesses(c)
@@ -144,7 +144,7 @@ func (s *sweep) take() (run int, ok bool) {
 func (s *sweep) acknowledge(atOnce bool) {
 	stop, _ := s.asked.Vote()
 	if !atOnce && stop != loop.ExitRequeue {
-		return // the other call answers
+		return // the call with atOnce answers
 	}
 	again := ""
 	if atOnce {
@@ -257,8 +257,8 @@ func (s *sweep) folder() string {
 	return strings.TrimSuffix(s.runs[0].cfg.Folder(), string(filepath.Separator)+s.runs[0].name())
 }
 
-// picture plots the metric of the finished runs. If the runs were evaluated only once, it plots the metric of
-// training instead, which has curves.
+// picture plots the metric of the finished runs. If the runs were evaluated only once, it plots the metric of training
+// instead.
 func (s *sweep) picture(groups []results.Group) []byte {
 	metric := s.metric
 	if training := s.runs[0].cfg.TrainingHeadline(); !results.Curves(metric, groups) {

@@ -14,12 +14,13 @@ import (
 
 // absent names the model and data of a language model that are not on this machine.
 type absent struct {
-	printed []string // overrides that name them, with FOLDER and FILE for the user to fill in
+	printed []string // overrides for the user to complete, with FOLDER and FILE in place of paths
 	standIn []string // overrides that name small replacements
 	dir     string   // folder of the replacements
 }
 
-// findAbsent finds the missing files of a language model, and makes small replacements. The caller removes dir.
+// findAbsent finds the missing files of a language model, and makes small replacements in dir, which the caller
+// removes.
 func findAbsent(cfg *config.Config) (a absent, err error) {
 	if !cfg.ReadsTexts() {
 		return a, nil
@@ -61,8 +62,7 @@ func findAbsent(cfg *config.Config) (a absent, err error) {
 	return a, writeTexts(cfg, a.dir, data)
 }
 
-// smallModel returns the overrides of a small new model of cfg's family. Every layout that a large model may have
-// divides it.
+// smallModel returns the overrides of a small new model of cfg's family. Every layout of a large model can divide it.
 func smallModel(cfg *config.Config) []string {
 	layers := 1
 	for _, of := range []string{"actor", "inference", "critic"} {

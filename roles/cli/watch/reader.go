@@ -22,15 +22,15 @@ import (
 // A Reader reads the state of a run again and again. It reads only the new lines of metrics.jsonl.
 type Reader struct {
 	dir     string
-	state   State // the newest
+	state   State // the newest state
 	record  record
 	alerts  alerts
 	looked  time.Time // when the standing was read
 	scanned time.Time // when the logs were read
 }
 
-// Reading the status of a run makes and removes a file in its folder. A run may have a log for each rank. So the
-// Reader looks at both less often than at the rest.
+// How often a Reader reads the status of a run and its logs. Reading the status makes and removes a file, and a run may
+// have a log for each rank. So the Reader reads them less often than other files.
 const (
 	standingEvery = 2 * time.Second
 	logsEvery     = 5 * time.Second
@@ -42,8 +42,8 @@ func NewReader(dir string) *Reader {
 		alerts: alerts{dir: filepath.Dir(runfolder.RankLog(dir, 0)), tails: map[string]tail{}}}
 }
 
-// Read returns the state of the run at the time now. Files may be missing or cut. The error is that of the first
-// state; later ones are in State.Problem.
+// Read returns the state of the run at the time now. Files may be missing or cut. Only the first call returns errors;
+// later errors are in State.Problem.
 func (r *Reader) Read(now time.Time) (State, error) {
 	s := &r.state
 	first := r.looked.IsZero()
@@ -74,7 +74,7 @@ func (r *Reader) Read(now time.Time) (State, error) {
 	return *s, nil
 }
 
-// readLive reads live.json. If it cannot be read, the older one stays.
+// readLive reads live.json. If the file is damaged, s keeps what it has.
 func (s *State) readLive(path string) {
 	l, err := trace.ReadLive(path)
 	switch {
@@ -115,7 +115,7 @@ type record struct {
 	Record // without Curves
 	curves map[string]*Curve
 	path   string
-	file   os.FileInfo // of the last read
+	file   os.FileInfo // the file of the last read
 	next   int64       // offset of the next line
 }
 
@@ -129,7 +129,7 @@ func (r *record) snapshot() Record {
 	return s
 }
 
-// read reads new lines. If the file was replaced or cut, because a run was resumed or begun anew, it begins again.
+// read reads new lines. It begins again if the file was replaced or cut, as by a resume or a new run.
 func (r *record) read() error {
 	info, err := os.Stat(r.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -138,7 +138,7 @@ func (r *record) read() error {
 	} else if err != nil {
 		return err
 	}
-	cut := false // the first line begins before next
+	cut := false // whether the first line lacks its beginning
 	if r.file == nil || !os.SameFile(info, r.file) || info.Size() < r.next {
 		*r = record{path: r.path, next: max(info.Size()-mostRecord, 0), curves: map[string]*Curve{}}
 		cut = r.next > 0
@@ -158,7 +158,7 @@ func (r *record) read() error {
 	for in := bufio.NewReaderSize(f, 1<<20); ; cut = false {
 		line, err := in.ReadBytes('\n')
 		if err == io.EOF {
-			return nil // the rest is still being written
+			return nil // the last line is still being written
 		} else if err != nil {
 			return fmt.Errorf("metrics.jsonl: %w", err)
 		}
@@ -171,7 +171,7 @@ func (r *record) read() error {
 
 // add reads a line. It skips a damaged one.
 func (r *record) add(line []byte) {
-	var values map[string]*float64 // nil: null, a value that is not finite
+	var values map[string]*float64 // a value that is not finite is null, and so nil
 	if json.Unmarshal(line, &values) != nil || values["step"] == nil {
 		return
 	}
