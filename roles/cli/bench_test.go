@@ -42,7 +42,7 @@ func runWith(t *testing.T, reg config.Registries, args ...string) (code int, std
 		}
 	}
 	out, errs := read(&os.Stdout), read(&os.Stderr)
-	code = Main(append([]string{"rlinf"}, args...), reg, tasks())
+	code = Run(append([]string{"rlinf"}, args...), reg, tasks(), Own{})
 	return code, out(), errs()
 }
 

@@ -38,7 +38,7 @@ func TestEndOnlyAsDocumented(t *testing.T) {
 // A command that only prints ends well though nobody reads it.
 func TestNobodyReads(t *testing.T) {
 	if os.Getenv("RLINF_TEST_NOBODY") != "" {
-		os.Exit(Main([]string{"rlinf", "help"}, rolestest.Registries(), tasks()))
+		os.Exit(Run([]string{"rlinf", "help"}, rolestest.Registries(), tasks(), Own{}))
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -58,8 +58,8 @@ func TestResumeNamesLostMetrics(t *testing.T) {
 	dir := t.TempDir()
 	run := func(args ...string) {
 		t.Helper()
-		if code := Main(append(append([]string{"rlinf"}, momentary(dir)...), args...), rolestest.Registries(),
-			tasks()); code != 0 {
+		if code := Run(append(append([]string{"rlinf"}, momentary(dir)...), args...), rolestest.Registries(),
+			tasks(), Own{}); code != 0 {
 			t.Fatalf("exit code %d", code)
 		}
 	}

@@ -14,7 +14,7 @@ import (
 // A listedEnv is an environment in the output of rlinf envs --json.
 type listedEnv struct {
 	Name     string        `json:"name"`
-	Error    string        `json:"error,omitempty"` // why there is no such environment here; then the fields below are empty
+	Error    string        `json:"error,omitempty"` // why rlinf cannot make it; the fields below are empty then
 	Obs      []listedSpace `json:"observations,omitempty"`
 	Action   *listedSpace  `json:"action,omitempty"`
 	MaxSteps int           `json:"max_steps,omitempty"` // 0: no limit

@@ -30,25 +30,11 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Main is the command line: it runs args (os.Args) with the parts in reg and the tasks, and returns the exit code.
-// A main of your own is
-//
-//	func main() { os.Exit(roles.Main(os.Args, registries)) }
-func Main(args []string, reg config.Registries, tasks task.Tasks) int {
-	return execute(args, reg, tasks, session.Own{})
-}
+// Own is a user's program, which runs on each rank of training.
+type Own = session.Own
 
-// Run is Main with a program of your own, which runs on each rank of a job that trains.
-func Run(args []string, reg config.Registries, tasks task.Tasks, program loop.Program) int {
-	return execute(args, reg, tasks, session.Own{Program: program})
-}
-
-// RunMovable is Run with a program that can go on in another world: see session.Own.
-func RunMovable(args []string, reg config.Registries, tasks task.Tasks, program loop.Program) int {
-	return execute(args, reg, tasks, session.Own{Program: program, Movable: true})
-}
-
-func execute(args []string, reg config.Registries, tasks task.Tasks, own session.Own) int {
+// Run is the command line: it runs args (os.Args) with the parts in reg and the tasks, and returns the exit code.
+func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 	entry := programs.Enter() // a supervisor process never returns from this call
 	if testing.Testing() {    // a test binary cannot be its own supervisor
 		entry = programs.Entry{}

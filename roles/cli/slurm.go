@@ -240,8 +240,8 @@ func actorRanks(j *job.Job, np int) (int, error) {
 	}
 	first := slices.Index(has, false)
 	if first < 1 || slices.Contains(has[first:], true) {
-		return 0, errors.New("cluster.component_placement: expected, for a hetjob, actors on the first ranks, and ranks " +
-			"without actors after them")
+		return 0, errors.New("cluster.component_placement: expected, for a hetjob, actors on the first ranks, and " +
+			"ranks without actors after them")
 	}
 	return first, nil
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/rlinf/rlinf/internal/moves"
@@ -61,12 +60,6 @@ type destination struct {
 	text string // the placement that is asked for
 	plan task.Plan
 	err  error
-}
-
-// destinations has the newest destination, which the ranks of a process share.
-type destinations struct {
-	mu     sync.Mutex
-	newest *destination
 }
 
 // Due reports whether somebody asks for a move. It refuses a request if the job cannot move.
@@ -175,8 +168,8 @@ func (m *mover) Next(ctx context.Context) (loop.Places, error) {
 
 // find returns the destination with a placement. It makes the destination once for all ranks of this process.
 func (m *mover) find(text string) *destination {
-	m.destinations.mu.Lock()
-	defer m.destinations.mu.Unlock()
+	m.destinations.Lock()
+	defer m.destinations.Unlock()
 	now := m.plan
 	if r := m.destinations.newest; r != nil && r.text == text && r.from == now.Common().Placement {
 		return r

@@ -50,15 +50,19 @@ type Own struct {
 // A session is one start of a job: the state that the ranks of this process share.
 type session struct {
 	Options
-	reg          config.Registries // with the environments of hub
-	hub          *external.Hub     // external simulators
-	lead         int               // the lowest rank of this process
-	cfg          *config.Config    // the configuration of rank 0, shared by goroutine ranks; nil on other processes
-	cfgErr       error             // the mistakes in cfg
-	read         *config.Config    // the configuration that this process has read; nil: none
-	draft        task.Draft        // of the job; nil: not made yet
-	chosen       *advice.Plan      // the plan of the placement; nil: the configuration has the placement
-	planned      planned           // made once for all ranks of this process
+	reg     config.Registries // with the environments of hub
+	hub     *external.Hub     // external simulators
+	lead    int               // the lowest rank of this process
+	cfg     *config.Config    // the configuration of rank 0, shared by goroutine ranks; nil on other processes
+	cfgErr  error             // the mistakes in cfg
+	read    *config.Config    // the configuration that this process has read; nil: none
+	draft   task.Draft        // of the job; nil: not made yet
+	chosen  *advice.Plan      // the plan of the placement; nil: the configuration has the placement
+	planned struct {          // the plan of the job, or all its mistakes; made once for all ranks of this process
+		sync.Once
+		plan task.Plan
+		err  error
+	}
 	log          RankLog
 	code         atomic.Int64                     // the exit code
 	ending       atomic.Pointer[ending]           // of the run, while this job has the lock of its folder
@@ -66,17 +70,13 @@ type session struct {
 	logbook      atomic.Pointer[loop.Logbook]     // of rank 0
 	solvers      []*solver                        // solvers in the same MPI job that simulate for this process
 	ranks        ranks                            // of this process
-	destinations destinations                     // of moves
 	counts       counts                           // of the workers that the progress shows
+	destinations struct {                         // the newest destination of a move; ranks share it
+		sync.Mutex
+		newest *destination
+	}
 
 	progress *metrics.Progress // of rank 0; nil elsewhere
-}
-
-// A planned is the plan of a job, or everything that is wrong, as one error.
-type planned struct {
-	sync.Once
-	plan task.Plan
-	err  error
 }
 
 // New returns a session that has not started.

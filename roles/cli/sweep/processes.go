@@ -35,7 +35,7 @@ func (s *sweep) onProcesses(c *cli.Context) (int, error) {
 	if leads {
 		defer s.showBoard()()
 	}
-	if failed := spmd.Run(c.Context, ranks, spmd.Options{Log: &log}, s.process); failed != nil { // spmd has written the error
+	if spmd.Run(c.Context, ranks, spmd.Options{Log: &log}, s.process) != nil { // spmd has written the error
 		return loop.ExitFailed, nil
 	}
 	if leads {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -112,20 +113,16 @@ const mostRecord = 32 << 20
 
 // A record follows metrics.jsonl.
 type record struct {
-	Record // without Curves
-	curves map[string]*Curve
-	path   string
-	file   os.FileInfo // the file of the last read
-	next   int64       // offset of the next line
+	Record
+	path string
+	file os.FileInfo // the file of the last read
+	next int64       // offset of the next line
 }
 
 // snapshot returns a Record that later reads do not change.
 func (r *record) snapshot() Record {
 	s := r.Record
-	s.Curves = make(map[string]Curve, len(r.curves))
-	for name, c := range r.curves {
-		s.Curves[name] = *c
-	}
+	s.Curves = maps.Clone(r.Curves)
 	return s
 }
 
@@ -140,7 +137,8 @@ func (r *record) read() error {
 	}
 	cut := false // whether the first line lacks its beginning
 	if r.file == nil || !os.SameFile(info, r.file) || info.Size() < r.next {
-		*r = record{path: r.path, next: max(info.Size()-mostRecord, 0), curves: map[string]*Curve{}}
+		*r = record{path: r.path, next: max(info.Size()-mostRecord, 0),
+			Record: Record{Curves: map[string]Curve{}}}
 		cut = r.next > 0
 	}
 	r.file = info
@@ -189,10 +187,9 @@ func (r *record) add(line []byte) {
 	}
 	for _, name := range results.Headlines() {
 		if x := values[name]; x != nil {
-			if r.curves[name] == nil {
-				r.curves[name] = &Curve{}
-			}
-			r.curves[name].add(r.Step, *x)
+			c := r.Curves[name]
+			c.add(r.Step, *x)
+			r.Curves[name] = c
 		}
 	}
 }
