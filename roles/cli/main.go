@@ -237,7 +237,7 @@ func inOrder(app *cli.App, words []string) []string {
 				continue
 			}
 			flags = append(flags, a)
-			if i+1 < len(words) && args.TakesValue(command, strings.TrimLeft(a, "-")) {
+			if i+1 < len(words) && args.TakesValue(command, a) {
 				i++
 				flags = append(flags, args.Decimal(command, a, words[i]))
 			}

@@ -99,8 +99,8 @@ func (r *Requests) interrupt(code int) {
 		os.Exit(code)
 	}
 	r.stop.Store(int64(r.urgent.code))
-	r.signal()
 	r.press()
+	r.signal()
 }
 
 // An urgency decides which signal ends the process at once. HUP counts as TERM, because a login session that ends may
@@ -199,14 +199,18 @@ func (r *Requests) Deadline() time.Time {
 	return time.Time{}
 }
 
-// AtStop makes r call f(false) when a signal or the clock asks to stop, and f(true) at the first INT, TERM or HUP.
+// AtStop makes r call f(true) at the first INT, TERM or HUP. If USR1 or the clock asks to stop before, r calls f(false).
 // cancel prevents later calls.
 func (r *Requests) AtStop(f func(atOnce bool)) (cancel func()) {
 	asked, end := r.signaled, func() {}
 	if at := r.deadline.Load(); at != 0 {
 		asked, end = context.WithDeadline(asked, time.Unix(0, at))
 	}
-	onAsked := context.AfterFunc(asked, func() { f(false) })
+	onAsked := context.AfterFunc(asked, func() {
+		if r.pressed.Err() == nil {
+			f(false)
+		}
+	})
 	onPressed := context.AfterFunc(r.pressed, func() { f(true) })
 	return func() {
 		onAsked()

@@ -74,3 +74,33 @@ func TestStopsInTime(t *testing.T) {
 		t.Errorf("past the end: votes %d, %t, want %d and a checkpoint", stop, save, ExitRequeue)
 	}
 }
+
+// INT is told as urgent alone. After USR1 it is told as well.
+func TestAtStop(t *testing.T) {
+	for _, c := range []struct {
+		signals []syscall.Signal
+		want    string
+	}{{[]syscall.Signal{syscall.SIGINT}, "urgent "}, {[]syscall.Signal{syscall.SIGUSR1}, "soon "},
+		{[]syscall.Signal{syscall.SIGUSR1, syscall.SIGTERM}, "soon urgent "}} {
+		r := Watch()
+		told := make(chan string, 4)
+		cancel := r.AtStop(func(atOnce bool) {
+			if atOnce {
+				told <- "urgent "
+			} else {
+				told <- "soon "
+			}
+		})
+		got := ""
+		for _, s := range c.signals {
+			r.arrived <- s
+			got += <-told
+		}
+		time.Sleep(10 * time.Millisecond) // for a call too many
+		cancel()
+		r.Close()
+		if got != c.want || len(told) > 0 {
+			t.Errorf("%v: told %q and %d more, want %q", c.signals, got, len(told), c.want)
+		}
+	}
+}

@@ -1,13 +1,14 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/loop"
 )
 
 // showProgress shows, in the process of rank 0, the progress of the job and its present work, until stop is called.
@@ -16,10 +17,7 @@ func (s *session) showProgress() (stop func()) {
 	if s.lead != 0 {
 		return func() {}
 	}
-	errs := s.log.to
-	if errs == nil {
-		errs = os.Stderr
-	}
+	errs := cmp.Or(s.log.to, io.Writer(os.Stderr))
 	out := s.Out
 	if s.Evaluation != nil {
 		out = errs
@@ -80,13 +78,9 @@ func (c *counts) of(p *metrics.Progress, component string, member int) func(stri
 	return c.all[worker]
 }
 
-// acknowledge answers a request to stop. For each request it is called with atOnce false. For a signal that would end
-// the process the second time it is also called with atOnce true. late says that ranks need a step to agree.
+// acknowledge answers a request to stop. atOnce says that another signal would end the process. late says that ranks
+// need a step to agree.
 func (s *session) acknowledge(late, atOnce bool) {
-	stop, _ := s.Asked.Vote()
-	if !atOnce && stop != loop.ExitRequeue {
-		return // the call with atOnce answers
-	}
 	text := "stopping before the first step"
 	if step := s.logbook.Load().End(late); step > 0 {
 		text = fmt.Sprintf("finishing step %d, then saving a checkpoint", step)

@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"os"
 	"path/filepath"
@@ -25,10 +26,7 @@ func (l *RankLog) Write(p []byte) (int, error) {
 	defer l.mu.Unlock()
 	l.early.Write(p)
 	l.flush()
-	if l.to != nil {
-		return l.to.Write(p)
-	}
-	return os.Stderr.Write(p)
+	return cmp.Or(l.to, io.Writer(os.Stderr)).Write(p)
 }
 
 // Keep writes p to the file alone; to standard error if the folder is not open.

@@ -83,28 +83,29 @@ func nearFile(path string) string {
 	return ""
 }
 
-// TakesValue reports whether the flag name is followed by a value.
-func TakesValue(flags []cli.Flag, name string) bool {
+// flagNamed returns the flag with a name, which may have dashes; nil if there is none.
+func flagNamed(flags []cli.Flag, name string) cli.Flag {
 	for _, f := range flags {
-		if slices.Contains(f.Names(), name) {
-			_, isBool := f.(*cli.BoolFlag)
-			return !isBool
+		if slices.Contains(f.Names(), strings.TrimLeft(name, "-")) {
+			return f
 		}
 	}
-	return false
+	return nil
+}
+
+// TakesValue reports whether a value follows the flag name, which may have dashes.
+func TakesValue(flags []cli.Flag, name string) bool {
+	f := flagNamed(flags, name)
+	_, isBool := f.(*cli.BoolFlag)
+	return f != nil && !isBool
 }
 
 // Decimal returns value without leading zeros if name is a flag for whole numbers. The library would read a number
 // with leading zeros as octal, and the command seq -w writes such numbers.
 func Decimal(flags []cli.Flag, name, value string) string {
-	for _, f := range flags {
-		if !slices.Contains(f.Names(), strings.TrimLeft(name, "-")) {
-			continue
-		}
-		switch f.(type) {
-		case *cli.IntFlag, *cli.Uint64Flag:
-			return keys.WithoutZeros(value)
-		}
+	switch flagNamed(flags, name).(type) {
+	case *cli.IntFlag, *cli.Uint64Flag:
+		return keys.WithoutZeros(value)
 	}
 	return value
 }
@@ -120,16 +121,14 @@ func FlagError(c *cli.Context, err error, keys []string) error {
 	if wrong {
 		name, _, _ = strings.Cut(rest, ":")
 	}
-	for _, f := range c.Command.Flags {
-		switch found := slices.Contains(f.Names(), strings.TrimLeft(name, "-")); {
-		case found && missing:
-			return fmt.Errorf("%s: expected a value%s", dashed(strings.TrimLeft(name, "-")), usage(f))
-		case found && wrong:
-			if unquoted, err := strconv.Unquote(value); err == nil {
-				value = unquoted
-			}
-			return fmt.Errorf("%s %s: expected %s%s", dashed(name), value, kind(f), usage(f))
+	switch f := flagNamed(c.Command.Flags, name); {
+	case f != nil && missing:
+		return fmt.Errorf("%s: expected a value%s", dashed(strings.TrimLeft(name, "-")), usage(f))
+	case f != nil && wrong:
+		if unquoted, err := strconv.Unquote(value); err == nil {
+			value = unquoted
 		}
+		return fmt.Errorf("%s %s: expected %s%s", dashed(name), value, kind(f), usage(f))
 	}
 	return err
 }

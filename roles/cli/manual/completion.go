@@ -79,7 +79,7 @@ func complete(app *cli.App, reg settings.Registries, words []string) []string {
 		case value:
 			value = false
 		case strings.HasPrefix(word, "-"):
-			value = !strings.Contains(word, "=") && args.TakesValue(flags, strings.TrimLeft(word, "-"))
+			value = !strings.Contains(word, "=") && args.TakesValue(flags, word)
 		case at >= 0 && !plain:
 			path = strings.TrimSpace(path + " " + word)
 			flags, commands = commands[at].Flags, commands[at].Subcommands

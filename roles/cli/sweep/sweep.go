@@ -142,10 +142,6 @@ func (s *sweep) take() (run int, ok bool) {
 
 // acknowledge answers a request to stop in the same way as a session.
 func (s *sweep) acknowledge(atOnce bool) {
-	stop, _ := s.asked.Vote()
-	if !atOnce && stop != loop.ExitRequeue {
-		return // the call with atOnce answers
-	}
 	again := ""
 	if atOnce {
 		again = "; again to stop now"

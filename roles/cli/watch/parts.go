@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -27,13 +28,6 @@ func old(s *State, at time.Time) string {
 		return metrics.Clock(age) + " old"
 	}
 	return ""
-}
-
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // header shows the name of the run, its status and its progress.
@@ -197,10 +191,7 @@ func ranks(s *State, width, most int) []Line {
 	least := all[len(all)-1]
 	title += fmt.Sprintf("; median %s; least: rank %d, %s", percent(all[len(all)/2].Share), least.Rank,
 		percent(least.Share))
-	var newest time.Time
-	for _, w := range all {
-		newest = later(newest, w.At)
-	}
+	newest := slices.MaxFunc(all, func(a, b Waits) int { return a.At.Compare(b.At) }).At
 	lines := []Line{{sides(title, old(s, newest), width), Strong}}
 	host := 0
 	for _, name := range s.Hosts {

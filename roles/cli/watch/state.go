@@ -84,10 +84,7 @@ type Phase struct {
 // Phases returns the phases of the newest known iteration, and this iteration's number. The first is the whole step.
 func (s *State) Phases() (step int64, phases []Phase) {
 	if len(s.Live.Phases) > 0 && s.Live.Step >= s.Record.Timed {
-		var newest time.Time
-		for _, t := range s.Live.Phases {
-			newest = later(newest, t.At)
-		}
+		newest := slices.MaxFunc(s.Live.Phases, func(a, b trace.Timing) int { return a.At.Compare(b.At) }).At
 		for _, name := range loop.Phases {
 			for _, t := range s.Live.Phases {
 				if t.Phase == name && t.At.Equal(newest) { // older times are of an earlier iteration

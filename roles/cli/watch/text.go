@@ -24,15 +24,12 @@ var wide = &unicode.RangeTable{
 func columns(text string) (n int) {
 	for _, r := range text {
 		n++
-		if r >= wideFrom && unicode.Is(wide, r) {
+		if unicode.Is(wide, r) {
 			n++
 		}
 	}
 	return n
 }
-
-// wideFrom is the first character that may be wide.
-const wideFrom = 0x1100
 
 // cut shortens a clean text to at most width columns, and marks the cut by ….
 func cut(text string, width int) string {
