@@ -199,8 +199,8 @@ func (r *Requests) Deadline() time.Time {
 	return time.Time{}
 }
 
-// AtStop makes r call f(true) at the first INT, TERM or HUP. If USR1 or the clock asks to stop before, r calls f(false).
-// cancel prevents later calls.
+// AtStop makes r call f(true) at the first INT, TERM or HUP. If USR1 or the clock asks to stop before, r calls
+// f(false). cancel prevents later calls.
 func (r *Requests) AtStop(f func(atOnce bool)) (cancel func()) {
 	asked, end := r.signaled, func() {}
 	if at := r.deadline.Load(); at != 0 {
