@@ -57,8 +57,8 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 	return code
 }
 
-// followersWait is how long all processes of a launcher but the leading one wait after a usage error, which the leading
-// one writes. Some launchers end the job when the first process fails, and drop text that another has just written.
+// followersWait is how long a process of a launcher waits after a usage error, before it ends, if another process, the
+// leading one, writes the error. Some launchers end the job with the first process, and drop text just written.
 const followersWait = 2 * time.Second
 
 // explain writes err and returns its exit code. Usage errors are the same in all processes of a launcher, so only

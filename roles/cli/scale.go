@@ -243,7 +243,7 @@ func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, 
 			why := "members move, and their number stays"
 			if name == "actor" {
 				why = "their number decides the metrics"
-			} else if !moves { // a resume may have other numbers
+			} else if !moves { // in a resume only the number of actors stays
 				continue
 			}
 			if a, b := len(now.Ranks(name)), len(then.Ranks(name)); a != b {

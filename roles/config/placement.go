@@ -63,12 +63,9 @@ func (c *Config) Deals() bool { return c.Reasons() && c.Cluster.AutoScheduler }
 func (c *Config) PlacementText() string {
 	var y yaml.Node
 	err := y.Encode(c.Cluster.ComponentPlacement)
-	var text []byte
-	if err == nil {
-		inLine(&y)
-		text, err = yaml.Marshal(&y)
-	}
-	if err != nil {
+	inLine(&y)
+	text, err2 := yaml.Marshal(&y)
+	if err := errors.Join(err, err2); err != nil {
 		panic(fmt.Sprintf("placement as YAML: %v", err)) // a map of texts has a YAML form
 	}
 	return strings.TrimSpace(string(text))

@@ -26,7 +26,7 @@ type estate struct {
 	parts  map[holder]any         // parts that the members before left on this rank
 	states map[holder]tensor.Dict // states of members without such a part
 
-	episodes, evals []float64 // rows for the next report
+	episodes, evals []float64 // of Report: episodes that no report has had yet
 }
 
 // A holder names a member by its component and number.

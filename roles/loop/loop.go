@@ -303,8 +303,8 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	if last && l.with.Log.tooManyLost() != nil { // no vote follows that could end the run
 		l.stopped = max(l.stopped, ExitFailed)
 	}
+	// An iteration of this world precedes each move.
 	if (d.move || now.move) && !l.begun.IsZero() && !last && l.stopped == 0 {
-		// Between two moves there is an iteration.
 		l.with.Log.begin("moving")
 		l.with.Log.votesAfter(l.step) // the world after the move begins with a vote
 		if moved, err := l.move(ctx); err != nil {

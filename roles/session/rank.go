@@ -35,7 +35,7 @@ type rank struct {
 	transfer  *transfer        // the move under way
 	said      string           // the ID of the last request for a move that was answered
 	unread    string           // the last error of reading a request for a move
-	recorded  []runfolder.Rank // all ranks as the run's folder describes them
+	recorded  []runfolder.Rank // the contents of ranks.jsonl in the run's folder
 	scheduler Scheduler        // nil: only rlinf scale asks for moves
 	took      float64          // seconds of the last iteration, for the scheduler; 0: not known
 	entered   time.Time        // when the rank began to load the model
@@ -48,7 +48,7 @@ type ranks struct {
 	left   bool // leaveAll was called
 }
 
-// of returns the rank with a number.
+// of returns rank n.
 func (rs *ranks) of(n int) *rank {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

@@ -210,7 +210,7 @@ func (r *rank) checkThreads(j *job.Job) {
 // train runs the program, while rank 0 renews the lock of the run's folder. It returns the exit code of a run that
 // stopped before its last step, else 0.
 func (r *rank) train(ctx context.Context, shared loop.Shared, log *trace.Log, m *mover) (stopped int, err error) {
-	keep, cancel := context.WithCancel(ctx) // for keepFolder alone
+	keep, cancel := context.WithCancel(ctx) // ends keepFolder
 	defer cancel()
 	with := loop.Services{Saver: r.saver, Log: r.book, Requests: r.Asked, Trace: log, From: r.from, GiveUp: r.giveUp(),
 		Count: r.counters(r.plan.Common()), Holdings: r.holdings, Moves: m}

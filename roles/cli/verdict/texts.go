@@ -92,13 +92,10 @@ func writeTexts(cfg *config.Config, dir, data string) error {
 	if err != nil {
 		return fmt.Errorf("a tokenizer in place of the missing one: %w", err)
 	}
-	var text bytes.Buffer
-	line := map[string]any{cfg.Data.PromptKey: "2", cfg.Data.AnswerKey: "2"}
-	enc := json.NewEncoder(&text)
-	for range min(max(cfg.Data.RolloutBatchSize, cfg.Actor.GlobalBatchSize, 1), 1<<16) {
-		if err := enc.Encode(line); err != nil {
-			return err
-		}
+	line, err := json.Marshal(map[string]any{cfg.Data.PromptKey: "2", cfg.Data.AnswerKey: "2"})
+	if err != nil {
+		return err
 	}
-	return os.WriteFile(data, text.Bytes(), 0o666)
+	n := min(max(cfg.Data.RolloutBatchSize, cfg.Actor.GlobalBatchSize, 1), 1<<16)
+	return os.WriteFile(data, bytes.Repeat(append(line, '\n'), n), 0o666)
 }

@@ -21,7 +21,7 @@ var alarming = regexp.MustCompile(
 // alerts looks for the newest warning in the logs of the ranks.
 type alerts struct {
 	dir   string
-	tails map[string]tail // by the name of the log
+	tails map[string]tail // the newest tail of each log
 }
 
 // A tail is the result of reading a log.

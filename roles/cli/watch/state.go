@@ -151,7 +151,7 @@ func (w Waits) causes(n int) string {
 type Curve struct {
 	Steps       []int64
 	Values      []float64 // finite
-	Least, Most float64   // of all values
+	Least, Most float64   // the extremes of all values, also of those that were averaged
 }
 
 // mostPoints is the number of points at which a Curve replaces each two points by their mean.
