@@ -73,8 +73,7 @@ func runSlurm(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	}
 	if _, whole := cfg.Extent(); whole && !c.IsSet("np") {
 		return config.UsageError{Err: errors.Join(cfg.Err(), errors.New("cluster.component_placement: takes as many "+
-			"ranks as there "+
-			"are: expected -np N, the ranks of the job"))}
+			"ranks as there are: expected -np N, the ranks of the job"))}
 	}
 	np, err := args.LocalRanks(c, cfg)
 	if err != nil {

@@ -74,7 +74,7 @@ func slurmOptions(script string) (got []string) {
 	return got
 }
 
-// Resources follow from the placement, and from what is asked for.
+// Resources follow from the placement and from the flags.
 func TestSlurmResources(t *testing.T) {
 	const (
 		ppo   = "configs/cartpole_ppo.yaml"           // hybrid, 8 ranks

@@ -70,7 +70,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// TestExtentOfLayouts: where the size of the world decides, it is a multiple of the ranks that divide a model.
+// TestExtentOfLayouts: a number of ranks that the world decides is a multiple of the ranks that divide a model.
 func TestExtentOfLayouts(t *testing.T) {
 	const apart, answer4 = "~cluster.component_placement.inference", "++rollout.tensor_parallel_size=4"
 	for _, tc := range []struct {
@@ -147,7 +147,7 @@ func TestLayoutsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestMemoryKeys: keys that save memory can be read, and a key that does nothing is reported.
+// TestMemoryKeys: keys that save memory are accepted, and those without effect are reported.
 func TestMemoryKeys(t *testing.T) {
 	const all = math.MaxInt32
 	for _, tc := range []struct {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// QUIT writes all stacks and ends the process at once, whatever the signal did when the process started.
+// QUIT writes all stacks and ends the process at once, even if the process was started with QUIT ignored.
 func TestQuit(t *testing.T) {
 	if os.Getenv("RLINF_TEST_QUIT") != "" {
 		Watch()
@@ -28,8 +28,8 @@ func TestQuit(t *testing.T) {
 	}
 }
 
-// A run stops by itself, to be queued again, after runner.max_time or in time before the end of the Slurm job: a
-// twentieth of what it had, and no more than two minutes.
+// A run stops by itself, to be queued again: after runner.max_time, or before the end of the Slurm job by a twentieth
+// of its time, at most two minutes.
 func TestStopsInTime(t *testing.T) {
 	const none = 0
 	for _, c := range []struct {
@@ -75,7 +75,7 @@ func TestStopsInTime(t *testing.T) {
 	}
 }
 
-// INT is told as urgent alone. After USR1 it is told as well.
+// TestAtStop: INT and TERM call f(true) alone, also after USR1, which calls f(false).
 func TestAtStop(t *testing.T) {
 	for _, c := range []struct {
 		signals []syscall.Signal

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestResolveOlderConfig: the configuration in a checkpoint of a program that knew fewer keys is that of a run which
-// leaves them alone.
-func TestResolveOlderConfig(t *testing.T) {
+// TestOlderConfig: a configuration without a key, as an older program has written it, equals one with the key's
+// default.
+func TestOlderConfig(t *testing.T) {
 	c, _, err := config.Load(rolestest.Registries(), "../../configs/cartpole_one_rank.yaml", nil, true)
 	if err != nil {
 		t.Fatal(err)

@@ -133,12 +133,10 @@ func (s *session) writePlan(f *runfolder.Folder) error {
 
 // Try returns a function that runs a job on ranks of this process, in a session of its own that writes nothing. Its
 // error has what the session would have written. asked can stop the job.
-func Try(reg config.Registries, tasks task.Tasks, asked *loop.Requests) func(context.Context, []spmd.Transport,
-	*config.Config) error {
+func Try(reg config.Registries, tasks task.Tasks, asked *loop.Requests) advice.Runner {
 	return func(ctx context.Context, ranks []spmd.Transport, cfg *config.Config) error {
 		var log bytes.Buffer
-		s := New(Options{Registries: reg, Tasks: tasks, Asked: asked.ForRun(), Out: io.Discard,
-			Log: &log})
+		s := New(Options{Registries: reg, Tasks: tasks, Asked: asked.ForRun(), Out: io.Discard, Log: &log})
 		code, err := s.Start(ctx, ranks, cfg, nil, nil)
 		if err == nil && code != loop.ExitOK {
 			err = errors.New(strings.TrimSpace(log.String()))

@@ -2,12 +2,18 @@ package session
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/trace"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/loop"
 )
 
 // record opens the log file of this process. Rank 0 writes the ranks and the provenance of the run into its folder.
@@ -49,4 +55,43 @@ func (r *rank) record(ctx context.Context) error {
 	r.warnBound(j, p.Binding)
 	f := r.folder.Load()
 	return errors.Join(f.WriteRanks(r.recorded), f.AddProvenance(p))
+}
+
+// recordTime begins the trace of this rank in the present world, and returns it; nil if the configuration asks for no
+// trace. Collective over the world.
+func (r *rank) recordTime(ctx context.Context) (*trace.Log, error) {
+	cfg := r.plan.Common().Config
+	if t := &cfg.Cluster.Tracer; !t.Record && !t.Enable {
+		return nil, nil
+	}
+	start := binary.LittleEndian.AppendUint64(nil, uint64(time.Now().UnixNano()))
+	if err := r.world.Broadcast(ctx, start, 0); err != nil {
+		return nil, err
+	}
+	w := r.w
+	o := trace.Options{Run: cfg.Folder(), Attempt: int64(binary.LittleEndian.Uint64(start)), Rank: w.Rank(),
+		Ranks: w.Size(), Node: w.Node(), Host: w.Host(), All: cfg.Cluster.Tracer.Enable}
+	if r.attempt == 0 {
+		r.attempt = o.Attempt
+	}
+	log := trace.NewLog(o)
+	loop.Record(w, log)
+	r.world.Record(w.Recorder(), "state", "")
+	if w.Rank() == 0 {
+		if err := r.book.RecordTime(o); err != nil {
+			r.warn(err.Error())
+		}
+	}
+	r.ranks.mu.Lock()
+	defer r.ranks.mu.Unlock()
+	r.trace = log
+	return log, nil
+}
+
+// traceFile returns the file of the timeline in Chrome's format.
+func traceFile(cfg *config.Config) string {
+	if file := cfg.Cluster.Tracer.OutputFile; file != "" {
+		return file
+	}
+	return filepath.Join(cfg.Folder(), "trace.json")
 }
