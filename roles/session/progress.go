@@ -68,9 +68,6 @@ type counts struct {
 func (c *counts) of(p *metrics.Progress, component string, member int) func(string, int, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.all == nil {
-		c.all = map[string]func(string, int, int){}
-	}
 	worker := fmt.Sprint(component, " ", member)
 	if c.all[worker] == nil {
 		c.all[worker] = p.Counter()

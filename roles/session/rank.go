@@ -43,22 +43,9 @@ type rank struct {
 
 // ranks are the ranks of this process.
 type ranks struct {
-	mu     sync.Mutex
-	byRank map[int]*rank
-	left   bool // leaveAll was called
-}
-
-// of returns rank n.
-func (rs *ranks) of(n int) *rank {
-	rs.mu.Lock()
-	defer rs.mu.Unlock()
-	if rs.byRank == nil {
-		rs.byRank = map[int]*rank{}
-	}
-	if rs.byRank[n] == nil {
-		rs.byRank[n] = new(rank)
-	}
-	return rs.byRank[n]
+	byNumber map[int]*rank
+	mu       sync.Mutex
+	left     bool // leaveAll was called
 }
 
 // atEnd makes leave call f for r.
@@ -84,7 +71,7 @@ func (rs *ranks) leaveAll() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
 	rs.left = true
-	for _, r := range rs.byRank {
+	for _, r := range rs.byNumber {
 		r.leave()
 	}
 }
@@ -100,7 +87,7 @@ func (r *rank) leave() {
 func (rs *ranks) flush() {
 	rs.mu.Lock()
 	var logs []*trace.Log
-	for _, r := range rs.byRank {
+	for _, r := range rs.byNumber {
 		logs = append(logs, r.trace)
 	}
 	rs.mu.Unlock()

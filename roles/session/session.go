@@ -80,7 +80,11 @@ type session struct {
 }
 
 // New returns a session that has not started.
-func New(o Options) *session { return &session{Options: o, log: RankLog{to: o.Log}} }
+func New(o Options) *session {
+	s := &session{Options: o, log: RankLog{to: o.Log}}
+	s.ranks.byNumber, s.counts.all = map[int]*rank{}, map[string]func(string, int, int){}
+	return s
+}
 
 // Logs returns the writer for errors of the session.
 func (s *session) Logs() io.Writer { return &s.log }
@@ -96,6 +100,9 @@ func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config
 		o.StallTimeout, o.VirtualNodes = cfg.Comm.StallTimeout, cfg.SPMD.Nodes
 	}
 	s.read = cfg
+	for _, t := range ranks {
+		s.ranks.byNumber[t.Rank()] = &rank{session: s}
+	}
 	if s.lead = ranks[0].Rank(); s.lead == 0 {
 		s.cfg, s.cfgErr = cfg, wrong
 	}
@@ -111,8 +118,8 @@ func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config
 // run is the job on one rank in one world. All ranks take the same steps. If the members move, run returns spmd.Again,
 // and is called again in the next world.
 func (s *session) run(ctx context.Context, w *spmd.World) (err error) {
-	r := s.ranks.of(w.Rank())
-	r.session, r.w = s, w
+	r := s.ranks.byNumber[w.Rank()]
+	r.w = w
 	defer func() {
 		if !errors.Is(err, spmd.Again) {
 			s.ranks.leave(r)
