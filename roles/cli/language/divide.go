@@ -23,11 +23,6 @@ import (
 // partsFlag is the flag for the number of parts of a model.
 const partsFlag = "tensor-parallel-size"
 
-func newPartsFlag() cli.Flag {
-	return args.Int(cli.IntFlag{Name: partsFlag, Value: 1, Usage: "divide every layer of the model among this many " +
-		"goroutines, each with cores of its own; the results do not depend on it"}, 1, config.MaxRanks)
-}
-
 // A divided is a language model whose parts are in the goroutines of a group.
 type divided struct {
 	whole *lm.Model // has sizes, and no memory for weights

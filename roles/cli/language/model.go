@@ -19,7 +19,8 @@ func Commands(reg config.Registries) []*cli.Command {
 	model := &cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "`FOLDER` of the model or tokenizer"}
 	ids := &cli.StringFlag{Name: "ids", Usage: "token ids, as 5,17,3"}
 	adapter := &cli.StringFlag{Name: "adapter", Usage: "`FOLDER` with PEFT adapters for the model"}
-	parts := newPartsFlag()
+	parts := args.Int(cli.IntFlag{Name: partsFlag, Value: 1, Usage: "divide every layer of the model among this many " +
+		"goroutines, each with cores of its own; the results do not depend on it"}, 1, config.MaxRanks)
 	asJSON := &cli.BoolFlag{Name: "json", Usage: "write one line of JSON"}
 	return []*cli.Command{
 		{Name: "generate", Usage: "continue prompts with a language model", Description: generateUsage,

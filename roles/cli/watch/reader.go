@@ -67,7 +67,8 @@ func (r *Reader) Read(now time.Time) (State, error) {
 	if err := r.record.read(); err != nil {
 		s.Problem = err.Error()
 	}
-	s.Record = r.record.snapshot()
+	s.Record = r.record.Record
+	s.Record.Curves = maps.Clone(s.Record.Curves) // later reads change r.record alone
 	s.readLive(filepath.Join(r.dir, "live.json"))
 	if first || now.Sub(r.scanned) >= logsEvery {
 		s.Alert, r.scanned = r.alerts.newest(), now
@@ -117,13 +118,6 @@ type record struct {
 	path string
 	file os.FileInfo // the file of the last read
 	next int64       // offset of the next line
-}
-
-// snapshot returns a Record that later reads do not change.
-func (r *record) snapshot() Record {
-	s := r.Record
-	s.Curves = maps.Clone(r.Curves)
-	return s
 }
 
 // read reads new lines. It begins again if the file was replaced or cut, as by a resume or a new run.
