@@ -83,7 +83,8 @@ func planWhatIf(t *testing.T, file string) {
 	}
 }
 
-// planRefuses: a profile of another job, build or machine, a file without one, and a world that is too small.
+// planRefuses: plan refuses a profile of another job, build or machine, a file without a profile, and a world that is
+// too small.
 func planRefuses(t *testing.T, file string) {
 	dir := t.TempDir()
 	change := func(name string, f func(m *planner.Machine, p *planner.Profile)) string {

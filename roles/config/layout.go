@@ -180,8 +180,8 @@ func (c *validation) idleLayouts() {
 			"actor.optim.use_distributed_optimizer", "actor.critic_optim.use_distributed_optimizer")
 	}
 	if m := c.LanguageModel(); c.FineTunes() {
-		// selective would repeat the probabilities of attention, which are not kept anyway. uniform keeps the input of
-		// each layer, whatever the unit.
+		// selective would repeat the probabilities of attention, but attention here never keeps them. uniform keeps the
+		// input of each layer, so the number of layers has no effect.
 		idle := func(name string, set bool, value any) {
 			key := "actor.model.recompute_" + name
 			c.idleKey(key, set, value, "")

@@ -71,7 +71,7 @@ func newBallot(np, steps int) ballot {
 	return b
 }
 
-// decision returns what must be decided on the votes of a step.
+// decision returns the correct decision on the votes of a step.
 func (b ballot) decision(step int) (d decision) {
 	for _, e := range b[step] {
 		d.stop = max(d.stop, e.vote.stop)

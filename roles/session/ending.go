@@ -109,7 +109,7 @@ type ending struct {
 	program string // how the program is called in one process; "": nothing is written
 	launch  string // what starts all ranks by a launcher, before program
 	ranks   string // the flag for the number of ranks, after program
-	place   string // overrides that find the folder from here
+	place   string // overrides that name the run's folder, if the configuration does not; else ""
 	most    int64  // iterations of the whole run; 0: unknown
 }
 

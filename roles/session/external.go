@@ -205,7 +205,7 @@ func (r *rank) Leave(ctx context.Context) error {
 		if late != nil {
 			break
 		}
-		// A message of a known solver is a late answer, any other one the first message of a solver not needed.
+		// Ignore late answers of the solvers of this process. Other solvers were not needed.
 		if !slices.ContainsFunc(r.solvers, func(sv *solver) bool { return sv.process == process }) {
 			err = errors.Join(err, external.Dismiss(&solver{out: out, process: process}, time.Now().Add(time.Second)))
 		}
