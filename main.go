@@ -1,5 +1,5 @@
-// Command rlinf trains reinforcement-learning policies on clusters: one program, started by mpirun
-// or srun, or alone.
+// Command rlinf trains reinforcement-learning policies on clusters. It is one program, which mpirun, srun or a user
+// starts.
 package main
 
 import (

@@ -23,7 +23,7 @@ type (
 // Run is Main with a program of your own, which runs on each rank of a job that trains. The program of Main is
 // FineTune for the task sft, Reason for the task reasoning, and TrainEmbodied for all others.
 func Run(args []string, reg Registries, program Program) int {
-	return cli.Run(args, reg, tasks(), program)
+	return cli.Run(args, reg, tasks(), cli.Own{Program: program})
 }
 
 // RunMovable is Run with a program that can continue in another world, after its members have moved to other ranks. If
@@ -32,7 +32,7 @@ func Run(args []string, reg Registries, program Program) int {
 // cluster.auto_scheduler. The program's own workers begin anew after a move, unless EmbodiedRunner.Carry gives them to
 // the runner.
 func RunMovable(args []string, reg Registries, program Program) int {
-	return cli.RunMovable(args, reg, tasks(), program)
+	return cli.Run(args, reg, tasks(), cli.Own{Program: program, Movable: true})
 }
 
 // FineTune is the program of the task sft: an SFTRunner trains a language model on texts.

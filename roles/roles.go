@@ -19,7 +19,7 @@ type Registries = config.Registries
 // own is
 //
 //	func main() { os.Exit(roles.Main(os.Args, registries)) }
-func Main(args []string, reg Registries) int { return cli.Main(args, reg, tasks()) }
+func Main(args []string, reg Registries) int { return cli.Run(args, reg, tasks(), cli.Own{}) }
 
 // tasks returns the kinds of jobs. The first one is used for an unknown task, to report it.
 func tasks() task.Tasks {

@@ -209,20 +209,6 @@ func (a above) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// Finishing returns the step at which a run ends if it is asked to stop now. This is the step in progress
-// or, if late, the next one, because ranks need a step to agree. It returns 0 before the first step.
-func (p *Progress) Finishing(late bool) int64 {
-	if p == nil {
-		return 0
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if late && p.working > 0 && (p.state.MaxStep == 0 || p.working < p.state.MaxStep) {
-		return p.working + 1
-	}
-	return p.working
-}
-
 // Done shows the last state, unless Update did, and ends the line. Later calls show nothing.
 func (p *Progress) Done() {
 	if p == nil {

@@ -56,13 +56,7 @@ func TestLongWorkOnATerminal(t *testing.T) {
 		p.Phase("restoring the state")
 		time.Sleep(time.Second)
 		p.Update(state(241)) // a short iteration
-		if p.Finishing(false) != 0 {
-			t.Error("a step is under way before the first")
-		}
-		p.Iterate(243) // its state comes later
-		if now, late := p.Finishing(false), p.Finishing(true); now != 243 || late != 244 {
-			t.Errorf("it would finish step %d, or %d where ranks agree, expected 243 and 244", now, late)
-		}
+		p.Iterate(243)       // its state comes later
 		p.Phase("rollout")
 		tell(count, "rollout", 8, time.Second)
 		p.Phase("update")

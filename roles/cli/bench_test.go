@@ -42,7 +42,7 @@ func runWith(t *testing.T, reg config.Registries, args ...string) (code int, std
 		}
 	}
 	out, errs := read(&os.Stdout), read(&os.Stderr)
-	code = Main(append([]string{"rlinf"}, args...), reg, tasks())
+	code = Run(append([]string{"rlinf"}, args...), reg, tasks(), Own{})
 	return code, out(), errs()
 }
 
@@ -107,8 +107,8 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// wholeReport checks that there are so many rows at least, each with the 8 samples that -n asks for, and that the
-// machine is described.
+// wholeReport checks that a report has at least this number of rows, each with the 8 samples of -n 8, and a description
+// of the machine.
 func wholeReport(t *testing.T, rep *results.Report, least int) {
 	t.Helper()
 	if len(rep.Rows) < least || !rep.Complete {
@@ -125,7 +125,7 @@ func wholeReport(t *testing.T, rep *results.Report, least int) {
 	}
 }
 
-// TestBenchScale: without a configuration there is a job, and as many ranks as there are CPUs.
+// TestBenchScale: without a configuration bench scale has a job of its own, and as many ranks as CPUs.
 func TestBenchScale(t *testing.T) {
 	t.Setenv(asProgram, "1")
 	code, stdout, stderr := run(t, "bench", "scale", "--steps", "2", "--skip", "0")
@@ -154,7 +154,7 @@ func refuses(t *testing.T, cases map[string]string) {
 	}
 }
 
-// TestBenchRefusesMeasurements: what bench would measure, and how often, has bounds that the error names.
+// TestBenchRefusesMeasurements: sizes and numbers of samples have bounds, which the error names.
 func TestBenchRefusesMeasurements(t *testing.T) {
 	refuses(t, map[string]string{
 		"bench --op allredcue":     `"allredcue": expected some of barrier, broadcast`,
@@ -184,7 +184,7 @@ func TestBenchRefusesMeasurements(t *testing.T) {
 	})
 }
 
-// TestBenchRefusesReports: formats, files and checks that do not go with a benchmark are errors.
+// TestBenchRefusesReports: formats, files and checks that a benchmark does not support are errors.
 func TestBenchRefusesReports(t *testing.T) {
 	bad := filepath.Join(t.TempDir(), "bad.json")
 	os.WriteFile(bad, []byte("{}"), 0o644)
@@ -236,7 +236,7 @@ func TestBenchRefusesFlagsOfOneBenchmark(t *testing.T) {
 	})
 }
 
-// TestBenchRefusesConfigurations: env and scale say where a configuration and the flags beside it do not agree.
+// TestBenchRefusesConfigurations: env and scale refuse flags that contradict the configuration.
 func TestBenchRefusesConfigurations(t *testing.T) {
 	refuses(t, map[string]string{
 		"bench env -c x.yaml --name A":     "expected -c FILE.yaml or --name NAME, or neither",
@@ -253,7 +253,7 @@ func TestBenchRefusesConfigurations(t *testing.T) {
 	})
 }
 
-// TestBenchChecks: a check that fails ends with code 3, and a baseline that there is not is an error.
+// TestBenchChecks: a check that fails ends with code 3. A missing baseline is an error.
 func TestBenchChecks(t *testing.T) {
 	dir := t.TempDir()
 	base := "bench -np 2 --sizes 8 --max-time 5s -n 10 --out "
@@ -270,8 +270,8 @@ func TestBenchChecks(t *testing.T) {
 	}
 }
 
-// TestBenchComparesWithThePast: a past that was a thousand times faster is a regression over several starts, and over
-// one start it tells nothing.
+// TestBenchComparesWithThePast: compared with a report that is a thousand times faster, several starts show a
+// regression, and one start shows nothing.
 func TestBenchComparesWithThePast(t *testing.T) {
 	if testing.Short() {
 		return // starts are processes of their own, which the race detector sees nothing of

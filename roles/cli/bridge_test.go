@@ -29,7 +29,7 @@ func TestBridgeCheck(t *testing.T) {
 	}
 }
 
-// TestBridgeCheckSaysOnce: what many rules find is said once, and then which rule found it first.
+// TestBridgeCheckSaysOnce: a finding of many rules is printed once. The other rules refer to the first one.
 func TestBridgeCheckSaysOnce(t *testing.T) {
 	const greeting = `{"v":1,"name":"mayfly","obs":[{"name":"x","kind":"discrete","n":2}],` +
 		`"action":{"kind":"discrete","n":2}}`

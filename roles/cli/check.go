@@ -20,8 +20,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runCheck describes a job on the ranks that it would have, and writes the verdict: whether the job runs, and which
-// overrides would make it run. It returns an error if the job would not run.
+// runCheck describes a job on the ranks that it would have, and writes the verdict: whether the job runs, or which
+// overrides would make it run. It returns an error if the job does not run.
 func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	path, overrides := c.String("config"), c.Args().Slice()
 	cfg, err := args.ReadConfig(c, reg, overrides, c.App.ErrWriter)
@@ -63,8 +63,8 @@ func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	return nil
 }
 
-// examine makes the plan of cfg on the ranks that it would have, and describes it. The error has everything that is
-// wrong.
+// examine makes the plan of cfg on the ranks that the job would have, and describes the plan. The error has all
+// mistakes.
 func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config, out io.Writer,
 	found *findings) error {
 	np, err := args.LocalRanks(c, cfg)
@@ -93,10 +93,10 @@ type findings struct {
 	Runs      bool         `json:"runs"` // without overrides
 	Verdict   string       `json:"verdict"`
 	Errors    []string     `json:"errors"`
-	Overrides []string     `json:"overrides"`           // that fix some of the errors
+	Overrides []string     `json:"overrides"`           // they fix some of the errors
 	Placement string       `json:"placement,omitempty"` // collocated, disaggregated or hybrid
 	Ranks     []rankReport `json:"ranks,omitempty"`
-	Batches   []string     `json:"batches,omitempty"` // for the user
+	Batches   []string     `json:"batches,omitempty"` // text about an iteration
 }
 
 // A rankReport describes one rank. Memory is in bytes.
@@ -120,7 +120,7 @@ func (r *findings) add(p task.Plan, nodes []int) {
 	}
 }
 
-// write writes the report with the verdict judged, the overrides, and everything in wrong. It returns wrong as the
+// write writes the findings with the verdict judged, the overrides, and the mistakes in wrong. It returns wrong as the
 // error of the command.
 func (r *findings) write(out io.Writer, judged string, overrides []string, wrong error) error {
 	r.Runs, r.Verdict = wrong == nil, judged
@@ -132,8 +132,8 @@ func (r *findings) write(out io.Writer, judged string, overrides []string, wrong
 	return errors.Join(json.NewEncoder(out).Encode(r), wrong)
 }
 
-// describe writes the table of ranks, the batches and the memory. It returns an error if this machine has not
-// enough memory.
+// describe writes the table of ranks with their memory, and the batches. It returns an error if this machine lacks the
+// memory.
 func describe(out io.Writer, p task.Plan, nodes []int) error {
 	j := p.Common()
 	devices, note := gpu.Devices()

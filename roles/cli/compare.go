@@ -119,8 +119,8 @@ func stepsOf(groups []results.Group, metric string) string {
 	return fmt.Sprintf("from %.0f to %.0f", least, most)
 }
 
-// keptRuns returns all evaluations of the runs at paths, in the form of results.Keep. The runs must be of one job
-// with different seeds.
+// keptRuns returns all evaluations of the runs at paths, in the form of results.Keep. The runs must belong to one job,
+// and differ in their seeds.
 func keptRuns(paths []string) ([]byte, error) {
 	var runs []results.Run
 	for _, p := range paths {
@@ -146,7 +146,7 @@ func keptRuns(paths []string) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// origin returns a line with the provenance of the first run that has a provenance; no line if none has.
+// origin returns a line with the provenance of the first run that has one; no line without such a run.
 func origin(runs []results.Run) []string {
 	for _, r := range runs {
 		last, ok := runfolder.LastStart(r.Name)

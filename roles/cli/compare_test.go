@@ -64,7 +64,7 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// TestCompareKept compares a kept file with what it was kept from.
+// TestCompareKept compares a kept file with the runs that it was made from.
 func TestCompareKept(t *testing.T) {
 	_, at := sweepAndRun(t)
 	if code, out, errs := run(t, "compare", "--keep", at("kept.csv"), at("sweep", "b"),
@@ -84,7 +84,7 @@ func TestCompareKept(t *testing.T) {
 	}
 }
 
-// TestCompareRefuses: what cannot be compared, or not like that, is an error.
+// TestCompareRefuses: arguments that cannot be compared, and flags that do not fit them, are errors.
 func TestCompareRefuses(t *testing.T) {
 	_, at := sweepAndRun(t)
 	if code, _, errs := run(t, "compare", "--out", at("c.svg"), at("sweep")); code != loop.ExitOK {
@@ -118,7 +118,7 @@ func TestCompareRefuses(t *testing.T) {
 	}
 }
 
-// TestCompareNotes: what is no run is left out, and what makes a comparison doubtful is said, on standard error.
+// TestCompareNotes: compare omits paths without a run, and warns of doubtful comparisons, on standard error.
 func TestCompareNotes(t *testing.T) {
 	dir := t.TempDir()
 	a, b, table, strange := filepath.Join(dir, "a"), filepath.Join(dir, "b"), filepath.Join(dir, "table.md"),
@@ -146,8 +146,8 @@ func TestCompareNotes(t *testing.T) {
 	}
 }
 
-// TestCompareHeadline: without --metric the runs are compared by the first headline that one of them has, and those
-// without it are left out by name.
+// TestCompareHeadline: without --metric, compare takes the first headline metric that a run has. It names the runs
+// without that metric, and omits them.
 func TestCompareHeadline(t *testing.T) {
 	dir := t.TempDir()
 	full, young, text := filepath.Join(dir, "full"), filepath.Join(dir, "young"), filepath.Join(dir, "text")

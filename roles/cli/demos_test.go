@@ -20,7 +20,7 @@ func TestDemos(t *testing.T) {
 	args := strings.Fields("rlinf demos -c ../../configs/cartpole_ppo.yaml --episodes 6 --out " + out)
 	reg := config.Registries{Envs: rolestest.Walkers(), Policies: policy.Builtin(), Algorithms: algo.Builtin(),
 		Rewards: reward.Builtin()}
-	if code := Main(append(args, "env.train.env_type=walker"), reg, tasks()); code != loop.ExitOK {
+	if code := Run(append(args, "env.train.env_type=walker"), reg, tasks(), Own{}); code != loop.ExitOK {
 		t.Errorf("exit code %d", code)
 	}
 	file := readFile(t, out)

@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
-// A crash of Go's runtime is not an end with exit code 2, which means wrong usage; a program that is started finds
-// SIGPIPE as it was, and no core file.
+// A crash of Go's runtime does not end with exit code 2, which means wrong usage. A child process has the default
+// SIGPIPE, and a crash leaves no core file.
 func TestEndOnlyAsDocumented(t *testing.T) {
 	if os.Getenv("RLINF_TEST_CRASH") != "" {
 		endOnlyAsDocumented()
@@ -35,10 +35,10 @@ func TestEndOnlyAsDocumented(t *testing.T) {
 	}
 }
 
-// A command that only prints ends well though nobody reads it.
+// A command that only prints succeeds, even if nobody reads its output.
 func TestNobodyReads(t *testing.T) {
 	if os.Getenv("RLINF_TEST_NOBODY") != "" {
-		os.Exit(Main([]string{"rlinf", "help"}, rolestest.Registries(), tasks()))
+		os.Exit(Run([]string{"rlinf", "help"}, rolestest.Registries(), tasks(), Own{}))
 	}
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -53,13 +53,13 @@ func TestNobodyReads(t *testing.T) {
 	}
 }
 
-// A run that resumes names the steps whose metrics it lacks, and no others.
+// A run that resumes names exactly the steps whose metrics it lacks.
 func TestResumeNamesLostMetrics(t *testing.T) {
 	dir := t.TempDir()
 	run := func(args ...string) {
 		t.Helper()
-		if code := Main(append(append([]string{"rlinf"}, momentary(dir)...), args...), rolestest.Registries(),
-			tasks()); code != 0 {
+		if code := Run(append(append([]string{"rlinf"}, momentary(dir)...), args...), rolestest.Registries(),
+			tasks(), Own{}); code != 0 {
 			t.Fatalf("exit code %d", code)
 		}
 	}

@@ -117,8 +117,8 @@ func TestEvaluatedCheckpoint(t *testing.T) {
 	}
 }
 
-// TestEvaluatedByOwnConfiguration: by its config.yaml a run that began with a checkpoint, or with weights, is evaluated
-// with its newest checkpoint, unless other weights are named.
+// TestEvaluatedByOwnConfiguration: with its own config.yaml, a run that began with a checkpoint or with weights is
+// evaluated at its newest checkpoint, unless the command line names other weights.
 func TestEvaluatedByOwnConfiguration(t *testing.T) {
 	j := trainedJob(t)
 	j.train(t, "runner.resume_dir="+j.checkpoint("r", 2), "runner.max_steps=6")
@@ -137,7 +137,7 @@ func TestEvaluatedByOwnConfiguration(t *testing.T) {
 	}
 }
 
-// TestMovedSchedule: a longer run whose schedule of the learning rate ends elsewhere says so.
+// TestMovedSchedule: a longer run warns if the schedule of its learning rate gets another end.
 func TestMovedSchedule(t *testing.T) {
 	j := trainedJob(t)
 	scheduled := []string{"runner.logger.experiment_name=t", "actor.optim.lr_scheduler=linear"}
@@ -151,8 +151,8 @@ func TestMovedSchedule(t *testing.T) {
 	}
 }
 
-// TestEvaluationKeys: an evaluation follows each key of env.eval, or reports or refuses it. The keys that are marked as
-// elsewhere have a test of their own.
+// TestEvaluationKeys: an evaluation uses, reports or refuses each key of env.eval. Keys with the mark elsewhere have
+// tests of their own.
 func TestEvaluationKeys(t *testing.T) {
 	const works, reported, refused, elsewhere = "works", "reported", "refused", "elsewhere"
 	keys := map[string]struct{ value, want string }{
@@ -198,8 +198,8 @@ func TestEvaluationKeys(t *testing.T) {
 	}
 }
 
-// TestEvaluatedTwice: with rollout_epoch 2 an evaluation has twice the episodes, of new states unless these are fixed,
-// the same on any number of ranks and in training.
+// TestEvaluatedTwice: with rollout_epoch 2 an evaluation has twice the episodes. They begin with new states, unless the
+// states are fixed, and are the same on any number of ranks and in training.
 func TestEvaluatedTwice(t *testing.T) {
 	j := trainedJob(t)
 	_, base, _ := j.call(t, j.eval()...)

@@ -12,9 +12,9 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// loadGroups reads the groups of runs at paths, with distinct names. by is the metric to compare: metric, or if that
-// is "" the first headline metric that a group has. If there are several groups, it omits groups without the metric.
-// If there are several paths, it omits paths without a run. notes says which it omitted.
+// loadGroups reads the groups of runs at paths, and gives them distinct names. by is the metric to compare: metric, or
+// if metric is "" the first headline metric that a group has. loadGroups omits groups without that metric, and paths
+// without a run, unless nothing would be left. notes names what it omitted.
 func loadGroups(paths []string, metric string) (groups []results.Group, by string, notes []string, err error) {
 	candidates := []string{metric}
 	if metric == "" {
@@ -54,8 +54,8 @@ func loadGroups(paths []string, metric string) (groups []results.Group, by strin
 	return groups, by, notes, nil
 }
 
-// readGroups reads the groups of runs at paths, with the metrics that begin with prefix. If there are several paths,
-// it omits paths without a run, and notes says which.
+// readGroups reads the groups of runs at paths, with the metrics that begin with prefix. If there are several paths, it
+// omits paths without a run, which notes names.
 func readGroups(paths []string, prefix string) (groups []results.Group, notes []string, err error) {
 	for _, path := range paths {
 		gs, err := results.Load(path, prefix)
@@ -76,7 +76,7 @@ func readGroups(paths []string, prefix string) (groups []results.Group, notes []
 // mostNames is the maximum number of metrics in a message.
 const mostNames = 12
 
-// suggest returns a text with the most similar metric of the runs at path, and some others.
+// suggest returns a text with the most similar metric of the runs at path, and with other metrics of these runs.
 func suggest(path, metric string) string {
 	groups, err := results.Load(path, "")
 	if err != nil {
@@ -104,8 +104,8 @@ func suggest(path, metric string) string {
 	return text + " It has " + strings.Join(names, ", ") + more
 }
 
-// rankOf returns a number by which metrics are ordered: first those of section, then those of episodes, then all
-// others.
+// rankOf returns the position of a metric in a list: 0 for metrics of section, 1 and 2 for metrics of episodes, 3 for
+// all others.
 func rankOf(metric, section string) int {
 	for i, first := range []string{section + "/", "eval/", "env/"} {
 		if strings.HasPrefix(metric, first) {

@@ -40,14 +40,14 @@ func program(t *testing.T, dir string, variables []string, words ...string) (cod
 	return cmd.ProcessState.ExitCode(), out.String(), said.String()
 }
 
-// leftovers are variables of launchers that a shell or a script has kept: there is no launcher.
+// leftovers are variables of launchers that have ended, as a shell may still have them.
 var leftovers = []string{"PMI_RANK=2", "SLURM_PROCID=3", "PMI_RANK=1 PMI_SIZE=2", "PMI_RANK=1 PMI_SIZE=2 PMI_FD=9",
 	"OMPI_COMM_WORLD_RANK=1",
 	"OMPI_COMM_WORLD_RANK=1 OMPI_COMM_WORLD_SIZE=4", "SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=4",
 	"PMIX_RANK=1 PMIX_NAMESPACE=1"}
 
-// TestLeftovers: with variables of a launcher that is gone, commands still print what they have to say, and errors have
-// their exit code.
+// TestLeftovers: with variables of a launcher that has ended, commands print their output, and errors have their exit
+// code.
 func TestLeftovers(t *testing.T) {
 	t.Parallel()
 	for _, leftover := range leftovers {
@@ -64,7 +64,7 @@ func TestLeftovers(t *testing.T) {
 	}
 }
 
-// TestLostOutput: a command that cannot write what it has to say fails, and blames nothing else.
+// TestLostOutput: a command that cannot write its output fails with that error.
 func TestLostOutput(t *testing.T) {
 	t.Parallel()
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
@@ -84,7 +84,7 @@ func TestLostOutput(t *testing.T) {
 	}
 }
 
-// TestTooManyRanks: one process has no more ranks than it can drive, whether a flag or the placement asks for them.
+// TestTooManyRanks: the number of ranks of a process is bounded, for the flag and for the placement.
 func TestTooManyRanks(t *testing.T) {
 	for _, args := range []string{"-np 65536", "cluster.component_placement.env=0-65535", "eval -np 1025",
 		"sweep -np 1025 --seeds 2"} {
@@ -101,8 +101,7 @@ func TestTooManyRanks(t *testing.T) {
 	}
 }
 
-// TestNumbersAreBounded: every flag of every command that takes a number refuses those that nobody means, before the
-// command begins.
+// TestNumbersAreBounded: every flag for a number refuses absurd numbers before the command begins.
 func TestNumbersAreBounded(t *testing.T) {
 	numbers := 0
 	check := func(path string, flags []cli.Flag) {
@@ -141,8 +140,8 @@ func TestNumbersAreBounded(t *testing.T) {
 	}
 }
 
-// TestHostileCommandLines: whatever numbers, paths and variables commands get, they end in time, with an exit code that
-// says how, and no stack trace. RLINF_TEST_FULL=1 tries for five minutes.
+// TestHostileCommandLines: with any numbers, paths and variables, commands end in time, with a documented exit code and
+// without a stack trace. RLINF_TEST_FULL=1 tries for five minutes.
 func TestHostileCommandLines(t *testing.T) {
 	t.Parallel()
 	full := os.Getenv("RLINF_TEST_FULL") != ""

@@ -14,7 +14,7 @@ import (
 // A listedEnv is an environment in the output of rlinf envs --json.
 type listedEnv struct {
 	Name     string        `json:"name"`
-	Error    string        `json:"error,omitempty"` // why it cannot be made; then the fields below are empty
+	Error    string        `json:"error,omitempty"` // why rlinf cannot make it; the fields below are empty then
 	Obs      []listedSpace `json:"observations,omitempty"`
 	Action   *listedSpace  `json:"action,omitempty"`
 	MaxSteps int           `json:"max_steps,omitempty"` // 0: no limit
@@ -89,7 +89,7 @@ func describeSpace(s env.Space) listedSpace {
 	return l
 }
 
-// bound returns the bounds of all dimensions of a box; one number if they are equal.
+// bound returns a text with the bounds of all dimensions of a box: one number if all are equal.
 func bound(each []float32) string {
 	if len(each) == 0 {
 		return "none"

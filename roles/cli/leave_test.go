@@ -24,7 +24,7 @@ func TestProgramLeavesEarly(t *testing.T) {
 			dir := t.TempDir()
 			args := append([]string{"rlinf"}, momentary(dir)...)
 			program := func(ctx context.Context, cluster *loop.Cluster) error { return train(ctx, cluster, c.after) }
-			code := Run(args, rolestest.Registries(), tasks(), program)
+			code := Run(args, rolestest.Registries(), tasks(), Own{Program: program})
 			if code != loop.ExitOK {
 				t.Fatalf("exit code %d, want %d", code, loop.ExitOK)
 			}

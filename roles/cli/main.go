@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -27,27 +30,13 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Main is the command line: it runs args (os.Args) with the parts in reg and the tasks, and returns the exit code.
-// A main of your own is
-//
-//	func main() { os.Exit(roles.Main(os.Args, registries)) }
-func Main(args []string, reg config.Registries, tasks task.Tasks) int {
-	return execute(args, reg, tasks, session.Own{})
-}
+// Own is a user's program, which runs on each rank of training.
+type Own = session.Own
 
-// Run is Main with a program of your own, which runs on each rank of a job that trains.
-func Run(args []string, reg config.Registries, tasks task.Tasks, program loop.Program) int {
-	return execute(args, reg, tasks, session.Own{Program: program})
-}
-
-// RunMovable is Run with a program that can go on in another world: see session.Own.
-func RunMovable(args []string, reg config.Registries, tasks task.Tasks, program loop.Program) int {
-	return execute(args, reg, tasks, session.Own{Program: program, Movable: true})
-}
-
-func execute(args []string, reg config.Registries, tasks task.Tasks, own session.Own) int {
+// Run is the command line: it runs args (os.Args) with the parts in reg and the tasks, and returns the exit code.
+func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 	entry := programs.Enter() // a supervisor process never returns from this call
-	if testing.Testing() {    // a copy of a test binary would run tests
+	if testing.Testing() {    // a test binary cannot be its own supervisor
 		entry = programs.Entry{}
 	}
 	defer endOnlyAsDocumented()()
@@ -60,7 +49,7 @@ func execute(args []string, reg config.Registries, tasks task.Tasks, own session
 	leads := mpi.Leads() // before MPI is closed
 	err := app.RunContext(context.Background(), inOrder(app, args))
 	if lost := app.Writer.(interface{ Err() error }).Err(); lost != nil {
-		err = lost // the other error is a consequence
+		err = lost // lost output is the cause of err
 	}
 	if err != nil {
 		return explain(err, leads)
@@ -68,16 +57,15 @@ func execute(args []string, reg config.Registries, tasks task.Tasks, own session
 	return code
 }
 
-// followersWait is how long the other processes of a launcher wait for the launcher to end them, after the leading
-// process has written an error. Some launchers end a job when the first process fails, and drop the text that other
-// processes have just written.
+// followersWait is how long a process of a launcher waits after a usage error, before it ends, if another process, the
+// leading one, writes the error. Some launchers end the job with the first process, and drop text just written.
 const followersWait = 2 * time.Second
 
 // explain writes err and returns its exit code. Usage errors are the same in all processes of a launcher, so only
 // the leading process writes them.
 func explain(err error, leads bool) int {
 	var usage config.UsageError
-	var help cli.ExitCoder // the help for an unknown command
+	var help cli.ExitCoder // the library's error for an unknown command
 	switch {
 	case !errors.As(err, &usage) && !errors.As(err, &help):
 		fmt.Fprintln(os.Stderr, err)
@@ -111,16 +99,9 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, code *int)
 			"this machine alone"},
 	)
 	version := &cli.BoolFlag{Name: "version", Usage: "print version and build tags"}
-	// Commands that do not train need one process: the leading one under a launcher.
-	alone := func(run func(*cli.Context) error) func(*cli.Context) error {
-		return func(c *cli.Context) error {
-			if !mpi.Leads() {
-				return nil
-			}
-			return run(c)
-		}
-	}
-	writeVersion := alone(args.NoArguments(func(c *cli.Context) error { return doctor.WriteVersion(c.App.Writer) }))
+	writeVersion := args.Alone(args.NoArguments(func(c *cli.Context) error {
+		return doctor.WriteVersion(c.App.Writer)
+	}))
 	// Neither help nor errors may end the process here: the other ranks would wait for it forever.
 	app := &cli.App{
 		Name: "rlinf", Usage: "reinforcement learning on clusters: one program, MPI, YAML",
@@ -144,25 +125,25 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, code *int)
 		{Name: "check", Usage: "check a configuration and show what it means: ranks, roles, batches, memory",
 			Flags: append(slices.Clone(job), &cli.BoolFlag{Name: "json",
 				Usage: "write a JSON object with the verdict, the mistakes and the ranks"}),
-			Action: alone(func(c *cli.Context) error { return runCheck(c, reg, tasks) })},
+			Action: args.Alone(func(c *cli.Context) error { return runCheck(c, reg, tasks) })},
 		{Name: "plan", Usage: "measure a job, find the best ranks for its components, and explain the choice",
 			UsageText: planUsage, Flags: append(slices.Clone(job), planFlags()...),
-			Action: alone(func(c *cli.Context) error { return runPlan(c, reg, tasks) })},
+			Action: args.Alone(func(c *cli.Context) error { return runPlan(c, reg, tasks) })},
 		{Name: "slurm", Usage: "print a batch script for Slurm, with the resources that the placement needs",
 			Flags:  append(slices.Clone(job), slurmFlags()...),
-			Action: alone(func(c *cli.Context) error { return runSlurm(c, reg, tasks) })},
+			Action: args.Alone(func(c *cli.Context) error { return runSlurm(c, reg, tasks) })},
 		{Name: "eval", Usage: "evaluate a checkpoint: a policy in episodes, a language model by questions or texts",
 			Description: evalUsage, Flags: append(slices.Clone(job), evalFlags()...),
 			Action: coded(code, func(c *cli.Context) (int, error) { return runEval(c, reg, tasks) })},
 		{Name: "render", Usage: "render the initial states of evaluations, as env.eval.video_cfg says",
 			Flags:  append([]cli.Flag{file, strict}, renderFlags()...),
-			Action: alone(func(c *cli.Context) error { return runRender(c, reg) })},
+			Action: args.Alone(func(c *cli.Context) error { return runRender(c, reg) })},
 		{Name: "demos", Usage: "write demonstrations of the expert that the environments of env.train have",
 			Flags:  append([]cli.Flag{file, strict}, demosFlags()...),
-			Action: alone(func(c *cli.Context) error { return runDemos(c, reg) })},
+			Action: args.Alone(func(c *cli.Context) error { return runDemos(c, reg) })},
 		{Name: "envs", Usage: "list the environments", Flags: []cli.Flag{&cli.BoolFlag{Name: "json",
 			Usage: "write a JSON list with an object for each environment"}},
-			Action: alone(args.NoArguments(func(c *cli.Context) error {
+			Action: args.Alone(args.NoArguments(func(c *cli.Context) error {
 				return listEnvs(c.App.Writer, reg, c.Bool("json"))
 			}))},
 		{Name: "sweep", Usage: "train a grid of settings, each with several seeds, on the available ranks",
@@ -171,25 +152,25 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, code *int)
 			Action:    coded(code, func(c *cli.Context) (int, error) { return sweep.Run(c, reg, tasks, own) })},
 		{Name: "status", Usage: "show the status of runs, and the commands that continue or evaluate them",
 			UsageText: statusUsage, Flags: statusFlags(),
-			Action: alone(func(c *cli.Context) error { return runStatus(c, reg) })},
+			Action: args.Alone(func(c *cli.Context) error { return runStatus(c, reg) })},
 		{Name: "scale", Usage: "move the components of a running job to other ranks",
 			UsageText: scaleUsage, Description: scaleDescription, Flags: scaleFlags(),
-			Action: alone(coded(code, func(c *cli.Context) (int, error) { return runScale(c, reg, tasks) }))},
+			Action: args.Alone(coded(code, func(c *cli.Context) (int, error) { return runScale(c, reg, tasks) }))},
 		{Name: "watch", Usage: "show a run while it runs: state, curve, phases, waits of ranks, last warning",
-			UsageText: watch.Usage, Action: alone(coded(code, watch.Run))},
+			UsageText: watch.Usage, Action: args.Alone(coded(code, watch.Run))},
 		{Name: "trace", Usage: "write what every worker did, and when, for ui.perfetto.dev or chrome://tracing",
-			ArgsUsage: "RUN", Flags: traceFlags(), Action: alone(runTrace)},
+			ArgsUsage: "RUN", Flags: traceFlags(), Action: args.Alone(runTrace)},
 		{Name: "compare", Usage: "compare runs, sweeps and saved results: a table and curves with confidence intervals",
 			ArgsUsage: "RUN [RUN...]", Flags: compareFlags(),
-			Action: alone(coded(code, func(c *cli.Context) (int, error) { return runCompare(c, reg) }))},
-		reportCommand(reg, alone),
+			Action: args.Alone(coded(code, func(c *cli.Context) (int, error) { return runCompare(c, reg) }))},
+		reportCommand(reg),
 		bench.Command(reg, code),
 		bridgeCommand(reg, []cli.Flag{file, strict}, code),
 		{Name: "version", Usage: "print version and build tags",
 			Action: writeVersion},
 		doctor.Command(),
 	}
-	app.Commands = slices.Concat(app.Commands, language.Commands(reg, alone), manual.Commands(reg, alone))
+	app.Commands = slices.Concat(app.Commands, language.Commands(reg), manual.Commands(reg))
 	group(app.Commands)
 	args.Filled(app.Flags)
 	manual.Each(app.Commands, func(path string, c *cli.Command) {
@@ -239,8 +220,7 @@ func keyNames(reg config.Registries) (names []string) {
 	return names
 }
 
-// inOrder moves flags to the place after the command and before plain arguments, because the library stops reading
-// flags at the first plain argument.
+// inOrder moves flags before plain arguments, because the library reads no flags after the first plain argument.
 func inOrder(app *cli.App, words []string) []string {
 	var flags, plain, name []string
 	command, commands := app.Flags, app.Commands
@@ -257,7 +237,7 @@ func inOrder(app *cli.App, words []string) []string {
 				continue
 			}
 			flags = append(flags, a)
-			if i+1 < len(words) && args.TakesValue(command, strings.TrimLeft(a, "-")) {
+			if i+1 < len(words) && args.TakesValue(command, a) {
 				i++
 				flags = append(flags, args.Decimal(command, a, words[i]))
 			}
@@ -271,4 +251,22 @@ func inOrder(app *cli.App, words []string) []string {
 		}
 	}
 	return slices.Concat(words[:1], name, flags, plain)
+}
+
+// endOnlyAsDocumented changes two ways in which this process could end. A write to a pipe without a reader fails
+// instead of killing the process, until restore is called. (signal.Ignore would change this for child processes, too.)
+// A crash of Go's runtime ends with SIGABRT and exit code 134, because Go's default, exit code 2, means wrong usage
+// here. A crash leaves a core file only with GOTRACEBACK=crash in the environment.
+func endOnlyAsDocumented() (restore func()) {
+	lost := make(chan os.Signal, 1)
+	signal.Notify(lost, syscall.SIGPIPE)
+	if os.Getenv("GOTRACEBACK") != "crash" {
+		var core syscall.Rlimit
+		if syscall.Getrlimit(syscall.RLIMIT_CORE, &core) == nil {
+			core.Cur = 0
+			syscall.Setrlimit(syscall.RLIMIT_CORE, &core) // no core file
+		}
+	}
+	debug.SetTraceback("crash")
+	return func() { signal.Stop(lost) }
 }

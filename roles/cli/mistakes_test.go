@@ -12,7 +12,7 @@ import (
 )
 
 // manyMistakes are configurations with several mistakes each: in names, values, types, keys, the placement and the
-// batch arithmetic. values are found by every command, world by those that begin a job, on np ranks.
+// batch arithmetic. Every command finds values. Commands that begin a job on np ranks also find world.
 var manyMistakes = []struct {
 	overrides, np string
 	values, world []string
@@ -102,7 +102,7 @@ var manyMistakes = []struct {
 	}, nil},
 }
 
-// TestManyMistakes: whatever begins a job, one message reports all mistakes, each once, and exit code 2 follows.
+// TestManyMistakes: every way to begin a job ends with exit code 2, and reports each mistake once, in one message.
 func TestManyMistakes(t *testing.T) {
 	for _, c := range manyMistakes {
 		args := append([]string{"-c", rolestest.Cartpole}, strings.Fields(c.overrides)...)
@@ -140,7 +140,7 @@ func TestManyMistakes(t *testing.T) {
 	}
 }
 
-// TestStagesTogether: mistakes that show when parts are made appear beside those in values, and do not hide each other.
+// TestStagesTogether: a message has both the mistakes in values and the mistakes that are found when parts are made.
 func TestStagesTogether(t *testing.T) {
 	const (
 		batch  = "actor.global_batch_size: 500: expected a multiple of 512"

@@ -51,7 +51,7 @@ func (p ownReward) Check(want func(ok bool, key string, value any, want string))
 	want(p.Coef != 0, "my_coef", p.Coef, "a number other than 0")
 }
 
-// made notes what the constructors of own parts were given, on all ranks.
+// made records the arguments of the constructors of own parts, on all ranks.
 type made struct {
 	mu  sync.Mutex
 	all map[string][]any
@@ -151,7 +151,7 @@ reward:
 
 const ownFile = "own.yaml"
 
-// TestOwnKeys: each part's constructor gets its keys' defaults, what the file says, and what the command line says.
+// TestOwnKeys: each part's constructor gets its keys with values of the defaults, the file and the command line.
 func TestOwnKeys(t *testing.T) {
 	weather := func(wind float32, every int) (w ownWeather) {
 		w.Wind, w.Gusts.Every = wind, every
@@ -200,7 +200,7 @@ func TestOwnKeys(t *testing.T) {
 	}
 }
 
-// TestOwnKeysMistakes: mistakes in own keys are reported as those in ours are.
+// TestOwnKeysMistakes: mistakes in own keys are reported like mistakes in built-in keys.
 func TestOwnKeysMistakes(t *testing.T) {
 	for _, c := range []struct {
 		name, path string
@@ -271,7 +271,7 @@ func refuseOwn(t *testing.T, path string, args, want []string) {
 	}
 }
 
-// TestOwnKeysOfEvaluation: an environment of evaluation that is another has keys and defaults of its own.
+// TestOwnKeysOfEvaluation: if evaluations have another environment, it has keys and defaults of its own.
 func TestOwnKeysOfEvaluation(t *testing.T) {
 	reg := withParts(new(made))
 	env.Register(reg.Envs, "Calm-v0", ownWeather{Wind: -1}, func(cfg env.Config, p ownWeather, n int) (env.Vec, error) {

@@ -39,7 +39,7 @@ func TestPlan(t *testing.T) {
 	t.Run("refuses", func(t *testing.T) { planRefuses(t, file) })
 }
 
-// planFromFile: a plan from a file is the same every time, and needs nothing else.
+// planFromFile: a plan from a file is the same every time, and needs no other input.
 func planFromFile(t *testing.T, file, out string) {
 	for range 2 {
 		code, again, errs := run(t, planArgs("--profile", file)...)
@@ -83,7 +83,8 @@ func planWhatIf(t *testing.T, file string) {
 	}
 }
 
-// planRefuses: a profile of another job, build or machine, a file without one, and a world that is too small.
+// planRefuses: plan refuses a profile of another job, build or machine, a file without a profile, and a world that is
+// too small.
 func planRefuses(t *testing.T, file string) {
 	dir := t.TempDir()
 	change := func(name string, f func(m *planner.Machine, p *planner.Profile)) string {
@@ -130,7 +131,7 @@ func planRefuses(t *testing.T, file string) {
 	}
 }
 
-// TestCheckOfAuto: a job whose placement is planned can be checked before.
+// TestCheckOfAuto: a job whose placement will be planned can be checked.
 func TestCheckOfAuto(t *testing.T) {
 	code, out, errs := run(t, "check", "-c", "../config/testdata/cartpole.yaml", "-np", "4",
 		"~cluster.component_placement", "+cluster.component_placement=auto")

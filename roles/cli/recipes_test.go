@@ -48,7 +48,7 @@ func shellWords(line string) (words []string) {
 	return words
 }
 
-// overrides are those that the printed command has, as one text.
+// overrides returns the overrides of the printed command, as one text.
 func (r recipe) overrides() string {
 	if len(r.command) < 2 {
 		return ""
@@ -119,7 +119,7 @@ func (s standIn) demos(t *testing.T) string {
 	return file
 }
 
-// TestRLinfSpellings: twelve files that are written as RLinf's are. Those that can run, do.
+// TestRLinfSpellings: twelve files in RLinf's spelling. The files that can run here do run.
 func TestRLinfSpellings(t *testing.T) {
 	const maniskill = "needs the simulator ManiSkill: connect it with env_type=external"
 	want := map[string][2]string{ // the verdict, and overrides beside the simulator
@@ -166,7 +166,7 @@ func TestRLinfSpellings(t *testing.T) {
 // has their counts.
 const verdictTable, verdictPage = "testdata/rlinf_verdicts.tsv", "../../docs/migrating-from-rlinf.md"
 
-// TestRLinfRecipes reads RLinf's own files and holds the verdicts against the table. Every recipe whose policy is an
+// TestRLinfRecipes reads RLinf's own files, and compares the verdicts with the table. Every recipe whose policy is an
 // MLP runs for an iteration with the overrides that check prints. With RLINF_UPDATE=1 it writes the table and the
 // counts of the page anew.
 func TestRLinfRecipes(t *testing.T) {

@@ -24,7 +24,7 @@ var update = flag.Bool("update", false, "write the generated pages of docs/refer
 
 const reference = "../../docs/reference/"
 
-// TestReference: the generated pages are those of this program.
+// TestReference: the pages of docs/reference are those that this program generates.
 func TestReference(t *testing.T) {
 	reg, code := rolestest.Registries(), 0
 	for name, want := range map[string]string{
@@ -248,7 +248,7 @@ func TestHelp(t *testing.T) {
 			"algorithm.replay_buffer.sample_window_size: integer\n", "+ RLinf does not have",
 		}},
 		{"config runner.s", 0, []string{
-			"runner.seed +: integer ≥ 0, default 1\n    seed is that of everything random",
+			"runner.seed +: integer ≥ 0, default 1\n    seed is the seed of all random numbers",
 		}},
 		{"config --format markdown actor.optim", 0, []string{"| `actor.optim.lr` | number | - |"}},
 		{"config --format schema", 0, []string{`"$schema"`}},
@@ -256,7 +256,7 @@ func TestHelp(t *testing.T) {
 	})
 }
 
-// TestMistypedWords: a word that is no command and no key is answered with the one that was meant.
+// TestMistypedWords: for a word that is no command and no key, the error suggests the intended one.
 func TestMistypedWords(t *testing.T) {
 	runCases(t, []commandCase{
 		{"help lr", 2, []string{`"lr" is no command and no key, did you mean actor.optim.lr?`}},
@@ -278,8 +278,8 @@ func TestMistypedWords(t *testing.T) {
 	})
 }
 
-// TestMistypedArguments: a flag or an argument that a command does not have, or cannot read, is answered with what it
-// expects.
+// TestMistypedArguments: for a flag or an argument that a command does not have or cannot read, the error says what is
+// expected.
 func TestMistypedArguments(t *testing.T) {
 	runCases(t, []commandCase{
 		{"cartpole.yaml", 2, []string{
@@ -302,7 +302,7 @@ func TestMistypedArguments(t *testing.T) {
 	})
 }
 
-// TestMistypedOverrides: an override of a key that does not exist is answered with the key that was meant.
+// TestMistypedOverrides: for an override of a key that does not exist, the error suggests the intended key.
 func TestMistypedOverrides(t *testing.T) {
 	runCases(t, []commandCase{
 		{"check -c " + rolestest.Cartpole + " lr=1e-3", 2, []string{
@@ -358,7 +358,7 @@ func TestOwnKeysInHelp(t *testing.T) {
 	}
 }
 
-// TestCompletion: what words may become, and that bash gets it.
+// TestCompletion checks the candidates for the last word of a command line, also in bash.
 func TestCompletion(t *testing.T) {
 	for _, c := range []struct{ words, want string }{
 		{"be", "bench"},

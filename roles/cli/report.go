@@ -12,21 +12,22 @@ import (
 	"github.com/rlinf/rlinf/internal/report"
 	"github.com/rlinf/rlinf/internal/results"
 	"github.com/rlinf/rlinf/internal/trace"
+	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/urfave/cli/v2"
 )
 
-func reportCommand(reg config.Registries, alone func(func(*cli.Context) error) func(*cli.Context) error) *cli.Command {
+func reportCommand(reg config.Registries) *cli.Command {
 	return &cli.Command{
 		Name: "report", Usage: "write a page about runs for a browser: curves, waits, films, settings",
 		ArgsUsage: "RUN [RUN...]",
 		Flags: []cli.Flag{&cli.StringFlag{Name: "out", Usage: "write the page to `FILE`.html",
 			DefaultText: "report.html in the folder of the run or sweep; of several, in this folder"}},
-		Action: alone(func(c *cli.Context) error { return runReport(c, reg) }),
+		Action: args.Alone(func(c *cli.Context) error { return runReport(c, reg) }),
 	}
 }
 
-// runReport writes a page about the runs that the arguments name, and says where it is.
+// runReport writes a page about the runs that the arguments name, and prints its path.
 func runReport(c *cli.Context, reg config.Registries) error {
 	paths, out := c.Args().Slice(), c.String("out")
 	switch {
@@ -76,9 +77,9 @@ func aboutRun(reg config.Registries, dir string) report.About {
 	}
 	var next bytes.Buffer
 	if s, err := results.ReadStanding(dir); err == nil {
-		s.Moves = 0 // the page has a section for them
+		s.Moves = 0 // the page has a section about moves
 		if err := writeRun(&next, reg, s); err != nil {
-			next.Reset() // the configuration is damaged, and the page says so
+			next.Reset() // the page says that the configuration is damaged
 		}
 	}
 	return report.About{

@@ -11,14 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/cli/args"
-	"github.com/rlinf/rlinf/roles/cli/verdict"
 	"github.com/rlinf/rlinf/roles/cli/watch"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/session"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/mpi"
@@ -36,7 +35,7 @@ func scaleFlags() []cli.Flag {
 	return []cli.Flag{&cli.BoolFlag{Name: "no-wait", Usage: "leave the request, and do not wait for the answer"}}
 }
 
-// runScale asks a running job to move, and waits for its answer. It finds mistakes before it asks.
+// runScale checks a placement, asks a running job to move there, and waits for the answer.
 func runScale(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, error) {
 	words := c.Args().Slice()
 	if len(words) != 2 {
@@ -80,7 +79,7 @@ func runScale(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, err
 	}
 	if c.Bool("no-wait") {
 		fmt.Fprintf(c.App.Writer, "asked for %s; rlinf status %s shows when the job has moved\n", moved.PlacementText(),
-			verdict.Quote(dir))
+			session.Quote(dir))
 		return loop.ExitOK, nil
 	}
 	fmt.Fprintf(c.App.ErrWriter, "asked for %s; the job answers between two iterations\n", moved.PlacementText())
@@ -88,7 +87,7 @@ func runScale(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, err
 	switch {
 	case errors.Is(err, context.Canceled):
 		fmt.Fprintf(c.App.ErrWriter, "the request stays; rlinf status %s shows when the job has moved\n",
-			verdict.Quote(dir))
+			session.Quote(dir))
 		return loop.ExitInterrupted, nil
 	case err != nil:
 		return 0, fmt.Errorf("scale: %w", err)
@@ -100,17 +99,17 @@ func runScale(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, err
 	return loop.ExitOK, nil
 }
 
-// The times between two looks at the files of a run that a command waits for. To read the status makes a file.
+// How often await reads the answers and the status of a run. Reading the status is rare, because it makes a file.
 const (
 	answerEvery = 100 * time.Millisecond
 	statusEvery = 2 * time.Second
 )
 
-// await returns the answer to the request id. If the run ends without one, it takes the request back.
+// await returns the answer to the request id. If the run ends without an answer, await takes the request back.
 func await(ctx context.Context, dir, id string) (*moves.Answer, error) {
 	tick := time.NewTicker(answerEvery)
 	defer tick.Stop()
-	over := runfolder.Running // the status of a run that is over
+	over := runfolder.Running // the status of the run at the last look
 	for looked := time.Now(); ; {
 		a, err := moves.Find(dir, id)
 		if a != nil || err != nil {
@@ -125,7 +124,7 @@ func await(ctx context.Context, dir, id string) (*moves.Answer, error) {
 				return nil, err
 			}
 			looked = time.Now()
-			continue // it may have answered before its end
+			continue // the run may have answered before its end
 		}
 		select {
 		case <-ctx.Done():
@@ -139,21 +138,17 @@ func await(ctx context.Context, dir, id string) (*moves.Answer, error) {
 type placedRun struct {
 	dir   string
 	cfg   *config.Config
-	pool  *config.Config       // of a run with a pool, which every start makes anew; nil: there is none
-	start runfolder.Provenance // the newest
+	pool  *config.Config       // the configuration from which a start makes a pool; nil: the run has no pool
+	start runfolder.Provenance // the newest start of the run
 	nodes []int                // the node of each rank
 }
 
 // readPlaced reads the run in dir.
 func readPlaced(reg config.Registries, tasks task.Tasks, dir string) (*placedRun, error) {
 	r := &placedRun{dir: dir}
-	path := filepath.Join(dir, "config.yaml")
-	text, err := durable.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: expected the folder of a run: %w", dir, err)
-	}
-	if r.cfg, err = config.Parse(reg, text); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	var err error
+	if r.cfg, err = configOf(reg, dir); err != nil {
+		return nil, err
 	}
 	if !r.cfg.Trains() {
 		return nil, fmt.Errorf("%s: expected a run that trains", dir)
@@ -184,7 +179,7 @@ func readPlaced(reg config.Registries, tasks task.Tasks, dir string) (*placedRun
 	return r, err
 }
 
-// nodesOf returns the node of each rank, from the ranks' hosts or, if virtual > 0, so many virtual nodes.
+// nodesOf returns the node of each rank: its host, or one of virtual nodes if virtual > 0.
 func nodesOf(hosts []string, virtual int) []int {
 	if virtual > 0 {
 		return args.SpreadNodes(len(hosts), min(virtual, len(hosts)))
@@ -205,15 +200,15 @@ func extent(cfg *config.Config) int {
 	return n
 }
 
-// check returns the configuration of the run with the placement in text, or everything that is wrong with it. Only a
-// run that runs must keep the numbers of all its members.
+// check returns the configuration of the run with the placement in text, and the mistakes of the placement. A run that
+// runs must keep the numbers of all its members. A resume may change all but the number of actors.
 func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, runs bool) (*config.Config, error) {
 	from := r.cfg
 	moved, err := from.Moved(reg, text)
 	if moved == nil {
 		return nil, err
 	}
-	moves := runs && extent(moved) <= len(r.nodes) // else it must be resumed
+	moves := runs && extent(moved) <= len(r.nodes) // else the run must be resumed
 	if !moves && r.pool != nil {
 		from = r.pool
 		if moved, err = from.Moved(reg, text); moved == nil {
@@ -232,7 +227,7 @@ func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, 
 	if moves && moved.Deals() && thenErr == nil {
 		moved = moved.At(then)
 	}
-	// Other mistakes are of files, whose paths are relative to the folder in which the job was started.
+	// Ignore mistakes that the run has anyway. They are about files: paths are relative to the folder of the start.
 	known := map[string]bool{}
 	for _, line := range mistakes(tasks.Of(from).Draft(from, reg, r.nodes).Mistakes()) {
 		known[withoutOrigin(line)] = true
@@ -248,7 +243,7 @@ func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, 
 			why := "members move, and their number stays"
 			if name == "actor" {
 				why = "their number decides the metrics"
-			} else if !moves { // a resume may have other numbers
+			} else if !moves { // in a resume only the number of actors stays
 				continue
 			}
 			if a, b := len(now.Ranks(name)), len(then.Ranks(name)); a != b {
@@ -276,21 +271,21 @@ func mistakes(err error) []string {
 	return strings.Split(err.Error(), "\n")
 }
 
-// withoutOrigin returns a mistake without its place, such as config.yaml:12.
+// withoutOrigin returns a mistake without its origin, such as config.yaml:12.
 func withoutOrigin(line string) string {
 	_, text, _ := strings.Cut(line, ": ")
 	return text
 }
 
-// same reports whether no component of the run has another place in moved.
+// same reports whether all components have the same places in the run and in moved.
 func (r *placedRun) same(moved *config.Config) bool {
 	now, err := r.cfg.Place(r.nodes)
 	then, err2 := moved.Place(r.nodes)
 	return err == nil && err2 == nil && now.String() == then.String()
 }
 
-// hosts returns the number of hosts that n ranks need, as many on each as now, or more if they need not have a core
-// each. Ranks of one process need one.
+// hosts returns the number of hosts that n ranks need, with as many ranks on each as now. Ranks of one process need one
+// host. Ranks that share cores stay on the hosts that they have.
 func (r *placedRun) hosts(n int) int {
 	if r.start.Launcher == "" || r.start.Job == "" && !mpi.Compiled {
 		return 1
@@ -301,16 +296,14 @@ func (r *placedRun) hosts(n int) int {
 		ranks[host]++
 		most = max(most, ranks[host])
 	}
-	if r.oversubscribed() {
+	if session.Oversubscribed(r.env) {
 		return len(ranks)
 	}
 	return max(len(ranks), (n+most-1)/most)
 }
 
-// oversubscribed reports whether Open MPI let the run have more ranks on a host than cores.
-func (r *placedRun) oversubscribed() bool {
-	return r.start.Env["OMPI_MCA_rmaps_base_oversubscribe"] == "1"
-}
+// env returns a variable of the environment in which the run was started last.
+func (r *placedRun) env(name string) string { return r.start.Env[name] }
 
 // resume returns the command that resumes the run on n ranks with the placement of moved.
 func (r *placedRun) resume(moved *config.Config, n int) string {
@@ -331,26 +324,17 @@ func (r *placedRun) resume(moved *config.Config, n int) string {
 	}
 	tail := "--resume auto"
 	for _, o := range overrides {
-		tail += " " + verdict.Quote(o)
+		tail += " " + session.Quote(o)
 	}
-	if r.start.Job != "" { // its script has the configuration
+	if r.start.Job != "" { // the batch script of the job has the configuration
 		return fmt.Sprintf("sbatch --nodes=%d --ntasks=%d SCRIPT %s", hosts, n, tail)
 	}
-	program, ranks := verdict.Quote(os.Args[0]), ""
-	switch launcher := r.start.Launcher; {
-	case launcher == "" || !mpi.Compiled:
+	launch, ranks := "", ""
+	if r.start.Launcher == "" || !mpi.Compiled {
 		ranks = fmt.Sprintf("-np %d ", n)
-	case launcher == "srun":
-		program = fmt.Sprintf("srun -n %d %s", n, program)
-	default:
-		flags := ""
-		if r.oversubscribed() {
-			flags += "--oversubscribe "
-		}
-		if r.start.Env["OMPI_MCA_hwloc_base_binding_policy"] == "none" {
-			flags += "--bind-to none "
-		}
-		program = fmt.Sprintf("%s %s-np %d %s", launcher, flags, n, program)
+	} else {
+		launch = session.Launch(r.start.Launcher, n, r.env)
 	}
-	return fmt.Sprintf("%s -c %s %s%s", program, verdict.Quote(filepath.Join(r.dir, "config.yaml")), ranks, tail)
+	return fmt.Sprintf("%s%s -c %s %s%s", launch, session.Quote(os.Args[0]),
+		session.Quote(filepath.Join(r.dir, "config.yaml")), ranks, tail)
 }

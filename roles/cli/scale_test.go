@@ -27,7 +27,7 @@ func placedRunFolder(t *testing.T, status runfolder.Status) string {
 	return folderOf(t, cfg, 4, status)
 }
 
-// folderOf writes the folder of a run of cfg on so many ranks of one host.
+// folderOf writes the folder of a run of cfg on a number of ranks of one host.
 func folderOf(t *testing.T, cfg *config.Config, ranks int, status runfolder.Status) string {
 	t.Helper()
 	dir := cfg.Folder()
@@ -37,7 +37,7 @@ func folderOf(t *testing.T, cfg *config.Config, ranks int, status runfolder.Stat
 	return dir
 }
 
-// begun makes the run in dir one with this newest start.
+// begun gives the run in dir a newest start.
 func begun(t *testing.T, dir string, p runfolder.Provenance) {
 	t.Helper()
 	p.Started, p.Iterations = time.Date(2026, 3, 4, 5, 6, 30, 0, time.UTC), 100
@@ -105,7 +105,7 @@ func answering(t *testing.T, dir string, answer func(*moves.Request)) {
 	}()
 }
 
-// TestScale: the job gets the whole placement, and the command tells its answer.
+// TestScale: the job gets the whole placement, and the command prints its answer.
 func TestScale(t *testing.T) {
 	dir := placedRunFolder(t, "")
 	runningJob(t, dir)
@@ -205,7 +205,7 @@ func TestScaleFromTheNewestPlacement(t *testing.T) {
 	}
 }
 
-// TestScaleMistakes: all mistakes are told before the job is asked, with exit code 2.
+// TestScaleMistakes: the command reports all mistakes with exit code 2, before it asks the job.
 func TestScaleMistakes(t *testing.T) {
 	dir := placedRunFolder(t, "")
 	runningJob(t, dir)
@@ -251,7 +251,7 @@ func TestScaleMistakes(t *testing.T) {
 	}
 }
 
-// TestScaleElsewhere: what the job found in the folder in which it was started is no mistake of the move.
+// TestScaleElsewhere: relative paths are no mistakes of a move, although the command runs in another folder.
 func TestScaleElsewhere(t *testing.T) {
 	dir := placedRunFolder(t, "")
 	runningJob(t, dir)
@@ -269,7 +269,7 @@ func TestScaleElsewhere(t *testing.T) {
 	}
 }
 
-// TestScaleByResume: a placement on more ranks, and one of a run that does not run, get the command of a resume.
+// TestScaleByResume: for more ranks, or for a run that does not run, the command prints how to resume the run.
 func TestScaleByResume(t *testing.T) {
 	dir := placedRunFolder(t, "")
 	config := filepath.Join(dir, "config.yaml")

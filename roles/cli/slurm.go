@@ -44,7 +44,7 @@ func slurmFlags() []cli.Flag {
 	}
 }
 
-// lines has the values of a repeated flag.
+// lines are the values of a repeated flag.
 type lines []string
 
 // Set adds a value.
@@ -73,8 +73,7 @@ func runSlurm(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	}
 	if _, whole := cfg.Extent(); whole && !c.IsSet("np") {
 		return config.UsageError{Err: errors.Join(cfg.Err(), errors.New("cluster.component_placement: takes as many "+
-			"ranks as there "+
-			"are: expected -np N, the ranks of the job"))}
+			"ranks as there are: expected -np N, the ranks of the job"))}
 	}
 	np, err := args.LocalRanks(c, cfg)
 	if err != nil {
@@ -97,8 +96,8 @@ func runSlurm(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	return err
 }
 
-// checkSlurm returns an error if a word of the script does not fit its flag, or has more than one line, because the
-// second line would be a command.
+// checkSlurm returns an error if a word for the script is no value of its flag, or has several lines: the second line
+// would be a command.
 func checkSlurm(c *cli.Context) error {
 	for _, flag := range slurmWords {
 		values := lines{c.String(flag.name)}
@@ -146,8 +145,8 @@ var slurmWords = []struct {
 	{"module", regexp.MustCompile(`^[\w.+/-]+$`), "the name of a module, as openmpi/4.1"},
 }
 
-// slurmParts divides np ranks over equal nodes. With two parts, the first has the nodes with actors, and the second
-// all others. It returns an error if the job would not run there.
+// slurmParts divides np ranks evenly among nodes. Of two parts, the first has the nodes with actors, and the second all
+// others. It returns an error if the job would not run there.
 func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks task.Tasks, np,
 	count int) ([]slurm.Part, error) {
 	asked, err := nodesAsked(c.String("nodes"), count)
@@ -203,7 +202,7 @@ func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks
 	return parts, nil
 }
 
-// nodesAsked returns the numbers of --nodes, one for each part; nil if the flag is not given.
+// nodesAsked returns the numbers of --nodes: one for each part, or nil if the flag is not given.
 func nodesAsked(text string, parts int) ([]int, error) {
 	if text == "" {
 		return nil, nil
@@ -231,8 +230,8 @@ func sum(of []int) (s int) {
 	return s
 }
 
-// actorRanks returns the number of ranks with actors. It returns an error if these are not the first ranks, or if
-// there are no others.
+// actorRanks returns the number of ranks with actors. It returns an error unless actors are on the first ranks and
+// other ranks follow.
 func actorRanks(j *job.Job, np int) (int, error) {
 	has := make([]bool, np)
 	for _, r := range j.Placement.Ranks("actor") {
@@ -240,14 +239,14 @@ func actorRanks(j *job.Job, np int) (int, error) {
 	}
 	first := slices.Index(has, false)
 	if first < 1 || slices.Contains(has[first:], true) {
-		return 0, errors.New("cluster.component_placement: want, for a hetjob, actors on the first ranks, and ranks " +
-			"without actors after them")
+		return 0, errors.New("cluster.component_placement: expected, for a hetjob, actors on the first ranks, and " +
+			"ranks without actors after them")
 	}
 	return first, nil
 }
 
-// sideBySide returns the maximum number of workers of a rank in [first, end) that work at the same time: env and
-// rollout workers. Actors work before or after these.
+// sideBySide returns the maximum number of workers of a rank in [first, end) that work at the same time. These are env
+// and rollout workers; actors work before or after them.
 func sideBySide(j *job.Job, first, end int) int {
 	busy := make([]int, end)
 	for _, component := range []string{"env", "rollout"} {

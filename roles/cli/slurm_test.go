@@ -74,7 +74,7 @@ func slurmOptions(script string) (got []string) {
 	return got
 }
 
-// Resources follow from the placement, and from what is asked for.
+// Resources follow from the placement and from the flags.
 func TestSlurmResources(t *testing.T) {
 	const (
 		ppo   = "configs/cartpole_ppo.yaml"           // hybrid, 8 ranks
@@ -154,8 +154,8 @@ func TestSlurmRefuses(t *testing.T) {
 		{ppo + " cluster.component_placement.env=all",
 			"cluster.component_placement: takes as many ranks as there are: expected -np N, the ranks of the job"},
 		{ppo + " -np 0", "-np 0: expected a number from 1 to 65536"},
-		{ppo + " --template hetjob cluster.num_nodes=2", "cluster.component_placement: want, for a hetjob, actors on " +
-			"the first ranks, and ranks without actors after them"},
+		{ppo + " --template hetjob cluster.num_nodes=2", "cluster.component_placement: expected, for a hetjob, " +
+			"actors on the first ranks, and ranks without actors after them"},
 		{apart + " --template hetjob -np 4 cluster.component_placement=auto cluster.num_nodes=2",
 			"cluster.component_placement: auto: expected ranks, for a hetjob"},
 		{apart + " --template hetjob --nodes 3 cluster.num_nodes=3",

@@ -22,7 +22,7 @@ const asProgram = "RLINF_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
-		os.Exit(Main(os.Args, rolestest.Registries(), tasks()))
+		os.Exit(Run(os.Args, rolestest.Registries(), tasks(), Own{}))
 	}
 	spaces := os.Getenv(standInSpaces)
 	if spaces == "" {

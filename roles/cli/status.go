@@ -83,13 +83,9 @@ func writeRuns(out io.Writer, reg config.Registries, dir string, runs []results.
 
 // writeRun writes the state of a run, and the commands with which to go on.
 func writeRun(out io.Writer, reg config.Registries, s results.Standing) error {
-	text, err := durable.ReadFile(filepath.Join(s.Run, "config.yaml"))
+	cfg, err := configOf(reg, s.Run)
 	if err != nil {
-		return fmt.Errorf("%s: expected the folder of a run: %w", s.Run, err)
-	}
-	cfg, err := config.Parse(reg, text)
-	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Join(s.Run, "config.yaml"), err)
+		return err
 	}
 	where := ""
 	if s.Step > 0 {
@@ -103,7 +99,21 @@ func writeRun(out io.Writer, reg config.Registries, s results.Standing) error {
 	return writeLastMove(out, s)
 }
 
-// writeLastMove writes when a run has moved last, why, what that cost, and what it gained.
+// configOf returns the configuration of the run in dir.
+func configOf(reg config.Registries, dir string) (*config.Config, error) {
+	path := filepath.Join(dir, "config.yaml")
+	text, err := durable.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%s: expected the folder of a run: %w", dir, err)
+	}
+	cfg, err := config.Parse(reg, text)
+	if err != nil {
+		err = fmt.Errorf("%s: %w", path, err)
+	}
+	return cfg, err
+}
+
+// writeLastMove writes time, reason, cost and gain of the last move of a run.
 func writeLastMove(out io.Writer, s results.Standing) error {
 	all, _, err := moves.Read(s.Run)
 	if err != nil || len(all) == 0 {

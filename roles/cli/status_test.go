@@ -55,8 +55,8 @@ func folderOfRuns(t *testing.T) (logs string) {
 	return logs
 }
 
-// TestStatusOfAFolder: of a folder with runs in it the command lists each, those of sweeps too, the newest first, and
-// neither checkpoints nor runs that were set aside.
+// TestStatusOfAFolder: for a folder the command lists all runs, also those of sweeps, the newest first. It lists no
+// checkpoints and no runs that were set aside.
 func TestStatusOfAFolder(t *testing.T) {
 	logs := folderOfRuns(t)
 	code, out, errs := run(t, "status", logs)
@@ -99,7 +99,7 @@ func TestStatusWithoutAFolder(t *testing.T) {
 	}
 }
 
-// TestStatusOfNoRun: a folder without runs, or one that is not there, is an error.
+// TestStatusOfNoRun: a folder without runs is an error, and so is a missing folder.
 func TestStatusOfNoRun(t *testing.T) {
 	empty := t.TempDir()
 	for dir, want := range map[string]string{
@@ -112,7 +112,7 @@ func TestStatusOfNoRun(t *testing.T) {
 	}
 }
 
-// TestStatusOfARunThatMoved: the present placement and the newest move are there, with times from the metrics; a run
+// TestStatusOfARunThatMoved: status shows the present placement and the newest move, with times from the metrics. A run
 // that was started anew has the placement of its configuration.
 func TestStatusOfARunThatMoved(t *testing.T) {
 	dir := placedRunFolder(t, runfolder.Done)

@@ -47,7 +47,7 @@ func TestSweep(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// Once the way is free that run alone is left; the table has all.
+	// Without the file in its way, that run alone is left to train. The table has all runs.
 	if err := os.Remove(at("lr=1e-3", "seed_2")); err != nil {
 		t.Fatal(err)
 	}
@@ -71,7 +71,7 @@ func TestSweep(t *testing.T) {
 		t.Errorf("the sweep has written into the folder of the single run: %v", err)
 	}
 
-	// A run of the sweep is the run that the same settings give by themselves.
+	// A run of the sweep is the same as a single run with these settings.
 	alone := append(momentary(dir), "actor.optim.lr=1e-4", "runner.seed=2", "runner.logger.experiment_name=alone")
 	if code, out, errs := run(t, alone...); code != loop.ExitOK {
 		t.Fatalf("alone: code %d\n%s%s", code, out, errs)
@@ -85,7 +85,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// A run that stopped half way goes on from its checkpoint, and ends as one that was not disturbed.
+// A run that stopped half way goes on from its checkpoint, and ends like an undisturbed run.
 func TestSweepResumes(t *testing.T) {
 	dir := t.TempDir()
 	half := append(momentary(dir), "runner.seed=1", "runner.logger.experiment_name=grid-sweep/seed_1",
@@ -155,7 +155,7 @@ func TestSweepPicture(t *testing.T) {
 	}
 }
 
-// evaluations returns what a run evaluated to, by step.
+// evaluations returns the evaluations of a run, by step.
 func evaluations(t *testing.T, dir string) map[int64]float64 {
 	t.Helper()
 	r, err := results.ReadRun(dir, "eval/return")

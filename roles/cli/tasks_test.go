@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/roles/task"
 )
 
-// tasks are those that package roles gives to Main.
+// tasks are the tasks that package roles gives to Run.
 func tasks() task.Tasks {
 	return task.Tasks{embodied.Task{}, language.FineTuning{}, language.Reasoning{}}
 }

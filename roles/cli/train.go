@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runTrain is the command without a name: it trains, and returns the exit code of a job whose errors were written.
+// runTrain is the command without a name: it trains, and returns the exit code. The session writes the job's errors.
 func runTrain(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Own) (int, error) {
 	asked := loop.Watch()
 	defer asked.Close()
@@ -33,7 +33,7 @@ func runTrain(c *cli.Context, reg config.Registries, tasks task.Tasks, own sessi
 	if err != nil {
 		return 0, err
 	}
-	debug.SetGCPercent(400) // jobs allocate little, and every rank has a garbage collector
+	debug.SetGCPercent(400) // jobs allocate little, and each process has a garbage collector
 	return s.Start(c.Context, ranks, cfg, draft, wrong)
 }
 
@@ -53,7 +53,7 @@ func evalFlags() []cli.Flag {
 }
 
 // runEval evaluates the policy of a checkpoint: on the ranks of a launcher, or on -np goroutine ranks (default 1).
-// It returns the exit code of a job whose errors were written.
+// It returns the exit code. The session writes the job's errors.
 func runEval(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, error) {
 	s := session.New(session.Options{Registries: reg, Tasks: tasks, Asked: new(loop.Requests), Out: c.App.Writer,
 		Terminal: args.Terminal(c.App.ErrWriter), Log: c.App.ErrWriter,

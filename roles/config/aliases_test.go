@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/reward"
 )
 
-// Every name that an old one stands for is one that a configuration may have.
+// Every old name stands for a name that a configuration may have.
 func TestOldNamesLeadSomewhere(t *testing.T) {
 	reg := Registries{Envs: all.Registry(), Policies: policy.Builtin(), Algorithms: algo.Builtin(),
 		Rewards: reward.Builtin()}

@@ -9,12 +9,12 @@ import (
 )
 
 // PlacementAuto is the placement of components whose place is planned when training starts. As the value of
-// cluster.component_placement it is that of all components that a plan can place.
+// cluster.component_placement it stands for all components that a plan can place.
 const PlacementAuto = "auto"
 
 const placementKey = "cluster.component_placement"
 
-// planned returns the components that a plan places in a job of this task if all have the placement auto.
+// planned returns the components of a task that a plan places if cluster.component_placement is auto.
 func planned(task string) []string {
 	switch task {
 	case TaskSFT:
@@ -25,12 +25,12 @@ func planned(task string) []string {
 	return []string{"actor", "env", "rollout"}
 }
 
-// PlacedBeside returns the components that the job places beside those of its task, in their order.
+// PlacedBeside returns the optional components that the job places.
 func (c *Config) PlacedBeside() []string {
 	return slices.DeleteFunc(c.beside(), func(name string) bool { return !c.Places(name) })
 }
 
-// beside returns the components that a job may place beside those of its task. A plan can place them too.
+// beside returns the optional components of the job's task. A plan can place them, too.
 func (c *Config) beside() []string {
 	switch c.Runner.TaskType {
 	case TaskSFT:
@@ -52,21 +52,19 @@ func (c *Config) Auto() (auto []string, others spmd.Cluster) {
 			continue
 		}
 		others.AllowIdleRanks = true
-		for name := range strings.SplitSeq(e.Key, ",") {
-			auto = append(auto, strings.TrimSpace(name))
-		}
+		auto = append(auto, componentsIn(e.Key)...)
 	}
 	return auto, others
 }
 
-// Schedules reports whether the times of iterations move the members of this job to other ranks.
+// Schedules reports whether a scheduler moves the members of this job to other ranks, by the times of iterations.
 func (c *Config) Schedules() bool {
 	return c.Cluster.AutoScheduler && c.Runner.TaskType == TaskEmbodied
 }
 
 // Extent returns the smallest number of ranks that the placement needs. whole is true if the size of the world decides
-// where components are: they are on all ranks or on nodes, or their place is planned. Then the number is a multiple of
-// Unit.
+// where components are, because they are on all ranks or on nodes, or because their place is planned. Then the number
+// is a multiple of Unit.
 func (c *Config) Extent() (ranks int, whole bool) {
 	auto, others := c.Auto()
 	ranks, whole = others.Extent()
@@ -85,8 +83,7 @@ func (c *validation) checkAuto() {
 			continue
 		}
 		key := "component_placement." + e.Key
-		for name := range strings.SplitSeq(e.Key, ",") {
-			name = strings.TrimSpace(name)
+		for _, name := range componentsIn(e.Key) {
 			c.found.At("cluster").Want(slices.Contains(can, name), key, PlacementAuto,
 				"ranks: auto is for "+strings.Join(can, ", "))
 		}
@@ -95,8 +92,8 @@ func (c *validation) checkAuto() {
 	}
 }
 
-// checkScheduler checks that ranks can move in a job with cluster.auto_scheduler, and reports the key if nothing would.
-// In the task reasoning answers move.
+// checkScheduler checks that work can move in a job with cluster.auto_scheduler: members, or answers in the task
+// reasoning. It reports the key if nothing would move.
 func (c *validation) checkScheduler() {
 	const key = "cluster.auto_scheduler"
 	deals := c.Deals()
@@ -109,14 +106,14 @@ func (c *validation) checkScheduler() {
 	switch {
 	case c.Runner.TaskType == TaskEmbodied && c.Trains() && !c.Runner.Async:
 		c.found.Want(c.Env.Train.ID() != env.ExternalID, key, true,
-			"false: what simulators in programs of their own cost is not measured")
+			"false: the cost of simulators in programs of their own is not measured")
 		c.found.Want(c.Cluster.Tracer.Record, "cluster.tracer.record", false,
 			"true: cluster.auto_scheduler reads the record")
-	case deals: // in no stages
+	case deals: // a pool answers without stages
 		if n := c.Rollout.PipelineStageNum; n > 1 {
 			c.found.Idle("rollout.pipeline_stage_num", n)
 		}
-	default: // such a job does not move, or no move makes it faster
+	default: // members do not move in such a job, or no move makes it faster
 		c.found.Idle(key, true)
 		c.Cluster.AutoScheduler = false
 	}

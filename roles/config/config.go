@@ -14,8 +14,8 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Config is the configuration of a job: RLinf's YAML keys, and a few of our own (marked +). Get one from
-// LoadConfig, and do not change it. A job's plan has what follows from it in a world.
+// Config is the configuration of a job: RLinf's YAML keys, and a few of our own (marked +). Get a Config from Load, and
+// do not change it. A job's plan has what follows from the Config in a world.
 type Config struct {
 	Cluster   ClusterConfig   `yaml:"cluster"`   // where components run
 	SPMD      SPMDConfig      `yaml:"spmd"`      // virtual nodes (+)
@@ -34,7 +34,7 @@ type Config struct {
 	WeightSyncer WeightSyncerConfig `yaml:"weight_syncer"`
 
 	found *config.Check // the origins of values and their mistakes; complete after reading
-	fixed bool          // the placement is that of At
+	fixed bool          // see Fixed
 }
 
 // ClusterConfig is the section cluster: where components run.
@@ -52,17 +52,17 @@ type ClusterConfig struct {
 	// AllowIdleRanks allows ranks without workers. Default false. (+)
 	AllowIdleRanks bool `yaml:"allow_idle_ranks"`
 	// AutoScheduler lets work move between ranks while the job runs. Workers move to other ranks when the times of the
-	// iterations say that this pays, for which cluster.tracer.record must be true. In the task reasoning the ranks of
-	// actors, rollout and inference workers are one pool: prompts are dealt, unfinished answers move to ranks that have
-	// fewer, and the actors, as many as before, are spread over the pool. No result changes. Default false.
+	// iterations predict a gain; this needs cluster.tracer.record. In the task reasoning the ranks of actors, rollout
+	// and inference workers are one pool. Prompts are divided among the pool, unfinished answers move to ranks that
+	// have fewer, and the actors, as many as before, are spread over the pool. No result changes. Default false.
 	AutoScheduler bool `yaml:"auto_scheduler"`
-	// UsePreProcessPolicy lets the actors' ranks answer, too, with auto_scheduler in the task reasoning. Default true.
+	// UsePreProcessPolicy lets the ranks of actors generate answers, too, in the pool of auto_scheduler. Default true.
 	UsePreProcessPolicy bool `yaml:"use_pre_process_policy"`
 }
 
 // TracerConfig is the section cluster.tracer.
 type TracerConfig struct {
-	// Record records in the run's folder for what every worker spends its time, for report and watch. Default true. (+)
+	// Record writes how every worker spends its time to the run's folder, for report and watch. Default true. (+)
 	Record bool `yaml:"record"`
 	// Enable keeps the record of all iterations, and writes OutputFile when the run ends. Default false.
 	Enable bool `yaml:"enable"`
@@ -72,10 +72,10 @@ type TracerConfig struct {
 
 // PlacementConfig is the placement of one component: a placement string, or a map with these keys.
 type PlacementConfig struct {
-	// NodeGroup are labels of node groups. The placement counts their ranks, in this order. Default: all nodes;
-	// "node" counts nodes instead of ranks.
+	// NodeGroup are labels of node groups. The placement counts the ranks of these groups, in this order. "node" counts
+	// nodes instead of ranks. Default: all nodes.
 	NodeGroup config.Words `yaml:"node_group"`
-	// Placement is resources, or resources:workers, with commas between segments; or auto, a place that is planned.
+	// Placement is resources, or resources:workers, with commas between segments; or auto, for a planned place.
 	Placement string `yaml:"placement"`
 }
 
@@ -96,7 +96,7 @@ func (p PlacementConfig) MarshalYAML() (any, error) {
 
 // NodeGroupConfig is a named set of nodes.
 type NodeGroupConfig struct {
-	// Label is the name, neither "cluster" nor "node".
+	// Label is the name, other than "cluster" and "node".
 	Label string `yaml:"label"`
 	// NodeRanks are the nodes: a number, a range "0-3", several with commas between them, or a list.
 	NodeRanks Ranks `yaml:"node_ranks"`
@@ -133,15 +133,15 @@ func (r *Ranks) UnmarshalYAML(y *yaml.Node) error {
 
 // SPMDConfig is the section spmd.
 type SPMDConfig struct {
-	// Nodes divides the ranks among this number of virtual nodes, in equal contiguous blocks, to run code for
-	// several nodes on one. 0, the default, uses the real nodes.
+	// Nodes divides the ranks among this number of virtual nodes, in equal contiguous blocks. A single node can then
+	// run code for several nodes. 0, the default, uses the real nodes.
 	Nodes int `yaml:"nodes"`
 }
 
 // CommConfig is the section comm: communication between ranks.
 type CommConfig struct {
-	// StallTimeout is how long a rank may be silent before the job ends with exit code 76 and names this rank. 0 is
-	// no limit. Default 1m.
+	// StallTimeout is how long a rank may stop responding before the job ends with exit code 76 and names this rank.
+	// 0 is no limit. Default 1m.
 	StallTimeout time.Duration `yaml:"stall_timeout"`
 	// Reduce is the way to add over ranks. ordered, the default, adds by one binary tree over the members, so that
 	// results do not depend on the transport and the placement. fast uses the fastest algorithm, which may add in
@@ -156,44 +156,44 @@ type CommConfig struct {
 	// Compression is the format of gradients between ranks: none (default) is float32; bf16 about halves the bytes
 	// and rounds. The metric train/actor/compression_error shows the loss of accuracy.
 	Compression string `yaml:"compression"`
-	// CheckReplicas is the number of iterations between comparisons of the actors' parameters, which must be
-	// bit-identical; a difference ends the job. 0, the default, never compares.
+	// CheckReplicas is the number of iterations between comparisons of the actors' parameters. A job whose actors
+	// differ in a bit ends. 0, the default, never compares.
 	CheckReplicas int `yaml:"check_replicas"`
-	// Debug compares every collective call across its members before it runs, and reports a mismatch with both
-	// sides instead of hanging. Default false.
+	// Debug compares every collective call across its members before it runs. It reports both sides of a mismatch,
+	// which would otherwise hang. Default false.
 	Debug bool `yaml:"debug"`
 }
 
 // RunnerConfig is the section runner: the length of the job, and its output.
 type RunnerConfig struct {
-	// TaskType is embodied (default), embodied_eval, which only evaluates, sft, which fine-tunes a language model
-	// on the texts of data, or reasoning, which trains it on its own answers to their prompts. RLinf's offline is
-	// the same as embodied, for algorithms that learn from demonstrations alone.
+	// TaskType is embodied (default); embodied_eval, which only evaluates; sft, which fine-tunes a language model on
+	// the texts of data; or reasoning, which trains a language model on its own answers to the prompts of data. RLinf's
+	// offline is the same as embodied, for algorithms that learn from demonstrations alone.
 	TaskType string `yaml:"task_type"`
 	// Logger says where the run's folder is.
 	Logger LoggerConfig `yaml:"logger"`
-	// MaxEpochs and MaxSteps bound the number of iterations; the smaller bound counts. Negative, the default of
-	// both, is no bound. One of them or MaxTime must be given.
+	// MaxEpochs and MaxSteps bound the number of iterations; the smaller bound counts. A negative number, the default
+	// of both, is no bound. MaxEpochs, MaxSteps or MaxTime must be given.
 	MaxEpochs int `yaml:"max_epochs"`
 	MaxSteps  int `yaml:"max_steps"`
 	// MaxTime ends the job after this time with a checkpoint and exit code 75: 90s, 1h30m or HH:MM:SS. 0, the
 	// default, is no limit. (+)
 	MaxTime time.Duration `yaml:"max_time"`
-	// ValCheckInterval is the number of iterations between evaluations; there is also one after the last iteration.
+	// ValCheckInterval is the number of iterations between evaluations. Another evaluation follows the last iteration.
 	// ≤ 0, the default, is no evaluation.
 	ValCheckInterval int `yaml:"val_check_interval"`
 	// SaveInterval is the number of iterations between checkpoints, a multiple of ValCheckInterval if both are on.
 	// ≤ 0, the default, is no checkpoint.
 	SaveInterval int `yaml:"save_interval"`
-	// SaveAtEnd saves a checkpoint when the run ends, even without SaveInterval, so that rlinf eval can evaluate
-	// it. RLinf saves none then. Default true. (+)
+	// SaveAtEnd saves a checkpoint when the run ends, even without SaveInterval, so that rlinf eval can evaluate it.
+	// Without SaveInterval RLinf saves none. Default true. (+)
 	SaveAtEnd bool `yaml:"save_at_end"`
-	// KeepCheckpoints is the number of newest checkpoints to keep. 0 keeps all. Default 3. A run of a sweep also
-	// keeps the best one; its default is 1. (+)
+	// KeepCheckpoints is the number of newest checkpoints to keep. 0 keeps all. Default 3; in a sweep 1. A run of a
+	// sweep also keeps its best checkpoint. (+)
 	KeepCheckpoints int `yaml:"keep_checkpoints"`
 	// ResumeDir is the checkpoint to resume from: a folder …/checkpoints/global_step_N, or auto for the newest
-	// complete one of this run. Empty, the default, starts anew. An evaluation evaluates this checkpoint; by
-	// default the newest in the run's folder.
+	// complete checkpoint of this run. Empty, the default, starts anew. An evaluation evaluates this checkpoint, or by
+	// default the newest checkpoint in the run's folder.
 	ResumeDir string `yaml:"resume_dir"`
 	// CkptPath is a file of weights (safetensors) to start from, or to evaluate. With is_lora the file may have all
 	// weights of a language model; then adapters are trained on them, and a resumed run needs the file again.
@@ -212,15 +212,15 @@ type RunnerConfig struct {
 	// true; false uses OpenBLAS for products if the build has it (tag blas): faster on processors without AVX2
 	// only. (+)
 	Deterministic bool `yaml:"deterministic"`
-	// Seed is that of everything random without a seed of its own (actor.seed, env.train.seed, env.eval.seed).
-	// Default 1. (+)
+	// Seed is the seed of all random numbers, unless a part has a seed of its own (actor.seed, env.train.seed,
+	// env.eval.seed). Default 1. (+)
 	Seed uint64 `yaml:"seed"`
 	// SeqLength is the maximum number of tokens of a text that a language model is trained on. No default.
 	SeqLength int `yaml:"seq_length"`
 	// EnableDynamicBatchSize packs texts into micro-batches of up to MaxTokensPerMbs tokens. Default false:
 	// micro-batches have actor.micro_batch_size texts of any length.
 	EnableDynamicBatchSize bool `yaml:"enable_dynamic_batch_size"`
-	// MaxTokensPerMbs is the maximum number of tokens of such a micro-batch: at least SeqLength.
+	// MaxTokensPerMbs is the maximum number of tokens of a packed micro-batch: at least SeqLength.
 	MaxTokensPerMbs int `yaml:"max_tokens_per_mbs"`
 	// EarlyStop ends fine-tuning when validation no longer gets better.
 	EarlyStop EarlyStopConfig `yaml:"early_stop"`
@@ -240,8 +240,8 @@ type LoggerConfig struct {
 	// TensorBoardAxis is TensorBoard's x axis: step (default), the iterations, as in RLinf; or env_steps, the steps
 	// of all environments. metrics.jsonl has both. (+)
 	TensorBoardAxis string `yaml:"tensorboard_axis"`
-	// LogInterval is the number of iterations of which a line of metrics has the means. Evaluations, checkpoints
-	// and the end of the run always write a line. Default 1. (+)
+	// LogInterval is the number of iterations between two lines of metrics. A line has the means since the line before.
+	// Evaluations, checkpoints and the end of the run always write a line. Default 1. (+)
 	LogInterval int `yaml:"log_interval"`
 }
 
@@ -251,11 +251,11 @@ type AlgorithmConfig struct {
 	// GroupSize consecutive environments share their initial states. Default 1. It applies if env.train.group_size
 	// and env.eval.group_size are not given. With the task reasoning it is the number of answers to each prompt.
 	GroupSize int `yaml:"group_size"`
-	// Texts are the keys of the task reasoning alone.
+	// Texts are the keys that only the task reasoning has.
 	Texts algo.TextConfig `yaml:",inline"`
-	// StalenessThreshold is the maximum age of a rollout in an asynchronous run, in iterations of the actors. An
-	// older rollout is dropped; algorithms that learn from each rollout once need a bound, and begin no rollout
-	// that would become too old. Negative, the default, is no bound.
+	// StalenessThreshold is the maximum age of a rollout in an asynchronous run, in iterations of the actors. Older
+	// rollouts are dropped. Algorithms that learn from each rollout once need a bound, and begin no rollout that would
+	// become too old. A negative number, the default, is no bound.
 	StalenessThreshold int `yaml:"staleness_threshold"`
 }
 
@@ -266,9 +266,9 @@ type EnvConfig struct {
 	// Train are the environments of training.
 	Train env.Config `yaml:"train"`
 	// Eval are the environments of evaluations. The default of a key is its value under train, except for
-	// rollout_epoch, auto_reset and those that change rewards. max_steps_per_rollout_epoch is not inherited either:
-	// 0, the default, ends an episode at the task's own limit, or after the length of a rollout if the task has no
-	// limit.
+	// rollout_epoch, auto_reset, max_steps_per_rollout_epoch and keys that change rewards. With
+	// max_steps_per_rollout_epoch 0, the default, an episode ends at the task's own limit, or after the length of a
+	// rollout if the task has no limit.
 	Eval env.Config `yaml:"eval"`
 }
 
@@ -276,23 +276,23 @@ type EnvConfig struct {
 type RolloutConfig struct {
 	// GroupName is the component's name in messages. Default RolloutGroup.
 	GroupName string `yaml:"group_name"`
-	// PipelineStageNum is S: the environments of each env worker are split into S parts, one of which is simulated
-	// while actions are inferred for another. With the task reasoning, each rollout worker answers its prompts in S
-	// parts, one after the other, which changes no result. Default 1.
+	// PipelineStageNum is S: the environments of each env worker are split into S parts. One part is simulated while
+	// actions are inferred for another. With the task reasoning, each rollout worker answers its prompts in S parts,
+	// one after the other; this changes no result. Default 1.
 	PipelineStageNum int `yaml:"pipeline_stage_num"`
 	// MaxRunningRequests is the number of answers that a rollout worker of the task reasoning generates at the same
 	// time. It changes no result. Default 64.
 	MaxRunningRequests int `yaml:"max_running_requests"`
 	// ReturnLogprobs sends answers of the task reasoning with the log-probs that their tokens had when they were
-	// sampled. false needs algorithm.recompute_logprobs and changes no result, as both are equal. Default true.
+	// sampled. false needs algorithm.recompute_logprobs, which gives the same log-probs. Default true.
 	ReturnLogprobs bool `yaml:"return_logprobs"`
 	// Threads is the number of cores with which a rollout worker of the task reasoning generates answers. It
 	// changes no result. Default 1. (+)
 	Threads int `yaml:"threads"`
 	// TensorParallelSize is the number of rollout workers that divide every layer of one model. rlinf eval divides the
-	// model as much, among goroutines, or among the ranks that it is started on. Default 1.
+	// model into as many parts, among goroutines or among its ranks. Default 1.
 	TensorParallelSize int `yaml:"tensor_parallel_size"`
-	// PipelineParallelSize is 1, the default: the layers of a model that answers are not divided.
+	// PipelineParallelSize must be 1, the default: rollout workers do not divide a model into stages.
 	PipelineParallelSize int `yaml:"pipeline_parallel_size"`
 	// SamplingParams configures how answers of the task reasoning, and actions of vla_policy, are sampled.
 	SamplingParams SamplingConfig `yaml:"sampling_params"`
@@ -309,15 +309,15 @@ type ActorConfig struct {
 	// GlobalBatchSize is the number of samples of one optimiser step, over all actors: a multiple
 	// of MicroBatchSize times the number of actors. Must be > 0; no default.
 	GlobalBatchSize int `yaml:"global_batch_size"`
-	// RecvDrainMaxTrajectories is the maximum number of rollouts of each environment that a replay buffer receives
-	// before the updates of an iteration of an asynchronous run, among those that have arrived; it waits for one.
-	// The same number, or the capacity of the buffer if that is less, may wait for it. Default 1024.
+	// RecvDrainMaxTrajectories is for asynchronous runs with a replay buffer. It is the maximum number of rollouts of
+	// each environment that the buffer receives before the updates of an iteration: it waits for one, and takes more
+	// if they have arrived. As many rollouts, at most the capacity of the buffer, may wait for it. Default 1024.
 	RecvDrainMaxTrajectories int `yaml:"recv_drain_max_trajectories"`
 	// Seed is the seed of the initial weights, of the noise of actions and of the order of samples. Default:
 	// runner.seed.
 	Seed uint64 `yaml:"seed"`
-	// EnableDPLoadBalance divides the texts of a batch among the actors so that all have about as many tokens.
-	// Default false: in their order, the same number of texts for each.
+	// EnableDPLoadBalance divides the texts of a batch among the actors so that all have about as many tokens. Default
+	// false: each actor gets the same number of texts, in their order.
 	EnableDPLoadBalance bool `yaml:"enable_dp_load_balance"`
 	// Threads is the number of cores with which an actor computes a language model. It changes no result. Default
 	// 1. (+)
@@ -328,8 +328,8 @@ type ActorConfig struct {
 	Model policy.Config `yaml:"model"`
 	// Optim is the optimiser.
 	Optim algo.OptimConfig `yaml:"optim"`
-	// CriticOptim is the optimiser of critics of actions (add_q_head), and of the critic of answers, which RLinf
-	// has in critic.optim. The default of a key is its value under optim.
+	// CriticOptim is the optimiser of critics of actions (add_q_head), and of the critic of answers (RLinf's
+	// critic.optim). The default of a key is its value under optim.
 	CriticOptim algo.OptimConfig `yaml:"critic_optim"`
 	// FSDPConfig says how a language model saves memory, in the words of FSDP.
 	FSDPConfig FSDPConfig `yaml:"fsdp_config"`
@@ -338,15 +338,15 @@ type ActorConfig struct {
 // CriticConfig is the section critic: the critic of answers of a language model. Its optimiser is
 // actor.critic_optim, and it has the sizes of actor.model.
 type CriticConfig struct {
-	// UseCriticModel turns loss_type actor of a language model into actor_critic if adv_type is gae, as in RLinf's
-	// files. It is refused without adv_type gae. Default false.
+	// UseCriticModel turns loss_type actor of a language model into actor_critic, as in RLinf's files. true needs
+	// adv_type gae. Default false.
 	UseCriticModel bool `yaml:"use_critic_model"`
 	// Model is the layout of the critic on its ranks. Default: the actor's layout. If the section is
 	// given, its keys are 1 by default.
 	Model LayoutConfig `yaml:"model"`
 }
 
-// Default returns a configuration of defaults. Load reports keys without a default that are not given.
+// Default returns a configuration of defaults. Keys without a default have invalid values, which Load reports.
 func Default() *Config {
 	eval := env.DefaultConfig()
 	trainingAlone(&eval)

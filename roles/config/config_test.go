@@ -50,7 +50,7 @@ func TestLoadConfig(t *testing.T) {
 	}
 }
 
-// Whatever is in force survives being written and read, by file and by ParseConfig.
+// A configuration stays the same if it is written and read again, by Load and by Parse.
 func TestResolvedReadAgain(t *testing.T) {
 	t.Setenv("EMBODIED_PATH", "/nowhere")
 	for _, overrides := range [][]string{
@@ -158,7 +158,7 @@ func TestOldNames(t *testing.T) {
 	}
 }
 
-// A rule is what overrides break, and all that is said then; nothing, if they are right.
+// A rule has overrides that break it, and all errors that follow; none if the overrides are valid.
 type rule struct {
 	overrides []string
 	want      string
@@ -244,7 +244,7 @@ func TestRulesOfAlgorithms(t *testing.T) {
 	})
 }
 
-// env.eval is decoded over env.train; what is said of its keys is said once.
+// env.eval is decoded over env.train. Each mistake in its keys is reported once.
 func TestKnownKeyOfEval(t *testing.T) {
 	_, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "env.eval.use_full_state=true",
 		"env.train.video_cfg.save_video=true")
@@ -320,7 +320,7 @@ func TestIdleKeys(t *testing.T) {
 	}
 }
 
-// TestIdleKeysOfTexts: jobs of language models report what asks something of environments and their rewards.
+// TestIdleKeysOfTexts: jobs of language models report keys of environments and of their rewards.
 func TestIdleKeysOfTexts(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "job.yaml")
 	for task, own := range map[string]string{
@@ -356,8 +356,8 @@ func TestIdleKeysOfTexts(t *testing.T) {
 	}
 }
 
-// TestClipsOfAnswers: absent or null clips of answers are ratio_clip_eps, and no second bound where it is null.
-// Policies of environments ignore it.
+// TestClipsOfAnswers: clips of answers that are absent or null are ratio_clip_eps. A null clip_ratio_c is no second
+// bound. Policies of environments ignore ratio_clip_eps.
 func TestClipsOfAnswers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "job.yaml")
 	for _, tc := range []struct {
@@ -401,7 +401,7 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-// TestPoolKeys: with cluster.auto_scheduler answers have no stages, and without it no ranks are kept from answering.
+// TestPoolKeys: cluster.auto_scheduler makes stages of answers idle. use_pre_process_policy is idle without it.
 func TestPoolKeys(t *testing.T) {
 	const on, stages, apart = "cluster.auto_scheduler=true", "rollout.pipeline_stage_num=2",
 		"cluster.use_pre_process_policy=false"
@@ -435,7 +435,7 @@ func TestAutoScheduler(t *testing.T) {
 		{rolestest.Cartpole, []string{"cluster.tracer.record=false"},
 			"cluster.tracer.record: false: expected true: cluster.auto_scheduler reads the record", false},
 		{rolestest.Cartpole, []string{"env.train.env_type=external", "env.train.external.command=[sim]"},
-			"cluster.auto_scheduler: true: expected false: what simulators", false},
+			"cluster.auto_scheduler: true: expected false: the cost of simulators", false},
 		{rolestest.Cartpole, []string{"runner.only_eval=true"}, "", true},
 		{rolestest.Cartpole, []string{"runner.async=true", "algorithm.loss_type=decoupled_actor_critic"}, "", true},
 		{"../../configs/addition_start.yaml", nil, "", true},

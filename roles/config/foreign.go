@@ -1,7 +1,7 @@
 package config
 
-// ForeignSimulator returns a text such as "the simulator ManiSkill" if envType is an env_type of RLinf that no
-// environment here has. It returns "" for any other name. Such a simulator can be connected with env_type external.
+// ForeignSimulator returns a text such as "the simulator ManiSkill" if envType is an env_type of RLinf that is not
+// supported here. It returns "" for any other name. Such a simulator can be connected with env_type external.
 func ForeignSimulator(envType string) string {
 	return map[string]string{
 		"behavior":      "the simulator BEHAVIOR",
@@ -30,7 +30,7 @@ func ForeignSimulator(envType string) string {
 	}[envType]
 }
 
-// ForeignPolicy returns a text such as "a VLA policy" if modelType is a model_type of RLinf that no policy here has.
+// ForeignPolicy returns a text such as "a VLA policy" if modelType is a model_type of RLinf that is not supported here.
 // It returns "" for any other name.
 func ForeignPolicy(modelType string) string {
 	switch modelType {
@@ -41,13 +41,17 @@ func ForeignPolicy(modelType string) string {
 		return "a VLA policy, whose features it acts on"
 	case "flow_policy":
 		return "a flow policy"
+	case "qwen2.5_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "internvl":
+		return "a language model that sees"
+	case "deepseek_v3", "deepseek_v2":
+		return "a language model with latent attention"
 	}
-	return foreignAnswerer(modelType)
+	return ""
 }
 
-// useOwnNames replaces RLinf's names of algorithms by ours. RLinf names an algorithm in loss_type or in the kind of
-// critic, and sets adv_type to another value or none. answers says that there is a critic of answers. Then RLinf's
-// loss_type names only the policy's loss.
+// useOwnNames replaces RLinf's names of algorithms by ours. RLinf names an algorithm by loss_type alone, or by the kind
+// of critic (crossQ). answers says that there is a critic of answers; then RLinf's loss_type names only the policy's
+// loss.
 func (a *AlgorithmConfig) useOwnNames(crossQ, answers bool) {
 	switch a.LossType {
 	case "actor":

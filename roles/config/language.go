@@ -17,7 +17,7 @@ const TaskSFT = "sft"
 // TaskReasoning is the RunnerConfig.TaskType of training a language model on its own answers.
 const TaskReasoning = "reasoning"
 
-// FineTunes reports whether the job trains a language model: its task is sft or reasoning. It has no environments.
+// FineTunes reports whether the task is sft or reasoning: the job trains a language model, without environments.
 func (c *Config) FineTunes() bool { return c.Runner.TaskType == TaskSFT || c.Reasons() }
 
 // Reasons reports whether the task is reasoning.
@@ -26,10 +26,10 @@ func (c *Config) Reasons() bool { return c.Runner.TaskType == TaskReasoning }
 // Evaluable reports whether a checkpoint can be evaluated: a language model needs questions or texts of validation.
 func (c *Config) Evaluable() bool { return !c.FineTunes() || len(c.Data.ValDataPaths) > 0 }
 
-// ReadsTexts reports whether the job reads a tokenizer and texts, data.train_data_paths.
+// ReadsTexts reports whether the job reads a tokenizer and the texts of data.train_data_paths.
 func (c *Config) ReadsTexts() bool { return c.FineTunes() }
 
-// EpochIsIteration reports whether an epoch is one iteration. For language models, an epoch is all texts.
+// EpochIsIteration reports whether an epoch is one iteration. An epoch of a language model is a pass over all texts.
 func (c *Config) EpochIsIteration() bool { return !c.FineTunes() }
 
 // SamplingConfig is the section rollout.sampling_params: how answers of language models, and actions of vla_policy,
@@ -38,7 +38,7 @@ type SamplingConfig struct {
 	// TemperatureTrain divides the logits of actions that are tokens (vla_policy), when they are sampled and when
 	// training evaluates them. Must be > 0. Default 1.
 	TemperatureTrain float64 `yaml:"temperature_train"`
-	// TemperatureEval divides these logits in evaluations. 0, the default, takes the most likely token.
+	// TemperatureEval divides the logits of actions in evaluations. 0, the default, takes the most likely token.
 	TemperatureEval float64 `yaml:"temperature_eval"`
 	// Temperature divides the logits of answers. Must be > 0. Default 1.
 	Temperature float64 `yaml:"temperature"`
@@ -66,14 +66,14 @@ type EvalSamplingConfig struct {
 	RepetitionPenalty float64 `yaml:"repetition_penalty"`
 }
 
-// answers returns the part that language models use.
+// answers returns s with only the keys that language models use.
 func (s SamplingConfig) answers() SamplingConfig {
 	s.TemperatureTrain, s.TemperatureEval = 0, 0
 	return s
 }
 
-// LanguageModel has the keys of actor.model if model_type is a family of language models. Sizes have the names of
-// config.json, and describe a new model; with model_path they are read from the folder.
+// LanguageModel has the keys of actor.model if model_type is a family of language models. The sizes describe a new
+// model, and have the names of config.json. With model_path they are read from that folder.
 type LanguageModel struct {
 	ModelPath string `yaml:"model_path" doc:"Folder of Hugging Face to start from; empty: a new model."`
 
@@ -106,7 +106,7 @@ type LanguageModel struct {
 	RecomputeLayers int    `yaml:"recompute_num_layers" doc:"How many layers of each stage, with block."`
 
 	IsLoRA bool `yaml:"is_lora" doc:"Train adapters of low rank, and no other weight."`
-	// LoRARank to LoRATargets are ignored if LoRAPath is set: that folder has them.
+	// LoRARank to LoRATargets are ignored if LoRAPath is set, because that folder has their values.
 	LoRARank    int          `yaml:"lora_rank" doc:"Rank of the adapters."`
 	LoRAAlpha   float64      `yaml:"lora_alpha" doc:"Adapters count alpha/rank; 0: lora_rank."`
 	LoRATargets config.Words `yaml:"lora_target_modules" doc:"Products with an adapter."`
@@ -126,8 +126,7 @@ func isLanguageModel(modelType string) bool {
 	return slices.Contains(lm.Families, lm.Family(modelType))
 }
 
-// LanguageModel returns the keys of the language model under actor.model; the zero value if it is no language
-// model.
+// LanguageModel returns the keys of actor.model; the zero value if actor.model is no language model.
 func (c *Config) LanguageModel() LanguageModel {
 	m, _ := params.Get(c.Actor.Model.Own, LanguageModel{})
 	return m
@@ -187,13 +186,13 @@ type DataConfig struct {
 	// Defaults prompt and answer.
 	PromptKey string `yaml:"prompt_key"`
 	AnswerKey string `yaml:"answer_key"`
-	// MessagesKey is the key of a sample's conversation, a list of {role, content}, if it has one. The model is
+	// MessagesKey is the key of a conversation, a list of {role, content}, in samples that have one. The model is
 	// trained on the assistant's messages. Default messages. (+)
 	MessagesKey string `yaml:"messages_key"`
-	// ApplyChatTemplate formats prompts and conversations with the tokenizer's chat template. Default false: prompt
-	// and answer unchanged, and the token that ends a text.
+	// ApplyChatTemplate formats prompts and conversations with the tokenizer's chat template. Default false: a text is
+	// the prompt, the answer, and the token that ends a text.
 	ApplyChatTemplate bool `yaml:"apply_chat_template"`
-	// FilterPromptByLength omits samples of more than runner.seq_length tokens. Default false: they are an error.
+	// FilterPromptByLength omits samples of more than runner.seq_length tokens. Default false: such samples are errors.
 	FilterPromptByLength bool `yaml:"filter_prompt_by_length"`
 	// RolloutBatchSize is the number of prompts of an iteration of the task reasoning, over all
 	// actors. No default.
@@ -221,8 +220,8 @@ type EarlyStopConfig struct {
 	Target float64 `yaml:"target"`
 }
 
-// Progress returns a text about the rule that is closest to stopping the run. now is the value of Monitor, NaN
-// before the first evaluation; passed is the number of evaluations since the best value.
+// Progress returns a text about Patience or Target, whichever is closer to stopping the run. now is the value of
+// Monitor, NaN before the first evaluation. passed is the number of evaluations since the best value.
 func (c *EarlyStopConfig) Progress(now float64, passed int) string {
 	switch {
 	case c.Target == 0 || 2*passed >= c.Patience:

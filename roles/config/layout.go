@@ -10,20 +10,19 @@ import (
 
 // InferenceConfig is the section inference.
 type InferenceConfig struct {
-	// Model is the layout of the model on the ranks of inference. Default: the actor's layout. If the
-	// section is given, its keys are 1 by default.
+	// Model is the layout of the model on the ranks of inference. Default: the actor's layout. If the section is given,
+	// the default of its keys is 1.
 	Model LayoutConfig `yaml:"model"`
 }
 
-// LayoutConfig says how the workers of a component divide a language model. The members of a replica are
-// neighbours in the placement: data is the outermost axis of the workers, tensor the innermost. A layout changes no
-// result.
+// LayoutConfig says how the workers of a component divide a language model. The workers of a replica are neighbours in
+// the placement: data is the outermost axis of the workers, tensor the innermost. A layout changes no result.
 type LayoutConfig struct {
 	// TensorModelParallelSize is the number of workers that divide every layer of one model.
 	TensorModelParallelSize int `yaml:"tensor_model_parallel_size"`
 	// PipelineModelParallelSize is the number of stages that divide the layers of one model.
 	PipelineModelParallelSize int `yaml:"pipeline_model_parallel_size"`
-	// PipelineLayers are the layers of each stage. Empty, the default, divides them by their cost. (+)
+	// PipelineLayers are the numbers of layers of the stages. Empty, the default, divides the layers by their cost. (+)
 	PipelineLayers []int `yaml:"pipeline_layers"`
 }
 
@@ -54,11 +53,11 @@ func (l LayoutConfig) check(want func(ok bool, key string, value any, want strin
 // FSDPConfig is the section actor.fsdp_config: how a language model saves memory, in the words of FSDP. No key changes
 // a result.
 type FSDPConfig struct {
-	// ShardingStrategy says what replicas divide among them: no_shard (default), shard_grad_op, full_shard or
-	// hybrid_shard. All but no_shard mean actor.optim.use_distributed_optimizer, for the critic of answers, too. The
-	// replicas do not divide weights and gradients.
+	// ShardingStrategy says what replicas divide: no_shard (default), shard_grad_op, full_shard or hybrid_shard. All
+	// but no_shard have the effect of actor.optim.use_distributed_optimizer, also for the critic of answers. Replicas
+	// never divide weights and gradients.
 	ShardingStrategy string `yaml:"sharding_strategy"`
-	// GradientCheckpointing means actor.model.recompute_granularity full. Default false.
+	// GradientCheckpointing has the effect of actor.model.recompute_granularity full. Default false.
 	GradientCheckpointing bool `yaml:"gradient_checkpointing"`
 }
 
@@ -77,7 +76,7 @@ const (
 	RecomputeBlock   = "block"
 )
 
-// Layout returns the layout of a component's model. It is that of a whole model for components without one.
+// Layout returns the layout of a component's model; wholeModel for components without a layout.
 func (c *Config) Layout(component string) LayoutConfig {
 	switch component {
 	case "actor":
@@ -95,7 +94,7 @@ func (c *Config) Layout(component string) LayoutConfig {
 	return wholeModel
 }
 
-// Unit returns the number of ranks of which the world must have a multiple if every component is on all of them.
+// Unit returns a number of ranks. A world with all components on all ranks must have a multiple of it.
 func (c *Config) Unit() int {
 	unit := 1
 	for _, of := range []string{"actor", "rollout", "inference", "critic"} {
@@ -111,8 +110,8 @@ func (m LanguageModel) layout() LayoutConfig {
 	return LayoutConfig{m.TensorSize, m.PipelineSize, m.PipelineLayers}
 }
 
-// RecomputedLayers returns the number of layers, from the first of each stage on, whose forward pass the backward
-// pass of the trained models repeats.
+// RecomputedLayers returns the number of layers, counted from the first of each stage, whose forward pass is repeated
+// in the backward pass of trained models.
 func (c *Config) RecomputedLayers() int {
 	m := c.LanguageModel()
 	switch {
@@ -124,8 +123,8 @@ func (c *Config) RecomputedLayers() int {
 	return 0
 }
 
-// Optimisers returns the optimisers of a language model and of its critic, with UseDistributedOptimizer as the sharding
-// strategy says.
+// Optimisers returns the optimisers of a language model and of its critic. The sharding strategy may set their
+// UseDistributedOptimizer.
 func (c *Config) Optimisers() (model, critic algo.OptimConfig) {
 	model, critic = c.Actor.Optim, c.Actor.CriticOptim
 	if c.Actor.FSDPConfig.ShardingStrategy != NoShard {
@@ -134,7 +133,7 @@ func (c *Config) Optimisers() (model, critic algo.OptimConfig) {
 	return model, critic
 }
 
-// layouts sets the layouts of language models that are not given to the actor's.
+// layouts sets the layouts of language models that are not given. They are those of the actor.
 func (c *Config) layouts() {
 	if !c.FineTunes() {
 		return
@@ -152,7 +151,7 @@ func (c *Config) layouts() {
 func (c *validation) checkLayouts() {
 	want, r := c.found.Want, &c.Rollout
 	want(r.PipelineParallelSize == 1, "rollout.pipeline_parallel_size", r.PipelineParallelSize,
-		"1 (the layers of a model that answers are not divided)")
+		"1 (rollout workers do not divide a model into stages)")
 	if !c.FineTunes() {
 		want(r.TensorParallelSize == 1, "rollout.tensor_parallel_size", r.TensorParallelSize, "1 ("+undivided+")")
 	} else {
@@ -161,7 +160,7 @@ func (c *validation) checkLayouts() {
 	for _, of := range []string{"inference", "critic"} {
 		l, key := c.Layout(of), of+".model"
 		if c.FineTunes() {
-			if c.found.Has(key) { // else it is the actor's
+			if c.found.Has(key) { // else the layout is that of the actor
 				l.check(c.found.At(key).Want)
 			}
 		} else {
@@ -173,7 +172,7 @@ func (c *validation) checkLayouts() {
 	c.idleLayouts()
 }
 
-// idleLayouts reports given keys of layouts and memory that have no effect.
+// idleLayouts reports the given keys of layouts and memory that have no effect.
 func (c *validation) idleLayouts() {
 	keys := []string{"algorithm.entropy_tuning.optim.use_distributed_optimizer"}
 	if !c.FineTunes() {
@@ -181,11 +180,11 @@ func (c *validation) idleLayouts() {
 			"actor.optim.use_distributed_optimizer", "actor.critic_optim.use_distributed_optimizer")
 	}
 	if m := c.LanguageModel(); c.FineTunes() {
-		// Attention keeps no probabilities, so there is nothing for selective to repeat. uniform keeps the input of
-		// each layer, whatever the unit.
+		// selective would repeat the probabilities of attention, but attention here never keeps them. uniform keeps the
+		// input of each layer, so the number of layers has no effect.
 		idle := func(name string, set bool, value any) {
 			key := "actor.model.recompute_" + name
-			c.idleKey(key, set, value, "", []string{key})
+			c.idleKey(key, set, value, "")
 		}
 		full := m.Recompute == RecomputeFull
 		idle("granularity", m.Recompute == RecomputeSelective, m.Recompute)
@@ -195,7 +194,7 @@ func (c *validation) idleLayouts() {
 	if c.FineTunes() && !c.Reasons() {
 		keys = append(keys, "rollout.tensor_parallel_size")
 	}
-	c.idleKeys("", keys, keys...)
+	c.idleKeys("", keys...)
 	for _, of := range []string{"inference", "critic"} {
 		if l := c.Layout(of); c.FineTunes() && !c.Places(of) && !l.equal(c.Layout("actor")) {
 			c.found.Idle(of+".model", l.Size())

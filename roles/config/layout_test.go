@@ -70,7 +70,7 @@ func TestLayouts(t *testing.T) {
 	}
 }
 
-// TestExtentOfLayouts: where the size of the world decides, it is a multiple of the ranks that divide a model.
+// TestExtentOfLayouts: a number of ranks that the world decides is a multiple of the ranks that divide a model.
 func TestExtentOfLayouts(t *testing.T) {
 	const apart, answer4 = "~cluster.component_placement.inference", "++rollout.tensor_parallel_size=4"
 	for _, tc := range []struct {
@@ -108,7 +108,7 @@ func TestLayoutsThatAreRefused(t *testing.T) {
 		{"inference.model.tensor_model_parallel_size=2", "", "ranks for 1 model (only a language model"},
 		{"critic.model.pipeline_model_parallel_size=2", "", "ranks for 1 model (only a language model"},
 		{"rollout.tensor_parallel_size=2", "", "1 (only a language model"},
-		{"rollout.pipeline_parallel_size=2", "1 (the layers", "1 (the layers"},
+		{"rollout.pipeline_parallel_size=2", "1 (rollout workers", "1 (rollout workers"},
 		{"actor.model.tensor_model_parallel_size=0", "a number from 1 to", ""},
 		{"actor.model.pipeline_layers=[3,3]", "each stage of pipeline_model_parallel_size 1", "unknown key"},
 		{"inference.model.pipeline_layers=[0]", "a number > 0 for each stage", ""},
@@ -147,7 +147,7 @@ func TestLayoutsThatAreRefused(t *testing.T) {
 	}
 }
 
-// TestMemoryKeys: keys that save memory can be read, and a key that does nothing is reported.
+// TestMemoryKeys: keys that save memory are accepted, and those without effect are reported.
 func TestMemoryKeys(t *testing.T) {
 	const all = math.MaxInt32
 	for _, tc := range []struct {

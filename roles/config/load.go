@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/algo"
@@ -14,8 +15,8 @@ import (
 // Load reads the configuration file path and applies overrides ("runner.max_epochs=10"). It looks for presets
 // beside the file and in configs/. The warnings are for the user; with strict, keys without effect are errors.
 //
-// One error has all mistakes in the values, see config.FieldErrors. The Config returned with it can be checked
-// further. The Config is nil if the file cannot be read.
+// The error has all mistakes in the values, see config.FieldErrors. The Config returned with such an error can be
+// checked further. The Config is nil if the file cannot be read.
 func Load(reg Registries, path string, overrides []string, strict bool) (*Config, []string, error) {
 	text, err := config.ReadOnce(path)
 	if err != nil {
@@ -50,7 +51,7 @@ func experimentName(path string) string {
 	return name
 }
 
-// Parse reads the result of Resolved, on another rank or in another run.
+// Parse reads a text that Resolved has returned, on another rank or in another run.
 func Parse(reg Registries, resolved []byte) (*Config, error) {
 	c, p := Default(), &parts{Registries: reg}
 	tree, err := config.Parse("config.yaml", resolved, c.options(p))
@@ -98,7 +99,7 @@ func (c *Config) decode(tree *config.Tree, p *parts) {
 	c.idleEvaluation()
 }
 
-// evaluationLike returns the section env.eval if none of its keys is given.
+// evaluationLike returns the section env.eval that follows from env.train if no key of env.eval is given.
 func evaluationLike(train env.Config) env.Config {
 	train.VideoCfg = env.DefaultVideo()
 	train.MaxStepsPerRolloutEpoch, train.RolloutEpoch = 0, 1 // lengths of training do not apply to episodes
@@ -110,7 +111,7 @@ func evaluationLike(train env.Config) env.Config {
 // environment than training. offline says that the algorithm learns from demonstrations alone.
 func (c *Config) derive(evalApart, offline bool) {
 	if offline && !c.found.Has("env.train.total_num_envs") {
-		c.found.Decode("env.eval", &c.Env.Train) // only evaluations play
+		c.found.Decode("env.eval", &c.Env.Train) // only evaluations have environments
 		c.found.Decode("env.train", &c.Env.Train)
 	}
 	if !c.found.Has("env.train.group_size") {
@@ -192,7 +193,7 @@ func trainingAlone(e *env.Config) {
 	e.UseRelReward, e.RewardCoef, e.RewardClip = false, 1, 0 // metrics have the task's own rewards
 }
 
-// idleSplit reports the key split of external simulators, which has no effect here. RLinf's simulators have it.
+// idleSplit reports the key split of external simulators: RLinf's simulators have the key, and it has no effect here.
 func (c *Config) idleSplit(section string, e *env.Config) {
 	if e.ID() == env.ExternalID && c.found.Has(section+".split") {
 		c.found.IdleInstead(section+".split", e.Split, its)
@@ -224,7 +225,7 @@ func (c *Config) ActionRewards() bool {
 	return c.Algorithm.RewardType == algo.ActionLevel && c.Actor.Model.NumActionChunks > 1
 }
 
-// Resolved returns all values as YAML, defaults included. Reading it gives the same configuration.
+// Resolved returns all values as YAML, defaults included. Parse of this text gives the same configuration.
 func (c *Config) Resolved() []byte {
 	text, err := config.Marshal(c)
 	if err != nil {
@@ -248,8 +249,8 @@ func (c *Config) Folder() string {
 	return filepath.Join(c.Runner.Logger.LogPath, c.Runner.Logger.ExperimentName)
 }
 
-// EvaluatesWeights reports whether evaluations use runner.ckpt_path even if the run has a checkpoint. They do if that
-// key was given on the command line, or if the job only evaluates. Otherwise a run starts with these weights.
+// EvaluatesWeights reports whether evaluations use runner.ckpt_path even if the run has a checkpoint: the key was given
+// on the command line, or the job only evaluates. Otherwise a run starts with these weights.
 func (c *Config) EvaluatesWeights() bool {
 	return c.Runner.CkptPath != "" && (!c.Trains() || c.found.Overridden("runner.ckpt_path"))
 }
@@ -292,20 +293,15 @@ func (r *RunnerConfig) Iterations() int {
 	return min(r.MaxEpochs, r.MaxSteps)
 }
 
-// Places reports whether component is placed. The placement may not fit the world.
+// Places reports whether component has a placement, which may not fit the world.
 func (c *Config) Places(component string) bool {
-	for _, e := range c.Cluster.ComponentPlacement {
-		for name := range strings.SplitSeq(e.Key, ",") {
-			if strings.TrimSpace(name) == component {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.Cluster.ComponentPlacement, func(e config.Entry[PlacementConfig]) bool {
+		return slices.Contains(componentsIn(e.Key), component)
+	})
 }
 
-// Samples returns the number of samples in an iteration, and the number of steps of each environment. A sample is
-// one step: one chunk of actions.
+// Samples returns the number of samples in an iteration, and the number of steps of each environment. A step gives one
+// sample, and takes one chunk of actions.
 func (c *Config) Samples() (samples, steps int) {
 	t := &c.Env.Train
 	steps = Product(t.MaxStepsPerRolloutEpoch/c.Actor.Model.NumActionChunks, t.RolloutEpoch)

@@ -14,11 +14,13 @@ func Product(factors ...int) int {
 	return p
 }
 
-// LCM returns the least common multiple of a and b, both > 0.
-func LCM(a, b int) int {
-	x, y := a, b
-	for y != 0 {
-		x, y = y, x%y
+// GCD returns the greatest common divisor of a and b, both ≥ 0.
+func GCD(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
 	}
-	return Product(a/x, b)
+	return a
 }
+
+// LCM returns the least common multiple of a and b, both > 0.
+func LCM(a, b int) int { return Product(a/GCD(a, b), b) }

@@ -11,11 +11,11 @@ import (
 	"github.com/rlinf/rlinf/reward/answer"
 )
 
-// parts provides the keys of users' own parts while a configuration is read.
+// parts finds the keys of users' own parts while a configuration is read.
 type parts struct {
 	Registries
 	evalApart bool            // env.eval names another environment than env.train
-	unknown   map[string]bool // sections that name a part which is not in the registries
+	unknown   map[string]bool // sections that name a part that is not in the registries
 }
 
 // choose adds the keys of the named parts to c, with their defaults.
@@ -67,8 +67,8 @@ func (p *parts) choose(c *Config, given func(key string) (string, bool)) {
 	}
 }
 
-// owner returns the part that has a key, if no chosen part has the key. If the chosen name is unknown, its part may
-// have the key, and owner returns "" and true.
+// owner is called for a key that no chosen part has. It returns another part that has the key. If the chosen name is
+// unknown, the key may belong to the intended part, and owner returns "" and true.
 func (p *parts) owner(key string) (part string, ok bool) {
 	i := strings.LastIndexByte(key, '.')
 	if i < 0 {
@@ -93,7 +93,7 @@ func (p *parts) owner(key string) (part string, ok bool) {
 	return part, ok
 }
 
-// named returns a text with the key by and the part that it names; "" for no part.
+// named returns a text such as "env_type CartPole-v1": the key by, and the part that the key names; "" for no part.
 func named(by, part string) string {
 	if part == "" {
 		return ""

@@ -27,13 +27,22 @@ func (c *Config) ClusterSpec() spmd.Cluster {
 	return s
 }
 
+// componentsIn returns the components that a key of cluster.component_placement names, such as "actor, env".
+func componentsIn(key string) []string {
+	names := strings.Split(key, ",")
+	for i, name := range names {
+		names[i] = strings.TrimSpace(name)
+	}
+	return names
+}
+
 // Place computes the placement in a world whose rank r is on node nodes[r].
 func (c *Config) Place(nodes []int) (*spmd.Placement, error) {
 	return spmd.Place(c.ClusterSpec(), nodes)
 }
 
-// At returns the configuration of a job whose members have the ranks of place. Its placement names every member, so no
-// pool of ranks is made of it. Ranks may be idle.
+// At returns the configuration with the ranks of place. This placement names every member, so its ranks are not made
+// into a pool. Ranks may be idle.
 func (c *Config) At(place *spmd.Placement) *Config {
 	at := *c
 	at.fixed, at.Cluster.ComponentPlacement, at.Cluster.AllowIdleRanks = true, nil, true
@@ -44,7 +53,7 @@ func (c *Config) At(place *spmd.Placement) *Config {
 	return &at
 }
 
-// Fixed reports whether the placement names every member, as that of At does.
+// Fixed reports whether At has made the placement, which names every member.
 func (c *Config) Fixed() bool { return c.fixed }
 
 // Deals reports whether ranks are a pool to which prompts are dealt.
@@ -54,18 +63,15 @@ func (c *Config) Deals() bool { return c.Reasons() && c.Cluster.AutoScheduler }
 func (c *Config) PlacementText() string {
 	var y yaml.Node
 	err := y.Encode(c.Cluster.ComponentPlacement)
-	var text []byte
-	if err == nil {
-		inLine(&y)
-		text, err = yaml.Marshal(&y)
-	}
-	if err != nil {
-		panic(fmt.Sprintf("placement as YAML: %v", err)) // it is a map of texts
+	inLine(&y)
+	text, err2 := yaml.Marshal(&y)
+	if err := errors.Join(err, err2); err != nil {
+		panic(fmt.Sprintf("placement as YAML: %v", err)) // a map of texts has a YAML form
 	}
 	return strings.TrimSpace(string(text))
 }
 
-// inLine gives a node the style of one line, in which a number has no quotes.
+// inLine makes a node print in one line, with numbers without quotes.
 func inLine(y *yaml.Node) {
 	switch {
 	case y.Kind != yaml.ScalarNode:
@@ -78,34 +84,28 @@ func inLine(y *yaml.Node) {
 	}
 }
 
-// Moved returns the configuration of the job after a move: the components in text, such as {actor: 0-3, env: 4-7},
-// have the places there, and the others keep theirs. Ranks may be idle. The error is as that of Load; without a
-// Config the text is no placement.
+// Moved returns the configuration of the job after a move to the places in text, such as {actor: 0-3, env: 4-7}. Other
+// components keep their places. Ranks may be idle. The error is as that of Load. The Config is nil if text is no
+// placement.
 func (c *Config) Moved(reg Registries, text string) (*Config, error) {
 	var asked map[string]yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &asked); err != nil || len(asked) == 0 {
 		want := "expected the places of components, as {actor: 0-3, env: 4-7}"
 		if wrong := new(yaml.TypeError); errors.As(err, &wrong) && strings.Contains(wrong.Errors[0], "mapping key") {
-			want += ": " + wrong.Errors[0] // it comes twice
+			want += ": " + wrong.Errors[0] // the error names the key that comes twice
 		}
 		return nil, &config.FieldError{Origin: "command line", Key: placementKey, Value: quoted(text), Want: want}
 	}
-	names := func(key string) (names []string) {
-		for name := range strings.SplitSeq(key, ",") {
-			names = append(names, strings.TrimSpace(name))
-		}
-		return names
-	}
 	var moving, order []string
 	for key := range asked {
-		moving = append(moving, names(key)...)
+		moving = append(moving, componentsIn(key)...)
 	}
 	slices.Sort(moving)
 	rest := *c
 	rest.Cluster.ComponentPlacement, rest.Cluster.AllowIdleRanks = nil, true
 	for _, e := range c.Cluster.ComponentPlacement {
-		order = append(order, names(e.Key)...)
-		stay := slices.DeleteFunc(names(e.Key), func(name string) bool { return slices.Contains(moving, name) })
+		order = append(order, componentsIn(e.Key)...)
+		stay := slices.DeleteFunc(componentsIn(e.Key), func(name string) bool { return slices.Contains(moving, name) })
 		if e.Key = strings.Join(stay, ","); len(stay) > 0 {
 			rest.Cluster.ComponentPlacement = append(rest.Cluster.ComponentPlacement, e)
 		}
@@ -115,9 +115,9 @@ func (c *Config) Moved(reg Registries, text string) (*Config, error) {
 		return nil, err
 	}
 	slices.SortStableFunc(m.Cluster.ComponentPlacement, func(a, b config.Entry[PlacementConfig]) int {
-		return slices.Index(order, names(a.Key)[0]) - slices.Index(order, names(b.Key)[0])
+		return slices.Index(order, componentsIn(a.Key)[0]) - slices.Index(order, componentsIn(b.Key)[0])
 	})
-	for _, name := range moving { // rollout is with the actors if it has no place
+	for _, name := range moving { // rollout may have no entry, and is with the actors then
 		if !slices.Contains(order, name) && name != "rollout" && !m.Reported(placementKey) {
 			m.found.Problem(placementKey+"."+name, name,
 				"one of the components that the run has: "+strings.Join(order, ", "))
@@ -142,8 +142,8 @@ func quoted(text string) string {
 }
 
 // KeepMembers gives the components of c as many members as before. If c names fewer ranks for a component than it has
-// members, it divides them evenly among these ranks, in order. It does nothing if c cannot be placed on ranks of these
-// nodes.
+// members, KeepMembers divides the members evenly among these ranks, in order. It does nothing if c does not fit ranks
+// on these nodes.
 func (c *Config) KeepMembers(before *spmd.Placement, nodes []int) {
 	now, err := c.Place(nodes)
 	if err != nil {
@@ -153,8 +153,8 @@ func (c *Config) KeepMembers(before *spmd.Placement, nodes []int) {
 	places := c.Cluster.ComponentPlacement
 	c.Cluster.ComponentPlacement = nil
 	for _, e := range places {
-		for name := range strings.SplitSeq(e.Key, ",") {
-			own := config.Entry[PlacementConfig]{Key: strings.TrimSpace(name), Value: e.Value}
+		for _, name := range componentsIn(e.Key) {
+			own := config.Entry[PlacementConfig]{Key: name, Value: e.Value}
 			n, ranks := len(before.Ranks(own.Key)), slices.Compact(slices.Clone(now.Ranks(own.Key)))
 			if n > len(ranks) && n != len(now.Ranks(own.Key)) {
 				changed = true

@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
-// TestMoved: a move gives components that it names other places, and no others; what it says can be moved again.
+// TestMoved: a move changes the places of the named components alone. Its result can be moved again.
 func TestMoved(t *testing.T) {
 	for _, c := range []struct{ before, text, after string }{
 		{"{actor: 0-3, env: 4, rollout: '0-1:0-3'}", "{env: 2-3}", "{actor: 0-3, env: 2-3, rollout: '0-1:0-3'}"},
@@ -35,7 +35,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// TestMovedMistakes: what is no placement of the run's components is refused, with all that is wrong.
+// TestMovedMistakes: a text that is no placement of the run's components is refused with all its mistakes.
 func TestMovedMistakes(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole)
 	for text, want := range map[string]string{

@@ -29,10 +29,10 @@ type Key struct {
 	Type    string // in words; "section", "map" or "list of sections" if it contains keys
 	Default string // as in YAML; "" for none
 	From    string // the key with the default value; "": none
-	Doc     string // its meaning
+	Doc     string // the meaning of the key
 	Ours    bool   // RLinf does not have this key
-	Section bool   // it contains keys
-	Part    string // the only part with this key, such as "language models"; "": all have it
+	Section bool   // the key contains keys
+	Part    string // the only part with this key, such as "language models"; "": all parts have it
 	Like    string // another key with the same meaning, which is explained there; "": none
 }
 
@@ -97,7 +97,7 @@ func readComments() *config.Comments {
 		{reflect.TypeFor[answer.Config](), answer.Source},
 	} {
 		if err := c.Read(p.in.PkgPath(), p.files); err != nil {
-			panic(fmt.Sprintf("roles: %v", err)) // the files were compiled
+			panic(fmt.Sprintf("roles: %v", err)) // the compiler has read these files
 		}
 	}
 	return c
@@ -116,7 +116,7 @@ func inherited(key string) string {
 		return "algorithm.logprob_type"
 	case "env.eval.max_steps_per_rollout_epoch", "env.eval.rollout_epoch", "env.eval.auto_reset",
 		"env.eval.instruction_mix", "env.eval.use_rel_reward", "env.eval.reward_coef",
-		"env.eval.reward_clip": // these apply to training alone
+		"env.eval.reward_clip": // keys of training alone
 		return ""
 	}
 	if rest, ok := strings.CutPrefix(key, "env.eval."); ok && !strings.HasPrefix(rest, "video_cfg") {
@@ -150,7 +150,7 @@ func typeName(t reflect.Type) string {
 	return kindName(t)
 }
 
-// kindName is typeName for types without a form of their own. Users' own keys may have any type.
+// kindName is typeName for types without a special form in YAML. Users' own keys may have any type.
 func kindName(t reflect.Type) string {
 	switch t.Kind() {
 	case reflect.Bool:
@@ -219,7 +219,7 @@ func (reg Registries) ownKeys() []ownKey {
 	}
 	add(languageModel(string(lm.Families[0])), "language models", "actor.model")
 	for i := range all {
-		_, known := WithoutEffect(all[i].Name) // has no effect with other models
+		_, known := WithoutEffect(all[i].Name) // RLinf has the key, too
 		all[i].Ours = !known
 	}
 	for _, pair := range reg.Algorithms.Pairs() {
@@ -243,8 +243,8 @@ func (reg Registries) ownKeys() []ownKey {
 	return all
 }
 
-// WithoutEffect reports whether RLinf's key has no effect here. instead says what happens instead, if that changes
-// what is learnt.
+// WithoutEffect reports whether a key of RLinf has no effect here. If that changes what is learnt, instead says what
+// happens instead.
 func WithoutEffect(key string) (instead string, ok bool) {
 	for _, k := range knownKeys() {
 		if k.Covers(key) {
@@ -254,8 +254,8 @@ func WithoutEffect(key string) (instead string, ok bool) {
 	return "", false
 }
 
-// KeysWithoutEffect returns RLinf's keys that have no effect here. The last name "**" stands for all keys with this
-// beginning, and "*" for any one name.
+// KeysWithoutEffect returns RLinf's keys that have no effect here. In a key, "*" stands for any one name, and "**" at
+// the end for all names that may follow.
 func KeysWithoutEffect(reg Registries) []string {
 	var fields []string
 	for _, k := range Reference(reg) {

@@ -47,7 +47,7 @@ func TestReferenceExplainsEveryKey(t *testing.T) {
 	}
 }
 
-// TestReferenceSays: what a few keys of each form are.
+// TestReferenceSays checks the entries of a few keys of each form.
 func TestReferenceSays(t *testing.T) {
 	keys := map[string]Key{}
 	for _, k := range Reference(builtin()) {
@@ -125,7 +125,7 @@ func TestInheritedDefaults(t *testing.T) {
 	}
 }
 
-// change gives every number, text and switch below v another value, and each a different one.
+// change gives every number, text and boolean below v a new value, each a different one.
 func change(v reflect.Value) {
 	n := 0
 	var walk func(v reflect.Value)

@@ -31,7 +31,7 @@ func (reg Registries) AnswerRules() *answer.Registry {
 	return reg.Answers
 }
 
-// A Learning says what a job's algorithm learns from. The zero value means rollouts of the present policy.
+// A Learning says what a job's algorithm learns from. The zero value stands for rollouts of the present policy.
 type Learning struct {
 	OffPolicy bool // transitions in a replay buffer
 	Offline   bool // demonstrations alone, without rollouts

@@ -14,7 +14,7 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
-// TestSpellings: what Python and PyTorch write, as values of our keys.
+// TestSpellings: our keys accept values as Python and PyTorch write them.
 func TestSpellings(t *testing.T) {
 	c, warnings := rolestest.MustLoad(t, rolestest.Cartpole,
 		"algorithm.normalize_advantages=False", "runner.only_eval=False", "env.train.auto_reset=TRUE",
@@ -85,8 +85,8 @@ func TestCriticOfRLinf(t *testing.T) {
 	}
 }
 
-// TestEnvironmentOfTheCommandLine: the command line counts more than init_params.id of a file, and
-// evaluations follow training where the file has them in the same environment.
+// TestEnvironmentOfTheCommandLine: the command line overrules init_params.id of a file. Evaluations follow training if
+// the file has the same environment for both.
 func TestEnvironmentOfTheCommandLine(t *testing.T) {
 	both := "{env_type: maniskill, init_params: {id: PickCube-v1}}"
 	command := "env.train.external.command=sim"
@@ -120,7 +120,7 @@ func TestEnvironmentOfTheCommandLine(t *testing.T) {
 	}
 }
 
-// TestUnsetVariables: a variable of another machine is missed only by a key that counts.
+// TestUnsetVariables: an unset variable is an error only in a key that has an effect.
 func TestUnsetVariables(t *testing.T) {
 	const path = "${oc.env:RLINF_TEST_UNSET}/x"
 	_, warnings := rolestest.MustLoad(t, rolestest.Cartpole, "env.train.assets_path="+path,

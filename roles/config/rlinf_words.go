@@ -8,24 +8,26 @@ import (
 	"github.com/rlinf/rlinf/internal/config"
 )
 
-// useOwnWords replaces RLinf's keys and values by ours, where RLinf expresses the same in another way.
+// useOwnWords replaces RLinf's keys and values by ours if they have the same meaning.
 func useOwnWords(t *config.Tree) {
 	task, _ := t.Given("runner.task_type")
 	if t.Null("algorithm.clip_ratio_c") {
-		t.Set("algorithm.clip_ratio_c", "0") // no second clip
+		t.Set("algorithm.clip_ratio_c", "0") // null and 0 are no second clip
 	}
 	if text, _ := t.Given(placementKey); text == PlacementAuto {
 		t.Spread(placementKey, planned(task)...)
 	}
 	// The rollout engine uses the actors' model. RLinf's files of Megatron name the model only under rollout.
-	t.Section("actor.model", "rollout.model") // as in files that only evaluate
+	t.Section("actor.model", "rollout.model") // files that only evaluate have no actor.model
 	if task == TaskReasoning || task == TaskSFT {
 		for _, key := range []string{"model_path", "model_type"} {
 			t.Stand("actor.model."+key, "rollout.model."+key)
 		}
-		family(t)
+		if name, _ := t.Given("actor.model.model_type"); name == "qwen2.5" || name == "qwen2_5" {
+			t.Set("actor.model.model_type", "qwen2") // the name that transformers uses
+		}
 	} else if path, _ := t.Given("actor.model.model_path"); strings.HasSuffix(path, ".safetensors") {
-		t.Stand("runner.ckpt_path", "actor.model.model_path") // initial weights
+		t.Stand("runner.ckpt_path", "actor.model.model_path") // a file of initial weights
 	}
 	for _, key := range []string{"model_path", "model_type", "precision"} {
 		theirs, ok := t.Given("rollout.model." + key)
@@ -46,14 +48,6 @@ func useOwnWords(t *config.Tree) {
 	}
 }
 
-// family replaces RLinf's names of model families by the names that transformers uses.
-func family(t *config.Tree) {
-	switch name, _ := t.Given("actor.model.model_type"); name {
-	case "qwen2.5", "qwen2_5":
-		t.Set("actor.model.model_type", "qwen2")
-	}
-}
-
 // answerLength accepts max_new_tokens if it equals the rest of seq_length.
 func answerLength(t *config.Tree) {
 	const key = "rollout.sampling_params.max_new_tokens"
@@ -67,7 +61,7 @@ func answerLength(t *config.Tree) {
 	}
 }
 
-// clipLikeRLinf sets the clips of answers to RLinf's default, ratio_clip_eps, where the user gives no value.
+// clipLikeRLinf gives clip ratios of the task reasoning their default in RLinf, ratio_clip_eps.
 func (c *Config) clipLikeRLinf() {
 	if !c.Reasons() {
 		return
@@ -84,7 +78,7 @@ func (c *Config) clipLikeRLinf() {
 // ForeignFeatures returns the features in c that are not supported, such as "an agent's loop with tools". It omits
 // policies and simulators.
 func (c *Config) ForeignFeatures() (names []string) {
-	if c.found != nil && c.found.Has("agentloop") { // a Config of Default has none
+	if c.found != nil && c.found.Has("agentloop") { // found is nil in the result of Default
 		names = append(names, "an agent's loop with tools")
 	}
 	switch task := c.Runner.TaskType; task {
@@ -102,14 +96,34 @@ func (c *Config) ForeignFeatures() (names []string) {
 	return names
 }
 
-// foreignAnswerer returns the kind of language model that modelType names, if that is a model_type of RLinf that is
-// not supported. It returns "" for any other name.
-func foreignAnswerer(modelType string) string {
-	switch {
-	case slices.Contains([]string{"qwen2.5_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "internvl"}, modelType):
-		return "a language model that sees"
-	case slices.Contains([]string{"deepseek_v3", "deepseek_v2"}, modelType):
-		return "a language model with latent attention"
+// aliases are the names of keys in RLinf's releases before v0.1.
+func aliases() []config.Alias {
+	const bySize = "${multiply:%s,${algorithm.group_size}}"
+	const byChunk = "${multiply:%s,${actor.model.num_action_chunks}}"
+	both := func(key string) []string { return []string{"env.train." + key, "env.eval." + key} }
+	return []config.Alias{
+		{Old: "rollout.model_dir", New: []string{"rollout.model.model_path"}},
+		{Old: "rollout.model_arch", New: []string{"rollout.model.model_type"}},
+		{Old: "rollout.precision", New: []string{"rollout.model.precision"}},
+		{Old: "actor.checkpoint_load_path", New: []string{"actor.model.model_path"}},
+		{Old: "critic.optim", New: []string{"actor.critic_optim"}},
+		{Old: "actor.model.model_name", New: []string{"actor.model.model_type"}},
+		{Old: "runner.eval_policy_path", New: []string{"runner.ckpt_path"}},
+		{Old: "algorithm.auto_reset", New: both("auto_reset")},
+		{Old: "algorithm.ignore_terminations", New: both("ignore_terminations")},
+		{Old: "algorithm.use_fixed_reset_state_ids", New: both("use_fixed_reset_state_ids")},
+		{Old: "algorithm.num_group_envs", New: []string{"env.train.total_num_envs"}, Value: bySize},
+		{Old: "algorithm.n_chunk_steps", New: []string{"env.train.max_steps_per_rollout_epoch"}, Value: byChunk},
+		{Old: "algorithm.n_eval_chunk_steps", New: []string{"env.eval.max_steps_per_rollout_epoch"}, Value: byChunk},
+		{Old: "algorithm.rollout_epoch", New: []string{"env.train.rollout_epoch"}},
+		{Old: "algorithm.eval_rollout_epoch", New: []string{"env.eval.rollout_epoch"}},
+		{Old: "algorithm.sampling_params", New: []string{"rollout.sampling_params"}},
+		{Old: "algorithm.length_params.max_new_token", New: []string{"rollout.sampling_params.max_new_tokens"}},
+		{Old: "rollout.sampling_params.use_greedy", New: []string{"rollout.sampling_params.do_sample"},
+			Value: "${not:%s}"},
+		{Old: "env.eval.num_envs", New: []string{"env.eval.total_num_envs"}},
+		{Old: "env.train.simulator_type", New: []string{"env.train.env_type"}},
+		{Old: "env.eval.simulator_type", New: []string{"env.eval.env_type"}},
+		{Old: "env.enable_offload", New: both("enable_offload")},
 	}
-	return ""
 }

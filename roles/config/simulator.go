@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/internal/config"
 )
 
-// overrideEnv is called before the command line sets key. If key names an environment, overrideEnv removes the names in
-// files that would have precedence: init_params.id, and under env.eval the same environment as in training.
+// overrideEnv is called before the command line sets key. If key names an environment, overrideEnv removes names of
+// files that would have precedence: init_params.id, and the name under env.eval if it is the same as in training.
 func overrideEnv(t *config.Tree, key string) {
 	if key == "env.train.env_type" || key == "env.train.init_params.id" {
 		followTraining(t)
@@ -21,7 +21,7 @@ func overrideEnv(t *config.Tree, key string) {
 	}
 }
 
-// followTraining removes the name of the evaluations' environment, if files give it and it equals that of training.
+// followTraining removes the environment's name under env.eval, if it is from a file and the same as under env.train.
 func followTraining(t *config.Tree) {
 	names := []string{"env_type", "init_params.id"}
 	for _, name := range names {
@@ -36,8 +36,8 @@ func followTraining(t *config.Tree) {
 	}
 }
 
-// connect sets env_type of e to external if e says how to reach simulators and names no environment, or a simulator
-// that is not supported.
+// connect sets env_type of e to external if e says how to reach simulators, and its env_type is empty or a simulator of
+// RLinf.
 func connect(e *env.Config) {
 	if !e.External.IsZero() && (e.ID() == "" || ForeignSimulator(e.EnvType) != "") {
 		e.EnvType, e.InitParams.ID = env.ExternalID, ""
@@ -73,11 +73,11 @@ func (reg Registries) Probe(cfg env.Config) (env.Spec, error) {
 }
 
 // EvalEnv returns the environments of evaluations and their spec. Their episodes end after at most
-// env.eval.max_steps_per_rollout_epoch steps. If this is 0, the task's own limit applies, or the length of a
-// rollout if the task has none.
+// env.eval.max_steps_per_rollout_epoch steps. If this key is 0, the limit is that of the task, or the length of a
+// rollout if the task has no limit.
 func (reg Registries) EvalEnv(cfg *Config) (env.Config, env.Spec, error) {
 	e := cfg.Env.Eval
-	e.InstructionMix = "" // all evaluations play the same episodes
+	e.InstructionMix = "" // so all evaluations play the same episodes
 	spec, err := reg.Probe(e)
 	most := e.MaxStepsPerRolloutEpoch
 	if most == 0 && spec.MaxSteps == 0 {

@@ -12,7 +12,7 @@ import (
 	"github.com/rlinf/rlinf/policy"
 )
 
-// A validation checks a Config without a world: first the values, later the names and their requirements.
+// A validation checks a Config without a world: first the values, then the names of parts and their requirements.
 type validation struct {
 	*Config
 	reg   Registries
@@ -45,7 +45,7 @@ func (c *validation) checkValues() {
 	}
 }
 
-// checkTemperatures checks the temperatures of actions, and reports them if the policy's actions are not tokens.
+// checkTemperatures checks the temperatures of actions. It reports them as idle if the policy's actions are no tokens.
 func (c *validation) checkTemperatures() {
 	s, d := c.Rollout.SamplingParams, Default().Rollout.SamplingParams
 	want := c.found.At("rollout.sampling_params").Want
@@ -54,15 +54,13 @@ func (c *validation) checkTemperatures() {
 	if !slices.Contains(policy.Builtin().Names(), c.Actor.Model.ModelType) && !c.FineTunes() {
 		return
 	}
-	for _, k := range []struct {
-		key      string
-		got, own float64
-	}{{"temperature_train", s.TemperatureTrain, d.TemperatureTrain}, {"temperature_eval", s.TemperatureEval,
-		d.TemperatureEval}} {
-		if k.got != k.own {
-			c.found.IdleInstead("rollout.sampling_params."+k.key, k.got, "the policy draws no tokens")
+	idle := func(key string, value, otherwise float64) {
+		if value != otherwise {
+			c.found.IdleInstead("rollout.sampling_params."+key, value, "the policy draws no tokens")
 		}
 	}
+	idle("temperature_train", s.TemperatureTrain, d.TemperatureTrain)
+	idle("temperature_eval", s.TemperatureEval, d.TemperatureEval)
 }
 
 // CheckNames returns all mistakes in the values, and unknown names.
@@ -146,11 +144,10 @@ func (c *validation) checkCluster() {
 	}
 	for _, e := range c.Cluster.ComponentPlacement {
 		key := "component_placement." + e.Key
-		for name := range strings.SplitSeq(e.Key, ",") {
-			name = strings.TrimSpace(name)
+		for _, name := range componentsIn(e.Key) {
 			if !slices.Contains(known, name) {
 				want(false, key, name, "one of "+strings.Join(known, ", "))
-				name = config.Nearest(name, needed) // this name is misspelt, and not missing
+				name = config.Nearest(name, needed) // the needed name is misspelt, not missing
 			}
 			needed = slices.DeleteFunc(needed, func(n string) bool { return n == name })
 		}
@@ -224,7 +221,7 @@ func (c *validation) checkEnv(section string) {
 	}
 	want := func(ok bool, key string, value any, what string) {
 		if section == "env.eval" && key == "max_steps_per_rollout_epoch" && e.MaxStepsPerRolloutEpoch == 0 {
-			return // the task limits episodes
+			return // 0 is the limit of the task
 		}
 		c.found.Want(ok, c.EnvKey(section, key), value, what)
 	}
@@ -242,8 +239,8 @@ func (c *validation) checkEnv(section string) {
 	}
 }
 
-// EnvKey returns the full name of a key of env.train or env.eval. If evaluations inherit the key's value, it returns
-// the name under env.train.
+// EnvKey returns the full name of a key of env.train or env.eval. If evaluations inherit the value of the key, the name
+// is that under env.train.
 func (c *Config) EnvKey(section, key string) string {
 	if section == "env.eval" && !c.found.Has(section+"."+key) && c.found.Has("env.train."+key) {
 		section = "env.train"

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"reflect"
-	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/env"
@@ -23,8 +22,8 @@ func (c *validation) checkSFT() {
 	want(!r.Async, "runner.async", r.Async, "false"+task)
 	train, eval := c.unasked()
 	const none = "a language model has no environments"
-	c.idleKey("env.train", !reflect.DeepEqual(c.Env.Train, train), "a map", none, nil)
-	c.idleKey("env.eval", !reflect.DeepEqual(c.Env.Eval, eval), "a map", none, nil)
+	c.idleKey("env.train", !reflect.DeepEqual(c.Env.Train, train), "a map", none)
+	c.idleKey("env.eval", !reflect.DeepEqual(c.Env.Eval, eval), "a map", none)
 	c.idleReward("a key of rewards of environments")
 	want(r.SeqLength > 1, "runner.seq_length", r.SeqLength, "the tokens of the longest sample, a number > 1")
 	want(a.Threads >= 1, "actor.threads", a.Threads, "a number ≥ 1")
@@ -109,11 +108,11 @@ func (c *validation) checkEvalSampling() {
 	}
 }
 
-// maxSamples is the number of answers to a prompt with distinct random numbers.
+// maxSamples is the maximum number of answers to a prompt that have distinct random numbers.
 const maxSamples = 1 << 16
 
-// unasked returns the sections env.train and env.eval without given keys. The recorded configuration of a run has
-// them.
+// unasked returns the sections env.train and env.eval as they are without given keys, and as the recorded configuration
+// of a run has them.
 func (c *validation) unasked() (train, eval env.Config) {
 	train = env.DefaultConfig()
 	train.GroupSize, train.Seed = c.Algorithm.GroupSize, c.Runner.Seed
@@ -124,29 +123,29 @@ func (c *validation) unasked() (train, eval env.Config) {
 	return train, eval
 }
 
-// idleReasoning reports given keys that have no effect without the task reasoning.
+// idleReasoning reports the given keys that have an effect only in the task reasoning.
 func (c *validation) idleReasoning() {
 	const instead = "a key of the task reasoning"
-	speed := []string{"rollout.max_running_requests", "rollout.return_logprobs", "rollout.threads"}
-	c.idleKeys(instead, speed, "data.rollout_batch_size", "data.max_prompt_length", "algorithm.n_minibatches",
+	c.idleKeys("", "rollout.max_running_requests", "rollout.return_logprobs", "rollout.threads")
+	c.idleKeys(instead, "data.rollout_batch_size", "data.max_prompt_length", "algorithm.n_minibatches",
 		"algorithm.norm_adv_by_std_in_grpo", "algorithm.reinpp_kl_penalty_type", "algorithm.early_stop_imp_ratio",
 		"algorithm.importance_sampling_fix", "algorithm.importance_sampling_clip", "algorithm.mask_truncated",
 		"critic.use_critic_model", "reward.reward_scale", "reward.format_reward", "reward.random_reward",
-		"rollout.max_running_requests", "rollout.return_logprobs", "rollout.threads", "reward.program.command",
-		"rollout.eval_sampling_params")
+		"reward.program.command", "rollout.eval_sampling_params")
 	sampling := c.Rollout.SamplingParams
 	c.idleKey("rollout.sampling_params", sampling.answers() != Default().Rollout.SamplingParams.answers(), sampling,
-		instead, nil)
-	c.idleKeys(instead, nil, "algorithm.ratio_clip_eps")
+		instead)
+	c.idleKeys(instead, "algorithm.ratio_clip_eps")
 }
 
-// idleKeys reports given keys that have no effect, unless they have their default values. It says what happens
-// instead. The keys of speed change no result.
-func (c *validation) idleKeys(instead string, speed []string, keys ...string) {
+// idleKeys reports the keys that are given, have no effect, and do not have their default values. instead says what
+// happens instead; "": the keys change no result.
+func (c *validation) idleKeys(instead string, keys ...string) {
 	values, defaults := valuesOf(c.Config), valuesOf(Default())
 	for _, key := range keys {
 		value := values[key]
-		c.idleKey(key, fmt.Sprint(value) != fmt.Sprint(defaults[key]), value, instead, speed) // nil is an empty list
+		asks := fmt.Sprint(value) != fmt.Sprint(defaults[key]) // compares texts, in which nil equals an empty list
+		c.idleKey(key, asks, value, instead)
 	}
 }
 
@@ -159,20 +158,14 @@ func valuesOf(c *Config) map[string]any {
 	return values
 }
 
-// idleKey reports a key that is given and asks for something without effect, and says what happens instead. The
-// keys of speed change no result.
-func (c *validation) idleKey(key string, asks bool, value any, instead string, speed []string) {
-	switch {
-	case !asks || !c.found.Has(key):
-	case slices.Contains(speed, key):
-		c.found.Idle(key, value)
-	default:
+// idleKey reports a key without effect if it is given and asks for something. instead is as for idleKeys.
+func (c *validation) idleKey(key string, asks bool, value any, instead string) {
+	if asks && c.found.Has(key) {
 		c.found.IdleInstead(key, value, instead)
 	}
 }
 
-// checkFamily checks that the task sft has a language model, and that other tasks have neither a language model nor
-// its keys.
+// checkFamily checks actor.model.model_type: a family of language models in the tasks sft and reasoning, else a policy.
 func (c *validation) checkFamily() {
 	if c.FineTunes() {
 		names := make([]string, len(lm.Families))
@@ -186,17 +179,15 @@ func (c *validation) checkFamily() {
 	c.checkName("actor.model.model_type", c.Actor.Model.ModelType, c.reg.Policies.Names())
 }
 
-// idleSFT reports given keys that have no effect without the task sft.
+// idleSFT reports the given keys that have an effect only for language models.
 func (c *validation) idleSFT() {
 	const instead = "a key of language models"
-	speed := []string{"runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs", "actor.threads",
-		"actor.enable_dp_load_balance"}
-	c.idleKeys(instead, speed, "runner.seq_length", "runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs",
-		"runner.early_stop.enabled", "actor.threads", "actor.enable_dp_load_balance",
-		"actor.tokenizer.tokenizer_model", "data.train_data_paths", "data.val_data_paths", "data.prompt_key",
-		"data.answer_key", "data.messages_key", "data.apply_chat_template", "data.filter_prompt_by_length",
-		"data.shuffle")
-	c.idleKey("data.seed", c.Data.Seed != c.Actor.Seed, c.Data.Seed, instead, nil)
+	c.idleKeys("", "runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs", "actor.threads",
+		"actor.enable_dp_load_balance")
+	c.idleKeys(instead, "runner.seq_length", "runner.early_stop.enabled", "actor.tokenizer.tokenizer_model",
+		"data.train_data_paths", "data.val_data_paths", "data.prompt_key", "data.answer_key", "data.messages_key",
+		"data.apply_chat_template", "data.filter_prompt_by_length", "data.shuffle")
+	c.idleKey("data.seed", c.Data.Seed != c.Actor.Seed, c.Data.Seed, instead)
 }
 
 // checkLanguageModel checks the keys of a language model, and reports keys of other networks.

@@ -51,7 +51,7 @@ func (c *validation) checkParts() {
 		return
 	}
 	c.checkReward()
-	if known { // else the intended algorithm may have other requirements
+	if known { // else the requirements of the intended algorithm are unknown
 		learns := c.reg.Learning(c.Config)
 		c.reg.Algorithms.Check(c.Algorithm.Config, c.found.At("algorithm").Want)
 		c.checkOffPolicy(learns)
@@ -94,7 +94,7 @@ func (c *validation) checkReward() {
 
 // idleReward reports given keys of the section reward that have no effect, and says what happens instead.
 func (c *validation) idleReward(instead string) {
-	c.idleKeys(instead, nil, "reward.reward_mode", "reward.reward_weight", "reward.env_reward_weight",
+	c.idleKeys(instead, "reward.reward_mode", "reward.reward_weight", "reward.env_reward_weight",
 		"reward.success_info", "reward.potential.indices", "reward.potential.target", "reward.model.model_path")
 }
 
@@ -161,7 +161,7 @@ func (c *validation) checkAsync(learns Learning) {
 	}
 }
 
-// checkInference checks that inference workers have work.
+// checkInference checks that inference workers, if any, have work.
 func (c *validation) checkInference(learns Learning) {
 	c.found.Want(!c.Places("inference") || len(c.Inferred(learns)) > 0, "cluster.component_placement", nil,
 		"no place for inference, or algorithm.recompute_logprobs or algorithm.kl_beta (else there is nothing to infer)")

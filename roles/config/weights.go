@@ -14,8 +14,8 @@ import (
 // workers on nodes without an actor. On an actor's node they do not travel: see the package documentation of
 // collectives.
 type WeightSyncerConfig struct {
-	// Type is bucket (default) or patch. bucket sends all parameters every time. patch sends only
-	// changes, tensor by tensor, where that is less.
+	// Type is bucket (default) or patch. bucket sends all parameters every time. patch sends only the changes of a
+	// tensor if they are smaller than the tensor.
 	Type string `yaml:"type"`
 	// Bucket configures how all parameters are sent, for both types.
 	Bucket WeightBucketConfig `yaml:"bucket"`
@@ -25,8 +25,8 @@ type WeightSyncerConfig struct {
 
 // WeightBucketConfig is the section weight_syncer.bucket.
 type WeightBucketConfig struct {
-	// BucketSize is the number of bytes sent at once, of whole tensors. A number, or one with KB, MB or GB (of
-	// 1024). Default 512MB.
+	// BucketSize is the number of bytes sent at once, in whole tensors: a number, or one with KB, MB or GB (of 1024).
+	// Default 512MB.
 	BucketSize Bytes `yaml:"bucket_size"`
 	// BucketDType is the format in which parameters are sent: null (default) or fp32, unchanged; bf16, in half the
 	// bytes. Rollouts then use rounded parameters, in every placement. Statistics of observations are always sent
@@ -47,8 +47,7 @@ type WeightInitSyncConfig struct {
 	// Enabled sends all parameters of the first version. false sends the difference from the initial parameters of
 	// every worker, which follow from actor.seed. Default true.
 	Enabled bool `yaml:"enabled"`
-	// Prefixes select the tensors that are sent completely by the beginnings of their names. null, the default, is
-	// all.
+	// Prefixes are beginnings of names: tensors with such names are sent completely. null, the default, is all tensors.
 	Prefixes config.Words `yaml:"prefixes"`
 	// BucketSize is weight_syncer.bucket.bucket_size for the first version. Default 128MB.
 	BucketSize Bytes `yaml:"bucket_size"`

@@ -29,13 +29,13 @@ func (Task) Evaluate(ctx context.Context, on *task.Evaluation) error {
 	alone := *cfg
 	alone.Runner.OnlyEval = true
 	on.Phase("starting simulators")
-	cfg, err := on.Ask(ctx, on, &alone, ranks)
+	cfg, err := on.Ask(ctx, &alone, ranks)
 	if err != nil || cfg == nil {
 		return err
 	}
 	on.Phase("loading the policy")
 	e, err := prepare(cfg, on.Registries, on.Asked)
-	if agreed, err := on.Agree(ctx, on, err); !agreed {
+	if agreed, err := on.Agree(ctx, err); !agreed {
 		return err
 	}
 	lo, hi := e.share(slices.Index(ranks, w.Rank()), len(ranks))
@@ -54,7 +54,7 @@ func (Task) Evaluate(ctx context.Context, on *task.Evaluation) error {
 			return err
 		}
 	}
-	return on.Leave(ctx, on)
+	return on.Leave(ctx)
 }
 
 // An evaluation is a policy and the environments in which it is evaluated.

@@ -109,7 +109,7 @@ func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) erro
 	if trained != nil {
 		defer trained.Close()
 	}
-	if agreed, err = on.Agree(ctx, on, err); !agreed {
+	if agreed, err = on.Agree(ctx, err); !agreed {
 		return x, false, err
 	}
 	size := x.plan.Mesh(x.plan.Examined()).Tensor
@@ -138,7 +138,7 @@ func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) erro
 			err = e.wrong
 		}
 	}
-	if agreed, err = on.Agree(ctx, on, err); agreed {
+	if agreed, err = on.Agree(ctx, err); agreed {
 		on.Phase("evaluation")
 	}
 	return x, agreed, err

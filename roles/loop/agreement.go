@@ -12,10 +12,10 @@ import (
 
 // A vote is one rank's message at a loop head: its step, and whether it wants to stop.
 type vote struct {
-	step int64  // the step that this rank is about to take
-	path uint64 // hash of the group calls made so far, to find ranks that took another branch
-	stop int    // exit code with which this rank wants to end the job; 0: go on
-	save bool
+	step int64   // the step that this rank is about to take
+	path uint64  // hash of the group calls made so far; it differs if this rank took another branch
+	stop int     // exit code with which this rank wants to end the job; 0: go on
+	save bool    // this rank asks for a checkpoint
 	took float64 // seconds of the iteration before the step
 }
 
@@ -23,50 +23,50 @@ type vote struct {
 type decision struct {
 	stop int // the largest exit code in the votes
 	save bool
-	// hold says that the iteration before the votes is the slowest of its hundred so far.
+	// hold: the iteration before the votes is the slowest so far among its hundred iterations.
 	hold bool
 	move bool // the members move to other ranks
 }
 
 // An agreement makes all ranks take the same branch of the loop, and sends their reports to rank 0. The votes of
-// one loop head are decided at the next, so no rank waits for them. No rank runs ahead of another by more than one
-// step.
+// one loop head are decided at the next loop head, so no rank waits for them. No rank runs ahead of another by more
+// than one step.
 //
-// Votes and reports go up a tree of ranks, and decisions go down. Ranks that pass them on do so in a goroutine,
-// while they compute. With fan ranks or fewer no rank passes anything on, and there is no such goroutine.
+// Votes and reports go up a tree of ranks, and decisions go down. An inner rank of the tree forwards them in a
+// goroutine while its workers compute. A world of at most fan ranks has no inner ranks.
 type agreement struct {
 	world    *spmd.World
 	comm     spmd.Comm
-	parent   int       // -1 on rank 0
-	below    []subtree // in the order of ranks
-	passesOn bool      // this rank has others below it, and the tree is more than one level high
+	parent   int       // the rank above; -1 on rank 0
+	below    []subtree // the subtrees below, in the order of ranks
+	passesOn bool      // this rank has ranks below it, and the tree has more than one level
 	passed   chan error
 
-	// Guarded by being used by one goroutine at a time: the goroutine that passes on, between begin and end.
+	// One goroutine at a time uses the fields below: between begin and end the one that forwards, else the caller.
 	reqs    []spmd.Request
 	votes   []byte // of this rank's subtree, then of each subtree below: tallySize bytes each
 	down    []byte
-	report  []byte   // of this rank, while it is sent
-	bundle  []byte   // the reports of this rank's subtree in the order of ranks, each behind its length
+	report  []byte   // the report of this rank, while it is sent
+	bundle  []byte   // the reports of this rank's subtree in the order of ranks, each after its length
 	reports [][]byte // on rank 0: the parts of bundle
 	decided decision
 	pending bool
-	span    spmd.Span   // of a wait for the votes
+	span    spmd.Span   // records waits for the votes
 	move    func() bool // on rank 0: reports whether a move is due; nil: never
 
-	hundred int64   // on rank 0: the hundred of iterations of the votes
-	slowest float64 // the longest iteration of this hundred so far, in seconds
+	hundred int64   // on rank 0: the number of the hundred iterations to which the votes belong
+	slowest float64 // on rank 0: the seconds of the longest iteration in that hundred so far
 }
 
-// fan is the number of ranks of the smallest complete subtree: the first of them and fan - 1 ranks below it.
+// fan is the number of ranks of the smallest complete subtree: one rank and the fan - 1 ranks below it.
 const fan = 8
 
-// A subtree is the part of the tree below a rank: that rank and those that follow it.
+// A subtree is a part of the tree: a rank and the ranks that follow it.
 type subtree struct{ first, ranks int }
 
 const (
 	tallySize                       = 64
-	lengthSize                      = 8 // of a report in a bundle
+	lengthSize                      = 8 // bytes of the length before a report in a bundle
 	decisionSize                    = 16
 	voteTag, reportTag, decisionTag = 1, 2, 3
 )
@@ -87,9 +87,9 @@ func newAgreement(w *spmd.World, comm spmd.Comm, alloc tensor.Allocator) (*agree
 	return a, nil
 }
 
-// position returns the place of a rank in the tree: the rank above it, -1 for rank 0, and the subtrees below it. Write
-// the number of the rank in base fan. The rank above has a zero in place of the last digit that is not zero. So the
-// subtree of a rank is a range, which lies within a node if nodes have a power of fan ranks.
+// position returns the place of a rank in the tree: the rank above it (-1 for rank 0) and the subtrees below it. In
+// base fan, the rank above has the same digits, with a zero for the last digit that is not zero. So the subtree of a
+// rank is a range of ranks. The range lies within a node if nodes have a power of fan ranks.
 func position(rank, size int) (parent int, below []subtree) {
 	parent = -1
 	for step := 1; step < size; step *= fan {
@@ -105,10 +105,10 @@ func position(rank, size int) (parent int, below []subtree) {
 
 // A tally is the votes of a subtree in one message.
 type tally struct {
-	vote            // of the first rank, but stop, save and took are the largest
-	bytes     int   // of the reports
-	other     int   // the first rank whose step or path is not that of the first rank; 0: none
-	otherStep int64 // its step
+	vote            // the vote of the first rank, but with the largest stop, save and took of all ranks
+	bytes     int   // size of the reports
+	other     int   // the first rank whose step or path differs from those of the first rank; 0: none
+	otherStep int64 // the step of that rank
 }
 
 func (t *tally) put(b []byte) {
@@ -164,7 +164,7 @@ func (a *agreement) begin(ctx context.Context, v vote, report []byte) error {
 			a.passed <- a.passOn(ctx)
 			return nil
 		})
-	case a.parent >= 0: // nothing to wait for
+	case a.parent >= 0: // a leaf, which waits for no votes
 		return a.sendUp(report)
 	}
 	return nil
@@ -195,7 +195,7 @@ func (a *agreement) end(ctx context.Context) (decision, [][]byte, error) {
 	return a.decided, a.reports, nil
 }
 
-// passOn sends the votes and reports of this rank's subtree up, and the decision down. At rank 0 it decides.
+// passOn sends the votes and reports of this rank's subtree up, and the decision down. On rank 0 it decides.
 func (a *agreement) passOn(ctx context.Context) error {
 	if len(a.below) > 0 || a.parent < 0 {
 		if err := a.gather(ctx); err != nil {
@@ -230,7 +230,7 @@ func (a *agreement) gather(ctx context.Context) error {
 	for i, s := range a.below {
 		t.get(a.votes[(1+i)*tallySize:])
 		all.add(s.first, &t)
-		if s.ranks == 1 { // this report comes without its length
+		if s.ranks == 1 { // a leaf sends its report without the length
 			a.bundle = binary.LittleEndian.AppendUint64(a.bundle, uint64(t.bytes))
 		}
 		a.bundle = extend(a.bundle, t.bytes)
@@ -265,7 +265,7 @@ func (a *agreement) sendUp(reports []byte) error {
 	return a.post(a.comm.Irecv(a.down, a.parent, decisionTag))
 }
 
-// extend makes b longer by n bytes of any content.
+// extend makes b longer by n bytes, whose content is arbitrary.
 func extend(b []byte, n int) []byte {
 	for cap(b)-len(b) < n {
 		b = append(b[:cap(b)], 0)[:len(b)]
@@ -279,8 +279,8 @@ func (a *agreement) decide() error {
 	var all tally
 	all.get(a.votes)
 	if all.other != 0 {
-		return fmt.Errorf("rank %d is at step %d and has made other calls than rank 0, at step %d: ranks must "+
-			"decide alike", all.other, all.otherStep, all.step)
+		return fmt.Errorf("rank %d is at step %d and has made other group calls than rank 0, at step %d: expected "+
+			"the same calls on all ranks", all.other, all.otherStep, all.step)
 	}
 	a.reports = a.reports[:0]
 	for rest := a.bundle; len(rest) > 0; {

@@ -42,8 +42,7 @@ func agreeingWith(t testing.TB, np int, o spmd.Options, f func(ctx context.Conte
 		})
 }
 
-// A ballot is what every rank votes and reports at every step: known to all, so that each can tell what must come of
-// it.
+// A ballot has the vote and the report of every rank at every step. All ranks know it, so each can check decisions.
 type ballot [][]struct {
 	vote   vote
 	report []byte
@@ -59,7 +58,7 @@ func newBallot(np, steps int) ballot {
 		}, np)
 		for rank := range b[s] {
 			v := vote{step: int64(s), path: uint64(s) * 0x9e3779b97f4a7c15}
-			if s%3 > 0 && r.IntN(np) == 0 { // a step on which nobody wants anything, every now and then
+			if s%3 > 0 && r.IntN(np) == 0 { // in some steps no rank asks for anything
 				v.stop, v.save = r.IntN(200), r.IntN(2) == 0
 			}
 			report := make([]byte, []int{0, 5, 300, 100_000}[r.IntN(4)])
@@ -72,7 +71,7 @@ func newBallot(np, steps int) ballot {
 	return b
 }
 
-// decision returns what must be decided on the votes of a step.
+// decision returns the correct decision on the votes of a step.
 func (b ballot) decision(step int) (d decision) {
 	for _, e := range b[step] {
 		d.stop = max(d.stop, e.vote.stop)
@@ -81,8 +80,8 @@ func (b ballot) decision(step int) (d decision) {
 	return d
 }
 
-// Votes are decided on one loop head later, alike on all ranks; the reports are on rank 0 then; nobody is more than a
-// step ahead.
+// Votes are decided one loop head later, with the same result on all ranks. Then rank 0 has the reports. No rank is
+// more than a step ahead of another.
 func TestAgreement(t *testing.T) {
 	const steps = 60
 	for _, np := range []int{1, 2, 3, 5, 8, 9, 17, 70} {
@@ -92,7 +91,7 @@ func TestAgreement(t *testing.T) {
 			r := rand.New(rand.NewPCG(uint64(rank), 5))
 			var report []byte
 			for s := range steps + 1 {
-				for range r.IntN(4) { // come in ever another order
+				for range r.IntN(4) { // arrive in another order each time
 					runtime.Gosched()
 				}
 				d, reports, err := a.end(ctx)
@@ -151,7 +150,7 @@ func (b ballot) check(step, rank int, d decision, reports [][]byte) error {
 	return nil
 }
 
-// Ranks that went different ways are found, and the first that differs from rank 0 is named.
+// An error names the first rank that has made other calls than rank 0.
 func TestAgreementNamesTheFirstRankThatDiffers(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -263,7 +262,8 @@ func TestVotesPassRanksThatCompute(t *testing.T) {
 	}
 }
 
-// TestVotesOfARankThatHasLeft: the rank that waits for its vote names it, also where that rank passes votes on.
+// TestVotesOfARankThatHasLeft: a rank that has left is named by the rank that waits for its vote, also if the waiting
+// rank passes votes on.
 func TestVotesOfARankThatHasLeft(t *testing.T) {
 	for _, gone := range []int{1, fan + 1, fan} {
 		err := agreeingWith(t, 3*fan, spmd.Options{StallTimeout: 50 * time.Millisecond},

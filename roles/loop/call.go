@@ -9,13 +9,13 @@ import (
 // None is the result of a call that returns only an error.
 type None struct{}
 
-// Call calls f on the members of g in this process. Messages name the call what.
+// Call calls f on the members of g in this process. what names the call in messages.
 func Call[W any](ctx context.Context, g *spmd.Group[W], what string,
 	f func(context.Context, W) error) *spmd.Future[None] {
 	return spmd.Call(g, ctx, what, func(ctx context.Context, w W) (None, error) { return None{}, f(ctx, w) })
 }
 
-// WaitAll waits for the calls in this order, up to the first error, which it returns.
+// WaitAll waits for the calls one after the other. It returns the first error at once.
 func WaitAll(ctx context.Context, futures ...*spmd.Future[None]) error {
 	for _, f := range futures {
 		if _, err := f.Wait(ctx); err != nil {
@@ -25,8 +25,8 @@ func WaitAll(ctx context.Context, futures ...*spmd.Future[None]) error {
 	return nil
 }
 
-// Ask calls f on the members of g, the actors, and returns the answer on all ranks. f must return the same on all
-// actors.
+// Ask calls f on the actors, the members of g, and returns their answer on all ranks. All actors must have the same
+// answer.
 func Ask[W any](ctx context.Context, l *Loop, g *spmd.Group[W], what string, f func(W) (bool, error)) (yes bool,
 	err error) {
 	results, err := spmd.Call(g, ctx, what, func(_ context.Context, w W) (bool, error) { return f(w) }).Wait(ctx)
@@ -39,7 +39,7 @@ func Ask[W any](ctx context.Context, l *Loop, g *spmd.Group[W], what string, f f
 	return l.ActorsSay(ctx, yes)
 }
 
-// InOrder calls the steps one after the other, up to the first error, which it returns.
+// InOrder calls the steps one after the other. It returns the first error at once.
 func InOrder(ctx context.Context, steps ...func(context.Context) error) error {
 	for _, step := range steps {
 		if err := step(ctx); err != nil {

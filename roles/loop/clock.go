@@ -10,17 +10,17 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A clockSync compares the clocks of nodes: the first rank of each node asks rank 0 for its time. A nil clockSync, on
-// the other ranks and in a job on one node, does nothing.
+// A clockSync compares the clocks of nodes: the first rank of each node asks rank 0 for its time. The other ranks, and
+// all ranks of a job on one node, have a nil clockSync, which does nothing.
 type clockSync struct {
 	comm spmd.Comm
 	log  *trace.Log
-	time []byte // of rank 0
+	time []byte // the time of rank 0, as a message
 	reqs []spmd.Request
-	left []int // on rank 0: questions that each node will still ask
+	left []int // on rank 0: the number of questions that each node will still ask
 }
 
-// roundTrips is the number of questions of a node. The shortest round trip counts.
+// roundTrips is the number of questions of a node. The answer with the shortest round trip counts.
 const roundTrips = 10
 
 const (
@@ -29,7 +29,7 @@ const (
 	timeBytes   = 8
 )
 
-// newClockSync is collective over the first ranks of all nodes. It returns nil elsewhere.
+// newClockSync returns the clockSync of a rank. Collective over the first ranks of all nodes.
 func newClockSync(w *spmd.World, log *trace.Log, alloc tensor.Allocator) (*clockSync, error) {
 	var heads []int
 	for rank, node := range w.Nodes() {
@@ -108,7 +108,7 @@ func (c *clockSync) answer(ctx context.Context) error {
 	}
 }
 
-// listen waits for the next question of a node, if it will ask one.
+// listen starts to receive the next question of a node, if the node will ask another one.
 func (c *clockSync) listen(node int) (err error) {
 	if c.left[node]--; c.left[node] < 0 {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-// TestClocksOfNodes: spans of two nodes, whose clocks are seconds apart, come out on the clock of rank 0's node, within
-// the bound that the trace tells. Ranks behind the first of a node take over its offset.
+// TestClocksOfNodes: the clocks of two nodes are seconds apart. Spans of both have times of the clock of rank 0's node,
+// within the bound in the trace. All ranks of a node have the offset of its first rank.
 func TestClocksOfNodes(t *testing.T) {
 	run := t.TempDir()
 	start := time.Now()

@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Cluster is what a program gets on each rank: the ranks of the job, and the configuration, which fits them. It
+// A Cluster is what a program gets on each rank: the ranks of the job, and a configuration that fits them. It
 // corresponds to RLinf's Cluster and cfg.
 type Cluster struct {
 	world  *spmd.World
@@ -31,19 +31,19 @@ type Program func(ctx context.Context, c *Cluster) error
 type Shared interface {
 	// Connect connects the weights of all ranks. Collective over the world.
 	Connect(ctx context.Context) error
-	// Close is called on every rank after the program.
+	// Close ends what Connect began. It is called on every rank after the program.
 	Close()
 }
 
 // Services are what a session gives to the program's runner.
 type Services struct {
 	Saver    *Saver
-	Log      *Logbook   // on rank 0
+	Log      *Logbook   // on rank 0; nil elsewhere
 	Requests *Requests  // requests to stop
 	Trace    *trace.Log // nil: nothing is recorded
 	From     StartState // on rank 0: the state with which the run starts
-	Holdings *Holdings  // of the members on this rank
-	Moves    Moves      // nil: the run cannot move
+	Holdings *Holdings  // what the members on this rank hold
+	Moves    Moves      // nil: the members cannot move
 	// Started is called when the workers are ready. It may be nil.
 	Started func() error
 	// GiveUp, on rank 0, asks to stop the run because its simulators fail too often. The argument is their error. If
@@ -81,7 +81,7 @@ func (c *Cluster) Alloc(m *spmd.Member) tensor.Allocator {
 // SharedOf returns what the workers of c's rank have in common.
 func SharedOf(c *Cluster) Shared { return c.shared }
 
-// PartOf returns what m left on this rank in a move: see Part.
+// PartOf returns the part that the member m left on this rank in a move: see Part.
 func PartOf[T any](c *Cluster, m *spmd.Member) (part T, ok bool) {
 	return Part[T](c.with.Holdings, m.Group(), m.Index())
 }
@@ -94,8 +94,8 @@ func ProgressOf(c *Cluster, m *spmd.Member) algo.Progress {
 	return c.with.Count(m.Group(), m.Index())
 }
 
-// Leave is called when the program has returned: it ends what the program began but did not end. It returns the
-// exit code of a run that stopped before its last step, else 0. Collective over the world.
+// Leave is called when the program has returned. It ends a loop that the program did not end. It returns the exit code
+// of a run that stopped before its last step, else 0. Collective over the world.
 func (c *Cluster) Leave(ctx context.Context) (stopped int, err error) {
 	if c.loop != nil {
 		err = c.loop.leave(ctx)

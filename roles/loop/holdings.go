@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Holdings are what the members on a rank hold beyond their connections: memory, and what came to them from the world
-// before. A rank has one Holdings in all its worlds.
+// Holdings are what the members on a rank hold, apart from connections: memory, and what a move brought from the world
+// before. A rank keeps one Holdings in all its worlds.
 type Holdings struct {
 	moved bool  // the present world follows a move
 	step  int64 // iterations made before that move
@@ -17,19 +17,19 @@ type Holdings struct {
 	lasting any // see Lasting
 	world   *spmd.World
 	present estate
-	next    estate // what a move leaves for the next world
+	next    estate // what a move leaves to the next world
 }
 
-// An estate is what the members on a rank have in a world, by component and number.
+// An estate is what the members on a rank hold in one world.
 type estate struct {
 	memory map[holder][][]byte
-	parts  map[holder]any         // of members that were on this rank before
-	states map[holder]tensor.Dict // of the other members, and of those that left no part
+	parts  map[holder]any         // parts that the members before left on this rank
+	states map[holder]tensor.Dict // states of members without such a part
 
-	episodes, evals []float64 // for the next report
+	episodes, evals []float64 // of Report: episodes that no report has had yet
 }
 
-// A holder is a member of a component.
+// A holder names a member by its component and number.
 type holder struct {
 	component string
 	index     int
@@ -44,7 +44,7 @@ func newEstate() estate {
 	return estate{memory: map[holder][][]byte{}, parts: map[holder]any{}, states: map[holder]tensor.Dict{}}
 }
 
-// Enter makes what a move has left the holdings of the world w.
+// Enter begins the world w, in which the members hold what the move has left.
 func (h *Holdings) Enter(w *spmd.World) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -55,8 +55,8 @@ func (h *Holdings) Enter(w *spmd.World) {
 // Moved reports whether the present world follows a move.
 func (h *Holdings) Moved() bool { return h.moved }
 
-// Alloc returns an allocator of the present world's memory for a member. In a move the memory goes with the part that
-// the member leaves on this rank.
+// Alloc returns an allocator of the present world's memory for a member. The memory outlives a move in which the member
+// leaves a part on this rank.
 func (h *Holdings) Alloc(component string, member int) tensor.Allocator {
 	return func(n int) ([]byte, error) {
 		h.mu.Lock()
@@ -70,15 +70,15 @@ func (h *Holdings) Alloc(component string, member int) tensor.Allocator {
 	}
 }
 
-// Part returns what a member left on this rank in a move, for the same member in the present world. ok is false if the
-// member was on another rank, or left nothing.
+// Part returns the part that a member of the world before left on this rank, for the same member of the present world.
+// ok is false if the member was on another rank, or left nothing.
 func Part[T any](h *Holdings, component string, member int) (part T, ok bool) {
 	part, ok = h.present.parts[holder{component, member}].(T)
 	return part, ok
 }
 
-// Lasting returns the value that the workers of a rank share in all worlds. It is zero at first. All calls for a rank
-// have the same T.
+// Lasting returns the value that the workers of a rank share in all worlds. The value is zero at first. All calls for a
+// rank must have the same T.
 func Lasting[T any](h *Holdings) *T {
 	h.mu.Lock()
 	defer h.mu.Unlock()

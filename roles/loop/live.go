@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// A board has the contents of live.json, about the running job. Rank 0's loop writes on it, and a goroutine of its own
-// writes it to the file each second.
+// A board has the contents of live.json, which is about the running job. The loop of rank 0 changes the board, and a
+// goroutine writes it to the file each second.
 type board struct {
 	path string
 	stop func()
@@ -20,10 +20,10 @@ type board struct {
 	step   int64
 	work   string
 	phases [len(Phases)]float64
-	timed  [len(Phases)]time.Time // when a phase last took time
-	waits  [][]float64            // shares of each rank, in the order of trace.Causes
-	queues map[string]int64
-	at     time.Time // of the newest reports
+	timed  [len(Phases)]time.Time // when the newest times of the phases came
+	waits  [][]float64            // of each rank: the shares of waiting, in the order of trace.Causes
+	queues map[string]int64       // items in each channel
+	at     time.Time              // when the newest reports came
 }
 
 // newBoard returns a board that writes to path until close.
@@ -33,60 +33,56 @@ func newBoard(path string) *board {
 	return b
 }
 
-// begin sets the name of the present work.
-func (b *board) begin(work string) {
+// change calls f, which changes the board, under the lock. A nil board does nothing.
+func (b *board) change(f func()) {
 	if b == nil {
 		return
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.work = work
+	f()
 }
 
-// next begins the reports of a step.
+// begin sets the name of the present work.
+func (b *board) begin(work string) {
+	b.change(func() { b.work = work })
+}
+
+// next prepares the board for the reports of a step.
 func (b *board) next(step int64, ranks int) {
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.step, b.at = step, time.Now()
-	for len(b.waits) < ranks {
-		b.waits = append(b.waits, nil)
-	}
-	for name := range b.queues {
-		b.queues[name] = 0
-	}
+	b.change(func() {
+		b.step, b.at = step, time.Now()
+		for len(b.waits) < ranks {
+			b.waits = append(b.waits, nil)
+		}
+		for name := range b.queues {
+			b.queues[name] = 0
+		}
+	})
 }
 
 // add adds the report of a rank.
 func (b *board) add(rank int, r *Report) {
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.waits[rank] = append(b.waits[rank][:0], r.Waits...)
-	for i, name := range r.queueNames {
-		b.queues[name] += int64(r.queueItems[i])
-	}
-}
-
-// took sets the times of the slowest rank.
-func (b *board) took(longest [len(Phases)]float64) {
-	if b == nil {
-		return
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for p, t := range longest {
-		if t > 0 {
-			b.phases[p], b.timed[p] = t, b.at
+	b.change(func() {
+		b.waits[rank] = append(b.waits[rank][:0], r.Waits...)
+		for i, name := range r.queueNames {
+			b.queues[name] += int64(r.queueItems[i])
 		}
-	}
+	})
 }
 
-// write writes the board to its file. Errors are ignored: another writing follows.
+// took sets the times of phases, which are those of the slowest rank.
+func (b *board) took(longest [len(Phases)]float64) {
+	b.change(func() {
+		for p, t := range longest {
+			if t > 0 {
+				b.phases[p], b.timed[p] = t, b.at
+			}
+		}
+	})
+}
+
+// write writes the board to its file. It ignores errors, because it is called again.
 func (b *board) write() {
 	b.mu.Lock()
 	l := trace.Live{Time: time.Now(), Step: b.step, Work: b.work}
@@ -111,7 +107,7 @@ func (b *board) write() {
 	_ = l.Write(b.path)
 }
 
-// close writes the board a last time.
+// close writes the board for the last time.
 func (b *board) close() {
 	if b != nil {
 		b.stop()

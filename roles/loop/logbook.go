@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/rlinf/rlinf/algo"
@@ -18,7 +19,7 @@ import (
 	"github.com/rlinf/rlinf/roles/job"
 )
 
-// A Logbook writes the metrics of a run on rank 0: a line every runner.logger.log_interval iterations. The task's
+// A Logbook writes the metrics of a run on rank 0, one line for each runner.logger.log_interval iterations. The task's
 // Recorder computes them from the reports of all ranks. A nil Logbook ignores all calls.
 type Logbook struct {
 	log      *metrics.Log
@@ -27,19 +28,20 @@ type Logbook struct {
 	job      *job.Job
 	recorder Recorder
 	state    metrics.State
-	stopped  string // why the run stopped early; "": it did not
+	stopped  string // why the run stopped early; "": the run did not
 	report   Report
+	voting   atomic.Int64 // the step after which the ranks vote next; 0: no step has begun
 
-	watch  func(longest [len(Phases)]float64, spent []float64) // see Watch; nil: nobody watches
+	watch  func(longest [len(Phases)]float64, spent []float64) // see Watch; may be nil
 	spent  []float64
 	phases *trace.PhaseLog // nil: not recorded
 	live   *board          // nil: not recorded
 	times  [][trace.NumPhases]float32
 
-	// The metrics since the last line.
+	// The metrics since the last line, by their index in names.
 	names  []string
-	sums   []float64 // of each name, over the iterations with a value
-	counts []int     // the number of these iterations
+	sums   []float64 // sums of the values
+	counts []int     // numbers of values
 	values []float64 // the values of the next line
 }
 
@@ -67,8 +69,8 @@ func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics
 	return b, nil
 }
 
-// RecordTime makes the logbook write what o describes: the phases of each iteration, and live.json. It is called again
-// in the world after a move.
+// RecordTime makes the logbook write the phases of each iteration, and live.json, into the folder of o. It is called
+// again in the world after a move.
 func (l *Logbook) RecordTime(o trace.Options) error {
 	err := l.phases.Close()
 	l.phases = trace.NewPhaseLog(o)
@@ -78,15 +80,37 @@ func (l *Logbook) RecordTime(o trace.Options) error {
 	return err
 }
 
-// Watch makes the logbook call f after each iteration with the time of each phase on the slowest rank, in seconds, and
-// the sums of Report.Spent over all ranks, which are valid during the call.
+// Watch makes the logbook call f after each iteration. longest are the seconds of each phase on the slowest rank. spent
+// are the sums of Report.Spent over all ranks, which are valid during the call.
 func (l *Logbook) Watch(f func(longest [len(Phases)]float64, spent []float64)) { l.watch = f }
 
-// iterate shows that the iteration of this step begins.
+// iterate shows that the iteration of a step begins.
 func (l *Logbook) iterate(step int64) {
 	if l != nil {
+		l.votesAfter(step)
 		l.progress.Iterate(step)
 	}
+}
+
+// votesAfter sets the step after which the ranks vote next.
+func (l *Logbook) votesAfter(step int64) {
+	if l != nil {
+		l.voting.Store(step)
+	}
+}
+
+// End returns the step after which the run ends if it is asked to stop now; 0: before the first step. late says that
+// there are several ranks, which decide one step after their vote unless a checkpoint or the end of the run follows the
+// vote. Any goroutine may call End.
+func (l *Logbook) End(late bool) int64 {
+	if l == nil {
+		return 0
+	}
+	step := l.voting.Load()
+	if late && step > 0 && step < l.job.MaxSteps && !l.job.SavesAt(step) {
+		step++
+	}
+	return step
 }
 
 // begin shows the name of the work that begins now.
@@ -104,7 +128,7 @@ func (l *Logbook) openEvents(dir string) (err error) {
 	if l.events, err = metrics.CreateEvents(dir, host, now, l.x()+1); err != nil {
 		return err
 	}
-	// four blanks mark code in Markdown
+	// In Markdown, four blanks mark code.
 	text := "    " + strings.ReplaceAll(strings.TrimSpace(string(l.job.Config.Resolved())), "\n", "\n    ")
 	return l.events.WriteText(l.x()+1, now, "config", text)
 }
@@ -117,8 +141,8 @@ func (l *Logbook) x() int64 {
 	return l.state.Step
 }
 
-// record adds the reports of a step once. After a resume it skips the first reports, which the checkpoint's run has
-// recorded.
+// record adds the reports of a step. It skips reports of a step that is recorded already: the first ones after a
+// resume.
 func (l *Logbook) record(step int64, reports [][]byte) error {
 	if l == nil || reports == nil || step <= l.state.Step {
 		return nil
@@ -132,7 +156,7 @@ func (l *Logbook) record(step int64, reports [][]byte) error {
 		l.Print(fmt.Sprintf("warning: %v: the rest of this run is not recorded\n", err))
 	}
 	l.recorder.Added(&l.state)
-	// Write before a checkpoint, because a run that resumes from it would lack the metrics otherwise.
+	// Write before a checkpoint: else a run that resumes from the checkpoint would lack the metrics.
 	if step%int64(l.job.Config.Runner.Logger.LogInterval) == 0 || l.job.EvaluatesAt(step) || l.job.SavesAt(step) {
 		if err := l.write(); err != nil {
 			return err
@@ -215,8 +239,8 @@ func (l *Logbook) write() error {
 	return nil
 }
 
-// score returns the score of the policy after step, if the last line has it: from the evaluation after step, or
-// from training in a job without evaluations. Otherwise it returns nil.
+// score returns the score of the policy after step: from the evaluation after step, or from training in a job without
+// evaluations. It returns nil if there is no such score.
 func (l *Logbook) score(step int64) *float64 {
 	if l == nil || l.state.Step != step {
 		return nil
@@ -231,7 +255,7 @@ func (l *Logbook) score(step int64) *float64 {
 	return finite(l.recorder.Score(score))
 }
 
-// finite returns a pointer to x; nil for NaN and infinities.
+// finite returns a pointer to x; nil if x is NaN or infinite.
 func finite(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
@@ -250,7 +274,7 @@ func (l *Logbook) Set(name string, value float64) {
 	l.counts[i]++
 }
 
-// Means returns the metrics of the next line whose names begin with prefix. It removes the prefix.
+// Means returns the metrics of the next line whose names begin with prefix, under their names without the prefix.
 func (l *Logbook) Means(prefix string) (m algo.Metrics) {
 	for i, name := range l.names {
 		if name, ok := strings.CutPrefix(name, prefix); ok {
@@ -297,7 +321,7 @@ func (l *Logbook) tooManyLost() error {
 	return l.recorder.Excess()
 }
 
-// sync returns when the metrics of all steps so far are on disk, before a checkpoint is written.
+// sync writes the metrics of all steps so far to the disk. It is called before a checkpoint is written.
 func (l *Logbook) sync() error {
 	if l == nil {
 		return nil
@@ -308,7 +332,8 @@ func (l *Logbook) sync() error {
 	return l.log.Sync()
 }
 
-// flush writes a line if there were iterations since the last line. The figures of a move wait for the next iteration.
+// flush writes a line if there were iterations since the last line. Without iterations there may be figures of a move,
+// which the next line will have.
 func (l *Logbook) flush() error {
 	if _, ok := l.Mean("time/" + Phases[WholeStep]); !ok {
 		return nil
@@ -321,7 +346,7 @@ func (l *Logbook) flush() error {
 // Step returns the number of iterations made.
 func (l *Logbook) Step() int64 { return l.state.Step }
 
-// Where returns a text: how many iterations the run has made, and how many episodes it has lost since its start.
+// Where returns a text with the number of iterations made, and of episodes lost since the start of the run.
 func (l *Logbook) Where() string {
 	where := fmt.Sprintf("after step %d", l.state.Step)
 	if l.stopped != "" {

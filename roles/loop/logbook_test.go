@@ -66,8 +66,8 @@ func cartpoleLogbook(t *testing.T, overrides ...string) (task.Plan, *loop.Logboo
 	return j, book, folder
 }
 
-// With log_interval 3 a line is the mean of three iterations, or of what came since the line before: evaluations and
-// checkpoints (here every 4th) have one, and the end.
+// With log_interval 3 a line has the means of three iterations. Evaluations, checkpoints (here every 4th iteration) and
+// the end also write a line, with the means since the line before.
 func TestLogInterval(t *testing.T) {
 	j, book, folder := cartpoleLogbook(t, "runner.max_epochs=12", "runner.logger.log_interval=3",
 		"runner.val_check_interval=4", "runner.save_interval=4", "runner.logger.logger_backends=[]")
@@ -120,7 +120,7 @@ func linesOf(t *testing.T, path string, steps float64) (all []string) {
 	return all
 }
 
-// TensorBoard's x axis is iterations, or environment steps, and it has the configuration as a text.
+// TensorBoard's x axis has iterations or environment steps. Its file has the configuration as a text.
 func TestTensorBoardAxis(t *testing.T) {
 	for axis, want := range map[string]int64{"step": 1, "env_steps": 0} {
 		j, book, folder := cartpoleLogbook(t, "runner.logger.logger_backends=[tensorboard]",

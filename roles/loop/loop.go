@@ -30,9 +30,9 @@ var Phases = [...]string{"step", "sync_weights", "generate_rollouts", "cal_adv_a
 // A Loop does the work of all runners between iterations: it reports, agrees, saves and resumes.
 type Loop struct {
 	leader    Leader
-	shares    SharesHolder // nil: the state is in parts
-	parts     PartsHolder  // nil: the state is in shares
-	pieces    spmd.Comm    // for parts
+	shares    SharesHolder // the leader as a SharesHolder; nil: it is a PartsHolder
+	parts     PartsHolder  // the leader as a PartsHolder; nil: it is a SharesHolder
+	pieces    spmd.Comm    // carries parts
 	plan      Plan
 	job       *job.Job
 	world     *spmd.World
@@ -45,13 +45,13 @@ type Loop struct {
 	step      int64     // iterations made
 	leaving   bool      // the program has left the loop
 	ended     bool      // no iteration follows
-	stopEarly bool      // all ranks have found that no further iteration is needed
+	stopEarly bool      // see StopEarly
 	stopped   int       // exit code of a run that stopped before its last step; else 0
 	report    Report
 	reported  int64 // the step of the report being sent
 	buf       []byte
 
-	ownComponents []string // see Carry
+	ownComponents []string // see Carry; ownMembers too
 	ownMembers    []Member
 
 	clocks *clockSync
@@ -120,8 +120,8 @@ func New(c *Cluster, runner Leader) (*Loop, error) {
 	return l, nil
 }
 
-// Restore loads the state of a checkpoint into the workers, if the run resumes, or the state from the world before, if
-// the run has moved.
+// Restore gives the workers their state: after a move the state from the world before, else the state with which the
+// run starts, if there is one.
 func (l *Loop) Restore(ctx context.Context) error {
 	l.with.Log.begin("restoring the state")
 	var err error
@@ -155,12 +155,12 @@ func (l *Loop) Barrier(ctx context.Context) error { return l.with.Saver.group.Ba
 // Sum sums x over all ranks.
 func (l *Loop) Sum(ctx context.Context, x []float64) error { return l.with.Saver.group.Sum64(ctx, x) }
 
-// SameOnAllRanks returns an error if ranks have different data under a name.
+// SameOnAllRanks returns an error if ranks have different data under the same name.
 func (l *Loop) SameOnAllRanks(ctx context.Context, names []string, data [][]byte) error {
 	return l.with.Saver.group.SameOnAllRanks(ctx, names, data)
 }
 
-// WarnOnce warns the user of data that checkpoints lack. Only the first call writes the text.
+// WarnOnce writes a warning about data that checkpoints lack. Only the first call of a run does so.
 func (l *Loop) WarnOnce(text string) {
 	if s := l.with.Saver; !s.warned {
 		s.warned = true
@@ -171,8 +171,8 @@ func (l *Loop) WarnOnce(text string) {
 // GlobalStep returns the number of iterations trained, in this run and in the runs that it resumes.
 func (l *Loop) GlobalStep() int64 { return l.step }
 
-// Log adds a value to a metric of the program's own. Any rank may call it, and none must. The metric is the mean of
-// the values of all ranks.
+// Log adds a value to a metric of the program's own. Some ranks may call Log and others not. The metric is the mean of
+// all values.
 func (l *Loop) Log(name string, value float64) {
 	l.report.ownNames, l.report.ownValues = append(l.report.ownNames, name), append(l.report.ownValues, value)
 }
@@ -184,7 +184,7 @@ func (l *Loop) Worked(component, name string) float64 { return l.with.Trace.Work
 // Call sets the name of a phase on the progress line.
 func (l *Loop) Call(p Phase, name string) { l.work[p] = name }
 
-// Timed runs f and measures its time as that of phase p.
+// Timed runs f, and adds its time to that of phase p.
 func (l *Loop) Timed(p Phase, ctx context.Context, f func(context.Context) error) error {
 	start := time.Now()
 	l.with.Log.begin(l.work[p])
@@ -196,7 +196,8 @@ func (l *Loop) Timed(p Phase, ctx context.Context, f func(context.Context) error
 // Next is the head of the loop. It reports the last iteration, and all ranks decide whether to save and whether to go
 // on. Decisions that follow from the step number need no vote. A request that only one rank knows (a signal, the
 // clock) is decided one step later, unless there is only one rank. If no iteration follows, Next ends the run. If the
-// members move to other ranks, Next returns spmd.Again, and so must the program; it is called again in the new world.
+// members move to other ranks, Next returns spmd.Again. The program must then return spmd.Again, too, and is called
+// again in the new world.
 func (l *Loop) Next(ctx context.Context) (more bool, err error) {
 	switch {
 	case !l.ready:
@@ -220,8 +221,8 @@ func (l *Loop) Next(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-// cut ends the present iteration in the trace, if there is one. The time until the next one begins counts to that. The
-// ranks have a decision, so no rank's iteration ends before rank 0 is at the loop head.
+// cut ends the present iteration in the trace, if there is one. The time until the next iteration begins is part of the
+// next iteration. The ranks have a decision, so no rank's iteration ends before rank 0 is at the loop head.
 func (l *Loop) cut(ctx context.Context) error {
 	if l.begun.IsZero() {
 		l.with.Trace.Start()
@@ -255,7 +256,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	if err := l.cut(ctx); err != nil {
 		return false, err
 	}
-	// Training matters more. One rank speaks for its node.
+	// Training goes on without a record. One rank of each node warns.
 	if err := l.with.Trace.Write(); err != nil && l.world.LocalRank() == 0 {
 		l.with.Saver.warn(fmt.Sprintf("%v: the rest of this run is not recorded", err))
 	}
@@ -267,7 +268,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	if d.stop == 0 {
 		v.stop, v.save = l.with.Requests.Vote()
 	}
-	// After the last iteration ignore stop requests, but keep failures.
+	// After the last iteration ignore requests to stop, but keep failures.
 	if last && v.stop != ExitFailed {
 		v.stop, v.save = 0, false
 	}
@@ -275,12 +276,15 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	if err := l.agreement.begin(ctx, v, l.buf); err != nil {
 		return false, err
 	}
-	alone := l.world.Size() == 1 && v.stop != 0 // with a single rank a stop needs no vote
+	if !last {
+		l.with.Log.votesAfter(l.step + 1)
+	}
+	alone := l.world.Size() == 1 && v.stop != 0 // a single rank needs no vote to stop
 	if !last && d.stop == 0 && !saves && !alone && !d.move {
 		return true, nil
 	}
-	// Do not wait a step. The metrics of a step must be written before its checkpoint, or a run that resumes would
-	// lack the metrics.
+	// Decide now, not one step later. The metrics of a step must be written before its checkpoint, or a run that
+	// resumes would lack the metrics.
 	now, err := l.decide(ctx)
 	if err != nil {
 		return false, err
@@ -296,11 +300,13 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 		}
 	}
 	l.stopped = max(d.stop, now.stop)
-	if last && l.with.Log.tooManyLost() != nil { // no further vote would end the run
+	if last && l.with.Log.tooManyLost() != nil { // no vote follows that could end the run
 		l.stopped = max(l.stopped, ExitFailed)
 	}
-	if (d.move || now.move) && !l.begun.IsZero() && !last && l.stopped == 0 { // an iteration follows each move
+	// An iteration of this world precedes each move.
+	if (d.move || now.move) && !l.begun.IsZero() && !last && l.stopped == 0 {
 		l.with.Log.begin("moving")
+		l.with.Log.votesAfter(l.step) // the world after the move begins with a vote
 		if moved, err := l.move(ctx); err != nil {
 			return false, err
 		} else if moved {
@@ -328,7 +334,7 @@ func (l *Loop) decide(ctx context.Context) (decision, error) {
 	return d, err
 }
 
-// AtEnd reports whether no iteration follows, however the ranks vote.
+// AtEnd reports whether the last iteration is done, whatever the ranks vote.
 func (l *Loop) AtEnd() bool { return l.leaving || l.stopEarly || l.step >= l.job.MaxSteps }
 
 // savesEarly reports whether a run that stops before its last step saves a checkpoint.
@@ -337,8 +343,8 @@ func (l *Loop) savesEarly() bool {
 	return l.step > 0 && (r.SaveAtEnd || l.stopEarly && r.SaveInterval > 0)
 }
 
-// writeReport encodes this rank's report of the last iteration. Nobody reads that of a world's first votes, which no
-// iteration precedes, so it takes no results.
+// writeReport encodes this rank's report of the last iteration. At the first loop head of a world no iteration has
+// ended. That report is not read, so the results stay for the next one.
 func (l *Loop) writeReport() {
 	rep, first := &l.report, l.begun.IsZero()
 	if rep.Rollouts = l.step; !first {
@@ -355,8 +361,8 @@ func (l *Loop) writeReport() {
 	clear(rep.Times)
 }
 
-// ActorsSay returns on all ranks the value of yes that the actors pass. Actors must pass the same value; the other
-// ranks' values are ignored.
+// ActorsSay returns on all ranks the value of yes that the actors pass. All actors must pass the same value. Other
+// ranks may pass any.
 func (l *Loop) ActorsSay(ctx context.Context, yes bool) (bool, error) {
 	said := []byte{0}
 	if yes {

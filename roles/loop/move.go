@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,23 +14,23 @@ import (
 // Places are the ranks of each component's members.
 type Places map[string][]int
 
-// Moves are how a session lets the members of a run move to other ranks. All methods but Due are collective over the
+// Moves say when the members of a run move to other ranks, and where to. All methods but Due are collective over the
 // world.
 type Moves interface {
 	// Due reports, on rank 0, whether a move is due. Any goroutine may call it.
 	Due() bool
-	// Next returns the places of the move that is due; nil if there is none after all, or if it is refused.
+	// Next returns the places of the move that is due; nil if the move is refused or no longer wanted.
 	Next(ctx context.Context) (Places, error)
-	// Accept reports whether the move takes place. received and copied are the bytes that each rank will receive, and
-	// will copy on the rank. wrong is an error that this rank has found. If the move is refused, the run goes on as it
-	// was.
+	// Accept reports whether the move takes place. received are the bytes that each rank will receive from others, and
+	// copied those that it will copy within its memory. wrong is an error that this rank has found. If Accept refuses
+	// the move, the run goes on without it.
 	Accept(ctx context.Context, received, copied []float64, wrong error) (bool, error)
 }
 
 // A Mover is a Leader whose workers can go on in another world.
 type Mover interface {
 	Leader
-	// Settle ends what is under way between members after Quiesce. Collective over the world.
+	// Settle ends the messages that are under way between members after Quiesce. Collective over the world.
 	Settle(context.Context) error
 	// Components returns the components whose workers can go on, the same ones on all ranks.
 	Components() []string
@@ -39,33 +40,33 @@ type Mover interface {
 	Moved()
 }
 
-// A Member is a worker that can go on in another world, where another worker takes its place: on the same rank or on
+// A Member is a worker that can go on in another world. There a new worker takes its place, on the same rank or on
 // another one.
 type Member interface {
 	Member() *spmd.Member
-	// Part returns what the next worker on this rank takes over, for loop.Part; nil: nothing. It may have memory of
-	// Holdings.Alloc, and no other memory of the world. The move may still be refused, and the worker go on.
+	// Part returns what the new worker takes over by loop.Part if it is on the same rank; nil: nothing. A part may have
+	// memory of Holdings.Alloc, and no other memory of the world. The worker goes on if the move is refused later.
 	Part() any
-	// Pack returns the state that a new worker lacks, without a copy.
+	// Pack returns the state that a new worker without a part needs. It does not copy the state.
 	Pack() (tensor.Dict, error)
 	// Unpack gives a new worker the state that Pack returned.
 	Unpack(tensor.Dict) error
-	// Retire ends what the worker runs, except what part runs, which the next worker takes over; nil: it takes nothing.
+	// Retire ends what the worker runs, except what belongs to part, which the new worker takes over. part may be nil.
 	Retire(part any) error
 }
 
-// Carry makes the workers of a component of the program's own take their state along in a move. members are those on
-// this rank. All ranks call it with the same components.
+// Carry makes the workers of a component of the program's own keep their state in a move. members are the workers on
+// this rank. All ranks must call Carry with the same components.
 func (l *Loop) Carry(component string, members ...Member) {
 	l.ownComponents, l.ownMembers = append(l.ownComponents, component), append(l.ownMembers, members...)
 }
 
-// A leaving is a member of this rank as a move finds it.
+// A leaving is a member of this rank in a move.
 type leaving struct {
 	Member
-	to    int         // the rank of the next worker
-	part  any         // what it leaves on this rank
-	state tensor.Dict // what the next worker lacks; empty if it leaves a part
+	to    int         // the rank of the new worker
+	part  any         // what the member leaves on this rank; nil: nothing
+	state tensor.Dict // what the new worker needs if the member leaves no part
 }
 
 // move takes the members of all ranks to other places, if a move is due and all ranks accept it. Then moved is true,
@@ -73,7 +74,7 @@ type leaving struct {
 func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 	mover, ok := l.leader.(Mover)
 	if !ok {
-		return false, fmt.Errorf("the runner cannot move, and a move is due")
+		return false, errors.New("a move is due, and the runner is no loop.Mover")
 	}
 	if err := l.leader.Quiesce(ctx); err != nil {
 		return false, err
@@ -85,7 +86,7 @@ func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 	if err := mover.Settle(ctx); err != nil {
 		return false, err
 	}
-	l.leader.Describe(&l.report) // what ended since the last report; the next one has it
+	l.leader.Describe(&l.report) // add what has ended since the last report to the next report
 	all, bytes, wrong := l.pack(mover, to)
 	if err := l.with.Saver.group.Sum64(ctx, bytes); err != nil {
 		return false, err
@@ -108,8 +109,8 @@ func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 	return true, nil
 }
 
-// pack packs the members of this rank that leave it, or leave no part on it. bytes has the bytes that they will send to
-// each rank, and then those that each rank will copy.
+// pack returns the members of this rank, and packs the states of those that leave no part on it. The first half of
+// bytes has the bytes that this rank will send to each rank, the second half the bytes that each rank will copy.
 func (l *Loop) pack(mover Mover, to Places) (all []leaving, bytes []float64, err error) {
 	bytes = make([]float64, 2*l.world.Size())
 	for _, m := range slices.Concat(mover.Members(), l.ownMembers) {
@@ -150,7 +151,7 @@ func (l *Loop) exchange(ctx context.Context, all []leaving, to Places) (next est
 	}
 	place, carried := l.job.Placement, slices.Concat(l.leader.(Mover).Components(), l.ownComponents)
 	for _, component := range place.Components() { // all ranks go through the members in the same order
-		if !slices.Contains(carried, component) { // its workers begin anew
+		if !slices.Contains(carried, component) { // the workers of this component begin anew
 			continue
 		}
 		for m, from := range place.Ranks(component) {

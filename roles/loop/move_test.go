@@ -117,7 +117,7 @@ func TestEpisodesOfAMove(t *testing.T) {
 	}
 }
 
-// nobody is what no workers share.
+// nobody is the Shared of a rank without workers.
 type nobody struct{}
 
 func (nobody) Connect(context.Context) error { return nil }

@@ -17,8 +17,8 @@ type Plan interface {
 	EnvSpec() env.Spec
 	// NumParams returns the number of trained parameters.
 	NumParams() int
-	// Comms returns the names of the communicators among the members of a component. direct has the components to
-	// whose members those members send direct messages.
+	// Comms returns the names of the communicators among the members of a component. direct are the components that
+	// these members send direct messages to.
 	Comms(component string) (comms, direct []string)
 	// Axes returns the axes of a component that is a mesh, outermost first: see spmd.GroupSpec.
 	Axes(component string) []spmd.Axis
@@ -26,11 +26,11 @@ type Plan interface {
 	Environments() (n int, saved bool)
 	// MayDiffer returns the keys of this task that may differ in a resumed run.
 	MayDiffer() []string
-	// BelowAdapters reports whether the file of weights runner.ckpt_path has only weights that are not trained, because
-	// they are those below adapters.
+	// BelowAdapters reports whether the file of weights runner.ckpt_path has the weights below adapters, which are not
+	// trained.
 	BelowAdapters(path string) bool
-	// Fits returns an error unless the tensors of a model belong to this job's model, and the small tensors of a
-	// trainer's state to this job's data. Weights alone have no trainer's state.
+	// Fits returns an error unless model has the tensors of this job's model, and trainer, the small tensors of a
+	// trainer's state, belongs to this job's data. trainer is empty if only weights are loaded.
 	Fits(model []tensor.Field, trainer tensor.Dict) error
 	// NewRecorder returns the recorder of a run that starts with a state, on rank 0.
 	NewRecorder(f *runfolder.Folder, from StartState) Recorder
@@ -42,10 +42,10 @@ type Recorder interface {
 	Begin(*metrics.State)
 	// Add adds the report of one rank.
 	Add(l *Logbook, r *Report) error
-	// Added is called after the reports of all ranks of an iteration were added.
+	// Added is called after Add has got the reports of all ranks of an iteration.
 	Added(*metrics.State)
-	// Line sets the metrics of the next line that are not in reports. It returns the name of the rate per second,
-	// and the amount of work since the last line.
+	// Line sets those metrics of the next line that are not in reports. It returns the name of the metric for work per
+	// second, and the amount of work since the last line.
 	Line(l *Logbook) (rate string, done float64, err error)
 	// Timed reports whether the time of a phase becomes a metric. seconds is the time of the slowest rank.
 	Timed(p Phase, seconds float64) bool

@@ -12,35 +12,57 @@ type Report struct {
 	Times    []float64 // seconds of each Phase
 	Episodes []float64 // episodes that ended on this rank, as rows of env.AppendRows
 	Evals    []float64 // episodes of evaluations, in the same form
-	Names    []string  // names of metrics that are equal on all actors; from actor 0 alone
+	Names    []string  // names of metrics that all actors agree on; only actor 0 reports them
 	Values   []float64 // the values of Names
 	Rollouts int64     // rollouts of each environment that training has received in the whole run
 
-	Rewards   []float64 // counts of the rewards of an iteration, in a form of the task's own
-	Engine    []float64 // how full the engines of this rank were, in a form of the task's own
-	Answers   []string  // answers of an evaluation, for the user: one line and the full text of each
-	Stop      []string  // the state of an early stop, and why it stopped the run if it did
-	Spent     []float64 // seconds that workers of this rank have worked, in a form of the task's own
+	Rewards   []float64 // counts of the rewards of an iteration; the task defines the order
+	Engine    []float64 // how full the engines of this rank were; the task defines the order
+	Answers   []string  // answers of an evaluation, for the user: for each a line and the full text
+	Stop      []string  // the state of runner.early_stop, and the reason if it has stopped the run
+	Spent     []float64 // seconds that workers of this rank have worked; the task defines the order
 	ownNames  []string  // names of the program's own metrics
 	ownValues []float64
 
 	// Waits are the shares of the workers' time by cause, in the order of trace.Causes; empty: not recorded.
 	Waits      []float64
 	queueNames []string  // channels
-	queueItems []float64 // items put less items got by this rank, of each channel
+	queueItems []float64 // of each channel: the items that this rank has put, less those that it has got
 }
 
 // append appends the encoded report to b.
 func (r *Report) append(b []byte) []byte {
-	b = appendFloats(b, r.Times)
-	b = appendFloats(b, r.Episodes)
-	b = appendFloats(b, r.Evals)
-	b = appendFloats(appendNames(b, r.Names), r.Values)
-	b = appendFloats(appendFloats(b, r.Rewards), r.Engine)
-	b = appendFloats(appendNames(appendNames(b, r.Answers), r.Stop), r.Spent)
-	b = appendFloats(appendNames(b, r.ownNames), r.ownValues)
-	b = appendFloats(appendNames(appendFloats(b, r.Waits), r.queueNames), r.queueItems)
+	r.each(func(x *[]float64) {
+		b = binary.LittleEndian.AppendUint64(b, uint64(len(*x)))
+		for _, v := range *x {
+			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+		}
+	}, func(names *[]string) {
+		b = binary.LittleEndian.AppendUint64(b, uint64(len(*names)))
+		for _, n := range *names {
+			b = append(binary.LittleEndian.AppendUint64(b, uint64(len(n))), n...)
+		}
+	})
 	return binary.LittleEndian.AppendUint64(b, uint64(r.Rollouts))
+}
+
+// each calls numbers and names for the lists of r, in the order of their encoding.
+func (r *Report) each(numbers func(*[]float64), names func(*[]string)) {
+	numbers(&r.Times)
+	numbers(&r.Episodes)
+	numbers(&r.Evals)
+	names(&r.Names)
+	numbers(&r.Values)
+	numbers(&r.Rewards)
+	numbers(&r.Engine)
+	names(&r.Answers)
+	names(&r.Stop)
+	numbers(&r.Spent)
+	names(&r.ownNames)
+	numbers(&r.ownValues)
+	numbers(&r.Waits)
+	names(&r.queueNames)
+	numbers(&r.queueItems)
 }
 
 // parse decodes b, written by append, into r. It reuses r's slices.
@@ -56,37 +78,19 @@ func (r *Report) parse(b []byte) (err error) {
 		b = b[8:]
 		return v
 	}
-	floats := func(x []float64) []float64 {
-		x = x[:0]
+	r.each(func(x *[]float64) {
+		*x = (*x)[:0]
 		for range next() {
-			x = append(x, math.Float64frombits(next()))
+			*x = append(*x, math.Float64frombits(next()))
 		}
-		return x
-	}
-	r.Times = floats(r.Times)
-	r.Episodes = floats(r.Episodes)
-	r.Evals = floats(r.Evals)
-	names := func(x []string) []string {
-		x = x[:0]
+	}, func(names *[]string) {
+		*names = (*names)[:0]
 		for range next() {
 			n := next()
-			x = append(x, string(b[:n]))
+			*names = append(*names, string(b[:n]))
 			b = b[n:]
 		}
-		return x
-	}
-	r.Names = names(r.Names)
-	r.Values = floats(r.Values)
-	r.Rewards = floats(r.Rewards)
-	r.Engine = floats(r.Engine)
-	r.Answers = names(r.Answers)
-	r.Stop = names(r.Stop)
-	r.Spent = floats(r.Spent)
-	r.ownNames = names(r.ownNames)
-	r.ownValues = floats(r.ownValues)
-	r.Waits = floats(r.Waits)
-	r.queueNames = names(r.queueNames)
-	r.queueItems = floats(r.queueItems)
+	})
 	r.Rollouts = int64(next())
 	if len(b) > 0 {
 		return fmt.Errorf("report of %d bytes has %d behind its end", size, len(b))
@@ -102,20 +106,4 @@ func (r *Report) queued(channel string, items int64) {
 		r.queueNames, r.queueItems = append(r.queueNames, channel), append(r.queueItems, 0)
 	}
 	r.queueItems[i] += float64(items)
-}
-
-func appendNames(b []byte, names []string) []byte {
-	b = binary.LittleEndian.AppendUint64(b, uint64(len(names)))
-	for _, n := range names {
-		b = append(binary.LittleEndian.AppendUint64(b, uint64(len(n))), n...)
-	}
-	return b
-}
-
-func appendFloats(b []byte, x []float64) []byte {
-	b = binary.LittleEndian.AppendUint64(b, uint64(len(x)))
-	for _, v := range x {
-		b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
-	}
-	return b
 }

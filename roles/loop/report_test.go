@@ -25,7 +25,7 @@ func reports() []Report {
 	}
 }
 
-// A report comes back as it was, whatever stood in the one that it is read into.
+// A decoded report equals the encoded one, whatever the report held before.
 func TestReportComesBack(t *testing.T) {
 	got := reports()[1]
 	for _, want := range reports() {

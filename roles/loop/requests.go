@@ -28,17 +28,16 @@ const (
 	ExitTerminated  = 143
 )
 
-// Requests are requests to stop that come from outside of the run: signals and the clock. Ranks read them when they
-// vote.
+// Requests are requests to stop the run: signals, the clock and failures. Ranks read them when they vote.
 type Requests struct {
-	parent   *Requests       // of the sweep with this run; nil: none
-	stop     atomic.Int64    // exit code; 0: none
+	parent   *Requests       // the requests of the sweep with this run; nil: none
+	stop     atomic.Int64    // the exit code to stop with; 0: no request
 	signaled context.Context // cancelled by the first signal that asks to stop
 	signal   context.CancelFunc
-	pressed  context.Context // cancelled by the first INT, TERM or HUP, after which there is little time
+	pressed  context.Context // cancelled by the first INT, TERM or HUP
 	press    context.CancelFunc
 	started  time.Time
-	deadline atomic.Int64 // in Unix nanoseconds; 0: none
+	deadline atomic.Int64 // when the clock stops the run, in Unix nanoseconds; 0: never
 	urgent   urgency
 	mu       sync.Mutex
 	exits    map[int]func(code int) // functions to call before the process exits at once; under mu
@@ -53,7 +52,8 @@ type Requests struct {
 //     once, because timeout sends it to the process and its group, and a launcher may pass on the terminal's signal.
 //   - HUP counts as TERM. It is ignored if it was ignored at the start of the process, as under nohup.
 //   - USR2 writes the stacks of all goroutines to standard error.
-//   - QUIT writes the stacks, too, and exits with ExitCrashed. Go's runtime would end a binary with C in another way.
+//   - QUIT writes the stacks, too, and exits with ExitCrashed. Go's runtime alone would end a binary
+//     with C in another way.
 func Watch() *Requests {
 	r := &Requests{started: time.Now(), arrived: make(chan os.Signal, 4), done: make(chan struct{})}
 	r.signaled, r.signal = context.WithCancel(context.Background())
@@ -91,7 +91,7 @@ func (r *Requests) listen() {
 // interrupt asks to stop with an exit code. After an earlier signal it may end the process at once.
 func (r *Requests) interrupt(code int) {
 	if r.urgent.add(code, time.Now()) {
-		r.mu.Lock() // and keep it: hooks must not change any more
+		r.mu.Lock() // until the end of the process, so that the hooks stay
 		for _, f := range r.exits {
 			f(code)
 		}
@@ -99,12 +99,12 @@ func (r *Requests) interrupt(code int) {
 		os.Exit(code)
 	}
 	r.stop.Store(int64(r.urgent.code))
-	r.signal()
 	r.press()
+	r.signal()
 }
 
-// An urgency decides which of the signals that ask to stop end the process at once. HUP counts as TERM: a session
-// that ends may send both.
+// An urgency decides which signal ends the process at once. HUP counts as TERM, because a login session that ends may
+// send both.
 type urgency struct {
 	code  int // of the first signal; 0: none yet
 	since time.Time
@@ -122,8 +122,8 @@ func (u *urgency) add(code int, now time.Time) bool {
 	return (code == ExitInterrupted) != (u.code == ExitInterrupted) || now.Sub(u.since) >= sameSignal
 }
 
-// BeforeExit makes r call f with the exit code before a second signal ends the process, unless cancel was called. f
-// must not wait for the run.
+// BeforeExit makes r call f with the exit code before a second signal ends the process. cancel removes f. f must not
+// wait for the run.
 func (r *Requests) BeforeExit(f func(code int)) (cancel func()) {
 	if r.parent != nil {
 		return r.parent.BeforeExit(f)
@@ -157,12 +157,12 @@ func (r *Requests) Close() {
 	r.press()
 }
 
-// ForRun returns the requests of one run. They stop when r does, and have their own clock.
+// ForRun returns the requests of one run. They also have the requests of r, and a clock of their own.
 func (r *Requests) ForRun() *Requests {
 	return &Requests{parent: r, started: time.Now(), signaled: r.signaled, pressed: r.pressed}
 }
 
-// Vote returns the exit code to stop with (0: go on), and whether to save a checkpoint before.
+// Vote returns the exit code to stop with (0: go on), and whether to save a checkpoint before the end.
 func (r *Requests) Vote() (stop int, save bool) {
 	stop = int(r.stop.Load())
 	if stop == 0 && r.parent != nil {
@@ -174,8 +174,8 @@ func (r *Requests) Vote() (stop int, save bool) {
 	return stop, stop != 0
 }
 
-// Expire sets the time at which the clock stops the run, with the effect of USR1. It is maxTime after the start of
-// the run (0: never), or before Slurm's limit with time for a checkpoint.
+// Expire sets the time at which the clock stops the run, with the effect of USR1: maxTime after the start of the run
+// (0: never), but early enough before Slurm's limit for a checkpoint.
 func (r *Requests) Expire(maxTime time.Duration) {
 	end := int64(math.MaxInt64)
 	if maxTime > 0 {
@@ -199,14 +199,18 @@ func (r *Requests) Deadline() time.Time {
 	return time.Time{}
 }
 
-// AtStop makes r call f when a signal or the clock asks to stop. atOnce is true for INT, TERM and HUP. cancel
-// prevents later calls.
+// AtStop makes r call f(true) at the first INT, TERM or HUP. If USR1 or the clock asks to stop before, r calls
+// f(false). cancel prevents later calls.
 func (r *Requests) AtStop(f func(atOnce bool)) (cancel func()) {
 	asked, end := r.signaled, func() {}
 	if at := r.deadline.Load(); at != 0 {
 		asked, end = context.WithDeadline(asked, time.Unix(0, at))
 	}
-	onAsked := context.AfterFunc(asked, func() { f(false) })
+	onAsked := context.AfterFunc(asked, func() {
+		if r.pressed.Err() == nil {
+			f(false)
+		}
+	})
 	onPressed := context.AfterFunc(r.pressed, func() { f(true) })
 	return func() {
 		onAsked()

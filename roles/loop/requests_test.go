@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// QUIT writes all stacks and ends the process at once, whatever the signal did when the process started.
+// QUIT writes all stacks and ends the process at once, even if the process was started with QUIT ignored.
 func TestQuit(t *testing.T) {
 	if os.Getenv("RLINF_TEST_QUIT") != "" {
 		Watch()
@@ -28,8 +28,8 @@ func TestQuit(t *testing.T) {
 	}
 }
 
-// A run stops by itself, to be queued again, after runner.max_time or in time before the end of the Slurm job: a
-// twentieth of what it had, and no more than two minutes.
+// A run stops by itself, to be queued again: after runner.max_time, or before the end of the Slurm job by a twentieth
+// of its time, at most two minutes.
 func TestStopsInTime(t *testing.T) {
 	const none = 0
 	for _, c := range []struct {
@@ -72,5 +72,35 @@ func TestStopsInTime(t *testing.T) {
 	r.Expire(0)
 	if stop, save := r.Vote(); stop != ExitRequeue || !save {
 		t.Errorf("past the end: votes %d, %t, want %d and a checkpoint", stop, save, ExitRequeue)
+	}
+}
+
+// TestAtStop: INT and TERM call f(true) alone, also after USR1, which calls f(false).
+func TestAtStop(t *testing.T) {
+	for _, c := range []struct {
+		signals []syscall.Signal
+		want    string
+	}{{[]syscall.Signal{syscall.SIGINT}, "urgent "}, {[]syscall.Signal{syscall.SIGUSR1}, "soon "},
+		{[]syscall.Signal{syscall.SIGUSR1, syscall.SIGTERM}, "soon urgent "}} {
+		r := Watch()
+		told := make(chan string, 4)
+		cancel := r.AtStop(func(atOnce bool) {
+			if atOnce {
+				told <- "urgent "
+			} else {
+				told <- "soon "
+			}
+		})
+		got := ""
+		for _, s := range c.signals {
+			r.arrived <- s
+			got += <-told
+		}
+		time.Sleep(10 * time.Millisecond) // for a call too many
+		cancel()
+		r.Close()
+		if got != c.want || len(told) > 0 {
+			t.Errorf("%v: told %q and %d more, want %q", c.signals, got, len(told), c.want)
+		}
 	}
 }

@@ -18,13 +18,13 @@ import (
 const (
 	ModelFile   = "model.safetensors"   // parameters and buffers of the policy
 	trainerFile = "trainer.safetensors" // the algorithm's other state: optimiser, counters, statistics
-	// Weights of the next rollout. Only exists if they are older than the model.
+	// Weights of the next rollout. The file exists only if they are older than the model.
 	rolloutFile = "rollout.safetensors"
 	// States of environments, last observations, sums of running episodes; all tensors [N, ...].
 	envFile = "env.safetensors"
 )
 
-// A Saver saves checkpoints: it gathers the state of a run on rank 0, which writes it. It also distributes a
+// A Saver saves checkpoints: it gathers the state of a run on rank 0, which writes the files. It also distributes a
 // checkpoint to all ranks. All its methods are collective over the world.
 type Saver struct {
 	group  *collectives.Group
@@ -36,8 +36,7 @@ type Saver struct {
 	warned bool // the user was warned that environments cannot save their states
 }
 
-// NewSaver returns a saver for runs of the configuration yaml, without a Store: rank 0 sets it. warn shows
-// warnings.
+// NewSaver returns a saver for runs of the configuration yaml. Rank 0 sets its Store. warn shows warnings.
 func NewSaver(group *collectives.Group, yaml []byte, warn func(string)) *Saver {
 	return &Saver{group: group, ranks: group.Size(), saved: -1, YAML: yaml, warn: warn}
 }
@@ -72,7 +71,7 @@ func (s *Saver) save(ctx context.Context, r *Loop) error {
 		return nil
 	}
 	envs, saved := r.plan.Environments()
-	// rank 0 does not copy its part, which cannot change before the next step of all ranks
+	// Rank 0 does not copy its own shares: they do not change before the next step.
 	st, err := JoinShares(mine, all, envs)
 	if err != nil {
 		return fmt.Errorf("checkpoint of step %d: %w", r.step, err)
@@ -97,8 +96,8 @@ func (s *Saver) write(r *Loop, files ...checkpoint.File) error {
 	return err
 }
 
-// Restore distributes the state with which the run starts to all ranks. Only rank 0 knows from. Without such a state
-// Restore does nothing.
+// Restore distributes the state with which the run starts to all ranks. Only rank 0 knows from. If the run starts with
+// nothing, Restore does nothing.
 func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
 	if r.parts != nil {
 		return s.restoreParts(ctx, r, from)
@@ -134,13 +133,13 @@ func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
 		Envs: shares[3].Dict})
 }
 
-// A start says with which state a run starts.
+// A start describes the parts with which a run starts.
 type start struct {
 	Step    int64
 	Sources []member.Source // none: nothing is loaded
 }
 
-// restoreParts is Restore in pieces.
+// restoreParts is Restore for a state in parts.
 func (s *Saver) restoreParts(ctx context.Context, r *Loop, from StartState) error {
 	files, err := from.open()
 	for _, f := range files {

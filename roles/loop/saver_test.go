@@ -37,7 +37,7 @@ func ranges(r *rand.Rand, n int) (rs [][2]int) {
 	return rs
 }
 
-// However the environments are spread over the shares, and the shares over the ranks, they join to the same state.
+// The joined state does not depend on how environments are divided among shares, and shares among ranks.
 func TestSharesOfAnySplitJoin(t *testing.T) {
 	const n = 12
 	r := rand.New(rand.NewPCG(1, 7))
@@ -118,8 +118,8 @@ func newShards(t *testing.T, sizes ...int) (shards []*play.Stage) {
 	return shards
 }
 
-// playShards takes the steps from..to-1, with actions that depend on the step and the environment alone. It returns all
-// observations that were acted on, rewards and ends, step by step, those of all environments in their order.
+// playShards takes the steps from..to-1, with actions that depend on the step and the environment alone. It returns the
+// observations before each action, the rewards and the ends, of all environments in their order.
 func playShards(t *testing.T, shards []*play.Stage, from, to int) []byte {
 	t.Helper()
 	var obs, reward, terminated []byte
@@ -165,7 +165,7 @@ func saveShards(t *testing.T, shards []*play.Stage) member.State {
 	return st
 }
 
-// A run that goes on with its environments divided in another way has the same episodes.
+// A resumed run has the same episodes if its environments are divided in another way.
 func TestShardsTakeUpTheStateOfOtherShards(t *testing.T) {
 	before, resumed := newShards(t, 6, 6), newShards(t, 4, 1, 7)
 	playShards(t, before, 0, 50)
@@ -197,7 +197,7 @@ func TestShardsTakeUpTheStateOfOtherShards(t *testing.T) {
 	}
 }
 
-// TestJoin: figures that only some environments have are in no checkpoint.
+// TestJoin: a tensor that only some environments have is in no checkpoint.
 func TestJoin(t *testing.T) {
 	say := func(lo, hi int, names ...string) []byte {
 		var d tensor.Dict
@@ -212,8 +212,8 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestSharesAreNotCopied: a replay buffer may fill most of the memory. A share that has all environments is
-// written from where it lies, and a share for another rank is encoded at once.
+// TestSharesAreNotCopied: a replay buffer may fill most of the memory. A share that has all environments is written
+// without a copy, and a share for another rank is encoded with a single allocation.
 func TestSharesAreNotCopied(t *testing.T) {
 	var d tensor.Dict
 	random(&d, rand.New(rand.NewPCG(1, 9)), "", 1000)

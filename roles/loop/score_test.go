@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/roles/job"
 )
 
-// A judge is a Recorder that knows how good a value is.
+// A judge is a Recorder with a Score.
 type judge struct {
 	Recorder
 	of func(float64) float64
@@ -16,7 +16,7 @@ type judge struct {
 
 func (j judge) Score(value float64) float64 { return j.of(value) }
 
-// TestScore: the score of a checkpoint is that of the evaluation after its step, or of training in a job without
+// TestScore: the score of a checkpoint comes from the evaluation after its step, or from training in a job without
 // evaluations.
 func TestScore(t *testing.T) {
 	same, less := func(x float64) float64 { return x }, func(x float64) float64 { return -x }

@@ -18,7 +18,7 @@ func EncodeShares(b []byte, all []member.Share) []byte {
 			size += len(name) + 1<<7 + len(t.Bytes())
 		}
 	}
-	b = slices.Grow(b, size) // once, since growing copies everything
+	b = slices.Grow(b, size) // only once, because growing copies all
 	for _, s := range all {
 		b = append(b, byte(len(s.Kind)))
 		b = append(b, s.Kind...)
@@ -50,9 +50,9 @@ func decodeShares(b []byte) ([]member.Share, error) {
 	return all, nil
 }
 
-// JoinShares joins shares with the encoded shares of other ranks. It joins shares of environments in the order of
-// their indices; n is the number of environments. It leaves out a tensor that only some environments have, because a
-// resumed run would expect it of all environments. The state may refer to the memory of shares.
+// JoinShares joins shares with the encoded shares of other ranks. n is the number of environments, whose shares are
+// joined in the order of their indices. JoinShares leaves out a tensor that only some environments have, because a
+// resumed run expects each tensor of all environments. The state may refer to the memory of shares.
 func JoinShares(shares []member.Share, ranks [][]byte, n int) (member.State, error) {
 	var st member.State
 	for _, b := range ranks {

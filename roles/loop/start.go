@@ -18,20 +18,20 @@ import (
 // A StartState is the state with which a run starts: a checkpoint, weights alone, or nothing.
 type StartState struct {
 	From string // the checkpoint's folder, or the file of weights; "": nothing
-	Step int64  // iterations made
+	Step int64  // iterations made before
 	// Rescheduled is a warning if a schedule differs from that of the checkpoint's run; else "".
 	Rescheduled string
 
 	checkpoint *checkpoint.Checkpoint // nil: weights alone, or nothing
-	files      []string               // of the checkpoint: the model, the trainer, others
-	weights    string                 // the file of weights alone; "": none, or its weights are not trained
+	files      []string               // the files of the checkpoint: the model, the trainer, others
+	weights    string                 // the file of weights that are trained; "": a checkpoint, or none
 	trainer    tensor.Dict            // the small tensors of the trainer's state
 }
 
-// smallBytes is the most that a tensor of StartState.trainer has: hashes, counters.
+// smallBytes is the maximum size of a tensor in StartState.trainer, which has hashes and counters.
 const smallBytes = 4 << 10
 
-// Rollouts returns how many rollouts of each environment the actors have trained on.
+// Rollouts returns the number of rollouts of each environment that the actors have trained on.
 func (b StartState) Rollouts() int64 { return member.State{Trainer: b.trainer}.Rollouts(b.Step) }
 
 // load reads all of the state.
@@ -49,8 +49,8 @@ func (b StartState) load() (st member.State, err error) {
 	return st, err
 }
 
-// open opens the file of the model, and for a checkpoint that of the trainer's state. It returns none if there is
-// nothing to load. The caller closes the files, also after an error.
+// open opens the file of the model, and for a checkpoint also the file of the trainer's state. It returns no file if
+// there is nothing to load. The caller closes the files, also after an error.
 func (b StartState) open() (files []*job.TensorFile, err error) {
 	if b.weights != "" {
 		f, err := job.OpenWeights("runner.ckpt_path", b.weights)
@@ -101,23 +101,15 @@ func NamedState(p Plan, yaml []byte, dir string) (StartState, error) {
 	return StateIn(p, yaml, c)
 }
 
-// resolve returns the stored configuration of a checkpoint with this program's defaults.
-func resolve(reg config.Registries, stored []byte) ([]byte, error) {
-	c, err := config.Parse(reg, stored)
-	if err != nil {
-		return nil, err
-	}
-	return c.Resolved(), nil
-}
-
 // StateIn returns the checkpoint c, or an error if it belongs to another job.
 func StateIn(p Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err error) {
 	var then *config.Config
 	j := p.Common()
-	reg := j.Registries
-	resolved := func(stored []byte) ([]byte, error) {
-		then, _ = config.Parse(reg, stored) // resolve has returned its errors
-		return resolve(reg, stored)
+	resolved := func(stored []byte) (text []byte, err error) { // adds this program's defaults
+		if then, err = config.Parse(j.Registries, stored); err != nil {
+			return nil, err
+		}
+		return then.Resolved(), nil
 	}
 	if err := c.CheckConfig(yaml, resolved, slices.Concat(resumableKeys[:], p.MayDiffer())...); err != nil {
 		return b, err
@@ -138,9 +130,9 @@ func StateIn(p Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err e
 	return b.check(p)
 }
 
-// rescheduled returns a warning if a schedule follows from the length of the run, and the length differs between the
-// configurations then and now. The warning says how to keep the old schedule. Otherwise, or if then is nil,
-// rescheduled returns "".
+// rescheduled returns a warning if the length of the run differs between the configurations then and now, and a
+// schedule follows from the length. The warning says how to keep the old schedule. Without a difference, or if then is
+// nil, rescheduled returns "".
 func rescheduled(then, now *config.Config) string {
 	if then == nil || then.Runner.Iterations() == now.Runner.Iterations() {
 		return ""
@@ -151,13 +143,13 @@ func rescheduled(then, now *config.Config) string {
 	}{{"actor.optim", now.Actor.Optim}, {"actor.critic_optim", now.Actor.CriticOptim},
 		{"algorithm.entropy_tuning.optim", now.Algorithm.OffPolicy.EntropyTuning.Optim}} {
 		if o.optim.LRScheduler != algo.ScheduleConstant && o.optim.TotalTrainingSteps <= 0 {
-			return fmt.Sprintf("%s.lr_scheduler %s: the run is to end elsewhere than before, and so is the schedule: "+
-				"the learning rate may jump here; %[1]s.total_training_steps fixes its end", o.key, o.optim.LRScheduler)
+			return fmt.Sprintf("%s.lr_scheduler %s: the run has another length than before, and so has the schedule: "+
+				"the learning rate may jump now; %[1]s.total_training_steps fixes its end", o.key, o.optim.LRScheduler)
 		}
 	}
 	if s := now.Algorithm.ClipRatioSchedule; s != algo.ScheduleConstant {
-		return fmt.Sprintf("algorithm.clip_ratio_schedule %s: the run is to end elsewhere than before, and so is the "+
-			"schedule: the clip range may jump here; actor.optim.total_training_steps fixes its end", s)
+		return fmt.Sprintf("algorithm.clip_ratio_schedule %s: the run has another length than before, and so has the "+
+			"schedule: the clip range may jump now; actor.optim.total_training_steps fixes its end", s)
 	}
 	return ""
 }
@@ -195,8 +187,8 @@ func (b StartState) check(p Plan) (StartState, error) {
 // Latest returns the path of the newest checkpoint in the run's folder, which may not exist.
 func Latest(cfg *config.Config) string { return filepath.Join(cfg.Folder(), "checkpoints", "latest") }
 
-// FindModel opens the tensors of a policy, and returns the folder or file that has them. This is the checkpoint in dir.
-// If dir is "", it is runner.ckpt_path, or without that the newest checkpoint in the run's folder.
+// FindModel opens the tensors of a policy in the checkpoint in dir, and returns the folder or file that has them. If
+// dir is "", FindModel opens runner.ckpt_path, or without that key the newest checkpoint in the run's folder.
 func FindModel(cfg *config.Config, dir string) (from string, f *job.TensorFile, err error) {
 	if path := cfg.Runner.CkptPath; dir == "" && path != "" {
 		f, err = job.OpenWeights("runner.ckpt_path", path)
@@ -205,9 +197,8 @@ func FindModel(cfg *config.Config, dir string) (from string, f *job.TensorFile, 
 	newest := Latest(cfg)
 	if dir = cmp.Or(dir, newest); dir == newest {
 		if _, err := os.Stat(dir); os.IsNotExist(err) {
-			return "", nil, fmt.Errorf("no checkpoint in %s: expected a run that saved one "+
-				"(runner.save_interval), --checkpoint DIR or "+
-				"runner.ckpt_path", cfg.Folder())
+			return "", nil, fmt.Errorf("no checkpoint in %s: expected a run that saved one (runner.save_interval), "+
+				"--checkpoint DIR or runner.ckpt_path", cfg.Folder())
 		}
 	}
 	c, err := checkpoint.Load(dir)

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestResolveOlderConfig: the configuration in a checkpoint of a program that knew fewer keys is that of a run which
-// leaves them alone.
-func TestResolveOlderConfig(t *testing.T) {
+// TestOlderConfig: a configuration without a key, as an older program has written it, equals one with the key's
+// default.
+func TestOlderConfig(t *testing.T) {
 	c, _, err := config.Load(rolestest.Registries(), "../../configs/cartpole_one_rank.yaml", nil, true)
 	if err != nil {
 		t.Fatal(err)
@@ -19,8 +19,8 @@ func TestResolveOlderConfig(t *testing.T) {
 	if older == now {
 		t.Fatal("the key is not in the configuration")
 	}
-	got, err := resolve(rolestest.Registries(), []byte(older))
-	if err != nil || string(got) != now {
-		t.Errorf("%v\ngot\n%s\nwant\n%s", err, got, now)
+	got, err := config.Parse(rolestest.Registries(), []byte(older))
+	if err != nil || string(got.Resolved()) != now {
+		t.Errorf("%v\ngot\n%s\nwant\n%s", err, got.Resolved(), now)
 	}
 }

@@ -13,13 +13,12 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A recorder is a trace.Recorder for the packages that know no causes.
+// A recorder is a trace.Recorder for package spmd, which does not know the causes of waits.
 type recorder struct{ *trace.Recorder }
 
 var _ spmd.Recorder = recorder{}
 
-// Record makes log record the main function and all workers of w, which are launched later. Nothing is recorded if
-// log is nil.
+// Record makes log record the main function of w, and all workers that are launched later. A nil log records nothing.
 func Record(w *spmd.World, log *trace.Log) {
 	if log == nil {
 		return
@@ -40,7 +39,7 @@ func Record(w *spmd.World, log *trace.Log) {
 	})
 }
 
-// ops are the names that a trace has for operations, and the causes of those that do not depend on a name.
+// ops are the names of operations in a trace, and the causes of their waits unless causes has another.
 var ops = map[spmd.SiteOp]struct {
 	op    trace.Op
 	cause trace.Cause
@@ -59,7 +58,7 @@ var ops = map[spmd.SiteOp]struct {
 	spmd.OpSave:    {trace.Work, trace.Saving},
 }
 
-// causes are the causes of the waits at channels and groups of the runners, by their names.
+// causes are the causes of waits at channels and groups, by the name of the channel or group.
 var causes = map[string]trace.Cause{
 	"obs": trace.Observation, "eval obs": trace.Observation,
 	"act": trace.Action, "eval act": trace.Action,
@@ -80,8 +79,8 @@ func (r recorder) Site(s spmd.Site) int {
 	return r.Recorder.Site(trace.Site{Op: o.op, Name: s.Name, Key: s.Key, Peer: s.Peer, Cause: o.cause})
 }
 
-// SaveTrace gathers the traces of all ranks, and writes those of this start to file on rank 0 in Chrome's format, if
-// the configuration enables the tracer. first is the attempt of the start's first world. Collective over the world.
+// SaveTrace gathers the traces of all ranks, and writes them to file on rank 0 in Chrome's format, if the configuration
+// enables the tracer. first is the number of the first attempt to write. Collective over the world.
 func (c *Cluster) SaveTrace(ctx context.Context, file string, first int64) error {
 	if c.loop == nil || !c.Config().Cluster.Tracer.Enable {
 		return nil

@@ -35,7 +35,7 @@ func TestSameSignalWithinASecondCountsOnce(t *testing.T) {
 	}
 }
 
-// Hooks run until they are cancelled, and those of a sweep's runs are the sweep's.
+// Hooks run until they are cancelled. A sweep calls the hooks of its runs.
 func TestBeforeExit(t *testing.T) {
 	all := &Requests{}
 	var called []string

@@ -8,40 +8,38 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/internal/runfolder"
-	"github.com/rlinf/rlinf/spmd"
 )
 
-// An identity has values that must be the same on all ranks of a job. "" means unknown, and is equal to everything.
+// An identity has values that must be the same on all ranks of a job. "" is an unknown value, which equals any other.
 type identity struct{ Binary, Config string }
 
-// oddRanks returns, on rank 0, an error that names the ranks whose binary or configuration differs from rank 0's.
-// Then mpirun has started different programs, or one program with different files. Foreign programs in the same MPI
-// job, such as solvers, are not ranks. A rank whose node lacks the configuration file uses that of rank 0.
-func (s *session) oddRanks(ctx context.Context, w *spmd.World, world *collectives.Group) (odd, err error) {
-	if w.Describe().Transport != "mpi" {
+// oddRanks returns, on rank 0, an error that names the ranks whose binary or configuration differs from those of rank
+// 0. Such ranks come from an mpirun with different programs or files. Foreign programs in the same MPI job, such as
+// solvers, are not ranks. A rank whose node lacks the configuration file uses the configuration of rank 0.
+func (r *rank) oddRanks(ctx context.Context) (odd, err error) {
+	if r.w.Describe().Transport != "mpi" {
 		return nil, nil
 	}
 	me := identity{Binary: runfolder.BinaryID()}
-	if s.own != nil {
-		me.Config = fmt.Sprintf("%x", sha256.Sum256(s.own.Resolved()))
+	if r.read != nil {
+		me.Config = fmt.Sprintf("%x", sha256.Sum256(r.read.Resolved()))
 	}
 	mine, err := json.Marshal(me)
 	if err != nil {
 		return nil, err
 	}
-	all, err := world.Gather(ctx, mine, 0)
-	if err != nil || w.Rank() != 0 {
+	all, err := r.world.Gather(ctx, mine, 0)
+	if err != nil || r.w.Rank() != 0 {
 		return nil, err
 	}
 	var binaries, configs []string
-	for r, text := range all {
+	for n, text := range all {
 		var its identity
 		if json.Unmarshal(text, &its) != nil || differs(its.Binary, me.Binary) {
-			binaries = append(binaries, strconv.Itoa(r))
+			binaries = append(binaries, strconv.Itoa(n))
 		} else if differs(its.Config, me.Config) {
-			configs = append(configs, strconv.Itoa(r))
+			configs = append(configs, strconv.Itoa(n))
 		}
 	}
 	for _, c := range []struct {
@@ -58,7 +56,7 @@ func (s *session) oddRanks(ctx context.Context, w *spmd.World, world *collective
 
 func differs(a, b string) bool { return a != "" && b != "" && a != b }
 
-// listed returns a text with the names of ranks. If there are many, it has only the first ones.
+// listed returns a text with the names of ranks, at most the first eight.
 func listed(ranks []string) string {
 	const most = 8
 	switch n := len(ranks); {

@@ -16,45 +16,41 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/loop"
-	"github.com/rlinf/rlinf/roles/task"
 )
 
-// begin opens the run's folder on rank 0, and returns the run's logbook and the state with which it starts. It
-// finds mistakes of the user before it changes anything in the folder.
-func (s *session) begin(ctx context.Context, p task.Plan, sv *loop.Saver) (*loop.Logbook, loop.StartState, error) {
-	for _, note := range p.Notes() {
-		s.warn(note)
+// begin opens the run's folder on rank 0, and finds the state with which the run starts. It finds mistakes of the user
+// before it changes anything in the folder.
+func (r *rank) begin(ctx context.Context) (err error) {
+	for _, note := range r.plan.Notes() {
+		r.warn(note)
 	}
-	j := p.Common()
-	resume := cmp.Or(s.Resume, j.Config.Runner.ResumeDir)
-	var b loop.StartState
-	var err error
+	cfg := r.plan.Common().Config
+	resume := cmp.Or(r.Resume, cfg.Runner.ResumeDir)
 	if resume != "" && resume != config.ResumeAuto {
-		b, err = loop.NamedState(p, sv.YAML, resume)
-	} else if path := j.Config.Runner.CkptPath; path != "" {
-		b, err = loop.WeightsIn(p, path)
+		r.from, err = loop.NamedState(r.plan, r.saver.YAML, resume)
+	} else if path := cfg.Runner.CkptPath; path != "" {
+		r.from, err = loop.WeightsIn(r.plan, path)
 	}
 	if err == nil {
-		err = j.Config.OpenVideos()
+		err = cfg.OpenVideos()
 	}
 	if err != nil {
-		return nil, b, err
+		return err
 	}
-	f, err := s.lock(ctx, j.Config.Folder(), resume == config.ResumeAuto)
+	f, err := r.lock(ctx, cfg.Folder(), resume == config.ResumeAuto)
 	if err != nil {
-		return nil, b, err
+		return err
 	}
-	book, b, err := s.open(f, p, sv, resume, b)
-	if err != nil {
-		return nil, b, errors.Join(err, f.Close())
+	if err := r.open(f, resume); err != nil {
+		return errors.Join(err, f.Close())
 	}
-	s.folder.Store(f)
-	return book, b, nil
+	r.folder.Store(f)
+	return nil
 }
 
-// lock opens the folder path. If wait is set, which is for a requeued job, it waits for the lock of a job that was
-// killed on another host. Such a lock looks alive until it has had no heartbeat for a minute. lock stops waiting
-// after a heartbeat, or when the job is asked to stop.
+// lock opens the folder path. wait is set for a requeued job: another host may have the lock of a killed job, which
+// looks alive until a minute has passed without a heartbeat. Then lock waits, until there is a heartbeat or the job is
+// asked to stop.
 func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.Folder, error) {
 	var last *runfolder.BusyError
 	for {
@@ -79,98 +75,96 @@ func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.
 	}
 }
 
-// open prepares the folder f for a run that starts with b, or, if resume is auto, with the newest usable checkpoint
-// in f. A run that does not resume moves the files of an earlier run aside. With auto, a run also does so if the
-// earlier run has metrics but no checkpoint.
-func (s *session) open(f *runfolder.Folder, p task.Plan, sv *loop.Saver, resume string,
-	b loop.StartState) (*loop.Logbook, loop.StartState,
-	error) {
-	j := p.Common()
+// open prepares the folder f for a run that starts with the state from, or, if resume is auto, with the newest usable
+// checkpoint in f. A run that does not resume moves the files of an earlier run aside. With auto, a run also does so if
+// the earlier run has metrics but no checkpoint.
+func (r *rank) open(f *runfolder.Folder, resume string) error {
+	j := r.plan.Common()
 	store := func() (err error) {
-		sv.Store, err = checkpoint.Open(f.Checkpoints(), j.Config.Runner.KeepCheckpoints)
-		if err == nil && s.KeepBest {
-			sv.Store.KeepBest()
+		r.saver.Store, err = checkpoint.Open(f.Checkpoints(), j.Config.Runner.KeepCheckpoints)
+		if err == nil && r.KeepBest {
+			r.saver.Store.KeepBest()
 		}
 		return err
 	}
 	anew := resume == ""
-	var err error
 	if resume == config.ResumeAuto {
-		if err = store(); err == nil {
-			b, err = s.newest(f, p, sv, b)
+		if err := store(); err != nil {
+			return err
 		}
-		if err != nil {
-			return nil, b, err
+		if err := r.findNewest(f); err != nil {
+			return err
 		}
 		file, err := os.Stat(f.Metrics())
-		anew = b.Step == 0 && err == nil && file.Size() > 0
+		anew = r.from.Step == 0 && err == nil && file.Size() > 0
 	}
 	if anew {
 		if earlier, err := f.SetAside(); err != nil {
-			return nil, b, err
+			return err
 		} else if earlier != "" {
-			fmt.Fprintf(s.Out, "an earlier run of this name is now in %s\n", earlier)
+			fmt.Fprintf(r.Out, "an earlier run of this name is now in %s\n", earlier)
 		}
 	}
 	if err := store(); err != nil {
-		return nil, b, err
+		return err
 	}
-	if b.Step > 0 {
-		if _, err := sv.Store.Rewind(b.Step); err != nil {
-			return nil, b, err
+	step := r.from.Step
+	if step > 0 {
+		if _, err := r.saver.Store.Rewind(step); err != nil {
+			return err
 		}
 	}
-	lost, err := metrics.CutBack(f.Metrics(), b.Step)
+	lost, err := metrics.CutBack(f.Metrics(), step)
 	if err != nil {
-		return nil, b, err
+		return err
 	}
-	if _, err := metrics.CutBack(f.Generation(), b.Step); err != nil {
-		return nil, b, err
+	if _, err := metrics.CutBack(f.Generation(), step); err != nil {
+		return err
 	}
-	if err := moves.CutBack(f.Path(), b.Step); err != nil {
-		return nil, b, err
+	if err := moves.CutBack(f.Path(), step); err != nil {
+		return err
 	}
-	if own, err := filepath.EvalSymlinks(f.Checkpoints()); err == nil && own == filepath.Dir(b.From) {
+	if own, err := filepath.EvalSymlinks(f.Checkpoints()); err == nil && own == filepath.Dir(r.from.From) {
 		for _, gap := range lost {
-			s.warn(fmt.Sprintf("%s lacks the metrics of %v", f.Metrics(), gap))
+			r.warn(fmt.Sprintf("%s lacks the metrics of %v", f.Metrics(), gap))
 		}
 	}
 	switch {
-	case b.Step > 0:
-		fmt.Fprintf(s.Out, "resuming from %s\n", b.From)
-		if b.Rescheduled != "" {
-			s.warn(b.Rescheduled)
+	case step > 0:
+		fmt.Fprintf(r.Out, "resuming from %s\n", r.from.From)
+		if r.from.Rescheduled != "" {
+			r.warn(r.from.Rescheduled)
 		}
 		if j.Async() {
-			s.warn("runner.async: rollouts that were under way at the checkpoint are made anew, so its " +
+			r.warn("runner.async: rollouts that were under way at the checkpoint are made anew, so its " +
 				"metrics differ from those of an uninterrupted run")
 		}
-	case b.From != "":
-		fmt.Fprintf(s.Out, "starting from the weights in %s\n", b.From)
+	case r.from.From != "":
+		fmt.Fprintf(r.Out, "starting from the weights in %s\n", r.from.From)
 	}
-	book, err := loop.OpenLogbook(f, p, b, s.progress, s.Asked.Deadline())
-	if err != nil {
-		return nil, b, err
+	if r.book, err = loop.OpenLogbook(f, r.plan, r.from, r.progress, r.Asked.Deadline()); err != nil {
+		return err
 	}
-	if err := s.writePlan(f); err != nil {
-		return nil, b, err
+	r.logbook.Store(r.book)
+	if err := r.writePlan(f); err != nil {
+		return err
 	}
-	return book, b, f.WriteConfig(sv.YAML)
+	return f.WriteConfig(r.saver.YAML)
 }
 
-// newest loads the newest usable checkpoint in f; if there is none, it returns b.
-func (s *session) newest(f *runfolder.Folder, p task.Plan, sv *loop.Saver, b loop.StartState) (loop.StartState,
-	error) {
-	c, rejected, err := sv.Store.Newest()
+// findNewest makes the newest usable checkpoint in f the state with which the run starts, if there is one.
+func (r *rank) findNewest(f *runfolder.Folder) error {
+	c, rejected, err := r.saver.Store.Newest()
 	if err != nil {
-		return b, err
+		return err
 	}
-	for _, r := range rejected {
-		s.warn(fmt.Sprintf("not used: %v", r))
+	for _, why := range rejected {
+		r.warn(fmt.Sprintf("not used: %v", why))
 	}
 	if c == nil {
-		s.warn("resume auto: no usable checkpoint in " + f.Checkpoints() + ": starting anew")
-		return b, nil
+		r.warn("resume auto: no usable checkpoint in " + f.Checkpoints() + ": starting anew")
+		return nil
 	}
-	return loop.StateIn(p, sv.YAML, c)
+	r.from, err = loop.StateIn(r.plan, r.saver.YAML, c)
+	return err
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/roles/loop"
 )
 
-// A job that is asked to stop waits no longer for the end of another that has its folder.
+// A job that is asked to stop ends its wait for another job that has its folder.
 func TestStoppedWhileFolderIsBusy(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "lock"), []byte(`{"host":"elsewhere","pid":1}`), 0o666); err != nil {

@@ -21,25 +21,25 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// finish leaves the run's folder in order, and writes the last lines.
-func (s *session) finish(w *spmd.World, stopped int, book *loop.Logbook) error {
+// finish closes the run's files, marks its folder with the outcome, and writes the last lines.
+func (r *rank) finish(stopped int) error {
 	status := runfolder.Done
 	if stopped != 0 {
-		s.code.Store(int64(stopped))
+		r.code.Store(int64(stopped))
 		status = statusOf(stopped)
 	}
-	if w.Rank() != 0 {
+	if r.w.Rank() != 0 {
 		return nil
 	}
-	err := book.Close()
+	err := r.book.Close()
 	if err == nil {
-		err = s.folder.Load().SetStatus(status)
+		err = r.folder.Load().SetStatus(status)
 	}
 	if err != nil {
 		return err
 	}
-	if end := s.ending.Swap(nil); end != nil { // from now on a second signal does not change the folder
-		end.write(s.Out, status, book.Step(), book.Where())
+	if end := r.ending.Swap(nil); end != nil { // from now on a second signal does not change the folder
+		end.write(r.Out, status, r.book.Step(), r.book.Where())
 	}
 	return nil
 }
@@ -55,23 +55,23 @@ func statusOf(code int) runfolder.Status {
 	return runfolder.Failed
 }
 
-// abandon marks the run's folder, and rank 0 writes the last lines. It is called before a second signal ends the
-// process.
+// abandon is called before a second signal ends the process. It marks the run's folder, and rank 0 writes the last
+// lines.
 func (s *session) abandon(code int) {
 	s.progress.Done()
 	end := s.ending.Load()
 	if end == nil {
 		return
 	}
-	s.traces.flush()
-	runfolder.Mark(end.cfg.Folder(), statusOf(code)) // errors are ignored: the process ends anyway
+	s.ranks.flush()
+	runfolder.Mark(end.cfg.Folder(), statusOf(code)) // the process ends, even after an error
 	if s.lead == 0 {
 		end.write(s.Out, statusOf(code), end.reached(), "")
 	}
 }
 
-// failing marks the run's folder. It is called with the job's first error, before that error is written. The process
-// with the error calls it, because rank 0 may have died.
+// failing marks the run's folder. The process with the job's first error calls it before the error is written, because
+// rank 0 may have died.
 func (s *session) failing(f *spmd.Failure) {
 	s.progress.Done()
 	if f.Stack != nil {
@@ -80,19 +80,19 @@ func (s *session) failing(f *spmd.Failure) {
 	s.fail()
 }
 
-// Stalled logs the stacks of this process, and marks the run's folder as failed. It is called when a rank has stopped
-// responding, before the line that names this rank is written.
+// Stalled is called when a rank has stopped responding, before the line that names the rank is written. It logs the
+// stacks of this process, and marks the run's folder as failed.
 func (s *session) Stalled(stacks []byte) {
 	s.progress.Done()
 	s.log.Keep(append(stacks, '\n'))
 	s.fail()
 }
 
-// fail marks the run's folder as failed, and says how to go on.
+// fail marks the run's folder as failed, and writes the commands with which to go on.
 func (s *session) fail() {
 	if end := s.ending.Load(); end != nil {
-		s.traces.flush()
-		runfolder.Mark(end.cfg.Folder(), runfolder.Failed) // ignored: the job's error is what matters
+		s.ranks.flush()
+		runfolder.Mark(end.cfg.Folder(), runfolder.Failed) // the job's error matters more than one of Mark
 		end.write(&s.log, runfolder.Failed, end.reached(), "")
 	}
 }
@@ -107,16 +107,17 @@ func (s *session) failed(error) int {
 type ending struct {
 	cfg     *config.Config
 	program string // how the program is called in one process; "": nothing is written
-	launch  string // what to write before it to start all ranks
-	ranks   string // what to write after it to start all ranks
-	place   string // overrides that find the folder from here
+	launch  string // what starts all ranks by a launcher, before program
+	ranks   string // the flag for the number of ranks, after program
+	place   string // overrides that name the run's folder, if the configuration does not; else ""
 	most    int64  // iterations of the whole run; 0: unknown
 }
 
-// newEnding returns the ending of j with the command that started it.
-func (s *session) newEnding(w *spmd.World, j *job.Job) *ending {
-	e := &ending{cfg: j.Config, program: s.Command, most: plannedSteps(j)}
-	e.launchedBy(w.Describe().Launcher, w.Size(), os.Getenv)
+// newEnding returns the ending of the run with the command that started it.
+func (r *rank) newEnding() *ending {
+	j := r.plan.Common()
+	e := &ending{cfg: j.Config, program: r.Command, most: plannedSteps(j)}
+	e.launchedBy(r.w.Describe().Launcher, r.w.Size(), os.Getenv)
 	return e
 }
 
@@ -128,31 +129,40 @@ func plannedSteps(j *job.Job) int64 {
 	return j.MaxSteps
 }
 
-// launchedBy sets the command that starts size ranks with this launcher. getenv returns variables of the job's
+// launchedBy sets launch or ranks for a job of size ranks with a launcher. getenv returns variables of the job's
 // environment.
 func (e *ending) launchedBy(launcher string, size int, getenv func(string) string) {
-	switch launcher {
-	case "":
-		if n, whole := e.cfg.Extent(); whole || n != size {
-			e.ranks = fmt.Sprintf(" -np %d", size)
-		}
-	case "srun":
-		e.launch = fmt.Sprintf("srun -n %d ", size)
-	default:
-		flags := ""
-		if getenv("OMPI_MCA_rmaps_base_oversubscribe") == "1" {
-			flags += "--oversubscribe "
-		}
-		if getenv("OMPI_MCA_hwloc_base_binding_policy") == "none" {
-			flags += "--bind-to none "
-		}
-		e.launch = fmt.Sprintf("%s %s-np %d ", launcher, flags, size)
+	if launcher != "" {
+		e.launch = Launch(launcher, size, getenv)
+	} else if n, whole := e.cfg.Extent(); whole || n != size {
+		e.ranks = fmt.Sprintf(" -np %d", size)
 	}
 }
 
-// WriteNext writes the state of the run of cfg, and the commands with which to go on. dir is the folder with the
-// run's newest checkpoint. program is how rlinf is called, and launchable says whether a launcher can start it. where
-// says how far the run has come.
+// Launch returns the words before a program with which a launcher starts it on size ranks, such as "srun -n 4 ". getenv
+// returns variables of the job's environment.
+func Launch(launcher string, size int, getenv func(string) string) string {
+	if launcher == "srun" {
+		return fmt.Sprintf("srun -n %d ", size)
+	}
+	flags := ""
+	if Oversubscribed(getenv) {
+		flags += "--oversubscribe "
+	}
+	if getenv("OMPI_MCA_hwloc_base_binding_policy") == "none" {
+		flags += "--bind-to none "
+	}
+	return fmt.Sprintf("%s %s-np %d ", launcher, flags, size)
+}
+
+// Oversubscribed reports whether Open MPI let a job have more ranks on a host than cores.
+func Oversubscribed(getenv func(string) string) bool {
+	return getenv("OMPI_MCA_rmaps_base_oversubscribe") == "1"
+}
+
+// WriteNext writes the state of the run of cfg, and the commands with which to go on. dir is the run's folder. program
+// is how rlinf is called, and launchable says whether a launcher can start its ranks. where says how far the run has
+// come.
 func WriteNext(out io.Writer, program string, launchable bool, cfg *config.Config, dir string,
 	status runfolder.Status, step int64, where string) {
 	here := *cfg
@@ -169,8 +179,8 @@ func WriteNext(out io.Writer, program string, launchable bool, cfg *config.Confi
 	}
 	if l := &here.Runner.Logger; !sameFolder(dir, cfg.Folder()) {
 		l.LogPath, l.ExperimentName = filepath.Dir(dir), filepath.Base(dir)
-		e.place = " " + quote("runner.logger.log_path="+l.LogPath) + " " +
-			quote("runner.logger.experiment_name="+l.ExperimentName)
+		e.place = " " + Quote("runner.logger.log_path="+l.LogPath) + " " +
+			Quote("runner.logger.experiment_name="+l.ExperimentName)
 		where += "; other paths are relative to the folder in which the job was started"
 	}
 	e.write(out, status, step, where)
@@ -182,7 +192,7 @@ func sameFolder(a, b string) bool {
 	return err == nil && err2 == nil && os.SameFile(at, bt)
 }
 
-// write writes the last lines of a run that has made step iterations. where says how far it has come; it may be "".
+// write writes the last lines of a run that has made step iterations. where says how far the run has come, or is "".
 func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where string) {
 	if e.program == "" {
 		return
@@ -196,7 +206,7 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where
 		what += " " + where
 	}
 	line("run", "%s: %s", folder, what)
-	program, config := quote(e.program), quote(filepath.Join(folder, "config.yaml"))
+	program, config := Quote(e.program), Quote(filepath.Join(folder, "config.yaml"))
 	anew := fmt.Sprintf("%s%s -c %s%s", e.launch, program, config, e.ranks)
 	evaluate := fmt.Sprintf("%s eval -c %s%s", program, config, e.place)
 	if envs := &e.cfg.Env; envs.Train.External.Listen == env.ListenMPI || envs.Eval.External.Listen == env.ListenMPI {
@@ -222,16 +232,16 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where
 	}
 	label := "inspect"
 	if e.compares() {
-		line(label, "%s compare %s", program, quote(folder))
+		line(label, "%s compare %s", program, Quote(folder))
 		label = ""
 	}
 	if slices.Contains(e.cfg.Runner.Logger.LoggerBackends, "tensorboard") {
-		line(label, "tensorboard --logdir %s", quote(filepath.Join(folder, "tensorboard")))
+		line(label, "tensorboard --logdir %s", Quote(filepath.Join(folder, "tensorboard")))
 	}
 }
 
-// compares reports whether the run has the metric by which runs are compared. Before the end of the first episode it
-// has none.
+// compares reports whether rlinf compare can show the run: whether it has a headline metric. A run gets one when its
+// first episode ends.
 func (e *ending) compares() bool {
 	newest := metrics.Newest(filepath.Join(e.cfg.Folder(), "metrics.jsonl"))
 	_, evaluated := newest[e.cfg.Headline()]
@@ -239,8 +249,8 @@ func (e *ending) compares() bool {
 	return evaluated || trained
 }
 
-// annealed returns the names of the schedules that have ended with the run and would begin again in a longer run; "":
-// none.
+// annealed returns the name of a value whose schedule has ended with the run, and would begin again in a longer run;
+// "": none.
 func (e *ending) annealed() string {
 	a, c := &e.cfg.Algorithm, &e.cfg.Actor
 	if e.most == 0 {
@@ -262,15 +272,15 @@ func (e *ending) anew() string {
 	l := &e.cfg.Runner.Logger
 	place := ""
 	if e.place != "" {
-		place = " " + quote("runner.logger.log_path="+l.LogPath)
+		place = " " + Quote("runner.logger.log_path="+l.LogPath)
 	}
-	first := strings.TrimSuffix(l.ExperimentName, fmt.Sprintf("-%d", e.most)) // this run may be a longer one already
-	name := quote(fmt.Sprintf("runner.logger.experiment_name=%s-%d", first, 2*e.most))
+	first := strings.TrimSuffix(l.ExperimentName, fmt.Sprintf("-%d", e.most)) // of a name that an earlier anew has made
+	name := Quote(fmt.Sprintf("runner.logger.experiment_name=%s-%d", first, 2*e.most))
 	return place + " " + name + e.twice()
 }
 
-// longer returns the overrides with which a finished run goes on: to its planned end if fine-tuning has stopped
-// early, else to twice its length.
+// longer returns the overrides with which a finished run goes on: to its planned end if runner.early_stop has stopped
+// it, else to twice its length.
 func (e *ending) longer(status runfolder.Status, step int64) string {
 	switch {
 	case status != runfolder.Done:
@@ -283,7 +293,7 @@ func (e *ending) longer(status runfolder.Status, step int64) string {
 	return e.twice()
 }
 
-// stoppedEarly reports whether a finished run was stopped by validation.
+// stoppedEarly reports whether runner.early_stop has stopped a finished run.
 func (e *ending) stoppedEarly(step int64) bool {
 	return e.cfg.Runner.EarlyStop.Enabled && step < e.most
 }
@@ -300,14 +310,14 @@ func (e *ending) twice() (args string) {
 	return args
 }
 
-// reached returns the last iteration with metrics.
+// reached returns the number of the last iteration with metrics.
 func (e *ending) reached() int64 {
 	step, _ := metrics.LastStep(filepath.Join(e.cfg.Folder(), "metrics.jsonl"))
 	return step
 }
 
-// quote quotes a word for a shell.
-func quote(word string) string {
+// Quote quotes a word for a shell, if it has a character that is not plain.
+func Quote(word string) string {
 	const plain = "/._-+=,:@%0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	if strings.Trim(word, plain) == "" {
 		return word

@@ -13,8 +13,8 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
-// A lastLines is an end of a run, and what it says. The run has the checkpoint of step 4 if it is saved, and a metric
-// of training unless it is mute.
+// A lastLines is an end of a run, with the last lines that are expected. saved runs have the checkpoint of step 4. All
+// but mute runs have a metric of training.
 type lastLines struct {
 	name   string
 	status runfolder.Status
@@ -25,7 +25,7 @@ type lastLines struct {
 	want   string
 }
 
-// sayLast compares the last lines of each run.
+// sayLast compares the last lines of each run with those expected.
 func sayLast(t *testing.T, cases []lastLines) {
 	t.Helper()
 	cartpoleFile, err := filepath.Abs(rolestest.Cartpole)
@@ -70,7 +70,7 @@ func sayLast(t *testing.T, cases []lastLines) {
 	}
 }
 
-// The last lines of a run that is done say where it and its checkpoint are, and the commands that go on with it.
+// The last lines of a run that is done have its folder, its checkpoint, and the commands that go on with it.
 func TestLastLinesWhenDone(t *testing.T) {
 	sayLast(t, []lastLines{
 		{name: "done", status: runfolder.Done, saved: true, end: ending{program: "./rlinf", most: 4}, want: `
@@ -120,7 +120,8 @@ inspect     rlinf compare 'my runs/a'
 	})
 }
 
-// The last lines of a run that was stopped or failed say how to go on, or to begin anew where nothing was saved.
+// The last lines of a run that was stopped or has failed have the command that resumes it, or reruns it if nothing was
+// saved.
 func TestLastLinesWhenStopped(t *testing.T) {
 	sayLast(t, []lastLines{
 		{name: "stopped under a launcher", status: runfolder.Checkpointed, saved: true,
@@ -149,7 +150,7 @@ rerun       rlinf -c 'my runs/a/config.yaml'
 	})
 }
 
-// The last lines of a run with other programs, in another folder, or that still runs give its own commands.
+// Runs with foreign programs, in another folder, or that still run have last lines of their own.
 func TestLastLinesElsewhere(t *testing.T) {
 	sayLast(t, []lastLines{
 		{name: "with other programs", status: runfolder.Interrupted, saved: true, end: ending{program: "rlinf"},
@@ -185,13 +186,13 @@ inspect     rlinf compare 'my runs/a'
 func TestQuote(t *testing.T) {
 	for word, want := range map[string]string{"logs/a-1,b=2": "logs/a-1,b=2", "a b": "'a b'", "it's": `'it'\''s'`,
 		"$HOME": "'$HOME'", "": ""} {
-		if got := quote(word); got != want {
+		if got := Quote(word); got != want {
 			t.Errorf("%q: %s, want %s", word, got, want)
 		}
 	}
 }
 
-// The name of a run that is twice as long as one that was made so has one number.
+// The name of a run that is longer has one number, also if the run before was a longer one, too.
 func TestLongerThanALongerRun(t *testing.T) {
 	e := ending{most: 8}
 	e.cfg, _ = rolestest.MustLoad(t, rolestest.Cartpole, "runner.max_epochs=8", "runner.logger.experiment_name=a-8")

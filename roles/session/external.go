@@ -12,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/roles/config"
@@ -21,45 +20,43 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// WithHub returns reg with the environments of hub.
+// WithHub returns reg with the environments of hub, which are external simulators.
 func WithHub(reg config.Registries, hub *external.Hub) config.Registries {
 	reg.Envs = reg.Envs.With(env.ExternalID, hub.New)
 	return reg
 }
 
-// handshake asks the simulators of a training job for their greetings: see askAll.
-func (s *session) handshake(ctx context.Context, w *spmd.World, world *collectives.Group,
-	cfg *config.Config) (*config.Config, error) {
-	place, err := cfg.Place(w.Nodes())
+// handshake asks the simulators of a training job for their specification: see Ask.
+func (r *rank) handshake(ctx context.Context, cfg *config.Config) (*config.Config, error) {
+	place, err := cfg.Place(r.w.Nodes())
 	if err != nil || !place.Has("env") {
 		return cfg, nil // job.New reports the mistake
 	}
-	return s.askAll(ctx, w, world, cfg, place.Ranks("env"))
+	return r.Ask(ctx, cfg, place.Ranks("env"))
 }
 
-// askAll asks external simulators for their specification, on the first rank of ranks, the ranks with environments.
+// Ask asks external simulators for their specification, on the first rank of ranks, the ranks with environments.
 // It broadcasts the answers, and returns the configuration with them. If the simulators could not be asked, it
 // returns nil, and rank 0 has written why.
-func (s *session) askAll(ctx context.Context, w *spmd.World, world *collectives.Group, cfg *config.Config,
-	ranks []int) (*config.Config, error) {
+func (r *rank) Ask(ctx context.Context, cfg *config.Config, ranks []int) (*config.Config, error) {
 	met := *cfg
 	uses := config.ExternalUses(&met, ranks)
 	if len(uses) == 0 {
 		return cfg, nil
 	}
-	agreed, err := s.assign(ctx, w, world, uses, ranks)
+	agreed, err := r.assign(ctx, uses, ranks)
 	if !agreed {
 		return nil, err
 	}
 	greetings := make([]string, len(uses))
-	if w.Rank() == ranks[0] {
-		err = s.ask(uses, greetings)
+	if r.w.Rank() == ranks[0] {
+		err = r.greet(uses, greetings)
 	}
-	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
+	if agreed, err := r.Agree(ctx, err); !agreed {
 		return nil, err
 	}
 	for i, u := range uses {
-		text, err := loop.Broadcast(ctx, world, []byte(greetings[i]), ranks[0])
+		text, err := loop.Broadcast(ctx, r.world, []byte(greetings[i]), ranks[0])
 		if err != nil {
 			return nil, err
 		}
@@ -68,16 +65,17 @@ func (s *session) askAll(ctx context.Context, w *spmd.World, world *collectives.
 	return &met, nil
 }
 
-// giveUp returns the function that stops a run, with a checkpoint, because its simulators fail too often.
-func (s *session) giveUp(w *spmd.World) func(error) {
+// giveUp returns a function that asks to stop the run, with a checkpoint, because its simulators fail too often.
+func (r *rank) giveUp() func(error) {
+	s, n := r.session, r.w.Rank()
 	return func(err error) {
-		fmt.Fprintf(&s.log, "rank %d: %v\nstopping, with a checkpoint\n", w.Rank(), err)
+		fmt.Fprintf(&s.log, "rank %d: %v\nstopping, with a checkpoint\n", n, err)
 		s.Asked.Fail()
 	}
 }
 
-// ask sets each greeting to that of the simulators of the use with the same index.
-func (s *session) ask(uses []config.ExternalUse, greetings []string) (err error) {
+// greet asks the simulators of each use for their greeting, and stores it in greetings.
+func (s *session) greet(uses []config.ExternalUse, greetings []string) (err error) {
 	for i, u := range uses {
 		if i > 0 && u.Env.External.Same(uses[0].Env.External) {
 			greetings[i] = greetings[0]
@@ -94,11 +92,9 @@ type assignment struct {
 	Hello         []byte
 }
 
-// assign assigns the solvers in the same MPI job to the ranks with environments, if external.listen is mpi. All
-// solvers greet rank 0.
-func (s *session) assign(ctx context.Context, w *spmd.World, world *collectives.Group, uses []config.ExternalUse,
-	ranks []int) (bool,
-	error) {
+// assign assigns the solvers in the same MPI job to the ranks with environments, if external.listen is mpi. Each solver
+// sends its first message to rank 0.
+func (r *rank) assign(ctx context.Context, uses []config.ExternalUse, ranks []int) (bool, error) {
 	uses = slices.DeleteFunc(slices.Clone(uses), func(u config.ExternalUse) bool {
 		return u.Env.External.Listen != env.ListenMPI
 	})
@@ -107,20 +103,20 @@ func (s *session) assign(ctx context.Context, w *spmd.World, world *collectives.
 	}
 	var all []assignment
 	var err error
-	out := w.ForeignPeers()
+	out := r.w.ForeignPeers()
 	if out == nil {
 		err = fmt.Errorf("%s.listen: mpi: there are no other programs in this job: expected mpirun -np N rlinf -c "+
 			"cfg.yaml : -np M solver", uses[0].Key)
-	} else if w.Rank() == 0 {
-		fmt.Fprintln(&s.log, "waiting for the solvers of this MPI job")
-		all, err = gather(out, s.hub, uses, ranks)
+	} else if r.w.Rank() == 0 {
+		fmt.Fprintln(&r.log, "waiting for the solvers of this MPI job")
+		all, err = gather(out, r.hub, uses, ranks)
 	}
-	if agreed, err := s.agreeTo(ctx, w, world, err); !agreed {
+	if agreed, err := r.Agree(ctx, err); !agreed {
 		return false, err
 	}
 	text, err := json.Marshal(all)
 	if err == nil {
-		text, err = loop.Broadcast(ctx, world, text, 0)
+		text, err = loop.Broadcast(ctx, r.world, text, 0)
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &all)
@@ -129,13 +125,13 @@ func (s *session) assign(ctx context.Context, w *spmd.World, world *collectives.
 		return false, err
 	}
 	for _, d := range all {
-		if d.Rank == w.Rank() && err == nil {
-			sv := &solver{out: out, hub: s.hub, process: d.Process, message: d.Hello}
-			s.solvers = append(s.solvers, sv)
-			err = s.hub.Offer(sv, sv.name())
+		if d.Rank == r.w.Rank() && err == nil {
+			sv := &solver{out: out, hub: r.hub, process: d.Process, message: d.Hello}
+			r.solvers = append(r.solvers, sv)
+			err = r.hub.Offer(sv, sv.name())
 		}
 	}
-	return s.agreeTo(ctx, w, world, err)
+	return r.Agree(ctx, err)
 }
 
 // gather waits for as many solvers as the uses need. It assigns them to ranks in the order of the solvers' processes.
@@ -166,14 +162,14 @@ func gather(out spmd.ForeignPeers, hub *external.Hub, uses []config.ExternalUse,
 		all = append(all, assignment{Process: process, Hello: hello})
 	}
 	slices.SortFunc(all, func(a, b assignment) int { return a.Process - b.Process })
-	for i := range all { // spread every use evenly over the ranks
+	for i := range all { // divide the solvers evenly among the ranks
 		all[i].Rank = ranks[i*len(ranks)/len(all)]
 	}
 	return all, nil
 }
 
-// needed returns the number of solvers for all uses, and a text with the number for each use. It assumes that all
-// solvers are like the one that sent hello.
+// needed returns the number of solvers for all uses, and a text with the number for each use. hello is the first
+// message of a solver. needed assumes that all solvers are alike.
 func needed(hello []byte, uses []config.ExternalUse) (solvers int, each string, err error) {
 	for _, u := range uses {
 		perVec, err := external.ChildrenOf(hello, u.Env.External, u.Env.TotalNumEnvs/u.Vecs)
@@ -189,43 +185,43 @@ func needed(hello []byte, uses []config.ExternalUse) (solvers int, each string, 
 // lastCall is how long a solver has to acknowledge the shutdown.
 const lastCall = 5 * time.Second
 
-// disconnect ends the solvers in the same MPI job before MPI is finalized. Rank 0 also ends solvers that have greeted
-// but were not needed. MPI cannot end while a solver hangs. So if a solver does not acknowledge the shutdown, rank 0
-// aborts the job after everything has been written.
-func (s *session) disconnect(ctx context.Context, w *spmd.World, world *collectives.Group) error {
-	out := w.ForeignPeers()
+// Leave ends the solvers in the same MPI job before MPI is finalized. Rank 0 also ends the solvers that were not
+// needed. MPI cannot end while a solver hangs. So if a solver does not acknowledge the shutdown, rank 0 aborts the job.
+func (r *rank) Leave(ctx context.Context) error {
+	out := r.w.ForeignPeers()
 	if out == nil {
 		return nil
 	}
-	err := s.hub.Close()
+	err := r.hub.Close()
 	var deaf []string
-	for by, i := time.Now().Add(lastCall), 0; i < len(s.solvers); i++ {
-		if sv := s.solvers[i]; !sv.shutdown && external.Dismiss(sv, by) != nil {
+	by := time.Now().Add(lastCall)
+	for _, sv := range r.solvers {
+		if !sv.shutdown && external.Dismiss(sv, by) != nil {
 			deaf = append(deaf, sv.name())
 		}
 	}
-	for w.Rank() == 0 {
+	for r.w.Rank() == 0 {
 		process, _, late := out.ReceiveForeign(time.Now(), -1, nil)
 		if late != nil {
 			break
 		}
-		// Otherwise it is a late answer.
-		if !slices.ContainsFunc(s.solvers, func(sv *solver) bool { return sv.process == process }) {
+		// Ignore late answers of the solvers of this process. Other solvers were not needed.
+		if !slices.ContainsFunc(r.solvers, func(sv *solver) bool { return sv.process == process }) {
 			err = errors.Join(err, external.Dismiss(&solver{out: out, process: process}, time.Now().Add(time.Second)))
 		}
 	}
 	if err != nil {
 		return err
 	}
-	all, err := world.Gather(ctx, []byte(strings.Join(deaf, ", ")), 0)
-	if err != nil || w.Rank() != 0 {
+	all, err := r.world.Gather(ctx, []byte(strings.Join(deaf, ", ")), 0)
+	if err != nil || r.w.Rank() != 0 {
 		return err
 	}
 	all = slices.DeleteFunc(all, func(names []byte) bool { return len(names) == 0 })
 	if len(all) > 0 {
-		fmt.Fprintf(&s.log, "%s: does not hear in %v that it is to end: it hangs, and the job is ended without it\n",
+		fmt.Fprintf(&r.log, "%s: no answer to the shutdown within %v: a solver hangs, and the job ends without it\n",
 			bytes.Join(all, []byte(", ")), lastCall)
-		w.Abort(int(s.code.Load()))
+		r.w.Abort(int(r.code.Load()))
 	}
 	return nil
 }
@@ -238,7 +234,7 @@ type solver struct {
 	message  []byte // the last received message
 	read     bool   // message was used
 	shutdown bool   // the shutdown was sent
-	plays    bool   // it was sent a request after the handshake
+	plays    bool   // a request was sent after the handshake
 	closed   bool
 }
 
@@ -248,7 +244,7 @@ var _ external.Link = (*solver)(nil)
 
 // Send sends a frame before the deadline by.
 func (s *solver) Send(by time.Time, head, payload []byte) error {
-	if s.closed { // only the shutdown follows, and it must be acknowledged
+	if s.closed { // only the shutdown follows, which the solver must acknowledge
 		return s.out.DeliverForeign(by, s.process, head)
 	}
 	s.shutdown = external.Dismisses(head)
@@ -277,7 +273,7 @@ func (s *solver) Close() error {
 	return nil
 }
 
-// warnBound warns of simulators that share one core, because their rank is bound to it.
+// warnBound warns of simulators that share one core, because the rank that starts them is bound to that core.
 func (s *session) warnBound(j *job.Job, binding []string) {
 	at := j.Placement.Ranks("env")
 	if !slices.ContainsFunc(config.ExternalUses(j.Config, at), func(u config.ExternalUse) bool {
@@ -285,11 +281,10 @@ func (s *session) warnBound(j *job.Job, binding []string) {
 	}) {
 		return
 	}
-	for _, r := range at {
-		if _, err := strconv.Atoi(binding[r]); err == nil {
+	for _, n := range at {
+		if _, err := strconv.Atoi(binding[n]); err == nil {
 			s.warn(fmt.Sprintf("rank %d is bound to core %s, and so are the simulators that it starts: --bind-to "+
-				"none or more --cpus-per-task, if there are more",
-				r, binding[r]))
+				"none or more --cpus-per-task, if there are more", n, binding[n]))
 			return
 		}
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-// A listener hears how many iterations are left, and never moves anything.
+// A listener is a Scheduler that records how many iterations are left, and moves nothing.
 type listener struct {
 	shortest float64 // iteration, in seconds; +Inf: there was none
 	left     []int64
@@ -36,7 +36,7 @@ func (l *listener) Decide(_, left int64) *advice.Decision {
 func (l *listener) Moved(*spmd.Placement, int64, float64) {}
 func (l *listener) Refused()                              {}
 
-// TestIterationsLeft: a scheduler hears of no more iterations than fit until runner.max_time ends the run.
+// TestIterationsLeft: left counts only the iterations before runner.max_time ends the run.
 func TestIterationsLeft(t *testing.T) {
 	const seconds = 4
 	cfg, _ := rolestest.MustLoad(t, rolestest.Cartpole, "runner.logger.log_path="+t.TempDir(), "runner.max_time=4s",

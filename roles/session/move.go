@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/internal/moves"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/config"
@@ -20,73 +18,63 @@ import (
 
 // A mover is the loop.Moves of a rank in one world.
 type mover struct {
-	*session
-	at    *seat
-	world *spmd.World
-	group *collectives.Group
-
-	want *wish       // on rank 0: what is asked for now; nil: nothing
-	next *itinerary  // of the move under way
-	to   loop.Places // its places
+	*rank
+	want *proposal    // on rank 0: the move that is asked for now; nil: none
+	next *destination // of the move under way
+	to   loop.Places  // the places of next
 }
 
 var _ loop.Moves = (*mover)(nil)
 
 // A Scheduler decides where the members of a job should be, from the times of its iterations.
 type Scheduler interface {
-	// Observe takes the times of an iteration, in the order of iterations.
+	// Observe is called with the times of each iteration.
 	Observe(advice.Iteration)
-	// Decide is called after step iterations, when left are to follow at most. nil: the members stay.
+	// Decide returns where the members should go; nil: they stay. It is called after step iterations. At most left
+	// iterations follow.
 	Decide(step, left int64) *advice.Decision
-	// Moved tells that the members have moved, for any reason, after step iterations, and how long that took, in
-	// seconds.
+	// Moved is called after each move, whoever asked for it. The move took place after step iterations.
 	Moved(to *spmd.Placement, step int64, seconds float64)
-	// Refused tells that the job cannot move as Decide said last.
+	// Refused is called if the job refuses the newest decision.
 	Refused()
 }
 
 var _ Scheduler = (*advice.Scheduler)(nil)
 
-// A wish is a move that is asked for.
-type wish struct {
+// A proposal is a move that is asked for.
+type proposal struct {
 	advice.Decision
 	request *moves.Request // nil: the scheduler asks
 }
 
-// A trip is a move under way, on rank 0.
-type trip struct {
-	wish
+// A transfer is a move under way, on rank 0.
+type transfer struct {
+	proposal
 	moves.Move
 	begun time.Time
 }
 
-// An itinerary is the plan of the job after a move, or the reason why there is none.
-type itinerary struct {
+// A destination is the plan of the job after a move, or the error that prevents the move.
+type destination struct {
 	from *spmd.Placement
-	text string // the placement that was asked for
+	text string // the placement that is asked for
 	plan task.Plan
 	err  error
-}
-
-// routes has the newest itinerary of a process, which its ranks share.
-type routes struct {
-	mu     sync.Mutex
-	newest *itinerary
 }
 
 // Due reports whether somebody asks for a move. It refuses a request if the job cannot move.
 func (m *mover) Due() bool {
 	r, err := moves.Pending(m.folder.Load().Path())
-	if err != nil && err.Error() != m.at.unread { // a request that cannot be read stays
-		m.at.unread = err.Error()
-		m.warn(m.at.unread)
+	if err != nil && err.Error() != m.unread { // warn once of a request that cannot be read
+		m.unread = err.Error()
+		m.warn(m.unread)
 	}
-	switch s := m.at.scheduler; {
-	case r != nil && r.ID != m.at.said: // an answer that could not be written leaves its request
-		m.want = &wish{advice.Decision{Placement: r.Placement, Reason: "asked for by rlinf scale"}, r}
+	switch s := m.scheduler; {
+	case r != nil && r.ID != m.said: // a request stays if its answer could not be written
+		m.want = &proposal{advice.Decision{Placement: r.Placement, Reason: "asked for by rlinf scale"}, r}
 	case s != nil:
-		if d := s.Decide(m.at.book.Step(), m.left()); d != nil {
-			m.want = &wish{*d, nil}
+		if d := s.Decide(m.book.Step(), m.left()); d != nil {
+			m.want = &proposal{*d, nil}
 		}
 	}
 	if m.want == nil {
@@ -99,22 +87,22 @@ func (m *mover) Due() bool {
 	return true
 }
 
-// left returns the number of iterations that follow at most: those of the run, if they take as long as the last one and
-// the clock does not stop it before.
+// left returns the maximum number of iterations that follow. It assumes that each takes as long as the last one, and
+// counts only those before the clock stops the run.
 func (m *mover) left() int64 {
-	left := m.at.plan.Common().MaxSteps - m.at.book.Step()
-	if end := m.Asked.Deadline(); !end.IsZero() && m.at.took > 0 {
-		left = min(left, int64(max(0, time.Until(end).Seconds()/m.at.took)))
+	left := m.plan.Common().MaxSteps - m.book.Step()
+	if end := m.Asked.Deadline(); !end.IsZero() && m.took > 0 {
+		left = min(left, int64(max(0, time.Until(end).Seconds()/m.took)))
 	}
 	return left
 }
 
-// immovable returns the reason why no member of this job can move; "": they can.
+// immovable returns the reason why no member of this job can move; "": members can move.
 func (m *mover) immovable() string {
 	switch {
 	case m.Own.Program != nil && !m.Own.Movable:
 		return immovableProgram
-	case m.world.Size() == 1:
+	case m.w.Size() == 1:
 		return "the job has one rank, so its members have no other place"
 	}
 	return ""
@@ -123,45 +111,45 @@ func (m *mover) immovable() string {
 // immovableProgram is the reason why a user's own program does not move.
 const immovableProgram = "the program of this job has not said that it can move (roles.RunMovable)"
 
-// refuse answers the present wish with a refusal, on rank 0.
+// refuse answers the present proposal with a refusal, on rank 0.
 func (m *mover) refuse(why error) {
 	w := m.want
 	if m.want = nil; w == nil {
 		return
 	}
-	m.at.trip = nil
+	m.transfer = nil
 	m.warn(fmt.Sprintf("the job does not move to %s: %v", w.Placement, why))
 	if w.request == nil {
-		m.at.scheduler.Refused()
+		m.scheduler.Refused()
 		return
 	}
 	m.answer(w, moves.Answer{Refused: why.Error()})
 }
 
 // answer answers a request. Its error is a warning: the run goes on.
-func (m *mover) answer(w *wish, a moves.Answer) {
-	m.at.said = w.request.ID
+func (m *mover) answer(w *proposal, a moves.Answer) {
+	m.said = w.request.ID
 	if err := moves.Reply(m.folder.Load().Path(), w.request, a); err != nil {
 		m.warn(err.Error())
 	}
 }
 
-// Next returns the places that are asked for.
+// Next returns the places of the move that is asked for.
 func (m *mover) Next(ctx context.Context) (loop.Places, error) {
 	var text []byte
-	if m.world.Rank() == 0 && m.want != nil {
-		m.at.trip = &trip{wish: *m.want, begun: time.Now()}
+	if m.w.Rank() == 0 && m.want != nil {
+		m.transfer = &transfer{proposal: *m.want, begun: time.Now()}
 		text = []byte(m.want.Placement)
 	}
-	text, err := loop.Broadcast(ctx, m.group, text, 0)
+	text, err := loop.Broadcast(ctx, m.world, text, 0)
 	if err != nil || len(text) == 0 {
 		return nil, err
 	}
-	m.next = m.route(string(text))
+	m.next = m.find(string(text))
 	if ok, err := m.agree(ctx, m.next.err); !ok {
 		return nil, err
 	}
-	now, then := m.at.plan.Common().Placement, m.next.plan.Common().Placement
+	now, then := m.plan.Common().Placement, m.next.plan.Common().Placement
 	m.to = loop.Places{}
 	same := true
 	for _, name := range now.Components() {
@@ -171,37 +159,37 @@ func (m *mover) Next(ctx context.Context) (loop.Places, error) {
 	if !same {
 		return m.to, nil
 	}
-	if m.want != nil && m.want.request == nil { // a scheduler may say so again
+	if m.want != nil && m.want.request == nil { // a scheduler needs no answer to this
 		m.want = nil
 	}
 	m.refuse(errors.New("the members are there already"))
 	return nil, nil
 }
 
-// route returns the itinerary to a placement, which it makes once for all ranks of this process.
-func (m *mover) route(text string) *itinerary {
-	m.routes.mu.Lock()
-	defer m.routes.mu.Unlock()
-	now := m.at.plan
-	if r := m.routes.newest; r != nil && r.text == text && r.from == now.Common().Placement {
+// find returns the destination with a placement. It makes the destination once for all ranks of this process.
+func (m *mover) find(text string) *destination {
+	m.destinations.Lock()
+	defer m.destinations.Unlock()
+	now := m.plan
+	if r := m.destinations.newest; r != nil && r.text == text && r.from == now.Common().Placement {
 		return r
 	}
-	r := &itinerary{text: text, from: now.Common().Placement}
-	m.routes.newest = r
+	r := &destination{text: text, from: now.Common().Placement}
+	m.destinations.newest = r
 	cfg := *placed(now.Common())
-	nodes := m.world.Nodes()
+	nodes := m.w.Nodes()
 	moved, err := cfg.Moved(m.reg, text)
 	if err != nil {
 		r.err = err
 		return r
 	}
 	moved.KeepMembers(r.from, nodes)
-	cfg.Cluster = moved.Cluster // the rest may have answers of simulators, which no text has
+	cfg.Cluster = moved.Cluster // the other sections of moved lack what simulators have answered
 	r.plan, r.err = task.Move(now, m.Tasks.Of(&cfg).Draft(&cfg, m.reg, nodes))
 	return r
 }
 
-// placed returns the configuration of j with a placement that names every member, in a pool, too.
+// placed returns the configuration of j with a placement that names every member, also the members of a pool.
 func placed(j *job.Job) *config.Config {
 	if j.Config.Deals() {
 		return j.Config.At(j.Placement)
@@ -211,28 +199,28 @@ func placed(j *job.Job) *config.Config {
 
 // agree reports whether no rank has an error. Otherwise rank 0 refuses the move, for the error of the lowest rank.
 func (m *mover) agree(ctx context.Context, err error) (bool, error) {
-	agreed, _, wrong, err := agree(ctx, m.group, 0, err)
+	agreed, _, wrong, err := agree(ctx, m.world, 0, err)
 	if wrong != nil { // on rank 0
 		m.refuse(wrong)
 	}
 	return agreed, err
 }
 
-// Accept agrees to the move unless a rank has found something wrong, or lacks files or memory for it.
+// Accept agrees to the move unless a rank has found something wrong, or lacks files or memory for the move.
 func (m *mover) Accept(ctx context.Context, received, copied []float64, wrong error) (bool, error) {
-	nodes, here := m.world.Nodes(), m.world.Node()
+	nodes, here := m.w.Nodes(), m.w.Node()
 	if wrong == nil {
-		wrong = m.next.plan.CheckFiles(m.world.Rank())
+		wrong = m.next.plan.CheckFiles(m.w.Rank())
 	}
-	if m.world.LocalRank() == 0 && wrong == nil {
+	if m.w.LocalRank() == 0 && wrong == nil {
 		wrong = m.checkRoom(nodes, here, received, copied)
 	}
 	if ok, err := m.agree(ctx, wrong); !ok {
 		return false, err
 	}
-	if t := m.at.trip; t != nil {
+	if t := m.transfer; t != nil {
 		m.want = nil
-		now := m.at.plan.Common()
+		now := m.plan.Common()
 		t.Before, t.After = placed(now).PlacementText(), m.next.plan.Common().Config.PlacementText()
 		for _, n := range received {
 			t.Bytes += int64(n)
@@ -245,54 +233,54 @@ func (m *mover) Accept(ctx context.Context, received, copied []float64, wrong er
 			}
 		}
 	}
-	m.at.plan = m.next.plan
+	m.plan = m.next.plan
 	return true, nil
 }
 
-// checkRoom returns an error unless a node has enough memory during the move. It holds the present world and what comes
-// until the present world ends, and then the next world and what has come.
+// checkRoom returns an error unless a node has enough memory for the move. Until the present world ends, the node holds
+// this world and the received and copied bytes; then it holds the next world and those bytes.
 func (m *mover) checkRoom(nodes []int, node int, received, copied []float64) error {
 	var comes, now int64
 	for r, at := range nodes {
 		if at == node {
 			comes += int64(received[r] + copied[r])
-			now += m.at.plan.MemoryOf(r).Sum()
+			now += m.plan.MemoryOf(r).Sum()
 		}
 	}
 	have := job.AvailableOn(nodes, node)
 	if comes > have.Free {
 		return fmt.Errorf("node %d receives and copies %s, and %v", node, job.Mebibytes(comes), have)
 	}
-	have.Free = min(have.Free+now, m.at.room) - comes // the present world may not have used all of its memory yet
+	have.Free = min(have.Free+now, m.room) - comes // the present world may not have used all of its memory yet
 	if err := m.next.plan.CheckMemory(nodes, node, have); err != nil {
 		return fmt.Errorf("with what the present world frees, %w", err)
 	}
 	return nil
 }
 
-// arrived is called on rank 0 when the workers of a world are ready, and reports whether the world follows a move. It
-// records the move, and answers the request.
+// arrived is called on rank 0 when the workers of a world are ready. It reports whether the world follows a move. If
+// so, it records the move, and answers the request.
 func (m *mover) arrived() bool {
-	t := m.at.trip
-	if m.at.trip = nil; t == nil {
+	t := m.transfer
+	if m.transfer = nil; t == nil {
 		return false
 	}
-	t.Step, t.Seconds = m.at.book.Step(), time.Since(t.begun).Seconds()
-	t.Reason, t.Iteration, t.Predicted = t.wish.Reason, t.Now, t.Then
+	t.Step, t.Seconds = m.book.Step(), time.Since(t.begun).Seconds()
+	t.Reason, t.Iteration, t.Predicted = t.proposal.Reason, t.Now, t.Then
 	t.Time = time.Now().UTC().Truncate(time.Millisecond)
-	m.at.book.Set("time/replan", t.Seconds)
-	m.at.book.Set("schedule/members_moved", float64(t.Members))
-	m.at.book.Set("schedule/bytes_moved", float64(t.Bytes))
-	if s := m.at.scheduler; s != nil {
-		s.Moved(m.at.plan.Common().Placement, t.Step, t.Seconds)
+	m.book.Set("time/replan", t.Seconds)
+	m.book.Set("schedule/members_moved", float64(t.Members))
+	m.book.Set("schedule/bytes_moved", float64(t.Bytes))
+	if s := m.scheduler; s != nil {
+		s.Moved(m.plan.Common().Placement, t.Step, t.Seconds)
 	}
 	path := m.folder.Load().Path()
 	if err := moves.Append(path, t.Move); err != nil {
 		m.warn(err.Error())
 	}
 	if t.request != nil {
-		m.answer(&t.wish, moves.Answer{Move: &t.Move})
+		m.answer(&t.proposal, moves.Answer{Move: &t.Move})
 	}
-	m.progress.Print(fmt.Sprintf("moved to %s in %.0f ms (%s)\n", t.After, 1000*t.Seconds, t.wish.Reason))
+	m.progress.Print(fmt.Sprintf("moved to %s in %.0f ms (%s)\n", t.After, 1000*t.Seconds, t.proposal.Reason))
 	return true
 }

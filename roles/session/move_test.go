@@ -150,22 +150,20 @@ func results(t *testing.T, run string) map[string]string {
 	return all
 }
 
-// TestWandering: a job whose members move again and again has the numbers of a job whose members stay.
-func TestWandering(t *testing.T) {
-	const ranks = 4
-	seeds := uint64(2)
-	if os.Getenv("RLINF_TEST_FULL") != "" {
-		seeds = 6
-	}
+// A walk is a job whose members move again and again.
+type walk struct {
+	name, config string
+	overrides    []string
+}
+
+// walks returns the jobs of TestWandering: one of each kind, and with all set of each algorithm.
+func walks(all bool) []walk {
 	reasoning := func(more ...string) []string {
 		return append([]string{"cluster.component_placement={actor: 0-1, rollout: 2-3}"}, more...)
 	}
-	cases := []struct {
-		name, config string
-		overrides    []string
-	}{
-		{"stages, with a checkpoint of every step", "ppo_disaggregated", []string{"++runner.save_interval=1",
-			"++runner.val_check_interval=1"}},
+	stages := []string{"++runner.save_interval=1", "++runner.val_check_interval=1"}
+	walks := []walk{
+		{"stages, with a checkpoint of every step", "ppo_disaggregated", stages},
 		{"old weights", "ppo_hybrid", []string{"++runner.weight_sync_interval=3", "runner.val_check_interval=2"}},
 		{"patches", "ppo_disaggregated", []string{"++weight_syncer.type=patch"}},
 		{"recurrent", "gru", nil},
@@ -188,40 +186,62 @@ func TestWandering(t *testing.T) {
 			"++actor.model.tensor_model_parallel_size=2", "++actor.model.pipeline_model_parallel_size=2",
 			"++rollout.tensor_parallel_size=2", "++algorithm.kl_beta=0.1"}},
 	}
-	if seeds > 2 {
+	if all {
 		for _, config := range []string{"a2c", "chunks", "crossq", "dagger", "dqn", "iql", "lstm",
 			"ppo_collocated", "ppo_decoupled", "ppo_three_actors", "reinforce", "sft_experts", "td3"} {
-			cases = append(cases, cases[0])
-			cases[len(cases)-1].name, cases[len(cases)-1].config = config, config
+			walks = append(walks, walk{config, config, stages})
 		}
 	}
-	for _, c := range cases {
+	return walks
+}
+
+// job returns the configuration file of the walk, and its overrides with the files that the job needs.
+func (w walk) job(t *testing.T) (config string, overrides []string) {
+	t.Helper()
+	config = filepath.Join("../../internal/digests/testdata", w.config+".yaml")
+	overrides = append([]string{"++runner.max_steps=8", "++runner.save_interval=4", "++runner.val_check_interval=2",
+		"++comm.check_replicas=2", "++cluster.allow_idle_ranks=true"}, w.overrides...)
+	if w.config == "cloning" || w.config == "iql" {
+		overrides = append(overrides, demonstrations(t, config))
+	}
+	if strings.HasPrefix(w.config, "sft") || w.config == "reasoning" {
+		overrides = append(overrides, additions(t)...)
+	}
+	if w.config == "reasoning" { // from a model that answers some questions
+		overrides = append(overrides, "++runner.ckpt_path="+tuned(t, overrides))
+	}
+	return config, overrides
+}
+
+// membersOf returns the number of members of each component of a job on these ranks.
+func membersOf(t *testing.T, ranks int, config string, overrides ...string) map[string]int {
+	t.Helper()
+	cfg, _ := rolestest.MustLoad(t, config, overrides...)
+	place, err := cfg.Place(make([]int, ranks))
+	if err != nil {
+		t.Fatal(err)
+	}
+	members := map[string]int{}
+	for _, name := range place.Components() {
+		members[name] = len(place.Ranks(name))
+	}
+	if cfg.Deals() { // every rank has a rollout worker
+		members["rollout"] = ranks
+	}
+	return members
+}
+
+// TestWandering: a job whose members move again and again has the numbers of a job whose members stay.
+func TestWandering(t *testing.T) {
+	const ranks = 4
+	seeds, all := uint64(2), os.Getenv("RLINF_TEST_FULL") != ""
+	if all {
+		seeds = 6
+	}
+	for _, c := range walks(all) {
 		t.Run(c.name, func(t *testing.T) {
-			config := filepath.Join("../../internal/digests/testdata", c.config+".yaml")
-			overrides := append([]string{"++runner.max_steps=8", "++runner.save_interval=4",
-				"++runner.val_check_interval=2",
-				"++comm.check_replicas=2", "++cluster.allow_idle_ranks=true"}, c.overrides...)
-			if c.config == "cloning" || c.config == "iql" {
-				overrides = append(overrides, demonstrations(t, config))
-			}
-			if strings.HasPrefix(c.config, "sft") || c.config == "reasoning" {
-				overrides = append(overrides, additions(t)...)
-			}
-			if c.config == "reasoning" { // from a model that answers some questions
-				overrides = append(overrides, "++runner.ckpt_path="+tuned(t, overrides))
-			}
-			cfg, _ := rolestest.MustLoad(t, config, overrides...)
-			place, err := cfg.Place(make([]int, ranks))
-			if err != nil {
-				t.Fatal(err)
-			}
-			members := map[string]int{}
-			for _, name := range place.Components() {
-				members[name] = len(place.Ranks(name))
-			}
-			if cfg.Deals() { // every rank has a rollout worker
-				members["rollout"] = ranks
-			}
+			config, overrides := c.job(t)
+			members := membersOf(t, ranks, config, overrides...)
 			want := train(t, ranks, nil, config, overrides...)
 			for seed := range seeds {
 				w := &wanderer{random: rand.New(rand.NewPCG(seed, 0)), members: members, ranks: ranks}
@@ -272,15 +292,8 @@ func TestWanderingApart(t *testing.T) {
 			config := filepath.Join("../../internal/digests/testdata", c.config+".yaml")
 			overrides := append([]string{"++runner.max_steps=12", "++runner.val_check_interval=3",
 				"++runner.save_interval=6", "++cluster.allow_idle_ranks=true"}, c.overrides...)
-			cfg, _ := rolestest.MustLoad(t, config, overrides...)
-			place, err := cfg.Place(make([]int, 4))
-			if err != nil {
-				t.Fatal(err)
-			}
-			w := &wanderer{random: rand.New(rand.NewPCG(9, 0)), members: map[string]int{}, ranks: 4}
-			for _, name := range place.Components() {
-				w.members[name] = len(place.Ranks(name))
-			}
+			members := membersOf(t, 4, config, overrides...)
+			w := &wanderer{random: rand.New(rand.NewPCG(9, 0)), members: members, ranks: 4}
 			train(t, 4, w, config, overrides...)
 			if w.moved < 3 || w.refused > 0 {
 				t.Errorf("%d moves, %d refused", w.moved, w.refused)

@@ -1,10 +1,12 @@
 package session
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"strings"
@@ -14,23 +16,24 @@ import (
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// place plans the placement, on rank 0, if the configuration asks for that. A run that resumes keeps its plan; in
-// another world it plans anew, with the same number of actors.
-func (s *session) place(ctx context.Context, w *spmd.World) error {
-	if auto, _ := s.cfg.Auto(); len(auto) == 0 {
+// place plans the placement, on rank 0, if the configuration asks for a plan. A run that resumes keeps its plan. If the
+// plan does not fit this world, place makes a new one with the same number of actors.
+func (r *rank) place(ctx context.Context) error {
+	if auto, _ := r.cfg.Auto(); len(auto) == 0 {
 		return nil
 	}
-	if err := s.cfg.CheckNames(s.reg); err != nil {
+	if err := r.cfg.CheckNames(r.reg); err != nil {
 		return err
 	}
-	subject, err := advice.New(s.cfg, s.reg, s.Tasks, w.Nodes(), false)
+	subject, err := advice.New(r.cfg, r.reg, r.Tasks, r.w.Nodes(), false)
 	if err != nil {
 		return err
 	}
-	p, err := s.earlierPlan()
+	p, err := r.earlierPlan()
 	if err != nil {
 		return err
 	}
@@ -38,62 +41,62 @@ func (s *session) place(ctx context.Context, w *spmd.World) error {
 		subject.KeepActors(p)
 	}
 	if p == nil || !subject.Serves(p) {
-		s.phase(w, "planning the placement")
-		if p, err = subject.Decide(ctx, Try(s.Registries, s.Tasks, s.Asked)); err != nil {
+		r.phase("planning the placement")
+		if p, err = subject.Decide(ctx, Try(r.Registries, r.Tasks, r.Asked)); err != nil {
 			return err
 		}
-		fmt.Fprintf(s.Out, "%s\n", strings.Join(p.Sentences, " "))
+		fmt.Fprintf(r.Out, "%s\n", strings.Join(p.Sentences, " "))
 	}
-	s.cfg, s.chosen = subject.Resolve(&p.Layout), p
+	r.cfg, r.chosen = subject.Resolve(&p.Layout), p
 	return nil
 }
 
-// measure measures the job for a scheduler of the session's own, on rank 0, if the configuration asks for one and no
-// plan was made. A run that resumes keeps its measurements.
-func (s *session) measure(ctx context.Context, w *spmd.World, cfg *config.Config) error {
-	if w.Rank() != 0 || s.Scheduler != nil || !s.moves(w, cfg) || s.chosen != nil {
+// measure measures the job for its scheduler, on rank 0, if the configuration asks for a scheduler and place has made
+// no plan. A run that resumes keeps its measurements.
+func (r *rank) measure(ctx context.Context, cfg *config.Config) error {
+	if r.w.Rank() != 0 || r.Scheduler != nil || !r.moves(cfg) || r.chosen != nil {
 		return nil
 	}
-	subject, err := advice.New(cfg, s.reg, s.Tasks, w.Nodes(), true)
+	subject, err := advice.New(cfg, r.reg, r.Tasks, r.w.Nodes(), true)
 	if err != nil {
 		return err
 	}
-	p, err := s.earlierPlan()
+	p, err := r.earlierPlan()
 	if err == nil && (p == nil || !subject.Serves(p)) {
-		s.phase(w, "measuring the job")
-		p, err = subject.Measure(ctx, Try(s.Registries, s.Tasks, s.Asked))
+		r.phase("measuring the job")
+		p, err = subject.Measure(ctx, Try(r.Registries, r.Tasks, r.Asked))
 	}
-	s.chosen = p
+	r.chosen = p
 	return err
 }
 
-// moves reports whether the job of cfg has a scheduler, which moves its members.
-func (s *session) moves(w *spmd.World, cfg *config.Config) bool {
-	return cfg.Schedules() && w.Size() > 1 && (s.Own.Program == nil || s.Own.Movable)
+// moves reports whether a scheduler moves the members of the job of cfg.
+func (r *rank) moves(cfg *config.Config) bool {
+	return cfg.Schedules() && r.w.Size() > 1 && (r.Own.Program == nil || r.Own.Movable)
 }
 
-// schedule makes the scheduler of the job, on rank 0, if the configuration asks for one. It is called when the workers
-// of the first world are ready.
-func (s *session) schedule(w *spmd.World, at *seat) error {
-	j := at.plan.Common()
-	at.scheduler = s.Scheduler
+// schedule makes the scheduler of the job, on rank 0, if the configuration asks for one. schedule is called when the
+// workers of the first world are ready.
+func (r *rank) schedule() error {
+	cfg := r.plan.Common().Config
+	r.scheduler = r.Scheduler
 	switch {
-	case at.scheduler != nil: // of a test
-	case !s.moves(w, j.Config):
-		if j.Config.Schedules() && w.Size() > 1 { // a plan's notes say so of one rank
-			s.warn("cluster.auto_scheduler has no effect: " + immovableProgram)
+	case r.scheduler != nil: // given by the caller of the session
+	case !r.moves(cfg):
+		if cfg.Schedules() && r.w.Size() > 1 { // with one rank, the plan's notes say so
+			r.warn("cluster.auto_scheduler has no effect: " + immovableProgram)
 		}
 		return nil
 	default:
-		subject, err := advice.New(j.Config, s.reg, s.Tasks, w.Nodes(), true)
+		subject, err := advice.New(cfg, r.reg, r.Tasks, r.w.Nodes(), true)
 		if err != nil {
 			return err
 		}
-		at.scheduler = subject.Scheduler(s.chosen, time.Since(at.entered).Seconds())
+		r.scheduler = subject.Scheduler(r.chosen, time.Since(r.entered).Seconds())
 	}
-	at.book.Watch(func(longest [len(loop.Phases)]float64, spent []float64) {
-		at.took = longest[loop.WholeStep]
-		at.scheduler.Observe(advice.IterationOf(longest, spent))
+	r.book.Watch(func(longest [len(loop.Phases)]float64, spent []float64) {
+		r.took = longest[loop.WholeStep]
+		r.scheduler.Observe(advice.IterationOf(longest, spent))
 	})
 	return nil
 }
@@ -126,4 +129,18 @@ func (s *session) writePlan(f *runfolder.Folder) error {
 		return fmt.Errorf("plan of the placement: %w", err)
 	}
 	return f.WritePlan(text)
+}
+
+// Try returns a function that runs a job on ranks of this process, in a session of its own that writes nothing. Its
+// error has what the session would have written. asked can stop the job.
+func Try(reg config.Registries, tasks task.Tasks, asked *loop.Requests) advice.Runner {
+	return func(ctx context.Context, ranks []spmd.Transport, cfg *config.Config) error {
+		var log bytes.Buffer
+		s := New(Options{Registries: reg, Tasks: tasks, Asked: asked.ForRun(), Out: io.Discard, Log: &log})
+		code, err := s.Start(ctx, ranks, cfg, nil, nil)
+		if err == nil && code != loop.ExitOK {
+			err = errors.New(strings.TrimSpace(log.String()))
+		}
+		return err
+	}
 }

@@ -27,7 +27,7 @@ func (p *Profile) start(rank int) error {
 		if err != nil || notNumber != nil {
 			return fmt.Errorf("--pprof %q: expected HOST:PORT, as localhost:6060", p.Address)
 		}
-		if host == "" { // not all interfaces: whoever reaches the port may use it
+		if host == "" { // serve this machine alone: pprof has no access control
 			host = "127.0.0.1"
 		}
 		if p.server, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(n+rank))); err != nil {

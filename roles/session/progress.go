@@ -1,26 +1,23 @@
 package session
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"sync"
 
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/roles/job"
-	"github.com/rlinf/rlinf/roles/loop"
-	"github.com/rlinf/rlinf/spmd"
 )
 
 // showProgress shows, in the process of rank 0, the progress of the job and its present work, until stop is called.
-// An evaluation shows them where errors are written, because a program may read its metrics.
+// An evaluation shows them where errors are written, because a program may read the standard output.
 func (s *session) showProgress() (stop func()) {
 	if s.lead != 0 {
 		return func() {}
 	}
-	errs := s.log.to
-	if errs == nil {
-		errs = os.Stderr
-	}
+	errs := cmp.Or(s.log.to, io.Writer(os.Stderr))
 	out := s.Out
 	if s.Evaluation != nil {
 		out = errs
@@ -35,45 +32,42 @@ func (s *session) showProgress() (stop func()) {
 }
 
 // phase shows, on rank 0, the name of the work that begins now.
-func (s *session) phase(w *spmd.World, name string) {
-	if w.Rank() == 0 {
-		s.progress.Phase(name)
+func (r *rank) phase(name string) {
+	if r.w.Rank() == 0 {
+		r.progress.Phase(name)
 	}
 }
 
-// counters returns the function loop.Services.Count of a rank. Actors update in step, so the first actor of this
-// process reports for all actors. The counts of workers that share their work are added up.
-func (s *session) counters(w *spmd.World, j *job.Job) func(string, int) func(string, int, int) {
-	if s.progress == nil {
+// counters returns the function loop.Services.Count of a rank. All actors make the same updates, so only the first
+// actor of this process reports. Other workers share their work, so their counts are added.
+func (r *rank) counters(j *job.Job) func(string, int) func(string, int, int) {
+	if r.progress == nil {
 		return nil
 	}
-	first := j.MembersOn("actor", w.Rank())
-	if w.Describe().Transport != "mpi" {
+	first := j.MembersOn("actor", r.w.Rank())
+	if r.w.Describe().Transport != "mpi" {
 		first = []int{0}
 	} else {
-		s.progress.Forget() // workers that were in this process may be in others
+		r.progress.Forget() // workers that were in this process may be in others
 	}
 	return func(component string, member int) func(string, int, int) {
 		if component == "actor" && member != first[0] {
 			return nil
 		}
-		return s.counts.of(s.progress, component, member)
+		return r.counts.of(r.progress, component, member)
 	}
 }
 
-// counts are the counters of the workers that this process shows, in all worlds.
+// counts are the counters of the workers whose progress this process shows, in all worlds.
 type counts struct {
 	mu  sync.Mutex
 	all map[string]func(string, int, int)
 }
 
-// of returns the counter of a worker in p.
+// of returns the counter of a worker, which adds to p.
 func (c *counts) of(p *metrics.Progress, component string, member int) func(string, int, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.all == nil {
-		c.all = map[string]func(string, int, int){}
-	}
 	worker := fmt.Sprint(component, " ", member)
 	if c.all[worker] == nil {
 		c.all[worker] = p.Counter()
@@ -81,15 +75,11 @@ func (c *counts) of(p *metrics.Progress, component string, member int) func(stri
 	return c.all[worker]
 }
 
-// acknowledge answers a request to stop. It is called with atOnce false for every request, and with true for a
-// signal that ends the process when it comes again. late says that ranks need a step to agree.
+// acknowledge answers a request to stop. atOnce says that another signal would end the process. late says that ranks
+// need a step to agree.
 func (s *session) acknowledge(late, atOnce bool) {
-	stop, _ := s.Asked.Vote()
-	if !atOnce && stop != loop.ExitRequeue {
-		return // the other call answers
-	}
 	text := "stopping before the first step"
-	if step := s.progress.Finishing(late); step > 0 {
+	if step := s.logbook.Load().End(late); step > 0 {
 		text = fmt.Sprintf("finishing step %d, then saving a checkpoint", step)
 	}
 	if atOnce {

@@ -33,7 +33,7 @@ func TestCountsAfterAMove(t *testing.T) {
 			for actor, ranks := range [][]int{{0, 1}, {1, 0}} { // this process has one of the two actors
 				place := new(spmd.Placement)
 				place.Add("actor", ranks)
-				s.counters(w, &job.Job{Placement: place})("actor", actor)("update", 3+actor, 4)
+				(&rank{session: s, w: w}).counters(&job.Job{Placement: place})("actor", actor)("update", 3+actor, 4)
 			}
 			time.Sleep(40 * time.Second)
 			stop()

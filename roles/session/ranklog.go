@@ -2,6 +2,7 @@ package session
 
 import (
 	"bytes"
+	"cmp"
 	"io"
 	"os"
 	"path/filepath"
@@ -9,7 +10,8 @@ import (
 )
 
 // A RankLog is the log of a process: standard error, and a file in the run's folder once the folder is open. The file
-// begins with the text that was written before. It is only made if there is text. Safe for concurrent use.
+// begins with the text that was written before the folder was open. Without text there is no file. Safe for concurrent
+// use.
 type RankLog struct {
 	to    io.Writer // used instead of standard error, unless nil
 	mu    sync.Mutex
@@ -18,17 +20,13 @@ type RankLog struct {
 	file  *os.File
 }
 
-// Write writes p to standard error and the file. If the file cannot be written, the run goes on: standard error has
-// all.
+// Write writes p to standard error and the file. An error of the file is ignored, because standard error has the text.
 func (l *RankLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.early.Write(p)
 	l.flush()
-	if l.to != nil {
-		return l.to.Write(p)
-	}
-	return os.Stderr.Write(p)
+	return cmp.Or(l.to, io.Writer(os.Stderr)).Write(p)
 }
 
 // Keep writes p to the file alone; to standard error if the folder is not open.
@@ -45,7 +43,7 @@ func (l *RankLog) Keep(p []byte) {
 	}
 }
 
-// Repeat writes p, which is similar to an earlier text, to the file alone. If the folder is not open, p waits for that.
+// Repeat writes p, which is similar to an earlier text, to the file alone, as soon as the folder is open.
 func (l *RankLog) Repeat(p []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

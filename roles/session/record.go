@@ -2,56 +2,96 @@ package session
 
 import (
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"time"
 
-	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/internal/runfolder"
-	"github.com/rlinf/rlinf/roles/job"
+	"github.com/rlinf/rlinf/internal/trace"
+	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/loop"
-	"github.com/rlinf/rlinf/spmd"
 )
 
-// record starts this process's log, and records on rank 0 what runs, where and how. There it returns the ranks.
-func (s *session) record(ctx context.Context, w *spmd.World, world *collectives.Group, j *job.Job,
-	from loop.StartState) ([]runfolder.Rank, error) {
-	if w.Rank() == s.lead {
-		s.ending.Store(s.newEnding(w, j))
-		s.log.open(runfolder.RankLog(j.Config.Folder(), w.Rank()))
+// record opens the log file of this process. Rank 0 writes the ranks and the provenance of the run into its folder.
+func (r *rank) record(ctx context.Context) error {
+	j := r.plan.Common()
+	if r.w.Rank() == r.lead {
+		r.ending.Store(r.newEnding())
+		r.log.open(runfolder.RankLog(j.Config.Folder(), r.lead))
 	}
-	about := w.Describe()
+	about := r.w.Describe()
 	type member struct {
 		runfolder.Rank
 		Binding string
 	}
-	mine, err := json.Marshal(member{runfolder.Rank{Rank: w.Rank(), PID: about.PID, Host: about.Host,
-		Components: j.WorkersOn(w.Rank())}, runfolder.Binding()})
+	mine, err := json.Marshal(member{runfolder.Rank{Rank: r.w.Rank(), PID: about.PID, Host: about.Host,
+		Components: j.WorkersOn(r.w.Rank())}, runfolder.Binding()})
 	if err != nil {
-		return nil, err
+		return err
 	}
-	all, err := world.Gather(ctx, mine, 0)
-	if err != nil || w.Rank() != 0 {
-		return nil, err
+	all, err := r.world.Gather(ctx, mine, 0)
+	if err != nil || r.w.Rank() != 0 {
+		return err
 	}
-	if about.Launcher == "" && w.Size() > 1 {
-		fmt.Fprintf(&s.log, "running without MPI: %d ranks in one process\n", w.Size())
+	if about.Launcher == "" && r.w.Size() > 1 {
+		fmt.Fprintf(&r.log, "running without MPI: %d ranks in one process\n", r.w.Size())
 	}
 	p := runfolder.Describe(os.Getenv("SLURM_JOB_ID"))
-	p.Project, p.Resumed, p.Iterations = j.Config.Runner.Logger.ProjectName, from.From, plannedSteps(j)
+	p.Project, p.Resumed, p.Iterations = j.Config.Runner.Logger.ProjectName, r.from.From, plannedSteps(j)
 	p.Transport, p.Library, p.Launcher, p.Threads, p.Shared = about.Transport, about.Library, about.Launcher,
 		about.Threads, about.Shared
-	ranks := make([]runfolder.Rank, len(all))
-	for r, text := range all {
+	for _, text := range all {
 		var m member
 		if err := json.Unmarshal(text, &m); err != nil {
-			return nil, err
+			return err
 		}
-		ranks[r] = m.Rank
+		r.recorded = append(r.recorded, m.Rank)
 		p.Hosts, p.Binding = append(p.Hosts, m.Host), append(p.Binding, m.Binding)
 	}
-	s.warnBound(j, p.Binding)
-	f := s.folder.Load()
-	return ranks, errors.Join(f.WriteRanks(ranks), f.AddProvenance(p))
+	r.warnBound(j, p.Binding)
+	f := r.folder.Load()
+	return errors.Join(f.WriteRanks(r.recorded), f.AddProvenance(p))
+}
+
+// recordTime begins the trace of this rank in the present world, and returns it; nil if the configuration asks for no
+// trace. Collective over the world.
+func (r *rank) recordTime(ctx context.Context) (*trace.Log, error) {
+	cfg := r.plan.Common().Config
+	if t := &cfg.Cluster.Tracer; !t.Record && !t.Enable {
+		return nil, nil
+	}
+	start := binary.LittleEndian.AppendUint64(nil, uint64(time.Now().UnixNano()))
+	if err := r.world.Broadcast(ctx, start, 0); err != nil {
+		return nil, err
+	}
+	w := r.w
+	o := trace.Options{Run: cfg.Folder(), Attempt: int64(binary.LittleEndian.Uint64(start)), Rank: w.Rank(),
+		Ranks: w.Size(), Node: w.Node(), Host: w.Host(), All: cfg.Cluster.Tracer.Enable}
+	if r.attempt == 0 {
+		r.attempt = o.Attempt
+	}
+	log := trace.NewLog(o)
+	loop.Record(w, log)
+	r.world.Record(w.Recorder(), "state", "")
+	if w.Rank() == 0 {
+		if err := r.book.RecordTime(o); err != nil {
+			r.warn(err.Error())
+		}
+	}
+	r.ranks.mu.Lock()
+	defer r.ranks.mu.Unlock()
+	r.trace = log
+	return log, nil
+}
+
+// traceFile returns the file of the timeline in Chrome's format.
+func traceFile(cfg *config.Config) string {
+	if file := cfg.Cluster.Tracer.OutputFile; file != "" {
+		return file
+	}
+	return filepath.Join(cfg.Folder(), "trace.json")
 }

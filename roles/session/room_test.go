@@ -32,10 +32,10 @@ func TestRoomOfAMove(t *testing.T) {
 		next int64
 		fits bool
 	}{{free + gib, true}, {free + 3*gib, false}} {
-		at := &seat{plan: need{bytes: 8 * gib}, room: free + 2*gib} // of which 2 GiB are used
-		m := &mover{at: at, next: &itinerary{plan: need{bytes: c.next}}}
+		r := &rank{plan: need{bytes: 8 * gib}, room: free + 2*gib} // of which 2 GiB are used
+		m := &mover{rank: r, next: &destination{plan: need{bytes: c.next}}}
 		if err := m.checkRoom([]int{0}, 0, []float64{0}, []float64{0}); (err == nil) != c.fits {
-			t.Errorf("%d GiB on a node with %d: %v", c.next/gib, at.room/gib, err)
+			t.Errorf("%d GiB on a node with %d: %v", c.next/gib, r.room/gib, err)
 		}
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/rlinf/rlinf/env/external"
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/trace"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
@@ -34,17 +34,17 @@ type Options struct {
 	Profile    Profile           // profiles to write
 	Debug      bool              // check that no memory is used after it was handed on
 	Tasks      task.Tasks        // all tasks
-	Own        Own               // a program that trains in place of the task's
+	Own        Own               // a user's program, which trains in place of the task's program
 	Scheduler  Scheduler         // decides on rank 0 whether the members move; nil: as cluster.auto_scheduler says
 	Command    string            // how this program is called, for the last lines; "": no last lines
 	KeepBest   bool              // also keep the best checkpoint
 	Evaluation *task.Asked       // evaluate, even if the configuration trains; nil: follow the configuration
 }
 
-// Own is a program of a user's own, which runs on each rank of training. Without a Program the task's program runs.
+// Own is a user's program, which runs on each rank of training. Without a Program the task's program runs.
 type Own struct {
 	Program loop.Program
-	Movable bool // it can go on in another world: it passes spmd.Again on, and keeps no state of its own
+	Movable bool // Program can go on in another world: it returns spmd.Again, and keeps no state of its own
 }
 
 // A session is one start of a job: the state that the ranks of this process share.
@@ -54,40 +54,44 @@ type session struct {
 	hub     *external.Hub     // external simulators
 	lead    int               // the lowest rank of this process
 	cfg     *config.Config    // the configuration of rank 0, shared by goroutine ranks; nil on other processes
-	cfgErr  error             // what is wrong with cfg
-	own     *config.Config    // the configuration of this process; nil: none
+	cfgErr  error             // the mistakes in cfg
+	read    *config.Config    // the configuration that this process has read; nil: none
 	draft   task.Draft        // of the job; nil: not made yet
 	chosen  *advice.Plan      // the plan of the placement; nil: the configuration has the placement
-	planned planned           // made once for all ranks of this process
-	log     RankLog
-	code    atomic.Int64                     // the exit code
-	traces  traces                           // of the ranks of this process
-	ending  atomic.Pointer[ending]           // of the run, while this job has the lock of its folder
-	folder  atomic.Pointer[runfolder.Folder] // of rank 0, while it is open
-	solvers []*solver                        // solvers in the same MPI job that simulate for this process
-	seats   seats                            // of the ranks of this process
-	routes  routes                           // of moves
-	counts  counts                           // of the workers that the progress shows
+	planned struct {          // the plan of the job, or all its mistakes; made once for all ranks of this process
+		sync.Once
+		plan task.Plan
+		err  error
+	}
+	log          RankLog
+	code         atomic.Int64                     // the exit code
+	ending       atomic.Pointer[ending]           // of the run, while this job has the lock of its folder
+	folder       atomic.Pointer[runfolder.Folder] // of rank 0, while it is open
+	logbook      atomic.Pointer[loop.Logbook]     // of rank 0
+	solvers      []*solver                        // solvers in the same MPI job that simulate for this process
+	ranks        ranks                            // of this process
+	counts       counts                           // of the workers that the progress shows
+	destinations struct {                         // the newest destination of a move; ranks share it
+		sync.Mutex
+		newest *destination
+	}
 
 	progress *metrics.Progress // of rank 0; nil elsewhere
 }
 
-// A planned is the plan of a job, or everything that is wrong, as one error.
-type planned struct {
-	sync.Once
-	plan task.Plan
-	err  error
-}
-
 // New returns a session that has not started.
-func New(o Options) *session { return &session{Options: o, log: RankLog{to: o.Log}} }
+func New(o Options) *session {
+	s := &session{Options: o, log: RankLog{to: o.Log}}
+	s.ranks.byNumber, s.counts.all = map[int]*rank{}, map[string]func(string, int, int){}
+	return s
+}
 
 // Logs returns the writer for errors of the session.
 func (s *session) Logs() io.Writer { return &s.log }
 
 // Start runs the job of cfg on ranks and returns the exit code. draft is the draft of cfg on these ranks; if it is
-// nil, Start makes it. wrong is an error already found in cfg; the ranks agree on how to report it. Start returns
-// an error only if the end of the session fails, after everything else is done and reported.
+// nil, Start makes it. wrong is an error already found in cfg; the ranks agree on how to report it. The session reports
+// all errors but those of closing it, which Start returns.
 func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config.Config, draft task.Draft,
 	wrong error) (int, error) {
 	s.draft = draft
@@ -95,94 +99,89 @@ func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config
 	if cfg != nil && cfg.Err() == nil {
 		o.StallTimeout, o.VirtualNodes = cfg.Comm.StallTimeout, cfg.SPMD.Nodes
 	}
-	s.own = cfg
+	s.read = cfg
+	for _, t := range ranks {
+		s.ranks.byNumber[t.Rank()] = &rank{session: s}
+	}
 	if s.lead = ranks[0].Rank(); s.lead == 0 {
 		s.cfg, s.cfgErr = cfg, wrong
 	}
 	s.hub = external.NewHub(&s.log, s.lead).Supervise(s.Registries.Programs)
 	s.reg = WithHub(s.Registries, s.hub)
 	defer s.showProgress()()
-	spmd.Run(ctx, ranks, o, s.run) // its error was written, and s.code has its exit code
-	s.seats.leaveAll()
+	spmd.Run(ctx, ranks, o, s.run) // s has written the error, and s.code has the exit code
+	s.ranks.leaveAll()
 	err := s.close()
 	return int(s.code.Load()), err
 }
 
-// run is the job on one rank in one world. All ranks take the same steps together. It returns spmd.Again if the members
-// move, and is called again in the next world.
+// run is the job on one rank in one world. All ranks take the same steps. If the members move, run returns spmd.Again,
+// and is called again in the next world.
 func (s *session) run(ctx context.Context, w *spmd.World) (err error) {
-	at := s.seats.of(w.Rank())
+	r := s.ranks.byNumber[w.Rank()]
+	r.w = w
 	defer func() {
 		if !errors.Is(err, spmd.Again) {
-			s.seats.leave(at)
+			s.ranks.leave(r)
 		}
 	}()
-	world, err := worldGroup(w)
+	ends, err := w.NewComm(w.Ranks(), "state")
 	if err != nil {
 		return err
 	}
-	enter := s.enter
-	if at.plan != nil {
-		enter = s.enterAgain
+	if r.world, err = collectives.New(w, ends[0], collectives.Options{}); err != nil {
+		return err
 	}
-	shared, err := enter(ctx, w, world, at)
+	enter := r.enter
+	if r.plan != nil {
+		enter = r.enterAgain
+	}
+	shared, err := enter(ctx)
 	if err != nil || shared == nil {
 		return err
 	}
-	j := at.plan.Common()
-	shareCores(w, j)
-	s.phase(w, "starting the workers")
-	log, err := s.recordTime(ctx, w, world, j.Config, at)
+	shareCores(w, r.plan.Common())
+	r.phase("starting the workers")
+	log, err := r.recordTime(ctx)
 	if err != nil {
 		return err
 	}
-	stopped, err := s.train(ctx, w, at.plan, shared, loop.Services{Saver: at.saver, Log: at.book, Requests: s.Asked,
-		Trace: log, From: at.from, GiveUp: s.giveUp(w), Count: s.counters(w, j), Holdings: at.own,
-		Moves: &mover{session: s, at: at, world: w, group: world}})
+	stopped, err := r.train(ctx, shared, log, &mover{rank: r})
 	if err != nil {
 		return err
 	}
-	if err := s.finish(w, stopped, at.book); err != nil {
+	if err := r.finish(stopped); err != nil {
 		return err
 	}
-	return s.disconnect(ctx, w, world)
+	return r.Leave(ctx)
 }
 
-// worldGroup returns a group of all ranks, for agreements and checkpoints.
-func worldGroup(w *spmd.World) (*collectives.Group, error) {
-	ends, err := w.NewComm(w.Ranks(), "state")
-	if err != nil {
-		return nil, err
-	}
-	return collectives.New(w, ends[0], collectives.Options{})
-}
-
-// plan returns the plan of cfg, checks that there is enough memory, and starts profiling. It may fail on some ranks
-// and not on others.
-func (s *session) plan(w *spmd.World, cfg *config.Config) (task.Plan, error) {
-	nodes, rank := w.Nodes(), w.Rank()
-	s.planned.Do(func() {
-		if s.draft == nil {
-			s.draft = s.Tasks.Of(cfg).Draft(cfg, s.reg, nodes)
+// complete returns the plan of cfg, checks that there is enough memory, and starts profiling. It may fail on some ranks
+// only.
+func (r *rank) complete(cfg *config.Config) (task.Plan, error) {
+	nodes, rank := r.w.Nodes(), r.w.Rank()
+	r.planned.Do(func() {
+		if r.draft == nil {
+			r.draft = r.Tasks.Of(cfg).Draft(cfg, r.reg, nodes)
 		}
-		s.planned.plan, s.planned.err = s.draft.Complete(cfg, s.reg)
+		r.planned.plan, r.planned.err = r.draft.Complete(cfg, r.reg)
 	})
-	p, err := s.planned.plan, s.planned.err
+	p, err := r.planned.plan, r.planned.err
 	if err != nil {
 		return nil, err
 	}
 	err = p.CheckReplay(nodes, rank)
-	if node := nodes[rank]; err == nil && rank == slices.Index(nodes, node) { // one rank checks for its node
-		have := job.AvailableOn(nodes, node)
-		s.seats.of(rank).room = have.Free
-		err = p.CheckMemory(nodes, node, have)
+	if err == nil && r.w.LocalRank() == 0 { // one rank checks for its node
+		have := job.AvailableOn(nodes, r.w.Node())
+		r.room = have.Free
+		err = p.CheckMemory(nodes, r.w.Node(), have)
 	}
 	if err = errors.Join(err, p.CheckFiles(rank)); err != nil {
 		return nil, err
 	}
-	s.checkThreads(w, p.Common())
-	if rank == s.lead {
-		err = s.Profile.start(rank)
+	r.checkThreads(p.Common())
+	if rank == r.lead {
+		err = r.Profile.start(rank)
 	}
 	return p, err
 }
@@ -192,8 +191,8 @@ func shareCores(w *spmd.World, j *job.Job) {
 	if w.Describe().Transport != "mpi" {
 		return
 	}
-	// With one core, workers delay each other by 10 ms at a time. With all cores of a node on each of its ranks,
-	// the ranks' garbage collectors crowd them.
+	// With one core, workers would delay each other by 10 ms at a time. If each rank of a node used all its cores, the
+	// ranks' garbage collectors would crowd them.
 	more := 0
 	for of, n := range threadsOf(j) {
 		more += len(j.MembersOn(of, w.Rank())) * (n - 1)
@@ -206,46 +205,45 @@ func threadsOf(j *job.Job) map[string]int {
 	return map[string]int{"actor": j.Config.Actor.Threads, "rollout": j.Config.Rollout.Threads}
 }
 
-// checkThreads warns of threads that must share cores.
-func (s *session) checkThreads(w *spmd.World, j *job.Job) {
+// checkThreads warns if workers have more threads than there are cores.
+func (r *rank) checkThreads(j *job.Job) {
 	for of, n := range threadsOf(j) {
-		if cores := runtime.NumCPU(); n > cores && len(j.MembersOn(of, w.Rank())) > 0 {
-			s.warn(fmt.Sprintf("%s.threads: %d: rank %d has %d cores", of, n, w.Rank(), cores))
+		if cores := runtime.NumCPU(); n > cores && len(j.MembersOn(of, r.w.Rank())) > 0 {
+			r.warn(fmt.Sprintf("%s.threads: %d: rank %d has %d cores", of, n, r.w.Rank(), cores))
 		}
 	}
 }
 
 // train runs the program, while rank 0 renews the lock of the run's folder. It returns the exit code of a run that
 // stopped before its last step, else 0.
-func (s *session) train(ctx context.Context, w *spmd.World, p task.Plan, shared loop.Shared,
-	with loop.Services) (stopped int, err error) {
-	keep, cancel := context.WithCancel(ctx) // ends keepFolder alone; a broadcast under way ends by itself
+func (r *rank) train(ctx context.Context, shared loop.Shared, log *trace.Log, m *mover) (stopped int, err error) {
+	keep, cancel := context.WithCancel(ctx) // ends keepFolder
 	defer cancel()
-	if w.Rank() == 0 {
+	with := loop.Services{Saver: r.saver, Log: r.book, Requests: r.Asked, Trace: log, From: r.from, GiveUp: r.giveUp(),
+		Count: r.counters(r.plan.Common()), Holdings: r.holdings, Moves: m}
+	if r.w.Rank() == 0 {
 		with.Started = func() error {
-			s.keepFolder(keep, w)
-			if with.Moves.(*mover).arrived() {
-				return nil // it runs, unless it has failed meanwhile
+			r.keepFolder(keep)
+			if m.arrived() {
+				return nil // the status is running, unless the run has failed meanwhile
 			}
-			if err := s.schedule(w, s.seats.of(0)); err != nil {
+			if err := r.schedule(); err != nil {
 				return err
 			}
-			return s.folder.Load().SetStatus(runfolder.Running)
+			return r.folder.Load().SetStatus(runfolder.Running)
 		}
 	}
-	c, err := loop.NewCluster(ctx, w, p, shared, with)
+	c, err := loop.NewCluster(ctx, r.w, r.plan, shared, with)
 	if err != nil {
 		return 0, err
 	}
-	run, cfg := s.Own.Program, p.Common().Config
+	run, cfg := r.Own.Program, r.plan.Common().Config
 	if run == nil {
-		run = s.Tasks.Of(cfg).Run
+		run = r.Tasks.Of(cfg).Run
 	}
 	if err := run(ctx, c); err != nil {
 		if errors.Is(err, spmd.Again) {
-			if err := with.Trace.Flush(false); err != nil {
-				s.warn(err.Error())
-			}
+			r.flush(log, false)
 			shared.Close()
 		}
 		return 0, err
@@ -253,16 +251,21 @@ func (s *session) train(ctx context.Context, w *spmd.World, p task.Plan, shared 
 	if stopped, err = c.Leave(ctx); err != nil {
 		return 0, err
 	}
-	if err := with.Trace.Flush(stopped != 0); err != nil {
+	r.flush(log, stopped != 0)
+	return stopped, c.SaveTrace(ctx, traceFile(cfg), r.attempt)
+}
+
+// flush writes the rest of a trace. An error is a warning: the run goes on.
+func (s *session) flush(log *trace.Log, last bool) {
+	if err := log.Flush(last); err != nil {
 		s.warn(err.Error())
 	}
-	return stopped, c.SaveTrace(ctx, s.traceFile(cfg), s.seats.of(w.Rank()).attempt)
 }
 
 // keepFolder renews the lock of the run's folder until ctx ends.
-func (s *session) keepFolder(ctx context.Context, w *spmd.World) {
-	f := s.folder.Load()
-	w.Go("run folder", func() error {
+func (r *rank) keepFolder(ctx context.Context) {
+	s, f := r.session, r.folder.Load()
+	r.w.Go("run folder", func() error {
 		err := f.KeepAlive(ctx)
 		if err != nil {
 			s.ending.Store(nil) // another job may have the folder by now
@@ -272,61 +275,63 @@ func (s *session) keepFolder(ctx context.Context, w *spmd.World) {
 }
 
 // configure returns the configuration that rank 0 has read, or an error if it does not fit this world.
-func (s *session) configure(ctx context.Context, w *spmd.World, world *collectives.Group) (*config.Config, error) {
-	wrong, err := s.oddRanks(ctx, w, world)
+func (r *rank) configure(ctx context.Context) (*config.Config, error) {
+	wrong, err := r.oddRanks(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if wrong == nil {
-		wrong = s.cfgErr
+		wrong = r.cfgErr
 	}
 	switch {
-	case w.Rank() != 0 || wrong != nil:
-	case s.evaluates(s.cfg): // an evaluation fits every world
-		wrong = s.cfg.CheckNames(s.reg)
-	case s.draft == nil:
-		if wrong = s.place(ctx, w); wrong != nil {
+	case r.w.Rank() != 0 || wrong != nil:
+	case r.evaluates(r.cfg): // an evaluation fits every world
+		wrong = r.cfg.CheckNames(r.reg)
+	case r.draft == nil:
+		if wrong = r.place(ctx); wrong != nil {
 			break
 		}
-		s.draft = s.Tasks.Of(s.cfg).Draft(s.cfg, s.reg, w.Nodes())
+		r.draft = r.Tasks.Of(r.cfg).Draft(r.cfg, r.reg, r.w.Nodes())
 		fallthrough
 	default:
-		wrong = s.draft.Mistakes()
+		wrong = r.draft.Mistakes()
 	}
-	if agreed, err := s.agreeTo(ctx, w, world, wrong); !agreed {
+	if agreed, err := r.Agree(ctx, wrong); !agreed {
 		return nil, err
 	}
 	var text []byte
-	if w.Rank() == 0 {
-		text = s.cfg.Resolved()
+	if r.w.Rank() == 0 {
+		text = r.cfg.Resolved()
 	}
-	text, err = loop.Broadcast(ctx, world, text, 0)
-	if err != nil || s.lead == 0 {
-		return s.cfg, err
+	text, err = loop.Broadcast(ctx, r.world, text, 0)
+	if err != nil || r.lead == 0 {
+		return r.cfg, err
 	}
-	return config.Parse(s.reg, text)
+	return config.Parse(r.reg, text)
 }
 
-// agreeTo returns true if no rank has an error. Otherwise all ranks stop. Rank 0 writes the error of the lowest rank
-// that has one. This error also gives the exit code.
-func (s *session) agreeTo(ctx context.Context, w *spmd.World, world *collectives.Group, err error) (bool, error) {
+var _ task.Host = (*rank)(nil)
+
+// Agree returns true if no rank has an error. Otherwise all ranks stop. The error of the lowest rank that has one gives
+// the exit code, and rank 0 writes it.
+func (r *rank) Agree(ctx context.Context, err error) (bool, error) {
 	code := byte(loop.ExitOK)
 	if err != nil {
-		code = byte(s.refusal(err))
+		code = byte(r.refusal(err))
 	}
-	agreed, flag, wrong, err := agree(ctx, world, code, err)
+	agreed, flag, wrong, err := agree(ctx, r.world, code, err)
 	if agreed || err != nil {
 		return agreed, err
 	}
-	if err := world.Broadcast(ctx, flag, 0); err != nil {
+	if err := r.world.Broadcast(ctx, flag, 0); err != nil {
 		return false, err
 	}
-	s.refuse(w, int(flag[0]), wrong)
+	r.refuse(int(flag[0]), wrong)
 	return false, nil
 }
 
-// agree reports whether no rank has an error. Otherwise rank 0 also gets the error of the lowest rank that has one, and
-// in flag its code.
+// agree reports whether no rank has an error. Otherwise it returns, on rank 0, the error of the lowest rank that has
+// one, and in flag the code of that rank.
 func agree(ctx context.Context, world *collectives.Group, code byte, err error) (agreed bool, flag []byte, wrong,
 	failure error) {
 	var mine []byte
@@ -352,8 +357,8 @@ func agree(ctx context.Context, world *collectives.Group, code byte, err error) 
 	return false, flag, wrong, err
 }
 
-// refusal returns the exit code of a session that could not start because of err. After a request to stop this is
-// the request's code, or ExitConfig if a requeue would fail again.
+// refusal returns the exit code of a session that could not start because of err: ExitConfig, or the code of a request
+// to stop. After a request for a requeue it is ExitConfig if the next start would fail, too.
 func (s *session) refusal(err error) int {
 	stop, _ := s.Asked.Vote()
 	if stop == 0 || stop == loop.ExitRequeue && !errors.Is(err, external.ErrStopRequested) {
@@ -363,12 +368,12 @@ func (s *session) refusal(err error) int {
 }
 
 // refuse ends a session that could not start. Rank 0 writes one message.
-func (s *session) refuse(w *spmd.World, code int, err error) {
-	s.code.Store(int64(code))
-	if w.Rank() == 0 {
-		fmt.Fprintln(&s.log, err)
-		if w.ForeignPeers() != nil { // foreign programs wait for this one, and MPI waits for them
-			w.Abort(code)
+func (r *rank) refuse(code int, err error) {
+	r.code.Store(int64(code))
+	if r.w.Rank() == 0 {
+		fmt.Fprintln(&r.log, err)
+		if r.w.ForeignPeers() != nil { // foreign programs wait for this rank, and MPI waits for them
+			r.w.Abort(code)
 		}
 	}
 }

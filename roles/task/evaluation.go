@@ -43,12 +43,12 @@ type Evaluation struct {
 type Host interface {
 	// Agree returns true if no rank has an error err. Otherwise it returns false on all ranks, and rank 0 has written
 	// the error.
-	Agree(ctx context.Context, e *Evaluation, err error) (bool, error)
+	Agree(ctx context.Context, err error) (bool, error)
 	// Ask asks the external simulators of cfg for their specification, on the first rank of ranks. It returns cfg with
 	// the answers. If the simulators do not answer, Ask returns nil, and rank 0 has written the reason.
-	Ask(ctx context.Context, e *Evaluation, cfg *config.Config, ranks []int) (*config.Config, error)
+	Ask(ctx context.Context, cfg *config.Config, ranks []int) (*config.Config, error)
 	// Leave ends the simulators in the same MPI job.
-	Leave(ctx context.Context, e *Evaluation) error
+	Leave(ctx context.Context) error
 }
 
 // Phase shows, on rank 0, the name of the work that begins now.

@@ -10,16 +10,16 @@ import (
 )
 
 // An AsyncCollector is a SyncCollector that works in the background: while its caller trains on one rollout, it
-// makes the next. It copies the parameters for the next rollout when it returns a rollout. So each rollout but the
+// makes the next one. When it returns a rollout, it copies the parameters for the next one. So each rollout but the
 // first is one update old, as its version says. Results do not depend on time.
 type AsyncCollector struct {
 	*SyncCollector               // plays with the copied parameters
 	learner        policy.Policy // the caller trains its parameters
-	lent           tensor.Dict   // memory of the rollout that the caller uses
+	lent           tensor.Dict   // the memory of the rollout that the caller uses
 	lentLength     int
 	version        tensor.Tensor
 	underWay       chan collected // the result of the rollout being made; nil: none
-	steps          int            // of the rollout being made
+	steps          int            // steps of the rollout being made
 	calls          int64
 }
 
@@ -49,7 +49,7 @@ func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.
 // Collect waits for the rollout of n steps that is being made, returns it, and begins the next rollout of n steps.
 // With reset, or if n has changed, it first makes a new rollout. The learner's parameters must not change during
 // the call. The rollout is valid until the next call. Its version, I64 [n,N] with N environments, is the number of
-// calls that had returned when the rollout began. This is the number of updates if one follows each call.
+// calls that had returned when the rollout began. If an update follows each call, this is the number of updates.
 func (c *AsyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	var got collected
 	made := c.calls - 1

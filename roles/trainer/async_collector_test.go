@@ -22,8 +22,8 @@ func newAsyncCollector(t testing.TB, learner policy.Policy, envs int) *AsyncColl
 	return c
 }
 
-// Where the learner does not change, what is collected in the background is what is collected in the foreground, and
-// each rollout stays as it is until the next call.
+// If the learner does not change, both collectors make the same rollouts. Each rollout stays as it is until the next
+// call.
 func TestAsyncCollectorCollectsTheSame(t *testing.T) {
 	cfg := rolestest.EnvConfig("CartPole-v1", 3)
 	pol := rolestest.NewPolicy(t, cfg, 1, nil)
@@ -45,7 +45,7 @@ func TestAsyncCollectorCollectsTheSame(t *testing.T) {
 	}
 }
 
-// A rollout is made with the parameters as they were when the call before it returned, and says so.
+// A rollout is made with the parameters at the return of the call before it, and its version says so.
 func TestAsyncCollectorIsOneUpdateBehind(t *testing.T) {
 	const n = 4
 	cfg := rolestest.EnvConfig("CartPole-v1", 2)
@@ -94,7 +94,7 @@ func TestAsyncCollectorIsOneUpdateBehind(t *testing.T) {
 	}
 }
 
-// PPO solves CartPole with rollouts that were made while it learnt, twice with the same figures.
+// PPO solves CartPole with rollouts that were made during its updates. A second run has the same figures.
 func TestTrainerLearnsFromTheBackground(t *testing.T) {
 	const nEnvs, nSteps, nEpochs = 8, 64, 150
 	train := func(epochs int) (policy.Policy, float64) {

@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
-// Rewards of single actions add up to those of chunks; ends stand at the action they came with, and nothing behind
-// them.
+// Rewards of single actions add up to those of chunks. An end is at its action, and the actions after it have no
+// reward.
 func TestCollectActionRewards(t *testing.T) {
 	const T, N, C = 60, 4, 3
 	for _, autoReset := range []bool{true, false} {
@@ -59,7 +59,7 @@ func TestCollectActionRewards(t *testing.T) {
 	}
 }
 
-// Chunks of two actions teach CartPole to stand, whatever is summed over a chunk.
+// PPO learns CartPole with chunks of two actions, with rewards and log-probs of actions or of chunks.
 func TestChunksLearnCartPole(t *testing.T) {
 	for _, c := range []struct{ reward, logProb string }{
 		{algo.ChunkLevel, algo.ChunkLevel}, {algo.ChunkLevel, algo.ActionLevel}, {algo.ActionLevel, algo.ActionLevel},

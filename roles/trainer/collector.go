@@ -22,7 +22,7 @@ type SyncCollector struct {
 	logProbs    int
 	rewards     int // rewards of a sample: 1, or one for each action
 	transitions bool
-	fallible    bool // simulators may fail and abort episodes
+	fallible    bool // simulators may fail, which aborts episodes
 	length      int
 	steps       uint64
 }
@@ -48,9 +48,9 @@ func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed
 // log-probs and values. Call it before the first Collect. The environments must reset themselves.
 func (c *SyncCollector) CollectTransitions() { c.transitions = true }
 
-// CollectLabels makes rollouts for DAgger. In some steps, which follow from d, the environments' expert acts instead
-// of the policy. The rollouts have the expert's actions in all steps. Call it before the first Collect, which returns
-// an errors.ErrUnsupported if there is no expert. The policy must choose one action at a time.
+// CollectLabels makes rollouts for DAgger. d decides in which steps the environments' expert acts instead of the
+// policy. The rollouts have the expert's actions in all steps. Call it before the first Collect, which returns an
+// errors.ErrUnsupported if there is no expert. The policy must choose one action at a time.
 func (c *SyncCollector) CollectLabels(d algo.DaggerConfig) error {
 	if c.chunks > 1 {
 		return fmt.Errorf("collect labels for chunks of %d actions: expected 1", c.chunks)

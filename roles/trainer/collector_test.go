@@ -15,8 +15,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// trainPendulum trains on Pendulum-v1 as s says, with what collector gathers in so many epochs, and returns the mean
-// return of 20 episodes.
+// trainPendulum trains on Pendulum-v1 with the setup s and the rollouts of collector, for a number of epochs. It
+// returns the mean return of 20 episodes.
 func trainPendulum(t testing.TB, s algo.Setup, collector Collector, epochs int) float64 {
 	t.Helper()
 	alg, err := algo.Builtin().New(s)
@@ -47,7 +47,7 @@ func newCollector(t testing.TB, cfg env.Config, pol policy.Policy) *SyncCollecto
 	return c
 }
 
-// collect returns a copy of what n more steps give, without what an algorithm adds.
+// collect returns a copy of a rollout of n more steps, without the tensors that an algorithm adds.
 func collect(t testing.TB, c *SyncCollector, n int, reset bool) (d tensor.Dict) {
 	t.Helper()
 	rollout, err := c.Collect(n, reset)
@@ -110,7 +110,7 @@ func TestTrainerLearnsCartPole(t *testing.T) {
 	}
 }
 
-// Two calls give what one of both lengths gives: episodes, noise and values go on.
+// Two calls of Collect give the same steps as one call of both lengths: episodes, noise and values go on.
 func TestCollectGoesOn(t *testing.T) {
 	cfg := rolestest.EnvConfig("CartPole-v1", 3)
 	pol := rolestest.NewPolicy(t, cfg, 1, nil)
@@ -136,7 +136,7 @@ func TestCollectGoesOn(t *testing.T) {
 	}
 }
 
-// A recorded is a recording of n environments, and what happens when its actions are taken again.
+// A recorded is a recording of n environments, and environments in which its actions are taken again.
 type recorded struct {
 	*testing.T
 	n, chunk int
@@ -149,7 +149,7 @@ type recorded struct {
 	cuts     int // episodes that were truncated
 }
 
-// newRecorded collects a recording of so many steps and begins to play it again.
+// newRecorded collects a recording of a number of steps, and begins to take its actions again.
 func newRecorded(t *testing.T, cfg env.Config, pol policy.Policy, n, chunk, steps int) *recorded {
 	t.Helper()
 	d := collect(t, newCollector(t, cfg, pol), steps, true)
@@ -176,7 +176,7 @@ func (r *recorded) near(at int, what string, got, want []float32) {
 	}
 }
 
-// step checks what was recorded before the action at a step, and takes the action.
+// step checks what is recorded before the action of a step, and takes the action.
 func (r *recorded) step(at int) {
 	r.Helper()
 	action := r.d.Must("action").At(at)
@@ -237,8 +237,8 @@ func (r *recorded) results(at int) {
 	}
 }
 
-// TestCollectRecordsWhatHappened: in a recording the observations follow from the actions, log-probs and values are the
-// policy's, and next values are those of the next observations.
+// TestCollectRecordsWhatHappened: the observations of a recording follow from its actions. Log-probs and values are
+// those of the policy, and next values are the values of the next observations.
 func TestCollectRecordsWhatHappened(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -314,8 +314,8 @@ func TestCollectWithReset(t *testing.T) {
 	}
 }
 
-// Without auto_reset every rollout starts anew, what follows an end is masked, and what goes on at the last step is
-// truncated.
+// Without auto_reset every rollout starts new episodes. Steps after an end are masked. Episodes that go on at the last
+// step are truncated.
 func TestCollectWithoutAutoReset(t *testing.T) {
 	const steps = 16
 	cfg := rolestest.EnvConfig("CartPole-v1", 4)
@@ -368,8 +368,8 @@ func TestCollectWithoutCritic(t *testing.T) {
 	}
 }
 
-// TestCollectTransitions: what was observed next is the next observation, but where an episode was cut off it is what
-// came then: the same as where episodes are longer, which until then are the same.
+// TestCollectTransitions: the next observation of a step is the observation of the step after it. If the episode was
+// cut off, it is the observation at the cut, which longer episodes with the same beginning have, too.
 func TestCollectTransitions(t *testing.T) {
 	const T, N, limit = 12, 3, 5
 	soft := func(c *policy.Config) { c.AddQHead, c.AddValueHead = true, false }
@@ -437,7 +437,7 @@ func TestCollectNothingIsAnError(t *testing.T) {
 	}
 }
 
-// An evaluation is always of the same episodes, whatever the policy evaluated before.
+// Every evaluation plays the same episodes, whatever policy was evaluated before.
 func TestEvaluatorRepeatsItself(t *testing.T) {
 	cfg := rolestest.EnvConfig("Pendulum-v1", 5)
 	cfg.MaxEpisodeSteps = 30
@@ -464,7 +464,7 @@ func TestEvaluatorRepeatsItself(t *testing.T) {
 	}
 }
 
-// An evaluation plays as many episodes as asked for, the same ones first, and draws actions where that is asked for.
+// An evaluation plays the requested number of episodes, the first ones always the same, and samples actions on request.
 func TestEvaluatorPlaysAsManyAsAskedFor(t *testing.T) {
 	cfg := rolestest.EnvConfig("Pendulum-v1", 2)
 	cfg.MaxEpisodeSteps = 10

@@ -26,13 +26,13 @@ type Demonstration struct {
 	All      bool    // keep failed episodes, too
 	NoNext   bool    // omit the observations after each step
 	Still    float64 // omit steps with a smaller action and an unchanged gripper command
-	Seed     uint64  // of the noise
+	Seed     uint64  // seed of the noise
 
-	Progress algo.Progress // of the episodes to keep; may be nil
+	Progress algo.Progress // counts the kept episodes; may be nil
 
-	Spec              env.Spec       // of its environments, after Play
-	fields            []tensor.Field // of one transition
-	Kept              [][]byte       // encoded transitions with these fields
+	Spec              env.Spec       // the spec of the environments, after Play
+	fields            []tensor.Field // the tensors of one transition
+	Kept              [][]byte       // encoded transitions
 	own, last         tensor.Tensor  // recorded actions of this step and of the step before
 	Played, Succeeded int            // numbers of episodes
 }
@@ -60,8 +60,8 @@ func shares(weights []float64, n int) []int {
 	return all
 }
 
-// still reports whether the action of environment i moves nothing. Then every number but the last is smaller than
-// Still. The last is the gripper command, which must be the same as in the step before.
+// still reports whether the action of environment i moves nothing: the last number, the gripper command, is that of the
+// step before, and all other numbers are smaller than Still.
 func (d *Demonstration) still(action tensor.Tensor, i int) bool {
 	if d.Still == 0 || action.DType() != tensor.F32 {
 		return false
@@ -154,22 +154,23 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	return nil
 }
 
-// act sets the actions of step t: those of the expert with noise. The ones to learn are in d.own.
+// act sets the actions of step t: the actions of the expert with noise. The actions to record are in d.own.
 func (d *Demonstration) act(s *play.Stage, t uint64) error {
 	if err := env.Act(s.Vec, s.Action.Must(algo.FieldAction)); errors.Is(err, errors.ErrUnsupported) {
 		return config.Usagef("%w: expected environments that have one", err)
 	} else if err != nil {
 		return config.UsageError{Err: err}
 	}
-	if d.Clean && t == 0 {
-		d.own = s.Action.Must(algo.FieldAction).Clone()
-	} else if d.Clean {
-		d.own.CopyFrom(s.Action.Must(algo.FieldAction))
+	action := s.Action.Must(algo.FieldAction)
+	switch {
+	case !d.Clean:
+		d.own = action
+	case t == 0:
+		d.own = action.Clone()
+	default:
+		d.own.CopyFrom(action)
 	}
-	d.disturb(s.Action.Must(algo.FieldAction), t)
-	if !d.Clean {
-		d.own = s.Action.Must(algo.FieldAction)
-	}
+	d.disturb(action, t)
 	if t == 0 {
 		d.last = d.own.Clone()
 	}
@@ -202,20 +203,21 @@ func FilmExpert(reg *env.Registry, cfg env.Config, file string) error {
 // transitionFields returns the tensors of one transition.
 func (d *Demonstration) transitionFields() []tensor.Field {
 	var fields []tensor.Field
-	spec := d.Spec
-	for _, prefix := range []string{algo.Observations + ".", algo.NextObservations + "."} {
-		if d.NoNext && prefix == algo.NextObservations+"." {
-			continue
-		}
-		for _, f := range spec.Obs {
-			fields = append(fields, tensor.Field{Name: prefix + f.Name, DType: f.DType, Shape: f.Shape})
+	sections := []string{algo.Observations, algo.NextObservations}
+	if d.NoNext {
+		sections = sections[:1]
+	}
+	for _, section := range sections {
+		for _, f := range d.Spec.Obs {
+			fields = append(fields, tensor.Field{Name: section + "." + f.Name, DType: f.DType, Shape: f.Shape})
 		}
 	}
-	return append(fields,
-		tensor.Field{Name: algo.FieldAction, DType: spec.Action.DType, Shape: []int{1, spec.Action.Dim()}},
-		tensor.Field{Name: algo.FieldReward, DType: tensor.F32}, tensor.Field{Name: algo.FieldTerminated,
-			DType: tensor.U8},
-		tensor.Field{Name: algo.FieldTruncated, DType: tensor.U8})
+	action := d.Spec.Action
+	return append(fields, []tensor.Field{
+		{Name: algo.FieldAction, DType: action.DType, Shape: []int{1, action.Dim()}},
+		{Name: algo.FieldReward, DType: tensor.F32},
+		{Name: algo.FieldTerminated, DType: tensor.U8},
+		{Name: algo.FieldTruncated, DType: tensor.U8}}...)
 }
 
 // disturb adds noise to actions, and clips the results to the bounds of actions.
@@ -237,19 +239,19 @@ func (d *Demonstration) disturb(action tensor.Tensor, t uint64) {
 
 // transition encodes the last step of environment i of s.
 func (d *Demonstration) transition(i int, before tensor.Dict, s *play.Stage, ended bool) []byte {
-	next := s.Now.Obs
+	observations := []tensor.Dict{before, s.Now.Obs}
 	if ended {
-		next = s.Now.FinalObs
+		observations[1] = s.Now.FinalObs
+	}
+	if d.NoNext {
+		observations = observations[:1]
 	}
 	var out []byte
 	row := func(t tensor.Tensor) {
 		size := len(t.Bytes()) / t.Dim(0)
 		out = append(out, t.Bytes()[i*size:(i+1)*size]...)
 	}
-	for k, obs := range []tensor.Dict{before, next} {
-		if d.NoNext && k == 1 {
-			continue
-		}
+	for _, obs := range observations {
 		for _, f := range d.Spec.Obs {
 			row(obs.Must(f.Name))
 		}
@@ -273,11 +275,6 @@ func (d *Demonstration) Write(w io.Writer) error {
 		all.Set(f.Name, t)
 		at += size
 	}
-	return tensor.WriteSafetensors(w, all, map[string]string{
-		"env": d.Spec.Name, "episodes": strconv.Itoa(d.Episodes), "success_rate": strconv.FormatFloat(d.successRate(),
-			'g', -1, 64),
-	})
+	return tensor.WriteSafetensors(w, all, map[string]string{"env": d.Spec.Name, "episodes": strconv.Itoa(d.Episodes),
+		"success_rate": fmt.Sprint(float64(d.Succeeded) / float64(d.Played))})
 }
-
-// successRate returns the share of successes among the played episodes.
-func (d *Demonstration) successRate() float64 { return float64(d.Succeeded) / float64(d.Played) }

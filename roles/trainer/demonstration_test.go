@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestDemonstration reads what was written: successes alone, one after another, the observation after the last step
-// that of the episode's end.
+// TestDemonstration reads a written file. It has successes alone, one after the other. The observation after the last
+// step is that at the end of the episode.
 func TestDemonstration(t *testing.T) {
 	cfg := rolestest.EnvConfig("walker", 4)
 	cfg.RewardCoef = 0.5 // a wrapper, which passes the expert on
@@ -63,7 +63,7 @@ func TestDemonstration(t *testing.T) {
 	}
 }
 
-// An episode of repeated actions is a success where a repetition was: walkers that go past 3 were there.
+// An episode of repeated actions is a success if one of the repetitions was: walkers that go past 3 have reached 3.
 func TestDemonstrationRepeats(t *testing.T) {
 	cfg := rolestest.EnvConfig("walker", 4)
 	cfg.IgnoreTerminations = true
@@ -93,7 +93,7 @@ func written(t testing.TB, d *Demonstration, envs *env.Registry, cfg env.Config)
 	return file
 }
 
-// TestDemonstrationNoise: it is in the actions that are written, within their bounds, and follows from the seed.
+// TestDemonstrationNoise: the written actions have the noise, stay within their bounds, and follow from the seed.
 func TestDemonstrationNoise(t *testing.T) {
 	var actions [3][]float32
 	for i, seed := range []uint64{1, 1, 2} {
@@ -115,8 +115,8 @@ func TestDemonstrationNoise(t *testing.T) {
 	}
 }
 
-// Clean actions are the expert's, whole numbers, although noise took the walker elsewhere; without Next nothing says
-// where.
+// Clean actions are those of the expert, whole numbers, although the noise moves the walker. Without next observations
+// the file does not show where to.
 func TestDemonstrationClean(t *testing.T) {
 	d := Demonstration{Episodes: 20, All: true, Noise: 0.5, Seed: 1, Clean: true, NoNext: true}
 	file := written(t, &d, rolestest.Walkers(), rolestest.EnvConfig("walker", 3))
@@ -161,7 +161,7 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// TestStill: an action moves nothing if all numbers but the last are small, and the last is what it was.
+// TestStill: an action moves nothing if all numbers but the last are small, and the last has not changed.
 func TestStill(t *testing.T) {
 	d := Demonstration{Still: 0.1, last: tensor.FromF32([]float32{1, 1, -1}, 1, 1, 3)}
 	d.Spec.Action.Shape = []int{3}

@@ -51,7 +51,7 @@ type replay struct {
 	memory tensor.Tensor
 }
 
-// newReplay begins with the second episodes of n environments: the first ones were dropped.
+// newReplay begins with the second episodes of n environments.
 func newReplay(t *testing.T, cfg env.Config, pol policy.Policy, n int) *replay {
 	t.Helper()
 	vec, err := all.Registry().New(cfg, n)
@@ -147,15 +147,15 @@ func TestMemoryIsRecorded(t *testing.T) {
 	}
 }
 
-// with returns obs and what is remembered beside it.
+// with returns obs and the hidden state.
 func with(obs tensor.Dict, memory tensor.Tensor) (d tensor.Dict) {
 	rolestest.AddAll(&d, obs)
 	d.Set(policy.HiddenState, memory)
 	return d
 }
 
-// While the parameters are those that played, training thinks of each action exactly what was thought then, in
-// sequences of any length: they begin with what was remembered, and episodes begin in the midst of them.
+// As long as the parameters are those of the rollout, training computes the same log-probs and values as the rollout,
+// in sequences of any length. Sequences begin with the recorded hidden state, and episodes may begin within them.
 func TestSequencesAreWhatWasPlayed(t *testing.T) {
 	const n, steps = 6, 24
 	for _, c := range []struct {
@@ -209,8 +209,7 @@ func TestSequencesAreWhatWasPlayed(t *testing.T) {
 	}
 }
 
-// thoughtThen checks that an update finds the policy as it was in the rollout, and from the second round on another
-// policy than the first.
+// thoughtThen checks that an update begins with the policy of the rollout, and that later rounds have another policy.
 func thoughtThen(t *testing.T, round int, names []string, values []float64) {
 	t.Helper()
 	for i, name := range names {

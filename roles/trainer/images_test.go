@@ -110,8 +110,8 @@ func (s *spots) Observe(mask []bool, obs tensor.Dict) {
 
 func (s *spots) Close() error { return nil }
 
-// TestLearnsFromImages: PPO finds the square that a word means, and DQN sees from two frames where squares move to. By
-// chance 2 of 8 choices are right; the first of an episode is no better with motion, where both frames are alike.
+// TestLearnsFromImages: PPO finds the square that a word means, and DQN sees from two frames where squares move to.
+// Random choices get 2 of 8 right. With motion the first choice of an episode is random, because both frames are alike.
 func TestLearnsFromImages(t *testing.T) {
 	for _, c := range []struct {
 		name   string

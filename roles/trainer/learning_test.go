@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
-// Deviations that depend on the state, and actions that are squashed into the torque's bounds, teach Pendulum to swing
-// up.
+// PPO learns Pendulum with deviations that depend on the state, and with actions that are squashed into the bounds of
+// the torque.
 func TestSquashedDeviationByStateLearnsPendulum(t *testing.T) {
 	s := algo.Setup{Config: algo.DefaultConfig(), Optim: algo.DefaultOptimConfig(), Seed: 1, Steps: 64, Envs: 16,
 		GlobalBatch: 64}
@@ -31,7 +31,7 @@ func TestSquashedDeviationByStateLearnsPendulum(t *testing.T) {
 	}
 }
 
-// Without its velocities CartPole is learnt by a policy that remembers, and by no other.
+// Only a policy with a hidden state learns CartPole without velocities.
 func TestRecurrentLearnsMaskedCartPole(t *testing.T) {
 	for model, want := range map[string][2]float64{"gru": {400, 500}, "lstm": {400, 500}, "mlp_policy": {0, 100}} {
 		t.Run(model, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestTrainerLearnsPendulum(t *testing.T) {
 	}
 }
 
-// Every way to advantages and losses teaches CartPole something, in a few updates of a fixed seed.
+// All advantages and losses improve a policy for CartPole, in a few updates with a fixed seed.
 func TestOnPolicyLearnsCartPole(t *testing.T) {
 	episodes := func(s *algo.Setup) {
 		s.Steps, s.Envs, s.GlobalBatch, s.GroupSize = 200, 32, 1600, 8
@@ -123,8 +123,8 @@ func TestOnPolicyLearnsCartPole(t *testing.T) {
 	}
 }
 
-// TestBCLearnsPendulum: every kind of policy swings the pendulum up after imitation of 30 episodes, a deviation that is
-// not to be learnt stays where it was, and observation statistics are those of the demonstrations.
+// TestBCLearnsPendulum: every kind of policy swings the pendulum up after imitation of 30 episodes. A deviation that is
+// not learnt stays as it was. Observation statistics are those of the demonstrations.
 func TestBCLearnsPendulum(t *testing.T) {
 	demos, mean := pendulumDemos(t, 30, 0)
 	t.Logf("the expert's mean return: %.1f", mean)
@@ -172,8 +172,8 @@ func TestBCLearnsPendulum(t *testing.T) {
 	}
 }
 
-// TestDAggerLearnsPendulum: from labels of states that policies get into, one of every kind swings the pendulum up
-// within 6,000 steps, in which the expert acts seldom and never to the end.
+// TestDAggerLearnsPendulum: every kind of policy learns from labels of the states that it visits, and swings the
+// pendulum up within 6,000 steps, in few of which the expert acts.
 func TestDAggerLearnsPendulum(t *testing.T) {
 	const T, N, epochs = 50, 8, 15
 	for name, change := range map[string]func(*policy.Config){

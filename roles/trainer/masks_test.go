@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
-// TestLearnsWithMasks: the highest rung that is allowed can be found where only such rungs are chosen, and none else
-// is, in training or evaluation.
+// TestLearnsWithMasks: the policy learns to choose the highest rung that is allowed. Neither training nor evaluation
+// chooses a rung that is not allowed.
 func TestLearnsWithMasks(t *testing.T) {
 	for _, c := range []struct {
 		name   string

@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestCollectLabels: what is recorded is the expert's action for what was observed, and states follow from actions of
-// both.
+// TestCollectLabels: a rollout has the expert's action for each observation. The states follow from actions of the
+// expert and of the policy.
 func TestCollectLabels(t *testing.T) {
 	cfg := rolestest.EnvConfig("walker", 6)
 	vec, err := rolestest.Walkers().New(cfg, 1)

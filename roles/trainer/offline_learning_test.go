@@ -13,8 +13,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestIQLBeatsTheMean: from a few episodes of the expert among many of it with noise so large that most fail, IQL is
-// better than the data are on average, and better than who clones them all alike.
+// TestIQLBeatsTheMean: the data are a few episodes of the expert, and many with noise, most of which fail. IQL gets
+// better than the mean of the data, and better than cloning of all data.
 func TestIQLBeatsTheMean(t *testing.T) {
 	good, best := pendulumDemos(t, 10, 0)
 	poor, worst := pendulumDemos(t, 30, 6)

@@ -26,7 +26,7 @@ func pendulumDemos(t testing.TB, episodes int, noise float64) (demos tensor.Dict
 	return demos, mean
 }
 
-// learnOffline trains pol on demonstrations of Pendulum-v1, for so many iterations, and returns the mean return of 20
+// learnOffline trains pol on demonstrations of Pendulum-v1 for a number of iterations. It returns the mean return of 20
 // episodes and the last metrics.
 func learnOffline(t testing.TB, pol policy.Policy, demos tensor.Dict, iterations int,
 	change func(*algo.Setup)) (float64, algo.Metrics) {
@@ -81,7 +81,7 @@ func criticOf(p *nn.Params[float32]) (data []float32) {
 	return data
 }
 
-// TestReadDemos: what is written is read, and what does not fit the environment is refused with the tensor's name.
+// TestReadDemos: a written file can be read. An error names the tensor that does not fit the environment.
 func TestReadDemos(t *testing.T) {
 	demos, _ := pendulumDemos(t, 2, 0.5)
 	c := newCollector(t, rolestest.EnvConfig("Pendulum-v1", 1),

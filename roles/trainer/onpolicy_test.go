@@ -50,7 +50,7 @@ func learn(t *testing.T, reg *env.Registry, cfg env.Config, s algo.Setup, rounds
 	return first.Return, last.Return
 }
 
-// policyFor makes what net says for the environments of cfg.
+// policyFor makes the policy of net for the environments of cfg.
 func policyFor(t *testing.T, reg *env.Registry, cfg env.Config, net policy.Config) policy.Policy {
 	t.Helper()
 	vec, err := reg.New(cfg, 1)

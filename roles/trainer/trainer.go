@@ -1,3 +1,6 @@
+// Package trainer answers: how is a policy trained in one process, without ranks? A Trainer runs three parts in
+// turn: a Collector plays the policy, an algorithm updates it, and an Evaluator measures it. A Demonstration
+// records episodes of an environment's expert.
 package trainer
 
 import (
@@ -34,8 +37,7 @@ type Step struct {
 	Metrics  algo.Metrics // of the update: loss (see algo.Loss), then the algorithm's metrics
 }
 
-// Train makes nEpochs rounds: it collects nSteps in every environment and updates the policy. It calls each after
-// every round.
+// Train makes nEpochs rounds. A round collects nSteps steps in every environment, updates the policy, and calls each.
 func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(Step) error) error {
 	for epoch := range nEpochs {
 		if err := ctx.Err(); err != nil {
@@ -76,7 +78,7 @@ func withLoss(a algo.Algorithm, m algo.Metrics) algo.Metrics {
 		Values: slices.Concat([]float64{loss}, m.Values)}
 }
 
-// collect collects rollouts until the algorithm has enough; usually one.
+// collect collects rollouts until the algorithm has enough. Most algorithms need one.
 func (t *Trainer) collect(nSteps int, reset bool) (tensor.Dict, error) {
 	rollout, err := t.Collector.Collect(nSteps, reset)
 	resampler, ok := t.Algorithm.(algo.Resampler)
@@ -128,8 +130,7 @@ func (e *Evaluator) open(n int) (err error) {
 // Spec returns the spec of one environment.
 func (e *Evaluator) Spec() env.Spec { return e.stage.Vec.Spec() }
 
-// Film films the next evaluation into file, as the environments' VideoCfg says. Without its SaveVideo there is no
-// film.
+// Film films the next evaluation into file, as the environments' VideoCfg says: without SaveVideo there is no film.
 func (e *Evaluator) Film(file string) {
 	e.file = file
 }

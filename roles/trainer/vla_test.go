@@ -49,7 +49,7 @@ func squaresPolicy(t *testing.T, envs int, change func(*policy.Config, *vla.Conf
 	return reg, envCfg, s
 }
 
-// squaresDemos writes so many episodes of the expert to a file.
+// squaresDemos writes a number of episodes of the expert to a file.
 func squaresDemos(t *testing.T, reg *env.Registry, episodes int) string {
 	t.Helper()
 	d := Demonstration{Episodes: episodes, All: true, Seed: 1, Noise: 0.2}
@@ -68,7 +68,7 @@ func squaresDemos(t *testing.T, reg *env.Registry, episodes int) string {
 	return path
 }
 
-// trainSquares trains s.Policy for so many rounds, and returns what each said.
+// trainSquares trains s.Policy for a number of rounds, and returns the metrics of each.
 func trainSquares(t *testing.T, reg *env.Registry, cfg env.Config, s algo.Setup, demos string,
 	rounds int) (all []algo.Metrics) {
 	t.Helper()

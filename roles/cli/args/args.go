@@ -1,3 +1,5 @@
+// Package args answers: what do the arguments of a command mean? It reads configurations, overrides and numbers of
+// ranks, and opens the ranks of this process.
 package args
 
 import (
@@ -31,8 +33,19 @@ func NoArguments(run func(*cli.Context) error) func(*cli.Context) error {
 	}
 }
 
-// Config loads the configuration named on the command line, and writes its warnings to log. It returns an error if
-// a value is wrong.
+// Alone returns run for a command that needs one process. Under a launcher this is the leading one; the other processes
+// do nothing.
+func Alone(run func(*cli.Context) error) func(*cli.Context) error {
+	return func(c *cli.Context) error {
+		if !mpi.Leads() {
+			return nil
+		}
+		return run(c)
+	}
+}
+
+// Config loads the configuration that the command line names, and writes its warnings to log. It returns an error if a
+// value is wrong.
 func Config(c *cli.Context, reg config.Registries, log io.Writer) (*config.Config, error) {
 	cfg, err := ReadConfig(c, reg, c.Args().Slice(), log)
 	if err == nil && cfg.Err() != nil {
@@ -41,8 +54,8 @@ func Config(c *cli.Context, reg config.Registries, log io.Writer) (*config.Confi
 	return cfg, err
 }
 
-// ReadConfig loads the configuration named on the command line, with these overrides, and writes its warnings to
-// log. Errors of values are in the Config, so that a job can be checked as a whole.
+// ReadConfig loads the configuration that the command line names, with overrides, and writes its warnings to log. The
+// Config has the errors of its values, so that a job can be checked as a whole.
 func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log io.Writer) (*config.Config, error) {
 	for _, a := range overrides {
 		if err := checkOverride(c, a); err != nil {
@@ -75,7 +88,7 @@ func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log i
 	return cfg, nil
 }
 
-// configText returns the text of the configuration file path. It is read only once, because it may be a pipe.
+// configText returns the text of the configuration file path. The file is read only once, because it may be a pipe.
 func configText(c *cli.Context, path string) ([]byte, error) {
 	if text, ok := c.App.Metadata[path].([]byte); ok {
 		return text, nil
@@ -90,8 +103,8 @@ func configText(c *cli.Context, path string) ([]byte, error) {
 	return text, err
 }
 
-// CheckFile returns a usage error if the configuration named on the command line is not a regular file. Commands
-// use it if other processes will read the file.
+// CheckFile returns a usage error if the configuration that the command line names is no regular file. Commands call it
+// if other processes will read the file.
 func CheckFile(c *cli.Context) error {
 	path := c.String("config")
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
@@ -114,7 +127,7 @@ func Launched() bool {
 	return launcher != "" && (n > 1 || mpi.Compiled)
 }
 
-// MaxGoroutineRanks is the maximum number of ranks of one process. More would need hours for a step.
+// MaxGoroutineRanks is the maximum number of ranks of one process. With more, a step would take hours.
 const MaxGoroutineRanks = 1 << 10
 
 // GoroutineRanks returns the number of ranks that a process without a launcher starts.
@@ -126,8 +139,8 @@ func GoroutineRanks(c *cli.Context, cfg *config.Config) (int, error) {
 	return np, err
 }
 
-// checkGoroutineRanks returns an error if the memory for np ranks in one process is not available. It uses measured
-// numbers for what a rank needs in addition to its work: configuration, plan, stacks, and its table of other ranks.
+// checkGoroutineRanks returns an error if the memory for np ranks in one process is not available. The constants are
+// measured: they are what a rank needs in addition to its work, for configuration, plan, stacks and its table of ranks.
 func checkGoroutineRanks(np int, have job.Available) error {
 	const each, pair = 3 << 20, 4 << 10
 	need, expected := int64(np)*(each+int64(np)*pair), ""
@@ -143,14 +156,14 @@ func checkGoroutineRanks(np int, have job.Available) error {
 		"cluster.component_placement)", np, expected)
 }
 
-// DraftHere makes the draft of a job on the ranks that this process would start, and returns its mistakes. A job
+// DraftHere returns the draft of a job on the ranks that this process would start, and the mistakes of the draft. A job
 // that only evaluates has no draft.
 func DraftHere(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config) (task.Draft, error) {
 	np, err := GoroutineRanks(c, cfg)
 	if err != nil {
 		return nil, err
 	}
-	if auto, _ := cfg.Auto(); !cfg.Trains() || len(auto) > 0 { // the session plans, and then drafts
+	if auto, _ := cfg.Auto(); !cfg.Trains() || len(auto) > 0 { // the session makes the plan, and then the draft
 		return nil, asUsage(cfg.CheckNames(reg))
 	}
 	d := tasks.Of(cfg).Draft(cfg, reg, SpreadNodes(np, max(cfg.SPMD.Nodes, 1)))
@@ -166,7 +179,7 @@ func asUsage(err error) error {
 }
 
 // OpenWorld returns the ranks of this process: one MPI process under a launcher, else as many goroutines as the
-// placement needs. When a rank stops responding, the process calls stalled and then writes to log; see mpi.Options.
+// placement needs. If a rank stops responding, the process calls stalled and then writes to log: see mpi.Options.
 func OpenWorld(c *cli.Context, cfg *config.Config, configErr error, log io.Writer,
 	stalled func(stacks []byte)) ([]spmd.Transport, error) {
 	if Launched() {

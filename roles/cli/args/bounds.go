@@ -1,6 +1,7 @@
 package args
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -14,57 +15,53 @@ const MaxCount = 1 << 30
 
 // Int returns f with bounds. A number outside of [least, most] is a usage error before the command begins.
 func Int(f cli.IntFlag, least, most int) *cli.IntFlag {
-	f.Action = func(_ *cli.Context, n int) error {
-		if n < least || n > most {
-			return outside(f.Name, n, "a number from %d to %d", least, most)
-		}
-		return nil
-	}
+	f.Action = within(f.Name, least, most, fmt.Sprintf("a number from %d to %d", least, most))
 	return &f
 }
 
 // Float returns f with bounds. NaN, or a number outside of [least, most], is a usage error before the command
 // begins.
 func Float(f cli.Float64Flag, least, most float64) *cli.Float64Flag {
-	f.Action = func(_ *cli.Context, x float64) error {
-		if !(x >= least && x <= most) {
-			if most == math.MaxFloat64 {
-				return outside(f.Name, x, "a finite number")
-			}
-			return outside(f.Name, x, "a number from %g to %g", least, most)
-		}
-		return nil
+	expected := fmt.Sprintf("a number from %g to %g", least, most)
+	if most == math.MaxFloat64 {
+		expected = "a finite number"
 	}
+	f.Action = within(f.Name, least, most, expected)
 	return &f
 }
 
 // Duration returns f with bounds. A time outside of [least, most] is a usage error before the command begins.
 func Duration(f cli.DurationFlag, least, most time.Duration) *cli.DurationFlag {
-	f.Action = func(_ *cli.Context, d time.Duration) error {
-		if d < least || d > most {
-			return outside(f.Name, d, "a time from %v to %v", least, most)
-		}
-		return nil
-	}
+	f.Action = within(f.Name, least, most, fmt.Sprintf("a time from %v to %v", least, most))
 	return &f
 }
 
-// Filled makes the empty text a usage error as the value of a flag. An unset variable of a shell gives an empty text,
-// which would otherwise have the effect of no flag.
+// within returns the action of a flag that refuses NaN and values outside of [least, most].
+func within[T cmp.Ordered](name string, least, most T, expected string) func(*cli.Context, T) error {
+	return func(_ *cli.Context, x T) error {
+		if !(x >= least && x <= most) {
+			return refuse(name, x, expected)
+		}
+		return nil
+	}
+}
+
+// refuse returns the usage error for a value of a flag.
+func refuse(name string, value any, expected string) error {
+	return config.Usagef("%s %v: expected %s", dashed(name), value, expected)
+}
+
+// Filled makes flags refuse an empty text. An unset variable of a shell gives an empty text, which would otherwise have
+// the effect of no flag.
 func Filled(flags []cli.Flag) {
 	for _, f := range flags {
 		if f, ok := f.(*cli.StringFlag); ok && f.Action == nil {
 			f.Action = func(_ *cli.Context, text string) error {
 				if text == "" {
-					return outside(f.Name, `""`, "a value%s", usage(f))
+					return refuse(f.Name, `""`, "a value"+usage(f))
 				}
 				return nil
 			}
 		}
 	}
-}
-
-func outside(name string, value any, form string, bounds ...any) error {
-	expected := fmt.Sprintf(form, bounds...)
-	return config.Usagef("%s %v: expected %s", dashed(name), value, expected)
 }

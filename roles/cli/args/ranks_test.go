@@ -9,7 +9,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// A number without bounds must still be one.
+// A flag without bounds refuses text that is no number.
 func TestUnboundedNumbersAreFinite(t *testing.T) {
 	set := flag.NewFlagSet("", flag.ContinueOnError)
 	f := Float(cli.Float64Flag{Name: "below"}, -math.MaxFloat64, math.MaxFloat64)
@@ -23,7 +23,7 @@ func TestUnboundedNumbersAreFinite(t *testing.T) {
 	}
 }
 
-// Ranks that a process has no memory for are refused before they start.
+// A process refuses ranks for which it has no memory before they start.
 func TestGoroutineRanksFitIntoMemory(t *testing.T) {
 	for _, c := range []struct {
 		np   int

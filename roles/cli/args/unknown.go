@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Unknown returns the usage error for a word that is not one of commands. what names what was expected, such as a
+// Unknown returns the usage error for a word that is none of commands. what is a noun for the expected word, such as
 // command.
 func Unknown(commands []*cli.Command, word, what string) error {
 	hint := Meant(commands, word)
@@ -24,8 +24,8 @@ func Unknown(commands []*cli.Command, word, what string) error {
 	return config.Usagef("%q is no %s%s", word, what, hint)
 }
 
-// Meant returns a question whether the user meant the command that is most similar to word; "" if no command is
-// similar.
+// Meant returns a question such as ", did you mean eval?" about the command that is most similar to word; "" if no
+// command is similar.
 func Meant(commands []*cli.Command, word string) string {
 	var names []string
 	for _, c := range commands {
@@ -34,7 +34,7 @@ func Meant(commands []*cli.Command, word string) string {
 		}
 	}
 	near := keys.Nearest(word, names)
-	for _, name := range names { // such as evaluate and check-config
+	for _, name := range names { // a word may begin with a command, such as evaluate and check-config
 		if near == "" && len(name) > 2 && strings.HasPrefix(word, name) {
 			near = name
 		}
@@ -71,8 +71,8 @@ func checkOverride(c *cli.Context, word string) error {
 	return config.Usagef("argument %q: %s", word, want)
 }
 
-// nearFile returns the configuration file that the user probably meant by path, which does not exist: path with the
-// missing ending or folder. It returns "" if there is none.
+// nearFile returns the configuration file that the user probably meant by path, which does not exist: path with an
+// ending or in the folder configs. It returns "" if there is no such file.
 func nearFile(path string) string {
 	configs := filepath.Join("configs", path)
 	for _, near := range []string{path + ".yaml", configs, configs + ".yaml"} {
@@ -83,34 +83,35 @@ func nearFile(path string) string {
 	return ""
 }
 
-// TakesValue reports whether the flag name is followed by a value.
-func TakesValue(flags []cli.Flag, name string) bool {
+// flagNamed returns the flag with a name, which may have dashes; nil if there is none.
+func flagNamed(flags []cli.Flag, name string) cli.Flag {
 	for _, f := range flags {
-		if slices.Contains(f.Names(), name) {
-			_, isBool := f.(*cli.BoolFlag)
-			return !isBool
+		if slices.Contains(f.Names(), strings.TrimLeft(name, "-")) {
+			return f
 		}
 	}
-	return false
+	return nil
+}
+
+// TakesValue reports whether a value follows the flag name, which may have dashes.
+func TakesValue(flags []cli.Flag, name string) bool {
+	f := flagNamed(flags, name)
+	_, isBool := f.(*cli.BoolFlag)
+	return f != nil && !isBool
 }
 
 // Decimal returns value without leading zeros if name is a flag for whole numbers. The library would read a number
 // with leading zeros as octal, and the command seq -w writes such numbers.
 func Decimal(flags []cli.Flag, name, value string) string {
-	for _, f := range flags {
-		if !slices.Contains(f.Names(), strings.TrimLeft(name, "-")) {
-			continue
-		}
-		switch f.(type) {
-		case *cli.IntFlag, *cli.Uint64Flag:
-			return keys.WithoutZeros(value)
-		}
+	switch flagNamed(flags, name).(type) {
+	case *cli.IntFlag, *cli.Uint64Flag:
+		return keys.WithoutZeros(value)
 	}
 	return value
 }
 
-// FlagError rewrites err, an error of the library about c's flags. For an unknown flag it names the most similar
-// flag, or the most similar of keys, the keys of the configuration.
+// FlagError rewrites err, an error of the library about the flags of c. For an unknown flag it names the most similar
+// flag, or the most similar of keys, which are those of the configuration.
 func FlagError(c *cli.Context, err error, keys []string) error {
 	if _, name, ok := strings.Cut(err.Error(), "flag provided but not defined: -"); ok {
 		return unknownFlag(c, strings.TrimLeft(name, "-"), keys)
@@ -120,21 +121,19 @@ func FlagError(c *cli.Context, err error, keys []string) error {
 	if wrong {
 		name, _, _ = strings.Cut(rest, ":")
 	}
-	for _, f := range c.Command.Flags {
-		switch found := slices.Contains(f.Names(), strings.TrimLeft(name, "-")); {
-		case found && missing:
-			return fmt.Errorf("%s: expected a value%s", dashed(strings.TrimLeft(name, "-")), usage(f))
-		case found && wrong:
-			if unquoted, err := strconv.Unquote(value); err == nil {
-				value = unquoted
-			}
-			return fmt.Errorf("%s %s: expected %s%s", dashed(name), value, kind(f), usage(f))
+	switch f := flagNamed(c.Command.Flags, name); {
+	case f != nil && missing:
+		return fmt.Errorf("%s: expected a value%s", dashed(strings.TrimLeft(name, "-")), usage(f))
+	case f != nil && wrong:
+		if unquoted, err := strconv.Unquote(value); err == nil {
+			value = unquoted
 		}
+		return fmt.Errorf("%s %s: expected %s%s", dashed(name), value, kind(f), usage(f))
 	}
 	return err
 }
 
-// unknownFlag returns the error for the flag name, without dashes, that c does not have.
+// unknownFlag returns the error for a flag that c does not have. name is without dashes.
 func unknownFlag(c *cli.Context, name string, settings []string) error {
 	var names []string
 	for _, f := range c.Command.Flags {

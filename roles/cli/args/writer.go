@@ -5,16 +5,19 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"syscall"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/rlinf/rlinf/internal/metrics"
 	"github.com/rlinf/rlinf/spmd/mpi"
 	"github.com/urfave/cli/v2"
 )
 
-// A Writer lets a command go on when the reader of its output has gone away. It drops the output that nobody reads.
-// It records any other error, so that a command with lost output ends with an error.
+// A Writer lets a command go on when the reader of its output has gone away: it drops the output. It records any other
+// error, so that a command with lost output ends with an error.
 type Writer struct {
 	to     io.Writer
 	mu     sync.Mutex
@@ -52,8 +55,8 @@ func (w *Writer) Gone() bool {
 	return w.gone
 }
 
-// Terminal returns the terminal that the user looks at, if out is one; else nil. It returns nil for Open MPI's
-// ranks, which see a terminal even if there is none.
+// Terminal returns the terminal behind out; nil if out is no terminal. It returns nil under a launcher, because ranks
+// of Open MPI see a terminal even if there is none.
 func Terminal(out io.Writer) *os.File {
 	if o, ok := out.(*Writer); ok {
 		out = o.to
@@ -65,7 +68,7 @@ func Terminal(out io.Writer) *os.File {
 	return f
 }
 
-// Progress shows the work of a command on standard error, beginning with phase, until stop is called. stop may be
+// Progress shows the work of a command on standard error, until stop is called. phase is the first work. stop may be
 // called again.
 func Progress(c *cli.Context, phase string) (p *metrics.Progress, stop func()) {
 	p = metrics.NewProgress(c.App.ErrWriter, metrics.On(Terminal(c.App.ErrWriter)))
@@ -75,4 +78,20 @@ func Progress(c *cli.Context, phase string) (p *metrics.Progress, stop func()) {
 		end()
 		p.Done()
 	})
+}
+
+// Printable returns the text of a file as a terminal can show it. Control characters become question marks, and
+// combining accents are left out.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t':
+			return ' '
+		case unicode.Is(unicode.Mn, r) || unicode.Is(unicode.Me, r):
+			return -1
+		case r == utf8.RuneError || !unicode.IsPrint(r):
+			return '?'
+		}
+		return r
+	}, text)
 }

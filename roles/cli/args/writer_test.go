@@ -16,7 +16,7 @@ type fails struct{ with error }
 
 func (f fails) Write([]byte) (int, error) { return 0, f.with }
 
-// A lost reader is no failure of a command, a full disk is.
+// A command succeeds without a reader of its output. It fails if the disk is full.
 func TestWriterKeepsFailures(t *testing.T) {
 	for _, c := range []struct{ with, kept error }{{syscall.EPIPE, nil},
 		{fmt.Errorf("write: %w", syscall.ENOSPC), syscall.ENOSPC}} {
@@ -28,7 +28,7 @@ func TestWriterKeepsFailures(t *testing.T) {
 	}
 }
 
-// A command that takes long names its work, on standard error.
+// A long command names its work on standard error.
 func TestProgressOfACommand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var errs bytes.Buffer

@@ -2,6 +2,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -44,10 +45,10 @@ func Command() *cli.Command {
 		})}
 }
 
-// A fact is a line about a machine. Each names something that has made jobs slow or fail.
+// A fact is a line about a machine, about something that has made jobs slow or fail.
 type fact struct {
 	Name, Text string
-	// Same is compared between nodes and must be equal; "": it may differ, for example free memory.
+	// Same must be equal on all nodes. It is "" for facts that may differ, such as free memory.
 	Same string
 }
 
@@ -111,16 +112,12 @@ func version() []fact {
 	if b.Revision != "" {
 		text += " (" + b.Revision + ")"
 	}
-	tags := b.Tags
-	if tags == "" {
-		tags = "none"
-	}
-	lines := []string{text, b.Go + " " + b.Platform, "tags: " + tags, "MPI: not compiled in (scripts/build --tags mpi)"}
+	compiled := "MPI: not compiled in (scripts/build --tags mpi)"
 	if mpi.Compiled {
-		lines[3] = "MPI: compiled in"
+		compiled = "MPI: compiled in"
 	}
 	var facts []fact
-	for _, line := range lines {
+	for _, line := range []string{text, b.Go + " " + b.Platform, "tags: " + cmp.Or(b.Tags, "none"), compiled} {
 		facts = append(facts, fact{Text: line, Same: line})
 	}
 	return facts
@@ -159,7 +156,7 @@ func vectors() string {
 	return "none that the kernels use: products run in portable Go"
 }
 
-// singleCopy says whether a process may read another's memory. MPI libraries do so for large messages within a
+// singleCopy says whether a process may read the memory of another one, as MPI libraries do for large messages within a
 // node.
 func singleCopy() string {
 	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")

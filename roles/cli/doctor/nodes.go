@@ -18,7 +18,7 @@ type place struct {
 	Facts []fact
 }
 
-// compare writes the facts of rank 0, and the differences on other ranks. Collective.
+// compare writes the facts of rank 0, and how other ranks differ. Collective over the world.
 func compare(ctx context.Context, w *spmd.World, out io.Writer, facts []fact) error {
 	all, err := gather(ctx, w, place{w.Host(), facts})
 	if err != nil || w.Rank() != 0 {
@@ -31,7 +31,7 @@ func compare(ctx context.Context, w *spmd.World, out io.Writer, facts []fact) er
 	return err
 }
 
-// gather returns the places of all ranks on rank 0, and nil on other ranks. Collective.
+// gather returns the places of all ranks on rank 0, and nil on other ranks. Collective over the world.
 func gather(ctx context.Context, w *spmd.World, mine place) ([]place, error) {
 	text, err := json.Marshal(mine)
 	if err != nil {
@@ -60,7 +60,7 @@ func gather(ctx context.Context, w *spmd.World, mine place) ([]place, error) {
 }
 
 // differences returns a line that lists the nodes, and a line for each fact in which a rank differs from rank 0.
-// Ranks of one host with the same value share a line.
+// Ranks of one host with the same difference share a line.
 func differences(all []place) string {
 	var hosts []string
 	ranks := map[string][]int{}

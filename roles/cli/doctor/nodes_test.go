@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-// TestCompare: rank 0 writes what it finds, and what another rank finds otherwise.
+// TestCompare: rank 0 writes its facts, and the facts of another rank that differ.
 func TestCompare(t *testing.T) {
 	for _, c := range []struct {
 		change func(rank int, facts []fact) []fact

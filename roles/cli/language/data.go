@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// maxProblems is the maximum number of problems; no task has more.
+// maxProblems is the maximum number of problems. No task has more.
 const maxProblems = 1 << 24
 
 func dataFlags() []cli.Flag {
@@ -48,8 +48,8 @@ func runData(c *cli.Context) error {
 	if err == nil {
 		err = readSteps(&t, c.String("steps"))
 	}
-	if t.Slips = c.Float64("slips"); err == nil && c.IsSet("slips") {
-		err = checkSlips(&t)
+	if t.Slips = c.Float64("slips"); err == nil && c.IsSet("slips") && t.MaxSteps == 0 {
+		err = fmt.Errorf("--slips %g: %s has no sums to get wrong", t.Slips, t.Name)
 	}
 	if err != nil {
 		return config.Usagef("data: %w", err)
@@ -104,13 +104,6 @@ func readSteps(t *text.Task, steps string) error {
 	return nil
 }
 
-func checkSlips(t *text.Task) error {
-	if t.MaxSteps == 0 {
-		return fmt.Errorf("--slips %g: %s has no sums to get wrong", t.Slips, t.Name)
-	}
-	return nil
-}
-
 func writeProblems(t *text.Task, path string, problems []text.Problem) error {
 	file, err := os.Create(path)
 	if err != nil {
@@ -123,7 +116,7 @@ func writeProblems(t *text.Task, path string, problems []text.Problem) error {
 	return file.Close()
 }
 
-// trainTokenizer makes a tokenizer for a task. A vocabulary of 257 tokens, all bytes and the end of text, has no
+// trainTokenizer makes a tokenizer for a task. A vocabulary of 257 tokens has all bytes and the end of text, and so no
 // merges.
 func trainTokenizer(t *text.Task, dir string, problems []text.Problem) (*tokenizer.Tokenizer, error) {
 	o := tokenizer.Training{VocabSize: t.Vocab, Pattern: "qwen2", MinCount: 2, EOS: "<|endoftext|>",

@@ -23,51 +23,48 @@ import (
 // partsFlag is the flag for the number of parts of a model.
 const partsFlag = "tensor-parallel-size"
 
-func newPartsFlag() cli.Flag {
-	return args.Int(cli.IntFlag{Name: partsFlag, Value: 1, Usage: "divide every layer of the model among this many " +
-		"goroutines, each with cores of its own; the results do not depend on it"}, 1, config.MaxRanks)
-}
-
 // A divided is a language model whose parts are in the goroutines of a group.
 type divided struct {
-	whole *lm.Model // without memory
+	whole *lm.Model // has sizes, and no memory for weights
 	parts *spmd.Group[*part]
 }
 
 // A part is a member's part of a model.
 type part struct {
 	model *lm.Model
-	line  *member.Line // of the members that have the other parts
-	wrong error        // the weights cannot be read
+	line  *member.Line // the members with all parts
+	wrong error        // why the weights cannot be read
 }
 
-// withModel loads the model in the folder of -m, and the adapters in the folder of --adapter, if it is given. Then it
-// calls use.
-func withModel(c *cli.Context, use func(ctx context.Context, m *divided) error) error {
-	whole, o, err := findModel(c)
-	if err != nil {
-		return err
-	}
-	options := spmd.Options{Log: io.Discard, Failing: func(f *spmd.Failure) {
-		if f.Stack != nil {
-			fmt.Fprintf(c.App.ErrWriter, "%s\n", f.Stack)
-		}
-	}}
-	err = spmd.Run(c.Context, local.New(1), options, func(ctx context.Context, w *spmd.World) error {
-		parts, err := loadParts(ctx, c, w, whole.Config, o)
+// withModel returns the action of a command that uses the model in the folder of -m, with the adapters in the folder of
+// --adapter, if it is given.
+func withModel(use func(ctx context.Context, c *cli.Context, m *divided) error) func(*cli.Context) error {
+	return func(c *cli.Context) error {
+		whole, o, err := findModel(c)
 		if err != nil {
 			return err
 		}
-		return use(ctx, &divided{whole, parts})
-	})
-	if f := (*spmd.Failure)(nil); errors.As(err, &f) {
-		return f.Err // all is in one process, so the place of the failure says nothing
+		options := spmd.Options{Log: io.Discard, Failing: func(f *spmd.Failure) {
+			if f.Stack != nil {
+				fmt.Fprintf(c.App.ErrWriter, "%s\n", f.Stack)
+			}
+		}}
+		err = spmd.Run(c.Context, local.New(1), options, func(ctx context.Context, w *spmd.World) error {
+			parts, err := loadParts(ctx, c, w, whole.Config, o)
+			if err != nil {
+				return err
+			}
+			return use(ctx, c, &divided{whole, parts})
+		})
+		if f := (*spmd.Failure)(nil); errors.As(err, &f) {
+			return f.Err // without the rank, as there is only one
+		}
+		return err
 	}
-	return err
 }
 
-// findModel returns the whole model without memory, and its options. It checks all that can be wrong before weights are
-// read.
+// findModel returns the whole model without memory for weights, and its options. It finds all mistakes that can be
+// found before weights are read.
 func findModel(c *cli.Context) (m *lm.Model, o lm.Options, err error) {
 	dir, err := folder(c)
 	if err != nil {
@@ -101,7 +98,7 @@ func loadParts(ctx context.Context, c *cli.Context, w *spmd.World, sizes lm.Conf
 	error) {
 	_, stop := args.Progress(c, "loading the model")
 	defer stop()
-	j := &job.Job{Config: new(config.Config)} // sums of a Line have no options
+	j := &job.Job{Config: new(config.Config)} // a Line uses no keys of it
 	parts, err := member.Divide(ctx, w, j, c.Int(partsFlag), func(_ *spmd.Member, line *member.Line) (*part, error) {
 		p := &part{line: line}
 		o := o
@@ -140,7 +137,7 @@ func loadModel(c *cli.Context, sizes lm.Config, o lm.Options) (*lm.Model, error)
 	return m, nil
 }
 
-// together lets all parts work at the same time, and returns the result of the first. All have the same results.
+// together calls work for all parts at the same time, and returns the result of the first one. All results are equal.
 func together[R any](ctx context.Context, m *divided, what string, work func(context.Context, *part) (R, error)) (
 	first R, err error) {
 	results, err := spmd.Call(m.parts, ctx, what, work).Wait(ctx)

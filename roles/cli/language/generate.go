@@ -3,6 +3,7 @@ package language
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -48,11 +49,7 @@ func generateFlags() []cli.Flag {
 	}
 }
 
-// runGenerate continues prompts.
-func runGenerate(c *cli.Context) error {
-	return withModel(c, func(ctx context.Context, m *divided) error { return generate(ctx, c, m) })
-}
-
+// generate continues prompts.
 func generate(ctx context.Context, c *cli.Context, m *divided) error {
 	sampling, err := samplingOf(c)
 	if err != nil {
@@ -99,8 +96,8 @@ func samplingOf(c *cli.Context) (engine.Sampling, error) {
 	return s, nil
 }
 
-// engineOptions returns the limits of an engine for these requests. The engine samples ids below tokens; if tokens is
-// 0, it samples all ids.
+// engineOptions returns the limits of an engine for requests. The engine samples ids below tokens; if tokens is 0, it
+// samples all ids.
 func engineOptions(c *cli.Context, m *divided, tokens int, requests []engine.Request) (engine.Options, error) {
 	o := engine.Options{
 		MaxRunning: c.Int("max-running-requests"), CacheTokens: c.Int("cache-tokens"), Threads: c.Int("threads"),
@@ -125,13 +122,13 @@ func engineOptions(c *cli.Context, m *divided, tokens int, requests []engine.Req
 	return o, checkMemory(what, bytes)
 }
 
-// answers are the results of requests, and the time that they have taken.
+// answers are the results of requests, and the time of their generation.
 type answers struct {
 	results []engine.Result
 	took    time.Duration
 }
 
-// answer runs all requests. It calls show while they run, on the first part of the model alone.
+// answer runs all requests. It calls show while they run, for the first part of the model alone.
 func (m *divided) answer(ctx context.Context, c *cli.Context, tokens int, requests []engine.Request,
 	show engine.Watch) (answers, error) {
 	o, err := engineOptions(c, m, tokens, requests)
@@ -158,7 +155,7 @@ func (m *divided) answer(ctx context.Context, c *cli.Context, tokens int, reques
 	})
 }
 
-// answerAll runs all requests, and shows the number of generated tokens and the maximum to come.
+// answerAll runs all requests, and shows the number of generated tokens and their maximum number.
 func (m *divided) answerAll(ctx context.Context, c *cli.Context, tokens int, requests []engine.Request) (answers,
 	error) {
 	progress, stop := args.Progress(c, "generation")
@@ -186,7 +183,7 @@ func continueIDs(ctx context.Context, c *cli.Context, m *divided, ids []int32, s
 		return err
 	}
 	if c.Bool("json") {
-		return writeJSON(c.App.Writer, map[string][]int32{"ids": a.results[0].Tokens})
+		return json.NewEncoder(c.App.Writer).Encode(map[string][]int32{"ids": a.results[0].Tokens})
 	}
 	_, err = fmt.Fprintln(c.App.Writer, joined(a.results[0].Tokens))
 	return err
@@ -244,8 +241,7 @@ func (w *writer) answerFile(ctx context.Context, name string) error {
 			return err
 		}
 		if len(r.Prompt) == 0 {
-			return config.UsageError{
-				Err: fmt.Errorf("--prompts %s:%d: empty: expected a prompt in each line", name, len(lines)+1)}
+			return config.Usagef("--prompts %s:%d: empty: expected a prompt in each line", name, len(lines)+1)
 		}
 		lines, requests = append(lines, line), append(requests, r)
 	}
@@ -261,7 +257,8 @@ func (w *writer) answerFile(ctx context.Context, name string) error {
 		n += len(r.Tokens)
 		answer := w.tokens.DecodeText(trimStop(r, w.sampling.Stop))
 		if w.c.Bool("json") {
-			err = writeJSON(w.c.App.Writer, map[string]any{"prompt": lines[i], "text": answer, "ids": r.Tokens})
+			err = json.NewEncoder(w.c.App.Writer).Encode(map[string]any{"prompt": lines[i], "text": answer,
+				"ids": r.Tokens})
 		} else {
 			_, err = fmt.Fprintf(w.c.App.Writer, "> %s\n%s\n\n", lines[i], answer)
 		}

@@ -1,48 +1,48 @@
+// Package language answers: which commands work with a language model outside of training? generate, score and
+// tokenizer read a folder in the format of Hugging Face. export writes such a folder from a checkpoint, and data writes
+// texts to train on.
 package language
 
 import (
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"strconv"
 	"strings"
 
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
+	"github.com/rlinf/rlinf/roles/cli/args"
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/urfave/cli/v2"
 )
 
-// Commands returns the commands generate, score, tokenizer, data and export. alone lets a command run in one
-// process.
-func Commands(reg config.Registries, alone func(func(*cli.Context) error) func(*cli.Context) error) []*cli.Command {
+// Commands returns the commands generate, score, tokenizer, data and export.
+func Commands(reg config.Registries) []*cli.Command {
 	model := &cli.StringFlag{Name: "model", Aliases: []string{"m"}, Usage: "`FOLDER` of the model or tokenizer"}
 	ids := &cli.StringFlag{Name: "ids", Usage: "token ids, as 5,17,3"}
 	adapter := &cli.StringFlag{Name: "adapter", Usage: "`FOLDER` with PEFT adapters for the model"}
-	parts := newPartsFlag()
+	parts := args.Int(cli.IntFlag{Name: partsFlag, Value: 1, Usage: "divide every layer of the model among this many " +
+		"goroutines, each with cores of its own; the results do not depend on it"}, 1, config.MaxRanks)
 	asJSON := &cli.BoolFlag{Name: "json", Usage: "write one line of JSON"}
 	return []*cli.Command{
 		{Name: "generate", Usage: "continue prompts with a language model", Description: generateUsage,
 			Flags:  append([]cli.Flag{model, adapter, parts, ids, asJSON}, generateFlags()...),
-			Action: alone(runGenerate)},
+			Action: args.Alone(withModel(generate))},
 		{Name: "score", Usage: "print the log-probability of each token under a language model, given those before it",
 			Flags:  []cli.Flag{model, adapter, parts, ids, asJSON},
-			Action: alone(runScore)},
+			Action: args.Alone(withModel(scoreIDs))},
 		{Name: "tokenizer", Usage: "convert text to token ids and back; train a tokenizer",
 			Subcommands: []*cli.Command{
 				{Name: "encode", Usage: "read a text on standard input and write its ids",
-					Flags: []cli.Flag{model, asJSON}, Action: alone(runEncode)},
+					Flags: []cli.Flag{model, asJSON}, Action: args.Alone(runEncode)},
 				{Name: "decode", Usage: "write the text of ids",
-					Flags: []cli.Flag{model, ids, asJSON}, Action: alone(runDecode)},
+					Flags: []cli.Flag{model, ids, asJSON}, Action: args.Alone(runDecode)},
 				{Name: "train", Usage: "train a new tokenizer on texts", ArgsUsage: "FILE [FILE...]",
-					Flags: trainFlags(), Action: alone(runTrain)},
+					Flags: trainFlags(), Action: args.Alone(runTrain)},
 			}},
 		{Name: "data", Usage: "generate the data of a task for language models", ArgsUsage: "NAME",
-			Description: dataUsage(), Flags: dataFlags(), Action: alone(runData)},
+			Description: dataUsage(), Flags: dataFlags(), Action: args.Alone(runData)},
 		{Name: "export", ArgsUsage: "CHECKPOINT",
 			Usage: "export the language model of a checkpoint in the format of Hugging Face", Flags: exportFlags(),
-			Action: alone(func(c *cli.Context) error { return runExport(c, reg) })},
+			Action: args.Alone(func(c *cli.Context) error { return runExport(c, reg) })},
 	}
 }
 
@@ -94,14 +94,4 @@ func loadTokenizer(c *cli.Context) (*tokenizer.Tokenizer, error) {
 		return nil, config.UsageError{Err: err}
 	}
 	return k, nil
-}
-
-// writeJSON writes a value as one line of JSON.
-func writeJSON(out io.Writer, value any) error {
-	text, err := json.Marshal(value)
-	if err != nil {
-		return errors.Join(errors.New("write JSON"), err)
-	}
-	_, err = fmt.Fprintf(out, "%s\n", text)
-	return err
 }

@@ -2,6 +2,7 @@ package language
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 
 	"github.com/rlinf/rlinf/policy/lm"
@@ -10,12 +11,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runScore writes the log-probability of each token after the first, and the mean of the negative
-// log-probabilities.
-func runScore(c *cli.Context) error {
-	return withModel(c, func(ctx context.Context, m *divided) error { return scoreIDs(ctx, c, m) })
-}
-
+// scoreIDs writes the log-probability of each token after the first, and the mean of the negative log-probabilities.
 func scoreIDs(ctx context.Context, c *cli.Context, m *divided) error {
 	ids, err := parseIDs(c, m.whole.Config.Vocab)
 	if err != nil {
@@ -38,7 +34,7 @@ func scoreIDs(ctx context.Context, c *cli.Context, m *divided) error {
 		loss -= float64(p) / float64(len(logProbs))
 	}
 	if c.Bool("json") {
-		return writeJSON(c.App.Writer, struct {
+		return json.NewEncoder(c.App.Writer).Encode(struct {
 			LogProbs []float32 `json:"logprobs"`
 			Loss     float64   `json:"loss"`
 		}{logProbs, loss})

@@ -1,6 +1,7 @@
 package language
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -25,7 +26,7 @@ func runEncode(c *cli.Context) error {
 	}
 	ids := k.NewEncoder().EncodeSequence([]int32{}, string(text))
 	if c.Bool("json") {
-		return writeJSON(c.App.Writer, map[string][]int32{"ids": ids})
+		return json.NewEncoder(c.App.Writer).Encode(map[string][]int32{"ids": ids})
 	}
 	_, err = fmt.Fprintln(c.App.Writer, joined(ids))
 	return err
@@ -48,7 +49,7 @@ func runDecode(c *cli.Context) error {
 	}
 	text := k.Decode(ids)
 	if c.Bool("json") {
-		return writeJSON(c.App.Writer, map[string]string{"text": text})
+		return json.NewEncoder(c.App.Writer).Encode(map[string]string{"text": text})
 	}
 	_, err = fmt.Fprintln(c.App.Writer, text)
 	return err

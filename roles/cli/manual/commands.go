@@ -7,7 +7,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// CommandPage returns the reference page of app's commands and their flags.
+// CommandPage returns the page of docs/reference about the commands of app and their flags.
 func CommandPage(app *cli.App) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "# Commands\n\nThis page is generated from the program. Do not edit it: change the command, and "+

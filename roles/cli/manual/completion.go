@@ -50,8 +50,8 @@ compdef _rlinf rlinf
 `
 )
 
-// runCompletion prints the script of a shell. When such a script calls it with the words of a command line, it prints
-// the candidates for the last word.
+// runCompletion prints the script of a shell. When a script calls the command with the words of a command line, it
+// prints the candidates for the last word.
 func runCompletion(c *cli.Context, reg settings.Registries) error {
 	words := c.Args().Slice()
 	switch {
@@ -73,13 +73,13 @@ func runCompletion(c *cli.Context, reg settings.Registries) error {
 func complete(app *cli.App, reg settings.Registries, words []string) []string {
 	current, before := words[len(words)-1], words[:len(words)-1]
 	flags, commands, path := app.Flags, app.Commands, ""
-	value, plain := false, false // the next word is a flag's value; plain arguments have begun
+	value, plain := false, false // value: the next word is the value of a flag; plain: plain arguments have begun
 	for _, word := range before {
 		switch at := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.HasName(word) }); {
 		case value:
 			value = false
 		case strings.HasPrefix(word, "-"):
-			value = !strings.Contains(word, "=") && args.TakesValue(flags, strings.TrimLeft(word, "-"))
+			value = !strings.Contains(word, "=") && args.TakesValue(flags, word)
 		case at >= 0 && !plain:
 			path = strings.TrimSpace(path + " " + word)
 			flags, commands = commands[at].Flags, commands[at].Subcommands
@@ -109,8 +109,8 @@ func complete(app *cli.App, reg settings.Registries, words []string) []string {
 	return slices.DeleteFunc(all, func(s string) bool { return !strings.HasPrefix(s, current) })
 }
 
-// arguments returns candidates for an argument of the command at path: keys, if the command reads a configuration
-// or explains keys.
+// arguments returns candidates for an argument of the command at path. They are keys if the command reads a
+// configuration or explains keys.
 func arguments(reg settings.Registries, flags []cli.Flag, path, current string) (all []string) {
 	explains := strings.HasPrefix(path, "help") || path == "config"
 	if path == "completion" {
@@ -136,7 +136,7 @@ func arguments(reg settings.Registries, flags []cli.Flag, path, current string) 
 	return all
 }
 
-// values returns those values of a key that have names.
+// values returns the values of a key that are names.
 func values(reg settings.Registries, k settings.Key) []string {
 	switch name := k.Name[strings.LastIndexByte(k.Name, '.')+1:]; {
 	case k.Type == "boolean":
@@ -156,7 +156,7 @@ func values(reg settings.Registries, k settings.Key) []string {
 	return nil
 }
 
-// flagNames returns the names of flags with their dashes. If a flag has long names, it returns only these.
+// flagNames returns the longest name of each flag, with dashes.
 func flagNames(flags []cli.Flag) (all []string) {
 	for _, f := range flags {
 		if f == cli.HelpFlag {

@@ -1,3 +1,5 @@
+// Package manual answers: what does a command, or a key, mean? It has the commands help, config, completion and
+// man, and writes the pages of docs/reference.
 package manual
 
 import (
@@ -12,22 +14,22 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Commands returns the commands help, config, completion and man. alone lets a command run in one process.
-func Commands(reg settings.Registries, alone func(func(*cli.Context) error) func(*cli.Context) error) []*cli.Command {
+// Commands returns the commands help, config, completion and man.
+func Commands(reg settings.Registries) []*cli.Command {
 	return []*cli.Command{
 		{Name: "help", Aliases: []string{"h"}, Usage: "explain a command, or a key of the configuration",
 			ArgsUsage: "[COMMAND... | KEY]",
-			Action:    alone(func(c *cli.Context) error { return runHelp(c, reg) })},
+			Action:    args.Alone(func(c *cli.Context) error { return runHelp(c, reg) })},
 		{Name: "config", Usage: "list the keys of the configuration: type, default and meaning",
 			ArgsUsage: "[PREFIX]",
 			Flags: []cli.Flag{&cli.StringFlag{Name: "format", Value: "text",
 				Usage: "format (`FORM`) of the list: text, markdown, or schema for a JSON Schema"}},
-			Action: alone(func(c *cli.Context) error { return runConfig(c, reg) })},
+			Action: args.Alone(func(c *cli.Context) error { return runConfig(c, reg) })},
 		{Name: "completion", Usage: "print a script that completes commands, flags and keys: bash or zsh",
 			UsageText: completionUsage, ArgsUsage: "bash|zsh",
-			Action: alone(func(c *cli.Context) error { return runCompletion(c, reg) })},
+			Action: args.Alone(func(c *cli.Context) error { return runCompletion(c, reg) })},
 		{Name: "man", Usage: "print the manual page: rlinf man | man -l -",
-			Action: alone(args.NoArguments(func(c *cli.Context) error {
+			Action: args.Alone(args.NoArguments(func(c *cli.Context) error {
 				page, err := c.App.ToManWithSection(1)
 				if err == nil {
 					_, err = io.WriteString(c.App.Writer, page)

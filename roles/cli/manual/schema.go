@@ -55,7 +55,7 @@ func write(b *bytes.Buffer, s schema, indent string) {
 	if !has && items["properties"] == nil {
 		text, err := json.Marshal(s)
 		if err != nil {
-			panic(fmt.Sprintf("manual: schema: %v", err)) // a schema has only texts, numbers and lists
+			panic(fmt.Sprintf("manual: schema: %v", err)) // the values of a schema have a JSON form
 		}
 		b.Write(text)
 		return

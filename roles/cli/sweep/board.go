@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/internal/results"
 )
 
-// A board shows the progress of a sweep: the running runs, the best so far and the time left. On a terminal this is
-// a progress line below the printed lines; elsewhere it prints a line now and then. Safe for concurrent use.
+// A board shows the progress of a sweep in a line: the running runs, the best run so far and the time left. On a
+// terminal the line stays below the printed lines; elsewhere the board prints it now and then. Safe for concurrent use.
 type board struct {
 	out    io.Writer
 	live   bool
@@ -29,7 +29,7 @@ type board struct {
 	done    int
 	began   map[*sweepRun]time.Time // start times of the running runs
 	took    time.Duration           // total time of the runs that were trained since this start of the sweep
-	trained int                     // number of these runs
+	trained int                     // number of the runs in took
 	best    float64                 // the best value of the metric; NaN: none
 	bestRun string
 }

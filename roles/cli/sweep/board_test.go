@@ -27,8 +27,8 @@ func boardRun(t *testing.T, dir, point string, steps string) *sweepRun {
 	return &sweepRun{point: point, seed: 1, cfg: cfg}
 }
 
-// The board tells the runs under way with their steps, the best so far, and the time left: at first as those under way
-// promise, then by what the others took.
+// The board shows the running runs with their steps, the best run so far, and the time left: at first by the progress
+// of the running runs, then by the duration of finished runs.
 func TestBoard(t *testing.T) {
 	dir := t.TempDir()
 	var out strings.Builder

@@ -47,8 +47,8 @@ type axis struct {
 	values []string
 }
 
-// splitGrid separates overrides with several values from those with one. Commas separate values, except within
-// brackets or quotes.
+// splitGrid separates overrides with several values, the axes of the grid, from those with one. Commas separate values,
+// except within brackets or quotes.
 func splitGrid(overrides []string) (axes []axis, fixed []string, err error) {
 	for _, o := range overrides {
 		key, text, _ := strings.Cut(o, "=")
@@ -114,8 +114,8 @@ func points(axes []axis) [][]string {
 	return all
 }
 
-// pointName returns the name of a point's folder: its overrides, with the last part of each key, or with whole keys
-// if last parts are equal.
+// pointName returns the name of a point's folder: its overrides. A key is shortened to its last part, unless another
+// key has the same last part.
 func pointName(point []string) string {
 	last := func(o string) string {
 		key, _, _ := strings.Cut(o, "=")
@@ -185,8 +185,8 @@ func sweepRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, log io.W
 	return runs, nil
 }
 
-// folderEnd is the end of the name of a sweep's folder. A single run of the configuration never has such a folder,
-// and so never moves the sweep's files aside.
+// folderEnd is the end of the name of a sweep's folder. A single run of the configuration has another folder, so it
+// never moves the sweep's files aside.
 const folderEnd = "-sweep"
 
 // pointRuns returns the runs of a point, one for each seed, after checking each.
@@ -196,7 +196,7 @@ func pointRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, override
 	if err != nil {
 		return nil, err
 	}
-	if first.Err() != nil { // its messages have the origin of the value
+	if first.Err() != nil { // report these errors, which name the origins of values
 		_, _, err := place(c, reg, tasks, first)
 		return nil, err
 	}
@@ -241,4 +241,42 @@ func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.
 		return 0, nil, config.UsageError{Err: err}
 	}
 	return ranks, open, nil
+}
+
+// mistakes collects the mistakes in all points of a grid. Each mistake is reported once.
+type mistakes struct {
+	texts  []string
+	points map[string][]string // the points with each mistake
+}
+
+// add adds the mistakes of a point.
+func (m *mistakes) add(point string, err error) {
+	if m.points == nil {
+		m.points = map[string][]string{}
+	}
+	for text := range strings.SplitSeq(err.Error(), "\n") {
+		if m.points[text] == nil {
+			m.texts = append(m.texts, text)
+		}
+		m.points[text] = append(m.points[text], point)
+	}
+}
+
+// err returns all mistakes as a usage error; nil if there are none. total is the number of points.
+func (m *mistakes) err(total int) error {
+	var errs []error
+	for _, text := range m.texts {
+		switch points := m.points[text]; {
+		case len(points) == total: // all points have the mistake
+		case len(points) == 1:
+			text += fmt.Sprintf(" [%s]", points[0])
+		default:
+			text += fmt.Sprintf(" [%s and %d more points]", points[0], len(points)-1)
+		}
+		errs = append(errs, errors.New(text))
+	}
+	if errs == nil {
+		return nil
+	}
+	return config.UsageError{Err: errors.Join(errs...)}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Messages between the processes and rank 0. A process sends the outcome of its run, which is empty before its first
-// run. Rank 0 answers with the number of the next run; a negative number means the end.
+// Messages between the processes and rank 0. A process sends the outcome of its last run; its first message is empty.
+// Rank 0 answers with the number of the next run; a negative number means the end.
 const (
 	tagOutcome = iota
 	tagRun
@@ -35,7 +35,7 @@ func (s *sweep) onProcesses(c *cli.Context) (int, error) {
 	if leads {
 		defer s.showBoard()()
 	}
-	if failed := spmd.Run(c.Context, ranks, spmd.Options{Log: &log}, s.process); failed != nil { // it was written
+	if spmd.Run(c.Context, ranks, spmd.Options{Log: &log}, s.process) != nil { // spmd has written the error
 		return loop.ExitFailed, nil
 	}
 	if leads {
@@ -82,14 +82,14 @@ func (s *sweep) work(ctx context.Context, comm spmd.Comm) error {
 			return nil
 		}
 		o := s.train(ctx, i)
-		o.Said = o.Said[:min(len(o.Said), mostSaid/8)] // JSON needs at most six bytes for one
+		o.Said = o.Said[:min(len(o.Said), mostSaid/8)] // JSON has at most six bytes for each byte
 		if said, err = json.Marshal(o); err != nil {
 			return err
 		}
 	}
 }
 
-// serve assigns runs to the other processes, until there are no more runs and all processes know it.
+// serve assigns runs to the other processes, until there are no more runs and all processes have heard so.
 func (s *sweep) serve(ctx context.Context, comm spmd.Comm) error {
 	said := make([][]byte, comm.Size())
 	answers := make([][]byte, comm.Size())

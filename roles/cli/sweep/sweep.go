@@ -1,3 +1,5 @@
+// Package sweep answers: which settings train best? It is the command rlinf sweep, which trains each point of a
+// grid of settings with several seeds, on the available ranks.
 package sweep
 
 import (
@@ -70,7 +72,7 @@ type sweep struct {
 // An outcome is the result of a run.
 type outcome struct {
 	Run     int
-	Code    int // exit code that the run would have as a job of its own
+	Code    int // the exit code of the run
 	Seconds float64
 	Said    string // what the run wrote to its log
 }
@@ -98,7 +100,7 @@ func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Ow
 	}, s.metric, len(s.runs))
 	s.asked = loop.Watch()
 	defer s.asked.Close()
-	s.asked.Expire(0)       // before the end of a Slurm job
+	s.asked.Expire(0)       // stop before the end of a Slurm job
 	debug.SetGCPercent(400) // as in training
 	if args.Launched() {
 		return s.onProcesses(c)
@@ -140,10 +142,6 @@ func (s *sweep) take() (run int, ok bool) {
 
 // acknowledge answers a request to stop in the same way as a session.
 func (s *sweep) acknowledge(atOnce bool) {
-	stop, _ := s.asked.Vote()
-	if !atOnce && stop != loop.ExitRequeue {
-		return // the other call answers
-	}
 	again := ""
 	if atOnce {
 		again = "; again to stop now"
@@ -178,8 +176,7 @@ func (s *sweep) train(ctx context.Context, i int) outcome {
 	run, start := s.runs[i], time.Now()
 	var said bytes.Buffer
 	o := session.Options{Registries: s.reg, Tasks: s.tasks, Own: s.own, Asked: s.asked.ForRun(),
-		Out: io.Discard, Log: &said,
-		KeepBest: true}
+		Out: io.Discard, Log: &said, KeepBest: true}
 	if _, err := os.Stat(filepath.Join(run.cfg.Folder(), "checkpoints", "latest")); err == nil {
 		o.Resume = "auto"
 	}
@@ -255,8 +252,8 @@ func (s *sweep) folder() string {
 	return strings.TrimSuffix(s.runs[0].cfg.Folder(), string(filepath.Separator)+s.runs[0].name())
 }
 
-// picture plots the metric of the finished runs. If the runs were evaluated only once, it plots the metric of
-// training instead, which has curves.
+// picture plots the metric of the finished runs. If the runs were evaluated only once, it plots the metric of training
+// instead.
 func (s *sweep) picture(groups []results.Group) []byte {
 	metric := s.metric
 	if training := s.runs[0].cfg.TrainingHeadline(); !results.Curves(metric, groups) {

@@ -23,11 +23,10 @@ func remedies(cfg *config.Config, mistakes []*yaml.FieldError) (overrides []stri
 	return overrides
 }
 
-// only matches the message of a key with a single valid value, with the reason: "expected true (loss_type
-// embodied_sac)".
+// only matches the message about a key with a single valid value, such as "expected true (loss_type embodied_sac)".
 var only = regexp.MustCompile(`^expected ([A-Za-z0-9_.-]+) \(`)
 
-// null matches the message of a null that would remove a default.
+// null matches the message about a null for a key that needs a value.
 var null = regexp.MustCompile(`^expected a value; without the key it is (\S+)$`)
 
 // quotes matches the message about a number or boolean that should have no quotes.
@@ -48,7 +47,7 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 		return []string{"cluster.allow_idle_ranks=true"}
 	case e.Key == "runner.logger.logger_backends" && (e.Value == "wandb" || e.Value == "swanlab"):
 		return []string{e.Key + "=tensorboard"}
-	case e.Key == "cluster.component_placement.reward_server": // a component of reward models
+	case e.Key == "cluster.component_placement.reward_server": // RLinf's component of reward models
 		return []string{"~" + e.Key}
 	case e.Key == "algorithm.replay_buffer.sample_window_size":
 		return window(e)
@@ -72,13 +71,13 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	return nil
 }
 
-// demos is the override with demonstrations for an algorithm that needs them.
+// demos is the override that names demonstrations, for an algorithm that needs them.
 const demos = "algorithm.demo_buffer.load_path=demos.safetensors"
 
 // atMost matches the message with the largest window that fits into the memory.
 var atMost = regexp.MustCompile(`^expected at most (\d+): `)
 
-// window returns the override of the replay buffer's window: a power of ten that needs at most half of the memory.
+// window returns the override of the replay buffer's window: the largest power of ten in half of the memory.
 func window(e *yaml.FieldError) []string {
 	m := atMost.FindStringSubmatch(e.Want)
 	if m == nil {
@@ -92,13 +91,13 @@ func window(e *yaml.FieldError) []string {
 	return []string{fmt.Sprintf("%s=%d", e.Key, n)}
 }
 
-// unit matches the number of which a global batch must be a multiple. samples matches the number that it must divide.
+// unit and samples match numbers in messages: a global batch must be a multiple of unit, and divide samples.
 var (
 	unit    = regexp.MustCompile(`a multiple of (\d+)`)
 	samples = regexp.MustCompile(`the samples of an iteration, (\d+)`)
 )
 
-// batchSize returns the override of a global batch close to cfg's that is valid according to e.
+// batchSize returns the override of the global batch: a size close to that of cfg, and valid according to e.
 func batchSize(cfg *config.Config, e *yaml.FieldError) []string {
 	number := func(pattern *regexp.Regexp) (n int) {
 		if m := pattern.FindStringSubmatch(e.Want); m != nil {
@@ -113,7 +112,7 @@ func batchSize(cfg *config.Config, e *yaml.FieldError) []string {
 	case step > 0:
 		size = max(size/step, 1) * step
 	default:
-		size = gcd(size, all) // still a multiple of the micro-batches if the samples are
+		size = config.GCD(size, all) // still a multiple of the micro-batches if the samples are
 	}
 	if size <= 0 {
 		return nil
@@ -121,7 +120,7 @@ func batchSize(cfg *config.Config, e *yaml.FieldError) []string {
 	return []string{fmt.Sprintf("%s=%d", e.Key, size)}
 }
 
-// multiple returns the override that sets a number to the largest value, up to its own, that e allows.
+// multiple returns the override that sets a number to the largest multiple of the unit in e that is not above it.
 func multiple(e *yaml.FieldError) []string {
 	m := unit.FindStringSubmatch(e.Want)
 	size, err := strconv.Atoi(e.Value)
@@ -141,11 +140,4 @@ func nearest(size, step, all int) (found int) {
 		}
 	}
 	return found
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
 }

@@ -2,6 +2,7 @@ package verdict
 
 import (
 	"cmp"
+	"slices"
 
 	"github.com/rlinf/rlinf/env"
 	"github.com/rlinf/rlinf/roles/config"
@@ -12,10 +13,10 @@ import (
 // the policy, does nothing, and has an expert.
 func StandIn(reg config.Registries, cfg *config.Config) config.Registries {
 	m := cfg.Actor.Model
-	spec := env.Spec{Name: "the simulator", Action: box(cmp.Or(m.ActionDim, 1)),
-		Obs: []env.Field{{Name: "state", Space: box(cmp.Or(m.ObsDim, 1))}}}
+	spec := env.Spec{Name: "the simulator", Action: space(tensor.F32, -1, 1, cmp.Or(m.ActionDim, 1)),
+		Obs: []env.Field{{Name: "state", Space: space(tensor.F32, -1, 1, cmp.Or(m.ObsDim, 1))}}}
 	if m.ModelType == "cnn_policy" {
-		spec.Obs = append(spec.Obs, env.Field{Name: "image", Space: pixels(64)})
+		spec.Obs = append(spec.Obs, env.Field{Name: "image", Space: space(tensor.U8, 0, 255, 64, 64, 3)})
 	}
 	reg.Envs = reg.Envs.With(env.ExternalID, func(c env.Config, n int) (env.Vec, error) {
 		return env.NewEpisodic(&idle{spec: spec, n: n}, c), nil
@@ -23,24 +24,11 @@ func StandIn(reg config.Registries, cfg *config.Config) config.Registries {
 	return reg
 }
 
-// box returns a box of n numbers in [-1, 1].
-func box(n int) env.Space {
-	s := env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{n}, Low: make([]float32, n), High: make([]float32, n)}
-	for i := range n {
-		s.Low[i], s.High[i] = -1, 1
-	}
-	return s
-}
-
-// pixels returns the space of a square image in colour.
-func pixels(side int) env.Space {
-	n := side * side * 3
-	s := env.Space{Kind: env.Box, DType: tensor.U8, Shape: []int{side, side, 3}, Low: make([]float32, n),
-		High: make([]float32, n)}
-	for i := range n {
-		s.High[i] = 255
-	}
-	return s
+// space returns the space of tensors with elements in [low, high].
+func space(t tensor.DType, low, high float32, shape ...int) env.Space {
+	n := config.Product(shape...)
+	return env.Space{Kind: env.Box, DType: t, Shape: shape, Low: slices.Repeat([]float32{low}, n),
+		High: slices.Repeat([]float32{high}, n)}
 }
 
 // idle has n environments in which nothing happens.

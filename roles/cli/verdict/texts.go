@@ -14,12 +14,13 @@ import (
 
 // absent names the model and data of a language model that are not on this machine.
 type absent struct {
-	printed []string // overrides that name them, with FOLDER and FILE for the user to fill in
+	printed []string // overrides for the user to complete, with FOLDER and FILE in place of paths
 	standIn []string // overrides that name small replacements
 	dir     string   // folder of the replacements
 }
 
-// findAbsent finds the missing files of a language model, and makes small replacements. The caller removes dir.
+// findAbsent finds the missing files of a language model, and makes small replacements in dir, which the caller
+// removes.
 func findAbsent(cfg *config.Config) (a absent, err error) {
 	if !cfg.ReadsTexts() {
 		return a, nil
@@ -61,8 +62,7 @@ func findAbsent(cfg *config.Config) (a absent, err error) {
 	return a, writeTexts(cfg, a.dir, data)
 }
 
-// smallModel returns the overrides of a small new model of cfg's family. Every layout that a large model may have
-// divides it.
+// smallModel returns the overrides of a small new model of cfg's family. Every layout of a large model can divide it.
 func smallModel(cfg *config.Config) []string {
 	layers := 1
 	for _, of := range []string{"actor", "inference", "critic"} {
@@ -92,13 +92,10 @@ func writeTexts(cfg *config.Config, dir, data string) error {
 	if err != nil {
 		return fmt.Errorf("a tokenizer in place of the missing one: %w", err)
 	}
-	var text bytes.Buffer
-	line := map[string]any{cfg.Data.PromptKey: "2", cfg.Data.AnswerKey: "2"}
-	enc := json.NewEncoder(&text)
-	for range min(max(cfg.Data.RolloutBatchSize, cfg.Actor.GlobalBatchSize, 1), 1<<16) {
-		if err := enc.Encode(line); err != nil {
-			return err
-		}
+	line, err := json.Marshal(map[string]any{cfg.Data.PromptKey: "2", cfg.Data.AnswerKey: "2"})
+	if err != nil {
+		return err
 	}
-	return os.WriteFile(data, text.Bytes(), 0o666)
+	n := min(max(cfg.Data.RolloutBatchSize, cfg.Actor.GlobalBatchSize, 1), 1<<16)
+	return os.WriteFile(data, bytes.Repeat(append(line, '\n'), n), 0o666)
 }

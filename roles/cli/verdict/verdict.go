@@ -1,3 +1,5 @@
+// Package verdict answers: does a configuration run, and which overrides would make it run? rlinf check prints the
+// Verdict.
 package verdict
 
 import (
@@ -11,20 +13,20 @@ import (
 	"github.com/rlinf/rlinf/env"
 	yaml "github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/session"
 )
 
 // A Verdict says whether a configuration runs. The zero Verdict says that it runs.
 type Verdict struct {
-	// Policy names the kind of policy that is not supported, such as "a VLA policy (openvla_oft)", and other
-	// unsupported features.
+	// Policy names what is not supported: the kind of policy, such as "a VLA policy (openvla_oft)", and other features.
 	Policy string
 	// Simulator names the simulator to connect, such as "the simulator ManiSkill".
 	Simulator string
 	// Own has overrides that name the model and data of a language model, which are not on this machine.
 	Own []string
-	// Expert: the job needs an expert, which a simulator with env_type external cannot have.
+	// Expert says that the job needs an expert, which a simulator with env_type external cannot have.
 	Expert bool
-	// Idle: the configuration places no workers that act or train.
+	// Idle says that the configuration places no workers that act or train.
 	Idle bool
 	// Overrides fix the mistakes, in the syntax of the command line.
 	Overrides []string
@@ -32,15 +34,14 @@ type Verdict struct {
 	Left []*yaml.FieldError
 }
 
-// An Examiner loads the configuration with further overrides, and returns everything that is wrong with it. standIn
-// says that the simulator is missing, and that StandIn's simulator replaces it. The Config is nil if a file cannot be
-// read.
+// An Examiner loads the configuration with further overrides, and returns its mistakes. standIn says that the simulator
+// of StandIn replaces the missing one. The Config is nil if a file cannot be read.
 type Examiner func(overrides []string, standIn bool) (*config.Config, error)
 
 // standIn is the override that connects a missing simulator.
 const standIn = "env.train.external.command=simulator"
 
-// rounds is how often a configuration with remedies is examined again, because a remedy may reveal another mistake.
+// rounds is how often Judge examines a configuration with remedies again: a remedy may reveal another mistake.
 const rounds = 5
 
 // Judge returns the verdict on cfg. err has its mistakes, as examine returns them.
@@ -76,18 +77,18 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 	if len(connected) > 0 {
 		cfg, err = examine(connected, v.Simulator != "")
 	}
+	v.Left = mistakes(err)
 	for range rounds {
-		found := mistakes(err)
-		more := remedies(cfg, found)
+		more := remedies(cfg, v.Left)
 		more = slices.DeleteFunc(more, func(o string) bool { return slices.Contains(v.Overrides, o) })
-		if v.Left = found; len(more) == 0 {
+		if len(more) == 0 {
 			break
 		}
 		v.Overrides = append(v.Overrides, more...)
 		cfg, err = examine(append(slices.Clone(connected), v.Overrides...), v.Simulator != "")
 		v.Left = mistakes(err)
 	}
-	v.Overrides = slices.DeleteFunc(v.Overrides, func(o string) bool { // remove those that did not help
+	v.Overrides = slices.DeleteFunc(v.Overrides, func(o string) bool { // remove overrides that did not help
 		return slices.ContainsFunc(v.Left, func(e *yaml.FieldError) bool { return strings.HasPrefix(o, e.Key+"=") })
 	})
 	if cfg.Actor.Model.AddQHead && cfg.Actor.Model.ModelType == "cnn_policy" && slices.ContainsFunc(v.Left, ofModel) {
@@ -96,15 +97,15 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 	}
 	v.Expert = v.Simulator != "" && cfg.Algorithm.LossType == "embodied_dagger"
 	if v.Expert && cfg.Evaluates() && cfg.Env.Eval.VideoCfg.SaveVideo {
-		v.Overrides = append(v.Overrides, "env.eval.video_cfg.save_video=false") // unless it can render
+		v.Overrides = append(v.Overrides, "env.eval.video_cfg.save_video=false") // it may not render
 	}
 	return v
 }
 
-// ofModel reports whether e says that there is no policy of the given kind.
+// ofModel reports whether e is a mistake about actor.model.model_type.
 func ofModel(e *yaml.FieldError) bool { return e.Key == "actor.model.model_type" }
 
-// simulator names the simulator that cfg must be connected to; "": none, or it is connected.
+// simulator names the simulator of RLinf that cfg needs and does not connect; "": none.
 func simulator(cfg *config.Config) string {
 	for _, e := range []env.Config{cfg.Env.Train, cfg.Env.Eval} {
 		if name := config.ForeignSimulator(e.EnvType); name != "" && e.External.IsZero() {
@@ -153,8 +154,8 @@ func (v Verdict) Headline() string {
 	return "runs"
 }
 
-// Text returns the whole verdict: the headline, and how to go on with the file at path and the other given
-// arguments.
+// Text returns the whole verdict: the headline, and how to go on. path is the configuration file, and given are the
+// other arguments.
 func (v Verdict) Text(path string, given []string) string {
 	lines := []string{"verdict: " + v.Headline()}
 	add := func(line string) { lines = append(lines, "  "+line) }
@@ -164,11 +165,11 @@ func (v Verdict) Text(path string, given []string) string {
 		if len(v.Overrides) > 0 {
 			words := make([]string, len(v.Overrides))
 			for i, o := range v.Overrides {
-				words[i] = Quote(o)
+				words[i] = session.Quote(o)
 			}
 			add("These overrides fix the others: " + strings.Join(words, " "))
 		}
-		if v.Simulator != "" || len(v.Overrides) > 0 { // else they are written above
+		if v.Simulator != "" || len(v.Overrides) > 0 { // else the error of the command has these mistakes
 			for _, e := range v.Left {
 				add(e.Error())
 			}
@@ -195,24 +196,15 @@ func (v Verdict) Text(path string, given []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// commandLine returns the command that trains, for a shell. It omits an override of given if more has one for the
-// same key.
+// commandLine returns the command that trains, for a shell. An override in more replaces one in given for the same key.
 func commandLine(path string, given, more []string) string {
-	words := []string{"rlinf", "-c", Quote(path)}
+	words := []string{"rlinf", "-c", session.Quote(path)}
 	given = slices.DeleteFunc(slices.Clone(given), func(o string) bool {
 		key, _, sets := strings.Cut(o, "=")
 		return sets && slices.ContainsFunc(more, func(m string) bool { return strings.HasPrefix(m, key+"=") })
 	})
 	for _, o := range slices.Concat(given, more) {
-		words = append(words, Quote(o))
+		words = append(words, session.Quote(o))
 	}
 	return strings.Join(words, " ")
-}
-
-// Quote quotes a word for a shell if necessary.
-func Quote(word string) string {
-	if strings.ContainsAny(word, " \t\n'\"\\$`~*?[]{}()<>|&;#!") {
-		return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
-	}
-	return word
 }

@@ -47,8 +47,7 @@ func TestRemedy(t *testing.T) {
 	}
 }
 
-// TestJudge: remedies are tried, one after the other where one shows the next mistake, and those that do not help leave
-// the mistake.
+// TestJudge: remedies are tried again if they reveal another mistake. A remedy that does not help leaves the mistake.
 func TestJudge(t *testing.T) {
 	cfg := config.Default()
 	cfg.Cluster.ComponentPlacement = yaml.Map[config.PlacementConfig]{{Key: "actor"}}

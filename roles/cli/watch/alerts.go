@@ -21,7 +21,7 @@ var alarming = regexp.MustCompile(
 // alerts looks for the newest warning in the logs of the ranks.
 type alerts struct {
 	dir   string
-	tails map[string]tail // by the name of the log
+	tails map[string]tail // the newest tail of each log
 }
 
 // A tail is the result of reading a log.
@@ -31,13 +31,13 @@ type tail struct {
 	alert string // "": none
 }
 
-// mostTail is how much of the end of a log is read, and mostLine is how much of an alert is kept.
+// mostTail is the number of bytes read at the end of a log. mostLine is the maximum length of an alert.
 const (
 	mostTail = 64 << 10
 	mostLine = 1 << 10
 )
 
-// newest returns the newest alert. Lines have no time, so it is the last one in the log that was written last.
+// newest returns the newest alert: the last one in the log that was written last, because lines have no time.
 func (a *alerts) newest() (found Alert) {
 	entries, err := os.ReadDir(a.dir)
 	if err != nil {
@@ -86,7 +86,7 @@ func lastAlert(path string, size int64) string {
 	if err != nil {
 		return ""
 	}
-	if from > 0 { // the first line is cut
+	if from > 0 { // drop the first line, which lacks its beginning
 		_, text, _ = bytes.Cut(text, []byte("\n"))
 	}
 	all := alarming.FindAllIndex(text, -1)

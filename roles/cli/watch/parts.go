@@ -1,9 +1,11 @@
 package watch
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,7 +22,7 @@ func labelled(label, text, note string, width int) Line {
 	return Line{sides(left(label, labelWidth)+clean(text), note, width), Plain}
 }
 
-// old returns the age of a figure, if it is old; else "".
+// old returns a text with the age of an old figure; "" for a new one.
 func old(s *State, at time.Time) string {
 	if age, ok := s.Age(at); ok {
 		return metrics.Clock(age) + " old"
@@ -28,14 +30,7 @@ func old(s *State, at time.Time) string {
 	return ""
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
-}
-
-// header says which run it is, and how far it is.
+// header shows the name of the run, its status and its progress.
 func header(s *State, width int) []Line {
 	title := Line{Style: Strong}
 	status := string(s.Status)
@@ -87,7 +82,7 @@ func progress(s *State, width int) Line {
 	return Line{sides(text+bar(share, max(room, 0))+number, note, width), Plain}
 }
 
-// timeLayout returns how a time is written that is so far away.
+// timeLayout returns the layout of a time that is away from now.
 func timeLayout(away time.Duration) string {
 	if away < 20*time.Hour {
 		return "15:04"
@@ -102,7 +97,7 @@ func stepText(s State) string {
 	return fmt.Sprintf("step %d", s.Step())
 }
 
-// figureName returns what a headline metric is called in a narrow column.
+// figureName returns the short name of a headline metric, for a narrow column.
 func figureName(metric string) string {
 	section, rest, _ := strings.Cut(metric, "/")
 	switch {
@@ -114,11 +109,7 @@ func figureName(metric string) string {
 	return metric[strings.LastIndexByte(metric, '/')+1:]
 }
 
-func figureText(metric string, x float64) string {
-	return fmt.Sprintf("%s %.4g", figureName(metric), x)
-}
-
-// training shows what the run learns, and how fast it is.
+// training shows the curves of the headline metrics, and the rate of work.
 func training(s *State, width int) (lines []Line) {
 	names := []string{"eval/return", "eval/accuracy", "eval/loss"}
 	if s.Metric != "" {
@@ -185,7 +176,7 @@ func ranks(s *State, width, most int) []Line {
 		if s.Over() {
 			return nil
 		}
-		return []Line{labelled("ranks", "no figures of ranks: "+noLive(s), "", width)}
+		return []Line{labelled("ranks", "no figures of ranks: "+cmp.Or(s.NoLive, "no iteration has ended"), "", width)}
 	}
 	across := 1
 	if len(all) > most-1 {
@@ -200,10 +191,7 @@ func ranks(s *State, width, most int) []Line {
 	least := all[len(all)-1]
 	title += fmt.Sprintf("; median %s; least: rank %d, %s", percent(all[len(all)/2].Share), least.Rank,
 		percent(least.Share))
-	var newest time.Time
-	for _, w := range all {
-		newest = later(newest, w.At)
-	}
+	newest := slices.MaxFunc(all, func(a, b Waits) int { return a.At.Compare(b.At) }).At
 	lines := []Line{{sides(title, old(s, newest), width), Strong}}
 	host := 0
 	for _, name := range s.Hosts {
@@ -219,15 +207,8 @@ func ranks(s *State, width, most int) []Line {
 	return lines
 }
 
-func noLive(s *State) string {
-	if s.NoLive != "" {
-		return s.NoLive
-	}
-	return "no iteration has ended"
-}
-
-// rankCell returns a rank with its host, its share of waiting, and the causes. It has the age of the figures if those
-// of another rank are newer.
+// rankCell returns a text about a rank: its host, its share of waiting, and the causes. The text has the age of the
+// figures if another rank has newer ones.
 func rankCell(s *State, w Waits, newest time.Time, width, host int) string {
 	text := fmt.Sprintf("  rank %-4d", w.Rank)
 	if host > 0 && width >= 60 {
@@ -272,7 +253,7 @@ func moved(s *State, width int) []Line {
 	return []Line{labelled("moved", s.movedText(), "", width)}
 }
 
-// movedText says when the job has moved last, what has moved, what that cost, and why it did.
+// movedText returns time, change, cost and reason of the last move.
 func (s *State) movedText() string {
 	ago := ""
 	if age := s.Now.Sub(s.LastMove.Time); age > 0 {
@@ -282,7 +263,7 @@ func (s *State) movedText() string {
 	return fmt.Sprintf("after step %d%s: %s; %s; %s", m.Step, ago, m.Change(), m.Cost(), m.Reason)
 }
 
-// logs shows the newest warning, and problems of reading.
+// logs shows the newest warning, and errors of reading the run's folder.
 func logs(s *State, width, height int) (lines []Line) {
 	if s.Problem != "" {
 		lines = append(lines, labelled("problem", s.Problem, "", width))
@@ -313,7 +294,7 @@ func logs(s *State, width, height int) (lines []Line) {
 	return lines
 }
 
-// footer says how to leave, and how old the live figures are.
+// footer shows the keys that leave, and the age of the live figures.
 func footer(s *State, width int) []Line {
 	note := ""
 	if !s.Over() && !s.Live.Time.IsZero() {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"time"
@@ -22,15 +23,15 @@ import (
 // A Reader reads the state of a run again and again. It reads only the new lines of metrics.jsonl.
 type Reader struct {
 	dir     string
-	state   State // the newest
+	state   State // the newest state
 	record  record
 	alerts  alerts
 	looked  time.Time // when the standing was read
 	scanned time.Time // when the logs were read
 }
 
-// Reading the status of a run makes and removes a file in its folder. A run may have a log for each rank. So the
-// Reader looks at both less often than at the rest.
+// How often a Reader reads the status of a run and its logs. Reading the status makes and removes a file, and a run may
+// have a log for each rank. So the Reader reads them less often than other files.
 const (
 	standingEvery = 2 * time.Second
 	logsEvery     = 5 * time.Second
@@ -42,8 +43,8 @@ func NewReader(dir string) *Reader {
 		alerts: alerts{dir: filepath.Dir(runfolder.RankLog(dir, 0)), tails: map[string]tail{}}}
 }
 
-// Read returns the state of the run at the time now. Files may be missing or cut. The error is that of the first
-// state; later ones are in State.Problem.
+// Read returns the state of the run at the time now. Files may be missing or cut. Only the first call returns errors;
+// later errors are in State.Problem.
 func (r *Reader) Read(now time.Time) (State, error) {
 	s := &r.state
 	first := r.looked.IsZero()
@@ -66,7 +67,8 @@ func (r *Reader) Read(now time.Time) (State, error) {
 	if err := r.record.read(); err != nil {
 		s.Problem = err.Error()
 	}
-	s.Record = r.record.snapshot()
+	s.Record = r.record.Record
+	s.Record.Curves = maps.Clone(s.Record.Curves) // later reads change r.record alone
 	s.readLive(filepath.Join(r.dir, "live.json"))
 	if first || now.Sub(r.scanned) >= logsEvery {
 		s.Alert, r.scanned = r.alerts.newest(), now
@@ -74,7 +76,7 @@ func (r *Reader) Read(now time.Time) (State, error) {
 	return *s, nil
 }
 
-// readLive reads live.json. If it cannot be read, the older one stays.
+// readLive reads live.json. If the file is damaged, s keeps what it has.
 func (s *State) readLive(path string) {
 	l, err := trace.ReadLive(path)
 	switch {
@@ -112,24 +114,13 @@ const mostRecord = 32 << 20
 
 // A record follows metrics.jsonl.
 type record struct {
-	Record // without Curves
-	curves map[string]*Curve
-	path   string
-	file   os.FileInfo // of the last read
-	next   int64       // offset of the next line
+	Record
+	path string
+	file os.FileInfo // the file of the last read
+	next int64       // offset of the next line
 }
 
-// snapshot returns a Record that later reads do not change.
-func (r *record) snapshot() Record {
-	s := r.Record
-	s.Curves = make(map[string]Curve, len(r.curves))
-	for name, c := range r.curves {
-		s.Curves[name] = *c
-	}
-	return s
-}
-
-// read reads new lines. If the file was replaced or cut, because a run was resumed or begun anew, it begins again.
+// read reads new lines. It begins again if the file was replaced or cut, as by a resume or a new run.
 func (r *record) read() error {
 	info, err := os.Stat(r.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -138,9 +129,10 @@ func (r *record) read() error {
 	} else if err != nil {
 		return err
 	}
-	cut := false // the first line begins before next
+	cut := false // whether the first line lacks its beginning
 	if r.file == nil || !os.SameFile(info, r.file) || info.Size() < r.next {
-		*r = record{path: r.path, next: max(info.Size()-mostRecord, 0), curves: map[string]*Curve{}}
+		*r = record{path: r.path, next: max(info.Size()-mostRecord, 0),
+			Record: Record{Curves: map[string]Curve{}}}
 		cut = r.next > 0
 	}
 	r.file = info
@@ -158,7 +150,7 @@ func (r *record) read() error {
 	for in := bufio.NewReaderSize(f, 1<<20); ; cut = false {
 		line, err := in.ReadBytes('\n')
 		if err == io.EOF {
-			return nil // the rest is still being written
+			return nil // the last line is still being written
 		} else if err != nil {
 			return fmt.Errorf("metrics.jsonl: %w", err)
 		}
@@ -171,7 +163,7 @@ func (r *record) read() error {
 
 // add reads a line. It skips a damaged one.
 func (r *record) add(line []byte) {
-	var values map[string]*float64 // nil: null, a value that is not finite
+	var values map[string]*float64 // a value that is not finite is null, and so nil
 	if json.Unmarshal(line, &values) != nil || values["step"] == nil {
 		return
 	}
@@ -189,10 +181,9 @@ func (r *record) add(line []byte) {
 	}
 	for _, name := range results.Headlines() {
 		if x := values[name]; x != nil {
-			if r.curves[name] == nil {
-				r.curves[name] = &Curve{}
-			}
-			r.curves[name].add(r.Step, *x)
+			c := r.Curves[name]
+			c.add(r.Step, *x)
+			r.Curves[name] = c
 		}
 	}
 }

@@ -166,7 +166,7 @@ func TestReaderOfLogs(t *testing.T) {
 	}
 }
 
-// TestOneRun: an argument that names no run, or no single one, is an error with the path.
+// TestOneRun: an argument that does not name exactly one run is an error with the path.
 func TestOneRun(t *testing.T) {
 	f := newFolder(t, runfolder.Done)
 	logs, name := filepath.Split(f.dir)

@@ -73,8 +73,8 @@ func total(parts []part) (n int) {
 	return n
 }
 
-// join returns the lines of parts, none of which is empty, with empty lines between parts if there is room. The last
-// part is at the bottom.
+// join returns the lines of parts. Empty lines separate the parts if there is room. The last part is at the bottom. No
+// part may be empty.
 func join(parts []part, height int) (lines []Line) {
 	room := height - total(parts)
 	for i, p := range parts {
@@ -97,7 +97,7 @@ func small(s State, width, height int) (lines []Line) {
 	text := Summary(s)
 	if height > 1 {
 		lines = []Line{{cut(text, width), Plain}}
-		text = fmt.Sprintf("window %dx%d, want %dx%d", width, height, leastWidth, leastHeight)
+		text = fmt.Sprintf("window %dx%d, expected %dx%d", width, height, leastWidth, leastHeight)
 	}
 	return append(lines, Line{cut(text, width), Faint})
 }

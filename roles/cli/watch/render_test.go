@@ -61,7 +61,7 @@ func running() State {
 	return s
 }
 
-// curve returns a curve of n steps; f is a function of the share of them.
+// curve returns a curve of n steps with the values f(share of the steps).
 func curve(n int, f func(x float64) float64) Curve {
 	c := &Curve{}
 	for i := range n {
@@ -172,7 +172,7 @@ func hostile() State {
 var runs = map[string]func() State{"running": running, "ended": ended, "killed": killed, "begun": begun,
 	"language": language, "moving": moving, "large": large, "hostile": hostile}
 
-// TestScreens holds screens against the files in testdata.
+// TestScreens compares screens with the files in testdata.
 func TestScreens(t *testing.T) {
 	for _, c := range []struct {
 		run           string

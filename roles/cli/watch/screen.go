@@ -47,7 +47,7 @@ func (s *screen) draw(lines []Line, width, height int) error {
 		if line == before {
 			continue
 		}
-		fmt.Fprintf(&b, "\x1b[%d;1H%s", i+1, clearLine) // first: after the text it would erase the last column
+		fmt.Fprintf(&b, "\x1b[%d;1H%s", i+1, clearLine) // after the text, clearLine would erase the last column
 		style := styles[line.Style]
 		if line.Style == Alarm && !s.colours {
 			style = styles[Strong]

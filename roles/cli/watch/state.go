@@ -21,17 +21,17 @@ type State struct {
 	Started time.Time // the newest start of the run; zero: unknown
 	Record  Record
 	Live    trace.Live // zero: unknown
-	NoLive  string     // the reason why Live is zero; "": it is not
+	NoLive  string     // the reason why Live is zero; "": Live is known
 	Hosts   map[int]string
 	Alert   Alert
-	Problem string // why the state may be old; "": it is not
+	Problem string // why the state may be old; "": the state is new
 }
 
-// A Record tells the metrics of a run.
+// A Record has the newest metrics of a run.
 type Record struct {
-	Step   int64              // of the newest line
-	At     time.Time          // of the newest line
-	Curves map[string]Curve   // of the headline metrics
+	Step   int64              // step of the newest line
+	At     time.Time          // time of the newest line
+	Curves map[string]Curve   // the headline metrics
 	Timed  int64              // step of Times
 	Times  map[string]float64 // newest seconds of the slowest rank, by phase
 }
@@ -63,7 +63,7 @@ func (s *State) Left() time.Duration {
 // oldAfter is the age from which a figure's age is shown.
 const oldAfter = 10 * time.Second
 
-// Age returns the age of a figure of the time at. Figures of a run that has ended have the age that they had at its
+// Age returns the age of a figure whose time is at. Figures of a run that has ended keep the age that they had at the
 // end. ok is false if the figure is new, or its age is unknown.
 func (s *State) Age(at time.Time) (age time.Duration, ok bool) {
 	now := s.Now
@@ -74,7 +74,7 @@ func (s *State) Age(at time.Time) (age time.Duration, ok bool) {
 	return age, !at.IsZero() && age >= oldAfter
 }
 
-// A Phase has the time of the slowest rank in a phase.
+// A Phase is a phase with the time of the slowest rank.
 type Phase struct {
 	Name    string
 	Seconds float64
@@ -84,13 +84,10 @@ type Phase struct {
 // Phases returns the phases of the newest known iteration, and this iteration's number. The first is the whole step.
 func (s *State) Phases() (step int64, phases []Phase) {
 	if len(s.Live.Phases) > 0 && s.Live.Step >= s.Record.Timed {
-		var newest time.Time
-		for _, t := range s.Live.Phases {
-			newest = later(newest, t.At)
-		}
+		newest := slices.MaxFunc(s.Live.Phases, func(a, b trace.Timing) int { return a.At.Compare(b.At) }).At
 		for _, name := range loop.Phases {
 			for _, t := range s.Live.Phases {
-				if t.Phase == name && t.At.Equal(newest) { // others, such as an evaluation, are of an earlier iteration
+				if t.Phase == name && t.At.Equal(newest) { // older times are of an earlier iteration
 					phases = append(phases, Phase{name, t.Seconds, t.At})
 				}
 			}
@@ -105,15 +102,15 @@ func (s *State) Phases() (step int64, phases []Phase) {
 	return s.Record.Timed, phases
 }
 
-// Waits has the share of their time for which the workers of a rank waited.
+// Waits are the shares of their time for which the workers of a rank waited.
 type Waits struct {
 	Rank  int
-	Share float64 // of 1
+	Share float64 // from 0 to 1
 	By    []Wait  // the largest first
 	At    time.Time
 }
 
-// A Wait is the share of time of a cause.
+// A Wait is the share of time that a cause took.
 type Wait struct {
 	Cause trace.Cause
 	Share float64
@@ -154,10 +151,10 @@ func (w Waits) causes(n int) string {
 type Curve struct {
 	Steps       []int64
 	Values      []float64 // finite
-	Least, Most float64   // of all values
+	Least, Most float64   // the extremes of all values, also of those that were averaged
 }
 
-// mostPoints is the number of points from which a Curve holds the mean of each two points.
+// mostPoints is the number of points at which a Curve replaces each two points by their mean.
 const mostPoints = 1 << 15
 
 // add appends a value.

@@ -19,7 +19,7 @@ const drawEvery = 250 * time.Millisecond
 // A terminal is a window in which a State is shown.
 type terminal struct {
 	in, out *os.File
-	before  *unix.Termios // settings before enter; nil: left
+	before  *unix.Termios // settings before enter; nil: leave was called
 	signals chan os.Signal
 	screen  screen
 }
@@ -69,7 +69,7 @@ func (t *terminal) enter() error {
 	return err
 }
 
-// leave restores the terminal. It may be called again. Its errors have no effect: the terminal may be gone.
+// leave restores the terminal. It may be called again. It ignores errors, because the terminal may be gone.
 func (t *terminal) leave() {
 	if t.before == nil {
 		return
@@ -79,7 +79,7 @@ func (t *terminal) leave() {
 	t.before = nil
 }
 
-// A reading is the result of a Reader on a goroutine.
+// A reading is a result of the goroutine with the Reader.
 type reading struct {
 	state State
 	panic string // "": none
@@ -116,7 +116,7 @@ func (t *terminal) show(r *Reader, s State) (int, State) {
 				panic(got.panic)
 			}
 			s, received, changed = got.state, time.Now(), true
-		case now := <-ticks.C: // at most one draw for each tick
+		case now := <-ticks.C: // draw here alone, so at most once for each tick
 			if !changed && now.Sub(drawn) < readEvery {
 				continue
 			}
@@ -150,11 +150,11 @@ func (t *terminal) obey(sig os.Signal) int {
 	return loop.ExitOK
 }
 
-// ctrlC is the key, should the terminal send no signal for it.
+// ctrlC is the key Ctrl-C, for terminals that send no signal for it.
 const ctrlC = 3
 
-// draw shows s in the present size of the window. After Ctrl-Z it does nothing until enter: SIGCONT may arrive later
-// than the next tick.
+// draw shows s in the present size of the window. Between leave and enter it does nothing: after Ctrl-Z, a tick may
+// come before SIGCONT.
 func (t *terminal) draw(s State) error {
 	if t.before == nil {
 		return nil
@@ -174,7 +174,7 @@ func read(r *Reader, states chan<- reading, end <-chan struct{}) {
 		}
 	}()
 	for {
-		s, _ := r.Read(time.Now()) // errors are only those of the first state
+		s, _ := r.Read(time.Now()) // only the first call returns errors
 		select {
 		case states <- reading{state: s}:
 		case <-end:
@@ -188,7 +188,7 @@ func read(r *Reader, states chan<- reading, end <-chan struct{}) {
 	}
 }
 
-// keys sends the keys that are pressed until end is closed and one more is pressed.
+// keys sends the pressed keys. It ends with the first key that is pressed after end is closed.
 func (t *terminal) keys(keys chan<- byte, end <-chan struct{}) {
 	var b [1]byte
 	for {

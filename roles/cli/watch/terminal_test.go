@@ -302,7 +302,7 @@ func TestWindowChanges(t *testing.T) {
 	w.left(0)
 }
 
-// TestDrawing: whatever is drawn after each other, the terminal shows the last screen.
+// TestDrawing: after any sequence of draws the terminal shows the last screen.
 func TestDrawing(t *testing.T) {
 	var out bytes.Buffer
 	s := &screen{out: &out, colours: true}

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/roles/cli/args"
 )
 
-// clean returns text without what a terminal could obey.
+// clean returns text without control characters.
 func clean(text string) string { return args.Printable(text) }
 
 // wide are characters that fill two columns of a terminal.
@@ -24,15 +24,12 @@ var wide = &unicode.RangeTable{
 func columns(text string) (n int) {
 	for _, r := range text {
 		n++
-		if r >= wideFrom && unicode.Is(wide, r) {
+		if unicode.Is(wide, r) {
 			n++
 		}
 	}
 	return n
 }
-
-// wideFrom is the first character that may be wide.
-const wideFrom = 0x1100
 
 // cut shortens a clean text to at most width columns, and marks the cut by ….
 func cut(text string, width int) string {
@@ -42,7 +39,7 @@ func cut(text string, width int) string {
 	if width <= 0 {
 		return ""
 	}
-	n := 1 // of …
+	n := 1 // for the column of …
 	for i, r := range text {
 		if n += columns(string(r)); n > width {
 			return text[:i] + "…"
@@ -62,7 +59,7 @@ func right(text string, width int) string {
 	return strings.Repeat(" ", max(width-columns(text), 0)) + text
 }
 
-// sides returns a line with a at the left end and b at the right end. It cuts a if they do not fit.
+// sides returns a line with a at the left end and b at the right end. It cuts a if both do not fit.
 func sides(a, b string, width int) string {
 	b = cut(clean(b), width)
 	room := width - columns(b)
@@ -112,7 +109,7 @@ func sparkline(values []float64, width int) string {
 	return string(line)
 }
 
-// percent returns a share as 62 %.
+// percent returns a share in the form 62 %.
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 
 // seconds returns a time with three digits.

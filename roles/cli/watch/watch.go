@@ -1,8 +1,8 @@
 // Package watch answers: how is that run doing? It is the command rlinf watch, which shows a run in a terminal while
 // it runs and afterwards.
 //
-// A Reader reads the files in the run's folder, so it works on any machine that has this folder, and asks the run's
-// ranks nothing. Render makes a screen of a State. A terminal shows it.
+// A Reader reads the files in the run's folder, so it works on any machine that has this folder, and does not disturb
+// the run. Render makes the lines of a screen from a State. A terminal shows them.
 package watch
 
 import (
@@ -23,7 +23,7 @@ import (
 const Usage = "rlinf watch RUN        # on a terminal: a screen; q or Ctrl-C leaves it\n" +
 	"rlinf watch RUN | cat  # a line for each change, until the run ends"
 
-// readEvery is the time between two looks at the run's folder.
+// readEvery is the time between two reads of the run's folder.
 const readEvery = time.Second
 
 // Run shows the run that the argument names, and returns the exit code.
@@ -59,7 +59,7 @@ func OneRun(dirs []string) (string, error) {
 func follow(r *Reader, out io.Writer, sleep func(time.Duration)) error {
 	var shown string
 	var alert Alert
-	told := 0 // moves
+	told := 0 // the number of moves that were written
 	for {
 		s, err := r.Read(time.Now())
 		if err != nil {
@@ -90,7 +90,7 @@ func follow(r *Reader, out io.Writer, sleep func(time.Duration)) error {
 func Summary(s State) string {
 	line := string(s.Status) + " · " + stepText(s)
 	if s.Value != nil {
-		line += " · " + figureText(s.Metric, *s.Value)
+		line += fmt.Sprintf(" · %s %.4g", figureName(s.Metric), *s.Value)
 	}
 	if s.Rate != nil {
 		line += " · " + metrics.Short(*s.Rate) + " " + s.RateUnit

@@ -59,7 +59,7 @@ func main() {
 		Rewards: reward.Builtin()}
 	if text := os.Getenv("GATE"); text != "" {
 		tasks := newGate(text).add(&reg)
-		os.Exit(cli.Main(os.Args, reg, tasks))
+		os.Exit(cli.Run(os.Args, reg, tasks, cli.Own{}))
 	}
 	os.Exit(roles.Main(os.Args, reg))
 }

@@ -46,22 +46,23 @@ func TestFailedMove(t *testing.T) {
 		t.Fatalf("exit code %d, %v\n%s\n%s", code, err, &out, &log)
 	}
 	for rank := range ranks {
-		if n := len(s.seats.of(rank).ends); n > 0 {
+		if n := len(s.ranks.byNumber[rank].ends); n > 0 {
 			t.Errorf("rank %d: %d hooks are left", rank, n)
 		}
 	}
 }
 
-// TestSeats: a rank that ends leaves the hooks of others, which may still save or write the last lines.
-func TestSeats(t *testing.T) {
-	var s seats
+// TestEndsOfRanks: a rank that ends leaves the hooks of others, which may still save or write the last lines.
+func TestEndsOfRanks(t *testing.T) {
+	first, second := new(rank), new(rank)
+	s := ranks{byNumber: map[int]*rank{0: first, 1: second}}
 	calls := ""
-	s.atEnd(s.of(0), func() { calls += "first of 0, " })
-	s.atEnd(s.of(0), func() { calls += "second of 0, " })
-	s.atEnd(s.of(1), func() { calls += "of 1, " })
-	s.leave(s.of(1))
+	s.atEnd(first, func() { calls += "first of 0, " })
+	s.atEnd(first, func() { calls += "second of 0, " })
+	s.atEnd(second, func() { calls += "of 1, " })
+	s.leave(second)
 	s.leaveAll()
-	s.atEnd(s.of(0), func() { calls += "late" })
+	s.atEnd(first, func() { calls += "late" })
 	if want := "of 1, second of 0, first of 0, late"; calls != want {
 		t.Errorf("%s, expected %s", calls, want)
 	}

@@ -1,0 +1,162 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/internal/trace"
+	"github.com/rlinf/rlinf/roles/loop"
+	"github.com/rlinf/rlinf/roles/task"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// A rank is a session on one rank of this process, in all worlds of the job.
+type rank struct {
+	*session
+	w     *spmd.World        // the present world
+	world *collectives.Group // all ranks of w
+
+	plan     task.Plan // the plan of the present world; nil: the rank has not begun
+	holdings *loop.Holdings
+	saver    *loop.Saver
+	ends     []func()   // the functions that leave calls; under the lock of ranks
+	trace    *trace.Log // the trace of the present world; under the lock of ranks
+	room     int64      // on the first rank of a node: the node's free bytes before the job took memory
+	attempt  int64      // the number of the first world in the trace; 0: nothing is recorded
+
+	// On rank 0:
+	book      *loop.Logbook
+	from      loop.StartState
+	transfer  *transfer        // the move under way
+	said      string           // the ID of the last request for a move that was answered
+	unread    string           // the last error of reading a request for a move
+	recorded  []runfolder.Rank // the contents of ranks.jsonl in the run's folder
+	scheduler Scheduler        // nil: only rlinf scale asks for moves
+	took      float64          // seconds of the last iteration, for the scheduler; 0: not known
+	entered   time.Time        // when the rank began to load the model
+}
+
+// ranks are the ranks of this process.
+type ranks struct {
+	byNumber map[int]*rank
+	mu       sync.Mutex
+	left     bool // leaveAll was called
+}
+
+// atEnd makes leave call f for r.
+func (rs *ranks) atEnd(r *rank, f func()) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	if rs.left { // the job has failed on another rank
+		f()
+		return
+	}
+	r.ends = append(r.ends, f)
+}
+
+// leave is called by a rank at the end of its last world.
+func (rs *ranks) leave(r *rank) {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	r.leave()
+}
+
+// leaveAll is called at the end of the session. A rank may not have called leave, if no world could follow a move.
+func (rs *ranks) leaveAll() {
+	rs.mu.Lock()
+	defer rs.mu.Unlock()
+	rs.left = true
+	for _, r := range rs.byNumber {
+		r.leave()
+	}
+}
+
+func (r *rank) leave() {
+	for _, f := range slices.Backward(r.ends) {
+		f()
+	}
+	r.ends = nil
+}
+
+// flush writes the last iterations of all ranks to their traces, at an error or a signal. It ignores errors of its own.
+func (rs *ranks) flush() {
+	rs.mu.Lock()
+	var logs []*trace.Log
+	for _, r := range rs.byNumber {
+		logs = append(logs, r.trace)
+	}
+	rs.mu.Unlock()
+	for _, l := range logs {
+		_ = l.Flush(true)
+	}
+}
+
+// enter begins the job on a rank, in the first world. It returns what the rank's workers share; nil if there is nothing
+// to train, or the job could not start.
+func (r *rank) enter(ctx context.Context) (loop.Shared, error) {
+	cfg, err := r.configure(ctx)
+	if err != nil || cfg == nil {
+		return nil, err
+	}
+	if r.evaluates(cfg) {
+		return nil, r.evaluate(ctx, cfg)
+	}
+	r.Asked.Expire(cfg.Runner.MaxTime)
+	r.ranks.atEnd(r, r.Asked.AtStop(r.hub.RequestStop))
+	if r.w.Rank() == 0 {
+		s, late := r.session, r.w.Size() > 1
+		r.ranks.atEnd(r, r.Asked.AtStop(func(atOnce bool) { s.acknowledge(late, atOnce) }))
+	}
+	r.hub.Watch(r.giveUp())
+	r.phase("starting simulators")
+	if cfg, err = r.handshake(ctx, cfg); err != nil || cfg == nil {
+		return nil, err
+	}
+	r.phase("preparing the job")
+	err = r.measure(ctx, cfg)
+	p, wrong := r.complete(cfg)
+	if agreed, err := r.Agree(ctx, errors.Join(err, wrong)); !agreed || err != nil {
+		return nil, err
+	}
+	r.plan = p
+	r.phase("loading the model")
+	r.entered = time.Now()
+	r.holdings = loop.NewHoldings(r.w)
+	shared, err := p.Open(r.w, r.holdings) // after all ranks have checked memory
+	if agreed, err := r.Agree(ctx, err); !agreed || err != nil {
+		return nil, err
+	}
+	r.saver = loop.NewSaver(r.world, cfg.Record(), r.warn)
+	r.phase("opening the run's folder")
+	if r.w.Rank() == 0 {
+		err = r.begin(ctx)
+	}
+	if agreed, err := r.Agree(ctx, err); !agreed || err != nil {
+		return nil, err
+	}
+	if err := r.record(ctx); err != nil {
+		return nil, err
+	}
+	r.ranks.atEnd(r, r.Asked.BeforeExit(r.abandon))
+	return shared, nil
+}
+
+// enterAgain goes on with the job on a rank, in the world that follows a move.
+func (r *rank) enterAgain(ctx context.Context) (loop.Shared, error) {
+	r.holdings.Enter(r.w)
+	r.saver.Join(r.world)
+	if r.w.Rank() == 0 {
+		for i := range r.recorded {
+			r.recorded[i].Components = r.plan.Common().WorkersOn(i)
+		}
+		if err := r.folder.Load().WriteRanks(r.recorded); err != nil {
+			return nil, err
+		}
+	}
+	return r.plan.Open(r.w, r.holdings)
+}
