@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -269,6 +270,64 @@ func TestAutoOfDividedModels(t *testing.T) {
 	}
 }
 
+// TestAutoDivides: a model that does not fit into a node as a whole is divided, and the plan says so. With as many
+// models the metrics are those of actors with a whole model each.
+func TestAutoDivides(t *testing.T) {
+	log := t.TempDir()
+	subject := func(name string, more ...string) *advice.Subject {
+		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, name,
+			"{actor: auto, rollout: auto}", more...)...)
+		s, err := advice.New(cfg, rolestest.Registries(), tasks(), []int{0, 1, 2, 3}, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	s := subject("auto")
+	m := &planner.Machine{Cores: 2, Nodes: 4, Copy: 1e9}
+	whole, err := s.Tasks.Plan(s.Resolve(&planner.Layout{Nodes: s.Nodes, Actor: []int{0}, Rollout: []int{0}}),
+		s.Registries, s.Nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := whole.Work()
+	m.Memory = w.Bytes.Rank + w.Model.Parts[0].Actor*3/4 + w.Bytes.Copy
+	note, err := s.Fit(m)
+	if err != nil || !strings.Contains(note, "has no room for 4 models of the actors: there are 2,") {
+		t.Errorf("%q, %v", note, err)
+	}
+	w.Actors = 2
+	f, err := s.Search(m, &planner.Profile{Work: w})
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := f.Winner().Layout
+	if l.Meshes["actor"].Members() != 2 || len(l.Actor) != 4 || l.Actor[0] == l.Actor[1] {
+		t.Errorf("%v", l)
+	}
+	p := &advice.Plan{Identity: s.Identity(), Layout: l, Found: f}
+	if !s.Serves(p) || subject("a", "++actor.model.tensor_model_parallel_size=1",
+		"++actor.model.pipeline_model_parallel_size=1").Serves(p) {
+		t.Errorf("%v serves its job: %v", l, s.Serves(p))
+	}
+	train(t, s.Resolve(&l), 4, "")
+	hand, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, "hand",
+		"{actor: 0-1, rollout: 2}")...)
+	train(t, hand, 3, "")
+	if got, want := metricsOf(t, filepath.Join(log, "auto")), metricsOf(t, filepath.Join(log, "hand")); len(got) < 4 ||
+		!slices.Equal(got, want) {
+		t.Errorf("divided\n%s\nwhole\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	if note, err := subject("a").Fit(&planner.Machine{Cores: 2, Nodes: 4, Memory: 1}); note != "" || err != nil {
+		t.Errorf("without any memory: %q, %v", note, err)
+	}
+	if _, err := subject("a", "++actor.model.hidden_size=65536", "++actor.model.intermediate_size=65536",
+		"++actor.model.num_hidden_layers=64").Profile(t.Context(), m, nil); err == nil ||
+		!strings.Contains(err.Error(), "costs are measured on a whole model, which needs ") {
+		t.Errorf("a model for another host: %v", err)
+	}
+}
+
 // TestNoCritic: a component that has no work in the job is a mistake of the user, found before anything is measured.
 func TestNoCritic(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, t.TempDir(), "a",
@@ -293,8 +352,10 @@ func TestWritten(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if space := s.Space(); !space.Divide || len(space.Threads) != 0 {
-		t.Errorf("layouts are free: %v, threads are fixed: %v", space.Divide, space.Threads)
+	both := planner.Axes{Pipeline: true, Tensor: true}
+	if space := s.Space(); len(space.Threads) != 0 || !maps.Equal(space.Free, map[string]planner.Axes{"actor": both,
+		"rollout": {Tensor: true}}) {
+		t.Errorf("layouts are free: %v, threads are fixed: %v", space.Free, space.Threads)
 	}
 	l := planner.Layout{Nodes: make([]int, 2), Actor: []int{0, 1}, Rollout: []int{0, 1}, Stages: 1,
 		Meshes: map[string]planner.Mesh{"rollout": {Tensor: 2}}, Threads: map[string]int{"actor": 3, "rollout": 5}}

@@ -10,6 +10,7 @@ import (
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/planner/probe"
+	"github.com/rlinf/rlinf/roles/task"
 )
 
 // Budget is about what the measurement of a job takes. One call of a slow job may take longer.
@@ -22,12 +23,17 @@ func (s *Subject) Machine(ctx context.Context) (*planner.Machine, error) {
 	return probe.Machine(ctx, s.Identity().Build, nodes, free*9/10)
 }
 
-// Profile measures what the job's operations cost on this machine, and corrects that by real iterations.
+// Profile measures what the job's operations cost on this machine, and corrects that by real iterations, if the memory
+// has room for all actors of these.
 func (s *Subject) Profile(ctx context.Context, m *planner.Machine, run Runner) (*planner.Profile, error) {
 	l := s.inTurn([]int{0})
 	p, err := s.Tasks.Plan(s.onRanks(&l), s.Registries, []int{0})
 	if err != nil {
 		return nil, config.UsageError{Err: err}
+	}
+	room := job.AvailableOn(s.Nodes, 0)
+	if err := s.checkRoom(m, p, l, room); err != nil {
+		return nil, err
 	}
 	f, err := p.Profile(ctx, planner.Asked{Ranks: len(s.Nodes), Cores: runtime.NumCPU(), Budget: Budget})
 	if err != nil {
@@ -35,13 +41,33 @@ func (s *Subject) Profile(ctx context.Context, m *planner.Machine, run Runner) (
 	}
 	id := s.Identity()
 	f.Build, f.Host, f.Job, f.Name = id.Build, id.Host, id.Job, s.Config.Runner.Logger.ExperimentName
+	if p.CheckMemory([]int{0}, 0, room) != nil {
+		return f, nil
+	}
 	return f, s.Correct(ctx, m, f, run)
+}
+
+// checkRoom returns an error if a whole language model, on which costs are measured, does not fit into the memory of
+// this host. l is the layout of p.
+func (s *Subject) checkRoom(m *planner.Machine, p task.Plan, l planner.Layout, room job.Available) error {
+	if len(s.placing.Models) == 0 {
+		return nil
+	}
+	l.Actor, l.Critic = l.Actor[:1], nil
+	l.Meshes = nil
+	need := planner.Estimate(m, &planner.Profile{Work: p.Work()}, l).Memory
+	if need <= room.Free {
+		return nil
+	}
+	return config.Usagef("costs are measured on a whole model, which needs %s, and %v: expected rlinf plan --profile "+
+		"FILE of a host with more memory, or a placement and how ranks divide the model (docs/parallel.md)",
+		job.Mebibytes(need), room)
 }
 
 // Search finds the best layouts for the subject.
 func (s *Subject) Search(m *planner.Machine, p *planner.Profile) (*planner.Found, error) {
-	if n := s.replicas(); p.Work.Actors != n {
-		return nil, fmt.Errorf("the profile is of a job with %d actors, and this one has %d", p.Work.Actors, n)
+	if p.Work.Actors != s.actors {
+		return nil, fmt.Errorf("the profile is of a job with %d actors, and this one has %d", p.Work.Actors, s.actors)
 	}
 	return planner.Search(m, p, s.Space())
 }

@@ -77,6 +77,9 @@ func (f *Found) Sentences(p *Profile) []string {
 			Seconds(f.Present.Seconds), f.Present.Seconds/w.Seconds))
 	case f.Present != nil:
 		list = append(list, "The present placement is as good, within 3 %.")
+	case len(f.Best) > 1 && f.Best[1].Seconds < w.Seconds:
+		list = append(list, fmt.Sprintf("Another layout, %s, takes %s; within %.0f %% the simpler one wins.",
+			f.Best[1].Layout.String(), Seconds(f.Best[1].Seconds), 100*Tie))
 	case len(f.Best) > 1:
 		list = append(list, fmt.Sprintf("The next best layout, %s, takes %s.", f.Best[1].Layout.String(),
 			Seconds(f.Best[1].Seconds)))

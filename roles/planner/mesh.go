@@ -32,7 +32,25 @@ func (m Mesh) String() string {
 	return strings.Join(parts, " × ")
 }
 
-// A Model has what the messages inside a divided language model depend on.
+// size returns the mesh without zeros.
+func (m Mesh) size() Mesh { return Mesh{max(1, m.Pipeline), max(1, m.Tensor)} }
+
+// Axes says which numbers of a Mesh are free.
+type Axes struct{ Pipeline, Tensor bool }
+
+// of returns the mesh m with the free numbers of another one.
+func (a Axes) of(m, other Mesh) Mesh {
+	m, other = m.size(), other.size()
+	if a.Pipeline {
+		m.Pipeline = other.Pipeline
+	}
+	if a.Tensor {
+		m.Tensor = other.Tensor
+	}
+	return m
+}
+
+// A Model has what depends on how members divide a language model.
 type Model struct {
 	Layers int `json:"layers"`
 	Width  int `json:"width"` // numbers of a token's hidden state
@@ -40,8 +58,28 @@ type Model struct {
 	MicroBatches int `json:"micro_batches"`
 	Tokens       int `json:"tokens"`
 	Running      int `json:"running,omitempty"` // answers that are generated at the same time
-	// Sizes are the numbers of members that may divide every layer.
-	Sizes []int `json:"sizes,omitempty"`
+	// Parts has the meshes that the model allows.
+	Parts []Part `json:"parts,omitempty"`
+}
+
+// A Part has the bytes of a member of a replica that divides a model by Mesh: of the one that needs the most. A
+// component that the job does not have needs none.
+type Part struct {
+	Mesh
+	Actor     int64 `json:"actor"`
+	Inference int64 `json:"inference,omitempty"`
+	Critic    int64 `json:"critic,omitempty"`
+}
+
+// part returns the bytes of members that divide a model by mesh. Without a model these are those of Bytes.
+func (w *Work) part(mesh Mesh) Part {
+	mesh = mesh.size()
+	for i := range w.Model.Parts {
+		if x := &w.Model.Parts[i]; x.Mesh == mesh {
+			return *x
+		}
+	}
+	return Part{mesh, w.Bytes.Actor, w.Bytes.Inference, w.Bytes.Critic}
 }
 
 // passes returns the passes of a call of op on this many rows, the tokens of each, and whether they also go backward.
@@ -64,7 +102,7 @@ func (g *group) replicas() int { return len(g.ranks) / g.mesh.Members() }
 // call returns what a call of op on the rows of one replica takes in each of its members, on an idle node: its seconds,
 // and those during which all threads of the member compute. The members share the work of one with a whole model. In
 // every pass they sum the hidden states twice in each layer and at both ends, and hand them to the next stage. Stages
-// also wait for each other when a call begins and ends.
+// also wait for each other when a call or an optimiser step begins and ends.
 func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
 	t := p.Time(op, rows)
 	if g.threads > 1 {
@@ -81,7 +119,11 @@ func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
 	if stages > 1 {
 		messages += ways * m.link(g.inside).Time(bytes)
 	}
-	waits := (n + stages - 1) / n
+	inStep := n // micro-batches between two times at which all stages wait
+	if ways > 1 {
+		inStep = float64(max(1, p.Work.Model.MicroBatches))
+	}
+	waits := (inStep + stages - 1) / inStep
 	return Took{waits * (t.Seconds/members + n*messages), t.Busy / members}
 }
 

@@ -29,6 +29,10 @@ type Placing struct {
 	Components []string // that a plan places; of those that a job may do without only those that it places
 	// Divides reports whether the work of the job can be divided among this many actors, or replicas of actors.
 	Divides func(actors int) bool
+	// Models are the components with a model that their members may divide. With Divided they do so as the
+	// configuration says, and a plan changes nothing about it.
+	Models  []string
+	Divided bool
 	// Threads are those that members of some components have now, if their number changes what they take.
 	Threads map[string]int
 	// Eval is the number of environments of evaluations, and EvalGroup those that begin alike; 0: none.
@@ -72,6 +76,8 @@ type Plan interface {
 	// CheckReplay returns an error if the replay buffers and demonstrations on a rank's node need more memory than
 	// it has.
 	CheckReplay(nodes []int, rank int) error
+	// Work returns the work of an iteration, as far as it is known without a measurement.
+	Work() planner.Work
 	// Profile measures what the operations of the job cost.
 	Profile(ctx context.Context, a planner.Asked) (*planner.Profile, error)
 	// CheckFiles returns an error if the workers of a rank cannot read their files.

@@ -48,6 +48,10 @@ func WorkOf(p *plan.Plan) planner.Work {
 		ModelBytes: trained, WeightsEvery: int(p.SyncInterval), Staleness: -1}
 	w.Model = planner.Model{Layers: p.Model.Layers, Width: p.Model.Hidden}
 	w.Model.MicroBatches, w.Model.Tokens = p.MicroBatches()
+	for _, m := range p.Meshes() {
+		w.Model.Parts = append(w.Model.Parts, planner.Part{Mesh: planner.Mesh{Pipeline: m.Pipeline, Tensor: m.Tensor},
+			Actor: p.PartBytes("actor", m), Inference: p.PartBytes("inference", m), Critic: p.PartBytes("critic", m)})
+	}
 	w.Bytes = planner.Bytes{Actor: p.MemberBytes("actor"), Rank: p.MemoryOf(0).Texts}
 	if !p.Config.Reasons() {
 		return w
@@ -55,7 +59,7 @@ func WorkOf(p *plan.Plan) planner.Work {
 	w.Prompts, w.Answers = p.Pipeline.Groups, p.Config.Algorithm.GroupSize
 	w.Samples = w.Prompts * w.Answers
 	w.LogProbs = p.Config.Algorithm.RecomputeLogprobs || p.NeedsReference()
-	w.Model.Running, w.Model.Sizes = p.EngineOptions().MaxRunning, p.Model.Sizes()
+	w.Model.Running = p.EngineOptions().MaxRunning
 	w.Bytes.Copy = p.MemberBytes("rollout") * int64(p.Mesh("rollout").Members())
 	w.Bytes.Trajectory = int64(p.AnswerBytes())
 	w.Bytes.Inference, w.Bytes.Critic = p.MemberBytes("inference"), p.MemberBytes("critic")
