@@ -20,7 +20,11 @@ const Budget = 15 * time.Second
 func (s *Subject) Machine(ctx context.Context) (*planner.Machine, error) {
 	nodes := s.Nodes[len(s.Nodes)-1] + 1
 	free := job.AvailableOn(s.Nodes, 0).Free
-	return probe.Machine(ctx, s.Identity().Build, nodes, free*9/10)
+	m, err := probe.Machine(ctx, s.Identity().Build, nodes, free*9/10)
+	if err == nil && s.Measured != nil && s.Measured.network != nil {
+		m.Network = *s.Measured.network
+	}
+	return m, err
 }
 
 // Profile measures what the job's operations cost on this machine, and corrects that by real iterations, if the memory

@@ -21,7 +21,8 @@ type Subject struct {
 	Config     *config.Config
 	Registries config.Registries
 	Tasks      task.Tasks
-	Nodes      []int // the node of each rank
+	Nodes      []int  // the node of each rank
+	Measured   *Nodes // nil: not measured
 
 	placing task.Placing
 	present *spmd.Placement  // of the components that the configuration places itself

@@ -30,6 +30,7 @@ func (s *session) place(ctx context.Context, w *spmd.World) error {
 	if err != nil {
 		return err
 	}
+	subject.Measured = s.nodes
 	p, err := s.earlierPlan()
 	if err != nil {
 		return err

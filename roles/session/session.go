@@ -57,6 +57,7 @@ type session struct {
 	cfgErr  error             // what is wrong with cfg
 	own     *config.Config    // the configuration of this process; nil: none
 	draft   task.Draft        // of the job; nil: not made yet
+	nodes   *advice.Nodes     // of an MPI job that plans, on rank 0; nil: not measured
 	chosen  *advice.Plan      // the plan of the placement; nil: the configuration has the placement
 	planned planned           // made once for all ranks of this process
 	log     RankLog
@@ -279,6 +280,14 @@ func (s *session) configure(ctx context.Context, w *spmd.World, world *collectiv
 	}
 	if wrong == nil {
 		wrong = s.cfgErr
+	}
+	plans := w.Rank() == 0 && wrong == nil && s.draft == nil && !s.evaluates(s.cfg)
+	if plans {
+		auto, _ := s.cfg.Auto()
+		plans = len(auto) > 0
+	}
+	if err := s.measureNodes(ctx, w, world, plans); err != nil {
+		return nil, err
 	}
 	switch {
 	case w.Rank() != 0 || wrong != nil:
