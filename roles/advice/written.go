@@ -66,10 +66,11 @@ func (s *Subject) follow(c *config.Config) {
 	}
 }
 
-// YAML returns the keys of a layout, to paste into a configuration, in which they replace what these keys have.
+// YAML returns the keys of a layout, to paste into a configuration. They replace the keys that are there, and
+// component_placement all of its section, in which components may stand together under one key.
 func (s *Subject) YAML(l *planner.Layout) string {
 	var b strings.Builder
-	b.WriteString("cluster:\n")
+	b.WriteString("# Each key replaces that of the file; component_placement replaces its whole section.\ncluster:\n")
 	if len(l.Idle()) > 0 {
 		b.WriteString("  allow_idle_ranks: true\n")
 	}

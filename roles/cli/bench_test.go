@@ -250,6 +250,8 @@ func TestBenchRefusesConfigurations(t *testing.T) {
 		scale + " --np-sweep 0":      `"0": expected numbers of ranks from 1 to 65536`,
 		scale + " --steps 3":         "expected more steps than are skipped",
 		scale + " --launcher mpirun": "expected {np} where the number of ranks stands",
+		"bench scale -c ../../configs/cartpole_auto.yaml": "cluster.component_placement: auto for actor, env, rollout: " +
+			"expected ranks",
 	})
 }
 
