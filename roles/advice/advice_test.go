@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"os"
 	"path/filepath"
@@ -26,7 +25,6 @@ import (
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
-	"gopkg.in/yaml.v3"
 )
 
 func tasks() task.Tasks {
@@ -343,127 +341,6 @@ func TestNoCritic(t *testing.T) {
 		strings.Contains(err.Error(), "\n") {
 		t.Errorf("%v", err)
 	}
-}
-
-// TestWritten: a configuration and the YAML to paste have the threads and the layout that a plan chooses.
-func TestWritten(t *testing.T) {
-	cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, t.TempDir(), "a",
-		"{actor: auto, rollout: auto}")...)
-	s, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	both := planner.Axes{Pipeline: true, Tensor: true}
-	if space := s.Space(); len(space.Threads) != 0 || !maps.Equal(space.Free, map[string]planner.Axes{"actor": both,
-		"rollout": {Tensor: true}}) {
-		t.Errorf("layouts are free: %v, threads are fixed: %v", space.Free, space.Threads)
-	}
-	l := planner.Layout{Nodes: make([]int, 2), Actor: []int{0, 1}, Rollout: []int{0, 1}, Stages: 1,
-		Meshes: map[string]planner.Mesh{"rollout": {Tensor: 2}}, Threads: map[string]int{"actor": 3, "rollout": 5}}
-	c := s.Resolve(&l)
-	if c.Actor.Threads != 3 || c.Rollout.Threads != 5 || c.Rollout.TensorParallelSize != 2 {
-		t.Errorf("%d and %d threads, %d parts", c.Actor.Threads, c.Rollout.Threads, c.Rollout.TensorParallelSize)
-	}
-	want := "actor:\n  threads: 3\nrollout:\n  pipeline_stage_num: 1\n  threads: 5\n  tensor_parallel_size: 2\n"
-	if got := s.YAML(&l); !strings.HasSuffix(got, want) {
-		t.Errorf("%s\nwant %s", got, want)
-	}
-}
-
-// TestPasted: a configuration in which the printed keys replace its own is that with the plan's choice, also if its
-// placement names several components in one key.
-func TestPasted(t *testing.T) {
-	log := t.TempDir()
-	reasoning := "../../internal/digests/testdata/reasoning.yaml"
-	both := map[string]planner.Mesh{"actor": {Pipeline: 2, Tensor: 1}, "rollout": {Tensor: 2},
-		"inference": {Pipeline: 1, Tensor: 2}}
-	for name, c := range map[string]struct {
-		file      string
-		overrides []string
-		layout    planner.Layout
-	}{
-		"together": {rolestest.Cartpole, small(log, "a", "cluster.num_nodes=0", "~cluster.component_placement",
-			"+cluster.component_placement={'actor,env': 0-1, rollout: 2}"), planner.Layout{Actor: []int{0, 1},
-			Env: []int{2}, Rollout: []int{1, 2}, Stages: 2}},
-		"idle": {rolestest.Cartpole, small(log, "a", "cluster.num_nodes=0", "~cluster.component_placement",
-			"+cluster.component_placement={'actor,env,rollout': all}"), planner.Layout{Actor: []int{0, 0},
-			Env: []int{1}, Rollout: []int{1}, Stages: 1}},
-		"a group": {rolestest.Cartpole, small(log, "a", "cluster.num_nodes=0", "~cluster.component_placement",
-			"+cluster.component_placement={'actor,rollout': 0-1, env: {node_group: few, placement: 0}}",
-			"cluster.node_groups=[{label: few, node_ranks: 0}]"), planner.Layout{Actor: []int{0, 1}, Env: []int{0},
-			Rollout: []int{2}, Stages: 1}},
-		"divided": {reasoning, answers(t, log, "a", "{}", "~cluster.component_placement",
-			"+cluster.component_placement={'actor,rollout': 0-2}", "++actor.threads=4"), planner.Layout{
-			Actor: []int{0, 1}, Rollout: []int{0, 2}, Stages: 1, Meshes: both, Threads: map[string]int{"actor": 1,
-				"rollout": 3}}},
-		"with inference": {reasoning, answers(t, log, "a", "{}", "~cluster.component_placement",
-			"+cluster.component_placement={'actor,rollout,inference': 0-2}", "++algorithm.recompute_logprobs=true"), planner.Layout{Actor: []int{0, 1}, Rollout: []int{0, 2},
-			Inference: []int{0, 1}, Stages: 1, Meshes: both}},
-		"inference as actors": {reasoning, answers(t, log, "a", "{}", "~cluster.component_placement",
-			"+cluster.component_placement={'actor,rollout,inference': 0-2}", "++algorithm.recompute_logprobs=true"), planner.Layout{Actor: []int{0, 1}, Rollout: []int{0, 2},
-			Inference: []int{0, 1}, Stages: 1, Meshes: map[string]planner.Mesh{"actor": {Tensor: 2},
-				"inference": {Tensor: 2}}}},
-	} {
-		cfg, _ := rolestest.MustLoad(t, c.file, c.overrides...)
-		c.layout.Nodes = make([]int, 3)
-		s, err := advice.New(cfg, rolestest.Registries(), tasks(), c.layout.Nodes, true)
-		if err != nil {
-			t.Errorf("%s: %v", name, err)
-			continue
-		}
-		var file, keys map[string]any
-		if err := errors.Join(yaml.Unmarshal(cfg.Resolved(), &file),
-			yaml.Unmarshal([]byte(s.YAML(&c.layout)), &keys)); err != nil {
-			t.Fatal(err)
-		}
-		for _, of := range []string{"inference", "critic"} { // they are as the actors by default
-			delete(file[of].(map[string]any), "model")
-		}
-		paste(file, keys)
-		text, err := yaml.Marshal(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		pasted, _, err := config.LoadText(rolestest.Registries(), "pasted.yaml", text, nil, false)
-		if err != nil {
-			t.Errorf("%s: %v\n%s", name, err, s.YAML(&c.layout))
-			continue
-		}
-		got, want := sorted(t, pasted.Resolved()), sorted(t, s.Resolve(&c.layout).Resolved())
-		for i := range max(len(got), len(want)) {
-			if i >= len(got) || i >= len(want) || got[i] != want[i] {
-				t.Errorf("%s: pasted\n%s\ngives, from line %d on\n%s\nwant\n%s", name, s.YAML(&c.layout), i,
-					strings.Join(got[i:], "\n"), strings.Join(want[i:], "\n"))
-				break
-			}
-		}
-	}
-}
-
-// paste sets the keys of a file, and the whole of component_placement.
-func paste(file, keys map[string]any) {
-	for key, value := range keys {
-		section, below := value.(map[string]any)
-		if into, ok := file[key].(map[string]any); ok && below && key != "component_placement" {
-			paste(into, section)
-		} else {
-			file[key] = value
-		}
-	}
-}
-
-// sorted returns the lines of YAML with its keys in order.
-func sorted(t *testing.T, text []byte) []string {
-	t.Helper()
-	var all map[string]any
-	if err := yaml.Unmarshal(text, &all); err != nil {
-		t.Fatal(err)
-	}
-	again, err := yaml.Marshal(all)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Split(string(again), "\n")
 }
 
 // TestAutoOfThreads: a plan chooses the threads of an actor, unless the configuration says how many, and writes them

@@ -66,9 +66,11 @@ type Model struct {
 // component that the job does not have needs none.
 type Part struct {
 	Mesh
-	Actor     int64 `json:"actor"`
-	Inference int64 `json:"inference,omitempty"`
-	Critic    int64 `json:"critic,omitempty"`
+	// Share is that of a model's work of the stage that has the most; 0: all stages have as much.
+	Share     float64 `json:"share,omitempty"`
+	Actor     int64   `json:"actor"`
+	Inference int64   `json:"inference,omitempty"`
+	Critic    int64   `json:"critic,omitempty"`
 }
 
 // part returns the bytes of members that divide a model by mesh. Without a model these are those of Bytes.
@@ -79,7 +81,7 @@ func (w *Work) part(mesh Mesh) Part {
 			return *x
 		}
 	}
-	return Part{mesh, w.Bytes.Actor, w.Bytes.Inference, w.Bytes.Critic}
+	return Part{mesh, 0, w.Bytes.Actor, w.Bytes.Inference, w.Bytes.Critic}
 }
 
 // passes returns the passes of a call of op on this many rows, the tokens of each, and whether they also go backward.
@@ -90,7 +92,7 @@ func (w *Work) passes(op string, rows float64) (n, tokens float64, ways float64)
 		return float64(max(1, w.OptimiserSteps*x.MicroBatches)), float64(x.Tokens), 2
 	case OpGenerate: // a token of each answer
 		running := max(1, min(rows, float64(x.Running)))
-		return max(1, w.Tokens*math.Ceil(rows/running)), running, 1
+		return max(1, w.Longest, w.New*rows/running), running, 1
 	}
 	tokens = max(1, min(rows, float64(x.Tokens)))
 	return max(1, math.Ceil(rows/tokens)), tokens, 1
@@ -115,7 +117,7 @@ func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
 	}
 	n, tokens, ways := p.Work.passes(op, rows)
 	stages, bytes := float64(max(1, g.mesh.Pipeline)), 4*tokens*float64(p.Work.Model.Width)
-	messages := ways * (2*float64(p.Work.Model.Layers)/stages + 2) * g.layerSum(m, bytes)
+	messages := ways * (2*float64(p.Work.Model.Layers)/stages + 2) * g.layerSum(m, p, bytes)
 	if stages > 1 {
 		messages += ways * m.link(g.inside).Time(bytes)
 	}
@@ -124,13 +126,30 @@ func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
 		inStep = float64(max(1, p.Work.Model.MicroBatches))
 	}
 	waits := (inStep + stages - 1) / inStep
-	return Took{waits * (t.Seconds/members + n*messages), t.Busy / members}
+	stage := p.Work.part(g.mesh).Share
+	if stage == 0 {
+		stage = 1 / stages
+	}
+	each := p.divided(op, g.mesh.size().Tensor)
+	return Took{waits * (t.Seconds*stage*each + n*messages), t.Busy / stages * each}
 }
 
-// layerSum returns the seconds of a sum of this many bytes over the members that divide a layer.
-func (g *group) layerSum(m *Machine, bytes float64) float64 {
+// divided returns the share of the work of a call of op that each of n members has who divide every layer.
+func (p *Profile) divided(op string, n int) float64 {
+	if f := amdahl(p.Halves, op, n); f > 0 {
+		return 1 / f
+	}
+	return 1 / float64(n)
+}
+
+// layerSum returns the seconds of a sum of this many bytes over the members that divide a layer: on a node as measured,
+// or by the formula.
+func (g *group) layerSum(m *Machine, p *Profile, bytes float64) float64 {
 	if g.mesh.Tensor <= 1 {
 		return 0
+	}
+	if t := p.Together(OpLayerSum, g.mesh.Tensor, bytes); t > 0 && g.inside != twoNodes {
+		return t
 	}
 	algorithm, link := "shared", m.link(g.inside)
 	if g.inside == twoNodes {

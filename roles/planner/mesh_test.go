@@ -43,6 +43,41 @@ func TestDividedModels(t *testing.T) {
 	}
 }
 
+// TestDividedWork: what members of a divided model take follows from what half a layer and a sum were measured to take,
+// from the largest stage, and from the micro-batches between two optimiser steps. Answers take a pass for each token.
+func TestDividedWork(t *testing.T) {
+	p := &Profile{Work: Work{Actors: 1, Samples: 32, OptimiserSteps: 3, Prompts: 4, Answers: 8, Tokens: 50, New: 10,
+		Longest: 25, Model: Model{Layers: 4, Width: 100, MicroBatches: 2, Tokens: 250, Running: 16,
+			Parts: []Part{{Mesh: Mesh{2, 1}, Share: 0.6}}}},
+		Halves: []Speedup{{OpUpdate, 2, 1.5}}, // a third is not divided
+		Costs: []Cost{{Op: OpUpdate, Rows: 32, Seconds: 90e-3, Busy: 90e-3},
+			{Op: OpGenerate, Rows: 32, Seconds: 40e-3, Busy: 40e-3},
+			{Op: OpLayerSum, Members: 2, Rows: 100, Seconds: 10e-6},
+			{Op: OpLayerSum, Members: 2, Rows: 25000, Seconds: 20e-6}}}
+	m := twoCores()
+	hand := m.SameNode.Latency
+	for _, c := range []struct {
+		name string
+		mesh Mesh
+		op   string
+		want float64
+	}{
+		{"half of an update", Mesh{1, 2}, OpUpdate, 90e-3/1.5 + 6*2*(2*4+2)*20e-6},
+		{"a fourth of it", Mesh{1, 4}, OpUpdate, 30e-3 + 60e-3/4 + 6*2*(2*4+2)*2*20e-6},
+		{"two stages", Mesh{2, 1}, OpUpdate, (2 + 1) / 2.0 * (0.6*90e-3 + 6*2*hand)},
+		{"answers", Mesh{1, 2}, OpGenerate, 20e-3 + 25*(2*4+2)*p.Together(OpLayerSum, 2, 4*16*100)},
+	} {
+		ranks := ranksOf(c.mesh.Members())
+		for i := range ranks {
+			ranks[i] = i
+		}
+		g := newGroup(ranks, ranksOf(8), c.mesh)
+		if got := g.call(m, p, c.op, 32).Seconds; !near(got, c.want, 1e-6) {
+			t.Errorf("%s: %v s, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 // TestDividedSearch: members of a replica stay together, on as many ranks as the space has.
 func TestDividedSearch(t *testing.T) {
 	p := &Profile{Work: Work{Actors: 2, Samples: 64, Prompts: 8, Answers: 8, Tokens: 16, OptimiserSteps: 1,
@@ -97,7 +132,7 @@ func TestDividedActors(t *testing.T) {
 	var parts []Part
 	for _, mesh := range []Mesh{{1, 1}, {1, 2}, {2, 1}, {2, 2}, {4, 1}, {4, 2}} {
 		bytes := int64(1200 / mesh.Members())
-		parts = append(parts, Part{mesh, bytes, bytes / 4, bytes / 2})
+		parts = append(parts, Part{mesh, 0, bytes, bytes / 4, bytes / 2})
 	}
 	p := &Profile{Work: Work{Actors: 2, Samples: 64, Prompts: 8, Answers: 8, Tokens: 16, OptimiserSteps: 1,
 		Model: Model{Layers: 4, Width: 8, MicroBatches: 8, Tokens: 8, Running: 64, Parts: parts}},
@@ -167,7 +202,7 @@ func TestDividedModelsOnThousandsOfRanks(t *testing.T) {
 	for stages := 1; stages <= 32; stages *= 2 {
 		for tensor := 1; tensor <= 8; tensor *= 2 {
 			bytes := int64(128<<30) / int64(stages*tensor)
-			p.Work.Model.Parts = append(p.Work.Model.Parts, Part{Mesh{stages, tensor}, bytes, bytes / 4, 0})
+			p.Work.Model.Parts = append(p.Work.Model.Parts, Part{Mesh{stages, tensor}, 0, bytes, bytes / 4, 0})
 		}
 	}
 	m := twoCores()

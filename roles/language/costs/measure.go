@@ -24,11 +24,12 @@ func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 		if all, err = answers(ctx, p, a, f); err != nil {
 			return nil, err
 		}
-		tokens := 0
+		tokens, texts := 0, float64(len(all.Texts))
 		for _, s := range all.Texts {
 			tokens += len(s.IDs)
+			f.Work.Longest = max(f.Work.Longest, float64(len(s.IDs)-slices.Index(s.Learn, true)))
 		}
-		f.Work.Tokens = float64(tokens) / float64(len(all.Texts))
+		f.Work.Tokens, f.Work.New = float64(tokens)/texts, float64(len(all.LogProb))/texts
 	}
 	if err := updates(ctx, p, a, f, &all); err != nil {
 		return nil, err
@@ -37,6 +38,13 @@ func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 		if err := critics(ctx, p, a, f, &all); err != nil {
 			return nil, err
 		}
+	}
+	texts := all.Texts
+	if f.Work.Prompts == 0 {
+		texts = p.BatchOf(p.Order(nil, 0), 0, 0).Mine
+	}
+	if err := divided(ctx, p, a, f, texts[:max(1, len(texts)/p.Actors)]); err != nil {
+		return nil, err
 	}
 	return f, probe.AddSums(ctx, f, max(p.Actors, p.Critics), p.Config.Comm.BucketBytes)
 }
@@ -50,7 +58,8 @@ func WorkOf(p *plan.Plan) planner.Work {
 	w.Model.MicroBatches, w.Model.Tokens = p.MicroBatches()
 	for _, m := range p.Meshes() {
 		w.Model.Parts = append(w.Model.Parts, planner.Part{Mesh: planner.Mesh{Pipeline: m.Pipeline, Tensor: m.Tensor},
-			Actor: p.PartBytes("actor", m), Inference: p.PartBytes("inference", m), Critic: p.PartBytes("critic", m)})
+			Share: p.LargestStage(m), Actor: p.PartBytes("actor", m), Inference: p.PartBytes("inference", m),
+			Critic: p.PartBytes("critic", m)})
 	}
 	w.Bytes = planner.Bytes{Actor: p.MemberBytes("actor"), Rank: p.MemoryOf(0).Texts}
 	if !p.Config.Reasons() {

@@ -202,6 +202,19 @@ func (p *Plan) Meshes() []Mesh {
 	return list
 }
 
+// LargestStage returns the share of a model's work of the stage of m that has the most.
+func (p *Plan) LargestStage(m Mesh) float64 {
+	costs, total, most := layerCosts(&p.Model), 0, 0
+	for _, layers := range m.Layers {
+		stage := 0
+		for _, c := range costs[:layers] {
+			stage += c
+		}
+		costs, total, most = costs[layers:], total+stage, max(most, stage)
+	}
+	return float64(most) / float64(max(1, total))
+}
+
 // checkTensor checks that the layers of the model can be divided as those of a component.
 func (d *Draft) checkTensor(of string) {
 	n := d.meshes[of].Tensor

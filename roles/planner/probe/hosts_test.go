@@ -49,7 +49,8 @@ func TestSites(t *testing.T) {
 // TestSlowLink: the links of a network are measured as they are.
 func TestSlowLink(t *testing.T) {
 	slow := local.Link{Latency: 3 * time.Millisecond, BytesPerSecond: 20e6}
-	err := spmd.Run(t.Context(), local.NewLinked(2, slow), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
+	ranks := local.NewLinked(2, slow)
+	err := spmd.Run(t.Context(), ranks, spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
 		ends, err := w.NewComm(w.Ranks(), "nodes")
 		if err != nil {
 			return err

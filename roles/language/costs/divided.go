@@ -1,0 +1,122 @@
+package costs
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/roles/language/plan"
+	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/roles/planner/probe"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// halves are the members of the divided models that are measured. Larger numbers follow from them.
+const halves = 2
+
+// An alone member has no others: sums and gathers take no time, and leave what is there.
+type alone struct{ size int }
+
+var _ lm.Axis = alone{}
+
+func (a alone) Size() int                   { return a.size }
+func (alone) Index() int                    { return 0 }
+func (alone) Sum([]float32) error           { return nil }
+func (alone) Sum64([]float64) error         { return nil }
+func (alone) Gather([]float32, []int) error { return nil }
+
+// divided measures what a member computes that has half of each layer, against half of a whole model: alone, and beside
+// as many others as there are cores. It does so by forward passes over texts, as large as those of an update and as
+// those of answers. Sums of the size that a micro-batch needs are measured between goroutine ranks.
+func divided(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile, texts []algo.Sequence) error {
+	if len(p.Model.Sizes()) < 2 || a.Ranks < halves {
+		return nil
+	}
+	whole, err := p.Load(tensor.Heap)
+	if err != nil {
+		return err
+	}
+	half, err := p.LoadPart(lm.Part{Size: halves}, tensor.Heap)
+	if err != nil {
+		return err
+	}
+	longest := 0
+	for _, s := range texts {
+		longest = max(longest, len(s.IDs))
+	}
+	limits := map[string]algo.MicroBatch{planner.OpUpdate: p.Limit}
+	if f.Work.Prompts > 0 {
+		limits[planner.OpGenerate] = algo.MicroBatch{Tokens: max(longest, f.Work.Model.Running)}
+	}
+	for _, op := range []string{planner.OpUpdate, planner.OpGenerate} {
+		if limit, ok := limits[op]; ok {
+			if err := halved(ctx, op, limit, whole, half, texts, a, f); err != nil {
+				return err
+			}
+		}
+	}
+	return probe.AddLayerSums(ctx, f, min(a.Ranks, a.Cores+1))
+}
+
+// halved measures the forward passes of divided with this limit.
+func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *lm.Model, texts []algo.Sequence,
+	a planner.Asked, f *planner.Profile) error {
+	one := algo.NewTextLogProbs(whole, limit, 1, lm.Mesh{}, 1)
+	defer one.Close()
+	var parts []*algo.TextLogProbs
+	for range max(1, a.Cores) {
+		x := algo.NewTextLogProbs(half, limit, 1, lm.Mesh{Layer: alone{halves}}, 1)
+		defer x.Close()
+		parts = append(parts, x)
+	}
+	var wholes, lone, crowd probe.Series
+	begun := time.Now()
+	for n := 0; n < 3 || n < 20 && time.Since(begun) < a.Budget/16; n++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		var first probe.Series // finds cold memory
+		series := []*probe.Series{&wholes, &lone, &crowd}
+		if n == 0 {
+			series = []*probe.Series{&first, &first, &first}
+		}
+		for i, list := range [][]*algo.TextLogProbs{{one}, parts[:1], parts} {
+			if err := infer(list, texts, series[i]); err != nil {
+				return err
+			}
+		}
+	}
+	f.Halves = append(f.Halves, planner.Speedup{Op: op, Threads: halves,
+		Factor: probe.Median(wholes.Samples) / probe.Median(lone.Samples)})
+	if a.Cores > 1 && !slices.ContainsFunc(f.Crowd, func(c planner.Crowd) bool { return c.Op == op }) {
+		f.Crowd = append(f.Crowd, planner.Crowd{Op: op, Cores: a.Cores,
+			Factor: max(1, probe.Median(crowd.Samples)/probe.Median(lone.Samples))})
+	}
+	return nil
+}
+
+// infer computes the texts on all passes at the same time, and adds the mean of their times.
+func infer(passes []*algo.TextLogProbs, texts []algo.Sequence, took *probe.Series) error {
+	var wg sync.WaitGroup
+	errs, spent := make([]error, len(passes)), make([]time.Duration, len(passes))
+	for i, x := range passes {
+		wg.Go(func() {
+			start := time.Now()
+			_, errs[i] = x.Append(nil, texts)
+			spent[i] = time.Since(start)
+		})
+	}
+	wg.Wait()
+	sum := time.Duration(0)
+	for i := range passes {
+		if errs[i] != nil {
+			return errs[i]
+		}
+		sum += spent[i]
+	}
+	took.Add(sum / time.Duration(len(passes)))
+	return nil
+}
