@@ -200,6 +200,35 @@ func TestMovesKeepNumbers(t *testing.T) {
 	}
 }
 
+// TestMovesKeepRanks: a component may go to the ranks that another one has now, in any place, and others stay where they
+// are.
+func TestMovesKeepRanks(t *testing.T) {
+	p := waiting()
+	p.Work.Actors = 1
+	for i := range p.Costs {
+		p.Costs[i].Busy = p.Costs[i].Seconds
+	}
+	now := Layout{Nodes: []int{0, 1, 2, 3, 4, 5}, Actor: []int{0}, Env: []int{1, 1, 1, 4}, Rollout: []int{2, 5},
+		Stages: 1}
+	m := twoCores()
+	m.Cores, m.Nodes = 1, 6
+	f, err := Search(m, p, Space{Nodes: now.Nodes, Idle: true, Move: true, Present: &now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	few := false
+	for _, x := range f.Best {
+		l := &x.Layout
+		few = few || slices.Equal(l.Rollout, now.Rollout) && l.Moves(&now)["env"] > 0
+	}
+	if !few {
+		t.Errorf("no layout moves environments alone: %v", f.Best)
+	}
+	if w := f.Winner(); w.Layout.Moves(&now).All() > 4 {
+		t.Errorf("%v moves %v", w.Layout, w.Layout.Moves(&now))
+	}
+}
+
 // TestMemoryOfARank: rollout workers of a rank share the weights.
 func TestMemoryOfARank(t *testing.T) {
 	w := &waiting().Work
