@@ -2,7 +2,6 @@ package advice_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/results/resultstest"
 	"github.com/rlinf/rlinf/roles"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/config"
@@ -60,32 +60,6 @@ func train(t *testing.T, cfg *config.Config, ranks int, resume string) string {
 	return out.String()
 }
 
-// metricsOf returns the metrics of a run without its times and moves.
-func metricsOf(t *testing.T, folder string) (lines []string) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(folder, "metrics.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		row := map[string]any{}
-		if err := json.Unmarshal([]byte(line), &row); err != nil {
-			t.Fatal(err)
-		}
-		for name := range row {
-			if strings.HasPrefix(name, "time") || strings.HasPrefix(name, "schedule/") {
-				delete(row, name)
-			}
-		}
-		kept, err := json.Marshal(row)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, string(kept))
-	}
-	return lines
-}
-
 // TestAuto: a run that plans its placement has the metrics of the hand-placed job, to the bit, and a resume takes the
 // plan from the run's folder.
 func TestAuto(t *testing.T) {
@@ -111,8 +85,8 @@ func TestAuto(t *testing.T) {
 	hand, _ := rolestest.MustLoad(t, rolestest.Cartpole, small(log, "hand", "cluster.component_placement.actor=0-1",
 		"cluster.component_placement.env=0", "cluster.component_placement.rollout=1")...)
 	train(t, hand, 2, "")
-	planned := metricsOf(t, filepath.Join(log, "auto"))
-	if want := metricsOf(t, filepath.Join(log, "hand")); !slices.Equal(planned, want) || len(want) < 4 {
+	planned := resultstest.Untimed(t, filepath.Join(log, "auto"))
+	if want := resultstest.Untimed(t, filepath.Join(log, "hand")); !slices.Equal(planned, want) || len(want) < 4 {
 		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(want, "\n"))
 	}
 
@@ -127,7 +101,7 @@ func TestAuto(t *testing.T) {
 	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("%v: the plan changed in a resume", err)
 	}
-	if n := len(metricsOf(t, filepath.Join(log, "auto"))); n != len(planned)+2 {
+	if n := len(resultstest.Untimed(t, filepath.Join(log, "auto"))); n != len(planned)+2 {
 		t.Errorf("%d lines of metrics, want %d", n, len(planned)+2)
 	}
 
@@ -155,7 +129,7 @@ func TestAutoOfFurtherComponents(t *testing.T) {
 				}
 			}
 		}
-		return metricsOf(t, filepath.Join(log, name))
+		return resultstest.Untimed(t, filepath.Join(log, name))
 	}
 	planned := job("auto", "{actor: 0-1, env: auto, rollout: auto, reward: auto, inference: auto}")
 	hand := job("hand", "{actor: 0-1, env: 0, rollout: 1, reward: 2, inference: 0-2}")
@@ -196,7 +170,7 @@ func TestAutoOfAnswers(t *testing.T) {
 			placement, "++algorithm.kl_beta=0.1", "++algorithm.adv_type=gae", "++algorithm.loss_type=actor_critic",
 			"++actor.optim.use_distributed_optimizer=true")...)
 		said := train(t, cfg, 3, "")
-		return metricsOf(t, filepath.Join(log, name)), said
+		return resultstest.Untimed(t, filepath.Join(log, name)), said
 	}
 	planned, said := job("auto", "{actor: 0-1, rollout: auto, reward: auto, inference: auto, critic: auto}")
 	hand, _ := job("hand", "{actor: 0-1, rollout: 2, reward: 1, inference: 2, critic: 0-1}")
@@ -233,7 +207,7 @@ func TestAutoOfDividedModels(t *testing.T) {
 		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, name,
 			placement, layout...)...)
 		said := train(t, cfg, 4, "")
-		return metricsOf(t, filepath.Join(log, name)), said
+		return resultstest.Untimed(t, filepath.Join(log, name)), said
 	}
 	planned, said := job("auto", "{actor: auto, rollout: auto}")
 	hand, _ := job("hand", "{actor: 0-3, rollout: 0-1}")
@@ -313,8 +287,8 @@ func TestAutoDivides(t *testing.T) {
 	hand, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, "hand",
 		"{actor: 0-1, rollout: 2}")...)
 	train(t, hand, 3, "")
-	if got, want := metricsOf(t, filepath.Join(log, "auto")), metricsOf(t, filepath.Join(log, "hand")); len(got) < 4 ||
-		!slices.Equal(got, want) {
+	got, want := resultstest.Untimed(t, filepath.Join(log, "auto")), resultstest.Untimed(t, filepath.Join(log, "hand"))
+	if len(got) < 4 || !slices.Equal(got, want) {
 		t.Errorf("divided\n%s\nwhole\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	if note, err := subject("a").Fit(&planner.Machine{Cores: 2, Nodes: 4, Memory: 1}); note != "" || err != nil {
@@ -353,7 +327,7 @@ func TestAutoOfThreads(t *testing.T) {
 	config := "../../internal/digests/testdata/reasoning.yaml"
 	hand, _ := rolestest.MustLoad(t, config, answers(t, log, "hand", "{actor: 0, rollout: 0}")...)
 	train(t, hand, 1, "")
-	want := metricsOf(t, filepath.Join(log, "hand"))
+	want := resultstest.Untimed(t, filepath.Join(log, "hand"))
 	for name, given := range map[string]int{"free": 0, "given": 1} {
 		overrides := answers(t, log, name, "{actor: auto, rollout: auto}")
 		if given > 0 {
@@ -371,7 +345,7 @@ func TestAutoOfThreads(t *testing.T) {
 			!strings.Contains(string(resolved), fmt.Sprintf("threads: %d", n)) {
 			t.Errorf("%s: %v, %v, %v\n%s", name, &p.Layout, p.Profile.Speedups, err, resolved)
 		}
-		if got := metricsOf(t, filepath.Join(log, name)); !slices.Equal(got, want) {
+		if got := resultstest.Untimed(t, filepath.Join(log, name)); !slices.Equal(got, want) {
 			t.Errorf("%s\n%s\none thread\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 		other, _ := rolestest.MustLoad(t, config, append(overrides, "++actor.threads=5")...)

@@ -3,7 +3,6 @@ package costs
 import (
 	"context"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/rlinf/rlinf/algo"
@@ -100,23 +99,11 @@ func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *
 
 // infer computes the texts on all passes at the same time, and adds the mean of their times.
 func infer(passes []*algo.TextLogProbs, texts []algo.Sequence, took *probe.Series) error {
-	var wg sync.WaitGroup
-	errs, spent := make([]error, len(passes)), make([]time.Duration, len(passes))
-	for i, x := range passes {
-		wg.Go(func() {
-			start := time.Now()
-			_, errs[i] = x.Append(nil, texts)
-			spent[i] = time.Since(start)
-		})
-	}
-	wg.Wait()
-	sum := time.Duration(0)
-	for i := range passes {
-		if errs[i] != nil {
-			return errs[i]
-		}
-		sum += spent[i]
-	}
-	took.Add(sum / time.Duration(len(passes)))
-	return nil
+	mean, err := probe.Together(len(passes), func(i int) (float64, error) {
+		start := time.Now()
+		_, err := passes[i].Append(nil, texts)
+		return time.Since(start).Seconds(), err
+	})
+	took.Samples = append(took.Samples, mean)
+	return err
 }

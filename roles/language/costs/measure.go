@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/rlinf/rlinf/algo"
@@ -310,22 +309,11 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 
 // together lets learners update at the same time, and adds the mean of their times.
 func together(learners []*learner, update *probe.Series) error {
-	var wg sync.WaitGroup
-	errs, times := make([]error, len(learners)), make([]probe.Series, len(learners))
-	for i, x := range learners {
-		wg.Go(func() {
-			var none probe.Series
-			errs[i] = x.train(&none, &none, &times[i])
-		})
-	}
-	wg.Wait()
-	sum := 0.0
-	for i := range learners {
-		if errs[i] != nil {
-			return errs[i]
-		}
-		sum += times[i].Total
-	}
-	update.Samples = append(update.Samples, sum/float64(len(learners)))
-	return nil
+	mean, err := probe.Together(len(learners), func(i int) (float64, error) {
+		var none, took probe.Series
+		err := learners[i].train(&none, &none, &took)
+		return took.Total, err
+	})
+	update.Samples = append(update.Samples, mean)
+	return err
 }
