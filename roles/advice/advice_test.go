@@ -357,6 +357,48 @@ func TestAutoOfThreads(t *testing.T) {
 	}
 }
 
+// TestPool: the layouts of a plan for a pool are those that run: every rank of actors and rollout workers answers.
+func TestPool(t *testing.T) {
+	log := t.TempDir()
+	for placement, all := range map[string]bool{"{actor: 0-1, rollout: auto}": false,
+		"{actor: auto, rollout: auto}": false, "{actor: '0:0-1', rollout: 1-2}": true,
+		"{actor: 0-1, rollout: 2, inference: 3}": true} {
+		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, "a", "{}",
+			"++cluster.auto_scheduler=true", "++algorithm.kl_beta=0.1", "~cluster.component_placement",
+			"+cluster.component_placement="+placement)...)
+		s, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 4), all)
+		if err != nil {
+			t.Errorf("%s: %v", placement, err)
+			continue
+		}
+		work := planner.Work{Actors: 2, Prompts: 4, Answers: 8, Samples: 32}
+		if strings.Contains(placement, "actor: auto") {
+			work.Actors = 4
+		}
+		f, err := s.Search(&planner.Machine{Cores: 2, Nodes: 1, Copy: 1e9}, &planner.Profile{Work: work})
+		if err != nil {
+			t.Errorf("%s: %v", placement, err)
+			continue
+		}
+		list := f.Best
+		if all {
+			list = append(list, *f.Present)
+		}
+		for _, x := range list {
+			p, err := s.Tasks.Plan(s.Resolve(&x.Layout), s.Registries, s.Nodes)
+			if err != nil {
+				t.Errorf("%s: %v: %v", placement, x.Layout, err)
+				continue
+			}
+			for _, name := range x.Layout.Components() {
+				if got := p.Common().Placement.Ranks(name); !slices.Equal(got, x.Layout.Ranks(name)) {
+					t.Errorf("%s: %v, and %s runs on %v", placement, x.Layout, name, got)
+				}
+			}
+		}
+	}
+}
+
 // TestMovable: a plan moves what has the placement auto, and keeps the number of actors.
 func TestMovable(t *testing.T) {
 	log := t.TempDir()

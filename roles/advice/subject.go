@@ -197,6 +197,13 @@ func (s *Subject) Space() planner.Space {
 			space.Free[name] = axes
 		}
 	}
+	if s.placing.Pool != nil && slices.Contains(s.movable, "rollout") {
+		space.Runs = func(l *planner.Layout) bool {
+			run := *l
+			s.pool(&run)
+			return run.String() == l.String()
+		}
+	}
 	if len(auto) == 0 && s.present != nil {
 		space.Present = s.layout()
 	} else if cfg.Given("rollout.pipeline_stage_num") {
@@ -239,7 +246,22 @@ func (s *Subject) layout() *planner.Layout {
 	if len(l.Rollout) > 0 {
 		l.Stages = max(1, s.Config.Rollout.PipelineStageNum)
 	}
+	s.pool(l)
 	return l
+}
+
+// pool places the members of l where they run in a pool. In other jobs it changes nothing.
+func (s *Subject) pool(l *planner.Layout) {
+	if s.placing.Pool == nil {
+		return
+	}
+	named := map[string][]int{}
+	for _, name := range l.Components() {
+		named[name] = l.Ranks(name)
+	}
+	for name, ranks := range s.placing.Pool(named) {
+		l.Place(name, ranks)
+	}
 }
 
 // inTurn returns the layout of one replica of each component, but of all those of actors and critic workers, with all

@@ -59,6 +59,9 @@ func (Reasoning) Placing(cfg *config.Config) task.Placing {
 	p.Divides = func(actors int) bool {
 		return cfg.Data.RolloutBatchSize%actors == 0 && answers/actors%max(1, cfg.Algorithm.Texts.NMinibatches) == 0
 	}
+	if cfg.Deals() {
+		p.Pool = func(named map[string][]int) map[string][]int { return plan.PoolOf(cfg, named) }
+	}
 	// Changes of weights need readers with the parts of the actors, and a pool has a rollout worker on every rank.
 	p.Divided = cfg.WeightSyncer.Type == config.WeightSyncPatch || cfg.Deals()
 	return p

@@ -60,8 +60,10 @@ func (s *Space) extend(m *Machine, p *Profile, list []choice) (extended []choice
 // place appends c to list with the components names in all places where the space has them.
 func (s *Space) place(w *Work, c choice, names []string, list []choice) []choice {
 	if len(names) == 0 {
-		c.detour()
-		return append(list, c)
+		if c.detour(); s.runs(&c) {
+			list = append(list, c)
+		}
+		return list
 	}
 	l := c.layout()
 	all := l.all()

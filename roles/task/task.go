@@ -27,6 +27,8 @@ type Task interface {
 // A Placing says what a plan may place in a job.
 type Placing struct {
 	Components []string // that a plan places; of those that a job may do without only those that it places
+	// Pool returns where members are that are named on these ranks, if not there. nil: they are where they are named.
+	Pool func(named map[string][]int) map[string][]int
 	// Divides reports whether the work of the job can be divided among this many actors, or replicas of actors.
 	Divides func(actors int) bool
 	// Models are the components with a model that their members may divide. With Divided they do so as the
