@@ -10,7 +10,6 @@ import (
 	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/planner/probe"
-	"github.com/rlinf/rlinf/roles/task"
 )
 
 // Budget is about what the measurement of a job takes. One call of a slow job may take longer.
@@ -36,10 +35,8 @@ func (s *Subject) Profile(ctx context.Context, m *planner.Machine, run Runner) (
 		return nil, config.UsageError{Err: err}
 	}
 	room := job.AvailableOn(s.Nodes, 0)
-	if err := s.checkRoom(m, p, l, room); err != nil {
-		return nil, err
-	}
-	f, err := p.Profile(ctx, planner.Asked{Ranks: len(s.Nodes), Cores: runtime.NumCPU(), Budget: Budget})
+	f, err := p.Profile(ctx, planner.Asked{Ranks: len(s.Nodes), Cores: runtime.NumCPU(), Budget: Budget,
+		Room: room.Free})
 	if err != nil {
 		return nil, fmt.Errorf("measure the job: %w", err)
 	}
@@ -49,23 +46,6 @@ func (s *Subject) Profile(ctx context.Context, m *planner.Machine, run Runner) (
 		return f, nil
 	}
 	return f, s.Correct(ctx, m, f, run)
-}
-
-// checkRoom returns an error if a whole language model, on which costs are measured, does not fit into the memory of
-// this host. l is the layout of p.
-func (s *Subject) checkRoom(m *planner.Machine, p task.Plan, l planner.Layout, room job.Available) error {
-	if len(s.placing.Models) == 0 {
-		return nil
-	}
-	l.Actor, l.Critic = l.Actor[:1], nil
-	l.Meshes = nil
-	need := planner.Estimate(m, &planner.Profile{Work: p.Work()}, l).Memory
-	if need <= room.Free {
-		return nil
-	}
-	return config.Usagef("costs are measured on a whole model, which needs %s, and %v: expected rlinf plan --profile "+
-		"FILE of a host with more memory, or a placement and how ranks divide the model (docs/parallel.md)",
-		job.Mebibytes(need), room)
 }
 
 // Search finds the best layouts for the subject.

@@ -152,7 +152,11 @@ func measureJob(c *cli.Context, s *advice.Subject, m *planner.Machine, p *planne
 		return "", nil, nil, err
 	}
 	if p != nil {
-		if err := p.Fits(s.Identity(), described); err != nil {
+		err := p.Fits(s.Identity(), described)
+		if err != nil && note != "" {
+			err = fmt.Errorf("%w (%s)", err, note)
+		}
+		if err != nil {
 			return "", nil, nil, config.UsageError{Err: err}
 		}
 		return note, m, p, nil

@@ -31,6 +31,7 @@ type Asked struct {
 	Ranks  int           // of the world that is planned for
 	Cores  int           // that may compute at once
 	Budget time.Duration // about what the measurement may take
+	Room   int64         // bytes of memory that it may take; 0: any number
 }
 
 // A Profile has what the operations of one job cost on one machine.

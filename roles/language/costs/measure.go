@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Profile measures the operations of the job of p.
-func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profile, error) {
+// measure measures the operations of the job of p.
+func measure(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profile, error) {
 	f := &planner.Profile{Work: WorkOf(p)}
 	var all algo.TextBatch
 	if f.Work.Prompts > 0 {
