@@ -192,6 +192,21 @@ func TestDividedActors(t *testing.T) {
 	}
 }
 
+// TestOddNumbers: six actors get a rank each of twenty, though no simple division of the ranks has six.
+func TestOddNumbers(t *testing.T) {
+	p := &Profile{Work: Work{Actors: 3, Samples: 66}, Costs: []Cost{{Op: OpUpdate, Rows: 22, Seconds: 1, Busy: 1}}}
+	m := twoCores()
+	m.Nodes, m.Cores = 10, 2
+	s := Space{Idle: true, Meshes: map[string]Mesh{"actor": {1, 2}}}
+	for r := range 20 {
+		s.Nodes = append(s.Nodes, r/2)
+	}
+	f, err := Search(m, p, s)
+	if err != nil || f.Winner().Layout.String() != "actor 0-5 (2 parts)" {
+		t.Errorf("%v, %v", f, err)
+	}
+}
+
 // TestDividedModelsOnThousandsOfRanks: a search among the meshes of a model looks at a bounded number of layouts.
 func TestDividedModelsOnThousandsOfRanks(t *testing.T) {
 	p := &Profile{Work: Work{Actors: 8, Samples: 1 << 14, Prompts: 1 << 10, Answers: 16, Tokens: 512, OptimiserSteps: 4,

@@ -90,10 +90,15 @@ func (s *Space) actorSets(w *Work, mesh Mesh, sets [][]int) (list [][]int) {
 	if s.Move {
 		return s.moves("actor", n, sets)
 	}
+	alone := false // with a rank each
 	for _, set := range sets {
 		if len(set) <= n && n%len(set) == 0 {
 			list = append(list, repeated(set, n/len(set)))
+			alone = alone || len(set) == n
 		}
+	}
+	if ranks := len(s.Nodes); n < ranks && !alone {
+		list = append(list, span(0, n), span(ranks-n, ranks))
 	}
 	return list
 }
