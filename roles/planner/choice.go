@@ -17,7 +17,7 @@ type choice struct {
 	stages                    int
 	steps                     meeting // of env and rollout
 	trips                     level   // the farthest way of a trajectory to its actor
-	detours                   level   // the same by way of an inference worker, if there are any
+	detours                   level   // the farthest way to or from an inference worker, if there are any
 }
 
 // newChoice returns the choice of a layout.
@@ -67,7 +67,8 @@ func (c *choice) layout() Layout {
 	return l
 }
 
-// parts counts what moves: members, further stages, and components with threads or on other ranks than the actors.
+// parts counts what makes a layout complicated: members, stages beyond the first, and components with threads or on
+// other ranks than the actors.
 func (c *choice) parts() int {
 	n := c.stages - 1
 	for _, of := range c.all() {

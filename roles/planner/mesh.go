@@ -57,7 +57,7 @@ type Model struct {
 	// MicroBatches are those of an optimiser step of one replica, of about Tokens tokens each.
 	MicroBatches int `json:"micro_batches"`
 	Tokens       int `json:"tokens"`
-	Running      int `json:"running,omitempty"` // answers that are generated at the same time
+	Running      int `json:"running,omitempty"` // answers that a rollout worker generates at the same time
 	// Parts has the meshes that the model allows.
 	Parts []Part `json:"parts,omitempty"`
 }

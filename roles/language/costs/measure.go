@@ -301,7 +301,7 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	f.Costs = append(f.Costs, values.Cost(planner.OpValues, int(f.Work.Tokens*float64(samples))),
 		update.Cost(planner.OpCritic, samples))
 	f.Work.CriticBytes = counter.Bytes
-	if counter.Gathers > 0 { // after each of as many steps as those of the actors
+	if counter.Gathers > 0 { // it gathers after each optimiser step, and has as many of them as the actors
 		f.Work.CriticGathers = f.Work.OptimiserSteps
 	}
 	return nil
