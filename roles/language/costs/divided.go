@@ -16,6 +16,9 @@ import (
 // halves are the members of the divided models that are measured. Larger numbers follow from them.
 const halves = 2
 
+// mostCrowded bounds the members that compute at the same time in a measurement, each of which has memory of its own.
+const mostCrowded = 8
+
 // An alone member has no others: sums and gathers take no time, and leave what is there.
 type alone struct{ size int }
 
@@ -27,9 +30,9 @@ func (alone) Sum([]float32) error           { return nil }
 func (alone) Sum64([]float64) error         { return nil }
 func (alone) Gather([]float32, []int) error { return nil }
 
-// divided measures what a member computes that has half of each layer, against half of a whole model: alone, and beside
-// as many others as there are cores. It does so by forward passes over texts, as large as those of an update and as
-// those of answers. Sums of the size that a micro-batch needs are measured between goroutine ranks.
+// divided measures how long a member takes that has half of each layer, beside one with the whole model. It times
+// forward passes: over as many tokens as in an update, and over as many as answers have in a pass. Members on all cores
+// crowd each other. The sums of a micro-batch are measured between goroutine ranks.
 func divided(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile, texts []algo.Sequence) error {
 	if len(p.Model.Sizes()) < 2 || a.Ranks < halves {
 		return nil
@@ -66,7 +69,7 @@ func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *
 	one := algo.NewTextLogProbs(whole, limit, 1, lm.Mesh{}, 1)
 	defer one.Close()
 	var parts []*algo.TextLogProbs
-	for range max(1, a.Cores) {
+	for range max(1, min(a.Cores, mostCrowded)) {
 		x := algo.NewTextLogProbs(half, limit, 1, lm.Mesh{Layer: alone{halves}}, 1)
 		defer x.Close()
 		parts = append(parts, x)
@@ -90,8 +93,8 @@ func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *
 	}
 	f.Halves = append(f.Halves, planner.Speedup{Op: op, Threads: halves,
 		Factor: probe.Median(wholes.Samples) / probe.Median(lone.Samples)})
-	if a.Cores > 1 && !slices.ContainsFunc(f.Crowd, func(c planner.Crowd) bool { return c.Op == op }) {
-		f.Crowd = append(f.Crowd, planner.Crowd{Op: op, Cores: a.Cores,
+	if len(parts) > 1 && !slices.ContainsFunc(f.Crowd, func(c planner.Crowd) bool { return c.Op == op }) {
+		f.Crowd = append(f.Crowd, planner.Crowd{Op: op, Cores: len(parts),
 			Factor: max(1, probe.Median(crowd.Samples)/probe.Median(lone.Samples))})
 	}
 	return nil
