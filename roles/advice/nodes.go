@@ -46,9 +46,8 @@ func unequal(sites []probe.Site) (list []string) {
 			here, there float64
 		}{{"computes", first.Core, x.Core}, {"copies memory", first.Copy, x.Copy}} {
 			if max(rate.here, rate.there) > unlike*min(rate.here, rate.there) {
-				list = append(list, fmt.Sprintf("cluster.component_placement: auto: host %s %s %.2f times as fast as "+
-					"host %s; the plan is made for hosts as fast as %s", x.Host, rate.what, rate.there/rate.here,
-					first.Host, first.Host))
+				list = append(list, fmt.Sprintf("host %s %s %.2f times as fast as host %s: a plan takes all hosts to "+
+					"be as fast as %s", x.Host, rate.what, rate.there/rate.here, first.Host, first.Host))
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// measureNodes measures the links between the nodes of an MPI job, and how fast their hosts are, if rank 0 is about to
+// measureNodes measures the links between the nodes of an MPI job, and how fast their hosts are, if rank 0 is going to
 // plan. Rank 0 warns of hosts that differ from its own. Every rank calls it, and plans counts on rank 0.
 func (s *session) measureNodes(ctx context.Context, w *spmd.World, world *collectives.Group, plans bool) error {
 	nodes := w.Nodes()

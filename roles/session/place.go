@@ -59,6 +59,7 @@ func (s *session) measure(ctx context.Context, w *spmd.World, cfg *config.Config
 	if err != nil {
 		return err
 	}
+	subject.Measured = s.nodes
 	p, err := s.earlierPlan()
 	if err == nil && (p == nil || !subject.Serves(p)) {
 		s.phase(w, "measuring the job")

@@ -281,10 +281,10 @@ func (s *session) configure(ctx context.Context, w *spmd.World, world *collectiv
 	if wrong == nil {
 		wrong = s.cfgErr
 	}
-	plans := w.Rank() == 0 && wrong == nil && s.draft == nil && !s.evaluates(s.cfg)
+	plans := w.Rank() == 0 && wrong == nil && !s.evaluates(s.cfg)
 	if plans {
 		auto, _ := s.cfg.Auto()
-		plans = len(auto) > 0
+		plans = len(auto) > 0 && s.draft == nil || s.Scheduler == nil && s.moves(w, s.cfg)
 	}
 	if err := s.measureNodes(ctx, w, world, plans); err != nil {
 		return nil, err
