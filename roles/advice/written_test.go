@@ -3,6 +3,7 @@ package advice_test
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +36,32 @@ func TestWritten(t *testing.T) {
 	want := "actor:\n  threads: 3\nrollout:\n  pipeline_stage_num: 1\n  threads: 5\n  tensor_parallel_size: 2\n"
 	if got := s.YAML(&l); !strings.HasSuffix(got, want) {
 		t.Errorf("%s\nwant %s", got, want)
+	}
+}
+
+// TestWithoutPlace: rollout workers without a place are with the actors. If the actors' place is planned, so is theirs.
+func TestWithoutPlace(t *testing.T) {
+	for placement, want := range map[string]string{
+		"{actor: auto}":                 "    actor: 0\n    rollout: 1\n",
+		"{actor: 0-1, inference: auto}": "    inference: 0\n    actor: 0-1\n",
+	} {
+		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, t.TempDir(), "a",
+			"{}", "++algorithm.kl_beta=0.1", "~cluster.component_placement",
+			"+cluster.component_placement="+placement)...)
+		s, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false)
+		if err != nil {
+			t.Errorf("%s: %v", placement, err)
+			continue
+		}
+		l := planner.Layout{Nodes: make([]int, 2), Actor: []int{0}, Rollout: []int{1}, Stages: 1}
+		fixed := s.Space().Fixed
+		if strings.Contains(placement, "inference") {
+			l.Actor, l.Rollout, l.Inference = fixed["actor"], fixed["rollout"], []int{0}
+		}
+		if got := s.YAML(&l); !strings.Contains(got, want) || len(l.Rollout) == 0 ||
+			fixed["rollout"] != nil && !slices.Equal(fixed["rollout"], []int{0, 1}) {
+			t.Errorf("%s: rollout is fixed on %v\n%s", placement, fixed["rollout"], got)
+		}
 	}
 }
 
