@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/rlinf/rlinf/internal/runfolder"
+	"github.com/rlinf/rlinf/roles/planner"
 )
 
 // hostsScript returns the path of scripts/hosts.
@@ -228,6 +230,38 @@ func TestHostCutOff(t *testing.T) {
 			}
 			if s := readStatus(t, run.folder()); s != runfolder.Failed {
 				t.Errorf("STATUS %v, want %v", s, runfolder.Failed)
+			}
+		})
+	}
+}
+
+// TestAutoMeasuresNodes: a job that plans its placement measures the links between its nodes by MPI. Both nodes are on
+// one host, so no warning tells hosts apart.
+func TestAutoMeasuresNodes(t *testing.T) {
+	t.Parallel()
+	for _, p := range []*platform{openmpi, mpich} {
+		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			config, err := filepath.Abs(filepath.Join(root, "configs", "cartpole_auto.yaml"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := p.ok(t, dir, 3, "-c", config, "spmd.nodes=2", "cluster.num_nodes=2", "runner.max_epochs=1",
+				"runner.logger.experiment_name=run")
+			text, err := os.ReadFile(runfolder.Plan(filepath.Join(dir, "logs", "run")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var plan struct{ Machine planner.Machine }
+			if err := json.Unmarshal(text, &plan); err != nil {
+				t.Fatal(err)
+			}
+			if l := plan.Machine.Network; l == planner.Usual() || !(l.Latency > 0) || l.Latency > 1e-2 {
+				t.Errorf("a link of %+v", l)
+			}
+			if strings.Contains(r.stdout+r.stderr, "times as fast as host") {
+				t.Errorf("one host differs from itself:\n%s%s", r.stdout, r.stderr)
 			}
 		})
 	}

@@ -1,18 +1,17 @@
 package emulate
 
 import (
-	"encoding/json"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/rlinf/rlinf/collectives/bench/stats"
+	"github.com/rlinf/rlinf/internal/results/resultstest"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/spmd"
@@ -113,24 +112,7 @@ func trained(t *testing.T, s Setting) (r Result, metrics []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(s.Record, "run", "metrics.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		row := map[string]any{}
-		if err := json.Unmarshal([]byte(line), &row); err != nil {
-			t.Fatal(err)
-		}
-		for name := range row {
-			if strings.HasPrefix(name, "time") || strings.HasPrefix(name, "schedule/") ||
-				strings.HasSuffix(name, "_per_second") {
-				delete(row, name)
-			}
-		}
-		metrics = append(metrics, fmt.Sprint(row))
-	}
-	return r, metrics
+	return r, resultstest.Untimed(t, filepath.Join(s.Record, "run"))
 }
 
 // TestMoving: environments are fast, slow after the first move, and fast again after the second. Their workers move to

@@ -189,6 +189,7 @@ var layers = []layer{
 
 	{"internal/philox", nil, nil, "random numbers are arithmetic"},
 	{"internal/video/videotest", nil, nil, "takes films apart, for tests"},
+	{"internal/results/resultstest", nil, nil, "compares runs, for tests"},
 	{"internal/video", []string{"golang.org/x/image/...", "internal/programs"}, []string{"internal/video/..."},
 		"pictures in, files out"},
 	{"internal/gpu", []string{"gorgonia.org/cu"}, nil, "the only package that sees CUDA"},
@@ -212,7 +213,8 @@ var layers = []layer{
 	{"internal/emulate/...", []string{"roles/config", "roles/embodied", "roles/loop", "roles/planner",
 		"roles/session", "roles/task",
 		"algo", "collectives", "collectives/bench/stats", "env", "policy", "policy/nn", "reward", "internal/emulate",
-		"internal/plot", "spmd", "spmd/local", "tensor", gonum, sys}, []string{"roles/advice"},
+		"internal/plot", "spmd", "spmd/local", "tensor", gonum, sys},
+		[]string{"roles/advice", "internal/results/resultstest"},
 		"runs the whole program on ranks that are not there"},
 	{"internal/metrics", []string{"internal/durable", sys}, nil, "asks the terminal for its width"},
 	{"internal/...", []string{"internal/durable", "tensor", yaml}, nil, "roles knows these, not they it"},

@@ -61,7 +61,8 @@ func accuracyTasks(addition string) []measured {
 	return list
 }
 
-// layoutsOf returns the layouts that are measured: members of env and rollout together and apart, in stages.
+// layoutsOf returns the layouts that are measured: members of env and rollout together and apart, in stages, and models
+// that two members divide.
 func layoutsOf(w *planner.Work) (list []planner.Layout) {
 	add := func(env, rollout []int, stages int) {
 		l := planner.Layout{Nodes: make([]int, 4), Actor: []int{0, 1}, Env: env, Rollout: rollout, Stages: stages}
@@ -74,6 +75,16 @@ func layoutsOf(w *planner.Work) (list []planner.Layout) {
 		for _, r := range [][]int{{0}, {2}, {0, 1}, {2, 3}, {0, 1, 2, 3}} {
 			add(nil, r, 1)
 			add(nil, r, 2)
+		}
+		for _, part := range w.Model.Parts { // on four ranks
+			if n := part.Members(); n > 1 && n <= 2 {
+				add(nil, []int{0, 1}, 1)
+				l := &list[len(list)-1]
+				l.Actor, l.Meshes = []int{0, 1, 2, 3}, map[string]planner.Mesh{"actor": part.Mesh}
+				if part.Pipeline == 1 {
+					l.Meshes["rollout"] = part.Mesh
+				}
+			}
 		}
 		return append(list, list[0])
 	}

@@ -2,7 +2,6 @@ package advice_test
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -13,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/results/resultstest"
 	"github.com/rlinf/rlinf/roles"
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/config"
@@ -60,32 +60,6 @@ func train(t *testing.T, cfg *config.Config, ranks int, resume string) string {
 	return out.String()
 }
 
-// metricsOf returns the metrics of a run without its times and moves.
-func metricsOf(t *testing.T, folder string) (lines []string) {
-	t.Helper()
-	text, err := os.ReadFile(filepath.Join(folder, "metrics.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(text)) {
-		row := map[string]any{}
-		if err := json.Unmarshal([]byte(line), &row); err != nil {
-			t.Fatal(err)
-		}
-		for name := range row {
-			if strings.HasPrefix(name, "time") || strings.HasPrefix(name, "schedule/") {
-				delete(row, name)
-			}
-		}
-		kept, err := json.Marshal(row)
-		if err != nil {
-			t.Fatal(err)
-		}
-		lines = append(lines, string(kept))
-	}
-	return lines
-}
-
 // TestAuto: a run that plans its placement has the metrics of the hand-placed job, to the bit, and a resume takes the
 // plan from the run's folder.
 func TestAuto(t *testing.T) {
@@ -111,8 +85,8 @@ func TestAuto(t *testing.T) {
 	hand, _ := rolestest.MustLoad(t, rolestest.Cartpole, small(log, "hand", "cluster.component_placement.actor=0-1",
 		"cluster.component_placement.env=0", "cluster.component_placement.rollout=1")...)
 	train(t, hand, 2, "")
-	planned := metricsOf(t, filepath.Join(log, "auto"))
-	if want := metricsOf(t, filepath.Join(log, "hand")); !slices.Equal(planned, want) || len(want) < 4 {
+	planned := resultstest.Untimed(t, filepath.Join(log, "auto"))
+	if want := resultstest.Untimed(t, filepath.Join(log, "hand")); !slices.Equal(planned, want) || len(want) < 4 {
 		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(want, "\n"))
 	}
 
@@ -127,7 +101,7 @@ func TestAuto(t *testing.T) {
 	if after, err := os.ReadFile(file); err != nil || !bytes.Equal(before, after) {
 		t.Errorf("%v: the plan changed in a resume", err)
 	}
-	if n := len(metricsOf(t, filepath.Join(log, "auto"))); n != len(planned)+2 {
+	if n := len(resultstest.Untimed(t, filepath.Join(log, "auto"))); n != len(planned)+2 {
 		t.Errorf("%d lines of metrics, want %d", n, len(planned)+2)
 	}
 
@@ -155,7 +129,7 @@ func TestAutoOfFurtherComponents(t *testing.T) {
 				}
 			}
 		}
-		return metricsOf(t, filepath.Join(log, name))
+		return resultstest.Untimed(t, filepath.Join(log, name))
 	}
 	planned := job("auto", "{actor: 0-1, env: auto, rollout: auto, reward: auto, inference: auto}")
 	hand := job("hand", "{actor: 0-1, env: 0, rollout: 1, reward: 2, inference: 0-2}")
@@ -196,7 +170,7 @@ func TestAutoOfAnswers(t *testing.T) {
 			placement, "++algorithm.kl_beta=0.1", "++algorithm.adv_type=gae", "++algorithm.loss_type=actor_critic",
 			"++actor.optim.use_distributed_optimizer=true")...)
 		said := train(t, cfg, 3, "")
-		return metricsOf(t, filepath.Join(log, name)), said
+		return resultstest.Untimed(t, filepath.Join(log, name)), said
 	}
 	planned, said := job("auto", "{actor: 0-1, rollout: auto, reward: auto, inference: auto, critic: auto}")
 	hand, _ := job("hand", "{actor: 0-1, rollout: 2, reward: 1, inference: 2, critic: 0-1}")
@@ -223,52 +197,6 @@ func TestAutoOfAnswers(t *testing.T) {
 	t.Log(said)
 }
 
-// TestAutoOfDividedModels: a plan keeps how models are divided, and places whole replicas. The metrics are those of the
-// hand-placed job.
-func TestAutoOfDividedModels(t *testing.T) {
-	log := t.TempDir()
-	layout := []string{"++actor.model.tensor_model_parallel_size=2", "++actor.model.pipeline_model_parallel_size=2",
-		"++rollout.tensor_parallel_size=2", "++cluster.allow_idle_ranks=true"}
-	job := func(name, placement string) ([]string, string) {
-		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, name,
-			placement, layout...)...)
-		said := train(t, cfg, 4, "")
-		return metricsOf(t, filepath.Join(log, name)), said
-	}
-	planned, said := job("auto", "{actor: auto, rollout: auto}")
-	hand, _ := job("hand", "{actor: 0-3, rollout: 0-1}")
-	if !slices.Equal(planned, hand) || len(hand) < 4 {
-		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(hand, "\n"))
-	}
-	p, err := advice.ReadPlan(filepath.Join(log, "auto", "plan.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, w := &p.Layout, &p.Profile.Work
-	if len(l.Actor) != 4 || len(l.Rollout)%2 != 0 || w.Actors != 1 || l.Meshes["actor"].Members() != 4 ||
-		w.Model.MicroBatches != 2 || w.Model.Layers != 2 || w.Model.Running == 0 {
-		t.Errorf("%v, %+v", l, w)
-	}
-	if x := p.Found.Winner(); !strings.Contains(said, " (2 stages × 2 parts), rollout ") || !(x.Seconds > 0) ||
-		math.IsInf(x.Seconds, 0) {
-		t.Errorf("%v s\n%s", x.Seconds, said)
-	}
-	t.Log(said)
-
-	cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, "few",
-		"{actor: auto, rollout: auto}", layout...)...)
-	if _, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false); err == nil ||
-		!strings.Contains(err.Error(), "2 ranks, and 4 actors divide a model") {
-		t.Errorf("two ranks for a model on four: %v", err)
-	}
-	cfg, _ = rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, "half",
-		"{actor: auto, rollout: 0-2}", layout...)...)
-	if _, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 4), false); err == nil ||
-		!strings.Contains(err.Error(), "rollout: 0-2: expected a multiple of 2 members") {
-		t.Errorf("three rollout workers with half a model each: %v", err)
-	}
-}
-
 // TestNoCritic: a component that has no work in the job is a mistake of the user, found before anything is measured.
 func TestNoCritic(t *testing.T) {
 	cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, t.TempDir(), "a",
@@ -285,29 +213,6 @@ func TestNoCritic(t *testing.T) {
 	}
 }
 
-// TestWritten: a configuration and the YAML to paste have the threads and the layout that a plan chooses.
-func TestWritten(t *testing.T) {
-	cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, t.TempDir(), "a",
-		"{actor: auto, rollout: auto}")...)
-	s, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 2), false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if space := s.Space(); !space.Divide || len(space.Threads) != 0 {
-		t.Errorf("layouts are free: %v, threads are fixed: %v", space.Divide, space.Threads)
-	}
-	l := planner.Layout{Nodes: make([]int, 2), Actor: []int{0, 1}, Rollout: []int{0, 1}, Stages: 1,
-		Meshes: map[string]planner.Mesh{"rollout": {Tensor: 2}}, Threads: map[string]int{"actor": 3, "rollout": 5}}
-	c := s.Resolve(&l)
-	if c.Actor.Threads != 3 || c.Rollout.Threads != 5 || c.Rollout.TensorParallelSize != 2 {
-		t.Errorf("%d and %d threads, %d parts", c.Actor.Threads, c.Rollout.Threads, c.Rollout.TensorParallelSize)
-	}
-	want := "actor:\n  threads: 3\nrollout:\n  pipeline_stage_num: 1\n  threads: 5\n  tensor_parallel_size: 2\n"
-	if got := s.YAML(&l); !strings.HasSuffix(got, want) {
-		t.Errorf("%s\nwant %s", got, want)
-	}
-}
-
 // TestAutoOfThreads: a plan chooses the threads of an actor, unless the configuration says how many, and writes them
 // into the configuration. The metrics are those of the job with one.
 func TestAutoOfThreads(t *testing.T) {
@@ -318,7 +223,7 @@ func TestAutoOfThreads(t *testing.T) {
 	config := "../../internal/digests/testdata/reasoning.yaml"
 	hand, _ := rolestest.MustLoad(t, config, answers(t, log, "hand", "{actor: 0, rollout: 0}")...)
 	train(t, hand, 1, "")
-	want := metricsOf(t, filepath.Join(log, "hand"))
+	want := resultstest.Untimed(t, filepath.Join(log, "hand"))
 	for name, given := range map[string]int{"free": 0, "given": 1} {
 		overrides := answers(t, log, name, "{actor: auto, rollout: auto}")
 		if given > 0 {
@@ -336,7 +241,7 @@ func TestAutoOfThreads(t *testing.T) {
 			!strings.Contains(string(resolved), fmt.Sprintf("threads: %d", n)) {
 			t.Errorf("%s: %v, %v, %v\n%s", name, &p.Layout, p.Profile.Speedups, err, resolved)
 		}
-		if got := metricsOf(t, filepath.Join(log, name)); !slices.Equal(got, want) {
+		if got := resultstest.Untimed(t, filepath.Join(log, name)); !slices.Equal(got, want) {
 			t.Errorf("%s\n%s\none thread\n%s", name, strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}
 		other, _ := rolestest.MustLoad(t, config, append(overrides, "++actor.threads=5")...)
@@ -345,6 +250,48 @@ func TestAutoOfThreads(t *testing.T) {
 			t.Errorf("%s: a plan for %d threads serves a job with 5 (%v)", name, n, err)
 		}
 		t.Log(&p.Layout, p.Profile.Speedups)
+	}
+}
+
+// TestPool: the layouts of a plan for a pool are those that run: every rank of actors and rollout workers answers.
+func TestPool(t *testing.T) {
+	log := t.TempDir()
+	for placement, all := range map[string]bool{"{actor: 0-1, rollout: auto}": false,
+		"{actor: auto, rollout: auto}": false, "{actor: '0:0-1', rollout: 1-2}": true,
+		"{actor: 0-1, rollout: 2, inference: 3}": true} {
+		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, "a", "{}",
+			"++cluster.auto_scheduler=true", "++algorithm.kl_beta=0.1", "~cluster.component_placement",
+			"+cluster.component_placement="+placement)...)
+		s, err := advice.New(cfg, rolestest.Registries(), tasks(), make([]int, 4), all)
+		if err != nil {
+			t.Errorf("%s: %v", placement, err)
+			continue
+		}
+		work := planner.Work{Actors: 2, Prompts: 4, Answers: 8, Samples: 32}
+		if strings.Contains(placement, "actor: auto") {
+			work.Actors = 4
+		}
+		f, err := s.Search(&planner.Machine{Cores: 2, Nodes: 1, Copy: 1e9}, &planner.Profile{Work: work})
+		if err != nil {
+			t.Errorf("%s: %v", placement, err)
+			continue
+		}
+		list := f.Best
+		if all {
+			list = append(list, *f.Present)
+		}
+		for _, x := range list {
+			p, err := s.Tasks.Plan(s.Resolve(&x.Layout), s.Registries, s.Nodes)
+			if err != nil {
+				t.Errorf("%s: %v: %v", placement, x.Layout, err)
+				continue
+			}
+			for _, name := range x.Layout.Components() {
+				if got := p.Common().Placement.Ranks(name); !slices.Equal(got, x.Layout.Ranks(name)) {
+					t.Errorf("%s: %v, and %s runs on %v", placement, x.Layout, name, got)
+				}
+			}
+		}
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/rlinf/rlinf/internal/durable"
 	"github.com/rlinf/rlinf/roles/config"
@@ -24,7 +25,15 @@ type Plan struct {
 
 // Decide measures the machine and the job, and returns the plan.
 func (s *Subject) Decide(ctx context.Context, run Runner) (*Plan, error) {
-	m, p, err := s.measure(ctx, run)
+	m, err := s.Machine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	note, err := s.Fit(m)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.Profile(ctx, m, run)
 	if err != nil {
 		return nil, err
 	}
@@ -32,25 +41,24 @@ func (s *Subject) Decide(ctx context.Context, run Runner) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Plan{s.Identity(), f.Winner().Layout, f.Sentences(p), f, m, p}, nil
+	sentences := f.Sentences(p)
+	if note != "" {
+		sentences = slices.Insert(sentences, 0, note)
+	}
+	return &Plan{s.Identity(), f.Winner().Layout, sentences, f, m, p}, nil
 }
 
 // Measure measures the machine and the job, and returns the plan that keeps the placement of the configuration.
 func (s *Subject) Measure(ctx context.Context, run Runner) (*Plan, error) {
-	m, p, err := s.measure(ctx, run)
+	m, err := s.Machine(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.Profile(ctx, m, run)
 	if err != nil {
 		return nil, err
 	}
 	return &Plan{Identity: s.Identity(), Layout: *s.layout(), Machine: m, Profile: p}, nil
-}
-
-// measure measures the machine and the job.
-func (s *Subject) measure(ctx context.Context, run Runner) (m *planner.Machine, p *planner.Profile, err error) {
-	if m, err = s.Machine(ctx); err != nil {
-		return nil, nil, err
-	}
-	p, err = s.Profile(ctx, m, run)
-	return m, p, err
 }
 
 // Encode returns the plan as JSON.

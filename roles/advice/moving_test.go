@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/rlinf/rlinf/internal/results/resultstest"
 	"github.com/rlinf/rlinf/roles/internal/rolestest"
 )
 
@@ -25,7 +26,7 @@ func TestAutoScheduler(t *testing.T) {
 			"env.train.total_num_envs=4", "actor.micro_batch_size=256", "actor.global_batch_size=2048",
 			"algorithm.update_epoch=1")...)
 		train(t, cfg, 2, "")
-		return metricsOf(t, filepath.Join(log, name))
+		return resultstest.Untimed(t, filepath.Join(log, name))
 	}
 	if moves, stays := job("moves", "true"), job("stays", "false"); !slices.Equal(moves, stays) {
 		t.Error("metrics differ")

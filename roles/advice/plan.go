@@ -19,29 +19,39 @@ const Budget = 15 * time.Second
 func (s *Subject) Machine(ctx context.Context) (*planner.Machine, error) {
 	nodes := s.Nodes[len(s.Nodes)-1] + 1
 	free := job.AvailableOn(s.Nodes, 0).Free
-	return probe.Machine(ctx, s.Identity().Build, nodes, free*9/10)
+	m, err := probe.Machine(ctx, s.Identity().Build, nodes, free*9/10)
+	if err == nil && s.Measured != nil && s.Measured.network != nil {
+		m.Network = *s.Measured.network
+	}
+	return m, err
 }
 
-// Profile measures what the job's operations cost on this machine, and corrects that by real iterations.
+// Profile measures what the job's operations cost on this machine, and corrects that by real iterations, if the memory
+// has room for all actors of these.
 func (s *Subject) Profile(ctx context.Context, m *planner.Machine, run Runner) (*planner.Profile, error) {
 	l := s.inTurn([]int{0})
 	p, err := s.Tasks.Plan(s.onRanks(&l), s.Registries, []int{0})
 	if err != nil {
 		return nil, config.UsageError{Err: err}
 	}
-	f, err := p.Profile(ctx, planner.Asked{Ranks: len(s.Nodes), Cores: runtime.NumCPU(), Budget: Budget})
+	room := job.AvailableOn(s.Nodes, 0)
+	f, err := p.Profile(ctx, planner.Asked{Ranks: len(s.Nodes), Cores: runtime.NumCPU(), Budget: Budget,
+		Room: room.Free})
 	if err != nil {
 		return nil, fmt.Errorf("measure the job: %w", err)
 	}
 	id := s.Identity()
 	f.Build, f.Host, f.Job, f.Name = id.Build, id.Host, id.Job, s.Config.Runner.Logger.ExperimentName
+	if p.CheckMemory([]int{0}, 0, room) != nil {
+		return f, nil
+	}
 	return f, s.Correct(ctx, m, f, run)
 }
 
 // Search finds the best layouts for the subject.
 func (s *Subject) Search(m *planner.Machine, p *planner.Profile) (*planner.Found, error) {
-	if n := s.replicas(); p.Work.Actors != n {
-		return nil, fmt.Errorf("the profile is of a job with %d actors, and this one has %d", p.Work.Actors, n)
+	if p.Work.Actors != s.actors {
+		return nil, fmt.Errorf("the profile is of a job with %d actors, and this one has %d", p.Work.Actors, s.actors)
 	}
 	return planner.Search(m, p, s.Space())
 }

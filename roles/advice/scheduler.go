@@ -26,10 +26,10 @@ type Scheduler struct {
 	profile *planner.Profile
 	space   planner.Space
 	present planner.Layout
-	cost    float64 // seconds of the last move; before the first, of a launch of the workers
-	moved   bool    // there was a move
+	cost    float64 // seconds that the last move took; before the first move, those of a launch of the workers
+	moved   bool    // members have moved before
 	free    int64   // the first step at which members may move
-	skip    int     // iterations that do not count yet
+	skip    int     // the number of next iterations whose times do not count
 
 	window    window
 	planned   int64           // the step of the last plan
@@ -38,8 +38,8 @@ type Scheduler struct {
 	candidate *planner.Layout // the last plan's choice; nil: to stay
 
 	decided string              // the layout of the last decision
-	last    *planner.Prediction // the layout before the last move, as it was; nil: it has its ratio, or there is none
-	earlier []earlier           // the layouts that the job has had, with these costs
+	last    *planner.Prediction // the layout before the last move, with measured times; nil: earlier has it, if any
+	earlier []earlier           // the layouts that the job has had since costs have changed
 	refused map[string]bool
 }
 
@@ -47,15 +47,15 @@ type Scheduler struct {
 const (
 	shorter = 0.1
 	pays    = 2
-	sure    = 1.5 // standard errors of the times by which it must be shorter than that
+	sure    = 1.5 // standard errors of the times that are added to that share
 
 	between = 10  // iterations from one move to the next
-	settle  = 2   // iterations after a move that find cold memory
+	settle  = 2   // iterations after a move that do not count: they find cold memory
 	confirm = 2   // iterations until a second plan confirms the first
 	rarely  = 320 // the most iterations until the next plan, if little changes
-	changes = 0.1 // of a time, after which it is time to plan again
+	changes = 0.1 // the share by which a time must have changed for another plan
 
-	endless = 1_000_000_000 // iterations of a run without a last one, and more
+	endless = 1_000_000_000 // a run with at least as many iterations left has no known end
 )
 
 // A move is the decision to move.
@@ -96,7 +96,7 @@ func (c *Scheduler) Observe(it Iteration) {
 	}
 }
 
-// A Decision is to move.
+// A Decision is the decision to move.
 type Decision struct {
 	Placement string  // of the components that should move, as config.Config.Moved takes it
 	Reason    string  // for people

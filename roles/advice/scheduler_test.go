@@ -304,17 +304,21 @@ func decided(s *simulated, c *advice.Scheduler, end int64, times func(*advice.It
 	return "", "", 0
 }
 
-// TestRule: a move must pay twice, iterations with evaluations do not count, and a refused layout is not chosen again.
+// badSplit returns a job that a move makes faster, and its scheduler.
+func badSplit() (*simulated, *advice.Scheduler) {
+	s := newSimulated(1)
+	s.layout = s.split(5)
+	return s, s.scheduler()
+}
+
+// asIs leaves the times of an iteration as they are.
+func asIs(*advice.Iteration) {}
+
+// TestRule: a move is confirmed by a second plan, iterations with evaluations do not count, and a refused layout is not
+// chosen again.
 func TestRule(t *testing.T) {
-	all := func(*advice.Iteration) {}
-	bad := func() *simulated {
-		s := newSimulated(1)
-		s.layout = s.split(5)
-		return s
-	}
-	s := bad()
-	c := s.scheduler()
-	to, why, at := decided(s, c, 1000, all)
+	s, c := badSplit()
+	to, why, at := decided(s, c, 1000, asIs)
 	if at != 7 { // two do not count, three make a window, and two more confirm the choice
 		t.Errorf("moved after %d", at)
 	}
@@ -323,34 +327,42 @@ func TestRule(t *testing.T) {
 	}
 	t.Log(why)
 	c.Refused()
-	if again, _, _ := decided(s, c, 1000, all); again == to {
+	if again, _, _ := decided(s, c, 1000, asIs); again == to {
 		t.Errorf("decided again: %v", again)
 	}
 
-	s = bad()
-	c = s.scheduler()
+	s, c = badSplit()
 	evaluates := func(it *advice.Iteration) { it.Phases[loop.Evaluating] = 1 }
 	if _, why, _ := decided(s, c, 1000, evaluates); why != "" {
 		t.Errorf("moved by the times of evaluations: %s", why)
 	}
+}
 
-	// A launch takes 0.1 s, and the copies 0.4 s. An iteration saves 0.7 s.
+// TestPrice: a move must pay twice in the iterations that are left. A launch takes 0.1 s, and the copies 0.4 s. An
+// iteration saves 0.7 s.
+func TestPrice(t *testing.T) {
 	for left, want := range map[int64]bool{8: false, 10: true} {
-		s = bad()
-		c = s.scheduler()
-		if _, why, _ := decided(s, c, left, all); (why != "") != want {
+		s, c := badSplit()
+		if _, why, _ := decided(s, c, left, asIs); (why != "") != want {
 			t.Errorf("%d iterations left: %q", left, why)
 		}
 	}
-	s = bad()
-	_, why, _ = decided(s, s.scheduler(), math.MaxInt64, all)
-	if !strings.HasSuffix(why, " The move costs about 502.7ms.") {
+	s, c := badSplit()
+	if _, why, _ := decided(s, c, math.MaxInt64, asIs); !strings.HasSuffix(why, " The move costs about 502.7ms.") {
 		t.Errorf("a run without an end: %s", why)
 	}
+	s, c = badSplit()
+	s.layout = s.split(6)
+	c.Moved(s.placement(), 0, 1e3)
+	if _, why, _ := decided(s, c, 1000, asIs); why != "" {
+		t.Errorf("a move as the last one costs more than it saves: %s", why)
+	}
+}
 
-	// An iteration must become a tenth shorter.
+// TestGain: an iteration must become a tenth shorter.
+func TestGain(t *testing.T) {
 	for step := 1e-3; step < 4e-3; step += 0.25e-3 {
-		s = newSimulated(1)
+		s := newSimulated(1)
 		s.set(step, 4e-3)
 		s.layout = s.split(4)
 		best := math.Inf(1)
@@ -358,16 +370,9 @@ func TestRule(t *testing.T) {
 			best = min(best, s.mean(s.split(k)).Seconds)
 		}
 		gain := 1 - best/s.mean(s.layout).Seconds
-		if _, why, _ := decided(s, s.scheduler(), 1000, all); why != "" && gain < 0.08 || why == "" && gain > 0.12 {
+		if _, why, _ := decided(s, s.scheduler(), 1000, asIs); why != "" && gain < 0.08 || why == "" && gain > 0.12 {
 			t.Errorf("%.0f %% shorter: %q", 100*gain, why)
 		}
-	}
-	s = bad()
-	c = s.scheduler()
-	s.layout = s.split(6)
-	c.Moved(s.placement(), 0, 1e3)
-	if _, why, _ := decided(s, c, 1000, all); why != "" {
-		t.Errorf("a move as the last one costs more than it saves: %s", why)
 	}
 }
 

@@ -7,9 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	keys "github.com/rlinf/rlinf/internal/config"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/job"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/roles/planner/probe"
 	"github.com/rlinf/rlinf/roles/task"
@@ -21,15 +21,17 @@ type Subject struct {
 	Config     *config.Config
 	Registries config.Registries
 	Tasks      task.Tasks
-	Nodes      []int // the node of each rank
+	Nodes      []int  // the node of each rank
+	Measured   *Nodes // nil: not measured
 
 	placing task.Placing
 	present *spmd.Placement  // of the components that the configuration places itself
 	movable []string         // the components that a plan places
 	fixed   map[string][]int // the others of these
 	meshes  map[string]planner.Mesh
-	actors  int // members
-	critics int // 0: the job has no critic workers
+	actors  int  // replicas: models that the actors have
+	open    bool // nothing but mostActors says how many these are
+	critics int  // replicas; 0: the job has no critic workers
 }
 
 // New returns the subject of cfg in a world whose rank r is on node nodes[r]. A plan may place the components with the
@@ -53,30 +55,43 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 		}
 	}
 	for _, name := range s.placing.Components {
+		of := name
+		if !cfg.Places(name) {
+			of = "actor" // it is with the actors
+		}
 		switch {
-		case slices.Contains(auto, name), all && !s.held(name):
+		case slices.Contains(auto, of), all && !s.held(of):
 			s.movable = append(s.movable, name)
-		case len(s.given(name)) > 0:
-			s.fixed[name] = s.given(name)
+		case len(s.given(of)) > 0:
+			s.fixed[name] = s.given(of)
 		}
 		if n, of := s.meshes[name].Members(), len(s.fixed[name]); of%n != 0 {
 			return nil, fmt.Errorf("cluster.component_placement.%s: %s: expected a multiple of %d members, which "+
 				"divide a model", name, spmd.PlacementOf(s.fixed[name]), n)
 		}
 	}
-	s.actors = cmp.Or(len(s.given("actor")), s.mostActors())
-	if n := s.meshes["actor"].Members(); s.actors == 0 && n > len(nodes) {
+	members := s.meshes["actor"].Members()
+	s.actors = len(s.given("actor")) / members
+	if s.open = s.actors == 0; s.open {
+		s.actors = s.mostActors()
+	}
+	if s.actors == 0 && members > len(nodes) {
 		return nil, fmt.Errorf("cluster.component_placement: auto: %d ranks, and %d actors divide a model: expected "+
-			"as many ranks, or a place for actor", len(nodes), n)
+			"as many ranks, or a place for actor", len(nodes), members)
 	}
 	if s.actors == 0 {
 		return nil, fmt.Errorf("cluster.component_placement: auto: no number of actors up to %d divides the "+
 			"environments and batches of this job: place actor yourself", len(nodes))
 	}
-	if slices.Contains(s.placing.Components, critic) {
-		s.critics = cmp.Or(len(s.given(critic)), s.replicas()*s.meshes[critic].Members())
-	}
+	s.setCritics()
 	return s, nil
+}
+
+// setCritics sets the number of critic workers: that of the configuration, or one for each model that the actors have.
+func (s *Subject) setCritics() {
+	if slices.Contains(s.placing.Components, critic) {
+		s.critics = cmp.Or(len(s.given(critic))/s.meshes[critic].Members(), s.actors)
+	}
 }
 
 // given returns the ranks of a component that the configuration places itself; nil for others.
@@ -102,35 +117,61 @@ func (s *Subject) held(component string) bool {
 	return false
 }
 
-// mostActors returns the number of actors of a job that leaves it open: the largest, up to the ranks, among which its
-// work can be divided; 0: none. It does not depend on a measurement, so that results do not either.
+// mostActors returns the number of models of a job that leaves the number of actors open: the largest among which its
+// work can be divided, with a rank for each member as the configuration divides a model; 0: none. It does not depend on
+// a measurement, so that results do not either.
 func (s *Subject) mostActors() int {
-	members := s.meshes["actor"].Members()
-	w := len(s.Nodes) / members
-	for w > 0 && !s.placing.Divides(w) {
-		w--
+	n := len(s.Nodes) / s.meshes["actor"].Members()
+	for n > 0 && !s.placing.Divides(n) {
+		n--
 	}
-	return w * members
+	return n
 }
-
-// replicas returns the number of models that the actors have.
-func (s *Subject) replicas() int { return s.actors / s.meshes["actor"].Members() }
 
 // KeepActors keeps the number of models that the actors have in p, an earlier plan of the same run.
 func (s *Subject) KeepActors(p *Plan) {
 	if len(s.given("actor")) > 0 {
 		return
 	}
-	s.actors = len(p.Layout.Actor) / p.Layout.Meshes["actor"].Members() * s.meshes["actor"].Members()
-	if s.critics > 0 {
-		s.critics = cmp.Or(len(s.given(critic)), s.replicas()*s.meshes[critic].Members())
+	s.actors, s.open = len(p.Layout.Actor)/p.Layout.Meshes["actor"].Members(), false
+	s.setCritics()
+}
+
+// Fit lowers the number of models that the actors have until a placement fits into the memory of m. It does so only if
+// the configuration leaves the number open, and lets a plan divide models: fewer models leave ranks for the parts of
+// one. note says so for people; "": the number stays.
+func (s *Subject) Fit(m *planner.Machine) (note string, err error) {
+	if s.Space().Free["actor"] == (planner.Axes{}) || !s.open || m.Memory == 0 {
+		return "", nil
 	}
+	most := s.actors
+	for ; s.actors > 0; s.actors-- {
+		if !s.placing.Divides(s.actors) {
+			continue
+		}
+		s.setCritics()
+		l := s.inTurn([]int{0})
+		p, err := s.Tasks.Plan(s.onRanks(&l), s.Registries, []int{0})
+		if err != nil {
+			return "", config.UsageError{Err: err}
+		}
+		if planner.Fits(m, p.Work(), s.Space()) {
+			if s.actors < most {
+				note = fmt.Sprintf("The memory of a node, %s, has no room for %d models of the actors: there are %d, "+
+					"among which batches are divided.", job.Mebibytes(m.Memory), most, s.actors)
+			}
+			return note, nil
+		}
+	}
+	s.actors = most // a search says what is missing
+	s.setCritics()
+	return "", nil
 }
 
 // Space returns the layouts that a plan may choose from.
 func (s *Subject) Space() planner.Space {
 	space := planner.Space{Nodes: s.Nodes, Fixed: s.fixed, Idle: true, Eval: s.placing.Eval,
-		EvalGroup: s.placing.EvalGroup, Further: map[string]int{}, Meshes: s.meshes,
+		EvalGroup: s.placing.EvalGroup, Further: map[string]int{}, Meshes: s.meshes, Free: map[string]planner.Axes{},
 		Threads: map[string]int{}}
 	cfg := s.Config
 	for _, name := range cfg.PlacedBeside() {
@@ -151,8 +192,18 @@ func (s *Subject) Space() planner.Space {
 		space.Groups = append(space.Groups, ranks)
 	}
 	auto, _ := cfg.Auto()
-	space.Divide = slices.Contains(s.movable, "rollout") && cfg.WeightSyncer.Type != config.WeightSyncPatch &&
-		(len(auto) == 0 || !cfg.Given("rollout.tensor_parallel_size"))
+	for _, name := range s.movable {
+		if axes := s.axes(name, len(auto) > 0); axes != (planner.Axes{}) {
+			space.Free[name] = axes
+		}
+	}
+	if s.placing.Pool != nil && slices.Contains(s.movable, "rollout") {
+		space.Runs = func(l *planner.Layout) bool {
+			run := *l
+			s.pool(&run)
+			return run.String() == l.String()
+		}
+	}
 	if len(auto) == 0 && s.present != nil {
 		space.Present = s.layout()
 	} else if cfg.Given("rollout.pipeline_stage_num") {
@@ -164,6 +215,22 @@ func (s *Subject) Space() planner.Space {
 		}
 	}
 	return space
+}
+
+// axes returns what a plan may change of the way in which a component divides a model. What the configuration gives
+// stays in a job that plans when it starts, which keepsGiven says, and so do given layers of stages.
+func (s *Subject) axes(component string, keepsGiven bool) planner.Axes {
+	cfg := s.Config
+	if s.placing.Divided || !slices.Contains(s.placing.Models, component) {
+		return planner.Axes{}
+	}
+	free := func(key string) bool { return !keepsGiven || !cfg.Given(key) }
+	if component == "rollout" {
+		return planner.Axes{Tensor: free("rollout.tensor_parallel_size")}
+	}
+	return planner.Axes{Tensor: free(component + ".model.tensor_model_parallel_size"),
+		Pipeline: free(component+".model.pipeline_model_parallel_size") &&
+			len(cfg.Layout(component).PipelineLayers) == 0}
 }
 
 // layout returns the layout that the configuration has now. A component without a place is with the actors.
@@ -179,17 +246,33 @@ func (s *Subject) layout() *planner.Layout {
 	if len(l.Rollout) > 0 {
 		l.Stages = max(1, s.Config.Rollout.PipelineStageNum)
 	}
+	s.pool(l)
 	return l
 }
 
-// inTurn returns the layout of one replica of each component, but of all actors and critic workers, with all members on
-// rank 0 of a world, and a thread for each.
+// pool places the members of l where they run in a pool. In other jobs it changes nothing.
+func (s *Subject) pool(l *planner.Layout) {
+	if s.placing.Pool == nil {
+		return
+	}
+	named := map[string][]int{}
+	for _, name := range l.Components() {
+		named[name] = l.Ranks(name)
+	}
+	for name, ranks := range s.placing.Pool(named) {
+		l.Place(name, ranks)
+	}
+}
+
+// inTurn returns the layout of one replica of each component, but of all those of actors and critic workers, with all
+// members on rank 0 of a world, and a thread for each.
 func (s *Subject) inTurn(nodes []int) planner.Layout {
 	l := planner.Layout{Nodes: nodes, Stages: 1, Meshes: s.meshes, Threads: map[string]int{}}
 	for _, name := range s.placing.Components {
 		l.Place(name, make([]int, s.meshes[name].Members()))
 	}
-	l.Actor, l.Critic = make([]int, s.actors), make([]int, s.critics)
+	l.Actor = make([]int, s.actors*s.meshes["actor"].Members())
+	l.Critic = make([]int, s.critics*s.meshes[critic].Members())
 	for name := range s.placing.Threads {
 		l.Threads[name] = 1
 	}
@@ -201,13 +284,18 @@ func (s *Subject) Identity() planner.Identity {
 	return planner.Identity{Build: runfolder.BinaryID(), Host: probe.Host(), Job: s.hash()}
 }
 
-// hash returns a hash of what costs depend on: the configuration without its placement, length and output, the
-// components that the job has, and the numbers of actors and critic workers.
+// hash returns a hash of what costs depend on: the configuration without its placement, layouts, length and output, the
+// components that the job has, and the numbers of models of actors and critic workers.
 func (s *Subject) hash() string {
 	c, d := *s.Config, config.Default()
 	c.Cluster, c.SPMD, c.Rollout.PipelineStageNum = d.Cluster, d.SPMD, d.Rollout.PipelineStageNum
 	c.Actor.Threads, c.Rollout.Threads = d.Actor.Threads, d.Rollout.Threads
-	c.Rollout.TensorParallelSize = d.Rollout.TensorParallelSize
+	for _, name := range s.placing.Models {
+		if slices.Contains(s.placing.Components, name) {
+			c.SetLayout(name, 1, 1)
+		}
+	}
+	s.follow(&c)
 	r := &c.Runner
 	r.Logger, r.MaxEpochs, r.MaxSteps, r.MaxTime = d.Runner.Logger, -1, -1, 0
 	r.ValCheckInterval, r.SaveInterval, r.SaveAtEnd, r.KeepCheckpoints = -1, -1, false, 0
@@ -215,71 +303,4 @@ func (s *Subject) hash() string {
 	sum := sha256.Sum256(fmt.Appendf(c.Resolved(), "\n%v, %d actors, %d critic workers\n", s.placing.Components,
 		s.actors, s.critics))
 	return fmt.Sprintf("%x", sum[:12])
-}
-
-// at returns the configuration with the movable components placed by l.
-func (s *Subject) at(l *planner.Layout) *config.Config {
-	c := *s.Config
-	c.Cluster.ComponentPlacement = nil
-	own := map[string]bool{}
-	for _, name := range s.movable {
-		own[name] = true
-		e := keys.Entry[config.PlacementConfig]{Key: name}
-		ranks := l.Ranks(name)
-		if len(ranks) == 0 { // it has no work in training, but a place all the same
-			ranks = l.Actor[:1]
-		}
-		e.Value.Placement = spmd.PlacementOf(ranks)
-		c.Cluster.ComponentPlacement = append(c.Cluster.ComponentPlacement, e)
-	}
-	for _, e := range s.Config.Cluster.ComponentPlacement {
-		var left []string
-		for name := range strings.SplitSeq(e.Key, ",") {
-			if name = strings.TrimSpace(name); !own[name] {
-				left = append(left, name)
-			}
-		}
-		if len(left) > 0 {
-			e.Key = strings.Join(left, ",")
-			c.Cluster.ComponentPlacement = append(c.Cluster.ComponentPlacement, e)
-		}
-	}
-	if len(l.Rollout) > 0 {
-		c.Rollout.PipelineStageNum, c.Rollout.TensorParallelSize = l.Stages, max(1, l.Meshes["rollout"].Tensor)
-	}
-	c.Actor.Threads = cmp.Or(l.Threads["actor"], c.Actor.Threads)
-	c.Rollout.Threads = cmp.Or(l.Threads["rollout"], c.Rollout.Threads)
-	c.Cluster.AllowIdleRanks = c.Cluster.AllowIdleRanks || len(l.Idle()) > 0
-	return &c
-}
-
-// YAML returns the keys of a layout, to paste into a configuration.
-func (s *Subject) YAML(l *planner.Layout) string {
-	var b strings.Builder
-	b.WriteString("cluster:\n")
-	if len(l.Idle()) > 0 {
-		b.WriteString("  allow_idle_ranks: true\n")
-	}
-	b.WriteString("  component_placement:\n")
-	for _, e := range s.at(l).Cluster.ComponentPlacement {
-		if len(e.Value.NodeGroup) > 0 {
-			fmt.Fprintf(&b, "    %s: {node_group: [%s], placement: \"%s\"}\n", e.Key,
-				strings.Join(e.Value.NodeGroup, ", "), e.Value.Placement)
-		} else {
-			fmt.Fprintf(&b, "    %s: %s\n", e.Key, e.Value.Placement)
-		}
-	}
-	if n := l.Threads["actor"]; n > 0 {
-		fmt.Fprintf(&b, "actor:\n  threads: %d\n", n)
-	}
-	if len(l.Rollout) > 0 {
-		fmt.Fprintf(&b, "rollout:\n  pipeline_stage_num: %d\n", l.Stages)
-		if n := l.Threads["rollout"]; n > 0 {
-			fmt.Fprintf(&b, "  threads: %d\n", n)
-		}
-		if n := max(1, l.Meshes["rollout"].Tensor); n != s.Config.Rollout.TensorParallelSize {
-			fmt.Fprintf(&b, "  tensor_parallel_size: %d\n", n)
-		}
-	}
-	return b.String()
 }

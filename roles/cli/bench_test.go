@@ -246,10 +246,11 @@ func TestBenchRefusesConfigurations(t *testing.T) {
 	})
 	const scale = "bench scale -c ../../configs/cartpole_ppo.yaml"
 	refuses(t, map[string]string{
-		scale + " --np-sweep 3":      "--np-sweep 3: ",
-		scale + " --np-sweep 0":      `"0": expected numbers of ranks from 1 to 65536`,
-		scale + " --steps 3":         "expected more steps than are skipped",
-		scale + " --launcher mpirun": "expected {np} where the number of ranks stands",
+		scale + " --np-sweep 3":                           "--np-sweep 3: ",
+		scale + " --np-sweep 0":                           `"0": expected numbers of ranks from 1 to 65536`,
+		scale + " --steps 3":                              "expected more steps than are skipped",
+		scale + " --launcher mpirun":                      "expected {np} where the number of ranks stands",
+		"bench scale -c ../../configs/cartpole_auto.yaml": "auto for actor, env, rollout: expected ranks",
 	})
 }
 

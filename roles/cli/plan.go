@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/cli/args"
@@ -74,14 +75,10 @@ func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	if err != nil {
 		return config.UsageError{Err: err}
 	}
-	if p != nil {
-		if err := p.Fits(s.Identity(), m != nil && m.Host == ""); err != nil {
-			return config.UsageError{Err: err}
-		}
-	}
 	asked := loop.Watch()
 	defer asked.Close()
-	if m, p, err = measureJob(c, s, m, p, session.Try(reg, tasks, asked)); errors.Is(err, errors.ErrUnsupported) {
+	note, m, p, err := measureJob(c, s, m, p, session.Try(reg, tasks, asked))
+	if errors.Is(err, errors.ErrUnsupported) {
 		return config.UsageError{Err: err}
 	} else if err != nil {
 		return err
@@ -97,7 +94,14 @@ func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	}
 	yaml := s.YAML(&found.Winner().Layout)
 	if c.Bool("json") {
-		return json.NewEncoder(c.App.Writer).Encode(plannedJob{found, found.Sentences(p), yaml, m, p})
+		sentences := found.Sentences(p)
+		if note != "" {
+			sentences = slices.Insert(sentences, 0, note)
+		}
+		return json.NewEncoder(c.App.Writer).Encode(plannedJob{found, sentences, yaml, m, p})
+	}
+	if note != "" {
+		fmt.Fprintf(c.App.Writer, "%s\n\n", note)
 	}
 	if err := found.Explain(c.App.Writer, m, p); err != nil {
 		return err
@@ -131,25 +135,33 @@ func planFiles(c *cli.Context) (m *planner.Machine, p *planner.Profile, err erro
 	return m, p, nil
 }
 
-// measureJob measures what the files have not.
+// measureJob measures what the files have not. note says that the machine has no room for as many actors as ranks.
 func measureJob(c *cli.Context, s *advice.Subject, m *planner.Machine, p *planner.Profile,
-	run advice.Runner) (*planner.Machine, *planner.Profile, error) {
-	say := c.App.ErrWriter
+	run advice.Runner) (note string, _ *planner.Machine, _ *planner.Profile, err error) {
+	say, described := c.App.ErrWriter, m != nil && m.Host == ""
 	if c.Bool("json") {
 		say = io.Discard
 	}
-	var err error
 	if m == nil {
 		fmt.Fprintln(say, "measuring the machine …")
 		if m, err = s.Machine(c.Context); err != nil {
-			return nil, nil, err
+			return "", nil, nil, err
 		}
 	}
-	if p == nil {
-		fmt.Fprintln(say, "measuring the job's operations …")
-		if p, err = s.Profile(c.Context, m, run); err != nil {
-			return nil, nil, err
-		}
+	if note, err = s.Fit(m); err != nil {
+		return "", nil, nil, err
 	}
-	return m, p, nil
+	if p != nil {
+		err := p.Fits(s.Identity(), described)
+		if err != nil && note != "" {
+			err = fmt.Errorf("%w (%s)", err, note)
+		}
+		if err != nil {
+			return "", nil, nil, config.UsageError{Err: err}
+		}
+		return note, m, p, nil
+	}
+	fmt.Fprintln(say, "measuring the job's operations …")
+	p, err = s.Profile(c.Context, m, run)
+	return note, m, p, err
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/params"
 )
 
 // InferenceConfig is the section inference.
@@ -92,6 +93,27 @@ func (c *Config) Layout(component string) LayoutConfig {
 		return c.Critic.Model
 	}
 	return wholeModel
+}
+
+// SetLayout divides the language model of a component by these sizes. If the number of stages changes, layers are dealt
+// to them by their cost. It changes c alone, not the configurations of which c is a copy.
+func (c *Config) SetLayout(component string, tensor, stages int) {
+	l := LayoutConfig{TensorModelParallelSize: tensor, PipelineModelParallelSize: stages}
+	if now := c.Layout(component); now.PipelineModelParallelSize == stages {
+		l.PipelineLayers = now.PipelineLayers
+	}
+	switch component {
+	case "actor":
+		m := c.LanguageModel()
+		m.TensorSize, m.PipelineSize, m.PipelineLayers = tensor, stages, l.PipelineLayers
+		c.Actor.Model.Own = params.New(m)
+	case "rollout":
+		c.Rollout.TensorParallelSize, c.Rollout.PipelineParallelSize = tensor, stages
+	case "inference":
+		c.Inference.Model = l
+	case "critic":
+		c.Critic.Model = l
+	}
 }
 
 // Unit returns a number of ranks. A world with all components on all ranks must have a multiple of it.

@@ -79,6 +79,9 @@ func (p planned) Open(w *spmd.World, own *loop.Holdings) (loop.Shared, error) {
 	return worker.NewShared(w, p.Plan, own), nil
 }
 
+// Work returns the work of an iteration, as far as it is known without a measurement.
+func (p planned) Work() planner.Work { return costs.WorkOf(p.Plan) }
+
 // Profile measures what the operations of the job cost.
 func (p planned) Profile(ctx context.Context, a planner.Asked) (*planner.Profile, error) {
 	return costs.Profile(ctx, p.Plan, a)

@@ -45,7 +45,8 @@ func (Reasoning) Draft(cfg *config.Config, reg config.Registries, nodes []int) t
 
 // Placing returns what a plan may place.
 func (FineTuning) Placing(cfg *config.Config) task.Placing {
-	return task.Placing{Components: []string{"actor"}, Threads: map[string]int{"actor": cfg.Actor.Threads},
+	return task.Placing{Components: []string{"actor"}, Models: plan.Modelled(),
+		Threads: map[string]int{"actor": cfg.Actor.Threads},
 		Divides: func(actors int) bool { return cfg.Actor.GlobalBatchSize%actors == 0 }}
 }
 
@@ -54,9 +55,16 @@ func (Reasoning) Placing(cfg *config.Config) task.Placing {
 	answers := cfg.Data.RolloutBatchSize * cfg.Algorithm.GroupSize
 	components := append([]string{"actor", "rollout"}, cfg.PlacedBeside()...)
 	threads := map[string]int{"actor": cfg.Actor.Threads, "rollout": cfg.Rollout.Threads}
-	return task.Placing{Components: components, Threads: threads, Divides: func(actors int) bool {
+	p := task.Placing{Components: components, Models: plan.Modelled(), Threads: threads}
+	p.Divides = func(actors int) bool {
 		return cfg.Data.RolloutBatchSize%actors == 0 && answers/actors%max(1, cfg.Algorithm.Texts.NMinibatches) == 0
-	}}
+	}
+	if cfg.Deals() {
+		p.Pool = func(named map[string][]int) map[string][]int { return plan.PoolOf(cfg, named) }
+	}
+	// Changes of weights need readers with the parts of the actors, and a pool has a rollout worker on every rank.
+	p.Divided = cfg.WeightSyncer.Type == config.WeightSyncPatch || cfg.Deals()
+	return p
 }
 
 // Run runs FineTune.
@@ -135,6 +143,9 @@ func (p planned) With(j *job.Job) task.Plan {
 func (p planned) Open(w *spmd.World, own *loop.Holdings) (loop.Shared, error) {
 	return worker.NewShared(w, p.Plan, own)
 }
+
+// Work returns the work of an iteration, as far as it is known without a measurement.
+func (p planned) Work() planner.Work { return costs.WorkOf(p.Plan) }
 
 // Profile measures what the operations of the job cost.
 func (p planned) Profile(ctx context.Context, a planner.Asked) (*planner.Profile, error) {

@@ -11,19 +11,18 @@ import (
 // the job has none.
 type choice struct {
 	nodes                     []int
-	meshes                    map[string]Mesh
 	threads                   map[string]int
 	actor, env, rollout       *group
 	reward, inference, critic *group
 	stages                    int
 	steps                     meeting // of env and rollout
 	trips                     level   // the farthest way of a trajectory to its actor
-	detours                   level   // the same by way of an inference worker, if there are any
+	detours                   level   // the farthest way to or from an inference worker, if there are any
 }
 
 // newChoice returns the choice of a layout.
 func newChoice(l *Layout) *choice {
-	c := &choice{nodes: l.Nodes, meshes: l.Meshes, stages: l.Stages}
+	c := &choice{nodes: l.Nodes, stages: l.Stages}
 	for i, of := range l.all() {
 		*c.all()[i] = newGroup(*of.ranks, l.Nodes, l.Meshes[of.name])
 	}
@@ -52,16 +51,24 @@ func (c *choice) all() [6]**group {
 
 // layout returns the choice as a Layout.
 func (c *choice) layout() Layout {
-	l := Layout{Nodes: c.nodes, Meshes: c.meshes, Threads: c.threads, Stages: c.stages}
+	l := Layout{Nodes: c.nodes, Threads: c.threads, Stages: c.stages}
 	for i, of := range l.all() {
-		if g := *c.all()[i]; g != nil {
-			*of.ranks = g.ranks
+		g := *c.all()[i]
+		if g == nil {
+			continue
+		}
+		if *of.ranks = g.ranks; g.mesh.Members() > 1 {
+			if l.Meshes == nil {
+				l.Meshes = map[string]Mesh{}
+			}
+			l.Meshes[of.name] = g.mesh
 		}
 	}
 	return l
 }
 
-// parts counts what moves: members, further stages, and components with threads or on other ranks than the actors.
+// parts counts what makes a layout complicated: members, stages beyond the first, and components with threads or on
+// other ranks than the actors.
 func (c *choice) parts() int {
 	n := c.stages - 1
 	for _, of := range c.all() {
@@ -106,14 +113,20 @@ func (c *choice) idle() int {
 func (c *choice) memory(w *Work) (bytes int64, node int) {
 	b := &w.Bytes
 	rollouts, units := int64(b.Queued+1), int64(w.Envs+w.Prompts)
-	actor := b.Actor + b.Replay + rollouts*b.Trajectory*units/int64(w.Actors)
-	each := [...]int64{actor, 0, 0, b.Reward, b.Inference, b.Critic} // bytes of a member, in the order of all
+	actor := w.part(c.actor.mesh).Actor + b.Replay + rollouts*b.Trajectory*units/int64(w.Actors)
+	each := [...]int64{actor, 0, 0, b.Reward, 0, 0} // bytes of a member, in the order of all
 	if c.env != nil {
 		each[1] = (2*(b.Observation+b.Action) + b.Simulator) * units / int64(len(c.env.ranks))
 	}
 	if c.rollout != nil {
 		share := units / int64(c.rollout.replicas())
 		each[2] = b.Copy/int64(c.rollout.mesh.Members()) + (rollouts*b.Trajectory+2*(b.Observation+b.Action))*share
+	}
+	if c.inference != nil {
+		each[4] = w.part(c.inference.mesh).Inference
+	}
+	if c.critic != nil {
+		each[5] = w.part(c.critic.mesh).Critic
 	}
 	perRank := int64(len(c.nodes)/len(c.actor.perNode)) * b.Rank
 	groups := c.all()
@@ -132,6 +145,15 @@ func (c *choice) memory(w *Work) (bytes int64, node int) {
 		}
 	}
 	return bytes, node
+}
+
+// excess returns the bytes that the fullest node lacks; 0: the choice fits into the memory.
+func (c *choice) excess(m *Machine, w *Work) int64 {
+	if m.Memory == 0 {
+		return 0
+	}
+	need, _ := c.memory(w)
+	return max(0, need-m.Memory)
 }
 
 // rounds returns the rounds of a tree over n nodes.

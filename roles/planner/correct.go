@@ -14,8 +14,8 @@ type Trial struct {
 	Spent Spent `json:"-"`
 }
 
-// callsAtMost bounds what is put down to calls and messages of an iteration. More must be work that costs more than
-// its operations did.
+// callsAtMost bounds the seconds of a phase that Correct explains by calls and messages. It explains the rest by work
+// that costs more than was measured.
 const callsAtMost = 500e-6
 
 // Correct sets p.Real from real iterations of one worker of each kind: first in one goroutine, without messages, then,

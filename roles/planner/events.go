@@ -20,27 +20,27 @@ type process struct {
 	body    body
 	node    int
 	rank    int
-	waits   float64 // seconds that follow the present computation
-	busy    float64 // seconds of a core so far, on an idle node
-	working float64 // seconds in computations and their waits so far, on an idle node
-	on      string  // what the present computation is; "": there is none
+	waits   float64 // seconds that it will wait after the present computation
+	busy    float64 // seconds of a core that it has used so far, as on an idle node
+	working float64 // seconds of its computations and their waits so far, as on an idle node
+	on      string  // the kind of the present computation; "": it does not compute
 	ended   float64 // when the process ended; 0: it runs
 }
 
-// A body says what a process does next. It is asked when the action before is over.
+// A body decides what a process does next, whenever an action has ended.
 type body interface{ next() action }
 
 // An action is one thing that a process does.
 type action struct {
 	kind  kind
-	busy  float64 // of compute: seconds of a core
-	wait  float64 // of compute: seconds after that without a core
-	queue int     // of put and get
-	delay float64 // of put: seconds until the item is there
-	tag   int     // of put: for a server
+	busy  float64 // compute: seconds of a core
+	wait  float64 // compute: seconds without a core afterwards
+	queue int     // put and get: the number of the queue
+	delay float64 // put: seconds until the item arrives
+	tag   int     // put: what a server answers by
 
-	spread []float64 // of compute: see Cost.Spread
-	what   string    // of compute: see Spent.add
+	spread []float64 // compute: see Cost.Spread
+	what   string    // compute: its kind, as Spent.add takes it
 }
 
 type kind uint8
@@ -55,10 +55,10 @@ const (
 // cores are those of one node. All computations on the node progress at the same rate.
 type cores struct {
 	slow   func(k int) float64 // how much longer k computations at the same time take
-	done   float64             // work that each computation has got since the beginning
-	at     float64             // when done was up to date
-	active []job               // a heap by end
-	stamp  int                 // of the event that is valid
+	done   float64             // seconds of a core that each computation has got since the run began
+	at     float64             // the time at which done was updated
+	active []job               // the present computations: a heap by end
+	stamp  int                 // the stamp of the only event of this node that counts
 }
 
 // A job is a computation that ends when the node's done reaches end.
@@ -74,7 +74,7 @@ type queue struct {
 	getter int    // process that waits for an item; -1: none
 	putter int    // process that waits for room; -1: none
 	waits  action // of the putter
-	tags   []int  // of an inbox: of the items that have come and have not been asked for
+	tags   []int  // of an inbox: the tags of items that have come and were not taken
 }
 
 // An event is due at a time.

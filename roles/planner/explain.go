@@ -12,7 +12,11 @@ import (
 // its memory, what would change the winner, and the choice in three sentences.
 func (f *Found) Explain(out io.Writer, m *Machine, p *Profile) error {
 	w := f.Winner()
-	fmt.Fprintf(out, "%d layouts fit this job; the %d most promising ran in virtual time\n\n", f.Looked, f.Ran)
+	how := "ran in virtual time"
+	if p.Work.Envs == 0 {
+		how = "were compared" // by the same closed form
+	}
+	fmt.Fprintf(out, "%d layouts fit this job; the %d most promising %s\n\n", f.Looked, f.Ran, how)
 	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(t, "iteration\tsync\trollout\tadvantages\tupdate\tmemory\t \t layout\n")
 	row := func(x *Prediction, mark string) {
@@ -77,6 +81,9 @@ func (f *Found) Sentences(p *Profile) []string {
 			Seconds(f.Present.Seconds), f.Present.Seconds/w.Seconds))
 	case f.Present != nil:
 		list = append(list, "The present placement is as good, within 3 %.")
+	case len(f.Best) > 1 && f.Best[1].Seconds < w.Seconds:
+		list = append(list, fmt.Sprintf("Another layout, %s, takes %s; within %.0f %% the simpler one wins.",
+			f.Best[1].Layout.String(), Seconds(f.Best[1].Seconds), 100*Tie))
 	case len(f.Best) > 1:
 		list = append(list, fmt.Sprintf("The next best layout, %s, takes %s.", f.Best[1].Layout.String(),
 			Seconds(f.Best[1].Seconds)))

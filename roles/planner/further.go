@@ -20,8 +20,8 @@ func (s *Space) further() (names []string) {
 }
 
 // extend adds the further components to choices without them: on the ranks of the actors or of the rollout workers, or
-// on ranks that the others leave, on all of these or on the first. The choices that are fastest without them come
-// first, and of those that differ by the numbers of ranks alone only one counts.
+// on ranks that the others leave, on all of these or on the first. The choices that fit into the memory and are fastest
+// without them come first, and of those that differ by the numbers of ranks alone only one counts.
 func (s *Space) extend(m *Machine, p *Profile, list []choice) (extended []choice) {
 	names := s.further()
 	if len(names) == 0 {
@@ -29,6 +29,7 @@ func (s *Space) extend(m *Machine, p *Profile, list []choice) (extended []choice
 	}
 	type base struct {
 		*choice
+		excess              int64 // bytes that a node lacks
 		seconds             float64
 		parts, idle, stages int
 	}
@@ -36,10 +37,11 @@ func (s *Space) extend(m *Machine, p *Profile, list []choice) (extended []choice
 	for i := range list {
 		c := &list[i]
 		_, seconds := c.phases(m, p, c.generate(m, p))
-		bases[i] = base{c, seconds, c.parts(), c.idle(), c.stages}
+		bases[i] = base{c, c.excess(m, &p.Work), seconds, c.parts(), c.idle(), c.stages}
 	}
 	slices.SortStableFunc(bases, func(a, b base) int {
-		return cmp.Or(cmp.Compare(a.seconds, b.seconds), a.parts-b.parts, a.idle-b.idle, a.stages-b.stages)
+		return cmp.Or(cmp.Compare(a.excess, b.excess), cmp.Compare(a.seconds, b.seconds), a.parts-b.parts,
+			a.idle-b.idle, a.stages-b.stages)
 	})
 	for i, b := range bases {
 		if i > 0 {
@@ -58,26 +60,42 @@ func (s *Space) extend(m *Machine, p *Profile, list []choice) (extended []choice
 // place appends c to list with the components names in all places where the space has them.
 func (s *Space) place(w *Work, c choice, names []string, list []choice) []choice {
 	if len(names) == 0 {
-		c.detour()
-		return append(list, c)
+		if c.detour(); s.runs(&c) {
+			list = append(list, c)
+		}
+		return list
 	}
 	l := c.layout()
-	for _, ranks := range s.furtherSets(w, &l, names[0]) {
-		next := l
-		next.Place(names[0], ranks)
-		x := c
-		for i, of := range next.all() {
-			if of.name == names[0] {
-				*x.all()[i] = newGroup(ranks, s.Nodes, s.Meshes[of.name])
-			}
+	all := l.all()
+	at := slices.IndexFunc(all[:], func(x component) bool { return x.name == names[0] })
+	for _, mesh := range s.furtherMeshes(names[0], c.actor.mesh) {
+		for _, ranks := range s.furtherSets(w, &l, names[0], mesh) {
+			x := c
+			*x.all()[at] = newGroup(ranks, s.Nodes, mesh)
+			list = s.place(w, x, names[1:], list)
 		}
-		list = s.place(w, x, names[1:], list)
 	}
 	return list
 }
 
-// furtherSets returns the ways to place a further component beside the others of l.
-func (s *Space) furtherSets(w *Work, l *Layout, component string) (list [][]int) {
+// furtherMeshes returns the ways in which a further component may divide a model: as the configuration says, as the
+// actors do, or not.
+func (s *Space) furtherMeshes(component string, actor Mesh) []Mesh {
+	now := s.Meshes[component].size()
+	list := []Mesh{now}
+	if s.Move {
+		return list
+	}
+	for _, other := range []Mesh{actor, {}} {
+		if mesh := s.Free[component].of(now, other); !slices.Contains(list, mesh) {
+			list = append(list, mesh)
+		}
+	}
+	return list
+}
+
+// furtherSets returns the ways to place a further component, which divides a model by mesh, beside the others of l.
+func (s *Space) furtherSets(w *Work, l *Layout, component string, mesh Mesh) (list [][]int) {
 	if fixed := s.Fixed[component]; fixed != nil {
 		return [][]int{fixed}
 	}
@@ -91,15 +109,14 @@ func (s *Space) furtherSets(w *Work, l *Layout, component string) (list [][]int)
 		}
 	}
 	if s.Move { // the number stays, and so may the members
-		now := s.Present.Ranks(component)
-		return append([][]int{now}, dealt(len(now), sets)...)
+		return s.moves(component, len(s.Present.Ranks(component)), sets)
 	}
+	members := mesh.Members()
 	if n := s.Further[component]; n > 0 {
-		return dealt(n, sets)
+		return dealt(n*members, sets)
 	}
-	n := s.Meshes[component].Members()
 	for _, set := range sets {
-		if set = whole(set, n); w.Prompts == 0 || len(set)/n <= w.Prompts { // each replica has one
+		if set = whole(set, members); w.Prompts == 0 || len(set)/members <= w.Prompts { // each replica has one
 			list = append(list, set)
 		}
 	}

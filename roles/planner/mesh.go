@@ -32,16 +32,56 @@ func (m Mesh) String() string {
 	return strings.Join(parts, " × ")
 }
 
-// A Model has what the messages inside a divided language model depend on.
+// size returns the mesh without zeros.
+func (m Mesh) size() Mesh { return Mesh{max(1, m.Pipeline), max(1, m.Tensor)} }
+
+// Axes says which numbers of a Mesh are free.
+type Axes struct{ Pipeline, Tensor bool }
+
+// of returns the mesh m with the free numbers of another one.
+func (a Axes) of(m, other Mesh) Mesh {
+	m, other = m.size(), other.size()
+	if a.Pipeline {
+		m.Pipeline = other.Pipeline
+	}
+	if a.Tensor {
+		m.Tensor = other.Tensor
+	}
+	return m
+}
+
+// A Model has what depends on how members divide a language model.
 type Model struct {
 	Layers int `json:"layers"`
 	Width  int `json:"width"` // numbers of a token's hidden state
 	// MicroBatches are those of an optimiser step of one replica, of about Tokens tokens each.
 	MicroBatches int `json:"micro_batches"`
 	Tokens       int `json:"tokens"`
-	Running      int `json:"running,omitempty"` // answers that are generated at the same time
-	// Sizes are the numbers of members that may divide every layer.
-	Sizes []int `json:"sizes,omitempty"`
+	Running      int `json:"running,omitempty"` // answers that a rollout worker generates at the same time
+	// Parts has the meshes that the model allows.
+	Parts []Part `json:"parts,omitempty"`
+}
+
+// A Part has the bytes of a member of a replica that divides a model by Mesh: of the one that needs the most. A
+// component that the job does not have needs none.
+type Part struct {
+	Mesh
+	// Share is that of a model's work of the stage that has the most; 0: all stages have as much.
+	Share     float64 `json:"share,omitempty"`
+	Actor     int64   `json:"actor"`
+	Inference int64   `json:"inference,omitempty"`
+	Critic    int64   `json:"critic,omitempty"`
+}
+
+// part returns the bytes of members that divide a model by mesh. Without a model these are those of Bytes.
+func (w *Work) part(mesh Mesh) Part {
+	mesh = mesh.size()
+	for i := range w.Model.Parts {
+		if x := &w.Model.Parts[i]; x.Mesh == mesh {
+			return *x
+		}
+	}
+	return Part{mesh, 0, w.Bytes.Actor, w.Bytes.Inference, w.Bytes.Critic}
 }
 
 // passes returns the passes of a call of op on this many rows, the tokens of each, and whether they also go backward.
@@ -52,7 +92,7 @@ func (w *Work) passes(op string, rows float64) (n, tokens float64, ways float64)
 		return float64(max(1, w.OptimiserSteps*x.MicroBatches)), float64(x.Tokens), 2
 	case OpGenerate: // a token of each answer
 		running := max(1, min(rows, float64(x.Running)))
-		return max(1, w.Tokens*math.Ceil(rows/running)), running, 1
+		return max(1, w.Longest, w.New*rows/running), running, 1
 	}
 	tokens = max(1, min(rows, float64(x.Tokens)))
 	return max(1, math.Ceil(rows/tokens)), tokens, 1
@@ -64,7 +104,7 @@ func (g *group) replicas() int { return len(g.ranks) / g.mesh.Members() }
 // call returns what a call of op on the rows of one replica takes in each of its members, on an idle node: its seconds,
 // and those during which all threads of the member compute. The members share the work of one with a whole model. In
 // every pass they sum the hidden states twice in each layer and at both ends, and hand them to the next stage. Stages
-// also wait for each other when a call begins and ends.
+// also wait for each other when a call or an optimiser step begins and ends.
 func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
 	t := p.Time(op, rows)
 	if g.threads > 1 {
@@ -77,18 +117,39 @@ func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
 	}
 	n, tokens, ways := p.Work.passes(op, rows)
 	stages, bytes := float64(max(1, g.mesh.Pipeline)), 4*tokens*float64(p.Work.Model.Width)
-	messages := ways * (2*float64(p.Work.Model.Layers)/stages + 2) * g.layerSum(m, bytes)
+	messages := ways * (2*float64(p.Work.Model.Layers)/stages + 2) * g.layerSum(m, p, bytes)
 	if stages > 1 {
 		messages += ways * m.link(g.inside).Time(bytes)
 	}
-	waits := (n + stages - 1) / n
-	return Took{waits * (t.Seconds/members + n*messages), t.Busy / members}
+	inStep := n // micro-batches between two times at which all stages wait
+	if ways > 1 {
+		inStep = float64(max(1, p.Work.Model.MicroBatches))
+	}
+	waits := (inStep + stages - 1) / inStep
+	stage := p.Work.part(g.mesh).Share
+	if stage == 0 {
+		stage = 1 / stages
+	}
+	each := p.divided(op, g.mesh.size().Tensor)
+	return Took{waits * (t.Seconds*stage*each + n*messages), t.Busy / stages * each}
 }
 
-// layerSum returns the seconds of a sum of this many bytes over the members that divide a layer.
-func (g *group) layerSum(m *Machine, bytes float64) float64 {
+// divided returns the share of the work of a call of op that each of n members has who divide every layer.
+func (p *Profile) divided(op string, n int) float64 {
+	if f := amdahl(p.Halves, op, n); f > 0 {
+		return 1 / f
+	}
+	return 1 / float64(n)
+}
+
+// layerSum returns the seconds of a sum of this many bytes over the members that divide a layer: on a node as measured,
+// or by the formula.
+func (g *group) layerSum(m *Machine, p *Profile, bytes float64) float64 {
 	if g.mesh.Tensor <= 1 {
 		return 0
+	}
+	if t := p.Together(OpLayerSum, g.mesh.Tensor, bytes); t > 0 && g.inside != twoNodes {
+		return t
 	}
 	algorithm, link := "shared", m.link(g.inside)
 	if g.inside == twoNodes {

@@ -3,6 +3,7 @@ package planner
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestDividedModels: the members of a replica share the work, sum in every layer and wait for other stages. A
@@ -42,6 +43,41 @@ func TestDividedModels(t *testing.T) {
 	}
 }
 
+// TestDividedWork: what members of a divided model take follows from what half a layer and a sum were measured to take,
+// from the largest stage, and from the micro-batches between two optimiser steps. Answers take a pass for each token.
+func TestDividedWork(t *testing.T) {
+	p := &Profile{Work: Work{Actors: 1, Samples: 32, OptimiserSteps: 3, Prompts: 4, Answers: 8, Tokens: 50, New: 10,
+		Longest: 25, Model: Model{Layers: 4, Width: 100, MicroBatches: 2, Tokens: 250, Running: 16,
+			Parts: []Part{{Mesh: Mesh{2, 1}, Share: 0.6}}}},
+		Halves: []Speedup{{OpUpdate, 2, 1.5}}, // a third is not divided
+		Costs: []Cost{{Op: OpUpdate, Rows: 32, Seconds: 90e-3, Busy: 90e-3},
+			{Op: OpGenerate, Rows: 32, Seconds: 40e-3, Busy: 40e-3},
+			{Op: OpLayerSum, Members: 2, Rows: 100, Seconds: 10e-6},
+			{Op: OpLayerSum, Members: 2, Rows: 25000, Seconds: 20e-6}}}
+	m := twoCores()
+	hand := m.SameNode.Latency
+	for _, c := range []struct {
+		name string
+		mesh Mesh
+		op   string
+		want float64
+	}{
+		{"half of an update", Mesh{1, 2}, OpUpdate, 90e-3/1.5 + 6*2*(2*4+2)*20e-6},
+		{"a fourth of it", Mesh{1, 4}, OpUpdate, 30e-3 + 60e-3/4 + 6*2*(2*4+2)*2*20e-6},
+		{"two stages", Mesh{2, 1}, OpUpdate, (2 + 1) / 2.0 * (0.6*90e-3 + 6*2*hand)},
+		{"answers", Mesh{1, 2}, OpGenerate, 20e-3 + 25*(2*4+2)*p.Together(OpLayerSum, 2, 4*16*100)},
+	} {
+		ranks := ranksOf(c.mesh.Members())
+		for i := range ranks {
+			ranks[i] = i
+		}
+		g := newGroup(ranks, ranksOf(8), c.mesh)
+		if got := g.call(m, p, c.op, 32).Seconds; !near(got, c.want, 1e-6) {
+			t.Errorf("%s: %v s, want %v", c.name, got, c.want)
+		}
+	}
+}
+
 // TestDividedSearch: members of a replica stay together, on as many ranks as the space has.
 func TestDividedSearch(t *testing.T) {
 	p := &Profile{Work: Work{Actors: 2, Samples: 64, Prompts: 8, Answers: 8, Tokens: 16, OptimiserSteps: 1,
@@ -67,7 +103,7 @@ func TestDividedSearch(t *testing.T) {
 // TestOtherLayouts: rollout workers divide a model that fits into no node as a whole, if they may.
 func TestOtherLayouts(t *testing.T) {
 	p := &Profile{Work: Work{Actors: 1, Samples: 64, Prompts: 8, Answers: 8, Tokens: 16,
-		Model: Model{Layers: 4, Width: 8, Running: 64, Sizes: []int{1, 2, 4}}, Bytes: Bytes{Copy: 100}},
+		Model: Model{Layers: 4, Width: 8, Running: 64, Parts: partsOf(1, 2, 4)}, Bytes: Bytes{Copy: 100}},
 		Costs: []Cost{{Op: OpGenerate, Rows: 8, Seconds: 10e-3, Busy: 10e-3}}}
 	m := twoCores()
 	m.Memory = 60
@@ -75,9 +111,135 @@ func TestOtherLayouts(t *testing.T) {
 	if _, err := Search(m, p, s); err == nil || !strings.Contains(err.Error(), "no placement fits into the memory") {
 		t.Errorf("whole: %v", err)
 	}
-	s.Divide = true
+	s.Free = map[string]Axes{"rollout": {Tensor: true}}
 	f, err := Search(m, p, s)
 	if err != nil || !strings.Contains(f.Winner().Layout.String(), "rollout 0-1 (2 parts)") || len(s.Meshes) != 0 {
 		t.Errorf("%v: %v", err, f)
+	}
+}
+
+// partsOf returns the parts of a model that these numbers of members may divide, in one stage.
+func partsOf(tensor ...int) (list []Part) {
+	for _, n := range tensor {
+		list = append(list, Part{Mesh: Mesh{1, n}})
+	}
+	return list
+}
+
+// TestDividedActors: a model that fits into no node as a whole is divided, if the configuration does not say how. The
+// number of models stays.
+func TestDividedActors(t *testing.T) {
+	var parts []Part
+	for _, mesh := range []Mesh{{1, 1}, {1, 2}, {2, 1}, {2, 2}, {4, 1}, {4, 2}} {
+		bytes := int64(1200 / mesh.Members())
+		parts = append(parts, Part{mesh, 0, bytes, bytes / 4, bytes / 2})
+	}
+	p := &Profile{Work: Work{Actors: 2, Samples: 64, Prompts: 8, Answers: 8, Tokens: 16, OptimiserSteps: 1,
+		Model: Model{Layers: 4, Width: 8, MicroBatches: 8, Tokens: 8, Running: 64, Parts: parts}},
+		Costs: []Cost{{Op: OpUpdate, Rows: 32, Seconds: 80e-3, Busy: 80e-3},
+			{Op: OpLogProbs, Rows: 512, Seconds: 20e-3, Busy: 20e-3}, {Op: OpValues, Rows: 512, Seconds: 20e-3},
+			{Op: OpCritic, Rows: 32, Seconds: 80e-3, Busy: 80e-3},
+			{Op: OpGenerate, Rows: 64, Seconds: 10e-3, Busy: 10e-3}}}
+	m := twoCores()
+	m.Network.Latency = 5e-3 // so that few members are best, and stages
+	s := Space{Idle: true, Meshes: map[string]Mesh{}}
+	for n := range 8 {
+		s.Nodes = append(s.Nodes, n)
+	}
+	both := Axes{Pipeline: true, Tensor: true}
+	for _, c := range []struct {
+		name    string
+		memory  int64
+		free    map[string]Axes
+		mesh    Mesh // of the winner's actors; none: nothing fits
+		further map[string]int
+	}{
+		{"whole", 1200, nil, Mesh{1, 1}, nil},
+		{"fixed", 1199, nil, Mesh{}, nil},
+		{"divided", 700, map[string]Axes{"actor": both}, Mesh{2, 1}, nil},
+		{"in parts", 700, map[string]Axes{"actor": {Tensor: true}}, Mesh{1, 2}, nil},
+		{"in quarters", 300, map[string]Axes{"actor": both}, Mesh{4, 1}, nil},
+		{"eight ranks are too few for two in eighths", 299, map[string]Axes{"actor": both}, Mesh{}, nil},
+		{"others as actors", 600, map[string]Axes{"actor": both, "inference": both, "critic": both}, Mesh{2, 1},
+			map[string]int{"inference": 0, "critic": 2}},
+	} {
+		m.Memory, s.Free, s.Further = c.memory, c.free, c.further
+		f, err := Search(m, p, s)
+		if c.mesh == (Mesh{}) {
+			if err == nil || !strings.Contains(err.Error(), "no placement fits into the memory") {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", c.name, err)
+			continue
+		}
+		l := &f.Winner().Layout
+		if l.Meshes["actor"].size() != c.mesh || len(l.Actor) != 2*c.mesh.Members() || f.Winner().Memory > c.memory {
+			t.Errorf("%s: %v", c.name, l)
+		}
+		if c.further != nil && len(l.Critic) != 2*l.Meshes["critic"].Members() {
+			t.Errorf("%s: %v", c.name, l)
+		}
+		if !s.Allows(l) {
+			t.Errorf("%s: the space does not allow %v", c.name, l)
+		}
+		s.Free = nil
+		if c.mesh.Members() > 1 && s.Allows(l) {
+			t.Errorf("%s: the space allows %v where the layout is given", c.name, l)
+		}
+	}
+}
+
+// TestOddNumbers: six actors get a rank each of twenty, though no simple division of the ranks has six.
+func TestOddNumbers(t *testing.T) {
+	p := &Profile{Work: Work{Actors: 3, Samples: 66}, Costs: []Cost{{Op: OpUpdate, Rows: 22, Seconds: 1, Busy: 1}}}
+	m := twoCores()
+	m.Nodes, m.Cores = 10, 2
+	s := Space{Idle: true, Meshes: map[string]Mesh{"actor": {1, 2}}}
+	for r := range 20 {
+		s.Nodes = append(s.Nodes, r/2)
+	}
+	f, err := Search(m, p, s)
+	if err != nil || f.Winner().Layout.String() != "actor 0-5 (2 parts)" {
+		t.Errorf("%v, %v", f, err)
+	}
+}
+
+// TestDividedModelsOnThousandsOfRanks: a search among the meshes of a model looks at a bounded number of layouts.
+func TestDividedModelsOnThousandsOfRanks(t *testing.T) {
+	p := &Profile{Work: Work{Actors: 8, Samples: 1 << 14, Prompts: 1 << 10, Answers: 16, Tokens: 512, OptimiserSteps: 4,
+		GradientBytes: 1 << 30, Model: Model{Layers: 32, Width: 4096, MicroBatches: 64, Tokens: 4096, Running: 64}},
+		Costs: []Cost{{Op: OpUpdate, Rows: 1 << 11, Seconds: 100, Busy: 100},
+			{Op: OpLogProbs, Rows: 1 << 20, Seconds: 20, Busy: 20}, {Op: OpGenerate, Rows: 256, Seconds: 10, Busy: 10}},
+		Speedups: []Speedup{{OpUpdate, 8, 6}, {OpGenerate, 8, 6}}}
+	for stages := 1; stages <= 32; stages *= 2 {
+		for tensor := 1; tensor <= 8; tensor *= 2 {
+			bytes := int64(128<<30) / int64(stages*tensor)
+			p.Work.Model.Parts = append(p.Work.Model.Parts, Part{Mesh{stages, tensor}, 0, bytes, bytes / 4, 0})
+		}
+	}
+	m := twoCores()
+	m.Cores, m.Nodes, m.Memory = 8, 512, 64<<30
+	s := Space{Nodes: ranksOf(4096), Idle: true, Further: map[string]int{"inference": 0},
+		Free: map[string]Axes{"actor": {true, true}, "rollout": {Tensor: true}, "inference": {true, true}}}
+	if testing.Short() {
+		s.Nodes, m.Nodes = ranksOf(512), 64
+	}
+	for r := range s.Nodes {
+		s.Nodes[r] = r / 8
+	}
+	for _, further := range []map[string]int{nil, {"inference": 0}} {
+		s.Further = further
+		begun := time.Now()
+		f, err := Search(m, p, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if l := &f.Winner().Layout; f.Looked > 50_000 || l.Meshes["actor"].Members() < 2 {
+			t.Errorf("of %d layouts %v wins", f.Looked, l)
+		}
+		t.Logf("%d layouts in %v: %v", f.Looked, time.Since(begun), f.Winner().Layout.Meshes)
 	}
 }

@@ -81,64 +81,87 @@ func TestUpdatesThatLearnNothing(t *testing.T) {
 	}
 }
 
+// A changed job is one whose costs are not those of its profile any more, in a layout with messages. In other its
+// workers of env and rollout are on the same ranks.
+type changed struct {
+	was, is    *Profile
+	one, other Layout
+}
+
+func newChanged() *changed {
+	c := &changed{was: waiting()}
+	c.was.Costs = append(c.was.Costs, Cost{Op: OpUpdate, Rows: 2048, Seconds: 20e-3, Busy: 20e-3})
+	c.was.Real = Real{Calls: map[string]float64{GenerateRollouts: 1e-4}, Scale: map[string]float64{ActorTraining: 1.5}}
+	c.is = c.was.scaled(OpStep, 3).scaled(OpInfer, 0.5).scaled(OpUpdate, 2)
+	c.one = Layout{Nodes: []int{0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 1}
+	c.other = c.one
+	c.other.Stages, c.other.Env, c.other.Rollout = 2, []int{0, 1}, []int{0, 1}
+	return c
+}
+
 // TestRefit: a profile that is fitted to the times of one layout tells those of another, though all costs have changed.
 func TestRefit(t *testing.T) {
-	was := waiting()
-	was.Costs = append(was.Costs, Cost{Op: OpUpdate, Rows: 2048, Seconds: 20e-3, Busy: 20e-3})
-	was.Real = Real{Calls: map[string]float64{GenerateRollouts: 1e-4}, Scale: map[string]float64{ActorTraining: 1.5}}
-	is := was.scaled(OpStep, 3).scaled(OpInfer, 0.5).scaled(OpUpdate, 2)
-	one := Layout{Nodes: []int{0, 0}, Actor: []int{0}, Env: []int{0}, Rollout: []int{1}, Stages: 1}
-	other := one
-	other.Stages, other.Env, other.Rollout = 2, []int{0, 1}, []int{0, 1}
-	got := Refit(twoCores(), was, trialOf(is, one))
+	c := newChanged()
+	got := Refit(twoCores(), c.was, trialOf(c.is, c.one))
 	for _, op := range []string{OpStep, OpInfer} {
-		if x, want := got.Time(op, 32).Seconds, is.Time(op, 32).Seconds; !near(x, want, 0.01) {
+		if x, want := got.Time(op, 32).Seconds, c.is.Time(op, 32).Seconds; !near(x, want, 0.01) {
 			t.Errorf("%s takes %v s, want %v", op, x, want)
 		}
 	}
-	for _, l := range []Layout{one, other} {
-		x, want := Predict(twoCores(), got, l, Steady()), Predict(twoCores(), is, l, Steady())
+	for _, l := range []Layout{c.one, c.other} {
+		x, want := Predict(twoCores(), got, l, Steady()), Predict(twoCores(), c.is, l, Steady())
 		if !near(x.Seconds, want.Seconds+1e-3, 0.01) || !near(x.Phase(ActorTraining).Seconds, 60e-3, 0.01) {
 			t.Errorf("%v: %+v, want %+v", l, x, want)
 		}
 	}
-	if was.Real.Calls[GenerateRollouts] != 1e-4 || was.Real.Scale[ActorTraining] != 1.5 ||
-		was.Costs[0].Seconds != 1.09e-3 {
-		t.Errorf("the profile before has changed: %+v", was)
+	if c.was.Real.Calls[GenerateRollouts] != 1e-4 || c.was.Real.Scale[ActorTraining] != 1.5 ||
+		c.was.Costs[0].Seconds != 1.09e-3 {
+		t.Errorf("the profile before has changed: %+v", c.was)
 	}
+}
 
-	// Messages that take longer than predicted say nothing of rollouts without messages, also if those follow.
-	slower := trialOf(is, one)
+// TestRefitMessages: messages that take longer than predicted say nothing of rollouts without messages, also if those
+// follow.
+func TestRefitMessages(t *testing.T) {
+	c := newChanged()
+	slower := trialOf(c.is, c.one)
 	slower.Phases[GenerateRollouts] *= 1.5
 	slower.Step += slower.Phases[GenerateRollouts] / 3
-	got = Refit(twoCores(), was, slower)
+	without := trialOf(c.is, c.other)
+	got := Refit(twoCores(), c.was, slower)
 	for range 2 {
-		x, y := Predict(twoCores(), got, one, Steady()), Predict(twoCores(), got, other, Steady())
-		if !near(x.Seconds, slower.Step, 0.01) || !near(y.Seconds, trialOf(is, other).Step, 0.01) {
+		x, y := Predict(twoCores(), got, c.one, Steady()), Predict(twoCores(), got, c.other, Steady())
+		if !near(x.Seconds, slower.Step, 0.01) || !near(y.Seconds, without.Step, 0.01) {
 			t.Errorf("%v s with messages, want %v; %v s without, want %v", x.Seconds, slower.Step, y.Seconds,
-				trialOf(is, other).Step)
+				without.Step)
 		}
-		got = Refit(twoCores(), got, trialOf(is, other))
+		got = Refit(twoCores(), got, without)
 	}
+}
 
-	// A rank whose rollouts were ready early has waited for the others in the next phase.
-	waited := trialOf(is, one)
+// TestRefitWaits: a rank whose rollouts were ready early has waited for the others in the next phase.
+func TestRefitWaits(t *testing.T) {
+	c := newChanged()
+	waited := trialOf(c.is, c.one)
 	waited.Phases[CalAdvAndReturns] += waited.Phases[GenerateRollouts] / 2
-	got = Refit(twoCores(), was, waited)
-	for _, l := range []Layout{one, other} {
-		if x, want := Predict(twoCores(), got, l, Steady()).Seconds, trialOf(is, l).Step; !near(x, want, 0.05) {
+	got := Refit(twoCores(), c.was, waited)
+	for _, l := range []Layout{c.one, c.other} {
+		if x, want := Predict(twoCores(), got, l, Steady()).Seconds, trialOf(c.is, l).Step; !near(x, want, 0.05) {
 			t.Errorf("%v: %v s, want %v", l, x, want)
 		}
 	}
+}
 
-	// Only the sum is known: both have changed alike.
-	beside := one
+// TestRefitSum: if only the sum of steps and inferences is known, both have changed alike.
+func TestRefitSum(t *testing.T) {
+	c := newChanged()
+	beside := c.one
 	beside.Rollout = []int{0}
-	trial := trialOf(was.scaled(OpStep, 3).scaled(OpInfer, 3), beside)
+	trial := trialOf(c.was.scaled(OpStep, 3).scaled(OpInfer, 3), beside)
 	for _, spent := range []Spent{trial.Spent, {}} {
 		trial.Spent = spent
-		got = Refit(twoCores(), was, trial)
-		if x := got.Time(OpInfer, 64).Seconds; !near(x, 3*was.Time(OpInfer, 64).Seconds, 0.01) {
+		got := Refit(twoCores(), c.was, trial)
+		if x := got.Time(OpInfer, 64).Seconds; !near(x, 3*c.was.Time(OpInfer, 64).Seconds, 0.01) {
 			t.Errorf("%+v: an inference takes %v s", spent, x)
 		}
 		if x := Predict(twoCores(), got, beside, Steady()).Seconds; !near(x, trial.Step, 1e-3) {
@@ -197,6 +220,35 @@ func TestMovesKeepNumbers(t *testing.T) {
 	to.Env = []int{0, 0, 0, 0, 1, 1, 2, 2}
 	if m := to.Moves(&now); m.All() != 4 || m["env"] != 4 {
 		t.Errorf("%+v", m)
+	}
+}
+
+// TestMovesKeepRanks: a component may go to the ranks that another one has now, in any place, and others stay where
+// they are.
+func TestMovesKeepRanks(t *testing.T) {
+	p := waiting()
+	p.Work.Actors = 1
+	for i := range p.Costs {
+		p.Costs[i].Busy = p.Costs[i].Seconds
+	}
+	now := Layout{Nodes: []int{0, 1, 2, 3, 4, 5}, Actor: []int{0}, Env: []int{1, 1, 1, 4}, Rollout: []int{2, 5},
+		Stages: 1}
+	m := twoCores()
+	m.Cores, m.Nodes = 1, 6
+	f, err := Search(m, p, Space{Nodes: now.Nodes, Idle: true, Move: true, Present: &now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	few := false
+	for _, x := range f.Best {
+		l := &x.Layout
+		few = few || slices.Equal(l.Rollout, now.Rollout) && l.Moves(&now)["env"] > 0
+	}
+	if !few {
+		t.Errorf("no layout moves environments alone: %v", f.Best)
+	}
+	if w := f.Winner(); w.Layout.Moves(&now).All() > 4 {
+		t.Errorf("%v moves %v", w.Layout, w.Layout.Moves(&now))
 	}
 }
 

@@ -286,6 +286,28 @@ func TestNothingFits(t *testing.T) {
 	}
 }
 
+// TestTexts: a message counts what the job has, and says why a slower layout wins.
+func TestTexts(t *testing.T) {
+	none := Space{Nodes: ranksOf(1)}
+	for want, w := range map[string]Work{
+		": 7 environments, 1 actor and 1 rank: ":               {Actors: 1, Envs: 7, Group: 1},
+		": 8 environments in groups of 4, 2 actors and 1 rank": {Actors: 2, Envs: 8, Group: 4},
+		": 1 prompt, 1 actor":                                  {Actors: 1, Prompts: 1},
+		": 64 samples, 3 actors and 1 rank":                    {Actors: 3, Samples: 64},
+	} {
+		if err := none.nothing(&w); !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	f := &Found{Best: []Prediction{{Seconds: 1.02, Phases: make([]Phase, 1)}, {Seconds: 1}}}
+	for seconds, want := range map[float64]string{1: "takes 1s; within 3 % the simpler one wins.", 2: "takes 2s."} {
+		f.Best[1].Seconds = seconds
+		if text := strings.Join(f.Sentences(waiting()), " "); !strings.HasSuffix(text, want) {
+			t.Errorf("%s, want %s", text, want)
+		}
+	}
+}
+
 // TestFiles: a machine and a profile come back from a file, and give the same plan.
 func TestFiles(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "job.json")

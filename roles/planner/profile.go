@@ -17,6 +17,7 @@ const (
 	OpAdvantages = "advantages" // advantages of a rollout; rows: samples
 	OpUpdate     = "update"     // an update without sums over actors; rows: samples of one actor
 	OpSum        = "sum"        // a sum over the actors of a node; rows: 4-byte numbers
+	OpLayerSum   = "layersum"   // a sum over the members of a node that divide a layer; rows: 4-byte numbers
 	OpGather     = "gather"     // weights that the actors of a node gather after a step; rows: 4-byte numbers
 	OpGenerate   = "generate"   // answers of one rollout worker; rows: answers
 	OpLogProbs   = "logprobs"   // log-probs before the update; rows: tokens of answers, or samples
@@ -30,6 +31,7 @@ type Asked struct {
 	Ranks  int           // of the world that is planned for
 	Cores  int           // that may compute at once
 	Budget time.Duration // about what the measurement may take
+	Room   int64         // bytes of memory that it may take; 0: any number
 }
 
 // A Profile has what the operations of one job cost on one machine.
@@ -44,7 +46,9 @@ type Profile struct {
 	Crowd []Crowd `json:"crowd"`
 	// Speedups are those by threads. Costs are those of one thread.
 	Speedups []Speedup `json:"speedups,omitempty"`
-	Real     Real      `json:"real"`
+	// Halves say the same of members that divide every layer, without their messages.
+	Halves []Speedup `json:"halves,omitempty"`
+	Real   Real      `json:"real"`
 }
 
 // Real are corrections from real iterations. The zero value corrects nothing.
@@ -67,7 +71,7 @@ type Cost struct {
 	Rows    int     `json:"rows"`
 	Seconds float64 `json:"seconds"`
 	Busy    float64 `json:"busy"`              // seconds of a core; the rest of Seconds is waiting
-	Members int     `json:"members,omitempty"` // of OpSum and OpGather: the actors that take part
+	Members int     `json:"members,omitempty"` // of OpSum, OpLayerSum and OpGather: those that take part
 	// Spread are quantiles of single calls ÷ median at 0, 1/n, … 1; none: all calls take Seconds.
 	Spread []float64 `json:"spread,omitempty"`
 }

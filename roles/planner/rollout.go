@@ -7,17 +7,17 @@ import (
 	"strconv"
 )
 
-// Options say how a run in virtual time is made.
+// Options are those of a run in virtual time.
 type Options struct {
 	// Noise draws the duration of each call from the profile's quantiles, by Seed. Without it all calls of a size
 	// take the same time.
 	Noise bool
 	Seed  uint64
-	// Whole runs every part of the world. Without it, of parts that do not touch each other and are alike only one
-	// runs.
+	// Whole runs every part of the world. A part has the nodes whose members exchange items. Without Whole only one of
+	// equal parts runs.
 	Whole bool
-	// Steps is the number of steps of an epoch that are run; longer epochs follow from the period of the last half.
-	// 0 runs all of them.
+	// Steps is the number of steps of an epoch that run. What a longer epoch takes follows from the second half of
+	// them. 0: all steps run.
 	Steps int
 }
 
@@ -28,7 +28,7 @@ func Steady() Options { return Options{Noise: true, Seed: 1, Steps: 48} }
 type played struct {
 	seconds float64
 	bound   string
-	share   float64 // of the time during which what bounds works
+	share   float64 // share of the time in which the bound is at work
 	events  int
 	spent   Spent
 }
@@ -83,7 +83,7 @@ func playSteps(m *Machine, p *Profile, l *Layout, o Options, steps int) (all pla
 	return all
 }
 
-// A scene has what the parts of a run have in common.
+// A scene is a run with its parts. See Options.Whole.
 type scene struct {
 	m      *Machine
 	p      *Profile
@@ -102,7 +102,7 @@ func (s *scene) reward(r Route) int {
 	return r.First * len(s.l.Reward) / s.p.Work.Envs
 }
 
-// shape returns a text that is equal for parts that run alike.
+// shape describes a part. Parts with the same shape take the same time.
 func (s *scene) shape(list []Route) string {
 	number := func() func(int) int {
 		seen := map[int]int{}
@@ -136,7 +136,7 @@ func slowdown(m *Machine, p *Profile, op string, k int) float64 {
 	return max(1, n/cores) * p.Factor(op, min(n, cores))
 }
 
-// crowded returns slowdown as a function of k, which remembers.
+// crowded returns slowdown as a function of k that remembers its values.
 func crowded(m *Machine, p *Profile, op string) func(k int) float64 {
 	var table []float64
 	return func(k int) float64 {
@@ -224,7 +224,7 @@ func (s *scene) members(e *engine, list []Route) (envs, rollouts map[int]*progra
 			continue
 		}
 		link := s.m.between(s.l.Env[r.Env], s.l.Rollout[r.Rollout], s.l.Nodes)
-		obs, act := e.queue(2), e.queue(2) // room for one, and another may be in transit
+		obs, act := e.queue(2), e.queue(2) // a channel has room for one item, and another may be in transit
 		key := [2]int{r.Env, r.Stage}
 		if stages[key] == nil {
 			stages[key] = &stage{}

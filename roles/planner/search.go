@@ -43,7 +43,7 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 	if runs {
 		list = append(list, *newChoice(s.Present))
 	}
-	list = append(list, s.threaded(m, p, s.extend(m, p, s.choices(&p.Work)))...)
+	list = append(list, s.threaded(m, p, s.extend(m, p, s.choices(m, p)))...)
 	if len(list) == 0 {
 		return nil, s.nothing(&p.Work)
 	}
@@ -63,6 +63,12 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 	return f, nil
 }
 
+// Fits reports whether a layout of a space fits into the memory of m, in a job that does the work w.
+func Fits(m *Machine, w Work, s Space) bool {
+	p := &Profile{Work: w}
+	return slices.ContainsFunc(s.extend(m, p, s.choices(m, p)), func(c choice) bool { return c.excess(m, &w) == 0 })
+}
+
 // An estimated layout has the seconds of its closed form.
 type estimated struct {
 	*choice
@@ -77,8 +83,8 @@ func (s *Space) sift(m *Machine, p *Profile, list []choice) (fit []estimated, er
 	nearest, least, at := -1, int64(math.MaxInt64), 0
 	for i := range list {
 		c := &list[i]
-		if need, node := c.memory(&p.Work); m.Memory > 0 && need > m.Memory {
-			if need < least {
+		if c.excess(m, &p.Work) > 0 {
+			if need, node := c.memory(&p.Work); need < least {
 				nearest, least, at = i, need, node
 			}
 			continue
@@ -92,9 +98,12 @@ func (s *Space) sift(m *Machine, p *Profile, list []choice) (fit []estimated, er
 		fit = append(fit, e)
 	}
 	if len(fit) == 0 {
+		expected := "fewer environments, shorter rollouts or more nodes"
+		if p.Work.Envs == 0 {
+			expected = "fewer tokens in a micro-batch, fewer actors or more nodes"
+		}
 		return nil, fmt.Errorf("no placement fits into the memory of a node, %s: the nearest miss is %v, which needs "+
-			"%s on node %d: expected fewer environments, shorter rollouts or more nodes", mebibytes(m.Memory),
-			list[nearest].layout(), mebibytes(least), at)
+			"%s on node %d: expected %s", mebibytes(m.Memory), list[nearest].layout(), mebibytes(least), at, expected)
 	}
 	slices.SortStableFunc(fit, func(a, b estimated) int {
 		return cmp.Or(cmp.Compare(a.seconds, b.seconds), a.moves-b.moves, a.parts-b.parts, a.idle-b.idle)
@@ -112,7 +121,8 @@ func (f *Found) run(m *Machine, p *Profile, all []estimated, simpler func(a, b *
 			break
 		}
 		l := e.layout()
-		like := fmt.Sprint(e.seconds, len(l.Env), len(l.Rollout), len(l.Reward), len(l.Inference), l.Stages)
+		like := fmt.Sprint(e.seconds, len(l.Actor), len(l.Env), len(l.Rollout), len(l.Reward), len(l.Inference),
+			len(l.Critic), l.Stages)
 		if seen[like] {
 			continue
 		}
@@ -174,12 +184,25 @@ func (s *Space) tooSmall() error {
 
 // nothing returns the error of a space without layouts.
 func (s *Space) nothing(w *Work) error {
-	what := fmt.Sprintf("%d environments in groups of %d", w.Envs, w.Group)
-	if w.Envs == 0 {
-		what = fmt.Sprintf("%d prompts", w.Prompts)
+	what := counted(w.Samples, "sample")
+	switch {
+	case w.Envs > 0 && w.Group > 1:
+		what = fmt.Sprintf("%s in groups of %d", counted(w.Envs, "environment"), w.Group)
+	case w.Envs > 0:
+		what = counted(w.Envs, "environment")
+	case w.Prompts > 0:
+		what = counted(w.Prompts, "prompt")
 	}
-	return fmt.Errorf("%w: %s, %d actors and %d ranks: expected numbers that can be divided, or fewer ranks", ErrNone,
-		what, w.Actors, len(s.Nodes))
+	return fmt.Errorf("%w: %s, %s and %s: expected numbers that can be divided, or fewer ranks", ErrNone, what,
+		counted(w.Actors, "actor"), counted(len(s.Nodes), "rank"))
+}
+
+// counted returns a number of things, such as 2 ranks.
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // A Sensitivity says how wrong an entry of the profile or of the machine must be to change the winner.

@@ -1,7 +1,8 @@
 package planner
 
 import (
-	"maps"
+	"cmp"
+	"math"
 	"slices"
 )
 
@@ -11,13 +12,16 @@ type Space struct {
 	// Fixed are the ranks of components that stay where they are.
 	Fixed map[string][]int
 	// Further are the components that the job has beside actor, env and rollout, unless they are fixed, with the number
-	// of members that each keeps; 0: any number.
+	// of replicas that each keeps; 0: any number.
 	Further map[string]int
-	// Meshes say which components divide models, and how. With Divide rollout workers may also divide them otherwise.
+	// Meshes say which components divide models, and how. Free has the numbers in them that may change. The number of
+	// models that the actors have stays.
 	Meshes map[string]Mesh
-	Divide bool
+	Free   map[string]Axes
 	// Threads are the only numbers of threads of actors and of rollout workers; without one it is free.
 	Threads map[string]int
+	// Runs reports whether a job that is given a layout runs with that layout. nil: it does.
+	Runs func(l *Layout) bool
 	// Groups are sets of ranks that a component may have to itself, such as those of a node group.
 	Groups [][]int
 	// Eval is the number of environments of evaluations, and EvalGroup those that begin alike; 0: no evaluations.
@@ -43,9 +47,8 @@ func (s *Space) Allows(l *Layout) bool {
 		}
 	}
 	for _, of := range l.all() {
-		fixed, mesh := s.Fixed[of.name], l.Meshes[of.name].String()
-		if fixed != nil && !slices.Equal(*of.ranks, fixed) || mesh != s.Meshes[of.name].String() &&
-			!(s.Divide && of.name == "rollout") {
+		fixed, mesh := s.Fixed[of.name], l.Meshes[of.name].size()
+		if fixed != nil && !slices.Equal(*of.ranks, fixed) || s.Free[of.name].of(s.Meshes[of.name], mesh) != mesh {
 			return false
 		}
 	}
@@ -53,23 +56,8 @@ func (s *Space) Allows(l *Layout) bool {
 }
 
 // choices returns the layouts of the space that a job can have, each once, in a fixed order.
-func (s *Space) choices(w *Work) (list []choice) {
-	list = s.placed(w)
-	now := max(1, s.Meshes["rollout"].Tensor)
-	for _, n := range w.Model.Sizes {
-		if s.Divide && n != now {
-			other := *s
-			other.Meshes = map[string]Mesh{}
-			maps.Copy(other.Meshes, s.Meshes)
-			other.Meshes["rollout"] = Mesh{1, n}
-			list = append(list, other.placed(w)...)
-		}
-	}
-	return list
-}
-
-// placed returns the choices that divide models as s.Meshes has it.
-func (s *Space) placed(w *Work) (list []choice) {
+func (s *Space) choices(m *Machine, p *Profile) (list []choice) {
+	w := &p.Work
 	stages := []int{1, 2, 4}
 	if s.Move {
 		stages = []int{s.Present.Stages}
@@ -79,10 +67,8 @@ func (s *Space) placed(w *Work) (list []choice) {
 		stages = stages[:1] // later rounds of answers only wait for earlier ones
 	}
 	sets := s.sets()
-	actors := s.groups("actor", s.actorSets(w, sets))
-	envs, rollouts := s.groups("env", s.memberSets(w.Envs > 0, "env", sets)),
-		s.groups("rollout", s.memberSets(w.Envs+w.Prompts > 0, "rollout", sets))
-	for _, r := range rollouts {
+	actors, envs := s.actors(m, p, sets), s.groups(s.memberSets(w.Envs > 0, "env", Mesh{}, sets), Mesh{})
+	for _, r := range s.rollouts(w, sets) {
 		trips := make([]level, len(actors))
 		for i, a := range actors {
 			if r != nil {
@@ -102,9 +88,8 @@ func (s *Space) placed(w *Work) (list []choice) {
 					continue
 				}
 				for i, a := range actors {
-					c := choice{nodes: s.Nodes, meshes: s.Meshes, actor: a, env: e, rollout: r, stages: n,
-						steps: steps, trips: trips[i]}
-					if s.begins(&c) {
+					c := choice{nodes: s.Nodes, actor: a, env: e, rollout: r, stages: n, steps: steps, trips: trips[i]}
+					if s.begins(&c) && s.runs(&c) {
 						list = append(list, c)
 					}
 				}
@@ -114,10 +99,67 @@ func (s *Space) placed(w *Work) (list []choice) {
 	return list
 }
 
-// groups returns the groups of members of a component on these ranks; nil stands for no members.
-func (s *Space) groups(component string, sets [][]int) (list []*group) {
+// rollouts returns the ways to place rollout workers, with each mesh that they may have.
+func (s *Space) rollouts(w *Work, sets [][]int) (list []*group) {
+	for _, mesh := range s.meshes(w, "rollout", 1) {
+		list = append(list, s.groups(s.memberSets(w.Envs+w.Prompts > 0, "rollout", mesh, sets), mesh)...)
+	}
+	return list
+}
+
+// mostMeshes bounds the meshes of actors that a search looks at.
+const mostMeshes = 5
+
+// actors returns the ways to place the actors. Of many meshes those count whose updates are fastest, and the one whose
+// members need the least memory.
+func (s *Space) actors(m *Machine, p *Profile, sets [][]int) (list []*group) {
+	w := &p.Work
+	type placed struct {
+		groups  []*group
+		seconds float64 // of the fastest update
+		bytes   int64   // of a member
+	}
+	var all []placed
+	for _, mesh := range s.meshes(w, "actor", w.Actors) {
+		x := placed{s.groups(s.actorSets(w, mesh, sets), mesh), math.Inf(1), w.part(mesh).Actor}
+		for _, g := range x.groups {
+			c := choice{nodes: s.Nodes, actor: g}
+			if c.excess(m, w) == 0 {
+				x.seconds = min(x.seconds, c.train(m, p).Seconds)
+			}
+		}
+		all = append(all, x)
+	}
+	if rest := all[1:]; len(all) > mostMeshes {
+		slices.SortStableFunc(rest, func(a, b placed) int { return cmp.Compare(a.seconds, b.seconds) })
+		few := rest[:mostMeshes-2]
+		least := slices.MinFunc(rest[len(few):], func(a, b placed) int { return cmp.Compare(a.bytes, b.bytes) })
+		all = append(append(all[:1:1], few...), least)
+	}
+	for _, x := range all {
+		list = append(list, x.groups...)
+	}
+	return list
+}
+
+// meshes returns the ways in which the members of a component may divide a model, that of the configuration first. For
+// each of the others there is a rank for each member of this many replicas.
+func (s *Space) meshes(w *Work, component string, replicas int) []Mesh {
+	now, free := s.Meshes[component].size(), s.Free[component]
+	list := []Mesh{now}
+	for _, x := range w.Model.Parts {
+		if mesh := free.of(now, x.Mesh); mesh == x.Mesh && mesh != now && !s.Move &&
+			mesh.Members()*replicas <= len(s.Nodes) {
+			list = append(list, mesh)
+		}
+	}
+	return list
+}
+
+// groups returns the groups of members on these ranks; nil stands for no members.
+func (s *Space) groups(sets [][]int, mesh Mesh) (list []*group) {
 	for _, ranks := range sets {
-		list = append(list, newGroup(ranks, s.Nodes, s.Meshes[component]))
+		list = append(list, newGroup(ranks, s.Nodes, mesh))
 	}
 	return list
 }
@@ -130,22 +172,23 @@ func (s *Space) together(env, rollout *group) bool {
 
 // divides reports whether the environments or prompts of a job, and those of its evaluations, can be divided.
 func (s *Space) divides(w *Work, env, rollout *group, stages int) bool {
-	l := Layout{Stages: stages, Meshes: s.Meshes}
+	l := Layout{Stages: stages}
 	if env != nil {
 		l.Env = env.ranks
 	}
 	if rollout != nil {
 		l.Rollout = rollout.ranks
+		l.Meshes = map[string]Mesh{"rollout": rollout.mesh}
 	}
 	return fits(w, &l) && (s.Eval == 0 || env == nil || s.Eval%(len(l.Env)*max(1, s.EvalGroup)) == 0 &&
 		s.Eval%len(l.Rollout) == 0)
 }
 
-// begins reports whether the space has a layout, which may have no further components yet. Without fixed components
-// and groups, layouts that differ by the numbers of ranks alone are one: it begins at the first rank, and on one node
-// it leaves no rank out.
+// begins reports whether the space has a layout, which may have no further components yet. Without fixed components,
+// groups and moves, layouts that differ by the numbers of ranks alone are one: it begins at the first rank, and on one
+// node it leaves no rank out.
 func (s *Space) begins(c *choice) bool {
-	free := len(s.Fixed) == 0 && len(s.Groups) == 0
+	free := len(s.Fixed) == 0 && len(s.Groups) == 0 && !s.Move
 	oneNode := len(c.actor.perNode) == 1
 	var gap, idle bool
 	for i := range c.actor.bits {
@@ -161,6 +204,15 @@ func (s *Space) begins(c *choice) bool {
 		idle = idle || used != all
 	}
 	return (s.Idle || !idle || len(s.Further) > 0) && !(free && oneNode && gap)
+}
+
+// runs reports whether a job that is given a choice runs so.
+func (s *Space) runs(c *choice) bool {
+	if s.Runs == nil {
+		return true
+	}
+	l := c.layout()
+	return s.Runs(&l)
 }
 
 // fits reports whether the environments or prompts of a job can be divided among a layout's members, which have whole
@@ -180,151 +232,4 @@ func fits(w *Work, l *Layout) bool {
 		return n > 0 && n/members <= w.Prompts && l.Stages <= w.Prompts/(n/members)
 	}
 	return l.Stages == 1
-}
-
-// sets returns the sets of ranks on which a component may have its members. These are the first ranks up to a cut,
-// those behind a cut, those between a cut and its double, the first or last ranks of each node, and the groups.
-func (s *Space) sets() (sets [][]int) {
-	n, perNode := len(s.Nodes), 0
-	for _, at := range s.Nodes {
-		if at == s.Nodes[0] {
-			perNode++
-		}
-	}
-	add := func(ranks []int) {
-		if len(ranks) > 0 && !slices.ContainsFunc(sets, func(x []int) bool { return slices.Equal(x, ranks) }) {
-			sets = append(sets, ranks)
-		}
-	}
-	cuts := cutsOf(n, perNode)
-	for _, lo := range append([]int{0}, cuts...) {
-		for _, hi := range append(cuts, n) {
-			if lo < hi && (lo == 0 || hi == n || hi-lo == lo) {
-				add(span(lo, hi))
-			}
-		}
-	}
-	if perNode < n {
-		for _, cut := range cutsOf(perNode, perNode) {
-			first, rest := s.inEachNode(cut)
-			add(first)
-			add(rest)
-		}
-	}
-	for _, g := range s.Groups {
-		add(g)
-	}
-	return sets
-}
-
-// inEachNode returns the first ranks of each node, this many, and the others.
-func (s *Space) inEachNode(first int) (ranks, others []int) {
-	at, node := 0, -1
-	for r, of := range s.Nodes {
-		if of != node {
-			at, node = 0, of
-		}
-		if at < first {
-			ranks = append(ranks, r)
-		} else {
-			others = append(others, r)
-		}
-		at++
-	}
-	return ranks, others
-}
-
-// cutsOf returns numbers between 1 and n-1 at which n ranks may be cut: all of a few, else powers of two, halves and
-// quarters, and whole nodes if they are few.
-func cutsOf(n, perNode int) (cuts []int) {
-	for c := 1; c < n; c++ {
-		power := c&(c-1) == 0
-		nodes := perNode > 0 && c%perNode == 0 && n/perNode <= 8
-		if n <= 8 || power || nodes || 4*c%n == 0 || n-c == 1 {
-			cuts = append(cuts, c)
-		}
-	}
-	return cuts
-}
-
-func span(lo, hi int) []int {
-	ranks := make([]int, 0, hi-lo)
-	for r := lo; r < hi; r++ {
-		ranks = append(ranks, r)
-	}
-	return ranks
-}
-
-// actorSets returns the ways to place the actors, whose number is fixed.
-func (s *Space) actorSets(w *Work, sets [][]int) (list [][]int) {
-	if ranks := s.Fixed["actor"]; ranks != nil {
-		return [][]int{ranks}
-	}
-	n := w.Actors * s.Meshes["actor"].Members()
-	if s.Move {
-		return dealt(n, sets)
-	}
-	for _, set := range sets {
-		if len(set) <= n && n%len(set) == 0 {
-			list = append(list, repeated(set, n/len(set)))
-		}
-	}
-	return list
-}
-
-// memberSets returns the ways to place a component: where it is fixed, else one member on each rank of a set, or two
-// on each of a few, and always whole replicas. Members that keep their number are dealt to the ranks of a set. Without
-// the component it returns nil as the only way.
-func (s *Space) memberSets(has bool, component string, sets [][]int) (list [][]int) {
-	if !has {
-		return [][]int{nil}
-	}
-	if fixed := s.Fixed[component]; fixed != nil {
-		return [][]int{fixed}
-	}
-	if s.Move {
-		return dealt(len(s.Present.Ranks(component)), sets)
-	}
-	n := s.Meshes[component].Members()
-	for _, set := range sets {
-		set = whole(set, n)
-		list = append(list, set)
-		if len(set) <= 8 {
-			list = append(list, repeated(set, 2))
-		}
-	}
-	return list
-}
-
-// whole returns the ranks for one member each, or for n each if their number is no multiple of n.
-func whole(ranks []int, n int) []int {
-	if len(ranks)%n == 0 {
-		return ranks
-	}
-	return repeated(ranks, n)
-}
-
-// dealt returns the ways to place n members on sets of ranks: each rank has as many as others, or one more.
-func dealt(n int, sets [][]int) (list [][]int) {
-	for _, set := range sets {
-		if len(set) > n {
-			continue
-		}
-		ranks := make([]int, n)
-		for i := range ranks {
-			ranks[i] = set[i*len(set)/n]
-		}
-		list = append(list, ranks)
-	}
-	return list
-}
-
-// repeated returns each rank n times.
-func repeated(ranks []int, n int) (list []int) {
-	for _, r := range ranks {
-		for range n {
-			list = append(list, r)
-		}
-	}
-	return list
 }

@@ -7,21 +7,25 @@ type Speedup struct {
 	Factor  float64 `json:"factor"`
 }
 
-// speedup returns how many times as fast a call of op is with n threads as with one, by Amdahl's law: from the measured
+// speedup returns how many times as fast a call of op is with n threads as with one.
+func (p *Profile) speedup(op string, n int) float64 { return max(1, amdahl(p.Speedups, op, n)) }
+
+// amdahl returns how many times as fast a call of op is with n threads as with one, by Amdahl's law: from the measured
 // factor follows the share of the call that only one thread works on. All that trains or infers speeds up as an update.
-func (p *Profile) speedup(op string, n int) float64 {
+// Without a measurement it returns 0.
+func amdahl(measured []Speedup, op string, n int) float64 {
 	if op != OpGenerate {
 		op = OpUpdate
 	}
-	for _, s := range p.Speedups {
-		if s.Op != op || s.Threads < 2 || s.Factor <= 1 {
+	for _, s := range measured {
+		if s.Op != op || s.Threads < 2 || s.Factor <= 0 {
 			continue
 		}
 		k := float64(s.Threads)
 		serial := max(0, (1/s.Factor-1/k)/(1-1/k))
 		return 1 / (serial + (1-serial)/float64(n))
 	}
-	return 1
+	return 0
 }
 
 // computing returns the computations on the fullest node while all members of g work.

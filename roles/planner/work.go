@@ -19,6 +19,9 @@ type Work struct {
 	Prompts int     `json:"prompts,omitempty"`
 	Answers int     `json:"answers,omitempty"`
 	Tokens  float64 `json:"tokens,omitempty"`
+	// New of the tokens are generated, on average; Longest of the longest answer.
+	New     float64 `json:"new,omitempty"`
+	Longest float64 `json:"longest,omitempty"`
 	// LogProbs says that actors compute log-probs of answers while others are generated.
 	LogProbs bool `json:"logprobs,omitempty"`
 

@@ -33,6 +33,7 @@ func (r *rank) place(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	subject.Measured = r.nodes
 	p, err := r.earlierPlan()
 	if err != nil {
 		return err
@@ -61,6 +62,7 @@ func (r *rank) measure(ctx context.Context, cfg *config.Config) error {
 	if err != nil {
 		return err
 	}
+	subject.Measured = r.nodes
 	p, err := r.earlierPlan()
 	if err == nil && (p == nil || !subject.Serves(p)) {
 		r.phase("measuring the job")

@@ -10,6 +10,7 @@ import (
 	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/internal/runfolder"
 	"github.com/rlinf/rlinf/internal/trace"
+	"github.com/rlinf/rlinf/roles/advice"
 	"github.com/rlinf/rlinf/roles/loop"
 	"github.com/rlinf/rlinf/roles/task"
 	"github.com/rlinf/rlinf/spmd"
@@ -30,6 +31,7 @@ type rank struct {
 	attempt  int64      // the number of the first world in the trace; 0: nothing is recorded
 
 	// On rank 0:
+	nodes     *advice.Nodes // as measured, in an MPI job that plans; nil: not measured
 	book      *loop.Logbook
 	from      loop.StartState
 	transfer  *transfer        // the move under way

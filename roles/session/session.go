@@ -283,6 +283,14 @@ func (r *rank) configure(ctx context.Context) (*config.Config, error) {
 	if wrong == nil {
 		wrong = r.cfgErr
 	}
+	plans := r.w.Rank() == 0 && wrong == nil && !r.evaluates(r.cfg)
+	if plans {
+		auto, _ := r.cfg.Auto()
+		plans = len(auto) > 0 && r.draft == nil || r.Scheduler == nil && r.moves(r.cfg)
+	}
+	if err := r.measureNodes(ctx, plans); err != nil {
+		return nil, err
+	}
 	switch {
 	case r.w.Rank() != 0 || wrong != nil:
 	case r.evaluates(r.cfg): // an evaluation fits every world

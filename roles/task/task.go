@@ -27,8 +27,14 @@ type Task interface {
 // A Placing says what a plan may place in a job.
 type Placing struct {
 	Components []string // the components that a plan places; optional components only if the job places them
+	// Pool returns the ranks on which members are that are named on these ranks; nil: they are where they are named.
+	Pool func(named map[string][]int) map[string][]int
 	// Divides reports whether the work of the job can be divided among this number of actors, or of actors' replicas.
 	Divides func(actors int) bool
+	// Models are the components with a model that their members may divide. With Divided they divide it as the
+	// configuration says, and a plan keeps this.
+	Models  []string
+	Divided bool
 	// Threads are the numbers of threads of components whose time depends on this number.
 	Threads map[string]int
 	// Eval is the number of environments of evaluations; 0: none. EvalGroup is the number of those that begin in the
@@ -73,6 +79,8 @@ type Plan interface {
 	// CheckReplay returns an error if the replay buffers and demonstrations on a rank's node need more memory than
 	// it has.
 	CheckReplay(nodes []int, rank int) error
+	// Work returns the work of an iteration, as far as it is known without a measurement.
+	Work() planner.Work
 	// Profile measures what the operations of the job cost.
 	Profile(ctx context.Context, a planner.Asked) (*planner.Profile, error)
 	// CheckFiles returns an error if the workers of a rank cannot read their files.

@@ -83,6 +83,10 @@ func benchScale(f *flags, reg config.Registries) (int, error) {
 	if err != nil {
 		return 0, err
 	}
+	if auto, _ := cfg.Auto(); len(auto) > 0 {
+		return 0, config.Usagef("bench scale: cluster.component_placement: auto for %s: expected ranks, which it "+
+			"adapts to each number of ranks; rlinf plan prints them", strings.Join(auto, ", "))
+	}
 	s := &scaling{cfg: cfg, file: f.String("config"), overrides: f.Args().Slice(), launcher: f.String("launcher"),
 		sizes: sweepSizes(f), steps: f.Int("steps"), skip: f.Int("skip"), weak: f.Bool("weak"),
 		programs: reg.Programs.NewStarter()}

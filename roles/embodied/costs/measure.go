@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"syscall"
 	"time"
 
@@ -144,25 +143,13 @@ func run(ctx context.Context, x *player, d time.Duration, c *calls) error {
 // together lets players play at the same time, and returns the mean time of a step that is work, in seconds. A mean
 // also has the times during which a player got no core, which a median leaves out.
 func together(ctx context.Context, players []*player, d time.Duration) (step float64, err error) {
-	var wg sync.WaitGroup
-	errs, means := make([]error, len(players)), make([]float64, len(players))
-	for k, x := range players {
-		wg.Go(func() {
-			var c calls
-			errs[k] = run(ctx, x, d, &c)
-			wait := c.step.Cost(planner.OpStep, 1)
-			n := float64(len(c.step.Samples))
-			means[k] = (c.step.Total+c.infer.Total)/n - (wait.Seconds - wait.Busy)
-		})
-	}
-	wg.Wait()
-	for k := range players {
-		if errs[k] != nil {
-			return 0, errs[k]
-		}
-		step += means[k] / float64(len(players))
-	}
-	return step, nil
+	return probe.Together(len(players), func(i int) (float64, error) {
+		var c calls
+		err := run(ctx, players[i], d, &c)
+		wait := c.step.Cost(planner.OpStep, 1)
+		n := float64(len(c.step.Samples))
+		return (c.step.Total+c.infer.Total)/n - (wait.Seconds - wait.Busy), err
+	})
 }
 
 // updates measures the update of one actor on its share of the samples, alone and beside others.
@@ -325,22 +312,11 @@ func learnTogether(learners []*learner, update *probe.Series) error {
 			return err
 		}
 	}
-	var wg sync.WaitGroup
-	errs, times := make([]error, len(learners)), make([]probe.Series, len(learners))
-	for i, x := range learners {
-		wg.Go(func() {
-			var none probe.Series
-			errs[i] = x.train(&none, &times[i])
-		})
-	}
-	wg.Wait()
-	sum := 0.0
-	for i := range learners {
-		if errs[i] != nil {
-			return errs[i]
-		}
-		sum += times[i].Total
-	}
-	update.Samples = append(update.Samples, sum/float64(len(learners)))
-	return nil
+	mean, err := probe.Together(len(learners), func(i int) (float64, error) {
+		var none, took probe.Series
+		err := learners[i].train(&none, &took)
+		return took.Total, err
+	})
+	update.Samples = append(update.Samples, mean)
+	return err
 }

@@ -2,7 +2,6 @@ package costs
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/rlinf/rlinf/algo"
@@ -217,18 +216,14 @@ func answersTogether(ctx context.Context, p *plan.Plan, one *answerer, prompts i
 			return err
 		}
 		alone.Add(took)
-		var wg sync.WaitGroup
-		errs, spent := make([]error, len(list)), make([]time.Duration, len(list))
-		for i, x := range list {
-			wg.Go(func() { _, spent[i], errs[i] = x.answer(ctx, prompts) })
+		mean, err := probe.Together(len(list), func(i int) (float64, error) {
+			_, took, err := list[i].answer(ctx, prompts)
+			return took.Seconds(), err
+		})
+		if err != nil {
+			return err
 		}
-		wg.Wait()
-		for i := range list {
-			if errs[i] != nil {
-				return errs[i]
-			}
-			crowd.Add(spent[i])
-		}
+		crowd.Samples = append(crowd.Samples, mean)
 	}
 	f.Crowd = append(f.Crowd, planner.Crowd{Op: planner.OpGenerate, Cores: a.Cores,
 		Factor: max(1, probe.Median(crowd.Samples)/probe.Median(alone.Samples))})

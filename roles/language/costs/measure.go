@@ -4,7 +4,6 @@ import (
 	"context"
 	"math"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/rlinf/rlinf/algo"
@@ -15,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Profile measures the operations of the job of p.
-func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profile, error) {
+// measure measures the operations of the job of p.
+func measure(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profile, error) {
 	f := &planner.Profile{Work: WorkOf(p)}
 	var all algo.TextBatch
 	if f.Work.Prompts > 0 {
@@ -24,11 +23,12 @@ func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 		if all, err = answers(ctx, p, a, f); err != nil {
 			return nil, err
 		}
-		tokens := 0
+		tokens, texts := 0, float64(len(all.Texts))
 		for _, s := range all.Texts {
 			tokens += len(s.IDs)
+			f.Work.Longest = max(f.Work.Longest, float64(len(s.IDs)-slices.Index(s.Learn, true)))
 		}
-		f.Work.Tokens = float64(tokens) / float64(len(all.Texts))
+		f.Work.Tokens, f.Work.New = float64(tokens)/texts, float64(len(all.LogProb))/texts
 	}
 	if err := updates(ctx, p, a, f, &all); err != nil {
 		return nil, err
@@ -37,6 +37,13 @@ func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 		if err := critics(ctx, p, a, f, &all); err != nil {
 			return nil, err
 		}
+	}
+	texts := all.Texts
+	if f.Work.Prompts == 0 {
+		texts = p.BatchOf(p.Order(nil, 0), 0, 0).Mine
+	}
+	if err := divided(ctx, p, a, f, texts[:max(1, len(texts)/p.Actors)]); err != nil {
+		return nil, err
 	}
 	return f, probe.AddSums(ctx, f, max(p.Actors, p.Critics), p.Config.Comm.BucketBytes)
 }
@@ -48,6 +55,11 @@ func WorkOf(p *plan.Plan) planner.Work {
 		ModelBytes: trained, WeightsEvery: int(p.SyncInterval), Staleness: -1}
 	w.Model = planner.Model{Layers: p.Model.Layers, Width: p.Model.Hidden}
 	w.Model.MicroBatches, w.Model.Tokens = p.MicroBatches()
+	for _, m := range p.Meshes() {
+		w.Model.Parts = append(w.Model.Parts, planner.Part{Mesh: planner.Mesh{Pipeline: m.Pipeline, Tensor: m.Tensor},
+			Share: p.LargestStage(m), Actor: p.PartBytes("actor", m), Inference: p.PartBytes("inference", m),
+			Critic: p.PartBytes("critic", m)})
+	}
 	w.Bytes = planner.Bytes{Actor: p.MemberBytes("actor"), Rank: p.MemoryOf(0).Texts}
 	if !p.Config.Reasons() {
 		return w
@@ -55,7 +67,7 @@ func WorkOf(p *plan.Plan) planner.Work {
 	w.Prompts, w.Answers = p.Pipeline.Groups, p.Config.Algorithm.GroupSize
 	w.Samples = w.Prompts * w.Answers
 	w.LogProbs = p.Config.Algorithm.RecomputeLogprobs || p.NeedsReference()
-	w.Model.Running, w.Model.Sizes = p.EngineOptions().MaxRunning, p.Model.Sizes()
+	w.Model.Running = p.EngineOptions().MaxRunning
 	w.Bytes.Copy = p.MemberBytes("rollout") * int64(p.Mesh("rollout").Members())
 	w.Bytes.Trajectory = int64(p.AnswerBytes())
 	w.Bytes.Inference, w.Bytes.Critic = p.MemberBytes("inference"), p.MemberBytes("critic")
@@ -289,7 +301,7 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	f.Costs = append(f.Costs, values.Cost(planner.OpValues, int(f.Work.Tokens*float64(samples))),
 		update.Cost(planner.OpCritic, samples))
 	f.Work.CriticBytes = counter.Bytes
-	if counter.Gathers > 0 { // after each of as many steps as those of the actors
+	if counter.Gathers > 0 { // it gathers after each optimiser step, and has as many of them as the actors
 		f.Work.CriticGathers = f.Work.OptimiserSteps
 	}
 	return nil
@@ -297,22 +309,11 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 
 // together lets learners update at the same time, and adds the mean of their times.
 func together(learners []*learner, update *probe.Series) error {
-	var wg sync.WaitGroup
-	errs, times := make([]error, len(learners)), make([]probe.Series, len(learners))
-	for i, x := range learners {
-		wg.Go(func() {
-			var none probe.Series
-			errs[i] = x.train(&none, &none, &times[i])
-		})
-	}
-	wg.Wait()
-	sum := 0.0
-	for i := range learners {
-		if errs[i] != nil {
-			return errs[i]
-		}
-		sum += times[i].Total
-	}
-	update.Samples = append(update.Samples, sum/float64(len(learners)))
-	return nil
+	mean, err := probe.Together(len(learners), func(i int) (float64, error) {
+		var none, took probe.Series
+		err := learners[i].train(&none, &none, &took)
+		return took.Total, err
+	})
+	update.Samples = append(update.Samples, mean)
+	return err
 }

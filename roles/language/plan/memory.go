@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -82,10 +83,23 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 
 // MemberBytes estimates the memory of a member of a component with a model, on a rank without other members. It is 0 if
 // the component has no members.
-func (p *Plan) MemberBytes(component string) int64 {
+func (p *Plan) MemberBytes(component string) int64 { return p.memberBytes(component, 0) }
+
+// PartBytes estimates what MemberBytes does for members that divide the model by mesh: for the one that needs the most.
+func (p *Plan) PartBytes(component string, mesh Mesh) (most int64) {
+	divided := *p
+	divided.meshes = maps.Clone(p.meshes)
+	divided.meshes[component] = mesh
+	for stage := range mesh.Pipeline {
+		most = max(most, divided.memberBytes(component, stage*mesh.Tensor))
+	}
+	return most
+}
+
+func (p *Plan) memberBytes(component string, member int) int64 {
 	var f job.Footprint
 	if p.Workers(component) > 0 {
-		p.addMember(&f, component, 0, -1)
+		p.addMember(&f, component, member, -1)
 	}
 	return f.Sum()
 }

@@ -83,6 +83,9 @@ func counted(n int, what string) string {
 // modelled are the components that have a language model.
 var modelled = []string{"actor", "rollout", "inference", "critic"}
 
+// Modelled returns the components that have a language model.
+func Modelled() []string { return slices.Clone(modelled) }
+
 // Mesh returns the Mesh of a component. Members of components without a model are replicas of their own.
 func (p *Plan) Mesh(component string) Mesh {
 	if m, ok := p.meshes[component]; ok {
@@ -180,6 +183,36 @@ func (d *Draft) divide() {
 			d.checkReader(of, reader, d.meshes["actor"])
 		}
 	}
+}
+
+// Meshes returns meshes of one replica of the actors that the model allows: that of the job, and those with any number
+// of tensor members and a power of two as the number of stages.
+func (p *Plan) Meshes() []Mesh {
+	now := p.Mesh("actor")
+	now.Data = 1
+	list := []Mesh{now}
+	for stages := 1; stages <= p.Model.Layers; stages *= 2 {
+		for _, tensor := range p.Model.Sizes() {
+			m := Mesh{Data: 1, Pipeline: stages, Tensor: tensor, Layers: divided(layerCosts(&p.Model), stages)}
+			if stages != now.Pipeline || tensor != now.Tensor {
+				list = append(list, m)
+			}
+		}
+	}
+	return list
+}
+
+// LargestStage returns the share of a model's work of the stage of m that has the most.
+func (p *Plan) LargestStage(m Mesh) float64 {
+	costs, total, most := layerCosts(&p.Model), 0, 0
+	for _, layers := range m.Layers {
+		stage := 0
+		for _, c := range costs[:layers] {
+			stage += c
+		}
+		costs, total, most = costs[layers:], total+stage, max(most, stage)
+	}
+	return float64(most) / float64(max(1, total))
 }
 
 // checkTensor checks that the layers of the model can be divided as those of a component.

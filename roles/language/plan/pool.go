@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/spmd"
 )
 
@@ -20,35 +21,51 @@ func (d *Draft) pool(nodes []int) bool {
 		return true
 	}
 	named := map[string][]int{}
-	var ranks []int
 	for _, of := range pooled {
-		named[of] = d.Placement.Ranks(of)
-		ranks = append(ranks, named[of]...)
-	}
-	slices.Sort(ranks)
-	ranks = slices.Compact(ranks)
-	to := map[string][]int{"actor": spread(named["actor"], ranks), "rollout": ranks}
-	if !d.Config.Cluster.UsePreProcessPolicy {
-		to["rollout"] = slices.DeleteFunc(slices.Clone(ranks), func(r int) bool {
-			return slices.Contains(named["actor"], r)
-		})
-		if len(to["rollout"]) == 0 {
-			d.found.Problem("cluster.use_pre_process_policy", false,
-				"true, or rollout workers on ranks without actors: no rank would answer")
-			return false
+		if d.Placement.Has(of) {
+			named[of] = d.Placement.Ranks(of)
 		}
 	}
-	if d.Placement.Has("inference") {
-		to["inference"] = ranks
+	to := PoolOf(d.Config, named)
+	if len(to["rollout"]) == 0 {
+		d.found.Problem("cluster.use_pre_process_policy", false,
+			"true, or rollout workers on ranks without actors: no rank would answer")
+		return false
 	}
 	if !d.replace(to, nodes) {
 		return false
 	}
+	ranks := union(named)
 	if n := len(slices.Compact(slices.Clone(to["actor"]))); n < len(ranks) {
 		d.notes = append(d.notes, fmt.Sprintf("cluster.auto_scheduler: %d of the %d ranks that answer or train will "+
 			"train: with %d actors all would", n, len(ranks), len(ranks)))
 	}
 	return true
+}
+
+// PoolOf returns where the members of a pool are whose actors, rollout and inference workers are named on these ranks.
+// There are inference workers only if some are named.
+func PoolOf(cfg *config.Config, named map[string][]int) map[string][]int {
+	ranks := union(named)
+	to := map[string][]int{"actor": spread(named["actor"], ranks), "rollout": ranks}
+	if !cfg.Cluster.UsePreProcessPolicy {
+		to["rollout"] = slices.DeleteFunc(slices.Clone(ranks), func(r int) bool {
+			return slices.Contains(named["actor"], r)
+		})
+	}
+	if len(named["inference"]) > 0 {
+		to["inference"] = ranks
+	}
+	return to
+}
+
+// union returns all ranks that are named, each once.
+func union(named map[string][]int) (ranks []int) {
+	for _, of := range pooled {
+		ranks = append(ranks, named[of]...)
+	}
+	slices.Sort(ranks)
+	return slices.Compact(ranks)
 }
 
 // spread spreads members over ranks in ascending order. named has the present ranks of the members. If there are more

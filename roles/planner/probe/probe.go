@@ -39,7 +39,7 @@ func Machine(ctx context.Context, build string, nodes int, free int64) (*planner
 	return m, err
 }
 
-// copyRate returns the bytes per second at which a core copies memory beyond its caches.
+// copyRate returns the bytes per second at which a core copies memory beyond its caches: the median of some times.
 func copyRate() float64 {
 	const size = 32 << 20
 	dst, src := make([]byte, size), make([]byte, size)
@@ -79,9 +79,14 @@ func link(ctx context.Context, other int) (planner.Link, error) {
 	if err != nil {
 		return planner.Link{}, fmt.Errorf("measure a link: %w", err)
 	}
+	return linkOf(times), nil
+}
+
+// linkOf returns the link on which an item of each size takes these seconds.
+func linkOf(times [len(sizes)]float64) planner.Link {
 	l := planner.Link{PerByte: max(0, (times[1]-times[0])/float64(sizes[1]-sizes[0]))}
 	l.Latency = max(0, times[0]-l.PerByte*float64(sizes[0]))
-	return l, nil
+	return l
 }
 
 // roundTrips sends items of a size there and back, and sets the seconds of one way. Items are filled and read.

@@ -1,6 +1,8 @@
 package probe
 
 import (
+	"errors"
+	"sync"
 	"time"
 
 	"github.com/rlinf/rlinf/roles/planner"
@@ -12,6 +14,17 @@ type Series struct {
 	Samples []float64
 	Busy    float64 // seconds of processor time of all calls
 	Total   float64 // seconds of all calls
+}
+
+// Together calls f for 0 to n-1 at the same time, and returns the mean of the seconds.
+func Together(n int, f func(i int) (seconds float64, err error)) (mean float64, err error) {
+	var wg sync.WaitGroup
+	errs, seconds := make([]error, n), make([]float64, n)
+	for i := range n {
+		wg.Go(func() { seconds[i], errs[i] = f(i) })
+	}
+	wg.Wait()
+	return stat.Mean(seconds, nil), errors.Join(errs...)
 }
 
 // Add adds a sample.

@@ -1,0 +1,119 @@
+package advice
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	keys "github.com/rlinf/rlinf/internal/config"
+	"github.com/rlinf/rlinf/roles/config"
+	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/spmd"
+)
+
+// at returns the configuration with the movable components placed by l.
+func (s *Subject) at(l *planner.Layout) *config.Config {
+	c := *s.Config
+	c.Cluster.ComponentPlacement = nil
+	own := map[string]bool{}
+	for _, name := range s.movable {
+		own[name] = true
+		e := keys.Entry[config.PlacementConfig]{Key: name}
+		ranks := l.Ranks(name)
+		if len(ranks) == 0 { // it has no work in training, but a place all the same
+			ranks = l.Actor[:1]
+		}
+		e.Value.Placement = spmd.PlacementOf(ranks)
+		c.Cluster.ComponentPlacement = append(c.Cluster.ComponentPlacement, e)
+	}
+	for _, e := range s.Config.Cluster.ComponentPlacement {
+		var left []string
+		for name := range strings.SplitSeq(e.Key, ",") {
+			if name = strings.TrimSpace(name); !own[name] {
+				left = append(left, name)
+			}
+		}
+		if len(left) > 0 {
+			e.Key = strings.Join(left, ",")
+			c.Cluster.ComponentPlacement = append(c.Cluster.ComponentPlacement, e)
+		}
+	}
+	if len(l.Rollout) > 0 {
+		c.Rollout.PipelineStageNum = l.Stages
+	}
+	for _, name := range l.Components() {
+		now, mesh := c.Layout(name), l.Meshes[name]
+		if t, p := max(1, mesh.Tensor), max(1, mesh.Pipeline); t != now.TensorModelParallelSize ||
+			p != now.PipelineModelParallelSize {
+			c.SetLayout(name, t, p)
+		}
+	}
+	s.follow(&c)
+	c.Actor.Threads = cmp.Or(l.Threads["actor"], c.Actor.Threads)
+	c.Rollout.Threads = cmp.Or(l.Threads["rollout"], c.Rollout.Threads)
+	c.Cluster.AllowIdleRanks = c.Cluster.AllowIdleRanks || len(l.Idle()) > 0
+	return &c
+}
+
+// follow gives components without a place the layout of the actors, as they have it by default.
+func (s *Subject) follow(c *config.Config) {
+	actor := c.Layout("actor")
+	for _, name := range s.placing.Models {
+		if name != "rollout" && !slices.Contains(s.placing.Components, name) && !c.Given(name+".model") {
+			c.SetLayout(name, actor.TensorModelParallelSize, actor.PipelineModelParallelSize)
+		}
+	}
+}
+
+// YAML returns the keys of a layout, to paste into a configuration. They replace the keys that are there, and
+// component_placement all of its section, in which components may stand together under one key.
+func (s *Subject) YAML(l *planner.Layout) string {
+	var b strings.Builder
+	b.WriteString("# Each key replaces that of the file; component_placement replaces its whole section.\ncluster:\n")
+	if len(l.Idle()) > 0 {
+		b.WriteString("  allow_idle_ranks: true\n")
+	}
+	b.WriteString("  component_placement:\n")
+	c := s.at(l)
+	for _, e := range c.Cluster.ComponentPlacement {
+		if len(e.Value.NodeGroup) > 0 {
+			fmt.Fprintf(&b, "    %s: {node_group: [%s], placement: \"%s\"}\n", e.Key,
+				strings.Join(e.Value.NodeGroup, ", "), e.Value.Placement)
+		} else {
+			fmt.Fprintf(&b, "    %s: %s\n", e.Key, e.Value.Placement)
+		}
+	}
+	for _, name := range l.Components() {
+		var keys []string
+		if name == "rollout" {
+			keys = append(keys, fmt.Sprintf("pipeline_stage_num: %d", l.Stages))
+		}
+		if n := l.Threads[name]; n > 0 {
+			keys = append(keys, fmt.Sprintf("threads: %d", n))
+		}
+		keys = append(keys, s.layoutKeys(c, name)...)
+		if len(keys) > 0 {
+			fmt.Fprintf(&b, "%s:\n  %s\n", name, strings.Join(keys, "\n  "))
+		}
+	}
+	return b.String()
+}
+
+// layoutKeys returns the keys of a component's section that give it the layout of c, if it differs from what the
+// subject's configuration has when the actors have theirs.
+func (s *Subject) layoutKeys(c *config.Config, component string) []string {
+	now, next := s.Config.Layout(component), c.Layout(component)
+	if (component == "inference" || component == critic) && !c.Given(component+".model") {
+		now = c.Layout("actor") // the default
+	}
+	t, p := next.TensorModelParallelSize, next.PipelineModelParallelSize
+	switch {
+	case t == now.TensorModelParallelSize && p == now.PipelineModelParallelSize:
+		return nil
+	case component == "rollout":
+		return []string{fmt.Sprintf("tensor_parallel_size: %d", t)}
+	}
+	return []string{"model:", fmt.Sprintf("  tensor_model_parallel_size: %d", t),
+		fmt.Sprintf("  pipeline_model_parallel_size: %d", p)}
+}

@@ -1,0 +1,112 @@
+package costs
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/rlinf/rlinf/algo"
+	"github.com/rlinf/rlinf/policy/lm"
+	"github.com/rlinf/rlinf/roles/language/plan"
+	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/roles/planner/probe"
+	"github.com/rlinf/rlinf/tensor"
+)
+
+// halves are the members of the divided models that are measured. Larger numbers follow from them.
+const halves = 2
+
+// mostCrowded bounds the members that compute at the same time in a measurement, each of which has memory of its own.
+const mostCrowded = 8
+
+// An alone member has no others: sums and gathers take no time, and leave what is there.
+type alone struct{ size int }
+
+var _ lm.Axis = alone{}
+
+func (a alone) Size() int                   { return a.size }
+func (alone) Index() int                    { return 0 }
+func (alone) Sum([]float32) error           { return nil }
+func (alone) Sum64([]float64) error         { return nil }
+func (alone) Gather([]float32, []int) error { return nil }
+
+// divided measures how long a member takes that has half of each layer, beside one with the whole model. It times
+// forward passes: over as many tokens as in an update, and over as many as answers have in a pass. Members on all cores
+// crowd each other. The sums of a micro-batch are measured between goroutine ranks.
+func divided(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile, texts []algo.Sequence) error {
+	if len(p.Model.Sizes()) < 2 || a.Ranks < halves {
+		return nil
+	}
+	whole, err := p.Load(tensor.Heap)
+	if err != nil {
+		return err
+	}
+	half, err := p.LoadPart(lm.Part{Size: halves}, tensor.Heap)
+	if err != nil {
+		return err
+	}
+	longest := 0
+	for _, s := range texts {
+		longest = max(longest, len(s.IDs))
+	}
+	limits := map[string]algo.MicroBatch{planner.OpUpdate: p.Limit}
+	if f.Work.Prompts > 0 {
+		limits[planner.OpGenerate] = algo.MicroBatch{Tokens: max(longest, f.Work.Model.Running)}
+	}
+	for _, op := range []string{planner.OpUpdate, planner.OpGenerate} {
+		if limit, ok := limits[op]; ok {
+			if err := halved(ctx, op, limit, whole, half, texts, a, f); err != nil {
+				return err
+			}
+		}
+	}
+	return probe.AddLayerSums(ctx, f, min(a.Ranks, a.Cores+1))
+}
+
+// halved measures the forward passes of divided with this limit.
+func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *lm.Model, texts []algo.Sequence,
+	a planner.Asked, f *planner.Profile) error {
+	one := algo.NewTextLogProbs(whole, limit, 1, lm.Mesh{}, 1)
+	defer one.Close()
+	var parts []*algo.TextLogProbs
+	for range max(1, min(a.Cores, mostCrowded)) {
+		x := algo.NewTextLogProbs(half, limit, 1, lm.Mesh{Layer: alone{halves}}, 1)
+		defer x.Close()
+		parts = append(parts, x)
+	}
+	var wholes, lone, crowd probe.Series
+	begun := time.Now()
+	for n := 0; n < 3 || n < 20 && time.Since(begun) < a.Budget/16; n++ {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		var first probe.Series // finds cold memory
+		series := []*probe.Series{&wholes, &lone, &crowd}
+		if n == 0 {
+			series = []*probe.Series{&first, &first, &first}
+		}
+		for i, list := range [][]*algo.TextLogProbs{{one}, parts[:1], parts} {
+			if err := infer(list, texts, series[i]); err != nil {
+				return err
+			}
+		}
+	}
+	f.Halves = append(f.Halves, planner.Speedup{Op: op, Threads: halves,
+		Factor: probe.Median(wholes.Samples) / probe.Median(lone.Samples)})
+	if len(parts) > 1 && !slices.ContainsFunc(f.Crowd, func(c planner.Crowd) bool { return c.Op == op }) {
+		f.Crowd = append(f.Crowd, planner.Crowd{Op: op, Cores: len(parts),
+			Factor: max(1, probe.Median(crowd.Samples)/probe.Median(lone.Samples))})
+	}
+	return nil
+}
+
+// infer computes the texts on all passes at the same time, and adds the mean of their times.
+func infer(passes []*algo.TextLogProbs, texts []algo.Sequence, took *probe.Series) error {
+	mean, err := probe.Together(len(passes), func(i int) (float64, error) {
+		start := time.Now()
+		_, err := passes[i].Append(nil, texts)
+		return time.Since(start).Seconds(), err
+	})
+	took.Samples = append(took.Samples, mean)
+	return err
+}

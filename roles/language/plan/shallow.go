@@ -1,0 +1,33 @@
+package plan
+
+import "github.com/rlinf/rlinf/roles/job"
+
+// PassCost returns the weights that a token meets on its way through the model, about what a pass costs.
+func (p *Plan) PassCost() (sum float64) {
+	for _, c := range layerCosts(&p.Model) {
+		sum += float64(c)
+	}
+	return sum
+}
+
+// Shallow returns the plan of a job with the first layers of the model, this many, which every member has as a whole.
+// Its weights are random. Costs of a model that does not fit into the memory follow from those of shallow ones.
+func (p *Plan) Shallow(layers int) (*Plan, error) {
+	s, cfg := *p, *p.Config
+	cfg.Runner.CkptPath = ""
+	s.Job = &job.Job{Config: &cfg, Registries: p.Registries, Placement: p.Placement, SyncInterval: p.SyncInterval,
+		MaxSteps: p.MaxSteps}
+	s.Base, s.From, s.BaseWeights = "", "", BaseWeights{}
+	s.Model.Layers, s.meshes = layers, map[string]Mesh{}
+	for _, of := range modelled {
+		if n := p.Workers(of); n > 0 {
+			s.meshes[of] = Mesh{Data: n, Pipeline: 1, Tensor: 1, Layers: []int{layers}}
+		}
+	}
+	m, err := s.New()
+	if err != nil {
+		return nil, err
+	}
+	s.Count, s.Trained = m.Count(), m.Params.Len()
+	return &s, nil
+}
