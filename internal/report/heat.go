@@ -7,16 +7,16 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// heatData has times by rank and iteration. Above mostRanks ranks its rows are nodes.
+// heatData has times by rank and iteration. If there are more than mostRanks ranks, its rows are nodes.
 type heatData struct {
 	Rows       []string  `json:"rows"`
 	Iterations array     `json:"iterations"`
-	Each       int       `json:"each"` // iterations of a column, of which it has the longest time
+	Each       int       `json:"each"` // iterations in a column, which shows the longest of their times
 	Measures   []measure `json:"measures"`
 	Of         string    `json:"of"` // rank or node
 }
 
-// A measure is a time of each row and iteration. Values are parts of Top, of 65535.
+// A measure has a time for each row and column. Value v stands for the time Top · v / 65535.
 type measure struct {
 	Name   string  `json:"name"`
 	Top    float64 `json:"top"`    // seconds
@@ -26,7 +26,7 @@ type measure struct {
 // mostColumns is the largest number of columns of a heat map.
 const mostColumns = 600
 
-// heat packs work and waits, from the sums of workers, and of small worlds the phases of ranks. A later attempt
+// heat packs the times of work and waits, and in worlds of at most mostRanks ranks the times of phases. A later attempt
 // replaces the iterations that it repeats.
 func (r *Run) heat(p *packer) *heatData {
 	last, _ := r.lastAttempt()
@@ -85,7 +85,7 @@ func (r *Run) heat(p *packer) *heatData {
 	return d
 }
 
-// grids have a time of each row and iteration for some measures.
+// grids has, for some measures, a time for each row and iteration.
 type grids struct {
 	from       int64
 	rows, wide int
@@ -112,7 +112,7 @@ func newGrids(t *trace.Trace, from, to int64, rows int, byNode bool) *grids {
 				members[row]++
 			}
 		}
-		if len(a.Sums) > 0 { // forget what this attempt repeats
+		if len(a.Sums) > 0 { // this attempt repeats the iterations from its first one on
 			g.clear(a.Sums[0].Iteration)
 		}
 		for _, s := range a.Sums {
@@ -165,7 +165,7 @@ func (g *grids) add(name string) []float32 {
 	return g.values[name]
 }
 
-// clear forgets all from an iteration on.
+// clear sets all times from an iteration on to zero.
 func (g *grids) clear(iteration int64) {
 	first := int(min(max(iteration-g.from, 0), int64(g.wide)))
 	for _, x := range g.values {
@@ -175,7 +175,7 @@ func (g *grids) clear(iteration int64) {
 	}
 }
 
-// thin returns the longest time of every so many iterations, row by row.
+// thin joins each iterations to a column, and returns the longest time of each column, row by row.
 func (g *grids) thin(name string, each, columns int) []float64 {
 	out := make([]float64, g.rows*columns)
 	for row := range g.rows {

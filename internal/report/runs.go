@@ -16,7 +16,7 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// Runs has all that a page says about several runs, in groups that differ in their seeds.
+// Runs has the content of the page about several runs. The runs of a group differ only in their seeds.
 type Runs struct {
 	Table    results.Table   // of the main metric
 	Groups   []results.Group // the same groups, with all metrics
@@ -27,15 +27,14 @@ type Runs struct {
 	returns func(task string) (least, most float64)
 }
 
-// A runsKey is a key of the configuration whose value is not the same in all runs.
+// A runsKey is a key of the configuration whose values differ between runs.
 type runsKey struct {
 	Key    string   `json:"key"`
 	Values []string `json:"values"` // of each group
 }
 
-// GatherRuns reads the runs and sweeps at paths. Paths without runs and damaged runs are left out, and Problems
-// names them. The function
-// returns gives the lowest and the highest possible return of a task.
+// GatherRuns reads the runs and sweeps at paths. It leaves out paths without runs and damaged runs, and names them in
+// Problems. The function returns gives the lowest and the highest possible return of a task.
 func GatherRuns(paths []string, returns func(task string) (least, most float64)) (*Runs, error) {
 	r := &Runs{returns: returns}
 	var failed error
@@ -105,7 +104,7 @@ func (r *Runs) keep() {
 	r.Groups = kept
 }
 
-// compareSettings finds the keys that differ between runs. Seeds and the places of logs differ by design.
+// compareSettings finds the keys that differ between runs, except for seeds and the paths of logs.
 func (r *Runs) compareSettings() {
 	values := make([]map[string]string, len(r.Groups))
 	var names []string
@@ -125,13 +124,11 @@ func (r *Runs) compareSettings() {
 				if strings.HasSuffix(s.Key, ".seed") || strings.HasPrefix(s.Key, "runner.logger.") {
 					continue
 				}
-				old, ok := values[i][s.Key]
-				switch {
-				case !ok:
-					values[i][s.Key] = s.Value
-				case old != s.Value && old != severalValues:
-					values[i][s.Key] = severalValues
+				value := s.Value
+				if old, ok := values[i][s.Key]; ok && old != value {
+					value = severalValues
 				}
+				values[i][s.Key] = value
 				if !slices.Contains(names, s.Key) {
 					names = append(names, s.Key)
 				}

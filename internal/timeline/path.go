@@ -40,24 +40,23 @@ func (k SegmentKind) String() string {
 	return [...]string{"busy", "transfer", "wait", "unknown"}[min(k, Unknown)]
 }
 
-// CriticalPath returns the critical path of a window. It begins at the end of the iteration at rank 0's runner and goes
-// back:
+// CriticalPath returns the critical path of a window. The search begins with rank 0's runner at the end of the
+// iteration, and goes back in time:
 //
-//   - A span of work, of a call, or of a save belongs to the path. The path goes on at the start of the span.
-//   - At a wait the path goes on at the worker that ended the wait, at the time when that worker did so. The time from
-//     then on is a Transfer.
-//   - If the other worker was done before the wait began, the whole wait is a Transfer. The path stays at its worker.
-//   - If the trace does not have the other worker, the wait itself belongs to the path.
+//   - A span of work, of a call, or of a save belongs to the path. The search goes on at the start of the span.
+//   - At a wait the search goes on at the worker that ended the wait, at the time when that worker did so. The time
+//     between that event and the end of the wait is a Transfer.
+//   - If that event was before the wait began, the whole wait is a Transfer. The search stays at the waiting worker.
+//   - If the trace does not have the event, the wait itself belongs to the path.
 //
 // Spans are cut at the start of the iteration. A rank whose track begins later has waited for the decision of rank 0.
-// Without a track of rank 0's runner the path covers all tracks. It then
-// begins at the track that ends last.
+// Without a track of rank 0's runner the path covers all tracks. The search then begins at the track that ends last.
 func CriticalPath(a *trace.Attempt, w *trace.Window) *Path { return newIndex(a).view(w).criticalPath() }
 
 func (v *view) criticalPath() *Path {
 	p := &Path{Start: v.start, End: v.end}
 	at, t := v.first, v.end
-	hops := []int{at} // workers that the path has visited at time t
+	hops := []int{at} // workers that the search has visited at time t: it must not go in circles
 	back := func(s Segment) {
 		if s.Worker, s.End = at, t; s.Start == t {
 			return
@@ -84,13 +83,13 @@ func (v *view) criticalPath() *Path {
 		if e, ok := v.ender(at, &spans[i], &site, t); ok {
 			seg.Kind, seg.Peer = e.rest, e.peer
 			switch {
-			case e.at <= seg.Start: // the path stays here
+			case e.at <= seg.Start: // the search stays at this worker
 			case v.covers(e.next, e.at) && (e.at < t || !slices.Contains(hops, e.next)):
 				seg.Start = e.at
 				back(seg)
 				at, hops = e.next, append(hops, e.next)
 				continue
-			default: // the path cannot go there
+			default: // the search cannot go to that worker
 				seg.Kind, seg.Peer = Wait, none
 			}
 		}
@@ -100,8 +99,8 @@ func (v *view) criticalPath() *Path {
 	return p
 }
 
-// beforeTrack returns the segment from the start of the iteration to that of a worker's track. On a rank other than 0
-// the iteration begins when the decision of rank 0 has arrived.
+// beforeTrack returns the segment from the start of the iteration to the start of a worker's track. On ranks other than
+// 0 an iteration begins when the decision of rank 0 has arrived.
 func (v *view) beforeTrack(worker int) Segment {
 	runner := v.runner(v.Workers[worker].Rank)
 	if runner != none && v.first != none && runner != v.first {
@@ -114,7 +113,8 @@ func (v *view) beforeTrack(worker int) Segment {
 	return Segment{Op: trace.Skipped, Cause: trace.Unrecorded, Kind: Unknown, Start: v.start, Peer: none}
 }
 
-// add adds the segment before the first one.
+// add adds a segment in front of the path. Segments are in reverse order until the search ends. A segment like its
+// neighbour extends the neighbour.
 func (p *Path) add(s Segment) {
 	if n := len(p.Segments); n > 0 {
 		next := &p.Segments[n-1]
@@ -128,7 +128,7 @@ func (p *Path) add(s Segment) {
 	p.Segments = append(p.Segments, s)
 }
 
-// kind returns the kind of a segment at a site if nothing is known of other workers. A runner between calls works.
+// kind returns the kind of a segment at a site, without regard to other workers. A runner is busy between calls.
 func (v *view) kind(worker int, s *trace.Site) SegmentKind {
 	switch {
 	case s.Cause == trace.Unrecorded:
@@ -148,17 +148,16 @@ func (v *view) covers(worker int, t int64) bool {
 
 // An end is the event that ended a wait.
 type end struct {
-	next int   // the worker that caused the event
-	at   int64 // when it did so
-	// Of the time from the event to the end of the wait: its kind, and the Peer of its segment.
-	rest SegmentKind
-	peer int
+	next int         // the worker that caused the event
+	at   int64       // the time of the event
+	rest SegmentKind // kind of the segment from the event to the end of the wait
+	peer int         // Peer of that segment
 }
 
 // ender returns the event that ended a span at time t. If the event is not known, ok is false.
 func (v *view) ender(worker int, s *trace.Span, site *trace.Site, t int64) (e end, ok bool) {
 	if s.End > t {
-		return e, false // the path came from a worker that needed nothing of this wait
+		return e, false // the path leaves this worker within the wait, so the end of the wait does not matter
 	}
 	switch site.Op {
 	case trace.Get:
@@ -207,8 +206,8 @@ func (v *view) putOf(s *trace.Span, site *trace.Site) (*trace.Mark, int) {
 	return &marks[of[i]], producer
 }
 
-// enderOfRoom returns the consumer that released a place. A consumer releases a place before it waits for the next
-// item, so the time is at latest the beginning of the wait in which it is.
+// enderOfRoom returns the consumer that made room. A consumer makes room before it waits for the next item. So if it
+// waits at the end of s, it made the room at the latest when its wait began.
 func (v *view) enderOfRoom(s *trace.Span, site *trace.Site) (e end, ok bool) {
 	consumer := v.member(site.Peer, s.Arg)
 	if s.Arg < 0 {
@@ -221,7 +220,7 @@ func (v *view) enderOfRoom(s *trace.Span, site *trace.Site) (e end, ok bool) {
 	return end{consumer, at, Transfer, consumer}, at > s.Start
 }
 
-// lastConsumer returns the consumer that was the last to begin to take an item under the key before t, or none.
+// lastConsumer returns the consumer whose newest Get under the key before t began last, or none.
 func (v *view) lastConsumer(site *trace.Site, t int64) int {
 	consumer, newest := none, int64(0)
 	for _, get := range v.groups[groupKey{op: trace.Get, name: site.Name, key: site.Key}] {
@@ -241,7 +240,8 @@ func (v *view) lastConsumer(site *trace.Site, t int64) int {
 	return consumer
 }
 
-// awake returns the last time up to t at which a worker with a track did not wait. Between two waits it was awake.
+// awake returns the last time up to t at which a worker with a track did not wait. A worker counts as awake between two
+// waits.
 func (v *view) awake(worker int, t int64) int64 {
 	spans := v.tracks[worker].Spans
 	if i := covering(spans, t); i >= 0 && spans[i].End >= t {
@@ -264,8 +264,8 @@ func (v *view) enderOfCollect(worker int, s *trace.Span, site *trace.Site) (end,
 	return last, true
 }
 
-// enderOfVote returns the runner that arrived last. Rank 0 waits for the votes that the others sent when they had the
-// decision before. The others wait for the decision of rank 0.
+// enderOfVote returns the runner that arrived last. Rank 0 waits for the votes of the other ranks, which they sent when
+// they received the previous decision. The other ranks wait for the decision of rank 0.
 func (v *view) enderOfVote(worker int, s *trace.Span, site *trace.Site) (end, bool) {
 	if v.Workers[worker].Member != 0 {
 		return v.enderOfCollect(worker, s, site)
@@ -279,8 +279,8 @@ func (v *view) enderOfVote(worker int, s *trace.Span, site *trace.Site) (end, bo
 	return last, true
 }
 
-// enderOfAdopt returns the worker that published the version last, before the end of the wait. Among equals the first
-// on the same rank comes first.
+// enderOfAdopt returns the worker that was the last to publish the version before the end of the wait. Of several
+// workers at the same time it prefers one on the same rank.
 func (v *view) enderOfAdopt(worker int, s *trace.Span, site *trace.Site) (end, bool) {
 	best := end{next: none}
 	for _, of := range v.groups[groupKey{op: trace.Publish, name: site.Name}] {
@@ -323,8 +323,8 @@ func (v *view) enderOfAwait(runner int, s *trace.Span, site *trace.Site) (end, b
 	return best, best.next != none && best.at > s.Start
 }
 
-// endOfCall returns when worker last ended a call of this name, before t. A call that goes on at t ends there: its
-// runner has seen the end.
+// endOfCall returns when worker last ended a call of this name, before t. If the trace says that the call goes on at t,
+// its end is t, because the runner has seen the end.
 func (v *view) endOfCall(worker int, name string, t int64) (at int64, ok bool) {
 	if !slices.ContainsFunc(v.Workers[worker].Sites, func(s trace.Site) bool {
 		return s.Op == trace.Call && s.Name == name

@@ -23,7 +23,7 @@ const (
 )
 
 // slowRanks finds members whose work takes longer than that of the others in nearly all iterations. Share is the mean
-// excess of an iteration. Of each work of a component only the slowest member is named, and each rank once.
+// excess of an iteration. It names only the slowest member for each work of a component, and each rank once.
 func (e *evidence) slowRanks() (found []Finding) {
 	if len(e.iterations) < fewestIterations {
 		return nil
@@ -66,13 +66,13 @@ func (e *evidence) slowRanks() (found []Finding) {
 	})
 }
 
-// A work is a work that several members of a component do.
+// A work is a kind of work, such as "simulate", that several members of a component do.
 type work struct {
 	component, name string
 	spots           []spot
 }
 
-// works returns the works of components with several members.
+// works returns the kinds of work that several members of a component do.
 func (e *evidence) works() []work {
 	type key struct{ component, name string }
 	var all []work
@@ -84,8 +84,7 @@ func (e *evidence) works() []work {
 				continue
 			}
 			k := key{w.Component, w.Sites[s].Name}
-			all = grow(all, at, k, work{component: k.component, name: k.name})
-			of := &all[at[k]]
+			of := entry(&all, at, k, work{component: k.component, name: k.name})
 			of.spots = append(of.spots, spot{i, s})
 		}
 	}
@@ -94,17 +93,20 @@ func (e *evidence) works() []work {
 
 // A pace compares the members that do the same work, over iterations.
 type pace struct {
-	seen, over     []int     // iterations with the member, and those in which it was slow
-	excess, median []float64 // sums over the iterations: time beyond the median of the others, and that median
-	times, sorted  []float64
-	members        []int
+	// by member: the iterations with the member, and those in which it was slow
+	seen, over []int
+	// by member, sums over the iterations: its time less the median of the others, and that median
+	excess, median []float64
+	// of one iteration: the times, the same times sorted, and their members
+	times, sorted []float64
+	members       []int
 }
 
 func newPace(n int) *pace {
 	return &pace{seen: make([]int, n), over: make([]int, n), excess: make([]float64, n), median: make([]float64, n)}
 }
 
-// iteration adds the times of an iteration.
+// iteration adds the times of iteration k of e.
 func (p *pace) iteration(e *evidence, k int, spots []spot) {
 	p.times, p.members = p.times[:0], p.members[:0]
 	for m, at := range spots {
@@ -153,33 +155,33 @@ func median(values []float64) float64 {
 	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
-// A link is what a channel's items needed from one worker to another.
+// A link has the times of a channel's items from one worker to another.
 type link struct {
 	channel  string
 	from, to int
 	items    int       // received in windows, with a known put
-	times    []float64 // of items for which the receiver really waited: from the put to the end of the wait, in seconds
+	times    []float64 // of items for which the receiver waited: from the put to the end of the wait, in seconds
 	median   float64   // of times
-	waited   float64   // the time of these waits in which the items were on their way, in seconds
+	waited   float64   // the part of these waits in which the items were on their way, in seconds
 }
 
+// counts reports whether the receiver waited often enough to judge the link.
 func (l *link) counts() bool {
 	return len(l.times) >= linkItems && float64(len(l.times)) >= linkWaits*float64(l.items)
 }
 
 // slowLinks finds pairs of workers between which items need longer than between other pairs of the channel. Share is
-// the time of iterations for which the receiver waits for items that are on their way, up to the usual excess. Pairs on
-// one rank, on one node, and on two nodes are compared among each other where there are several. Times between nodes
-// count without the largest error of their clocks.
+// the part of the iterations in which the receiver waits for items that are on their way, but at most the median excess
+// of the items. A pair is compared with pairs at the same distance if there are any: on one rank, on one node, or on
+// two nodes. The largest error of the clocks is subtracted from times between nodes.
 func (e *evidence) slowLinks() (found []Finding) {
 	type pair struct {
 		channel  string
 		from, to int
 	}
 	var total float64
-	var channels []string
 	var links []link
-	seen, at := map[string]int{}, map[pair]int{}
+	at := map[pair]int{}
 	for _, v := range e.views {
 		total += v.length()
 		for worker, t := range v.tracks {
@@ -193,30 +195,34 @@ func (e *evidence) slowLinks() (found []Finding) {
 					continue
 				}
 				if m, producer := v.putOf(s, &site); m != nil {
-					p := pair{site.Name, producer, worker}
-					channels = grow(channels, seen, p.channel, p.channel)
-					links = grow(links, at, p, link{channel: p.channel, from: producer, to: worker})
-					v.count(&links[at[p]], m, s)
+					v.count(entry(&links, at, pair{site.Name, producer, worker},
+						link{channel: site.Name, from: producer, to: worker}), m, s)
 				}
 			}
 		}
 	}
-	for _, c := range channels {
-		var of []*link
-		for i := range links {
-			if l := &links[i]; l.channel == c && l.counts() {
-				l.median = median(l.times)
-				of = append(of, l)
-			}
+	var channels []string
+	byChannel := map[string][]*link{}
+	for i := range links {
+		l := &links[i]
+		if !l.counts() {
+			continue
 		}
-		if f := e.slowLink(of, total); f != nil {
+		if byChannel[l.channel] == nil {
+			channels = append(channels, l.channel)
+		}
+		l.median = median(l.times)
+		byChannel[l.channel] = append(byChannel[l.channel], l)
+	}
+	for _, c := range channels {
+		if f := e.slowLink(byChannel[c], total); f != nil {
 			found = append(found, *f)
 		}
 	}
 	return found
 }
 
-// count adds an item to a link.
+// count adds an item to a link: its put m, and the wait s that received it.
 func (v *view) count(l *link, m *trace.Mark, s *trace.Span) {
 	l.items++
 	if s.End-s.Start < linkWait {
@@ -230,7 +236,8 @@ func (v *view) count(l *link, m *trace.Mark, s *trace.Span) {
 	l.waited += seconds(max(0, s.End-max(m.At, s.Start)-unsure))
 }
 
-// slowLink returns the link of a channel for which its receiver waits longest, among the slow ones, or nil.
+// slowLink returns a finding about one of the links of a channel: the slow link with the longest waits. It returns nil
+// if no link is slow.
 func (e *evidence) slowLink(links []*link, total float64) *Finding {
 	slices.SortStableFunc(links, func(a, b *link) int { return cmp.Compare(b.waited, a.waited) })
 	for _, l := range links {
@@ -238,7 +245,7 @@ func (e *evidence) slowLink(links []*link, total float64) *Finding {
 		if !ok || l.median < linkFactor*usual {
 			continue
 		}
-		// A few items that needed very long say nothing about the link.
+		// The median limits the share: a few items that needed very long do not make a link slow.
 		share := min(l.waited, float64(len(l.times))*(l.median-usual)) / total
 		if share < linkShare {
 			continue
@@ -257,7 +264,8 @@ func (e *evidence) slowLink(links []*link, total float64) *Finding {
 	return nil
 }
 
-// usualLink returns the median over the other links, in seconds: over those as far as l where there are some.
+// usualLink returns the median time of the other links, in seconds. If there are links at the same distance as l, it
+// takes only these.
 func (e *evidence) usualLink(l *link, links []*link) (usual float64, ok bool) {
 	var alike, others []float64
 	for _, o := range links {
@@ -289,30 +297,10 @@ func (e *evidence) distance(a, b int) int {
 	return 2
 }
 
-// shareOf returns the share of a component's time at the sites that a condition selects, over all iterations.
-func (e *evidence) shareOf(component string, at func(*trace.Site) bool) float64 {
-	var part, total float64
-	for i := range e.Workers {
-		if e.Workers[i].Component != component {
-			continue
-		}
-		total += e.totals[i]
-		for s := range e.Workers[i].Sites {
-			if at(&e.Workers[i].Sites[s]) {
-				part += e.sites[i][s]
-			}
-		}
-	}
-	if total == 0 {
-		return 0
-	}
-	return part / total
-}
-
-// shareBefore is shareOf over the first n iterations, less the very first.
-func (e *evidence) shareBefore(n int, component string, at func(*trace.Site) bool) float64 {
+// share returns the share of a component's time at the sites that a condition selects, in the given sums.
+func (e *evidence) share(sums [][]*trace.Sum, component string, at func(*trace.Site) bool) float64 {
 	var part, total int64
-	for _, by := range e.sums[min(1, n):n] {
+	for _, by := range sums {
 		for i, sum := range by {
 			if sum == nil || e.Workers[i].Component != component {
 				continue
@@ -334,44 +322,39 @@ func (e *evidence) shareBefore(n int, component string, at func(*trace.Site) boo
 // lastWork returns the number of iterations before the last one in which a component worked.
 func (e *evidence) lastWork(component string) int {
 	for k := len(e.sums) - 1; k >= 0; k-- {
-		for i, sum := range e.sums[k] {
-			if sum == nil || e.Workers[i].Component != component {
-				continue
-			}
-			for s := range min(len(sum.Times), len(e.Workers[i].Sites)) {
-				if e.Workers[i].Sites[s].Cause == trace.Working && sum.Times[s] > 0 {
-					return k
-				}
-			}
+		if e.share(e.sums[k:k+1], component, func(s *trace.Site) bool { return s.Cause == trace.Working }) > 0 {
+			return k
 		}
 	}
 	return 0
 }
 
-// shortRoom finds channels in which a component waits for room. Share is the part of that component's time. In an
-// asynchronous run the channel of trajectories is left out: see staleness.
+// shortRoom finds channels in which a component waits for room. Share is the part of that component's time. It leaves
+// out the channel of trajectories of an asynchronous run, which staleness judges.
 func (e *evidence) shortRoom() (found []Finding) {
 	if len(e.iterations) < fewestIterations {
 		return nil
 	}
 	type pair struct{ component, channel, consumer string }
 	var pairs []pair
-	seen := map[pair]int{}
 	publishers := e.publishers()
 	for i := range e.Workers {
 		for _, s := range e.Workers[i].Sites {
 			if s.Op == trace.Room && !(e.async() && slices.Contains(publishers, s.Peer)) {
-				p := pair{e.Workers[i].Component, s.Name, s.Peer}
-				pairs = grow(pairs, seen, p, p)
+				if p := (pair{e.Workers[i].Component, s.Name, s.Peer}); !slices.Contains(pairs, p) {
+					pairs = append(pairs, p)
+				}
 			}
 		}
 	}
 	for _, p := range pairs {
-		share := e.shareOf(p.component, func(s *trace.Site) bool { return s.Op == trace.Room && s.Name == p.channel })
+		share := e.share(e.sums, p.component,
+			func(s *trace.Site) bool { return s.Op == trace.Room && s.Name == p.channel })
 		if share < roomShare {
 			continue
 		}
-		lacking := e.shareOf(p.consumer, func(s *trace.Site) bool { return s.Op == trace.Get && s.Name == p.channel })
+		lacking := e.share(e.sums, p.consumer,
+			func(s *trace.Site) bool { return s.Op == trace.Get && s.Name == p.channel })
 		f := Finding{Rule: Room, Component: p.component, Worker: none, Peer: none, Share: share}
 		f.Text = fmt.Sprintf("%s wait %s of their time for room in channel %q", upper(workers(p.component)),
 			percent(share), p.channel)
@@ -394,12 +377,12 @@ func (e *evidence) shortRoom() (found []Finding) {
 // roomAdvice says which key gives a channel of a synchronous run more room.
 func roomAdvice(channel, consumer string) (text, key string) {
 	switch channel {
-	case "obs", "act", "rewards": // a key for each stage
+	case "obs", "act", "rewards": // these channels have a key for each stage
 		return "raise " + stagesKey, stagesKey
-	case "out", "batches": // one rollout, unless the run is asynchronous
+	case "out", "batches": // these channels hold one rollout, unless the run is asynchronous
 		return "set " + asyncKey + ": true, with " + stalenessKey + " for the number of rollouts", asyncKey
 	}
-	if channel == "transitions" || strings.HasPrefix(channel, "answers of ") { // a key for each consumer
+	if channel == "transitions" || strings.HasPrefix(channel, "answers of ") { // they have a key for each consumer
 		return "its size is fixed, so give " + consumer + " more ranks (" + placementKey + ")", placementKey
 	}
 	return "the program makes it, and can make it larger (MaxSize)", ""
@@ -417,9 +400,10 @@ func (e *evidence) publishers() (list []string) {
 	return list
 }
 
-// staleness finds components of an asynchronous run that wait for newer weights, or for room for their trajectories:
-// the data would become too old. Share is the part of that component's time. The first iteration warms up. The end of
-// the run does not count: after their last rollout the workers wait, because no iteration needs another one.
+// staleness finds components of an asynchronous run that wait for newer weights, or for room for their trajectories,
+// because their data would become too old. Share is the part of that component's time. The first iteration does not
+// count, because it warms up, and neither do the iterations after the component's last work: the workers wait there
+// because no iteration needs another rollout.
 func (e *evidence) staleness() (found []Finding) {
 	publishers := e.publishers()
 	if len(e.iterations) < fewestIterations || len(publishers) == 0 || !e.async() {
@@ -433,8 +417,9 @@ func (e *evidence) staleness() (found []Finding) {
 	}
 	for _, c := range components {
 		n := e.lastWork(c)
-		weights := e.shareBefore(n, c, func(s *trace.Site) bool { return s.Op == trace.Adopt })
-		room := e.shareBefore(n, c, func(s *trace.Site) bool {
+		sums := e.sums[min(1, n):n]
+		weights := e.share(sums, c, func(s *trace.Site) bool { return s.Op == trace.Adopt })
+		room := e.share(sums, c, func(s *trace.Site) bool {
 			return s.Op == trace.Room && slices.Contains(publishers, s.Peer)
 		})
 		if n <= fewestIterations || weights+room < roomShare {
@@ -442,7 +427,7 @@ func (e *evidence) staleness() (found []Finding) {
 		}
 		lacking := 0.0
 		for _, p := range publishers {
-			lacking = max(lacking, e.shareBefore(n, p, func(s *trace.Site) bool {
+			lacking = max(lacking, e.share(sums, p, func(s *trace.Site) bool {
 				return s.Op == trace.Get && s.Cause == trace.Trajectory
 			}))
 		}
@@ -476,11 +461,11 @@ func waitedFor(weights, room float64) string {
 	return "newer weights and for room"
 }
 
-// stallWorks are the works of environments.
+// stallWorks are the names of the work of environments.
 var stallWorks = [...]string{"simulate", "play"}
 
-// stalls finds iterations in which an environment needed very long once. Share is the part of that iteration. Each
-// iteration names the worker with the longest span.
+// stalls finds iterations in which a single span of an environment's work was very long. Share is the part of that
+// iteration. The finding of an iteration names the worker with the longest span.
 func (e *evidence) stalls() []Finding {
 	first := e.firstIteration()
 	worst := map[int]*stall{} // by view

@@ -65,7 +65,7 @@ func (t Times) plus(c trace.Cause, s float64) Times {
 	return t
 }
 
-// compareCauses orders causes as Causes does. Other causes follow by name.
+// compareCauses orders causes as Causes does. Causes that a newer program wrote follow, sorted by name.
 func compareCauses(a, b trace.Cause) int {
 	place := func(c trace.Cause) int {
 		if i := slices.Index(causes[:], c); i >= 0 {
@@ -76,7 +76,7 @@ func compareCauses(a, b trace.Cause) int {
 	return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
 }
 
-// A WaitTable says for what workers spent their time in some iterations.
+// A WaitTable says how workers spent their time.
 type WaitTable struct {
 	Iterations int              // iterations with sums
 	Workers    []Times          // of each worker
@@ -91,66 +91,53 @@ type ComponentTimes struct {
 	Times     Times
 }
 
-// RankTimes is the time of all workers of a rank together. The time in which the runner waits for these workers is
-// left out.
+// RankTimes is the time of all workers of a rank together. It leaves out the time in which the runner waits for the
+// other workers of the rank.
 type RankTimes struct {
-	Rank    int
-	Workers int // without the runner
-	Times   Times
+	Rank  int
+	Times Times
 }
 
-// Waits sums the time of each worker in the iterations from first to last, both included, by cause. The time of a
-// collective operation counts as a wait; see Collectives for its parts.
-func Waits(a *trace.Attempt, first, last int64) *WaitTable {
-	t := &WaitTable{Workers: make([]Times, len(a.Workers))}
-	sites := make([][]int64, len(a.Workers))
-	for i := range a.Workers {
-		sites[i] = make([]int64, len(a.Workers[i].Sites))
-	}
-	seen := map[int64]bool{}
-	for i := range a.Sums {
-		s := &a.Sums[i]
-		if s.Iteration < first || s.Iteration > last || s.Worker < 0 || s.Worker >= len(a.Workers) {
-			continue
-		}
-		seen[s.Iteration] = true
-		for site := range min(len(s.Times), len(sites[s.Worker])) {
-			sites[s.Worker][site] += s.Times[site]
-		}
-	}
-	t.Iterations = len(seen)
+// Waits sums the time of each worker by cause, over all iterations. The time of a collective operation counts as a
+// wait.
+func Waits(a *trace.Attempt) *WaitTable {
+	times, iterations := siteTimes(a)
+	t := &WaitTable{Iterations: iterations, Workers: make([]Times, len(a.Workers))}
+	components, ranks := map[string]int{}, map[int]int{}
 	for i := range a.Workers {
 		w := &a.Workers[i]
-		for site, ns := range sites[i] {
+		for site, ns := range times[i] {
 			t.Workers[i] = t.Workers[i].plus(w.Sites[site].Cause, seconds(ns))
 		}
-		t.add(w, t.Workers[i])
+		component := entry(&t.Components, components, w.Component, ComponentTimes{Component: w.Component})
+		rank := entry(&t.Ranks, ranks, w.Rank, RankTimes{Rank: w.Rank})
+		component.Workers++
+		for _, of := range t.Workers[i] {
+			component.Times = component.Times.plus(of.Cause, of.Seconds)
+			if of.Cause != trace.Calling {
+				rank.Times = rank.Times.plus(of.Cause, of.Seconds)
+			}
+		}
 	}
 	slices.SortStableFunc(t.Ranks, func(a, b RankTimes) int { return cmp.Compare(a.Rank, b.Rank) })
 	return t
 }
 
-// add adds the times of a worker to those of its component and of its rank.
-func (t *WaitTable) add(w *trace.Worker, times Times) {
-	c := slices.IndexFunc(t.Components, func(c ComponentTimes) bool { return c.Component == w.Component })
-	if c < 0 {
-		c, t.Components = len(t.Components), append(t.Components, ComponentTimes{Component: w.Component})
+// siteTimes returns the nanoseconds that each worker spent at each of its sites, and the number of iterations with
+// sums.
+func siteTimes(a *trace.Attempt) (times [][]int64, iterations int) {
+	for i := range a.Workers {
+		times = append(times, make([]int64, len(a.Workers[i].Sites)))
 	}
-	r := len(t.Ranks) - 1 // workers are in the order of ranks
-	if r < 0 || t.Ranks[r].Rank != w.Rank {
-		r = slices.IndexFunc(t.Ranks, func(r RankTimes) bool { return r.Rank == w.Rank })
-	}
-	if r < 0 {
-		r, t.Ranks = len(t.Ranks), append(t.Ranks, RankTimes{Rank: w.Rank})
-	}
-	t.Components[c].Workers++
-	if w.Component != trace.Runner {
-		t.Ranks[r].Workers++
-	}
-	for _, of := range times {
-		t.Components[c].Times = t.Components[c].Times.plus(of.Cause, of.Seconds)
-		if of.Cause != trace.Calling {
-			t.Ranks[r].Times = t.Ranks[r].Times.plus(of.Cause, of.Seconds)
+	seen := map[int64]bool{}
+	for _, s := range a.Sums {
+		if s.Worker < 0 || s.Worker >= len(a.Workers) {
+			continue
+		}
+		seen[s.Iteration] = true
+		for site := range min(len(s.Times), len(times[s.Worker])) {
+			times[s.Worker][site] += s.Times[site]
 		}
 	}
+	return times, len(seen)
 }
