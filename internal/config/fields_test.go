@@ -27,8 +27,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestComments: names of fields become keys, comments are shared by the lines below, and marks are
-// taken out.
+// TestComments: names of fields become keys, comments are shared by the lines below, and marks are taken out.
 func TestComments(t *testing.T) {
 	var c Comments
 	err := c.Read("github.com/rlinf/rlinf/internal/config", fstest.MapFS{"config.go": {Data: []byte(`package config

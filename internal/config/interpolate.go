@@ -12,8 +12,7 @@ import (
 
 const maxText = 1 << 16 // largest value after interpolation, in bytes
 
-// interpolate replaces every interpolation in the tree by its value. It supports OmegaConf's
-// notation:
+// interpolate replaces every interpolation in the tree by its value. It supports OmegaConf's notation:
 //
 //	${a.b}  ${a.list[0]}            another value, a map or a list too
 //	${.x}  ${..x}                   a sibling, a sibling of the parent
@@ -27,11 +26,11 @@ func (t *Tree) interpolate() {
 	in.walk(t.root, "")
 }
 
-// An interpolation resolves the values of one tree, each once and in its place.
+// An interpolation resolves the values of one tree. It resolves each value once, and changes its node.
 type interpolation struct {
 	tree  *Tree
 	state map[*node]progress
-	trail []string // keys being resolved, each referenced by the last one
+	trail []string // keys being resolved: each refers to the next one
 	nodes int      // number of nodes copied so far
 	depth int      // nesting of interpolations
 }
@@ -56,12 +55,11 @@ func (in *interpolation) walk(n *node, key string) {
 		return
 	}
 	if err := in.resolve(n, key); err != nil {
-		n.wrong = err // an error only if the value is used
+		n.wrong = err // Decode reports the error if a field uses the value
 	}
 }
 
-// resolve replaces the scalar n of key if it has interpolations. In a dict or list it resolves all
-// items.
+// resolve replaces the scalar n of key if it has interpolations. In a dict or list it resolves all items.
 func (in *interpolation) resolve(n *node, key string) error {
 	if n.kind != scalar {
 		for i, item := range n.items {
@@ -107,8 +105,8 @@ func (in *interpolation) text(n *node, key string) (*node, error) {
 	return v, nil
 }
 
-// expand replaces the interpolations of s. If s is a single interpolation, the value keeps its
-// type; otherwise the result is text. It returns nil if s has no interpolation.
+// expand replaces the interpolations of s. If s is a single interpolation, the value keeps its type; otherwise the
+// result is text. It returns nil if s has no interpolation.
 func (in *interpolation) expand(s, key string) (*node, error) {
 	var out strings.Builder
 	found := false
@@ -151,8 +149,7 @@ func (in *interpolation) expand(s, key string) (*node, error) {
 	return &node{tag: strTag, value: out.String()}, nil
 }
 
-// closing returns the index of the } that closes a body, skipping nested braces and quoted text; -1
-// if there is none.
+// closing returns the index of the } that closes a body, skipping nested braces and quoted text; -1 if there is none.
 func closing(s string) int {
 	for i, c := range outside(s) {
 		if c == '}' {
@@ -162,8 +159,7 @@ func closing(s string) int {
 	return -1
 }
 
-// outside yields the bytes of s that are outside of quotes and braces, and a } that closes more than s
-// opens.
+// outside yields the bytes of s outside of quotes and braces, including a } without its {.
 func outside(s string) iter.Seq2[int, byte] {
 	return func(yield func(int, byte) bool) {
 		depth, quote := 0, byte(0)
@@ -189,8 +185,8 @@ func outside(s string) iter.Seq2[int, byte] {
 	}
 }
 
-// evaluate returns the value of one ${body}: the result of a resolver if body has the form
-// name:arguments, otherwise the value of a key.
+// evaluate returns the value of one ${body}: the result of a resolver if body has the form name:arguments, otherwise
+// the value of a key.
 func (in *interpolation) evaluate(body, key string) (*node, error) {
 	if in.depth++; in.depth > maxDepth {
 		return nil, errors.New("interpolations nested too deeply")
@@ -221,8 +217,8 @@ func (in *interpolation) evaluate(body, key string) (*node, error) {
 	return in.lookup(strings.TrimSpace(body), key)
 }
 
-// selected returns the value of the key named by the first argument, or else the second argument,
-// or else null.
+// selected returns the value of the key that the first argument names. If there is no such key, it returns the second
+// argument or, without one, null.
 func (in *interpolation) selected(args []*node, key string) (*node, error) {
 	if len(args) < 1 || len(args) > 2 || args[0].kind != scalar {
 		return nil, errors.New("oc.select: expected a key, and a value for where it is not given")
@@ -316,7 +312,7 @@ func (in *interpolation) copy(n *node) (*node, error) {
 	return c, nil
 }
 
-// done marks n and all nodes below it as resolved. A ${ that is left in them was escaped.
+// done marks n and all nodes below n as resolved. A ${ that is left in these nodes was escaped.
 func (in *interpolation) done(n *node) {
 	in.state[n] = resolved
 	for _, item := range n.items {
@@ -368,8 +364,8 @@ func call(name string, args []*node) (*node, error) {
 	return arithmetic(name, args[0], args[1])
 }
 
-// arithmetic evaluates multiply, subtract and int_div. Integers give an integer, other numbers a
-// float. int_div rounds down.
+// arithmetic evaluates multiply, subtract and int_div. Integers give an integer, other numbers a float. int_div rounds
+// down.
 func arithmetic(name string, a, b *node) (*node, error) {
 	for _, n := range []*node{a, b} {
 		if want := n.ambiguous(); want != "" {
