@@ -18,7 +18,7 @@ const format = 1
 
 const manifestFile = "manifest.json"
 
-// A manifest is the file that is written last. If it exists and matches the other files, the
+// A manifest describes a checkpoint. Its file is written last. If that file exists and matches the other files, the
 // checkpoint is complete.
 type manifest struct {
 	Format  int       `json:"format"`
@@ -31,14 +31,14 @@ type manifest struct {
 	Sum     string    `json:"sum"` // checksum of this manifest with Sum empty
 }
 
+// An entry describes a file of a checkpoint.
 type entry struct {
 	Name string `json:"name"`
 	Size int64  `json:"size"`
 	Sum  string `json:"sum"`
 }
 
-// A digest is a writer that counts bytes and computes their CRC-32C, the checksum of many file
-// systems.
+// A digest is a writer that counts bytes and computes their CRC-32C, the checksum of many file systems.
 type digest struct {
 	size int64
 	crc  uint32
@@ -51,8 +51,6 @@ func (d *digest) Write(p []byte) (int, error) {
 	d.crc = crc32.Update(d.crc, castagnoli, p)
 	return len(p), nil
 }
-
-func (d *digest) entry(name string) entry { return entry{Name: name, Size: d.size, Sum: d.sum()} }
 
 func (d *digest) sum() string { return fmt.Sprintf("crc32c:%08x", d.crc) }
 
@@ -69,8 +67,7 @@ func (m manifest) encode() ([]byte, error) {
 	return json.MarshalIndent(m, "", "  ")
 }
 
-// readManifest reads the manifest of the checkpoint in dir. Its errors name the file and what was
-// expected.
+// readManifest reads the manifest of the checkpoint in dir.
 func readManifest(dir string) (manifest, error) {
 	data, err := durable.ReadFile(filepath.Join(dir, manifestFile))
 	if os.IsNotExist(err) {

@@ -330,8 +330,8 @@ func pattern(n int, seed int64) []byte {
 	return b
 }
 
-// A store that keeps the best has it beside the newest, also after it was opened again; checkpoints
-// without a score are never the best.
+// A store that keeps the best has it beside the newest, also after it was opened again; checkpoints without a score are
+// never the best.
 func TestStoreKeepsTheBest(t *testing.T) {
 	dir := t.TempDir()
 	best := func(want string) {

@@ -42,8 +42,8 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// Welch's example values: for 10, 12, 14 and 1, 2, 3, 4, 5 the variances of the means are 4/3 and 1/2, and
-// ν = (11/6)² / ((4/3)²/2 + (1/2)²/4) = 3.53, so t(0.975, 3) = 3.182.
+// Welch's example values: for 10, 12, 14 and 1, 2, 3, 4, 5 the variances of the means are 4/3 and 1/2, and ν = (11/6)²
+// / ((4/3)²/2 + (1/2)²/4) = 3.53, so t(0.975, 3) = 3.182.
 func TestDifference(t *testing.T) {
 	a, b := results.NewEstimate([]float64{10, 12, 14}), results.NewEstimate([]float64{1, 2, 3, 4, 5})
 	d, margin := a.Minus(b)
