@@ -81,7 +81,7 @@ func (in *interpolation) resolve(n *node, key string) error {
 	in.state[n] = running
 	in.trail = append(in.trail, key)
 	defer func() { in.trail = in.trail[:len(in.trail)-1] }()
-	v, err := in.text(n, key)
+	v, err := in.expand(n, key)
 	if err != nil {
 		in.state[n] = untouched
 		return err
@@ -93,24 +93,12 @@ func (in *interpolation) resolve(n *node, key string) error {
 	return nil
 }
 
-// text returns the value of the scalar n of key.
-func (in *interpolation) text(n *node, key string) (*node, error) {
-	v, err := in.expand(n.value, key)
-	if err != nil {
-		return nil, err
-	}
-	if v == nil { // no interpolation
-		return n, nil
-	}
-	return v, nil
-}
-
-// expand replaces the interpolations of s. If s is a single interpolation, the value keeps its type; otherwise the
-// result is text. It returns nil if s has no interpolation.
-func (in *interpolation) expand(s, key string) (*node, error) {
+// expand returns the value of n, the scalar of key, with its interpolations replaced. The value of a single
+// interpolation keeps its type; otherwise the result is text. Without an interpolation the result is n.
+func (in *interpolation) expand(n *node, key string) (*node, error) {
 	var out strings.Builder
 	found := false
-	for rest := s; rest != ""; {
+	for rest := n.value; rest != ""; {
 		i := strings.Index(rest, "${")
 		if i < 0 {
 			out.WriteString(rest)
@@ -131,7 +119,7 @@ func (in *interpolation) expand(s, key string) (*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(body)+len("${}") == len(s) {
+		if len(body)+len("${}") == len(n.value) {
 			return v, nil
 		}
 		if v.kind != scalar {
@@ -144,7 +132,7 @@ func (in *interpolation) expand(s, key string) (*node, error) {
 		}
 	}
 	if !found {
-		return nil, nil
+		return n, nil
 	}
 	return &node{tag: strTag, value: out.String()}, nil
 }
@@ -207,14 +195,11 @@ func (in *interpolation) evaluate(body, key string) (*node, error) {
 		}
 		return call(name, args)
 	}
-	v, err := in.expand(body, key)
+	path, err := in.expand(&node{value: body}, key)
 	if err != nil {
 		return nil, err
 	}
-	if v != nil {
-		body = v.value
-	}
-	return in.lookup(strings.TrimSpace(body), key)
+	return in.lookup(strings.TrimSpace(path.value), key)
 }
 
 // selected returns the value of the key that the first argument names. If there is no such key, it returns the second
@@ -241,11 +226,7 @@ func (in *interpolation) argument(text, key string) (*node, error) {
 	if len(text) >= 2 && (text[0] == '\'' || text[0] == '"') && text[len(text)-1] == text[0] {
 		return &node{tag: strTag, value: text[1 : len(text)-1]}, nil
 	}
-	v, err := in.expand(text, key)
-	if v == nil && err == nil {
-		v = plain(text, "")
-	}
-	return v, err
+	return in.expand(plain(text, ""), key)
 }
 
 // split splits arguments at the commas outside of quotes and braces.

@@ -118,7 +118,7 @@ func (t *Tree) Given(key string) (string, bool) {
 	if n == nil || n.kind != scalar || n.isNull() {
 		return "", false
 	}
-	n, err := newInterpolation(t).text(n.clone(), key)
+	n, err := newInterpolation(t).expand(n.clone(), key)
 	if err != nil || n.kind != scalar {
 		return "", false // interpolate reports it later
 	}
@@ -270,7 +270,7 @@ func (t *Tree) searchPath(main *node) []string {
 			for _, p := range paths.items {
 				// A path with an unset variable is of another machine. If a preset is missing without the path, preset
 				// reports the preset.
-				if n, err := newInterpolation(t).text(p, ""); err == nil {
+				if n, err := newInterpolation(t).expand(p, ""); err == nil {
 					folders = append(folders, strings.TrimPrefix(n.value, "file://"))
 				}
 			}

@@ -38,7 +38,6 @@ type runsKey struct {
 func GatherRuns(paths []string, returns func(task string) (least, most float64)) (*Runs, error) {
 	r := &Runs{returns: returns}
 	var failed error
-	var read []string
 	for _, path := range paths {
 		groups, damaged, err := results.LoadWhole(path, "")
 		for _, err := range append(damaged, err) {
@@ -47,9 +46,7 @@ func GatherRuns(paths []string, returns func(task string) (least, most float64))
 				r.Problems = append(r.Problems, fmt.Sprintf("Left out: %v.", err))
 			}
 		}
-		if len(groups) > 0 {
-			read, r.Groups = append(read, path), append(r.Groups, groups...)
-		}
+		r.Groups = append(r.Groups, groups...)
 	}
 	if len(r.Groups) == 0 {
 		return nil, failed
@@ -66,18 +63,8 @@ func GatherRuns(paths []string, returns func(task string) (least, most float64))
 	}
 	r.keep()
 	r.Table.At = math.Inf(1)
-	for _, path := range read {
-		groups, _, err := results.LoadWhole(path, r.Table.Metric) // with the rows that `rlinf compare` counts
-		if err != nil {
-			return nil, err
-		}
-		for _, g := range groups {
-			if at := slices.IndexFunc(r.Groups, func(o results.Group) bool { return o.Path == g.Path }); at >= 0 &&
-				len(g.Runs) > 0 && len(g.At(r.Table.Metric, math.Inf(1))) > 0 {
-				g.Name = r.Groups[at].Name
-				r.Table.Groups = append(r.Table.Groups, g)
-			}
-		}
+	for _, g := range r.Groups {
+		r.Table.Groups = append(r.Table.Groups, compared(g, r.Table.Metric))
 	}
 	r.compareSettings()
 	r.compareStates()
@@ -102,6 +89,27 @@ func (r *Runs) keep() {
 		}
 	}
 	r.Groups = kept
+}
+
+// compared returns g with the rows that `rlinf compare` counts: from the folder of a run the rows with a metric that
+// begins with metric, from a file of kept results all rows.
+func compared(g results.Group, metric string) results.Group {
+	if filepath.Ext(g.Path) == ".csv" {
+		return g
+	}
+	g.Runs = slices.Clone(g.Runs)
+	for i := range g.Runs {
+		run := &g.Runs[i]
+		run.Rows = slices.DeleteFunc(slices.Clone(run.Rows), func(row results.Row) bool {
+			for name := range row.Values {
+				if strings.HasPrefix(name, metric) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	return g
 }
 
 // compareSettings finds the keys that differ between runs, except for seeds and the paths of logs.

@@ -69,29 +69,26 @@ func flatten(text []byte) ([]Setting, error) {
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil, err
 	}
-	var all []Setting
-	var walk func(key string, n *yaml.Node, depth int) error
-	walk = func(key string, n *yaml.Node, depth int) error {
-		if n.Kind == yaml.MappingNode && len(n.Content) > 0 && depth < 50 {
-			for i := 0; i+1 < len(n.Content); i += 2 {
-				below := strings.TrimPrefix(key+"."+n.Content[i].Value, ".")
-				if err := walk(below, n.Content[i+1], depth+1); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		if key == "" {
-			return errors.New("expected keys with values")
-		}
-		all = append(all, Setting{Key: plain(key), Value: plain(inLine(n))})
-		return nil
-	}
 	if len(document.Content) == 0 {
 		return nil, nil
 	}
-	err := walk("", document.Content[0], 0)
-	return all, err
+	root := document.Content[0]
+	if root.Kind != yaml.MappingNode || len(root.Content) == 0 {
+		return nil, errors.New("expected keys with values")
+	}
+	var all []Setting
+	var walk func(key string, n *yaml.Node, depth int)
+	walk = func(key string, n *yaml.Node, depth int) {
+		if n.Kind != yaml.MappingNode || len(n.Content) == 0 || depth == 50 {
+			all = append(all, Setting{Key: plain(key), Value: plain(inLine(n))})
+			return
+		}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			walk(strings.TrimPrefix(key+"."+n.Content[i].Value, "."), n.Content[i+1], depth+1)
+		}
+	}
+	walk("", root, 0)
+	return all, nil
 }
 
 // inLine returns the YAML of n in one line.

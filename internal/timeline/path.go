@@ -80,14 +80,21 @@ func (v *view) criticalPath() *Path {
 		site := v.site(at, spans[i].Site)
 		seg := Segment{Op: site.Op, Name: site.Name, Cause: site.Cause, Kind: v.kind(at, &site), Peer: none,
 			Start: max(spans[i].Start, v.start)}
-		if e, ok := v.ender(at, &spans[i], &site, t); ok {
-			seg.Kind, seg.Peer = e.rest, e.peer
+		if next, since := v.ender(at, &spans[i], &site, t); next != none {
 			switch {
-			case e.at <= seg.Start: // the search stays at this worker
-			case v.covers(e.next, e.at) && (e.at < t || !slices.Contains(hops, e.next)):
-				seg.Start = e.at
+			case site.Op == trace.Await || site.Op == trace.Idle: // nothing was on its way
+				seg.Kind = Wait
+			case next == at:
+				seg.Kind = Transfer
+			default:
+				seg.Kind, seg.Peer = Transfer, next
+			}
+			switch {
+			case since <= seg.Start: // the search stays at this worker
+			case v.covers(next, since) && (since < t || !slices.Contains(hops, next)):
+				seg.Start = since
 				back(seg)
-				at, hops = e.next, append(hops, e.next)
+				at, hops = next, append(hops, next)
 				continue
 			default: // the search cannot go to that worker
 				seg.Kind, seg.Peer = Wait, none
@@ -146,18 +153,11 @@ func (v *view) covers(worker int, t int64) bool {
 	return worker != none && v.tracks[worker] != nil && v.tracks[worker].Spans[0].Start < t
 }
 
-// An end is the event that ended a wait.
-type end struct {
-	next int         // the worker that caused the event
-	at   int64       // the time of the event
-	rest SegmentKind // kind of the segment from the event to the end of the wait
-	peer int         // Peer of that segment
-}
-
-// ender returns the event that ended a span at time t. If the event is not known, ok is false.
-func (v *view) ender(worker int, s *trace.Span, site *trace.Site, t int64) (e end, ok bool) {
+// ender returns the worker that ended the wait s at time t, and the time of the event by which it did so. If the event
+// is not known, next is none.
+func (v *view) ender(worker int, s *trace.Span, site *trace.Site, t int64) (next int, at int64) {
 	if s.End > t {
-		return e, false // the path leaves this worker within the wait, so the end of the wait does not matter
+		return none, 0 // the path leaves this worker within the wait, so the end of the wait does not matter
 	}
 	switch site.Op {
 	case trace.Get:
@@ -175,16 +175,16 @@ func (v *view) ender(worker int, s *trace.Span, site *trace.Site, t int64) (e en
 	case trace.Idle:
 		return v.enderOfIdle(worker, s)
 	}
-	return e, false
+	return none, 0
 }
 
 // enderOfGet returns the put of the item.
-func (v *view) enderOfGet(s *trace.Span, site *trace.Site) (end, bool) {
+func (v *view) enderOfGet(s *trace.Span, site *trace.Site) (next int, at int64) {
 	m, producer := v.putOf(s, site)
 	if m == nil {
-		return end{}, false
+		return none, 0
 	}
-	return end{producer, min(m.At, s.End), Transfer, producer}, true
+	return producer, min(m.At, s.End)
 }
 
 // putOf returns the mark of the item that a Get received, and its producer. It returns nil if the mark is not known.
@@ -208,16 +208,12 @@ func (v *view) putOf(s *trace.Span, site *trace.Site) (*trace.Mark, int) {
 
 // enderOfRoom returns the consumer that made room. A consumer makes room before it waits for the next item. So if it
 // waits at the end of s, it made the room at the latest when its wait began.
-func (v *view) enderOfRoom(s *trace.Span, site *trace.Site) (e end, ok bool) {
+func (v *view) enderOfRoom(s *trace.Span, site *trace.Site) (next int, at int64) {
 	consumer := v.member(site.Peer, s.Arg)
 	if s.Arg < 0 {
 		consumer = v.lastConsumer(site, s.End)
 	}
-	if consumer == none || v.tracks[consumer] == nil {
-		return e, false
-	}
-	at := v.awake(consumer, s.End)
-	return end{consumer, at, Transfer, consumer}, at > s.Start
+	return v.awake(consumer, s)
 }
 
 // lastConsumer returns the consumer whose newest Get under the key before t began last, or none.
@@ -240,62 +236,68 @@ func (v *view) lastConsumer(site *trace.Site, t int64) int {
 	return consumer
 }
 
-// awake returns the last time up to t at which a worker with a track did not wait. A worker counts as awake between two
-// waits.
-func (v *view) awake(worker int, t int64) int64 {
-	spans := v.tracks[worker].Spans
-	if i := covering(spans, t); i >= 0 && spans[i].End >= t {
+// awake returns worker and the last time in s at which it did not wait. A worker counts as awake between two waits.
+// awake returns none if the worker waited all the time, or if the trace does not have its track.
+func (v *view) awake(worker int, s *trace.Span) (next int, at int64) {
+	if worker == none || v.tracks[worker] == nil {
+		return none, 0
+	}
+	at, spans := s.End, v.tracks[worker].Spans
+	if i := covering(spans, s.End); i >= 0 && spans[i].End >= s.End {
 		if site := v.site(worker, spans[i].Site); v.kind(worker, &site) == Wait {
-			return spans[i].Start
+			at = spans[i].Start
 		}
 	}
-	return t
+	if at <= s.Start {
+		return none, 0
+	}
+	return worker, at
 }
 
 // enderOfCollect returns the member that began the operation last, before its end at this worker. If this worker was
 // the last, the whole span is communication.
-func (v *view) enderOfCollect(worker int, s *trace.Span, site *trace.Site) (end, bool) {
-	last := end{worker, s.Start, Transfer, none}
+func (v *view) enderOfCollect(worker int, s *trace.Span, site *trace.Site) (next int, at int64) {
+	next, at = worker, s.Start
 	for _, of := range v.together(worker, site) {
-		if o := v.nth(of, s.N); o != nil && o.Start > last.at && o.Start <= s.End && of.worker != worker {
-			last = end{of.worker, o.Start, Transfer, of.worker}
+		if o := v.nth(of, s.N); o != nil && o.Start > at && o.Start <= s.End && of.worker != worker {
+			next, at = of.worker, o.Start
 		}
 	}
-	return last, true
+	return next, at
 }
 
 // enderOfVote returns the runner that arrived last. Rank 0 waits for the votes of the other ranks, which they sent when
 // they received the previous decision. The other ranks wait for the decision of rank 0.
-func (v *view) enderOfVote(worker int, s *trace.Span, site *trace.Site) (end, bool) {
+func (v *view) enderOfVote(worker int, s *trace.Span, site *trace.Site) (next int, at int64) {
 	if v.Workers[worker].Member != 0 {
 		return v.enderOfCollect(worker, s, site)
 	}
-	last := end{worker, s.Start, Transfer, none}
+	next, at = worker, s.Start
 	for _, of := range v.together(worker, site) {
-		if o := v.nth(of, s.N-1); o != nil && o.End > last.at && o.End <= s.End && of.worker != worker {
-			last = end{of.worker, o.End, Transfer, of.worker}
+		if o := v.nth(of, s.N-1); o != nil && o.End > at && o.End <= s.End && of.worker != worker {
+			next, at = of.worker, o.End
 		}
 	}
-	return last, true
+	return next, at
 }
 
 // enderOfAdopt returns the worker that was the last to publish the version before the end of the wait. Of several
 // workers at the same time it prefers one on the same rank.
-func (v *view) enderOfAdopt(worker int, s *trace.Span, site *trace.Site) (end, bool) {
-	best := end{next: none}
+func (v *view) enderOfAdopt(worker int, s *trace.Span, site *trace.Site) (next int, at int64) {
+	next = none
 	for _, of := range v.groups[groupKey{op: trace.Publish, name: site.Name}] {
 		p := v.publishOf(of, s)
 		if p == nil || of.worker == worker {
 			continue
 		}
-		at := min(p.End, s.End)
+		published := min(p.End, s.End)
 		same := v.Workers[of.worker].Rank == v.Workers[worker].Rank
-		if best.next == none || at > best.at ||
-			at == best.at && same && v.Workers[best.next].Rank != v.Workers[worker].Rank {
-			best = end{of.worker, at, Transfer, of.worker}
+		if next == none || published > at ||
+			published == at && same && v.Workers[next].Rank != v.Workers[worker].Rank {
+			next, at = of.worker, published
 		}
 	}
-	return best, best.next != none
+	return next, at
 }
 
 // publishOf returns the last span in which a worker published the version that s adopted, or nil.
@@ -310,17 +312,17 @@ func (v *view) publishOf(at spot, s *trace.Span) *trace.Span {
 }
 
 // enderOfAwait returns the worker of this rank that ended the call last.
-func (v *view) enderOfAwait(runner int, s *trace.Span, site *trace.Site) (end, bool) {
-	best := end{next: none, rest: Wait, peer: none}
+func (v *view) enderOfAwait(runner int, s *trace.Span, site *trace.Site) (next int, at int64) {
+	next = none
 	for _, worker := range v.byRank[v.Workers[runner].Rank] {
 		if v.tracks[worker] == nil || site.Peer != "" && v.Workers[worker].Component != site.Peer {
 			continue
 		}
-		if at, ok := v.endOfCall(worker, site.Name, s.End); ok && (best.next == none || at > best.at) {
-			best.next, best.at = worker, at
+		if ended, ok := v.endOfCall(worker, site.Name, s.End); ok && ended > s.Start && (next == none || ended > at) {
+			next, at = worker, ended
 		}
 	}
-	return best, best.next != none && best.at > s.Start
+	return next, at
 }
 
 // endOfCall returns when worker last ended a call of this name, before t. If the trace says that the call goes on at t,
@@ -348,11 +350,10 @@ func (v *view) endOfCall(worker int, name string, t int64) (at int64, ok bool) {
 }
 
 // enderOfIdle returns the runner of the rank, which called the worker.
-func (v *view) enderOfIdle(worker int, s *trace.Span) (e end, ok bool) {
+func (v *view) enderOfIdle(worker int, s *trace.Span) (next int, at int64) {
 	runner := v.runner(v.Workers[worker].Rank)
-	if runner == none || runner == worker || v.tracks[runner] == nil {
-		return e, false
+	if runner == worker {
+		return none, 0
 	}
-	at := v.awake(runner, s.End)
-	return end{runner, at, Wait, none}, at > s.Start
+	return v.awake(runner, s)
 }

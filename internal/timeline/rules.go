@@ -30,30 +30,27 @@ func (e *evidence) slowRanks() (found []Finding) {
 	}
 	length := stat.Mean(e.lengths, nil)
 	for _, g := range e.works() {
-		slow := newPace(len(g.spots))
-		for k := range e.sums {
-			slow.iteration(e, k, g.spots)
-		}
-		worst, slows := none, 0
-		for m := range g.spots {
-			if length > 0 && slow.isSlow(m) && slow.excess[m]/float64(slow.seen[m]) >= slowShare*length {
-				if slows++; worst == none || slow.excess[m] > slow.excess[worst] {
+		paces := e.paces(g.spots)
+		worst, slows := 0, 0
+		for m, p := range paces {
+			if length > 0 && p.isSlow() && p.meanExcess() >= slowShare*length {
+				if slows++; slows == 1 || p.excess > paces[worst].excess {
 					worst = m
 				}
 			}
 		}
-		if worst == none {
+		if slows == 0 {
 			continue
 		}
-		at := g.spots[worst].worker
+		at, slow := g.spots[worst].worker, paces[worst]
 		text := fmt.Sprintf("Rank %d is slow: %s takes %s longer on %s than the median of the others, in %s of the "+
-			"iterations", e.Workers[at].Rank, g.name, percent(slow.excess[worst]/slow.median[worst]), e.name(at),
-			percent(float64(slow.over[worst])/float64(slow.seen[worst])))
+			"iterations", e.Workers[at].Rank, g.name, percent(slow.excess/slow.median), e.name(at),
+			percent(float64(slow.over)/float64(slow.seen)))
 		if slows > 1 {
 			text += fmt.Sprintf(" (%d of %d members are slow)", slows, len(g.spots))
 		}
 		found = append(found, Finding{Kind: Fault, Rule: SlowRank, Component: g.component, Worker: at, Peer: none,
-			Share: slow.excess[worst] / float64(slow.seen[worst]) / length, Key: placementKey,
+			Share: slow.meanExcess() / length, Key: placementKey,
 			Text: text + "; look for other load on its host, or use another host (" + placementKey + ")."})
 	}
 	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Compare(b.Share, a.Share) })
@@ -91,48 +88,47 @@ func (e *evidence) works() []work {
 	return slices.DeleteFunc(all, func(w work) bool { return len(w.spots) < 2 })
 }
 
-// A pace compares the members that do the same work, over iterations.
+// A pace compares a member with the others that do the same work.
 type pace struct {
-	// by member: the iterations with the member, and those in which it was slow
-	seen, over []int
-	// by member, sums over the iterations: its time less the median of the others, and that median
-	excess, median []float64
-	// of one iteration: the times, the same times sorted, and their members
-	times, sorted []float64
-	members       []int
+	seen, over     int     // iterations with the member, and those in which it was slow
+	excess, median float64 // sums over the iterations: its time less the median of the others, and that median
 }
 
-func newPace(n int) *pace {
-	return &pace{seen: make([]int, n), over: make([]int, n), excess: make([]float64, n), median: make([]float64, n)}
+func (p pace) isSlow() bool {
+	return p.seen >= fewestIterations && float64(p.over) >= slowIterations*float64(p.seen) && p.median > 0
 }
 
-// iteration adds the times of iteration k of e.
-func (p *pace) iteration(e *evidence, k int, spots []spot) {
-	p.times, p.members = p.times[:0], p.members[:0]
-	for m, at := range spots {
-		if s := e.sums[k][at.worker]; s != nil && at.site < len(s.Times) {
-			p.times, p.members = append(p.times, seconds(s.Times[at.site])), append(p.members, m)
+// meanExcess returns the excess of an iteration.
+func (p pace) meanExcess() float64 { return p.excess / float64(p.seen) }
+
+// paces compares the members that do the work at spots, over all iterations.
+func (e *evidence) paces(spots []spot) []pace {
+	paces := make([]pace, len(spots))
+	var times, sorted []float64
+	var members []int // of times
+	for _, sums := range e.sums {
+		times, members = times[:0], members[:0]
+		for m, at := range spots {
+			if s := sums[at.worker]; s != nil && at.site < len(s.Times) {
+				times, members = append(times, seconds(s.Times[at.site])), append(members, m)
+			}
+		}
+		if len(times) < 2 {
+			continue
+		}
+		sorted = append(sorted[:0], times...)
+		slices.Sort(sorted)
+		for i, m := range members {
+			p, others := &paces[m], medianWithout(sorted, times[i])
+			p.seen++
+			p.excess += times[i] - others
+			p.median += others
+			if times[i] >= (1+slowExcess)*others && times[i] > 0 {
+				p.over++
+			}
 		}
 	}
-	if len(p.times) < 2 {
-		return
-	}
-	p.sorted = append(p.sorted[:0], p.times...)
-	slices.Sort(p.sorted)
-	for i, m := range p.members {
-		t := p.times[i]
-		others := medianWithout(p.sorted, t)
-		p.seen[m]++
-		p.excess[m] += t - others
-		p.median[m] += others
-		if t >= (1+slowExcess)*others && t > 0 {
-			p.over[m]++
-		}
-	}
-}
-
-func (p *pace) isSlow(m int) bool {
-	return p.seen[m] >= fewestIterations && float64(p.over[m]) >= slowIterations*float64(p.seen[m]) && p.median[m] > 0
+	return paces
 }
 
 // medianWithout returns the median of sorted without one element of value x.

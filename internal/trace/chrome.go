@@ -171,15 +171,15 @@ func labelsOf(w *Worker) []label {
 		switch s.Op {
 		case Work, Call, Skipped:
 		case Get, Receive:
-			name = "wait for " + s.Name
+			name, l.arg, l.peer = "wait for "+s.Name, "peer", s.Peer
 		case Room:
-			name = "wait for room in " + s.Name
+			name, l.arg, l.peer = "wait for room in "+s.Name, "peer", s.Peer
 		case Await:
 			name = "wait for " + s.Peer + "." + s.Name
 		case Vote:
 			name = "vote"
 		case Put:
-			name = "put " + s.Name
+			name, l.arg, l.peer = "put "+s.Name, "peer", s.Peer
 		case Publish:
 			name, l.arg = "publish "+s.Name, "version"
 		case Adopt:
@@ -189,10 +189,6 @@ func labelsOf(w *Worker) []label {
 			name = string(s.Cause)
 		}
 		l.name = quote(name)
-		switch s.Op {
-		case Get, Room, Put, Receive:
-			l.arg, l.peer = "peer", s.Peer
-		}
 		l.args = `,"cat":` + quote(category(s)) + `,"args":{`
 		if s.Cause != "" {
 			l.args += `"cause":` + quote(string(s.Cause)) + `,`
