@@ -28,7 +28,7 @@ type Curve struct {
 	Marks     bool // draw a dot at each point; always done for a single point
 }
 
-// marked reports whether dots are drawn.
+// marked reports whether the curve has dots.
 func (c *Curve) marked() bool {
 	points := 0
 	for i := range c.X {
@@ -182,7 +182,7 @@ func (c *Chart) axes() (x, y axis) {
 	return x, y
 }
 
-// draw draws curve i of a chart: the band, the line, then the marks.
+// draw draws c, which is curve i of a chart: the band, the line, then the marks.
 func (c *Curve) draw(b *bytes.Buffer, i int, v view) {
 	var line, upper, lower, marks strings.Builder // lower: the lower edge of the band, from its end
 	color, marked := colorOf(i), c.marked()

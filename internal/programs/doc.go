@@ -1,5 +1,5 @@
-// Package programs starts programs and guarantees that they and all their descendants end with this process, even if it
-// is killed.
+// Package programs answers: how does a process start programs that end with it? It starts programs and guarantees that
+// they and all their descendants end with this process, even if it is killed.
 //
 //	func main() {
 //		entry := programs.Enter() // first of all: in a supervisor it does not return

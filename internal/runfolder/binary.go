@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// BinaryID returns an identity of this program: a hash of its size and its beginning, which has the build ID. "" is
-// unknown.
+// BinaryID returns an identity of this program: a hash of the size of its file and of the beginning, which has the
+// build ID. It returns "" if the file cannot be read.
 func BinaryID() string {
 	f, err := os.Open("/proc/self/exe")
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 
 const provenanceFile = "provenance.json"
 
-// Provenance describes a start of a run: the program, the machine and the settings, so that the run can
-// be repeated or explained. Describe fills in the facts about this process; the caller adds the rest.
+// Provenance describes a start of a run: the program, the machine and the settings, so that the run can be repeated or
+// explained. Describe fills in the facts about this process. Its caller adds the other facts.
 type Provenance struct {
 	Started  time.Time         `json:"started"`
 	Project  string            `json:"project,omitempty"`
@@ -89,8 +89,8 @@ func ReadBuild() Build {
 	return b
 }
 
-// steering selects the environment variables that affect a job, without variables that may hold
-// secrets, such as SLURM_JWT.
+// steering selects the environment variables that affect a job. It leaves out variables that may hold secrets, such as
+// SLURM_JWT.
 func steering(environ []string) map[string]string {
 	prefixes := []string{"OMPI_", "PMIX_", "PMI_", "MPICH_", "MPIR_CVAR_", "HYDRA_", "SLURM_", "RLINF_", "UCX_", "FI_",
 		"OMP_", "OPENBLAS_", "GO", "CUDA_VISIBLE_"}
@@ -121,8 +121,7 @@ func Binding() string {
 	return ""
 }
 
-// LastStart returns the newest entry of provenance.json in the run folder path. ok is false if there is
-// none.
+// LastStart returns the newest entry of provenance.json in the run folder path. ok is false if there is none.
 func LastStart(path string) (p Provenance, ok bool) {
 	var starts []Provenance
 	text, err := durable.ReadFile(filepath.Join(path, provenanceFile))
