@@ -38,21 +38,10 @@ type entry struct {
 	Sum  string `json:"sum"`
 }
 
-// A digest is a writer that counts bytes and computes their CRC-32C, the checksum of many file systems.
-type digest struct {
-	size int64
-	crc  uint32
-}
-
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func (d *digest) Write(p []byte) (int, error) {
-	d.size += int64(len(p))
-	d.crc = crc32.Update(d.crc, castagnoli, p)
-	return len(p), nil
-}
-
-func (d *digest) sum() string { return fmt.Sprintf("crc32c:%08x", d.crc) }
+// sumOf returns the text of a CRC-32C, the checksum of many file systems.
+func sumOf(crc uint32) string { return fmt.Sprintf("crc32c:%08x", crc) }
 
 // encode returns the manifest as JSON, with Sum set.
 func (m manifest) encode() ([]byte, error) {
@@ -61,9 +50,7 @@ func (m manifest) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var d digest
-	d.Write(plain)
-	m.Sum = d.sum()
+	m.Sum = sumOf(crc32.Checksum(plain, castagnoli))
 	return json.MarshalIndent(m, "", "  ")
 }
 
@@ -113,15 +100,16 @@ func (e entry) verify(dir string, keep io.Writer) error {
 		return err
 	}
 	defer f.Close()
-	var d digest
-	if _, err := io.Copy(io.MultiWriter(&d, keep), f); err != nil {
+	crc := crc32.New(castagnoli)
+	size, err := io.Copy(io.MultiWriter(crc, keep), f)
+	if err != nil {
 		return fmt.Errorf("%s: %w", e.Name, err)
 	}
-	if d.size != e.Size {
-		return fmt.Errorf("%s: %d bytes, expected %d", e.Name, d.size, e.Size)
+	if size != e.Size {
+		return fmt.Errorf("%s: %d bytes, expected %d", e.Name, size, e.Size)
 	}
-	if d.sum() != e.Sum {
-		return fmt.Errorf("%s: checksum %s, expected %s", e.Name, d.sum(), e.Sum)
+	if sum := sumOf(crc.Sum32()); sum != e.Sum {
+		return fmt.Errorf("%s: checksum %s, expected %s", e.Name, sum, e.Sum)
 	}
 	return nil
 }

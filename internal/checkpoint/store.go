@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
 	"os"
@@ -111,9 +112,9 @@ func (s *Store) write(temp string, info Info, files []File) error {
 			slices.ContainsFunc(m.Files, func(e entry) bool { return e.Name == f.Name }) {
 			panic(fmt.Sprintf("checkpoint: file name %q", f.Name))
 		}
-		var d digest
-		err := durable.Create(filepath.Join(temp, f.Name), func(w io.Writer) error {
-			buf := bufio.NewWriterSize(io.MultiWriter(w, &d), 1<<20)
+		path, crc := filepath.Join(temp, f.Name), crc32.New(castagnoli)
+		err := durable.Create(path, func(w io.Writer) error {
+			buf := bufio.NewWriterSize(io.MultiWriter(w, crc), 1<<20)
 			if err := f.Write(buf); err != nil {
 				return err
 			}
@@ -122,7 +123,11 @@ func (s *Store) write(temp string, info Info, files []File) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.Name, err)
 		}
-		m.Files = append(m.Files, entry{Name: f.Name, Size: d.size, Sum: d.sum()})
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		m.Files = append(m.Files, entry{Name: f.Name, Size: info.Size(), Sum: sumOf(crc.Sum32())})
 	}
 	data, err := m.encode()
 	if err != nil {

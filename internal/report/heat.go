@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rlinf/rlinf/internal/trace"
 )
@@ -63,21 +64,18 @@ func (r *Run) heat(p *packer) *heatData {
 		at = append(at, float64(from)+float64(c*d.Each))
 	}
 	d.Iterations = p.f64(at)
-	grid := newGrids(r.Trace, from, to, rows, byNode)
-	for _, name := range grid.names {
-		values := grid.thin(name, d.Each, columns)
-		top := 0.0
-		for _, v := range values {
-			top = max(top, v)
-		}
+	g := newGrids(r.Trace, from, to, rows, byNode)
+	for k, values := range g.values {
+		longest := g.thin(values, d.Each, columns)
+		top := slices.Max(longest)
 		if top == 0 {
 			continue
 		}
-		packed := make([]uint16, len(values))
-		for i, v := range values {
+		packed := make([]uint16, len(longest))
+		for i, v := range longest {
 			packed[i] = uint16(math.Round(v / top * math.MaxUint16))
 		}
-		d.Measures = append(d.Measures, measure{name, top, p.u16(packed)})
+		d.Measures = append(d.Measures, measure{g.names[k], top, p.u16(packed)})
 	}
 	if len(d.Measures) == 0 {
 		return nil
@@ -89,19 +87,19 @@ func (r *Run) heat(p *packer) *heatData {
 type grids struct {
 	from       int64
 	rows, wide int
-	names      []string
-	values     map[string][]float32
+	names      []string    // of the measures: work, waits, and the phases
+	values     [][]float32 // by measure; row by row
 }
 
 func newGrids(t *trace.Trace, from, to int64, rows int, byNode bool) *grids {
-	g := &grids{from, rows, int(to-from) + 1, nil, map[string][]float32{}}
-	work, wait := g.add("work"), g.add("waits")
-	var phases [][]float32
+	g := &grids{from: from, rows: rows, wide: int(to-from) + 1, names: []string{"work", "waits"}}
 	if !byNode {
-		for _, name := range phaseNames {
-			phases = append(phases, g.add(name))
-		}
+		g.names = append(g.names, phaseNames[:]...)
 	}
+	for range g.names {
+		g.values = append(g.values, make([]float32, g.rows*g.wide))
+	}
+	work, wait, phases := g.values[0], g.values[1], g.values[2:]
 	for i := range t.Attempts {
 		a := &t.Attempts[i]
 		members := make([]float32, rows) // ranks of a node
@@ -159,12 +157,6 @@ func rowOfWorker(w *trace.Worker, byNode bool) int {
 	return max(w.Rank, 0)
 }
 
-func (g *grids) add(name string) []float32 {
-	g.names = append(g.names, name)
-	g.values[name] = make([]float32, g.rows*g.wide)
-	return g.values[name]
-}
-
 // clear sets all times from an iteration on to zero.
 func (g *grids) clear(iteration int64) {
 	first := int(min(max(iteration-g.from, 0), int64(g.wide)))
@@ -176,10 +168,10 @@ func (g *grids) clear(iteration int64) {
 }
 
 // thin joins each iterations to a column, and returns the longest time of each column, row by row.
-func (g *grids) thin(name string, each, columns int) []float64 {
+func (g *grids) thin(values []float32, each, columns int) []float64 {
 	out := make([]float64, g.rows*columns)
 	for row := range g.rows {
-		for i, v := range g.values[name][row*g.wide : (row+1)*g.wide] {
+		for i, v := range values[row*g.wide : (row+1)*g.wide] {
 			cell := row*columns + i/each
 			out[cell] = max(out[cell], float64(v))
 		}

@@ -61,7 +61,7 @@ func (r *Run) waits() *waitsData {
 	row := func(name string, rank, workers int, t timeline.Times) {
 		one := waitRow{Name: plain(name), Rank: rank, Workers: workers, Seconds: make([]float64, len(causes))}
 		for i, c := range causes {
-			one.Seconds[i] = math.Round(t.Of(c)*1e6) / 1e6
+			one.Seconds[i] = math.Round(t[c]*1e6) / 1e6
 		}
 		d.Rows = append(d.Rows, one)
 	}

@@ -2,78 +2,39 @@ package timeline
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// causes has all causes, in the order of results.
+// causes has all causes, in the order of tables.
 var causes = [...]trace.Cause{trace.Working, trace.Other, trace.Saving, trace.Observation, trace.Action,
 	trace.Trajectory, trace.Reward, trace.Gradient, trace.Weights, trace.NoRoom, trace.Message, trace.Voting,
 	trace.Calling, trace.Idling, trace.Unrecorded}
 
-// Causes returns all causes in the order in which Times has them: first useful time, then waits.
+// Causes returns all causes in the order of tables: first useful time, then waits.
 func Causes() []trace.Cause { return slices.Clone(causes[:]) }
 
-// Times is a sum of time by cause, in the order of Causes. Causes without time are left out.
-type Times []Time
+// Times has the seconds that were spent on each cause.
+type Times map[trace.Cause]float64
 
-// A Time is the time for one cause.
-type Time struct {
-	Cause   trace.Cause
-	Seconds float64
-}
-
-// Of returns the time for a cause, in seconds.
-func (t Times) Of(c trace.Cause) float64 {
-	for _, of := range t {
-		if of.Cause == c {
-			return of.Seconds
-		}
-	}
-	return 0
-}
-
-// Total returns the time for all causes, in seconds.
+// Total returns the seconds of all causes.
 func (t Times) Total() (all float64) {
-	for _, of := range t {
-		all += of.Seconds
+	for _, c := range slices.Sorted(maps.Keys(t)) { // equal times give an equal sum
+		all += t[c]
 	}
 	return all
 }
 
-// Waited returns the time of waits, in seconds.
+// Waited returns the seconds of waits.
 func (t Times) Waited() (all float64) {
-	for _, of := range t {
-		if of.Cause.IsWait() {
-			all += of.Seconds
+	for _, c := range slices.Sorted(maps.Keys(t)) {
+		if c.IsWait() {
+			all += t[c]
 		}
 	}
 	return all
-}
-
-// plus adds time for a cause.
-func (t Times) plus(c trace.Cause, s float64) Times {
-	if s == 0 {
-		return t
-	}
-	i, found := slices.BinarySearchFunc(t, c, func(of Time, c trace.Cause) int { return compareCauses(of.Cause, c) })
-	if !found {
-		return slices.Insert(t, i, Time{c, s})
-	}
-	t[i].Seconds += s
-	return t
-}
-
-// compareCauses orders causes as Causes does. Causes that a newer program wrote follow, sorted by name.
-func compareCauses(a, b trace.Cause) int {
-	place := func(c trace.Cause) int {
-		if i := slices.Index(causes[:], c); i >= 0 {
-			return i
-		}
-		return len(causes)
-	}
-	return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a, b))
 }
 
 // A WaitTable says how workers spent their time.
@@ -102,20 +63,21 @@ type RankTimes struct {
 // wait.
 func Waits(a *trace.Attempt) *WaitTable {
 	times, iterations := siteTimes(a)
-	t := &WaitTable{Iterations: iterations, Workers: make([]Times, len(a.Workers))}
+	t := &WaitTable{Iterations: iterations}
 	components, ranks := map[string]int{}, map[int]int{}
 	for i := range a.Workers {
-		w := &a.Workers[i]
+		w, of := &a.Workers[i], Times{}
 		for site, ns := range times[i] {
-			t.Workers[i] = t.Workers[i].plus(w.Sites[site].Cause, seconds(ns))
+			of[w.Sites[site].Cause] += seconds(ns)
 		}
-		component := entry(&t.Components, components, w.Component, ComponentTimes{Component: w.Component})
-		rank := entry(&t.Ranks, ranks, w.Rank, RankTimes{Rank: w.Rank})
-		component.Workers++
-		for _, of := range t.Workers[i] {
-			component.Times = component.Times.plus(of.Cause, of.Seconds)
-			if of.Cause != trace.Calling {
-				rank.Times = rank.Times.plus(of.Cause, of.Seconds)
+		t.Workers = append(t.Workers, of)
+		all := entry(&t.Components, components, w.Component, ComponentTimes{Component: w.Component, Times: Times{}})
+		rank := entry(&t.Ranks, ranks, w.Rank, RankTimes{Rank: w.Rank, Times: Times{}})
+		all.Workers++
+		for c, s := range of {
+			all.Times[c] += s
+			if c != trace.Calling {
+				rank.Times[c] += s
 			}
 		}
 	}
