@@ -349,6 +349,10 @@ func TestConfigFiles(t *testing.T) {
 			refused(t, local, dir, 0, c.want, "-c", "job.yaml")
 		})
 	}
+}
+
+// TestConfigPaths: a path of a configuration may name nothing, a folder, a device, or a pipe.
+func TestConfigPaths(t *testing.T) {
 	t.Run("missing", func(t *testing.T) {
 		refused(t, local, t.TempDir(), 0, "job.yaml: no such file", "-c", "job.yaml")
 	})

@@ -55,8 +55,8 @@ type layout struct {
 }
 
 // sameLayouts runs a job in a layout of whole models and in others, and compares the metrics and the last checkpoint,
-// whose tensors are in an order that follows from the components that are placed.
-// Then it goes on from the job's first checkpoint, of whole models, in each other layout. It returns the metrics.
+// whose tensors are in an order that follows from the components that are placed. Then it goes on from the job's first
+// checkpoint, of whole models, in each other layout. It returns the metrics.
 func sameLayouts(t *testing.T, dir, job string, whole layout, others map[string]layout, args ...string) metrics {
 	t.Helper()
 	run := func(t *testing.T, l layout, more ...string) metrics {
@@ -193,22 +193,6 @@ func kinds() []layout {
 func TestLayoutsResume(t *testing.T) {
 	dir := writeTexts(t)
 	text := laidOut(tuning)
-	results := func(run string) (metrics, map[string]string) {
-		t.Helper()
-		files := map[string]string{}
-		local.ok(t, dir, 0, "export", "logs/"+run, "--out", "export/"+run)
-		for _, pattern := range []string{"logs/" + run + "/checkpoints/latest/*.safetensors", "export/" + run + "/*"} {
-			found, err := filepath.Glob(filepath.Join(dir, pattern))
-			if err != nil || len(found) == 0 {
-				t.Fatalf("no %s: %v", pattern, err)
-			}
-			for _, path := range found {
-				b := readFile(t, path)
-				files[filepath.Base(path)] = b
-			}
-		}
-		return readMetrics(t, filepath.Join(dir, "logs", run)), files
-	}
 	start := func(t *testing.T, l layout, run string, more ...string) *job {
 		writeFile(t, dir, run+".yaml", components("%s", l.place)+text)
 		args := append([]string{"-c", run + ".yaml", "runner.logger.experiment_name=" + run}, l.args...)
@@ -222,7 +206,7 @@ func TestLayoutsResume(t *testing.T) {
 	}
 	all := kinds()
 	finish(t, start(t, all[0], "whole"))
-	want, files := results("whole")
+	want, files := modelResults(t, dir, "whole")
 	for a := range all {
 		for b := range all {
 			if !full && b != (a+1)%len(all) {
@@ -242,7 +226,7 @@ func TestLayoutsResume(t *testing.T) {
 					t.Error("the run has ended before it was killed")
 				}
 				finish(t, start(t, all[b], run, "--resume", "auto"))
-				got, same := results(run)
+				got, same := modelResults(t, dir, run)
 				if diff := got.diff(want); diff != "" {
 					t.Error(diff)
 				}
@@ -254,6 +238,24 @@ func TestLayoutsResume(t *testing.T) {
 			})
 		}
 	}
+}
+
+// modelResults exports the model of a run in dir. It returns the metrics of the run, and the files of its newest
+// checkpoint and of the exported model.
+func modelResults(t *testing.T, dir, run string) (metrics, map[string]string) {
+	t.Helper()
+	files := map[string]string{}
+	local.ok(t, dir, 0, "export", "logs/"+run, "--out", "export/"+run)
+	for _, pattern := range []string{"logs/" + run + "/checkpoints/latest/*.safetensors", "export/" + run + "/*"} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no %s: %v", pattern, err)
+		}
+		for _, path := range found {
+			files[filepath.Base(path)] = readFile(t, path)
+		}
+	}
+	return readMetrics(t, filepath.Join(dir, "logs", run)), files
 }
 
 // TestLayoutsOnHosts: the parts of a model may be on two hosts, which reach each other by TCP alone.

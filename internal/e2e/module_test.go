@@ -42,15 +42,6 @@ func TestOtherModule(t *testing.T) {
 		}
 		return at, r
 	}
-	last := func(t *testing.T, at, name string) map[string]any {
-		t.Helper()
-		m := readMetrics(t, filepath.Join(at, "logs", name))
-		if len(m) != 2 {
-			t.Fatalf("metrics of %d iterations, want 2", len(m))
-		}
-		return m[1]
-	}
-
 	t.Run("embodied", func(t *testing.T) {
 		args := append([]string{"-c", filepath.Join(top, "configs/cartpole_ppo.yaml")}, small...)
 		at, _ := run(t, "embodied", 0, args...)
@@ -61,10 +52,13 @@ func TestOtherModule(t *testing.T) {
 	t.Run("own_runner", func(t *testing.T) {
 		at, _ := run(t, "own_runner", 0, "-c", filepath.Join(dir, "own_runner/cartpole.yaml"), "runner.max_steps=2",
 			"runner.val_check_interval=2")
-		m := last(t, at, "own_runner")
+		all := readMetrics(t, filepath.Join(at, "logs/own_runner"))
+		if len(all) != 2 {
+			t.Fatalf("metrics of %d iterations, want 2", len(all))
+		}
 		for _, name := range []string{"monitor/largest_change", "eval/return", "train/actor/policy_loss"} {
-			if _, ok := m[name]; !ok {
-				t.Errorf("no metric %s in %v", name, m)
+			if _, ok := all[1][name]; !ok {
+				t.Errorf("no metric %s in %v", name, all[1])
 			}
 		}
 		_, r := run(t, "own_runner", 2, "-c", filepath.Join(dir, "own_runner/cartpole.yaml"),

@@ -86,17 +86,9 @@ func TestMovesStruck(t *testing.T) {
 	}
 }
 
+// try strikes the job of c while a rank stands in a step of a move. Then it resumes the job, and checks its results.
 func (b *blow) try(t *testing.T, on *platform, c camp, step string, draw *rand.Rand) {
-	logs := filepath.Join(c.dir, "logs")
-	if err := os.Mkdir(logs, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	if b.name == "full disk" {
-		if err := syscall.Mount("tmpfs", logs, "tmpfs", 0, "size=16m,nr_inodes=1000"); err != nil {
-			t.Skipf("mounting a small tmpfs needs root: %v", err)
-		}
-		t.Cleanup(func() { syscall.Unmount(logs, syscall.MNT_DETACH) })
-	}
+	logs := b.makeLogs(t, c.dir)
 	rank, moved, whom := draw.IntN(4), draw.IntN(2), draw.IntN(4)
 	start := c.place(draw)
 	place, plans, args := start, moved+1, []string{steps(1_000_000)}
@@ -120,18 +112,7 @@ func (b *blow) try(t *testing.T, on *platform, c camp, step string, draw *rand.R
 		return err == nil
 	})
 	before := len(readMetrics(t, c.folder("run")))
-	cure := func() {}
-	switch {
-	case b.signal != 0:
-		j.signal(b.signal) // which opens the gate, too
-	case b.name == "full disk":
-		cure = illnesses[0].strike(t, logs)
-		writeFile(t, c.dir, "open", "")
-	case b.name == "stop":
-		syscall.Kill(processOf(t, c.folder("run"), rank), syscall.SIGSTOP)
-	case !j.killRank(whom):
-		j.kill()
-	}
+	cure := b.strike(t, j, c, logs, rank, whom)
 	r := j.result()
 	<-w.ended
 	status, err := statusAtEnd(c.folder("run"))
@@ -164,4 +145,39 @@ func (b *blow) try(t *testing.T, on *platform, c camp, step string, draw *rand.R
 		return
 	}
 	c.settle(t, start, steps(done+4))(t, "run")
+}
+
+// makeLogs makes the folder of logs in dir: for a full disk a small file system.
+func (b *blow) makeLogs(t *testing.T, dir string) string {
+	t.Helper()
+	logs := filepath.Join(dir, "logs")
+	if err := os.Mkdir(logs, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	if b.name == "full disk" {
+		if err := syscall.Mount("tmpfs", logs, "tmpfs", 0, "size=16m,nr_inodes=1000"); err != nil {
+			t.Skipf("mounting a small tmpfs needs root: %v", err)
+		}
+		t.Cleanup(func() { syscall.Unmount(logs, syscall.MNT_DETACH) })
+	}
+	return logs
+}
+
+// strike strikes the job j, of which a rank stands at the gate. It kills the rank whom, or stops the rank at the gate.
+// cure undoes what would hinder another job.
+func (b *blow) strike(t *testing.T, j *job, c camp, logs string, rank, whom int) (cure func()) {
+	t.Helper()
+	switch {
+	case b.signal != 0:
+		j.signal(b.signal) // which opens the gate, too
+	case b.name == "full disk":
+		cure = illnesses[0].strike(t, logs)
+		writeFile(t, c.dir, "open", "")
+		return cure
+	case b.name == "stop":
+		syscall.Kill(processOf(t, c.folder("run"), rank), syscall.SIGSTOP)
+	case !j.killRank(whom):
+		j.kill()
+	}
+	return func() {}
 }
