@@ -1,4 +1,4 @@
-// Package checkpoint saves the states of runs, so that they can resume. Only complete states can be read.
+// Package checkpoint answers: from which state can a run resume? It saves states of runs, and reads only complete ones.
 //
 // A checkpoint is a folder global_step_N of named files with a manifest.json, which holds the size and checksum of each
 // file, the step, and facts about the run. A Store is a folder of checkpoints:

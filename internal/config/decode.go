@@ -29,8 +29,8 @@ func (t *Tree) Decode(into any) *Check {
 	return c
 }
 
-// Decode writes the values below key, if any, into the struct that into points to. It reports no key for the second
-// time.
+// Decode writes the values below key, if any, into the struct that into points to. A key with a mistake gets no second
+// one.
 func (c *Check) Decode(key string, into any) {
 	key = join(c.prefix, key)
 	if n := c.tree.root.find(key); n != nil {
@@ -92,7 +92,7 @@ func escape(y *yaml.Node) {
 type field struct {
 	name   string // key
 	value  reflect.Value
-	owner  reflect.Type // struct that declares it
+	owner  reflect.Type // struct that declares the field
 	goName string
 	doc    string // from its doc tag
 }

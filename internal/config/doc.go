@@ -1,5 +1,6 @@
-// Package config reads a job's configuration: YAML files with presets, interpolations and overrides from the command
-// line, decoded into structs whose fields hold the defaults. It does not know the meaning of keys.
+// Package config answers: which values does a job's configuration give to the fields of a struct? It reads YAML files
+// with presets, interpolations and overrides from the command line, decoded into structs whose fields hold the
+// defaults. It does not know the meaning of keys.
 //
 //	tree, err := config.Load("configs/ppo.yaml", []string{"runner.max_epochs=10"}, config.Options{})
 //	check := tree.Decode(&cfg)                                       // wrong types, unknown keys

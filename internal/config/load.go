@@ -268,8 +268,8 @@ func (t *Tree) searchPath(main *node) []string {
 	if hydra := main.remove("hydra"); hydra != nil {
 		if paths := hydra.child("searchpath"); paths != nil {
 			for _, p := range paths.items {
-				// A path with an unset variable is of another machine. If a preset is missing without the path, preset
-				// reports the preset.
+				// A path with an unset variable is for another machine, and is left out. If a preset is missing for
+				// this reason, a mistake names the preset.
 				if n, err := newInterpolation(t).expand(p, ""); err == nil {
 					folders = append(folders, strings.TrimPrefix(n.value, "file://"))
 				}
@@ -323,7 +323,7 @@ func (t *Tree) lay(source *node) {
 
 // A preset is one entry of a defaults list. The zero preset includes nothing.
 type preset struct {
-	path     string // without .yaml; a leading / restricts it to the search path
+	path     string // without .yaml; a leading / means that only the search path has the preset
 	mount    string
 	self     bool
 	optional bool

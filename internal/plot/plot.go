@@ -1,4 +1,4 @@
-// Package plot draws charts of curves as SVG, one or several side by side.
+// Package plot answers: how do curves look as SVG? It draws a chart, or several charts side by side.
 package plot
 
 import (

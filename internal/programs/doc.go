@@ -10,7 +10,7 @@
 // A Starter has a supervisor: a second process of this executable, in its own process group, with a socket to this
 // process. The supervisor starts the programs; their files are sent over the socket. It is a subreaper: a descendant
 // whose parent has ended becomes its child, even after setsid or a double fork. When the socket closes, the supervisor
-// kills its children until none is left. It is started together with the first program.
+// kills its children until none is left. A Starter starts its supervisor with the first program.
 //
 // With the zero Entry, if main does not call Enter, this process starts the programs itself. They end with it, but
 // their descendants may not.

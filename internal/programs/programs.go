@@ -53,8 +53,8 @@ type Starter struct {
 	thread chan func() // starts programs without a supervisor; nil: not started
 }
 
-// limit is the longest time for a supervisor to start a program, and for a program to end after SIGKILL. After it the
-// supervisor is killed, because it may be stopped, or wait for a disk.
+// limit is the longest time for a supervisor to start a program, and for a program to end after SIGKILL. After this
+// time the supervisor is killed, because it may be stopped, or wait for a disk.
 const limit = 5 * time.Minute
 
 // A Process is a program started by a Starter.

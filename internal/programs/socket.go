@@ -23,8 +23,8 @@ type request struct {
 // A report tells that a program was started, could not be started, or has ended.
 type report struct {
 	ID     int
-	PID    int           // if it was started
-	Errno  syscall.Errno // if it could not be started
+	PID    int           // if the program was started
+	Errno  syscall.Errno // if the program could not be started
 	Ended  bool
 	Status syscall.WaitStatus
 }

@@ -102,7 +102,7 @@ func catch() {
 }
 
 // closeInherited closes the descriptors inherited from the parent, except the socket and the standard ones. Inherited
-// ones have no close-on-exec flag; the runtime's own ones have it.
+// descriptors have no close-on-exec flag; those of the Go runtime have it.
 func closeInherited() error {
 	unix.CloseOnExec(socketFile)
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -166,7 +166,8 @@ func (s *supervisor) reap() {
 }
 
 // killAll kills the children of this process until none is left. It kills only children, because their PIDs cannot be
-// reused before they are waited for. Their own children become children of this process for the next round.
+// reused before they are waited for. The children of a killed process become children of this process, for the next
+// round.
 func killAll() {
 	for {
 		for _, pid := range children() {

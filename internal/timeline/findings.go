@@ -21,7 +21,6 @@ type Finding struct {
 	Component string
 	Worker    int   // in Attempt.Workers; -1: none
 	Peer      int   // of a link: the receiver, in Attempt.Workers; else -1
-	Attempt   int   // in the argument of Conclude
 	Iteration int64 // 0: all
 }
 
@@ -110,7 +109,6 @@ func Conclude(attempts []trace.Attempt) []Finding {
 		for _, rule := range []func(*evidence) []Finding{(*evidence).slowRanks, (*evidence).slowLinks,
 			(*evidence).shortRoom, (*evidence).staleness, (*evidence).stalls} {
 			for _, f := range rule(e) {
-				f.Attempt = i
 				if f.Kind == Fault {
 					faults = append(faults, f)
 				} else {
@@ -120,7 +118,7 @@ func Conclude(attempts []trace.Attempt) []Finding {
 		}
 		if n := max(len(e.iterations), len(e.views)); n > iterations {
 			if b := e.bound(); b != nil {
-				b.Attempt, iterations, bound = i, n, []Finding{*b}
+				iterations, bound = n, []Finding{*b}
 			}
 		}
 	}

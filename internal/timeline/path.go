@@ -35,11 +35,6 @@ const (
 	Unknown                     // nothing was recorded
 )
 
-// String returns the kind in lower case.
-func (k SegmentKind) String() string {
-	return [...]string{"busy", "transfer", "wait", "unknown"}[min(k, Unknown)]
-}
-
 // CriticalPath returns the critical path of a window. The search begins with rank 0's runner at the end of the
 // iteration, and goes back in time:
 //

@@ -98,7 +98,7 @@ func (p pace) isSlow() bool {
 	return p.seen >= fewestIterations && float64(p.over) >= slowIterations*float64(p.seen) && p.median > 0
 }
 
-// meanExcess returns the excess of an iteration.
+// meanExcess returns the mean excess in an iteration.
 func (p pace) meanExcess() float64 { return p.excess / float64(p.seen) }
 
 // paces compares the members that do the work at spots, over all iterations.

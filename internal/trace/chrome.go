@@ -341,7 +341,7 @@ func (w *Worker) site(i int) *Site {
 	return &w.Sites[i]
 }
 
-// flow writes the beginning or the end of the newest flow. It belongs to the slice at that time.
+// flow writes the beginning or the end of the newest flow. The flow belongs to the slice at that time.
 func (c *chrome) flow(phase string, w *Worker, at int64) {
 	c.begin(phase, `"item"`, w.Rank, c.threads[thread{w.Rank, w.Component, w.Member}])
 	c.at(max(at, 0))

@@ -70,7 +70,7 @@ type Cause string
 // The causes.
 const (
 	Working     Cause = "work"        // computes
-	Other       Cause = "other"       // the rest of a call, and of the runner
+	Other       Cause = "other"       // the rest of a call, and the time of a runner between calls
 	Idling      Cause = "idle"        // has no call, and waits for its turn in the iteration
 	Observation Cause = "observation" // waits for observations
 	Action      Cause = "action"      // waits for actions
@@ -117,7 +117,7 @@ const (
 	Regular Reason = "regular" // one in 50
 	Slowest Reason = "slowest" // the slowest of 100
 	Last    Reason = "last"    // one of the last before an error or a signal
-	All     Reason = "all"     // cluster.tracer.enable
+	All     Reason = "all"     // cluster.tracer.enable keeps all spans
 )
 
 // A Track has the spans of one worker in a Window.
@@ -160,7 +160,7 @@ const NumPhases = 6
 // Phases has the times of the phases of an iteration, in seconds.
 type Phases struct {
 	Iteration int64
-	// Ranks has the times of every rank. Above 64 ranks it is nil, and the other fields are set.
+	// Ranks has the times of every rank. In worlds of more than 64 ranks it is nil, and the other fields are set.
 	Ranks         [][NumPhases]float32
 	Least, Median [NumPhases]float32
 	Slowest       []RankTimes // the slowest ranks by the time of the whole step, slowest first
