@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// wheels are environments that an action turns. An image of 8×8 pixels shows where each stands, or
-// numbers do, beside a mask of the allowed actions. An action pays 1 if it is the quarter in which
-// the wheel stands; the opposite quarter ends the episode.
+// wheels are environments that an action turns. The observation is an image of 8×8 pixels with the position of the
+// wheel, or numbers with the position and a mask of the allowed actions. An action is rewarded if it is the quarter in
+// which the wheel stands; the opposite quarter ends the episode.
 type wheels struct {
 	masked bool
 	at     []int32 // in [0, places)

@@ -18,8 +18,8 @@ var small = []string{
 	"actor.global_batch_size=128", "runner.logger.experiment_name=run",
 }
 
-// TestOtherModule builds the examples that need no parts of their own in another module, and trains with each.
-// TestOwnKeys does so with the others.
+// TestOtherModule builds, in another module, the examples without parts of their own, and trains with each. TestOwnKeys
+// tests the other examples.
 func TestOtherModule(t *testing.T) {
 	t.Parallel()
 	top, err := filepath.Abs(root)
@@ -69,7 +69,7 @@ func TestOtherModule(t *testing.T) {
 	})
 	t.Run("trainer", func(t *testing.T) {
 		for _, args := range [][]string{{"-epochs", "2"}, {"-epochs", "2", "-async"}} {
-			// collectors that run beside the trainer may have ended no episode in time
+			// Asynchronous collectors may not have ended an episode by then.
 			if _, r := run(t, "trainer", 0, args...); !regexp.MustCompile(
 				`^epoch   2  loss +-?\d+\.\d+  return +(\d+\.\d|–)  evaluation +\d+\.\d\n$`).MatchString(r.stdout) {
 				t.Errorf("%q: %q", args, r.stdout)
@@ -78,7 +78,7 @@ func TestOtherModule(t *testing.T) {
 	})
 }
 
-// TestEmbodiedUnderMPI: under a launcher, too, the example's metrics are those of rlinf.
+// TestEmbodiedUnderMPI: under a launcher, too, the example has the metrics of rlinf.
 func TestEmbodiedUnderMPI(t *testing.T) {
 	t.Parallel()
 	args := append([]string{"-c", "cartpole_ppo.yaml"}, small...)
@@ -93,7 +93,7 @@ func TestEmbodiedUnderMPI(t *testing.T) {
 	sameRun(t, dir, base)
 }
 
-// sameRun compares the metrics of two runs that are called run, except for the clock's.
+// sameRun compares the metrics of two runs with the name run, except for those of the clock.
 func sameRun(t *testing.T, dir, base string) {
 	t.Helper()
 	got, want := readMetrics(t, filepath.Join(dir, "logs", "run")), readMetrics(t, filepath.Join(base, "logs", "run"))
