@@ -108,7 +108,7 @@ func (w *wheels) Observe(mask []bool, obs tensor.Dict) {
 	}
 }
 
-// Save returns where the wheels stand.
+// Save returns the positions of the wheels.
 func (w *wheels) Save() (d tensor.Dict, err error) {
 	at := tensor.New(tensor.I32, len(w.at))
 	copy(at.I32(), w.at)
@@ -116,7 +116,7 @@ func (w *wheels) Save() (d tensor.Dict, err error) {
 	return d, nil
 }
 
-// Load puts back what Save returned.
+// Load restores the positions that Save returned.
 func (w *wheels) Load(d tensor.Dict) error {
 	copy(w.at, d.Must("at").I32())
 	return nil

@@ -103,7 +103,7 @@ func TestAsyncStopped(t *testing.T) {
 		}
 		t.Run(c.on.name+"/"+asyncTasks[c.task].name, func(t *testing.T) {
 			t.Parallel()
-			c.on.program(t, ".") // or skip
+			c.on.program(t, ".") // or skip the test
 			run := newAsyncRun(t, c.task)
 			j := run.start(c.on, steps(1_000_000))
 			poll(t, j, func() bool { return len(run.metrics()) > 2 })

@@ -330,7 +330,7 @@ func TestFamiliesEnd(t *testing.T) {
 		name string
 		args []string
 		do   func(*testing.T, *job, string) // nil: the job ends by itself
-		on   []*platform                    // nil: all
+		on   []*platform                    // nil: on all platforms
 		main string                         // the program, "": rlinf
 	}{
 		{"done", []string{"runner.max_steps=2"}, nil, nil, ""},
@@ -433,7 +433,7 @@ func TestChildrenResume(t *testing.T) {
 			for _, c := range []struct {
 				name, argument string
 				more           []string // of the half that goes on
-				warnings       int      // of each half
+				warnings       int      // number of warnings in each half
 			}{
 				{"the same", "", nil, 0},
 				{"two children", "", []string{"env.train.external.n=2"}, 0},
@@ -483,7 +483,7 @@ func TestChildrenFilmed(t *testing.T) {
 			for _, c := range []struct {
 				name    string
 				args    []string
-				connect int // simulators that do
+				connect int // number of simulators that connect
 			}{
 				{"one child", []string{"env.train.external.command=" + command}, 0},
 				{"two children", []string{"env.train.external.command=" + command, "env.train.external.n=2"}, 0},

@@ -407,7 +407,7 @@ func TestInformation(t *testing.T) {
 	for _, c := range []struct {
 		p    *platform
 		args string
-		want []string // lines that it says once each
+		want []string // lines that appear once each
 	}{
 		{local, "help",
 			append([]string{"%mpirun -np 8 rlinf -c cfg.yaml [key=value ...]", "     check %", "     eval %",
@@ -454,14 +454,14 @@ func TestCPUProfile(t *testing.T) {
 			p.ok(t, dir, 2, "-c", "job.yaml", "--cpu-profile", "cpu")
 			files, err := filepath.Glob(filepath.Join(dir, "cpu-*"))
 			want := []string{filepath.Join(dir, "cpu-rank-0.pprof"), filepath.Join(dir, "cpu-rank-1.pprof")}
-			if p == local { // one process
+			if p == local { // all ranks are in one process
 				want = want[:1]
 			}
 			if err != nil || !slices.Equal(files, want) {
 				t.Fatalf("%q, %v, want %q", files, err, want)
 			}
 			for _, file := range files {
-				// gzip, as pprof reads it
+				// the magic number of gzip, which pprof reads
 				if b, err := os.ReadFile(file); err != nil || !bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
 					t.Errorf("%s: %d bytes, %v", file, len(b), err)
 				}

@@ -41,7 +41,7 @@ func criticCases() []reasoningCase {
 // whatever ranks, if there are as many workers. With another number of critic workers the metrics are the same in every
 // placement. A checkpoint of either arrangement can be resumed in the other.
 func placedCritic(t *testing.T, dir string) {
-	// actors and critic workers trade groups
+	// actors and critic workers exchange groups
 	args := append([]string{"actor.enable_dp_load_balance=true"}, withCritic...)
 	want := reason(t, local, dir, 0, collocated, args...)
 	for _, name := range []string{"train/critic/grad_norm", "train/critic/explained_variance",
@@ -53,7 +53,7 @@ func placedCritic(t *testing.T, dir string) {
 	want.checkRatios(t)
 	for _, c := range criticCases() {
 		t.Run(fmt.Sprint(c.on.name, " ", strings.Join(strings.Fields(c.place), " ")), func(t *testing.T) {
-			c.on.program(t, ".") // or skip
+			c.on.program(t, ".") // or skip the test
 			c.args = append(c.args, args...)
 			if strings.Contains(c.place, "inference") {
 				c.args = append(c.args, "algorithm.recompute_logprobs=true") // the same bits

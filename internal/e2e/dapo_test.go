@@ -38,7 +38,7 @@ func TestDAPO(t *testing.T) {
 		{openmpi, 3, "actor: 0-1\n    rollout: 1-2", nil},
 	} {
 		t.Run(c.on.name+" "+c.place, func(t *testing.T) {
-			c.on.program(t, ".") // or skip
+			c.on.program(t, ".") // or skip the test
 			if diff := reason(t, c.on, dir, c.np, c.place, append(c.args, dapo...)...).diff(want); diff != "" {
 				t.Error(diff)
 			}

@@ -93,7 +93,7 @@ func TestDealtStruck(t *testing.T) {
 		}
 		t.Run(c.on.name+"/"+c.signal.String(), func(t *testing.T) {
 			t.Parallel()
-			c.on.program(t, ".") // or skip
+			c.on.program(t, ".") // or skip the test
 			for instant := range times {
 				n := &nomad{yaml: reasoning, args: append(longer, dealt)}
 				at, start := newCamp(t, n), "{actor: 0-1, rollout: 0-3}"

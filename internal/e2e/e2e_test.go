@@ -32,8 +32,8 @@ type platform struct {
 	install string   // how to install what is missing
 
 	of    *platform // nil, or the platform whose programs this one runs on several hosts
-	hosts int       // so many, by scripts/hosts
-	first int       // the number of the first
+	hosts int       // number of hosts, by scripts/hosts
+	first int       // number of the first host
 	slow  string    // a host, and the rate at which it gets what is sent to it; "": all are as fast as they can
 
 	mu       sync.Mutex
@@ -149,7 +149,7 @@ func (p *platform) launcher() (string, error) {
 	return "", nil
 }
 
-// A job is rlinf at work.
+// A job is a running rlinf.
 type job struct {
 	t              testing.TB
 	cmd            *exec.Cmd
@@ -158,7 +158,7 @@ type job struct {
 	folder         string // of its hosts; "": there is one host
 	stdout, stderr bytes.Buffer
 	ended          chan struct{}
-	code           int           // once it has ended
+	code           int           // exit code, valid after the end
 	lasted         time.Duration // how long the last process lived after the launcher
 }
 
@@ -292,7 +292,7 @@ func (j *job) over() bool {
 	}
 }
 
-// A process is one of a job's.
+// A process is a process of a job.
 type process struct {
 	pid  int
 	rank int // in MPI_COMM_WORLD; -1: a process of the launcher, or one without a launcher
@@ -307,7 +307,7 @@ func (j *job) processes() []process {
 	var found []process
 	for _, dir := range dirs {
 		environ, err := os.ReadFile(filepath.Join(dir, "environ"))
-		// not ours, or gone; a zombie has none
+		// a process of another user, or one that has ended; a zombie has no environment
 		if err != nil || !bytes.Contains(append(environ, 0), []byte(j.mark+"\x00")) {
 			continue
 		}
@@ -367,7 +367,7 @@ func (p *platform) stopped(code, want int) bool { return code == want || p == mp
 // signal sends sig to the launcher or, without one, to the process.
 func (j *job) signal(sig syscall.Signal) { j.cmd.Process.Signal(sig) }
 
-// A result is what came of a job.
+// A result has the exit code and the output of a job.
 type result struct {
 	code           int
 	stdout, stderr string

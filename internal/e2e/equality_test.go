@@ -196,7 +196,7 @@ func TestSameNumbersEverywhere(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.String(), func(t *testing.T) {
 			t.Parallel()
-			v.on.program(t, ".") // or skip
+			v.on.program(t, ".") // or skip the test
 			want := refs.get(t, v.likeness())
 			want.checkWhole(t, 4)
 			if diff := v.run(t).diff(want); diff != "" {

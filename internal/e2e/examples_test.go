@@ -50,7 +50,7 @@ func TestExamplesOnMPI(t *testing.T) {
 	var want metrics
 	for _, p := range []*platform{openmpi, mpich} {
 		t.Run(p.name, func(t *testing.T) {
-			p.program(t, ".") // or skip
+			p.program(t, ".") // or skip the test
 			launcher, err := p.launcher()
 			if err != nil {
 				t.Fatal(err)

@@ -40,7 +40,7 @@ type failure struct {
 	logged bool // the log of rank 1 has the line, too
 }
 
-// The same on all platforms.
+// These failures end in the same way on all platforms.
 var (
 	panics = failure{fault: "panic", codes: []int{1}, says: "env[0] rank 1 host % step 3: panic: out of its mind",
 		status: runfolder.Failed, logged: true}

@@ -25,7 +25,7 @@ func hostsScript(t testing.TB) string {
 	return path
 }
 
-// tryHosts returns what scripts/hosts lacks here.
+// tryHosts returns what scripts/hosts lacks on this machine.
 var tryHosts = sync.OnceValue(func() error {
 	script := filepath.Join(root, "scripts", "hosts")
 	text, err := exec.Command(script, "run", filepath.Join(bin, "hosts"), "2", "true").CombinedOutput()
@@ -44,7 +44,7 @@ func (p *platform) onHosts(t *testing.T, n, first int) *platform {
 	}
 	on := &platform{name: fmt.Sprintf("%s on %d hosts", p.name, n), names: p.names, says: p.says, flags: p.flags,
 		of: p, hosts: n, first: first}
-	on.program(t, ".") // or skip
+	on.program(t, ".") // or skip the test
 	return on
 }
 
@@ -156,10 +156,10 @@ func TestKilledOnHosts(t *testing.T) {
 	type kill struct {
 		p    *platform
 		code int      // 0: any code that the launcher chooses
-		says []string // one of these
+		says []string // the job prints one of these
 		then *platform
 	}
-	// MPICH names the rank if another one notices first.
+	// MPICH names the rank if another rank notices its end first.
 	ofMPICH := []string{"=   PID % RUNNING AT h2",
 		"%rank % host h1 step %: % member 3, tag %: Other MPI error, error stack:"}
 	kills := []kill{

@@ -46,7 +46,7 @@ actor:
 var mistakes = []struct {
 	name string
 	edit [2]string // in good: replace the first by the second
-	args []string  // behind -c job.yaml
+	args []string  // after -c job.yaml
 	want string    // on standard error, a line each; "%" stands for any text
 }{
 	{name: "unknown key", edit: [2]string{"max_steps: 2", "max_steps: 2\n  max_stps: 2"},
@@ -395,7 +395,7 @@ func TestConfigPaths(t *testing.T) {
 	})
 }
 
-// TestCommandMistakes calls the other commands wrongly.
+// TestCommandMistakes makes mistakes in calls of the other commands.
 func TestCommandMistakes(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", good)

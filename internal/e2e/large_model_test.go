@@ -63,7 +63,7 @@ func TestLargeModel(t *testing.T) {
 	}
 }
 
-// generate has m generate texts.
+// generate lets the model m generate texts.
 func generate(t *testing.T, m *lm.Model) {
 	t.Helper()
 	e, err := engine.New(m, engine.Options{MaxRunning: 4, CacheTokens: 512})

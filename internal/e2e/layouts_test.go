@@ -86,7 +86,7 @@ func sameLayouts(t *testing.T, dir, job string, whole layout, others map[string]
 	}
 	for name, l := range others {
 		t.Run(name, func(t *testing.T) {
-			l.on.program(t, ".") // or skip
+			l.on.program(t, ".") // or skip the test
 			if diff := run(t, l).diff(want); diff != "" {
 				t.Error(diff)
 			}

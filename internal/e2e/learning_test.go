@@ -42,7 +42,7 @@ func TestRewardsTeach(t *testing.T) {
 			[]string{"reward.reward_weight=30"}},
 		{"the environment's, by the component alone", 40, 475, 500,
 			[]string{"reward.reward_type=env", "reward.env_reward_weight=0"}},
-		// 9.45 at first
+		// the return was 9.45 in the beginning
 		{"the same, turned round", 20, 8, 9.2, []string{"reward.reward_type=env", "reward.env_reward_weight=0",
 			"reward.reward_weight=-1"}},
 	} {

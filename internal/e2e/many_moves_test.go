@@ -36,7 +36,7 @@ func TestManyMoves(t *testing.T) {
 	for _, on := range on {
 		t.Run(on.name, func(t *testing.T) {
 			t.Parallel()
-			on.program(t, ".") // or skip
+			on.program(t, ".") // or skip the test
 			draw := draws(t, 3)
 			n := nomads()[0]
 			if full {

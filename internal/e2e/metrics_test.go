@@ -34,7 +34,7 @@ func readMetrics(t testing.TB, dir string) metrics {
 	return m
 }
 
-// readLines reads a file like metrics.jsonl.
+// readLines reads a file in the format of metrics.jsonl.
 func readLines(t testing.TB, path string) (m metrics) {
 	t.Helper()
 	text, err := os.ReadFile(path)

@@ -67,7 +67,7 @@ func TestMovesStruck(t *testing.T) {
 				}
 				t.Run(on.name+"/"+step+"/"+blow.name, func(t *testing.T) {
 					t.Parallel()
-					on.program(t, ".") // or skip
+					on.program(t, ".") // or skip the test
 					for again := range times {
 						draw := draws(t, 100*again+10*s+b)
 						n := nomads()[(s+b+again)%6]

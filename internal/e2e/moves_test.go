@@ -25,13 +25,13 @@ type nomad struct {
 	args       []string
 }
 
-// nomadOf returns the job of one of tasks.
+// nomadOf returns a nomad that learns one of tasks.
 func nomadOf(task, actors, envs, rollouts int, args ...string) *nomad {
 	return &nomad{tasks[task].name, tasks[task].yaml, map[string]int{"actor": actors, "env": envs, "rollout": rollouts},
 		append(args, fmt.Sprint("env.train.max_steps_per_rollout_epoch=", tasks[task].steps))}
 }
 
-// nomads are jobs of all kinds.
+// nomads are nomads of all kinds of jobs.
 func nomads() []*nomad {
 	return []*nomad{
 		nomadOf(0, 2, 2, 2, "++runner.weight_sync_interval=3"),
@@ -153,7 +153,7 @@ func (c camp) settle(t testing.TB, place string, args ...string) (same func(t te
 // A walk has the results of the moves that a test requests.
 type walk struct {
 	made    atomic.Int64
-	refused []string // why
+	refused []string // the reasons of refusals
 	ended   chan struct{}
 }
 
@@ -238,7 +238,7 @@ func TestMovesEqual(t *testing.T) {
 			}
 			t.Run(n.name+"/"+on.name, func(t *testing.T) {
 				t.Parallel()
-				on.program(t, ".") // or skip
+				on.program(t, ".") // or skip the test
 				draw := draws(t, i)
 				c, start := newCamp(t, n), n.place(draw)
 				same := c.settle(t, start, steps(12))
@@ -286,7 +286,7 @@ func TestMovesKilled(t *testing.T) {
 		}
 		t.Run(on.name, func(t *testing.T) {
 			t.Parallel()
-			on.program(t, ".") // or skip
+			on.program(t, ".") // or skip the test
 			for kill := range kills {
 				n := nomads()[(p+2*kill)%7]
 				draw := draws(t, kill)
@@ -341,7 +341,7 @@ func TestMovesStopped(t *testing.T) {
 		}
 		t.Run(c.on.name+"/"+c.signal.String(), func(t *testing.T) {
 			t.Parallel()
-			c.on.program(t, ".") // or skip
+			c.on.program(t, ".") // or skip the test
 			for instant := range repeats() {
 				draw := draws(t, instant)
 				n := nomads()[(i+instant)%6]

@@ -99,10 +99,10 @@ func TestPlantedFaults(t *testing.T) {
 	}
 }
 
-// A pacedJob is a job of paced.
+// A pacedJob is a job of the program paced.
 type pacedJob struct {
 	*job
-	run string // its folder
+	run string // the run's folder
 }
 
 func (p *planted) start(t *testing.T, on *platform, program string) *pacedJob {

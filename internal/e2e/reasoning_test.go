@@ -147,7 +147,7 @@ func TestReasoningEqual(t *testing.T) {
 	t.Run("refused", func(t *testing.T) { refuseAnswers(t, dir) })
 	for _, c := range reasoningCases() {
 		t.Run(fmt.Sprint(c.on.name, " ", strings.Join(strings.Fields(c.place), " ")), func(t *testing.T) {
-			c.on.program(t, ".") // or skip
+			c.on.program(t, ".") // or skip the test
 			if diff := reason(t, c.on, dir, c.np, c.place, c.args...).diff(want); diff != "" {
 				t.Error(diff)
 			}
@@ -183,7 +183,7 @@ func TestReasoningEqual(t *testing.T) {
 func reasonWith(t *testing.T, dir string, plain metrics) {
 	const inferring = "actor: 0-1\n    rollout: 2\n    inference: 2-3"
 	for name, c := range map[string]struct {
-		place, says string // a metric that is not 0
+		place, says string // says is a metric that is not 0
 		args        []string
 	}{
 		"KL in the loss": {inferring, "train/actor/kl_loss",
@@ -290,7 +290,7 @@ func evaluateAnswers(t *testing.T, dir string, run metrics) {
 		}
 	}
 	for _, on := range []*platform{local, openmpi} {
-		on.program(t, ".") // or skip
+		on.program(t, ".") // or skip the test
 		np := []string{}
 		if on == local {
 			np = []string{"-np", "2"}
@@ -515,7 +515,7 @@ func reasonKilled(t *testing.T, kills int, on []*platform, place string, setting
 	want := finish(t, run(local, 0, collocated, "whole"), "whole")
 	for _, on := range on {
 		t.Run(on.name, func(t *testing.T) {
-			on.program(t, ".") // or skip
+			on.program(t, ".") // or skip the test
 			draw := rand.New(rand.NewPCG(11, uint64(len(on.name))))
 			const np = 4
 			start := time.Now()

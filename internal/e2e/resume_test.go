@@ -82,7 +82,7 @@ func TestKilled(t *testing.T) {
 	for _, on := range on {
 		t.Run(on.name, func(t *testing.T) {
 			t.Parallel()
-			on.program(t, ".") // or skip
+			on.program(t, ".") // or skip the test
 			draw := rand.New(rand.NewPCG(5, uint64(len(on.name))))
 			// Most instants then fall into steps, and not into the start of the job.
 			const slow = "env.train.step_delay=1ms"
@@ -180,7 +180,7 @@ func TestResumeOnOtherRanks(t *testing.T) {
 	for i, on := range platforms {
 		t.Run(on.name, func(t *testing.T) {
 			t.Parallel()
-			on.program(t, ".") // or skip
+			on.program(t, ".") // or skip the test
 			for task := range tasks {
 				if !full && task%3 != 2-i {
 					continue
@@ -269,7 +269,7 @@ func TestResumeWithOtherActors(t *testing.T) {
 func TestStopped(t *testing.T) {
 	for i, c := range []struct {
 		on     *platform
-		signal syscall.Signal // 0: runner.max_time
+		signal syscall.Signal // 0: the time limit runner.max_time
 		code   int
 		status string
 	}{
@@ -288,7 +288,7 @@ func TestStopped(t *testing.T) {
 		}
 		t.Run(c.on.name+"/"+name, func(t *testing.T) {
 			t.Parallel()
-			c.on.program(t, ".") // or skip
+			c.on.program(t, ".") // or skip the test
 			run := newCourse(t, i%len(tasks))
 			np, cluster := placements[3].place(2)
 			const slow = "env.train.step_delay=2ms" // limits the number of steps on any machine
@@ -398,7 +398,7 @@ func TestResumeRefused(t *testing.T) {
 	checkpoint := filepath.Join("logs", "run", "checkpoints", "global_step_2")
 	for _, on := range platforms {
 		t.Run(on.name, func(t *testing.T) {
-			on.program(t, ".") // or skip
+			on.program(t, ".") // or skip the test
 			for _, changed := range []struct {
 				args []string
 				says []string

@@ -94,7 +94,7 @@ func TestTuningEqual(t *testing.T) {
 		{"MPICH, micro-batches by tokens", mpich, 2, "0-1", budgets},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.on.program(t, ".") // or skip
+			c.on.program(t, ".") // or skip the test
 			if diff := tune(t, c.on, dir, c.np, c.place, c.args...).diff(want); diff != "" {
 				t.Error(diff)
 			}
@@ -197,7 +197,7 @@ func TestExport(t *testing.T) {
 			t.Errorf("%v: %s", err, text)
 		}
 	})
-	// adapters on the exported model
+	// training of adapters on the exported model
 	writeFile(t, dir, "lora.yaml", components("actor: 0")+strings.Split(tuning, "  model:\n")[0]+
 		"  model: {model_type: qwen2, model_path: full, is_lora: true, lora_rank: 4, lora_alpha: 8}\n  optim: {lr: "+
 		"1.0e-2}\n")
@@ -220,7 +220,7 @@ func TestExport(t *testing.T) {
 		t.Error("the adapters change nothing")
 	}
 	t.Run("below adapters", func(t *testing.T) { tuneOnCheckpoint(t, dir) })
-	// and on from adapters
+	// training that starts from adapters
 	local.ok(t, dir, 0, "-c", "lora.yaml", "actor.model.lora_path=adapter", "runner.max_steps=1",
 		"runner.logger.experiment_name=on")
 	first := readMetrics(t, filepath.Join(dir, "logs", "on")).values(t, "train/sft/loss")[0]

@@ -66,7 +66,7 @@ func startMachine(t *testing.T) *machine {
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("one-machine: %v\n%s", err, &stderr)
 		}
-		// the last of them are about to end
+		// the last processes are about to end
 		for by := time.Now().Add(20 * time.Second); len(processesOf(m.slurm)) > 0 && time.Now().Before(by); {
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -140,7 +140,7 @@ func (m *machine) command(t *testing.T, env []string, name string, args ...strin
 	return string(out)
 }
 
-// A job is one that was submitted.
+// A job is a submitted job.
 type job struct {
 	t  *testing.T
 	m  *machine
