@@ -23,7 +23,7 @@ type job struct {
 	Words  Words          `yaml:"words"`
 }
 
-// place may be written as a word alone.
+// place is a struct that may also be written as one word.
 type place struct {
 	Where string `yaml:"where"`
 	Count int    `yaml:"count"`
@@ -56,7 +56,7 @@ type model struct {
 	Dim    int   `yaml:"dim"`
 }
 
-// mode reads itself: on and off are words for true and false.
+// mode decodes itself: its words for true and false are on and off.
 type mode string
 
 func (m *mode) UnmarshalText(text []byte) error {
@@ -68,7 +68,7 @@ func defaults() job {
 	return job{Name: "default", Run: run{Epochs: 3, Rate: 0.5, common: common{Group: 8}}}
 }
 
-// write puts files, name then content, into a new folder and returns it.
+// write writes files, given as name and content in turns, into a new folder. It returns the folder.
 func write(t testing.TB, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -84,7 +84,7 @@ func write(t testing.TB, files ...string) string {
 	return dir
 }
 
-// load decodes text with overrides; messages are without the folder's name.
+// load decodes text with overrides. Messages do not have the folder's name.
 func load(t testing.TB, text string, overrides ...string) (job, []string) {
 	return loadWith(t, Options{}, overrides, "job.yaml", text)
 }
@@ -250,7 +250,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// laugh is nine levels of ten aliases each: a billion values.
+// laugh has nine levels of ten aliases each: a billion values.
 func laugh() string {
 	s := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := range 9 {
@@ -432,13 +432,13 @@ func TestBadInterpolation(t *testing.T) {
 	}
 }
 
-// An error about a value that came by interpolation is of the line that asked for it.
+// An error about a value from an interpolation names the line with the interpolation.
 func TestInterpolationKeepsItsOrigin(t *testing.T) {
 	_, errs := load(t, "name: word\nrun:\n  rate: ${name}\n")
 	want(t, errs, "job.yaml:3: run.rate: word: expected a number")
 }
 
-// Nothing doubles until memory is full.
+// Interpolations that double a text again and again end in an error.
 func TestInterpolationBudgets(t *testing.T) {
 	var text, maps, chain string
 	for i := range 20 {
@@ -461,7 +461,7 @@ func TestInterpolationBudgets(t *testing.T) {
 	}
 }
 
-// A ${ that was escaped is not looked at again, wherever it is copied to.
+// A ${ that was escaped is not interpolated, even after copies.
 func TestEscapedStaysEscaped(t *testing.T) {
 	cfg, errs := load(t, `limits: {}
 any: {a: {b: '\${x}'}, c: "${any.a}", d: "${any.c.b}"}`)
@@ -631,7 +631,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// FuzzLoad: whatever a file and an override hold, loading ends, without a panic, in a tree or a FieldError.
+// FuzzLoad: with any file and any override, loading ends without a panic, in a tree or a FieldError.
 func FuzzLoad(f *testing.F) {
 	f.Add("name: ${run.max_epochs}\nrun: {max_epochs: 1}\n", "run.rate=2")
 	f.Add("defaults: [_self_, a@b]\n<<: {a: 1}\n", "~name")
@@ -670,8 +670,8 @@ func (s *shares) AddWeight(name string, weight float64) {
 	(*s)[name] = weight
 }
 
-// TestWeights: names with weights are a map, or a list or a text of names alone; another value is an error, and what
-// was written is read again.
+// TestWeights: names with weights are a map, or a list or a text of names. Another value is a mistake. Marshal writes
+// what Load reads back.
 func TestWeights(t *testing.T) {
 	type cfg struct {
 		Mix shares `yaml:"mix,omitempty"`

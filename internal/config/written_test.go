@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLeadingZeros: they mean nothing on the command line. In files, which RLinf reads as octal, they are refused where
-// it matters.
+// TestLeadingZeros: leading zeros have no meaning on the command line. In files, which RLinf reads as octal, they are
+// refused if the value would differ.
 func TestLeadingZeros(t *testing.T) {
 	t.Setenv("TASK", "012")
 	cfg, errs := load(t, "run: {seed: '${oc.env:TASK}', level: '${run.max_epochs}', group_size: "+
@@ -48,7 +48,7 @@ any: 010
 	}
 }
 
-// TestQuotes: a number, a truth value or null in quotes is a text, and the message shows the quotes.
+// TestQuotes: a quoted number, truth value or null is a text. The message shows the quotes.
 func TestQuotes(t *testing.T) {
 	_, errs := load(t, `
 run:

@@ -23,14 +23,14 @@ func state(step int64) metrics.State {
 	return s
 }
 
-// begin returns a Progress of a run that goes on from start, without an end by the clock.
+// begin returns a Progress of a run that goes on from start, without a time limit.
 func begin(out io.Writer, start metrics.State, opts metrics.Options) *metrics.Progress {
 	p := metrics.NewProgress(out, opts)
 	p.Begin(start, time.Time{})
 	return p
 }
 
-// A log gets the first line, one every ten seconds, and the last.
+// A log gets the first line, a line every ten seconds, and the last line.
 func TestProgressInALog(t *testing.T) {
 	var out strings.Builder
 	now := at
@@ -55,7 +55,7 @@ step 225/1000 · 461k env steps · 8.19k/s · return 75 · eval 475 · 31s · ET
 	}
 }
 
-// The last line has the rate of the whole run where it follows the one before at once.
+// If the last line follows the line before at once, it has the rate of the whole run.
 func TestProgressEndsAtOnce(t *testing.T) {
 	var out strings.Builder
 	now := at
@@ -70,7 +70,7 @@ func TestProgressEndsAtOnce(t *testing.T) {
 	}
 }
 
-// A terminal shows one line, rewritten at most ten times a second, with what is printed above it.
+// A terminal shows one line, which is updated at most ten times a second. Printed text is above the line.
 func TestProgressOnATerminal(t *testing.T) {
 	var out strings.Builder
 	now := at
@@ -117,7 +117,7 @@ func TestIsTerminal(t *testing.T) {
 	}
 }
 
-// The line leaves fields out to fit into the terminal's width, as it is at that moment.
+// The line leaves out fields to fit into the present width of the terminal.
 func TestProgressOnANarrowTerminal(t *testing.T) {
 	var out strings.Builder
 	now, width := at, 20
@@ -139,7 +139,8 @@ func TestProgressOnANarrowTerminal(t *testing.T) {
 	}
 }
 
-// The time left is no longer than the clock lets the run go on, which counts alone where no last step is known.
+// The remaining time is at most the time to the time limit. If the last step is unknown, it is the time to the time
+// limit.
 func TestProgressHeedsTheClock(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -171,7 +172,7 @@ func TestProgressHeedsTheClock(t *testing.T) {
 	}
 }
 
-// The line shows lost episodes as soon as there are any.
+// The line shows lost episodes once there are any.
 func TestProgressOfLostEpisodes(t *testing.T) {
 	var out strings.Builder
 	p := begin(&out, state(0), metrics.Options{Now: func() time.Time { return at }})

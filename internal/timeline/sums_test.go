@@ -69,7 +69,7 @@ func actors(begin ...[]int64) *script {
 
 func TestLastArrivals(t *testing.T) {
 	s := actors([]int64{50, 60, 90, 70}, []int64{150, 160, 190, 170}, []int64{250, 290, 260, 270},
-		[]int64{350, 350, 390, 390}) // in the last one two arrive at the same time
+		[]int64{350, 350, 390, 390}) // in the last operation two arrive at the same time
 	got := timeline.LastArrivals(&s.Attempt)
 	if len(got) != 1 {
 		t.Fatalf("got %+v, want one communicator", got)
@@ -85,7 +85,7 @@ func TestLastArrivals(t *testing.T) {
 		t.Errorf("got %+v, want %+v", l.Members, want)
 	}
 
-	// Clocks of two nodes do not order arrivals within twice their error.
+	// Clocks of two nodes cannot order arrivals within twice their error.
 	for i := range s.Windows {
 		s.Windows[i].Bound = 10 * ms
 	}
@@ -107,7 +107,7 @@ func TestLastArrivals(t *testing.T) {
 		t.Errorf("without a member in one operation: %+v", l)
 	}
 
-	// A member without an operation in one window takes no part there.
+	// A member without operations in a window does not take part in that window.
 	s = actors([]int64{50, 60, 90, 70}, []int64{150, 160, 190, 170})
 	s.Windows[0].Tracks[3].Spans = s.Windows[0].Tracks[3].Spans[:1]
 	s.Windows[0].Tracks[3].Spans[0].End = 100 * ms
@@ -153,12 +153,13 @@ func TestQueues(t *testing.T) {
 	actor.get(out, 0, 42).work("train", 8).get(out, 0, 51).work("train", 29)
 	s.keep(2, trace.All)
 
-	// 0 to 10 ms: none, to 12: one, to 20: none, to 30: one, to 40: two.
+	// Items in the channel: none up to 10 ms, one up to 12, none up to 20, one up to 30, two up to 40.
 	q := timeline.Queues(&s.Attempt, &s.Windows[0])
 	if len(q) != 1 || q[0].Channel != "out" || !q[0].Exact || q[0].Max != 2 || !near(q[0].Mean, (2.0+10+20)/40) {
 		t.Errorf("first window: %+v, want max 2, mean 0.8", q)
 	}
-	// Two items are there at 40 ms, and one from 42 to 45: numbers of spans and marks say so.
+	// Two items are in the channel at 40 ms, and one from 42 to 45. The numbers of spans and marks give the number at
+	// the start.
 	q = timeline.Queues(&s.Attempt, &s.Windows[1])
 	if len(q) != 1 || !q[0].Exact || q[0].Max != 2 || !near(q[0].Mean, (4.0+3+12+29)/40) {
 		t.Errorf("second window: %+v, want max 2, mean 1.2", q)
