@@ -255,8 +255,7 @@ func readError(err error) string {
 	case errors.Is(err, syscall.EISDIR):
 		return "is a folder, expected a YAML file"
 	}
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
 	}
 	return "cannot be read: " + err.Error()

@@ -130,7 +130,7 @@ func ReadOnce(path string, most int64) ([]byte, error) {
 // Writable returns an error if no file can be created in dir.
 func Writable(dir string) error {
 	f, err := os.CreateTemp(dir, ".writing-")
-	if failed := (*os.PathError)(nil); errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*os.PathError](err); ok {
 		return &os.PathError{Op: "write in", Path: dir, Err: failed.Err}
 	} else if err != nil {
 		return err

@@ -132,7 +132,7 @@ func (l *link) start(cmd *exec.Cmd, files []*os.File) (*Process, error) {
 	l.socket.send(request{ID: id, Path: cmd.Path, Args: cmd.Args, Env: cmd.Environ(), Dir: cmd.Dir,
 		Files: len(files)}, files)
 	err := <-p.started
-	if errno := syscall.Errno(0); errors.As(err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return nil, &fs.PathError{Op: "fork/exec", Path: cmd.Path, Err: errno}
 	}
 	if err != nil {

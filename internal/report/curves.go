@@ -127,8 +127,7 @@ func (r *Run) curves(p *packer) *curvesData {
 				filled[i] = filled[i-1]
 			}
 		}
-		packed := p.f64(b.ends(filled))
-		d.EnvSteps = &packed
+		d.EnvSteps = new(p.f64(b.ends(filled)))
 	}
 	for _, step := range r.resumes() {
 		d.Marks = append(d.Marks, mark{step, "resumed"})
@@ -139,8 +138,7 @@ func (r *Run) curves(p *packer) *curvesData {
 		x := m.Columns[name]
 		c := curve{Raw: p.f32(b.extremes(x))}
 		if smooth := smoothed(x); smooth != nil {
-			packed := p.f32(b.ends(smooth))
-			c.Smooth = &packed
+			c.Smooth = new(p.f32(b.ends(smooth)))
 		}
 		if v, ok := m.last(name); ok {
 			c.Last = &v

@@ -79,13 +79,14 @@ func (r *Run) timelines(p *packer) *timelineData {
 	}
 	d := new(timelineData)
 	var all []choice
+	var shown []ranks // of each attempt
 	for i := range r.Trace.Attempts {
 		a := &r.Trace.Attempts[i]
-		shown := shownRanks(a)
+		shown = append(shown, shownRanks(a))
 		for k := range a.Windows {
 			c := choice{attempt: i, window: k, why: a.Windows[k].Why}
 			for _, t := range a.Windows[k].Tracks {
-				if t.Worker >= 0 && t.Worker < len(a.Workers) && shown.has(a.Workers[t.Worker].Rank) {
+				if t.Worker >= 0 && t.Worker < len(a.Workers) && shown[i].has(a.Workers[t.Worker].Rank) {
 					c.spans += len(t.Spans)
 				}
 			}
@@ -105,14 +106,13 @@ func (r *Run) timelines(p *packer) *timelineData {
 	for i := range r.Trace.Attempts {
 		a := &r.Trace.Attempts[i]
 		s := newSites(a)
-		shown := shownRanks(a)
-		if shown != nil {
+		if shown[i] != nil {
 			d.Note = join(d.Note, fmt.Sprintf("The run has %d ranks. The timeline shows the %d that waited most, and "+
 				"the %d that waited least: the others wait for them.", a.Ranks, mostRanks/2, mostRanks/2))
 		}
 		for _, c := range kept {
 			if c.attempt == i {
-				d.Windows = append(d.Windows, packWindow(p, a, i, &a.Windows[c.window], s, shown))
+				d.Windows = append(d.Windows, packWindow(p, a, i, &a.Windows[c.window], s, shown[i]))
 			}
 		}
 		d.Attempts = append(d.Attempts, attemptData{workersOf(a), s.all})

@@ -93,8 +93,7 @@ func ReadStanding(dir string) (s Standing, err error) {
 		}
 	}
 	if pace := value("time/step"); pace != nil && s.Status == runfolder.Running && s.Steps > s.Step {
-		left := *pace * float64(s.Steps-s.Step)
-		s.SecondsLeft = &left
+		s.SecondsLeft = new(*pace * float64(s.Steps-s.Step))
 	}
 	return s, nil
 }

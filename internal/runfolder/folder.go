@@ -31,8 +31,7 @@ func Open(path, job string) (*Folder, error) {
 		return nil, fmt.Errorf("run folder %s: %w; choose another with runner.logger.log_path", path, err)
 	}
 	l, err := acquire(path, job)
-	var busy *BusyError
-	if errors.As(err, &busy) {
+	if _, busy := errors.AsType[*BusyError](err); busy {
 		return nil, err
 	} else if err != nil {
 		return nil, fmt.Errorf("run folder %s: cannot write in it: %w; choose another with runner.logger.log_path",

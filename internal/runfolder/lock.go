@@ -193,7 +193,7 @@ func hasOwner(folder string) (bool, error) {
 		now = time.Now()
 	}
 	err = checkStale(filepath.Join(folder, lockFile), me, now)
-	if busy := (*BusyError)(nil); errors.As(err, &busy) {
+	if _, busy := errors.AsType[*BusyError](err); busy {
 		return true, nil
 	}
 	return false, err
