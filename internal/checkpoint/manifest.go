@@ -58,7 +58,7 @@ func (m manifest) encode() ([]byte, error) {
 func readManifest(dir string) (manifest, error) {
 	data, err := durable.ReadFile(filepath.Join(dir, manifestFile))
 	if os.IsNotExist(err) {
-		return manifest{}, fmt.Errorf("%s: missing, expected one: the checkpoint is incomplete, or this is none: "+
+		return manifest{}, fmt.Errorf("%s: missing: the checkpoint is incomplete, or the folder is no checkpoint: "+
 			"expected a folder checkpoints/global_step_N of a run", manifestFile)
 	} else if err != nil {
 		return manifest{}, err
@@ -81,7 +81,7 @@ func readManifest(dir string) (manifest, error) {
 		return manifest{}, fmt.Errorf("%s: %w", manifestFile, err)
 	}
 	if !bytes.Equal(again, data) {
-		return manifest{}, fmt.Errorf("%s: not as it was written, its sum %s does not fit", manifestFile, m.Sum)
+		return manifest{}, fmt.Errorf("%s: changed after it was written: its checksum is not %s", manifestFile, m.Sum)
 	}
 	for _, e := range m.Files {
 		if e.Name != filepath.Base(e.Name) || !filepath.IsLocal(e.Name) {

@@ -152,7 +152,7 @@ func TestNewestSkipsDamagedManifests(t *testing.T) {
 		{"manifest cut", func(dir string) error {
 			return os.Truncate(filepath.Join(dir, "manifest.json"), 200)
 		}, "manifest.json: "},
-		{"manifest edited", replace(`"ranks": 2`, `"ranks": 3`), "manifest.json: not as it was written"},
+		{"manifest edited", replace(`"ranks": 2`, `"ranks": 3`), "manifest.json: changed after it was written"},
 		{"other format", replace(`"format": 1`, `"format": 9`), "manifest.json: format 9, expected 1"},
 		{"folder renamed", func(dir string) error {
 			return errors.Join(os.RemoveAll(dir),

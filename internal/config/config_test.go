@@ -238,7 +238,7 @@ func TestBadFiles(t *testing.T) {
 		"anchor.yaml":  "anchor.yaml: not valid YAML: unknown anchor 'b' referenced",
 		"list.yaml":    "list.yaml:2: expected a YAML map of settings, got a list",
 		"word.yaml":    "word.yaml:1: expected a YAML map of settings, got hello",
-		"two.yaml":     "two.yaml:2: not valid YAML: a second document begins, one is all",
+		"two.yaml":     "two.yaml:2: not valid YAML: a second document begins, expected only one",
 		"itself.yaml":  "itself.yaml:1: too large or nested too deeply (an alias that holds itself?)",
 		"laugh.yaml":   "laugh.yaml:1: too large or nested too deeply (an alias that holds itself?)",
 	} {
@@ -363,9 +363,9 @@ func TestBadOverrides(t *testing.T) {
 		{"run.rate", "command line: run.rate: expected a value, as run.rate=10"},
 		{"run..rate=1", "command line: run..rate=1: expected key=value with a dotted key, as runner.max_epochs=10"},
 		{"", `command line: "": expected key=value with a dotted key, as runner.max_epochs=10`},
-		{"+run.rate=1", "command line: run.rate: 1: given already at job.yaml:1; leave out the + to replace it"},
-		{"~run.seed", "command line: run.seed: not there to be removed"},
-		{"~run.rate=2", "command line: run.rate: 1: not removed, the value is not 2"},
+		{"+run.rate=1", "command line: run.rate: 1: already given at job.yaml:1; leave out the + to replace it"},
+		{"~run.seed", "command line: run.seed: cannot be removed: it was not given"},
+		{"~run.rate=2", "command line: run.rate: 1: not removed: its value is not 2"},
 		{"+~run.rate=2", "command line: +~run.rate=2: expected key=value, +key=value, ++key=value or ~key"},
 		{"sizes=[1,", "command line: sizes: [1,: not a value: line 1: did not find expected node content"},
 		{"sizes=[1] 2", "command line: sizes: [1] 2: not a value: did not find expected <document start>"},
@@ -387,7 +387,7 @@ limits: ${any.map}
 any: {text: a b, off: false, map: {one: "${any.one}"}, one: 1, key: one, again: "${any.${any.key}}", "n": "${oc.env:RLINF_TEST_NOT_SET,null}", q: "${oc.env:RLINF_TEST_NOT_SET, 'a,b'}",
   model: "${model}"}
 `)
-	want(t, errs, `job.yaml:2: name: ${..name_of}-${any.text}\${x}-${any.text}: ${..name_of} leads above the root`,
+	want(t, errs, `job.yaml:2: name: ${..name_of}-${any.text}\${x}-${any.text}: ${..name_of} goes above the root`,
 		`job.yaml:7: any.model: ${model}: ${model}: no such key`)
 	cfg, errs := load(t, strings.NewReplacer("${..name_of}", "${.name_of}", `, "n"`, `, name_of: [], "n"`).Replace(
 		"name: ${.any.one}-${any.text}\\${x}\n"+`
@@ -412,9 +412,9 @@ func TestBadInterpolation(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"name: ${any.x}", "job.yaml:1: name: ${any.x}: ${any.x}: no such key"},
 		{"name: ${any", "job.yaml:1: name: ${any: ${ without }"},
-		{"name: ${any}\nany: ${name}", "job.yaml:1: name: ${any}: interpolations in a circle: name → any → " +
-			"name\njob.yaml:2: any: ${name}: interpolations in a circle: any → name → any"},
-		{"any: {a: '${any}'}", "job.yaml:1: any.a: ${any}: interpolations in a circle: any.a → any.a"},
+		{"name: ${any}\nany: ${name}", "job.yaml:1: name: ${any}: circular interpolations: name → any → " +
+			"name\njob.yaml:2: any: ${name}: circular interpolations: any → name → any"},
+		{"any: {a: '${any}'}", "job.yaml:1: any.a: ${any}: circular interpolations: any.a → any.a"},
 		{"any: [1]\nname: x${any}", "job.yaml:2: name: x${any}: ${any} is a list, which cannot be pasted into text"},
 		{"name: ${oc.env:RLINF_TEST_NOT_SET}",
 			"job.yaml:1: name: ${oc.env:RLINF_TEST_NOT_SET}: environment variable RLINF_TEST_NOT_SET is not set"},
@@ -449,7 +449,7 @@ func TestInterpolationBudgets(t *testing.T) {
 		chain += fmt.Sprintf("  c%d: ${any.c%d}\n", i, i+1)
 	}
 	for _, tc := range []struct{ text, want string }{
-		{"any:\n  t0: x\n" + text, "grows beyond 65536 bytes"},
+		{"any:\n  t0: x\n" + text, "the value is longer than 65536 bytes"},
 		{"any:\n  m0: x\n" + maps, "interpolations copy more than 200000 values"},
 		{"any:\n" + chain + "  c100: x\n", "interpolations nested too deeply"},
 		{"any: " + strings.Repeat("${", 1000) + strings.Repeat("}", 1000), "interpolations nested too deeply"},

@@ -76,7 +76,7 @@ func (in *interpolation) resolve(n *node, key string) error {
 		return fmt.Errorf("an interpolation longer than %d bytes", maxText)
 	}
 	if in.state[n] == running {
-		return fmt.Errorf("interpolations in a circle: %s", strings.Join(append(in.trail, key), " → "))
+		return fmt.Errorf("circular interpolations: %s", strings.Join(append(in.trail, key), " → "))
 	}
 	in.state[n] = running
 	in.trail = append(in.trail, key)
@@ -128,7 +128,7 @@ func (in *interpolation) expand(n *node, key string) (*node, error) {
 		out.WriteString(rest[:i] + v.value)
 		rest = rest[i+2+end+1:]
 		if out.Len() > maxText {
-			return nil, fmt.Errorf("grows beyond %d bytes", maxText)
+			return nil, fmt.Errorf("the value is longer than %d bytes", maxText)
 		}
 	}
 	if !found {
@@ -247,7 +247,7 @@ func (in *interpolation) lookup(path, key string) (*node, error) {
 	if up := len(absolute) - len(strings.TrimLeft(absolute, ".")); up > 0 {
 		names := strings.Split(key, ".")
 		if up > len(names) {
-			return nil, fmt.Errorf("${%s} leads above the root", path)
+			return nil, fmt.Errorf("${%s} goes above the root", path)
 		}
 		absolute = join(strings.Join(names[:len(names)-up], "."), absolute[up:])
 	}

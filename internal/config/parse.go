@@ -57,7 +57,7 @@ func document(data []byte) (*yaml.Node, error) {
 		return nil, err
 	}
 	if err := dec.Decode(&second); err == nil {
-		return nil, fmt.Errorf("line %d: a second document begins, one is all", second.Line)
+		return nil, fmt.Errorf("line %d: a second document begins, expected only one", second.Line)
 	} else if !errors.Is(err, io.EOF) {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (r *reader) dict(y *yaml.Node, origin, at string, depth int) (*node, error)
 		case key.ShortTag() == "!!merge" && v.kind == list:
 			bases = append(bases, v.items...)
 		case key.Kind != yaml.ScalarNode:
-			r.problems = append(r.problems, &FieldError{Origin: origin, Key: at, Want: "a key that is not a word"})
+			r.problems = append(r.problems, &FieldError{Origin: origin, Key: at, Want: "expected a word as key"})
 		case slices.Contains(n.keys, key.Value):
 			r.problems = append(r.problems, &FieldError{Origin: origin, Key: join(at, key.Value),
 				Want: "given twice, first at " + n.child(key.Value).origin})

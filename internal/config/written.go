@@ -53,7 +53,7 @@ func (n *node) ambiguous() string {
 	case other == strings.TrimPrefix(decimal, "+"):
 		return ""
 	}
-	return fmt.Sprintf("expected %s, or %s, as which RLinf reads %s: without a leading zero", decimal, other, n.value)
+	return fmt.Sprintf("expected %s or %s, without a leading zero: RLinf reads %s as %[2]s", decimal, other, n.value)
 }
 
 // WithoutZeros removes the leading zeros of a whole number. Other text is unchanged.

@@ -34,14 +34,14 @@ limits: {a: 0_17}
 any: 010
 `)
 	want(t, errs,
-		"job.yaml:4: run.max_epochs: 010: expected 10, or 8, as which RLinf reads 010: without a leading zero",
+		"job.yaml:4: run.max_epochs: 010: expected 10 or 8, without a leading zero: RLinf reads 010 as 8",
 		"job.yaml:5: run.rate: 08: expected 8, without the leading zero: RLinf reads 08 as a text",
-		"job.yaml:7: run.level: -064: expected -64, or -52, as which RLinf reads -064: without a leading zero",
-		"job.yaml:8: run.group_size: ${multiply:010,2}: multiply: 010: expected 10, or 8, as which RLinf reads 010: "+
-			"without a leading zero",
+		"job.yaml:7: run.level: -064: expected -64 or -52, without a leading zero: RLinf reads -064 as -52",
+		"job.yaml:8: run.group_size: ${multiply:010,2}: multiply: 010: expected 10 or 8, without a leading "+
+			"zero: RLinf reads 010 as 8",
 		"job.yaml:9: sizes.1: 09: expected 9, without the leading zero: RLinf reads 09 as a text",
-		"job.yaml:10: limits.a: 0_17: expected 17, or 15, as which RLinf reads 0_17: without a leading zero",
-		"job.yaml:11: any: 010: expected 10, or 8, as which RLinf reads 010: without a leading zero",
+		"job.yaml:10: limits.a: 0_17: expected 17 or 15, without a leading zero: RLinf reads 0_17 as 15",
+		"job.yaml:11: any: 010: expected 10 or 8, without a leading zero: RLinf reads 010 as 8",
 	)
 	if cfg.Name != "007" || cfg.Run.Seed != 16 {
 		t.Errorf("got %+v", cfg)

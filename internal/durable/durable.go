@@ -93,7 +93,7 @@ func irregular(mode os.FileMode) error {
 	case mode&os.ModeDevice != 0:
 		return errors.New("is a device, expected a file")
 	}
-	return errors.New("is no file")
+	return errors.New("is not a regular file")
 }
 
 // ReadFile returns the content of the file path; see Open.

@@ -206,7 +206,7 @@ func TestCheck(t *testing.T) {
 		"rank  node  workers              device  parameters  optimiser  rollouts  channels",
 		"0     0     actor[0] env[0]      cpu     0.0 MiB     0.0 MiB    0.0 MiB   0.0 MiB",
 		"1     0     actor[1] rollout[0]  cpu     0.0 MiB     0.0 MiB    0.0 MiB   0.0 MiB",
-		"GPUs are not looked for%",
+		"this build cannot find GPUs%",
 		"rollout: 8 environments, 8 on each of 1 env workers in 2 stages of 4, 4 at a time for each of 1 rollout " +
 			"workers; 8 steps each",
 		"samples: 64 per iteration (8 steps × 8 environments), 32 for each of 2 actors",

@@ -180,7 +180,7 @@ func TestDamagedRequest(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "move-request.json", "{")
 	if _, err := moves.Pending(dir); err == nil || !strings.Contains(err.Error(),
-		"move-request.json: expected a request of rlinf scale, which is removed") {
+		"move-request.json: expected a request of rlinf scale; the file was removed") {
 		t.Errorf("%v", err)
 	}
 	wantPending(t, dir, "")

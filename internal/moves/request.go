@@ -67,7 +67,7 @@ func Pending(folder string) (*Request, error) {
 	case errors.Is(err, os.ErrNotExist):
 		return nil, nil
 	case errors.Is(err, errDamaged):
-		return nil, errors.Join(fmt.Errorf("%w, which is removed", err), os.Remove(path))
+		return nil, errors.Join(fmt.Errorf("%w; the file was removed", err), os.Remove(path))
 	}
 	return r, err
 }

@@ -48,7 +48,7 @@ func newSocket(f *os.File) (*socket, error) {
 	}
 	conn, ok := c.(*net.UnixConn)
 	if !ok {
-		return nil, errors.Join(errors.New("it is no Unix socket"), c.Close())
+		return nil, errors.Join(errors.New("not a Unix socket"), c.Close())
 	}
 	s := &socket{conn: conn}
 	s.enc, s.dec = gob.NewEncoder((*wire)(s)), gob.NewDecoder((*wire)(s))

@@ -58,7 +58,7 @@ func (r *Run) readFilms() {
 			continue
 		}
 		if size += len(film.PNG); size > mostFilms {
-			unseen("%s: the page has no room for it", path)
+			unseen("%s: the page has no room for this film", path)
 			continue
 		}
 		r.Films = append(r.Films, film)

@@ -62,7 +62,7 @@ func ReadKept(path string) ([]Run, error) {
 	in.Comment = '#'
 	head, err := in.Read()
 	if err != nil {
-		return nil, fmt.Errorf("%s: expected results that were kept: %w", path, err)
+		return nil, fmt.Errorf("%s: expected a file of kept results: %w", path, err)
 	}
 	if len(head) < len(keptColumns) || !slices.Equal(head[:len(keptColumns)], keptColumns) {
 		return nil, fmt.Errorf("%s:1: columns %s: expected %s, then metrics: %w", path, strings.Join(head, ","),

@@ -217,7 +217,7 @@ seed,step,env/steps,seconds,eval/return
 		t.Errorf("finals %v, want -120 and 7", got)
 	}
 	for text, want := range map[string]string{
-		"":                   "expected results that were kept: EOF",
+		"":                   "expected a file of kept results: EOF",
 		"a,b\n":              `kept.csv:1: columns a,b: expected seed,step,env/steps,seconds, then metrics`,
 		want + "x,1,2,3,4\n": `kept.csv:6: seed: "x": expected a number`,
 		want + "1,2\n":       "wrong number of fields",

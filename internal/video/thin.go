@@ -16,7 +16,7 @@ import (
 func Thin(film []byte, n int) ([]byte, error) {
 	rest, ok := bytes.CutPrefix(film, signature)
 	if !ok {
-		return nil, errors.New("no animated PNG")
+		return nil, errors.New("not an animated PNG")
 	}
 	r := reader{rest: rest}
 	var out bytes.Buffer
@@ -55,7 +55,7 @@ func Thin(film []byte, n int) ([]byte, error) {
 func Check(film []byte) (frames int, err error) {
 	rest, ok := bytes.CutPrefix(film, signature)
 	if !ok {
-		return 0, errors.New("no animated PNG")
+		return 0, errors.New("not an animated PNG")
 	}
 	for {
 		kind, data, next, err := decode(rest)
