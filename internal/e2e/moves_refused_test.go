@@ -71,7 +71,7 @@ func refusals(t *testing.T) []refusal {
 			asks: [][2]string{
 				{"{env: 3}", "the program of this job has not said that it can move (roles.RunMovable)"}}},
 		{name: "memory", pkg: ".", np: 4, yaml: still, ask: tighten,
-			args: []string{"runner.max_steps=8", "actor.model.hidden_sizes=[64,16384]", "env.train.total_num_envs=2",
+			args: []string{"runner.max_steps=16", "actor.model.hidden_sizes=[64,16384]", "env.train.total_num_envs=2",
 				"env.train.max_steps_per_rollout_epoch=2", "actor.micro_batch_size=2", "actor.global_batch_size=4"},
 			asks: [][2]string{
 				{"{actor: 2-3}", "node 0 receives and copies % MiB, and the limit of ulimit -d has % MiB free"},
