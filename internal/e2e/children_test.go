@@ -307,7 +307,7 @@ func TestChildrenGivenUp(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "broken")); err != nil {
 		t.Fatal(err)
 	}
-	// and with another max_restarts
+	// another value of max_restarts is allowed
 	local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto", fmt.Sprintf("runner.max_steps=%d", last.Step+2))
 	if m := readMetrics(t, run); len(m) != int(last.Step)+2 {
 		t.Errorf("%d iterations in all, want %d", len(m), last.Step+2)

@@ -278,7 +278,7 @@ func evaluateAnswers(t *testing.T, dir string, run metrics) {
 	if said := eval(local, 0); said["eval/accuracy"] != accuracy[len(accuracy)-1] || said["questions"] != 9. {
 		t.Errorf("eval says %v, the run %v", said, accuracy)
 	}
-	sampling = append(sampling, "data.val_data_paths=data/train.jsonl") // which it answers
+	sampling = append(sampling, "data.val_data_paths=data/train.jsonl") // the model answers these prompts
 	one := eval(local, 0, sampling...)
 	if p := one["eval/pass@1"].(float64); p == 0 || one["eval/pass@4"].(float64) < p {
 		t.Errorf("pass@k: %v", one)

@@ -10,7 +10,7 @@ type tally struct {
 	all     int64     // the sum of present
 	last    int64     // time of the last change
 	spent   []float64 // nanoseconds of the present iteration, by kind
-	before  []float64 // of the iteration before
+	before  []float64 // of the previous iteration, by kind
 }
 
 // A workKind is a kind of work of a component's workers.

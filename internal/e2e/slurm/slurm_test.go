@@ -189,10 +189,11 @@ func testFinalize(t *testing.T, m *machine) {
 	}
 }
 
-// The script that rlinf slurm prints for a job with two kinds of nodes runs as it is.
+// The script that rlinf slurm prints for a job with two kinds of nodes runs unchanged.
 //
-// On busy cores the srun of Slurm 22.05 that starts such a job's two steps at times waits for ever, though neither has
-// a process (3 of some 60 jobs): then there is no rank that a fault of ours could be in, and it is tried again.
+// On busy cores the srun of Slurm 22.05 sometimes waits forever when it starts the two steps of such a job, although
+// neither step has a process (3 of some 60 jobs). Without a rank this cannot be a fault of rlinf, so the test tries
+// again.
 func testHetjob(t *testing.T, m *machine) {
 	const tries = 3
 	for try := 1; ; try++ {
