@@ -31,9 +31,8 @@ type State struct {
 
 // Options configure how a Progress shows states. The zero value writes to a log.
 type Options struct {
-	Live  bool             // update one line of a terminal in place; see IsTerminal
-	Width func() int       // columns of the terminal; nil or <= 0: unknown
-	Now   func() time.Time // nil: time.Now
+	Live  bool       // update one line of a terminal in place; see IsTerminal
+	Width func() int // columns of the terminal; nil or <= 0: unknown
 }
 
 // On returns the options for a terminal or, if terminal is nil, for a log.
@@ -78,9 +77,6 @@ const (
 
 // NewProgress returns a Progress before its run begins.
 func NewProgress(out io.Writer, opts Options) *Progress {
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
 	p := &Progress{out: out, opts: opts, every: logEvery}
 	if opts.Live {
 		p.every = liveEvery
@@ -95,7 +91,7 @@ func (p *Progress) Begin(start State, until time.Time) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.opts.Now()
+	now := time.Now()
 	p.run, p.start, p.shown, p.state, p.began, p.until = true, start, start, start, now, until
 	if p.wrote.IsZero() {
 		p.wrote = now
@@ -135,7 +131,7 @@ func Every(interval time.Duration, f func()) (stop func()) {
 func (p *Progress) tick() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.opts.Now()
+	now := time.Now()
 	switch {
 	case p.ended || p.wrote.IsZero(): // no work has begun
 	case p.opts.Live && now.Sub(p.wrote) >= liveLong, !p.opts.Live && now.Sub(p.wrote) >= logLong:
@@ -167,7 +163,7 @@ func (p *Progress) Update(s State) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.opts.Now()
+	now := time.Now()
 	p.state, p.pending = s, true
 	p.begin("")
 	if !p.ended && (p.shownAt.IsZero() || now.Sub(p.shownAt) >= p.every) {
@@ -233,7 +229,7 @@ func (p *Progress) Done() {
 	working := p.phase != "" || p.counted != ""
 	p.begin("")
 	if p.pending || p.live != "" && working && p.run {
-		p.show(p.opts.Now())
+		p.show(time.Now())
 	}
 	if p.live != "" && p.run {
 		io.WriteString(p.out, "\n")

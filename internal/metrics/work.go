@@ -73,7 +73,7 @@ func (p *Progress) Phase(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.begin(name)
-	p.since = p.opts.Now()
+	p.since = time.Now()
 	if p.wrote.IsZero() {
 		p.wrote = p.since
 	}
