@@ -17,9 +17,8 @@ type Checkpoint struct {
 	manifest manifest
 }
 
-// Load reads and verifies the checkpoint in the folder dir. It returns an error for a missing,
-// truncated or damaged file, another format, or a renamed folder. The error names the file and what
-// was expected.
+// Load reads and verifies the checkpoint in the folder dir. It returns an error for a missing, truncated or damaged
+// file, another format, or a renamed folder. The error names the file and what was expected.
 func Load(dir string) (*Checkpoint, error) {
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {

@@ -20,8 +20,8 @@ type ConfigError struct {
 	Differences []Difference
 }
 
-// A Difference is a key whose values differ: Then in the checkpoint, Now in the job. "(not set)"
-// stands for a missing value.
+// A Difference is a key whose values differ: Then in the checkpoint, Now in the job. "(not set)" stands for a missing
+// value.
 type Difference struct{ Key, Then, Now string }
 
 func (e *ConfigError) Error() string {
@@ -33,10 +33,9 @@ func (e *ConfigError) Error() string {
 	return b.String()
 }
 
-// CheckConfig compares the job's resolved YAML with that of the checkpoint. It returns a
-// *ConfigError if a key differs, except for the keys in mayChange and keys below them. resolve
-// converts the checkpoint's YAML first: it adds the defaults of keys that an older program did not
-// have. If resolve fails, the original YAML is compared.
+// CheckConfig compares the job's resolved YAML with that of the checkpoint. It returns a *ConfigError if a key differs,
+// except for the keys in mayChange and keys below them. resolve converts the checkpoint's YAML first: it adds the
+// defaults of keys that an older program did not have. If resolve fails, the original YAML is compared.
 func (c *Checkpoint) CheckConfig(current []byte, resolve func([]byte) ([]byte, error), mayChange ...string) error {
 	if hash(current) == c.manifest.Config {
 		return nil
@@ -84,8 +83,8 @@ func orUnset(values map[string]string, key string) string {
 	return "(not set)"
 }
 
-// flatten returns the scalars of a YAML document by dotted key. List elements have their index as
-// key. Equal numbers get equal texts. Empty maps and lists count as not set.
+// flatten returns the scalars of a YAML document by dotted key. List elements have their index as key. Equal numbers
+// get equal texts. Empty maps and lists count as not set.
 func flatten(doc []byte) (map[string]string, error) {
 	var root any
 	if err := yaml.Unmarshal(doc, &root); err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/internal/checkpoint"
 )
 
-// written leaves a checkpoint's configuration as it was written.
+// written is a resolve function that returns the checkpoint's configuration unchanged.
 func written(stored []byte) ([]byte, error) { return stored, nil }
 
 const stored = `
@@ -17,7 +17,7 @@ algorithm: {gamma: 0.99, clip: 1, adv_type: gae}
 env: {train: {wrappers: [frame_stack, scale]}}
 `
 
-// savedConfig returns a checkpoint of a job with the configuration stored.
+// savedConfig returns a checkpoint of a job with this stored configuration.
 func savedConfig(t *testing.T) *checkpoint.Checkpoint {
 	t.Helper()
 	s := open(t, t.TempDir(), 0)
@@ -32,7 +32,7 @@ func savedConfig(t *testing.T) *checkpoint.Checkpoint {
 	return c
 }
 
-// TestCheckConfig: an error names what differs from the stored configuration, apart from what may change.
+// TestCheckConfig: an error names the differences from the stored configuration, except for keys that may change.
 func TestCheckConfig(t *testing.T) {
 	cases := []struct {
 		name     string
@@ -80,7 +80,7 @@ func TestCheckConfig(t *testing.T) {
 	}
 }
 
-// TestCheckConfigOfNoYAML: a configuration that does not parse is an error that says whose it is.
+// TestCheckConfigOfNoYAML: if a configuration does not parse, the error says which one it is.
 func TestCheckConfigOfNoYAML(t *testing.T) {
 	if err := savedConfig(t).CheckConfig([]byte("a: ["), written); err == nil ||
 		!strings.Contains(err.Error(), "configuration of this job") {
@@ -88,7 +88,8 @@ func TestCheckConfigOfNoYAML(t *testing.T) {
 	}
 }
 
-// TestCheckConfigResolved: a checkpoint's configuration stands for what this program makes of it, where it can.
+// TestCheckConfigResolved: a checkpoint's configuration is resolved by this program before the comparison, if that is
+// possible.
 func TestCheckConfigResolved(t *testing.T) {
 	s := open(t, t.TempDir(), 0)
 	dir, err := s.Save(checkpoint.Info{Step: 1, Config: []byte("gamma: 0.9\n")})

@@ -14,7 +14,8 @@ import (
 	"github.com/rlinf/rlinf/internal/checkpoint"
 )
 
-// crashStore names the store that a child process of the crash test writes until it is killed.
+// crashStore is the environment variable with the store to which a child process of the crash test writes until it is
+// killed.
 const crashStore = "RLINF_TEST_CRASH_STORE"
 
 func TestMain(m *testing.M) {
@@ -25,7 +26,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// saveForever goes on from the newest checkpoint and reports the steps that Save confirmed.
+// saveForever resumes from the newest checkpoint, saves again and again, and prints the steps that Save confirmed.
 func saveForever(dir string) error {
 	s, err := checkpoint.Open(dir, 2)
 	if err != nil {
@@ -59,9 +60,8 @@ func crashFiles(step int64) []checkpoint.File {
 	}
 }
 
-// A process is killed at instants spread over its saves, time after time in one store. Whatever the instant, the newest
-// checkpoint is whole, holds what was saved, and is no older than what Save had confirmed; at most the one that was
-// being written is gone.
+// A process is killed again and again at instants spread over its saves, always in the same store. The newest
+// checkpoint is then complete, has the saved content, and is at least as new as the last one that Save confirmed.
 func TestKillWhileSaving(t *testing.T) {
 	dir := t.TempDir()
 	kills := 40
@@ -95,8 +95,8 @@ func TestKillWhileSaving(t *testing.T) {
 	t.Logf("%d kills, reached step %d", kills, reached)
 }
 
-// killedAfter starts a child, kills it when delay has passed since its first confirmed save, and returns the last step
-// it confirmed.
+// killedAfter starts a child, and kills it when delay has passed since its first confirmed save. It returns the last
+// confirmed step.
 func killedAfter(t *testing.T, dir string, delay time.Duration) int64 {
 	t.Helper()
 	self, err := os.Executable()
@@ -115,7 +115,7 @@ func killedAfter(t *testing.T, dir string, delay time.Duration) int64 {
 		t.Fatal(err)
 	}
 	var confirmed int64
-	for lines := bufio.NewScanner(out); lines.Scan(); { // ends with the child
+	for lines := bufio.NewScanner(out); lines.Scan(); { // the loop ends with the child
 		if confirmed == 0 {
 			time.AfterFunc(delay, func() { cmd.Process.Kill() })
 		}

@@ -1,7 +1,7 @@
-// Package checkpoint saves the states of runs, so that they can resume. Only complete states can be read.
+// Package checkpoint answers: from which state can a run resume? It saves states of runs, and reads only complete ones.
 //
-// A checkpoint is a folder global_step_N of named files with a manifest.json, which holds the size and checksum of
-// each file, the step, and facts about the run. A Store is a folder of checkpoints:
+// A checkpoint is a folder global_step_N of named files with a manifest.json, which holds the size and checksum of each
+// file, the step, and facts about the run. A Store is a folder of checkpoints:
 //
 //	store, err := checkpoint.Open(folder+"/checkpoints", 3)             // the newest three are kept
 //	last, rejected, err := store.Newest()                               // damaged ones are rejected with a reason
@@ -11,9 +11,9 @@
 //	...
 //	_, err = store.Save(checkpoint.Info{Step: step, Ranks: 8, Config: config}, checkpoint.BytesFile("actor", state))
 //
-// Save writes and syncs the files in a hidden folder, the manifest last. It syncs the folder, renames it and syncs
-// the store. Then it moves the symbolic link latest and removes old checkpoints. So after a kill at any time, a
-// full disk or a power failure, the newest complete checkpoint is still valid.
+// Save writes and syncs the files in a hidden folder, the manifest last. It syncs the folder, renames it, and syncs the
+// store. Then it changes the symbolic link latest, and removes old checkpoints. So after a kill at any time, a full
+// disk or a power failure, the newest complete checkpoint is still valid.
 //
 // Only one process may write to a store at a time; the run folder's lock ensures this.
 package checkpoint

@@ -18,7 +18,7 @@ const format = 1
 
 const manifestFile = "manifest.json"
 
-// A manifest is the file that is written last. If it exists and matches the other files, the
+// A manifest describes a checkpoint. Its file is written last. If that file exists and matches the other files, the
 // checkpoint is complete.
 type manifest struct {
 	Format  int       `json:"format"`
@@ -31,30 +31,17 @@ type manifest struct {
 	Sum     string    `json:"sum"` // checksum of this manifest with Sum empty
 }
 
+// An entry describes a file of a checkpoint.
 type entry struct {
 	Name string `json:"name"`
 	Size int64  `json:"size"`
 	Sum  string `json:"sum"`
 }
 
-// A digest is a writer that counts bytes and computes their CRC-32C, the checksum of many file
-// systems.
-type digest struct {
-	size int64
-	crc  uint32
-}
-
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func (d *digest) Write(p []byte) (int, error) {
-	d.size += int64(len(p))
-	d.crc = crc32.Update(d.crc, castagnoli, p)
-	return len(p), nil
-}
-
-func (d *digest) entry(name string) entry { return entry{Name: name, Size: d.size, Sum: d.sum()} }
-
-func (d *digest) sum() string { return fmt.Sprintf("crc32c:%08x", d.crc) }
+// sumOf returns the text of a CRC-32C, the checksum of many file systems.
+func sumOf(crc uint32) string { return fmt.Sprintf("crc32c:%08x", crc) }
 
 // encode returns the manifest as JSON, with Sum set.
 func (m manifest) encode() ([]byte, error) {
@@ -63,18 +50,15 @@ func (m manifest) encode() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var d digest
-	d.Write(plain)
-	m.Sum = d.sum()
+	m.Sum = sumOf(crc32.Checksum(plain, castagnoli))
 	return json.MarshalIndent(m, "", "  ")
 }
 
-// readManifest reads the manifest of the checkpoint in dir. Its errors name the file and what was
-// expected.
+// readManifest reads the manifest of the checkpoint in dir.
 func readManifest(dir string) (manifest, error) {
 	data, err := durable.ReadFile(filepath.Join(dir, manifestFile))
 	if os.IsNotExist(err) {
-		return manifest{}, fmt.Errorf("%s: missing, expected one: the checkpoint is incomplete, or this is none: "+
+		return manifest{}, fmt.Errorf("%s: missing: the checkpoint is incomplete, or the folder is no checkpoint: "+
 			"expected a folder checkpoints/global_step_N of a run", manifestFile)
 	} else if err != nil {
 		return manifest{}, err
@@ -97,7 +81,7 @@ func readManifest(dir string) (manifest, error) {
 		return manifest{}, fmt.Errorf("%s: %w", manifestFile, err)
 	}
 	if !bytes.Equal(again, data) {
-		return manifest{}, fmt.Errorf("%s: not as it was written, its sum %s does not fit", manifestFile, m.Sum)
+		return manifest{}, fmt.Errorf("%s: changed after it was written: its checksum is not %s", manifestFile, m.Sum)
 	}
 	for _, e := range m.Files {
 		if e.Name != filepath.Base(e.Name) || !filepath.IsLocal(e.Name) {
@@ -116,15 +100,16 @@ func (e entry) verify(dir string, keep io.Writer) error {
 		return err
 	}
 	defer f.Close()
-	var d digest
-	if _, err := io.Copy(io.MultiWriter(&d, keep), f); err != nil {
+	crc := crc32.New(castagnoli)
+	size, err := io.Copy(io.MultiWriter(crc, keep), f)
+	if err != nil {
 		return fmt.Errorf("%s: %w", e.Name, err)
 	}
-	if d.size != e.Size {
-		return fmt.Errorf("%s: %d bytes, expected %d", e.Name, d.size, e.Size)
+	if size != e.Size {
+		return fmt.Errorf("%s: %d bytes, expected %d", e.Name, size, e.Size)
 	}
-	if d.sum() != e.Sum {
-		return fmt.Errorf("%s: checksum %s, expected %s", e.Name, d.sum(), e.Sum)
+	if sum := sumOf(crc.Sum32()); sum != e.Sum {
+		return fmt.Errorf("%s: checksum %s, expected %s", e.Name, sum, e.Sum)
 	}
 	return nil
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"math"
 	"os"
@@ -34,8 +35,8 @@ type Store struct {
 	keepBest bool
 }
 
-// Open opens the store in dir, and makes dir if it is missing. It removes the remains of interrupted
-// writes and removals. Save keeps the newest keep checkpoints, or all if keep is below 1.
+// Open opens the store in dir. It makes dir if it is missing, and removes what interrupted writes and removals left.
+// Save keeps the newest keep checkpoints, or all if keep is below 1.
 func Open(dir string, keep int) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("checkpoints: %w", err)
@@ -54,8 +55,8 @@ func Open(dir string, keep int) (*Store, error) {
 	return &Store{dir: dir, keep: keep}, nil
 }
 
-// KeepBest makes Save also keep the checkpoint with the highest score and set the link best to it.
-// Among equal scores it keeps the newest.
+// KeepBest makes Save also keep the checkpoint with the highest score, to which the link best points. Of equal scores
+// the newest checkpoint counts.
 func (s *Store) KeepBest() { s.keepBest = true }
 
 // Info describes a checkpoint.
@@ -66,19 +67,18 @@ type Info struct {
 	Score  *float64 // score of the policy, finite, higher is better; nil: unknown
 }
 
-// A File is one file of a checkpoint. Name has no folder. Write writes the content to a buffered
-// writer.
+// A File is one file of a checkpoint. Name has no folder. Write writes the content to a buffered writer.
 type File struct {
 	Name  string
 	Write func(io.Writer) error
 }
 
-// Save writes a checkpoint of files and returns its folder. If a complete checkpoint of the step
-// exists, Save leaves it as it is. After an error the earlier checkpoints are still there.
+// Save writes a checkpoint of files and returns its folder. If a complete checkpoint of the step exists, Save leaves it
+// as it is. After an error the earlier checkpoints are still there.
 func (s *Store) Save(info Info, files ...File) (string, error) {
 	dir := s.path(info.Step)
 	if _, err := Load(dir); err == nil {
-		return dir, s.point(info.Step)
+		return dir, s.link(latest, info.Step)
 	}
 	temp := filepath.Join(s.dir, writing+name(info.Step))
 	err := s.write(temp, info, files)
@@ -88,8 +88,7 @@ func (s *Store) Save(info Info, files ...File) (string, error) {
 	if err != nil {
 		return "", errors.Join(fmt.Errorf("save checkpoint %s: %w", dir, err), os.RemoveAll(temp))
 	}
-	err = s.pointBest()
-	if err == nil {
+	if err = s.linkBest(); err == nil {
 		err = s.prune()
 	}
 	if err != nil {
@@ -113,9 +112,9 @@ func (s *Store) write(temp string, info Info, files []File) error {
 			slices.ContainsFunc(m.Files, func(e entry) bool { return e.Name == f.Name }) {
 			panic(fmt.Sprintf("checkpoint: file name %q", f.Name))
 		}
-		var d digest
-		err := durable.Create(filepath.Join(temp, f.Name), func(w io.Writer) error {
-			buf := bufio.NewWriterSize(io.MultiWriter(w, &d), 1<<20)
+		path, crc := filepath.Join(temp, f.Name), crc32.New(castagnoli)
+		err := durable.Create(path, func(w io.Writer) error {
+			buf := bufio.NewWriterSize(io.MultiWriter(w, crc), 1<<20)
 			if err := f.Write(buf); err != nil {
 				return err
 			}
@@ -124,7 +123,11 @@ func (s *Store) write(temp string, info Info, files []File) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", f.Name, err)
 		}
-		m.Files = append(m.Files, d.entry(f.Name))
+		info, err := os.Stat(path)
+		if err != nil {
+			return err
+		}
+		m.Files = append(m.Files, entry{Name: f.Name, Size: info.Size(), Sum: sumOf(crc.Sum32())})
 	}
 	data, err := m.encode()
 	if err != nil {
@@ -136,8 +139,8 @@ func (s *Store) write(temp string, info Info, files []File) error {
 	return durable.SyncDir(temp)
 }
 
-// publish renames the complete checkpoint temp to its final name and sets latest to it. A damaged
-// checkpoint of that name is renamed first.
+// publish renames the complete checkpoint temp to its final name, and makes latest point to it. If a damaged checkpoint
+// has that name, publish supersedes it first.
 func (s *Store) publish(temp string, step int64) error {
 	if err := s.supersede(step); err != nil {
 		return err
@@ -148,13 +151,10 @@ func (s *Store) publish(temp string, step int64) error {
 	if err := durable.SyncDir(s.dir); err != nil {
 		return err
 	}
-	return s.point(step)
+	return s.link(latest, step)
 }
 
-// point sets latest to the checkpoint of step.
-func (s *Store) point(step int64) error { return s.link(latest, step) }
-
-// link makes or replaces the symbolic link with the name as. It points to the checkpoint of step.
+// link makes the symbolic link with the name as point to the checkpoint of step.
 func (s *Store) link(as string, step int64) error {
 	link := filepath.Join(s.dir, writing+as)
 	if err := os.RemoveAll(link); err != nil {
@@ -169,8 +169,8 @@ func (s *Store) link(as string, step int64) error {
 	return durable.SyncDir(s.dir)
 }
 
-// pointBest sets best to the checkpoint with the highest score. Without scores it removes the link.
-func (s *Store) pointBest() error {
+// linkBest makes the link best point to the checkpoint with the highest score. Without scores it removes the link.
+func (s *Store) linkBest() error {
 	if !s.keepBest {
 		return nil
 	}
@@ -190,8 +190,8 @@ func (s *Store) pointBest() error {
 	return s.link(best, step)
 }
 
-// prune removes all checkpoints, except the newest keep and those that latest or best points to. It
-// renames each checkpoint first, so that a half-removed one is not taken for a checkpoint.
+// prune removes all checkpoints, except the newest keep and those that latest or best points to. It renames each
+// checkpoint first, so that one that is only partly removed does not count as a checkpoint.
 func (s *Store) prune() error {
 	steps, err := s.steps()
 	if err != nil || s.keep < 1 || len(steps) <= s.keep {
@@ -220,25 +220,23 @@ func (s *Store) prune() error {
 	return nil
 }
 
-// Rewind makes step the newest checkpoint. Later ones do not belong to a run resumed from step, so
-// it renames them to superseded_global_step_N and they are ignored. It returns their steps.
+// Rewind makes the checkpoint of step the newest one. Later checkpoints do not belong to a run that resumes from step,
+// so Rewind renames them to superseded_global_step_N, and returns their steps. Superseded checkpoints are ignored.
 func (s *Store) Rewind(step int64) ([]int64, error) {
 	steps, err := s.steps()
-	if err != nil {
-		return nil, fmt.Errorf("rewind checkpoints: %w", err)
-	}
-	if slices.Contains(steps, step) {
-		if err := s.point(step); err != nil {
-			return nil, fmt.Errorf("rewind checkpoints: %w", err)
-		}
+	if err == nil && slices.Contains(steps, step) {
+		err = s.link(latest, step)
 	}
 	later := slices.DeleteFunc(steps, func(n int64) bool { return n <= step })
 	for _, n := range later {
-		if err := s.supersede(n); err != nil {
-			return nil, fmt.Errorf("rewind checkpoints: %w", err)
+		if err == nil {
+			err = s.supersede(n)
 		}
 	}
-	if err := s.pointBest(); err != nil {
+	if err == nil {
+		err = s.linkBest()
+	}
+	if err != nil {
 		return nil, fmt.Errorf("rewind checkpoints: %w", err)
 	}
 	return later, nil
@@ -256,8 +254,7 @@ func (s *Store) supersede(step int64) error {
 	return os.Rename(from, to)
 }
 
-// Latest returns the path of the checkpoint that was saved last in the store dir, or "". Any process may
-// call it.
+// Latest returns the path of the checkpoint that was saved last in the store dir, or "". Any process may call it.
 func Latest(dir string) string {
 	to, err := os.Readlink(filepath.Join(dir, latest))
 	if _, ok := stepOf(to); err != nil || !ok {
@@ -266,8 +263,8 @@ func Latest(dir string) string {
 	return filepath.Join(dir, to)
 }
 
-// Newest returns the newest valid checkpoint, or nil. rejected has an error for each newer, invalid
-// one.
+// Newest returns the newest valid checkpoint, or nil. rejected has an error for each newer checkpoint, which is
+// invalid.
 func (s *Store) Newest() (c *Checkpoint, rejected []error, err error) {
 	steps, err := s.steps()
 	if err != nil {

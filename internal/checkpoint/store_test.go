@@ -71,15 +71,15 @@ func TestSaveOfAStepThatIsThereChangesNothing(t *testing.T) {
 	}
 }
 
-// A damage of a checkpoint, and what the reason says.
+// A damage of a checkpoint, and a part of the error.
 type damage struct {
 	name   string
 	damage func(dir string) error
 	want   string
 }
 
-// newestSkips damages the newest of two checkpoints. The one before is loaded, and the next of the damaged one's step
-// replaces it.
+// newestSkips damages the newest of two checkpoints. Newest then returns the older one, and the next Save of the same
+// step replaces the damaged one.
 func newestSkips(t *testing.T, damages []damage) {
 	t.Helper()
 	for _, c := range damages {
@@ -106,7 +106,7 @@ func newestSkips(t *testing.T, damages []damage) {
 	}
 }
 
-// TestNewestSkipsDamagedFiles: a file of other bytes or another kind is rejected.
+// TestNewestSkipsDamagedFiles: a checkpoint with a changed file, or with a file of another kind, is rejected.
 func TestNewestSkipsDamagedFiles(t *testing.T) {
 	newestSkips(t, []damage{
 		{"bit flipped", func(dir string) error {
@@ -136,7 +136,7 @@ func TestNewestSkipsDamagedFiles(t *testing.T) {
 	})
 }
 
-// TestNewestSkipsDamagedManifests: a checkpoint without its manifest, or with another one, is rejected.
+// TestNewestSkipsDamagedManifests: a checkpoint without its manifest, or with another manifest, is rejected.
 func TestNewestSkipsDamagedManifests(t *testing.T) {
 	newestSkips(t, []damage{
 		{"manifest a pipe", func(dir string) error {
@@ -152,7 +152,7 @@ func TestNewestSkipsDamagedManifests(t *testing.T) {
 		{"manifest cut", func(dir string) error {
 			return os.Truncate(filepath.Join(dir, "manifest.json"), 200)
 		}, "manifest.json: "},
-		{"manifest edited", replace(`"ranks": 2`, `"ranks": 3`), "manifest.json: not as it was written"},
+		{"manifest edited", replace(`"ranks": 2`, `"ranks": 3`), "manifest.json: changed after it was written"},
 		{"other format", replace(`"format": 1`, `"format": 9`), "manifest.json: format 9, expected 1"},
 		{"folder renamed", func(dir string) error {
 			return errors.Join(os.RemoveAll(dir),
@@ -202,7 +202,7 @@ func TestRewind(t *testing.T) {
 	}
 }
 
-// A write that fails half-way, whatever the reason, costs nothing that was there.
+// A failed write does not damage earlier checkpoints, whatever the reason.
 func TestFailedSave(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, dir, 1)
@@ -317,7 +317,7 @@ func replace(from, to string) func(dir string) error {
 	}
 }
 
-// pattern returns n bytes that only seed gives.
+// pattern returns n bytes that depend only on seed.
 func pattern(n int, seed int64) []byte {
 	b := make([]byte, n)
 	x := uint64(seed)*0x9E3779B97F4A7C15 + 1
@@ -330,7 +330,7 @@ func pattern(n int, seed int64) []byte {
 	return b
 }
 
-// A store that keeps the best has it beside the newest, also after it was opened again; checkpoints
+// A store with KeepBest keeps the best checkpoint beside the newest, also after it was opened again. Checkpoints
 // without a score are never the best.
 func TestStoreKeepsTheBest(t *testing.T) {
 	dir := t.TempDir()
@@ -359,7 +359,7 @@ func TestStoreKeepsTheBest(t *testing.T) {
 		t.Fatal(err)
 	}
 	best("global_step_6")
-	if _, err := s.Rewind(5); err != nil { // the best is one of a future that is gone
+	if _, err := s.Rewind(5); err != nil { // the best checkpoint is now superseded
 		t.Fatal(err)
 	}
 	best("")

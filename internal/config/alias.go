@@ -9,13 +9,13 @@ import (
 type Alias struct {
 	Old string   // dotted
 	New []string // current names, dotted; all get the same value
-	// Value is a template for the new value, in which %s stands for the old one: "${not:%s}". Empty
-	// means that the value stays the same.
+	// Value is a template for the new value, in which %s stands for the old one: "${not:%s}". Empty means that the
+	// value stays the same.
 	Value string
 }
 
-// rename moves values in source from old names to current ones and records a warning. If the new
-// name is given too, it keeps its value.
+// rename moves values in source from old names to current ones and records a warning. If the new name is given too, it
+// keeps its value.
 func (t *Tree) rename(source *node) {
 	for _, a := range t.options.Aliases {
 		old := source.take(a.Old)

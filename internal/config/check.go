@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// A FieldError is one mistake in the configuration. errors.Join combines all of them. Its text is "origin: key:
-// value: want":
+// A FieldError is one mistake in the configuration. errors.Join combines all mistakes. The text of a mistake is
+// "origin: key: value: want":
 //
-//	configs/ppo.yaml:41: actor.global_batch_size: 500: want a multiple of 256 (micro_batch_size 64 × 4 actor ranks)
-//	command line: algorithm.gamma: 1.5: want a number in [0, 1]
-//	configs/ppo.yaml:12: algorithm.clip_ratoi_high: unknown key, did you mean clip_ratio_high?
+//	ppo.yaml:41: actor.global_batch_size: 500: expected a multiple of 256 (micro_batch_size 64 × 4 actor ranks)
+//	command line: algorithm.gamma: 1.5: expected a number in [0, 1]
+//	ppo.yaml:12: algorithm.clip_ratoi_high: unknown key, did you mean clip_ratio_high?
 type FieldError struct {
 	Origin string // file:line, "command line", or the file alone for a missing key
 	Key    string // dotted, from the root
@@ -22,13 +22,8 @@ type FieldError struct {
 }
 
 func (e *FieldError) Error() string {
-	var parts []string
-	for _, part := range []string{e.Origin, e.Key, e.Value, e.Want} {
-		if part != "" {
-			parts = append(parts, part)
-		}
-	}
-	return strings.Join(parts, ": ")
+	parts := []string{e.Origin, e.Key, e.Value, e.Want}
+	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
 }
 
 // FieldErrors returns the FieldErrors in err, in order, or none if err is of another kind.
@@ -56,6 +51,7 @@ type Check struct {
 	found  *findings
 }
 
+// findings are what a Check and the Checks that it returned have found.
 type findings struct {
 	errs []error
 	bad  map[string]bool // keys that have an error
@@ -67,7 +63,8 @@ func (c *Check) At(key string) *Check {
 	return &Check{tree: c.tree, prefix: join(c.prefix, key), found: c.found}
 }
 
-// Fork returns a copy of c with the mistakes found so far. Neither of them gets later mistakes of the other.
+// Fork returns a copy of c with the mistakes found so far. Later mistakes in the copy do not appear in c, and the other
+// way round.
 func (c *Check) Fork() *Check {
 	return &Check{tree: c.tree, prefix: c.prefix, found: &findings{
 		errs: slices.Clone(c.found.errs), bad: maps.Clone(c.found.bad),
@@ -81,8 +78,8 @@ func (c *Check) Has(key string) bool { return c.tree.has(join(c.prefix, key)) }
 // Overridden reports whether key was given on the command line.
 func (c *Check) Overridden(key string) bool { return c.tree.Overridden(join(c.prefix, key)) }
 
-// Reported reports whether one of the keys, or a key below one, has a mistake so far. If so, skip checks that
-// depend on the values of these keys.
+// Reported reports whether one of the keys, or a key below one of them, has a mistake so far. If it does, skip checks
+// that depend on the values of these keys.
 func (c *Check) Reported(keys ...string) bool {
 	for bad := range c.found.bad {
 		for _, key := range keys {
@@ -95,7 +92,7 @@ func (c *Check) Reported(keys ...string) bool {
 	return false
 }
 
-// ReportedBeside reports whether a key below section, except the given ones, has a mistake so far.
+// ReportedBeside reports whether the key section, or a key below it other than the given keys, has a mistake so far.
 func (c *Check) ReportedBeside(section string, keys ...string) bool {
 	for bad := range c.found.bad {
 		rest, below := strings.CutPrefix(bad, join(c.prefix, section)+".")
@@ -114,7 +111,7 @@ func (c *Check) Want(ok bool, key string, value any, want string) {
 	}
 }
 
-// Problem reports a mistake in a dotted key, like Want with ok false.
+// Problem reports a mistake in a dotted key, as Want does.
 func (c *Check) Problem(key string, value any, want string) { c.Want(false, key, value, want) }
 
 // Err returns all reported mistakes as one error, or nil.
@@ -128,8 +125,8 @@ func (c *Check) report(e *FieldError) {
 	c.found.errs = append(c.found.errs, e)
 }
 
-// show formats a value for an error message: on one line, shortened if it is long, and quoted if it would be
-// invisible otherwise.
+// show formats a value for an error message: on one line, shortened if it is long, and quoted if it is empty or has
+// white space at its ends.
 func show(v any) string {
 	s := fmt.Sprint(v)
 	if s == "" || strings.TrimSpace(s) != s || strings.ContainsAny(s, "\n\r\t") {

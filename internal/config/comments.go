@@ -22,11 +22,11 @@ type Comment struct {
 type Comments struct {
 	of     map[string]map[string]Comment // by package path and type, then by field
 	keys   map[string]map[string]string  // by struct: the key of each field
-	common map[string]string             // by field: its key, if it is the same in all structs
+	common map[string]string             // by field: its key, if the field has the same key in all structs
 }
 
-// Read adds the comments in the Go files of the package with the given path. If a field without a
-// comment directly follows another field, it shares the comment of that field.
+// Read adds the comments in the Go files of the package path. A field without a comment, on the line after another
+// field, has the comment of that field.
 func (c *Comments) Read(path string, files fs.FS) error {
 	if c.of == nil {
 		c.of, c.keys = map[string]map[string]Comment{}, map[string]map[string]string{}
@@ -49,9 +49,8 @@ func (c *Comments) Read(path string, files fs.FS) error {
 		for _, d := range f.Decls {
 			if types, ok := d.(*ast.GenDecl); ok && types.Tok == token.TYPE {
 				for _, s := range types.Specs {
-					if s := s.(*ast.TypeSpec); s != nil {
-						c.addStruct(set, path+"."+s.Name.Name, s.Type)
-					}
+					s := s.(*ast.TypeSpec)
+					c.addStruct(set, path+"."+s.Name.Name, s.Type)
 				}
 			}
 		}

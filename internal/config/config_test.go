@@ -23,7 +23,7 @@ type job struct {
 	Words  Words          `yaml:"words"`
 }
 
-// place may be written as a word alone.
+// place is a struct that may also be written as one word.
 type place struct {
 	Where string `yaml:"where"`
 	Count int    `yaml:"count"`
@@ -56,7 +56,7 @@ type model struct {
 	Dim    int   `yaml:"dim"`
 }
 
-// mode reads itself: on and off are words for true and false.
+// mode decodes itself: its words for true and false are on and off.
 type mode string
 
 func (m *mode) UnmarshalText(text []byte) error {
@@ -68,7 +68,7 @@ func defaults() job {
 	return job{Name: "default", Run: run{Epochs: 3, Rate: 0.5, common: common{Group: 8}}}
 }
 
-// write puts files, name then content, into a new folder and returns it.
+// write writes files, given as name and content in turns, into a new folder. It returns the folder.
 func write(t testing.TB, files ...string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -84,7 +84,7 @@ func write(t testing.TB, files ...string) string {
 	return dir
 }
 
-// load decodes text with overrides; messages are without the folder's name.
+// load decodes text with overrides. Messages do not have the folder's name.
 func load(t testing.TB, text string, overrides ...string) (job, []string) {
 	return loadWith(t, Options{}, overrides, "job.yaml", text)
 }
@@ -238,7 +238,7 @@ func TestBadFiles(t *testing.T) {
 		"anchor.yaml":  "anchor.yaml: not valid YAML: unknown anchor 'b' referenced",
 		"list.yaml":    "list.yaml:2: expected a YAML map of settings, got a list",
 		"word.yaml":    "word.yaml:1: expected a YAML map of settings, got hello",
-		"two.yaml":     "two.yaml:2: not valid YAML: a second document begins, one is all",
+		"two.yaml":     "two.yaml:2: not valid YAML: a second document begins, expected only one",
 		"itself.yaml":  "itself.yaml:1: too large or nested too deeply (an alias that holds itself?)",
 		"laugh.yaml":   "laugh.yaml:1: too large or nested too deeply (an alias that holds itself?)",
 	} {
@@ -250,7 +250,7 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// laugh is nine levels of ten aliases each: a billion values.
+// laugh has nine levels of ten aliases each: a billion values.
 func laugh() string {
 	s := "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := range 9 {
@@ -363,9 +363,9 @@ func TestBadOverrides(t *testing.T) {
 		{"run.rate", "command line: run.rate: expected a value, as run.rate=10"},
 		{"run..rate=1", "command line: run..rate=1: expected key=value with a dotted key, as runner.max_epochs=10"},
 		{"", `command line: "": expected key=value with a dotted key, as runner.max_epochs=10`},
-		{"+run.rate=1", "command line: run.rate: 1: given already at job.yaml:1; leave out the + to replace it"},
-		{"~run.seed", "command line: run.seed: not there to be removed"},
-		{"~run.rate=2", "command line: run.rate: 1: not removed, the value is not 2"},
+		{"+run.rate=1", "command line: run.rate: 1: already given at job.yaml:1; leave out the + to replace it"},
+		{"~run.seed", "command line: run.seed: cannot be removed: it was not given"},
+		{"~run.rate=2", "command line: run.rate: 1: not removed: its value is not 2"},
 		{"+~run.rate=2", "command line: +~run.rate=2: expected key=value, +key=value, ++key=value or ~key"},
 		{"sizes=[1,", "command line: sizes: [1,: not a value: line 1: did not find expected node content"},
 		{"sizes=[1] 2", "command line: sizes: [1] 2: not a value: did not find expected <document start>"},
@@ -387,7 +387,7 @@ limits: ${any.map}
 any: {text: a b, off: false, map: {one: "${any.one}"}, one: 1, key: one, again: "${any.${any.key}}", "n": "${oc.env:RLINF_TEST_NOT_SET,null}", q: "${oc.env:RLINF_TEST_NOT_SET, 'a,b'}",
   model: "${model}"}
 `)
-	want(t, errs, `job.yaml:2: name: ${..name_of}-${any.text}\${x}-${any.text}: ${..name_of} leads above the root`,
+	want(t, errs, `job.yaml:2: name: ${..name_of}-${any.text}\${x}-${any.text}: ${..name_of} goes above the root`,
 		`job.yaml:7: any.model: ${model}: ${model}: no such key`)
 	cfg, errs := load(t, strings.NewReplacer("${..name_of}", "${.name_of}", `, "n"`, `, name_of: [], "n"`).Replace(
 		"name: ${.any.one}-${any.text}\\${x}\n"+`
@@ -412,9 +412,9 @@ func TestBadInterpolation(t *testing.T) {
 	for _, tc := range []struct{ text, want string }{
 		{"name: ${any.x}", "job.yaml:1: name: ${any.x}: ${any.x}: no such key"},
 		{"name: ${any", "job.yaml:1: name: ${any: ${ without }"},
-		{"name: ${any}\nany: ${name}", "job.yaml:1: name: ${any}: interpolations in a circle: name → any → " +
-			"name\njob.yaml:2: any: ${name}: interpolations in a circle: any → name → any"},
-		{"any: {a: '${any}'}", "job.yaml:1: any.a: ${any}: interpolations in a circle: any.a → any.a"},
+		{"name: ${any}\nany: ${name}", "job.yaml:1: name: ${any}: circular interpolations: name → any → " +
+			"name\njob.yaml:2: any: ${name}: circular interpolations: any → name → any"},
+		{"any: {a: '${any}'}", "job.yaml:1: any.a: ${any}: circular interpolations: any.a → any.a"},
 		{"any: [1]\nname: x${any}", "job.yaml:2: name: x${any}: ${any} is a list, which cannot be pasted into text"},
 		{"name: ${oc.env:RLINF_TEST_NOT_SET}",
 			"job.yaml:1: name: ${oc.env:RLINF_TEST_NOT_SET}: environment variable RLINF_TEST_NOT_SET is not set"},
@@ -432,13 +432,13 @@ func TestBadInterpolation(t *testing.T) {
 	}
 }
 
-// An error about a value that came by interpolation is of the line that asked for it.
+// An error about a value from an interpolation names the line with the interpolation.
 func TestInterpolationKeepsItsOrigin(t *testing.T) {
 	_, errs := load(t, "name: word\nrun:\n  rate: ${name}\n")
 	want(t, errs, "job.yaml:3: run.rate: word: expected a number")
 }
 
-// Nothing doubles until memory is full.
+// Interpolations that double a text again and again end in an error.
 func TestInterpolationBudgets(t *testing.T) {
 	var text, maps, chain string
 	for i := range 20 {
@@ -449,7 +449,7 @@ func TestInterpolationBudgets(t *testing.T) {
 		chain += fmt.Sprintf("  c%d: ${any.c%d}\n", i, i+1)
 	}
 	for _, tc := range []struct{ text, want string }{
-		{"any:\n  t0: x\n" + text, "grows beyond 65536 bytes"},
+		{"any:\n  t0: x\n" + text, "the value is longer than 65536 bytes"},
 		{"any:\n  m0: x\n" + maps, "interpolations copy more than 200000 values"},
 		{"any:\n" + chain + "  c100: x\n", "interpolations nested too deeply"},
 		{"any: " + strings.Repeat("${", 1000) + strings.Repeat("}", 1000), "interpolations nested too deeply"},
@@ -461,7 +461,7 @@ func TestInterpolationBudgets(t *testing.T) {
 	}
 }
 
-// A ${ that was escaped is not looked at again, wherever it is copied to.
+// A ${ that was escaped is not interpolated, even after copies.
 func TestEscapedStaysEscaped(t *testing.T) {
 	cfg, errs := load(t, `limits: {}
 any: {a: {b: '\${x}'}, c: "${any.a}", d: "${any.c.b}"}`)
@@ -631,7 +631,7 @@ func TestNearest(t *testing.T) {
 	}
 }
 
-// FuzzLoad: whatever a file and an override hold, loading ends, without a panic, in a tree or a FieldError.
+// FuzzLoad: with any file and any override, loading ends without a panic, in a tree or a FieldError.
 func FuzzLoad(f *testing.F) {
 	f.Add("name: ${run.max_epochs}\nrun: {max_epochs: 1}\n", "run.rate=2")
 	f.Add("defaults: [_self_, a@b]\n<<: {a: 1}\n", "~name")
@@ -670,8 +670,8 @@ func (s *shares) AddWeight(name string, weight float64) {
 	(*s)[name] = weight
 }
 
-// TestWeights: names with weights are a map, or a list or a text of names alone; another value is an error, and what
-// was written is read again.
+// TestWeights: names with weights are a map, or a list or a text of names. Another value is a mistake. Marshal writes
+// what Load reads back.
 func TestWeights(t *testing.T) {
 	type cfg struct {
 		Mix shares `yaml:"mix,omitempty"`

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,12 +15,11 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Decode writes the tree's values into the struct that into points to, whose fields hold the
-// defaults. It returns a Check with the mistakes so far. A field's key is the name in its yaml tag.
-// Fields of a nested struct tagged ",inline" count as fields of the outer struct. Types with
-// UnmarshalYAML or UnmarshalText decode themselves; a time.Duration is read by parseDuration. null
-// sets a field to its zero value (pointer, list, map, text, or a number whose default is 0) and a
-// struct to its defaults. For other fields null is an error.
+// Decode writes the tree's values into the struct that into points to, whose fields hold the defaults. It returns a
+// Check with the mistakes so far. A field's key is the name in its yaml tag. Fields of a nested struct tagged ",inline"
+// count as fields of the outer struct. Types with UnmarshalYAML or UnmarshalText decode themselves; parseDuration reads
+// a time.Duration. null sets a pointer, a list, a map, a text, or a number whose default is 0 to its zero value. It
+// leaves a struct at its defaults. For other fields null is a mistake.
 func (t *Tree) Decode(into any) *Check {
 	c := &Check{tree: t, found: &findings{bad: map[string]bool{}}}
 	for _, problem := range t.problems {
@@ -29,8 +29,8 @@ func (t *Tree) Decode(into any) *Check {
 	return c
 }
 
-// Decode writes the values below key, if any, into the struct that into points to. A mistake in a key
-// that was reported already is not reported again.
+// Decode writes the values below key, if any, into the struct that into points to. A key with a mistake gets no second
+// one.
 func (c *Check) Decode(key string, into any) {
 	key = join(c.prefix, key)
 	if n := c.tree.root.find(key); n != nil {
@@ -39,8 +39,7 @@ func (c *Check) Decode(key string, into any) {
 	}
 }
 
-// keysOf returns the dotted names of all fields in v, a struct or a pointer to one, that Decode can
-// set.
+// keysOf returns the dotted keys that Decode can set in v, a struct or a pointer to a struct.
 func keysOf(v reflect.Value) []string {
 	var keys []string
 	var walk func(v reflect.Value, key string)
@@ -93,13 +92,13 @@ func escape(y *yaml.Node) {
 type field struct {
 	name   string // key
 	value  reflect.Value
-	owner  reflect.Type // struct that declares it
+	owner  reflect.Type // struct that declares the field
 	goName string
 	doc    string // from its doc tag
 }
 
-// fieldsOf lists the fields of the struct v that have a yaml name, including those of inlined
-// structs and the keys of users' own parts, in order.
+// fieldsOf lists the fields of the struct v that have a yaml name, in order. It includes the fields of inlined structs
+// and the keys of users' own parts.
 func fieldsOf(v reflect.Value) []field {
 	var fields []field
 	for f, value := range v.Fields() {
@@ -115,6 +114,7 @@ func fieldsOf(v reflect.Value) []field {
 	return fields
 }
 
+// A decoder decodes one tree.
 type decoder struct {
 	check *Check
 	all   []string // keys of all fields
@@ -124,16 +124,16 @@ type decoder struct {
 // aDuration describes valid values of a time.Duration.
 const aDuration = "a duration, as 90s, 1h30m or 01:30:00"
 
+// wrong reports that n, the value of key, is not valid.
 func (d *decoder) wrong(n *node, key, want string) {
 	text, hint := n.quoted()
-	if want == aDuration { // a number is not valid either
+	if want == aDuration { // without its quotes the value would be a number, which is not valid either
 		hint = ""
 	}
 	d.check.report(&FieldError{Origin: n.origin, Key: key, Value: text, Want: "expected " + want + hint})
 }
 
-// unresolved reports the interpolations at and below key that failed. The result tells whether
-// there were any.
+// unresolved reports the interpolations at and below key that failed, and whether there were any.
 func (d *decoder) unresolved(n *node, key string) (any bool) {
 	for i, item := range n.items {
 		any = d.unresolved(item, join(key, n.name(i))) || any
@@ -146,7 +146,7 @@ func (d *decoder) unresolved(n *node, key string) (any bool) {
 
 // value decodes n, the value of key, into v.
 func (d *decoder) value(n *node, v reflect.Value, key string) {
-	_, itself := v.Addr().Interface().(yaml.Unmarshaler)
+	own, itself := v.Addr().Interface().(yaml.Unmarshaler)
 	if (itself || n.kind == scalar || v.Kind() == reflect.Interface) && d.unresolved(n, key) {
 		return
 	}
@@ -154,8 +154,8 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 	if !ok {
 		return
 	}
-	if u, ok := v.Addr().Interface().(yaml.Unmarshaler); ok {
-		d.itself(n, key, u.UnmarshalYAML(n.yaml()))
+	if itself {
+		d.itself(n, key, own.UnmarshalYAML(n.yaml()))
 		return
 	}
 	if n.isNull() {
@@ -167,12 +167,11 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 		return
 	}
 	if v.Type() == reflect.TypeFor[time.Duration]() {
-		span, err := parseDuration(n.value)
-		if err != nil || n.kind != scalar {
+		if span, err := parseDuration(n.value); err == nil && n.kind == scalar {
+			v.SetInt(int64(span))
+		} else {
 			d.wrong(n, key, aDuration)
-			return
 		}
-		v.SetInt(int64(span))
 		return
 	}
 	if m, ok := v.Addr().Interface().(ordered); ok {
@@ -212,7 +211,7 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 	}
 }
 
-// itself reports err, unless it is nil. err is the error of a type that decodes itself.
+// itself reports err, the error of a type that decodes itself, unless err is nil.
 func (d *decoder) itself(n *node, key string, err error) {
 	if err != nil {
 		d.check.report(&FieldError{Origin: n.origin, Key: key, Value: n.what(),
@@ -261,8 +260,8 @@ type weighted interface {
 	AddWeight(name string, weight float64)
 }
 
-// weights adds to w the names in n: a map from name to weight, or a list or comma-separated text of
-// names with weight 1.
+// weights adds to w the names in n: a map from name to weight, or a list or comma-separated text of names with weight
+// 1.
 func (d *decoder) weights(n *node, w weighted, key string) {
 	switch n.kind {
 	case dict:
@@ -326,32 +325,29 @@ func (d *decoder) scalar(n *node, v reflect.Value, key string) {
 	number := n.kind == scalar && (n.tag == intTag || n.tag == floatTag)
 	switch v.Kind() {
 	case reflect.String:
-		if n.kind != scalar {
+		if n.kind == scalar {
+			v.SetString(n.value)
+		} else {
 			d.wrong(n, key, "text")
-			return
 		}
-		v.SetString(n.value)
 	case reflect.Bool:
-		b, err := parseBool(n.value)
-		if err != nil || n.tag != boolTag {
+		if b, err := parseBool(n.value); err == nil && n.tag == boolTag {
+			v.SetBool(b)
+		} else {
 			d.wrong(n, key, "true or false")
-			return
 		}
-		v.SetBool(b)
 	case reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64:
-		i, err := parseInt(n.value)
-		if !number || err != nil || v.OverflowInt(i) {
+		if i, err := parseInt(n.value); number && err == nil && !v.OverflowInt(i) {
+			v.SetInt(i)
+		} else {
 			d.wrong(n, key, "a whole number")
-			return
 		}
-		v.SetInt(i)
 	case reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64:
-		u, err := parseUint(n.value)
-		if !number || err != nil || v.OverflowUint(u) {
+		if u, err := parseUint(n.value); number && err == nil && !v.OverflowUint(u) {
+			v.SetUint(u)
+		} else {
 			d.wrong(n, key, "a whole number ≥ 0")
-			return
 		}
-		v.SetUint(u)
 	case reflect.Float32, reflect.Float64:
 		f, err := parseFloat(n.value)
 		if !number || err != nil || math.IsNaN(f) || !math.IsInf(f, 0) && v.OverflowFloat(f) {
@@ -367,6 +363,14 @@ func (d *decoder) scalar(n *node, v reflect.Value, key string) {
 var errNumber = errors.New("not a number")
 
 func parseBool(s string) (bool, error) { return strconv.ParseBool(strings.ToLower(s)) }
+
+// clock matches a duration in Slurm's form HH:MM:SS, with any number of hours.
+var clock = regexp.MustCompile(`^(\d+):([0-5]\d):([0-5]\d)$`)
+
+// parseDuration parses a duration in Go's form ("90s", "1h30m"), in Slurm's form, or 0.
+func parseDuration(s string) (time.Duration, error) {
+	return time.ParseDuration(clock.ReplaceAllString(s, "${1}h${2}m${3}s"))
+}
 
 // parseInt parses YAML's integers (0x1f, 1_000), and floats with a whole value, such as 1e6.
 func parseInt(s string) (int64, error) {

@@ -8,8 +8,8 @@ import (
 
 // A Field is a key that Decode can set, with the struct field of its value.
 type Field struct {
-	// Key is dotted, from the root. "[]" after a name stands for each item of a list; <name> stands
-	// for a name that the user chooses.
+	// Key is dotted, from the root. "[]" after a name stands for each item of a list; <name> stands for a name that the
+	// user chooses.
 	Key   string
 	Type  reflect.Type
 	Value any          // the field's value, which is the default
@@ -20,8 +20,8 @@ type Field struct {
 	Section bool
 }
 
-// Fields returns the keys that Decode can set in v, a struct or a pointer to one, in the order of
-// the fields. A section comes before the keys below it.
+// Fields returns the keys that Decode can set in v, a struct or a pointer to one, in the order of the fields. A section
+// comes before the keys below it.
 func Fields(v any) []Field {
 	var all []Field
 	var walk func(v reflect.Value, key string)
@@ -44,8 +44,8 @@ func Fields(v any) []Field {
 	return all
 }
 
-// elements returns the struct whose fields are the keys below a value, and the suffix between the
-// value's key and theirs. Without such keys it returns the zero Value.
+// elements returns the struct whose fields are the keys below a value, and the suffix between the value's key and
+// theirs. Without such keys it returns the zero Value.
 func elements(v reflect.Value) (below reflect.Value, suffix string) {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {

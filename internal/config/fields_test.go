@@ -8,7 +8,7 @@ import (
 	"testing/fstest"
 )
 
-// TestFields: the keys are those of the decoder, and those below lists and maps.
+// TestFields: the keys are those that Decode can set, also below lists and maps.
 func TestFields(t *testing.T) {
 	cfg := defaults()
 	var names []string
@@ -27,8 +27,7 @@ func TestFields(t *testing.T) {
 	}
 }
 
-// TestComments: names of fields become keys, comments are shared by the lines below, and marks are
-// taken out.
+// TestComments: field names in comments become keys, fields share the comment above them, and marks are removed.
 func TestComments(t *testing.T) {
 	var c Comments
 	err := c.Read("github.com/rlinf/rlinf/internal/config", fstest.MapFS{"config.go": {Data: []byte(`package config
@@ -67,7 +66,7 @@ type other struct {
 	}
 }
 
-// TestLikeliest: short keys lead to the whole ones.
+// TestLikeliest: a key without its first sections leads to the complete key.
 func TestLikeliest(t *testing.T) {
 	keys := strings.Fields("cluster.num_nodes runner.seed runner.max_steps algorithm.gamma " +
 		"algorithm.entropy_tuning.optim.lr actor.seed actor.optim.lr actor.model.hidden_sizes")

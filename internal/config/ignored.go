@@ -17,14 +17,10 @@ type Ignored struct {
 	Reason  string // see Known.Reason
 }
 
-// Idle adds key to the keys without effect. The value is valid, but has a meaning only in other
-// programs.
-func (c *Check) Idle(key string, value any) {
-	c.ignore(Ignored{Key: join(c.prefix, key), Value: show(value)})
-}
+// Idle adds key to the keys without effect. The value is valid, but has a meaning only in other programs.
+func (c *Check) Idle(key string, value any) { c.IdleInstead(key, value, "") }
 
-// IdleInstead is Idle for a key whose missing effect changes training results. instead describes
-// what happens here.
+// IdleInstead is Idle for a key whose missing effect changes training results. instead describes what happens here.
 func (c *Check) IdleInstead(key string, value any, instead string) {
 	c.ignore(Ignored{Key: join(c.prefix, key), Value: show(value), Instead: instead})
 }
@@ -37,8 +33,7 @@ func (c *Check) ignore(i Ignored) {
 	}
 }
 
-// Ignored returns the keys without effect, sorted by section. Keys that change training results
-// come first.
+// Ignored returns the keys without effect, sorted by section. Keys that change training results come first.
 func (c *Check) Ignored() []Ignored {
 	all := slices.Clone(c.found.idle)
 	kind := func(i Ignored) int {
@@ -68,8 +63,7 @@ func (c *Check) Strict() {
 	c.found.idle = nil
 }
 
-// Warnings returns warnings for the user: one for each old name, and a table of the keys without
-// effect.
+// Warnings returns warnings for the user: one for each old name, and a table of the keys without effect.
 func (c *Check) Warnings() []string {
 	w := slices.Clone(c.tree.notes)
 	if all := c.Ignored(); len(all) > 0 {

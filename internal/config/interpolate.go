@@ -12,8 +12,7 @@ import (
 
 const maxText = 1 << 16 // largest value after interpolation, in bytes
 
-// interpolate replaces every interpolation in the tree by its value. It supports OmegaConf's
-// notation:
+// interpolate replaces every interpolation in the tree by its value. It supports OmegaConf's notation:
 //
 //	${a.b}  ${a.list[0]}            another value, a map or a list too
 //	${.x}  ${..x}                   a sibling, a sibling of the parent
@@ -27,11 +26,11 @@ func (t *Tree) interpolate() {
 	in.walk(t.root, "")
 }
 
-// An interpolation resolves the values of one tree, each once and in its place.
+// An interpolation resolves the values of one tree. It resolves each value once, and changes its node.
 type interpolation struct {
 	tree  *Tree
 	state map[*node]progress
-	trail []string // keys being resolved, each referenced by the last one
+	trail []string // keys being resolved: each refers to the next one
 	nodes int      // number of nodes copied so far
 	depth int      // nesting of interpolations
 }
@@ -56,12 +55,11 @@ func (in *interpolation) walk(n *node, key string) {
 		return
 	}
 	if err := in.resolve(n, key); err != nil {
-		n.wrong = err // an error only if the value is used
+		n.wrong = err // Decode reports the error if a field uses the value
 	}
 }
 
-// resolve replaces the scalar n of key if it has interpolations. In a dict or list it resolves all
-// items.
+// resolve replaces the scalar n of key if it has interpolations. In a dict or list it resolves all items.
 func (in *interpolation) resolve(n *node, key string) error {
 	if n.kind != scalar {
 		for i, item := range n.items {
@@ -78,12 +76,12 @@ func (in *interpolation) resolve(n *node, key string) error {
 		return fmt.Errorf("an interpolation longer than %d bytes", maxText)
 	}
 	if in.state[n] == running {
-		return fmt.Errorf("interpolations in a circle: %s", strings.Join(append(in.trail, key), " → "))
+		return fmt.Errorf("circular interpolations: %s", strings.Join(append(in.trail, key), " → "))
 	}
 	in.state[n] = running
 	in.trail = append(in.trail, key)
 	defer func() { in.trail = in.trail[:len(in.trail)-1] }()
-	v, err := in.text(n, key)
+	v, err := in.expand(n, key)
 	if err != nil {
 		in.state[n] = untouched
 		return err
@@ -95,24 +93,12 @@ func (in *interpolation) resolve(n *node, key string) error {
 	return nil
 }
 
-// text returns the value of the scalar n of key.
-func (in *interpolation) text(n *node, key string) (*node, error) {
-	v, err := in.expand(n.value, key)
-	if err != nil {
-		return nil, err
-	}
-	if v == nil { // no interpolation
-		return n, nil
-	}
-	return v, nil
-}
-
-// expand replaces the interpolations of s. If s is a single interpolation, the value keeps its
-// type; otherwise the result is text. It returns nil if s has no interpolation.
-func (in *interpolation) expand(s, key string) (*node, error) {
+// expand returns the value of n, the scalar of key, with its interpolations replaced. The value of a single
+// interpolation keeps its type; otherwise the result is text. Without an interpolation the result is n.
+func (in *interpolation) expand(n *node, key string) (*node, error) {
 	var out strings.Builder
 	found := false
-	for rest := s; rest != ""; {
+	for rest := n.value; rest != ""; {
 		i := strings.Index(rest, "${")
 		if i < 0 {
 			out.WriteString(rest)
@@ -133,7 +119,7 @@ func (in *interpolation) expand(s, key string) (*node, error) {
 		if err != nil {
 			return nil, err
 		}
-		if len(body)+len("${}") == len(s) {
+		if len(body)+len("${}") == len(n.value) {
 			return v, nil
 		}
 		if v.kind != scalar {
@@ -142,17 +128,16 @@ func (in *interpolation) expand(s, key string) (*node, error) {
 		out.WriteString(rest[:i] + v.value)
 		rest = rest[i+2+end+1:]
 		if out.Len() > maxText {
-			return nil, fmt.Errorf("grows beyond %d bytes", maxText)
+			return nil, fmt.Errorf("the value is longer than %d bytes", maxText)
 		}
 	}
 	if !found {
-		return nil, nil
+		return n, nil
 	}
 	return &node{tag: strTag, value: out.String()}, nil
 }
 
-// closing returns the index of the } that closes a body, skipping nested braces and quoted text; -1
-// if there is none.
+// closing returns the index of the } that closes a body, skipping nested braces and quoted text; -1 if there is none.
 func closing(s string) int {
 	for i, c := range outside(s) {
 		if c == '}' {
@@ -162,8 +147,7 @@ func closing(s string) int {
 	return -1
 }
 
-// outside yields the bytes of s that are outside of quotes and braces, and a } that closes more than s
-// opens.
+// outside yields the bytes of s outside of quotes and braces, including a } without its {.
 func outside(s string) iter.Seq2[int, byte] {
 	return func(yield func(int, byte) bool) {
 		depth, quote := 0, byte(0)
@@ -189,8 +173,8 @@ func outside(s string) iter.Seq2[int, byte] {
 	}
 }
 
-// evaluate returns the value of one ${body}: the result of a resolver if body has the form
-// name:arguments, otherwise the value of a key.
+// evaluate returns the value of one ${body}: the result of a resolver if body has the form name:arguments, otherwise
+// the value of a key.
 func (in *interpolation) evaluate(body, key string) (*node, error) {
 	if in.depth++; in.depth > maxDepth {
 		return nil, errors.New("interpolations nested too deeply")
@@ -211,18 +195,15 @@ func (in *interpolation) evaluate(body, key string) (*node, error) {
 		}
 		return call(name, args)
 	}
-	v, err := in.expand(body, key)
+	path, err := in.expand(&node{value: body}, key)
 	if err != nil {
 		return nil, err
 	}
-	if v != nil {
-		body = v.value
-	}
-	return in.lookup(strings.TrimSpace(body), key)
+	return in.lookup(strings.TrimSpace(path.value), key)
 }
 
-// selected returns the value of the key named by the first argument, or else the second argument,
-// or else null.
+// selected returns the value of the key that the first argument names. If there is no such key, it returns the second
+// argument or, without one, null.
 func (in *interpolation) selected(args []*node, key string) (*node, error) {
 	if len(args) < 1 || len(args) > 2 || args[0].kind != scalar {
 		return nil, errors.New("oc.select: expected a key, and a value for where it is not given")
@@ -245,11 +226,7 @@ func (in *interpolation) argument(text, key string) (*node, error) {
 	if len(text) >= 2 && (text[0] == '\'' || text[0] == '"') && text[len(text)-1] == text[0] {
 		return &node{tag: strTag, value: text[1 : len(text)-1]}, nil
 	}
-	v, err := in.expand(text, key)
-	if v == nil && err == nil {
-		v = plain(text, "")
-	}
-	return v, err
+	return in.expand(plain(text, ""), key)
 }
 
 // split splits arguments at the commas outside of quotes and braces.
@@ -270,7 +247,7 @@ func (in *interpolation) lookup(path, key string) (*node, error) {
 	if up := len(absolute) - len(strings.TrimLeft(absolute, ".")); up > 0 {
 		names := strings.Split(key, ".")
 		if up > len(names) {
-			return nil, fmt.Errorf("${%s} leads above the root", path)
+			return nil, fmt.Errorf("${%s} goes above the root", path)
 		}
 		absolute = join(strings.Join(names[:len(names)-up], "."), absolute[up:])
 	}
@@ -316,7 +293,7 @@ func (in *interpolation) copy(n *node) (*node, error) {
 	return c, nil
 }
 
-// done marks n and all nodes below it as resolved. A ${ that is left in them was escaped.
+// done marks n and all nodes below n as resolved. A ${ that is left in these nodes was escaped.
 func (in *interpolation) done(n *node) {
 	in.state[n] = resolved
 	for _, item := range n.items {
@@ -368,8 +345,8 @@ func call(name string, args []*node) (*node, error) {
 	return arithmetic(name, args[0], args[1])
 }
 
-// arithmetic evaluates multiply, subtract and int_div. Integers give an integer, other numbers a
-// float. int_div rounds down.
+// arithmetic evaluates multiply, subtract and int_div. Integers give an integer, other numbers a float. int_div rounds
+// down.
 func arithmetic(name string, a, b *node) (*node, error) {
 	for _, n := range []*node{a, b} {
 		if want := n.ambiguous(); want != "" {

@@ -9,18 +9,18 @@ import (
 // Known describes a key of another program that has no effect here.
 type Known struct {
 	Key string // dotted; * matches any one name, and ** at the end matches all names below
-	// Idle are further values that disable the feature, besides null, None, false, 0, "" and empty
-	// lists and maps. Idle values are compared as written, except that true matches True.
+	// Idle are further values that disable the feature, besides null, None, false, 0, "" and empty lists and maps. They
+	// are compared with the value as written, except that true matches True.
 	Idle []string
-	// Instead says what happens here instead, if this changes training results. "" means that the
-	// key affects only speed, memory or output.
+	// Instead says what happens here in place of the feature, if that changes training results. "" means that the
+	// feature affects only speed, memory or output.
 	Instead string
-	// Reason says why the key has no effect, if it does not change training results.
+	// Reason says why the key has no effect. It is set if Instead is "".
 	Reason string
-	// Switch is for a Key that ends in **, and names one of the keys below. If the named key is
-	// absent or disabled, all keys below Key are disabled.
+	// Switch names one of the keys below Key, which then ends in **. If the named key is absent or disabled, all keys
+	// below Key are disabled.
 	Switch string
-	// Want, if it is set, makes any value that asks for the feature a mistake. It says what is valid.
+	// Want says which values are valid. If it is set, any value that asks for the feature is a mistake.
 	Want string
 }
 
@@ -42,9 +42,9 @@ func (c *Check) owner(key string) (string, bool) {
 	return c.tree.options.Owner(key)
 }
 
-// classify handles a key without a field; key is dotted, from the root. A known key whose feature
-// is disabled is accepted; any other known key is added to the keys without effect. An unknown key,
-// or the key of a part that is not chosen, is an error.
+// classify handles a key without a field; key is dotted, from the root. It accepts a known key whose feature is
+// disabled, and adds any other known key to the keys without effect. An unknown key, or a key of a part that is not
+// chosen, is a mistake.
 func (c *Check) classify(n *node, key string, beside siblings) {
 	var above bool // key is a section of known keys
 	owner, owned := c.owner(key)
@@ -53,7 +53,7 @@ func (c *Check) classify(n *node, key string, beside siblings) {
 		match := matches(k.Key, key)
 		if section, any := strings.CutSuffix(k.Key, ".**"); any && (slices.Contains(beside.own, section) ||
 			owned && join(section, name) == key) {
-			match = none // the pattern covers only unlisted keys
+			match = none // here ** does not cover the keys of the user's own part
 		}
 		switch match {
 		case whole:
@@ -102,7 +102,7 @@ func (s siblings) meant(n *node, key string) string {
 	return near
 }
 
-// judge adds the values at and below key to the keys without effect, unless they are disabled.
+// judge adds the values at and below key to the keys without effect, except for values that disable the feature k.
 func (c *Check) judge(n *node, key string, k Known) {
 	if slices.ContainsFunc(c.tree.repeated, func(s string) bool { return key == s || strings.HasPrefix(key, s+".") }) {
 		return
@@ -129,7 +129,7 @@ func (c *Check) judge(n *node, key string, k Known) {
 	c.ignore(Ignored{Key: key, Value: n.what(), Instead: k.Instead, Reason: k.Reason})
 }
 
-// judgeList adds a list of scalars as one value, unless all of them are disabled.
+// judgeList adds a list of scalars as one value, unless all scalars disable the feature k.
 func (c *Check) judgeList(n *node, key string, k Known) {
 	var items []string
 	asks := false

@@ -18,54 +18,53 @@ import (
 type Options struct {
 	// Text is the text of the file, read by ReadOnce; nil means that Load reads the file.
 	Text []byte
-	// SearchPath lists folders of presets. They are searched after the folder of the file and the
-	// folders of its hydra.searchpath.
+	// SearchPath lists folders of presets. They are searched after the folder of the file and the folders of its
+	// hydra.searchpath.
 	SearchPath []string
 	// Aliases are old names of keys.
 	Aliases []Alias
 	// Known are keys of other programs without effect here.
 	Known []Known
-	// Defaults is a value whose YAML form has the defaults that interpolations may refer to. If it is
-	// nil, they may refer only to given values.
+	// Defaults is a value whose YAML form has the defaults that interpolations may refer to. If it is nil, they may
+	// refer only to given values.
 	Defaults any
-	// Rewrite, unless nil, is called after the file and the command line were read. It may translate
-	// other programs' keys.
+	// Rewrite, unless nil, is called after the file and the command line were read. It may translate other programs'
+	// keys.
 	Rewrite func(t *Tree)
-	// Choose, unless nil, is called before Defaults are read. It adds the keys of users' own parts to
-	// Defaults; values given under other keys choose the parts. It returns further Known keys that
-	// depend on these values.
+	// Choose, unless nil, is called before Defaults are read. It adds the keys of users' own parts to Defaults. given
+	// returns the values by which the user chooses parts. Choose returns further Known keys that depend on these
+	// values.
 	Choose func(given func(key string) (string, bool)) []Known
-	// Overriding, unless nil, is called before the command line sets a dotted key. It may Remove keys of
-	// the files that would take precedence over the dotted key.
+	// Overriding, unless nil, is called before the command line sets a dotted key. It may Remove keys from files that
+	// would take precedence over the dotted key.
 	Overriding func(t *Tree, key string)
-	// Owner, unless nil, returns the part that owns a key without a field in Defaults. ok with an empty
-	// part means that a part of an unknown name may own it.
+	// Owner, unless nil, returns the part that owns a key without a field in Defaults. If a part of an unknown name may
+	// own the key, Owner returns ok and an empty part.
 	Owner func(key string) (part string, ok bool)
 }
 
-// A Tree is a complete configuration: presets, then the file, then overrides, with interpolations
-// replaced.
+// A Tree is a complete configuration: presets, the file over them, and overrides over both, with the values of
+// interpolations.
 type Tree struct {
 	file     string
 	root     *node
 	defaults *node
 	options  Options
 	notes    []string      // warnings about old names
-	repeated []string      // keys that repeat the value of another key
+	repeated []string      // keys that repeat the value of another key, see Said
 	problems []*FieldError // mistakes found while reading; Decode reports them too
 }
 
-// Load reads the file at path with its presets and applies the overrides (Hydra's grammar, see
-// override). It returns a FieldError only for a file that cannot be read at all. Decode reports all
-// other mistakes.
+// Load reads the file at path with its presets, and applies the overrides (in Hydra's grammar, see override). It
+// returns a FieldError only for a file that cannot be read at all. Decode reports all other mistakes.
 func Load(path string, overrides []string, options Options) (*Tree, error) {
 	t := &Tree{file: path, options: options, root: &node{origin: path, kind: dict}}
-	text, err := options.Text, error(nil)
+	text := options.Text
 	if text == nil {
-		text, err = ReadOnce(path)
-	}
-	if err != nil {
-		return nil, err
+		var err error
+		if text, err = ReadOnce(path); err != nil {
+			return nil, err
+		}
 	}
 	main, err := t.parsed(path, text)
 	if err != nil {
@@ -82,14 +81,13 @@ func Load(path string, overrides []string, options Options) (*Tree, error) {
 	return t, t.finish()
 }
 
-// Parse reads a configuration from text, without presets. Origins show name as the file.
+// Parse reads a configuration from text, without presets. name is the file in origins.
 func Parse(name string, text []byte, options Options) (*Tree, error) {
 	t := &Tree{file: name, options: options, root: &node{origin: name, kind: dict}}
-	main, problems, err := parse(name, text)
+	main, err := t.parsed(name, text)
 	if err != nil {
 		return nil, err
 	}
-	t.problems = problems
 	t.lay(main)
 	return t, t.finish()
 }
@@ -114,14 +112,13 @@ func (t *Tree) finish() error {
 	return nil
 }
 
-// Given returns the scalar that was given at key, with its interpolations replaced, or false if there
-// is none.
+// Given returns the scalar that was given at key, with its interpolations replaced, or false if there is none.
 func (t *Tree) Given(key string) (string, bool) {
 	n := t.root.find(key)
 	if n == nil || n.kind != scalar || n.isNull() {
 		return "", false
 	}
-	n, err := newInterpolation(t).text(n.clone(), key)
+	n, err := newInterpolation(t).expand(n.clone(), key)
 	if err != nil || n.kind != scalar {
 		return "", false // interpolate reports it later
 	}
@@ -140,8 +137,8 @@ func (t *Tree) Null(key string) bool {
 	return n != nil && n.isNull()
 }
 
-// Stand copies the scalar at from, if there is one, to the key to. It does nothing if to has another
-// value. Otherwise from is not reported as a key without effect.
+// Stand copies the scalar at the key from, if there is one, to the key to. If to has another value, Stand does nothing.
+// Otherwise from no longer counts as a key without effect.
 func (t *Tree) Stand(to, from string) {
 	text, ok := t.Given(from)
 	if !ok {
@@ -175,7 +172,7 @@ func (t *Tree) Section(to, from string) {
 	}
 }
 
-// Said marks key as a repetition of another key, so that it is not reported as a key without effect.
+// Said marks key as a repetition of another key, which does not count as a key without effect.
 func (t *Tree) Said(key string) { t.repeated = append(t.repeated, key) }
 
 // Set changes the value of a given key to text, parsed as YAML.
@@ -185,7 +182,8 @@ func (t *Tree) Set(key, text string) {
 	}
 }
 
-// Spread replaces a scalar by a map in which each of names has its value. Other values stay.
+// Spread replaces the scalar at key by a map in which each of names has the value of the scalar. It does not change
+// other kinds of values.
 func (t *Tree) Spread(key string, names ...string) {
 	n := t.root.find(key)
 	if n == nil || n.kind != scalar {
@@ -205,7 +203,7 @@ func (t *Tree) Remove(key string) { t.root.take(key) }
 // has reports whether the dotted key was given.
 func (t *Tree) has(key string) bool { return t.root.find(key) != nil }
 
-// origin returns where key was given. If it was not, it returns the origin of its section, or the file.
+// origin returns where key was given. If key was not given, it returns the origin of the section of key, or the file.
 func (t *Tree) origin(key string) string {
 	for key != "" {
 		if n := t.root.find(key); n != nil {
@@ -257,8 +255,7 @@ func readError(err error) string {
 	case errors.Is(err, syscall.EISDIR):
 		return "is a folder, expected a YAML file"
 	}
-	var path *fs.PathError
-	if errors.As(err, &path) {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
 		err = path.Err
 	}
 	return "cannot be read: " + err.Error()
@@ -270,9 +267,9 @@ func (t *Tree) searchPath(main *node) []string {
 	if hydra := main.remove("hydra"); hydra != nil {
 		if paths := hydra.child("searchpath"); paths != nil {
 			for _, p := range paths.items {
-				// A path with an unset variable belongs to another machine; presets that are then
-				// missing are reported by name.
-				if n, err := newInterpolation(t).text(p, ""); err == nil {
+				// A path with an unset variable is for another machine, and is left out. If a preset is missing for
+				// this reason, a mistake names the preset.
+				if n, err := newInterpolation(t).expand(p, ""); err == nil {
 					folders = append(folders, strings.TrimPrefix(n.value, "file://"))
 				}
 			}
@@ -281,8 +278,8 @@ func (t *Tree) searchPath(main *node) []string {
 	return append(folders, t.options.SearchPath...)
 }
 
-// include merges a file into the tree at the key mount ("" for the root). The presets of its defaults
-// list come first, then the file; _self_ in the list changes the order.
+// include merges a file into the tree at the key mount ("" for the root). The presets of its defaults list come first,
+// then the file; _self_ in the list changes the order.
 func (t *Tree) include(file *node, path, mount string, folders, stack []string) error {
 	stack = append(stack, path)
 	self := func() { t.lay(nest(mount, file)) }
@@ -325,16 +322,20 @@ func (t *Tree) lay(source *node) {
 
 // A preset is one entry of a defaults list. The zero preset includes nothing.
 type preset struct {
-	path     string // without .yaml; a leading / restricts it to the search path
+	path     string // without .yaml; a leading / means that only the search path has the preset
 	mount    string
 	self     bool
 	optional bool
 }
 
-// parsePreset parses an entry in Hydra's forms: group/name@mount, group@mount: name, group/name (mounted
-// at group), or _self_.
+// parsePreset parses an entry in Hydra's forms: group/name@mount, group@mount: name, group/name (mounted at group), or
+// _self_.
 func parsePreset(item *node, mount string) (preset, error) {
 	var p preset
+	wrong := func(value string) error {
+		return &FieldError{Origin: item.origin, Key: "defaults", Value: value,
+			Want: "expected a preset, as env/cartpole@env.train"}
+	}
 	text := item.value
 	if item.kind == dict && len(item.keys) == 1 && item.items[0].kind == scalar {
 		name := item.items[0]
@@ -347,8 +348,7 @@ func parsePreset(item *node, mount string) (preset, error) {
 			return p, nil
 		}
 	} else if item.kind != scalar || item.tag != strTag {
-		return p, &FieldError{Origin: item.origin, Key: "defaults", Value: item.what(),
-			Want: "expected a preset, as env/cartpole@env.train"}
+		return p, wrong(item.what())
 	}
 	if rest, ok := strings.CutPrefix(text, "optional "); ok {
 		p.optional, text = true, rest
@@ -363,8 +363,7 @@ func parsePreset(item *node, mount string) (preset, error) {
 	path, at, mounted := strings.Cut(text, "@")
 	p.path = strings.TrimSuffix(path, ".yaml")
 	if p.path == "" {
-		return p, &FieldError{Origin: item.origin, Key: "defaults", Value: text,
-			Want: "expected a preset, as env/cartpole@env.train"}
+		return p, wrong(text)
 	}
 	switch {
 	case at == "_global_":

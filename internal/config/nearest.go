@@ -2,9 +2,8 @@ package config
 
 import "strings"
 
-// Nearest returns the candidate with the smallest Levenshtein distance from key, or "" if none is
-// close enough for a typing mistake. The limit is a third of the key's letters, but at least two, or
-// one in a key of at most four letters.
+// Nearest returns the candidate with the smallest Levenshtein distance from key, or "" if none is close enough for a
+// typing mistake. The limit is a third of the key's letters, but at least two, or one in a key of at most four letters.
 func Nearest(key string, candidates []string) string {
 	best, limit := "", max(2, len(key)/3)
 	if len(key) <= 4 {
@@ -18,9 +17,9 @@ func Nearest(key string, candidates []string) string {
 	return best
 }
 
-// Likeliest returns the candidate that a dotted key most likely stands for, or "". The sections at
-// its start may be missing. A candidate that ends in key comes first, then one with similar spelling,
-// then one with a similar last name.
+// Likeliest returns the candidate that a dotted key most likely stands for, or "". key may lack the first sections. A
+// candidate that ends in key takes precedence. Without one, a key with a dot gives the candidate nearest to the whole
+// key, and any other key the candidate with the nearest last name.
 func Likeliest(key string, candidates []string) string {
 	if full := endingIn(key, candidates); full != "" {
 		return full
@@ -50,8 +49,8 @@ func endingIn(key string, candidates []string) string {
 	return best
 }
 
-// distance returns the number of insertions, deletions, replacements and swaps of neighbouring
-// letters that turn a into b (optimal string alignment).
+// distance returns the number of insertions, deletions, replacements and swaps of neighbouring letters that turn a into
+// b (optimal string alignment).
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)
 	before, last, row := make([]int, len(y)+1), make([]int, len(y)+1), make([]int, len(y)+1)

@@ -19,7 +19,7 @@ type node struct {
 	keys   []string // dict: names of the items
 	items  []*node  // items of a dict or list
 
-	decimal bool // scalar: from the command line or the environment, where a leading zero has no meaning
+	decimal bool // scalar: from the command line or the environment; a leading zero is not a mark of octal numbers
 }
 
 type kind uint8
@@ -44,8 +44,7 @@ func plain(text, origin string) *node {
 		value: text}
 }
 
-// scalarTag maps the tag of a scalar to one that a configuration has; a date, for example, becomes
-// text.
+// scalarTag maps the tag of a scalar to one that a configuration has; a date, for example, becomes text.
 func scalarTag(tag string) string {
 	switch tag {
 	case intTag, floatTag, boolTag, nullTag:
@@ -138,8 +137,7 @@ func (n *node) remove(key string) *node {
 	return v
 }
 
-// take removes the node at a dotted key and returns it, or nil. Dicts that become empty are removed
-// too.
+// take removes the node at a dotted key and returns it, or nil. It also removes dicts that become empty.
 func (n *node) take(key string) *node {
 	first, rest, deeper := strings.Cut(key, ".")
 	if !deeper {
@@ -165,10 +163,9 @@ func nest(key string, v *node) *node {
 	return &node{origin: v.origin, kind: dict, keys: []string{first}, items: []*node{nest(rest, v)}}
 }
 
-// merge merges src into n and returns the result. A dict is merged into a dict item by item, and
-// into a list if its keys are indices of the list. Other values are replaced. A null does not
-// change a dict, because a section whose keys are all commented out reads as null. merge changes n,
-// and the result may share nodes with n and src.
+// merge merges src into n and returns the result. It merges a dict into a dict item by item, and into a list if the
+// keys of src are indices of the list. It replaces other values. A null does not change a dict, because a section whose
+// keys are all commented out reads as null. merge changes n, and the result may share nodes with n and src.
 func (n *node) merge(src *node) *node {
 	switch {
 	case n == nil:
@@ -186,7 +183,7 @@ func (n *node) merge(src *node) *node {
 	case n.kind != dict || src.kind != dict:
 		return src
 	}
-	if src.origin != commandLine { // a missing key should be looked for in the last file
+	if src.origin != commandLine { // mistakes about missing keys name the last file
 		n.origin = src.origin
 	}
 	for i, key := range src.keys {

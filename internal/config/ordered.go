@@ -8,7 +8,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A Map is a map in the configuration whose order matters.
+// A Map is a map in the configuration that keeps its order.
 type Map[T any] []Entry[T]
 
 // An Entry is one key of a Map with its value.

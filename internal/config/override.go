@@ -24,16 +24,16 @@ func (t *Tree) override(text string) *FieldError {
 	switch mark {
 	case "~":
 		if there == nil {
-			return wrong(key, "", "not there to be removed")
+			return wrong(key, "", "cannot be removed: it was not given")
 		}
 		if hasValue && there.value != strings.TrimSpace(value) {
-			return wrong(key, there.what(), "not removed, the value is not "+value)
+			return wrong(key, there.what(), "not removed: its value is not "+value)
 		}
 		t.root.take(t.currentName(key))
 		return nil
 	case "+":
 		if there != nil {
-			return wrong(key, value, "given already at "+there.origin+"; leave out the + to replace it")
+			return wrong(key, value, "already given at "+there.origin+"; leave out the + to replace it")
 		}
 	case "", "++":
 	default:
@@ -54,8 +54,8 @@ func (t *Tree) override(text string) *FieldError {
 	return nil
 }
 
-// overrideValue parses the text after the sign =. A text that starts like flow YAML is parsed as
-// flow YAML, any other as one word.
+// overrideValue parses the text after the sign =. A text that starts like flow YAML is parsed as flow YAML, any other
+// as one word.
 func overrideValue(text string) (*node, *FieldError) {
 	text = strings.TrimSpace(text)
 	if text == "" {

@@ -64,8 +64,7 @@ func eachOwn(v reflect.Value, section string, f func(section string, own params.
 	}
 }
 
-// inlined returns the struct whose fields an inlined field v adds to the outer struct, or the zero
-// Value.
+// inlined returns the struct whose fields an inlined field v adds to the outer struct, or the zero Value.
 func inlined(v reflect.Value) reflect.Value {
 	if v.Type() != ownType {
 		return v
@@ -114,7 +113,7 @@ func mapping(y *yaml.Node, key string) *yaml.Node {
 	if y.Kind == yaml.DocumentNode {
 		y = y.Content[0]
 	}
-	y.Style &^= yaml.FlowStyle // which an empty map has
+	y.Style &^= yaml.FlowStyle // the style of an empty map
 	if key == "" {
 		return y
 	}

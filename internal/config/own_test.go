@@ -26,7 +26,7 @@ type ownOne struct {
 	} `yaml:"sides"`
 }
 
-// loadOwn reads text into a root whose section has the keys of ownOne where its kind is one.
+// loadOwn decodes text into a root. Its section has the keys of ownOne if its kind is one.
 func loadOwn(t *testing.T, text string, overrides ...string) (*ownRoot, *Check) {
 	t.Helper()
 	root := &ownRoot{Section: ownSection{Kind: "none", Rate: 1}}

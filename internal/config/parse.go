@@ -14,15 +14,15 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Limits for one file, so that no input takes long, not even malicious aliases.
+// Limits of one file. They bound the time for any input, even for malicious aliases.
 const (
 	maxBytes = 4 << 20
 	maxNodes = 200_000
 	maxDepth = 64
 )
 
-// parse parses one YAML document, a dict, into a node. err means that the document cannot be read
-// at all; problems are mistakes that leave the rest usable.
+// parse parses one YAML document, a dict, into a node. err means that the document cannot be read at all; problems are
+// mistakes that leave the other keys usable.
 func parse(file string, data []byte) (root *node, problems []*FieldError, err error) {
 	if len(data) > maxBytes {
 		return nil, nil, &FieldError{Origin: file, Want: fmt.Sprintf("not a configuration: larger than %d MiB",
@@ -57,7 +57,7 @@ func document(data []byte) (*yaml.Node, error) {
 		return nil, err
 	}
 	if err := dec.Decode(&second); err == nil {
-		return nil, fmt.Errorf("line %d: a second document begins, one is all", second.Line)
+		return nil, fmt.Errorf("line %d: a second document begins, expected only one", second.Line)
 	} else if !errors.Is(err, io.EOF) {
 		return nil, err
 	}
@@ -66,8 +66,8 @@ func document(data []byte) (*yaml.Node, error) {
 
 var (
 	yamlLine = regexp.MustCompile(`^line (\d+): `)
-	// Lines in the library's scanner errors count from 1. Lines in its parser errors, which match
-	// this pattern, count from 0.
+	// Lines in the library's scanner errors count from 1. Lines in its parser errors, which match this pattern, count
+	// from 0.
 	fromZero = regexp.MustCompile(`^did not find expected (key|',' or|'-' indicator|node content|<document start>)`)
 )
 
@@ -92,7 +92,7 @@ type reader struct {
 	at       func(line int) string // returns the origin of a line
 	nodes    int
 	problems []*FieldError
-	decimal  bool // a leading zero has no meaning
+	decimal  bool // see node.decimal
 }
 
 // node converts y, the value of key in the file.
@@ -145,7 +145,7 @@ func (r *reader) dict(y *yaml.Node, origin, at string, depth int) (*node, error)
 		case key.ShortTag() == "!!merge" && v.kind == list:
 			bases = append(bases, v.items...)
 		case key.Kind != yaml.ScalarNode:
-			r.problems = append(r.problems, &FieldError{Origin: origin, Key: at, Want: "a key that is not a word"})
+			r.problems = append(r.problems, &FieldError{Origin: origin, Key: at, Want: "expected a word as key"})
 		case slices.Contains(n.keys, key.Value):
 			r.problems = append(r.problems, &FieldError{Origin: origin, Key: join(at, key.Value),
 				Want: "given twice, first at " + n.child(key.Value).origin})

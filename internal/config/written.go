@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"reflect"
 	"regexp"
@@ -11,8 +12,8 @@ import (
 // padded matches a whole number with a leading zero, which is octal in YAML 1.1, RLinf's format.
 var padded = regexp.MustCompile(`^([-+]?)0([0-9_]+)$`)
 
-// written returns n with the number that was meant, for a value of type t. On the command line it
-// removes a leading zero. In a file that zero is ambiguous, so written reports it and returns ok
+// written returns n, for a value of type t, without the leading zero of a number from the command line. In a file a
+// leading zero is ambiguous, because it may mark an octal number. So written reports such a number and returns ok
 // false.
 func (d *decoder) written(n *node, t reflect.Type, key string) (as *node, ok bool) {
 	if n.kind == list {
@@ -37,8 +38,8 @@ func (d *decoder) written(n *node, t reflect.Type, key string) (as *node, ok boo
 	return &c, true
 }
 
-// ambiguous describes the possible meanings of a number with a leading zero, or returns "" if there is
-// only one.
+// ambiguous describes the possible meanings of a number with a leading zero. It returns "" if there is only one
+// meaning.
 func (n *node) ambiguous() string {
 	if n.decimal || n.tag == strTag || !padded.MatchString(n.value) {
 		return ""
@@ -52,7 +53,7 @@ func (n *node) ambiguous() string {
 	case other == strings.TrimPrefix(decimal, "+"):
 		return ""
 	}
-	return fmt.Sprintf("expected %s, or %s, as which RLinf reads %s: without a leading zero", decimal, other, n.value)
+	return fmt.Sprintf("expected %s or %s, without a leading zero: RLinf reads %s as %[2]s", decimal, other, n.value)
 }
 
 // WithoutZeros removes the leading zeros of a whole number. Other text is unchanged.
@@ -61,14 +62,10 @@ func WithoutZeros(value string) string {
 	if m == nil {
 		return value
 	}
-	digits := strings.TrimLeft(strings.ReplaceAll(m[2], "_", ""), "0")
-	if digits == "" {
-		digits = "0"
-	}
-	return m[1] + digits
+	return m[1] + cmp.Or(strings.TrimLeft(strings.ReplaceAll(m[2], "_", ""), "0"), "0")
 }
 
-// holdsNumbers reports whether values of type t are or may contain numbers.
+// holdsNumbers reports whether a value of type t, or an item of its lists, may be a number.
 func holdsNumbers(t reflect.Type) bool {
 	for t.Kind() == reflect.Slice || t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -76,16 +73,13 @@ func holdsNumbers(t reflect.Type) bool {
 	return t.Kind() != reflect.String && t.Kind() != reflect.Map
 }
 
-// quoted returns the text of n as written. hint says how to quote it if it would have another value
-// without quotes.
+// quoted returns the text of n as written. If the value would have another type without its quotes, hint says to drop
+// them.
 func (n *node) quoted() (text, hint string) {
 	other := n.quote != "" && strings.ContainsAny(n.value[:min(1, len(n.value))], "[{")
 	if n.kind != scalar || n.tag != strTag || n.value == "" || !other && plain(n.value, "").tag == strTag {
 		return n.what(), ""
 	}
-	quote := n.quote
-	if quote == "" {
-		quote = "'"
-	}
+	quote := cmp.Or(n.quote, "'")
 	return quote + n.value + quote, "; drop the quotes: " + WithoutZeros(n.value)
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestLeadingZeros: they mean nothing on the command line. In files, which RLinf reads as octal, they are refused where
-// it matters.
+// TestLeadingZeros: leading zeros have no meaning on the command line. In files, which RLinf reads as octal, they are
+// refused if the value would differ.
 func TestLeadingZeros(t *testing.T) {
 	t.Setenv("TASK", "012")
 	cfg, errs := load(t, "run: {seed: '${oc.env:TASK}', level: '${run.max_epochs}', group_size: "+
@@ -34,21 +34,21 @@ limits: {a: 0_17}
 any: 010
 `)
 	want(t, errs,
-		"job.yaml:4: run.max_epochs: 010: expected 10, or 8, as which RLinf reads 010: without a leading zero",
+		"job.yaml:4: run.max_epochs: 010: expected 10 or 8, without a leading zero: RLinf reads 010 as 8",
 		"job.yaml:5: run.rate: 08: expected 8, without the leading zero: RLinf reads 08 as a text",
-		"job.yaml:7: run.level: -064: expected -64, or -52, as which RLinf reads -064: without a leading zero",
-		"job.yaml:8: run.group_size: ${multiply:010,2}: multiply: 010: expected 10, or 8, as which RLinf reads 010: "+
-			"without a leading zero",
+		"job.yaml:7: run.level: -064: expected -64 or -52, without a leading zero: RLinf reads -064 as -52",
+		"job.yaml:8: run.group_size: ${multiply:010,2}: multiply: 010: expected 10 or 8, without a leading "+
+			"zero: RLinf reads 010 as 8",
 		"job.yaml:9: sizes.1: 09: expected 9, without the leading zero: RLinf reads 09 as a text",
-		"job.yaml:10: limits.a: 0_17: expected 17, or 15, as which RLinf reads 0_17: without a leading zero",
-		"job.yaml:11: any: 010: expected 10, or 8, as which RLinf reads 010: without a leading zero",
+		"job.yaml:10: limits.a: 0_17: expected 17 or 15, without a leading zero: RLinf reads 0_17 as 15",
+		"job.yaml:11: any: 010: expected 10 or 8, without a leading zero: RLinf reads 010 as 8",
 	)
 	if cfg.Name != "007" || cfg.Run.Seed != 16 {
 		t.Errorf("got %+v", cfg)
 	}
 }
 
-// TestQuotes: a number, a truth value or null in quotes is a text, and the message shows the quotes.
+// TestQuotes: a quoted number, truth value or null is a text. The message shows the quotes.
 func TestQuotes(t *testing.T) {
 	_, errs := load(t, `
 run:

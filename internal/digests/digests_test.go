@@ -44,11 +44,11 @@ var demonstrations = map[string][]string{
 // texts are the configurations of language models, which learn from texts that rlinf data writes.
 var texts = []string{"sft", "sft_experts", "reasoning"}
 
-// clocked are prefixes of further metrics that depend on the clock, by configuration: an asynchronous
-// run counts an episode in the iteration in which it hears of it.
+// clocked lists, for some configurations, prefixes of further metrics that depend on the clock. An asynchronous run
+// counts an episode in the iteration in which the report of the episode arrives.
 var clocked = map[string]string{"async": "env/"}
 
-// TestDigests: each configuration has the metrics and the checkpoint that are recorded.
+// TestDigests: the metrics and the checkpoint of each configuration are equal to the recorded ones.
 func TestDigests(t *testing.T) {
 	if lack := unlike(); lack != "" {
 		t.Skipf("the digests are of amd64 with AVX2 and FMA, without fused sums: %s", lack)
@@ -60,7 +60,7 @@ func TestDigests(t *testing.T) {
 	want, now := readDigests(t), map[string]digest{}
 	for _, file := range files {
 		name := strings.TrimSuffix(filepath.Base(file), ".yaml")
-		now[name] = want[name] // unless it runs
+		now[name] = want[name] // a run replaces this
 		t.Run(name, func(t *testing.T) {
 			run := train(t, name, file)
 			checkExplained(t, run)
@@ -95,8 +95,7 @@ func TestDigests(t *testing.T) {
 	}
 }
 
-// unlike says what makes this machine, or this build, give other bits than the recorded ones; "" for
-// nothing.
+// unlike says why this machine or this build gives other bits than the recorded ones; "" if it does not.
 func unlike() string {
 	switch {
 	case runtime.GOARCH != "amd64":
@@ -160,8 +159,8 @@ func train(t *testing.T, name, file string) string {
 	return filepath.Join(dir, "run")
 }
 
-// digestMetrics returns the digest of all metrics but the clock's and those that begin with without
-// ("" for no others), each in the figures of the file.
+// digestMetrics returns the digest of all metrics as the file writes them, except for metrics of the clock and those
+// that begin with without ("": no further exception).
 func digestMetrics(t *testing.T, run, without string) string {
 	t.Helper()
 	all := lines(t, run)
@@ -226,7 +225,7 @@ func digestCheckpoint(t *testing.T, run string) string {
 
 func short(sum []byte) string { return hex.EncodeToString(sum[:16]) }
 
-// readDigests returns what is recorded, by configuration.
+// readDigests returns the recorded digests by configuration.
 func readDigests(t *testing.T) map[string]digest {
 	t.Helper()
 	text, err := os.ReadFile(recorded)

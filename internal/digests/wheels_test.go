@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// wheels are environments that an action turns. An image of 8×8 pixels shows where each stands, or
-// numbers do, beside a mask of the allowed actions. An action pays 1 if it is the quarter in which
-// the wheel stands; the opposite quarter ends the episode.
+// wheels are environments that an action turns. The observation is an image of 8×8 pixels with the position of the
+// wheel, or numbers with the position and a mask of the allowed actions. An action is rewarded if it is the quarter in
+// which the wheel stands; the opposite quarter ends the episode.
 type wheels struct {
 	masked bool
 	at     []int32 // in [0, places)
@@ -108,7 +108,7 @@ func (w *wheels) Observe(mask []bool, obs tensor.Dict) {
 	}
 }
 
-// Save returns where the wheels stand.
+// Save returns the positions of the wheels.
 func (w *wheels) Save() (d tensor.Dict, err error) {
 	at := tensor.New(tensor.I32, len(w.at))
 	copy(at.I32(), w.at)
@@ -116,7 +116,7 @@ func (w *wheels) Save() (d tensor.Dict, err error) {
 	return d, nil
 }
 
-// Load puts back what Save returned.
+// Load restores the positions that Save returned.
 func (w *wheels) Load(d tensor.Dict) error {
 	copy(w.at, d.Must("at").I32())
 	return nil

@@ -1,5 +1,5 @@
-// Package durable writes files atomically: after a crash a reader sees either the old or the new
-// content, never a part.
+// Package durable answers: how does a file survive a crash? It writes files atomically: after a crash a reader sees
+// either the old or the new content, never a part.
 package durable
 
 import (
@@ -20,10 +20,9 @@ func WriteFile(path string, data []byte) error {
 	})
 }
 
-// Write replaces the file path by the output of fill. It writes to a temporary file in the same
-// folder, syncs it and renames it. After an error the old file is unchanged. Two writers must not
-// write the same path at the same time. A device or a pipe is an error, because replacing /dev/null
-// would break a machine.
+// Write replaces the file path by the output of fill. It writes to a temporary file in the same folder, syncs that file
+// and renames it. After an error the old file is unchanged. Two writers must not write the same path at the same time.
+// A device or a pipe at path is an error: to replace /dev/null would break a machine.
 func Write(path string, fill func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return &os.PathError{Op: "write", Path: path, Err: irregular(info.Mode())}
@@ -38,8 +37,8 @@ func Write(path string, fill func(io.Writer) error) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// Create creates or overwrites the file path with the output of fill, and syncs the content. The
-// name is only durable after SyncDir. After an error the file does not exist.
+// Create creates or overwrites the file path with the output of fill, and syncs the content. The name of the file is
+// durable only after SyncDir. After an error the file does not exist.
 func Create(path string, fill func(io.Writer) error) error {
 	f, err := os.Create(path)
 	if err != nil {
@@ -49,10 +48,7 @@ func Create(path string, fill func(io.Writer) error) error {
 	if err == nil {
 		err = f.Sync()
 	}
-	if closed := f.Close(); err == nil {
-		err = closed
-	}
-	if err != nil {
+	if err = errors.Join(err, f.Close()); err != nil {
 		return errors.Join(err, os.Remove(path))
 	}
 	return nil
@@ -71,8 +67,7 @@ func SyncDir(dir string) error {
 	return nil
 }
 
-// Open opens the file path for reading. A pipe or a device is an error, because reading it might
-// block forever.
+// Open opens the file path for reading. A pipe or a device is an error, because a read could block forever.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not block on a pipe without a writer
 	if err != nil {
@@ -98,7 +93,7 @@ func irregular(mode os.FileMode) error {
 	case mode&os.ModeDevice != 0:
 		return errors.New("is a device, expected a file")
 	}
-	return errors.New("is no file")
+	return errors.New("is not a regular file")
 }
 
 // ReadFile returns the content of the file path; see Open.
@@ -135,7 +130,7 @@ func ReadOnce(path string, most int64) ([]byte, error) {
 // Writable returns an error if no file can be created in dir.
 func Writable(dir string) error {
 	f, err := os.CreateTemp(dir, ".writing-")
-	if failed := (*os.PathError)(nil); errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*os.PathError](err); ok {
 		return &os.PathError{Op: "write in", Path: dir, Err: failed.Err}
 	} else if err != nil {
 		return err

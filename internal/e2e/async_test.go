@@ -13,8 +13,8 @@ import (
 	"github.com/rlinf/rlinf/internal/checkpoint"
 )
 
-// asyncTasks are jobs whose rollouts go on while actors train: PPO by the decoupled loss, with weights of every second
-// iteration, and SAC, whose replay buffer takes what has come.
+// asyncTasks are asynchronous jobs: PPO with the decoupled loss and new weights in every second iteration, and SAC,
+// whose replay buffer takes the transitions that have arrived.
 var asyncTasks = []struct{ name, yaml string }{
 	{"PPO", `
 env: {train: {env_type: CartPole-v1, total_num_envs: 48, max_steps_per_rollout_epoch: 16}, eval: {total_num_envs: 12, max_steps_per_rollout_epoch: 12}}
@@ -33,7 +33,7 @@ actor:
 `},
 }
 
-// An asyncRun is one of them, which saves every second step and keeps all checkpoints.
+// An asyncRun is a run of one of asyncTasks. It saves every second step, and keeps all checkpoints.
 type asyncRun struct {
 	course
 	yaml string
@@ -43,8 +43,7 @@ func newAsyncRun(t testing.TB, task int) asyncRun {
 	return asyncRun{newCourse(t, 0), asyncTasks[task].yaml}
 }
 
-// start starts the job, or goes on with it: two actors, two env workers and a rollout worker, each on a rank of its
-// own.
+// start starts or resumes the job: two actors, two env workers and a rollout worker, each on its own rank.
 func (r asyncRun) start(on *platform, args ...string) *job {
 	r.t.Helper()
 	const runner = `
@@ -55,8 +54,8 @@ runner:
 	return on.start(r.t, r.dir, 5, append([]string{"-c", "job.yaml", "env.train.step_delay=2ms"}, args...)...)
 }
 
-// check checks that the run is done: n steps, in order, none with a rollout that is older than the bound, and every
-// checkpoint whole.
+// check checks that the run is done: it has n steps in order, no rollout is older than the bound, and every checkpoint
+// is complete.
 func (r asyncRun) check(n, bound int) {
 	r.t.Helper()
 	if s := r.status(); s != "done" {
@@ -83,8 +82,8 @@ func (r asyncRun) check(n, bound int) {
 	}
 }
 
-// TestAsyncStopped: an asynchronous run that is asked to stop saves and says so, though rollouts are half made, and
-// then goes on to its end.
+// TestAsyncStopped: an asynchronous run that is asked to stop in the middle of rollouts saves a checkpoint and says so.
+// After a resume it runs to its end.
 func TestAsyncStopped(t *testing.T) {
 	for _, c := range []struct {
 		on     *platform
@@ -104,7 +103,7 @@ func TestAsyncStopped(t *testing.T) {
 		}
 		t.Run(c.on.name+"/"+asyncTasks[c.task].name, func(t *testing.T) {
 			t.Parallel()
-			c.on.program(t, ".") // or skip
+			c.on.program(t, ".") // or skip the test
 			run := newAsyncRun(t, c.task)
 			j := run.start(c.on, steps(1_000_000))
 			poll(t, j, func() bool { return len(run.metrics()) > 2 })
@@ -128,8 +127,8 @@ func TestAsyncStopped(t *testing.T) {
 	}
 }
 
-// TestAsyncLearns: PPO with rollouts of up to one iteration before balances the pole, and SAC, for which up to eight
-// wait, holds the pendulum up.
+// TestAsyncLearns: PPO with rollouts that are at most one iteration old learns to balance the pole. SAC, with up to
+// eight waiting rollouts, learns to hold the pendulum up.
 func TestAsyncLearns(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// A benchReport is what these tests read of one.
+// A benchReport has the parts of a report that these tests read.
 type benchReport struct {
 	Complete bool `json:"complete"`
 	Rows     []struct {
@@ -75,11 +75,11 @@ func TestBenchOnMPI(t *testing.T) {
 	}
 }
 
-// TestBenchInterrupted interrupts a benchmark that would last an hour: what has been measured is there.
+// TestBenchInterrupted interrupts a benchmark that would take an hour. The results so far are written.
 func TestBenchInterrupted(t *testing.T) {
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
-			// Open MPI's launcher kills after so many seconds, by default one
+			// Open MPI's launcher kills ranks after so many seconds; the default is one.
 			t.Setenv("OMPI_MCA_odls_base_sigkill_timeout", "5")
 			dir := t.TempDir()
 			j := p.start(t, dir, 2,
@@ -94,10 +94,10 @@ func TestBenchInterrupted(t *testing.T) {
 					t.Fatalf("no header: %s", text)
 				}
 			}
-			time.Sleep(50 * time.Millisecond) // in the middle of it
+			time.Sleep(50 * time.Millisecond) // in the middle of the benchmark
 			j.signal(syscall.SIGINT)
 			code := j.wait()
-			// what the launcher of MPICH makes of it is not to be relied on
+			// The exit code of MPICH's launcher is not reliable here.
 			if p == local && code != 130 || p == openmpi && code == 0 {
 				t.Errorf("exit code %d, want 130, or not 0 from a launcher\n%s", code, &j.stderr)
 			}

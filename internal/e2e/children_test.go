@@ -43,9 +43,9 @@ algorithm: {gamma: 0.99, gae_lambda: 0.95, update_epoch: 8, normalize_advantages
 actor: {micro_batch_size: 128, global_batch_size: 128, optim: {lr: 1.0e-3, weight_decay: 0}}
 `
 
-// TestChildrenKilled: training reaches its score though a child is killed every so often, and nothing piles up: when
-// another has taken over, its processes have as many children, descriptors and shared segments as in the beginning,
-// whether both ranks are in one process or each in its own.
+// TestChildrenKilled: training reaches its score although a child is killed from time to time. After each replacement
+// the processes have as many children, descriptors and shared segments as in the beginning, whether both ranks are in
+// one process or not.
 func TestChildrenKilled(t *testing.T) {
 	kills, pause, score := 6, time.Duration(0), 60.0
 	if full {
@@ -62,7 +62,7 @@ func TestChildrenKilled(t *testing.T) {
 			writeFile(t, dir, "job.yaml", fmt.Sprintf(killed, 100000, local.program(t, ".")))
 			j := p.start(t, dir, np, "-c", "job.yaml")
 			run := filepath.Join(dir, "logs", "run")
-			// Till then all children have come, and MPI has opened the ways to its peers.
+			// By then all children have started, and MPI has connected to all peers.
 			poll(t, j, func() bool { return len(readMetrics(t, run)) >= 10 })
 			first := holds(j.children())
 			now := first
@@ -94,7 +94,7 @@ func TestChildrenKilled(t *testing.T) {
 				t.Fatalf("exit code %d, %d kills, %d replaced\n%s%s", r.code, kills, restarts, r.stdout, r.stderr)
 			}
 			lost := lostEpisodes(t, run)
-			// one that takes over and is killed before it has begun episodes loses no more
+			// A replacement that is killed before its first episode loses no further episodes.
 			if lost < 4 || lost > 4*float64(kills) {
 				t.Errorf("%v episodes were lost in %d restarts of children with 4 environments each", lost, kills)
 			}
@@ -102,8 +102,8 @@ func TestChildrenKilled(t *testing.T) {
 	}
 }
 
-// restartsOf returns how many simulators took over, by the logs of all ranks: the terminal shows one of those that are
-// alike.
+// restartsOf returns the number of replaced simulators, from the logs of all ranks: the terminal shows only one of
+// several equal messages.
 func restartsOf(run string) (restarts int) {
 	logs, _ := filepath.Glob(filepath.Join(run, "logs", "rank-*.log"))
 	for _, file := range logs {
@@ -123,9 +123,9 @@ func lostEpisodes(t *testing.T, run string) (lost float64) {
 	return lost
 }
 
-// TestStoppedWhileWaiting: a job that is asked to stop does so though it waits for simulators to come or to answer,
-// with a checkpoint if it has begun; and at once when it is asked twice, whatever the signals are. Nobody is to queue a
-// mistake again that is found when time is up.
+// TestStoppedWhileWaiting: a job that waits for simulators to start or to answer stops on request or at its time limit,
+// with a checkpoint if it has begun. After a second request it stops at once. A mistake in the configuration that is
+// found after the time limit gives exit code 2, and not 75, so that a scheduler does not requeue the job.
 func TestStoppedWhileWaiting(t *testing.T) {
 	program := local.program(t, ".")
 	for _, c := range stopsWhileWaiting() {
@@ -172,14 +172,14 @@ func TestStoppedWhileWaiting(t *testing.T) {
 	}
 }
 
-// A stopWhileWaiting is a job that gets signals when it waits for simulators.
+// A stopWhileWaiting is a job that gets signals while it waits for simulators.
 type stopWhileWaiting struct {
 	name    string
 	more    []string
 	signals []syscall.Signal
 	code    int
 	says    string
-	status  runfolder.Status // "": it has not begun
+	status  runfolder.Status // "": the run has not begun
 }
 
 func stopsWhileWaiting() []stopWhileWaiting {
@@ -210,7 +210,7 @@ func stopsWhileWaiting() []stopWhileWaiting {
 	}
 }
 
-// waits reports whether the job in dir waits for simulators to come, or plays.
+// waits reports whether the job in dir waits for simulators to start, or plays.
 func (c stopWhileWaiting) waits(dir string, j *job) bool {
 	run := filepath.Join(dir, "logs", "run")
 	if c.status == "" {
@@ -228,7 +228,8 @@ func (c stopWhileWaiting) waits(dir string, j *job) bool {
 // A held counts the children of a process, and its own descriptors and mappings of shared memory.
 type held [3]int
 
-// near reports whether a process holds what it held before, except for its log, which the first warning opens.
+// near reports whether a process holds as much as before. The first warning opens the log, so one more descriptor is
+// allowed.
 func (h held) near(now held) bool {
 	return now[0] == h[0] && now[1] >= h[1] && now[1] <= h[1]+1 && now[2] == h[2]
 }
@@ -253,7 +254,7 @@ func parentOf(pid int) (parent int) {
 	return parent
 }
 
-// holds counts what is held by the processes that have these children, by their supervisors.
+// holds counts what the parents of these children hold. The parents are the supervisors of ranks.
 func holds(children []int) map[int]held {
 	all := map[int]held{}
 	for _, c := range children {
@@ -271,13 +272,13 @@ func holds(children []int) map[int]held {
 	return all
 }
 
-// TestChildrenGivenUp: a job whose children fail too often stops with a checkpoint from which it goes on, and says what
-// befell them.
+// TestChildrenGivenUp: a job whose children fail too often stops with a checkpoint, and says why the children failed.
+// The job can be resumed.
 func TestChildrenGivenUp(t *testing.T) {
 	dir := t.TempDir()
 	program := local.program(t, ".")
 	writeFile(t, dir, "served.yaml", served)
-	// Once there is a file, a child leaves before it greets.
+	// Once this file exists, a child exits before the handshake.
 	script := writeFile(t, dir, "child", "#!/bin/sh\n[ -e broken ] && { echo no licence; exit 3; }\nexec "+program+
 		" bridge serve -c served.yaml\n")
 	if err := os.Chmod(script, 0o777); err != nil {
@@ -306,14 +307,15 @@ func TestChildrenGivenUp(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "broken")); err != nil {
 		t.Fatal(err)
 	}
-	// and with another max_restarts
+	// another value of max_restarts is allowed
 	local.ok(t, dir, 0, "-c", "job.yaml", "--resume", "auto", fmt.Sprintf("runner.max_steps=%d", last.Step+2))
 	if m := readMetrics(t, run); len(m) != int(last.Step)+2 {
 		t.Errorf("%d iterations in all, want %d", len(m), last.Step+2)
 	}
 }
 
-// family is a simulator with processes of its own: children, some that called setsid, and some that were forked twice.
+// family is a simulator with processes of its own: children, some of which called setsid, and some of which were forked
+// twice.
 const family = `#!/bin/sh
 for how in "" setsid; do
 	$how sleep 1000 3>&- 4>&- 5>&- >/dev/null 2>&1 &
@@ -322,13 +324,13 @@ done
 exec %s bridge serve -c served.yaml
 `
 
-// TestFamiliesEnd: what simulators have started ends with the job, in whatever way that ends.
+// TestFamiliesEnd: all processes that simulators have started end with the job, however the job ends.
 func TestFamiliesEnd(t *testing.T) {
 	endings := []struct {
 		name string
 		args []string
-		do   func(*testing.T, *job, string) // nil: it ends by itself
-		on   []*platform                    // nil: all
+		do   func(*testing.T, *job, string) // nil: the job ends by itself
+		on   []*platform                    // nil: on all platforms
 		main string                         // the program, "": rlinf
 	}{
 		{"done", []string{"runner.max_steps=2"}, nil, nil, ""},
@@ -353,7 +355,7 @@ func TestFamiliesEnd(t *testing.T) {
 			}
 			t.Run(name, func(t *testing.T) {
 				t.Parallel()
-				program := p.program(t, cmp.Or(e.main, ".")) // or skip
+				program := p.program(t, cmp.Or(e.main, ".")) // or skip the test
 				dir := t.TempDir()
 				writeFile(t, dir, "served.yaml", served)
 				script := writeFile(t, dir, "family", fmt.Sprintf(family, program))
@@ -371,7 +373,7 @@ func TestFamiliesEnd(t *testing.T) {
 					}
 					e.do(t, j, run)
 				}
-				r := j.result() // which fails where a process is left
+				r := j.result() // the result fails if a process is left
 				t.Logf("exit code %d, the last process ended %v later", r.code, j.lasted.Round(time.Millisecond))
 				if e.do == nil && (r.code == 0) != strings.HasSuffix(e.name, "done") {
 					t.Errorf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)
@@ -381,8 +383,8 @@ func TestFamiliesEnd(t *testing.T) {
 	}
 }
 
-// drifting is training on the drift of testdata/bridge. Episodes take four steps, and are under way after every
-// iteration but each second.
+// drifting is training on the drift of testdata/bridge. Episodes take four steps, and every second iteration ends in
+// the middle of episodes.
 const drifting = `
 cluster: {component_placement: {actor: 0, env: 0, rollout: 0}}
 runner: {max_steps: 6, val_check_interval: 3, save_interval: 3, logger: {experiment_name: run}}
@@ -393,7 +395,7 @@ algorithm: {gamma: 0.95, gae_lambda: 0.9, update_epoch: 2}
 actor: {micro_batch_size: 20, global_batch_size: 20, optim: {lr: 3.0e-3}}
 `
 
-// drift returns the command that plays it in Python, or in C.
+// drift returns the command of the drift simulator in Python, or in C.
 func drift(t *testing.T, lang string) string {
 	t.Helper()
 	source, err := filepath.Abs("testdata/bridge/drift." + map[string]string{"Python": "py", "C": "c"}[lang])
@@ -415,9 +417,9 @@ func drift(t *testing.T, lang string) string {
 	return program
 }
 
-// TestChildrenResume: a run that stopped within episodes goes on as if it had not, on other ranks and with other
-// children too. Where these have no state it says so, and goes on with other episodes. The figures of an episode are
-// means over it, resumed or not.
+// TestChildrenResume: a run that stopped within episodes goes on as if it had not stopped, also on other ranks and with
+// other children. If children cannot restore a state, the run says so and begins other episodes. The metrics of an
+// episode are means over the whole episode, resumed or not.
 func TestChildrenResume(t *testing.T) {
 	const warning = "warning: drift cannot save its state: a resumed run will begin new episodes, and not be " +
 		"bit-identical\n"
@@ -431,7 +433,7 @@ func TestChildrenResume(t *testing.T) {
 			for _, c := range []struct {
 				name, argument string
 				more           []string // of the half that goes on
-				warnings       int      // of each half
+				warnings       int      // number of warnings in each half
 			}{
 				{"the same", "", nil, 0},
 				{"two children", "", []string{"env.train.external.n=2"}, 0},
@@ -469,8 +471,8 @@ func TestChildrenResume(t *testing.T) {
 	}
 }
 
-// TestChildrenFilmed: children draw their first states and each step, in whatever way they come and share the
-// environments. For children that draw nothing the run is refused before it begins.
+// TestChildrenFilmed: children draw their initial states and each step, however they are started and share the
+// environments. If children cannot draw, the run is refused before it begins.
 func TestChildrenFilmed(t *testing.T) {
 	film := []string{"-c", "job.yaml", steps(1), "runner.val_check_interval=1", "runner.save_interval=-1",
 		"env.eval.video_cfg.save_video=true"}
@@ -481,7 +483,7 @@ func TestChildrenFilmed(t *testing.T) {
 			for _, c := range []struct {
 				name    string
 				args    []string
-				connect int // simulators that do
+				connect int // number of simulators that connect
 			}{
 				{"one child", []string{"env.train.external.command=" + command}, 0},
 				{"two children", []string{"env.train.external.command=" + command, "env.train.external.n=2"}, 0},

@@ -24,7 +24,7 @@ import (
 	"github.com/rlinf/rlinf/internal/video/videotest"
 )
 
-// TestArgumentOrder writes the same command in several orders: the configuration that is in force is the same.
+// TestArgumentOrder writes the same command in several orders, which all give the same configuration.
 func TestArgumentOrder(t *testing.T) {
 	t.Parallel()
 	var first string
@@ -47,7 +47,7 @@ func TestArgumentOrder(t *testing.T) {
 	}
 }
 
-// TestRanksWithoutLauncher starts as many goroutine ranks as -np says, or as the placement needs.
+// TestRanksWithoutLauncher starts as many goroutine ranks as -np says or, without -np, as the placement needs.
 func TestRanksWithoutLauncher(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -76,7 +76,7 @@ func TestRanksWithoutLauncher(t *testing.T) {
 	}
 }
 
-// TestRunFolder looks at what two runs of one name leave.
+// TestRunFolder checks the files of two runs with the same name.
 func TestRunFolder(t *testing.T) {
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
@@ -106,7 +106,7 @@ func TestRunFolder(t *testing.T) {
 				t.Errorf("rank 0's log: %v\n%s", err, log)
 			}
 
-			// config.yaml is a configuration like another, and says the same.
+			// config.yaml is itself a configuration, which means the same.
 			again := filepath.Join(dir, "again")
 			if err := os.Mkdir(again, 0o777); err != nil {
 				t.Fatal(err)
@@ -133,8 +133,8 @@ func TestRunFolder(t *testing.T) {
 	}
 }
 
-// left lists what a run has left in its folder, without the files of checkpoints, names of event files, and folders of
-// earlier runs.
+// left lists the files of a run in its folder, without the files of checkpoints, the names of event files, and the
+// folders of earlier runs.
 func left(t *testing.T, run string) []string {
 	t.Helper()
 	var found []string
@@ -165,7 +165,7 @@ func left(t *testing.T, run string) []string {
 	return found
 }
 
-// checkOrigin sees that provenance.json and ranks.jsonl tell what ran, where and how.
+// checkOrigin checks that provenance.json and ranks.jsonl say what ran, where, and how.
 func checkOrigin(t *testing.T, p *platform, run string) {
 	t.Helper()
 	text := readFile(t, filepath.Join(run, "provenance.json"))
@@ -206,7 +206,7 @@ func TestCheck(t *testing.T) {
 		"rank  node  workers              device  parameters  optimiser  rollouts  channels",
 		"0     0     actor[0] env[0]      cpu     0.0 MiB     0.0 MiB    0.0 MiB   0.0 MiB",
 		"1     0     actor[1] rollout[0]  cpu     0.0 MiB     0.0 MiB    0.0 MiB   0.0 MiB",
-		"GPUs are not looked for%",
+		"this build cannot find GPUs%",
 		"rollout: 8 environments, 8 on each of 1 env workers in 2 stages of 4, 4 at a time for each of 1 rollout " +
 			"workers; 8 steps each",
 		"samples: 64 per iteration (8 steps × 8 environments), 32 for each of 2 actors",
@@ -220,7 +220,7 @@ func TestCheck(t *testing.T) {
 		t.Errorf("check says\n%s%s\nwant\n%s", r.stdout, r.stderr, strings.Join(want, "\n"))
 	}
 
-	// A job that does not fit is refused by its arithmetic: nothing of that size is made.
+	// A job that does not fit into memory is refused from an estimate alone: the test makes nothing of that size.
 	r = local.run(t, dir, 0, "check", "-c", "job.yaml", "env.train.total_num_envs=1000000",
 		"env.train.max_steps_per_rollout_epoch=1000000")
 	if r.code != 2 || count(r.stderr, "command line: env.train.total_num_envs: 1000000: expected fewer environments "+
@@ -231,14 +231,14 @@ func TestCheck(t *testing.T) {
 		t.Errorf("check has left files: %q", got)
 	}
 
-	// A network of 2^20 parameters and a few, 4 MiB, of which each actor has a gradient and two moments too.
+	// The network has a little more than 2^20 parameters, 4 MiB. Each actor also has a gradient and two moments.
 	r = local.ok(t, dir, 0, "check", "-c", "job.yaml", "actor.model.hidden_sizes=[1024,1024]",
 		"actor.model.add_value_head=false", "algorithm.loss_type=actor")
 	if !regexp.MustCompile(`(?m)^1 .* cpu +12\.\d MiB +8\.\d MiB`).MatchString(r.stdout) {
 		t.Errorf("memory of a large network:\n%s", r.stdout)
 	}
 
-	// Rollouts that go on while actors train have a copy of it, and where two may lie behind there are twice as many.
+	// Asynchronous rollouts have a copy of the weights. If two rollouts may wait, there are twice as many trajectories.
 	long := []string{"check", "-c", "job.yaml", "actor.model.hidden_sizes=[1024,1024]",
 		"env.train.max_steps_per_rollout_epoch=16384"}
 	memory := func(more ...string) (parameters, rollouts float64) {
@@ -258,7 +258,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckUnderLauncher takes the launcher's number of ranks, and tells once.
+// TestCheckUnderLauncher: check takes the launcher's number of ranks, and prints its result once.
 func TestCheckUnderLauncher(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -272,7 +272,7 @@ func TestCheckUnderLauncher(t *testing.T) {
 	}
 }
 
-// TestEval evaluates one policy in all the ways there are: the figures are those that the run itself saw last.
+// TestEval evaluates one policy in every supported way. All ways give the metrics of the last evaluation in the run.
 func TestEval(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -312,7 +312,7 @@ func TestEval(t *testing.T) {
 		"logs/job/checkpoints/global_step_2"); strings.Contains(r.stdout, want[1]) {
 		t.Errorf("an earlier policy plays the same: %s", r.stdout)
 	}
-	// All ranks play, and the figures are those of one.
+	// If all ranks play, the metrics are those of one rank.
 	one := local.ok(t, dir, 0, "eval", "-c", "job.yaml", "--episodes", "9", "--json")
 	for _, args := range []string{"eval -c job.yaml", "-c job.yaml runner.only_eval=true"} {
 		if r := mpich.ok(t, dir, 2, strings.Fields(args)...); !slices.EqualFunc(
@@ -329,7 +329,7 @@ func TestEval(t *testing.T) {
 	}
 }
 
-// TestFilms: each evaluation is filmed, wherever it is played, and the first states can be drawn.
+// TestFilms: each evaluation is filmed, on whatever ranks it runs, and rlinf render draws the initial states.
 func TestFilms(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -342,7 +342,7 @@ func TestFilms(t *testing.T) {
 		run := filepath.Join(dir, "logs", "job")
 		for step, line := range readMetrics(t, run) {
 			film, _ := videotest.Frames(t, filepath.Join(run, "videos", fmt.Sprintf("global_step_%d.png", step+1)))
-			// Environments of untrained policies fall alike: a film is about as long as their mean episode.
+			// Poles of untrained policies fall at similar times, so a film is about as long as the mean episode.
 			length, _ := line["eval/episode_len"].(json.Number).Float64()
 			if frames := float64(len(film)); frames < length/2 || frames > 3*length {
 				t.Errorf("%s: a film of %v frames of episodes of %v steps", where, frames, length)
@@ -365,7 +365,8 @@ func TestFilms(t *testing.T) {
 	}
 }
 
-// TestFirstWeights trains from the weights of another run. With a rate that changes nothing they are the last ones too.
+// TestFirstWeights trains from the weights of another run. With a learning rate of about 0 the last weights are equal
+// to the first.
 func TestFirstWeights(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -406,7 +407,7 @@ func TestInformation(t *testing.T) {
 	for _, c := range []struct {
 		p    *platform
 		args string
-		want []string // lines that it says once each
+		want []string // lines that appear once each
 	}{
 		{local, "help",
 			append([]string{"%mpirun -np 8 rlinf -c cfg.yaml [key=value ...]", "     check %", "     eval %",
@@ -453,14 +454,14 @@ func TestCPUProfile(t *testing.T) {
 			p.ok(t, dir, 2, "-c", "job.yaml", "--cpu-profile", "cpu")
 			files, err := filepath.Glob(filepath.Join(dir, "cpu-*"))
 			want := []string{filepath.Join(dir, "cpu-rank-0.pprof"), filepath.Join(dir, "cpu-rank-1.pprof")}
-			if p == local { // one process
+			if p == local { // all ranks are in one process
 				want = want[:1]
 			}
 			if err != nil || !slices.Equal(files, want) {
 				t.Fatalf("%q, %v, want %q", files, err, want)
 			}
 			for _, file := range files {
-				// gzip, as pprof reads it
+				// the magic number of gzip, which pprof reads
 				if b, err := os.ReadFile(file); err != nil || !bytes.HasPrefix(b, []byte{0x1f, 0x8b}) {
 					t.Errorf("%s: %d bytes, %v", file, len(b), err)
 				}
@@ -469,7 +470,7 @@ func TestCPUProfile(t *testing.T) {
 	}
 }
 
-// TestWatched looks into every rank of a job that runs: by HTTP, and by USR2. Nothing comes of it.
+// TestWatched inspects every rank of a running job, over HTTP and by the signal USR2. The job is not disturbed.
 func TestWatched(t *testing.T) {
 	for _, p := range []*platform{local, mpich} {
 		t.Run(p.name, func(t *testing.T) {
@@ -490,7 +491,7 @@ func TestWatched(t *testing.T) {
 				}
 			}
 			run := filepath.Join(dir, "logs", "job")
-			poll(t, j, func() bool { return len(readMetrics(t, run)) > 0 }) // the ranks are listed by then
+			poll(t, j, func() bool { return len(readMetrics(t, run)) > 0 }) // ranks.jsonl exists by then
 			for _, about := range readRanks(t, run)[:ranks] {
 				if err := syscall.Kill(about.PID, syscall.SIGUSR2); err != nil {
 					t.Fatal(err)
@@ -511,7 +512,7 @@ func TestWatched(t *testing.T) {
 	}
 }
 
-// freePorts returns a port that is free, and the next one is.
+// freePorts returns a free port. The next port is free, too.
 func freePorts(t *testing.T) int {
 	t.Helper()
 	for range 100 {
@@ -532,7 +533,7 @@ func freePorts(t *testing.T) int {
 	return 0
 }
 
-// fetch returns what url says once the job answers there.
+// fetch returns the content of url, once the job answers.
 func fetch(t *testing.T, j *job, url string) (text string) {
 	t.Helper()
 	poll(t, j, func() bool {
@@ -548,7 +549,7 @@ func fetch(t *testing.T, j *job, url string) (text string) {
 	return text
 }
 
-// poll waits until what holds, which must be before the job ends.
+// poll waits until what returns true. The test fails if the job ends before.
 func poll(t *testing.T, j *job, what func() bool) {
 	t.Helper()
 	for start := time.Now(); !what(); time.Sleep(5 * time.Millisecond) {
@@ -558,7 +559,7 @@ func poll(t *testing.T, j *job, what func() bool) {
 	}
 }
 
-// TestWarnings tells once, whatever the number of processes, what has no effect.
+// TestWarnings: a job of several processes warns once about keys without effect.
 func TestWarnings(t *testing.T) {
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
@@ -582,9 +583,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestRequeued starts again, on another host, a job whose former self was killed and left its lock: it waits until a
-// minute has gone by since the lock's last sign of life. Of that the test leaves twenty seconds, in which the job is
-// there.
+// TestRequeued starts a job again on another host after it was killed and left its lock. The new job waits until a
+// minute has passed since the lock's last heartbeat. The test shortens this wait to twenty seconds.
 func TestRequeued(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -604,8 +604,8 @@ func TestRequeued(t *testing.T) {
 	}
 }
 
-// TestResumeAutoKeepsMetrics: a run without checkpoints, which can only begin anew, is moved aside like one that nobody
-// resumes.
+// TestResumeAutoKeepsMetrics: --resume auto of a run without checkpoints begins a new run. The earlier output is set
+// aside, as without --resume.
 func TestResumeAutoKeepsMetrics(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -10,19 +10,19 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// A printedCase is a job whose last lines print commands.
+// A printedCase is a job that prints commands in its last lines.
 type printedCase struct {
 	name   string
 	yaml   string
 	source string   // the program; "": rlinf
 	args   []string // of the job
 	steps  int      // of the job
-	goesOn string   // the command that makes the run longer
-	then   int      // steps of the run that it makes
+	goesOn string   // the command that resumes the run with more steps
+	then   int      // steps of the run after that command
 }
 
-// TestPrintedCommands runs each command that a job prints at its end, for every kind of job, and checks what it did.
-// rlinf status prints the same.
+// TestPrintedCommands runs each command that a job prints at its end, for every kind of job, and checks the result.
+// rlinf status prints the same commands.
 func TestPrintedCommands(t *testing.T) {
 	const one = "cluster: {component_placement: {'actor,env,rollout': 0}}\n"
 	words, prompts := writeTexts(t), sums(t)
@@ -63,8 +63,8 @@ func TestPrintedCommands(t *testing.T) {
 	}
 }
 
-// TestPrintedCommandsOfSweeps: a sweep says where its files are, and rlinf status of one of its runs prints commands
-// that go on with that run.
+// TestPrintedCommandsOfSweeps: a sweep prints where its files are. rlinf status of one of its runs prints commands that
+// resume this run.
 func TestPrintedCommandsOfSweeps(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", good)
@@ -97,7 +97,7 @@ func (c printedCase) try(t *testing.T, dir string) {
 		c.source = "."
 	}
 	writeFile(t, dir, "job.yaml", c.yaml)
-	log := "logs of " + c.name // which needs quotes
+	log := "logs of " + c.name // a name that needs quotes
 	args := append([]string{"-c", "job.yaml", "runner.logger.log_path=" + log, "runner.logger.experiment_name=it"},
 		c.args...)
 	program := local.program(t, c.source)

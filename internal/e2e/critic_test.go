@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// withCritic is PPO, with as many optimiser steps in an iteration as there are epochs and minibatches.
+// withCritic is PPO with as many optimiser steps in an iteration as epochs times minibatches.
 var withCritic = []string{"algorithm.adv_type=gae", "algorithm.loss_type=actor_critic", "algorithm.value_clip=0.5",
 	"algorithm.update_epoch=2",
 	"actor.critic_optim.lr=1e-3", "actor.optim.critic_warmup_steps=6"}
 
-// criticCases are the places of a critic of two workers in a default run. With two actors, numbers are those of actors
-// that have the critic.
+// criticCases are the placements of a critic with two workers that a default run tests. With two actors the metrics are
+// those of actors with the critic inside.
 func criticCases() []reasoningCase {
 	all := []reasoningCase{
-		{local, 4, "actor: 1-2\n    rollout: 0,3", nil}, // they have it
+		{local, 4, "actor: 1-2\n    rollout: 0,3", nil}, // the actors have the critic
 		{local, 4, "actor: 0-1\n    critic: 2-3\n    rollout: 2",
 			[]string{"rollout.pipeline_stage_num=2", "actor.micro_batch_size=5"}},
 		{openmpi, 3, "actor,critic: 1-2\n    rollout: 0-1\n    reward: 0", nil},
@@ -37,11 +37,11 @@ func criticCases() []reasoningCase {
 	return all
 }
 
-// placedCritic: a critic on ranks of its own or of others has the numbers of one in the actors, wherever it is, if
-// there are as many workers. Another number of critic workers has the same numbers in every place. Checkpoints of
-// either arrangement go on in the other.
+// placedCritic: a critic on its own ranks or on ranks of others gives the metrics of a critic inside the actors, on
+// whatever ranks, if there are as many workers. With another number of critic workers the metrics are the same in every
+// placement. A checkpoint of either arrangement can be resumed in the other.
 func placedCritic(t *testing.T, dir string) {
-	// actors and critic workers trade groups
+	// actors and critic workers exchange groups
 	args := append([]string{"actor.enable_dp_load_balance=true"}, withCritic...)
 	want := reason(t, local, dir, 0, collocated, args...)
 	for _, name := range []string{"train/critic/grad_norm", "train/critic/explained_variance",
@@ -53,7 +53,7 @@ func placedCritic(t *testing.T, dir string) {
 	want.checkRatios(t)
 	for _, c := range criticCases() {
 		t.Run(fmt.Sprint(c.on.name, " ", strings.Join(strings.Fields(c.place), " ")), func(t *testing.T) {
-			c.on.program(t, ".") // or skip
+			c.on.program(t, ".") // or skip the test
 			c.args = append(c.args, args...)
 			if strings.Contains(c.place, "inference") {
 				c.args = append(c.args, "algorithm.recompute_logprobs=true") // the same bits
@@ -95,7 +95,7 @@ func placedCritic(t *testing.T, dir string) {
 	}
 }
 
-// otherCritics: as many critic workers have the same numbers in every place.
+// otherCritics: with the same number of critic workers the metrics are the same in every placement.
 func otherCritics(t *testing.T, dir string) {
 	of := []struct{ one, other string }{
 		{"actor: 0-1\n    critic: 1", "actor: 0-1\n    critic: 3\n    rollout: 2-3"}}

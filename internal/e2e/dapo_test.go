@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDAPO: dynamic sampling, overlong punishment and clip-higher from the configuration to the metrics, which are the
-// same in every placement and after a resume. Iterations make as many batches as they need.
+// TestDAPO: dynamic sampling, overlong punishment and clip-higher have an effect on the metrics, which are the same in
+// every placement and after a resume. Iterations generate as many batches as they need.
 func TestDAPO(t *testing.T) {
 	dir := sums(t)
 	dapo := []string{"algorithm.adv_type=grpo", "algorithm.group_size=4", "algorithm.max_num_gen_batches=3",
@@ -23,7 +23,7 @@ func TestDAPO(t *testing.T) {
 		}
 	}
 	for _, x := range want.values(t, "rollout/uninformative_groups") {
-		if x > 0 && x < 1 { // of all groups that were made, not of those that were kept
+		if x > 0 && x < 1 { // the share of all generated groups, and not only of those that were kept
 			few++
 		}
 	}
@@ -38,7 +38,7 @@ func TestDAPO(t *testing.T) {
 		{openmpi, 3, "actor: 0-1\n    rollout: 1-2", nil},
 	} {
 		t.Run(c.on.name+" "+c.place, func(t *testing.T) {
-			c.on.program(t, ".") // or skip
+			c.on.program(t, ".") // or skip the test
 			if diff := reason(t, c.on, dir, c.np, c.place, append(c.args, dapo...)...).diff(want); diff != "" {
 				t.Error(diff)
 			}

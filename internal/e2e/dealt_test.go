@@ -13,14 +13,14 @@ import (
 	"time"
 )
 
-// longer lets answers get much longer than usual, so that they end at different times and move.
+// longer makes answers much longer than usual, so that they end at different times and move.
 var longer = []string{"runner.seq_length=72", "actor.model.initializer_range=0.2", "runner.max_steps=4",
 	"runner.val_check_interval=2", "runner.save_interval=2", "reward.random_reward=true"}
 
-// dealt lets prompts be dealt and answers move, in a pool of ranks.
+// dealt deals prompts to the ranks of a pool, and lets answers move.
 const dealt = "cluster.auto_scheduler=true"
 
-// TestDealt: prompts that are dealt, answers that move, and ranks that are a pool change no metric and no checkpoint.
+// TestDealt: dealt prompts, moved answers, and a pool of ranks change no metric and no checkpoint.
 func TestDealt(t *testing.T) {
 	dir := t.TempDir()
 	local.ok(t, dir, 0, "data", "addition", "--out", "data", "--train", "60", "--test", "9")
@@ -70,8 +70,8 @@ func TestDealt(t *testing.T) {
 	})
 }
 
-// TestDealtStruck: a rank that gives and takes answers dies, or stops responding, while answers are dealt. The job
-// ends as in any phase, and goes on as one that nothing befell.
+// TestDealtStruck: while answers are dealt, a rank that gives and takes answers dies or stops responding. The job ends
+// as in any other phase. After a resume it ends like an undisturbed run.
 func TestDealtStruck(t *testing.T) {
 	times := 1
 	if full {
@@ -93,7 +93,7 @@ func TestDealtStruck(t *testing.T) {
 		}
 		t.Run(c.on.name+"/"+c.signal.String(), func(t *testing.T) {
 			t.Parallel()
-			c.on.program(t, ".") // or skip
+			c.on.program(t, ".") // or skip the test
 			for instant := range times {
 				n := &nomad{yaml: reasoning, args: append(longer, dealt)}
 				at, start := newCamp(t, n), "{actor: 0-1, rollout: 0-3}"
@@ -115,9 +115,8 @@ func TestDealtStruck(t *testing.T) {
 	}
 }
 
-// BenchmarkDealt prints how many times as fast two ranks generate answers that are dealt as answers that are assigned.
-// The runs alternate. Each iteration counts with the shortest of its times, because programs that disturb one run
-// seldom disturb all.
+// BenchmarkDealt prints how much faster two ranks generate answers that are dealt than answers that are assigned. The
+// runs alternate. Of each iteration the shortest time counts, because other programs rarely disturb all runs.
 func BenchmarkDealt(b *testing.B) {
 	dir := b.TempDir()
 	local.ok(b, dir, 0, "data", "addition", "--out", "data", "--train", "60", "--test", "9")
@@ -171,7 +170,7 @@ func generationTimes(b *testing.B, path string) (all []float64) {
 	return all
 }
 
-// TestLargePool: a pool that does not fit into memory is refused, with the rank that needs the most.
+// TestLargePool: a pool that does not fit into memory is refused. The message names the rank that needs the most.
 func TestLargePool(t *testing.T) {
 	dir := t.TempDir()
 	local.ok(t, dir, 0, "data", "addition", "--out", "data", "--train", "60", "--test", "9")

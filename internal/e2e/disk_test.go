@@ -12,7 +12,7 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// An illness is what befalls the disk of a run, and how the run ends of it.
+// An illness is a failure of the disk, and the error of a run on that disk.
 type illness struct {
 	name   string
 	strike func(t *testing.T, logs string) (cure func())
@@ -46,7 +46,7 @@ var illnesses = []illness{
 		if err := syscall.Mount(run, run, "", syscall.MS_BIND, ""); err != nil {
 			t.Fatal(err)
 		}
-		err := syscall.EBUSY // a file that is open for writing by this way
+		err := syscall.EBUSY // the error while a file is open for writing
 		for err == syscall.EBUSY {
 			err, _ = syscall.Mount("", run, "", syscall.MS_BIND|syscall.MS_REMOUNT|syscall.MS_RDONLY,
 				"").(syscall.Errno)
@@ -58,8 +58,8 @@ var illnesses = []illness{
 	}, "read-only file system", runfolder.Dead},
 }
 
-// TestIllDisk: a run whose disk has no room any more, or becomes read-only, at any instant, fails and says so. STATUS
-// is true, and when the disk is well the run goes on, with the metrics of one that nothing befell.
+// TestIllDisk: if the disk is full or becomes read-only at any instant, the run fails and says so, and STATUS says that
+// it failed. Once the disk works again the run can be resumed, and has the metrics of an undisturbed run.
 func TestIllDisk(t *testing.T) {
 	const slow = "env.train.step_delay=1ms"
 	n := 8

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestDoctorOverHosts: doctor names the hosts of all ranks, and what one of them has otherwise. The second host is a
-// process with a name and a limit of its own.
+// TestDoctorOverHosts: doctor names the hosts of all ranks, and how one host differs from the others. The second host
+// is a process with its own host name and its own limit.
 func TestDoctorOverHosts(t *testing.T) {
 	t.Parallel()
 	if text, err := exec.Command("unshare", "--uts", "hostname", "elsewhere").CombinedOutput(); err != nil {

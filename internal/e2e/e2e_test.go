@@ -19,21 +19,21 @@ import (
 	"time"
 )
 
-// full asks for whole tests in place of samples.
+// full asks for all cases of the tests, and not only samples.
 var full = os.Getenv("RLINF_TEST_FULL") != ""
 
-// A platform is one way in which the ranks of a job come to be.
+// A platform is a way to start the ranks of a job.
 type platform struct {
 	name    string
 	build   []string // arguments of scripts/build
 	names   []string // of the launcher, and what its --version says; none: the process starts its ranks itself
 	says    string
 	flags   []string // of the launcher
-	install string   // how to get what is missing
+	install string   // how to install what is missing
 
-	of    *platform // nil, or the one with the programs for this one, which runs them on several hosts
-	hosts int       // so many, by scripts/hosts
-	first int       // the number of the first
+	of    *platform // nil, or the platform whose programs this one runs on several hosts
+	hosts int       // number of hosts, by scripts/hosts
+	first int       // number of the first host
 	slow  string    // a host, and the rate at which it gets what is sent to it; "": all are as fast as they can
 
 	mu       sync.Mutex
@@ -45,7 +45,7 @@ type program struct {
 	err  error
 }
 
-// The platforms: goroutines of one process, in a build with nothing but Go, and two MPIs.
+// The platforms: goroutines of one process, in a build that needs only Go, and two MPIs.
 var (
 	local   = &platform{name: "local", build: []string{"--tags", ""}}
 	openmpi = &platform{
@@ -62,14 +62,14 @@ var (
 	platforms = []*platform{local, openmpi, mpich}
 )
 
-// errMissing is the error of a build that lacks something which can be installed.
+// errMissing is the error of a build that lacks something that can be installed.
 var errMissing = errors.New("not on this machine")
 
-// bin is the folder of the programs that were built.
+// bin is the folder of the built programs.
 var bin string
 
 func TestMain(m *testing.M) {
-	// Where HUP is ignored, as below nohup, jobs would inherit that. Notify ends it.
+	// If HUP is ignored, as under nohup, jobs would inherit that. Notify prevents this.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	var err error
 	if bin, err = os.MkdirTemp("", "rlinf-e2e-"); err != nil {
@@ -81,7 +81,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// program returns the path of the main package pkg ("." is rlinf itself), built for p once in a run of the tests.
+// program returns the path of the main package pkg ("." is rlinf itself), built for p. It builds each program once for
+// all tests.
 func (p *platform) program(t testing.TB, pkg string) string {
 	t.Helper()
 	if p.of != nil {
@@ -112,7 +113,7 @@ func (p *platform) compile(pkg string) (string, error) {
 	if _, err := p.launcher(); err != nil {
 		return "", err
 	}
-	// Go's test cache must see what the program is made of: it knows the folders that a test looks into.
+	// Go's test cache must know the sources of the program: it watches the folders that a test reads.
 	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() && path != root && (strings.HasPrefix(d.Name(), ".") || d.Name() == "logs") {
 			return fs.SkipDir
@@ -134,7 +135,7 @@ func (p *platform) compile(pkg string) (string, error) {
 	return out, nil
 }
 
-// launcher returns the launcher's name, "" where there is none to be had.
+// launcher returns the launcher's name; "" if it is not installed.
 func (p *platform) launcher() (string, error) {
 	for _, name := range p.names {
 		if text, err := exec.Command(name, "--version").CombinedOutput(); err == nil &&
@@ -148,30 +149,30 @@ func (p *platform) launcher() (string, error) {
 	return "", nil
 }
 
-// A job is rlinf at work.
+// A job is a running rlinf.
 type job struct {
 	t              testing.TB
 	cmd            *exec.Cmd
 	launcher       string // "": the job is a process of its own
-	mark           string // in the environment of all its processes
+	mark           string // in the environment of all processes of the job
 	folder         string // of its hosts; "": there is one host
 	stdout, stderr bytes.Buffer
 	ended          chan struct{}
-	code           int           // once it has ended
-	lasted         time.Duration // its last process, after that
+	code           int           // exit code, valid after the end
+	lasted         time.Duration // how long the last process lived after the launcher
 }
 
-// jobs counts, to tell one job's processes from another's.
+// jobs numbers the jobs, so that their processes can be told apart.
 var jobs = struct {
 	sync.Mutex
 	n int
 }{}
 
-// marker is the environment variable by which the processes of a job are found.
+// marker is the environment variable that identifies the processes of a job.
 const marker = "RLINF_E2E_JOB"
 
-// start starts rlinf with args on np ranks (0, without a launcher: as many as it finds right), in the folder dir, where
-// its logs go. The test does not end before the job has.
+// start starts rlinf with args on np ranks, in the folder dir. 0 means no launcher, and as many ranks as rlinf chooses.
+// The test ends only after the job.
 func (p *platform) start(t testing.TB, dir string, np int, args ...string) *job {
 	t.Helper()
 	return p.startProgram(t, p.program(t, "."), dir, np, args...)
@@ -183,7 +184,7 @@ func (p *platform) startProgram(t testing.TB, path, dir string, np int, args ...
 	return p.startBelow(t, nil, path, dir, np, args...)
 }
 
-// startBelow is startProgram with a command line before that of the job.
+// startBelow is startProgram with a command in front of the command of the job.
 func (p *platform) startBelow(t testing.TB, above []string, path, dir string, np int, args ...string) *job {
 	t.Helper()
 	line := append([]string{path}, args...)
@@ -200,7 +201,7 @@ func (p *platform) startBelow(t testing.TB, above []string, path, dir string, np
 	jobs.n++
 	j := &job{t: t, launcher: launcher, mark: fmt.Sprintf("%s=%d.%d", marker, os.Getpid(), jobs.n),
 		ended: make(chan struct{})}
-	// two launchers of Open MPI that make a folder at the same time are one too many
+	// Two launchers of Open MPI that create one folder at the same time can fail.
 	own := filepath.Join(bin, fmt.Sprint("job-", jobs.n))
 	jobs.Unlock()
 	if err := os.Mkdir(own, 0o777); err != nil {
@@ -214,7 +215,7 @@ func (p *platform) startBelow(t testing.TB, above []string, path, dir string, np
 	j.cmd = exec.Command(line[0], line[1:]...)
 	j.cmd.Dir = dir
 	j.cmd.Env = append(os.Environ(), "OMPI_ALLOW_RUN_AS_ROOT=1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1", j.mark,
-		// what Open MPI leaves behind when it is killed goes with bin
+		// Files that a killed Open MPI leaves are removed with bin.
 		"TMPDIR="+own, "OMPI_MCA_btl_vader_backing_directory="+own)
 	if p.hosts > 0 {
 		j.cmd.Env = append(j.cmd.Env, fmt.Sprint("SLOTS=", (np+p.hosts-1)/p.hosts), fmt.Sprint("FIRST=", p.first),
@@ -229,7 +230,7 @@ func (p *platform) startBelow(t testing.TB, above []string, path, dir string, np
 		defer close(j.ended)
 		j.cmd.Wait()
 		j.code = j.cmd.ProcessState.ExitCode()
-		if j.code < 0 { // died of a signal itself
+		if j.code < 0 { // the launcher was killed by a signal
 			j.code = 128 + int(j.cmd.ProcessState.Sys().(syscall.WaitStatus).Signal())
 		}
 	}()
@@ -240,11 +241,11 @@ func (p *platform) startBelow(t testing.TB, above []string, path, dir string, np
 	return j
 }
 
-// hung is after how long a job that should have ended is given up.
+// hung is the time after which a job that should have ended counts as hung.
 const hung = 5 * time.Minute
 
-// wait returns the exit code when the job has ended, and all its processes with it. A launcher that stays when all its
-// ranks are gone is killed: Open MPI's at times does (docs/known-issues.md).
+// wait returns the exit code after the job and all its processes have ended. It kills a launcher that stays after all
+// ranks have ended, as Open MPI's sometimes does (docs/known-issues.md).
 func (j *job) wait() int {
 	j.t.Helper()
 	deadline := time.NewTimer(hung)
@@ -291,10 +292,10 @@ func (j *job) over() bool {
 	}
 }
 
-// A process is one of a job's.
+// A process is a process of a job.
 type process struct {
 	pid  int
-	rank int // in the world of the MPI; -1: a launcher's own process, or one without a launcher
+	rank int // in MPI_COMM_WORLD; -1: a process of the launcher, or one without a launcher
 }
 
 // processes returns the job's living processes.
@@ -306,7 +307,7 @@ func (j *job) processes() []process {
 	var found []process
 	for _, dir := range dirs {
 		environ, err := os.ReadFile(filepath.Join(dir, "environ"))
-		// not ours, or gone; a zombie has none
+		// a process of another user, or one that has ended; a zombie has no environment
 		if err != nil || !bytes.Contains(append(environ, 0), []byte(j.mark+"\x00")) {
 			continue
 		}
@@ -320,7 +321,7 @@ func (j *job) processes() []process {
 	return found
 }
 
-// ranks returns how many of the job's processes are ranks: all of them where there is no launcher.
+// ranks returns the number of the job's processes that are ranks. Without a launcher all processes are ranks.
 func (j *job) ranks() int {
 	n := 0
 	for _, p := range j.processes() {
@@ -331,11 +332,11 @@ func (j *job) ranks() int {
 	return n
 }
 
-// rankOf finds the rank in what a launcher tells a process.
+// rankOf returns the rank from the environment that a launcher gives to a process.
 var rankOf = regexp.MustCompile(`(?:^|\x00)(?:OMPI_COMM_WORLD_RANK|PMI_RANK)=(\d+)`)
 
-// killAt kills a rank when so much time has passed, or the job has ended, and all of the job where there is no such
-// rank. It waits for the end, and tells whom it killed.
+// killAt kills a rank after a time, or when the job has ended; without such a rank it kills the whole job. It waits for
+// the end, and returns what it killed.
 func (j *job) killAt(at time.Duration, rank int) (whom string) {
 	select {
 	case <-j.ended:
@@ -350,7 +351,7 @@ func (j *job) killAt(at time.Duration, rank int) (whom string) {
 	return whom
 }
 
-// kill ends all processes of the job at once, by SIGKILL, and those that they have started meanwhile.
+// kill ends all processes of the job by SIGKILL, including processes that they start meanwhile.
 func (j *job) kill() {
 	for left := j.processes(); len(left) > 0; left = j.processes() {
 		for _, p := range left {
@@ -359,14 +360,14 @@ func (j *job) kill() {
 	}
 }
 
-// stopped reports whether code is what comes of a job that a signal stopped, and that ended with want: MPICH's launcher
-// at times says 0 instead (docs/known-issues.md).
+// stopped reports whether code is the exit code of a job that a signal stopped and whose program exits with want.
+// MPICH's launcher sometimes returns 0 (docs/known-issues.md).
 func (p *platform) stopped(code, want int) bool { return code == want || p == mpich && code == 0 }
 
-// signal sends sig to the launcher, or where there is none to the process.
+// signal sends sig to the launcher or, without one, to the process.
 func (j *job) signal(sig syscall.Signal) { j.cmd.Process.Signal(sig) }
 
-// A result is what came of a job.
+// A result has the exit code and the output of a job.
 type result struct {
 	code           int
 	stdout, stderr string

@@ -10,14 +10,14 @@ import (
 	"testing"
 )
 
-// A placement of a job with so many actors: the size of its world, and the sections of the configuration that say where
-// components are.
+// A placement has the size of the world, and the sections of the configuration that place components, for a number of
+// actors.
 type placement struct {
 	name  string
 	place func(actors int) (np int, yaml string)
 }
 
-// placements are all the forms in which a job may lie on its ranks. Environments divide over each by 48.
+// placements are all the ways to place a job on its ranks. 48 environments divide evenly in each.
 var placements = []placement{
 	{"one rank", func(a int) (int, string) {
 		return 1, components("actor: '0:0-%d'", a-1) + "    env: 0\n    rollout: 0\n"
@@ -66,12 +66,12 @@ var placements = []placement{
 	}},
 }
 
-// components begins the section cluster with a component's place.
+// components begins the section cluster with the placement of components.
 func components(format string, args ...any) string {
 	return "cluster:\n  component_placement:\n    " + fmt.Sprintf(format, args...) + "\n"
 }
 
-// A task is what is learnt: the rest of the configuration.
+// A task is the rest of the configuration: what to learn.
 type task struct {
 	name      string
 	steps     int // of each environment in an iteration
@@ -79,11 +79,11 @@ type task struct {
 	yaml      string
 }
 
-// The tasks: discrete actions, episodes that begin by themselves and are cut off; groups of environments that wait for
-// each other, with a trunk for both heads; real actions with exploration that depends on the state, and running
-// statistics of observations and returns; episodes compared, held to the first policy; a replay buffer that comes round
-// in the third iteration; and a policy that remembers what is hidden from it. In each iteration some episodes end and
-// some go on.
+// The tasks: discrete actions with auto-reset and a time limit; groups of environments that wait for each other, with a
+// trunk for both heads; continuous actions with exploration that depends on the state, and running statistics of
+// observations and returns; episodes that are compared, with a penalty for the distance from the first policy; a replay
+// buffer that is full in the third iteration; and a recurrent policy for a hidden state. In each iteration some
+// episodes end, and others go on.
 var tasks = []task{
 	{"CartPole", 16, true, `
 env: {train: {env_type: CartPole-v1, total_num_envs: 48, max_episode_steps: 12}, eval: {total_num_envs: 12, max_steps_per_rollout_epoch: 12}}
@@ -142,8 +142,8 @@ func (v variant) String() string {
 		tasks[v.task].name, v.actors, v.stages, v.epochs, v.sync)
 }
 
-// run runs the job for four iterations, one more than the longest time between two versions of the weights, and returns
-// its metrics.
+// run runs the job for four iterations, one more than the longest time between two versions of the weights. It returns
+// the metrics.
 func (v variant) run(t testing.TB, more ...string) metrics {
 	t.Helper()
 	dir := t.TempDir()
@@ -156,8 +156,8 @@ func (v variant) run(t testing.TB, more ...string) metrics {
 	return readMetrics(t, filepath.Join(dir, "logs", "run"))
 }
 
-// likeness returns the plainest variant whose metrics must be the same: one rank and one stage. Where episodes begin by
-// themselves, two rollouts for an update are as good as one that is twice as long.
+// likeness returns the simplest variant whose metrics must be the same: one rank and one stage. With auto-reset two
+// rollouts for an update are equal to one that is twice as long.
 func (v variant) likeness() variant {
 	like := variant{on: local, task: v.task, actors: v.actors, stages: 1, epochs: 1, sync: v.sync}
 	if !tasks[v.task].autoReset {
@@ -166,7 +166,7 @@ func (v variant) likeness() variant {
 	return like
 }
 
-// references are the metrics of the plain variants, each run once.
+// references are the metrics of the simplest variants. Each of these runs once.
 type references struct {
 	sync.Mutex
 	of map[variant]metrics
@@ -185,7 +185,7 @@ func (r *references) get(t testing.TB, v variant) metrics {
 }
 
 // TestSameNumbersEverywhere: the metrics of a job follow from its configuration and the number of its actors, to the
-// last bit, wherever its parts are and whatever carries their messages.
+// last bit. They depend neither on the placement nor on the transport.
 func TestSameNumbersEverywhere(t *testing.T) {
 	variants := sample()
 	if full {
@@ -196,7 +196,7 @@ func TestSameNumbersEverywhere(t *testing.T) {
 	for _, v := range variants {
 		t.Run(v.String(), func(t *testing.T) {
 			t.Parallel()
-			v.on.program(t, ".") // or skip
+			v.on.program(t, ".") // or skip the test
 			want := refs.get(t, v.likeness())
 			want.checkWhole(t, 4)
 			if diff := v.run(t).diff(want); diff != "" {
@@ -206,12 +206,12 @@ func TestSameNumbersEverywhere(t *testing.T) {
 	}
 }
 
-// dagger are the overrides that make DAgger of a task for SAC.
+// dagger are the overrides that turn a task for SAC into one for DAgger.
 var dagger = []string{"algorithm.adv_type=embodied_dagger", "algorithm.loss_type=embodied_dagger",
 	"algorithm.dagger.beta_decay=0.5"}
 
-// TestSameLabelsEverywhere: what experts would do, and when they act, is the same in one goroutine, over channels and
-// in stages.
+// TestSameLabelsEverywhere: the labels of experts, and the steps at which experts act, are the same in one goroutine,
+// over channels and in stages.
 func TestSameLabelsEverywhere(t *testing.T) {
 	t.Parallel()
 	task := slices.IndexFunc(tasks, func(t task) bool { return strings.HasSuffix(t.name, "SAC") })
@@ -228,7 +228,7 @@ func TestSameLabelsEverywhere(t *testing.T) {
 	}
 }
 
-// sample is every placement on goroutine ranks with each task, and on one MPI or the other.
+// sample is every placement on goroutine ranks with each task, and some variants on one of the MPIs.
 func sample() (vs []variant) {
 	for i := range placements {
 		for k := range tasks {
@@ -240,7 +240,7 @@ func sample() (vs []variant) {
 	return vs
 }
 
-// everything is all there is on goroutine ranks, and with each MPI all but that the tasks take turns.
+// everything is all variants on goroutine ranks. With each MPI it is all variants, but with one task in turn for each.
 func everything() (vs []variant) {
 	for _, on := range platforms {
 		for i := range placements {
@@ -258,8 +258,8 @@ func everything() (vs []variant) {
 	return vs
 }
 
-// checkCover checks that on goroutine ranks any two choices are met together, except for a placement and the small
-// choices: there each choice is met.
+// checkCover checks that on goroutine ranks any two choices occur together. A placement need not occur with each of the
+// small choices.
 func checkCover(t *testing.T, vs []variant) {
 	t.Helper()
 	met := map[[4]int]bool{}
@@ -288,7 +288,7 @@ func checkCover(t *testing.T, vs []variant) {
 	}
 }
 
-// TestFirstRolloutForAnyActors: until the first update, the number of actors changes nothing.
+// TestFirstRolloutForAnyActors: before the first update the metrics do not depend on the number of actors.
 func TestFirstRolloutForAnyActors(t *testing.T) {
 	for i, task := range tasks {
 		t.Run(task.name, func(t *testing.T) {
@@ -310,7 +310,7 @@ func TestFirstRolloutForAnyActors(t *testing.T) {
 	}
 }
 
-// TestWatchingChangesNothing: evaluations, their films and checkpoints leave training as it is, though rollouts use
+// TestWatchingChangesNothing: evaluations, their films and checkpoints do not change training, although rollouts use
 // older weights than evaluations.
 func TestWatchingChangesNothing(t *testing.T) {
 	for i, task := range tasks {

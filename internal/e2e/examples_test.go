@@ -9,16 +9,16 @@ import (
 	"testing"
 )
 
-// An example is a folder of examples, whose script builds a solver and trains on it.
+// An example is a folder in examples, whose script builds a solver and trains on it.
 type example struct {
 	folder, solver, run string
 	metric              string
 	few, many           target // many with RLINF_TEST_FULL=1
 }
 
-// A target is what a return has to come to after so many steps of the runner: at least so many times the return without
-// control, a cost. The few steps come, over three to five seeds, to 0.07 of it at most (burgers) and 0.84
-// (kuramoto-sivashinsky); where nothing is learned, with a learning rate of 1e-12, to 0.88 and 0.97 at the least.
+// A target is what the return must reach after a number of steps of the runner, as a multiple of the return without
+// control, which is a cost. With the few steps, three to five seeds reach at most 0.07 (burgers) and 0.84
+// (kuramoto-sivashinsky). Runs that learn nothing, with a learning rate of 1e-12, stay at 0.88 and 0.97 or above.
 type target struct {
 	steps int
 	part  float64
@@ -41,16 +41,16 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// TestExamplesOnMPI trains on a solver of many processes in the same MPI job, for a moment, which MPICH makes as Open
-// MPI does. Processes that wait for each other wait for the scheduler, where there are more than cores: only a full run
-// trains until something is learned.
+// TestExamplesOnMPI trains for a few steps on a solver of several processes in the same MPI job, with Open MPI and
+// MPICH. With more processes than cores a step waits for the scheduler, so only a full run trains until something is
+// learned.
 func TestExamplesOnMPI(t *testing.T) {
 	x := example{"heat", "heat", "heat", "env/return", target{}, target{50, 0.15}}
 	moment := []string{steps(2), "env.train.max_steps_per_rollout_epoch=128"}
 	var want metrics
 	for _, p := range []*platform{openmpi, mpich} {
 		t.Run(p.name, func(t *testing.T) {
-			p.program(t, ".") // or skip
+			p.program(t, ".") // or skip the test
 			launcher, err := p.launcher()
 			if err != nil {
 				t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestOwnKeys builds examples/own_keys, which docs/own-keys.md shows, as a module of its own: its parts' keys are set,
-// checked and shown as rlinf's own.
+// TestOwnKeys builds examples/own_keys, which docs/own-keys.md shows, as a separate module. The keys of its parts are
+// set, checked and shown like rlinf's own keys.
 func TestOwnKeys(t *testing.T) {
 	page := readFile(t, filepath.Join(root, "docs", "own-keys.md"))
 	shown := append(blocks(page, "go"), blocks(page, "yaml")...)
@@ -70,7 +70,7 @@ func TestOwnKeys(t *testing.T) {
 	}
 }
 
-// buildModule builds packages of the folder module, which becomes a module that requires this one, to out.
+// buildModule builds packages of the folder module to out. The folder becomes a module that requires this one.
 func buildModule(t *testing.T, module, out, packages string) {
 	t.Helper()
 	of, err := filepath.Abs(root)

@@ -13,8 +13,8 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// frail is a job of three ranks, which wait for each other. The environments, which are faulty's, are on rank 1 alone.
-// They fail in the third iteration; a run that resumes one earlier ends before they do so again.
+// frail is a job of three ranks that wait for each other. The environments, which are faulty's, are on rank 1 alone.
+// They fail in the third iteration. A run that resumes after the second iteration ends before they fail again.
 const frail = `
 cluster:
   component_placement: {actor: 0-2, env: 1, rollout: 2}
@@ -29,18 +29,18 @@ actor:
   optim: {lr: 1.0e-3}
 `
 
-// A failure is a way in which rank 1 fails, and what must come of it.
+// A failure is a way in which rank 1 fails, and the expected end of the job.
 type failure struct {
-	fault  string // of faulty's CartPole-…
+	fault  string // the name of faulty's environment, CartPole-…
 	args   []string
-	async  bool   // while rollouts go on by themselves, and each component has ranks of its own
+	async  bool   // the run is asynchronous, and each component has its own ranks
 	codes  []int  // any of these; none: any but 0, the launcher's
 	says   string // the line that names the culprit; "%" stands for any text, $PID for rank 1's process
 	status runfolder.Status
-	logged bool // the line is in the log of rank 1 too
+	logged bool // the log of rank 1 has the line, too
 }
 
-// The same on all platforms.
+// These failures end in the same way on all platforms.
 var (
 	panics = failure{fault: "panic", codes: []int{1}, says: "env[0] rank 1 host % step 3: panic: out of its mind",
 		status: runfolder.Failed, logged: true}
@@ -48,10 +48,10 @@ var (
 		says: "env[0] rank 1 host % step 3: interact: step 3: out of patience", status: runfolder.Failed, logged: true}
 )
 
-// TestFailures lets rank 1 fail while the others wait for it: the job ends with the right exit code, names the culprit,
-// leaves no process, keeps the last checkpoint, and can be resumed.
+// TestFailures lets rank 1 fail while the other ranks wait for it. The job ends with the right exit code, names the
+// culprit, leaves no process, keeps the last checkpoint, and can be resumed.
 func TestFailures(t *testing.T) {
-	// Of a killed rank the launcher learns first, and only it can tell; MPICH's does not say which rank it was.
+	// Only the launcher knows which rank was killed, and the launcher of MPICH does not say so.
 	stopped := failure{fault: "stop", args: []string{"comm.stall_timeout=5s"}, codes: []int{76},
 		status: runfolder.Failed,
 		says: "rank 1 (host %, pid $PID) has been silent for % (stall timeout 5s): it is stopped, or its node " +
@@ -98,7 +98,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// repeats is how often a failure is tried.
+// repeats is the number of times that each failure is tried.
 func repeats() int {
 	if full {
 		return 20
@@ -115,7 +115,7 @@ func fails(t *testing.T, p *platform, f failure) {
 		args = append(args, "runner.async=true", "algorithm.staleness_threshold=1",
 			"cluster.component_placement={actor: 0, env: 1, rollout: 2}")
 	}
-	r := p.startProgram(t, program, dir, 3, args...).result() // which sees that no process is left
+	r := p.startProgram(t, program, dir, 3, args...).result() // the result fails if a process is left
 	if !slices.Contains(f.codes, r.code) && (f.codes != nil || r.code == 0) {
 		t.Errorf("exit code %d, want one of %d", r.code, f.codes)
 	}
@@ -165,8 +165,8 @@ func fails(t *testing.T, p *platform, f failure) {
 	}
 }
 
-// TestDivergence trains with a learning rate that explodes: both actors find the same gradient, and the first one
-// tells.
+// TestDivergence trains with a learning rate that is far too large. Both actors find the gradient that is not finite,
+// and the first actor reports it.
 func TestDivergence(t *testing.T) {
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
@@ -186,7 +186,7 @@ func TestDivergence(t *testing.T) {
 	}
 }
 
-// count returns how many lines of text are as pattern says; see like.
+// count returns the number of lines of text that match pattern; see like.
 func count(text, pattern string) (n int) {
 	for line := range strings.Lines(text) {
 		if like(strings.TrimSuffix(line, "\n"), pattern) {

@@ -27,7 +27,7 @@ func hostsScript(t testing.TB) string {
 	return path
 }
 
-// tryHosts returns what scripts/hosts lacks here.
+// tryHosts returns what scripts/hosts lacks on this machine.
 var tryHosts = sync.OnceValue(func() error {
 	script := filepath.Join(root, "scripts", "hosts")
 	text, err := exec.Command(script, "run", filepath.Join(bin, "hosts"), "2", "true").CombinedOutput()
@@ -37,7 +37,8 @@ var tryHosts = sync.OnceValue(func() error {
 	return nil
 })
 
-// onHosts returns p on so many hosts, and skips the test where there can be no hosts. first is the number of the first.
+// onHosts returns p on so many hosts. The number of the first host is first. It skips the test if this machine cannot
+// have hosts.
 func (p *platform) onHosts(t *testing.T, n, first int) *platform {
 	t.Helper()
 	if err := tryHosts(); err != nil {
@@ -45,7 +46,7 @@ func (p *platform) onHosts(t *testing.T, n, first int) *platform {
 	}
 	on := &platform{name: fmt.Sprintf("%s on %d hosts", p.name, n), names: p.names, says: p.says, flags: p.flags,
 		of: p, hosts: n, first: first}
-	on.program(t, ".") // or skip
+	on.program(t, ".") // or skip the test
 	return on
 }
 
@@ -56,8 +57,8 @@ func hybrid(on *platform, name string) variant {
 		actors: 2, stages: 1, epochs: 1, sync: 1}
 }
 
-// TestHosts: a job on two hosts, which reach each other by TCP alone, has the metrics of goroutines. It ends with its
-// exit code, though MPICH's MPI_Finalize often does not return there.
+// TestHosts: a job on two hosts, which reach each other only by TCP, has the metrics of goroutines. It ends with its
+// exit code, although MPICH's MPI_Finalize often does not return here.
 func TestHosts(t *testing.T) {
 	t.Parallel()
 	names, most := []string{"CartPole"}, 2
@@ -146,21 +147,21 @@ func (j *job) untilStep(dir string, steps int) {
 	}
 }
 
-// slowly makes the environments of a job slow, so that it goes on until something happens to it.
+// slowly slows down the environments of a job, so that it still runs when the test needs it.
 const slowly = "env.train.step_delay=3ms"
 
-// TestKilledOnHosts kills a rank of the second host. The job ends and names it, and goes on on other hosts.
+// TestKilledOnHosts kills a rank of the second host. The job ends and names the rank. It can be resumed on other hosts.
 func TestKilledOnHosts(t *testing.T) {
 	t.Parallel()
 	const n = 8
 	want := undisturbed(t, 0, 2, n)
 	type kill struct {
 		p    *platform
-		code int      // 0: one of the launcher's choice
-		says []string // one of these
+		code int      // 0: any code that the launcher chooses
+		says []string // the job prints one of these
 		then *platform
 	}
-	// MPICH names the rank if another one notices first.
+	// MPICH names the rank if another rank notices its end first.
 	ofMPICH := []string{"=   PID % RUNNING AT h2",
 		"%rank % host h1 step %: % member 3, tag %: Other MPI error, error stack:"}
 	kills := []kill{
@@ -177,7 +178,7 @@ func TestKilledOnHosts(t *testing.T) {
 			np, cluster := placements[hybrid(on, "CartPole").place].place(2)
 			run := newCourse(t, 0)
 			j := run.start(on, np, cluster, steps(1000), slowly)
-			j.untilStep(run.folder(), 3) // there is a checkpoint of the second
+			j.untilStep(run.folder(), 3) // step 2 has a checkpoint by then
 			if !j.killRank(3) {
 				t.Fatal("there is no rank 3")
 			}
@@ -192,7 +193,7 @@ func TestKilledOnHosts(t *testing.T) {
 			if ranks := readRanks(t, run.folder()); ranks[0].Host != "h1" || ranks[3].Host != "h2" {
 				t.Errorf("ranks were on %+v", ranks)
 			}
-			// Other hosts take the lock of a dead host's job when it has had no heartbeat for a minute.
+			// A job on another host takes the lock of a dead host's job after a minute without a heartbeat.
 			long := time.Now().Add(-2 * time.Minute)
 			if err := os.Chtimes(filepath.Join(run.folder(), "lock"), long, long); err != nil {
 				t.Fatal(err)
@@ -208,7 +209,7 @@ func TestKilledOnHosts(t *testing.T) {
 	}
 }
 
-// TestHostCutOff pulls the cable of the second host. The job ends by its stall timeout, and names a rank of that host.
+// TestHostCutOff cuts the network of the second host. The job ends by its stall timeout, and names a rank of that host.
 func TestHostCutOff(t *testing.T) {
 	t.Parallel()
 	for _, p := range []*platform{openmpi, mpich} {

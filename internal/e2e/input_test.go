@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// good is a job of two ranks that takes an instant; each case breaks it in one way. Its lines are numbered in the
-// messages.
+// good is a job of two ranks that ends quickly. Each case makes one mistake in it. Messages have the numbers of its
+// lines.
 const good = `cluster:
   num_nodes: 1
   component_placement:
@@ -42,12 +42,11 @@ actor:
     lr: 1.0e-3
 `
 
-// mistakes are what a user may get wrong on the command line and in the configuration, each with everything that rlinf
-// says about it.
+// mistakes are mistakes on the command line and in the configuration, each with all messages of rlinf.
 var mistakes = []struct {
 	name string
 	edit [2]string // in good: replace the first by the second
-	args []string  // behind -c job.yaml
+	args []string  // after -c job.yaml
 	want string    // on standard error, a line each; "%" stands for any text
 }{
 	{name: "unknown key", edit: [2]string{"max_steps: 2", "max_steps: 2\n  max_stps: 2"},
@@ -305,8 +304,8 @@ var mistakes = []struct {
 		want: `-np two: expected a whole number (ranks to start without a launcher)`},
 }
 
-// TestMistakes breaks a good job in one way after another: the exit code is 2, every mistake is reported once, with its
-// place and what would be valid, and no file is made or changed.
+// TestMistakes makes one mistake after another in a good job. The exit code is 2, every mistake is reported once, with
+// its place and what would be valid, and no file is created or changed.
 func TestMistakes(t *testing.T) {
 	for _, c := range mistakes {
 		t.Run(c.name, func(t *testing.T) {
@@ -320,14 +319,14 @@ func TestMistakes(t *testing.T) {
 			refused(t, local, dir, 0, c.want, slices.Concat([]string{"-c", "job.yaml"}, c.args)...)
 		})
 	}
-	t.Run("none", func(t *testing.T) { // so that it is the edits that are refused
+	t.Run("none", func(t *testing.T) { // the job without a mistake is not refused
 		dir := t.TempDir()
 		writeFile(t, dir, "job.yaml", good)
 		local.ok(t, dir, 0, "-c", "job.yaml")
 	})
 }
 
-// TestConfigFiles gives rlinf what is no configuration.
+// TestConfigFiles gives rlinf files that are no configuration.
 func TestConfigFiles(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", "job.yaml: empty, expected a YAML map of settings"},
@@ -349,6 +348,10 @@ func TestConfigFiles(t *testing.T) {
 			refused(t, local, dir, 0, c.want, "-c", "job.yaml")
 		})
 	}
+}
+
+// TestConfigPaths: a path of a configuration may name nothing, a folder, a device, or a pipe.
+func TestConfigPaths(t *testing.T) {
 	t.Run("missing", func(t *testing.T) {
 		refused(t, local, t.TempDir(), 0, "job.yaml: no such file", "-c", "job.yaml")
 	})
@@ -362,7 +365,7 @@ func TestConfigFiles(t *testing.T) {
 	t.Run("endless", func(t *testing.T) {
 		refused(t, local, t.TempDir(), 0, "/dev/zero: cannot be read: more than 16 MiB", "-c", "/dev/zero")
 	})
-	t.Run("a pipe", func(t *testing.T) { // is read once, also by what looks at it again
+	t.Run("a pipe", func(t *testing.T) { // rlinf reads it once, although two readers use the text
 		dir := t.TempDir()
 		for _, args := range [][]string{{"check", "-c", "pipe.yaml", "-np", "4"},
 			{"sweep", "-c", "pipe.yaml", "--seeds", "2", "runner.max_steps=1"}} {
@@ -392,7 +395,7 @@ func TestConfigFiles(t *testing.T) {
 	})
 }
 
-// TestCommandMistakes calls the other commands wrongly.
+// TestCommandMistakes makes mistakes in calls of the other commands.
 func TestCommandMistakes(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", good)
@@ -425,8 +428,8 @@ func TestCommandMistakes(t *testing.T) {
 	}
 }
 
-// TestCheckpointMistakes starts from what is no checkpoint, or not one of this job, in each way in which a checkpoint
-// is named.
+// TestCheckpointMistakes starts from paths without a checkpoint, or with the checkpoint of another job, in each way to
+// name a checkpoint.
 func TestCheckpointMistakes(t *testing.T) {
 	made := t.TempDir()
 	writeFile(t, made, "job.yaml", good)
@@ -451,7 +454,7 @@ func TestCheckpointMistakes(t *testing.T) {
 	}
 }
 
-// A checkpointMistake is what damages a checkpoint (nil: nothing does), arguments, and the error.
+// A checkpointMistake damages a checkpoint (nil: it does not), and has the arguments and the expected error.
 type checkpointMistake struct {
 	name   string
 	damage func(*testing.T, string)
@@ -507,8 +510,8 @@ func checkpointMistakes() []checkpointMistake {
 	}
 }
 
-// TestMistakesUnderLaunchers shows that a job of several processes tells a mistake once, and that the launcher passes
-// the exit code on.
+// TestMistakesUnderLaunchers: a job of several processes reports a mistake once, and the launcher passes on the exit
+// code.
 func TestMistakesUnderLaunchers(t *testing.T) {
 	for _, p := range []*platform{openmpi, mpich} {
 		t.Run(p.name, func(t *testing.T) {
@@ -558,8 +561,8 @@ func TestMistakesUnderLaunchers(t *testing.T) {
 	}
 }
 
-// apart returns a script that starts program with a temporary folder of its own: each process of Open MPI that has no
-// launcher makes and removes one session folder, and two of them in one temporary folder fail at random.
+// apart returns a script that starts program with a temporary folder of its own. Each process of Open MPI without a
+// launcher creates and removes a session folder. Two processes that do so in one temporary folder fail at random.
 func apart(t *testing.T, program string) string {
 	dir := t.TempDir()
 	writeFile(t, dir, "rlinf", "#!/bin/sh\nTMPDIR=$(mktemp -d) exec "+program+" \"$@\"\n")
@@ -570,8 +573,8 @@ func apart(t *testing.T, program string) string {
 	return script
 }
 
-// TestUnlikeRanks: ranks of one job with another binary or another configuration than rank 0 are named, before anything
-// is done.
+// TestUnlikeRanks: if ranks of a job have another binary or another configuration than rank 0, the job names them
+// before it starts.
 func TestUnlikeRanks(t *testing.T) {
 	for _, p := range []*platform{openmpi, mpich} {
 		t.Run(p.name, func(t *testing.T) {
@@ -593,7 +596,7 @@ func TestUnlikeRanks(t *testing.T) {
 	}
 }
 
-// TestBusyFolder starts a job in the folder of another one, which this test stands for.
+// TestBusyFolder starts a job in the folder of another job, for which this test stands.
 func TestBusyFolder(t *testing.T) {
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
@@ -619,8 +622,7 @@ func TestBusyFolder(t *testing.T) {
 	}
 }
 
-// refused runs a job that must be refused: with exit code 2, want on standard error and nothing else, and every file as
-// it was.
+// refused runs a job that must be refused: with exit code 2, only want on standard error, and no change of any file.
 func refused(t *testing.T, p *platform, dir string, np int, want string, args ...string) {
 	t.Helper()
 	refusedProgram(t, p, p.program(t, "."), dir, max(np, 0), want, args...)
@@ -647,7 +649,7 @@ func refusedProgram(t *testing.T, p *platform, program, dir string, np int, want
 	}
 }
 
-// like reports whether text is as pattern says, where "%" stands for any text.
+// like reports whether text matches pattern, in which "%" stands for any text.
 func like(text, pattern string) bool {
 	parts := strings.Split(pattern, "%")
 	if len(parts) == 1 {
@@ -683,7 +685,7 @@ func withoutLaunchers(text string) string {
 	return b.String()
 }
 
-// contents lists the files below dir, with the times of their last change, and the folders.
+// contents lists the folders and files below dir, with the modification times of files.
 func contents(t *testing.T, dir string) []string {
 	t.Helper()
 	var files []string
@@ -695,7 +697,7 @@ func contents(t *testing.T, dir string) []string {
 		if err != nil {
 			return err
 		}
-		if !d.IsDir() { // a lock comes and goes
+		if !d.IsDir() { // the lock may appear and disappear
 			path += " " + info.ModTime().String()
 		}
 		files = append(files, path)

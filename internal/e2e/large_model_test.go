@@ -21,8 +21,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TestLargeModel takes a random model with the sizes of Qwen2.5-0.5B through everything: a checkpoint of bfloat16
-// shards, generation, a step of training adapters, and these saved and loaded again. The memory is what check predicts.
+// TestLargeModel tests a random model with the sizes of Qwen2.5-0.5B: a checkpoint of bfloat16 shards, generation, a
+// step of training adapters, and adapters that are saved and loaded. The memory is as check predicts.
 func TestLargeModel(t *testing.T) {
 	if !full {
 		t.Skip("a model of 494 M parameters: RLINF_TEST_FULL=1")
@@ -63,7 +63,7 @@ func TestLargeModel(t *testing.T) {
 	}
 }
 
-// generate has m generate texts.
+// generate lets the model m generate texts.
 func generate(t *testing.T, m *lm.Model) {
 	t.Helper()
 	e, err := engine.New(m, engine.Options{MaxRunning: 4, CacheTokens: 512})
@@ -85,7 +85,7 @@ func generate(t *testing.T, m *lm.Model) {
 	}
 }
 
-// checkPeak waits for a job of one process, whose memory is what check predicts, in MiB.
+// checkPeak waits for a job of one process, and compares the memory with the prediction of check, in MiB.
 func checkPeak(t *testing.T, j *job, predicted float64) {
 	t.Helper()
 	peak := 0.0
@@ -103,14 +103,14 @@ func checkPeak(t *testing.T, j *job, predicted float64) {
 	}
 }
 
-// TestDividedLargeModel trains all weights of the model of TestLargeModel on one rank and on four, which divide it. The
-// files of the checkpoints are equal, and one rank goes on from that of the four. Each of the four needs at most 0.4 of
-// the memory of one rank, and check predicts it. Memory that ranks share counts once.
+// TestDividedLargeModel trains all weights of the model of TestLargeModel on one rank, and on four ranks that divide
+// the model. The files of the checkpoints are equal, and one rank resumes from the checkpoint of the four. Each of the
+// four needs at most 0.4 of the memory of one rank, as check predicts. Shared memory counts once.
 func TestDividedLargeModel(t *testing.T) {
 	if !full {
 		t.Skip("a model of 494 M parameters, all trained: RLINF_TEST_FULL=1")
 	}
-	openmpi.program(t, ".") // or skip
+	openmpi.program(t, ".") // or skip the test
 	dir := writeTexts(t)
 	_, shards := saveLarge(t, filepath.Join(dir, "model"))
 	before := digestsOf(t, shards)
@@ -223,7 +223,7 @@ func digestsOf(t *testing.T, files []string) (sums []string) {
 	return sums
 }
 
-// predictedMemory returns what check says that each rank of a job needs, in MiB.
+// predictedMemory returns the memory that check predicts for each rank of a job, in MiB.
 func predictedMemory(t *testing.T, dir string, args ...string) (ranks []float64) {
 	t.Helper()
 	table := local.ok(t, dir, 0, append([]string{"check"}, args...)...).stdout
@@ -243,14 +243,14 @@ func shareOf(pid int) float64 {
 	return mebibytes(regexp.MustCompile(`(?m)^Pss:\s+(\d+) kB`), text)
 }
 
-// peakOf returns the most memory that a living process has had, in MiB. The figure of a process that has ended
-// includes its parent's.
+// peakOf returns the peak memory of a living process, in MiB. (The peak of a process that has ended includes its
+// parent.)
 func peakOf(pid int) float64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	return mebibytes(regexp.MustCompile(`VmHWM:\s+(\d+) kB`), text)
 }
 
-// mebibytes returns the figure in KiB that a line of a text has, in MiB; 0: there is none.
+// mebibytes returns a figure in KiB of a line of text, in MiB; 0 if there is no such line.
 func mebibytes(line *regexp.Regexp, text []byte) float64 {
 	m := line.FindSubmatch(text)
 	if m == nil {

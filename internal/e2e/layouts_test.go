@@ -54,9 +54,9 @@ type layout struct {
 	args  []string
 }
 
-// sameLayouts runs a job in a layout of whole models and in others, and compares the metrics and the last checkpoint,
-// whose tensors are in an order that follows from the components that are placed.
-// Then it goes on from the job's first checkpoint, of whole models, in each other layout. It returns the metrics.
+// sameLayouts runs a job in a layout of whole models and in others, and compares the metrics and the last checkpoint.
+// The order of the tensors in a checkpoint depends on the placed components. Then it resumes from the job's first
+// checkpoint, which has whole models, in each other layout. It returns the metrics.
 func sameLayouts(t *testing.T, dir, job string, whole layout, others map[string]layout, args ...string) metrics {
 	t.Helper()
 	run := func(t *testing.T, l layout, more ...string) metrics {
@@ -86,7 +86,7 @@ func sameLayouts(t *testing.T, dir, job string, whole layout, others map[string]
 	}
 	for name, l := range others {
 		t.Run(name, func(t *testing.T) {
-			l.on.program(t, ".") // or skip
+			l.on.program(t, ".") // or skip the test
 			if diff := run(t, l).diff(want); diff != "" {
 				t.Error(diff)
 			}
@@ -101,7 +101,7 @@ func sameLayouts(t *testing.T, dir, job string, whole layout, others map[string]
 	return want
 }
 
-// TestLayoutsOfTuning: how many members divide a model changes no metric of fine-tuning.
+// TestLayoutsOfTuning: the metrics of fine-tuning do not depend on the number of members that divide a model.
 func TestLayoutsOfTuning(t *testing.T) {
 	dir := writeTexts(t)
 	m := sameLayouts(t, dir, laidOut(tuning), layout{local, 0, "actor: '0:0-1'", nil}, map[string]layout{
@@ -123,8 +123,8 @@ func TestLayoutsOfTuning(t *testing.T) {
 	}
 }
 
-// TestLayoutsOfReasoning: how many members divide the models of the components changes no metric of training on own
-// answers, wherever these components are.
+// TestLayoutsOfReasoning: the metrics of training on own answers do not depend on the number of members that divide the
+// models, in any placement.
 func TestLayoutsOfReasoning(t *testing.T) {
 	dir := t.TempDir()
 	local.ok(t, dir, 0, "data", "addition", "--out", "data", "--train", "60", "--test", "9")
@@ -188,27 +188,11 @@ func kinds() []layout {
 	}
 }
 
-// TestLayoutsResume: a run that was killed by SIGKILL in one layout goes on in any other. It ends with the metrics, the
-// checkpoint and the exported model of a run that was not killed.
+// TestLayoutsResume: a run that was killed by SIGKILL in one layout can be resumed in any other. It ends with the
+// metrics, the checkpoint and the exported model of an undisturbed run.
 func TestLayoutsResume(t *testing.T) {
 	dir := writeTexts(t)
 	text := laidOut(tuning)
-	results := func(run string) (metrics, map[string]string) {
-		t.Helper()
-		files := map[string]string{}
-		local.ok(t, dir, 0, "export", "logs/"+run, "--out", "export/"+run)
-		for _, pattern := range []string{"logs/" + run + "/checkpoints/latest/*.safetensors", "export/" + run + "/*"} {
-			found, err := filepath.Glob(filepath.Join(dir, pattern))
-			if err != nil || len(found) == 0 {
-				t.Fatalf("no %s: %v", pattern, err)
-			}
-			for _, path := range found {
-				b := readFile(t, path)
-				files[filepath.Base(path)] = b
-			}
-		}
-		return readMetrics(t, filepath.Join(dir, "logs", run)), files
-	}
 	start := func(t *testing.T, l layout, run string, more ...string) *job {
 		writeFile(t, dir, run+".yaml", components("%s", l.place)+text)
 		args := append([]string{"-c", run + ".yaml", "runner.logger.experiment_name=" + run}, l.args...)
@@ -222,7 +206,7 @@ func TestLayoutsResume(t *testing.T) {
 	}
 	all := kinds()
 	finish(t, start(t, all[0], "whole"))
-	want, files := results("whole")
+	want, files := modelResults(t, dir, "whole")
 	for a := range all {
 		for b := range all {
 			if !full && b != (a+1)%len(all) {
@@ -242,7 +226,7 @@ func TestLayoutsResume(t *testing.T) {
 					t.Error("the run has ended before it was killed")
 				}
 				finish(t, start(t, all[b], run, "--resume", "auto"))
-				got, same := results(run)
+				got, same := modelResults(t, dir, run)
 				if diff := got.diff(want); diff != "" {
 					t.Error(diff)
 				}
@@ -256,7 +240,25 @@ func TestLayoutsResume(t *testing.T) {
 	}
 }
 
-// TestLayoutsOnHosts: the parts of a model may be on two hosts, which reach each other by TCP alone.
+// modelResults exports the model of a run in dir. It returns the metrics of the run, and the files of its newest
+// checkpoint and of the exported model.
+func modelResults(t *testing.T, dir, run string) (metrics, map[string]string) {
+	t.Helper()
+	files := map[string]string{}
+	local.ok(t, dir, 0, "export", "logs/"+run, "--out", "export/"+run)
+	for _, pattern := range []string{"logs/" + run + "/checkpoints/latest/*.safetensors", "export/" + run + "/*"} {
+		found, err := filepath.Glob(filepath.Join(dir, pattern))
+		if err != nil || len(found) == 0 {
+			t.Fatalf("no %s: %v", pattern, err)
+		}
+		for _, path := range found {
+			files[filepath.Base(path)] = readFile(t, path)
+		}
+	}
+	return readMetrics(t, filepath.Join(dir, "logs", run)), files
+}
+
+// TestLayoutsOnHosts: the parts of a model may be on two hosts that reach each other only by TCP.
 func TestLayoutsOnHosts(t *testing.T) {
 	dir := writeTexts(t)
 	on := openmpi.onHosts(t, 2, 1)
@@ -283,8 +285,8 @@ func TestLayoutsOnHosts(t *testing.T) {
 // sharded makes replicas divide the moments.
 const sharded = "actor.optim.use_distributed_optimizer=true"
 
-// TestSharedOptimiser: whether replicas divide the moments, of whole models or of parts, changes neither metrics nor
-// the bytes of a checkpoint, and a run goes on from the checkpoint of the other kind.
+// TestSharedOptimiser: replicas may divide the moments, of whole models or of parts. This changes neither the metrics
+// nor the bytes of a checkpoint. A run can be resumed from a checkpoint of the other kind.
 func TestSharedOptimiser(t *testing.T) {
 	shards := map[string]layout{
 		"whole":  {local, 0, collocated, []string{sharded}},

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// learn runs one of configs for so many iterations, and returns its metrics and what its evaluation behind them
-// returns.
+// learn runs one of configs for so many iterations. It returns the metrics, and the return of the evaluation after the
+// last iteration.
 func learn(t *testing.T, config string, steps int, args ...string) (m metrics, evaluation float64) {
 	t.Helper()
 	dir := t.TempDir()
@@ -27,8 +27,8 @@ func learn(t *testing.T, config string, steps int, args ...string) (m metrics, e
 	return m, evaluation
 }
 
-// TestRewardsTeach: the rewards that a rank of its own gives are what CartPole is learnt by, and with their sign turned
-// round the pole falls at once.
+// TestRewardsTeach: CartPole is learnt from the rewards of a separate reward rank. With the opposite sign of the
+// rewards the pole falls at once.
 func TestRewardsTeach(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -42,7 +42,7 @@ func TestRewardsTeach(t *testing.T) {
 			[]string{"reward.reward_weight=30"}},
 		{"the environment's, by the component alone", 40, 475, 500,
 			[]string{"reward.reward_type=env", "reward.env_reward_weight=0"}},
-		// 9.45 at first
+		// the return was 9.45 in the beginning
 		{"the same, turned round", 20, 8, 9.2, []string{"reward.reward_type=env", "reward.env_reward_weight=0",
 			"reward.reward_weight=-1"}},
 	} {

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestLearnsToAdd: as the tutorial says, fine-tuning ends where 30 % of the test problems are right for the first time,
-// and GRPO then gets 70 % of them right, and 30 points more than before. Rewards by chance gain nothing. One seed
-// stands for three, but in a whole test run.
+// TestLearnsToAdd follows the tutorial. Fine-tuning ends when 30 % of the test problems are right for the first time.
+// GRPO then reaches 70 %, and at least 30 points more than before. Random rewards gain nothing. Only a full test run
+// tries three seeds.
 func TestLearnsToAdd(t *testing.T) {
 	top, err := filepath.Abs(root)
 	if err != nil {
@@ -20,7 +20,7 @@ func TestLearnsToAdd(t *testing.T) {
 		t.Fatal(err)
 	}
 	local.ok(t, dir, 0, "data", "addition")
-	seeds, steps := []int{8}, 200 // the seed whose fine-tuning is the shortest
+	seeds, steps := []int{8}, 200 // the seed with the shortest fine-tuning
 	if full {
 		seeds, steps = []int{7, 8, 9}, 400
 	}

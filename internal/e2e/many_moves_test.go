@@ -25,18 +25,18 @@ func possessionOf(pid int) (p possession) {
 		mebibytes(regexp.MustCompile(`(?m)^RssShmem:\s+(\d+) kB`), status)}
 }
 
-// TestManyMoves: however often a job has moved, its processes hold the same memory, shared memory, descriptors and
+// TestManyMoves: after any number of moves the processes of a job hold the same memory, shared memory, descriptors and
 // threads.
 func TestManyMoves(t *testing.T) {
 	most, from, on, room, pages := 60, 24, []*platform{local}, 1.25, 0.5
 	if full {
-		// MPICH touches what it has of shared memory in some 400 moves, by chance. The next 2600 add 1 %.
+		// MPICH uses all its shared memory only after some 400 moves, at random. The next 2600 moves add 1 %.
 		most, from, on, room, pages = 1000, 400, platforms, 1.05, 0.1
 	}
 	for _, on := range on {
 		t.Run(on.name, func(t *testing.T) {
 			t.Parallel()
-			on.program(t, ".") // or skip
+			on.program(t, ".") // or skip the test
 			draw := draws(t, 3)
 			n := nomads()[0]
 			if full {
@@ -44,11 +44,11 @@ func TestManyMoves(t *testing.T) {
 			}
 			c := newCamp(t, n)
 			tour := []string{n.place(draw), n.place(draw), n.place(draw), n.place(draw)}
-			// With that limit there is little garbage.
+			// With this limit there is little garbage.
 			j := c.startBelow(t, []string{"env", "GOMEMLIMIT=32MiB"}, on, "run", tour[0], "runner.max_steps=100000",
 				"runner.save_interval=-1", "runner.val_check_interval=-1", "runner.save_at_end=false")
 			asked := 0
-			held := map[int][]possession{} // of each process, where the tour begins anew
+			held := map[int][]possession{} // of each process, each time that the tour begins again
 			w := j.walk(c.folder("run"), func() string {
 				if asked++; asked%len(tour) == 1 && asked > from {
 					for _, p := range j.processes() {
@@ -84,7 +84,7 @@ func TestManyMoves(t *testing.T) {
 	}
 }
 
-// least returns the least of each. Memory falls and rises, but garbage does not lift its floor.
+// least returns the smallest value of each resource. Memory varies with garbage, but its minimum does not.
 func least(all []possession) possession {
 	l := all[0]
 	for _, p := range all[1:] {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMathRewards: prompts of a file with solutions are written as a chat template does, too long ones are left out and
-// counted, and the verifier judges the answers: those of a model that knows nothing cannot be read, and get
+// TestMathRewards: prompts of a file with solutions are written by a chat template, and too long prompts are left out
+// and counted. The verifier grades the answers. Answers of an untrained model cannot be parsed, so they get
 // -reward_scale.
 func TestMathRewards(t *testing.T) {
 	dir := t.TempDir()

@@ -13,12 +13,12 @@ import (
 	"testing"
 )
 
-// metrics are the lines of a metrics.jsonl, without what the clock says, and without moves. Numbers are as they are
-// written, to the last digit.
+// metrics are the lines of a metrics.jsonl, without metrics of the clock and of moves. Numbers are texts with all their
+// digits.
 type metrics []map[string]any
 
-// readMetrics reads the metrics of the run whose folder is dir, and the counts of its rewards; none where there is no
-// file yet. A last line that is being written does not count.
+// readMetrics reads the metrics of the run whose folder is dir, and the counts of its rewards; none without a file. An
+// incomplete last line does not count.
 func readMetrics(t testing.TB, dir string) metrics {
 	t.Helper()
 	m := readLines(t, filepath.Join(dir, "metrics.jsonl"))
@@ -34,7 +34,7 @@ func readMetrics(t testing.TB, dir string) metrics {
 	return m
 }
 
-// readLines reads a file like metrics.jsonl.
+// readLines reads a file in the format of metrics.jsonl.
 func readLines(t testing.TB, path string) (m metrics) {
 	t.Helper()
 	text, err := os.ReadFile(path)
@@ -70,7 +70,7 @@ func (m metrics) only(prefix string) metrics {
 	return some
 }
 
-// values returns the numbers of this name, of the lines that have it.
+// values returns the numbers of this metric, from the lines that have it.
 func (m metrics) values(t testing.TB, name string) (all []float64) {
 	t.Helper()
 	for _, line := range m {
@@ -85,7 +85,7 @@ func (m metrics) values(t testing.TB, name string) (all []float64) {
 	return all
 }
 
-// diff says where m differs from want first; "" where they are the same.
+// diff says where m first differs from want; "" if they are equal.
 func (m metrics) diff(want metrics) string {
 	for i := range min(len(m), len(want)) {
 		if maps.Equal(m[i], want[i]) {
@@ -108,8 +108,8 @@ func (m metrics) diff(want metrics) string {
 	return ""
 }
 
-// checkWhole checks that m, which others are held against, says something: all n steps in order, of rollouts, training
-// and an evaluation, with numbers that move.
+// checkWhole checks that m is a useful reference: it has all n steps in order, with metrics of rollouts, training and
+// an evaluation, whose values change.
 func (m metrics) checkWhole(t testing.TB, n int) {
 	t.Helper()
 	if len(m) != n {

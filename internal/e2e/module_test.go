@@ -18,8 +18,8 @@ var small = []string{
 	"actor.global_batch_size=128", "runner.logger.experiment_name=run",
 }
 
-// TestOtherModule builds the examples that need no parts of their own in another module, and trains with each.
-// TestOwnKeys does so with the others.
+// TestOtherModule builds, in another module, the examples without parts of their own, and trains with each. TestOwnKeys
+// tests the other examples.
 func TestOtherModule(t *testing.T) {
 	t.Parallel()
 	top, err := filepath.Abs(root)
@@ -42,15 +42,6 @@ func TestOtherModule(t *testing.T) {
 		}
 		return at, r
 	}
-	last := func(t *testing.T, at, name string) map[string]any {
-		t.Helper()
-		m := readMetrics(t, filepath.Join(at, "logs", name))
-		if len(m) != 2 {
-			t.Fatalf("metrics of %d iterations, want 2", len(m))
-		}
-		return m[1]
-	}
-
 	t.Run("embodied", func(t *testing.T) {
 		args := append([]string{"-c", filepath.Join(top, "configs/cartpole_ppo.yaml")}, small...)
 		at, _ := run(t, "embodied", 0, args...)
@@ -61,10 +52,13 @@ func TestOtherModule(t *testing.T) {
 	t.Run("own_runner", func(t *testing.T) {
 		at, _ := run(t, "own_runner", 0, "-c", filepath.Join(dir, "own_runner/cartpole.yaml"), "runner.max_steps=2",
 			"runner.val_check_interval=2")
-		m := last(t, at, "own_runner")
+		all := readMetrics(t, filepath.Join(at, "logs/own_runner"))
+		if len(all) != 2 {
+			t.Fatalf("metrics of %d iterations, want 2", len(all))
+		}
 		for _, name := range []string{"monitor/largest_change", "eval/return", "train/actor/policy_loss"} {
-			if _, ok := m[name]; !ok {
-				t.Errorf("no metric %s in %v", name, m)
+			if _, ok := all[1][name]; !ok {
+				t.Errorf("no metric %s in %v", name, all[1])
 			}
 		}
 		_, r := run(t, "own_runner", 2, "-c", filepath.Join(dir, "own_runner/cartpole.yaml"),
@@ -75,7 +69,7 @@ func TestOtherModule(t *testing.T) {
 	})
 	t.Run("trainer", func(t *testing.T) {
 		for _, args := range [][]string{{"-epochs", "2"}, {"-epochs", "2", "-async"}} {
-			// collectors that run beside the trainer may have ended no episode in time
+			// Asynchronous collectors may not have ended an episode by then.
 			if _, r := run(t, "trainer", 0, args...); !regexp.MustCompile(
 				`^epoch   2  loss +-?\d+\.\d+  return +(\d+\.\d|–)  evaluation +\d+\.\d\n$`).MatchString(r.stdout) {
 				t.Errorf("%q: %q", args, r.stdout)
@@ -84,7 +78,7 @@ func TestOtherModule(t *testing.T) {
 	})
 }
 
-// TestEmbodiedUnderMPI: under a launcher, too, the example's metrics are those of rlinf.
+// TestEmbodiedUnderMPI: under a launcher, too, the example has the metrics of rlinf.
 func TestEmbodiedUnderMPI(t *testing.T) {
 	t.Parallel()
 	args := append([]string{"-c", "cartpole_ppo.yaml"}, small...)
@@ -99,7 +93,7 @@ func TestEmbodiedUnderMPI(t *testing.T) {
 	sameRun(t, dir, base)
 }
 
-// sameRun compares the metrics of two runs that are called run, except for the clock's.
+// sameRun compares the metrics of two runs with the name run, except for those of the clock.
 func sameRun(t *testing.T, dir, base string) {
 	t.Helper()
 	got, want := readMetrics(t, filepath.Join(dir, "logs", "run")), readMetrics(t, filepath.Join(base, "logs", "run"))

@@ -10,7 +10,8 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// TestMovesFail: a worker that fails while it is packed, or while another takes its place, ends the job with its line.
+// TestMovesFail: a worker that fails while it is packed, or while another worker takes over, ends the job with an error
+// that names the worker.
 func TestMovesFail(t *testing.T) {
 	for _, p := range platforms {
 		for fault, says := range map[string]string{
@@ -48,7 +49,7 @@ func TestMovesFail(t *testing.T) {
 	}
 }
 
-// TestMovesUnrecorded: a job that cannot write what it has done about moves warns, and goes on.
+// TestMovesUnrecorded: a job that cannot record a move warns, and goes on.
 func TestMovesUnrecorded(t *testing.T) {
 	t.Parallel()
 	n, draw := nomads()[0], draws(t, 1)
@@ -74,8 +75,8 @@ func TestMovesUnrecorded(t *testing.T) {
 	same(t, "run")
 }
 
-// TestMovesIllDisk: a job whose disk has no room any more while its members move fails and says so. When there is room
-// again, it goes on as if nothing had been.
+// TestMovesIllDisk: if the disk is full while members move, the job fails and says so. When there is room again, the
+// job can be resumed like any other.
 func TestMovesIllDisk(t *testing.T) {
 	t.Parallel()
 	for instant := range repeats() {

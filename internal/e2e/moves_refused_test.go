@@ -13,15 +13,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A refusal is a job that does not move, and what it answers.
+// A refusal is a job that does not move, and its answer.
 type refusal struct {
 	name, pkg string
 	np        int
 	yaml      string
 	args      []string
-	ask       func(t *testing.T, j *job, run string, ask int) // called before each
+	ask       func(t *testing.T, j *job, run string, ask int) // called before each request
 	asks      [][2]string                                     // a placement, and why not, see like; "": it moves
-	other     bool                                            // no two runs have the same metrics
+	other     bool                                            // two runs of the job have different metrics
 }
 
 // still is a job whose members could move.
@@ -71,7 +71,7 @@ func refusals(t *testing.T) []refusal {
 			asks: [][2]string{
 				{"{env: 3}", "the program of this job has not said that it can move (roles.RunMovable)"}}},
 		{name: "memory", pkg: ".", np: 4, yaml: still, ask: tighten,
-			args: []string{"runner.max_steps=8", "actor.model.hidden_sizes=[64,16384]", "env.train.total_num_envs=2",
+			args: []string{"runner.max_steps=16", "actor.model.hidden_sizes=[64,16384]", "env.train.total_num_envs=2",
 				"env.train.max_steps_per_rollout_epoch=2", "actor.micro_batch_size=2", "actor.global_batch_size=4"},
 			asks: [][2]string{
 				{"{actor: 2-3}", "node 0 receives and copies % MiB, and the limit of ulimit -d has % MiB free"},
@@ -79,7 +79,7 @@ func refusals(t *testing.T) []refusal {
 	}
 }
 
-// tighten leaves a job little memory while it is asked the first time.
+// tighten leaves little memory to a job while it gets its first request.
 func tighten(t *testing.T, j *job, run string, ask int) {
 	for len(readMetrics(t, run)) < 2 && !j.over() {
 		time.Sleep(5 * time.Millisecond)
@@ -97,7 +97,7 @@ func tighten(t *testing.T, j *job, run string, ask int) {
 	}
 }
 
-// TestMovesRefused: a job that cannot move says why, goes on where it is, and computes what it would have.
+// TestMovesRefused: a job that cannot move says why, and goes on in its placement with unchanged metrics.
 func TestMovesRefused(t *testing.T) {
 	for _, c := range refusals(t) {
 		t.Run(c.name, func(t *testing.T) {

@@ -21,17 +21,17 @@ import (
 // A nomad is a job on four ranks whose members can move.
 type nomad struct {
 	name, yaml string
-	members    map[string]int // of each component
+	members    map[string]int // number of members of each component
 	args       []string
 }
 
-// nomadOf returns the job of one of tasks.
+// nomadOf returns a nomad that learns one of tasks.
 func nomadOf(task, actors, envs, rollouts int, args ...string) *nomad {
 	return &nomad{tasks[task].name, tasks[task].yaml, map[string]int{"actor": actors, "env": envs, "rollout": rollouts},
 		append(args, fmt.Sprint("env.train.max_steps_per_rollout_epoch=", tasks[task].steps))}
 }
 
-// nomads are jobs of all kinds.
+// nomads are nomads of all kinds of jobs.
 func nomads() []*nomad {
 	return []*nomad{
 		nomadOf(0, 2, 2, 2, "++runner.weight_sync_interval=3"),
@@ -49,7 +49,7 @@ func nomads() []*nomad {
 	}
 }
 
-// A camp is a folder in which a nomad runs, again and again.
+// A camp is a folder for the runs of a nomad.
 type camp struct {
 	*nomad
 	dir string
@@ -65,13 +65,13 @@ func newCamp(t testing.TB, n *nomad) camp {
 	return c
 }
 
-// start starts the job in the folder of a run, or goes on with it. The test may ask it to move.
+// start starts or resumes the job in the folder of a run. The test may ask it to move.
 func (c camp) start(t testing.TB, on *platform, run, place string, args ...string) *job {
 	t.Helper()
 	return c.startBelow(t, nil, on, run, place, args...)
 }
 
-// startBelow is start with a command line before that of the job.
+// startBelow is start with a command in front of the command of the job.
 func (c camp) startBelow(t testing.TB, above []string, on *platform, run, place string, args ...string) *job {
 	t.Helper()
 	return on.startBelow(t, above, on.program(t, "."), c.dir, 4, c.line(run, place, args...)...)
@@ -126,7 +126,7 @@ func (c camp) results(t testing.TB, run string) (metrics, map[string]string) {
 	return readMetrics(t, c.folder(run)), tensors
 }
 
-// settle runs the job where it begins, and returns a function that wants the results of another run to be the same.
+// settle runs the job without moves, and returns a function that compares the results of another run with it.
 func (c camp) settle(t testing.TB, place string, args ...string) (same func(t testing.TB, run string)) {
 	t.Helper()
 	if r := c.start(t, local, "settled", place, args...).result(); r.code != 0 {
@@ -150,20 +150,20 @@ func (c camp) settle(t testing.TB, place string, args ...string) (same func(t te
 	}
 }
 
-// A walk is what comes of the moves that a test asks a job for.
+// A walk has the results of the moves that a test requests.
 type walk struct {
 	made    atomic.Int64
-	refused []string // why
+	refused []string // the reasons of refusals
 	ended   chan struct{}
 }
 
-// walk asks the job that uses a run's folder for one move after the other, until the job ends or next returns "".
+// walk asks the job in a run's folder for one move after another, until the job ends or next returns "".
 func (j *job) walk(run string, next func() string) *walk {
 	w := &walk{ended: make(chan struct{})}
 	go func() {
 		defer close(w.ended)
 		for _, err := os.Stat(filepath.Join(run, "ranks.jsonl")); err != nil; _, err = os.Stat(filepath.Join(run,
-			"ranks.jsonl")) { // the job does not have the folder yet
+			"ranks.jsonl")) { // the job has not taken the folder yet
 			if time.Sleep(time.Millisecond); j.over() {
 				return
 			}
@@ -184,7 +184,7 @@ func (j *job) walk(run string, next func() string) *walk {
 			switch {
 			case a.Move != nil:
 				w.made.Add(1)
-			case !strings.HasPrefix(a.Refused, "the job ended before"): // an earlier one
+			case !strings.HasPrefix(a.Refused, "the job ended before"): // the answer is from an earlier job
 				w.refused = append(w.refused, a.Refused)
 			}
 		}
@@ -196,7 +196,7 @@ func (j *job) walk(run string, next func() string) *walk {
 	return w
 }
 
-// wander walks to random places. A place is never the one before, of which the first is last.
+// wander asks for moves to random placements. No placement is equal to the one before, which is last in the beginning.
 func (c camp) wander(j *job, run, last string, draw *rand.Rand) *walk {
 	return j.walk(c.folder(run), func() string {
 		place := last
@@ -208,7 +208,7 @@ func (c camp) wander(j *job, run, last string, draw *rand.Rand) *walk {
 	})
 }
 
-// end waits for the end of a job that wanders. It must succeed, and move so often at least.
+// end waits for the end of a wandering job. The job must succeed, and make at least so many moves.
 func (w *walk) end(t testing.TB, j *job, least int) {
 	t.Helper()
 	r := j.result()
@@ -224,7 +224,7 @@ func draws(t testing.TB, seed int) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(seed), uint64(len(t.Name()))))
 }
 
-// TestMovesEqual: a job that moves again and again has the metrics and the last checkpoint of one that stays.
+// TestMovesEqual: a job that moves again and again has the metrics and the last checkpoint of a job that does not move.
 func TestMovesEqual(t *testing.T) {
 	times := 1
 	if full {
@@ -232,13 +232,13 @@ func TestMovesEqual(t *testing.T) {
 	}
 	for i, n := range nomads() {
 		for _, on := range platforms {
-			sample := on == openmpi && i == 4 || on == mpich && i == 7 // local ranks: TestWandering of roles/session
+			sample := on == openmpi && i == 4 || on == mpich && i == 7 // see TestWandering of roles/session
 			if !full && !sample {
 				continue
 			}
 			t.Run(n.name+"/"+on.name, func(t *testing.T) {
 				t.Parallel()
-				on.program(t, ".") // or skip
+				on.program(t, ".") // or skip the test
 				draw := draws(t, i)
 				c, start := newCamp(t, n), n.place(draw)
 				same := c.settle(t, start, steps(12))
@@ -253,7 +253,7 @@ func TestMovesEqual(t *testing.T) {
 	}
 }
 
-// TestMovesOnHosts: members move between hosts, which reach each other by TCP alone.
+// TestMovesOnHosts: members move between hosts that reach each other only by TCP.
 func TestMovesOnHosts(t *testing.T) {
 	for i, n := range nomads() {
 		for _, p := range platforms[1:] {
@@ -273,8 +273,8 @@ func TestMovesOnHosts(t *testing.T) {
 	}
 }
 
-// TestMovesKilled: a job is killed by SIGKILL, one of its ranks or all of it, while its members move again and again.
-// It goes on where it began, moves again, and ends as one that was left alone.
+// TestMovesKilled: a job, or one of its ranks, is killed by SIGKILL while its members move again and again. After a
+// resume it begins in its first placement, moves again, and ends like an undisturbed job.
 func TestMovesKilled(t *testing.T) {
 	kills := 2
 	if full {
@@ -286,7 +286,7 @@ func TestMovesKilled(t *testing.T) {
 		}
 		t.Run(on.name, func(t *testing.T) {
 			t.Parallel()
-			on.program(t, ".") // or skip
+			on.program(t, ".") // or skip the test
 			for kill := range kills {
 				n := nomads()[(p+2*kill)%7]
 				draw := draws(t, kill)
@@ -307,7 +307,8 @@ func TestMovesKilled(t *testing.T) {
 	}
 }
 
-// checkRecord checks that a run has a record of moves, one after the other, without those that its last job had lost.
+// checkRecord checks the record of moves of a run: each begins where the last one ended, and the moves that the killed
+// job had lost are gone.
 func (c camp) checkRecord(t testing.TB, run string) {
 	t.Helper()
 	all, damaged, err := moves.Read(c.folder(run))
@@ -321,8 +322,8 @@ func (c camp) checkRecord(t testing.TB, run string) {
 	}
 }
 
-// TestMovesStopped: a job that is asked to stop while its members move saves, and says so by its exit code. It goes on
-// as if nothing had been.
+// TestMovesStopped: a job that is asked to stop while its members move saves a checkpoint, and says so by its exit
+// code. After a resume it ends like an undisturbed job.
 func TestMovesStopped(t *testing.T) {
 	for i, c := range []struct {
 		on     *platform
@@ -335,12 +336,12 @@ func TestMovesStopped(t *testing.T) {
 		{openmpi, syscall.SIGUSR1, 75, "checkpointed"},
 		{mpich, syscall.SIGUSR1, 75, "checkpointed"},
 	} {
-		if c.on == mpich && !full { // Open MPI's ranks are stopped
+		if c.on == mpich && !full { // the test stops the ranks of Open MPI
 			continue
 		}
 		t.Run(c.on.name+"/"+c.signal.String(), func(t *testing.T) {
 			t.Parallel()
-			c.on.program(t, ".") // or skip
+			c.on.program(t, ".") // or skip the test
 			for instant := range repeats() {
 				draw := draws(t, instant)
 				n := nomads()[(i+instant)%6]
@@ -367,7 +368,7 @@ func TestMovesStopped(t *testing.T) {
 	}
 }
 
-// TestOwnProgramMoves: a program of its own, with workers that remember, has the numbers of one that stays.
+// TestOwnProgramMoves: a user's program, whose workers have state, has the same metrics with and without moves.
 func TestOwnProgramMoves(t *testing.T) {
 	t.Parallel()
 	program, dir := local.program(t, "./examples/own_runner"), t.TempDir()

@@ -9,7 +9,7 @@ import (
 )
 
 // TestMovingTutorial follows docs/tutorials/moves.md line by line, with shorter runs. The job that moves has slow
-// environments, so that it still runs when it is asked.
+// environments, so that it still runs when it gets the request.
 func TestMovingTutorial(t *testing.T) {
 	t.Parallel()
 	text, dir := followed(t, "moves.md", "bash", "cmp")

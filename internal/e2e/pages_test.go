@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// elsewhere are commands of the pages that other tests run, or that a test cannot run: a prefix of the line, and why.
+// elsewhere are commands of the pages that other tests run, or that no test can run: a prefix of the line, and the
+// reason.
 var elsewhere = map[string]string{
 	"git clone":          "needs a network",
 	"cd rlinf":           "goes with git clone",
@@ -30,7 +31,7 @@ var elsewhere = map[string]string{
 	"python3 ":           "TestTanks",
 }
 
-// short are overrides with which every training command takes two iterations.
+// short are overrides that make a training command take two iterations.
 var short = []string{"runner.max_steps=2", "runner.val_check_interval=2", "runner.save_interval=2",
 	"env.eval.total_num_envs=4",
 	"env.eval.max_steps_per_rollout_epoch=16"}
@@ -78,8 +79,8 @@ func TestCommands(t *testing.T) {
 	}
 }
 
-// addition makes a folder with data of addition and a start, from which the commands of pages of algorithms for answers
-// go on.
+// addition makes a folder with data of addition and initial weights, which the commands on pages of algorithms for
+// answers need.
 func addition(t *testing.T, top string) string {
 	dir := t.TempDir()
 	if err := os.Symlink(filepath.Join(top, "configs"), filepath.Join(dir, "configs")); err != nil {
@@ -95,8 +96,8 @@ var (
 	stepsGiven = regexp.MustCompile(`^runner\.max_steps=`)
 )
 
-// commandsOf returns the lines of a page's shell commands, without their comments, in which \ at the end goes on in the
-// next line.
+// commandsOf returns the lines of a page's shell commands, without comments. A line that ends in \ goes on in the next
+// line.
 func commandsOf(page string) (lines []string) {
 	for _, language := range []string{"sh", "bash"} {
 		for _, text := range blocks(page, language) {
@@ -113,7 +114,7 @@ func commandsOf(page string) (lines []string) {
 	return lines
 }
 
-// runCommand runs a line with short, where it trains.
+// runCommand runs a line. It adds short to commands that train.
 func runCommand(t *testing.T, dir, line string) {
 	t.Helper()
 	for prefix := range elsewhere {

@@ -14,7 +14,7 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// slept is a job of paced, whose durations are slept. A rollout takes four steps of 40 ms.
+// slept is a job of paced, which sleeps in place of work. A rollout takes four steps of 40 ms.
 const slept = `
 cluster:
   component_placement: {actor: 0-1, env: 1-2, rollout: 0}
@@ -33,7 +33,7 @@ actor:
 type planted struct {
 	name string
 	args []string
-	// The summary must say this of the fault. Without a rule there is none.
+	// The summary must name this fault. Without a rule it must name no fault.
 	rule      timeline.Rule
 	component string
 	worker    string // the component's member and its rank; "": none
@@ -41,8 +41,8 @@ type planted struct {
 	key       string
 }
 
-// Arguments of runs in which each component has a rank of its own. In the asynchronous ones rollouts go on while the
-// actor trains. The others let the actor watch films after it has trained.
+// Arguments of runs in which each component has its own rank. Some are asynchronous. In the others the actor watches
+// films after it has trained.
 var (
 	filmed = []string{"cluster.component_placement={actor: 0, env: 1, rollout: 2}"}
 	aside  = append([]string{"runner.async=true"}, filmed...)
@@ -59,12 +59,12 @@ var plantedRuns = []planted{
 	{name: "healthy, asynchronous", args: append([]string{"algorithm.loss_type=even",
 		"algorithm.staleness_threshold=4"}, aside...)},
 	{name: "room", args: append([]string{"env.train.env_type=CartPole-film"}, filmed...), rule: timeline.Room,
-		component: "env"}, // no key gives the program's own channel more room
+		component: "env"}, // no key gives more room to a channel of the user's program
 	{name: "healthy, with films", args: append([]string{"env.train.env_type=CartPole-films"}, filmed...)},
 }
 
-// TestPlantedFaults: the summary names the fault of a run, and no other. A healthy run has none.
-// TestSlowLinkOnHosts plants slow links.
+// TestPlantedFaults: the summary names the fault of a run, and no other. For a healthy run it names none.
+// TestSlowLinkOnHosts tests slow links.
 func TestPlantedFaults(t *testing.T) {
 	for _, p := range platforms {
 		if p == mpich && !full {
@@ -74,7 +74,7 @@ func TestPlantedFaults(t *testing.T) {
 			t.Parallel()
 			program := p.program(t, "./internal/e2e/testdata/paced")
 			var running []*pacedJob
-			for i := range plantedRuns { // they sleep side by side
+			for i := range plantedRuns { // they only sleep, so they run side by side
 				running = append(running, plantedRuns[i].start(t, p, program))
 			}
 			for i := range plantedRuns {
@@ -99,10 +99,10 @@ func TestPlantedFaults(t *testing.T) {
 	}
 }
 
-// A pacedJob is a job of paced.
+// A pacedJob is a job of the program paced.
 type pacedJob struct {
 	*job
-	run string // its folder
+	run string // the run's folder
 }
 
 func (p *planted) start(t *testing.T, on *platform, program string) *pacedJob {
@@ -113,7 +113,7 @@ func (p *planted) start(t *testing.T, on *platform, program string) *pacedJob {
 		filepath.Join(dir, "logs", "job")}
 }
 
-// attempt returns the record of the job when it has ended, and whether the machine stalled meanwhile.
+// attempt returns the record of the job after its end, and whether the machine stalled during the job.
 func (j *pacedJob) attempt(t *testing.T) (a *trace.Attempt, stalled bool) {
 	t.Helper()
 	r := j.result()
@@ -127,8 +127,8 @@ func (j *pacedJob) attempt(t *testing.T) (a *trace.Attempt, stalled bool) {
 	return &tr.Attempts[0], strings.Contains(r.stderr, "the machine stalled")
 }
 
-// judge returns what is wrong with the summary or with the critical paths of a run. If the machine stalled, the summary
-// may name that, too.
+// judge returns the mistakes in the summary or in the critical paths of a run. If the machine stalled, the summary may
+// also name that.
 func (p *planted) judge(t *testing.T, a *trace.Attempt, stalled bool) string {
 	t.Helper()
 	all := timeline.Conclude([]trace.Attempt{*a})
@@ -158,9 +158,9 @@ func (p *planted) judge(t *testing.T, a *trace.Attempt, stalled bool) string {
 	return checkPaths(t, a)
 }
 
-// checkPaths returns "" if the critical path of a window is as long as its iteration, and says for what the time was
-// spent. That holds for half of the windows at least: a busy machine may need long between two iterations, which no
-// phase has. The first window does not count.
+// checkPaths checks that at least half of the windows have a critical path as long as the iteration, with all time
+// explained. It returns "" if they do. A busy machine may need long between two iterations, which no phase has. The
+// first window does not count.
 func checkPaths(t *testing.T, a *trace.Attempt) string {
 	t.Helper()
 	windows, good := 0, 0
@@ -200,12 +200,12 @@ actor:
   optim: {lr: 1.0e-3}
 `
 
-// TestSlowLinkOnHosts: on hosts of MPI the summary names the link to the one that gets 8 Mbit/s, with both ends. If all
-// links are alike, it names none. Package roles/embodied delays links between goroutines.
+// TestSlowLinkOnHosts: on hosts of MPI the summary names the link with 8 Mbit/s, with both ends. If all links are
+// alike, it names no link. Package roles/embodied tests delayed links between goroutines.
 func TestSlowLinkOnHosts(t *testing.T) {
 	for _, p := range []*platform{openmpi, mpich} {
 		if p == mpich && !full {
-			continue // it ends slowly where a link is slow
+			continue // such a job of MPICH ends slowly
 		}
 		for slow, want := range map[string]string{"": "", "h3 8mbit": "env 1 on rank 2 to rollout 1 on rank 4"} {
 			t.Run(p.name+" "+slow, func(t *testing.T) {

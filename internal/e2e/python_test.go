@@ -12,7 +12,7 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// python returns a Python with NumPy, the one in PATH or the system's own, to which the client is known.
+// python returns a Python with NumPy that can import the client: the Python in PATH, or the system's.
 func python(t *testing.T) string {
 	t.Helper()
 	clients, err := filepath.Abs(filepath.Join(root, "clients", "python"))
@@ -65,11 +65,11 @@ func TestPythonKinds(t *testing.T) {
 	}
 }
 
-// tutorial is the page about a simulator of your own.
+// tutorial is the page about writing a simulator.
 const tutorial = "docs/tutorials/simulator.md"
 
-// TestPythonReadme trains the simulator that the README shows, with the tutorial's YAML. Both languages show the same
-// one.
+// TestPythonReadme trains on the simulator in the README, with the YAML of the tutorial. Both languages of the README
+// show the same simulator.
 func TestPythonReadme(t *testing.T) {
 	python := python(t)
 	page := readFile(t, filepath.Join(root, tutorial))
@@ -105,8 +105,8 @@ func TestPythonTutorial(t *testing.T) {
 	}
 }
 
-// TestPythonBreaks: a job whose simulators break for good in its last iteration has failed, with a checkpoint, and so
-// has an evaluation without episodes.
+// TestPythonBreaks: if simulators break for good in the last iteration, the job fails, with a checkpoint. An evaluation
+// without episodes also fails.
 func TestPythonBreaks(t *testing.T) {
 	python := python(t)
 	dir := t.TempDir()
@@ -149,7 +149,7 @@ actor: {micro_batch_size: 32, global_batch_size: 32, optim: {lr: 1.0e-3}}
 	}
 }
 
-// block returns the page's block of code in that language that has word in it.
+// block returns the block of code of a page in that language that contains word.
 func block(t *testing.T, page, language, word string) string {
 	t.Helper()
 	for _, code := range blocks(page, language) {
@@ -161,7 +161,7 @@ func block(t *testing.T, page, language, word string) string {
 	return ""
 }
 
-// TestTanks trains the example by its script, and draws what it has learned.
+// TestTanks trains the example by its script, and draws the result.
 func TestTanks(t *testing.T) {
 	python := python(t)
 	program := local.program(t, ".")

@@ -27,8 +27,8 @@ func TestReadmeJob(t *testing.T) {
 	}
 }
 
-// TestOwnParts builds examples/own_parts, which docs/extending.md shows whole, in a module with the go.mod shown there.
-// It runs its tests, and trains what the page says is learnt.
+// TestOwnParts builds examples/own_parts, which docs/extending.md shows completely, in a module with the go.mod of the
+// page. It runs the tests of the example, and trains to the result that the page states.
 func TestOwnParts(t *testing.T) {
 	t.Parallel()
 	page := readFile(t, filepath.Join(root, "docs", "extending.md"))
@@ -45,7 +45,7 @@ func TestOwnParts(t *testing.T) {
 		writeFile(t, module, name, text)
 	}
 	have, err := os.ReadDir(filepath.Join(root, "examples", "own_parts"))
-	if err != nil || len(have)+1 != len(files) { // go.mod is the page's alone
+	if err != nil || len(have)+1 != len(files) { // only the page has go.mod
 		t.Errorf("%d files in examples/own_parts (%v), %d on the page, go.mod among them", len(have), err, len(files))
 	}
 	top, err := filepath.Abs(root)

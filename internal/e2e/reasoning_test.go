@@ -16,7 +16,7 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// reasoning is a job that trains a language model on its own answers to the prompts that writeSums has written.
+// reasoning is a job that trains a language model on its own answers to the prompts of writeSums.
 const reasoning = `
 runner:
   task_type: reasoning
@@ -43,7 +43,7 @@ actor:
 
 const startWeights = "runner.ckpt_path=logs/start/checkpoints/latest/model.safetensors"
 
-// collocated has all components on the actors' ranks, of which there are two on one rank.
+// collocated places all components on the ranks of the actors. One rank has two actors.
 const collocated = "actor: '0:0-1'"
 
 func reason(t testing.TB, on *platform, dir string, np int, place string, args ...string) metrics {
@@ -57,8 +57,8 @@ func reason(t testing.TB, on *platform, dir string, np int, place string, args .
 	return m
 }
 
-// sums writes prompts with one answer, and fine-tunes a model on them until it is sometimes right. It returns the
-// folder.
+// sums writes prompts with one right answer each, and fine-tunes a model on them until some of its answers are right.
+// It returns the folder.
 func sums(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -79,7 +79,7 @@ func sums(t testing.TB) string {
 	return dir
 }
 
-// A reasoningCase is a way to run the job: where, and with which keys that change no number.
+// A reasoningCase is a way to run the job: a placement, and keys that do not change metrics.
 type reasoningCase struct {
 	on    *platform
 	np    int
@@ -87,8 +87,8 @@ type reasoningCase struct {
 	args  []string
 }
 
-// reasoningCases are those of a default run: all in one process, then each component on ranks of its own, or on some of
-// others'.
+// reasoningCases are the cases of a default run: all in one process, then each component on its own ranks, or on ranks
+// of others.
 func reasoningCases() []reasoningCase {
 	const hybrid = "actor: 0-1\n    rollout: 1-3\n    reward: 0"
 	all := []reasoningCase{
@@ -110,7 +110,7 @@ func reasoningCases() []reasoningCase {
 			"actor: 0,3\n    rollout: 1-2\n    reward: all"} {
 			for stages := 1; stages <= 3; stages++ {
 				if hybrid == place && stages == 3 {
-					continue // 8 prompts of 3 workers have 2 stages
+					continue // 8 prompts do not divide into 2 stages of 3 workers
 				}
 				all = append(all,
 					reasoningCase{on, 4, place, []string{fmt.Sprint("rollout.pipeline_stage_num=", stages),
@@ -122,9 +122,9 @@ func reasoningCases() []reasoningCase {
 	return all
 }
 
-// TestReasoningEqual: the metrics of training on own answers depend on neither the transport nor the placement of any
-// component, nor on stages, on how many answers grow at once, or on how answers are packed into micro-batches, nor on a
-// stop with a resume. The ratio before the first step is 1. The full test takes some ten minutes on two cores.
+// TestReasoningEqual: the metrics of training on own answers do not depend on the transport, on the placement, on
+// stages, on the number of answers in an engine, on the packing of answers into micro-batches, or on a stop with a
+// resume. The ratio before the first step is 1. The full test takes some ten minutes on two cores.
 func TestReasoningEqual(t *testing.T) {
 	dir := sums(t)
 	want := reason(t, local, dir, 0, collocated)
@@ -147,14 +147,14 @@ func TestReasoningEqual(t *testing.T) {
 	t.Run("refused", func(t *testing.T) { refuseAnswers(t, dir) })
 	for _, c := range reasoningCases() {
 		t.Run(fmt.Sprint(c.on.name, " ", strings.Join(strings.Fields(c.place), " ")), func(t *testing.T) {
-			c.on.program(t, ".") // or skip
+			c.on.program(t, ".") // or skip the test
 			if diff := reason(t, c.on, dir, c.np, c.place, c.args...).diff(want); diff != "" {
 				t.Error(diff)
 			}
 		})
 	}
 	t.Run("judged by a program", func(t *testing.T) { judge(t, dir) })
-	t.Run("level", func(t *testing.T) { // actors trade groups, which are other batches, but the same ones everywhere
+	t.Run("level", func(t *testing.T) { // actors exchange groups: other batches, but the same in every placement
 		const level = "actor.enable_dp_load_balance=true"
 		level1 := reason(t, local, dir, 0, collocated, level)
 		if level1.diff(want) == "" {
@@ -178,12 +178,12 @@ func TestReasoningEqual(t *testing.T) {
 	})
 }
 
-// reasonWith trains in more ways, whose metrics do not depend on the placement or on a stop with a resume either. plain
-// are the metrics of the configuration as it is.
+// reasonWith trains in further ways, whose metrics do not depend on the placement or on a stop with a resume. plain are
+// the metrics of the unchanged configuration.
 func reasonWith(t *testing.T, dir string, plain metrics) {
 	const inferring = "actor: 0-1\n    rollout: 2\n    inference: 2-3"
 	for name, c := range map[string]struct {
-		place, says string // a metric that is not 0
+		place, says string // says is a metric that is not 0
 		args        []string
 	}{
 		"KL in the loss": {inferring, "train/actor/kl_loss",
@@ -225,7 +225,8 @@ func reasonWith(t *testing.T, dir string, plain metrics) {
 	}
 }
 
-// checkRatios checks that the rollouts' policy is that of the actors before the first optimiser step of an iteration.
+// checkRatios checks that before the first optimiser step of an iteration the policy of the rollouts is the policy of
+// the actors.
 func (m metrics) checkRatios(t *testing.T) {
 	t.Helper()
 	for i, x := range m.values(t, "train/actor/max_log_ratio") {
@@ -235,7 +236,7 @@ func (m metrics) checkRatios(t *testing.T) {
 	}
 }
 
-// meanReward returns the mean of the rewards that a line counts.
+// meanReward returns the mean of the rewards in a line.
 func meanReward(t testing.TB, line map[string]any) float64 {
 	t.Helper()
 	sum, answers := 0.0, 0.0
@@ -254,8 +255,8 @@ func meanReward(t testing.TB, line map[string]any) float64 {
 	return sum / answers
 }
 
-// evaluateAnswers holds rlinf eval against the run's last evaluation: on any number of ranks it has the same figures.
-// Sampling has keys of its own. A person can read answers in a file.
+// evaluateAnswers compares rlinf eval with the run's last evaluation: the metrics are equal on any number of ranks.
+// Sampling has its own keys. answers.txt has the answers.
 func evaluateAnswers(t *testing.T, dir string, run metrics) {
 	accuracy := run.values(t, "eval/accuracy")
 	eval := func(on *platform, np int, args ...string) map[string]any {
@@ -277,7 +278,7 @@ func evaluateAnswers(t *testing.T, dir string, run metrics) {
 	if said := eval(local, 0); said["eval/accuracy"] != accuracy[len(accuracy)-1] || said["questions"] != 9. {
 		t.Errorf("eval says %v, the run %v", said, accuracy)
 	}
-	sampling = append(sampling, "data.val_data_paths=data/train.jsonl") // which it answers
+	sampling = append(sampling, "data.val_data_paths=data/train.jsonl") // the model answers these prompts
 	one := eval(local, 0, sampling...)
 	if p := one["eval/pass@1"].(float64); p == 0 || one["eval/pass@4"].(float64) < p {
 		t.Errorf("pass@k: %v", one)
@@ -289,7 +290,7 @@ func evaluateAnswers(t *testing.T, dir string, run metrics) {
 		}
 	}
 	for _, on := range []*platform{local, openmpi} {
-		on.program(t, ".") // or skip
+		on.program(t, ".") // or skip the test
 		np := []string{}
 		if on == local {
 			np = []string{"-np", "2"}
@@ -309,7 +310,7 @@ func evaluateAnswers(t *testing.T, dir string, run metrics) {
 	}
 }
 
-// refuseAnswers: keys that make no sense in this run are refused.
+// refuseAnswers: keys that do not apply to this run are refused.
 func refuseAnswers(t *testing.T, dir string) {
 	for args, want := range map[string]string{
 		"+cluster.component_placement.critic=0": "command line: cluster.component_placement.critic: " +
@@ -332,7 +333,7 @@ func refuseAnswers(t *testing.T, dir string) {
 	}
 }
 
-// judge has a program in Python reward answers, and then one that fails.
+// judge lets a Python program reward answers, and then a program that fails.
 func judge(t *testing.T, dir string) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
@@ -438,7 +439,8 @@ func TestReasoningRefused(t *testing.T) {
 	}
 }
 
-// TestReasoningTrace: the trace has the work of every component, and each stage's answers are judged and inferred for.
+// TestReasoningTrace: the trace has the work of every component. The answers of each stage are graded, and go through
+// inference.
 func TestReasoningTrace(t *testing.T) {
 	dir := sums(t)
 	reason(t, local, dir, 4, "actor: 0-1\n    rollout: 2\n    reward: 3\n    inference: 3",
@@ -477,8 +479,8 @@ func TestReasoningTrace(t *testing.T) {
 	}
 }
 
-// TestReasoningKilled: a run that was killed by SIGKILL at any instant, one of its ranks or all, and then goes on, ends
-// with the metrics of one that was not.
+// TestReasoningKilled: a run, or one of its ranks, is killed by SIGKILL at any instant. After a resume the run ends
+// with the metrics of an undisturbed run.
 func TestReasoningKilled(t *testing.T) {
 	kills, on := 1, []*platform{openmpi}
 	if full {
@@ -493,7 +495,7 @@ func TestReasoningKilled(t *testing.T) {
 	}
 }
 
-// reasonKilled kills a job with components in these places so many times.
+// reasonKilled kills a job with this placement so many times.
 func reasonKilled(t *testing.T, kills int, on []*platform, place string, settings ...string) {
 	dir := sums(t)
 	run := func(on *platform, np int, place, name string, args ...string) *job {
@@ -513,7 +515,7 @@ func reasonKilled(t *testing.T, kills int, on []*platform, place string, setting
 	want := finish(t, run(local, 0, collocated, "whole"), "whole")
 	for _, on := range on {
 		t.Run(on.name, func(t *testing.T) {
-			on.program(t, ".") // or skip
+			on.program(t, ".") // or skip the test
 			draw := rand.New(rand.NewPCG(11, uint64(len(on.name))))
 			const np = 4
 			start := time.Now()

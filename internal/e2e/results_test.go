@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestResultsScript trains a claim with scripts/results in a tree of its own, keeps what came of it, and misses
-// another.
+// TestResultsScript checks two claims by scripts/results in a tree of its own. It meets one claim, keeps the results,
+// and misses the other.
 func TestResultsScript(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

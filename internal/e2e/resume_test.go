@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// A course is a run that is stopped, one way or another, and goes on. It saves every second step, and its rollouts use
-// weights that are up to three iterations old, so that a checkpoint has to know those too.
+// A course is a run that is stopped in some way, and then resumed. It saves every second step. Its rollouts use weights
+// that are up to three iterations old, so a checkpoint must have those weights, too.
 type course struct {
 	t    testing.TB
 	dir  string
@@ -23,7 +23,7 @@ type course struct {
 
 func newCourse(t testing.TB, task int) course { return course{t, t.TempDir(), task} }
 
-// start starts the job, or goes on with it, where a placement says.
+// start starts or resumes the job in a placement.
 func (c course) start(on *platform, np int, cluster string, args ...string) *job {
 	c.t.Helper()
 	config := writeFile(c.t, c.dir, fmt.Sprintf("ranks-%d.yaml", np), cluster+tasks[c.task].yaml)
@@ -34,7 +34,7 @@ func (c course) start(on *platform, np int, cluster string, args ...string) *job
 			"runner.logger.experiment_name=run"}, args...)...)
 }
 
-// ok does the same, waits for the end, and wants a success.
+// ok starts or resumes the job, waits for the end, and expects success.
 func (c course) ok(on *platform, np int, cluster string, args ...string) result {
 	c.t.Helper()
 	r := c.start(on, np, cluster, args...).result()
@@ -59,7 +59,7 @@ func (c course) status() string {
 // steps is the argument that ends a job.
 func steps(n int) string { return fmt.Sprint("runner.max_steps=", n) }
 
-// undisturbed returns the metrics of a task that nobody stopped, with so many actors.
+// undisturbed returns the metrics of a task that runs without a stop, with so many actors.
 func undisturbed(t testing.TB, task, actors, n int) metrics {
 	t.Helper()
 	c := newCourse(t, task)
@@ -70,8 +70,8 @@ func undisturbed(t testing.TB, task, actors, n int) metrics {
 	return m
 }
 
-// TestKilled: a run that was killed by SIGKILL, one of its ranks or all, at any instant, and then goes on, ends with
-// the metrics of one that was not.
+// TestKilled: a run, or one of its ranks, is killed by SIGKILL at any instant. After a resume the run ends with the
+// metrics of an undisturbed run.
 func TestKilled(t *testing.T) {
 	const n = 30
 	kills := 2
@@ -82,9 +82,9 @@ func TestKilled(t *testing.T) {
 	for _, on := range on {
 		t.Run(on.name, func(t *testing.T) {
 			t.Parallel()
-			on.program(t, ".") // or skip
+			on.program(t, ".") // or skip the test
 			draw := rand.New(rand.NewPCG(5, uint64(len(on.name))))
-			// so that most instants are in the steps, and not in the start of the job
+			// Most instants then fall into steps, and not into the start of the job.
 			const slow = "env.train.step_delay=1ms"
 			wall := make([]time.Duration, len(tasks)) // of a whole run of each task
 			want := make([]metrics, len(tasks))
@@ -99,7 +99,7 @@ func TestKilled(t *testing.T) {
 					wall[task] = time.Since(start)
 				}
 				args := []string{steps(n), slow}
-				for range 1 + kill%2 { // the second time when it goes on
+				for range 1 + kill%2 { // the second time after a resume
 					at := time.Duration(draw.Float64() * float64(wall[task]))
 					j := c.start(on, np, cluster, args...)
 					whom := j.killAt(at, draw.IntN(2*np))
@@ -123,7 +123,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// killRank kills a rank by SIGKILL; false where there is no such process.
+// killRank kills a rank by SIGKILL. It returns false if there is no such process.
 func (j *job) killRank(rank int) bool {
 	for _, p := range j.processes() {
 		if p.rank == rank {
@@ -133,7 +133,7 @@ func (j *job) killRank(rank int) bool {
 	return false
 }
 
-// TestKilledWhileSaving kills a run whenever it is seen to write a checkpoint, and lets it go on.
+// TestKilledWhileSaving kills a run each time that it writes a checkpoint, and resumes it.
 func TestKilledWhileSaving(t *testing.T) {
 	t.Parallel()
 	const task, n = 2, 16
@@ -165,7 +165,7 @@ func TestKilledWhileSaving(t *testing.T) {
 	}
 }
 
-// halves are the checkpoints that are being written, or never were to their end.
+// halves are the checkpoints that are being written, or were never completed.
 func (c course) halves() []string {
 	found, err := filepath.Glob(filepath.Join(c.folder(), "checkpoints", ".writing-global_step_*"))
 	if err != nil {
@@ -174,13 +174,13 @@ func (c course) halves() []string {
 	return found
 }
 
-// TestResumeOnOtherRanks: a run that goes on with another number of ranks and as many actors, or without MPI, does not
-// notice.
+// TestResumeOnOtherRanks: a resumed run has the same metrics on another number of ranks, with as many actors, or
+// without MPI.
 func TestResumeOnOtherRanks(t *testing.T) {
 	for i, on := range platforms {
 		t.Run(on.name, func(t *testing.T) {
 			t.Parallel()
-			on.program(t, ".") // or skip
+			on.program(t, ".") // or skip the test
 			for task := range tasks {
 				if !full && task%3 != 2-i {
 					continue
@@ -199,9 +199,9 @@ func TestResumeOnOtherRanks(t *testing.T) {
 	}
 }
 
-// TestResumeOfReplay: SAC on two actors, stopped while its replay buffer fills or after it came round, goes on with the
-// same metrics, and ends with the same bits in every file of its checkpoint: parameters, critics, optimisers,
-// statistics, experience and environments. So do CrossQ and DAgger.
+// TestResumeOfReplay: SAC on two actors stops while its replay buffer fills, or after the buffer was full. After a
+// resume it has the same metrics, and the same bits in every file of its checkpoint: parameters, critics, optimisers,
+// statistics, experience and environments. The same holds for CrossQ and DAgger.
 func TestResumeOfReplay(t *testing.T) {
 	t.Parallel()
 	const n = 8
@@ -239,7 +239,7 @@ func TestResumeOfReplay(t *testing.T) {
 	}
 }
 
-// TestResumeWithOtherActors: with more or fewer actors a run goes on from the same weights and the same states of
+// TestResumeWithOtherActors: with more or fewer actors a run resumes from the same weights and the same states of
 // environments.
 func TestResumeWithOtherActors(t *testing.T) {
 	for task := range tasks {
@@ -264,12 +264,12 @@ func TestResumeWithOtherActors(t *testing.T) {
 	}
 }
 
-// TestStopped: a run that is asked to stop, by a signal or the clock, says so by its exit code and STATUS, and then
-// goes on as if nothing had been.
+// TestStopped: a run that is asked to stop, by a signal or by its time limit, says so by its exit code and STATUS.
+// After a resume it ends like an undisturbed run.
 func TestStopped(t *testing.T) {
 	for i, c := range []struct {
 		on     *platform
-		signal syscall.Signal // 0: runner.max_time
+		signal syscall.Signal // 0: the time limit runner.max_time
 		code   int
 		status string
 	}{
@@ -288,10 +288,10 @@ func TestStopped(t *testing.T) {
 		}
 		t.Run(c.on.name+"/"+name, func(t *testing.T) {
 			t.Parallel()
-			c.on.program(t, ".") // or skip
+			c.on.program(t, ".") // or skip the test
 			run := newCourse(t, i%len(tasks))
 			np, cluster := placements[3].place(2)
-			const slow = "env.train.step_delay=2ms" // keeps the number of steps small, on whatever machine
+			const slow = "env.train.step_delay=2ms" // limits the number of steps on any machine
 			args := []string{slow, steps(1_000_000)}
 			if c.signal == 0 {
 				args = append(args, "runner.max_time=1s")
@@ -327,7 +327,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestResumeOfDoneRun: there is nothing to do, and nothing is done.
+// TestResumeOfDoneRun: a run that is done does nothing after a resume.
 func TestResumeOfDoneRun(t *testing.T) {
 	t.Parallel()
 	c := newCourse(t, 0)
@@ -340,13 +340,13 @@ func TestResumeOfDoneRun(t *testing.T) {
 	}
 }
 
-// TestDamagedCheckpoint: of checkpoints that are not whole each is named, and the newest whole one is used.
+// TestDamagedCheckpoint: damaged checkpoints are named, and the newest complete checkpoint is used.
 func TestDamagedCheckpoint(t *testing.T) {
 	t.Parallel()
 	const task = 2
 	want := undisturbed(t, task, 2, 8)
 	for _, damage := range []struct {
-		name, file string // the file that is named
+		name, file string // the file that the message names
 		do         func(file string) error
 	}{
 		{"cut", "model.safetensors", func(f string) error { return os.Truncate(f, 1000) }},
@@ -387,8 +387,8 @@ func TestDamagedCheckpoint(t *testing.T) {
 	}
 }
 
-// TestResumeRefused: a run does not go on with another configuration or model; it says what differs, and touches
-// nothing.
+// TestResumeRefused: a run does not resume with another configuration or another model. It says what differs, and
+// changes no file.
 func TestResumeRefused(t *testing.T) {
 	t.Parallel()
 	c := newCourse(t, 0)
@@ -398,7 +398,7 @@ func TestResumeRefused(t *testing.T) {
 	checkpoint := filepath.Join("logs", "run", "checkpoints", "global_step_2")
 	for _, on := range platforms {
 		t.Run(on.name, func(t *testing.T) {
-			on.program(t, ".") // or skip
+			on.program(t, ".") // or skip the test
 			for _, changed := range []struct {
 				args []string
 				says []string

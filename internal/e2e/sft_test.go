@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// tuning is a job that fine-tunes a language model on data that writeTexts has written.
+// tuning is a job that fine-tunes a language model on the data of writeTexts.
 const tuning = `
 runner:
   task_type: sft
@@ -40,7 +40,7 @@ actor:
 const tuningSteps = 15 // three epochs of 60 texts
 const manySteps = 40   // eight epochs
 
-// writeTexts writes word problems, which differ in length, and returns the folder.
+// writeTexts writes word problems of different lengths, and returns the folder.
 func writeTexts(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ func writeTexts(t testing.TB) string {
 	return dir
 }
 
-// tune fine-tunes on actors at a place, to the end, and returns the metrics.
+// tune fine-tunes on actors in a placement, to the end, and returns the metrics.
 func tune(t testing.TB, on *platform, dir string, np int, place string, args ...string) metrics {
 	t.Helper()
 	return tuneFor(t, tuningSteps, on, dir, np, place, args...)
@@ -66,8 +66,8 @@ func tuneFor(t testing.TB, steps int, on *platform, dir string, np int, place st
 	return m
 }
 
-// TestTuningEqual: the metrics of fine-tuning depend on neither the transport nor the placement, nor on threads, nor on
-// how texts are packed into micro-batches.
+// TestTuningEqual: the metrics of fine-tuning do not depend on the transport, on the placement, on threads, or on the
+// packing of texts into micro-batches.
 func TestTuningEqual(t *testing.T) {
 	dir := writeTexts(t)
 	want := tune(t, local, dir, 0, "'0:0-1'")
@@ -94,7 +94,7 @@ func TestTuningEqual(t *testing.T) {
 		{"MPICH, micro-batches by tokens", mpich, 2, "0-1", budgets},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.on.program(t, ".") // or skip
+			c.on.program(t, ".") // or skip the test
 			if diff := tune(t, c.on, dir, c.np, c.place, c.args...).diff(want); diff != "" {
 				t.Error(diff)
 			}
@@ -112,7 +112,7 @@ func TestTuningEqual(t *testing.T) {
 	})
 }
 
-// TestTuningKilled: fine-tuning that was killed by SIGKILL and goes on ends with the metrics of a run that was not,
+// TestTuningKilled: fine-tuning that was killed by SIGKILL ends after a resume with the metrics of an undisturbed run,
 // with adapters and without.
 func TestTuningKilled(t *testing.T) {
 	for _, c := range []struct {
@@ -153,14 +153,14 @@ func TestTuningKilled(t *testing.T) {
 	}
 }
 
-// TestTuningStops: validation that gets no better, or that is good enough, ends the run, with a checkpoint.
+// TestTuningStops: a run ends early, with a checkpoint, if its validation stops improving or is good enough.
 func TestTuningStops(t *testing.T) {
 	dir := writeTexts(t)
 	writeFile(t, dir, "job.yaml", components("actor: 0-1")+tuning)
 	local.ok(t, dir, 0, "-c", "job.yaml", "runner.early_stop={enabled: true, patience: 2, min_delta: 100}",
 		"runner.val_check_interval=2", "cluster.allow_idle_ranks=true", "-np", "3")
 	m := readMetrics(t, filepath.Join(dir, "logs", "run"))
-	if len(m) != 6 { // the first evaluation is the best one, and two more are no better
+	if len(m) != 6 { // the first evaluation is the best, and two more do not improve
 		t.Errorf("%d steps, want 6", len(m))
 	}
 	if _, err := os.Stat(filepath.Join(dir, "logs/run/checkpoints/global_step_6/model.safetensors")); err != nil {
@@ -178,9 +178,9 @@ func TestTuningStops(t *testing.T) {
 	}
 }
 
-// TestExport: what rlinf export writes has the names, shapes and types that other programs expect, as a reader that
-// shares no code sees it; a model that was exported goes on, and adapters merged into a model say what both said side
-// by side.
+// TestExport: the files of rlinf export have the names, shapes and types that other programs expect. An independent
+// reader checks them. Training can start from an exported model. A model with merged adapters gives the outputs of the
+// model with separate adapters.
 func TestExport(t *testing.T) {
 	dir := writeTexts(t)
 	tune(t, local, dir, 0, "0")
@@ -197,7 +197,7 @@ func TestExport(t *testing.T) {
 			t.Errorf("%v: %s", err, text)
 		}
 	})
-	// adapters on the exported model
+	// training of adapters on the exported model
 	writeFile(t, dir, "lora.yaml", components("actor: 0")+strings.Split(tuning, "  model:\n")[0]+
 		"  model: {model_type: qwen2, model_path: full, is_lora: true, lora_rank: 4, lora_alpha: 8}\n  optim: {lr: "+
 		"1.0e-2}\n")
@@ -220,7 +220,7 @@ func TestExport(t *testing.T) {
 		t.Error("the adapters change nothing")
 	}
 	t.Run("below adapters", func(t *testing.T) { tuneOnCheckpoint(t, dir) })
-	// and on from adapters
+	// training that starts from adapters
 	local.ok(t, dir, 0, "-c", "lora.yaml", "actor.model.lora_path=adapter", "runner.max_steps=1",
 		"runner.logger.experiment_name=on")
 	first := readMetrics(t, filepath.Join(dir, "logs", "on")).values(t, "train/sft/loss")[0]
@@ -230,8 +230,8 @@ func TestExport(t *testing.T) {
 	}
 }
 
-// tuneOnCheckpoint trains adapters on the checkpoint that was exported as the folder full. It is as if that were
-// model_path, after a resume too, which needs the same checkpoint.
+// tuneOnCheckpoint trains adapters on the checkpoint whose exported model is in the folder full. The result is that of
+// training on full as model_path, also after a resume, which needs the same checkpoint.
 func tuneOnCheckpoint(t *testing.T, dir string) {
 	want := readMetrics(t, filepath.Join(dir, "logs", "lora"))
 	const start = "runner.ckpt_path=logs/run/checkpoints/latest/model.safetensors"
@@ -264,7 +264,8 @@ func tuneOnCheckpoint(t *testing.T, dir string) {
 		append(args, start, "actor.model.hidden_size=64")...)
 }
 
-// TestTuningMistakes: what cannot be learnt from is refused before work starts, on every rank, and leaves no file.
+// TestTuningMistakes: data that cannot be learnt from are refused on every rank before work starts, and no file is
+// left.
 func TestTuningMistakes(t *testing.T) {
 	dir := damagedModels(t)
 	for _, c := range tuningMistakes() {
@@ -295,7 +296,7 @@ func TestTuningMistakes(t *testing.T) {
 	})
 }
 
-// damagedModels returns a folder with a run, its model in folders with other weights or sizes, and texts that cannot be
+// damagedModels returns a folder with a run, folders with models of other weights or sizes, and texts that cannot be
 // learnt from.
 func damagedModels(t *testing.T) string {
 	t.Helper()
@@ -328,7 +329,8 @@ func damagedModels(t *testing.T) string {
 	return dir
 }
 
-// A tuningMistake is an argument for one of two configurations: job trains a new model, folder that of a folder.
+// A tuningMistake is an argument for one of two configurations: job trains a new model, folder trains the model of a
+// folder.
 type tuningMistake struct{ name, config, arg, want string }
 
 func tuningMistakes() []tuningMistake {

@@ -15,32 +15,32 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// A stop is a way in which a job that runs is stopped from outside, and what must come of it.
+// A stop is a way to stop a running job from outside, and the expected end.
 type stop struct {
 	name   string
 	p      *platform
-	below  []string // this program, which makes a process group
+	below  []string // a program that starts the job in a process group
 	args   []string // of the job
 	do     func(t *testing.T, j *job, run string)
-	code   int // of the job; under MPICH 0: whatever the launcher makes of it
+	code   int // exit code of the job; 0 under MPICH: any code of the launcher
 	status runfolder.Status
-	orDead bool // if the launcher is quicker
-	orDie  int  // another code, where the launcher dies when the run is done
-	prints bool // the job itself prints the commands; else only rlinf status does
+	orDead bool // STATUS may also be dead, if the launcher is quicker
+	orDie  int  // another allowed code, if the launcher dies after the run is done
+	prints bool // the job itself prints the commands; otherwise only rlinf status does
 	says   string
 }
 
-// signals sends sig to the launcher, or to the process without one.
+// signals sends sig to the launcher or, without one, to the process.
 func signals(sig syscall.Signal) func(*testing.T, *job, string) {
 	return func(_ *testing.T, j *job, _ string) { j.signal(sig) }
 }
 
 var timeout = []string{"timeout", "--preserve-status", "1h"}
 
-// read has all that a job writes read by a cat.
+// read sends all output of a job to a cat.
 var read = []string{"bash", "-c", `"$@" 2>&1 | cat > /dev/null; exit ${PIPESTATUS[0]}`, "bash"}
 
-// unread kills that cat, and sees that the job takes more steps.
+// unread kills the cat of read, and checks that the job takes more steps.
 func unread(t *testing.T, j *job, run string) {
 	for _, p := range j.processes() {
 		if name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", p.pid)); err == nil && string(name) == "cat\n" {
@@ -50,19 +50,19 @@ func unread(t *testing.T, j *job, run string) {
 	goesOn(t, j, run)
 }
 
-// goesOn sees that a job takes more steps.
+// goesOn checks that a job takes more steps.
 func goesOn(t *testing.T, j *job, run string) {
 	done := len(readMetrics(t, run))
 	poll(t, j, func() bool { return len(readMetrics(t, run)) > done+1 })
 }
 
 var stops = []stop{
-	// On ALRM timeout does what it does when its time is up: it signals the program, and then the group.
+	// On ALRM timeout acts as at its time limit: it signals the program, and then the group.
 	{name: "timeout", p: local, below: timeout, do: signals(syscall.SIGALRM), code: 143, status: runfolder.Interrupted,
 		prints: true},
 	{name: "timeout", p: mpich, below: timeout, do: signals(syscall.SIGALRM), status: runfolder.Interrupted,
 		prints: true},
-	// A terminal signals the whole process group, and a launcher may pass the signal on to the ranks besides.
+	// A terminal signals the whole process group, and a launcher may also pass the signal on to the ranks.
 	{name: "Ctrl-C", p: local, below: []string{"setsid"}, do: group(syscall.SIGINT), code: 130,
 		status: runfolder.Interrupted, prints: true},
 	{name: "Ctrl-C", p: mpich, below: []string{"setsid"}, do: group(syscall.SIGINT), status: runfolder.Interrupted,
@@ -91,7 +91,7 @@ var stops = []stop{
 		status: runfolder.Dead},
 	{name: "SIGSTOP", p: local, do: func(t *testing.T, j *job, run string) {
 		j.signal(syscall.SIGSTOP)
-		j.signal(syscall.SIGTERM) // waits until it goes on
+		j.signal(syscall.SIGTERM) // the stopped process gets this signal when it continues
 		if s, err := runfolder.ReadStatus(run); s != runfolder.Running || err != nil {
 			t.Errorf("while it is stopped: STATUS %q, %v", s, err)
 		}
@@ -125,13 +125,13 @@ func rank(n int, sig syscall.Signal) func(*testing.T, *job, string) {
 	}
 }
 
-// TestStops stops jobs in each of these ways: there is a checkpoint, STATUS is true, and the command that is printed
-// goes on.
+// TestStops stops jobs in each of these ways. There is a checkpoint, STATUS is right, and the printed command resumes
+// the run.
 func TestStops(t *testing.T) {
 	for _, s := range stops {
 		t.Run(s.name+"/"+s.p.name, func(t *testing.T) {
 			t.Parallel()
-			s.p.program(t, ".") // or skip
+			s.p.program(t, ".") // or skip the test
 			for instant := range repeats() {
 				s.try(t, instant)
 			}
@@ -155,7 +155,7 @@ func (s stop) try(t *testing.T, instant int) {
 	got, err := statusAtEnd(run)
 	printed := printedCommand(r.stdout+r.stderr, "resume") != ""
 	if s.orDead && got == runfolder.Dead {
-		s.status, s.prints = got, printed // the lines may come before the word, and before the end
+		s.status, s.prints = got, printed // the commands may appear before STATUS, and before the end of the job
 	}
 	if got != s.status || err != nil {
 		t.Errorf("STATUS %q, %v, want %q", got, err, s.status)
@@ -166,7 +166,7 @@ func (s stop) try(t *testing.T, instant int) {
 	if s.says != "" && (count(r.stderr, s.says) != 1 || strings.Contains(r.stderr, "goroutine ")) {
 		t.Errorf("want once, and no stacks: %s", s.says)
 	}
-	// The launcher wakes the rank that was stopped, which then speaks too; and it has words of its own.
+	// The launcher wakes the stopped rank, which then writes messages, too. The launcher has its own messages.
 	others := regexp.MustCompile(`(?m)^(rank 1 host |\[).*\n`).ReplaceAllString(r.stderr, "")
 	if s.says != "" && !strings.HasSuffix(before(others, "MPI_ABORT", "application called", "=====", "-----"),
 		"exit code 76\n") {
@@ -183,13 +183,13 @@ func (s stop) try(t *testing.T, instant int) {
 		t.Fatalf("%s%s", r.stdout, r.stderr)
 	}
 
-	// The command goes on, without a launcher where rlinf status gives it: that binary has no MPI.
+	// The printed command resumes the run. The command of rlinf status has no launcher, because that binary has no MPI.
 	next := printedCommand(r.stdout+r.stderr, "resume")
 	if next == "" {
 		next = printedCommand(told.stdout, "resume")
 	}
 	done := len(readMetrics(t, run))
-	if launcher, _ := s.p.launcher(); launcher != "" && s.prints { // the name that the launcher goes by
+	if launcher, _ := s.p.launcher(); launcher != "" && s.prints { // the launcher's name
 		next = strings.Join(append([]string{launcher}, s.p.flags...), " ") + next[strings.Index(next, " -np "):]
 	}
 	cmd := exec.Command("sh", "-c", fmt.Sprintf("%s runner.max_steps=%d", next, done+2))
@@ -202,8 +202,8 @@ func (s stop) try(t *testing.T, instant int) {
 	}
 }
 
-// statusAtEnd returns what has become of a run whose job has ended. A process without an environment, which wait takes
-// for ended, may still be about to end.
+// statusAtEnd returns the status of a run whose job has ended. wait counts a process without an environment as ended,
+// although the process may not be quite over, so statusAtEnd may have to wait.
 func statusAtEnd(run string) (s runfolder.Status, err error) {
 	for start := time.Now(); ; time.Sleep(5 * time.Millisecond) {
 		if s, err = runfolder.ReadStatus(run); s != runfolder.Running || time.Since(start) > 5*time.Second {
@@ -212,7 +212,7 @@ func statusAtEnd(run string) (s runfolder.Status, err error) {
 	}
 }
 
-// before returns text up to the first line with one of these.
+// before returns text up to the first line that contains one of the words.
 func before(text string, ends ...string) (head string) {
 	for line := range strings.Lines(text) {
 		for _, end := range ends {

@@ -15,8 +15,8 @@ import (
 var grid = []string{"sweep", "-c", "job.yaml", "--seeds", "2", "runner.val_check_interval=1",
 	"algorithm.gamma=0.9,0.99"}
 
-// TestSweepOnProcesses trains a grid on processes of each MPI: three of them take four runs, one of which cannot begin
-// at first. The figures are those of a sweep without a launcher.
+// TestSweepOnProcesses trains a grid on processes of each MPI. Three workers take four runs, and one run cannot begin
+// at first. The results are those of a sweep without a launcher.
 func TestSweepOnProcesses(t *testing.T) {
 	want := filepath.Join(t.TempDir(), "expected")
 	if err := os.Mkdir(want, 0o777); err != nil {
@@ -59,8 +59,8 @@ func TestSweepOnProcesses(t *testing.T) {
 	}
 }
 
-// TestSweepStops interrupts a sweep, which stops all its runs with a checkpoint; started again it brings them to their
-// end.
+// TestSweepStops interrupts a sweep, which stops all its runs with a checkpoint. Started again, the sweep completes
+// them.
 func TestSweepStops(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

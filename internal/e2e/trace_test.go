@@ -9,8 +9,7 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// TestRecordChangesNothing: the numbers of a run are the same, whether its time is recorded or not, and in which
-// detail.
+// TestRecordChangesNothing: the metrics of a run do not depend on whether, and in which detail, its trace is recorded.
 func TestRecordChangesNothing(t *testing.T) {
 	t.Parallel()
 	var want metrics
@@ -33,8 +32,8 @@ func TestRecordChangesNothing(t *testing.T) {
 	}
 }
 
-// TestRecordOfKilledRun: after SIGKILL in the middle of an iteration the windows until then can be read. They have the
-// spans of all workers of all ranks, and every item that was got was put before.
+// TestRecordOfKilledRun: after SIGKILL in the middle of an iteration the earlier windows can be read. They have the
+// spans of all workers of all ranks. Every item was put before it was got.
 func TestRecordOfKilledRun(t *testing.T) {
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
@@ -75,7 +74,7 @@ func TestRecordOfKilledRun(t *testing.T) {
 	}
 }
 
-// longJob starts a job of 8 workers and runners on 3 ranks that goes on until it is stopped. run is its folder.
+// longJob starts a job of 8 workers and runners on 3 ranks, which runs until it is stopped. run is its folder.
 func longJob(t *testing.T, p *platform) (j *job, run string) {
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", frail)
@@ -83,7 +82,7 @@ func longJob(t *testing.T, p *platform) (j *job, run string) {
 		"env.train.step_delay=5ms"), filepath.Join(dir, "logs", "job")
 }
 
-// checkEdges checks that in every window each item that was got was put before, by the worker that the get names.
+// checkEdges checks that in every window each item was put before it was got, by the worker that the get names.
 func checkEdges(t *testing.T, a *trace.Attempt) {
 	t.Helper()
 	type item struct {
@@ -138,7 +137,7 @@ func TestRecordAfterSignal(t *testing.T) {
 					last++
 				}
 			}
-			if last < 2 { // the third may be kept as the slowest
+			if last < 2 { // the third one may be kept as the slowest
 				t.Errorf("%d of the last iterations were kept", last)
 			}
 		})

@@ -15,22 +15,22 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// A solver is a simulator of testdata/bridge, in one of the languages that there are clients for.
+// A solver is a simulator of testdata/bridge, in one of the languages with a client.
 type solver struct {
 	lang  string
-	needs string // how to get what is missing
-	// returns the command; mpi: to be a program of rlinf's job, on Open MPI
+	needs string // how to install what is missing
+	// returns the command. mpi asks for a program in the MPI job of rlinf, with Open MPI
 	build func(t *testing.T, mpi bool) ([]string, error)
-	serve bool // does it play several environments, with one more argument?
+	serve bool // whether it plays several environments, with one more argument
 }
 
-// solvers play the same task, and compute the same.
+// solvers play the same task, with the same results.
 func solvers() []solver {
 	const folder, c, fortran = "testdata/bridge/", root + "/clients/c/", root + "/clients/fortran/"
 	compile := func(t *testing.T, line ...string) ([]string, error) {
 		out := filepath.Join(t.TempDir(), "point")
 		if strings.Contains(line[0], "fort") {
-			line = append(line, "-J"+filepath.Dir(out)) // where modules go
+			line = append(line, "-J"+filepath.Dir(out)) // the folder for modules
 		}
 		cmd := exec.Command(line[0], append(line[1:], "-O2", "-ffp-contract=off", "-I"+c, "-o", out)...)
 		if text, err := cmd.CombinedOutput(); err != nil {
@@ -95,12 +95,12 @@ algorithm: {gamma: 0.95, gae_lambda: 0.9, update_epoch: 2, normalize_advantages:
 actor: {micro_batch_size: 48, global_batch_size: 96, optim: {lr: 3.0e-3, weight_decay: 0}}
 `
 
-// pointChildren is how many solvers pointTask needs, each playing one environment.
+// pointChildren is the number of solvers that pointTask needs if each plays one environment.
 const pointChildren = 4 + 2
 
-// TestTransports: a task is trained the same, bit for bit, whatever plays and carries it: an environment of this
-// program, or solvers over pipes, sockets, shared memory or not, messages of MPI, with one rank or two; and so it is
-// with chunks of actions, at whose ends episodes need not end.
+// TestTransports: the training of a task is equal, bit for bit, with an environment of this program, and with solvers
+// over pipes, sockets, shared memory, or MPI messages, on one rank or two. It is also equal with chunks of actions, in
+// which episodes may end in the middle of a chunk.
 func TestTransports(t *testing.T) {
 	t.Parallel()
 	chunks := []string{"actor.model.num_action_chunks=3", "actor.global_batch_size=32", "actor.micro_batch_size=32",
@@ -151,7 +151,7 @@ func TestTransports(t *testing.T) {
 
 // overMPI trains and evaluates with solvers that are processes of the same MPI job.
 func (s solver) overMPI(t *testing.T, want metrics) {
-	program := openmpi.program(t, ".") // or skip
+	program := openmpi.program(t, ".") // or skip the test
 	command, err := s.build(t, true)
 	if err != nil {
 		t.Skipf("%v; %s", err, s.needs)
@@ -183,11 +183,11 @@ func (s solver) overMPI(t *testing.T, want metrics) {
 	}
 }
 
-// TestSolversMissing: solvers of the same MPI job that do not come are waited for no longer than start_timeout, and it
-// is said how many there should be.
+// TestSolversMissing: a job waits for missing solvers of the same MPI job only for start_timeout. The message has the
+// expected number of solvers.
 func TestSolversMissing(t *testing.T) {
 	t.Parallel()
-	program := openmpi.program(t, ".") // or skip
+	program := openmpi.program(t, ".") // or skip the test
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", components("actor,env,rollout: 0")+`
 runner: {max_steps: 2, val_check_interval: 1}
@@ -220,8 +220,8 @@ func (p *platform) faulty(t *testing.T, dir string) string {
 	return solver
 }
 
-// TestSolverFails: a job whose solver of the same MPI job fails, which nobody can replace, stops with a checkpoint and
-// says why. It ends even if the solver does not.
+// TestSolverFails: if a solver of the same MPI job fails, no other solver can replace it. The job stops with a
+// checkpoint, and says why. It ends even if the solver does not.
 func TestSolverFails(t *testing.T) {
 	const hangs = "does not hear in 5s that it is to end: it hangs, and the job is ended without it"
 	const task = `
@@ -234,7 +234,7 @@ actor: {micro_batch_size: 8, global_batch_size: 8, optim: {lr: 1.0e-3}}
 		for _, c := range []struct {
 			fault      string
 			timeout    string
-			rank       int // that has the environments
+			rank       int // the rank with the environments
 			says, ends string
 		}{
 			{"nan", "1m", 0, "environment 0: reward NaN", ""},
@@ -243,7 +243,7 @@ actor: {micro_batch_size: 8, global_batch_size: 8, optim: {lr: 1.0e-3}}
 		} {
 			t.Run(fmt.Sprintf("%s/%s, rank %d", p.name, c.fault, c.rank), func(t *testing.T) {
 				t.Parallel()
-				program := p.program(t, ".") // or skip
+				program := p.program(t, ".") // or skip the test
 				dir := t.TempDir()
 				solver := p.faulty(t, dir)
 				writeFile(t, dir, "job.yaml", fmt.Sprintf(task, c.rank, c.timeout))
@@ -273,7 +273,7 @@ actor: {micro_batch_size: 8, global_batch_size: 8, optim: {lr: 1.0e-3}}
 	}
 }
 
-// train trains the point in one process whose solvers come that way.
+// train trains the point in one process. Its solvers connect over this transport.
 func train(t *testing.T, name string, command []string, way string, inline bool, more ...string) metrics {
 	t.Helper()
 	dir := t.TempDir()
@@ -297,7 +297,7 @@ func train(t *testing.T, name string, command []string, way string, inline bool,
 		args = append(args, "env.train.external.listen="+address)
 	}
 	j := local.start(t, dir, 0, args...)
-	if address != "" { // they wait until somebody listens
+	if address != "" { // the solvers wait for a listener
 		for range pointChildren {
 			c := exec.Command(command[0], command[1:]...)
 			c.Env = append(os.Environ(), "RLB_ADDR="+address, "RLB_TOKEN_FILE="+filepath.Join(dir, "token"))
@@ -322,14 +322,14 @@ func train(t *testing.T, name string, command []string, way string, inline bool,
 	return readMetrics(t, filepath.Join(dir, "logs", "run"))
 }
 
-// TestSharedCore: a rank that is bound to one core, as launchers do, says that its simulators have no other.
+// TestSharedCore: a rank that a launcher bound to one core warns that its simulators have only this core.
 func TestSharedCore(t *testing.T) {
 	t.Parallel()
 	program, dir := local.program(t, "."), t.TempDir()
 	writeFile(t, dir, "job.yaml", components("actor,env,rollout: 0")+strings.Replace(pointTask, "external",
 		"CartPole-v1", 1))
 	core := regexp.MustCompile(`\d+`).FindString(runfolder.Binding())
-	for _, section := range []string{"env.train", "env.eval"} { // what training has is there for evaluations too
+	for _, section := range []string{"env.train", "env.eval"} { // the settings of training also apply to evaluations
 		cmd := exec.Command("taskset", "-c", core, program, "-c", "job.yaml", "runner.max_steps=1",
 			"runner.val_check_interval=1",
 			section+".env_type=external", fmt.Sprintf("%s.external.command=[%s,bridge,serve,-c,job.yaml]", section,
@@ -343,7 +343,8 @@ func TestSharedCore(t *testing.T) {
 	}
 }
 
-// TestNativeAndServed: an environment of this program is trained on behind the bridge as it is without, bit for bit.
+// TestNativeAndServed: training on an environment of this program is equal, bit for bit, behind the bridge and without
+// it.
 func TestNativeAndServed(t *testing.T) {
 	t.Parallel()
 	program := local.program(t, ".")

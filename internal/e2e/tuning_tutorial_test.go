@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestTuningTutorial follows docs/tutorials/fine-tuning.md line by line; what trains takes two steps.
+// TestTuningTutorial follows docs/tutorials/fine-tuning.md line by line. Commands that train take two steps.
 func TestTuningTutorial(t *testing.T) {
 	text, dir := followed(t, "fine-tuning.md", "bash", "awk")
 	writeFile(t, dir, "lora.yaml", blocks(text, "yaml")[0])

@@ -14,8 +14,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// visions are jobs whose policy sees images, reads, and acts in chunks: PPO whose ratios count by token, GRPO in groups
-// that wait for each other, with adapters, and DAgger, which sees random parts of images. In the first words point.
+// visions are jobs whose policy sees images, reads instructions, and acts in chunks: PPO with a ratio for each token,
+// GRPO in groups that wait for each other, with adapters, and DAgger with random crops of images. In the first job
+// instructions point at objects.
 var visions = []struct {
 	name      string
 	overrides []string
@@ -40,7 +41,7 @@ var visions = []struct {
 		"actor.model.image_crop=0.7"}},
 }
 
-// vision is what these jobs have in common.
+// vision is the common part of these jobs.
 const vision = `
 env:
   train: {env_type: Squares-v0, max_steps_per_rollout_epoch: 12}
@@ -55,7 +56,8 @@ actor:
      hidden_size: 16, intermediate_size: 24, num_hidden_layers: 2, num_attention_heads: 2, hidden_sizes: [8]}
 `
 
-// seen is how many environments these jobs have, in training and in evaluation. In full they divide for all placements.
+// seen is the number of environments of these jobs, in training and in evaluation. In full tests the environments
+// divide evenly in all placements.
 func seen() (train, eval int) {
 	if full {
 		return 48, 12
@@ -63,7 +65,7 @@ func seen() (train, eval int) {
 	return 12, 6
 }
 
-// begin starts one of them at a place, with two actors.
+// begin starts one of these jobs in a placement, with two actors.
 func begin(t testing.TB, on *platform, dir string, job int, place placement, more ...string) *job {
 	t.Helper()
 	np, cluster := place.place(2)
@@ -77,7 +79,7 @@ func begin(t testing.TB, on *platform, dir string, job int, place placement, mor
 	return on.startProgram(t, on.program(t, "./internal/e2e/testdata/squares"), dir, np, append(args, more...)...)
 }
 
-// see runs one of them at a place, and returns its metrics.
+// see runs one of these jobs in a placement, and returns its metrics.
 func see(t testing.TB, on *platform, dir string, job int, place placement, more ...string) metrics {
 	t.Helper()
 	if r := begin(t, on, dir, job, place, more...).result(); r.code != 0 {
@@ -124,7 +126,7 @@ func TestSeesTheSameEverywhere(t *testing.T) {
 			if diff := resumed.diff(want); diff != "" {
 				t.Errorf("not the metrics of the undisturbed run after a resume:\n%s", diff)
 			}
-			// The command draws actions by the numbers that the run did.
+			// The command draws actions from the same random numbers as the run.
 			r := local.startProgram(t, local.program(t, "./internal/e2e/testdata/squares"), dir, 1, "eval", "-c",
 				filepath.Join("logs", "run", "config.yaml"), "--episodes", strconv.Itoa(episodes)).result()
 			returns := want.values(t, "eval/return")
@@ -136,12 +138,12 @@ func TestSeesTheSameEverywhere(t *testing.T) {
 	}
 }
 
-// TestVisionKilled: jobs whose policy sees that were killed by SIGKILL at any instant, one rank or all, and then go on,
-// end with the metrics of one that was not.
+// TestVisionKilled: a job with a policy that sees, or one of its ranks, is killed by SIGKILL at any instant. After a
+// resume the job ends with the metrics of an undisturbed run.
 func TestVisionKilled(t *testing.T) {
 	t.Parallel()
 	const n = 20
-	const slow = "env.train.step_delay=5ms" // so that most instants are in the steps, and not in the start of the job
+	const slow = "env.train.step_delay=5ms" // most instants then fall into steps
 	kills, on := 1, []*platform{openmpi}
 	if full {
 		kills, on = 10, platforms
@@ -152,7 +154,7 @@ func TestVisionKilled(t *testing.T) {
 	}
 	for _, on := range on {
 		t.Run(on.name, func(t *testing.T) {
-			on.program(t, ".") // or skip
+			on.program(t, ".") // or skip the test
 			draw := rand.New(rand.NewPCG(3, uint64(len(on.name))))
 			for kill := range kills {
 				job, place := kill%len(visions), placements[(3+5*kill)%len(placements)]
@@ -173,7 +175,7 @@ func TestVisionKilled(t *testing.T) {
 	}
 }
 
-// TestAdaptersOnWeights: adapters begin on the weights of a whole model, which are saved with them.
+// TestAdaptersOnWeights: adapters start from the weights of a whole model. The checkpoint has these weights, too.
 func TestAdaptersOnWeights(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -204,7 +206,7 @@ func readTensors(t testing.TB, path string) tensor.Dict {
 	return d
 }
 
-// TestSeesWhileItTrains: rollouts of policies that see go on while actors train.
+// TestSeesWhileItTrains: rollouts of policies that see can be asynchronous.
 func TestSeesWhileItTrains(t *testing.T) {
 	t.Parallel()
 	m := see(t, local, t.TempDir(), 0, placements[3], steps(4), "runner.async=true",

@@ -2,8 +2,8 @@ package e2e
 
 import "testing"
 
-// How weights travel to nodes without an actor does not change the numbers, and what rounds them rounds them wherever
-// rollouts are.
+// TestWeightsTravelAlike: the metrics do not depend on how weights are sent to nodes without an actor. Rounding of
+// weights has the same effect on all rollouts.
 func TestWeightsTravelAlike(t *testing.T) {
 	const nodes, everywhere, pendulum = 10, 11, 2 // placements: on four nodes, and on one; a task with statistics
 	for _, c := range []struct {
@@ -13,7 +13,7 @@ func TestWeightsTravelAlike(t *testing.T) {
 		sync     int
 		settings []string
 		rounds   bool
-		private  bool // ranks reach nobody's memory
+		private  bool // ranks cannot share memory
 	}{
 		{name: "patch", on: local, place: nodes, sync: 1, settings: []string{"weight_syncer.type=patch"}},
 		{name: "patch, places", on: openmpi, place: nodes, sync: 3,
@@ -34,7 +34,7 @@ func TestWeightsTravelAlike(t *testing.T) {
 			settings: []string{"weight_syncer.bucket.bucket_dtype=bf16"}, rounds: true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.on.program(t, ".") // or skip
+			c.on.program(t, ".") // or skip the test
 			v := variant{on: c.on, place: c.place, task: pendulum, actors: 2, stages: 1, epochs: 1, sync: c.sync}
 			plain := v.likeness().run(t)
 			want := plain

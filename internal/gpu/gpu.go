@@ -1,4 +1,4 @@
-// Package gpu finds the CUDA devices of this machine. Without the build tag cuda it finds none.
+// Package gpu answers: which CUDA devices can this process use? Without the build tag cuda it finds none.
 package gpu
 
 // A Device is a GPU that is visible to this process.

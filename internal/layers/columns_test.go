@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// A line of Go or C has at most so many columns; a tab counts as four. Lines with a part of a raw string that goes
-// over several lines may be longer: they are data.
+// A line of Go or C has at most so many columns; a tab counts as four. Lines with a part of a raw string of several
+// lines may be longer: they are data.
 const columns = 120
 
 func TestColumns(t *testing.T) {
@@ -55,7 +55,7 @@ func longLines(name string, text []byte) (long []int) {
 	return long
 }
 
-// rawLines returns the lines of Go with a part of a raw string that goes over several.
+// rawLines returns the lines of Go that contain a part of a raw string of several lines.
 func rawLines(text []byte) map[int]bool {
 	lines := map[int]bool{}
 	files := token.NewFileSet()
@@ -75,7 +75,7 @@ func rawLines(text []byte) map[int]bool {
 	}
 }
 
-// TestFileLengths: a file of the packages below roles can be read in one go.
+// TestFileLengths: a file of the packages below roles is short.
 func TestFileLengths(t *testing.T) {
 	const lines = 400
 	walk(t, os.DirFS("../.."), func(name string, text []byte) {

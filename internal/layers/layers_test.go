@@ -19,12 +19,12 @@ import (
 
 const module = "github.com/rlinf/rlinf"
 
-// A layer says what the packages at path may import besides the standard library. All names are patterns as of the go
-// command: "env" is that package, "env/..." those below it too; "." is the main package, "C" is cgo.
+// A layer says what the packages at path may import besides the standard library. All names are patterns of the go
+// command: "env" is that package, and "env/..." also the packages below it; "." is the main package, "C" is cgo.
 type layer struct {
 	path  string
 	may   []string
-	tests []string // what test files may import besides, their own package apart
+	tests []string // what test files may also import, apart from their own package
 	why   string
 }
 
@@ -36,7 +36,7 @@ const (
 	gonum = "gonum.org/v1/gonum/stat/..."
 )
 
-// The first line that matches a package counts.
+// The first line that matches a package applies.
 var layers = []layer{
 	{".", []string{"roles", "algo/...", "policy/...", "reward/...", "env/..."}, []string{"..."},
 		"main only hands the lists of parts to roles"},
@@ -273,7 +273,7 @@ func TestImportRulesBite(t *testing.T) {
 	}
 }
 
-// importViolations holds the imports of every Go file against the table.
+// importViolations compares the imports of every Go file with the table.
 func importViolations(t *testing.T, root fs.FS) (found []string) {
 	strange := map[string]bool{}
 	walk(t, root, func(name string, text []byte) {
@@ -310,7 +310,8 @@ func importViolations(t *testing.T, root fs.FS) (found []string) {
 	return found
 }
 
-// relative returns an import path as the table writes it, and whether it is the standard library's, which is free.
+// relative returns an import path in the notation of the table, and whether it is in the standard library, which any
+// package may import.
 func relative(to string) (name string, free bool) {
 	if to == module {
 		return ".", false
@@ -334,7 +335,8 @@ func orNothing(may []string) string {
 	return strings.Join(may, ", ")
 }
 
-// Words of reinforcement learning, in the singular. spmd and collectives carry the work of any program.
+// Words of reinforcement learning, in the singular. spmd and collectives do the work of any program, so they do not use
+// these words.
 var learning = []string{"reward", "policy", "env", "environment", "action", "observation", "obs", "episode",
 	"trajectory", "advantage", "actor", "critic", "rollout", "agent"}
 
@@ -370,8 +372,8 @@ var (
 	cWord    = regexp.MustCompile(`\w+`)
 )
 
-// wordViolations looks for words of learning in the identifiers and strings of spmd and collectives. Comments may name
-// them in examples, and tests and packages for tests (spmdtest) may use them.
+// wordViolations finds words of reinforcement learning in the identifiers and strings of spmd and collectives. Comments
+// may use them in examples. Tests and packages for tests (spmdtest) may use them anywhere.
 func wordViolations(t *testing.T, root fs.FS) (found []string) {
 	look := func(name, text string) {
 		if slices.Contains(exempt, text) {
@@ -449,7 +451,7 @@ func words(text string) (list []string) {
 	return list
 }
 
-// walk calls visit with every file of the module that the go command would look at.
+// walk calls visit with every file of the module that the go command would read.
 func walk(t *testing.T, root fs.FS, visit func(name string, text []byte)) {
 	t.Helper()
 	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {

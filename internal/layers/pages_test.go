@@ -14,8 +14,8 @@ import (
 
 var link = regexp.MustCompile(`\[([^\]]*)\]\(([^)\s]+)\)`)
 
-// TestLinks: what pages link to is there. A link whose text is an identifier and whose target is a Go file names
-// something that the file declares.
+// TestLinks: the targets of links in pages exist. A link whose text is an identifier and whose target is a Go file
+// names a declaration in the file.
 func TestLinks(t *testing.T) {
 	root := os.DirFS("../..")
 	pages := markdown(t, root)
@@ -28,7 +28,7 @@ func TestLinks(t *testing.T) {
 	for name, text := range pages {
 		for _, m := range link.FindAllStringSubmatch(text, -1) {
 			target, heading, _ := strings.Cut(m[2], "#")
-			if strings.Contains(target, ":") { // another site
+			if strings.Contains(target, ":") { // a link to another site
 				continue
 			}
 			file := path.Join(path.Dir(name), target)
@@ -158,8 +158,8 @@ var (
 	linkTarget  = regexp.MustCompile(`\]\(([^)]+)\)|src="([^"]+)"`)
 )
 
-// skeleton returns what a page has in every language: the level of each heading, lines of code without comments, the
-// targets of links and pictures.
+// skeleton returns the part of a page that is the same in every language: the level of each heading, lines of code
+// without comments, the targets of links and pictures.
 func skeleton(page string) (parts []string) {
 	code := false
 	for line := range strings.SplitSeq(page, "\n") {
@@ -223,7 +223,7 @@ func TestReadme(t *testing.T) {
 	}
 }
 
-// withoutTables leaves the paragraphs and lists of a page: cells of tables are seldom sentences.
+// withoutTables returns a page without its tables, whose cells are rarely sentences.
 func withoutTables(page string) string {
 	var kept []string
 	for line := range strings.SplitSeq(page, "\n") {
@@ -234,7 +234,7 @@ func withoutTables(page string) string {
 	return strings.Join(kept, "\n")
 }
 
-// TestPagesStayShort: the page about the whole can be read in one go.
+// TestPagesStayShort: the page about the architecture is short.
 func TestPagesStayShort(t *testing.T) {
 	text, err := os.ReadFile("../../docs/architecture.md")
 	if err != nil || len(text) > 13000 {
@@ -244,7 +244,7 @@ func TestPagesStayShort(t *testing.T) {
 
 var stepsPerSecond = regexp.MustCompile(`\b(\d[\d,]*)\s+environment\s+steps\s+per\s+second`)
 
-// TestSpeedFigures: steps per second of whole jobs are measured in one table, docs/speed.md, and other pages repeat its
+// TestSpeedFigures: docs/speed.md has the measured steps per second of whole jobs in one table. Other pages repeat its
 // figures.
 func TestSpeedFigures(t *testing.T) {
 	pages := markdown(t, os.DirFS("../.."))

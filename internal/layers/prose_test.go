@@ -16,7 +16,7 @@ import (
 // A sentence of a page or of a doc comment has at most so many words. Most have fewer than 20.
 const sentenceWords = 40
 
-// A sentence is one of a page or of a comment, with its line.
+// A sentence of a page or of a comment, with its line.
 type sentence struct {
 	line int
 	text string
@@ -178,11 +178,11 @@ func inline(list []comment.Text) string {
 	return b.String()
 }
 
-// abbreviations end in a dot that ends no sentence.
+// abbreviations end in a dot that does not end a sentence.
 var abbreviations = map[string]bool{"al.": true, "e.g.": true, "i.e.": true, "cf.": true, "eq.": true, "vs.": true,
 	"etc.": true, "no.": true}
 
-// sentences cuts a paragraph.
+// sentences divides a paragraph into sentences.
 func sentences(line int, text string) (all []sentence) {
 	var words []string
 	for w := range strings.FieldsSeq(text) {

@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// asksForTask matches what asks which task a job has: a comparison with a task's name, or a question to the
+// asksForTask matches code that asks which task a job has: a comparison with a task's name, or a question to the
 // configuration.
 var asksForTask = regexp.MustCompile(`\.(FineTunes|Reasons)\(\)|\bTask(SFT|Reasoning|Embodied|EmbodiedEval)\b|` +
 	`\bTaskType\b[^\n]*(==|!=|switch)|(==|!=|case) "(sft|reasoning|embodied|embodied_eval)"`)
 
-// mayAsk are the folders that a task or the configuration owns.
+// mayAsk are the folders of the tasks and of the configuration.
 var mayAsk = []string{"roles/config/", "roles/embodied/", "roles/language/", "internal/layers/"}
 
 // TestNobodyAsksForTheTask: outside of the tasks and the configuration no code of roles, of its commands or of results

@@ -1,9 +1,7 @@
-// Package metrics writes the metrics of a run: for programs, for TensorBoard, and for people who
-// watch it.
+// Package metrics answers: how do the metrics of a run reach programs, TensorBoard, and people who watch the run?
 //
-// A Log writes metrics.jsonl, the record of the run; Events writes the same metrics for
-// TensorBoard. Both take the names and values of a step. A resumed run continues them from the step
-// of its checkpoint:
+// A Log writes metrics.jsonl, the record of the run. Events writes the same metrics for TensorBoard. Both take the
+// names and values of a step. A resumed run continues both from the step of its checkpoint:
 //
 //	lost, err := metrics.CutBack(folder+"/metrics.jsonl", resumedAt)
 //	log, err := metrics.OpenLog(folder + "/metrics.jsonl")
@@ -12,8 +10,7 @@
 //	err = log.Write(step, time.Now(), names, values)
 //	err = events.Write(step, time.Now(), names, values)
 //
-// Progress shows the state of the run: on a terminal as one line that is updated in place, in a log
-// as a line from time to time.
+// Progress shows the state of the run: on a terminal in one line, in a log as a line from time to time.
 //
-// Except for Progress, nothing here is safe for concurrent use.
+// Only Progress is safe for concurrent use.
 package metrics

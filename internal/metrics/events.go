@@ -11,12 +11,11 @@ import (
 	"time"
 )
 
-// Events writes one TensorBoard event file, which consists of protocol buffers in TFRecord frames. Only
-// a dozen fields are needed, so they are encoded by hand.
+// Events writes one TensorBoard event file, which consists of protocol buffers in TFRecord frames. It needs only a
+// dozen fields, so it encodes them itself.
 //
-// A frame (tensorflow/core/lib/io/record_writer.h) is the length as uint64, the masked CRC-32C of these
-// 8 bytes, the data, and its masked CRC-32C, all little-endian. The data is an Event
-// (tensorflow/core/util/event.proto):
+// A frame (tensorflow/core/lib/io/record_writer.h) is the length as uint64, the masked CRC-32C of these 8 bytes, the
+// data, and its masked CRC-32C, all little-endian. The data is an Event (tensorflow/core/util/event.proto):
 //
 //	Event:         1 wall_time double, 2 step int64,
 //	               3 file_version string | 5 summary Summary | 7 session_log SessionLog
@@ -38,9 +37,9 @@ const (
 	fixed32         = 5
 )
 
-// CreateEvents makes a new event file events.out.tfevents.<time>.<host>.<n> in dir, and makes dir if it
-// is missing. TensorBoard then ignores values in earlier files of dir if their step is at least from,
-// because a resumed run writes them again. If from is 0, it ignores all values in earlier files.
+// CreateEvents makes a new event file events.out.tfevents.<time>.<host>.<n> in dir, and makes dir if it is missing.
+// TensorBoard then ignores values in earlier files of dir whose step is at least from, because a resumed run writes
+// these steps again.
 func CreateEvents(dir, host string, at time.Time, from int64) (*Events, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("tensorboard: %w", err)
@@ -109,6 +108,7 @@ func (e *Events) WriteText(step int64, at time.Time, name, text string) error {
 // Close closes the file.
 func (e *Events) Close() error { return e.f.Close() }
 
+// begin begins the next event with its time and step.
 func (e *Events) begin(step int64, at time.Time) {
 	e.event = append(e.event[:0], 1<<3|fixed64)
 	e.event = binary.LittleEndian.AppendUint64(e.event, math.Float64bits(float64(at.UnixMicro())/1e6))
@@ -116,7 +116,7 @@ func (e *Events) begin(step int64, at time.Time) {
 	e.event = binary.AppendUvarint(e.event, uint64(step))
 }
 
-// end writes the event as one frame, so that a crash can cut only the last frame.
+// end writes the event as one frame in one write, so a crash can cut only the last frame.
 func (e *Events) end() error {
 	b := binary.LittleEndian.AppendUint64(e.frame[:0], uint64(len(e.event)))
 	b = binary.LittleEndian.AppendUint32(b, maskedCRC(b))
@@ -126,6 +126,7 @@ func (e *Events) end() error {
 	return err
 }
 
+// appendBytes appends a field of bytes: its tag, the length, and s.
 func appendBytes[S string | []byte](b []byte, field byte, s S) []byte {
 	b = append(b, field<<3|lengthDelimited)
 	b = binary.AppendUvarint(b, uint64(len(s)))
@@ -134,8 +135,8 @@ func appendBytes[S string | []byte](b []byte, field byte, s S) []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// maskedCRC returns the CRC-32C of b in TFRecord's masked form: rotated, plus a constant. It protects
-// checksums of data that contains checksums.
+// maskedCRC returns the CRC-32C of b in TFRecord's masked form: rotated, plus a constant. The mask is for checksums of
+// data that contains checksums.
 func maskedCRC(b []byte) uint32 {
 	c := crc32.Checksum(b, castagnoli)
 	return (c>>15 | c<<17) + 0xa282ead8

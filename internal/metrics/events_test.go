@@ -105,8 +105,8 @@ func write(t *testing.T, dir string, from int64, steps map[int64][]float64) {
 	}
 }
 
-// The reader below shares nothing with the writer: it follows the TFRecord description and the protobuf encoding guide,
-// and computes CRC-32C bit by bit from its polynomial.
+// The reader below does not use code of the writer. It follows the TFRecord description and the protobuf encoding
+// guide, and computes CRC-32C bit by bit from its polynomial.
 
 func readEvents(b []byte) (events []string, err error) {
 	defer func() {

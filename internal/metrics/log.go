@@ -15,16 +15,16 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// A Log appends metrics to a file. Each line is a JSON object with "step", "time" in seconds since
-// 1970, and the metrics by name. NaN and infinities become null, because JSON has neither. A step may
-// have several lines with different metrics.
+// A Log appends metrics to a file. Each line is a JSON object with "step", "time" in seconds since 1970, and the
+// metrics by name. NaN and infinities become null, because JSON does not have them. A step may have several lines with
+// different metrics.
 type Log struct {
 	f    *os.File
 	line []byte
 }
 
-// OpenLog opens the file path for appending, and makes it if it is missing. It removes a last line that
-// a crash has cut.
+// OpenLog opens the file path for appending, and makes it if it is missing. It removes an incomplete last line, which a
+// crash leaves.
 func OpenLog(path string) (*Log, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -43,7 +43,7 @@ func OpenLog(path string) (*Log, error) {
 	return &Log{f: f}, nil
 }
 
-// wholeLines returns the number of bytes in complete lines of f.
+// wholeLines returns the number of bytes in the complete lines of f.
 func wholeLines(f *os.File) (int64, error) {
 	end, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -63,8 +63,7 @@ func wholeLines(f *os.File) (int64, error) {
 	return 0, nil
 }
 
-// Write appends one line; a reader of the file sees it at once. names must be distinct and not be
-// "step" or "time".
+// Write appends one line; a reader of the file sees it at once. names must be distinct and not be "step" or "time".
 func (l *Log) Write(step int64, at time.Time, names []string, values []float64) error {
 	b := append(l.line[:0], `{"step":`...)
 	b = strconv.AppendInt(b, step, 10)
@@ -126,27 +125,18 @@ func (g Gap) String() string {
 	return fmt.Sprintf("steps %d to %d", g.First, g.Last)
 }
 
-// CutBack removes the lines beyond step from the file path, and lines that a crash damaged. It returns
-// the steps up to step whose metrics are lost: those of damaged lines, and those after the last line. A
-// run that resumes at step calls it before OpenLog. A missing file is no error.
+// CutBack removes the lines of steps after step from the file path, and lines that a crash damaged. It returns the
+// steps up to step whose metrics are lost: the steps of damaged lines, and the steps after the last line. A run that
+// resumes at step calls CutBack before OpenLog. A missing file is no error.
 func CutBack(path string, step int64) (lost []Gap, err error) {
-	last, damaged := int64(0), false
-	reach := func(at int64) {
-		if damaged && at > last+1 {
-			lost = append(lost, Gap{last + 1, at - 1})
-		}
-		last, damaged = max(last, at), false
-	}
-	end := func() []Gap {
-		if step > last {
-			lost = append(lost, Gap{last + 1, step})
-		}
-		return lost
-	}
+	last, damaged := int64(0), false // the last step kept, and whether damaged lines follow it
 	f, err := durable.Open(path)
-	if os.IsNotExist(err) {
-		return end(), nil
-	} else if err != nil {
+	switch {
+	case os.IsNotExist(err) && step > 0:
+		return []Gap{{1, step}}, nil
+	case os.IsNotExist(err):
+		return nil, nil
+	case err != nil:
 		return nil, fmt.Errorf("cut metrics back: %w", err)
 	}
 	defer f.Close()
@@ -168,7 +158,10 @@ func CutBack(path string, step int64) (lost []Gap, err error) {
 			if at > step {
 				continue
 			}
-			reach(at)
+			if damaged && at > last+1 {
+				lost = append(lost, Gap{last + 1, at - 1})
+			}
+			last, damaged = max(last, at), false
 			if _, err := out.Write(line); err != nil {
 				return err
 			}
@@ -176,19 +169,22 @@ func CutBack(path string, step int64) (lost []Gap, err error) {
 	}); err != nil {
 		return nil, fmt.Errorf("cut metrics back to step %d: %w", step, err)
 	}
-	return end(), nil
+	if step > last {
+		lost = append(lost, Gap{last + 1, step})
+	}
+	return lost, nil
 }
 
-// LastStep returns the step of the last complete line of the file path. ok is false if there is none.
-// Another process may be writing the file.
+// LastStep returns the step of the last complete line of the file path. ok is false if there is none. Another process
+// may be writing the file.
 func LastStep(path string) (step int64, ok bool) {
 	tail := wholeTail(path)
 	tail = bytes.TrimSuffix(tail, []byte("\n"))
 	return stepOf(tail[bytes.LastIndexByte(tail, '\n')+1:])
 }
 
-// Newest returns the newest value of each metric in the last lines of the file path, including step and
-// time. Another process may be writing the file.
+// Newest returns the newest value of each metric in the last lines of the file path, including step and time. Another
+// process may be writing the file.
 func Newest(path string) map[string]float64 {
 	newest := map[string]float64{}
 	for line := range bytes.Lines(wholeTail(path)) {
@@ -205,8 +201,7 @@ func Newest(path string) map[string]float64 {
 	return newest
 }
 
-// wholeTail returns the last complete lines of the file path, or nil. The first line may be cut at its
-// start.
+// wholeTail returns the last complete lines of the file path, or nil. The first line may be cut at its start.
 func wholeTail(path string) []byte {
 	f, err := durable.Open(path)
 	if err != nil {

@@ -51,7 +51,7 @@ func TestLogLines(t *testing.T) {
 	}
 }
 
-// Every float64 comes back as it was.
+// A reader gets back every float64 exactly.
 func TestLogKeepsEveryBit(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "metrics.jsonl")
 	log := openLog(t, path)
@@ -134,7 +134,7 @@ no json
 		[]metrics.Gap{{1, 3}}) || err != nil {
 		t.Errorf("no file: lost %v, %v", lost, err)
 	}
-	holed := filepath.Join(t.TempDir(), "holed") // as a file system leaves it that lost a block
+	holed := filepath.Join(t.TempDir(), "holed") // the file after the file system lost a block
 	if err := os.WriteFile(holed, []byte("{\"step\":5}\n{\"ste\x00\x00\x00\x00\n{\"step\":20}\n{\"step\":25}\n"),
 		0o666); err != nil {
 		t.Fatal(err)

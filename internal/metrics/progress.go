@@ -17,32 +17,31 @@ import (
 type State struct {
 	Step, MaxStep int64 // MaxStep 0: unknown
 	EnvSteps      int64
-	Learnt        int64   // number of Units used in training; shown without EnvSteps
+	Learnt        int64   // number of Units used in training
 	Unit          string  // "tokens" or "samples"
 	Return, Eval  float64 // mean return in training and in evaluation; NaN: none yet
-	// Measure is "loss" or "reward" if Return and Eval are such values; then EnvSteps are not shown. ""
-	// means returns of environments.
+	// Measure says what Return and Eval are: "loss", "reward", or "" for returns of environments. EnvSteps are shown
+	// only with returns of environments.
 	Measure string
 	// Lost is the number of Episodes that were lost because their simulators failed.
 	Lost, Episodes int64
-	// Stop names the rule of an early stop and how close it is; "" means no rule.
+	// Stop names the rule of an early stop, and says how close the stop is; "" means no rule.
 	Stop string
 }
 
 // Options configure how a Progress shows states. The zero value writes to a log.
 type Options struct {
-	Live  bool             // update one line of a terminal in place; see IsTerminal
-	Width func() int       // columns of the terminal; nil or <= 0: unknown
-	Now   func() time.Time // nil: time.Now
+	Live  bool       // update one line of a terminal in place; see IsTerminal
+	Width func() int // columns of the terminal; nil or <= 0: unknown
 }
 
-// On returns the options for a terminal; nil means a log.
+// On returns the options for a terminal or, if terminal is nil, for a log.
 func On(terminal *os.File) Options {
 	return Options{Live: terminal != nil, Width: func() int { return Width(terminal) }}
 }
 
-// Progress shows the State of a run and its current work in one line: on a terminal in place, in a log
-// from time to time. It is safe for concurrent use. Methods of a nil Progress do nothing.
+// Progress shows the State of a run and its current work in one line. On a terminal it updates the line in place; in a
+// log it writes a line from time to time. It is safe for concurrent use. Methods of a nil Progress do nothing.
 type Progress struct {
 	out   io.Writer
 	opts  Options
@@ -57,30 +56,27 @@ type Progress struct {
 	state State     // last state of Update
 	work
 
-	shown   State // last state written
-	shownAt time.Time
-	rate    float64
-	at      time.Time // when shown was written
+	shown   State     // last state written
+	shownAt time.Time // when shown became the state to show
+	rate    float64   // environment steps or Units per second
+	at      time.Time // time of the line that is being written
 	working int64     // step in progress; 0: none
 	wrote   time.Time // when a line was last written, or the first work began
 	pending bool      // state is newer than shown
 	live    string    // current line on the terminal; "": none
 }
 
-// liveEvery and logEvery are the shortest times between two lines, on a terminal and in a log. liveLong
-// and logLong are the times without output after which the current work is shown.
+// liveEvery and logEvery are the shortest times between two lines, on a terminal and in a log. liveLong and logLong are
+// the times without a line after which the current work is shown.
 const (
 	liveEvery = 100 * time.Millisecond
 	logEvery  = 10 * time.Second
-	liveLong  = time.Second - 100*time.Millisecond // so that the tick after one second counts
+	liveLong  = time.Second - 100*time.Millisecond // the tick after one second may come a little early
 	logLong   = 30 * time.Second
 )
 
 // NewProgress returns a Progress before its run begins.
 func NewProgress(out io.Writer, opts Options) *Progress {
-	if opts.Now == nil {
-		opts.Now = time.Now
-	}
 	p := &Progress{out: out, opts: opts, every: logEvery}
 	if opts.Live {
 		p.every = liveEvery
@@ -88,14 +84,14 @@ func NewProgress(out io.Writer, opts Options) *Progress {
 	return p
 }
 
-// Begin begins to show a run that starts from start. The run ends at until, unless that is zero.
+// Begin begins to show a run that starts with the state start. until is the time limit of the run; zero means none.
 func (p *Progress) Begin(start State, until time.Time) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.opts.Now()
+	now := time.Now()
 	p.run, p.start, p.shown, p.state, p.began, p.until = true, start, start, start, now, until
 	if p.wrote.IsZero() {
 		p.wrote = now
@@ -135,7 +131,7 @@ func Every(interval time.Duration, f func()) (stop func()) {
 func (p *Progress) tick() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.opts.Now()
+	now := time.Now()
 	switch {
 	case p.ended || p.wrote.IsZero(): // no work has begun
 	case p.opts.Live && now.Sub(p.wrote) >= liveLong, !p.opts.Live && now.Sub(p.wrote) >= logLong:
@@ -167,7 +163,7 @@ func (p *Progress) Update(s State) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	now := p.opts.Now()
+	now := time.Now()
 	p.state, p.pending = s, true
 	p.begin("")
 	if !p.ended && (p.shownAt.IsZero() || now.Sub(p.shownAt) >= p.every) {
@@ -209,7 +205,7 @@ func (a above) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-// Done shows the last state, unless Update did, and ends the line. Later calls show nothing.
+// Done shows the last state, unless Update has shown it, and ends the line. Later calls show nothing.
 func (p *Progress) Done() {
 	if p == nil {
 		return
@@ -219,7 +215,7 @@ func (p *Progress) Done() {
 	working := p.phase != "" || p.counted != ""
 	p.begin("")
 	if p.pending || p.live != "" && working && p.run {
-		p.show(p.opts.Now())
+		p.show(time.Now())
 	}
 	if p.live != "" && p.run {
 		io.WriteString(p.out, "\n")
@@ -229,8 +225,8 @@ func (p *Progress) Done() {
 	p.live, p.ended = "", true
 }
 
-// liveLine returns the line for a terminal, cut to its width. It disables wrapping, in case the terminal
-// becomes narrower.
+// liveLine returns the line for a terminal, cut to the width of the terminal. The line disables wrapping, because the
+// terminal may become narrower.
 func (p *Progress) liveLine() string {
 	width := 0
 	if p.opts.Width != nil {
@@ -240,12 +236,11 @@ func (p *Progress) liveLine() string {
 	return noWrap + Cut(p.line(width), width) + wrap
 }
 
-// Echo is the number of columns that a live line leaves free at its end, so that the ^C of a terminal
-// does not begin a new line.
+// Echo is the number of columns that a live line leaves free at its end. A terminal shows ^C there, without a new line.
 const Echo = 2
 
-// Cut shortens text so that the last of width columns stays free, and marks the cut by …. All characters
-// must be one column wide. If width is unknown (<= 0), it returns text.
+// Cut shortens text so that the last of width columns stays free, and marks the cut with an ellipsis. All characters
+// must be one column wide. If width is unknown (<= 0), Cut returns text.
 func Cut(text string, width int) string {
 	line := []rune(text)
 	if width <= 0 || len(line) < width {
@@ -254,8 +249,8 @@ func Cut(text string, width int) string {
 	return string(line[:max(width-2, 0)]) + "…"
 }
 
-// clearLine moves to the beginning of a terminal's line and erases it. Between noWrap and wrap a terminal
-// cuts long lines.
+// clearLine moves to the beginning of a terminal's line, and erases the line. Between noWrap and wrap a terminal cuts
+// long lines.
 const (
 	clearLine = "\r\x1b[K"
 	noWrap    = "\x1b[?7l"
@@ -279,7 +274,7 @@ func (p *Progress) show(now time.Time) {
 // advance makes the newest state the shown one, and updates the rate.
 func (p *Progress) advance(now time.Time) {
 	from, since := p.shown, p.shownAt
-	// the last state may follow too soon to give a rate
+	// The last state of a run may follow the state before too soon for a rate. Then the rate is that of the whole run.
 	if now.Sub(since) < p.every || since.IsZero() {
 		from, since = p.start, p.began
 	}
@@ -290,15 +285,14 @@ func (p *Progress) advance(now time.Time) {
 	p.shown, p.shownAt, p.pending = p.state, now, false
 }
 
-// A field is a part of the line. In a narrow terminal the fields with the highest drop are left out
-// first; fields with drop 0 stay.
+// A field is a part of the line. In a narrow terminal the line leaves out the fields with the highest drop first.
+// Fields with drop 0 stay.
 type field struct {
 	text string
 	drop int
 }
 
-// line returns the shown state and the current work in one line. It leaves out fields to fit width; 0
-// means no limit.
+// line returns the shown state and the current work in one line. It leaves out fields to fit width; 0 means no limit.
 func (p *Progress) line(width int) string {
 	var fields []field
 	add := func(drop int, format string, args ...any) {
@@ -319,10 +313,9 @@ func (p *Progress) line(width int) string {
 	return join(fields)
 }
 
-// step returns the number of finished steps and, if known, of all steps. The state of the last step may
-// not have arrived yet.
+// step returns the number of finished steps and, if known, of all steps.
 func (p *Progress) step() string {
-	done := max(p.shown.Step, p.working-1)
+	done := max(p.shown.Step, p.working-1) // the state of the last step may not have arrived yet
 	if p.shown.MaxStep > 0 {
 		return fmt.Sprintf("%d/%d", done, p.shown.MaxStep)
 	}
@@ -360,7 +353,7 @@ func (p *Progress) describeState(add func(drop int, format string, args ...any))
 	}
 }
 
-// join returns the line of fields and its length in columns.
+// join returns the line of fields.
 func join(fields []field) string {
 	var b strings.Builder
 	for i, f := range fields {
@@ -372,10 +365,11 @@ func join(fields []field) string {
 	return b.String()
 }
 
+// length returns the length of the line of fields, in columns.
 func length(fields []field) int { return utf8.RuneCountInString(join(fields)) }
 
-// left estimates how long the run will continue, from the rate of its steps and its time limit; 0 means
-// unknown or finished.
+// left estimates the remaining time of the run, from the rate of its steps and its time limit; 0 means unknown or
+// finished.
 func (p *Progress) left() (left time.Duration) {
 	s := p.shown
 	if done, todo := s.Step-p.start.Step, s.MaxStep-s.Step; s.MaxStep > 0 {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/rlinf/rlinf/internal/metrics"
@@ -23,78 +24,81 @@ func state(step int64) metrics.State {
 	return s
 }
 
-// begin returns a Progress of a run that goes on from start, without an end by the clock.
+// begin returns a Progress of a run that goes on from start, without a time limit.
 func begin(out io.Writer, start metrics.State, opts metrics.Options) *metrics.Progress {
 	p := metrics.NewProgress(out, opts)
 	p.Begin(start, time.Time{})
 	return p
 }
 
-// A log gets the first line, one every ten seconds, and the last.
+// A log gets the first line, a line every ten seconds, and the last line.
 func TestProgressInALog(t *testing.T) {
-	var out strings.Builder
-	now := at
-	p := begin(&out, state(100), metrics.Options{Now: func() time.Time { return now }})
-	for step := int64(101); step <= 225; step++ {
-		now = now.Add(time.Second / 4)
-		p.Update(state(step))
-		if step == 130 {
-			p.Print("a remark\n")
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		p := begin(&out, state(100), metrics.Options{})
+		for step := int64(101); step <= 225; step++ {
+			time.Sleep(time.Second / 4)
+			p.Update(state(step))
+			if step == 130 {
+				p.Print("a remark\n")
+			}
 		}
-	}
-	p.Done()
-	want := `step 101/1000 · 207k env steps · 8.19k/s · 0s · ETA 3m45s
+		p.Done()
+		want := `step 101/1000 · 207k env steps · 8.19k/s · 0s · ETA 3m45s
 a remark
 step 141/1000 · 289k env steps · 8.19k/s · return 47 · 10s · ETA 3m35s
 step 181/1000 · 371k env steps · 8.19k/s · return 60.33 · 20s · ETA 3m25s
 step 221/1000 · 453k env steps · 8.19k/s · return 73.67 · eval 475 · 30s · ETA 3m15s
 step 225/1000 · 461k env steps · 8.19k/s · return 75 · eval 475 · 31s · ETA 3m14s
 `
-	if out.String() != want {
-		t.Errorf("got\n%swant\n%s", &out, want)
-	}
-}
-
-// The last line has the rate of the whole run where it follows the one before at once.
-func TestProgressEndsAtOnce(t *testing.T) {
-	var out strings.Builder
-	now := at
-	p := begin(&out, state(100), metrics.Options{Now: func() time.Time { return now }})
-	now = now.Add(time.Second)
-	p.Update(state(104))
-	now = now.Add(time.Microsecond)
-	p.Update(state(108))
-	p.Done()
-	if last := strings.Split(out.String(), "\n")[1]; !strings.Contains(last, " 16.4k/s ") {
-		t.Errorf("got %s, want 8 steps of 2048 in a second", last)
-	}
-}
-
-// A terminal shows one line, rewritten at most ten times a second, with what is printed above it.
-func TestProgressOnATerminal(t *testing.T) {
-	var out strings.Builder
-	now := at
-	p := begin(&out, metrics.State{}, metrics.Options{Live: true, Now: func() time.Time { return now }})
-	for i := range 5 {
-		now = now.Add(60 * time.Millisecond)
-		s := state(200)
-		s.Step, s.MaxStep, s.EnvSteps = int64(i), 0, int64(60*i)
-		p.Update(s)
-		if i == 3 {
-			p.Print("a remark\n")
+		if out.String() != want {
+			t.Errorf("got\n%swant\n%s", &out, want)
 		}
-	}
-	p.Done()
-	line := func(step, count, rate string) string {
-		return fmt.Sprintf("\r\x1b[K\x1b[?7lstep %s · %s env steps · %s/s · return 66.67 · eval 475 · 0s\x1b[?7h", step,
-			count, rate)
-	}
-	third := line("2", "120", "1k")
-	want := line("0", "0", "0") + third + "\r\x1b[Ka remark\n" + strings.TrimPrefix(third, "\r\x1b[K") +
-		line("4", "240", "1k") + "\n"
-	if out.String() != want {
-		t.Errorf("got\n%q\nwant\n%q", &out, want)
-	}
+	})
+}
+
+// If the last line follows the line before at once, it has the rate of the whole run.
+func TestProgressEndsAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		p := begin(&out, state(100), metrics.Options{})
+		time.Sleep(time.Second)
+		p.Update(state(104))
+		time.Sleep(time.Microsecond)
+		p.Update(state(108))
+		p.Done()
+		if last := strings.Split(out.String(), "\n")[1]; !strings.Contains(last, " 16.4k/s ") {
+			t.Errorf("got %s, want 8 steps of 2048 in a second", last)
+		}
+	})
+}
+
+// A terminal shows one line, which is updated at most ten times a second. Printed text is above the line.
+func TestProgressOnATerminal(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		p := begin(&out, metrics.State{}, metrics.Options{Live: true})
+		for i := range 5 {
+			time.Sleep(60 * time.Millisecond)
+			s := state(200)
+			s.Step, s.MaxStep, s.EnvSteps = int64(i), 0, int64(60*i)
+			p.Update(s)
+			if i == 3 {
+				p.Print("a remark\n")
+			}
+		}
+		p.Done()
+		line := func(step, count, rate string) string {
+			return fmt.Sprintf("\r\x1b[K\x1b[?7lstep %s · %s env steps · %s/s · return 66.67 · eval 475 · 0s\x1b[?7h",
+				step, count, rate)
+		}
+		third := line("2", "120", "1k")
+		want := line("0", "0", "0") + third + "\r\x1b[Ka remark\n" + strings.TrimPrefix(third, "\r\x1b[K") +
+			line("4", "240", "1k") + "\n"
+		if out.String() != want {
+			t.Errorf("got\n%q\nwant\n%q", &out, want)
+		}
+	})
 }
 
 func TestProgressOfNothing(t *testing.T) {
@@ -117,71 +121,77 @@ func TestIsTerminal(t *testing.T) {
 	}
 }
 
-// The line leaves fields out to fit into the terminal's width, as it is at that moment.
+// The line leaves out fields to fit into the present width of the terminal.
 func TestProgressOnANarrowTerminal(t *testing.T) {
-	var out strings.Builder
-	now, width := at, 20
-	p := begin(&out, metrics.State{}, metrics.Options{Live: true, Width: func() int {
-		return width
-	}, Now: func() time.Time { return now }})
-	p.Update(state(200))
-	width, now = 40, now.Add(time.Second)
-	p.Update(state(201))
-	p.Done()
-	want := "\r\x1b[K\x1b[?7lstep 200/1000\x1b[?7h\r\x1b[K\x1b[?7lstep 201/1000 · 1s · ETA 4s\x1b[?7h\n"
-	if out.String() != want {
-		t.Errorf("got\n%q\nwant\n%q", &out, want)
-	}
-	for width, want := range map[int]string{0: "ab·de", 6: "ab·de", 5: "ab·…", 2: "…", 1: "…"} {
-		if got := metrics.Cut("ab·de", width); got != want {
-			t.Errorf("width %d: %q, want %q", width, got, want)
-		}
-	}
-}
-
-// The time left is no longer than the clock lets the run go on, which counts alone where no last step is known.
-func TestProgressHeedsTheClock(t *testing.T) {
-	for _, c := range []struct {
-		name    string
-		maxStep int64
-		until   time.Duration
-		want    string
-	}{
-		{"no limit", 1000, 0, " · ETA 2m28s"},
-		{"a limit that comes first", 1000, 62 * time.Second, " · ETA 1m00s"},
-		{"a limit that comes later", 1000, time.Hour, " · ETA 2m28s"},
-		{"a limit alone", 0, 62 * time.Second, " · ETA 1m00s"},
-		{"a limit that is over", 1000, time.Second, " · 2s"},
-		{"neither", 0, 0, " · 2s"},
-	} {
+	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
-		now, until := at, time.Time{}
-		if c.until > 0 {
-			until = at.Add(c.until)
+		width := 20
+		p := begin(&out, metrics.State{}, metrics.Options{Live: true, Width: func() int { return width }})
+		p.Update(state(200))
+		width = 40
+		time.Sleep(time.Second)
+		p.Update(state(201))
+		p.Done()
+		want := "\r\x1b[K\x1b[?7lstep 200/1000\x1b[?7h\r\x1b[K\x1b[?7lstep 201/1000 · 1s · ETA 4s\x1b[?7h\n"
+		if out.String() != want {
+			t.Errorf("got\n%q\nwant\n%q", &out, want)
 		}
-		p := metrics.NewProgress(&out, metrics.Options{Now: func() time.Time { return now }})
-		p.Begin(state(100), until)
-		now = now.Add(2 * time.Second)
-		s := state(112)
-		s.MaxStep = c.maxStep
-		p.Update(s)
-		if line := strings.TrimSpace(out.String()); !strings.HasSuffix(line, c.want) {
-			t.Errorf("%s: %q, want %q at its end", c.name, line, c.want)
+		for width, want := range map[int]string{0: "ab·de", 6: "ab·de", 5: "ab·…", 2: "…", 1: "…"} {
+			if got := metrics.Cut("ab·de", width); got != want {
+				t.Errorf("width %d: %q, want %q", width, got, want)
+			}
 		}
-	}
+	})
 }
 
-// The line shows lost episodes as soon as there are any.
+// The remaining time is at most the time to the time limit. If the last step is unknown, it is the time to the time
+// limit.
+func TestProgressHeedsTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			name    string
+			maxStep int64
+			until   time.Duration
+			want    string
+		}{
+			{"no limit", 1000, 0, " · ETA 2m28s"},
+			{"a limit that comes first", 1000, 62 * time.Second, " · ETA 1m00s"},
+			{"a limit that comes later", 1000, time.Hour, " · ETA 2m28s"},
+			{"a limit alone", 0, 62 * time.Second, " · ETA 1m00s"},
+			{"a limit that is over", 1000, time.Second, " · 2s"},
+			{"neither", 0, 0, " · 2s"},
+		} {
+			var out strings.Builder
+			var until time.Time
+			if c.until > 0 {
+				until = time.Now().Add(c.until)
+			}
+			p := metrics.NewProgress(&out, metrics.Options{})
+			p.Begin(state(100), until)
+			time.Sleep(2 * time.Second)
+			s := state(112)
+			s.MaxStep = c.maxStep
+			p.Update(s)
+			if line := strings.TrimSpace(out.String()); !strings.HasSuffix(line, c.want) {
+				t.Errorf("%s: %q, want %q at its end", c.name, line, c.want)
+			}
+		}
+	})
+}
+
+// The line shows lost episodes once there are any.
 func TestProgressOfLostEpisodes(t *testing.T) {
-	var out strings.Builder
-	p := begin(&out, state(0), metrics.Options{Now: func() time.Time { return at }})
-	s := state(50)
-	p.Update(s)
-	s.Lost, s.Episodes = 3, 120
-	p.Update(s)
-	p.Done()
-	lines := strings.Split(out.String(), "\n")
-	if strings.Contains(lines[0], "lost") || !strings.Contains(lines[1], " · lost 3 of 120 episodes · ") {
-		t.Errorf("got %s", &out)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		var out strings.Builder
+		p := begin(&out, state(0), metrics.Options{})
+		s := state(50)
+		p.Update(s)
+		s.Lost, s.Episodes = 3, 120
+		p.Update(s)
+		p.Done()
+		lines := strings.Split(out.String(), "\n")
+		if strings.Contains(lines[0], "lost") || !strings.Contains(lines[1], " · lost 3 of 120 episodes · ") {
+			t.Errorf("got %s", &out)
+		}
+	})
 }

@@ -21,7 +21,7 @@ func (c *counter) report(what string, done, total int) {
 	c.mu.Unlock()
 }
 
-// look returns the counter, and whether it has changed since the last call.
+// look returns the counter, and whether it has changed since the last call of look.
 func (c *counter) look() (what string, done, total int, moved bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -38,12 +38,12 @@ type work struct {
 	moved    time.Time // when a counter was last seen to change
 }
 
-// stuck is how long a counter must stand still before the elapsed time is shown too.
+// stuck is the time without a change of the counters after which the elapsed time is shown, too.
 const stuck = 2 * time.Second
 
-// Counter returns a function for one worker to report its progress: `what` names the work, of which
-// `done` of `total` is finished. The line shows the sum over all counters of the same work. The
-// function allocates nothing and any goroutine may call it. A nil Progress returns a nil function.
+// Counter returns a function with which one worker reports its progress: what names the work, and done of total is
+// finished. The line shows the sum over all counters of the same work. Any goroutine may call the function, which
+// allocates nothing. A nil Progress returns a nil function.
 func (p *Progress) Counter() func(what string, done, total int) {
 	if p == nil {
 		return nil
@@ -55,7 +55,7 @@ func (p *Progress) Counter() func(what string, done, total int) {
 	return c.report
 }
 
-// Forget makes the counters count again only when their workers report: some workers may be elsewhere now.
+// Forget resets all counters until their workers report again. Some workers may be in another process now.
 func (p *Progress) Forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -73,13 +73,13 @@ func (p *Progress) Phase(name string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.begin(name)
-	p.since = p.opts.Now()
+	p.since = time.Now()
 	if p.wrote.IsZero() {
 		p.wrote = p.since
 	}
 }
 
-// begin starts the phase name; "" means none. It resets the counters, which belong to the last phase.
+// begin begins the phase name; "" means no phase. Reports before now no longer count as changes of counters.
 func (w *work) begin(name string) {
 	w.phase, w.counted = name, ""
 	for _, c := range w.counters {
@@ -87,8 +87,8 @@ func (w *work) begin(name string) {
 	}
 }
 
-// describe returns a description of the current work and its progress, or "". If timed is set, counters
-// get the elapsed time too.
+// describe returns a description of the current work and its progress, or "". If timed is set, it adds the elapsed time
+// to counters.
 func (w *work) describe(now time.Time, timed bool) string {
 	moving := ""
 	for _, c := range w.counters {
@@ -107,7 +107,7 @@ func (w *work) describe(now time.Time, timed bool) string {
 	}
 	still := now.Sub(w.moved) >= stuck
 	switch {
-	case w.counted != "" && !(still && done == total): // otherwise the phase is now in uncounted work
+	case w.counted != "" && !(still && done == total): // otherwise the phase does other work now, without a counter
 		text := fmt.Sprintf("%s %d/%d", w.counted, done, total)
 		if (still || timed) && w.phase != "" {
 			text += fmt.Sprintf(" (%s)", Clock(now.Sub(w.since)))

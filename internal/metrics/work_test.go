@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/internal/metrics"
 )
 
-// tell counts n pieces of work, one every d.
+// tell reports n pieces of work, one every d.
 func tell(count func(string, int, int), what string, n int, d time.Duration) {
 	for i := range n + 1 {
 		count(what, i, n)
@@ -21,7 +21,7 @@ func tell(count func(string, int, int), what string, n int, d time.Duration) {
 	}
 }
 
-// lives returns the lines that a terminal showed, one after the other, without its codes.
+// lives returns the lines that a terminal showed, one after the other, without control sequences.
 func lives(out string) (lines []string) {
 	for _, line := range strings.Split(out, "\r\x1b[K") {
 		line = strings.TrimSuffix(strings.TrimPrefix(strings.TrimSuffix(line, "\n"), "\x1b[?7l"), "\x1b[?7h")
@@ -42,7 +42,7 @@ func narrow(t *testing.T, lines []string, columns int) {
 	}
 }
 
-// An iteration of more than a second shows the phase and its count, every second.
+// If an iteration takes more than a second, the line shows the phase and its count every second.
 func TestLongWorkOnATerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
@@ -56,7 +56,7 @@ func TestLongWorkOnATerminal(t *testing.T) {
 		p.Phase("restoring the state")
 		time.Sleep(time.Second)
 		p.Update(state(241)) // a short iteration
-		p.Iterate(243)       // its state comes later
+		p.Iterate(243)       // the state of this step comes later
 		p.Phase("rollout")
 		tell(count, "rollout", 8, time.Second)
 		p.Phase("update")
@@ -97,7 +97,7 @@ func TestLongWorkOnATerminal(t *testing.T) {
 	})
 }
 
-// A log gets a line with the work under way every 30 seconds, while nothing else is written.
+// A log gets a line with the current work every 30 seconds if no other line is written.
 func TestLongWorkInALog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder
@@ -113,7 +113,7 @@ func TestLongWorkInALog(t *testing.T) {
 		tell(first, "generation", 200, time.Second/2)
 		p.Phase("update")
 		time.Sleep(20 * time.Second)
-		first("update", 7, 7) // is over, too, when the step is
+		first("update", 7, 7) // this work ends with the step, too
 		s.Step, s.Return, s.Learnt, s.Unit, s.Stop = 1, 0.5, 1200, "tokens", "early stop 1/3"
 		p.Update(s)
 		stop()
@@ -131,7 +131,7 @@ step 1/3 · loss 0.5 · 10 tokens/s · early stop 1/3 · 2m01s · ETA 4m01s
 	})
 }
 
-// The first line comes after a second, though an iteration began meanwhile.
+// The first line comes after a second, even if an iteration begins before.
 func TestFirstLineOfLongWork(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var out strings.Builder

@@ -24,7 +24,7 @@ func ask(t *testing.T, dir, placement string) string {
 	return id
 }
 
-// wantPending checks the pending request: its ID, "" for none.
+// wantPending checks the ID of the pending request; "" for none.
 func wantPending(t *testing.T, dir, id string) *moves.Request {
 	t.Helper()
 	r, err := moves.Pending(dir)
@@ -46,7 +46,7 @@ func files(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// A request is pending until it is answered, and the one who asked finds the answer.
+// A request is pending until it is answered. The process that asked then finds the answer.
 func TestRequest(t *testing.T) {
 	dir := t.TempDir()
 	wantPending(t, dir, "")
@@ -55,7 +55,7 @@ func TestRequest(t *testing.T) {
 	if r.Placement != "{actor: 0-3}" || time.Since(r.Time) > time.Minute {
 		t.Errorf("%+v", r)
 	}
-	wantPending(t, dir, id) // reading does not take it
+	wantPending(t, dir, id) // Pending does not remove the request
 	if a, err := moves.Find(dir, id); a != nil || err != nil {
 		t.Errorf("before the answer: %+v, %v", a, err)
 	}
@@ -82,7 +82,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// The newest request counts. It stays when the job answers an older one, which it had read before.
+// The newest request counts. It stays when the job answers an older request, which the job had read before.
 func TestReplacedRequest(t *testing.T) {
 	dir := t.TempDir()
 	first := ask(t, dir, "a")
@@ -102,7 +102,7 @@ func TestReplacedRequest(t *testing.T) {
 		t.Fatal(err)
 	}
 	wantPending(t, dir, second)
-	for range 2 { // a second time there is nothing to withdraw
+	for range 2 { // the second time there is nothing to withdraw
 		if err := moves.Withdraw(dir, second); err != nil {
 			t.Fatal(err)
 		}
@@ -124,7 +124,7 @@ func TestReplacedRequest(t *testing.T) {
 	}
 }
 
-// Of many that ask while a job answers, each is answered or replaced, and none waits forever.
+// If many processes ask while a job answers, each request is answered or replaced, and no process waits forever.
 func TestManyAsk(t *testing.T) {
 	dir, ids := t.TempDir(), make([]string, 40)
 	var all sync.WaitGroup
@@ -175,12 +175,12 @@ func TestManyAsk(t *testing.T) {
 	wantPending(t, dir, last)
 }
 
-// A file that is no request is an error once, and does not stay in the way.
+// A file that is no request gives an error once. It does not block later requests.
 func TestDamagedRequest(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "move-request.json", "{")
 	if _, err := moves.Pending(dir); err == nil || !strings.Contains(err.Error(),
-		"move-request.json: expected a request of rlinf scale, which is removed") {
+		"move-request.json: expected a request of rlinf scale; the file was removed") {
 		t.Errorf("%v", err)
 	}
 	wantPending(t, dir, "")
@@ -205,7 +205,7 @@ func record(t *testing.T, dir string) (steps []int64, damaged int) {
 	return steps, damaged
 }
 
-// Moves come back as they were appended, also after a line that a crash has cut.
+// Read returns the moves that were appended, also after an incomplete line of a crash.
 func TestRecord(t *testing.T) {
 	dir := t.TempDir()
 	if steps, _ := record(t, dir); steps != nil {
@@ -234,7 +234,7 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// A job that resumes has made the moves before its step, and no others; a request from before is refused.
+// A job that resumes has only the moves before its step. An earlier request is refused.
 func TestCutBack(t *testing.T) {
 	dir := t.TempDir()
 	if err := moves.CutBack(dir, 5); err != nil || len(files(t, dir)) > 0 {
@@ -277,7 +277,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// A gain has the rows between two moves, and no row in which the job moved.
+// A gain uses the rows between two moves, but no row in which the job moved.
 func TestGain(t *testing.T) {
 	all := []moves.Move{{Step: 3}, {Step: 7, Iteration: 9}, {Step: 20, Iteration: 5}}
 	steps := []float64{1, 2, 3, 4, 6, 8, 9, 10, 12}
@@ -299,7 +299,7 @@ func TestGain(t *testing.T) {
 	}
 }
 
-// The components with other ranks have moved.
+// Change names the components whose ranks have changed.
 func TestChange(t *testing.T) {
 	for _, c := range []struct{ before, after, want string }{
 		{"{actor: 0-3, env: 4, rollout: 5}", "{actor: 0-3, env: 4-5, rollout: 6}", "env 4 → 4-5, rollout 5 → 6"},

@@ -23,20 +23,20 @@ const recordFile = "moves.jsonl"
 // A Move is a move of a job to another placement.
 type Move struct {
 	Step    int64     `json:"step"` // the job moved after this iteration
-	Time    time.Time `json:"time"` // when it went on
+	Time    time.Time `json:"time"` // when the job went on
 	Reason  string    `json:"reason"`
 	Before  string    `json:"before"`  // the placement, as YAML: {actor: 0-3, env: 4-7}
 	After   string    `json:"after"`   // the new one
-	Seconds float64   `json:"seconds"` // that the move took
-	Bytes   int64     `json:"bytes"`   // sent from rank to rank
-	Members int       `json:"members"` // that are on another rank now
+	Seconds float64   `json:"seconds"` // time of the move
+	Bytes   int64     `json:"bytes"`   // bytes sent from rank to rank
+	Members int       `json:"members"` // number of members that are on another rank now
 	// Iteration is the median time of the last iterations before the move, in seconds; 0: unknown.
 	Iteration float64 `json:"iteration,omitempty"`
 	// Predicted is the predicted time of an iteration after the move, in seconds; 0: there was no prediction.
 	Predicted float64 `json:"predicted,omitempty"`
 }
 
-// Change returns what has moved, as env 0-3 → 4-7. Of placements that cannot be read it returns both.
+// Change returns what has moved, as env 0-3 → 4-7. If the placements cannot be parsed, it returns both as they are.
 func (m *Move) Change() string {
 	before, after := places(m.Before), places(m.After)
 	var words []string
@@ -125,9 +125,9 @@ func Read(folder string) (all []Move, damaged int, err error) {
 	return all, damaged, err
 }
 
-// CutBack prepares the run folder for a job that goes on after step; 0 is a new run. It removes the moves after that
-// step and later ones, because the job begins where its configuration places it. It refuses a request that an earlier
-// job has left.
+// CutBack prepares the run folder for a job that goes on after step; 0 is a new run. It removes the moves at that step
+// and at later steps, because the job begins with the placement of its configuration. It refuses a request that an
+// earlier job has left.
 func CutBack(folder string, step int64) error {
 	r, err := Pending(folder)
 	if err != nil && !errors.Is(err, errDamaged) {
@@ -159,7 +159,7 @@ func CutBack(folder string, step int64) error {
 	return nil
 }
 
-// Since returns the moves that a job has made that began at start.
+// Since returns the moves of the job that began at start.
 func Since(all []Move, start time.Time) []Move {
 	for len(all) > 0 && all[0].Time.Before(start) {
 		all = all[1:]
@@ -198,7 +198,7 @@ func Gain(all []Move, i int, steps, seconds []float64) (before, after float64) {
 	return before, median(right)
 }
 
-// median returns 0 for no values.
+// median returns the median of x, which it sorts; 0 without values.
 func median(x []float64) float64 {
 	if len(x) == 0 {
 		return 0
@@ -207,7 +207,8 @@ func median(x []float64) float64 {
 	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
-// appendLine adds v as a line to the file path, and returns when it is on disk. A line that a crash has cut ends first.
+// appendLine adds v as a line to the file path, and returns when the line is on disk. If a crash has left an incomplete
+// line, appendLine ends that line first.
 func appendLine(path string, v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {
@@ -235,7 +236,7 @@ func appendLine(path string, v any) error {
 	return errors.Join(err, f.Close())
 }
 
-// eachLine calls f with each complete line of the file path that is not empty. A missing file has none.
+// eachLine calls f with each complete line of the file path, except for empty lines. A missing file has no lines.
 func eachLine(path string, f func(line []byte)) error {
 	file, err := durable.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

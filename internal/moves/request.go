@@ -15,7 +15,7 @@ import (
 
 const (
 	requestFile = "move-request.json"
-	takenFile   = "move-request.taken" // while a job takes a request away
+	takenFile   = "move-request.taken" // the request while Withdraw takes it away
 	answersFile = "move-answers.jsonl"
 )
 
@@ -58,8 +58,8 @@ func Ask(folder, placement string) (id string, err error) {
 	return r.ID, nil
 }
 
-// Pending returns the newest request without an answer; nil if there is none. Without a request it costs one look for
-// a file that is not there. A file that is no request is removed, and the error says so.
+// Pending returns the newest request without an answer; nil if there is none. Without a request it only looks for a
+// file that is not there. It removes a file that is no request, and the error says so.
 func Pending(folder string) (*Request, error) {
 	path := filepath.Join(folder, requestFile)
 	r, err := readRequest(path)
@@ -67,7 +67,7 @@ func Pending(folder string) (*Request, error) {
 	case errors.Is(err, os.ErrNotExist):
 		return nil, nil
 	case errors.Is(err, errDamaged):
-		return nil, errors.Join(fmt.Errorf("%w, which is removed", err), os.Remove(path))
+		return nil, errors.Join(fmt.Errorf("%w; the file was removed", err), os.Remove(path))
 	}
 	return r, err
 }
@@ -86,8 +86,7 @@ func readRequest(path string) (*Request, error) {
 	return r, nil
 }
 
-// Reply answers r: it writes the answer a, whose ID and Time it sets, and takes the request away. A newer request
-// stays.
+// Reply answers r: it sets the ID and the Time of a, writes a, and takes the request away. A newer request stays.
 func Reply(folder string, r *Request, a Answer) error {
 	a.ID, a.Time = r.ID, now()
 	if err := appendLine(filepath.Join(folder, answersFile), a); err != nil {
@@ -117,7 +116,7 @@ func Withdraw(folder, id string) error {
 	return nil
 }
 
-// putBack gives a request its name again, unless there is a still newer one.
+// putBack gives a taken request its name again, unless a still newer request has that name.
 func putBack(taken, path string) error {
 	err := os.Link(taken, path)
 	if err == nil || errors.Is(err, os.ErrExist) {
@@ -128,7 +127,7 @@ func putBack(taken, path string) error {
 
 // Find returns the answer to the request id; nil if there is none yet. The error is ErrReplaced if there will be none.
 func Find(folder, id string) (*Answer, error) {
-	// First the request, then the answers: a request that is gone has an answer, or a newer one had replaced it.
+	// The order matters: if the request is gone, the answers that are read later have its answer, or it was replaced.
 	waits, err := waiting(folder, id)
 	if err != nil {
 		return nil, err
@@ -148,7 +147,7 @@ func Find(folder, id string) (*Answer, error) {
 
 // waiting reports whether the request id is in the folder.
 func waiting(folder, id string) (bool, error) {
-	for _, name := range []string{requestFile, takenFile, requestFile} { // taken and put back
+	for _, name := range []string{requestFile, takenFile, requestFile} { // it may be taken and put back
 		r, err := readRequest(filepath.Join(folder, name))
 		if err == nil && r.ID == id {
 			return true, nil
@@ -160,5 +159,5 @@ func waiting(folder, id string) (bool, error) {
 	return false, nil
 }
 
-// now returns the time as files have it.
+// now returns the time in the precision of the files.
 func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }

@@ -1,7 +1,6 @@
-// Package philox is a counter-based random number generator: Philox4x32-10 of Salmon, Moraes, Dror
-// and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11. A stream is identified by (seed,
-// purpose, key, counter): the same values give the same numbers on any rank, in any order, after
-// any resume.
+// Package philox answers: which random numbers does a use get, on any rank and after any resume? It is a counter-based
+// generator: Philox4x32-10 of Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11. A
+// seed, a purpose, a key and a counter identify a stream. The same values give the same numbers.
 package philox
 
 import (
@@ -21,21 +20,15 @@ const (
 	Exploration                    // noise matrices of state-dependent exploration
 	Replay                         // transitions drawn from a replay buffer: key = actor, counter = update
 	Delay                          // emulated duration of simulator steps: counter = step
-	// choice between the expert's and the policy's action: key = global env index, counter = step
-	// of that env
-	Mixture
-	// tokens of generated texts: key = prompt, counter = sample·2^48 + position in the answer
-	Token
-	// choice of training texts: counter = number of the draw
-	Text
-	// crop of an image: key = actor, counter = number of the sample
-	Crop
-	// noise and time of the denoising loss: key and counter like Crop
-	Denoise
+	Mixture                        // choice of the expert's or the policy's action: key and counter like Action
+	Token                          // tokens of texts: key = prompt, counter = sample·2^48 + position in the answer
+	Text                           // choice of training texts: counter = number of the draw
+	Crop                           // crop of an image: key = actor, counter = number of the sample
+	Denoise                        // noise and time of the denoising loss: key and counter like Crop
 )
 
-// block is the Philox4x32-10 bijection of the counter (c0, c1, c2, c3) under the key seed. A Stream
-// sets c0, c1 = its counter, c2 = its key, c3 = purpose·2^24 + number of the block.
+// block is the Philox4x32-10 bijection of the counter (c0, c1, c2, c3) under the key seed. A Stream sets c0, c1 = its
+// counter, c2 = its key, c3 = purpose·2^24 + number of the block.
 func block(seed uint64, c0, c1, c2, c3 uint32) (uint32, uint32, uint32, uint32) {
 	k0, k1 := uint32(seed), uint32(seed>>32)
 	for range 10 {
@@ -48,8 +41,8 @@ func block(seed uint64, c0, c1, c2, c3 uint32) (uint32, uint32, uint32, uint32) 
 	return c0, c1, c2, c3
 }
 
-// A Stream generates the numbers of one (seed, purpose, key, counter), block by block. It is a
-// value: a copy continues independently.
+// A Stream generates the numbers of one seed, purpose, key and counter, block by block. A Stream is a value: a copy
+// continues on its own.
 type Stream struct {
 	seed      uint64
 	lo, hi, k uint32
@@ -63,8 +56,8 @@ func New(seed uint64, p Purpose, key, counter uint64) Stream {
 	return Stream{seed: seed, lo: uint32(counter), hi: uint32(counter >> 32), k: uint32(key), tag: uint32(p) << 24}
 }
 
-// Skip passes over the next n blocks, each of which is 4 numbers of Uint32 or 2 of Normal. The numbers taken before
-// must be whole blocks, too.
+// Skip passes over the next n blocks. A block is 4 numbers of Uint32, or 2 of Normal. The numbers before must fill
+// whole blocks.
 func (s *Stream) Skip(n int) { s.tag += uint32(n) }
 
 // Uint32 returns the next 32 random bits.

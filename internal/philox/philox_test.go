@@ -31,7 +31,7 @@ func TestBlockPublishedVectors(t *testing.T) {
 	}
 }
 
-// A stream is its blocks in order, under the counter that its doc says.
+// A stream has the numbers of its blocks in order, under the counter in its doc comment.
 func TestStreamOrder(t *testing.T) {
 	s := New(0x0123456789abcdef, Permutation, 77, 5<<32|6)
 	for n := range uint32(3) {
@@ -53,7 +53,7 @@ func TestStreamOrder(t *testing.T) {
 	}
 }
 
-// Skip leads to the numbers that lie whole blocks further on.
+// Skip leads to the numbers after so many whole blocks.
 func TestSkip(t *testing.T) {
 	all, part := New(1, Init, 2, 3), New(1, Init, 2, 3)
 	for range 5 {
@@ -67,7 +67,7 @@ func TestSkip(t *testing.T) {
 	}
 }
 
-// Streams whose names differ in anything differ from the first number on.
+// Streams that differ in one of their arguments differ from the first number on.
 func TestStreamsAreApart(t *testing.T) {
 	seen := make(map[uint64]string)
 	add := func(what string, s Stream) {
@@ -135,8 +135,8 @@ func TestDistributions(t *testing.T) {
 	}
 }
 
-// Beyond half of the range of 32 bits plain scaling would give some numbers twice as often as others: a third of the
-// range is hit as often.
+// For n above half of the range of 32 bits, plain scaling would give some numbers twice as often as others. IntN gives
+// each third of the numbers equally often.
 func TestIntNIsUnbiased(t *testing.T) {
 	const n, draws = 3 << 30, 300_000
 	s := New(7, Init, 0, 0)
@@ -149,7 +149,7 @@ func TestIntNIsUnbiased(t *testing.T) {
 		if x < n/3 {
 			low++
 		}
-		if x%3 == 0 { // of plain scaling by 3/4, half of all results and not a third
+		if x%3 == 0 { // plain scaling by 3/4 would give half of all results, and not a third
 			even++
 		}
 	}

@@ -47,9 +47,8 @@ func (a *axis) add(v float64) {
 	}
 }
 
-// ticks rounds the axis to whole steps and returns the tick values. A linear axis has about six
-// steps of 1, 2 or 5 times a power of ten. A logarithmic axis has at most eight steps of whole
-// exponents.
+// ticks rounds the axis to whole steps and returns the tick values. A linear axis has about six steps of 1, 2 or 5
+// times a power of ten. A logarithmic axis has at most eight steps of whole exponents.
 func (a *axis) ticks() []float64 {
 	if a.lo > a.hi { // no value was added
 		a.lo, a.hi = 0, 1
@@ -57,7 +56,7 @@ func (a *axis) ticks() []float64 {
 	if a.scale != Linear {
 		return a.powers()
 	}
-	// Values that differ by rounding alone count as equal: steps of their range would be lost when they are added.
+	// If values differ only by rounding, the axis is widened: steps of their range would be lost in additions.
 	if size := max(math.Abs(a.lo), math.Abs(a.hi)); a.hi-a.lo <= 1e-9*size {
 		d := max(size/10, 1e-3)
 		a.lo, a.hi = a.lo-d, a.hi+d
@@ -96,15 +95,11 @@ func (a *axis) part(v float64) float64 { return (a.at(v) - a.lo) / (a.hi - a.lo)
 // label formats a tick: 2.5M, 40k, -150, 0.02.
 func label(v float64) string {
 	for _, unit := range []struct {
-		size float64
-		name string
-	}{{1e9, "G"}, {1e6, "M"}, {1e4, "k"}} {
-		if math.Abs(v) >= unit.size {
-			size := min(unit.size, 1e3) // 12k, not 1.2 of 10k
-			if unit.name != "k" {
-				size = unit.size
-			}
-			return strconv.FormatFloat(v/size, 'g', 4, 64) + unit.name
+		from, size float64
+		name       string
+	}{{1e9, 1e9, "G"}, {1e6, 1e6, "M"}, {1e4, 1e3, "k"}} {
+		if math.Abs(v) >= unit.from {
+			return strconv.FormatFloat(v/unit.size, 'g', 4, 64) + unit.name
 		}
 	}
 	return strconv.FormatFloat(v, 'g', 4, 64)

@@ -1,4 +1,4 @@
-// Package plot draws charts of curves as SVG, one or several side by side.
+// Package plot answers: how do curves look as SVG? It draws a chart, or several charts side by side.
 package plot
 
 import (
@@ -17,18 +17,18 @@ type Chart struct {
 	Curves         []Curve
 }
 
-// A Curve is a line through points, in ascending order of X. Points that are not finite, or not
-// positive on a logarithmic axis, are skipped.
+// A Curve is a line through points, in ascending order of X. Points that are not finite, or not positive on a
+// logarithmic axis, are skipped.
 type Curve struct {
 	Name string
 	X, Y []float64
-	// Low and High are the limits of each point; nil: none. They are drawn as a band or, with Marks,
-	// as a line through each point. A band widens the axis by at most a half.
+	// Low and High are the limits of each point; nil: none. They are drawn as a band or, with Marks, as a line through
+	// each point. A band widens the axis by at most a half.
 	Low, High []float64
 	Marks     bool // draw a dot at each point; always done for a single point
 }
 
-// marked reports whether dots are drawn.
+// marked reports whether the curve has dots.
 func (c *Curve) marked() bool {
 	points := 0
 	for i := range c.X {
@@ -39,15 +39,15 @@ func (c *Curve) marked() bool {
 	return c.Marks || points == 1
 }
 
-// A Figure is a row of charts. One legend below them names the curves of the first chart; curve i
-// has the same color in every chart.
+// A Figure is a row of charts. One legend below them names the curves of the first chart; curve i has the same color in
+// every chart.
 type Figure struct {
 	Title  string
 	Charts []Chart
 }
 
-// Sizes of a chart: the box of its axes and the space around it. The charts of a row are narrower,
-// have a title above the box, and a gap between them.
+// Sizes of a chart: the box of its axes and the space around it. The charts of a row are narrower, have a title above
+// the box, and a gap between them.
 const (
 	left, top, wide, high = 78.0, 44.0, 620.0, 340.0
 	right, below          = 24.0, 46.0
@@ -182,7 +182,7 @@ func (c *Chart) axes() (x, y axis) {
 	return x, y
 }
 
-// draw draws curve i of a chart: the band, the line, then the marks.
+// draw draws c, which is curve i of a chart: the band, the line, then the marks.
 func (c *Curve) draw(b *bytes.Buffer, i int, v view) {
 	var line, upper, lower, marks strings.Builder // lower: the lower edge of the band, from its end
 	color, marked := colorOf(i), c.marked()

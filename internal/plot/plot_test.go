@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/internal/plot"
 )
 
-// TestSVG reads the picture as XML: the axes' box is at 78, 44, 620 wide and 340 high.
+// TestSVG reads the picture as XML. The box of the axes is at 78, 44, and is 620 wide and 340 high.
 func TestSVG(t *testing.T) {
 	c := plot.Chart{Title: "a <b> & c", X: "steps", Y: "return", Curves: []plot.Curve{
 		{Name: "band", X: []float64{0, 500, 1e6}, Y: []float64{0, math.NaN(), 100},
@@ -20,9 +20,9 @@ func TestSVG(t *testing.T) {
 	}}
 	paths, texts := read(t, c.SVG())
 	for _, want := range []string{
-		"M78.0 180.0L698.0 44.0",  // from 0 to 100 on an axis from -150 to 100, without the point that is none
+		"M78.0 180.0L698.0 44.0",  // from 0 to 100 on an axis from -150 to 100, without the missing point
 		"M78.0 112.0L698.0 316.0", // from 50 to -100
-		"M78.0 152.8L78.0 384.0Z", // the band where it has an end, no lower than the axis
+		"M78.0 152.8L78.0 384.0Z", // the band where it has limits, clipped at the axis
 	} {
 		if !strings.Contains(paths, want+"\n") {
 			t.Errorf("no path %s in\n%s", want, paths)
@@ -47,7 +47,7 @@ func TestSVG(t *testing.T) {
 	}
 }
 
-// read returns the paths and the texts of a picture, each with a line end behind it.
+// read returns the paths and the texts of a picture, each in a line.
 func read(t *testing.T, svg []byte) (paths, texts string) {
 	t.Helper()
 	for in, inText := xml.NewDecoder(strings.NewReader(string(svg))), false; ; {
@@ -75,7 +75,7 @@ func read(t *testing.T, svg []byte) (paths, texts string) {
 	}
 }
 
-// TestFigure: two charts on logarithmic axes, whose boxes begin at 78 and 626, 470 wide, from 66 to 406.
+// TestFigure: two charts on logarithmic axes. Their boxes begin at 78 and 626, are 470 wide, and go from 66 to 406.
 func TestFigure(t *testing.T) {
 	chart := plot.Chart{Title: "left", XScale: plot.Log2, YScale: plot.Log10, XLabel: func(v float64) string {
 		return map[float64]string{8: "8B", 32: "32B"}[v]
@@ -101,7 +101,7 @@ func TestFigure(t *testing.T) {
 	}
 }
 
-// TestAlmostEqualValues: a curve whose values differ by rounding alone has a few ticks, like a constant one.
+// TestAlmostEqualValues: a curve whose values differ only by rounding has few ticks, like a constant curve.
 func TestAlmostEqualValues(t *testing.T) {
 	for _, y := range [][]float64{{9.670761369168758, 9.67076136916876}, {-1e-300, 0}, {1e17, 1e17 + 16}, {3, 3}} {
 		c := plot.Chart{Curves: []plot.Curve{{Name: "y", X: []float64{0, 1}, Y: y}}}

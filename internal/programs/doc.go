@@ -1,5 +1,5 @@
-// Package programs starts programs and guarantees that they and all their descendants end with this
-// process, even if it is killed.
+// Package programs answers: how does a process start programs that end with it? It starts programs and guarantees that
+// they and all their descendants end with this process, even if it is killed.
 //
 //	func main() {
 //		entry := programs.Enter() // first of all: in a supervisor it does not return
@@ -7,14 +7,13 @@
 //		defer starter.Close()
 //		p, err := starter.Start(exec.Command("simulator"))
 //
-// A Starter has a supervisor: a second process of this executable, in its own process group, with a
-// socket to this process. The supervisor starts the programs; their files are sent over the socket.
-// It is a subreaper: a descendant whose parent has ended becomes its child, even after setsid or a
-// double fork. When the socket closes, the supervisor kills its children until none is left. It is
-// started together with the first program.
+// A Starter has a supervisor: a second process of this executable, in its own process group, with a socket to this
+// process. The supervisor starts the programs; their files are sent over the socket. It is a subreaper: a descendant
+// whose parent has ended becomes its child, even after setsid or a double fork. When the socket closes, the supervisor
+// kills its children until none is left. A Starter starts its supervisor with the first program.
 //
-// With the zero Entry, if main does not call Enter, this process starts the programs itself. They end
-// with it, but their descendants may not.
+// With the zero Entry, if main does not call Enter, this process starts the programs itself. They end with it, but
+// their descendants may not.
 //
 // supervisor.go is the supervisor's code, and socket.go its protocol.
 package programs

@@ -49,9 +49,9 @@ func newLink() (*link, error) {
 		return nil, errors.Join(err, ours.conn.Close())
 	}
 	defer null.Close()
-	// /proc/self/exe still works if the executable was replaced. The separate process group keeps signals
-	// of terminals and launchers away. A session would do the same, but the kernel schedules sessions as
-	// competing groups: on busy cores a simulator's step would take twice as long.
+	// /proc/self/exe still works if the executable was replaced. The separate process group keeps signals of terminals
+	// and launchers away. A session would do the same, but the kernel schedules sessions as competing groups: on busy
+	// cores a simulator's step would take twice as long.
 	process, err := os.StartProcess("/proc/self/exe", append([]string{supervisorName}, os.Args[1:]...), &os.ProcAttr{
 		Env: Environ(), Files: []*os.File{null, null, os.Stderr, theirs}, Sys: &syscall.SysProcAttr{Setpgid: true}})
 	if err != nil {
@@ -132,7 +132,7 @@ func (l *link) start(cmd *exec.Cmd, files []*os.File) (*Process, error) {
 	l.socket.send(request{ID: id, Path: cmd.Path, Args: cmd.Args, Env: cmd.Environ(), Dir: cmd.Dir,
 		Files: len(files)}, files)
 	err := <-p.started
-	if errno := syscall.Errno(0); errors.As(err, &errno) {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return nil, &fs.PathError{Op: "fork/exec", Path: cmd.Path, Err: errno}
 	}
 	if err != nil {
@@ -141,8 +141,8 @@ func (l *link) start(cmd *exec.Cmd, files []*os.File) (*Process, error) {
 	return &p.Process, nil
 }
 
-// close ends the supervisor and waits until all programs and their descendants have ended. It returns an
-// error if that takes longer than closeLimit.
+// close ends the supervisor and waits until all programs and their descendants have ended. It returns an error if that
+// takes longer than closeLimit.
 func (l *link) close() error {
 	l.socket.conn.CloseWrite()
 	select {

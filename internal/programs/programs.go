@@ -18,8 +18,8 @@ import (
 // An Entry proves that the program has called Enter, so its executable can be a supervisor.
 type Entry struct{ entered bool }
 
-// Enter runs the supervisor, and does not return, if a Starter started this process as one. Call it
-// first in main: before MPI starts, and before threads or files are made.
+// Enter runs the supervisor, and does not return, if a Starter started this process as one. Call it first in main:
+// before MPI starts, and before threads or files are made.
 func Enter() Entry {
 	if len(os.Args) > 0 && os.Args[0] == supervisorName {
 		if err := supervise(); err != nil {
@@ -34,8 +34,8 @@ func Enter() Entry {
 // NewStarter returns a Starter with its own supervisor.
 func (e Entry) NewStarter() *Starter { return &Starter{entry: e} }
 
-// Environ returns the environment without the launcher's variables for this rank. With them a program
-// that uses MPI would try to join the job.
+// Environ returns the environment without the launcher's variables for this rank. With them a program that uses MPI
+// would try to join the job.
 func Environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(e string) bool {
 		return slices.ContainsFunc([]string{"OMPI_", "PMI_", "PMIX_", "PMI2_", "PRTE_", "HYDI_", "HYDRA_", "MPIR_"},
@@ -43,8 +43,8 @@ func Environ() []string {
 	})
 }
 
-// A Starter starts programs, each in its own process group. The zero Starter starts them without a
-// supervisor. It is safe for concurrent use.
+// A Starter starts programs, each in its own process group. The zero Starter starts them without a supervisor. It is
+// safe for concurrent use.
 type Starter struct {
 	entry Entry
 
@@ -53,21 +53,18 @@ type Starter struct {
 	thread chan func() // starts programs without a supervisor; nil: not started
 }
 
-// limit is the longest time for a supervisor to start a program, and for a program to end after SIGKILL.
-// After it the supervisor is killed, because it may be stopped, or wait for a disk.
+// limit is the longest time for a supervisor to start a program, and for a program to end after SIGKILL. After this
+// time the supervisor is killed, because it may be stopped, or wait for a disk.
 const limit = 5 * time.Minute
 
 // A Process is a program started by a Starter.
 type Process struct {
-	pid    int
+	pid    int // also the ID of the process group
 	done   chan struct{}
 	err    error // valid once done is closed
 	signal func(syscall.Signal)
 	giveUp func() // called if the process does not end after SIGKILL
 }
-
-// PID returns the process ID, which is also the ID of the process group.
-func (p *Process) PID() int { return p.pid }
 
 // Done returns a channel that closes when the program has ended. The rest of its group is then killed.
 func (p *Process) Done() <-chan struct{} { return p.done }
@@ -117,9 +114,8 @@ func exitError(status syscall.WaitStatus) error {
 	return &ExitError{status}
 }
 
-// Start starts cmd. It uses cmd's Path, Args, Env, Dir, ExtraFiles, and Stdin, Stdout and Stderr, which
-// must be files or nil. The files may be closed after Start has returned. Its errors are those of
-// exec.Cmd.Start.
+// Start starts cmd. It uses cmd's Path, Args, Env, Dir, ExtraFiles, and Stdin, Stdout and Stderr, which must be files
+// or nil. The files may be closed after Start has returned. Its errors are those of exec.Cmd.Start.
 func (s *Starter) Start(cmd *exec.Cmd) (*Process, error) {
 	if cmd.Err != nil {
 		return nil, cmd.Err
@@ -156,8 +152,8 @@ func (s *Starter) Start(cmd *exec.Cmd) (*Process, error) {
 	return s.link.start(cmd, files)
 }
 
-// startHere starts cmd as a child of this process. All programs start on one thread, because a child
-// gets its parent-death signal when the thread that started it ends.
+// startHere starts cmd as a child of this process. All programs start on one thread, because a child gets its
+// parent-death signal when the thread that started it ends.
 func (s *Starter) startHere(cmd *exec.Cmd) (*Process, error) {
 	if s.thread == nil {
 		jobs := make(chan func())
@@ -194,8 +190,8 @@ func (s *Starter) startHere(cmd *exec.Cmd) (*Process, error) {
 	return p, nil
 }
 
-// CombinedOutput runs cmd and returns its standard output and standard error. When ctx ends, the program
-// gets SIGTERM, and SIGKILL 5 s later.
+// CombinedOutput runs cmd and returns its standard output and standard error. When ctx ends, the program gets SIGTERM,
+// and SIGKILL 5 s later.
 func (s *Starter) CombinedOutput(ctx context.Context, cmd *exec.Cmd) ([]byte, error) {
 	r, w, err := os.Pipe()
 	if err != nil {

@@ -16,13 +16,13 @@ import (
 
 var entry Entry
 
-// The test program is a supervisor, too, and a parent that is to be killed.
+// The test program also serves as a supervisor, and as a parent that the test kills.
 func TestMain(m *testing.M) {
 	entry = Enter()
 	if script, ok := strings.CutPrefix(os.Args[len(os.Args)-1], "parent of "); ok {
 		cmd := exec.Command("sh", "-c", script)
 		cmd.ExtraFiles = []*os.File{os.NewFile(3, "signs")}
-		if strings.HasPrefix(script, "exec") { // it has no children, and needs no supervisor
+		if strings.HasPrefix(script, "exec") { // such a script has no children, and needs no supervisor
 			entry = Entry{}
 		}
 		if _, err := entry.NewStarter().Start(cmd); err == nil {
@@ -32,8 +32,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// family is a program with a child, one that called setsid, one that was forked twice, and one of both kinds. Each
-// writes a sign of life.
+// family is a program with four descendants: a child, a child that called setsid, one that was forked twice, and one
+// that did both. Each writes a sign of life.
 const family = `me='echo . >&3; exec sleep 1000'
 sh -c "$me" & setsid sh -c "$me" & (sh -c "$me" &) & (setsid sh -c "$me" &) & echo . >&3; wait`
 
@@ -57,7 +57,7 @@ func alive(t *testing.T, r *os.File) {
 	}
 }
 
-// gone waits until nobody has the other end of r.
+// gone waits until no process has the other end of r.
 func gone(t *testing.T, r *os.File) {
 	t.Helper()
 	if _, err := r.Read(make([]byte, 1)); err != io.EOF {
@@ -65,10 +65,10 @@ func gone(t *testing.T, r *os.File) {
 	}
 }
 
-// Programs get their arguments, environment, folder and files, and no other descriptor; and end as they do without a
-// supervisor.
+// Programs get their arguments, environment, folder and files, and no other descriptors. They end in the same way as
+// without a supervisor.
 func TestStart(t *testing.T) {
-	if fd, err := syscall.Dup(2); err != nil { // a descriptor that children inherit, as MPI has them
+	if fd, err := syscall.Dup(2); err != nil { // a descriptor that children would inherit, as those of MPI
 		t.Fatal(err)
 	} else {
 		defer syscall.Close(fd)
@@ -118,7 +118,7 @@ func TestStart(t *testing.T) {
 	}
 }
 
-// A program that cannot be started gives the errors of exec.Cmd, and the next one starts.
+// A program that cannot be started gives the errors of exec.Cmd. The next program starts.
 func TestCannotStart(t *testing.T) {
 	s := entry.NewStarter()
 	defer s.Close()
@@ -149,7 +149,7 @@ func (s *Starter) run(name string) error {
 	return err
 }
 
-// A socket ends in order when the process at its other end ends before it has read everything.
+// A socket ends without an error if the process at its other end ends before it has read everything.
 func TestSocketIsReset(t *testing.T) {
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
 	if err != nil {
@@ -172,7 +172,8 @@ func TestSocketIsReset(t *testing.T) {
 	}
 }
 
-// All that a program has started ends when its Starter is closed, and when the process of the Starter is killed.
+// All processes that a program has started end when its Starter is closed, and when the process of the Starter is
+// killed.
 func TestFamilyEnds(t *testing.T) {
 	t.Run("close", func(t *testing.T) {
 		s, cmd := entry.NewStarter(), exec.Command("sh", "-c", family)
@@ -206,7 +207,7 @@ func TestFamilyEnds(t *testing.T) {
 	}
 }
 
-// Kill ends a program's process group, and CombinedOutput a program that goes on after the end of its context.
+// Kill ends a program's process group. CombinedOutput ends a program that still runs after its context has ended.
 func TestKill(t *testing.T) {
 	for name, s := range map[string]*Starter{"supervisor": entry.NewStarter(), "none": new(Starter)} {
 		defer s.Close()
@@ -235,8 +236,8 @@ func TestKill(t *testing.T) {
 	}
 }
 
-// Signals of a terminal and of a batch system do not end a supervisor. If it is killed, its programs end and say so,
-// and the next program gets another one.
+// Signals of a terminal and of a batch system do not end a supervisor. If a supervisor is killed, its programs end with
+// an error, and the next program gets another supervisor.
 func TestSupervisorIsSignalled(t *testing.T) {
 	s := entry.NewStarter()
 	defer s.Close()

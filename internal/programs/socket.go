@@ -23,8 +23,8 @@ type request struct {
 // A report tells that a program was started, could not be started, or has ended.
 type report struct {
 	ID     int
-	PID    int           // if it was started
-	Errno  syscall.Errno // if it could not be started
+	PID    int           // if the program was started
+	Errno  syscall.Errno // if the program could not be started
 	Ended  bool
 	Status syscall.WaitStatus
 }
@@ -48,7 +48,7 @@ func newSocket(f *os.File) (*socket, error) {
 	}
 	conn, ok := c.(*net.UnixConn)
 	if !ok {
-		return nil, errors.Join(errors.New("it is no Unix socket"), c.Close())
+		return nil, errors.Join(errors.New("not a Unix socket"), c.Close())
 	}
 	s := &socket{conn: conn}
 	s.enc, s.dec = gob.NewEncoder((*wire)(s)), gob.NewDecoder((*wire)(s))

@@ -90,8 +90,8 @@ func supervise() error {
 	}
 }
 
-// catch handles and drops the signals of terminals and batch systems. It does not ignore them,
-// because programs would inherit that.
+// catch handles and drops the signals of terminals and batch systems. It does not ignore them, because programs would
+// inherit that.
 func catch() {
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1,
 		syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGXCPU} {
@@ -101,8 +101,8 @@ func catch() {
 	}
 }
 
-// closeInherited closes the descriptors inherited from the parent, except the socket and the
-// standard ones. Inherited ones have no close-on-exec flag; the runtime's own ones have it.
+// closeInherited closes the descriptors inherited from the parent, except the socket and the standard ones. Inherited
+// descriptors have no close-on-exec flag; those of the Go runtime have it.
 func closeInherited() error {
 	unix.CloseOnExec(socketFile)
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -142,8 +142,8 @@ func (s *supervisor) start(r *request, files []*os.File) {
 	s.socket.send(said, nil) // after an error the receiving goroutine sees the end of the socket
 }
 
-// reap reports children that have ended. It kills the rest of a program's process group, which might
-// keep the program's pipes open and so hide its end.
+// reap reports children that have ended. It kills the rest of a program's process group, which might keep the program's
+// pipes open and so hide its end.
 func (s *supervisor) reap() {
 	for {
 		var status syscall.WaitStatus
@@ -165,9 +165,9 @@ func (s *supervisor) reap() {
 	}
 }
 
-// killAll kills the children of this process until none is left. It kills only children, because
-// their PIDs cannot be reused before they are waited for. Their own children become children of this
-// process for the next round.
+// killAll kills the children of this process until none is left. It kills only children, because their PIDs cannot be
+// reused before they are waited for. The children of a killed process become children of this process, for the next
+// round.
 func killAll() {
 	for {
 		for _, pid := range children() {

@@ -2,7 +2,6 @@ package report
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"regexp"
 	"strings"
@@ -26,7 +25,7 @@ type Answer struct {
 	Expected string `json:"expected,omitempty"` // the right answer, if the given one is not right
 }
 
-// Sizes of the answers on a page. The first evaluation and the newest ones are kept.
+// Limits of the answers on a page. Of more evaluations it has the first, the newest, and some between them.
 const (
 	mostEvaluations = 40
 	mostAnswers     = 12   // of an evaluation
@@ -36,7 +35,7 @@ const (
 // question begins an answer in answers.txt.
 var question = regexp.MustCompile(`\n\nquestion \d+: `)
 
-// readAnswers reads the file path, which evaluations of reasoning append to:
+// readAnswers reads answers.txt, to which evaluations of reasoning append:
 //
 //	== after step 20
 //
@@ -44,13 +43,15 @@ var question = regexp.MustCompile(`\n\nquestion \d+: `)
 //	12+30=
 //	> 24
 //	expected: 42
-func readAnswers(path string) (all []Evaluation, problems []string) {
-	text, err := durable.ReadFile(path)
+func (r *Run) readAnswers() {
+	text, err := durable.ReadFile(r.path("answers.txt"))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, nil
+		return
 	} else if err != nil {
-		return nil, []string{fmt.Sprintf("answers.txt cannot be read: %v.", err)}
+		r.problem("answers.txt cannot be read: %v.", err)
+		return
 	}
+	var all []Evaluation
 	for _, part := range strings.Split("\n"+plain(string(text)), "\n== after step ")[1:] {
 		step, rest, _ := strings.Cut(part, "\n")
 		e := Evaluation{Step: step}
@@ -68,21 +69,19 @@ func readAnswers(path string) (all []Evaluation, problems []string) {
 		all = append(all, e)
 	}
 	if len(all) == 0 && len(text) > 0 {
-		problems = append(problems, "answers.txt has no evaluation.")
+		r.problem("answers.txt has no evaluation.")
 	}
+	r.Answers = all
 	if len(all) > mostEvaluations {
-		problems = append(problems, fmt.Sprintf("Answers are shown of %d of %d evaluations.", mostEvaluations,
-			len(all)))
-		kept := make([]Evaluation, mostEvaluations)
-		for i := range kept {
-			kept[i] = all[i*(len(all)-1)/(mostEvaluations-1)]
+		r.problem("Answers are shown of %d of %d evaluations.", mostEvaluations, len(all))
+		r.Answers = make([]Evaluation, mostEvaluations)
+		for i := range r.Answers {
+			r.Answers[i] = all[i*(len(all)-1)/(mostEvaluations-1)]
 		}
-		all = kept
 	}
-	return all, problems
 }
 
-// parseAnswer reads the text that follows the word question.
+// parseAnswer parses an answer. block begins after the word question.
 func parseAnswer(block string) (a Answer) {
 	head, rest, _ := strings.Cut(block, "\n")
 	a.Number, a.Outcome, _ = strings.Cut(head, ": ")

@@ -16,12 +16,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A tab shows one page, and keeps what the page says and asks for.
+// A tab shows one page, and records its messages and requests.
 type tab struct {
 	context.Context
 	mu       sync.Mutex
-	messages []string // on the console, exceptions included
-	requests []string // but for the page itself
+	messages []string // on the console, including exceptions
+	requests []string // except for the page itself
 }
 
 // chromium is one browser for all tests, which TestMain closes.
@@ -60,7 +60,7 @@ func start() {
 	chromium.err = chromedp.Run(ctx)
 }
 
-// patience is how long a test may take.
+// patience is the time limit of a test.
 const patience = 2 * time.Minute
 
 // open shows the page in a new tab, and returns when the page is drawn.
@@ -116,7 +116,7 @@ func (b *tab) do(t testing.TB, actions ...chromedp.Action) {
 	}
 }
 
-// text returns what a script returns.
+// text returns the result of a script.
 func (b *tab) text(t testing.TB, script string) (text string) {
 	t.Helper()
 	b.do(t, chromedp.Evaluate("Promise.resolve("+script+").then(String)", &text,
@@ -124,7 +124,7 @@ func (b *tab) text(t testing.TB, script string) (text string) {
 	return text
 }
 
-// expect fails the test unless a script returns want.
+// expect fails the test unless the script returns want.
 func (b *tab) expect(t testing.TB, script, want string) {
 	t.Helper()
 	if got := b.text(t, script); got != want {
@@ -132,7 +132,7 @@ func (b *tab) expect(t testing.TB, script, want string) {
 	}
 }
 
-// quiet fails the test if the page wrote a message or asked for anything.
+// quiet fails the test if the page wrote a message or made a request.
 func (b *tab) quiet(t testing.TB) {
 	t.Helper()
 	b.expect(t, `document.documentElement.dataset.error || ''`, "")

@@ -1,11 +1,14 @@
 package report
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/rlinf/rlinf/internal/timeline"
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// criticalData divides the critical paths of some windows, in seconds of one iteration.
+// criticalData divides the critical paths of some windows. Times are means of an iteration, in seconds.
 type criticalData struct {
 	Name       string     `json:"name"` // of the windows
 	Windows    int        `json:"windows"`
@@ -22,8 +25,8 @@ type lagsData struct {
 
 type costData struct {
 	Name     string  `json:"name"`
-	What     string  `json:"what,omitempty"` // of a site
-	Cause    string  `json:"cause,omitempty"`
+	What     string  `json:"what,omitempty"`  // name of a site
+	Cause    string  `json:"cause,omitempty"` // of a site
 	Busy     float64 `json:"busy"`
 	Transfer float64 `json:"transfer"`
 	Wait     float64 `json:"wait"`
@@ -39,31 +42,27 @@ type linkData struct {
 // lagData says how old weights were when workers adopted them.
 type lagData struct {
 	Name     string    `json:"name"`
-	Versions []int64   `json:"versions"`
-	Counts   []int     `json:"counts"`
-	Unknown  int       `json:"unknown"`
-	At       []int64   `json:"at"`   // iterations
-	Mean     []float64 `json:"mean"` // lag of each
+	Versions []int64   `json:"versions"` // lags
+	Counts   []int     `json:"counts"`   // adoptions with each lag
+	Unknown  int       `json:"unknown"`  // adoptions whose lag is unknown
+	At       []int64   `json:"at"`       // iterations
+	Mean     []float64 `json:"mean"`     // the mean lag in each iteration of At
 }
 
-// queueData has the numbers of items in a channel.
+// queueData has the largest and the mean number of items in a channel.
 type queueData struct {
 	Channel string  `json:"channel"`
 	Most    int64   `json:"most"`
 	Mean    float64 `json:"mean"`
-	Exact   bool    `json:"exact"`
+	Exact   bool    `json:"exact"` // see timeline.Queue
 }
 
-// Most rows of tables of the critical path.
+// The largest numbers of rows in the tables of the critical path.
 const mostSites, mostLinks = 14, 10
 
-// critical follows the paths of the newest attempt: those of usual iterations, of the slowest, and of the first, which
-// make room for what follows.
-func (r *Run) critical() (all []criticalData, lags *lagsData) {
-	a, _ := r.lastAttempt()
-	if a == nil || len(a.Windows) == 0 {
-		return nil, nil
-	}
+// critical divides the critical paths of an attempt: those of usual iterations, of the slowest, and of the first ones,
+// which warm up.
+func critical(a *trace.Attempt) (all []criticalData) {
 	kinds := []criticalData{{Name: "usual iterations"}, {Name: "slowest iterations"}, {Name: "first iterations"}}
 	paths := make([][]*timeline.Path, len(kinds))
 	for i := range a.Windows {
@@ -85,12 +84,10 @@ func (r *Run) critical() (all []criticalData, lags *lagsData) {
 			all = append(all, *d)
 		}
 	}
-	lags = new(lagsData)
-	lags.follow(a)
-	return all, lags
+	return all
 }
 
-// divide takes the shares of the paths.
+// divide fills in the shares of the paths.
 func (d *criticalData) divide(a *trace.Attempt, s *timeline.Shares) {
 	n := float64(d.Windows)
 	cost := func(name, what, cause string, c timeline.Cost) costData {
@@ -107,55 +104,52 @@ func (d *criticalData) divide(a *trace.Attempt, s *timeline.Shares) {
 	}
 }
 
-// follow takes the lags of weights and the queues of channels from all windows.
-func (d *lagsData) follow(a *trace.Attempt) {
-	lags, queues := map[string]int{}, map[string]int{}
-	var counted []float64 // windows of each queue
+// lags returns the lags of weights and the queues of channels over all windows.
+func lags(a *trace.Attempt) *lagsData {
+	d := new(lagsData)
+	var counts []map[int64]int // of Lags
+	var windows []float64      // of Queues
 	for i := range a.Windows {
 		w := &a.Windows[i]
 		for _, l := range timeline.VersionLags(a, w) {
-			at, ok := lags[l.Name]
-			if !ok {
+			name := plain(l.Name)
+			at := slices.IndexFunc(d.Lags, func(d lagData) bool { return d.Name == name })
+			if at < 0 {
 				at = len(d.Lags)
-				lags[l.Name], d.Lags = at, append(d.Lags, lagData{Name: plain(l.Name)})
+				d.Lags, counts = append(d.Lags, lagData{Name: name}), append(counts, map[int64]int{})
 			}
-			d.Lags[at].add(w.Iteration, l)
+			of := &d.Lags[at]
+			of.Unknown += l.Unknown
+			total, sum := int64(0), int64(0)
+			for versions, n := range l.Counts {
+				total, sum = total+int64(n), sum+versions*int64(n)
+				counts[at][versions] += n
+			}
+			if total > 0 {
+				of.At, of.Mean = append(of.At, w.Iteration), append(of.Mean, float64(sum)/float64(total))
+			}
 		}
 		for _, q := range timeline.Queues(a, w) {
-			at, ok := queues[q.Channel]
-			if !ok {
+			channel := plain(q.Channel)
+			at := slices.IndexFunc(d.Queues, func(d queueData) bool { return d.Channel == channel })
+			if at < 0 {
 				at = len(d.Queues)
-				queues[q.Channel] = at
-				d.Queues = append(d.Queues, queueData{Channel: plain(q.Channel), Exact: true})
-				counted = append(counted, 0)
+				d.Queues, windows = append(d.Queues, queueData{Channel: channel, Exact: true}), append(windows, 0)
 			}
 			of := &d.Queues[at]
 			of.Most, of.Mean, of.Exact = max(of.Most, q.Max), of.Mean+q.Mean, of.Exact && q.Exact
-			counted[at]++
+			windows[at]++
 		}
 	}
-	for i := range d.Queues {
-		d.Queues[i].Mean /= counted[i]
+	for i, n := range windows {
+		d.Queues[i].Mean /= n
 	}
-}
-
-// add adds the lags of a window.
-func (d *lagData) add(iteration int64, l timeline.Lag) {
-	d.Unknown += l.Unknown
-	total, sum := 0, 0.0
-	for _, c := range l.Counts {
-		total, sum = total+c.Count, sum+float64(c.Versions)*float64(c.Count)
-		at := 0
-		for at < len(d.Versions) && d.Versions[at] < c.Versions {
-			at++
+	for i, n := range counts {
+		of := &d.Lags[i]
+		of.Versions = slices.Sorted(maps.Keys(n))
+		for _, versions := range of.Versions {
+			of.Counts = append(of.Counts, n[versions])
 		}
-		if at == len(d.Versions) || d.Versions[at] != c.Versions {
-			d.Versions = append(d.Versions[:at], append([]int64{c.Versions}, d.Versions[at:]...)...)
-			d.Counts = append(d.Counts[:at], append([]int{0}, d.Counts[at:]...)...)
-		}
-		d.Counts[at] += c.Count
 	}
-	if total > 0 {
-		d.At, d.Mean = append(d.At, iteration), append(d.Mean, sum/float64(total))
-	}
+	return d
 }

@@ -11,23 +11,23 @@ type curvesData struct {
 	Iterations array            `json:"iterations"`
 	EnvSteps   *array           `json:"envSteps"` // nil: no environments
 	Hours      array            `json:"hours"`    // of iterations
-	Each       int              `json:"each"`     // rows for one pair of points; 1: every row is a point
+	Each       int              `json:"each"`     // rows in a pair of points; 1: every row is a point
 	Marks      []mark           `json:"marks"`
 	Groups     []group          `json:"groups"`
 	Rest       []string         `json:"rest"` // metrics in no chart
 	Columns    map[string]curve `json:"columns"`
 }
 
-// A curve is a metric. Smooth is its moving mean, which is made from all rows.
+// A curve is a metric. Smooth is its moving mean over all rows.
 type curve struct {
-	Raw    array   `json:"raw"`
-	Smooth *array  `json:"smooth,omitempty"`
-	Last   *number `json:"last"`
+	Raw    array    `json:"raw"`
+	Smooth *array   `json:"smooth,omitempty"`
+	Last   *float64 `json:"last"` // the newest finite value
 }
 
-// A mark is a place on the axes of iterations.
+// A mark is a vertical line in all charts over iterations.
 type mark struct {
-	At   float64 `json:"at"`
+	At   float64 `json:"at"` // iteration
 	Text string  `json:"text"`
 }
 
@@ -47,18 +47,8 @@ type series struct {
 	Metric string `json:"metric"`
 }
 
-// A number is written in the document with all its digits.
-type number float64
-
-func (n number) MarshalJSON() ([]byte, error) {
-	if !finite(float64(n)) {
-		return []byte("null"), nil
-	}
-	return appendNumber(nil, float64(n)), nil
-}
-
-// wanted are the charts of a page, those of the present metrics. A metric is in the first chart that names it. A chart
-// of a metric that ends in /* has one series for each metric that begins like it.
+// wanted are the charts that a page can have. It has those whose metrics the run has. A metric is in the first chart
+// that names it. The * at the end of a name stands for any text: the chart has a series for each metric that matches.
 var wanted = []struct {
 	group, title, unit string
 	series             []series
@@ -116,7 +106,8 @@ var wanted = []struct {
 // mostBuckets is the largest number of pairs of points of a curve.
 const mostBuckets = 1000
 
-// curves packs the metrics of r. Of long runs it takes buckets of rows, and of each its lowest and its highest value.
+// curves packs the metrics of r. If there are many rows, it joins rows to buckets, and takes the lowest and the highest
+// value of each bucket.
 func (r *Run) curves(p *packer) *curvesData {
 	m := r.Metrics
 	if len(m.Steps) == 0 {
@@ -136,8 +127,7 @@ func (r *Run) curves(p *packer) *curvesData {
 				filled[i] = filled[i-1]
 			}
 		}
-		packed := p.f64(b.ends(filled))
-		d.EnvSteps = &packed
+		d.EnvSteps = new(p.f64(b.ends(filled)))
 	}
 	for _, step := range r.resumes() {
 		d.Marks = append(d.Marks, mark{step, "resumed"})
@@ -148,12 +138,10 @@ func (r *Run) curves(p *packer) *curvesData {
 		x := m.Columns[name]
 		c := curve{Raw: p.f32(b.extremes(x))}
 		if smooth := smoothed(x); smooth != nil {
-			packed := p.f32(b.ends(smooth))
-			c.Smooth = &packed
+			c.Smooth = new(p.f32(b.ends(smooth)))
 		}
 		if v, ok := m.last(name); ok {
-			last := number(v)
-			c.Last = &last
+			c.Last = &v
 		}
 		d.Columns[plain(name)] = c
 	}
@@ -161,14 +149,13 @@ func (r *Run) curves(p *packer) *curvesData {
 	return d
 }
 
-// chartsOf returns the charts of a run with the metrics in names, and the metrics that are in none. The phases of an
-// iteration have a chart of their own.
+// chartsOf returns the charts of a run with the metrics in names, and the metrics that are in no chart.
 func chartsOf(names []string) (groups []group, rest []string) {
 	drawn := map[string]bool{}
 	answers := slices.Contains(names, "rollout/response_length")
 	for _, w := range wanted {
 		if w.title == "reward of an answer" && !answers {
-			continue // of environments the metric is the mean reward of a step
+			continue // in environments this metric is the mean reward of a step
 		}
 		c := chart{Title: w.title, Unit: w.unit}
 		for _, s := range w.series {
@@ -202,7 +189,7 @@ func chartsOf(names []string) (groups []group, rest []string) {
 	return groups, rest
 }
 
-// buckets are ranges of rows that share two points of a curve.
+// buckets divides rows into ranges of each rows. A range becomes two points of a curve.
 type buckets struct{ rows, each int }
 
 func newBuckets(rows int) buckets {
@@ -255,8 +242,8 @@ func (b buckets) extremes(x []float64) []float64 {
 	return out
 }
 
-// smoothed returns the mean of the values around each row, over a fiftieth of the rows to either side; nil for few
-// values.
+// smoothed returns the moving mean of x: for each row the mean of the values up to a fiftieth of the rows before and
+// after it. It returns nil if there are few values.
 func smoothed(x []float64) []float64 {
 	const least = 30
 	sums, counts := make([]float64, len(x)+1), make([]int, len(x)+1)

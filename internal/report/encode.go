@@ -12,11 +12,11 @@ import (
 // A packer collects the arrays of a page's document.
 type packer struct{ data []byte }
 
-// An array stands in the document for numbers that the packer holds. page/data.js puts a typed array in its place.
+// An array refers to numbers that the packer holds. page/data.js replaces each array in the document by a typed array.
 type array struct {
-	Type string `json:"$"` // f64, f32, u32, i32, u16 or u8
-	At   int    `json:"at"`
-	N    int    `json:"n"`
+	Type string `json:"$"`  // f64, f32, u32, i32, u16 or u8
+	At   int    `json:"at"` // place of the first byte
+	N    int    `json:"n"`  // numbers
 }
 
 func (p *packer) f64(x []float64) array {
@@ -45,7 +45,7 @@ func (p *packer) u8(x []uint8) array {
 }
 
 // pack appends the first bytes of all numbers, then the second bytes, and so on. Bytes of the same weight are alike, so
-// gzip makes them smaller.
+// gzip compresses them better in this order.
 func pack[T any](p *packer, kind string, x []T, size int, bits func(T) uint64) array {
 	a := array{kind, len(p.data), len(x)}
 	p.data = append(p.data, make([]byte, len(x)*size)...)
@@ -59,8 +59,9 @@ func pack[T any](p *packer, kind string, x []T, size int, bits func(T) uint64) a
 	return a
 }
 
-// encode returns the document with its arrays as text for the page: the length of the JSON in 4 bytes, the JSON, and
-// the arrays, as base64 of gzip. No text of a run can end its element, because base64 has no <.
+// encode returns the document with its arrays as text for the page. It writes the length of the JSON in 4 bytes, the
+// JSON, and the arrays, through gzip and base64. Base64 has no <, so no text of a run can end the element with the
+// data.
 func (p *packer) encode(document any) ([]byte, error) {
 	text, err := json.Marshal(document)
 	if err != nil {

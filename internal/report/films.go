@@ -1,7 +1,7 @@
 package report
 
 import (
-	"encoding/base64"
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -16,66 +16,53 @@ import (
 // A Film is an animated PNG file of an evaluation.
 type Film struct {
 	Name  string // of the file, without its extension
-	Every int    // the page has one frame of so many; 1: all
+	Every int    // the page has every n-th frame
 	PNG   []byte
 }
 
-// Sizes of films on a page.
+// Limits of the films on a page.
 const (
 	mostFilm   = 1 << 20 // bytes of a film
-	mostFilms  = 4 << 20 // bytes of all
+	mostFilms  = 4 << 20 // bytes of all films
 	shownFilms = 4
 )
 
-// filmsOf returns the folder of the run's films, and that of the run.
-func filmsOf(dir string, settings []Setting) string {
-	if own := setting(settings, "env.eval.video_cfg.video_base_dir"); own != "" {
-		return own
-	}
-	return filepath.Join(dir, "videos")
-}
-
-// readFilms returns the first and the newest film in the folder dir, and some between them. Larger films lose frames.
-// unseen names the others, and problems those that are damaged.
-func readFilms(dir string) (films []Film, unseen, problems []string) {
+// readFilms reads the first and the newest film of the run, and some between them. Large films lose frames.
+func (r *Run) readFilms() {
+	dir := cmp.Or(r.setting("env.eval.video_cfg.video_base_dir"), r.path("videos"))
+	unseen := func(format string, args ...any) { r.Unseen = append(r.Unseen, fmt.Sprintf(format, args...)) }
 	var paths []string
 	for _, kind := range []string{"png", "gif", "mp4", "webm"} {
 		found, err := filepath.Glob(filepath.Join(results.EscapeGlob(dir), "*."+kind))
 		if err != nil {
-			return nil, nil, []string{err.Error()}
+			r.problem("%v", err)
+			return
 		}
 		if kind == "png" {
 			paths = found
 		} else if len(found) > 0 {
-			unseen = append(unseen, fmt.Sprintf("%s: %s of the format %s", dir, count(len(found), "film", "films"),
-				kind))
+			unseen("%s: %s of the format %s", dir, count(len(found), "film", "films"), kind)
 		}
 	}
-	slices.SortFunc(paths, func(a, b string) int {
-		if d := stepOf(a) - stepOf(b); d != 0 {
-			return d
-		}
-		return strings.Compare(a, b)
-	})
+	slices.SortFunc(paths, func(a, b string) int { return cmp.Or(stepOf(a)-stepOf(b), strings.Compare(a, b)) })
 	shown := min(len(paths), shownFilms)
 	if len(paths) > shown {
-		unseen = append(unseen, fmt.Sprintf("%s: %s", dir, count(len(paths)-shown, "more film", "more films")))
+		unseen("%s: %s", dir, count(len(paths)-shown, "more film", "more films"))
 	}
 	size := 0
 	for i := range shown {
 		path := paths[i*(len(paths)-1)/max(shown-1, 1)]
 		film, err := readFilm(path)
 		if err != nil {
-			problems = append(problems, fmt.Sprintf("%s: %v.", path, err))
+			r.problem("%s: %v.", path, err)
 			continue
 		}
 		if size += len(film.PNG); size > mostFilms {
-			unseen = append(unseen, fmt.Sprintf("%s: the page has no room for it", path))
+			unseen("%s: the page has no room for this film", path)
 			continue
 		}
-		films = append(films, film)
+		r.Films = append(r.Films, film)
 	}
-	return films, unseen, problems
 }
 
 // readFilm reads a film. If it is large, it keeps every n-th frame.
@@ -110,12 +97,9 @@ func stepOf(path string) int {
 	return n
 }
 
-// filmData is a film as the page's document has it. Its picture stands in an element of its own, in base64.
+// filmData is a film in the page's document. The PNG file is in a separate element, in base64.
 type filmData struct {
 	Name  string `json:"name"`
 	Every int    `json:"every"`
 	Bytes int    `json:"bytes"`
 }
-
-// encode returns the film as text for the page.
-func (f *Film) encode() []byte { return base64.StdEncoding.AppendEncode(nil, f.PNG) }

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/internal/report"
 )
 
-// FuzzFiles: whatever is in the files of a run, they make a page, with nothing of them as HTML. All metrics have a
-// value for every step.
+// FuzzFiles: any content of the files of a run gives a page, and none of it becomes HTML. All metrics have a value for
+// every step.
 func FuzzFiles(f *testing.F) {
 	f.Add("{\"step\":1,\"time\":2,\"x\":3}\n{\"step\":1,\"y\":null}\n{\"step\":0}\n",
 		"{\"step\":1,\"width\":0.5,\"reward/1\":2,\"reward/-1e38\":3,\"engine/pages\":0.5}\n",

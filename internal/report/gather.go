@@ -18,7 +18,7 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// A Run has all that a page says about one run.
+// A Run has the content of the page about a run.
 type Run struct {
 	Folder     string
 	Status     runfolder.Status // "" if unknown
@@ -37,10 +37,10 @@ type Run struct {
 	Problems   []string
 }
 
-// About is what the command line knows about a run, and this package cannot.
+// About is what the command line tells this package about a run.
 type About struct {
 	Defaults []byte // the default configuration, as YAML
-	// Key returns the meaning of a key, and the key with its default value, or "".
+	// Key returns the meaning of a key, and the other key whose value is its default, or "".
 	Key  func(name string) (meaning, from string)
 	Next string // lines of `rlinf status`
 }
@@ -49,102 +49,100 @@ type About struct {
 type RankLog struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
-	Cut  bool   `json:"cut"` // the text has no beginning, which the file has
+	Cut  bool   `json:"cut"` // the file has more text before this end
 }
 
-// Gather reads the run in the folder dir. The trace is that of the run; nil if it has none.
+// Gather reads the run in the folder dir. t is the trace of the run, or nil.
 func Gather(dir string, about About, t *trace.Trace) *Run {
 	r := &Run{Folder: filepath.Clean(dir), Trace: t, Next: about.Next}
-	problem := func(format string, args ...any) { r.Problems = append(r.Problems, fmt.Sprintf(format, args...)) }
-
-	var err error
-	if r.Status, err = runfolder.ReadStatus(dir); err != nil {
-		problem("STATUS cannot be read: %v.", err)
-	} else if r.Status == "" {
-		problem("STATUS is missing: the run has not begun, or the file was removed.")
-	}
-	var problems []string
-	r.Starts, problems = readStarts(dir)
-	r.Problems = append(r.Problems, problems...)
-	r.Metrics, problems = readMetrics(filepath.Join(dir, "metrics.jsonl"))
-	r.Problems = append(r.Problems, problems...)
-	r.Rewards, problems = readRewards(filepath.Join(dir, "generation.jsonl"), r.Metrics)
-	r.Problems = append(r.Problems, problems...)
-	r.Moves, problems = readMoves(dir)
-	r.Problems = append(r.Problems, problems...)
-	r.Settings, problems = readSettings(filepath.Join(dir, "config.yaml"), about)
-	r.Problems = append(r.Problems, problems...)
+	r.readStatus()
+	r.readStarts()
+	r.readMetrics()
+	r.readRewards()
+	r.readMoves()
+	r.readSettings(about)
 	if t != nil {
 		r.Problems = append(r.Problems, t.Problems...)
 	}
 	if a, _ := r.lastAttempt(); a == nil {
-		problem("The run has no trace: the page cannot show timelines, waits and the critical path.")
+		r.problem("The run has no trace: the page cannot show timelines, waits and the critical path.")
 	}
-	r.Films, r.Unseen, problems = readFilms(filmsOf(dir, r.Settings))
-	r.Problems = append(r.Problems, problems...)
-	r.Answers, problems = readAnswers(filepath.Join(dir, "answers.txt"))
-	r.Problems = append(r.Problems, problems...)
-	if r.Logs, err = readLogs(dir); err != nil {
-		problem("The logs of ranks cannot be read: %v.", err)
-	}
-	for _, l := range r.Logs {
-		if n, last := l.warnings(); n > 0 {
-			problem("%s has %s; the last: %s", l.Name, count(n, "warning", "warnings"), last)
-		}
-	}
-	r.Checkpoint = checkpoint.Latest(filepath.Join(dir, "checkpoints"))
+	r.readFilms()
+	r.readAnswers()
+	r.readLogs()
+	r.Checkpoint = checkpoint.Latest(r.path("checkpoints"))
 	return r
 }
 
-// readStarts returns the entries of provenance.json.
-func readStarts(dir string) (starts []runfolder.Provenance, problems []string) {
-	text, err := durable.ReadFile(filepath.Join(dir, "provenance.json"))
-	switch {
-	case errors.Is(err, os.ErrNotExist):
-		return nil, []string{"provenance.json is missing: program, machine and arguments are unknown."}
-	case err != nil:
-		return nil, []string{fmt.Sprintf("provenance.json cannot be read: %v.", err)}
-	}
-	if err := json.Unmarshal(text, &starts); err != nil {
-		return nil, []string{fmt.Sprintf("provenance.json is damaged: %v.", err)}
-	}
-	return starts, nil
+// path returns the path of a file in the run's folder.
+func (r *Run) path(name string) string { return filepath.Join(r.Folder, name) }
+
+// problem adds a problem for the user.
+func (r *Run) problem(format string, args ...any) {
+	r.Problems = append(r.Problems, fmt.Sprintf(format, args...))
 }
 
-// The logs on a page are those of the first ranks that have one, and of each its end.
+func (r *Run) readStatus() {
+	var err error
+	if r.Status, err = runfolder.ReadStatus(r.Folder); err != nil {
+		r.problem("STATUS cannot be read: %v.", err)
+	} else if r.Status == "" {
+		r.problem("STATUS is missing: the run has not begun, or the file was removed.")
+	}
+}
+
+// readStarts reads provenance.json.
+func (r *Run) readStarts() {
+	text, err := durable.ReadFile(r.path("provenance.json"))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		r.problem("provenance.json is missing: program, machine and arguments are unknown.")
+		return
+	case err != nil:
+		r.problem("provenance.json cannot be read: %v.", err)
+		return
+	}
+	if err := json.Unmarshal(text, &r.Starts); err != nil {
+		r.problem("provenance.json is damaged: %v.", err)
+		r.Starts = nil
+	}
+}
+
+// A page has the logs of so many ranks, the first ones that have a log. It has the end of each.
 const (
 	mostLogs = 16
 	mostLog  = 16 << 10 // bytes
 )
 
-// readLogs returns the ends of the ranks' logs, in the order of ranks.
-func readLogs(dir string) (logs []RankLog, err error) {
-	paths, err := filepath.Glob(filepath.Join(results.EscapeGlob(dir), "logs", "rank-*.log"))
+// readLogs reads the ends of the ranks' logs, in the order of ranks.
+func (r *Run) readLogs() {
+	paths, err := filepath.Glob(filepath.Join(results.EscapeGlob(r.Folder), "logs", "rank-*.log"))
 	if err != nil {
-		return nil, err
+		r.problem("The logs of ranks cannot be read: %v.", err)
 	}
 	slices.Sort(paths)
 	for i, path := range paths {
 		if i == mostLogs {
-			logs = append(logs, RankLog{Name: count(len(paths)-mostLogs, "more log", "more logs")})
+			r.Logs = append(r.Logs, RankLog{Name: count(len(paths)-mostLogs, "more log", "more logs")})
 			break
 		}
 		l := RankLog{Name: filepath.Base(path)}
 		text, err := durable.ReadFile(path)
-		if err != nil {
+		switch {
+		case err != nil:
 			l.Text = err.Error()
-		} else if len(text) == 0 {
+		case len(text) == 0:
 			continue
+		default:
+			l.Text, l.Cut = printed(string(text[max(0, len(text)-mostLog):])), len(text) > mostLog
 		}
-		if len(text) > mostLog {
-			text, l.Cut = text[len(text)-mostLog:], true
-		}
-		if err == nil {
-			l.Text = printed(string(text))
-		}
-		logs = append(logs, l)
+		r.Logs = append(r.Logs, l)
 	}
-	return logs, nil
+	for _, l := range r.Logs {
+		if n, last := l.warnings(); n > 0 {
+			r.problem("%s has %s; the last: %s", l.Name, count(n, "warning", "warnings"), last)
+		}
+	}
 }
 
 // warnings returns the number of warnings in the text, and the last one.
@@ -160,7 +158,7 @@ func (l *RankLog) warnings() (n int, last string) {
 	return n, last
 }
 
-// mostWarning is the largest number of bytes of a warning in a summary.
+// mostWarning is the largest length of a warning in the list of problems, in bytes.
 const mostWarning = 300
 
 // resumes returns the iterations after which the run was resumed.
@@ -175,7 +173,7 @@ func (r *Run) resumes() (steps []float64) {
 	return steps
 }
 
-// ranks returns the number of ranks of the newest start, and of hosts; 0 if unknown.
+// ranks returns the numbers of ranks and of hosts of the newest start; 0 if unknown.
 func (r *Run) ranks() (ranks, hosts int) {
 	if len(r.Starts) > 0 {
 		names := slices.Clone(r.Starts[len(r.Starts)-1].Hosts)

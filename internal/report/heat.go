@@ -3,20 +3,21 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// heatData has times by rank and iteration. Above mostRanks ranks its rows are nodes.
+// heatData has times by rank and iteration. If there are more than mostRanks ranks, its rows are nodes.
 type heatData struct {
 	Rows       []string  `json:"rows"`
 	Iterations array     `json:"iterations"`
-	Each       int       `json:"each"` // iterations of a column, of which it has the longest time
+	Each       int       `json:"each"` // iterations in a column, which shows the longest of their times
 	Measures   []measure `json:"measures"`
 	Of         string    `json:"of"` // rank or node
 }
 
-// A measure is a time of each row and iteration. Values are parts of Top, of 65535.
+// A measure has a time for each row and column. Value v stands for the time Top · v / 65535.
 type measure struct {
 	Name   string  `json:"name"`
 	Top    float64 `json:"top"`    // seconds
@@ -26,7 +27,7 @@ type measure struct {
 // mostColumns is the largest number of columns of a heat map.
 const mostColumns = 600
 
-// heat packs work and waits, from the sums of workers, and of small worlds the phases of ranks. A later attempt
+// heat packs the times of work and waits, and in worlds of at most mostRanks ranks the times of phases. A later attempt
 // replaces the iterations that it repeats.
 func (r *Run) heat(p *packer) *heatData {
 	last, _ := r.lastAttempt()
@@ -63,21 +64,18 @@ func (r *Run) heat(p *packer) *heatData {
 		at = append(at, float64(from)+float64(c*d.Each))
 	}
 	d.Iterations = p.f64(at)
-	grid := newGrids(r.Trace, from, to, rows, byNode)
-	for _, name := range grid.names {
-		values := grid.thin(name, d.Each, columns)
-		top := 0.0
-		for _, v := range values {
-			top = max(top, v)
-		}
+	g := newGrids(r.Trace, from, to, rows, byNode)
+	for k, values := range g.values {
+		longest := g.thin(values, d.Each, columns)
+		top := slices.Max(longest)
 		if top == 0 {
 			continue
 		}
-		packed := make([]uint16, len(values))
-		for i, v := range values {
+		packed := make([]uint16, len(longest))
+		for i, v := range longest {
 			packed[i] = uint16(math.Round(v / top * math.MaxUint16))
 		}
-		d.Measures = append(d.Measures, measure{name, top, p.u16(packed)})
+		d.Measures = append(d.Measures, measure{g.names[k], top, p.u16(packed)})
 	}
 	if len(d.Measures) == 0 {
 		return nil
@@ -85,23 +83,23 @@ func (r *Run) heat(p *packer) *heatData {
 	return d
 }
 
-// grids have a time of each row and iteration for some measures.
+// grids has, for some measures, a time for each row and iteration.
 type grids struct {
 	from       int64
 	rows, wide int
-	names      []string
-	values     map[string][]float32
+	names      []string    // of the measures: work, waits, and the phases
+	values     [][]float32 // by measure; row by row
 }
 
 func newGrids(t *trace.Trace, from, to int64, rows int, byNode bool) *grids {
-	g := &grids{from, rows, int(to-from) + 1, nil, map[string][]float32{}}
-	work, wait := g.add("work"), g.add("waits")
-	var phases [][]float32
+	g := &grids{from: from, rows: rows, wide: int(to-from) + 1, names: []string{"work", "waits"}}
 	if !byNode {
-		for _, name := range phaseNames {
-			phases = append(phases, g.add(name))
-		}
+		g.names = append(g.names, phaseNames[:]...)
 	}
+	for range g.names {
+		g.values = append(g.values, make([]float32, g.rows*g.wide))
+	}
+	work, wait, phases := g.values[0], g.values[1], g.values[2:]
 	for i := range t.Attempts {
 		a := &t.Attempts[i]
 		members := make([]float32, rows) // ranks of a node
@@ -112,7 +110,7 @@ func newGrids(t *trace.Trace, from, to int64, rows int, byNode bool) *grids {
 				members[row]++
 			}
 		}
-		if len(a.Sums) > 0 { // forget what this attempt repeats
+		if len(a.Sums) > 0 { // this attempt repeats the iterations from its first one on
 			g.clear(a.Sums[0].Iteration)
 		}
 		for _, s := range a.Sums {
@@ -159,13 +157,7 @@ func rowOfWorker(w *trace.Worker, byNode bool) int {
 	return max(w.Rank, 0)
 }
 
-func (g *grids) add(name string) []float32 {
-	g.names = append(g.names, name)
-	g.values[name] = make([]float32, g.rows*g.wide)
-	return g.values[name]
-}
-
-// clear forgets all from an iteration on.
+// clear sets all times from an iteration on to zero.
 func (g *grids) clear(iteration int64) {
 	first := int(min(max(iteration-g.from, 0), int64(g.wide)))
 	for _, x := range g.values {
@@ -175,11 +167,11 @@ func (g *grids) clear(iteration int64) {
 	}
 }
 
-// thin returns the longest time of every so many iterations, row by row.
-func (g *grids) thin(name string, each, columns int) []float64 {
+// thin joins each iterations to a column, and returns the longest time of each column, row by row.
+func (g *grids) thin(values []float32, each, columns int) []float64 {
 	out := make([]float64, g.rows*columns)
 	for row := range g.rows {
-		for i, v := range g.values[name][row*g.wide : (row+1)*g.wide] {
+		for i, v := range values[row*g.wide : (row+1)*g.wide] {
 			cell := row*columns + i/each
 			out[cell] = max(out[cell], float64(v))
 		}

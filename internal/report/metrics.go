@@ -10,7 +10,6 @@ import (
 	"maps"
 	"math"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,17 +19,17 @@ import (
 // Metrics are the lines of metrics.jsonl, as columns.
 type Metrics struct {
 	Steps   []float64            // iterations, ascending
-	Times   []float64            // Unix time in seconds; NaN if unknown
-	Columns map[string][]float64 // by name, as long as Steps; NaN: no value
+	Columns map[string][]float64 // by name, each as long as Steps; NaN: no value
 }
 
-// readMetrics reads the file path. Lines that are not JSON with a step are left out, and so are lines that a later line
-// replaces, because the run went back to an earlier step. problems says which.
-func readMetrics(path string) (m *Metrics, problems []string) {
-	m = &Metrics{Columns: map[string][]float64{}}
+// readMetrics reads metrics.jsonl. It leaves out damaged lines, and lines that a later line replaces because the run
+// went back to an earlier step.
+func (r *Run) readMetrics() {
+	m := &Metrics{Columns: map[string][]float64{}}
+	r.Metrics = m
 	var replaced, backwards int
-	clock := math.Inf(-1)
-	problems, missing := readLines(path, func(values map[string]float64) {
+	clock, problems := math.Inf(-1), len(r.Problems)
+	missing := r.readLines("metrics.jsonl", func(values map[string]float64) {
 		at := values["time"]
 		if at < clock {
 			backwards++
@@ -39,38 +38,38 @@ func readMetrics(path string) (m *Metrics, problems []string) {
 		replaced += m.add(values)
 	})
 	if missing {
-		return m, []string{"metrics.jsonl is missing: the run made no iteration, or the file was removed."}
+		r.problem("metrics.jsonl is missing: the run made no iteration, or the file was removed.")
+		return
 	}
 	m.fill()
 	if replaced > 0 {
-		problems = append(problems, fmt.Sprintf("metrics.jsonl: the run went back to an earlier iteration. "+
-			"%s replaced.", count(replaced, "older line is", "older lines are")))
+		r.problem("metrics.jsonl: the run went back to an earlier iteration. %s replaced.",
+			count(replaced, "older line is", "older lines are"))
 	}
 	if backwards > 0 {
-		problems = append(problems, fmt.Sprintf("metrics.jsonl: the clock of rank 0 was set back %s. "+
-			"Durations on this page come from the iterations' own times.", count(backwards, "time", "times")))
+		r.problem("metrics.jsonl: the clock of rank 0 was set back %s. "+
+			"Durations on this page come from the iterations' own times.", count(backwards, "time", "times"))
 	}
-	if len(m.Steps) == 0 && len(problems) == 0 {
-		problems = append(problems, "metrics.jsonl is empty: no iteration has ended.")
+	if len(m.Steps) == 0 && len(r.Problems) == problems {
+		r.problem("metrics.jsonl is empty: no iteration has ended.")
 	}
 	for _, name := range m.names() {
 		if strings.HasSuffix(name, "loss") || strings.HasSuffix(name, "grad_norm") {
 			if x := m.Columns[name]; len(x) > 0 && !slices.ContainsFunc(x, finite) {
-				problems = append(problems, fmt.Sprintf("%s is never a finite number.", plain(name)))
+				r.problem("%s is never a finite number.", plain(name))
 			}
 		}
 	}
-	return m, problems
 }
 
-// readLines calls add with the numbers of each line of the file path, but for damaged lines.
-func readLines(path string, add func(map[string]float64)) (problems []string, missing bool) {
-	name := filepath.Base(path)
-	f, err := durable.Open(path)
+// readLines calls add with the numbers of each line of a file in the run's folder. It leaves out damaged lines.
+func (r *Run) readLines(name string, add func(map[string]float64)) (missing bool) {
+	f, err := durable.Open(r.path(name))
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, true
+		return true
 	} else if err != nil {
-		return []string{fmt.Sprintf("%s cannot be read: %v.", name, err)}, false
+		r.problem("%s cannot be read: %v.", name, err)
+		return false
 	}
 	defer f.Close()
 	damaged, firstDamaged := 0, 0
@@ -78,7 +77,7 @@ func readLines(path string, add func(map[string]float64)) (problems []string, mi
 	for number := 1; ; number++ {
 		line, err := in.ReadBytes('\n')
 		if err != nil && err != io.EOF {
-			problems = append(problems, fmt.Sprintf("%s cannot be read after line %d: %v.", name, number-1, err))
+			r.problem("%s cannot be read after line %d: %v.", name, number-1, err)
 		}
 		if err != nil && len(bytes.TrimSpace(line)) == 0 {
 			break
@@ -93,13 +92,14 @@ func readLines(path string, add func(map[string]float64)) (problems []string, mi
 		}
 	}
 	if damaged > 0 {
-		problems = append(problems, fmt.Sprintf("%s: %s damaged, the first is line %d. They are left out.", name,
-			count(damaged, "line is", "lines are"), firstDamaged))
+		r.problem("%s: %s damaged, the first is line %d. They are left out.", name,
+			count(damaged, "line is", "lines are"), firstDamaged)
 	}
-	return problems, false
+	return false
 }
 
-// parseLine returns the numbers of a line; those that are not finite are NaN. ok is false without a step.
+// parseLine returns the numbers of a line. null, which stands for values that are not finite, becomes NaN. ok is false
+// without a step.
 func parseLine(line []byte) (values map[string]float64, ok bool) {
 	var read map[string]*float64
 	if json.Unmarshal(line, &read) != nil || read["step"] == nil {
@@ -115,19 +115,19 @@ func parseLine(line []byte) (values map[string]float64, ok bool) {
 	return values, step >= 0 && step < 1<<53
 }
 
-// add appends a line, and returns how many rows it replaces.
+// add appends a line, and returns the number of rows that it replaces.
 func (m *Metrics) add(values map[string]float64) (replaced int) {
 	step, rows := values["step"], len(m.Steps)
 	for rows > 0 && m.Steps[rows-1] > step {
 		rows--
 	}
 	replaced = len(m.Steps) - rows
-	m.Steps, m.Times = m.Steps[:rows], m.Times[:rows]
+	m.Steps = m.Steps[:rows]
 	for name, x := range m.Columns {
 		m.Columns[name] = x[:min(len(x), rows)]
 	}
 	if rows == 0 || m.Steps[rows-1] < step { // several lines of one step are one row
-		m.Steps, m.Times = append(m.Steps, step), append(m.Times, values["time"])
+		m.Steps = append(m.Steps, step)
 		rows++
 	}
 	for name, v := range values {
@@ -172,7 +172,8 @@ func (m *Metrics) last(name string) (float64, bool) {
 	return 0, false
 }
 
-// seconds returns the time that all iterations until each row took. A row's time/step is the mean since the last row.
+// seconds returns, for each row, the time of all iterations up to the row. time/step of a row is the mean time of the
+// iterations since the last row.
 func (m *Metrics) seconds() []float64 {
 	took := m.Columns["time/step"]
 	sums := make([]float64, len(m.Steps))
@@ -188,7 +189,7 @@ func (m *Metrics) seconds() []float64 {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// count returns a number with a word for one or for several.
+// count returns a number with its noun, in the singular or the plural.
 func count(n int, one, several string) string {
 	if n == 1 {
 		return "1 " + one

@@ -1,12 +1,8 @@
 package report
 
-import (
-	"fmt"
+import "github.com/rlinf/rlinf/internal/moves"
 
-	"github.com/rlinf/rlinf/internal/moves"
-)
-
-// movesData has the moves of a run, as texts of a table.
+// movesData is the table of a run's moves.
 type movesData struct {
 	Rows []moveRow `json:"rows"`
 	Left int       `json:"left,omitempty"` // older moves that are left out
@@ -26,17 +22,16 @@ type moveRow struct {
 // A page has at most so many moves, the newest, and marks for at most so many in its charts.
 const mostMoves, mostMoveMarks = 200, 40
 
-// readMoves returns the moves of the run in dir.
-func readMoves(dir string) (all []moves.Move, problems []string) {
-	all, damaged, err := moves.Read(dir)
+// readMoves reads moves.jsonl.
+func (r *Run) readMoves() {
+	all, damaged, err := moves.Read(r.Folder)
+	r.Moves = all
 	if err != nil {
-		problems = append(problems, fmt.Sprintf("moves.jsonl cannot be read: %v.", err))
+		r.problem("moves.jsonl cannot be read: %v.", err)
 	}
 	if damaged > 0 {
-		problems = append(problems, fmt.Sprintf("moves.jsonl: %s damaged. They are left out.",
-			count(damaged, "line is", "lines are")))
+		r.problem("moves.jsonl: %s damaged. They are left out.", count(damaged, "line is", "lines are"))
 	}
-	return all, problems
 }
 
 // moves returns the moves of the run; nil if it has made none.

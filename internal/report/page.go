@@ -3,6 +3,7 @@ package report
 import (
 	"bytes"
 	"embed"
+	"encoding/base64"
 	"fmt"
 	"html"
 	"io"
@@ -13,7 +14,7 @@ import (
 //go:embed page
 var page embed.FS
 
-// policy lets a page run its own scripts and styles, and show its own pictures. It may request nothing.
+// policy lets a page run its own scripts and styles, and show its own pictures. It forbids all requests.
 const policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:"
 
 // scripts are the page's scripts, in the order in which they run.
@@ -21,7 +22,7 @@ var scripts = []string{"uplot/uPlot.iife.min.js", "data.js", "elements.js", "col
 	"curves.js", "phases.js", "moves.js", "causes.js", "timeline.js", "waits.js", "critical.js", "grid.js", "heat.js",
 	"messages.js", "films.js", "rewards.js", "answers.js", "settings.js", "runs.js", "start.js"}
 
-// A document is what the scripts of a page get. A section without data is nil.
+// A document has the data of a page. A section without data is nil.
 type document struct {
 	Title     string         `json:"title"`
 	Folder    string         `json:"folder"`
@@ -71,17 +72,19 @@ func WriteRun(w io.Writer, r *Run) error {
 		Unseen: plains(r.Unseen), Rewards: r.rewards(p), Answers: r.Answers, Settings: r.Settings, Origin: r.origin(),
 		Logs: r.Logs, Next: r.next(),
 	}
-	d.Critical, d.Lag = r.critical()
+	if a, _ := r.lastAttempt(); a != nil && len(a.Windows) > 0 {
+		d.Critical, d.Lag = critical(a), lags(a)
+	}
 	var films [][]byte
 	for i := range r.Films {
 		f := &r.Films[i]
 		d.Films = append(d.Films, filmData{plain(f.Name), f.Every, len(f.PNG)})
-		films = append(films, f.encode())
+		films = append(films, base64.StdEncoding.AppendEncode(nil, f.PNG))
 	}
 	return write(w, p, d.Title, d, films, r.still(&d))
 }
 
-// write writes a page: its document, its films, and what a browser shows that runs no scripts.
+// write writes a page: its document, its films, and still, the HTML for browsers that run no scripts.
 func write(w io.Writer, p *packer, title string, document any, films [][]byte, still []byte) error {
 	data, err := p.encode(document)
 	if err != nil {
@@ -118,7 +121,7 @@ func write(w io.Writer, p *packer, title string, document any, films [][]byte, s
 	return err
 }
 
-// next returns the lines of `rlinf status` without that of the state.
+// next returns the lines of `rlinf status`, except for the line about the state.
 func (r *Run) next() (lines []nextLine) {
 	label := ""
 	for line := range strings.Lines(r.Next) {

@@ -13,10 +13,10 @@ import (
 	"github.com/rlinf/rlinf/internal/report"
 )
 
-// openAll opens what can be unfolded on a page.
+// openAll unfolds all that can be unfolded on a page.
 const openAll = `document.querySelectorAll('details').forEach((d) => { d.open = true; })`
 
-// large is a run of 1000 iterations on 8 ranks: 23 of them whole, and two films.
+// large is a run of 1000 iterations on 8 ranks, with the spans of 23 iterations and two films.
 func large(t testing.TB) []byte {
 	return pageOf(t, runFolder(t, 1000, 2), emulated(8, 1000, 50, 300))
 }
@@ -33,17 +33,17 @@ func TestPage(t *testing.T) {
 	b.expect(t, `document.querySelectorAll('canvas').length > 15`, "true")
 	b.expect(t, `[...document.querySelectorAll('canvas.timeline, canvas.heat, .player canvas, .plot')]
 		.every((c) => c.getAttribute('aria-label') && c.tabIndex === 0)`, "true")
-	// Every chart has a table behind it.
+	// Every chart also has its data as a table.
 	b.expect(t, `document.querySelectorAll('figure.chart:not(:has(details.behind))').length`, "0")
 	b.do(t, chromedp.Evaluate(openAll, nil), chromedp.WaitReady(`#curves details.behind table`, chromedp.ByQuery))
 	b.expect(t, `document.querySelector('#curves details.behind tbody tr:last-child td').textContent`, "1000")
-	// A zoom by the keyboard is that of all curves, and ends with 0.
+	// A zoom by the keyboard applies to all curves. The key 0 ends it.
 	b.do(t, chromedp.Focus(`#curves .plot`, chromedp.ByQuery), chromedp.KeyEvent("+"))
 	b.expect(t, `new Set(R.groups.curves.charts.map((c) => c.plot.scales.x.min)).size`, "1")
 	b.expect(t, `R.groups.curves.charts[0].plot.scales.x.min > 1`, "true")
 	b.do(t, chromedp.KeyEvent("0"))
 	b.expect(t, `R.groups.curves.charts[1].plot.scales.x.min`, "1")
-	// Over time and over environment steps, in the dark and on paper.
+	// Charts over time and over environment steps, in dark mode and on paper.
 	for _, axis := range []string{"hours", "envSteps", "iterations"} {
 		b.do(t, chromedp.Click(`input[name=axis][value=`+axis+`]`, chromedp.ByQuery))
 	}
@@ -56,7 +56,7 @@ func TestPage(t *testing.T) {
 	t.Logf("%d bytes, ready after %s ms", len(page), b.text(t, "document.documentElement.dataset.ready"))
 }
 
-// A page of a run that moved has its moves after the phases.
+// The page of a run that moved shows the moves after the phases.
 func TestMovesInBrowser(t *testing.T) {
 	dir := runFolder(t, 30, 0)
 	write(t, dir, "moves.jsonl", `{"step":20,"reason":"asked for","before":"{env: 0}","after":"{env: 1}"}`+"\n")
@@ -77,7 +77,7 @@ func TestTimelineFrames(t *testing.T) {
 		t.Fatalf("%q, want 60 frames and their times", got)
 	}
 	t.Logf("200,000 spans: %s frames of %s ms, 95 %% below %s ms, all below %s ms", got[0], got[1], got[2], got[3])
-	// The keyboard moves, zooms and names a worker.
+	// Keys move and zoom the timeline, and show the name of a worker.
 	b.do(t, chromedp.Focus(`canvas.timeline`, chromedp.ByQuery), chromedp.KeyEvent(kb.ArrowDown),
 		chromedp.KeyEvent("+"))
 	b.expect(t, `document.querySelector('#timeline .said').textContent.split(':')[0]`, "env 0, rank 0")
@@ -91,7 +91,8 @@ func timelinePage(t testing.TB) []byte {
 	return pageOf(t, runFolder(t, 4, 0), a)
 }
 
-// frames draws 60 frames, each with another zoom and place, and returns their number, mean, 95 % and longest time.
+// frames draws 60 frames, each with another zoom and position. It returns their number, and the mean, the 95 % quantile
+// and the maximum of their times.
 const frames = `(async () => {
 	const canvas = document.querySelector('canvas.timeline'), times = [];
 	const wheel = (options) => canvas.dispatchEvent(new WheelEvent('wheel', {
@@ -107,7 +108,7 @@ const frames = `(async () => {
 	return [times.length, (times.reduce((a, b) => a + b) / times.length).toFixed(2), times[56], times[59]].join(' ');
 })()`
 
-// Texts of a run are shown as they are, and never run.
+// Texts of a run are shown as text, and never run.
 func TestHostileTextsInBrowser(t *testing.T) {
 	b := open(t, pageOf(t, hostileFolder(t), hostileTrace()))
 	b.expect(t, `typeof hacked`, "undefined")
@@ -120,7 +121,7 @@ func TestHostileTextsInBrowser(t *testing.T) {
 	b.quiet(t)
 }
 
-// A player stops, steps and seeks: each frame is as the film has it.
+// A player stops, steps and seeks. Each frame is equal to the frame of the film.
 func TestPlayer(t *testing.T) {
 	b := open(t, pageOf(t, runFolder(t, 2, 2)))
 	const red = `(() => {
@@ -154,7 +155,7 @@ func TestPlayer(t *testing.T) {
 	b.quiet(t)
 }
 
-// Pages of damaged runs are drawn. A run has one damage of metrics, and some of other files.
+// Pages of damaged runs are drawn. Each run has one damage of metrics, and some of other files.
 func TestDamagedInBrowser(t *testing.T) {
 	metrics := slices.IndexFunc(damages, func(d damage) bool { return d.name == "no status" })
 	for i := range metrics {
@@ -203,7 +204,7 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// BenchmarkReady shows that page.
+// BenchmarkReady shows the page of BenchmarkWrite.
 func BenchmarkReady(b *testing.B) {
 	page := large(b)
 	var sum, n float64

@@ -1,26 +1,22 @@
 package report
 
-import (
-	"math"
+import "github.com/rlinf/rlinf/internal/trace"
 
-	"github.com/rlinf/rlinf/internal/trace"
-)
-
-// phaseNames are the phases of an iteration, as the page names them: those of trace.Phases but the whole step, then
-// the rest.
+// phaseNames are the page's names for the phases of an iteration: the phases in trace.Phases without the whole step,
+// then the rest of the step.
 var phaseNames = [...]string{"send weights", "make rollouts", "advantages", "train", "evaluate", "rest"}
 
-// phaseMetrics are the metrics of the phases in phaseNames, without the rest.
+// phaseMetrics are the metrics of the phases in phaseNames. The rest has none.
 var phaseMetrics = [...]string{"time/sync_weights", "time/generate_rollouts", "time/cal_adv_and_returns",
 	"time/actor_training", "time/eval"}
 
 // phasesData has the times of an iteration's phases, in seconds.
 type phasesData struct {
 	Iterations array    `json:"iterations"`
-	Each       int      `json:"each"` // iterations for one point
+	Each       int      `json:"each"` // iterations in a point
 	Names      []string `json:"names"`
 	Slowest    []array  `json:"slowest"` // by phase, of the slowest rank
-	Mean       []array  `json:"mean"`    // by phase, of the mean or median rank
+	Mean       []array  `json:"mean"`    // by phase, the mean or the median of the ranks
 	MeanName   string   `json:"meanName"`
 	Rank       *array   `json:"rank"`   // the slowest rank; nil: unknown
 	Source     string   `json:"source"` // of the times, in words
@@ -33,7 +29,7 @@ type phaseRow struct {
 	rank          int
 }
 
-// phases packs the times of phases: from the trace, or from metrics if there is no trace.
+// phases packs the times of phases, from the trace or, without a trace, from the metrics.
 func (r *Run) phases(p *packer) *phasesData {
 	d := &phasesData{MeanName: "mean of ranks", Each: 1}
 	rows := r.tracedPhases()
@@ -76,13 +72,13 @@ func (r *Run) phases(p *packer) *phasesData {
 	return d
 }
 
-// thinPhases joins rows: it takes the row with the slowest iteration, and the mean of the means.
+// thinPhases joins each rows to one: the row with the longest iteration, with the mean of the rows' means.
 func thinPhases(rows []phaseRow, each int) (thin []phaseRow) {
 	for i := 0; i < len(rows); i += each {
 		part := rows[i:min(i+each, len(rows))]
 		one := part[0]
 		for _, row := range part[1:] {
-			if sum(row.slowest[:]) > sum(one.slowest[:]) {
+			if sum(row.slowest) > sum(one.slowest) {
 				one = row
 			}
 		}
@@ -135,7 +131,7 @@ func rowOf(ph trace.Phases) phaseRow {
 	return row
 }
 
-// split returns the phases of an iteration, and the rest of the whole step.
+// split returns the times of the phases of an iteration, and the rest of the whole step.
 func split(times [trace.NumPhases]float32) (out [len(phaseNames)]float64) {
 	rest := float64(times[0])
 	for k := range phaseMetrics {
@@ -166,13 +162,13 @@ func (r *Run) measuredPhases() (rows []phaseRow) {
 			row.slowest[k], row.mean[k] = value(name, i), value(name+"_mean", i)
 			slowest, mean = slowest-row.slowest[k], mean-row.mean[k]
 		}
-		row.slowest[len(phaseMetrics)], row.mean[len(phaseMetrics)] = math.Max(slowest, 0), math.Max(mean, 0)
+		row.slowest[len(phaseMetrics)], row.mean[len(phaseMetrics)] = max(slowest, 0), max(mean, 0)
 		rows = append(rows, row)
 	}
 	return rows
 }
 
-func sum(x []float64) (s float64) {
+func sum(x [len(phaseNames)]float64) (s float64) {
 	for _, v := range x {
 		s += v
 	}

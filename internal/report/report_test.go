@@ -58,7 +58,7 @@ func texts(v any) string {
 	return string(b)
 }
 
-// Equal input gives an equal page, in another folder of the same name too.
+// Equal input gives an equal page, also in another folder of the same name.
 func TestEqualPages(t *testing.T) {
 	a := emulated(4, 60, 50, 100)
 	dir := runFolder(t, 60, 2)
@@ -140,14 +140,14 @@ func hostileTrace() trace.Attempt {
 	return a
 }
 
-// A damage is something missing or wrong in a run, and what its page says.
+// A damage is something missing or wrong in a run, and a part of the message on its page.
 type damage struct {
 	name string
 	do   func(t testing.TB, dir string)
 	says string
 }
 
-// damages are those of metrics.jsonl, and from "no status" on those of other files.
+// damages are damages of metrics.jsonl and, from "no status" on, of other files.
 var damages = []damage{
 	{"no metrics", remove("metrics.jsonl"), "metrics.jsonl is missing"},
 	{"empty metrics", put("metrics.jsonl", ""), "metrics.jsonl is empty"},
@@ -194,7 +194,7 @@ func put(name, text string) func(testing.TB, string) {
 	return func(t testing.TB, dir string) { write(t, dir, name, text) }
 }
 
-// A page says what is missing.
+// A page names what is missing.
 func TestDamaged(t *testing.T) {
 	for _, c := range damages {
 		dir := runFolder(t, 40, 0)
@@ -244,7 +244,7 @@ func float64s(arrays []byte, a map[string]any) []float64 {
 	return out
 }
 
-// floats returns an array of type f32 without its missing values as 0.
+// floats returns an array of type f32. Missing values are 0.
 func floats(arrays []byte, a map[string]any) []float32 {
 	at, n := int(a["at"].(float64)), int(a["n"].(float64))
 	out := make([]float32, n)
@@ -316,7 +316,7 @@ question 0: right
 	}
 }
 
-// A run that moved has a table of its moves, and marks in its charts; another has neither.
+// A run that moved has a table of its moves, and marks in its charts. A run that did not has neither.
 func TestMoves(t *testing.T) {
 	dir := runFolder(t, 40, 0)
 	d, _ := document(t, pageOf(t, dir))
@@ -346,7 +346,7 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// A page has the newest of many moves.
+// A page has only the newest moves if there are many.
 func TestManyMoves(t *testing.T) {
 	dir := runFolder(t, 300, 0)
 	for i := range 250 {
@@ -362,7 +362,7 @@ func TestManyMoves(t *testing.T) {
 	}
 }
 
-// Rewards of a resumed run, with a damaged line. The engines' use is a metric.
+// A resumed run repeats an iteration, and a line is damaged. The use of the engines is a metric.
 func TestRewards(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	write(t, dir, "metrics.jsonl", "{\"step\":10}\n{\"step\":20}\n{\"step\":30}\n")
@@ -388,7 +388,7 @@ func TestRewards(t *testing.T) {
 	}
 }
 
-// A row of many rewards is a range. Each reward is in the row of its range.
+// If there are many rewards, a row is a range of rewards. Each reward is in the row of its range.
 func TestRangesOfRewards(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "run")
 	var b strings.Builder
@@ -415,7 +415,7 @@ func TestRangesOfRewards(t *testing.T) {
 	}
 }
 
-// The first, the newest and some films between are on the page. A large one loses frames.
+// A page has the first and the newest film, and some between them. A large film loses frames.
 func TestFilms(t *testing.T) {
 	dir := runFolder(t, 1, 0)
 	for _, step := range []int{5, 100, 20, 30, 40, 60} {
@@ -436,7 +436,7 @@ func TestFilms(t *testing.T) {
 	}
 }
 
-// A page of 512 ranks shows 64 of them in full, and all by nodes.
+// A page of 512 ranks shows 64 of them in detail, and all of them by nodes.
 func TestManyRanks(t *testing.T) {
 	dir := runFolder(t, 200, 0)
 	page := pageOf(t, dir, emulated(512, 200, 50, 200))
@@ -451,7 +451,7 @@ func TestManyRanks(t *testing.T) {
 	if rows := d["heat"].(map[string]any)["rows"].([]any); len(rows) != 64 || rows[0] != "node 0" {
 		t.Errorf("rows of the heat map: %v", rows)
 	}
-	// Ranks 7 of nodes send to the next node, and all send to node 0.
+	// Rank 7 of each node sends to the next node, and all ranks send to node 0.
 	m := d["messages"].(map[string]any)
 	sent := float64s(arrays, m["messages"].(map[string]any))
 	bytes := float64s(arrays, m["bytes"].(map[string]any))
@@ -465,7 +465,7 @@ func TestManyRanks(t *testing.T) {
 	t.Logf("%d bytes", len(page))
 }
 
-// Of a trace with too many spans the page has the first iterations and every n-th of the others.
+// If a trace has too many spans, the page has the first iterations and every n-th of the others.
 func TestManySpans(t *testing.T) {
 	d, _ := document(t, pageOf(t, runFolder(t, 100, 0), emulated(2, 100, 1, 3000)))
 	line := d["timeline"].(map[string]any)
@@ -483,7 +483,7 @@ func TestManySpans(t *testing.T) {
 	}
 }
 
-// A page of several runs has the table of compare.
+// A page of several runs has the table of rlinf compare.
 func TestSeveralRuns(t *testing.T) {
 	dir := sweep(t)
 	write(t, dir, "lr=2/seed_9/metrics.jsonl", "no JSON\n")
@@ -515,7 +515,7 @@ func TestSeveralRuns(t *testing.T) {
 	}
 }
 
-// anyReturn are the bounds of returns of a task without bounds.
+// anyReturn says that returns have no bounds.
 func anyReturn(string) (least, most float64) { return math.Inf(-1), math.Inf(1) }
 
 // sweep writes two groups of three seeds.

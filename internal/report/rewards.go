@@ -10,35 +10,34 @@ import (
 	"strings"
 )
 
-// Rewards are the rewards of the answers that a language model was trained on, line by line of generation.jsonl.
+// Rewards are the rewards of the answers that a language model was trained on, from one line of generation.jsonl.
 type Rewards struct {
-	Step   float64 // the iteration of the line, which also counts those since the line before
-	Width  float64 // values are multiples of it, rounded down; 0: not rounded
-	Counts map[float64]float64
+	Step   float64             // the last iteration that the line counts; the first one follows the line before
+	Width  float64             // rewards are rounded down to multiples of Width; 0: not rounded
+	Counts map[float64]float64 // the number of answers by reward
 }
 
-// readRewards reads the file path. It adds how full the engines were to m.
-func readRewards(path string, m *Metrics) (all []Rewards, problems []string) {
-	problems, _ = readLines(path, func(values map[string]float64) {
-		r := Rewards{Step: values["step"], Width: values["width"], Counts: map[float64]float64{}}
+// readRewards reads generation.jsonl. The use of the engines in this file becomes metrics.
+func (r *Run) readRewards() {
+	r.readLines("generation.jsonl", func(values map[string]float64) {
+		line := Rewards{Step: values["step"], Width: values["width"], Counts: map[float64]float64{}}
 		for name, x := range values {
 			text, ok := strings.CutPrefix(name, "reward/")
 			if value, err := strconv.ParseFloat(text, 32); ok && err == nil && finite(value) && x > 0 && x <= 1<<32 {
-				r.Counts[value] = x
+				line.Counts[value] = x
 			}
 			if strings.HasPrefix(name, "engine/") {
-				m.put(r.Step, name, x)
+				r.Metrics.put(line.Step, name, x)
 			}
 		}
-		for len(all) > 0 && all[len(all)-1].Step >= r.Step { // a resumed run made the iteration again
-			all = all[:len(all)-1]
+		for n := len(r.Rewards); n > 0 && r.Rewards[n-1].Step >= line.Step; n-- { // a resumed run repeats iterations
+			r.Rewards = r.Rewards[:n-1]
 		}
-		all = append(all, r)
+		r.Rewards = append(r.Rewards, line)
 	})
-	return all, problems
 }
 
-// put sets a metric of a step, if that has a row.
+// put sets a metric of a step, if the step has a row.
 func (m *Metrics) put(step float64, name string, value float64) {
 	row, ok := slices.BinarySearch(m.Steps, step)
 	if !ok {
@@ -50,16 +49,16 @@ func (m *Metrics) put(step float64, name string, value float64) {
 	m.Columns[name][row] = value
 }
 
-// rewardsData has how many answers had which reward in which iterations.
+// rewardsData has the number of answers by reward and iteration.
 type rewardsData struct {
 	Rows       []string `json:"rows"`  // rewards, the largest first
-	Range      float64  `json:"range"` // rows have rewards up to so much above; 0: the reward alone
+	Range      float64  `json:"range"` // a row counts rewards from its own up to Range above; 0: only its own
 	Iterations array    `json:"iterations"`
-	Each       int      `json:"each"`   // lines of a column
+	Each       int      `json:"each"`   // lines of generation.jsonl in a column
 	Counts     array    `json:"counts"` // row by row
 }
 
-// mostBins is the largest number of rows of rewards. Of more rewards each row is a range.
+// mostBins is the largest number of rows of rewards. If there are more rewards, each row is a range.
 const mostBins = 24
 
 // rewards packs the counts of rewards.

@@ -16,7 +16,7 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// Runs has all that a page says about several runs, in groups that differ in their seeds.
+// Runs has the content of the page about several runs. The runs of a group differ only in their seeds.
 type Runs struct {
 	Table    results.Table   // of the main metric
 	Groups   []results.Group // the same groups, with all metrics
@@ -27,19 +27,17 @@ type Runs struct {
 	returns func(task string) (least, most float64)
 }
 
-// A runsKey is a key of the configuration whose value is not the same in all runs.
+// A runsKey is a key of the configuration whose values differ between runs.
 type runsKey struct {
 	Key    string   `json:"key"`
 	Values []string `json:"values"` // of each group
 }
 
-// GatherRuns reads the runs and sweeps at paths. Paths without runs and damaged runs are left out, and Problems
-// names them. The function
-// returns gives the lowest and the highest possible return of a task.
+// GatherRuns reads the runs and sweeps at paths. It leaves out paths without runs and damaged runs, and names them in
+// Problems. The function returns gives the lowest and the highest possible return of a task.
 func GatherRuns(paths []string, returns func(task string) (least, most float64)) (*Runs, error) {
 	r := &Runs{returns: returns}
 	var failed error
-	var read []string
 	for _, path := range paths {
 		groups, damaged, err := results.LoadWhole(path, "")
 		for _, err := range append(damaged, err) {
@@ -48,9 +46,7 @@ func GatherRuns(paths []string, returns func(task string) (least, most float64))
 				r.Problems = append(r.Problems, fmt.Sprintf("Left out: %v.", err))
 			}
 		}
-		if len(groups) > 0 {
-			read, r.Groups = append(read, path), append(r.Groups, groups...)
-		}
+		r.Groups = append(r.Groups, groups...)
 	}
 	if len(r.Groups) == 0 {
 		return nil, failed
@@ -67,18 +63,8 @@ func GatherRuns(paths []string, returns func(task string) (least, most float64))
 	}
 	r.keep()
 	r.Table.At = math.Inf(1)
-	for _, path := range read {
-		groups, _, err := results.LoadWhole(path, r.Table.Metric) // with the rows that `rlinf compare` counts
-		if err != nil {
-			return nil, err
-		}
-		for _, g := range groups {
-			if at := slices.IndexFunc(r.Groups, func(o results.Group) bool { return o.Path == g.Path }); at >= 0 &&
-				len(g.Runs) > 0 && len(g.At(r.Table.Metric, math.Inf(1))) > 0 {
-				g.Name = r.Groups[at].Name
-				r.Table.Groups = append(r.Table.Groups, g)
-			}
-		}
+	for _, g := range r.Groups {
+		r.Table.Groups = append(r.Table.Groups, compared(g, r.Table.Metric))
 	}
 	r.compareSettings()
 	r.compareStates()
@@ -105,7 +91,28 @@ func (r *Runs) keep() {
 	r.Groups = kept
 }
 
-// compareSettings finds the keys that differ between runs. Seeds and the places of logs differ by design.
+// compared returns g with the rows that `rlinf compare` counts: from the folder of a run the rows with a metric that
+// begins with metric, from a file of kept results all rows.
+func compared(g results.Group, metric string) results.Group {
+	if filepath.Ext(g.Path) == ".csv" {
+		return g
+	}
+	g.Runs = slices.Clone(g.Runs)
+	for i := range g.Runs {
+		run := &g.Runs[i]
+		run.Rows = slices.DeleteFunc(slices.Clone(run.Rows), func(row results.Row) bool {
+			for name := range row.Values {
+				if strings.HasPrefix(name, metric) {
+					return false
+				}
+			}
+			return true
+		})
+	}
+	return g
+}
+
+// compareSettings finds the keys that differ between runs, except for seeds and the paths of logs.
 func (r *Runs) compareSettings() {
 	values := make([]map[string]string, len(r.Groups))
 	var names []string
@@ -125,13 +132,11 @@ func (r *Runs) compareSettings() {
 				if strings.HasSuffix(s.Key, ".seed") || strings.HasPrefix(s.Key, "runner.logger.") {
 					continue
 				}
-				old, ok := values[i][s.Key]
-				switch {
-				case !ok:
-					values[i][s.Key] = s.Value
-				case old != s.Value && old != severalValues:
-					values[i][s.Key] = severalValues
+				value := s.Value
+				if old, ok := values[i][s.Key]; ok && old != value {
+					value = severalValues
 				}
+				values[i][s.Key] = value
 				if !slices.Contains(names, s.Key) {
 					names = append(names, s.Key)
 				}

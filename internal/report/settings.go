@@ -2,7 +2,6 @@ package report
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"strings"
 
@@ -14,28 +13,33 @@ import (
 type Setting struct {
 	Key     string `json:"key"`
 	Value   string `json:"value"`             // YAML in one line
-	Default string `json:"default"`           // the same; "": none
+	Default string `json:"default"`           // YAML in one line; "": none
 	From    string `json:"from,omitempty"`    // the key whose value is the default
 	Changed bool   `json:"changed,omitempty"` // the value is not the default
 	Meaning string `json:"meaning,omitempty"`
 }
 
-// readSettings returns the keys of the run's configuration in the order of the file.
-func readSettings(path string, about About) (settings []Setting, problems []string) {
-	text, err := durable.ReadFile(path)
+// readSettings reads the keys of config.yaml, in the order of the file.
+func (r *Run) readSettings(about About) {
+	text, err := durable.ReadFile(r.path("config.yaml"))
 	switch {
 	case errors.Is(err, os.ErrNotExist):
-		return nil, []string{"config.yaml is missing: the configuration is unknown."}
+		r.problem("config.yaml is missing: the configuration is unknown.")
+		return
 	case err != nil:
-		return nil, []string{fmt.Sprintf("config.yaml cannot be read: %v.", err)}
+		r.problem("config.yaml cannot be read: %v.", err)
+		return
 	}
-	settings, err = flatten(text)
+	settings, err := flatten(text)
 	if err != nil {
-		return nil, []string{fmt.Sprintf("config.yaml is damaged: %v.", err)}
+		r.problem("config.yaml is damaged: %v.", err)
+		return
 	}
+	r.Settings = settings
 	defaults, err := flatten(about.Defaults)
 	if err != nil {
-		return settings, []string{fmt.Sprintf("The defaults are unknown: %v.", err)}
+		r.problem("The defaults are unknown: %v.", err)
+		return
 	}
 	given, usual := map[string]string{}, map[string]string{}
 	for _, s := range defaults {
@@ -57,7 +61,6 @@ func readSettings(path string, about About) (settings []Setting, problems []stri
 		}
 		s.Changed = s.Value != s.Default
 	}
-	return settings, nil
 }
 
 // flatten returns the values of a YAML document by dotted keys. Lists are values.
@@ -66,29 +69,26 @@ func flatten(text []byte) ([]Setting, error) {
 	if err := yaml.Unmarshal(text, &document); err != nil {
 		return nil, err
 	}
-	var all []Setting
-	var walk func(key string, n *yaml.Node, depth int) error
-	walk = func(key string, n *yaml.Node, depth int) error {
-		if n.Kind == yaml.MappingNode && len(n.Content) > 0 && depth < 50 {
-			for i := 0; i+1 < len(n.Content); i += 2 {
-				below := strings.TrimPrefix(key+"."+n.Content[i].Value, ".")
-				if err := walk(below, n.Content[i+1], depth+1); err != nil {
-					return err
-				}
-			}
-			return nil
-		}
-		if key == "" {
-			return errors.New("expected keys with values")
-		}
-		all = append(all, Setting{Key: plain(key), Value: plain(inLine(n))})
-		return nil
-	}
 	if len(document.Content) == 0 {
 		return nil, nil
 	}
-	err := walk("", document.Content[0], 0)
-	return all, err
+	root := document.Content[0]
+	if root.Kind != yaml.MappingNode || len(root.Content) == 0 {
+		return nil, errors.New("expected keys with values")
+	}
+	var all []Setting
+	var walk func(key string, n *yaml.Node, depth int)
+	walk = func(key string, n *yaml.Node, depth int) {
+		if n.Kind != yaml.MappingNode || len(n.Content) == 0 || depth == 50 {
+			all = append(all, Setting{Key: plain(key), Value: plain(inLine(n))})
+			return
+		}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			walk(strings.TrimPrefix(key+"."+n.Content[i].Value, "."), n.Content[i+1], depth+1)
+		}
+	}
+	walk("", root, 0)
+	return all, nil
 }
 
 // inLine returns the YAML of n in one line.
@@ -103,9 +103,9 @@ func inLine(n *yaml.Node) string {
 	return strings.Join(strings.Fields(string(text)), " ")
 }
 
-// setting returns the value of a key; "" if it is not there or empty.
-func setting(settings []Setting, key string) string {
-	for _, s := range settings {
+// setting returns the value of a key without quotes; "" if the configuration does not have it.
+func (r *Run) setting(key string) string {
+	for _, s := range r.Settings {
 		if s.Key == key {
 			return strings.Trim(s.Value, `"'`)
 		}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/rlinf/rlinf/internal/results"
@@ -86,11 +87,11 @@ func (r *Run) facts() (facts []fact) {
 	return facts
 }
 
-// A sentence says what bounded the run.
+// A sentence says how the run ended, or what bounded it.
 type sentence struct {
 	Text  string `json:"text"`
 	Fault bool   `json:"fault,omitempty"`
-	Key   string `json:"key,omitempty"` // to change; "": none
+	Key   string `json:"key,omitempty"` // configuration key to change; "": none
 }
 
 // sentences says how the run ended, unless it ended as planned, and returns the findings of the trace.
@@ -108,7 +109,7 @@ func (r *Run) sentences() (all []sentence) {
 	return all
 }
 
-// origin returns where the run comes from. It does not have the environment's variables, which may hold secrets.
+// origin returns the facts about the starts of the run. It leaves out environment variables, which may hold secrets.
 func (r *Run) origin() (facts []fact) {
 	add := func(label, value string) {
 		if value != "" {
@@ -139,18 +140,12 @@ func (r *Run) origin() (facts []fact) {
 	return facts
 }
 
-// join joins the words that are not empty.
+// join joins the words that are not empty with commas.
 func join(words ...string) string {
-	var some []string
-	for _, w := range words {
-		if w != "" {
-			some = append(some, w)
-		}
-	}
-	return strings.Join(some, ", ")
+	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
 }
 
-// runsOf joins a list of the ranks' texts; ranks that follow each other and have the same text are one item.
+// runsOf lists the texts of ranks, as "ranks 0-3: a; rank 4: b". Neighbours with the same text are one item.
 func runsOf(texts []string) string {
 	var items []string
 	for i := 0; i < len(texts); {

@@ -4,13 +4,12 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"strconv"
 	"strings"
 	"unicode"
 )
 
-// plain returns s without control characters and separators of lines, which could disturb a page or a message. Bytes
-// that are no UTF-8 become �.
+// plain returns s with � in place of control characters, separators of lines, changes of direction, and invalid UTF-8.
+// All of these could disturb a page or a message.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' || r == '\u2028' || r == '\u2029' || isDirection(r) {
@@ -20,16 +19,16 @@ func plain(s string) string {
 	}, strings.ToValidUTF8(s, "�"))
 }
 
-// colouring is what a program writes to a terminal to change colours and to move the cursor.
+// colouring matches what a program writes to a terminal to change colours or to move the cursor.
 var colouring = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
 
-// printed returns what a terminal would show of s, line by line.
+// printed returns s as plain text without the control sequences of terminals. A carriage return begins a line.
 func printed(s string) string {
 	s = strings.ReplaceAll(colouring.ReplaceAllString(s, ""), "\r\n", "\n")
 	return plain(strings.ReplaceAll(s, "\r", "\n"))
 }
 
-// isDirection reports whether r turns the direction of the text that follows.
+// isDirection reports whether r is a control character of Unicode that changes the direction of text.
 func isDirection(r rune) bool {
 	return r >= '\u202a' && r <= '\u202e' || r >= '\u2066' && r <= '\u2069'
 }
@@ -65,6 +64,3 @@ func duration(s float64) string {
 	}
 	return fmt.Sprintf("%d d %02d h", int(s/86400), int(s/3600)%24)
 }
-
-// appendNumber appends a finite number with as many digits as it needs.
-func appendNumber(b []byte, x float64) []byte { return strconv.AppendFloat(b, x, 'g', -1, 64) }

@@ -10,14 +10,14 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// timelineData has the spans of some iterations.
+// timelineData has the spans of those iterations that the page shows.
 type timelineData struct {
 	Attempts []attemptData `json:"attempts"`
 	Windows  []windowData  `json:"windows"`
-	Note     string        `json:"note"` // what is left out
+	Note     string        `json:"note"` // says what is left out
 }
 
-// attemptData has the workers and sites that windows of an attempt refer to.
+// attemptData has the workers and sites of an attempt. Its windows refer to them by index.
 type attemptData struct {
 	Workers []workerData `json:"workers"`
 	Sites   []siteData   `json:"sites"`
@@ -37,7 +37,7 @@ type siteData struct {
 	Cause string   `json:"cause"`
 }
 
-// windowData has the spans of an iteration, track by track. Times are ticks since the start of the window.
+// windowData has the spans of an iteration, track by track. Times are in ticks since the start of the window.
 type windowData struct {
 	Attempt   int     `json:"attempt"`
 	Iteration int64   `json:"iteration"`
@@ -45,10 +45,10 @@ type windowData struct {
 	Tick      float64 `json:"tick"`  // seconds
 	Bound     float64 `json:"bound"` // largest error of times between nodes, in seconds
 	Workers   array   `json:"workers"`
-	Firsts    array   `json:"firsts"` // starts of the tracks, in ticks
-	Counts    array   `json:"counts"` // spans of the tracks
+	Firsts    array   `json:"firsts"` // starts of the tracks
+	Counts    array   `json:"counts"` // numbers of spans in the tracks
 	Sites     array   `json:"sites"`
-	Lengths   array   `json:"lengths"` // of the spans, in ticks; a span begins where the one before ends
+	Lengths   array   `json:"lengths"` // of the spans; a span begins where the span before it ends
 	Args      array   `json:"args"`
 	Path      *path   `json:"path"`
 }
@@ -56,15 +56,15 @@ type windowData struct {
 // A path is the critical path of an iteration, in the order of time.
 type path struct {
 	Workers array `json:"workers"`
-	Starts  array `json:"starts"` // in ticks
+	Starts  array `json:"starts"`
 	Ends    array `json:"ends"`
 	Kinds   array `json:"kinds"` // timeline.SegmentKind
 }
 
-// Sizes of timelines on a page.
+// Limits of timelines on a page.
 const (
 	mostRanks = 64
-	mostSpans = 400_000 // in all windows; one window may have more
+	mostSpans = 400_000 // in all windows; a single window may have more
 	leastTick = 100     // nanoseconds
 )
 
@@ -72,20 +72,21 @@ const (
 var reasons = map[trace.Reason]string{trace.First: "one of the first", trace.Regular: "one in 50",
 	trace.Slowest: "the slowest of 100", trace.Last: "one of the last", trace.All: "all are kept"}
 
-// timelines packs the windows of all attempts: as many as there is room for.
+// timelines packs the windows of all attempts, as many as there is room for.
 func (r *Run) timelines(p *packer) *timelineData {
 	if r.Trace == nil {
 		return nil
 	}
 	d := new(timelineData)
 	var all []choice
+	var shown []ranks // of each attempt
 	for i := range r.Trace.Attempts {
 		a := &r.Trace.Attempts[i]
-		shown := shownRanks(a)
+		shown = append(shown, shownRanks(a))
 		for k := range a.Windows {
 			c := choice{attempt: i, window: k, why: a.Windows[k].Why}
 			for _, t := range a.Windows[k].Tracks {
-				if t.Worker >= 0 && t.Worker < len(a.Workers) && shown.has(a.Workers[t.Worker].Rank) {
+				if t.Worker >= 0 && t.Worker < len(a.Workers) && shown[i].has(a.Workers[t.Worker].Rank) {
 					c.spans += len(t.Spans)
 				}
 			}
@@ -105,14 +106,13 @@ func (r *Run) timelines(p *packer) *timelineData {
 	for i := range r.Trace.Attempts {
 		a := &r.Trace.Attempts[i]
 		s := newSites(a)
-		shown := shownRanks(a)
-		if shown != nil {
+		if shown[i] != nil {
 			d.Note = join(d.Note, fmt.Sprintf("The run has %d ranks. The timeline shows the %d that waited most, and "+
 				"the %d that waited least: the others wait for them.", a.Ranks, mostRanks/2, mostRanks/2))
 		}
 		for _, c := range kept {
 			if c.attempt == i {
-				d.Windows = append(d.Windows, packWindow(p, a, i, &a.Windows[c.window], s, shown))
+				d.Windows = append(d.Windows, packWindow(p, a, i, &a.Windows[c.window], s, shown[i]))
 			}
 		}
 		d.Attempts = append(d.Attempts, attemptData{workersOf(a), s.all})
@@ -120,15 +120,16 @@ func (r *Run) timelines(p *packer) *timelineData {
 	return d
 }
 
-// A choice is a window that a page may have.
+// A choice is a window that the page could show.
 type choice struct {
 	attempt, window int
 	spans           int
 	why             trace.Reason
 }
 
-// choose returns as many windows as fit, in their order: the last and the slowest ones come before the first and the
-// regular ones, of which it leaves out every second until the rest fits. It returns at least one.
+// choose returns as many windows as fit, in their order. The last windows before an error take precedence, then the
+// slowest, the first, and the regular ones. If not all windows of a kind fit, it leaves out every second of them until
+// the others fit. It returns at least one window.
 func choose(all []choice, most int) []choice {
 	important := []trace.Reason{trace.Last, trace.Slowest, trace.First, trace.Regular, trace.All}
 	kept, room := make([]bool, len(all)), most
@@ -174,13 +175,13 @@ type ranks map[int]bool
 
 func (r ranks) has(rank int) bool { return r == nil || r[rank] }
 
-// shownRanks returns the ranks of a large world that a page shows: one half of them waited most, the other half least.
-// A worker that waits least delays the others. Of a small world it returns nil.
+// shownRanks returns the ranks that the page shows: in a large world the mostRanks/2 that waited most and the
+// mostRanks/2 that waited least, because the latter delay the others. In a small world it returns nil.
 func shownRanks(a *trace.Attempt) ranks {
 	if a.Ranks <= mostRanks {
 		return nil
 	}
-	of := timeline.Waits(a, 1, math.MaxInt64).Ranks
+	of := timeline.Waits(a).Ranks
 	slices.SortStableFunc(of, func(a, b timeline.RankTimes) int {
 		return cmp.Compare(b.Times.Waited()/max(b.Times.Total(), 1e-9), a.Times.Waited()/max(a.Times.Total(), 1e-9))
 	})
@@ -190,7 +191,7 @@ func shownRanks(a *trace.Attempt) ranks {
 			some[t.Rank] = true
 		}
 	}
-	for rank := 0; len(some) < mostRanks; rank++ { // without sums
+	for rank := 0; len(some) < mostRanks; rank++ { // there are too few ranks with sums
 		some[rank] = true
 	}
 	return some
@@ -210,7 +211,7 @@ func nameOf(w *trace.Worker) string { return plain(fmt.Sprintf("%s %d", w.Compon
 // sites has the sites of all workers of an attempt, without keys.
 type sites struct {
 	all []siteData
-	at  [][]uint16 // by worker and site
+	at  [][]uint16 // by worker and site: index in all
 }
 
 func newSites(a *trace.Attempt) *sites {
@@ -233,7 +234,7 @@ func newSites(a *trace.Attempt) *sites {
 	return s
 }
 
-// of returns the place of a site in all.
+// of returns the index in all of a worker's site. Index 0 stands for sites that do not exist.
 func (s *sites) of(worker, site int) uint16 {
 	if site < 0 || site >= len(s.at[worker]) {
 		return 0

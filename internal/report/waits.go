@@ -7,10 +7,10 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// waitsData says for what workers spent their time, in the newest attempt.
+// waitsData says how workers spent their time in the newest attempt.
 type waitsData struct {
 	Causes     []string         `json:"causes"` // first useful time, then waits
-	Waits      []bool           `json:"waits"`  // by cause: whether it is a wait
+	Waits      []bool           `json:"waits"`  // whether each cause is a wait
 	Rows       []waitRow        `json:"rows"`
 	Iterations int              `json:"iterations"`
 	Attempt    int              `json:"attempt"` // from 1
@@ -36,23 +36,23 @@ type efficiencyData struct {
 	Busiest   string  `json:"busiest"`
 }
 
-// lateData says which member came last to the operations of a communicator, or to votes.
+// lateData says which member was last most often at the operations of a communicator, or at votes.
 type lateData struct {
 	Name       string  `json:"name"`
 	Operations int     `json:"operations"`
-	Member     string  `json:"member"` // the one that was last most often
-	Share      float64 `json:"share"`
-	Chance     float64 `json:"chance"`
-	Delay      float64 `json:"delay"` // mean, in seconds
+	Member     string  `json:"member"`
+	Share      float64 `json:"share"`  // of the operations at which the member was last
+	Chance     float64 `json:"chance"` // that share if each member were last equally often
+	Delay      float64 `json:"delay"`  // mean, in seconds
 }
 
-// waits sums the times of the newest attempt that has sums.
+// waits sums the times of the newest attempt. It returns nil if that attempt has no sums.
 func (r *Run) waits() *waitsData {
 	a, number := r.lastAttempt()
 	if a == nil || len(a.Sums) == 0 {
 		return nil
 	}
-	table := timeline.Waits(a, 1, math.MaxInt64)
+	table := timeline.Waits(a)
 	d := &waitsData{Iterations: table.Iterations, Attempt: number}
 	causes := timeline.Causes()
 	for _, c := range causes {
@@ -61,7 +61,7 @@ func (r *Run) waits() *waitsData {
 	row := func(name string, rank, workers int, t timeline.Times) {
 		one := waitRow{Name: plain(name), Rank: rank, Workers: workers, Seconds: make([]float64, len(causes))}
 		for i, c := range causes {
-			one.Seconds[i] = math.Round(t.Of(c)*1e6) / 1e6
+			one.Seconds[i] = math.Round(t[c]*1e6) / 1e6
 		}
 		d.Rows = append(d.Rows, one)
 	}
@@ -77,11 +77,11 @@ func (r *Run) waits() *waitsData {
 			row(nameOf(w), w.Rank, 1, t)
 		}
 	}
-	for _, e := range timeline.Efficiencies(a, 1, math.MaxInt64) {
+	for _, e := range timeline.Efficiencies(a) {
 		d.Efficiency = append(d.Efficiency, efficiencyData{plain(e.Component), e.Workers, e.LB, e.Comm, e.PE,
 			nameOf(&a.Workers[e.Busiest])})
 	}
-	for _, l := range timeline.LastArrivals(a, a.Windows) {
+	for _, l := range timeline.LastArrivals(a) {
 		most := -1
 		for i, m := range l.Members {
 			if most < 0 || m.Last > l.Members[most].Last {

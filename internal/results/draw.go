@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/internal/plot"
 )
 
-// Draw draws a metric of each group as SVG, over environment steps or, without environments, over
-// iterations. The function returns gives the lowest and highest possible return of a task, infinite
-// if unbounded. Intervals are clipped to this range.
+// Draw draws a metric of each group as SVG, over environment steps or, without environments, over iterations. The
+// function returns gives the lowest and the highest possible return of a task; an infinity means no bound. Intervals
+// are clipped to the possible values of the metric.
 func Draw(metric string, groups []Group, returns func(task string) (least, most float64)) []byte {
 	chart := plot.Chart{Title: metric, X: "environment steps", Y: metric}
 	if inIterations(groups) {
@@ -40,7 +40,7 @@ func Bands(metric string, groups []Group, returns func(task string) (least, most
 	return curves
 }
 
-// Curves reports whether the metric of at least one group has several points, which make a line.
+// Curves reports whether the metric has several points, and so a line, in at least one group.
 func Curves(metric string, groups []Group) bool {
 	return slices.ContainsFunc(groups, func(g Group) bool { return len(g.Curve(metric).X) > 1 })
 }

@@ -13,11 +13,11 @@ import (
 	"strings"
 )
 
-// keptColumns are the first columns of a kept file; metrics follow.
+// keptColumns are the first columns of a kept file. Columns of metrics follow.
 var keptColumns = []string{"seed", "step", "env/steps", "seconds"}
 
-// Keep writes the rows of runs as CSV: a comment about their origin, a line of names, and a line for
-// each row. Numbers have six digits.
+// Keep writes the rows of runs as CSV: a comment about their origin, a line of names, and a line for each row. Numbers
+// have six digits.
 func Keep(w io.Writer, runs []Run, comment ...string) error {
 	for _, line := range comment {
 		if _, err := fmt.Fprintln(w, "#", line); err != nil {
@@ -47,8 +47,8 @@ func Keep(w io.Writer, runs []Run, comment ...string) error {
 
 func short(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
 
-// ReadKept reads a file written by Keep and returns a Run for each seed. The task is the text before
-// the first comma of the first comment.
+// ReadKept reads a file written by Keep and returns a Run for each seed. The task is the text before the first comma of
+// the first comment.
 func ReadKept(path string) ([]Run, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -60,13 +60,9 @@ func ReadKept(path string) ([]Run, error) {
 	}
 	in := csv.NewReader(bytes.NewReader(text))
 	in.Comment = '#'
-	wrong := func(why string) ([]Run, error) {
-		line, _ := in.FieldPos(0)
-		return nil, fmt.Errorf("%s:%d: %s", path, line, why)
-	}
 	head, err := in.Read()
 	if err != nil {
-		return nil, fmt.Errorf("%s: expected results that were kept: %w", path, err)
+		return nil, fmt.Errorf("%s: expected a file of kept results: %w", path, err)
 	}
 	if len(head) < len(keptColumns) || !slices.Equal(head[:len(keptColumns)], keptColumns) {
 		return nil, fmt.Errorf("%s:1: columns %s: expected %s, then metrics: %w", path, strings.Join(head, ","),
@@ -83,7 +79,8 @@ func ReadKept(path string) ([]Run, error) {
 		numbers := make([]float64, len(line))
 		for i, cell := range line {
 			if numbers[i], err = strconv.ParseFloat(cell, 64); err != nil && cell != "" {
-				return wrong(fmt.Sprintf("%s: %q: expected a number", head[i], cell))
+				at, _ := in.FieldPos(0)
+				return nil, fmt.Errorf("%s:%d: %s: %q: expected a number", path, at, head[i], cell)
 			} else if cell == "" {
 				numbers[i] = math.NaN()
 			}

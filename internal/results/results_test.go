@@ -16,7 +16,8 @@ import (
 	"github.com/rlinf/rlinf/internal/results"
 )
 
-// The factors of Student's distribution are those of any table, as NIST/SEMATECH e-Handbook, 1.3.6.7.2: t(0.975, N-1).
+// The factors of Student's distribution are those of tables, such as NIST/SEMATECH e-Handbook, 1.3.6.7.2: t(0.975,
+// N-1).
 func TestEstimate(t *testing.T) {
 	for _, c := range []struct {
 		n int
@@ -42,8 +43,8 @@ func TestEstimate(t *testing.T) {
 	}
 }
 
-// Welch's example values: for 10, 12, 14 and 1, 2, 3, 4, 5 the variances of the means are 4/3 and 1/2, and
-// ν = (11/6)² / ((4/3)²/2 + (1/2)²/4) = 3.53, so t(0.975, 3) = 3.182.
+// Welch's example values: for 10, 12, 14 and 1, 2, 3, 4, 5 the variances of the means are 4/3 and 1/2, and ν = (11/6)²
+// / ((4/3)²/2 + (1/2)²/4) = 3.53, so t(0.975, 3) = 3.182.
 func TestDifference(t *testing.T) {
 	a, b := results.NewEstimate([]float64{10, 12, 14}), results.NewEstimate([]float64{1, 2, 3, 4, 5})
 	d, margin := a.Minus(b)
@@ -59,7 +60,7 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// run writes the folder of a run that evaluated every 10 steps of 4 environment steps, with the values given.
+// run writes the folder of a run that evaluates every 10 steps of 4 environment steps, with the given values.
 func run(t *testing.T, dir string, seed int, values ...float64) {
 	t.Helper()
 	var b strings.Builder
@@ -72,7 +73,7 @@ func run(t *testing.T, dir string, seed int, values ...float64) {
 		fmt.Fprintf(&b, `{"step":%d,"time":9,"time/step":0.5,"env/steps":%d,"eval/return":%v,"eval/success_once":null}`+
 			"\n", 10*(i+1), 40*(i+1), values[i])
 	}
-	b.WriteString(`{"step":1000,"time":9,"eval/ret`) // being written
+	b.WriteString(`{"step":1000,"time":9,"eval/ret`) // an incomplete line
 	files := map[string]string{
 		"metrics.jsonl": b.String(),
 		"config.yaml":   fmt.Sprintf("actor: {seed: %d}\nenv: {train: {env_type: CartPole-v1}}\n", seed),
@@ -125,8 +126,8 @@ func TestReadRun(t *testing.T) {
 	}
 }
 
-// TestLoad reads a sweep of two points with seeds each, one of its points, one run, a folder that holds a run and a
-// sweep, and the folder above.
+// TestLoad reads a sweep of two points with seeds each, one of its points, one run, a folder with a run and a sweep,
+// and the folder above.
 func TestLoad(t *testing.T) {
 	logs := t.TempDir()
 	dir := filepath.Join(logs, "lr")
@@ -169,7 +170,7 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// As far as both have come: at 40 steps 5 and 15, at 80 10 and 30; with t(0.975, 1) = 12.706.
+	// At steps that both runs have reached: 5 and 15 at 40 steps, 10 and 30 at 80; with t(0.975, 1) = 12.706.
 	c := groups[0].Curve("eval/return")
 	if c.Name != "lr=1, 2 seeds" || !slices.Equal(c.X, []float64{40, 80}) || !slices.Equal(c.Y, []float64{10, 20}) ||
 		math.Abs(c.High[1]-(20+12.706*10)) > 0.01 || math.Abs(c.Low[0]-(10-12.706*5)) > 0.01 {
@@ -182,7 +183,7 @@ func TestLoad(t *testing.T) {
 	}
 }
 
-// The file of Keep is read as it was written, to six digits.
+// ReadKept reads what Keep wrote, to six digits.
 func TestKeep(t *testing.T) {
 	dir := t.TempDir()
 	run(t, filepath.Join(dir, "seed_1"), 1, 1.0/3, -120)
@@ -216,7 +217,7 @@ seed,step,env/steps,seconds,eval/return
 		t.Errorf("finals %v, want -120 and 7", got)
 	}
 	for text, want := range map[string]string{
-		"":                   "expected results that were kept: EOF",
+		"":                   "expected a file of kept results: EOF",
 		"a,b\n":              `kept.csv:1: columns a,b: expected seed,step,env/steps,seconds, then metrics`,
 		want + "x,1,2,3,4\n": `kept.csv:6: seed: "x": expected a number`,
 		want + "1,2\n":       "wrong number of fields",
@@ -256,14 +257,14 @@ func TestTable(t *testing.T) {
 	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)
 	}
-	table.At = 60 // where the second is on its way, and the first has not come
+	table.At = 60 // the second run is between two rows there, and the first has not come so far
 	es := table.Estimates()
 	if es[0].N != 0 || es[1].Mean != 155 {
 		t.Errorf("at 60 steps: %+v", es)
 	}
 }
 
-// TestReadRunOfTexts: the rows of a run that trains a language model are told by iterations.
+// TestReadRunOfTexts: the rows of a run that trains a language model are counted in iterations.
 func TestReadRunOfTexts(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{
@@ -286,12 +287,12 @@ func TestReadRunOfTexts(t *testing.T) {
 	}
 }
 
-// TestDraw: pictures name the task, what their axes are, and no interval beyond what is possible; also of kept files.
+// TestDraw: pictures name the task and their axes, and clip intervals to possible values, also for kept files.
 func TestDraw(t *testing.T) {
 	dir := t.TempDir()
 	kept := func(name, task, metric string, values ...float64) string {
 		text := "# " + task + ", 2026-11-25\nseed,step,env/steps,seconds," + metric + "\n"
-		steps := 4 // of environments, in an iteration
+		steps := 4 // environment steps in an iteration
 		if task == "sft" || task == "reasoning" {
 			steps = 1
 		}
@@ -314,7 +315,7 @@ func TestDraw(t *testing.T) {
 		name, task, metric string
 		values             []float64
 		title, axis        string
-		least, most        float64 // of the y axis' ticks
+		least, most        float64 // limits of the ticks of the y axis
 	}{
 		{"accuracy", "reasoning", "eval/accuracy", []float64{0.5, 0.9, 1}, "reasoning: eval/accuracy", "iterations", 0,
 			1},
@@ -362,7 +363,7 @@ func TestBetter(t *testing.T) {
 	}
 }
 
-// TestIsRun: a run that has lost some of its files is still a run; a folder of other things is none.
+// TestIsRun: a run that has lost some of its files is still a run. A folder of other files is none.
 func TestIsRun(t *testing.T) {
 	for name, want := range map[string]bool{"config.yaml": true, "STATUS": true, "metrics.jsonl": true,
 		"provenance.json": true, "curves.svg": false} {

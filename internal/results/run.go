@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -22,8 +23,8 @@ type Run struct {
 	Name string // its folder; for a kept run, the file's folder with the seed
 	Task string // env_type; task_type for language models
 	Seed uint64 // actor.seed
-	// Iterations is true if no environment is stepped, because the run learns from texts or demonstrations.
-	// EnvSteps of the rows then hold iterations.
+	// Iterations is true if no environment steps, because the run learns from texts or demonstrations. EnvSteps of the
+	// rows are then iterations.
 	Iterations bool
 	Rows       []Row
 }
@@ -32,12 +33,12 @@ type Run struct {
 type Row struct {
 	Step     int64
 	EnvSteps float64            // environment steps, or iterations; see Run.Iterations
-	Seconds  float64            // total time of iterations so far, over all parts of a resumed run
+	Seconds  float64            // total time of the iterations so far, over all parts of a resumed run
 	Values   map[string]float64 // values of the requested metrics
 }
 
-// ReadRun reads the run folder dir. It keeps the metrics whose names begin with prefix, and the rows that have
-// one of them.
+// ReadRun reads the run folder dir. It keeps the metrics whose names begin with prefix, and the rows that have one of
+// them.
 func ReadRun(dir, prefix string) (Run, error) {
 	r := Run{Name: filepath.Clean(dir)}
 	var config struct {
@@ -79,8 +80,8 @@ func ReadRun(dir, prefix string) (Run, error) {
 	return r, nil
 }
 
-// readRows reads metrics.jsonl. It returns the largest number of environment steps, or NaN if no line has any.
-// Most lines of a long run lack the wanted metrics, so it parses only the other lines as JSON.
+// readRows reads metrics.jsonl. It returns the largest number of environment steps, or NaN if no line has any. Most
+// lines of a long run lack the wanted metrics, so it parses only the other lines as JSON.
 func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 	wanted := []byte(`"` + prefix)
 	var last, seconds float64
@@ -123,8 +124,8 @@ func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 	}
 }
 
-// StepTimes returns the steps of those rows of metrics.jsonl in the run folder dir that have the time of an iteration,
-// and these times: the mean since the row before, in seconds.
+// StepTimes returns the rows of metrics.jsonl in the run folder dir that have the time of an iteration: their steps,
+// and the mean times of the iterations since the row before, in seconds.
 func StepTimes(dir string) (steps, seconds []float64, err error) {
 	f, err := durable.Open(filepath.Join(dir, "metrics.jsonl"))
 	if err != nil {
@@ -158,8 +159,8 @@ func number(line []byte, key string) float64 {
 	return x
 }
 
-// At returns the metric at envSteps environment steps, interpolated linearly between two rows; +Inf means the
-// last row. ok is false if the run has not come that far or lacks the metric.
+// At returns the metric at envSteps environment steps, interpolated linearly between two rows; +Inf means the last row.
+// ok is false if the run has made fewer steps, or lacks the metric.
 func (r *Run) At(metric string, envSteps float64) (value float64, ok bool) {
 	var before Row
 	have := false
@@ -196,16 +197,13 @@ func (r *Run) Last() Row {
 
 // Metrics returns the sorted names of all metrics in the rows.
 func Metrics(runs []Run) []string {
-	var names []string
+	names := map[string]bool{}
 	for _, r := range runs {
 		for _, row := range r.Rows {
 			for name := range row.Values {
-				if !slices.Contains(names, name) {
-					names = append(names, name)
-				}
+				names[name] = true
 			}
 		}
 	}
-	slices.Sort(names)
-	return names
+	return slices.Sorted(maps.Keys(names))
 }

@@ -41,8 +41,8 @@ type Standing struct {
 	SecondsLeft *float64  `json:"seconds_left,omitempty"`
 	Checkpoint  string    `json:"checkpoint,omitempty"` // the newest checkpoint
 	Updated     time.Time `json:"updated"`              // when metrics or status were last written
-	// Moves is the number of moves, and LastMove the newest. Placement is the present placement of a run that has
-	// moved since its newest start.
+	// Moves is the number of moves, and LastMove the newest. Placement is the present placement of a run that has moved
+	// since its newest start.
 	Moves     int         `json:"moves,omitempty"`
 	LastMove  *moves.Move `json:"last_move,omitempty"`
 	Placement string      `json:"placement,omitempty"`
@@ -93,14 +93,13 @@ func ReadStanding(dir string) (s Standing, err error) {
 		}
 	}
 	if pace := value("time/step"); pace != nil && s.Status == runfolder.Running && s.Steps > s.Step {
-		left := *pace * float64(s.Steps-s.Step)
-		s.SecondsLeft = &left
+		s.SecondsLeft = new(*pace * float64(s.Steps-s.Step))
 	}
 	return s, nil
 }
 
-// RunsIn returns the run in dir, or all runs at most three levels below it (logs, a sweep, a point, a seed), the
-// newest first.
+// RunsIn returns the run in dir, or all runs at most three levels below it (logs, a sweep, a point, a seed), the newest
+// first.
 func RunsIn(dir string) (runs []Standing, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no such folder", dir)

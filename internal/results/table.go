@@ -57,13 +57,13 @@ type jsonGroup struct {
 	Std      *float64    `json:"std,omitempty"`
 	Interval *[2]float64 `json:"interval,omitempty"` // 95 % confidence interval of the mean
 	Lowest   *float64    `json:"lowest,omitempty"`
-	// from the first group; Margin is half of its interval
+	// Difference is the mean less the mean of the first group, and Margin half of its 95 % confidence interval.
 	Difference *float64 `json:"difference,omitempty"`
 	Margin     *float64 `json:"difference_margin,omitempty"`
 }
 
-// WriteJSON writes the table as a JSON object: metric, step_unit ("env steps" or "iterations"), groups,
-// and at, unless the values are each run's last.
+// WriteJSON writes the table as a JSON object: metric, step_unit ("env steps" or "iterations"), groups, and at, unless
+// it has the last values of runs.
 func (t *Table) WriteJSON(w io.Writer) error {
 	all := struct {
 		Metric   string      `json:"metric"`
@@ -139,7 +139,7 @@ func inIterations(groups []Group) bool {
 	})
 }
 
-// envSteps returns the number of environment steps behind the values, as text.
+// envSteps returns the number of environment steps after which the values were taken, as text.
 func (g *Group) envSteps(at float64) string {
 	if !math.IsInf(at, 1) {
 		return fmt.Sprintf("%.0f", at)

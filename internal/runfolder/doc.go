@@ -1,5 +1,5 @@
-// Package runfolder manages the folder of a run's output, <log_path>/<experiment_name>. One process of a job,
-// rank 0, opens it:
+// Package runfolder answers: what does a run leave in its folder, and which job may write there? The folder is
+// <log_path>/<experiment_name>. One process of a job, rank 0, opens it:
 //
 //	folder, err := runfolder.Open(path, jobID)          // refused while another job has it
 //	defer folder.Close()
@@ -21,11 +21,11 @@
 //	generation.jsonl   how often answers got which reward, and how full the engines were
 //	tensorboard/       the same metrics for TensorBoard
 //	checkpoints/       global_step_N, and latest
-//	trace/             for what each worker spent its time: see internal/trace
+//	trace/             what each worker spent its time on: see internal/trace
 //	live.json          the present state of a running run, each second
 //	plan.json          the plan of a placement that was auto
 //	moves.jsonl        moves to other ranks; with move-request.json and move-answers.jsonl: see internal/moves
 //	logs/rank-0000.log errors of a rank; missing if the rank reported none
 //	lock               the job that runs here
-//	earlier-1/ …       the output of earlier runs
+//	earlier-1/ …       the output of earlier runs, which SetAside moved
 package runfolder

@@ -13,15 +13,15 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// A Folder is the folder of a run, locked against other jobs. One process uses it. Only KeepAlive may
-// run concurrently with other methods.
+// A Folder is the folder of a run, locked against other jobs. Only one process uses it. Only KeepAlive may run
+// concurrently with other methods.
 type Folder struct {
 	path string
 	lock *lock
 }
 
-// Open makes the folder path if it is missing, checks that it is writable, and locks it. job is the
-// scheduler's name of this job, or "". If another job holds the lock, Open returns a *BusyError.
+// Open makes the folder path if it is missing, checks that it is writable, and locks it. job is the scheduler's name of
+// this job, or "". If another job holds the lock, Open returns a *BusyError.
 func Open(path, job string) (*Folder, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -31,8 +31,7 @@ func Open(path, job string) (*Folder, error) {
 		return nil, fmt.Errorf("run folder %s: %w; choose another with runner.logger.log_path", path, err)
 	}
 	l, err := acquire(path, job)
-	var busy *BusyError
-	if errors.As(err, &busy) {
+	if _, busy := errors.AsType[*BusyError](err); busy {
 		return nil, err
 	} else if err != nil {
 		return nil, fmt.Errorf("run folder %s: cannot write in it: %w; choose another with runner.logger.log_path",
@@ -62,14 +61,14 @@ func (f *Folder) TensorBoard() string { return filepath.Join(f.path, "tensorboar
 // Checkpoints returns the path of the folder of checkpoints.
 func (f *Folder) Checkpoints() string { return filepath.Join(f.path, "checkpoints") }
 
-// RankLog returns the path of a rank's log in the run folder path. Any rank may call it. The file
-// exists only if the rank wrote something.
+// RankLog returns the path of a rank's log in the run folder path. Any rank may call it. The file exists only if the
+// rank wrote something.
 func RankLog(path string, rank int) string {
 	return filepath.Join(path, "logs", fmt.Sprintf("rank-%04d.log", rank))
 }
 
-// SetAside moves everything that earlier runs left into a new folder earlier-N and returns its path,
-// or "" if there was nothing. A run that is not resumed calls it before it writes.
+// SetAside moves everything that an earlier run left into a new folder earlier-N, and returns the path of that folder;
+// "" if there was nothing. A run that is not resumed calls it before it writes.
 func (f *Folder) SetAside() (string, error) {
 	entries, err := os.ReadDir(f.path)
 	if err != nil {
@@ -104,8 +103,8 @@ func (f *Folder) SetAside() (string, error) {
 // WriteConfig writes config.yaml.
 func (f *Folder) WriteConfig(resolved []byte) error { return f.write("config.yaml", resolved) }
 
-// Plan returns the path of the plan of the placement in the run folder path. The file exists only if the
-// run planned its placement.
+// Plan returns the path of the plan of the placement in the run folder path. The file exists only if the run planned
+// its placement.
 func Plan(path string) string { return filepath.Join(path, "plan.json") }
 
 // WritePlan writes the plan of the placement.
@@ -147,9 +146,8 @@ const (
 // SetStatus writes STATUS, as Mark does.
 func (f *Folder) SetStatus(s Status) error { return Mark(f.path, s) }
 
-// Mark writes STATUS into the run folder path. Any rank that ends the job may call it, because rank 0
-// may have died; several may call it at once. If the disk is full, Mark overwrites the existing file
-// in place.
+// Mark writes STATUS into the run folder path. Any rank that ends the job may call it, because rank 0 may have died.
+// Several ranks may call it at once. If the disk is full, Mark overwrites the existing file in place.
 func Mark(path string, s Status) error {
 	status := filepath.Join(path, "STATUS")
 	mine := fmt.Sprintf("%s.%d", status, os.Getpid())
@@ -166,8 +164,8 @@ func Mark(path string, s Status) error {
 	return nil
 }
 
-// overwrite replaces the word in the file path in place. A concurrent reader sees the old or the new
-// word, perhaps followed by empty lines.
+// overwrite replaces the word in the file path in place. A concurrent reader sees the old or the new word, perhaps
+// followed by empty lines.
 func overwrite(path string, s Status) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -190,9 +188,9 @@ func overwrite(path string, s Status) error {
 	return errors.Join(err, f.Close())
 }
 
-// ReadStatus returns the status of the run in the folder path. Any process may call it. It returns
-// the word in STATUS, or "" without one. If the word is running, but the process with the lock is
-// dead or has been silent for a minute, it returns Dead.
+// ReadStatus returns the status of the run in the folder path: the word in STATUS, or "" without that file. If the word
+// is running, but the process with the lock is dead or has not renewed the lock for a minute, it returns Dead. Any
+// process may call it.
 func ReadStatus(path string) (Status, error) {
 	s, err := readStatus(path)
 	if err != nil || s != Running {
@@ -208,8 +206,7 @@ func ReadStatus(path string) (Status, error) {
 	return s, err
 }
 
-// Finished reports whether a run with this resolved configuration is done in the folder path. Any
-// process may call it.
+// Finished reports whether a run with this resolved configuration is done in the folder path. Any process may call it.
 func Finished(path string, resolved []byte) bool {
 	s, err := readStatus(path)
 	if err != nil || s != Done {

@@ -11,11 +11,11 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// On a disk without room for one more file STATUS still becomes what is true.
+// STATUS becomes right even on a disk without room for one more file.
 func TestStatusOnFullDisk(t *testing.T) {
 	for _, c := range []struct {
 		name, options string
-		fill          func(t *testing.T, dir string) error // until there is no room
+		fill          func(t *testing.T, dir string) error // fills the disk of dir
 	}{
 		{"no bytes", "size=64k", func(t *testing.T, dir string) error {
 			f, err := os.Create(filepath.Join(dir, "filler"))

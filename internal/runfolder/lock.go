@@ -19,15 +19,13 @@ const (
 	lockFile  = "lock"
 	claimFile = "lock.claim"
 
-	// beat is the interval between renewals of a lock. A lock that was not renewed for stale counts
-	// as abandoned.
+	// beat is the interval between renewals of a lock. A lock that was not renewed for stale counts as abandoned.
 	beat  = 15 * time.Second
 	stale = 60 * time.Second
 )
 
-// An Owner describes the job that holds a lock. The modification time of the lock file is its
-// heartbeat. It is compared with the time of a new file in the same folder, so both times come from
-// the file system's clock.
+// An Owner describes the job that holds a lock. The modification time of the lock file is the heartbeat of the job. It
+// is compared with the time of a new file in the same folder, so both times come from the file system's clock.
 type Owner struct {
 	Host    string    `json:"host"`
 	PID     int       `json:"pid"`
@@ -48,9 +46,8 @@ func self(job string) (Owner, error) {
 	return Owner{host, os.Getpid(), pids, job, time.Now().Round(time.Second), born}, nil
 }
 
-// processStat returns the state and the start time of a process on this host, or "" if they are
-// unknown. "pid (name) Z …" is a zombie, a dead process whose parent did not wait for it. In
-// containers without an init process zombies remain.
+// processStat returns the state and the start time of a process on this host, or "" if they are unknown. State Z is a
+// zombie: a dead process whose parent did not wait for it. In containers without an init process zombies remain.
 func processStat(pid int) (state, born string) {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
@@ -63,8 +60,8 @@ func processStat(pid int) (state, born string) {
 // here reports whether this process, self, can see the process of o.
 func (o Owner) here(self Owner) bool { return o.Host == self.Host && o.PIDs == self.PIDs }
 
-// died reports whether self can tell by the PID that the process of o has died. Another process may
-// have the same PID by now.
+// died reports whether the process of o is known to have died. self, this process, must see processes of o's host.
+// Another process may have the same PID by now, but not the same start time.
 func (o Owner) died(self Owner) bool {
 	if !o.here(self) {
 		return false
@@ -100,9 +97,8 @@ func (e *BusyError) Error() string {
 		"runner.logger.experiment_name", e.Folder, e.Owner, max(e.Beat, 0).Round(time.Second))
 }
 
-// A lock is the file lockFile. Its holder is the process that made the current file of that name. It
-// is not an operating-system lock, because many parallel file systems have none that works across
-// nodes.
+// A lock is the file lockFile. Its holder is the process that made the current file of that name. It is no lock of the
+// operating system, because many parallel file systems have no such locks that work across nodes.
 type lock struct {
 	path string
 	file *os.File
@@ -111,9 +107,9 @@ type lock struct {
 
 // acquire takes the lock of folder for this process.
 //
-// A lock changes hands only under a claim, a file that is created exclusively and lives only for a
-// moment. So two jobs that both find a stale lock cannot both replace it. If the creator of a claim
-// dies, the claim becomes stale like a lock.
+// A job may take a lock only while it holds the claim, a file that exists only for a moment, and that only one job can
+// create. So two jobs that both find a stale lock cannot both replace it. If the creator of a claim dies, the claim
+// becomes stale like a lock.
 func acquire(folder, job string) (*lock, error) {
 	me, err := self(job)
 	if err != nil {
@@ -185,8 +181,8 @@ func clock(folder string) (time.Time, error) {
 	return info.ModTime(), nil
 }
 
-// hasOwner reports whether a living job holds the lock of folder. If this process may not write to
-// folder, it uses the clock of this host.
+// hasOwner reports whether a living job holds the lock of folder. If this process may not write to folder, the clock of
+// this host replaces that of the file system.
 func hasOwner(folder string) (bool, error) {
 	me, err := self("")
 	if err != nil {
@@ -197,16 +193,16 @@ func hasOwner(folder string) (bool, error) {
 		now = time.Now()
 	}
 	err = checkStale(filepath.Join(folder, lockFile), me, now)
-	if busy := (*BusyError)(nil); errors.As(err, &busy) {
+	if _, busy := errors.AsType[*BusyError](err); busy {
 		return true, nil
 	}
 	return false, err
 }
 
-// checkStale returns a *BusyError if the owner of the lock or claim at path is alive. now is the
-// file system's time. An owner is alive if its heartbeat is recent and its process is not known to
-// be dead. A heartbeat in the future means that the clock was set back; then the owner is alive only
-// if me can see its process. Without a file there is no owner.
+// checkStale returns a *BusyError if the owner of the lock or claim at path is alive. now is the file system's time. An
+// owner is alive if its heartbeat is recent, and its process is not known to be dead. A heartbeat in the future means
+// that the clock was set back. Then the owner is alive only if me, this process, can see the owner's process. Without a
+// file there is no owner.
 func checkStale(path string, me Owner, now time.Time) error {
 	info, err := os.Stat(path)
 	if os.IsNotExist(err) {
@@ -232,12 +228,11 @@ func checkStale(path string, me Owner, now time.Time) error {
 	return busy
 }
 
-// errLost is in the error of a lock that this process has lost.
+// errLost is the cause of errors about a lock that this process has lost.
 var errLost = errors.New("lock lost")
 
-// KeepAlive renews the lock until ctx ends, and then returns nil. It returns an error if the lock
-// could not be renewed for a minute, was removed, or was taken by another job after a minute without
-// heartbeat.
+// KeepAlive renews the lock until ctx ends, and then returns nil. It returns an error if it could not renew the lock
+// for a minute, if the lock was removed, or if another job has taken the lock after a minute without a heartbeat.
 func (f *Folder) KeepAlive(ctx context.Context) error {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
@@ -265,7 +260,7 @@ func (l *lock) renew() error {
 	return err
 }
 
-// held returns an error unless the lock file is still the one that this process made.
+// held returns an error unless the lock file is still the file that this process made.
 func (l *lock) held() error {
 	mine, err := l.file.Stat()
 	if err != nil {

@@ -18,7 +18,8 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// holder names a folder that a child process of these tests opens and holds until its standard input ends.
+// holder is the environment variable with a folder. A child process of these tests opens the folder, and holds it until
+// its standard input ends.
 const holder = "RLINF_TEST_HOLD_FOLDER"
 
 func TestMain(m *testing.M) {
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 		}
 		fmt.Println("held")
 		bufio.NewReader(os.Stdin).ReadByte()
-		return // without Close, as one that was killed
+		return // without Close, like a killed process
 	}
 	os.Exit(m.Run())
 }
@@ -60,8 +61,8 @@ func TestAnotherProcessIsRefusedUntilTheFirstIsDead(t *testing.T) {
 	open(t, path)
 }
 
-// A lock from the future, as of a clock that was set back, is judged by its process: it is that job's while it lives,
-// and no other process's with its PID.
+// After a clock was set back, a lock may be from the future. Then its job holds it exactly while the process of the job
+// lives. Another process with the same PID does not count.
 func TestLockFromTheFuture(t *testing.T) {
 	path := t.TempDir()
 	_, said := hold(t, path)
@@ -148,8 +149,8 @@ func TestLockIsFreeAfterClose(t *testing.T) {
 	open(t, path)
 }
 
-// A job on another host is gone when its heartbeat is a minute old, no sooner, and so is one that died while it took
-// the lock.
+// A job on another host counts as dead when its heartbeat is a minute old, and no sooner. The same holds for a job that
+// died while it took the lock.
 func TestForeignLock(t *testing.T) {
 	const foreign = `{"host":"elsewhere","pid":1,"pids":"","started":"2026-01-02T03:04:05Z"}`
 	for _, file := range []string{"lock", "lock.claim"} {
@@ -185,7 +186,7 @@ func TestForeignLock(t *testing.T) {
 	}
 }
 
-// Of many jobs that find a stale lock at once, one gets the folder.
+// If many jobs find a stale lock at once, only one gets the folder.
 func TestOneOfManyTakesAStaleLock(t *testing.T) {
 	for range 30 {
 		path := t.TempDir()
@@ -287,7 +288,7 @@ func TestKeepAliveNoticesALostLock(t *testing.T) {
 	}
 }
 
-// hold starts a child that opens path, and returns it with what it said.
+// hold starts a child that opens path. It returns the child and its output.
 func hold(t *testing.T, path string) (*exec.Cmd, string) {
 	t.Helper()
 	self, err := os.Executable()
@@ -315,7 +316,7 @@ func hold(t *testing.T, path string) (*exec.Cmd, string) {
 	return cmd, strings.TrimSpace(line)
 }
 
-// put writes a file that is age old.
+// put writes a file whose modification time is age ago.
 func put(t *testing.T, path, content string, age time.Duration) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(content), 0o666); err != nil {
@@ -341,7 +342,8 @@ func open(t *testing.T, path string) *runfolder.Folder {
 	return f
 }
 
-// A run that says running is dead if no job has its lock, or one that died or was silent for a minute.
+// A run with the status running is dead if no job has its lock, or if the job with the lock died or had no heartbeat
+// for a minute.
 func TestReadStatusOfADeadRun(t *testing.T) {
 	dir := t.TempDir()
 	f, err := runfolder.Open(dir, "")
@@ -382,7 +384,7 @@ func TestReadStatusOfADeadRun(t *testing.T) {
 			t.Fatal(err)
 		}
 		want := runfolder.Dead
-		if when == "on another host" { // whose processes nobody sees from here
+		if when == "on another host" { // this host cannot see processes of another host
 			want = runfolder.Running
 		}
 		status(want, when)

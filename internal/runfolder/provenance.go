@@ -1,8 +1,10 @@
 package runfolder
 
 import (
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -16,8 +18,8 @@ import (
 
 const provenanceFile = "provenance.json"
 
-// Provenance describes a start of a run: the program, the machine and the settings, so that the run can
-// be repeated or explained. Describe fills in the facts about this process; the caller adds the rest.
+// Provenance describes a start of a run: the program, the machine and the settings, so that the run can be repeated or
+// explained. Describe fills in the facts about this process. Its caller adds the other facts.
 type Provenance struct {
 	Started  time.Time         `json:"started"`
 	Project  string            `json:"project,omitempty"`
@@ -89,8 +91,8 @@ func ReadBuild() Build {
 	return b
 }
 
-// steering selects the environment variables that affect a job, without variables that may hold
-// secrets, such as SLURM_JWT.
+// steering selects the environment variables that affect a job. It leaves out variables that may hold secrets, such as
+// SLURM_JWT.
 func steering(environ []string) map[string]string {
 	prefixes := []string{"OMPI_", "PMIX_", "PMI_", "MPICH_", "MPIR_CVAR_", "HYDRA_", "SLURM_", "RLINF_", "UCX_", "FI_",
 		"OMP_", "OPENBLAS_", "GO", "CUDA_VISIBLE_"}
@@ -121,8 +123,27 @@ func Binding() string {
 	return ""
 }
 
-// LastStart returns the newest entry of provenance.json in the run folder path. ok is false if there is
-// none.
+// BinaryID returns an identity of this program: a hash of the size of its file and of the beginning, which has the
+// build ID. It returns "" if the file cannot be read.
+func BinaryID() string {
+	f, err := os.Open("/proc/self/exe")
+	if err != nil {
+		return ""
+	}
+	defer f.Close()
+	about, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	sum := sha256.New()
+	fmt.Fprintln(sum, about.Size())
+	if _, err := io.CopyN(sum, f, 64<<10); err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%x", sum.Sum(nil))
+}
+
+// LastStart returns the newest entry of provenance.json in the run folder path. ok is false if there is none.
 func LastStart(path string) (p Provenance, ok bool) {
 	var starts []Provenance
 	text, err := durable.ReadFile(filepath.Join(path, provenanceFile))

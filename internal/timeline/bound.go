@@ -1,13 +1,14 @@
 package timeline
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// bound describes the largest part of the critical paths. Share is that part. It returns nil without a window.
+// bound returns a description of the largest part of the critical paths; nil without a window. Share is that part.
 func (e *evidence) bound() *Finding {
 	var paths []*Path
 	for _, v := range e.typical() {
@@ -19,16 +20,14 @@ func (e *evidence) bound() *Finding {
 		return nil
 	}
 	f := &Finding{Rule: Bound, Worker: none, Peer: none}
-	busiest := &r.Components[0]
-	for i := range r.Components {
-		if c := &r.Components[i]; c.Cost.Busy > busiest.Cost.Busy {
-			busiest = c
-		}
-	}
+	busiest := slices.MaxFunc(r.Components, func(a, b ComponentCost) int {
+		return cmp.Compare(a.Cost.Busy, b.Cost.Busy)
+	})
+	advice := ""
 	switch most := max(busiest.Cost.Busy, r.Total.Transfer, r.Total.Wait+r.Total.Unknown); most {
 	case busiest.Cost.Busy:
 		f.Component, f.Share = busiest.Component, most/total
-		s := largestSite(r, func(s *SiteCost) float64 {
+		s := largestSite(r, func(s SiteCost) float64 {
 			if s.Component != f.Component {
 				return 0
 			}
@@ -39,21 +38,19 @@ func (e *evidence) bound() *Finding {
 		if rest := f.Share - s.Cost.Busy/total; rest >= 0.005 {
 			f.Text += fmt.Sprintf(", and %s is other work of theirs", percent(rest))
 		}
-		advice := ""
 		advice, f.Key = e.busyAdvice(r, s)
 		f.Text += "; " + advice + "."
 	case r.Total.Transfer:
 		f.Share = most / total
-		s := largestSite(r, func(s *SiteCost) float64 { return s.Cost.Transfer })
+		s := largestSite(r, func(s SiteCost) float64 { return s.Cost.Transfer })
 		f.Component = s.Component
 		f.Text = fmt.Sprintf("Transfers bounded this run: they are %s of the critical path, and those of %s to %s are "+
 			"%s", percent(f.Share), siteName(s), workers(f.Component), percent(s.Cost.Transfer/total))
-		advice := ""
 		advice, f.Key = transferAdvice(s)
 		f.Text += "; " + advice + "."
 	default:
 		f.Share = most / total
-		s := largestSite(r, func(s *SiteCost) float64 { return s.Cost.Wait + s.Cost.Unknown })
+		s := largestSite(r, func(s SiteCost) float64 { return s.Cost.Wait + s.Cost.Unknown })
 		f.Component = s.Component
 		f.Text = fmt.Sprintf("The trace does not explain %s of the critical path; %s have most of that time (%s).",
 			percent(f.Share), workers(f.Component), s.Cause)
@@ -62,15 +59,16 @@ func (e *evidence) bound() *Finding {
 }
 
 // siteName names what happens at a site.
-func siteName(s *SiteCost) string {
+func siteName(s SiteCost) string {
 	if s.Name != "" {
 		return s.Name
 	}
 	return "other work" // a runner between calls
 }
 
-// typical returns the windows that say most about the whole run. Windows that were kept because they are unusual count
-// only if there are no others. The first iteration of an attempt warms up, so it counts only alone.
+// typical returns the windows that represent the whole run best: those that were kept at regular intervals. Without
+// them it returns the first iterations, and without these all windows. It leaves out the first iteration of the attempt
+// if there are others, because that iteration warms up.
 func (e *evidence) typical() []*view {
 	first := e.firstIteration()
 	for _, reasons := range [][]trace.Reason{{trace.Regular, trace.All}, {trace.First}} {
@@ -90,24 +88,19 @@ func (e *evidence) typical() []*view {
 	return e.views
 }
 
-func largestSite(r *Shares, of func(*SiteCost) float64) *SiteCost {
-	best := &r.Sites[0]
-	for i := range r.Sites {
-		if s := &r.Sites[i]; of(s) > of(best) {
-			best = s
-		}
-	}
-	return best
+// largestSite returns the site for which the function of is largest.
+func largestSite(r *Shares, of func(SiteCost) float64) SiteCost {
+	return slices.MaxFunc(r.Sites, func(a, b SiteCost) int { return cmp.Compare(of(a), of(b)) })
 }
 
-// Shares of the critical path from which another component is worth an overlap.
+// If the other component has at least this share of the critical path, an overlap is worth it.
 const (
 	overlapTraining = 0.20 // of actors beside rollouts, or the other way round
 	overlapStages   = 0.10 // of env workers beside rollout workers, or the other way round
 )
 
-// busyAdvice says what makes the critical path shorter if most of it is work at a site.
-func (e *evidence) busyAdvice(r *Shares, s *SiteCost) (text, key string) {
+// busyAdvice says what makes the critical path shorter if work at site s is the largest part of it.
+func (e *evidence) busyAdvice(r *Shares, s SiteCost) (text, key string) {
 	busy := func(components ...string) (share float64) {
 		for _, c := range r.Components {
 			if slices.Contains(components, c.Component) {
@@ -132,8 +125,8 @@ func (e *evidence) busyAdvice(r *Shares, s *SiteCost) (text, key string) {
 	return "give " + s.Component + " more ranks (" + placementKey + ")", placementKey
 }
 
-// transferAdvice says what makes the critical path shorter if most of it is transfers at a site.
-func transferAdvice(s *SiteCost) (text, key string) {
+// transferAdvice says what makes the critical path shorter if transfers at site s are the largest part of it.
+func transferAdvice(s SiteCost) (text, key string) {
 	switch s.Op {
 	case trace.Collect:
 		return "try " + reduceKey + ": fast, or fewer ranks for " + s.Component + " (" + placementKey + ")", reduceKey

@@ -1,14 +1,14 @@
 // Package timeline answers: what does the trace of a run say about where the time went, and why? Its functions are
 // pure: the same trace gives the same result, in the same order. They read no file and no clock.
 //
-//	table := timeline.Waits(a, 1, math.MaxInt64)     // seconds of each worker by cause
+//	table := timeline.Waits(a)                       // seconds of each worker by cause
 //	path := timeline.CriticalPath(a, &a.Windows[0])  // what bounded an iteration
-//	shares := timeline.SharesOf(a, path)             // the path by component, site, link and worker
+//	shares := timeline.SharesOf(a, path)             // the path by component, site and link
 //	findings := timeline.Conclude(attempts)          // at most five sentences
 //
 // An iteration has a critical path: the chain of work and transfers that ends with the iteration. Only a shorter chain
-// makes the iteration shorter. CriticalPath follows it from the end of the iteration back. At a wait it goes to the
-// worker that ended the wait.
+// makes the iteration shorter. CriticalPath follows the chain back from the end of the iteration. At a wait it goes on
+// at the worker that ended the wait.
 //
 // Times of single spans are integers in nanoseconds, on the clock of the trace. Sums of times are in seconds. Workers
 // are indices in Attempt.Workers. A damaged or incomplete trace makes results incomplete, and never an error.

@@ -19,53 +19,36 @@ type Efficiency struct {
 	Busiest   int     // worker with the largest useful time
 }
 
-// Efficiencies returns the efficiency of each component over the iterations from first to last, both included.
-// Components without work are left out.
-func Efficiencies(a *trace.Attempt, first, last int64) []Efficiency {
-	useful := make([]float64, len(a.Workers))
-	all := make([]float64, len(a.Workers))
-	for i := range a.Sums {
-		s := &a.Sums[i]
-		if s.Iteration < first || s.Iteration > last || s.Worker < 0 || s.Worker >= len(a.Workers) {
-			continue
-		}
-		sites := a.Workers[s.Worker].Sites
-		for site := range min(len(s.Times), len(sites)) {
-			all[s.Worker] += seconds(s.Times[site])
-			if sites[site].Cause == trace.Working {
-				useful[s.Worker] += seconds(s.Times[site])
+// Efficiencies returns the efficiency of each component over all iterations. It leaves out components without work.
+func Efficiencies(a *trace.Attempt) (all []Efficiency) {
+	times, _ := siteTimes(a)
+	useful, totals := make([]float64, len(a.Workers)), make([]float64, len(a.Workers))
+	byComponent := map[string][]float64{} // useful times of the members
+	at := map[string]int{}
+	for i, w := range a.Workers {
+		for site, ns := range times[i] {
+			totals[i] += seconds(ns)
+			if w.Sites[site].Cause == trace.Working {
+				useful[i] += seconds(ns)
 			}
 		}
-	}
-	total := 0.0
-	if r := newIndex(a).runner(0); r != none {
-		total = all[r]
-	}
-	if total == 0 && len(all) > 0 {
-		total = slices.Max(all)
-	}
-	return efficiencies(a, useful, total)
-}
-
-// efficiencies computes the efficiency of each component from the useful times of its workers.
-func efficiencies(a *trace.Attempt, useful []float64, total float64) (all []Efficiency) {
-	var times [][]float64
-	at := map[string]int{}
-	for i := range a.Workers {
-		c := a.Workers[i].Component
-		if all = grow(all, at, c, Efficiency{Component: c, Busiest: i}); len(times) < len(all) {
-			times = append(times, nil)
-		}
-		e := &all[at[c]]
+		byComponent[w.Component] = append(byComponent[w.Component], useful[i])
+		e := entry(&all, at, w.Component, Efficiency{Component: w.Component, Busiest: i})
 		e.Workers++
 		if useful[i] > useful[e.Busiest] {
 			e.Busiest = i
 		}
-		times[at[c]] = append(times[at[c]], useful[i])
+	}
+	total := 0.0
+	if r := newIndex(a).runner(0); r != none {
+		total = totals[r]
+	}
+	if total == 0 && len(totals) > 0 {
+		total = slices.Max(totals)
 	}
 	for i := range all {
 		if most := useful[all[i].Busiest]; most > 0 && total > 0 {
-			all[i].LB, all[i].Comm = stat.Mean(times[i], nil)/most, most/total
+			all[i].LB, all[i].Comm = stat.Mean(byComponent[all[i].Component], nil)/most, most/total
 			all[i].PE = all[i].LB * all[i].Comm
 		}
 	}

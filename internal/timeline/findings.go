@@ -21,7 +21,6 @@ type Finding struct {
 	Component string
 	Worker    int   // in Attempt.Workers; -1: none
 	Peer      int   // of a link: the receiver, in Attempt.Workers; else -1
-	Attempt   int   // in the argument of Conclude
 	Iteration int64 // 0: all
 }
 
@@ -63,11 +62,11 @@ const (
 	// MostFindings is the largest number of findings.
 	MostFindings = 5
 
-	// fewestIterations is the number of iterations with sums below which only windows are judged.
+	// With fewer iterations with sums only the rules that need windows apply.
 	fewestIterations = 3
 
-	// A rank is slow if its work takes slowExcess longer than the median of the other members, in slowIterations of all
-	// iterations, and if the excess is slowShare of an iteration on average.
+	// A rank is slow if its work takes longer than the median of the other members, by a share of slowExcess, in
+	// slowIterations of all iterations. The mean excess must also be slowShare of an iteration.
 	slowExcess     = 0.10
 	slowIterations = 0.80
 	slowShare      = 0.01
@@ -76,27 +75,28 @@ const (
 	// if its receiver waits for transfers for linkShare of an iteration.
 	linkFactor = 3
 	linkShare  = 0.05
-	// A link counts if its receiver really waited for linkWaits of its items, and for linkItems at least. A wait is
-	// real from linkWait nanoseconds on.
+	// A link counts if its receiver waited for a share of linkWaits of its items, and for at least linkItems items.
+	// Waits below linkWait nanoseconds do not count.
 	linkWaits = 0.25
 	linkItems = 3
 	linkWait  = 10_000
 
-	// Room or weights are short if a component waits for them for roomShare of its time. This is a fault if the workers
-	// at the other end also wait for roomShare of their time. Otherwise they bound the run, and more room cannot help.
+	// Room or weights are short if a component waits for them for roomShare of its time. This shortage is a fault if
+	// the workers at the other end also wait for roomShare of their time. Otherwise those workers bound the run, and
+	// more room cannot help.
 	roomShare = 0.05
 
-	// An environment stalled if one span of its work took stallFactor times its median of other windows, and
-	// stallShare of the iteration. Spans that are so long in more than stallWindows of all windows are no stalls. The
-	// first iteration of an attempt is not judged.
+	// An environment stalled if one span of its work took stallFactor times the median of its spans in other windows,
+	// and stallShare of the iteration. If more than stallWindows of all windows have such a span, none of them is a
+	// stall. The first iteration of an attempt does not count.
 	stallFactor  = 5
 	stallShare   = 0.20
 	stallWindows = 0.20
 )
 
-// Conclude says what bounded a run: at most MostFindings sentences. Faults come first, largest Share first. A
-// Description of the critical path follows. It is of the attempt with the most iterations. Without a fault the last
-// finding says so. A trace without sums and windows gives no finding.
+// Conclude says what bounded a run, in at most MostFindings sentences. Faults come first, the largest Share first. Then
+// comes the Description of the critical path, of the attempt with the most iterations, then other Descriptions. If
+// there is no fault, the last finding is NoFault. A trace without sums and windows gives no finding.
 func Conclude(attempts []trace.Attempt) []Finding {
 	var faults, others, bound []Finding
 	iterations, judged := 0, false
@@ -109,7 +109,6 @@ func Conclude(attempts []trace.Attempt) []Finding {
 		for _, rule := range []func(*evidence) []Finding{(*evidence).slowRanks, (*evidence).slowLinks,
 			(*evidence).shortRoom, (*evidence).staleness, (*evidence).stalls} {
 			for _, f := range rule(e) {
-				f.Attempt = i
 				if f.Kind == Fault {
 					faults = append(faults, f)
 				} else {
@@ -119,7 +118,7 @@ func Conclude(attempts []trace.Attempt) []Finding {
 		}
 		if n := max(len(e.iterations), len(e.views)); n > iterations {
 			if b := e.bound(); b != nil {
-				b.Attempt, iterations, bound = i, n, []Finding{*b}
+				iterations, bound = n, []Finding{*b}
 			}
 		}
 	}
@@ -140,58 +139,43 @@ func Conclude(attempts []trace.Attempt) []Finding {
 	return all[:min(len(all), MostFindings)]
 }
 
-// distinct removes findings that repeat one of another attempt.
+// distinct removes findings that repeat the finding of another attempt.
 func distinct(list []Finding) []Finding {
-	type subject struct {
-		rule         Rule
-		component    string
-		worker, peer int
-		iteration    int64
-	}
-	seen := map[subject]bool{}
+	seen := map[Finding]bool{}
 	return slices.DeleteFunc(list, func(f Finding) bool {
-		s := subject{f.Rule, f.Component, f.Worker, f.Peer, f.Iteration}
-		again := seen[s]
-		seen[s] = true
+		subject := Finding{Rule: f.Rule, Component: f.Component, Worker: f.Worker, Peer: f.Peer, Iteration: f.Iteration}
+		again := seen[subject]
+		seen[subject] = true
 		return again
 	})
 }
 
-// An evidence has the facts that the rules look at.
+// An evidence has what the rules need to know about an attempt.
 type evidence struct {
 	*index
 	iterations []int64        // with sums, in their order
 	lengths    []float64      // of these iterations, in seconds
 	sums       [][]*trace.Sum // by iteration and worker; nil: none
-	sites      [][]float64    // seconds over all iterations, by worker and site
-	totals     []float64      // seconds over all iterations, by worker
 	views      []*view        // the windows whose iteration has a length
 }
 
 func newEvidence(a *trace.Attempt) *evidence {
-	n := len(a.Workers)
-	e := &evidence{index: newIndex(a), sites: make([][]float64, n), totals: make([]float64, n)}
-	for i := range a.Workers {
-		e.sites[i] = make([]float64, len(a.Workers[i].Sites))
-	}
+	e := &evidence{index: newIndex(a)}
 	at := map[int64]int{}
 	for i := range a.Sums {
 		s := &a.Sums[i]
 		if s.Worker < 0 || s.Worker >= len(a.Workers) {
 			continue
 		}
-		e.iterations = grow(e.iterations, at, s.Iteration, s.Iteration)
-		k := at[s.Iteration]
-		if k == len(e.sums) {
+		k, ok := at[s.Iteration]
+		if !ok {
+			k = len(e.sums)
+			at[s.Iteration], e.iterations = k, append(e.iterations, s.Iteration)
 			e.sums = append(e.sums, make([]*trace.Sum, len(a.Workers)))
 		}
 		e.sums[k][s.Worker] = s
-		for site := range min(len(s.Times), len(e.sites[s.Worker])) {
-			e.sites[s.Worker][site] += seconds(s.Times[site])
-			e.totals[s.Worker] += seconds(s.Times[site])
-		}
 	}
-	first := e.runner(0)
+	first := e.runner(0) // the length of an iteration is the time of this runner, or else of the busiest worker
 	for _, by := range e.sums {
 		length := int64(0)
 		for i, s := range by {
@@ -226,7 +210,7 @@ func (e *evidence) firstIteration() int64 {
 	return first
 }
 
-// async reports whether the run was asynchronous: rollout workers then have one call, which has this name.
+// async reports whether the run was asynchronous. Rollout workers of such a run have one call, "produce".
 func (e *evidence) async() bool {
 	return slices.ContainsFunc(e.Workers, func(w trace.Worker) bool {
 		return slices.ContainsFunc(w.Sites, func(s trace.Site) bool {
@@ -238,16 +222,11 @@ func (e *evidence) async() bool {
 // name describes a worker: "env 3 (rank 3, host a)".
 func (e *evidence) name(worker int) string {
 	w := &e.Workers[worker]
-	return fmt.Sprintf("%s %d (%s)", w.Component, w.Member, e.place(worker))
-}
-
-// place describes the place of a worker: "rank 3, host a".
-func (e *evidence) place(worker int) string {
-	w := &e.Workers[worker]
+	host := ""
 	if w.Node >= 0 && w.Node < len(e.Hosts) {
-		return fmt.Sprintf("rank %d, host %s", w.Rank, e.Hosts[w.Node])
+		host = ", host " + e.Hosts[w.Node]
 	}
-	return fmt.Sprintf("rank %d", w.Rank)
+	return fmt.Sprintf("%s %d (rank %d%s)", w.Component, w.Member, w.Rank, host)
 }
 
 // workers names the workers of a component: "the env workers".

@@ -1,7 +1,8 @@
 package timeline
 
 import (
-	"sort"
+	"cmp"
+	"slices"
 
 	"github.com/rlinf/rlinf/internal/trace"
 )
@@ -9,13 +10,13 @@ import (
 // none stands for a worker or a site that is not known.
 const none = -1
 
-// An index finds the workers of an attempt by what other workers know of them.
+// An index finds the workers of an attempt by what the spans of other workers say about them.
 type index struct {
 	*trace.Attempt
 	byMember map[memberKey]int
 	byRank   map[int][]int       // workers of a rank, without its runner
-	runners  map[int]int         // runner of a rank
 	groups   map[groupKey][]spot // the sites of a collective operation or of a channel, in the order of workers
+	keys     []groupKey          // of groups, in the order of first workers
 }
 
 type memberKey struct {
@@ -33,26 +34,29 @@ type groupKey struct {
 type spot struct{ worker, site int }
 
 func newIndex(a *trace.Attempt) *index {
-	x := &index{a, map[memberKey]int{}, map[int][]int{}, map[int]int{}, map[groupKey][]spot{}}
+	x := &index{Attempt: a, byMember: map[memberKey]int{}, byRank: map[int][]int{}, groups: map[groupKey][]spot{}}
 	for i := range a.Workers {
 		w := &a.Workers[i]
 		x.byMember[memberKey{w.Component, w.Member}] = i
-		if w.Component == trace.Runner {
-			x.runners[w.Rank] = i
-		} else {
+		if w.Component != trace.Runner {
 			x.byRank[w.Rank] = append(x.byRank[w.Rank], i)
 		}
 		for s := range w.Sites {
-			if key, ok := groupOf(w, &w.Sites[s]); ok {
-				x.groups[key] = append(x.groups[key], spot{i, s})
+			key, ok := groupOf(w, &w.Sites[s])
+			if !ok {
+				continue
 			}
+			if x.groups[key] == nil {
+				x.keys = append(x.keys, key)
+			}
+			x.groups[key] = append(x.groups[key], spot{i, s})
 		}
 	}
 	return x
 }
 
-// groupOf returns the key of the sites that belong together with a site, if there are such.
-func groupOf(w *trace.Worker, s *trace.Site) (groupKey, bool) {
+// groupOf returns the key of the group that a site belongs to. ok is false for a site without a group.
+func groupOf(w *trace.Worker, s *trace.Site) (key groupKey, ok bool) {
 	switch s.Op {
 	case trace.Collect, trace.Vote:
 		return groupKey{s.Op, w.Component, s.Name, s.Key}, true
@@ -64,7 +68,7 @@ func groupOf(w *trace.Worker, s *trace.Site) (groupKey, bool) {
 	return groupKey{}, false
 }
 
-// together returns the sites that belong together with a site, itself included.
+// together returns all sites of the group that a site of a worker belongs to.
 func (x *index) together(worker int, s *trace.Site) []spot {
 	key, _ := groupOf(&x.Workers[worker], s)
 	return x.groups[key]
@@ -78,15 +82,10 @@ func (x *index) member(component string, member int64) int {
 	return none
 }
 
-// runner returns the runner of a rank, or none.
-func (x *index) runner(rank int) int {
-	if i, ok := x.runners[rank]; ok {
-		return i
-	}
-	return none
-}
+// runner returns the runner of a rank, or none. The number of a runner is its rank.
+func (x *index) runner(rank int) int { return x.member(trace.Runner, int64(rank)) }
 
-// site returns a site of a worker. A number out of range gives a site of unknown time.
+// site returns a site of a worker. An index out of range gives a site of unrecorded time.
 func (x *index) site(worker, site int) trace.Site {
 	if sites := x.Workers[worker].Sites; site >= 0 && site < len(sites) {
 		return sites[site]
@@ -100,7 +99,7 @@ type view struct {
 	window     *trace.Window
 	tracks     []*trace.Track // by worker; nil: this worker has no track
 	start, end int64          // of the iteration on rank 0
-	first      int            // the runner of rank 0, or none
+	first      int            // worker whose track ends the iteration: the runner of rank 0, if it has a track; or none
 	spans      [][][]int      // by worker and site: indices in Track.Spans; filled by spansOf
 	marks      [][][]int      // by worker and site: indices in Track.Marks; filled by marksOf
 }
@@ -186,8 +185,8 @@ func (v *view) nth(at spot, n int64) *trace.Span {
 		return nil
 	}
 	spans := v.tracks[at.worker].Spans
-	i := sort.Search(len(of), func(i int) bool { return spans[of[i]].N >= n })
-	if i == len(of) || spans[of[i]].N != n {
+	i, found := slices.BinarySearchFunc(of, n, func(i int, n int64) int { return cmp.Compare(spans[i].N, n) })
+	if !found {
 		return nil
 	}
 	return &spans[of[i]]
@@ -195,9 +194,9 @@ func (v *view) nth(at spot, n int64) *trace.Span {
 
 // covering returns the index of the last span that begins before t, or none.
 func covering(spans []trace.Span, t int64) int {
-	i := sort.Search(len(spans), func(i int) bool { return spans[i].Start >= t }) - 1
-	if i >= 0 && spans[i].Start >= t { // spans out of order
+	i, _ := slices.BinarySearchFunc(spans, t, func(s trace.Span, t int64) int { return cmp.Compare(s.Start, t) })
+	if i == 0 || spans[i-1].Start >= t { // spans out of order
 		return none
 	}
-	return i
+	return i - 1
 }

@@ -9,71 +9,62 @@ import (
 
 // A Lag says how old the weights were that workers adopted in a window.
 type Lag struct {
-	Name   string     // of the weights
-	Counts []LagCount // in the order of Versions
+	Name string // of the weights
+	// Counts has the number of adoptions by their lag: the newest published version less the adopted one, when the wait
+	// ended.
+	Counts map[int64]int
 	// Unknown is the number of adoptions before the first Publish in the window.
 	Unknown int
 }
 
-// A LagCount is the number of adoptions with one lag.
-type LagCount struct {
-	Versions int64 // newest published version - adopted version, when the wait ended
-	Count    int
-}
-
-// VersionLags returns the lags of the weights in a window, in the order of their first sites. Weights that no worker
-// adopted are left out.
-func VersionLags(a *trace.Attempt, w *trace.Window) []Lag {
+// VersionLags returns the lags of the weights in a window, in the order of their first sites. It leaves out weights
+// that no worker adopted.
+func VersionLags(a *trace.Attempt, w *trace.Window) (lags []Lag) {
 	v := newIndex(a).view(w)
-	type version struct {
+	type event struct {
 		at, version int64
-		adopted     bool
+		adopted     int // 0: a worker published the version, 1: a worker adopted it
 	}
-	var lags []Lag
-	var events [][]version
-	at := map[string]int{}
+	var names []string
+	events := map[string][]event{}
 	for worker, t := range v.tracks {
 		if t == nil {
 			continue
 		}
-		for i := range t.Spans {
-			s := &t.Spans[i]
+		for _, s := range t.Spans {
 			site := v.site(worker, s.Site)
 			if site.Op != trace.Publish && site.Op != trace.Adopt {
 				continue
 			}
-			if lags = grow(lags, at, site.Name, Lag{Name: site.Name}); len(events) < len(lags) {
-				events = append(events, nil)
+			if events[site.Name] == nil {
+				names = append(names, site.Name)
 			}
-			events[at[site.Name]] = append(events[at[site.Name]], version{s.End, s.Arg, site.Op == trace.Adopt})
+			e := event{at: s.End, version: s.Arg}
+			if site.Op == trace.Adopt {
+				e.adopted = 1
+			}
+			events[site.Name] = append(events[site.Name], e)
 		}
 	}
-	for i := range lags {
-		slices.SortStableFunc(events[i], func(a, b version) int {
-			if a.at == b.at && a.adopted != b.adopted { // what is published is there to be adopted
-				if a.adopted {
-					return 1
-				}
-				return -1
-			}
-			return cmp.Compare(a.at, b.at)
+	for _, name := range names {
+		// Of events at the same time a Publish comes first: its version can be adopted.
+		slices.SortStableFunc(events[name], func(a, b event) int {
+			return cmp.Or(cmp.Compare(a.at, b.at), a.adopted-b.adopted)
 		})
-		newest, published := int64(0), false
-		counts := map[int64]int{}
-		for _, e := range events[i] {
+		l, newest, published := Lag{Name: name, Counts: map[int64]int{}}, int64(0), false
+		for _, e := range events[name] {
 			switch {
-			case !e.adopted:
+			case e.adopted == 0:
 				newest, published = max(newest, e.version), true
 			case published:
-				counts[max(0, newest-e.version)]++
+				l.Counts[max(0, newest-e.version)]++
 			default:
-				lags[i].Unknown++
+				l.Unknown++
 			}
 		}
-		for versions, n := range counts {
-			lags[i].Counts = append(lags[i].Counts, LagCount{versions, n})
+		if l.Unknown > 0 || len(l.Counts) > 0 {
+			lags = append(lags, l)
 		}
-		slices.SortFunc(lags[i].Counts, func(a, b LagCount) int { return cmp.Compare(a.Versions, b.Versions) })
 	}
-	return slices.DeleteFunc(lags, func(l Lag) bool { return l.Unknown == 0 && len(l.Counts) == 0 })
+	return lags
 }

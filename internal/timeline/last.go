@@ -1,6 +1,7 @@
 package timeline
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -13,7 +14,8 @@ type Lateness struct {
 	Component, Name string
 	Operations      int     // in which all members took part
 	Chance          float64 // share of operations in which each member would be last by chance: 1/P
-	// Unclear is the number of operations that the clocks of the nodes cannot order. Members leave them out.
+	// Unclear is the number of operations whose order the clocks of the nodes cannot tell. They do not count in
+	// Members.
 	Unclear int
 	Members []LateMember // in the order of workers
 }
@@ -23,69 +25,50 @@ type LateMember struct {
 	Worker int
 	Last   int     // operations to which it came last
 	Share  float64 // of the operations with a clear order
-	Delay  float64 // from the last but one arrival to its own, in seconds, over the operations to which it came last
+	Delay  float64 // sum over the operations to which it came last: from the arrival before it to its own, in seconds
 }
 
-// LastArrivals returns who was last at the collective operations and votes of some windows, in the order of first
-// workers. An operation counts if all members that have tracks have it in the window. A communicator of one member is
-// left out.
-func LastArrivals(a *trace.Attempt, windows []trace.Window) []Lateness {
+// LastArrivals returns who was last at collective operations and votes, in the order of first workers. An operation
+// counts if all members that have tracks have it in the window. Communicators of one member are left out.
+func LastArrivals(a *trace.Attempt) (all []Lateness) {
 	x := newIndex(a)
-	keys, all := x.communicators(), []Lateness(nil)
-	late := make([]map[int]*LateMember, len(keys))
-	for i, key := range keys {
-		all = append(all, Lateness{Op: key.op, Component: key.component, Name: key.name})
-		late[i] = map[int]*LateMember{}
+	var views []*view
+	for i := range a.Windows {
+		views = append(views, x.view(&a.Windows[i]))
 	}
-	for w := range windows {
-		v := x.view(&windows[w])
-		for i, key := range keys {
-			v.arrivals(&all[i], x.groups[key], late[i])
+	for _, key := range x.keys {
+		spots := x.groups[key]
+		if key.op != trace.Collect && key.op != trace.Vote || len(spots) < 2 {
+			continue
 		}
-	}
-	result := all[:0]
-	for i := range all {
-		l := &all[i]
+		l, late := Lateness{Op: key.op, Component: key.component, Name: key.name}, map[int]*LateMember{}
+		for _, v := range views {
+			v.arrivals(&l, spots, late)
+		}
 		if l.Operations == 0 {
 			continue
 		}
-		for _, m := range late[i] {
+		for _, worker := range slices.Sorted(maps.Keys(late)) {
+			m := late[worker]
 			if clear := l.Operations - l.Unclear; clear > 0 {
 				m.Share = float64(m.Last) / float64(clear)
 			}
 			l.Members = append(l.Members, *m)
 		}
-		slices.SortFunc(l.Members, func(a, b LateMember) int { return a.Worker - b.Worker })
 		l.Chance = 1 / float64(len(l.Members))
-		result = append(result, *l)
+		all = append(all, l)
 	}
-	return result
+	return all
 }
 
-// communicators returns the keys of the groups whose members arrive, in the order of first workers.
-func (x *index) communicators() (keys []groupKey) {
-	seen := map[groupKey]bool{}
-	for i := range x.Workers {
-		w := &x.Workers[i]
-		for s := range w.Sites {
-			key, _ := groupOf(w, &w.Sites[s])
-			if (key.op == trace.Collect || key.op == trace.Vote) && !seen[key] && len(x.groups[key]) > 1 {
-				seen[key] = true
-				keys = append(keys, key)
-			}
-		}
-	}
-	return keys
-}
-
-// arrivals counts the operations of a communicator in a window.
+// arrivals adds the operations of a communicator in a window to l and late.
 func (v *view) arrivals(l *Lateness, spots []spot, late map[int]*LateMember) {
 	type operation struct {
 		members      int
 		last, second int64 // times of the last arrival and of the one before
 		by, before   int   // these members
 	}
-	var operations []operation // from the first one
+	var operations []operation // operation i has the number first+i
 	first, most := int64(math.MaxInt64), 0
 	var here []spot
 	for _, at := range spots {
@@ -105,22 +88,20 @@ func (v *view) arrivals(l *Lateness, spots []spot, late map[int]*LateMember) {
 		for _, i := range v.spansOf(at.worker, at.site) {
 			n := spans[i].N - first
 			if n < 0 || n > int64(2*most) {
-				continue // another member cannot have it
+				continue // a damaged number: another member cannot have this operation
 			}
 			for int64(len(operations)) <= n {
 				operations = append(operations, operation{last: math.MinInt64, second: math.MinInt64, before: none})
 			}
-			switch o := &operations[n]; {
-			case o.members == 0 || spans[i].Start > o.last:
+			o := &operations[n]
+			switch start := spans[i].Start; {
+			case o.members == 0 || start > o.last:
 				o.second, o.before = o.last, o.by
-				o.last, o.by = spans[i].Start, at.worker
-				o.members++
-			default:
-				if spans[i].Start > o.second {
-					o.second, o.before = spans[i].Start, at.worker
-				}
-				o.members++
+				o.last, o.by = start, at.worker
+			case start > o.second:
+				o.second, o.before = start, at.worker
 			}
+			o.members++
 		}
 	}
 	for _, o := range operations {

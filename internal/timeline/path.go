@@ -35,29 +35,23 @@ const (
 	Unknown                     // nothing was recorded
 )
 
-// String returns the kind in lower case.
-func (k SegmentKind) String() string {
-	return [...]string{"busy", "transfer", "wait", "unknown"}[min(k, Unknown)]
-}
-
-// CriticalPath returns the critical path of a window. It begins at the end of the iteration at rank 0's runner and goes
-// back:
+// CriticalPath returns the critical path of a window. The search begins with rank 0's runner at the end of the
+// iteration, and goes back in time:
 //
-//   - A span of work, of a call, or of a save belongs to the path. The path goes on at the start of the span.
-//   - At a wait the path goes on at the worker that ended the wait, at the time when that worker did so. The time from
-//     then on is a Transfer.
-//   - If the other worker was done before the wait began, the whole wait is a Transfer. The path stays at its worker.
-//   - If the trace does not have the other worker, the wait itself belongs to the path.
+//   - A span of work, of a call, or of a save belongs to the path. The search goes on at the start of the span.
+//   - At a wait the search goes on at the worker that ended the wait, at the time when that worker did so. The time
+//     between that event and the end of the wait is a Transfer.
+//   - If that event was before the wait began, the whole wait is a Transfer. The search stays at the waiting worker.
+//   - If the trace does not have the event, the wait itself belongs to the path.
 //
 // Spans are cut at the start of the iteration. A rank whose track begins later has waited for the decision of rank 0.
-// Without a track of rank 0's runner the path covers all tracks. It then
-// begins at the track that ends last.
+// Without a track of rank 0's runner the path covers all tracks. The search then begins at the track that ends last.
 func CriticalPath(a *trace.Attempt, w *trace.Window) *Path { return newIndex(a).view(w).criticalPath() }
 
 func (v *view) criticalPath() *Path {
 	p := &Path{Start: v.start, End: v.end}
 	at, t := v.first, v.end
-	hops := []int{at} // workers that the path has visited at time t
+	hops := []int{at} // workers that the search has visited at time t: it must not go in circles
 	back := func(s Segment) {
 		if s.Worker, s.End = at, t; s.Start == t {
 			return
@@ -81,16 +75,23 @@ func (v *view) criticalPath() *Path {
 		site := v.site(at, spans[i].Site)
 		seg := Segment{Op: site.Op, Name: site.Name, Cause: site.Cause, Kind: v.kind(at, &site), Peer: none,
 			Start: max(spans[i].Start, v.start)}
-		if e, ok := v.ender(at, &spans[i], &site, t); ok {
-			seg.Kind, seg.Peer = e.rest, e.peer
+		if next, since := v.ender(at, &spans[i], &site, t); next != none {
 			switch {
-			case e.at <= seg.Start: // the path stays here
-			case v.covers(e.next, e.at) && (e.at < t || !slices.Contains(hops, e.next)):
-				seg.Start = e.at
+			case site.Op == trace.Await || site.Op == trace.Idle: // nothing was on its way
+				seg.Kind = Wait
+			case next == at:
+				seg.Kind = Transfer
+			default:
+				seg.Kind, seg.Peer = Transfer, next
+			}
+			switch {
+			case since <= seg.Start: // the search stays at this worker
+			case v.covers(next, since) && (since < t || !slices.Contains(hops, next)):
+				seg.Start = since
 				back(seg)
-				at, hops = e.next, append(hops, e.next)
+				at, hops = next, append(hops, next)
 				continue
-			default: // the path cannot go there
+			default: // the search cannot go to that worker
 				seg.Kind, seg.Peer = Wait, none
 			}
 		}
@@ -100,8 +101,8 @@ func (v *view) criticalPath() *Path {
 	return p
 }
 
-// beforeTrack returns the segment from the start of the iteration to that of a worker's track. On a rank other than 0
-// the iteration begins when the decision of rank 0 has arrived.
+// beforeTrack returns the segment from the start of the iteration to the start of a worker's track. On ranks other than
+// 0 an iteration begins when the decision of rank 0 has arrived.
 func (v *view) beforeTrack(worker int) Segment {
 	runner := v.runner(v.Workers[worker].Rank)
 	if runner != none && v.first != none && runner != v.first {
@@ -114,7 +115,8 @@ func (v *view) beforeTrack(worker int) Segment {
 	return Segment{Op: trace.Skipped, Cause: trace.Unrecorded, Kind: Unknown, Start: v.start, Peer: none}
 }
 
-// add adds the segment before the first one.
+// add adds a segment in front of the path. Segments are in reverse order until the search ends. A segment like its
+// neighbour extends the neighbour.
 func (p *Path) add(s Segment) {
 	if n := len(p.Segments); n > 0 {
 		next := &p.Segments[n-1]
@@ -128,7 +130,7 @@ func (p *Path) add(s Segment) {
 	p.Segments = append(p.Segments, s)
 }
 
-// kind returns the kind of a segment at a site if nothing is known of other workers. A runner between calls works.
+// kind returns the kind of a segment at a site, without regard to other workers. A runner is busy between calls.
 func (v *view) kind(worker int, s *trace.Site) SegmentKind {
 	switch {
 	case s.Cause == trace.Unrecorded:
@@ -146,19 +148,11 @@ func (v *view) covers(worker int, t int64) bool {
 	return worker != none && v.tracks[worker] != nil && v.tracks[worker].Spans[0].Start < t
 }
 
-// An end is the event that ended a wait.
-type end struct {
-	next int   // the worker that caused the event
-	at   int64 // when it did so
-	// Of the time from the event to the end of the wait: its kind, and the Peer of its segment.
-	rest SegmentKind
-	peer int
-}
-
-// ender returns the event that ended a span at time t. If the event is not known, ok is false.
-func (v *view) ender(worker int, s *trace.Span, site *trace.Site, t int64) (e end, ok bool) {
+// ender returns the worker that ended the wait s at time t, and the time of the event by which it did so. If the event
+// is not known, next is none.
+func (v *view) ender(worker int, s *trace.Span, site *trace.Site, t int64) (next int, at int64) {
 	if s.End > t {
-		return e, false // the path came from a worker that needed nothing of this wait
+		return none, 0 // the path leaves this worker within the wait, so the end of the wait does not matter
 	}
 	switch site.Op {
 	case trace.Get:
@@ -176,16 +170,16 @@ func (v *view) ender(worker int, s *trace.Span, site *trace.Site, t int64) (e en
 	case trace.Idle:
 		return v.enderOfIdle(worker, s)
 	}
-	return e, false
+	return none, 0
 }
 
 // enderOfGet returns the put of the item.
-func (v *view) enderOfGet(s *trace.Span, site *trace.Site) (end, bool) {
+func (v *view) enderOfGet(s *trace.Span, site *trace.Site) (next int, at int64) {
 	m, producer := v.putOf(s, site)
 	if m == nil {
-		return end{}, false
+		return none, 0
 	}
-	return end{producer, min(m.At, s.End), Transfer, producer}, true
+	return producer, min(m.At, s.End)
 }
 
 // putOf returns the mark of the item that a Get received, and its producer. It returns nil if the mark is not known.
@@ -207,21 +201,17 @@ func (v *view) putOf(s *trace.Span, site *trace.Site) (*trace.Mark, int) {
 	return &marks[of[i]], producer
 }
 
-// enderOfRoom returns the consumer that released a place. A consumer releases a place before it waits for the next
-// item, so the time is at latest the beginning of the wait in which it is.
-func (v *view) enderOfRoom(s *trace.Span, site *trace.Site) (e end, ok bool) {
+// enderOfRoom returns the consumer that made room. A consumer makes room before it waits for the next item. So if it
+// waits at the end of s, it made the room at the latest when its wait began.
+func (v *view) enderOfRoom(s *trace.Span, site *trace.Site) (next int, at int64) {
 	consumer := v.member(site.Peer, s.Arg)
 	if s.Arg < 0 {
 		consumer = v.lastConsumer(site, s.End)
 	}
-	if consumer == none || v.tracks[consumer] == nil {
-		return e, false
-	}
-	at := v.awake(consumer, s.End)
-	return end{consumer, at, Transfer, consumer}, at > s.Start
+	return v.awake(consumer, s)
 }
 
-// lastConsumer returns the consumer that was the last to begin to take an item under the key before t, or none.
+// lastConsumer returns the consumer whose newest Get under the key before t began last, or none.
 func (v *view) lastConsumer(site *trace.Site, t int64) int {
 	consumer, newest := none, int64(0)
 	for _, get := range v.groups[groupKey{op: trace.Get, name: site.Name, key: site.Key}] {
@@ -241,61 +231,68 @@ func (v *view) lastConsumer(site *trace.Site, t int64) int {
 	return consumer
 }
 
-// awake returns the last time up to t at which a worker with a track did not wait. Between two waits it was awake.
-func (v *view) awake(worker int, t int64) int64 {
-	spans := v.tracks[worker].Spans
-	if i := covering(spans, t); i >= 0 && spans[i].End >= t {
+// awake returns worker and the last time in s at which it did not wait. A worker counts as awake between two waits.
+// awake returns none if the worker waited all the time, or if the trace does not have its track.
+func (v *view) awake(worker int, s *trace.Span) (next int, at int64) {
+	if worker == none || v.tracks[worker] == nil {
+		return none, 0
+	}
+	at, spans := s.End, v.tracks[worker].Spans
+	if i := covering(spans, s.End); i >= 0 && spans[i].End >= s.End {
 		if site := v.site(worker, spans[i].Site); v.kind(worker, &site) == Wait {
-			return spans[i].Start
+			at = spans[i].Start
 		}
 	}
-	return t
+	if at <= s.Start {
+		return none, 0
+	}
+	return worker, at
 }
 
 // enderOfCollect returns the member that began the operation last, before its end at this worker. If this worker was
 // the last, the whole span is communication.
-func (v *view) enderOfCollect(worker int, s *trace.Span, site *trace.Site) (end, bool) {
-	last := end{worker, s.Start, Transfer, none}
+func (v *view) enderOfCollect(worker int, s *trace.Span, site *trace.Site) (next int, at int64) {
+	next, at = worker, s.Start
 	for _, of := range v.together(worker, site) {
-		if o := v.nth(of, s.N); o != nil && o.Start > last.at && o.Start <= s.End && of.worker != worker {
-			last = end{of.worker, o.Start, Transfer, of.worker}
+		if o := v.nth(of, s.N); o != nil && o.Start > at && o.Start <= s.End && of.worker != worker {
+			next, at = of.worker, o.Start
 		}
 	}
-	return last, true
+	return next, at
 }
 
-// enderOfVote returns the runner that arrived last. Rank 0 waits for the votes that the others sent when they had the
-// decision before. The others wait for the decision of rank 0.
-func (v *view) enderOfVote(worker int, s *trace.Span, site *trace.Site) (end, bool) {
+// enderOfVote returns the runner that arrived last. Rank 0 waits for the votes of the other ranks, which they sent when
+// they received the previous decision. The other ranks wait for the decision of rank 0.
+func (v *view) enderOfVote(worker int, s *trace.Span, site *trace.Site) (next int, at int64) {
 	if v.Workers[worker].Member != 0 {
 		return v.enderOfCollect(worker, s, site)
 	}
-	last := end{worker, s.Start, Transfer, none}
+	next, at = worker, s.Start
 	for _, of := range v.together(worker, site) {
-		if o := v.nth(of, s.N-1); o != nil && o.End > last.at && o.End <= s.End && of.worker != worker {
-			last = end{of.worker, o.End, Transfer, of.worker}
+		if o := v.nth(of, s.N-1); o != nil && o.End > at && o.End <= s.End && of.worker != worker {
+			next, at = of.worker, o.End
 		}
 	}
-	return last, true
+	return next, at
 }
 
-// enderOfAdopt returns the worker that published the version last, before the end of the wait. Among equals the first
-// on the same rank comes first.
-func (v *view) enderOfAdopt(worker int, s *trace.Span, site *trace.Site) (end, bool) {
-	best := end{next: none}
+// enderOfAdopt returns the worker that was the last to publish the version before the end of the wait. Of several
+// workers at the same time it prefers one on the same rank.
+func (v *view) enderOfAdopt(worker int, s *trace.Span, site *trace.Site) (next int, at int64) {
+	next = none
 	for _, of := range v.groups[groupKey{op: trace.Publish, name: site.Name}] {
 		p := v.publishOf(of, s)
 		if p == nil || of.worker == worker {
 			continue
 		}
-		at := min(p.End, s.End)
+		published := min(p.End, s.End)
 		same := v.Workers[of.worker].Rank == v.Workers[worker].Rank
-		if best.next == none || at > best.at ||
-			at == best.at && same && v.Workers[best.next].Rank != v.Workers[worker].Rank {
-			best = end{of.worker, at, Transfer, of.worker}
+		if next == none || published > at ||
+			published == at && same && v.Workers[next].Rank != v.Workers[worker].Rank {
+			next, at = of.worker, published
 		}
 	}
-	return best, best.next != none
+	return next, at
 }
 
 // publishOf returns the last span in which a worker published the version that s adopted, or nil.
@@ -310,21 +307,21 @@ func (v *view) publishOf(at spot, s *trace.Span) *trace.Span {
 }
 
 // enderOfAwait returns the worker of this rank that ended the call last.
-func (v *view) enderOfAwait(runner int, s *trace.Span, site *trace.Site) (end, bool) {
-	best := end{next: none, rest: Wait, peer: none}
+func (v *view) enderOfAwait(runner int, s *trace.Span, site *trace.Site) (next int, at int64) {
+	next = none
 	for _, worker := range v.byRank[v.Workers[runner].Rank] {
 		if v.tracks[worker] == nil || site.Peer != "" && v.Workers[worker].Component != site.Peer {
 			continue
 		}
-		if at, ok := v.endOfCall(worker, site.Name, s.End); ok && (best.next == none || at > best.at) {
-			best.next, best.at = worker, at
+		if ended, ok := v.endOfCall(worker, site.Name, s.End); ok && ended > s.Start && (next == none || ended > at) {
+			next, at = worker, ended
 		}
 	}
-	return best, best.next != none && best.at > s.Start
+	return next, at
 }
 
-// endOfCall returns when worker last ended a call of this name, before t. A call that goes on at t ends there: its
-// runner has seen the end.
+// endOfCall returns when worker last ended a call of this name, before t. If the trace says that the call goes on at t,
+// its end is t, because the runner has seen the end.
 func (v *view) endOfCall(worker int, name string, t int64) (at int64, ok bool) {
 	if !slices.ContainsFunc(v.Workers[worker].Sites, func(s trace.Site) bool {
 		return s.Op == trace.Call && s.Name == name
@@ -348,11 +345,10 @@ func (v *view) endOfCall(worker int, name string, t int64) (at int64, ok bool) {
 }
 
 // enderOfIdle returns the runner of the rank, which called the worker.
-func (v *view) enderOfIdle(worker int, s *trace.Span) (e end, ok bool) {
+func (v *view) enderOfIdle(worker int, s *trace.Span) (next int, at int64) {
 	runner := v.runner(v.Workers[worker].Rank)
-	if runner == none || runner == worker || v.tracks[runner] == nil {
-		return e, false
+	if runner == worker {
+		return none, 0
 	}
-	at := v.awake(runner, s.End)
-	return end{runner, at, Wait, none}, at > s.Start
+	return v.awake(runner, s)
 }

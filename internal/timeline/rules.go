@@ -23,37 +23,34 @@ const (
 )
 
 // slowRanks finds members whose work takes longer than that of the others in nearly all iterations. Share is the mean
-// excess of an iteration. Of each work of a component only the slowest member is named, and each rank once.
+// excess of an iteration. It names only the slowest member for each work of a component, and each rank once.
 func (e *evidence) slowRanks() (found []Finding) {
 	if len(e.iterations) < fewestIterations {
 		return nil
 	}
 	length := stat.Mean(e.lengths, nil)
 	for _, g := range e.works() {
-		slow := newPace(len(g.spots))
-		for k := range e.sums {
-			slow.iteration(e, k, g.spots)
-		}
-		worst, slows := none, 0
-		for m := range g.spots {
-			if length > 0 && slow.isSlow(m) && slow.excess[m]/float64(slow.seen[m]) >= slowShare*length {
-				if slows++; worst == none || slow.excess[m] > slow.excess[worst] {
+		paces := e.paces(g.spots)
+		worst, slows := 0, 0
+		for m, p := range paces {
+			if length > 0 && p.isSlow() && p.meanExcess() >= slowShare*length {
+				if slows++; slows == 1 || p.excess > paces[worst].excess {
 					worst = m
 				}
 			}
 		}
-		if worst == none {
+		if slows == 0 {
 			continue
 		}
-		at := g.spots[worst].worker
+		at, slow := g.spots[worst].worker, paces[worst]
 		text := fmt.Sprintf("Rank %d is slow: %s takes %s longer on %s than the median of the others, in %s of the "+
-			"iterations", e.Workers[at].Rank, g.name, percent(slow.excess[worst]/slow.median[worst]), e.name(at),
-			percent(float64(slow.over[worst])/float64(slow.seen[worst])))
+			"iterations", e.Workers[at].Rank, g.name, percent(slow.excess/slow.median), e.name(at),
+			percent(float64(slow.over)/float64(slow.seen)))
 		if slows > 1 {
 			text += fmt.Sprintf(" (%d of %d members are slow)", slows, len(g.spots))
 		}
 		found = append(found, Finding{Kind: Fault, Rule: SlowRank, Component: g.component, Worker: at, Peer: none,
-			Share: slow.excess[worst] / float64(slow.seen[worst]) / length, Key: placementKey,
+			Share: slow.meanExcess() / length, Key: placementKey,
 			Text: text + "; look for other load on its host, or use another host (" + placementKey + ")."})
 	}
 	slices.SortStableFunc(found, func(a, b Finding) int { return cmp.Compare(b.Share, a.Share) })
@@ -66,13 +63,13 @@ func (e *evidence) slowRanks() (found []Finding) {
 	})
 }
 
-// A work is a work that several members of a component do.
+// A work is a kind of work, such as "simulate", that several members of a component do.
 type work struct {
 	component, name string
 	spots           []spot
 }
 
-// works returns the works of components with several members.
+// works returns the kinds of work that several members of a component do.
 func (e *evidence) works() []work {
 	type key struct{ component, name string }
 	var all []work
@@ -84,53 +81,54 @@ func (e *evidence) works() []work {
 				continue
 			}
 			k := key{w.Component, w.Sites[s].Name}
-			all = grow(all, at, k, work{component: k.component, name: k.name})
-			of := &all[at[k]]
+			of := entry(&all, at, k, work{component: k.component, name: k.name})
 			of.spots = append(of.spots, spot{i, s})
 		}
 	}
 	return slices.DeleteFunc(all, func(w work) bool { return len(w.spots) < 2 })
 }
 
-// A pace compares the members that do the same work, over iterations.
+// A pace compares a member with the others that do the same work.
 type pace struct {
-	seen, over     []int     // iterations with the member, and those in which it was slow
-	excess, median []float64 // sums over the iterations: time beyond the median of the others, and that median
-	times, sorted  []float64
-	members        []int
+	seen, over     int     // iterations with the member, and those in which it was slow
+	excess, median float64 // sums over the iterations: its time less the median of the others, and that median
 }
 
-func newPace(n int) *pace {
-	return &pace{seen: make([]int, n), over: make([]int, n), excess: make([]float64, n), median: make([]float64, n)}
+func (p pace) isSlow() bool {
+	return p.seen >= fewestIterations && float64(p.over) >= slowIterations*float64(p.seen) && p.median > 0
 }
 
-// iteration adds the times of an iteration.
-func (p *pace) iteration(e *evidence, k int, spots []spot) {
-	p.times, p.members = p.times[:0], p.members[:0]
-	for m, at := range spots {
-		if s := e.sums[k][at.worker]; s != nil && at.site < len(s.Times) {
-			p.times, p.members = append(p.times, seconds(s.Times[at.site])), append(p.members, m)
+// meanExcess returns the mean excess in an iteration.
+func (p pace) meanExcess() float64 { return p.excess / float64(p.seen) }
+
+// paces compares the members that do the work at spots, over all iterations.
+func (e *evidence) paces(spots []spot) []pace {
+	paces := make([]pace, len(spots))
+	var times, sorted []float64
+	var members []int // of times
+	for _, sums := range e.sums {
+		times, members = times[:0], members[:0]
+		for m, at := range spots {
+			if s := sums[at.worker]; s != nil && at.site < len(s.Times) {
+				times, members = append(times, seconds(s.Times[at.site])), append(members, m)
+			}
+		}
+		if len(times) < 2 {
+			continue
+		}
+		sorted = append(sorted[:0], times...)
+		slices.Sort(sorted)
+		for i, m := range members {
+			p, others := &paces[m], medianWithout(sorted, times[i])
+			p.seen++
+			p.excess += times[i] - others
+			p.median += others
+			if times[i] >= (1+slowExcess)*others && times[i] > 0 {
+				p.over++
+			}
 		}
 	}
-	if len(p.times) < 2 {
-		return
-	}
-	p.sorted = append(p.sorted[:0], p.times...)
-	slices.Sort(p.sorted)
-	for i, m := range p.members {
-		t := p.times[i]
-		others := medianWithout(p.sorted, t)
-		p.seen[m]++
-		p.excess[m] += t - others
-		p.median[m] += others
-		if t >= (1+slowExcess)*others && t > 0 {
-			p.over[m]++
-		}
-	}
-}
-
-func (p *pace) isSlow(m int) bool {
-	return p.seen[m] >= fewestIterations && float64(p.over[m]) >= slowIterations*float64(p.seen[m]) && p.median[m] > 0
+	return paces
 }
 
 // medianWithout returns the median of sorted without one element of value x.
@@ -153,33 +151,33 @@ func median(values []float64) float64 {
 	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
-// A link is what a channel's items needed from one worker to another.
+// A link has the times of a channel's items from one worker to another.
 type link struct {
 	channel  string
 	from, to int
 	items    int       // received in windows, with a known put
-	times    []float64 // of items for which the receiver really waited: from the put to the end of the wait, in seconds
+	times    []float64 // of items for which the receiver waited: from the put to the end of the wait, in seconds
 	median   float64   // of times
-	waited   float64   // the time of these waits in which the items were on their way, in seconds
+	waited   float64   // the part of these waits in which the items were on their way, in seconds
 }
 
+// counts reports whether the receiver waited often enough to judge the link.
 func (l *link) counts() bool {
 	return len(l.times) >= linkItems && float64(len(l.times)) >= linkWaits*float64(l.items)
 }
 
 // slowLinks finds pairs of workers between which items need longer than between other pairs of the channel. Share is
-// the time of iterations for which the receiver waits for items that are on their way, up to the usual excess. Pairs on
-// one rank, on one node, and on two nodes are compared among each other where there are several. Times between nodes
-// count without the largest error of their clocks.
+// the part of the iterations in which the receiver waits for items that are on their way, but at most the median excess
+// of the items. A pair is compared with pairs at the same distance if there are any: on one rank, on one node, or on
+// two nodes. The largest error of the clocks is subtracted from times between nodes.
 func (e *evidence) slowLinks() (found []Finding) {
 	type pair struct {
 		channel  string
 		from, to int
 	}
 	var total float64
-	var channels []string
 	var links []link
-	seen, at := map[string]int{}, map[pair]int{}
+	at := map[pair]int{}
 	for _, v := range e.views {
 		total += v.length()
 		for worker, t := range v.tracks {
@@ -193,30 +191,34 @@ func (e *evidence) slowLinks() (found []Finding) {
 					continue
 				}
 				if m, producer := v.putOf(s, &site); m != nil {
-					p := pair{site.Name, producer, worker}
-					channels = grow(channels, seen, p.channel, p.channel)
-					links = grow(links, at, p, link{channel: p.channel, from: producer, to: worker})
-					v.count(&links[at[p]], m, s)
+					v.count(entry(&links, at, pair{site.Name, producer, worker},
+						link{channel: site.Name, from: producer, to: worker}), m, s)
 				}
 			}
 		}
 	}
-	for _, c := range channels {
-		var of []*link
-		for i := range links {
-			if l := &links[i]; l.channel == c && l.counts() {
-				l.median = median(l.times)
-				of = append(of, l)
-			}
+	var channels []string
+	byChannel := map[string][]*link{}
+	for i := range links {
+		l := &links[i]
+		if !l.counts() {
+			continue
 		}
-		if f := e.slowLink(of, total); f != nil {
+		if byChannel[l.channel] == nil {
+			channels = append(channels, l.channel)
+		}
+		l.median = median(l.times)
+		byChannel[l.channel] = append(byChannel[l.channel], l)
+	}
+	for _, c := range channels {
+		if f := e.slowLink(byChannel[c], total); f != nil {
 			found = append(found, *f)
 		}
 	}
 	return found
 }
 
-// count adds an item to a link.
+// count adds an item to a link: its put m, and the wait s that received it.
 func (v *view) count(l *link, m *trace.Mark, s *trace.Span) {
 	l.items++
 	if s.End-s.Start < linkWait {
@@ -230,7 +232,8 @@ func (v *view) count(l *link, m *trace.Mark, s *trace.Span) {
 	l.waited += seconds(max(0, s.End-max(m.At, s.Start)-unsure))
 }
 
-// slowLink returns the link of a channel for which its receiver waits longest, among the slow ones, or nil.
+// slowLink returns a finding about one of the links of a channel: the slow link with the longest waits. It returns nil
+// if no link is slow.
 func (e *evidence) slowLink(links []*link, total float64) *Finding {
 	slices.SortStableFunc(links, func(a, b *link) int { return cmp.Compare(b.waited, a.waited) })
 	for _, l := range links {
@@ -238,7 +241,7 @@ func (e *evidence) slowLink(links []*link, total float64) *Finding {
 		if !ok || l.median < linkFactor*usual {
 			continue
 		}
-		// A few items that needed very long say nothing about the link.
+		// The median limits the share: a few items that needed very long do not make a link slow.
 		share := min(l.waited, float64(len(l.times))*(l.median-usual)) / total
 		if share < linkShare {
 			continue
@@ -257,7 +260,8 @@ func (e *evidence) slowLink(links []*link, total float64) *Finding {
 	return nil
 }
 
-// usualLink returns the median over the other links, in seconds: over those as far as l where there are some.
+// usualLink returns the median time of the other links, in seconds. If there are links at the same distance as l, it
+// takes only these.
 func (e *evidence) usualLink(l *link, links []*link) (usual float64, ok bool) {
 	var alike, others []float64
 	for _, o := range links {
@@ -289,30 +293,10 @@ func (e *evidence) distance(a, b int) int {
 	return 2
 }
 
-// shareOf returns the share of a component's time at the sites that a condition selects, over all iterations.
-func (e *evidence) shareOf(component string, at func(*trace.Site) bool) float64 {
-	var part, total float64
-	for i := range e.Workers {
-		if e.Workers[i].Component != component {
-			continue
-		}
-		total += e.totals[i]
-		for s := range e.Workers[i].Sites {
-			if at(&e.Workers[i].Sites[s]) {
-				part += e.sites[i][s]
-			}
-		}
-	}
-	if total == 0 {
-		return 0
-	}
-	return part / total
-}
-
-// shareBefore is shareOf over the first n iterations, less the very first.
-func (e *evidence) shareBefore(n int, component string, at func(*trace.Site) bool) float64 {
+// share returns the share of a component's time at the sites that a condition selects, in the given sums.
+func (e *evidence) share(sums [][]*trace.Sum, component string, at func(*trace.Site) bool) float64 {
 	var part, total int64
-	for _, by := range e.sums[min(1, n):n] {
+	for _, by := range sums {
 		for i, sum := range by {
 			if sum == nil || e.Workers[i].Component != component {
 				continue
@@ -334,44 +318,39 @@ func (e *evidence) shareBefore(n int, component string, at func(*trace.Site) boo
 // lastWork returns the number of iterations before the last one in which a component worked.
 func (e *evidence) lastWork(component string) int {
 	for k := len(e.sums) - 1; k >= 0; k-- {
-		for i, sum := range e.sums[k] {
-			if sum == nil || e.Workers[i].Component != component {
-				continue
-			}
-			for s := range min(len(sum.Times), len(e.Workers[i].Sites)) {
-				if e.Workers[i].Sites[s].Cause == trace.Working && sum.Times[s] > 0 {
-					return k
-				}
-			}
+		if e.share(e.sums[k:k+1], component, func(s *trace.Site) bool { return s.Cause == trace.Working }) > 0 {
+			return k
 		}
 	}
 	return 0
 }
 
-// shortRoom finds channels in which a component waits for room. Share is the part of that component's time. In an
-// asynchronous run the channel of trajectories is left out: see staleness.
+// shortRoom finds channels in which a component waits for room. Share is the part of that component's time. It leaves
+// out the channel of trajectories of an asynchronous run, which staleness judges.
 func (e *evidence) shortRoom() (found []Finding) {
 	if len(e.iterations) < fewestIterations {
 		return nil
 	}
 	type pair struct{ component, channel, consumer string }
 	var pairs []pair
-	seen := map[pair]int{}
 	publishers := e.publishers()
 	for i := range e.Workers {
 		for _, s := range e.Workers[i].Sites {
 			if s.Op == trace.Room && !(e.async() && slices.Contains(publishers, s.Peer)) {
-				p := pair{e.Workers[i].Component, s.Name, s.Peer}
-				pairs = grow(pairs, seen, p, p)
+				if p := (pair{e.Workers[i].Component, s.Name, s.Peer}); !slices.Contains(pairs, p) {
+					pairs = append(pairs, p)
+				}
 			}
 		}
 	}
 	for _, p := range pairs {
-		share := e.shareOf(p.component, func(s *trace.Site) bool { return s.Op == trace.Room && s.Name == p.channel })
+		share := e.share(e.sums, p.component,
+			func(s *trace.Site) bool { return s.Op == trace.Room && s.Name == p.channel })
 		if share < roomShare {
 			continue
 		}
-		lacking := e.shareOf(p.consumer, func(s *trace.Site) bool { return s.Op == trace.Get && s.Name == p.channel })
+		lacking := e.share(e.sums, p.consumer,
+			func(s *trace.Site) bool { return s.Op == trace.Get && s.Name == p.channel })
 		f := Finding{Rule: Room, Component: p.component, Worker: none, Peer: none, Share: share}
 		f.Text = fmt.Sprintf("%s wait %s of their time for room in channel %q", upper(workers(p.component)),
 			percent(share), p.channel)
@@ -394,12 +373,12 @@ func (e *evidence) shortRoom() (found []Finding) {
 // roomAdvice says which key gives a channel of a synchronous run more room.
 func roomAdvice(channel, consumer string) (text, key string) {
 	switch channel {
-	case "obs", "act", "rewards": // a key for each stage
+	case "obs", "act", "rewards": // these channels have a key for each stage
 		return "raise " + stagesKey, stagesKey
-	case "out", "batches": // one rollout, unless the run is asynchronous
+	case "out", "batches": // these channels hold one rollout, unless the run is asynchronous
 		return "set " + asyncKey + ": true, with " + stalenessKey + " for the number of rollouts", asyncKey
 	}
-	if channel == "transitions" || strings.HasPrefix(channel, "answers of ") { // a key for each consumer
+	if channel == "transitions" || strings.HasPrefix(channel, "answers of ") { // they have a key for each consumer
 		return "its size is fixed, so give " + consumer + " more ranks (" + placementKey + ")", placementKey
 	}
 	return "the program makes it, and can make it larger (MaxSize)", ""
@@ -417,9 +396,10 @@ func (e *evidence) publishers() (list []string) {
 	return list
 }
 
-// staleness finds components of an asynchronous run that wait for newer weights, or for room for their trajectories:
-// the data would become too old. Share is the part of that component's time. The first iteration warms up. The end of
-// the run does not count: after their last rollout the workers wait, because no iteration needs another one.
+// staleness finds components of an asynchronous run that wait for newer weights, or for room for their trajectories,
+// because their data would become too old. Share is the part of that component's time. The first iteration does not
+// count, because it warms up, and neither do the iterations after the component's last work: the workers wait there
+// because no iteration needs another rollout.
 func (e *evidence) staleness() (found []Finding) {
 	publishers := e.publishers()
 	if len(e.iterations) < fewestIterations || len(publishers) == 0 || !e.async() {
@@ -433,8 +413,9 @@ func (e *evidence) staleness() (found []Finding) {
 	}
 	for _, c := range components {
 		n := e.lastWork(c)
-		weights := e.shareBefore(n, c, func(s *trace.Site) bool { return s.Op == trace.Adopt })
-		room := e.shareBefore(n, c, func(s *trace.Site) bool {
+		sums := e.sums[min(1, n):n]
+		weights := e.share(sums, c, func(s *trace.Site) bool { return s.Op == trace.Adopt })
+		room := e.share(sums, c, func(s *trace.Site) bool {
 			return s.Op == trace.Room && slices.Contains(publishers, s.Peer)
 		})
 		if n <= fewestIterations || weights+room < roomShare {
@@ -442,7 +423,7 @@ func (e *evidence) staleness() (found []Finding) {
 		}
 		lacking := 0.0
 		for _, p := range publishers {
-			lacking = max(lacking, e.shareBefore(n, p, func(s *trace.Site) bool {
+			lacking = max(lacking, e.share(sums, p, func(s *trace.Site) bool {
 				return s.Op == trace.Get && s.Cause == trace.Trajectory
 			}))
 		}
@@ -476,11 +457,11 @@ func waitedFor(weights, room float64) string {
 	return "newer weights and for room"
 }
 
-// stallWorks are the works of environments.
+// stallWorks are the names of the work of environments.
 var stallWorks = [...]string{"simulate", "play"}
 
-// stalls finds iterations in which an environment needed very long once. Share is the part of that iteration. Each
-// iteration names the worker with the longest span.
+// stalls finds iterations in which a single span of an environment's work was very long. Share is the part of that
+// iteration. The finding of an iteration names the worker with the longest span.
 func (e *evidence) stalls() []Finding {
 	first := e.firstIteration()
 	worst := map[int]*stall{} // by view

@@ -17,7 +17,7 @@ type script struct {
 	unit    int64 // of times, in ns; 0: ms
 }
 
-// A worker adds spans to its track. Each begins at the end of the one before.
+// A worker adds spans to its track. Each span begins at the end of the span before it.
 type worker struct {
 	of    *script
 	index int
@@ -43,7 +43,7 @@ func (s *script) worker(rank int, component string, member int) *worker {
 	return w
 }
 
-// keep ends an iteration for all workers: it adds its sums, and its window if why is not "".
+// keep ends an iteration for all workers. It adds the sums and, if why is not "", the window.
 func (s *script) keep(iteration int64, why trace.Reason) {
 	win := trace.Window{Iteration: iteration, Why: why}
 	for _, w := range s.workers {
@@ -70,7 +70,7 @@ func (w *worker) ns(t int64) int64 {
 	return t * w.of.unit
 }
 
-// site returns the number of a site, and the number of spans or marks at it before this one.
+// site returns the index of a site, and the number of earlier spans or marks at the site.
 func (w *worker) site(of trace.Site) (site int, n int64) {
 	sites := &w.of.Workers[w.index].Sites
 	if site = slices.Index(*sites, of); site < 0 {
@@ -151,7 +151,7 @@ func (w *worker) room(e edge, consumer, end int64) *worker {
 		consumer)
 }
 
-// A step is a segment in short: the worker, its site and kind, and its length in ms.
+// A step is a short form of a segment: the worker, its site and kind, and its length in ms.
 type step struct {
 	worker int
 	name   string

@@ -13,8 +13,8 @@ import (
 // WriteChrome writes the windows of t in Chrome's Trace Event Format (JSON), which Perfetto and chrome://tracing show.
 //
 //   - Each rank is a process, and each of its workers a thread. Threads are numbered on their rank, from 0.
-//   - Each Span is a slice, other than those that are Idle. Slices of a thread do not overlap. Each window is a slice
-//     of the runner's thread, around the runner's spans.
+//   - Each Span that is not Idle is a slice. Slices of a thread do not overlap. Each window is a slice of the runner's
+//     thread, around the runner's spans.
 //   - Each Mark is an instant. A flow leads from a Put to the Get of that item.
 //
 // Times are microseconds since the first span. Attempts follow each other, one second apart, because the clock of an
@@ -57,14 +57,14 @@ type chrome struct {
 	out     *bufio.Writer
 	event   []byte
 	events  int
-	threads map[thread]int // tid
-	ends    []int64        // of the last slice of each worker of the present attempt
-	shift   int64          // from the clock of the present attempt to the time that is written
-	last    int64          // the latest time that was written
+	threads map[thread]int // number of each thread on its rank: the tid
+	ends    []int64        // end of the last slice of each worker of the present attempt
+	shift   int64          // written time less the time on the clock of the present attempt
+	last    int64          // the latest written time
 	flows   int64          // flows written
 }
 
-// name writes the names of the ranks and workers of an attempt, other than those of earlier ones.
+// name writes the names of the ranks and workers of an attempt that earlier attempts do not have.
 func (c *chrome) name(a *Attempt) {
 	used := map[int]int{} // threads of each rank
 	for t := range c.threads {
@@ -102,7 +102,7 @@ func (c *chrome) meta(kind string, pid, tid int, key, value string) {
 	c.end()
 }
 
-// attempt writes the windows of an attempt, which is the n-th.
+// attempt writes the windows of a, the n-th attempt.
 func (c *chrome) attempt(a *Attempt, n int) {
 	first, ok := a.first()
 	if !ok {
@@ -155,10 +155,10 @@ func (a *Attempt) first() (first int64, ok bool) {
 	return first, ok
 }
 
-// A label is what the events of a site have in common, in JSON.
+// A label is the part that all events of a site have in common.
 type label struct {
-	name, args string
-	peer       string // component at the other end, whose member Arg is
+	name, args string // in JSON
+	peer       string // component at the other end; Arg is its member
 	arg        string // meaning of Arg; "": none
 }
 
@@ -171,15 +171,15 @@ func labelsOf(w *Worker) []label {
 		switch s.Op {
 		case Work, Call, Skipped:
 		case Get, Receive:
-			name = "wait for " + s.Name
+			name, l.arg, l.peer = "wait for "+s.Name, "peer", s.Peer
 		case Room:
-			name = "wait for room in " + s.Name
+			name, l.arg, l.peer = "wait for room in "+s.Name, "peer", s.Peer
 		case Await:
 			name = "wait for " + s.Peer + "." + s.Name
 		case Vote:
 			name = "vote"
 		case Put:
-			name = "put " + s.Name
+			name, l.arg, l.peer = "put "+s.Name, "peer", s.Peer
 		case Publish:
 			name, l.arg = "publish "+s.Name, "version"
 		case Adopt:
@@ -189,10 +189,6 @@ func labelsOf(w *Worker) []label {
 			name = string(s.Cause)
 		}
 		l.name = quote(name)
-		switch s.Op {
-		case Get, Room, Put, Receive:
-			l.arg, l.peer = "peer", s.Peer
-		}
 		l.args = `,"cat":` + quote(category(s)) + `,"args":{`
 		if s.Cause != "" {
 			l.args += `"cause":` + quote(string(s.Cause)) + `,`
@@ -204,7 +200,7 @@ func labelsOf(w *Worker) []label {
 	return labels
 }
 
-// category returns the group of a site by which viewers filter.
+// category returns the category of a site. Viewers filter by categories.
 func category(s Site) string {
 	switch {
 	case s.Op == Put:
@@ -308,7 +304,8 @@ func (c *chrome) edges(a *Attempt, w *Window) {
 				continue
 			}
 			k := item{s.Name, s.Key, s.Peer, g.Arg, g.Item}
-			if old, ok := gets[k]; !ok || old.span.N == g.N { // another one did not end in this window
+			// A Get with another number did not end in this window, so its item is not known.
+			if old, ok := gets[k]; !ok || old.span.N == g.N {
 				gets[k] = get{worker, g}
 			}
 		}
@@ -344,7 +341,7 @@ func (w *Worker) site(i int) *Site {
 	return &w.Sites[i]
 }
 
-// flow writes the beginning or the end of the newest flow. It belongs to the slice at that time.
+// flow writes the beginning or the end of the newest flow. The flow belongs to the slice at that time.
 func (c *chrome) flow(phase string, w *Worker, at int64) {
 	c.begin(phase, `"item"`, w.Rank, c.threads[thread{w.Rank, w.Component, w.Member}])
 	c.at(max(at, 0))
@@ -353,7 +350,7 @@ func (c *chrome) flow(phase string, w *Worker, at int64) {
 	c.end()
 }
 
-// time returns the time that is written for one of the present attempt.
+// time converts a time of the present attempt to a written time.
 func (c *chrome) time(at int64) int64 { return at + c.shift }
 
 // begin begins an event. name is JSON.

@@ -80,7 +80,7 @@ func readChrome(t *testing.T, tr *trace.Trace) (all map[string][]event) {
 	return all
 }
 
-// nest checks that each two slices are apart, or one lies in the other.
+// nest checks that any two slices are disjoint, or one contains the other.
 func nest(t *testing.T, list []event) {
 	t.Helper()
 	const rounding = 1e-6
@@ -164,10 +164,10 @@ func TestChrome(t *testing.T) {
 	}
 }
 
-// TestChromeOfAttempts: the attempts of a run follow each other, whatever their clocks say, with the same threads.
+// TestChromeOfAttempts: the attempts of a run follow each other, whatever their clocks are. They have the same threads.
 func TestChromeOfAttempts(t *testing.T) {
 	second := twoRanks(1e18+1, 5)
-	second.Workers[2].Component = "actor" // moved by another placement
+	second.Workers[2].Component = "actor" // another placement has moved the worker
 	all := readChrome(t, &trace.Trace{Attempts: []trace.Attempt{twoRanks(1e18, 77_000_000_000), second}})
 	names := 0
 	for _, e := range all["M"] {
@@ -190,7 +190,7 @@ func TestChromeOfDamage(t *testing.T) {
 	tracks := bad.Windows[0].Tracks
 	tracks[0].Worker, tracks[0].Marks[0].Site = 9, -1
 	tracks[1].Spans[0].Site = 99
-	tracks[2].Spans[1].Start = 500 // overlaps the one before
+	tracks[2].Spans[1].Start = 500 // the span overlaps the span before it
 	tracks[2].Spans = append(tracks[2].Spans, trace.Span{Site: -1, Start: 9000, End: 9999},
 		trace.Span{Start: 12000, End: 9999}, trace.Span{Start: 8000, End: 10500})
 	bad.Hosts = bad.Hosts[:1]

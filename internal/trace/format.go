@@ -7,7 +7,7 @@ import (
 )
 
 // A file is a list of chunks. A chunk has a magic word, the length and the checksum of its payload, and the payload. A
-// payload begins with a header: the format, the kind, the attempt, and the rank that wrote it. Numbers are varints.
+// payload begins with a header: the kind, the attempt, and the rank that wrote it. Numbers are varints.
 const (
 	magic       = "rlT1"
 	frameBytes  = len(magic) + 8
@@ -39,7 +39,7 @@ func appendString(b []byte, s string) []byte {
 	return append(appendCount(b, len(s)), s...)
 }
 
-// appendWorker appends the worker, its sites, and its sums since the last chunk, which it forgets.
+// appendWorker appends the worker, its sites, and its sums since the last chunk. It then drops the sums.
 func (r *Recorder) appendWorker(b []byte) []byte {
 	b = appendCount(appendString(b, r.component), r.member)
 	b = appendCount(b, len(r.sites))
@@ -57,7 +57,7 @@ func (r *Recorder) appendWorker(b []byte) []byte {
 	return b
 }
 
-// appendTrack appends the worker's track of an iteration, or that it has none.
+// appendTrack appends the worker's track of an iteration. A zero byte stands for no track.
 func (r *Recorder) appendTrack(b []byte, iteration int64) []byte {
 	s := r.slot(iteration)
 	if s == nil {
@@ -72,7 +72,7 @@ func (r *Recorder) appendTrack(b []byte, iteration int64) []byte {
 	return append(appendCount(b, len(s.events)), s.events...)
 }
 
-// A decoder reads a payload. Behind its end all reads return zero, and bad is set.
+// A decoder reads a payload. Reads after the end of the payload return zero and set bad.
 type decoder struct {
 	b   []byte
 	bad bool
@@ -110,7 +110,8 @@ func (d *decoder) take(n int, x int64) int64 {
 	return x
 }
 
-// count returns a number of things that take at least a byte each.
+// count reads the length of a list. A length larger than the rest of the payload sets bad, because each item takes at
+// least a byte.
 func (d *decoder) count() int {
 	n := d.uint()
 	if n > int64(len(d.b)) {

@@ -12,7 +12,7 @@ const LiveFile = "live.json"
 
 // Live is the state of a running run, which rank 0 writes to live.json each second.
 type Live struct {
-	Time   time.Time `json:"time"`   // of the writing
+	Time   time.Time `json:"time"`   // when the file was written
 	Step   int64     `json:"step"`   // iterations made
 	Work   string    `json:"work"`   // the present phase, in words
 	Phases []Timing  `json:"phases"` // times of the slowest rank in the newest iteration
@@ -27,7 +27,7 @@ type Timing struct {
 	At      time.Time `json:"at"` // when rank 0 learnt it
 }
 
-// Waiting says for what the workers of a rank waited in an iteration.
+// Waiting says what the workers of a rank waited for in an iteration.
 type Waiting struct {
 	Rank  int               `json:"rank"`
 	Waits map[Cause]float64 `json:"waits"` // share of the workers' time, of 1, by cause
@@ -41,7 +41,7 @@ type Queue struct {
 	At      time.Time `json:"at"`
 }
 
-// Write writes l to the file path, at once.
+// Write replaces the file path by l.
 func (l *Live) Write(path string) error {
 	text, err := json.Marshal(l)
 	if err != nil {

@@ -23,8 +23,8 @@ type Options struct {
 	Clock       func() int64 // nanoseconds; nil: Clock of this machine
 }
 
-// A Log records the workers of one rank. It keeps the spans of the first iterations, also of those after a move, of
-// every 50th, and of the slowest of each 100. At an error or a signal it also keeps the last ones.
+// A Log records the workers of one rank. It keeps the spans of the first iterations, of the first ones after a move, of
+// every 50th iteration, and of the slowest of each 100. At an error or a signal it also keeps the last iterations.
 //
 //	log := trace.NewLog(options)
 //	rec := log.Recorder("env", 0)           // of each worker, before it works
@@ -40,24 +40,24 @@ type Log struct {
 	mu      sync.Mutex
 	workers []*Recorder
 	tally   tally
-	first   int64  // the first iteration of this attempt; 0: none has ended
-	newest  int64  // the last iteration that has ended
-	held    int64  // the slowest iteration of the present hundred; 0: none
-	offset  Offset // of the first rank of a node; Bound -1 elsewhere
-	sent    func() []Sent
-	buf     []byte
-	broken  error
+	first   int64         // the first iteration of this attempt; 0: none has ended
+	newest  int64         // the last iteration that has ended
+	held    int64         // the slowest iteration of the present hundred; 0: none
+	offset  Offset        // set on the first rank of a node; elsewhere its Bound is -1
+	sent    func() []Sent // see Count
+	buf     []byte        // of the last chunk, for reuse
+	broken  error         // the first error of a write
 }
 
-// An Offset is the time that the clock of a node is ahead of that of rank 0's node, and its largest error, in
-// nanoseconds.
+// An Offset says how far the clock of a node is ahead of the clock of rank 0's node, and the largest error of this
+// time, in nanoseconds.
 type Offset struct{ Ahead, Bound int64 }
 
 const (
-	firstKept  = 3
-	everyKept  = 50
+	firstKept  = 3  // the spans of so many first iterations are kept
+	everyKept  = 50 // the spans of every 50th iteration are kept
 	hundred    = 100
-	ranksApart = 64 // up to so many ranks each have a file of their own
+	ranksApart = 64 // in a world of at most so many ranks each rank has its own file
 )
 
 // NewLog returns the log of a rank.
@@ -77,16 +77,14 @@ func (l *Log) Recorder(component string, member int) *Recorder {
 	return r
 }
 
-// Count makes the log write what sent returns: the messages of this rank so far. Any goroutine may call sent.
+// Count makes the log write the messages of this rank so far, which sent returns. Any goroutine may call sent.
 func (l *Log) Count(sent func() []Sent) { l.sent = sent }
 
 // Start begins the first iteration of all workers now.
-func (l *Log) Start() { l.cut(0) }
+func (l *Log) Start() { l.Cut(0) }
 
 // Cut ends an iteration of all workers now, and begins the next one.
-func (l *Log) Cut(iteration int64) { l.cut(iteration) }
-
-func (l *Log) cut(iteration int64) {
+func (l *Log) Cut(iteration int64) {
 	if l == nil {
 		return
 	}
@@ -103,8 +101,8 @@ func (l *Log) cut(iteration int64) {
 	}
 }
 
-// Hold keeps the spans of an iteration as those of the slowest of its hundred so far. The iteration is at most the
-// last but one.
+// Hold keeps the spans of an iteration, as the slowest iteration of its hundred so far. The iteration must not be the
+// last one that has ended.
 func (l *Log) Hold(iteration int64) {
 	if l == nil {
 		return
@@ -120,6 +118,7 @@ func (l *Log) Hold(iteration int64) {
 // ComparesClocks reports whether nodes compare their clocks after an iteration.
 func (l *Log) ComparesClocks(iteration int64) bool { return l != nil && iteration%everyKept == 0 }
 
+// reason returns why the spans of an iteration are kept when it ends; "" if they are not.
 func (l *Log) reason(iteration int64) Reason {
 	switch {
 	case l.o.All:
@@ -132,7 +131,8 @@ func (l *Log) reason(iteration int64) Reason {
 	return ""
 }
 
-// Write writes what is due after the iteration that was ended last. After the first error it does nothing.
+// Write writes the spans that are to be kept after the newest iteration, with all sums so far. Without such spans, and
+// after the first error, it does nothing.
 func (l *Log) Write() error {
 	if l == nil {
 		return nil
@@ -143,7 +143,7 @@ func (l *Log) Write() error {
 		return nil
 	}
 	var due []window
-	if (l.newest-1)%hundred == 0 { // the votes of the hundred have arrived
+	if (l.newest-1)%hundred == 0 { // all ranks know the slowest iteration of the hundred
 		due = l.release(due)
 	}
 	if why := l.reason(l.newest); why != "" {
@@ -155,8 +155,8 @@ func (l *Log) Write() error {
 	return l.write(due)
 }
 
-// Flush writes the sums of all iterations that have ended. If last is set, it also writes the last iterations and the
-// present one so far, and ends the recording. Any goroutine may call it.
+// Flush writes the sums of all iterations that have ended. If last is set, it also writes the spans of the last
+// iterations and of the present one so far, and ends the recording. Any goroutine may call Flush.
 func (l *Log) Flush(last bool) error {
 	if l == nil {
 		return nil
@@ -179,7 +179,7 @@ func (l *Log) Flush(last bool) error {
 	return l.write(due)
 }
 
-// release adds the slowest iteration of the hundred that has ended.
+// release adds the slowest iteration of the last hundred to due.
 func (l *Log) release(due []window) []window {
 	if l.held > 0 {
 		due = append(due, window{l.held, Slowest})
@@ -206,7 +206,7 @@ func (l *Log) write(due []window) error {
 	b = appendCount(b, len(l.workers))
 	for _, r := range l.workers {
 		r.mu.Lock()
-		defer r.mu.Unlock() // so that all parts of the chunk fit together
+		defer r.mu.Unlock() // after the chunk is complete, so that its parts are consistent
 		b = r.appendWorker(b)
 	}
 	b = appendCount(b, len(due))
@@ -235,9 +235,17 @@ func (l *Log) sentChunk() []byte {
 	return finishChunk(b)
 }
 
-// append appends chunks to the rank's file at once, so that the ranks of a node may share one.
+// append appends chunks to the rank's file in one write, so that the ranks of a node may share the file.
 func (l *Log) append(chunks []byte) error {
-	return appendFile(l.File(), chunks)
+	f, err := openToAppend(l.File())
+	if err == nil {
+		_, err = f.Write(chunks)
+		err = errors.Join(err, f.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("trace: %w", err)
+	}
+	return nil
 }
 
 // File returns the file of this rank's trace, which it may share with other ranks of its node.
@@ -249,22 +257,10 @@ func (l *Log) File() string {
 	return filepath.Join(l.o.Run, Folder, name)
 }
 
-// FileOfRank returns the name of a file that is one rank's alone.
+// FileOfRank returns the name of the file of a rank that does not share its file.
 func FileOfRank(rank int) string { return fmt.Sprintf("rank-%04d.bin", rank) }
 
-func appendFile(path string, chunks []byte) error {
-	f, err := openToAppend(path)
-	if err == nil {
-		_, err = f.Write(chunks)
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("trace: %w", err)
-	}
-	return nil
-}
-
-// openToAppend opens a file of the trace, and makes it and its folder if they are missing.
+// openToAppend opens a file of the trace. It makes the file and its folder if they are missing.
 func openToAppend(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o666)
 	if !os.IsNotExist(err) {
@@ -286,7 +282,8 @@ func (l *Log) Shift(o Offset) {
 // Now returns the time of the log's clock.
 func (l *Log) Now() int64 { return l.o.Clock() }
 
-// Shares sets to the shares of the time of this rank's workers in the last iteration, in the order of Causes.
+// Shares returns the shares of the time of this rank's workers in the last iteration, in the order of Causes. It reuses
+// the memory of to.
 func (l *Log) Shares(to []float64) []float64 {
 	to = append(to[:0], make([]float64, len(Causes))...)
 	if l == nil {
@@ -312,8 +309,8 @@ func (l *Log) Shares(to []float64) []float64 {
 	return to
 }
 
-// Worked returns the seconds of the last iteration in which this rank's workers of a component were in spans of work of
-// this name. Workers of the rank that work at the same time share it, as they would share a core.
+// Worked returns the seconds of the last iteration that this rank's workers of a component spent in spans of work of
+// this name. Time in which several workers of the rank work is divided among them, as if they shared a core.
 func (l *Log) Worked(component, name string) (seconds float64) {
 	if l == nil {
 		return 0

@@ -1,6 +1,6 @@
 package trace
 
-// A Trace is what the files of a run tell about its workers' time.
+// A Trace says what the workers of a run did, and when.
 type Trace struct {
 	Attempts []Attempt // starts of the run, in the order of time
 	Problems []string  // what is missing or damaged, for the user; in a fixed order
@@ -15,10 +15,10 @@ type Attempt struct {
 	Windows []Window // in the order of iterations
 	Sums    []Sum    // in the order of iterations and workers
 	Phases  []Phases // in the order of iterations
-	Sent    []Sent   // in the order of ranks; ranks that sent nothing to each other are left out
+	Sent    []Sent   // in the order of senders; without pairs of ranks that sent nothing
 }
 
-// Sent are the messages that one rank has sent to another until the last time that it wrote.
+// Sent counts the messages that one rank sent to another, up to the last chunk of the sender.
 type Sent struct {
 	From, To        int
 	Messages, Bytes int64
@@ -39,39 +39,39 @@ const Runner = "runner"
 type Site struct {
 	Op    Op
 	Name  string // of the work, the channel, the communicator, the weights, or the call
-	Key   string // of the channel's key; else ""
-	Peer  string // component at the other end of a channel; component that a Wait or Call is about; else ""
+	Key   string // the channel's key; else ""
+	Peer  string // component at the other end of a channel; component that an Await or Call is about; else ""
 	Cause Cause
 }
 
 // An Op says what happens at a Site.
 type Op uint8
 
-// The operations. Of a Span, Arg means what stands behind the operation.
+// The operations, with the meaning of Arg in spans and marks.
 const (
 	Idle    Op = iota // a worker has no call; a runner is between calls
 	Work              // computes. Arg: 0
-	Call              // the rest of a call of the runner: it copies, and passes items on. Arg: 0
+	Call              // the rest of a call of the runner, which copies items and passes them on. Arg: 0
 	Get               // waits for an item of a channel. Arg: the producer's member
 	Room              // waits until a channel's key has room. Arg: the consumer's member; -1: any
-	Put               // of a Mark: an item was put. Arg: the consumer's member; -1: any
+	Put               // only in marks: an item was put. Arg: the consumer's member; -1: any
 	Collect           // a collective operation; until the last member has begun, it is a wait. Arg: 0
 	Publish           // makes a version of the weights the newest. Arg: the version
 	Adopt             // waits for a version of the weights. Arg: the version
 	Receive           // waits for a direct message. Arg: the sender's member
 	Await             // a runner waits for a call of its rank's workers. Arg: 0
 	Vote              // a runner waits for the other ranks' votes. Arg: 0
-	Skipped           // spans that were not recorded, because an iteration had too many. Arg: 0
+	Skipped           // spans that were not recorded, because the iteration had too many. Arg: 0
 )
 
-// A Cause says for what the time of a span was spent. The causes of waits are named by what is awaited.
+// A Cause says what the time of a span was spent on. Causes of waits have the name of what the worker waits for.
 type Cause string
 
 // The causes.
 const (
 	Working     Cause = "work"        // computes
-	Other       Cause = "other"       // the rest of a call, and of the runner
-	Idling      Cause = "idle"        // no call: waits for its turn in the iteration
+	Other       Cause = "other"       // the rest of a call, and the time of a runner between calls
+	Idling      Cause = "idle"        // has no call, and waits for its turn in the iteration
 	Observation Cause = "observation" // waits for observations
 	Action      Cause = "action"      // waits for actions
 	Trajectory  Cause = "trajectory"  // waits for trajectories or answers
@@ -83,7 +83,7 @@ const (
 	Saving      Cause = "save"        // saves a checkpoint, or waits for others that do
 	Message     Cause = "message"     // waits for another message
 	Calling     Cause = "call"        // a runner waits for its workers
-	Unrecorded  Cause = "unrecorded"  // of Skipped
+	Unrecorded  Cause = "unrecorded"  // the cause of Skipped
 )
 
 // Causes are all causes.
@@ -99,12 +99,12 @@ func (c Cause) IsWait() bool {
 	return true
 }
 
-// A Window is an iteration of which every span was kept.
+// A Window is an iteration whose spans were all kept.
 type Window struct {
 	Iteration int64  // from 1
-	Why       Reason // it was kept
+	Why       Reason // why the spans were kept
 	Tracks    []Track
-	// Bound is the largest error of a track's times against those of rank 0's node, in nanoseconds; 0 on one node.
+	// Bound is the largest error of times in comparison with the clock of rank 0's node, in nanoseconds; 0 on one node.
 	Bound int64
 }
 
@@ -117,7 +117,7 @@ const (
 	Regular Reason = "regular" // one in 50
 	Slowest Reason = "slowest" // the slowest of 100
 	Last    Reason = "last"    // one of the last before an error or a signal
-	All     Reason = "all"     // cluster.tracer.enable
+	All     Reason = "all"     // cluster.tracer.enable keeps all spans
 )
 
 // A Track has the spans of one worker in a Window.
@@ -127,16 +127,16 @@ type Track struct {
 	Marks  []Mark // in the order of time
 }
 
-// A Span is a stretch of time at a Site. Its times are nanoseconds on the clock of rank 0's node. Their zero is
-// arbitrary.
+// A Span is a stretch of time at a Site. Start and End are nanoseconds on the clock of rank 0's node, from an arbitrary
+// zero.
 type Span struct {
 	Site       int // index in Worker.Sites
 	Start, End int64
 	Arg        int64 // see Op
-	// N counts the spans at this site since the start of the attempt, from 0. The n-th Collect of a communicator is
-	// the same on all its members.
+	// N counts the spans at this site since the start of the attempt, from 0. The n-th Collect of a communicator is the
+	// same on all its members.
 	N int64
-	// Item is the number of the Put, at the producer Arg, whose item a Get got: the N of that Mark.
+	// Item, of a Get, is the N of the Mark with which the producer Arg put the item.
 	Item int64
 }
 
@@ -147,11 +147,11 @@ type Mark struct {
 	Arg, N int64
 }
 
-// A Sum has the time that a worker spent at each of its sites in an iteration, in nanoseconds. Every iteration has one.
+// A Sum has the time that a worker spent at each of its sites in an iteration. Every iteration has one.
 type Sum struct {
 	Iteration int64
-	Worker    int // index in Attempt.Workers
-	Times     []int64
+	Worker    int     // index in Attempt.Workers
+	Times     []int64 // by site, in nanoseconds
 }
 
 // NumPhases is the number of times of an iteration in Phases: the whole step, and its phases (loop.Phases).
@@ -160,7 +160,7 @@ const NumPhases = 6
 // Phases has the times of the phases of an iteration, in seconds.
 type Phases struct {
 	Iteration int64
-	// Ranks has the times of every rank. Above 64 ranks it is nil, and the other fields are set.
+	// Ranks has the times of every rank. In worlds of more than 64 ranks it is nil, and the other fields are set.
 	Ranks         [][NumPhases]float32
 	Least, Median [NumPhases]float32
 	Slowest       []RankTimes // the slowest ranks by the time of the whole step, slowest first

@@ -1,7 +1,7 @@
 package trace
 
-// offset returns how far clock b is ahead of clock a. On a busy machine a goroutine may rest between two readings, so
-// it looks for two readings of a with little time between them, and for one of b there.
+// offset returns how far clock b is ahead of clock a. It reads b between two readings of a. On a busy machine the
+// goroutine may pause between readings, so offset tries again until the readings of a are close to each other.
 func offset(a, b func() int64) int64 {
 	const tries, near = 1000, 500 // ns
 	ahead, shortest := int64(0), int64(-1)

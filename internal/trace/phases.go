@@ -1,6 +1,7 @@
 package trace
 
 import (
+	"cmp"
 	"encoding/binary"
 	"fmt"
 	"math"
@@ -12,17 +13,17 @@ import (
 // A PhaseLog writes the phases of all ranks, on rank 0. A nil PhaseLog writes nothing.
 type PhaseLog struct {
 	o      Options
-	file   *os.File
-	buf    []byte
-	order  []int
-	column []float32
-	broken bool
+	file   *os.File  // nil: not yet open
+	buf    []byte    // for reuse, as order and column
+	order  []int     // ranks, the slowest first
+	column []float32 // times of one phase
+	broken bool      // a write has failed
 }
 
 // NewPhaseLog returns the log of the phases of rank 0's run.
 func NewPhaseLog(o Options) *PhaseLog { return &PhaseLog{o: o} }
 
-// slowestKept is the number of ranks whose times are kept where there are too many ranks to keep all.
+// slowestKept is the number of ranks whose times are kept in worlds of more than ranksApart ranks.
 const slowestKept = 3
 
 // Write writes the phases of an iteration, by rank. After the first error it does nothing.
@@ -77,15 +78,7 @@ func (l *PhaseLog) appendExtremes(b []byte, ranks [][NumPhases]float32) []byte {
 	for r := range ranks {
 		l.order = append(l.order, r)
 	}
-	slices.SortStableFunc(l.order, func(x, y int) int {
-		switch a, b := ranks[x][0], ranks[y][0]; {
-		case a > b:
-			return -1
-		case a < b:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(l.order, func(x, y int) int { return cmp.Compare(ranks[y][0], ranks[x][0]) })
 	for _, r := range l.order[:slowestKept] {
 		b = appendTimes(appendCount(b, r), &ranks[r])
 	}

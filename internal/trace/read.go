@@ -56,7 +56,7 @@ type reader struct {
 	problems []string
 }
 
-// An attempt is an Attempt under construction.
+// An attempt has what the chunks of an Attempt contain.
 type attempt struct {
 	ranks   int
 	hosts   map[int]string
@@ -65,10 +65,10 @@ type attempt struct {
 	phases  map[int64]Phases
 	sent    map[int][]Sent // by rank
 	offsets map[nodeTime]Offset
-	known   map[int]Offset // the last offset of each node
+	known   map[int]Offset // the last offset of each node, for iterations without one
 }
 
-// A nodeTime is a node in an iteration.
+// A nodeTime names a node and an iteration.
 type nodeTime struct {
 	node      int
 	iteration int64
@@ -98,9 +98,9 @@ func (r *reader) problem(format string, args ...any) {
 	r.problems = append(r.problems, fmt.Sprintf(format, args...))
 }
 
-// file reads the chunks of a file. Between damaged chunks it goes on at the next magic word.
+// file reads the chunks of a file. After a damaged chunk it goes on at the next magic word.
 func (r *reader) file(name string, data []byte) {
-	unread, chunks := 0, 0 // chunks that are whole, but not of this format
+	unread, chunks := 0, 0 // whole chunks: those that are not of this format, and all
 	defer func() {
 		if unread > 0 {
 			r.problem("%s: %d of %d chunks are damaged, or another version of rlinf wrote them", name, unread, chunks)
@@ -146,7 +146,7 @@ func (r *reader) file(name string, data []byte) {
 	}
 }
 
-// chunk reads a payload, and reports whether it made sense.
+// chunk reads a payload, and reports whether it is of this format.
 func (r *reader) chunk(payload []byte) bool {
 	d := &decoder{b: payload}
 	kind := d.byte()
@@ -262,7 +262,8 @@ func (w *worker) read(d *decoder) bool {
 	return !d.bad
 }
 
-// track decodes the events of a slot. cut says that the last events are missing. Times are on the worker's own clock.
+// track decodes the events of a slot. cut says that the last events are missing. Times are on the clock of the worker's
+// node.
 func (w *worker) track(d *decoder, cut bool) (t Track, ok bool) {
 	start := d.int()
 	end := start + d.int()
@@ -300,22 +301,23 @@ func (w *worker) track(d *decoder, cut bool) (t Track, ok bool) {
 // skippedSite stands for Skipped until all sites of a worker are known.
 const skippedSite = -1
 
-// A player replays the events of a slot.
+// A player replays the events of a slot. An inner span cuts the span around it into pieces, and each piece becomes a
+// Span.
 type player struct {
-	sites int
-	at    int64
-	open  []openSpan
-	count []int64
+	sites int        // number of the worker's sites
+	at    int64      // time of the last event
+	open  []openSpan // the outermost first
+	count []int64    // spans and marks so far, by site
 	spans []Span
 	marks []Mark
 	bad   bool
 }
 
-// An openSpan is a site and the number of the span there; pieces are its pieces so far.
+// An openSpan is a span that has not ended.
 type openSpan struct {
 	site   int
-	n      int64
-	pieces []int // indices in player.spans
+	n      int64 // see Span.N
+	pieces []int // its pieces so far, as indices in player.spans
 }
 
 func (p *player) top() *openSpan { return &p.open[len(p.open)-1] }
@@ -345,12 +347,12 @@ func (p *player) state(d *decoder) bool {
 	return true
 }
 
-// piece ends the present piece at a time, as one of a site.
+// piece ends the present piece at a time. The piece is at site, which may be skippedSite.
 func (p *player) piece(at int64, site int) {
 	o := p.top()
 	if at > p.at || site == skippedSite {
 		if n := len(p.spans); n > 0 && len(o.pieces) > 0 && o.pieces[len(o.pieces)-1] == n-1 && site == o.site {
-			p.spans[n-1].End = at // nothing but marks lies between
+			p.spans[n-1].End = at // there were only marks since the last piece of this span
 		} else {
 			p.spans = append(p.spans, Span{Site: site, Start: p.at, End: at, N: o.n})
 			if site == o.site {
@@ -376,7 +378,7 @@ func (p *player) end(d *decoder, w *worker) {
 	if w.Sites[o.site].Op == Get {
 		item = o.n + d.int()
 	}
-	if len(o.pieces) == 0 { // a wait without length still counts
+	if len(o.pieces) == 0 { // a wait of no length is still a span
 		p.spans = append(p.spans, Span{Site: o.site, Start: p.at, End: p.at, N: o.n})
 		o.pieces = append(o.pieces, len(p.spans)-1)
 	}
@@ -396,7 +398,7 @@ func (p *player) mark(d *decoder, site int) {
 	p.count[site]++
 }
 
-// skip replays a time of which no events were recorded.
+// skip replays a time without recorded events.
 func (p *player) skip(d *decoder) {
 	p.piece(p.at+d.uint(), skippedSite)
 	p.bad = !p.state(d)
@@ -417,7 +419,7 @@ func (r *reader) trace() *Trace {
 
 func (a *attempt) finish(id int64) Attempt {
 	out := Attempt{ID: id, Ranks: a.ranks}
-	for node := range maxKey(a.hosts) + 1 {
+	for node := range slices.Max(slices.Collect(maps.Keys(a.hosts))) + 1 {
 		out.Hosts = append(out.Hosts, a.hosts[node])
 	}
 	workers := slices.SortedFunc(maps.Values(a.workers), func(x, y *worker) int {
@@ -460,15 +462,7 @@ func (a *attempt) finish(id int64) Attempt {
 	return out
 }
 
-func maxKey(m map[int]string) int {
-	most := -1
-	for k := range m {
-		most = max(most, k)
-	}
-	return most
-}
-
-// shift moves a track to the clock of rank 0's node, which its own clock is ahead of.
+// shift converts the times of a track to the clock of rank 0's node. The clock of the track is ahead by this time.
 func (t *Track) shift(ahead int64) {
 	for i := range t.Spans {
 		t.Spans[i].Start -= ahead
@@ -479,7 +473,7 @@ func (t *Track) shift(ahead int64) {
 	}
 }
 
-// nameSkips gives the spans that were not recorded a site.
+// nameSkips replaces skippedSite in a track by a site of the worker, which it adds.
 func (w *worker) nameSkips(t *Track) {
 	for i := range t.Spans {
 		if t.Spans[i].Site != skippedSite {
@@ -492,7 +486,7 @@ func (w *worker) nameSkips(t *Track) {
 	}
 }
 
-// thinned names the workers that recorded a part of their events only.
+// thinned returns a problem for each worker that recorded only a part of its events.
 func (a *Attempt) thinned() (problems []string) {
 	for i := range a.Workers {
 		w := &a.Workers[i]

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// A Recorder records the spans of one goroutine. Begin, End, Mark and Pass belong to that goroutine. They allocate
-// nothing. A span inside another one cuts the outer one in two, so that spans never overlap. All other methods are for
-// the Log, at any time.
+// A Recorder records the spans of one goroutine. That goroutine alone calls Begin, End, Mark and Pass. They allocate
+// nothing. A span inside another one cuts the outer one in two, so that spans never overlap. The Log may call all other
+// methods at any time.
 type Recorder struct {
 	component string
 	member    int
@@ -17,7 +17,7 @@ type Recorder struct {
 	mu     sync.Mutex
 	sites  []Site
 	index  map[Site]int
-	kinds  []int   // of the sites, in the tally
+	kinds  []int   // by site: the kind of its work in the tally
 	open   []int   // the sites of the open spans, the outermost first; never empty
 	last   int64   // time of the last boundary
 	times  []int64 // of the present iteration, by site
@@ -28,26 +28,26 @@ type Recorder struct {
 	past [2]*slot // of the two iterations before, the newest first
 	held *slot    // of the slowest iteration of the present hundred; empty without one
 
-	events  int   // in the present iteration
-	stride  int   // one block of events in stride is recorded
-	skipped int64 // since when no event is recorded; 0: events are recorded
+	events  int   // number of events in the present iteration
+	stride  int   // of each stride blocks of events one is recorded
+	skipped int64 // time since which no event is recorded; 0: events are recorded
 
 	finished bool // nothing is recorded any more
 
-	sums []int64 // of the iterations since the last chunk: the iteration, the number of sites, and their times
+	sums []int64 // for each iteration since the last chunk: its number, the number of sites, and the times of the sites
 }
 
 const (
-	slotBytes  = 1 << 18 // four slots are the megabyte of a worker
+	slotBytes  = 1 << 18 // a worker has four slots, so a megabyte
 	eventBytes = 4 * binary.MaxVarintLen64
 	blockSize  = 1 << 12 // events
 	maxDepth   = 16
 	maxStride  = 1 << 10
 )
 
-// A slot has the events of one iteration. An event begins with a code. The nanoseconds since the event before follow,
-// and then, of a mark and of an end, the argument. Behind the end of a Get stands the number of the item at its
-// producer, less the span's own number.
+// A slot has the events of one iteration. An event is a code and the nanoseconds since the event before it. The
+// argument follows for a mark and for an end. At the end of a Get, the number of the item at its producer follows, less
+// the number of the span.
 type slot struct {
 	iteration  int64 // 0: empty
 	start, end int64
@@ -58,8 +58,8 @@ type slot struct {
 	written    bool
 }
 
-// Codes of events. The beginning of a span at site i is firstSite+2i, and a mark there firstSite+2i+1. Behind a resume
-// the state of the recorder follows: the open sites, and the counts of all sites.
+// Codes of events. The beginning of a span at site i is firstSite+2i, and a mark at that site is firstSite+2i+1. After
+// a resume comes the state of the recorder: the open sites, and the counts of all sites.
 const (
 	codeEnd = iota
 	codeResume
@@ -110,8 +110,8 @@ func (r *Recorder) Begin(site int) {
 	r.mu.Unlock()
 }
 
-// End ends the present span. arg says what stood behind it: see Op. n is the number of an item at its producer; 0 if
-// the span is no Get.
+// End ends the present span. arg is its argument, see Op. n is the number of the item at its producer if the span is a
+// Get, and else 0.
 func (r *Recorder) End(arg, n int64) {
 	r.mu.Lock()
 	if depth := len(r.open); depth > 1 {
@@ -141,7 +141,7 @@ func (r *Recorder) Mark(site int, arg int64) {
 	r.mu.Unlock()
 }
 
-// Pass records a span without length: a wait that had nothing to wait for. It reads no clock.
+// Pass records a span of no length, for a wait that was over at once. It does not read the clock.
 func (r *Recorder) Pass(site int, arg, n int64) {
 	r.mu.Lock()
 	r.event(firstSite+2*site, r.last)
@@ -214,7 +214,7 @@ func appendState(b []byte, open []int, count []int64) []byte {
 	return b
 }
 
-// begin makes r.now an empty slot that starts at a time.
+// begin empties the slot r.now, which then starts at a time.
 func (r *Recorder) begin(at int64) {
 	s := r.now
 	*s = slot{start: at, stack: append(s.stack[:0], r.open...), count: append(s.count[:0], r.count...),
@@ -222,7 +222,7 @@ func (r *Recorder) begin(at int64) {
 	r.events, r.skipped = 0, 0
 }
 
-// cut ends the present iteration at a time, and begins the next one. Iteration 0 is forgotten.
+// cut ends the present iteration at a time, and begins the next one. It does not keep iteration 0.
 func (r *Recorder) cut(iteration, at int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -244,7 +244,7 @@ func (r *Recorder) cut(iteration, at int64) {
 	r.begin(at)
 }
 
-// seal ends the present slot as that of an iteration, at the last boundary.
+// seal ends the present slot, which has the events of an iteration, at the last boundary.
 func (r *Recorder) seal(iteration int64) *slot {
 	r.sums = append(r.sums, iteration, int64(len(r.times)))
 	r.sums = append(r.sums, r.times...)
@@ -265,7 +265,7 @@ func (r *Recorder) finish(iteration, at int64) {
 	r.seal(iteration)
 }
 
-// forget drops the sums of iterations that no file can take.
+// forget drops the sums, which cannot be written.
 func (r *Recorder) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -278,12 +278,12 @@ func (r *Recorder) hold(iteration int64) {
 	defer r.mu.Unlock()
 	for i, s := range r.past {
 		if s.iteration == iteration {
-			r.past[i], r.held = r.held, s // the one before may be one of the last iterations
+			r.past[i], r.held = r.held, s // the slot held before stays: it may have one of the last iterations
 		}
 	}
 }
 
-// slot returns the slot of an iteration that has ended; nil if it is not there, or was written.
+// slot returns the slot of an iteration that has ended; nil if there is none, or if it was already written.
 func (r *Recorder) slot(iteration int64) *slot {
 	for _, s := range []*slot{r.now, r.past[0], r.past[1], r.held} {
 		if s.iteration == iteration && !s.written {

@@ -2,21 +2,21 @@ package trace
 
 import "sync"
 
-// A tally divides the time of a rank among those of its workers that work. Those that work at the same time share it.
+// A tally divides the time of a rank among its workers that work. Workers that work at the same time share that time.
 type tally struct {
 	mu      sync.Mutex
 	kinds   []workKind
 	present []int64   // workers that work at present, by kind
-	all     int64     // the sum of these
+	all     int64     // the sum of present
 	last    int64     // time of the last change
 	spent   []float64 // nanoseconds of the present iteration, by kind
-	before  []float64 // of the iteration before
+	before  []float64 // of the previous iteration, by kind
 }
 
-// A workKind is work of this name of a component's workers.
+// A workKind is a kind of work of a component's workers.
 type workKind struct{ component, name string }
 
-// idle is the kind of all that is no work.
+// idle is the kind of spans other than work.
 const idle = -1
 
 // kind returns the number of a kind.
@@ -33,7 +33,7 @@ func (t *tally) kind(k workKind) int {
 	return len(t.kinds) - 1
 }
 
-// change tells that a worker goes over from one kind to another.
+// change records that a worker ends one kind of work and begins another.
 func (t *tally) change(from, to int, now int64) {
 	if from == to {
 		return
@@ -53,7 +53,7 @@ func (t *tally) change(from, to int, now int64) {
 
 // advance divides the time since the last change.
 func (t *tally) advance(now int64) {
-	if now <= t.last { // workers ask the clock one after the other
+	if now <= t.last { // another worker read the clock later, and was first here
 		return
 	}
 	if t.all > 0 {

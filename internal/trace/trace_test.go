@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// A bench records on a clock that the test moves.
+// A bench is a log with recorders, on a clock that the test moves.
 type bench struct {
 	t   *testing.T
 	now int64
@@ -35,7 +35,7 @@ func (b *bench) write() {
 	}
 }
 
-// read reads the trace, which must be whole.
+// read reads the trace, which must be complete.
 func (b *bench) read() Attempt {
 	b.t.Helper()
 	t, err := Read(b.o.Run)
@@ -52,8 +52,8 @@ var (
 	interact = Site{Op: Call, Name: "interact", Cause: Other}
 )
 
-// TestRoundTrip: spans tile the iteration; a wait cuts the work around it in two; an iteration's end cuts a span; a
-// wait without length counts.
+// TestRoundTrip: spans cover the iteration without gaps. A wait cuts the work around it in two, and the end of an
+// iteration cuts a span. A wait of no length counts.
 func TestRoundTrip(t *testing.T) {
 	b := newBench(t, Options{Ranks: 9})
 	var sent []Sent
@@ -131,7 +131,7 @@ func TestKeptIterations(t *testing.T) {
 		b.now += n
 		r.End(0, 0)
 		b.log.Cut(n)
-		if n == 38 || n == 78 || n == 131 { // rank 0 knows one iteration later
+		if n == 38 || n == 78 || n == 131 { // rank 0 learns of a slow iteration one iteration later
 			b.log.Hold(n - 1)
 		}
 		b.write()
@@ -162,7 +162,8 @@ func TestKeptIterations(t *testing.T) {
 	}
 }
 
-// TestHeldLately: an iteration that was the slowest for a moment is still one of the last.
+// TestHeldLately: an iteration that was held as the slowest until another was slower can still be one of the last
+// iterations.
 func TestHeldLately(t *testing.T) {
 	b := newBench(t, Options{})
 	b.log.Recorder("env", 0)
@@ -188,7 +189,8 @@ func TestHeldLately(t *testing.T) {
 	}
 }
 
-// TestTooManyEvents: an iteration with too many events says where it lacks some; sums stay whole, and counts right.
+// TestTooManyEvents: an iteration with too many events has spans that say where events are missing. Sums are complete,
+// and counts are right.
 func TestTooManyEvents(t *testing.T) {
 	b := newBench(t, Options{All: true})
 	r := b.log.Recorder("env", 0)
@@ -258,7 +260,7 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// TestUnwritable: a folder that cannot be written is one error, and costs no memory later.
+// TestUnwritable: if the folder cannot be written, there is one error, and later iterations need no memory.
 func TestUnwritable(t *testing.T) {
 	b := newBench(t, Options{})
 	if err := os.WriteFile(filepath.Join(b.o.Run, Folder), nil, 0o666); err != nil {
@@ -279,7 +281,7 @@ func TestUnwritable(t *testing.T) {
 	}
 }
 
-// TestDamage: what is cut off or damaged is named, and the rest is read.
+// TestDamage: problems name what is damaged or cut off, and the other chunks are read.
 func TestDamage(t *testing.T) {
 	b := newBench(t, Options{All: true})
 	r := b.log.Recorder("env", 0)
@@ -333,7 +335,7 @@ func flip(b []byte, at int) []byte {
 	return b
 }
 
-// TestPhases: up to 64 ranks all times are kept, above them the extremes.
+// TestPhases: up to 64 ranks all times are kept; with more ranks only medians and the slowest ranks.
 func TestPhases(t *testing.T) {
 	for _, ranks := range []int{1, 64, 65, 512} {
 		b := newBench(t, Options{Ranks: ranks})
@@ -403,7 +405,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		Parse([]string{"a"}, [][]byte{data})
-		if len(data) > 0 { // also behind a right checksum
+		if len(data) > 0 { // the payload is also tested behind a right checksum
 			framed := finishChunk(append(append([]byte(magic), make([]byte, 8)...), data...))
 			Parse([]string{"a"}, [][]byte{framed})
 		}
@@ -424,7 +426,7 @@ func BenchmarkBoundary(b *testing.B) {
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(2*b.N), "ns/boundary")
 }
 
-// TestOffsetOfClocks: rests between two readings of the clocks do not matter.
+// TestOffsetOfClocks: pauses between two readings of the clocks do not change the result.
 func TestOffsetOfClocks(t *testing.T) {
 	const ahead = 1_000_000
 	now, rest := int64(0), []int64{5000, 7_000_000, 0, 9_000_000, 0, 0, 100, 0}
@@ -441,7 +443,7 @@ func TestOffsetOfClocks(t *testing.T) {
 	}
 }
 
-// TestWorked: the work of a component's workers in the last iteration, by the name of the span.
+// TestWorked: Worked returns the time of a component's work in the last iteration, by the name of the work.
 func TestWorked(t *testing.T) {
 	b := newBench(t, Options{})
 	infer := Site{Op: Work, Name: "infer", Cause: Working}
@@ -470,7 +472,7 @@ func TestWorked(t *testing.T) {
 	worked("env", "infer", 0)
 	spend(env0, simulate, 16e9)
 
-	// Those that work at the same time share it, also across the end of an iteration.
+	// Workers that work at the same time share it, also across the end of an iteration.
 	rollout.Begin(rollout.Site(infer))
 	spend(env0, simulate, 4e9)
 	env1.Begin(env1.Site(simulate))
@@ -478,7 +480,7 @@ func TestWorked(t *testing.T) {
 	b.log.Cut(3)
 	worked("env", "simulate", 16+2+2)
 	worked("rollout", "infer", 2+1)
-	spend(env1, act, 2e9) // it waits, and then goes on
+	spend(env1, act, 2e9) // this worker waits, and then goes on
 	b.now += 2e9
 	b.log.Cut(4)
 	worked("env", "simulate", 1)

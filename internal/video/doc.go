@@ -1,6 +1,5 @@
-// Package video writes pictures of environments. A Sheet shows several side by side and can be
-// written as PNG. A Film is a sequence of sheets: an animated PNG or, made by ffmpeg, GIF, MP4 or
-// WebM.
+// Package video answers: how do pictures of environments become files? A Sheet shows several pictures side by side, and
+// WritePNG writes it. A Film is a sequence of sheets: an animated PNG or, through ffmpeg, GIF, MP4 or WebM.
 //
 // Pictures are RGB bytes of the shape [height, width, 3], with the top row first.
 package video

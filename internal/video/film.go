@@ -16,32 +16,32 @@ import (
 	"github.com/rlinf/rlinf/internal/programs"
 )
 
-// A Film writes an animated PNG file, which browsers play like a GIF, but in full colour. Close
-// converts it to another format if needed, and gives the file its final name.
+// A Film writes an animated PNG file, which browsers play like a GIF, but in full colour. Close converts it to another
+// format if needed, and gives the file its final name.
 //
-// The format is in https://www.w3.org/TR/png-3/#apng-structure. The file is a PNG picture, which is
-// the first frame, with further chunks. acTL holds the number of frames. fcTL begins a frame and
-// holds its position and duration. fdAT holds the pixels of a frame; IDAT holds those of the first.
-// Each frame stores only the rectangle that differs from the last frame.
+// https://www.w3.org/TR/png-3/#apng-structure describes the format. The file is a PNG picture, which is the first
+// frame, with further chunks. acTL holds the number of frames. fcTL begins a frame and holds its position and duration.
+// IDAT holds the pixels of the first frame, and fdAT those of the others. Each frame stores only the rectangle that
+// differs from the last frame.
 type Film struct {
 	path, temp string
 	file       *os.File
 	out        io.Writer      // file, or memory
 	by         programs.Entry // to start ffmpeg
 	fps        int
-	every      int // a frame is shown for so many times 1/fps s
+	every      int // a frame is shown for every/fps seconds
 	frames     uint32
-	sequence   uint32 // of the next fcTL or fdAT
-	last       *image.RGBA
+	sequence   uint32      // number of the next fcTL or fdAT
+	last       *image.RGBA // the last frame
 	encoder    png.Encoder
-	picture    bytes.Buffer
+	picture    bytes.Buffer // of a frame, as PNG
 }
 
 var signature = []byte("\x89PNG\r\n\x1a\n")
 
-// Create begins the film of the file path and makes its folder if it is missing. Its sheets have the
-// size of s; fps is the number of sheets per second. The extension of path is the format, see
-// CheckFormat. by is used to start ffmpeg.
+// Create begins a film in the file path, and makes the folder of path if it is missing. The extension of path is the
+// format, see CheckFormat. The sheets of the film have the size of s, and the film shows fps of them in a second. by
+// starts ffmpeg.
 func Create(path string, s *Sheet, fps int, by programs.Entry) (*Film, error) {
 	if err := CheckFormat(formatOf(path)); err != nil {
 		return nil, fmt.Errorf("film %s: %w", path, err)
@@ -113,7 +113,7 @@ func (f *Film) add(place image.Rectangle, picture []byte) error {
 	return nil
 }
 
-// sequenced returns the first bytes of the next fcTL or fdAT: its number.
+// sequenced returns the number of the next fcTL or fdAT, which is the first part of its data.
 func (f *Film) sequenced() []byte {
 	f.sequence++
 	return binary.BigEndian.AppendUint32(nil, f.sequence-1)
@@ -132,8 +132,8 @@ func encode(kind string, data []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:]))
 }
 
-// difference returns the smallest rectangle that contains all differences of a and b, which have the
-// same size. If the pictures are equal, the rectangle is a single pixel.
+// difference returns the smallest rectangle that contains all differences of two pictures of the same size. If the
+// pictures are equal, the rectangle is a single pixel.
 func difference(a, b *image.RGBA) image.Rectangle {
 	var all image.Rectangle
 	for y := a.Rect.Min.Y; y < a.Rect.Max.Y; y++ {
@@ -157,7 +157,7 @@ func difference(a, b *image.RGBA) image.Rectangle {
 	return all
 }
 
-// countsAt is the place of the chunk acTL, after the signature and IHDR with 13 bytes of data.
+// countsAt is the place of the chunk acTL in the file, after the signature and the chunk IHDR with 13 bytes of data.
 const countsAt = 8 + 12 + 13
 
 // counts returns the chunk acTL: the number of frames, and 0 to repeat them forever.
@@ -171,9 +171,7 @@ func (f *Film) Close() error {
 	if err == nil {
 		_, err = f.file.WriteAt(f.counts(), countsAt)
 	}
-	if closed := f.file.Close(); err == nil {
-		err = closed
-	}
+	err = errors.Join(err, f.file.Close())
 	switch {
 	case err != nil:
 	case formatOf(f.path) == "png":

@@ -26,8 +26,8 @@ var face = basicfont.Face7x13
 // margin is the space on both sides of captions, in pixels, that separates neighbouring texts.
 const margin = 4
 
-// NewSheet returns a black sheet for n pictures of the given size with the given lines of text below
-// each. It has as many columns as rows, or one more.
+// NewSheet returns a black sheet for n pictures of the given size, with the given number of lines of text below each
+// picture. It has as many columns as rows, or one more.
 func NewSheet(n, width, height, lines int) *Sheet {
 	columns := 1
 	for columns*columns < n {

@@ -12,11 +12,11 @@ import (
 	"slices"
 )
 
-// Thin returns an animated PNG with every n-th frame of film, which a Film wrote. It plays in the same time.
+// Thin returns an animated PNG with every n-th frame of film, which a Film wrote. Both take the same time to play.
 func Thin(film []byte, n int) ([]byte, error) {
 	rest, ok := bytes.CutPrefix(film, signature)
 	if !ok {
-		return nil, errors.New("no animated PNG")
+		return nil, errors.New("not an animated PNG")
 	}
 	r := reader{rest: rest}
 	var out bytes.Buffer
@@ -50,11 +50,12 @@ func Thin(film []byte, n int) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Check returns the number of frames of film, which a Film wrote. It reads no pixels.
+// Check returns the number of frames of film, which a Film wrote, or an error if film is damaged. It does not decode
+// pixels.
 func Check(film []byte) (frames int, err error) {
 	rest, ok := bytes.CutPrefix(film, signature)
 	if !ok {
-		return 0, errors.New("no animated PNG")
+		return 0, errors.New("not an animated PNG")
 	}
 	for {
 		kind, data, next, err := decode(rest)
@@ -116,7 +117,7 @@ func (r *reader) next() (more bool, err error) {
 	}
 }
 
-// show draws a frame over the one before.
+// show draws a frame over the frame before it.
 func (r *reader) show(control, pixels []byte) error {
 	if r.header == nil {
 		return errors.New("no header")

@@ -12,7 +12,7 @@ import (
 	"github.com/rlinf/rlinf/internal/video/videotest"
 )
 
-// A thinned film has every n-th frame as it was, and shows each n times as long.
+// A thinned film has every n-th frame unchanged, and shows each n times as long.
 func TestThin(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "film.png")
 	s := video.NewSheet(2, 8, 8, 1)

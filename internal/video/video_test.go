@@ -15,7 +15,7 @@ import (
 	"github.com/rlinf/rlinf/internal/video/videotest"
 )
 
-// picture returns one of 8 × 8 pixels of one colour.
+// picture returns a picture of 8 × 8 pixels of one colour.
 func picture(r, g, b byte) []byte { return bytes.Repeat([]byte{r, g, b}, 64) }
 
 func TestSheet(t *testing.T) {
@@ -44,7 +44,7 @@ func TestSheet(t *testing.T) {
 	}
 }
 
-// A film has the sheets that were added, each as it was, also where little or nothing changes.
+// A film has the sheets that were added, unchanged, even if little or nothing changes between them.
 func TestFilm(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "new", "film.png")
 	s := video.NewSheet(2, 8, 8, 1)
@@ -94,7 +94,7 @@ func TestFilm(t *testing.T) {
 	}
 }
 
-// A caption stands below its picture alone, whatever its length, and another replaces it.
+// A caption of any length stays below its picture. A new caption replaces it.
 func TestCaption(t *testing.T) {
 	const width = 24
 	s := video.NewSheet(4, width, 8, 2)
@@ -146,11 +146,11 @@ func TestFilmNowhere(t *testing.T) {
 	}
 }
 
-// A film that is no PNG has as many frames, once ffmpeg has converted it; without ffmpeg it is refused before it
+// A film in another format has as many frames after the conversion by ffmpeg. Without ffmpeg it is refused before it
 // begins.
 func TestFormats(t *testing.T) {
 	dir := t.TempDir()
-	s := video.NewSheet(1, 9, 7, 0) // odd sides: H.264 takes none
+	s := video.NewSheet(1, 9, 7, 0) // H.264 does not allow these odd sides
 	film := func(name string) error {
 		f, err := video.Create(filepath.Join(dir, name), s, 10, programs.Entry{})
 		for frame := 0; err == nil && frame < 5; frame++ {

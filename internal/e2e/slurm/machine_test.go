@@ -16,9 +16,9 @@ import (
 
 // A machine is a running Slurm, and the programs that its jobs run.
 type machine struct {
-	dir     string   // where jobs are submitted, and leave their output
-	slurm   string   // where its own files are
-	env     []string // of commands that speak to it
+	dir     string   // jobs are submitted in this folder, and write their output there
+	slurm   string   // the folder of Slurm's own files
+	env     []string // of Slurm's commands
 	scripts string
 	openmpi platform
 	mpich   platform
@@ -29,7 +29,7 @@ type platform struct{ rlinf, mpirun string }
 
 const root = "../../.."
 
-// startMachine starts a Slurm. It ends with the test, and also when the test's process is killed.
+// startMachine starts a Slurm. The Slurm ends with the test, even if the test's process is killed.
 func startMachine(t *testing.T) *machine {
 	t.Helper()
 	for _, program := range []string{"slurmctld", "slurmd", "munged"} {
@@ -50,7 +50,7 @@ func startMachine(t *testing.T) *machine {
 	cmd.Dir, cmd.Env = m.dir, append(os.Environ(), "CPUS=64") // room for all jobs at once
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
-	until, err := cmd.StdinPipe() // it stops when this is closed, by the test or by its end
+	until, err := cmd.StdinPipe() // Slurm stops when this pipe closes, at the end of the test or of its process
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,7 +66,7 @@ func startMachine(t *testing.T) *machine {
 		if err := cmd.Wait(); err != nil {
 			t.Errorf("one-machine: %v\n%s", err, &stderr)
 		}
-		// the last of them are about to end
+		// the last processes are about to end
 		for by := time.Now().Add(20 * time.Second); len(processesOf(m.slurm)) > 0 && time.Now().Before(by); {
 			time.Sleep(100 * time.Millisecond)
 		}
@@ -91,7 +91,7 @@ func startMachine(t *testing.T) *machine {
 	return m
 }
 
-// build builds rlinf with an MPI, whose mpirun says what it is.
+// build builds rlinf with an MPI. mpirun is the mpirun of that MPI.
 func (m *machine) build(t *testing.T, mpi string, says ...string) (p platform) {
 	t.Helper()
 	for _, name := range []string{"mpirun." + mpi, "mpirun"} {
@@ -112,7 +112,7 @@ func (m *machine) build(t *testing.T, mpi string, says ...string) (p platform) {
 	return p
 }
 
-// processesOf returns the processes, one to a line, that a Slurm in dir started.
+// processesOf returns the processes that a Slurm in dir started, one in a line.
 func processesOf(dir string) (found []string) {
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, p := range all {
@@ -125,8 +125,8 @@ func processesOf(dir string) (found []string) {
 	return found
 }
 
-// command runs a program in the folder of jobs, with more variables in its environment (NAME=value), and returns what
-// it printed.
+// command runs a program in the folder of jobs, with further environment variables (NAME=value), and returns its
+// output.
 func (m *machine) command(t *testing.T, env []string, name string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(name, args...)
@@ -140,18 +140,18 @@ func (m *machine) command(t *testing.T, env []string, name string, args ...strin
 	return string(out)
 }
 
-// A job is one that was submitted.
+// A job is a submitted job.
 type job struct {
 	t  *testing.T
 	m  *machine
 	id string
 }
 
-// A submission is what sbatch is called with.
+// A submission is a call of sbatch.
 type submission struct {
-	env     []string // knobs, NAME=value
-	options []string // more than those of two nodes with two ranks each
-	script  string   // its path, or the name of one in scripts/slurm
+	env     []string // environment variables of the script, NAME=value
+	options []string // further options, after those of two nodes with two ranks each
+	script  string   // path of the script, or its name in scripts/slurm
 	args    []string // of the script
 }
 
@@ -177,7 +177,7 @@ func (m *machine) submit(t *testing.T, s submission) job {
 	return j
 }
 
-// output returns what the job wrote, that of all tasks of an array.
+// output returns the output of a job, or of all tasks of an array.
 func (j job) output() string {
 	var all strings.Builder
 	for _, name := range []string{"*-" + j.id + ".out", "*-" + j.id + "_*.out"} {
@@ -206,10 +206,10 @@ func (j job) log() string {
 	return lines.String()
 }
 
-// A state is what scontrol prints of a job, or of one task of an array: JobState, ExitCode, Restarts, …
+// A state is what scontrol prints about a job, or about one task of an array: JobState, ExitCode, Restarts, …
 type state map[string]string
 
-// states returns the state of a job, or of all tasks of an array.
+// states returns the state of a job, or the states of all tasks of an array.
 func (j job) states() (all []state) {
 	j.t.Helper()
 	for line := range strings.Lines(j.m.command(j.t, nil, "scontrol", "show", "job", "--oneliner", j.id)) {
@@ -224,18 +224,17 @@ func (j job) states() (all []state) {
 	return all
 }
 
-// hung is after how long a job is given up.
+// hung is the time after which a job counts as hung.
 const hung = 5 * time.Minute
 
-// over tells whether a job has ended for good. Its other states come and go: SIGNALING, for example, when its time
-// limit is near.
+// over reports whether a job has ended. Other states are temporary, as SIGNALING near the time limit.
 func (s state) over() bool {
 	ends := []string{"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "BOOT_FAIL", "DEADLINE",
 		"OUT_OF_MEMORY", "PREEMPTED"}
 	return slices.Contains(ends, s["JobState"])
 }
 
-// until waits until ok holds for all states.
+// until waits until ok is true for all states.
 func (j job) until(what string, ok func(state) bool) []state {
 	j.t.Helper()
 	for start := time.Now(); ; time.Sleep(200 * time.Millisecond) {
@@ -249,11 +248,11 @@ func (j job) until(what string, ok func(state) bool) []state {
 	}
 }
 
-// deserted waits for the end of a job, or until for half a minute it has had no rank: no process of rlinf with this
-// configuration.
+// deserted waits until a job has ended, or has had no rank for half a minute. A rank is a process of rlinf with the
+// configuration of the job.
 func (j job) deserted(config string) (deserted bool) {
 	j.t.Helper()
-	last := time.Now() // a rank was there, or not to be there yet
+	last := time.Now() // the last time at which a rank existed, or was not yet expected
 	j.until("over", func(s state) bool {
 		if s["JobState"] != "RUNNING" {
 			last = time.Now()
@@ -270,8 +269,8 @@ func (j job) deserted(config string) (deserted bool) {
 	return deserted
 }
 
-// ended waits for the end of a job, and returns how it ended: its state and its exit code, as "COMPLETED 0:0". Tasks of
-// an array have a line each.
+// ended waits for the end of a job, and returns its state and exit code, as "COMPLETED 0:0". Each task of an array has
+// a line.
 func (j job) ended() string {
 	j.t.Helper()
 	var lines []string
@@ -281,7 +280,7 @@ func (j job) ended() string {
 	return strings.Join(lines, "\n")
 }
 
-// wants waits for the end of a job and compares.
+// wants waits for the end of a job, and compares its state and exit code.
 func (j job) wants(how string) {
 	j.t.Helper()
 	if got := j.ended(); got != how {

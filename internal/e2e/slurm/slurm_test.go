@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// cartpole is a job of four ranks on two nodes, which ends after 30 iterations of next to no work. Its learning rate
-// does not depend on how long it is.
+// cartpole is a job of four ranks on two nodes. It ends after 30 short iterations. Its learning rate does not depend on
+// the number of iterations.
 const cartpole = `cluster:
   num_nodes: 2
   component_placement: {actor: 0-1, env: 2-3, rollout: 2-3}
@@ -26,13 +26,13 @@ algorithm: {gamma: 0.99, gae_lambda: 0.95, update_epoch: 2, normalize_advantages
 actor: {micro_batch_size: 32, global_batch_size: 384, model: {hidden_sizes: [32]}, optim: {lr: 3.0e-3}}
 `
 
-// An endless run somebody must stop. Its iterations take 50 ms or more.
+// An endless run ends only on request. Its iterations take 50 ms or more.
 const (
 	endless = "runner.max_steps=1000000"
 	slowly  = "env.train.step_delay=3ms"
 )
 
-// Launchers: the MPI's own, whatever it is called, and Slurm's.
+// The launchers: the mpirun of the MPI, whatever its name is, and Slurm's srun.
 const (
 	mpirun = "mpirun"
 	srun   = "srun"
@@ -64,7 +64,7 @@ func TestSlurm(t *testing.T) {
 	}
 }
 
-// train-requeue.sbatch gets Slurm's own signal before its time limit of a minute, queues itself again, and ends as an
+// train-requeue.sbatch gets Slurm's signal before its time limit of a minute, and requeues itself. The run ends like an
 // undisturbed run.
 func testRequeue(t *testing.T, m *machine) {
 	const run = "requeue"
@@ -76,9 +76,9 @@ func testRequeue(t *testing.T, m *machine) {
 	j.until("queued again", func(s state) bool { return s["Restarts"] == "1" && s["JobState"] == "PENDING" })
 	m.wantStatus(t, run, "checkpointed")
 	steps := len(m.metrics(t, run)) + 4
-	m.config(t, run, fmt.Sprint("runner.max_steps=", steps)) // what the job was submitted with stays what it is
-	// Slurm would wait for two minutes; it must wait for one second, for a node refuses a job that starts in the second
-	// in which it was killed.
+	m.config(t, run, fmt.Sprint("runner.max_steps=", steps)) // the submitted job keeps these settings
+	// Slurm would wait for two minutes. One second is necessary, because a node refuses a job that starts in the second
+	// in which the job was killed.
 	m.command(t, nil, "scontrol", "update", "JobId="+j.id, "StartTime=now+2")
 	j.wants("COMPLETED 0:0")
 	m.same(t, run, m.undisturbed(t, run, steps))
@@ -87,7 +87,7 @@ func testRequeue(t *testing.T, m *machine) {
 	}
 }
 
-// train-requeue.sbatch does not queue itself again for ever.
+// train-requeue.sbatch does not requeue itself forever.
 func testRequeueBound(t *testing.T, m *machine) {
 	const run = "bound"
 	j := m.submit(t, submission{
@@ -100,7 +100,7 @@ func testRequeueBound(t *testing.T, m *machine) {
 	m.wantStatus(t, run, "checkpointed")
 }
 
-// train.sbatch under every launcher: the same metrics as without one.
+// train.sbatch gives the same metrics under every launcher as without one.
 func testTrain(t *testing.T, m *machine) {
 	want := m.undisturbed(t, "train", 30)
 	for run, env := range map[string][]string{
@@ -117,8 +117,7 @@ func testTrain(t *testing.T, m *machine) {
 	}
 }
 
-// train.sbatch ends with 75 and a checkpoint when Slurm sends its signal, and goes on when it is submitted with
-// --resume auto.
+// train.sbatch ends with code 75 and a checkpoint after Slurm's signal. Submitted with --resume auto, it resumes.
 func testSignal(t *testing.T, m *machine) {
 	const run = "signal"
 	s := submission{env: knobs(m.config(t, run), m.openmpi, srun), script: "train", args: []string{endless, slowly}}
@@ -133,7 +132,8 @@ func testSignal(t *testing.T, m *machine) {
 	m.same(t, run, m.undisturbed(t, run, steps))
 }
 
-// A job that Slurm tells when it will end stops in time, without a signal. (Slurm tells since 23.02.)
+// A job that knows its end time from Slurm stops in time, without a signal. (Slurm tells the end time since version
+// 23.02.)
 func testEndTime(t *testing.T, m *machine) {
 	const run = "end"
 	env := append(knobs(m.config(t, run), m.openmpi, mpirun),
@@ -143,7 +143,7 @@ func testEndTime(t *testing.T, m *machine) {
 	m.wantStatus(t, run, "checkpointed")
 }
 
-// A mistake in the configuration is the job's exit code.
+// A mistake in the configuration determines the exit code of the job.
 func testRefused(t *testing.T, m *machine) {
 	m.submit(t, submission{
 		env: knobs(m.config(t, "refused"), m.openmpi, mpirun), script: "train", args: []string{"cluster.num_nodes=3"},
@@ -162,7 +162,7 @@ func testFinalize(t *testing.T, m *machine) {
 			filepath.Join(root, "spmd", "mpi", "testdata", "hang.c")).CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, text)
 		}
-		// the launcher itself must not see the library
+		// the launcher must not load the library
 		hanging := m.write(t, "hanging-"+mpi, fmt.Sprintf(
 			"#!/bin/sh\nHANG_BEFORE=1 LD_PRELOAD=%s exec %s \"$@\"\n", hang, p.rlinf))
 		if err := os.Chmod(hanging, 0o755); err != nil {
@@ -189,10 +189,11 @@ func testFinalize(t *testing.T, m *machine) {
 	}
 }
 
-// The script that rlinf slurm prints for a job with two kinds of nodes runs as it is.
+// The script that rlinf slurm prints for a job with two kinds of nodes runs unchanged.
 //
-// On busy cores the srun of Slurm 22.05 that starts such a job's two steps at times waits for ever, though neither has
-// a process (3 of some 60 jobs): then there is no rank that a fault of ours could be in, and it is tried again.
+// On busy cores the srun of Slurm 22.05 sometimes waits forever when it starts the two steps of such a job, although
+// neither step has a process (3 of some 60 jobs). Without a rank this cannot be a fault of rlinf, so the test tries
+// again.
 func testHetjob(t *testing.T, m *machine) {
 	const tries = 3
 	for try := 1; ; try++ {
@@ -213,8 +214,8 @@ func testHetjob(t *testing.T, m *machine) {
 	}
 }
 
-// The script that rlinf slurm prints for a sweep trains each seed with each set of overrides, under names of their own;
-// a task too many is an error.
+// The script that rlinf slurm prints for a sweep trains each seed with each set of overrides, under separate names. One
+// task more is an error.
 func testSweep(t *testing.T, m *machine) {
 	const run = "sweep"
 	config := m.config(t, run)
@@ -247,8 +248,8 @@ func testSweep(t *testing.T, m *machine) {
 	}
 }
 
-// solvers.sbatch trains on solvers of the same job, under every launcher and whatever the number of a solver's ranks,
-// as on children over pipes.
+// solvers.sbatch trains on solvers of the same job, under every launcher and with any number of ranks in a solver. The
+// metrics are those of children over pipes.
 func testSolvers(t *testing.T, m *machine) {
 	const source, clients, run = root + "/internal/e2e/testdata/bridge/point.c", root + "/clients/c/", "solvers"
 	const task = `runner: {max_steps: 4, val_check_interval: 2, logger: {experiment_name: NAME}}
@@ -271,7 +272,7 @@ actor: {micro_batch_size: 64, global_batch_size: 64, optim: {lr: 3.0e-3}}
 	}
 	m.command(t, nil, m.openmpi.rlinf, "-c", config(run, "command: ["+compile("point", "gcc")+"]"))
 	want := m.metrics(t, run)
-	const count = 6 // of solvers: one for each environment
+	const count = 6 // solvers: one for each environment
 	for mpi, p := range map[string]platform{"openmpi": m.openmpi, "mpich": m.mpich} {
 		mpicc := "mpicc." + mpi
 		if _, err := exec.LookPath(mpicc); err != nil {
@@ -281,7 +282,7 @@ actor: {micro_batch_size: 64, global_batch_size: 64, optim: {lr: 3.0e-3}}
 		for _, c := range []struct {
 			launcher string
 			ranks    int // of a solver
-		}{{mpirun, 2}, {srun, 1}, {srun, 3}} { // with 2 and 3 the third solver is on both nodes
+		}{{mpirun, 2}, {srun, 1}, {srun, 3}} { // with 2 or 3 ranks the third solver is on both nodes
 			run := fmt.Sprint("solvers-", mpi, "-", c.launcher, "-", c.ranks)
 			t.Run(run, func(t *testing.T) {
 				env := append(knobs(config(run, "listen: mpi"), p, c.launcher), "SOLVER="+solver, "RANKS=2",
@@ -301,9 +302,9 @@ actor: {micro_batch_size: 64, global_batch_size: 64, optim: {lr: 3.0e-3}}
 	}
 }
 
-// bench.sbatch measures on all ranks, checks what it measures, and says what was wrong with its arguments.
+// bench.sbatch measures on all ranks, checks the results, and reports mistakes in its arguments.
 func testBench(t *testing.T, m *machine) {
-	shared := []string{"--exclusive=user"} // the script wants nodes for itself, and here there would be none
+	shared := []string{"--exclusive=user"} // the script asks for exclusive nodes, which this Slurm would not have
 	for name, env := range map[string][]string{
 		"openmpi-mpirun": knobs("", m.openmpi, mpirun), "mpich-srun": append(knobs("", m.mpich, srun), "PMI=pmi2"),
 	} {
@@ -357,7 +358,7 @@ func (m *machine) write(t *testing.T, name, text string) string {
 	return path
 }
 
-// knobs sets those of the scripts: what runs, with which MPI, under which launcher.
+// knobs sets the environment variables of the scripts: the program, the MPI, and the launcher.
 func knobs(config string, p platform, launcher string) []string {
 	if launcher == mpirun {
 		launcher = p.mpirun
@@ -378,7 +379,7 @@ func (m *machine) wantStatus(t *testing.T, run, want string) {
 	}
 }
 
-// metrics returns the metrics of a run, an entry for each iteration, without what the clock says.
+// metrics returns the metrics of a run, an entry for each iteration, without metrics of the clock.
 func (m *machine) metrics(t *testing.T, run string) (lines []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(m.folder(run), "metrics.jsonl"))
@@ -395,7 +396,7 @@ func (m *machine) metrics(t *testing.T, run string) (lines []string) {
 		maps.DeleteFunc(entry, func(name string, _ any) bool {
 			return name == "time" || strings.HasPrefix(name, "time/")
 		})
-		lines = append(lines, fmt.Sprint(entry)) // names in order
+		lines = append(lines, fmt.Sprint(entry)) // with the names in order
 	}
 	return lines
 }
@@ -414,7 +415,7 @@ func (m *machine) undisturbed(t *testing.T, run string, steps int, overrides ...
 	return lines
 }
 
-// same wants a run to be done, with the metrics of an undisturbed one.
+// same checks that a run is done, and has the metrics of an undisturbed run.
 func (m *machine) same(t *testing.T, run string, want []string) {
 	t.Helper()
 	got := m.metrics(t, run)

@@ -25,18 +25,19 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A gate stops a rank in a step of a move, once, when its process has made so many plans for moves. The rank says so by
-// the file shut in dir. It goes on when there is the file open, or when its process gets a signal.
+// A gate stops a rank once, in a step of a move, after its process has made a number of plans for moves. The rank then
+// writes the file shut to dir. It goes on when the file open exists, or when its process gets a signal.
 type gate struct {
 	rank, after int64
 	step, dir   string
 
-	plans atomic.Int64 // for moves, that this process has made
-	here  atomic.Bool  // the rank is one of this process
-	shut  atomic.Bool  // the rank has come to the step
+	plans atomic.Int64 // number of plans for moves that this process has made
+	here  atomic.Bool  // the rank is in this process
+	shut  atomic.Bool  // the rank has reached the step
 }
 
-// newGate returns a gate. text has its rank, number of plans and step, and GATE_DIR in the environment its folder.
+// newGate returns a gate. text has its rank, number of plans and step. The environment variable GATE_DIR has its
+// folder.
 func newGate(text string) *gate {
 	g := &gate{dir: os.Getenv("GATE_DIR")}
 	if _, err := fmt.Sscan(text, &g.rank, &g.after, &g.step); err != nil {
@@ -57,7 +58,7 @@ func (g *gate) add(reg *config.Registries) task.Tasks {
 	return task.Tasks{gatedTask{embodied.Task{}, g}, gatedTask{language.Reasoning{}, g}}
 }
 
-// at is called when rank comes to a step.
+// at is called when rank reaches a step.
 func (g *gate) at(step string, rank int64) {
 	if step != g.step || rank != g.rank || g.plans.Load() < g.after || g.shut.Swap(true) {
 		return
@@ -77,7 +78,7 @@ func (g *gate) at(step string, rank int64) {
 	}
 }
 
-// A gatedTask is a task with a gate. It launches a component of its own, gate, if that has a place.
+// A gatedTask is a task with a gate. If the placement has the component gate, it launches that component.
 type gatedTask struct {
 	task.Task
 	*gate
@@ -137,7 +138,7 @@ var _ loop.Member = (*keeper)(nil)
 
 func (k *keeper) rank() int64 { return int64(k.member.World().Rank()) }
 
-// Member returns the member of the keeper. After all have packed, the exchange asks for it first.
+// Member returns the member of the keeper. After all workers have packed, the exchange first calls Member.
 func (k *keeper) Member() *spmd.Member {
 	if k.packed {
 		k.at("send", k.rank())
@@ -145,10 +146,10 @@ func (k *keeper) Member() *spmd.Member {
 	return k.member
 }
 
-// Part returns nothing, so the keeper is packed.
+// Part returns nothing, so the exchange calls Pack.
 func (k *keeper) Part() any { return nil }
 
-// Pack packs nothing of value.
+// Pack packs an empty state.
 func (k *keeper) Pack() (d tensor.Dict, err error) {
 	k.at("pack", k.rank())
 	k.packed = true
@@ -175,7 +176,7 @@ type gatedEnvs struct {
 }
 
 func (e *gatedEnvs) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
-	time.Sleep(10 * time.Millisecond) // slower than actors, so some step is always under way
+	time.Sleep(10 * time.Millisecond) // slower than the actors, so that a step is always in progress
 	if e.here.Load() {
 		stacks := make([]byte, 1<<20)
 		for stack := range bytes.SplitSeq(stacks[:runtime.Stack(stacks, true)], []byte("\n\n")) {

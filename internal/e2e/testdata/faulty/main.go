@@ -1,7 +1,6 @@
-// Command faulty is rlinf with environments of its own, which fail: a main as users write one.
-// CartPole-panic is CartPole-v1 until the process that steps it panics; so are the others in their
-// ways. Their states cannot be saved, but for those that fail when that is done. With GATE in its environment
-// a rank stops in a step of a move.
+// Command faulty is rlinf with environments that fail. It is a main as users write it. CartPole-panic is CartPole-v1
+// until the process that steps it panics, and the other environments fail in other ways. Their states cannot be saved,
+// except for the environments that fail in saving. With GATE in the environment a rank stops in a step of a move.
 package main
 
 import (
@@ -71,7 +70,7 @@ type faulty struct {
 	fault func(out *env.Step) error
 }
 
-// Step takes a step, and fails when it is time.
+// Step takes a step, and fails at the right time.
 func (f *faulty) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	if err := f.Vec.Step(action, seeds, out); err != nil {
 		return err

@@ -1,6 +1,5 @@
-// Command paced is rlinf with emulated durations: its environments and its training sleep. It has a
-// channel of its own, which carries films from an env worker to an actor. The types of environments
-// and of losses choose a fault.
+// Command paced is rlinf with emulated durations: its environments and its training sleep. A channel of its own carries
+// films from an env worker to an actor. The types of environments and of losses choose a fault.
 package main
 
 import (
@@ -22,15 +21,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A plan is what the environments of a name do.
+// A plan says how environments of a name behave.
 type plan struct {
-	slow  int           // percent that each step of member 1 takes longer
-	stall time.Duration // of one step of member 1
-	at    int           // that step, from 1; a rollout has four
-	room  int           // items for which the channel of films has room; 0: no films
+	slow  int           // percent by which each step of member 1 takes longer
+	stall time.Duration // extra time of one step of member 1
+	at    int           // the number of that step, from 1; a rollout has four
+	room  int           // room of the channel of films, in items; 0: no films
 }
 
-// pace is the time of a step of an env worker's environments.
+// pace is the time of a step of an env worker.
 const pace = 40 * time.Millisecond
 
 var plans = map[string]plan{
@@ -41,7 +40,7 @@ var plans = map[string]plan{
 	"CartPole-films": {room: frames},
 }
 
-// trainings are the times that updates take, in turns, by the type of loss.
+// trainings are the times of updates, in turns, by the type of loss.
 var trainings = map[string][]time.Duration{
 	"paced":  {10 * time.Millisecond},
 	"bursts": {320 * time.Millisecond, 0},
@@ -67,8 +66,8 @@ func main() {
 		Rewards: reward.Builtin()}, train))
 }
 
-// making is the member of the component env whose environments are being made. The lock keeps it for
-// one member: goroutine ranks make theirs at the same time.
+// making is the member of the component env that makes its environments. The lock is held meanwhile, because goroutine
+// ranks make their environments at the same time.
 var (
 	lock   sync.Mutex
 	making atomic.Int64
@@ -81,8 +80,8 @@ func newEnvWorker(ctx context.Context, c *roles.Cluster, m *spmd.Member) (*roles
 	return roles.NewEnvWorker(ctx, c, m)
 }
 
-// A pacer sleeps. If a sleep was a little too long, the next one is shorter. So a busy machine changes
-// the sum little. If one was much too long, the machine stalled, and the program says so.
+// A pacer sleeps. After a sleep that was a little too long, the next sleep is shorter, so a busy machine hardly changes
+// the sum. If a sleep was much too long, the machine stalled, and the program says so.
 type pacer struct{ late time.Duration }
 
 // until sleeps until the time d after start.
@@ -104,7 +103,7 @@ type paced struct {
 	pacer  pacer
 }
 
-// Step takes a step, and sleeps for the rest of its time.
+// Step takes a step, and sleeps for the rest of the time of a step.
 func (p *paced) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	start, d := time.Now(), pace
 	p.steps++
@@ -127,7 +126,7 @@ type training struct {
 	pacer   pacer
 }
 
-// Update updates the policy, and sleeps for the rest of its time.
+// Update updates the policy, and sleeps for the rest of the time of an update.
 func (t *training) Update(rollout tensor.Dict) (algo.Metrics, error) {
 	start, d := time.Now(), t.times[t.updates%len(t.times)]
 	t.updates++
@@ -195,15 +194,15 @@ func train(ctx context.Context, c *roles.Cluster) error {
 	}
 }
 
-// The frames of a film come all at once, and to watch them takes as long as to make a film. With room
-// for all frames both go on at the same time.
+// All frames of a film arrive at once. To watch a film takes as long as to make one. With room for all frames, making
+// and watching overlap.
 const (
-	films  = 2 // of an iteration
-	frames = 8 // of a film
+	films  = 2 // in an iteration
+	frames = 8 // in a film
 
-	filming  = 60 * time.Millisecond // a film, before its first frame
-	framing  = 2 * time.Millisecond  // a frame
-	watching = 10 * time.Millisecond // a frame
+	filming  = 60 * time.Millisecond // time of a film before its first frame
+	framing  = 2 * time.Millisecond  // time to make a frame
+	watching = 10 * time.Millisecond // time to watch a frame
 )
 
 var frame = tensor.NewLayout(tensor.Field{Name: "frame", DType: tensor.F32, Shape: []int{1}})
@@ -249,7 +248,7 @@ func watch(ctx context.Context, ch *spmd.Channel, m *spmd.Member) error {
 	return nil
 }
 
-// work sleeps as a work of a member.
+// work sleeps, and records the time as work of a member.
 func (p *pacer) work(m *spmd.Member, name string, d time.Duration) {
 	defer m.Span(name).Begin().End(0, 0)
 	p.until(time.Now(), d)

@@ -1,5 +1,5 @@
-// Command point is rlinf with an environment of its own, the task that the solvers of
-// testdata/bridge play: a point on a line that is to be pushed to 0.
+// Command point is rlinf with its own environment: the task that the solvers of testdata/bridge play. An action pushes
+// a point on a line towards 0.
 package main
 
 import (
@@ -24,7 +24,7 @@ func main() {
 		Rewards: reward.Builtin()}))
 }
 
-// points are the place and the speed of each.
+// points are the positions and the speeds of the points.
 type points [][2]float64
 
 // Spec describes one point.
@@ -43,17 +43,17 @@ func box(low, high []float32) env.Space {
 	return env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{len(low)}, Low: low, High: high}
 }
 
-// Len returns how many there are.
+// Len returns the number of points.
 func (p points) Len() int { return len(p) }
 
-// Reset puts point n where the seed says.
+// Reset puts point n at a position that follows from the seed.
 func (p points) Reset(n int, seed uint64) error {
 	seed &= 1<<20 - 1
 	p[n] = [2]float64{float64(seed%1001)/500 - 1, float64(seed/1001%1001)/500 - 1}
 	return nil
 }
 
-// Step pushes the points. Each product is rounded, as nowhere else is one fused with a sum.
+// Step pushes the points. It rounds each product, because the solvers do not fuse products with sums either.
 func (p points) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte, info []float32) error {
 	for n, push := range action.F32() {
 		if turn[n] == env.Idle {
@@ -76,7 +76,7 @@ func (p points) Step(action tensor.Tensor, turn []env.Turn, reward []float32, te
 	return nil
 }
 
-// Observe writes the places and the speeds.
+// Observe writes the positions and the speeds.
 func (p points) Observe(mask []bool, obs tensor.Dict) {
 	seen := obs.Must("state").F32()
 	for n, s := range p {

@@ -1,5 +1,4 @@
-// Command squares is rlinf with the task of package squares, which a policy solves that sees and
-// reads.
+// Command squares is rlinf with the task of package squares, for policies that see images and read instructions.
 package main
 
 import (
