@@ -19,12 +19,13 @@ import (
 // A Runner runs the job of cfg on ranks, in silence, and returns its error.
 type Runner func(ctx context.Context, ranks []spmd.Transport, cfg *config.Config) error
 
-// trialTime is about what the real iterations of a trial take, in seconds.
-const trialTime = 2.5
+// trialTime is about what the real iterations of a trial take, in seconds. mostTried bounds its ranks.
+const trialTime, mostTried = 2.5, 8
 
-// Correct runs some real iterations of the job in a folder of its own, and corrects p by what they took.
+// Correct runs some real iterations of the job in a folder of its own, and corrects p by what they took. The trial has
+// as many ranks as the job, most without members: ranks wait in another way if there are more of them than cores.
 func (s *Subject) Correct(ctx context.Context, m *planner.Machine, p *planner.Profile, run Runner) error {
-	one := s.inTurn([]int{0})
+	one := s.inTurn(make([]int, min(len(s.Nodes), mostTried)))
 	if p.Work.Envs+p.Work.Prompts == 0 { // training from demonstrations
 		one.Env, one.Rollout = nil, nil
 	}
@@ -37,7 +38,7 @@ func (s *Subject) Correct(ctx context.Context, m *planner.Machine, p *planner.Pr
 		return nil
 	}
 	two := one
-	two.Nodes, two.Rollout = []int{0, 0}, []int{1}
+	two.Rollout = []int{1}
 	second, err := s.try(ctx, m, p, two, run)
 	if err == nil {
 		planner.Correct(m, p, *first, second)

@@ -237,8 +237,11 @@ type training struct {
 func (t training) phase(m *Machine, p *Profile) Phase {
 	w := &p.Work
 	update := t.crowd(m, p, t.op, w.share(t.group))
-	sum := float64(w.OptimiserSteps)*t.sum(m, p, t.bytes) + float64(w.SmallSums)*t.sum(m, p, 256)
-	sum -= min(sum, w.Backward*update) // the hidden part
+	sum := float64(w.OptimiserSteps) * t.sum(m, p, t.bytes)
+	if buckets := math.Ceil(t.bytes / float64(max(1, w.BucketBytes))); w.BucketBytes > 0 && buckets > 1 {
+		sum -= min(sum*(1-1/buckets), w.Backward*update) // nothing hides the last bucket
+	}
+	sum += float64(w.SmallSums) * t.sum(m, p, 256)
 	gather := float64(t.gathers) * t.gather(m, p, t.bytes)
 	f := Phase{ActorTraining, update + sum + gather, "the update of the " + t.who}
 	switch {

@@ -68,6 +68,23 @@ func TestLongEpochsFollowFromTheirPeriod(t *testing.T) {
 	}
 }
 
+// TestHiddenSums: the backward pass hides the sums of all buckets of a gradient but the last, and no sum of a few
+// numbers.
+func TestHiddenSums(t *testing.T) {
+	p := waiting()
+	w := &p.Work
+	w.Actors, w.OptimiserSteps, w.SmallSums, w.GradientBytes, w.Backward = 2, 10, 5, 4000, 0.5
+	p.Costs = append(p.Costs, Cost{Op: OpUpdate, Rows: 1024, Seconds: 0.1, Busy: 0.1},
+		Cost{Op: OpSum, Rows: 64, Members: 2, Seconds: 1e-3}, Cost{Op: OpSum, Rows: 1000, Members: 2, Seconds: 4e-3})
+	l := Layout{Nodes: []int{0, 0}, Actor: []int{0, 1}, Env: []int{0}, Rollout: []int{0}, Stages: 1}
+	for bucket, want := range map[int]float64{4000: 0.145, 2000: 0.125, 1000: 0.115, 40: 0.105 + 0.0004, 0: 0.145} {
+		w.BucketBytes = bucket
+		if got := Estimate(twoCores(), p, l).Phase(ActorTraining).Seconds; !near(got, want, 1e-9) {
+			t.Errorf("buckets of %d bytes: %v s, expected %v", bucket, got, want)
+		}
+	}
+}
+
 // TestCrowd: two ranks that compute at the same time slow each other down as the profile says, and three share two
 // cores.
 func TestCrowd(t *testing.T) {

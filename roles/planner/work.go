@@ -27,11 +27,14 @@ type Work struct {
 
 	// Samples are those of an iteration, over all actors; OptimiserSteps sum a gradient of GradientBytes each, and
 	// SmallSums sums of a few numbers go with an iteration.
-	Samples        int     `json:"samples"`
-	OptimiserSteps int     `json:"optimiser_steps"`
-	SmallSums      int     `json:"small_sums"`
-	GradientBytes  int64   `json:"gradient_bytes"`
-	Backward       float64 `json:"backward"` // share of the update during which sums can hide; 0: none
+	Samples        int   `json:"samples"`
+	OptimiserSteps int   `json:"optimiser_steps"`
+	SmallSums      int   `json:"small_sums"`
+	GradientBytes  int64 `json:"gradient_bytes"`
+	// BucketBytes are those of a part of a gradient that is summed by itself. Backward is the share of the update during
+	// which the sums of all buckets but the last can hide; 0: none.
+	BucketBytes int     `json:"bucket_bytes"`
+	Backward    float64 `json:"backward"`
 	// Gathers are the optimiser steps after which the replicas gather weights, because they divide the moments.
 	Gathers int `json:"gathers,omitempty"`
 	// CriticBytes and CriticGathers are GradientBytes and Gathers of critic workers.

@@ -32,7 +32,7 @@ func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 	if err := updates(ctx, p, a, f); err != nil {
 		return nil, err
 	}
-	return f, probe.AddSums(ctx, f, p.Actors, p.Config.Comm.BucketBytes)
+	return f, probe.AddSums(ctx, f, p.Actors, a.Ranks)
 }
 
 // processorTime returns the processor time of this process.
@@ -64,7 +64,17 @@ func sizesOf(envs, group, ranks int) []int {
 	return []int{possible[0], possible[len(possible)/2], envs}
 }
 
-// rollouts measures steps and inferences, alone at three sizes, and on all cores at the middle one.
+// shareOf returns the number of environments that each of n workers has: the largest up to envs/n that divides the
+// environments in whole groups.
+func shareOf(envs, group, n int) int {
+	share := max(group, envs/n/group*group)
+	for envs%share != 0 {
+		share -= group
+	}
+	return share
+}
+
+// rollouts measures steps and inferences, alone at three sizes, and on all cores with a share of the environments each.
 func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) error {
 	w := &f.Work
 	sizes := sizesOf(w.Envs, w.Group, a.Ranks)
@@ -76,8 +86,8 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 		}
 	}()
 	measured := make([]calls, len(sizes))
-	middle := sizes[len(sizes)/2]
-	for _, n := range append(slices.Clone(sizes), slices.Repeat([]int{middle}, a.Cores)...) {
+	share := shareOf(w.Envs, w.Group, a.Cores)
+	for _, n := range append(slices.Clone(sizes), slices.Repeat([]int{share}, a.Cores)...) {
 		x, err := newPlayer(p, n)
 		if err != nil {
 			return err

@@ -45,13 +45,13 @@ func measure(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 	if err := divided(ctx, p, a, f, texts[:max(1, len(texts)/p.Actors)]); err != nil {
 		return nil, err
 	}
-	return f, probe.AddSums(ctx, f, max(p.Actors, p.Critics), p.Config.Comm.BucketBytes)
+	return f, probe.AddSums(ctx, f, max(p.Actors, p.Critics), a.Ranks)
 }
 
 // WorkOf returns the work of an iteration of the job of p. Measurements add the lengths of answers.
 func WorkOf(p *plan.Plan) planner.Work {
 	trained := 4 * int64(p.Trained)
-	w := planner.Work{Actors: p.Actors, Samples: p.Config.Actor.GlobalBatchSize, GradientBytes: trained,
+	w := planner.Work{Actors: p.Actors, Samples: p.Config.Actor.GlobalBatchSize, GradientBytes: trained, BucketBytes: p.Config.Comm.BucketBytes,
 		ModelBytes: trained, WeightsEvery: int(p.SyncInterval), Staleness: -1}
 	w.Model = planner.Model{Layers: p.Model.Layers, Width: p.Model.Hidden}
 	w.Model.MicroBatches, w.Model.Tokens = p.MicroBatches()

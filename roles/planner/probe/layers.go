@@ -52,10 +52,7 @@ func AddLayerSums(ctx context.Context, f *planner.Profile, ranks int) error {
 				waits = append(waits, time.Since(start).Seconds())
 			}
 			if w.Rank() == 0 {
-				waits = waits[warm:]
-				slices.Sort(waits)
-				few := waits[:len(waits)*9/10] // without those in which another program had the core
-				seconds[i] = stat.Mean(few, nil)
+				seconds[i] = usual(waits[warm:])
 			}
 		}
 		return nil
@@ -74,4 +71,14 @@ func AddLayerSums(ctx context.Context, f *planner.Profile, ranks int) error {
 func computeFor(d time.Duration) {
 	for begun := time.Now(); time.Since(begun) < d; {
 	}
+}
+
+// usual returns the mean of times, which it sorts, without the longest tenth: in these another program had the core.
+// Without times it is 0.
+func usual(times []float64) float64 {
+	slices.Sort(times)
+	if few := times[:len(times)*9/10]; len(few) > 0 {
+		return stat.Mean(few, nil)
+	}
+	return 0
 }

@@ -177,29 +177,36 @@ func pass(ctx context.Context, m *spmd.Member, in, out *spmd.Channel, layout *te
 	return nil
 }
 
+// mostSummed bounds the goroutine ranks that measure sums. unequal is the longer time for which they compute.
+const mostSummed, unequal = 8, 60 * time.Microsecond
+
 // AddSums adds to f the costs of sums over this many actors, if there are several, or over as many critic workers, and
-// those of the weights that they gather, if they do. At most eight goroutine ranks stand for them. bucket is the size
-// of a gradient's buckets in bytes.
-func AddSums(ctx context.Context, f *planner.Profile, members, bucket int) error {
+// those of the weights that they gather, if they do. Goroutine ranks measure them, in a world of as many ranks as the
+// job has: if there are more ranks than cores, members that wait sleep at once, and wake up late. So the members compute
+// between sums, in turn for a shorter and a longer time.
+func AddSums(ctx context.Context, f *planner.Profile, members, ranks int) error {
 	if members <= 1 {
 		return nil
 	}
-	w := &f.Work
-	costs, err := sums(ctx, min(members, 8), w.GradientBytes, bucket, w.Gathers+w.CriticGathers > 0)
+	members = min(members, mostSummed)
+	costs, err := sums(ctx, &f.Work, members, max(members, min(ranks, mostSummed)))
 	f.Costs = append(f.Costs, costs...)
 	return err
 }
 
-// sums measures sums over members goroutine ranks, of a few numbers and of a gradient, as training makes them, and a
-// gather of weights if they gather.
-func sums(ctx context.Context, members int, gradientBytes int64, bucket int, gathers bool) ([]planner.Cost, error) {
-	rows := []int{32, max(64, int(gradientBytes/4))}
-	if gathers {
+// sums measures sums over the first members of a world of goroutine ranks, of a few numbers and of a gradient, as
+// training makes them, and a gather of weights if they gather.
+func sums(ctx context.Context, work *planner.Work, members, ranks int) ([]planner.Cost, error) {
+	rows := []int{32, max(64, int(work.GradientBytes/4))}
+	if work.Gathers+work.CriticGathers > 0 {
 		rows = append(rows, rows[1])
 	}
 	times := make([][]float64, len(rows))
-	err := spmd.Run(ctx, local.New(members), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
-		ends, err := w.NewComm(w.Ranks(), "sums")
+	err := spmd.Run(ctx, local.New(ranks), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
+		if w.Rank() >= members {
+			return nil
+		}
+		ends, err := w.NewComm(w.Ranks()[:members], "sums")
 		if err != nil {
 			return err
 		}
@@ -207,7 +214,7 @@ func sums(ctx context.Context, members int, gradientBytes int64, bucket int, gat
 		if err != nil {
 			return err
 		}
-		r := collectives.NewReducer(ctx, group, bucket)
+		r := collectives.NewReducer(ctx, group, work.BucketBytes)
 		memory, err := w.Alloc(4 * rows[1])
 		if err != nil {
 			return err
@@ -221,6 +228,7 @@ func sums(ctx context.Context, members int, gradientBytes int64, bucket int, gat
 		for n := range 200 {
 			for i := range rows {
 				start := time.Now()
+				computeFor(unequal / time.Duration(1+(w.Rank()+n*len(rows)+i)%2))
 				switch i {
 				case 0:
 					err = r.Sum(few)
@@ -233,7 +241,7 @@ func sums(ctx context.Context, members int, gradientBytes int64, bucket int, gat
 					return err
 				}
 				if w.Rank() == 0 && n > 2 {
-					times[i] = append(times[i], time.Since(start).Seconds())
+					times[i] = append(times[i], max(0, time.Since(start)-unequal).Seconds())
 				}
 			}
 			stop := []float64{0}
@@ -254,7 +262,7 @@ func sums(ctx context.Context, members int, gradientBytes int64, bucket int, gat
 	}
 	var costs []planner.Cost
 	for i := range rows {
-		t := Median(times[i])
+		t := usual(times[i])
 		op := planner.OpSum
 		if i > 1 {
 			op = planner.OpGather
