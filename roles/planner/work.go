@@ -31,8 +31,8 @@ type Work struct {
 	OptimiserSteps int   `json:"optimiser_steps"`
 	SmallSums      int   `json:"small_sums"`
 	GradientBytes  int64 `json:"gradient_bytes"`
-	// BucketBytes are those of a part of a gradient that is summed by itself. Backward is the share of the update during
-	// which the sums of all buckets but the last can hide; 0: none.
+	// BucketBytes are those of a part of a gradient that is summed by itself. Backward is the share of the update
+	// during which the sums of all buckets but the last can hide; 0: none.
 	BucketBytes int     `json:"bucket_bytes"`
 	Backward    float64 `json:"backward"`
 	// Gathers are the optimiser steps after which the replicas gather weights, because they divide the moments.

@@ -10,8 +10,8 @@ func WorkOf(p *plan.Plan) planner.Work {
 	samples, _ := p.Config.Samples()
 	params := 4 * int64(p.NumParams())
 	w := planner.Work{Actors: p.Actors, Samples: samples, ModelBytes: params, WeightsEvery: int(p.SyncInterval),
-		GradientBytes: params, BucketBytes: p.Config.Comm.BucketBytes,
-		Async: p.Async(), Staleness: p.Config.Algorithm.StalenessThreshold}
+		GradientBytes: params, BucketBytes: p.Config.Comm.BucketBytes, Async: p.Async(),
+		Staleness: p.Config.Algorithm.StalenessThreshold}
 	if p.Offline {
 		w.Samples = p.Config.Actor.GlobalBatchSize
 		w.Bytes = planner.Bytes{Actor: 4 * params}

@@ -182,8 +182,8 @@ const mostSummed, unequal = 8, 60 * time.Microsecond
 
 // AddSums adds to f the costs of sums over this many actors, if there are several, or over as many critic workers, and
 // those of the weights that they gather, if they do. Goroutine ranks measure them, in a world of as many ranks as the
-// job has: if there are more ranks than cores, members that wait sleep at once, and wake up late. So the members compute
-// between sums, in turn for a shorter and a longer time.
+// job has: if there are more ranks than cores, members that wait sleep at once, and wake up late. So the members
+// compute between sums, in turn for a shorter and a longer time.
 func AddSums(ctx context.Context, f *planner.Profile, members, ranks int) error {
 	if members <= 1 {
 		return nil
