@@ -112,7 +112,7 @@ func (n summed) Wait(final func(lo, hi int)) error {
 	return nil
 }
 
-// A Progress function gets reports of long work: done of total units. The parameter what is the name of the work. A
+// A Progress function gets reports of long work: done units of total are finished. The argument what names the work. A
 // working goroutine calls the function often, so the function must not wait, and should allocate nothing. A nil
 // Progress ignores all calls.
 type Progress func(what string, done, total int)

@@ -160,7 +160,8 @@ func (b *BC) add(t *Transitions, ready func(lo, hi int)) error {
 	return b.policy.Backward(b.work, g, ready)
 }
 
-// loss returns the sum of the losses of t, and the gradient of its share of the mean loss over a batch.
+// loss returns the sum of the losses of the transitions t, and the gradient of the part that t has in the mean loss of
+// a batch.
 func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
 	if b.half != nil {
 		act, err := b.policy.Forward(b.work, t.Obs, policy.Deterministic, policy.Noise{})

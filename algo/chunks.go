@@ -25,7 +25,8 @@ func newChunks(steps, envs, size int) *chunks {
 // unroll fills c from the tensors of a rollout. reward, terminated, truncated and value are
 // [T,N,C]. next, [T,N], is the value of the observation after the chunk. mask is [T,N], or nil if
 // every chunk counts.
-// value[k] is the critic's estimate, from the observation before the chunk, after k of its actions.
+// value[t,n,k] is the critic's estimate for the state after k actions of the chunk, computed from the
+// observation before the chunk.
 func (c *chunks) unroll(reward []float32, terminated, truncated []uint8, value, next []float32, mask []uint8) {
 	toActions(c.Reward, reward, c.N, c.size)
 	toActions(c.Terminated, terminated, c.N, c.size)

@@ -150,8 +150,8 @@ func (p *PPO) Prepare(rollout *tensor.Dict) error {
 	return nil
 }
 
-// Update trains on a prepared rollout; see Algorithm. After an error parameters and optimiser are
-// as the last good step left them.
+// Update trains on a prepared rollout; see Algorithm. If it returns an error, the parameters and the
+// optimiser keep the state after the last successful step.
 func (p *PPO) Update(rollout tensor.Dict) (Metrics, error) {
 	if err := p.begin(rollout); err != nil {
 		return Metrics{}, fmt.Errorf("%s: rollout: %w", p.name, err)

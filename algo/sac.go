@@ -149,8 +149,8 @@ func (a *SAC) update() error {
 	return nil
 }
 
-// drawSubset moves the heads that count in this update's targets to the front, the same on all
-// replicas.
+// drawSubset draws the heads that this update's targets use, and moves them to the front. All replicas
+// draw the same heads.
 func (a *SAC) drawSubset() {
 	heads := a.critics.heads
 	for h := range heads {
@@ -180,7 +180,8 @@ func (a *SAC) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	return err
 }
 
-// noiseOf returns the Noise of a micro-batch. Each draw has environment and step numbers of its own.
+// noiseOf returns the Noise of a micro-batch. Env numbers the samples and Step is draw, so no two samples
+// and no two draws share noise.
 func (a *SAC) noiseOf(draw uint64) policy.Noise {
 	for i := range a.noise.Env {
 		a.noise.Env[i], a.noise.Step[i] = uint64(a.replica*a.local+a.first+i), draw

@@ -35,16 +35,16 @@ func subtrees(p, m int) (own, before, after subtree) {
 	return own, before, after
 }
 
-// A halving reduces a vector over a team by the tree over members. In a round, pairs of members at distance 2^l in a
-// subtree exchange halves of the range that both have. After the last round each member has the subtree's sum of one
-// shard. One round may do the work of two: then groups of four members exchange quarters. That takes three messages
-// instead of two, but half the time if latency dominates.
+// A halving reduces a vector over a team by the tree over members (see subtree). Within a subtree this is recursive
+// halving: in a round, members at distance 2^l exchange halves of the range that both have. After the last round each
+// member has one shard of the subtree's sum. Two rounds may be joined into one, in which four members exchange
+// quarters. That takes three messages instead of two, but half the time if latency dominates.
 //
-// At the same time the next subtree reduces in the same way. Then its members send their shards to this subtree: each
-// member of this subtree gets the part that it needs. This takes hardly longer, because the next subtree has fewer
-// rounds. If the next subtree is so small that its members would send too many parts, they send larger parts in an
-// earlier round, to the first members of this subtree. In the rounds after that, a member that has such a part sends
-// half of the part along with half of its own range.
+// The next subtree, which is smaller, does the same at the same time. It takes fewer rounds. Then it sends its sum to
+// this subtree: each member of this subtree gets the range of its own shard. For that, a member of the smaller subtree
+// divides its shard into parts. If there would be too many parts, it sends fewer, larger ones, to the first members of
+// this subtree, in an earlier round. In the rounds after that, a member that has such a part sends half of the part
+// along with half of its own range.
 //
 // If whole is set, members exchange whole vectors instead of halves, which is recursive doubling.
 //

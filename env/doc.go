@@ -20,6 +20,6 @@
 // chunks of actions, time limits, resets at the end of an episode, and saving. Package envtest
 // checks any Vec against the contract.
 //
-// The package knows nothing of policies, algorithms and ranks. The caller that makes a Vec numbers
-// its environments globally.
+// The package knows nothing of policies, algorithms and ranks. The caller of a Vec gives its
+// environments their global numbers.
 package env

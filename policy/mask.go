@@ -48,8 +48,8 @@ func (o *observations) allows(w *obsWork, a tensor.Tensor) error {
 	return nil
 }
 
-// forbid sets to -Inf the elements of x, [n,C,m], that mask, [n,m], does not allow. m is the number of
-// all options of an action. A nil mask allows everything.
+// forbid sets the elements of x that mask does not allow to -Inf. x is [n,C,m] and mask is [n,m], where m
+// is the number of all options of an action. A nil mask allows everything.
 func forbid[T nn.Float](x []T, mask []uint8, n int) {
 	if len(mask) == 0 {
 		return

@@ -8,15 +8,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A SoftActor chooses continuous actions with bounds by a normal distribution that depends on what is
-// observed, squashed into the box by tanh (see squashed). Soft actor-critic trains it through the
-// actions that it chooses now, not by the log-probs of earlier actions.
+// A SoftActor chooses continuous actions with bounds. It draws from a normal distribution that depends
+// on the observation, and squashes the draw into the bounds by tanh (see squashed). Soft actor-critic
+// trains it through the actions that it chooses now, not by the log-probs of earlier actions.
 //
 //	act, err := p.Forward(w, obs, policy.Sample, noise)
 //	err = p.Backward(w, policy.Grad{Action: …, LogProb: …}, ready)    // derivatives by Action and LogProb of act
 //
 // Imitation trains it by the log-probs of demonstrated actions (Evaluate). Log-probs are of actions
-// scaled to [-1, 1], and of all actions of a chunk together.
+// scaled to [-1, 1]. A chunk has one log-prob, of all its actions together.
 type SoftActor struct {
 	cfg    Config
 	spec   env.Spec

@@ -40,8 +40,8 @@ func (c *conversation) check(final bool) error {
 	return c.checkObs(c.final, "final ", true)
 }
 
-// checkObs checks the observations of the environments that took part; with over, only of the
-// environments whose episode ended.
+// checkObs checks the observations of the environments that took part. If over is true, it checks only
+// those of the environments whose episode ended.
 func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) error {
 	for k, f := range c.greeting.spec.Obs {
 		t, mask := obs[k], f.Name == env.ActionMask

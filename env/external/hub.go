@@ -82,8 +82,8 @@ func (h *Hub) Offer(link Link, who string) error {
 	return err
 }
 
-// Watch makes the Hub call stop when a child has failed too often to be replaced. From then on its
-// environments have no episodes (env.NoEpisode). Without Watch, Step returns the error.
+// Watch sets the function that the Hub calls when a child has failed too often to be replaced. From then
+// on the child's environments have no episodes (env.NoEpisode). Without Watch, Step returns the error.
 func (h *Hub) Watch(stop func(error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -157,8 +157,8 @@ func (t *suite) act(action, ctrl []float32) {
 	t.command(action, ctrl)
 }
 
-// judge counts the step just taken. success: the instruction is done; wrong: it is done with
-// another thing; told: it is done with the thing in the sentence.
+// judge judges the step just taken. success: the instruction was carried out with the object that is
+// meant; wrong: with another object; told: with the object that the sentence names.
 func (t *suite) judge() (success, wrong, told bool) {
 	o, g := t.order(), t.goal()
 	other := false

@@ -114,7 +114,7 @@ func stackDone(t *suite, g goal) bool {
 		t.still(g.object) && t.handAway(2*cubeHalf)
 }
 
-// handAway reports whether the fingers are open, and the hand is away from an object at that height.
+// handAway reports whether the fingers are open, and the hand is more than placeAway above height, that of an object.
 func (t *suite) handAway(height float64) bool { return t.released() && t.hand()[2] > placeAway+height }
 
 // toBeside returns the nearest place for the object beside the other cube.

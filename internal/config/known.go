@@ -129,7 +129,8 @@ func (c *Check) judge(n *node, key string, k Known) {
 	c.ignore(Ignored{Key: key, Value: n.what(), Instead: k.Instead, Reason: k.Reason})
 }
 
-// judgeList adds a list of scalars as one value, unless all scalars disable the feature k.
+// judgeList adds a list of scalars, as one value, to the keys without effect. It does not if all scalars disable the
+// feature k.
 func (c *Check) judgeList(n *node, key string, k Known) {
 	var items []string
 	asks := false

@@ -15,7 +15,8 @@ import (
 // dozen fields, so it encodes them itself.
 //
 // A frame (tensorflow/core/lib/io/record_writer.h) is the length as uint64, the masked CRC-32C of these 8 bytes, the
-// data, and its masked CRC-32C, all little-endian. The data is an Event (tensorflow/core/util/event.proto):
+// data, and its masked CRC-32C, all little-endian. The data is an Event (tensorflow/core/util/event.proto). Each entry
+// below is the number, the name and the type of a field; | separates alternatives:
 //
 //	Event:         1 wall_time double, 2 step int64,
 //	               3 file_version string | 5 summary Summary | 7 session_log SessionLog

@@ -126,8 +126,8 @@ func Read(folder string) (all []Move, damaged int, err error) {
 }
 
 // CutBack prepares the run folder for a job that goes on after step; 0 is a new run. It removes the moves at that step
-// and at later steps, because the job begins with the placement of its configuration. It refuses a request that an
-// earlier job has left.
+// and at later steps, because the job begins with the placement of its configuration. If an
+// earlier job has left a request without an answer, CutBack answers that the request is refused.
 func CutBack(folder string, step int64) error {
 	r, err := Pending(folder)
 	if err != nil && !errors.Is(err, errDamaged) {

@@ -104,9 +104,9 @@ type activations struct {
 // tokens. It keeps the activations of all layers.
 func (m *Model) NewTraining(tokens int) *Work { return m.NewRecomputing(tokens, 0) }
 
-// NewRecomputing returns a Work like that of NewTraining, which takes less memory. Its backward pass repeats the
-// forward passes of this number of first layers. Of these layers it keeps only inputs, keys and values. Results have
-// the same bits.
+// NewRecomputing is like NewTraining, but its Work takes less memory: of the first layers, as many as the argument
+// says, it keeps only inputs, keys and values. The backward pass repeats their forward passes. Results have the same
+// bits.
 func (m *Model) NewRecomputing(tokens, layers int) *Work {
 	w := m.newWork(tokens, true)
 	if w.again = min(layers, len(m.layers)); w.again > 0 {
@@ -198,7 +198,7 @@ func (w *Work) newPass() *pass {
 	return p
 }
 
-// newFinal returns a pass with memory for what follows the layers.
+// newFinal returns a pass that has memory only for the final norm and the outputs, which follow the last layer.
 func (w *Work) newFinal() *pass {
 	p, n, d := &pass{}, w.rows, w.m.local.Hidden
 	p.final.x, p.final.inv, p.final.hidden = nn.Vector[float32](n*d), make([]float32, n), nn.Vector[float32](n*d)

@@ -24,7 +24,7 @@ func newSpotter[T Float](in Image, deviation float64) spotter[T] {
 	return s
 }
 
-// channelVar is added to the variance of a channel, so that a constant channel stays 0.
+// channelVar is added to the variance of a channel, so that a constant channel becomes 0, not NaN.
 const channelVar = 1e-5
 
 // spot standardises the channel u, [H·W], in place: u becomes the logits scale·(u - mean). It sets prob

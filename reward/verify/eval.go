@@ -199,7 +199,8 @@ func (e *evaluator) power(base, exponent *value) *value {
 
 const maxRoot = 64
 
-// root returns the real root, or the imaginary root of a negative number without variables.
+// root returns the real root of x. In an expression without variables the square root of a negative number is
+// imaginary. It returns nil for roots that are not defined.
 func (e *evaluator) root(x, degree *value) *value {
 	if degree.rat == nil || !degree.rat.IsInt() || !degree.rat.Num().IsInt64() {
 		return nil

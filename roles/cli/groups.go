@@ -55,7 +55,7 @@ func loadGroups(paths []string, metric string) (groups []results.Group, by strin
 }
 
 // readGroups reads the groups of runs at paths, with the metrics that begin with prefix. If there are several paths, it
-// omits paths without a run, which notes names.
+// skips those without a run and lists them in notes.
 func readGroups(paths []string, prefix string) (groups []results.Group, notes []string, err error) {
 	for _, path := range paths {
 		gs, err := results.Load(path, prefix)

@@ -54,9 +54,10 @@ func (l LayoutConfig) check(want func(ok bool, key string, value any, want strin
 // FSDPConfig is the section actor.fsdp_config: how a language model saves memory, in the words of FSDP. No key changes
 // a result.
 type FSDPConfig struct {
-	// ShardingStrategy says what replicas divide: no_shard (default), shard_grad_op, full_shard or hybrid_shard. All
-	// but no_shard have the effect of actor.optim.use_distributed_optimizer, also for the critic of answers. Replicas
-	// never divide weights and gradients.
+	// ShardingStrategy says what is sharded over replicas: no_shard (default), shard_grad_op, full_shard or
+	// hybrid_shard. All but no_shard mean the same: the state of the optimiser is sharded, as with
+	// actor.optim.use_distributed_optimizer, and that of a critic of answers, too. Weights and gradients are never
+	// sharded.
 	ShardingStrategy string `yaml:"sharding_strategy"`
 	// GradientCheckpointing has the effect of actor.model.recompute_granularity full. Default false.
 	GradientCheckpointing bool `yaml:"gradient_checkpointing"`

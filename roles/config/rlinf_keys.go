@@ -226,7 +226,7 @@ func (k *keyList) texts() {
 // megatrons says why Megatron's keys change no result here.
 const megatrons = "Megatron's: all is computed on processors, in float32"
 
-// architecture is the text that says what replaces the keys that describe a language model.
+// architecture is the message for keys that describe a language model. It names the source of their values.
 const architecture = "it comes from config.json in the model's folder"
 
 // criticModel is the text that says what replaces the keys of the section critic.

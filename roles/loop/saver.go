@@ -96,8 +96,8 @@ func (s *Saver) write(r *Loop, files ...checkpoint.File) error {
 	return err
 }
 
-// Restore distributes the state with which the run starts to all ranks. Only rank 0 knows from. If the run starts with
-// nothing, Restore does nothing.
+// Restore distributes the state with which the run starts to all ranks. Only rank 0 passes a valid from. If there is no
+// such state, Restore does nothing.
 func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
 	if r.parts != nil {
 		return s.restoreParts(ctx, r, from)

@@ -56,8 +56,8 @@ func (s *Stage) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
 	return err
 }
 
-// Send sends a copy of x to another stage. It first waits until that stage has received the message before, so at most
-// one message is under way in each direction.
+// Send sends a copy of x to another stage. It first waits until that stage has received the previous message. So at
+// most one message is under way in each direction.
 func (s *Stage) Send(to int, x []float32) error {
 	if err := s.send(to, tensor.FromF32(x, len(x)).Bytes()); err != nil {
 		return fmt.Errorf("send %d values from stage %d to stage %d: %w", len(x), s.Index(), to, err)

@@ -47,7 +47,7 @@ type Own struct {
 	Movable bool // Program can go on in another world: it returns spmd.Again, and keeps no state of its own
 }
 
-// A session is one start of a job: the state that the ranks of this process share.
+// A session is the state that the ranks of this process share during one start of a job.
 type session struct {
 	Options
 	reg     config.Registries // with the environments of hub

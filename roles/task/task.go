@@ -60,7 +60,7 @@ type Plan interface {
 	// With returns the plan with the placement of j. j is the same job with another placement.
 	With(j *job.Job) Plan
 	// Open makes what the workers of a rank share, such as models. It may fail on some ranks and not on others. own has
-	// the state that the rank takes over from the world before.
+	// the state that the rank keeps from its previous world.
 	Open(w *spmd.World, own *loop.Holdings) (loop.Shared, error)
 	// Notes returns warnings that the user should see before the job begins.
 	Notes() []string

@@ -14,7 +14,7 @@ type member struct {
 	part        *part
 }
 
-// A flow carries one part of the network from all actors that have it to readers.
+// A flow carries one part of the network to its readers, from all actors that have this part.
 type flow struct {
 	part    *part
 	held    *part    // what the sources have: the same part, or a larger part

@@ -18,7 +18,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// worlds tests programs that return spmd.Again.
+// worlds returns the test cases of programs that return spmd.Again.
 func worlds() []Case {
 	return []Case{
 		{"every world is as the first", inWorlds(20, oneOfMany)},

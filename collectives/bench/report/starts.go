@@ -45,7 +45,7 @@ func (r *Report) Starts() int {
 	return n
 }
 
-// medians returns the median of each start.
+// medians returns the row's medians, one for each start of the benchmark.
 func (r *Row) medians() []float64 {
 	if len(r.Starts) > 0 {
 		return r.Starts

@@ -24,7 +24,7 @@ static void loop_place(loop *l, int i, const double *qpos, const double *qvel) {
 	mj_forward(l->m, l->d[i]);
 }
 
-// action [steps, n, nu]; out [n, nq + nv]: positions and velocities after every step
+// action [steps, n, nu]; out [n, nq + nv]: positions and velocities, which every step overwrites
 static void loop_run(loop *l, int steps, const float *action, float *out) {
 	const mjModel *m = l->m;
 	for (int t = 0; t < steps; t++)

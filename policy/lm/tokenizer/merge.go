@@ -215,8 +215,8 @@ type queue struct {
 	blocks []block
 }
 
-// A block is some places of a rank, in one cache line, and the index of the next block. The last
-// block of a rank points to the first.
+// A block holds some of the places queued for one merge, and the index of the next block of this merge. It
+// fits into a cache line. The last block of a merge points to the first.
 type block struct {
 	at      [14]int32
 	n, next int32

@@ -18,7 +18,7 @@ func detect() level {
 	return portable
 }
 
-// transposeTile is the number of rows and columns of a that are transposed at a time. Each cache line
+// transposeTile is the number of rows and of columns that transposeSIMD handles at a time. Each cache line
 // is then read once and written once, however far apart rows are: a tile fits the second-level cache.
 const transposeTile = 64
 

@@ -178,8 +178,8 @@ func PassAt(k int, right []float64) float64 {
 // z95 is the 0.975 quantile of the normal distribution.
 const z95 = 1.96
 
-// Intervals returns 95 % confidence intervals. The interval of eval/accuracy is Wilson's. The interval of eval/pass@1
-// is the mean over questions ± 1.96 standard errors. Without samples the latter has no meaning.
+// Intervals returns 95 % confidence intervals: of eval/accuracy (Wilson's), and of eval/pass@1 (the mean over questions
+// ± 1.96 standard errors). Without sampled answers pass has no meaning.
 func Intervals(sums []float64) (accuracy, pass [2]float64) {
 	n, p := sums[examAnswers], sums[examRight]/sums[examAnswers]
 	middle, off := p+z95*z95/(2*n), z95*math.Sqrt(p*(1-p)/n+z95*z95/(4*n*n))

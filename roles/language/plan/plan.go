@@ -23,8 +23,8 @@ type Plan struct {
 	*job.Job
 	Language
 
-	// Actors to Critics are the numbers of replicas of each component. The members of a replica have one model
-	// together. 0: not placed.
+	// The numbers of replicas of each component; 0: it is not placed. The members of a replica have one model
+	// together.
 	Actors, rollouts, Rewards, Inferences, Critics int
 	meshes                                         map[string]Mesh // the Mesh of each placed component with a model
 

@@ -124,8 +124,8 @@ func readAnswers(b []byte, group int, p *plan.Plan) (*answers, error) {
 	return a, nil
 }
 
-// packedLayout returns a layout with room for a number of bytes. The size of the layout is a power of two, or most. So
-// there are few layouts, and both ends of a channel soon know all of them.
+// packedLayout returns a layout with room for a number of bytes. The size of the layout is a power of two, and
+// no more than the argument most. So there are few layouts, and both ends of a channel soon know all of them.
 func packedLayout(layouts map[int]*tensor.Layout, bytes, most int) *tensor.Layout {
 	n := min(1<<bits.Len(uint(max(bytes, 1<<10)-1)), most)
 	if layouts[n] == nil {

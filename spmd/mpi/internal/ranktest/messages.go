@@ -129,9 +129,9 @@ func fill(b []byte, from, to int) {
 	}
 }
 
-// whileOthersWait shows that a large message is received although its receiver waits for another
-// message. The sender sends that other message only once the large one has left. First the wait is on
-// the same communicator, then on another.
+// whileOthersWait shows that a large message arrives while its receiver waits only for a second, small
+// one. The sender sends the small message after the large send has completed. The small message goes
+// over the communicator of the large one, and then over a different one.
 func whileOthersWait(ctx context.Context, t spmd.Transport) error {
 	if t.Size() == 1 || t.Rank() > 1 {
 		return nil

@@ -94,7 +94,7 @@ func (a *asm) operands(f function, load func(from, to string), w width) {
 	}
 }
 
-// A vector is the body of a function for one width. Its methods take the destination before the sources, as in dst = a
+// A vector writes the body of a function for one vector width. Its methods take the destination before the sources, as in dst = a
 // ∘ b. The last source may be a constant.
 type vector struct {
 	*asm
