@@ -14,7 +14,7 @@ const (
 )
 
 // A Seeder draws the seeds of the initial states of environments [first, first+n). The seed of an
-// episode depends on the job's seed, the environment's group and the episode's number alone, so it
+// episode depends only on the job's seed, the environment's group and the episode's number, so it
 // is the same in every placement.
 type Seeder struct {
 	seed    uint64

@@ -28,8 +28,9 @@ func TabletopReach(cfg env.Config, n int) (env.Vec, error) {
 //
 //	reward = (1 - tanh 5|hand - cube| + grip + 2 (1 - tanh 5|cube - zone|)) / 4
 //
-// grip is that of TabletopPick. The reward favours fingers around the cube that drag it over the table, as in
-// Meta-World's push (Yu et al. 2019, arXiv:1910.10897). Pushing from behind with shut fingers succeeds, too.
+// grip is defined at TabletopPick. The reward favours a hand that closes its fingers around the cube and drags it over
+// the table, as in Meta-World's push (Yu et al. 2019, arXiv:1910.10897). Pushing from behind with shut fingers
+// succeeds, too.
 func TabletopPush(cfg env.Config, n int) (env.Vec, error) {
 	return tabletopTask{
 		name: "TabletopPush-v1", limit: 100, objects: tableCubes, zone: true,
@@ -74,9 +75,9 @@ func (s *scene) pickReward() float64 {
 // meant, with open fingers and the hand more than 5 cm above the table, in 100 steps.
 //
 //	reward = (1 - tanh 5|hand - cube| + grip + held (1 - tanh 5|cube - zone|)) / 6, while the cube is off the zone
-//	reward = (3 + open + min(hand's height / 5 cm, 1)) / 6,                         while it is on it
+//	reward = (3 + open + min(hand's height / 5 cm, 1)) / 6,                         while the cube is on it
 //
-// held and grip are those of TabletopPick.
+// held and grip are defined at TabletopPick.
 func TabletopPut(cfg env.Config, n int) (env.Vec, error) {
 	const away = 0.05
 	return tabletopTask{

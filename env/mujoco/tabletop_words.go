@@ -55,7 +55,7 @@ type wording struct {
 	kind                string // of the object: cube or ball
 }
 
-// spell calls do with each word of the phrase.
+// spell calls the function do with each word of the phrase.
 func (w wording) spell(phrase []string, do func(word string)) {
 	for _, word := range phrase {
 		switch word {
