@@ -46,8 +46,8 @@ type Step struct {
 	// Repeats rows. Rows after the end of an episode are 0. If Info is the zero Tensor, no figures
 	// are written
 	Info tensor.Tensor
-	// I32 [N]: number of steps that each environment took, counting repeated actions. The zero
-	// Tensor is allowed where Spec.Repeats is 1: Took returns the number
+	// I32 [N]: number of steps that each environment took, counting repeated actions. If
+	// Spec.Repeats is 1, the zero Tensor is allowed, and Took returns the number
 	Steps tensor.Tensor
 }
 
@@ -99,7 +99,7 @@ type Field struct {
 	Name string // "state", "image"; travels as observation.<Name>
 	Space
 	// Words makes the observation a text: each number is an index into Words, and 0 means no word.
-	// nil: the observation has no words.
+	// Words is nil if the observation has no words.
 	Words []string
 	// Text makes an observation of U8 a text in UTF-8, with zeros after its end.
 	Text bool
@@ -133,7 +133,7 @@ func (s Space) Dim() int {
 	return n
 }
 
-// A Saver is a Vec, or a part of one, whose state can be saved and loaded, so that a resumed run
+// A Saver is a Vec, or a part of a Vec, whose state can be saved and loaded, so that a resumed run
 // continues where it stopped.
 type Saver interface {
 	// Save returns the state of every environment, in tensors with leading dimension N. The caller
@@ -167,10 +167,10 @@ type Renderer interface {
 // A View describes pictures of environments.
 type View struct {
 	Width, Height int    // pixels
-	Camera        string // name of a camera in the model; "": the environment's default
-	Renderer      string // name of a renderer of the environment, such as caster or osmesa; "": its default
+	Camera        string // name of a camera in the model; "" for the environment's default
+	Renderer      string // name of a renderer of the environment, such as caster or osmesa; "" for its default
 	Shadows       bool
 }
 
-// NewPictures returns room for pictures of n environments.
+// NewPictures returns a tensor for pictures of n environments, U8 [n,Height,Width,3].
 func (v View) NewPictures(n int) tensor.Tensor { return tensor.New(tensor.U8, n, v.Height, v.Width, 3) }

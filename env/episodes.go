@@ -24,14 +24,14 @@ type Episodes struct {
 
 	ret        tensor.Tensor // F64 [n]: sum of the rewards so far
 	length     tensor.Tensor // I64 [n]: steps so far
-	hadSuccess tensor.Tensor // U8 [n]: a step had Success so far
-	hadWrong   tensor.Tensor // U8 [n]: a step had WrongObject so far
-	hadTold    tensor.Tensor // U8 [n]: a step had ToldObject so far
+	hadSuccess tensor.Tensor // U8 [n]: a step of the episode had Success
+	hadWrong   tensor.Tensor // U8 [n]: a step of the episode had WrongObject
+	hadTold    tensor.Tensor // U8 [n]: a step of the episode had ToldObject
 	sums       tensor.Tensor // F64 [n, len(figures)]: sums of the figures so far
 	summed     tensor.Tensor // I64 [n]: steps in sums, counting repeated actions
 	over       tensor.Tensor // U8 [n]: the episode is done, and its environment idles
 	number     []int         // [n]: number of the episode's task
-	failed     []bool        // [n]: the last episode was aborted, and no step has succeeded since
+	failed     []bool        // [n]: the last episode was aborted, and no step had status Normal since
 
 	mu       sync.Mutex
 	finished batch
@@ -55,7 +55,7 @@ type Episode struct {
 	WrongObject  bool      // a step had the figure WrongObject
 	ToldObject   bool      // a step had the figure ToldObject
 	Task         int       // number of its task in Spec.Tasks, counted from 1; 0 if Spec.Tasks is nil
-	Info         []float64 // means over the steps of the Spec's Figures
+	Info         []float64 // mean of each of the Spec's Figures over the steps
 }
 
 // Figures returns the names of the Info that episodes report unchanged, because this package does
@@ -80,8 +80,8 @@ func (s Spec) figures() (columns []int) {
 }
 
 // NewEpisodes returns an Episodes for n environments of the Spec, each at the start of an episode.
-// first is the global index of environment 0. With autoReset the next episode follows at once.
-// Without autoReset, an environment idles after its episode.
+// The argument first is the global index of environment 0. If autoReset is true, the next episode
+// follows at once. Otherwise an environment idles after its episode.
 func NewEpisodes(spec Spec, first, n int, autoReset bool) *Episodes {
 	figures := spec.figures()
 	room := func() batch { return batch{make([]Episode, 0, 4*n), make([]float64, 0, 4*n*len(figures))} }

@@ -112,8 +112,8 @@ func (w masked) check(n int, obs tensor.Dict) error {
 	return nil
 }
 
-// release allows everything to environment n, whose episode is over, if some choice has no allowed
-// option.
+// release allows every option to environment n, whose episode is over, if some choice has no
+// allowed option.
 func (w masked) release(n int, obs tensor.Dict) {
 	if row := w.row(n, obs); w.spec.Action.Blocked(row) >= 0 {
 		for i := range row {

@@ -117,8 +117,8 @@ func Wrap(vec Vec, cfg Config) Vec {
 	return vec
 }
 
-// nearest returns the known name with the fewest edits to name, ignoring case, or "" if every known name needs too
-// many edits.
+// nearest returns the name in known that needs the fewest edits to become name, ignoring case. It returns "" if every
+// known name needs too many edits.
 func nearest(name string, known []string) string {
 	best, least := "", len(name)/2+1
 	for _, k := range known {

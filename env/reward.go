@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TaskReward is the figure with the task's own reward, in a Vec that changes the Reward. If an action
-// is repeated, its first row has the sum and its other rows have 0.
+// TaskReward is the figure with the task's own reward, in a Vec that changes the Reward. If an action is repeated, the
+// first row of the action has the sum, and its other rows have 0.
 const TaskReward = "task_reward"
 
 // RewardScale makes rewards relative if asked to, multiplies them by a factor, and clips them. It

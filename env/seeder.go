@@ -5,7 +5,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Use is training or evaluation. Their initial states differ.
+// A Use is training or evaluation. The two have different initial states.
 type Use uint8
 
 const (
@@ -64,7 +64,8 @@ func (s *Seeder) Observe(step *Step) {
 	}
 }
 
-// Rewind returns to the first episode everywhere, so that every evaluation has the same episodes.
+// Rewind returns to the first episode in all environments, so that every evaluation has the same
+// episodes.
 func (s *Seeder) Rewind() {
 	s.episode.Zero()
 	s.drawAll()

@@ -24,7 +24,7 @@ type task[S state, A int32 | float32] struct {
 	success func(terminated, last bool) bool
 }
 
-// state is the constraint for the types of environments' states.
+// state is the constraint of the state types.
 type state interface{ ~[2]float64 | ~[4]float64 }
 
 // A batch is N environments of one task.

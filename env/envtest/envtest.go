@@ -32,7 +32,8 @@ const (
 	steps = 120
 )
 
-// Run tests the Vecs that make returns for n environments.
+// Run tests the Vecs that the function make returns. The argument of make is the number of
+// environments.
 func Run(t *testing.T, make func(n int) (env.Vec, error), opt Options) {
 	s := suite{make: make, opt: opt}
 	t.Run("spec", s.spec)

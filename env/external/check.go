@@ -13,14 +13,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Check tests whether a simulator follows docs/bridge.md. For each rule it starts children of the
-// command, and drives them through the whole protocol and through input that the protocol forbids.
+// A Check tests whether a simulator follows docs/bridge.md. For each rule it starts children with
+// the command. It drives them through the whole protocol and through input that the protocol
+// forbids.
 type Check struct {
 	Command []string
 	Envs    int            // environments of a child whose greeting leaves the number open; > 0
 	Steps   int            // steps of each environment when episodes are compared; > 0
 	Timeout time.Duration  // longest time for an answer, and for the end of a child; > 0
-	Only    string         // checks the greeting and the rules whose name contains this text; "": all rules
+	Only    string         // checks the greeting and the rules whose name contains this text; "" for all rules
 	By      programs.Entry // the supervisors of this entry start the children
 }
 

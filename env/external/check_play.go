@@ -29,7 +29,8 @@ type outcome struct {
 	reward                float32
 	terminated, truncated byte
 	info                  []float32
-	// the observations after the step, and those of the next episode if the step ended one
+	// last are the observations after the step; next are the first observations of the next episode
+	// if the step ended an episode, else the same as last
 	last, next []tensor.Tensor
 }
 

@@ -58,7 +58,7 @@ func (h *Hub) Supervise(by programs.Entry) *Hub {
 	return h
 }
 
-// Ask returns the greeting of the simulators of cfg, for env.External.Greeting. The first Vec of
+// Ask returns the greeting of the simulators of cfg, for env.External.Greeting. The first Vec with
 // the same command or address uses the child that Ask started or accepted.
 func (h *Hub) Ask(cfg env.Config) (string, error) {
 	c, err := h.open(cfg.External)

@@ -15,7 +15,7 @@ import (
 type memory struct {
 	bytes  []byte
 	path   string // path for the child to open; "" if the memory is not shared
-	remove bool   // path is in the file system
+	remove bool   // path is a file that hide must remove
 	mapped bool
 }
 

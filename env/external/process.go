@@ -36,8 +36,8 @@ const (
 // grace is how long a child may take to end by itself before it is killed.
 const grace = 2 * time.Second
 
-// start runs command as a child of s, and returns a stream to it. Its output goes to log, each line
-// with the prefix who.
+// start runs command as a child of s, and returns a stream to the child. The child's output goes to
+// log, each line with the prefix who.
 func start(s *programs.Starter, command []string, who string, log io.Writer) (p *process, link *stream, err error) {
 	p = &process{done: make(chan struct{})}
 	var files []*os.File // files to close before start returns

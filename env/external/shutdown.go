@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-// A shutdown records whether the program was asked to stop. It ends waits for new simulators; if the program
-// must stop at once, it also limits each pending reply to replyLimit. nil means that the program is never
-// asked to stop.
+// A shutdown records whether the program was asked to stop. It ends waits for new simulators. If the program must stop
+// at once, it also limits each pending reply to replyLimit. A nil shutdown means that the program is never asked to
+// stop.
 type shutdown struct {
 	once  sync.Once
 	asked chan struct{} // closed when the program is asked to stop

@@ -140,7 +140,7 @@ func (e *cutError) what() string {
 	return fmt.Sprintf("%d of the %d bytes of %v came", e.came, h.length, h.kind)
 }
 
-// late returns an error that describes err, a timeout. The argument what is what did not arrive,
+// late returns an error that describes err, a timeout. The argument what names the missing answer,
 // within is the time limit, and setting is the limit's key. The error also says how much of the
 // frame had arrived.
 func late(what string, within time.Duration, setting string, err error) error {

@@ -233,8 +233,8 @@ func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 		if c.err == nil {
 			start := c.by.Add(-v.cfg.External.StepTimeout) // when the request was sent
 			c.by = v.hub.shutdown.deadline(start, c.by)
-			// the wait for earlier children may have used up the time, and this child's answer may
-			// not fit into a pipe
+			// the wait for earlier children may have used up the time, and this child may still be
+			// writing an answer that does not fit into a pipe
 			if i > 0 {
 				if late := time.Now().Add(leeway); c.by.Before(late) {
 					c.by = late

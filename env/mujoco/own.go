@@ -100,7 +100,7 @@ func declare(m *model, t *env.Task) (task, error) {
 	return out, nil
 }
 
-// An outcome says what a step of a declared task is worth, and whether the episode ends.
+// An outcome computes the reward of a step of a declared task, and whether the episode ends.
 type outcome struct {
 	rewards               []*term
 	terminations, success []*bounds

@@ -1,9 +1,9 @@
 package mujoco
 
-// Instructions can be drawn by their success. Instructions that sometimes succeed teach most, so
-// they get the highest weights. Each environment counts its own episodes, in physics.memo after
-// suiteLen. So the mix is saved with the environment, and does not depend on the placement of other
-// environments.
+// The weights of instructions can depend on their success. Instructions that sometimes succeed
+// teach most, so they get the highest weights. Each environment counts its own episodes, in
+// physics.memo after suiteLen. So the mix is saved with the environment, and does not depend on the
+// placement of other environments.
 const (
 	tallySolved   = iota // 1: the current episode was a success
 	tallyEpisodes        // [orderCount]: discounted number of episodes so far; then the same for successes

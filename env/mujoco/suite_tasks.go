@@ -6,7 +6,7 @@ func reachDone(t *suite, g goal) bool { return distance(t.hand(), t.object(g.obj
 
 func reachZoneDone(t *suite, g goal) bool { return distance(t.hand(), t.zone(g.zone)) < 0.035 }
 
-// stay is the aim of instructions that move no object: the present place.
+// stay is the aim of instructions that move no object: the present place of the target.
 func stay(t *suite) [3]float64 { return [3]float64(t.target()) }
 
 // target returns the position of the object or the zone that is meant.

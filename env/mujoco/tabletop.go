@@ -25,8 +25,9 @@ import (
 //	             object (3) and the zone (2) that are meant; the vector from the hand to the object
 //	             meant (3), and from there to the zone meant (2); velocity of the object meant (3).
 //	             Without a zone in the task, numbers about it are 0
-//	proprio      8 numbers: position between the fingertips, mean distance of the fingers from shut,
-//	             the last command to them (±1), the vector from the hand to its commanded position
+//	proprio      8 numbers: position between the fingertips, mean distance of the fingers from their
+//	             shut position, the last command to them (±1), the vector from the hand to its
+//	             commanded position
 //	image        U8 [64, 64, 3], from the camera in front, the things in their colours
 //	text         U8 [128]: the sentence of instruction in UTF-8, padded with 0
 //	instruction  12 tokens, I32, of a sentence such as "push the red cube to the green zone", padded

@@ -14,7 +14,7 @@ const (
 	tableThings  = tableObjects + tableZones
 	cubeHalf     = 0.02 // m
 
-	commandStep = 0.02 // m that an action of 1 moves the commanded position of the hand
+	commandStep = 0.02 // m: move of the commanded position of the hand for an action of 1
 	commandLead = 0.04 // m: greatest distance of the commanded position from the hand, along each axis
 	fingerOpen  = -0.005
 	fingerShut  = 0.03 // m, with nothing between the fingers
@@ -100,8 +100,8 @@ func (s *scene) between(object int) bool {
 	return distance(s.hand(), s.object(object)) < cubeHalf && s.opening() > cubeOpening-0.004
 }
 
-// held returns 1 if the fingers hold a cube tightly, less if they are wider, and 0 if they are wide
-// open or the cube is not between them.
+// held returns 1 if the fingers hold a cube tightly, less if they are further apart, and 0 if they
+// are wide open or the cube is not between them.
 func (s *scene) held(object int) float64 {
 	if !s.between(object) {
 		return 0
@@ -129,7 +129,8 @@ func apart(a, b []float64) float64 { return math.Hypot(a[0]-b[0], a[1]-b[1]) }
 // in ManiSkill (https://github.com/haosulab/ManiSkill, mani_skill/envs/tasks/tabletop).
 func near(distance float64) float64 { return 1 - math.Tanh(5*distance) }
 
-// draw writes the initial state, and repeats until no two things are too near.
+// draw writes a random initial state. It draws the places again until no two things are too near
+// each other.
 func (s *scene) draw(r *philox.Stream) {
 	var at [tableThings][2]float64
 	for free := false; !free; {

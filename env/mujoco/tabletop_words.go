@@ -2,7 +2,7 @@ package mujoco
 
 import "strings"
 
-// The names of the observations with the instruction: as tokens, and as text.
+// The names of the observations that show the instruction, as tokens and as text.
 const (
 	instructionView = "instruction"
 	textView        = "text"

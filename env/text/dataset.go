@@ -51,7 +51,7 @@ type Format struct {
 	Messages string
 	Chat     *tokenizer.ChatTemplate // if nil, prompts are written as they are
 	EOS      int32                   // token that ends every answer if Chat is nil; -1 for none
-	Vocab    int                     // ids of the model; a token beyond them is an error
+	Vocab    int                     // number of ids of the model; a token beyond them is an error
 	Length   int                     // largest number of tokens of a sample
 	Drop     bool                    // longer samples are left out; if false, they are an error
 	Sources  bool                    // samples have a Source
@@ -99,7 +99,7 @@ func (d *Dataset) Bytes() int {
 //	{"prompt": "…", "answer": "…"}                                          the keys Format.Prompt and Format.Answer
 //
 // Each may have "system" and "tools". Messages may have "tool_calls". A message of the assistant
-// with a weight of 0 is not learnt. A content of several texts is their concatenation.
+// with a weight of 0 is not learnt. If a content is a list of texts, Read joins them.
 func Read(paths []string, f Format) (*Dataset, error) {
 	r := &reader{Format: f, encoder: f.Tokenizer.NewEncoder(), written: map[string]bool{}}
 	for _, path := range paths {

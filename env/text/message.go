@@ -17,7 +17,7 @@ import (
 type message struct {
 	raw   json.RawMessage // input of the chat template
 	role  string
-	learn bool     // it is of the assistant, and its weight is not 0
+	learn bool     // the message is the assistant's, and its weight is not 0
 	parts []string // texts of the message that the template must write
 }
 

@@ -15,7 +15,7 @@ type Problem struct {
 	Prompt   string
 	Answer   string // the text that a model learns
 	Solution string // the result that answers are checked against
-	// numbers identifies a problem. A problem of training and one of test never have the same
+	// numbers identifies a problem. A training problem and a test problem never have the same
 	// numbers.
 	numbers string
 	// start and steps are the first number of a word problem, and its changes.
