@@ -169,8 +169,8 @@ func (c Config) NoSuite() error {
 // MaxEnvs is the largest number of environments of a job.
 const MaxEnvs = 1 << 20
 
-// Check calls want once for each rule. The arguments of want are whether the rule holds, the key
-// below env.train or env.eval, the key's value, and a description of valid values.
+// Check calls the function want once for each rule. The arguments of want are whether the rule holds, the key below
+// env.train or env.eval, the key's value, and a description of valid values.
 func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ID() != "", "env_type", c.EnvType, "the name of an environment")
 	want((c.ModelPath == "") == (c.Task == nil), "model_path", c.ModelPath, "a model and a task, or neither")

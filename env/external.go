@@ -79,7 +79,7 @@ func (e External) Same(f External) bool {
 	return e.Listen == f.Listen && slices.Equal(e.Command, f.Command)
 }
 
-// check calls want for each rule, with the key relative to the section external.
+// check calls the function want for each rule, with the key relative to the section external.
 func (e External) check(want func(ok bool, key string, value any, want string)) {
 	if e.IsZero() {
 		return

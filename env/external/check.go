@@ -79,8 +79,8 @@ func (c Check) Rules() []string {
 	return names
 }
 
-// Run checks the rules in order, calls say with the verdict of each, and returns how many failed.
-// It ends after the first rule if the child sends no greeting.
+// Run checks the rules in order, calls the function say with the verdict of each, and returns how
+// many failed. It ends after the first rule if the child sends no greeting.
 func (c Check) Run(say func(Verdict)) (failed int) {
 	k := &checker{Check: c, programs: c.By.NewStarter()}
 	defer k.programs.Close()
@@ -118,7 +118,7 @@ type checker struct {
 
 func (k *checker) by() time.Time { return time.Now().Add(k.Timeout) }
 
-// greeted starts a child, receives its greeting, and calls do with the trial of the child.
+// greeted starts a child, receives its greeting, and calls the function do with the trial of the child.
 func (k *checker) greeted(do func(*trial) error) error {
 	proc, link, err := start(k.programs, k.Command, "child", io.Discard)
 	if errors.Is(err, exec.ErrNotFound) {
@@ -137,7 +137,7 @@ func (k *checker) greeted(do func(*trial) error) error {
 	return t.explain(do(t))
 }
 
-// with starts a child, configures it by s, and calls do with the trial of the child.
+// with starts a child, configures it by s, and calls the function do with the trial of the child.
 func (k *checker) with(s setup, do func(*trial) error) error {
 	return k.greeted(func(t *trial) error {
 		if err := t.configure(s); err != nil {

@@ -100,10 +100,10 @@ func (h *Hub) RequestStop(atOnce bool) { h.shutdown.request(atOnce) }
 // StopRequested reports whether RequestStop was called.
 func (h *Hub) StopRequested() bool { return h.shutdown.requested() }
 
-// Wait is for Links that wait in their own way. It calls look until look returns anything but os.ErrDeadlineExceeded.
-// Each call of look must return at the given time. Wait returns os.ErrDeadlineExceeded at the deadline by. After
-// RequestStop it returns an ErrStopRequested earlier, if atOnce was true or plays is false. plays says whether the
-// simulator plays already.
+// Wait is for Links that wait in their own way. It calls the function look until look returns anything but
+// os.ErrDeadlineExceeded. Each call of look must return at the given time. Wait returns os.ErrDeadlineExceeded at the
+// deadline by. After RequestStop it returns an ErrStopRequested earlier, if atOnce was true or plays is false. plays
+// says whether the simulator plays already.
 func (h *Hub) Wait(by time.Time, plays bool, look func(until time.Time) error) error {
 	for start := time.Now(); ; {
 		until := h.shutdown.deadline(start, by)
