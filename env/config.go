@@ -169,8 +169,8 @@ func (c Config) NoSuite() error {
 // MaxEnvs is the largest number of environments of a job.
 const MaxEnvs = 1 << 20
 
-// Check calls want for every rule: whether it holds, the key below env.train or env.eval, the key's
-// value, and a description of valid values.
+// Check calls the function want once for each rule. The arguments of want are whether the rule holds, the key below
+// env.train or env.eval, the key's value, and a description of valid values.
 func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ID() != "", "env_type", c.EnvType, "the name of an environment")
 	want((c.ModelPath == "") == (c.Task == nil), "model_path", c.ModelPath, "a model and a task, or neither")
@@ -208,7 +208,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	c.VideoCfg.check(below("video_cfg", want))
 }
 
-// below returns want for the keys of a section.
+// below returns a want for the keys of a section. It puts the name of the section before each key.
 func below(section string, want func(ok bool, key string, value any, want string)) func(bool, string, any, string) {
 	return func(ok bool, key string, value any, need string) { want(ok, section+"."+key, value, need) }
 }

@@ -8,18 +8,21 @@ type Vec interface {
 	Spec() Spec
 	// Len returns N.
 	Len() int
-	// Reset starts new episodes where mask is true, everywhere for a nil mask, and writes their
-	// Obs. Everything else in out keeps its values. seeds holds one seed per environment; seeds of
-	// environments outside mask are ignored. Equal seeds give equal states.
+	// Reset starts new episodes in the environments where mask is true, or in all if mask is nil,
+	// and writes their Obs. All other values of out stay as they are. seeds holds one seed per
+	// environment; seeds of environments outside mask are ignored. Equal seeds give equal states.
 	Reset(mask []bool, seeds []uint64, out *Step) error
-	// Step applies the tensor "action" [N,K,A] in action, A numbers per action, and fills out. K > 1
-	// is a chunk: an environment takes its K actions in turn and stops at the first end of an
-	// episode; later rewards and flags are 0, and so is their Info. With seeds, an environment whose
-	// episode ended resets itself with its seed: FinalObs gets the last observation of the old
-	// episode, Obs the first of the new one. With nil seeds the environment stays done until its
-	// Reset: further steps keep its Obs, give Reward 0, and repeat its status. In a further chunk,
-	// column 0 repeats the flags and the last Info. Bad actions, bad buffers, and a step before the
-	// first Reset return an error and do nothing.
+	// Step applies the tensor "action" [N,K,A] of the argument action, with A numbers per action, and
+	// fills out. K > 1 is a chunk: an environment takes its K actions in turn and stops at the first
+	// end of an episode. Later rewards, flags and Info are 0.
+	//
+	// If seeds is not nil, an environment whose episode ended resets itself with its seed: FinalObs
+	// gets the last observation of the old episode, and Obs the first of the new episode. If seeds is
+	// nil, the environment stays done until its Reset. Further steps keep its Obs and Status and give
+	// Reward 0; their column 0 repeats its flags and its last Info.
+	//
+	// If the actions or the buffers are bad, or there was no Reset yet, Step returns an error and does
+	// nothing.
 	Step(action tensor.Dict, seeds []uint64, out *Step) error
 	Close() error
 }
@@ -27,7 +30,7 @@ type Vec interface {
 // A Step is the result of one call of Step or Reset for N environments. The caller owns it and may
 // reuse it.
 type Step struct {
-	Obs tensor.Dict // one [N, shape...] for each observation of the Spec, under its name ("state", "image")
+	Obs tensor.Dict // one tensor [N, shape...] for each observation of the Spec, under its name ("state", "image")
 	// the last observations of episodes, like Obs; a row is valid only if the step ended the
 	// environment's episode and the environment reset itself
 	FinalObs   tensor.Dict
@@ -39,16 +42,16 @@ type Step struct {
 	// U8 [N]: Normal, Aborted or NoEpisode. The zero Tensor is allowed for a Vec whose simulators
 	// cannot fail
 	Status tensor.Tensor
-	// F32 [N, K·Repeats, len(Spec.Info)]: the figures of each step of the chunk, a row for each of
-	// the Repeats steps of an action; 0 after the end of an episode. With the zero Tensor, figures
-	// are not written
+	// F32 [N, K·Repeats, len(Spec.Info)]: the figures of each step of the chunk. Each action has
+	// Repeats rows. Rows after the end of an episode are 0. If Info is the zero Tensor, no figures
+	// are written
 	Info tensor.Tensor
-	// I32 [N]: number of steps that each environment took, counting repeated actions. The zero
-	// Tensor is allowed where Spec.Repeats is 1: Took returns the number
+	// I32 [N]: number of steps that each environment took, counting repeated actions. If
+	// Spec.Repeats is 1, the zero Tensor is allowed, and Took returns the number
 	Steps tensor.Tensor
 }
 
-// The values of Step.Status. Each describes one environment after one Step. With Aborted and
+// The values of Step.Status. Each describes one environment after one Step. If Status is Aborted or
 // NoEpisode, Truncated is true and the final observations are zeros.
 const (
 	// Normal: the simulator answered.
@@ -56,28 +59,28 @@ const (
 	// Aborted: the simulator failed and the episode ended with this step. Do not train on any step of
 	// this episode. Metrics count the episode as lost and use no other figure of it.
 	Aborted
-	// NoEpisode: the simulator is permanently gone. If the step before had Aborted or NoEpisode, no
-	// episode was running and none is counted. Else the running episode is lost. This status occurs
-	// only in steps with seeds.
+	// NoEpisode: the simulator is permanently gone. If the previous status was Aborted or
+	// NoEpisode, no episode was running and none is counted. Otherwise the running episode is lost.
+	// This status occurs only in steps with seeds.
 	NoEpisode
 )
 
 // A Spec describes one environment of a Vec.
 type Spec struct {
-	Name     string   // the registry's name, as CartPole-v1
-	Obs      []Field  // named observations; policies obey an ActionMask, and do not observe it
+	Name     string   // name in the registry, such as CartPole-v1
+	Obs      []Field  // named observations; an ActionMask limits the policy's choices and is not its input
 	Action   Space    // the actions of Step
-	MaxSteps int      // steps after which an episode is truncated; 0: never
+	MaxSteps int      // steps after which an episode is truncated; 0 if there is no limit
 	Info     []string // names of per-step figures
-	// Returns are the smallest and the largest return of an episode of MaxSteps; nil: unknown.
+	// Returns are the smallest and the largest return of an episode of MaxSteps; nil if unknown.
 	Returns *[2]float64
 	// Repeat is the number of times that ActionRepeat takes each action; 0 means once. Info has that
 	// many rows for an action.
 	Repeat int
-	// Tasks are the names of the tasks that an episode may have, in environments that have several.
-	// The figure TaskNumber is the index in Tasks. nil: there is one task.
+	// Tasks are the names of the tasks that an episode may have; nil if there is only one task. The
+	// figure TaskNumber is the index of the episode's task in Tasks.
 	Tasks []string
-	// TaskWeights are the relative frequencies of Tasks; 0: never drawn.
+	// TaskWeights are the relative frequencies of Tasks. A task with weight 0 is never drawn.
 	TaskWeights []float64
 }
 
@@ -85,8 +88,8 @@ type Spec struct {
 const (
 	Success     = "success"      // the task is done
 	WrongObject = "wrong_object" // the task is done with an object that was not meant
-	// ToldObject: the task is done with the object that the sentence names. The environment wrote
-	// another object into the sentence than the one meant, on purpose.
+	// ToldObject: the task is done with the object that the sentence names. Such an environment
+	// names a wrong object in the sentence on purpose.
 	ToldObject = "told_object"
 	TaskNumber = "task_number" // number of the episode's task in Spec.Tasks
 )
@@ -96,7 +99,7 @@ type Field struct {
 	Name string // "state", "image"; travels as observation.<Name>
 	Space
 	// Words makes the observation a text: each number is an index into Words, and 0 means no word.
-	// nil: the observation has no words.
+	// Words is nil if the observation has no words.
 	Words []string
 	// Text makes an observation of U8 a text in UTF-8, with zeros after its end.
 	Text bool
@@ -118,7 +121,7 @@ type Space struct {
 	Shape []int     // Box: shape of one value; Discrete: [1]; MultiDiscrete: [len(Nvec)]
 	Low   []float32 // Box: bounds per element, ±Inf where there is none
 	High  []float32
-	Nvec  []int // Discrete: [n]; MultiDiscrete: choices of each
+	Nvec  []int // Discrete: [n]; MultiDiscrete: number of options of each choice
 }
 
 // Dim returns the number of elements of one value.
@@ -130,7 +133,7 @@ func (s Space) Dim() int {
 	return n
 }
 
-// A Saver is a Vec, or a part of one, whose state can be saved and loaded, so that a resumed run
+// A Saver is a Vec, or a part of a Vec, whose state can be saved and loaded, so that a resumed run
 // continues where it stopped.
 type Saver interface {
 	// Save returns the state of every environment, in tensors with leading dimension N. The caller
@@ -153,20 +156,21 @@ type Expert interface {
 
 // A Renderer is a Vec that can draw its environments.
 type Renderer interface {
-	// Render draws the environments where mask is true, all for a nil mask, into their rows of rgb,
-	// U8 [N,Height,Width,3], the top row first. It changes nothing else. With an all-false mask it
-	// draws nothing and only reports whether it can draw that view. A wrapper around a Vec that is
-	// no Renderer returns an error that is errors.ErrUnsupported.
+	// Render draws the environments where mask is true, or all if mask is nil, into their rows of
+	// rgb, U8 [N,Height,Width,3]. The first row of a picture is its top. Render changes nothing
+	// else. If mask is false everywhere, Render draws nothing and only reports whether it can draw
+	// the view. A wrapper around a Vec that is no Renderer returns an error that is
+	// errors.ErrUnsupported.
 	Render(view View, mask []bool, rgb tensor.Tensor) error
 }
 
 // A View describes pictures of environments.
 type View struct {
 	Width, Height int    // pixels
-	Camera        string // name of a camera in the model; "": the environment's default
-	Renderer      string // name of a renderer of the environment, such as caster or osmesa; "": its default
+	Camera        string // name of a camera in the model; "" for the environment's default
+	Renderer      string // name of a renderer of the environment, such as caster or osmesa; "" for its default
 	Shadows       bool
 }
 
-// NewPictures returns room for pictures of n environments.
+// NewPictures returns a tensor for pictures of n environments, U8 [n,Height,Width,3].
 func (v View) NewPictures(n int) tensor.Tensor { return tensor.New(tensor.U8, n, v.Height, v.Width, 3) }

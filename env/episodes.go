@@ -10,28 +10,28 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Episodes follows the running episodes of environments [first, first+n) and stores those that
-// finish. Only Take may be called while another goroutine uses the Episodes.
+// Episodes follows the running episodes of environments [first, first+n), and stores each episode
+// when it finishes. Only Take may be called while another goroutine uses the Episodes.
 type Episodes struct {
 	first      int
-	success    int   // column of the Info Success, -1: none
-	wrong      int   // column of the Info WrongObject, -1: none
-	told       int   // column of the Info ToldObject, -1: none
-	task       int   // column of the Info TaskNumber, -1: none
-	taskReward int   // column of the Info TaskReward, -1: Reward is the task's own
-	figures    []int // columns of the Info that are reported unchanged
+	success    int   // column of Success in Info; -1 if there is none
+	wrong      int   // column of WrongObject in Info; -1 if there is none
+	told       int   // column of ToldObject in Info; -1 if there is none
+	task       int   // column of TaskNumber in Info; -1 if there is none
+	taskReward int   // column of TaskReward in Info; -1 if Reward is the task's own
+	figures    []int // columns of Info that are reported unchanged
 	autoReset  bool
 
 	ret        tensor.Tensor // F64 [n]: sum of the rewards so far
 	length     tensor.Tensor // I64 [n]: steps so far
-	hadSuccess tensor.Tensor // U8 [n]: a step had Success so far
-	hadWrong   tensor.Tensor // U8 [n]: a step had WrongObject so far
-	hadTold    tensor.Tensor // U8 [n]: a step had ToldObject so far
+	hadSuccess tensor.Tensor // U8 [n]: a step of the episode had Success
+	hadWrong   tensor.Tensor // U8 [n]: a step of the episode had WrongObject
+	hadTold    tensor.Tensor // U8 [n]: a step of the episode had ToldObject
 	sums       tensor.Tensor // F64 [n, len(figures)]: sums of the figures so far
 	summed     tensor.Tensor // I64 [n]: steps in sums, counting repeated actions
 	over       tensor.Tensor // U8 [n]: the episode is done, and its environment idles
 	number     []int         // [n]: number of the episode's task
-	failed     []bool        // [n]: the last episode was aborted, and no step has succeeded since
+	failed     []bool        // [n]: the last episode was aborted, and no step had status Normal since
 
 	mu       sync.Mutex
 	finished batch
@@ -54,8 +54,8 @@ type Episode struct {
 	SuccessAtEnd bool      // the last step was a success
 	WrongObject  bool      // a step had the figure WrongObject
 	ToldObject   bool      // a step had the figure ToldObject
-	Task         int       // number of its task in Spec.Tasks, counted from 1; 0 where there are none
-	Info         []float64 // means over the steps of the Spec's Figures
+	Task         int       // number of its task in Spec.Tasks, counted from 1; 0 if Spec.Tasks is nil
+	Info         []float64 // mean of each of the Spec's Figures over the steps
 }
 
 // Figures returns the names of the Info that episodes report unchanged, because this package does
@@ -80,8 +80,8 @@ func (s Spec) figures() (columns []int) {
 }
 
 // NewEpisodes returns an Episodes for n environments of the Spec, each at the start of an episode.
-// first is the global index of environment 0. With autoReset the next episode follows at once.
-// Without autoReset, an environment idles after its episode.
+// The argument first is the global index of environment 0. If autoReset is true, the next episode
+// follows at once. Otherwise an environment idles after its episode.
 func NewEpisodes(spec Spec, first, n int, autoReset bool) *Episodes {
 	figures := spec.figures()
 	room := func() batch { return batch{make([]Episode, 0, 4*n), make([]float64, 0, 4*n*len(figures))} }
@@ -257,7 +257,7 @@ func (e *Episodes) memory() memory {
 // between ranks.
 const episodeWidth = 9
 
-// AppendRows appends one row of figures for each of episodes to rows, and returns the result.
+// AppendRows appends one row of figures per episode to rows, and returns the result.
 func AppendRows(rows []float64, episodes []Episode) []float64 {
 	for _, e := range episodes {
 		rows = append(rows, float64(e.Env), float64(e.Len), e.Return, count(e.SuccessOnce), count(e.SuccessAtEnd),
@@ -267,8 +267,8 @@ func AppendRows(rows []float64, episodes []Episode) []float64 {
 	return rows
 }
 
-// FromRows is the inverse of AppendRows. figures is the length of each episode's Info. The episodes
-// share the memory of rows.
+// FromRows is the inverse of AppendRows. The argument figures is the length of each episode's Info.
+// The episodes share the memory of rows.
 func FromRows(rows []float64, figures int) ([]Episode, error) {
 	width := episodeWidth + figures
 	if len(rows)%width != 0 {
@@ -288,7 +288,7 @@ func FromRows(rows []float64, figures int) ([]Episode, error) {
 // A Summary holds the means over episodes that env/* and eval/* metrics report, under RLinf's
 // names.
 type Summary struct {
-	NumTrajectories int       // episodes that finished; 0: the means are 0
+	NumTrajectories int       // episodes that finished; if 0, the means are 0
 	NumLost         int       // aborted episodes, which are in no mean
 	Return          float64   // mean Return
 	ReturnStd       float64   // sample standard deviation of Return; 0 for one episode
@@ -305,7 +305,7 @@ type Summary struct {
 
 // An OfTask is the part of a Summary about the episodes of one task.
 type OfTask struct {
-	NumTrajectories int     // 0: SuccessOnce is 0
+	NumTrajectories int     // episodes that finished; if 0, SuccessOnce is 0
 	SuccessOnce     float64 // share of episodes
 }
 

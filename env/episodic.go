@@ -13,7 +13,7 @@ type Episodic struct {
 	spec   Spec
 	n      int
 	ignore bool // terminations do not end episodes
-	sparse int  // column of the Info that replaces the reward; -1: none does
+	sparse int  // column of Info that replaces the reward; -1 if none does
 
 	elapsed tensor.Tensor // I32 [N]: steps of the running episode
 	over    tensor.Tensor // U8 [N]: terminated, truncated, needsReset; 0 while the episode runs

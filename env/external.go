@@ -71,7 +71,7 @@ func DefaultExternal() External {
 		MaxSameErrors: 10, MaxLostShare: 0.5}
 }
 
-// IsZero reports whether no simulators are asked for.
+// IsZero reports whether e configures no simulators.
 func (e External) IsZero() bool { return len(e.Command) == 0 && e.Listen == "" }
 
 // Same reports whether the simulators of e and f have the same command or address.
@@ -79,7 +79,7 @@ func (e External) Same(f External) bool {
 	return e.Listen == f.Listen && slices.Equal(e.Command, f.Command)
 }
 
-// check calls want for every rule, with the key below external.
+// check calls the function want for each rule, with the key relative to the section external.
 func (e External) check(want func(ok bool, key string, value any, want string)) {
 	if e.IsZero() {
 		return

@@ -10,12 +10,12 @@ import (
 const ExpertAction = "expert_action"
 
 // Labels adds the expert's action to each observation, for algorithms that learn from such labels.
-// It is the outermost wrapper. FinalObs has memory for the label, which stays as it is, because no
-// action follows a final observation.
+// It is the outermost wrapper. FinalObs also has a tensor for the label, but Labels never writes
+// it, because no action follows a final observation.
 type Labels struct {
 	wrapper
 	spec  Spec
-	label tensor.Dict // ExpertAction alone
+	label tensor.Dict // a buffer for ExpertAction alone
 }
 
 // NewLabels wraps v, which must be an Expert. Otherwise Reset and Step return errors that are
@@ -34,7 +34,7 @@ func (s Spec) Labelled() Spec {
 	return s
 }
 
-// Spec returns the Spec of the Vec inside, with ExpertAction added.
+// Spec returns the Spec of the wrapped Vec, with ExpertAction added.
 func (w *Labels) Spec() Spec { return w.spec }
 
 // Reset starts episodes; see Vec.

@@ -7,11 +7,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// ActionMask is the name of the observation that marks the allowed actions, in an environment whose
-// actions are choices. It is a box of U8 with one element for each option of each choice, in the order
-// of Nvec: 1 for an allowed option, else 0. While the episode runs, each choice must have an allowed
-// option. Policies take only allowed options. Frames of masks are not stacked. A mask holds for all
-// actions of a chunk, though it describes the time before the first of them.
+// ActionMask is the name of the observation that marks the allowed actions, in an environment whose actions are
+// choices. It is a box of U8 with one element for each option of each choice, in the order of Nvec: 1 for an allowed
+// option, else 0. While the episode runs, each choice must have an allowed option. Policies take only allowed options.
+// Frames of masks are not stacked. A mask applies to all actions of a chunk, although it describes the state before the
+// first action.
 const ActionMask = "action_mask"
 
 // Blocked returns the index of the first choice of an action in s that has no allowed option, or -1.
@@ -112,8 +112,8 @@ func (w masked) check(n int, obs tensor.Dict) error {
 	return nil
 }
 
-// release allows everything to environment n, whose episode is over, if some choice has no allowed
-// option.
+// release allows every option to environment n, whose episode is over, if some choice has no
+// allowed option.
 func (w masked) release(n int, obs tensor.Dict) {
 	if row := w.row(n, obs); w.spec.Action.Blocked(row) >= 0 {
 		for i := range row {

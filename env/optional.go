@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Save returns a copy of the state of v, a Vec or a Simulator. It returns an error that is errors.ErrUnsupported if v,
-// or a Vec inside v, is no Saver.
+// Save returns a copy of the state of v, a Vec or a Simulator. If v, or a Vec that v wraps, is no Saver, it returns an
+// error that is errors.ErrUnsupported.
 func Save(v any) (tensor.Dict, error) {
 	if s, ok := v.(Saver); ok {
 		return s.Save()
@@ -25,8 +25,8 @@ func Load(v any, state tensor.Dict) error {
 	return fmt.Errorf("load %T: %w", v, errors.ErrUnsupported)
 }
 
-// Act fills action, [N,1,A], with the present actions of the expert of v, a Vec or a Simulator. It returns an
-// error that is errors.ErrUnsupported if v, or a Vec inside v, is no Expert.
+// Act fills action, [N,1,A], with the present actions of the expert of v, a Vec or a Simulator. If v, or a Vec that v
+// wraps, is no Expert, it returns an error that is errors.ErrUnsupported.
 func Act(v interface{ Spec() Spec }, action tensor.Tensor) error {
 	if e, ok := v.(Expert); ok {
 		return e.Act(action)
@@ -34,8 +34,8 @@ func Act(v interface{ Spec() Spec }, action tensor.Tensor) error {
 	return fmt.Errorf("%s has no expert (%w)", v.Spec().Name, errors.ErrUnsupported)
 }
 
-// Render draws environments of v. It returns an error that is errors.ErrUnsupported if v, or a Vec
-// inside v, is no Renderer.
+// Render draws environments of v. If v, or a Vec that v wraps, is no Renderer, it returns an error
+// that is errors.ErrUnsupported.
 func Render(v any, view View, mask []bool, rgb tensor.Tensor) error {
 	if r, ok := v.(Renderer); ok {
 		return r.Render(view, mask, rgb)

@@ -15,12 +15,12 @@ const stateName = "state"
 type Partial struct {
 	wrapper
 	elements []int
-	width    int // of the state inside
+	width    int // width of the wrapped Vec's state
 	spec     Spec
 	inner    Step // Obs and FinalObs with all elements; the rest is the caller's
 }
 
-// checkElements returns an error if s has no vector "state" with these elements. No elements mean no selection.
+// checkElements returns an error if s has no vector "state" with the given elements. It accepts an empty selection.
 func (s Spec) checkElements(elements []int) error {
 	if len(elements) == 0 {
 		return nil

@@ -9,11 +9,13 @@ import (
 	"github.com/rlinf/rlinf/params"
 )
 
-// A Constructor makes n environments. It applies the environment's own keys, and MaxEpisodeSteps, IgnoreTerminations
-// and RewardMode of cfg; NewEpisodic applies these three. Wrappers and workers apply the other keys.
+// A Constructor makes n environments. It applies the environment's own keys of cfg, and MaxEpisodeSteps,
+// IgnoreTerminations and RewardMode. A Vec of NewEpisodic applies these three already. Wrappers and workers apply the
+// other keys.
 type Constructor func(cfg Config, n int) (Vec, error)
 
-// ErrNotBuilt is the error of a Constructor whose library the program was built without.
+// ErrNotBuilt is the error of a Constructor that needs a library, if the program was built without
+// it.
 var ErrNotBuilt = errors.New("not in this build")
 
 // A Registry maps names to environments. The caller fills it, or env/all does. Reading it is safe
@@ -23,8 +25,8 @@ type Registry struct{ params.Registry[Constructor] }
 // NewRegistry returns an empty registry.
 func NewRegistry() *Registry { return new(Registry) }
 
-// Register adds an environment with keys of its own under init_params; see package params. c gets
-// their values as own.
+// Register adds an environment with keys of its own under init_params; see package params. The
+// constructor c gets the values of these keys in its argument own.
 func Register[P any](r *Registry, name string, defaults P, c func(cfg Config, own P, n int) (Vec, error)) {
 	r.AddOwn(name, params.New(defaults), func(cfg Config, n int) (Vec, error) {
 		p, err := params.Get(cfg.InitParams.Own, defaults)
@@ -40,7 +42,8 @@ func (r *Registry) With(name string, c Constructor) *Registry {
 	return &Registry{r.Registry.With(name, c)}
 }
 
-// Find returns nil if r has name, else an error with the nearest known name, if one is near, and all names.
+// Find returns nil if r has name. Otherwise it returns an error that lists all names, and suggests the nearest name if
+// one is near.
 func (r *Registry) Find(name string) error {
 	if _, ok := r.Builder(name); ok {
 		return nil
@@ -114,8 +117,8 @@ func Wrap(vec Vec, cfg Config) Vec {
 	return vec
 }
 
-// nearest returns the known name with the fewest edits to name, ignoring case, or "" if every known name needs too
-// many edits.
+// nearest returns the name in known that needs the fewest edits to become name, ignoring case. It returns "" if every
+// known name needs too many edits.
 func nearest(name string, known []string) string {
 	best, least := "", len(name)/2+1
 	for _, k := range known {

@@ -3,13 +3,13 @@ package env
 import "github.com/rlinf/rlinf/tensor"
 
 // ActionRepeat takes every action several times and adds up the rewards. The end of an episode ends
-// the repetition. The Vec inside gets a repeated action as a chunk of equal actions, so it keeps
-// the contract of chunks. Info has the figures of every repetition.
+// the repetition. The wrapped Vec gets a repeated action as a chunk of equal actions, so the rules
+// for chunks hold. Info has the figures of every repetition.
 type ActionRepeat struct {
 	wrapper
 	times  int
 	action tensor.Dict // [N,K·times,A]
-	// has its own Reward, Terminated, Truncated [N,K·times], and its own Steps if the Vec inside
+	// has its own Reward, Terminated, Truncated [N,K·times], and its own Steps if the wrapped Vec
 	// also repeats actions; the rest is the caller's
 	inner Step
 }
@@ -24,8 +24,8 @@ func NewActionRepeat(v Vec, times int) *ActionRepeat {
 	return w
 }
 
-// Spec returns the Spec of the Vec inside, where MaxSteps counts an action with its repetitions as
-// one step.
+// Spec returns the Spec of the wrapped Vec. MaxSteps counts an action with its repetitions as one
+// step.
 func (w *ActionRepeat) Spec() Spec {
 	s := w.Vec.Spec()
 	s.MaxSteps = (s.MaxSteps + w.times - 1) / w.times
@@ -72,8 +72,8 @@ func (w *ActionRepeat) size(k int) {
 	w.inner.Truncated = tensor.New(tensor.U8, n, k*w.times)
 }
 
-// repeatRows writes every row of src to dst, the given number of times in succession. row is in
-// bytes.
+// repeatRows writes every row of src to dst, the given number of times in succession. The argument
+// row is the size of a row in bytes.
 func repeatRows(dst, src []byte, row, times int) {
 	for at := 0; at < len(src); at += row {
 		for range times {

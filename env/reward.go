@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TaskReward is the figure with the task's own reward, in a Vec that changes the Reward. If an action
-// is repeated, its first row has the sum and its other rows have 0.
+// TaskReward is the figure with the task's own reward, in a Vec that changes the Reward. If an action is repeated, the
+// first row of the action has the sum, and its other rows have 0.
 const TaskReward = "task_reward"
 
 // RewardScale makes rewards relative if asked to, multiplies them by a factor, and clips them. It
@@ -15,15 +15,16 @@ const TaskReward = "task_reward"
 type RewardScale struct {
 	wrapper
 	coef, clip float32
-	// [N], the task's last reward of each episode, 0 before its first step; nil: rewards are
+	// [N]: the task's last reward of each episode, 0 before its first step; nil if rewards are
 	// absolute
 	last []float32
 	spec Spec
-	info tensor.Tensor // F32 [N,K·Repeats,I] for the Vec inside; the zero Tensor: it has no Info
+	info tensor.Tensor // F32 [N,K·Repeats,I] for the wrapped Vec; the zero Tensor if it has no Info
 }
 
-// NewRewardScale wraps v. A reward r becomes coef·r, within ±clip unless clip is 0. With relative,
-// r is first replaced by its change since the step before, except in the first step of an episode.
+// NewRewardScale wraps v. A reward r becomes coef·r, and is clipped to ±clip if clip is not 0. If
+// relative is true, r is first replaced by its change since the previous step, except in the first
+// step of an episode.
 func NewRewardScale(v Vec, coef, clip float32, relative bool) *RewardScale {
 	w := &RewardScale{wrapper: wrapper{Vec: v}, coef: coef, clip: clip, spec: v.Spec()}
 	if relative {
@@ -34,7 +35,7 @@ func NewRewardScale(v Vec, coef, clip float32, relative bool) *RewardScale {
 	return w
 }
 
-// Spec is the Spec of the Vec inside with TaskReward as the last Info.
+// Spec returns the Spec of the wrapped Vec, with TaskReward as the last Info.
 func (w *RewardScale) Spec() Spec { return w.spec }
 
 // Reset starts new episodes; see Vec.
@@ -83,7 +84,7 @@ func (w *RewardScale) Step(action tensor.Dict, seeds []uint64, out *Step) error 
 	return nil
 }
 
-// inform writes the rows of info: the figures of the Vec inside, then its reward.
+// inform writes the rows of info: the figures of the wrapped Vec, then its reward.
 func (w *RewardScale) inform(info []float32, reward tensor.Tensor) {
 	inside, repeats := len(w.spec.Info)-1, w.spec.Repeats()
 	for i := range len(info) / (inside + 1) {
@@ -95,8 +96,8 @@ func (w *RewardScale) inform(info []float32, reward tensor.Tensor) {
 	}
 }
 
-// relate makes the rewards of environment n relative. In a new episode, the reward before the first
-// step is 0. An environment that idles after its episode stays at 0.
+// relate makes the rewards of environment n relative. The first reward of an episode is relative to
+// 0. The rewards of an environment that idles after its episode stay 0.
 func (w *RewardScale) relate(n int, out *Step) {
 	steps, ended := out.Took(n)
 	row := out.Reward.F32()[n*out.Reward.Dim(1):][:steps]

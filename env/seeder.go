@@ -5,7 +5,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Use is training or evaluation. Their initial states differ.
+// A Use is training or evaluation. The two have different initial states.
 type Use uint8
 
 const (
@@ -14,7 +14,7 @@ const (
 )
 
 // A Seeder draws the seeds of the initial states of environments [first, first+n). The seed of an
-// episode depends on the job's seed, the environment's group and the episode's number alone, so it
+// episode depends only on the job's seed, the environment's group and the episode's number, so it
 // is the same in every placement.
 type Seeder struct {
 	seed    uint64
@@ -64,7 +64,8 @@ func (s *Seeder) Observe(step *Step) {
 	}
 }
 
-// Rewind returns to the first episode everywhere, so that every evaluation has the same episodes.
+// Rewind returns to the first episode in all environments, so that every evaluation has the same
+// episodes.
 func (s *Seeder) Rewind() {
 	s.episode.Zero()
 	s.drawAll()

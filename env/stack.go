@@ -42,7 +42,8 @@ func NewFrameStack(v Vec, frames int) *FrameStack {
 	return w
 }
 
-// checkStack returns an error if this number of frames makes an observation of s too large.
+// checkStack returns an error if an observation of s becomes too large with the given number of
+// frames.
 func (s Spec) checkStack(frames int) error {
 	const most = 1 << 24 // numbers, 64 MiB of F32
 	for _, f := range s.Obs {
@@ -54,7 +55,7 @@ func (s Spec) checkStack(frames int) error {
 	return nil
 }
 
-// Spec is the Spec of the Vec inside with stacked observations.
+// Spec returns the Spec of the wrapped Vec, with stacked observations.
 func (w *FrameStack) Spec() Spec { return w.spec }
 
 // Reset starts new episodes; see Vec.
@@ -102,8 +103,8 @@ func (w *FrameStack) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return nil
 }
 
-// push appends environment n's new frame to its stack. With anew, the environment has reset itself:
-// push writes the final stack to FinalObs and begins a new stack.
+// push appends environment n's new frame to its stack. If anew is true, the environment has reset
+// itself. Then push writes the final stack to FinalObs and begins a new stack.
 func (w *FrameStack) push(n int, anew bool, out *Step) {
 	for i := range w.stack.Len() {
 		name, _ := w.stack.Entry(i)
@@ -119,7 +120,7 @@ func (w *FrameStack) push(n int, anew bool, out *Step) {
 	}
 }
 
-// row returns the bytes of environment n under name.
+// row returns the bytes of environment n in the tensor called name.
 func (w *FrameStack) row(d tensor.Dict, name string, n int) []byte {
 	b := d.Must(name).Bytes()
 	size := len(b) / w.Len()

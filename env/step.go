@@ -28,8 +28,8 @@ func (s Spec) NewStep(n, k int) *Step {
 // Repeats returns the number of times that an action is taken.
 func (s Spec) Repeats() int { return max(s.Repeat, 1) }
 
-// Took returns the number of steps of its chunk that environment n took, and whether the last of
-// them ended its episode.
+// Took returns how many steps of its chunk environment n took, and whether the last of these steps
+// ended its episode.
 func (s *Step) Took(n int) (steps int, ended bool) {
 	chunk := s.Reward.Dim(1)
 	terminated, truncated := s.Terminated.U8()[n*chunk:(n+1)*chunk], s.Truncated.U8()[n*chunk:(n+1)*chunk]
@@ -41,8 +41,8 @@ func (s *Step) Took(n int) (steps int, ended bool) {
 	return chunk, false
 }
 
-// InfoOf returns the rows of Info of the steps that environment n took, one after the other, or nil
-// if Info is the zero Tensor. An environment that was done before has one row, that of its last step.
+// InfoOf returns the rows of Info of the steps that environment n took, one after the other, or nil if Info is the zero
+// Tensor. An environment that was already done has one row, the figures of its last step.
 func (s *Step) InfoOf(n int) []float32 {
 	if s.Info.IsZero() {
 		return nil
@@ -116,8 +116,8 @@ func (s Spec) checkObs(what string, d tensor.Dict, n int) error {
 	return nil
 }
 
-// checkOut checks the buffers of a step of n environments with k actions each. final: the step may
-// write FinalObs, too.
+// checkOut checks the buffers of a step of n environments with k actions each. If final is true, it
+// also checks FinalObs.
 func (s Spec) checkOut(out *Step, n, k int, final bool) error {
 	if err := s.checkObs("Obs", out.Obs, n); err != nil {
 		return err
@@ -157,8 +157,8 @@ func shaped(t tensor.Tensor, dtype tensor.DType, dims ...int) bool {
 	return true
 }
 
-// action returns the tensor "action" of the Dict, [n,K,Dim] for n environments. It returns an error
-// if its shape or a value does not fit the space.
+// action returns the tensor "action" of the argument action, [n,K,Dim] for n environments. It
+// returns an error if the shape or a value does not fit the space.
 func (s Spec) action(action tensor.Dict, n int) (tensor.Tensor, error) {
 	a, ok := action.Get("action")
 	if !ok || a.DType() != s.Action.DType || a.Rank() != 3 || a.Dim(0) != n || a.Dim(1) == 0 ||

@@ -123,8 +123,8 @@ func (q Quantity) Source() (kind, name string) {
 	return kind, name
 }
 
-// check calls want for every rule that can be checked without a model. Keys are relative to the
-// task's.
+// check calls the function want for each rule that can be checked without a model. Keys are relative to the key of the
+// task.
 func (t *Task) check(want func(ok bool, key string, value any, want string)) {
 	number := func(x float64, key string) {
 		want(finite(float32(x)), key, x, "a number that float32 can hold")

@@ -35,7 +35,7 @@ func (v Video) View() View {
 	return View{Width: v.Width, Height: v.Height, Camera: v.Camera, Renderer: v.Renderer, Shadows: v.Shadows}
 }
 
-// check calls want for every rule, with the key below video_cfg.
+// check calls the function want for each rule, with the key relative to the section video_cfg.
 func (v Video) check(want func(ok bool, key string, value any, want string)) {
 	const widest = 4096
 	want(v.FPS > 0 && v.FPS <= 1000, "fps", v.FPS, "a number from 1 to 1000")

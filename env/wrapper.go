@@ -2,11 +2,11 @@ package env
 
 import "github.com/rlinf/rlinf/tensor"
 
-// A wrapper is a Vec that passes every call on to the Vec inside. The wrappers of this package embed one and replace
-// some methods.
+// A wrapper is a Vec that passes every call on to another Vec. Each wrapper type of this package embeds a wrapper and
+// replaces some of its methods.
 type wrapper struct {
 	Vec
-	own memory // state of the wrapper, besides that of the Vec inside
+	own memory // state of the wrapper itself, without the wrapped Vec
 }
 
 var _ interface {
@@ -16,7 +16,7 @@ var _ interface {
 	Renderer
 } = wrapper{}
 
-// Save returns the state of the Vec inside and of the wrapper.
+// Save returns the state of the wrapped Vec and of the wrapper.
 func (w wrapper) Save() (tensor.Dict, error) {
 	state, err := Save(w.Vec)
 	if err == nil {
@@ -33,10 +33,10 @@ func (w wrapper) Load(state tensor.Dict) error {
 	return Load(w.Vec, state)
 }
 
-// Act fills action with the actions of the expert inside.
+// Act fills action with the actions of the wrapped Vec's expert.
 func (w wrapper) Act(action tensor.Tensor) error { return Act(w.Vec, action) }
 
-// Render draws the environments of the Vec inside.
+// Render draws the environments of the wrapped Vec.
 func (w wrapper) Render(view View, mask []bool, rgb tensor.Tensor) error {
 	return Render(w.Vec, view, mask, rgb)
 }

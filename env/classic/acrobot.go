@@ -8,13 +8,13 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// NewAcrobot makes n environments of Acrobot-v1: two links hang from a fixed joint. A torque of -1,
-// 0 or 1 (actions 0, 1, 2) between them swings the tip up to one length above the joint. The reward
-// is -1 for every step, and 0 for the step that reaches this height, which is success; 500 steps at
-// most.
+// NewAcrobot makes n environments of Acrobot-v1: two links hang from a fixed joint. Actions 0, 1
+// and 2 apply a torque of -1, 0 or 1 at the joint between the links. The goal is to swing the tip
+// up to one length above the fixed joint. The reward is -1 for every step, and 0 for the step that
+// reaches this height, which is success. An episode has at most 500 steps.
 //
-// Sutton and Barto, "Reinforcement Learning", 2nd edition, 2018: with the equations of the book,
-// not those of Sutton 1996.
+// The equations are from Sutton and Barto, "Reinforcement Learning", 2nd edition, 2018. They differ
+// from Sutton 1996.
 func NewAcrobot(cfg env.Config, n int) (env.Vec, error) {
 	return newVec(task[acrobot, int32]{
 		spec: env.Spec{
@@ -30,8 +30,8 @@ func NewAcrobot(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// acrobot is the angle θ1 of the first link from hanging, θ2 of the second link from the first, and
-// their velocities ω1, ω2.
+// acrobot is θ1, θ2, ω1, ω2: the angle of the first link from hanging down, the angle of the second
+// link relative to the first, and their angular velocities.
 type acrobot [4]float64
 
 const (

@@ -18,13 +18,13 @@ type task[S state, A int32 | float32] struct {
 	observe func(s *S, obs []float32)
 	sketch  func(s *S) sketch
 	actions func(tensor.Tensor) []A // the elements of an action
-	expert  func(s *S) A            // action of an expert; nil: there is none
-	// success returns the figure "success", if the Spec has it. last is true if the time limit ends
-	// the episode.
+	expert  func(s *S) A            // the expert's action; nil if there is no expert
+	// success returns the figure "success", if the Spec has it. The argument last is true if the
+	// time limit ends the episode.
 	success func(terminated, last bool) bool
 }
 
-// state is the constraint for the types of environments' states.
+// state is the constraint of the state types.
 type state interface{ ~[2]float64 | ~[4]float64 }
 
 // A batch is N environments of one task.
@@ -72,7 +72,7 @@ func (b *batch[S, A]) Step(action tensor.Tensor, turn []env.Turn, reward []float
 	return nil
 }
 
-// Act fills action with the actions of the task's expert; without one the error is
+// Act fills action with the actions of the task's expert. If the task has no expert, the error is
 // errors.ErrUnsupported.
 func (b *batch[S, A]) Act(action tensor.Tensor) error {
 	if b.expert == nil {

@@ -10,7 +10,8 @@ import (
 
 // NewCartPole makes n environments of CartPole-v1: a pole on a cart is kept upright by pushing the
 // cart left (0) or right (1). The reward is 1 for every step. An episode ends when the pole leans
-// by more than 12° or the cart has moved by more than 2.4 m, and after 500 steps, which is success.
+// by more than 12° or the cart has moved by more than 2.4 m. It also ends after 500 steps, which is
+// success.
 //
 // Barto, Sutton and Anderson, "Neuronlike adaptive elements that can solve difficult learning
 // control problems", 1983, with the corrected dynamics of Florian 2007 without friction.
@@ -30,7 +31,8 @@ func NewCartPole(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// cartPole is x [m], its velocity, the pole's angle θ from upright [rad], its velocity.
+// cartPole is the cart's position x [m] and velocity, and the pole's angle θ from upright [rad] and
+// angular velocity.
 type cartPole [4]float64
 
 const (

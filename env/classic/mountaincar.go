@@ -10,8 +10,8 @@ import (
 
 // NewMountainCar makes n environments of MountainCar-v0: a car too weak for the hill in front of it
 // gathers speed by swinging in the valley. It pushes left (0), not at all (1) or right (2). The
-// reward is -1 for every step. An episode ends at the top, at 0.5, which is success, and after 200
-// steps.
+// reward is -1 for every step. An episode ends at the top (position 0.5), which is success, or
+// after 200 steps.
 //
 // Moore, "Efficient memory-based learning for robot control", 1990.
 func NewMountainCar(cfg env.Config, n int) (env.Vec, error) {
@@ -31,7 +31,8 @@ func NewMountainCar(cfg env.Config, n int) (env.Vec, error) {
 
 // NewMountainCarContinuous makes n environments of MountainCarContinuous-v0: the same valley, but
 // the top is at 0.45 and the push has any strength up to 1 in either direction. The reward is -0.1
-// a² for every step, where the action a is not clipped, and 100 at the top; 999 steps at most.
+// a² for every step, where the action a is not clipped, and 100 more at the top. An episode has at
+// most 999 steps.
 func NewMountainCarContinuous(cfg env.Config, n int) (env.Vec, error) {
 	return newVec(task[car, float32]{
 		spec: env.Spec{

@@ -9,8 +9,9 @@ import (
 )
 
 // NewPendulum makes n environments of Pendulum-v1: a pendulum is swung up and kept up by a torque
-// too weak to lift it at once. The action is the torque, clipped to ±2. The reward is minus a
-// distance from standing upright at rest. An episode ends after 200 steps only.
+// too weak to lift it at once. The action is the torque, clipped to ±2. The reward is minus a cost,
+// which is 0 if the pendulum stands upright at rest without a torque. An episode ends only after
+// 200 steps.
 func NewPendulum(cfg env.Config, n int) (env.Vec, error) {
 	return newVec(task[pendulum, float32]{
 		spec: env.Spec{

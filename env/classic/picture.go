@@ -29,7 +29,7 @@ var (
 	flag  = [3]float64{40, 150, 60}
 )
 
-// Render draws the environments where mask is true. There is one view.
+// Render draws the environments where mask is true. It has only the default camera and renderer.
 func (b *batch[S, A]) Render(view env.View, mask []bool, rgb tensor.Tensor) error {
 	if view.Camera != "" || view.Renderer != "" || view.Width <= 0 || view.Height <= 0 {
 		return fmt.Errorf("camera %q, renderer %q, %d × %d pixels: expected neither name, and 1 or more", view.Camera,
@@ -47,7 +47,8 @@ func (b *batch[S, A]) Render(view env.View, mask []bool, rgb tensor.Tensor) erro
 	return nil
 }
 
-// draw draws p into rgb, [Height,Width,3]; the window fills the shorter side.
+// draw draws p into rgb, [Height,Width,3]. The window of the sketch fills the shorter side of the
+// picture.
 func (p sketch) draw(view env.View, rgb []byte) {
 	pixel := 2 * p.span / float64(min(view.Width, view.Height))
 	for i := range view.Width * view.Height {

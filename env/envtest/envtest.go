@@ -2,7 +2,7 @@
 //
 //	envtest.Run(t, func(n int) (env.Vec, error) { return NewMine(cfg, n) }, envtest.Options{})
 //
-// The episodes should be short, at least by the time limit: the suite must see several of them end.
+// Keep the episodes short, at least by the time limit: the suite must see several of them end.
 package envtest
 
 import (
@@ -32,7 +32,8 @@ const (
 	steps = 120
 )
 
-// Run tests the Vecs that make returns for n environments.
+// Run tests the Vecs that the function make returns. The argument of make is the number of
+// environments.
 func Run(t *testing.T, make func(n int) (env.Vec, error), opt Options) {
 	s := suite{make: make, opt: opt}
 	t.Run("spec", s.spec)
@@ -270,7 +271,7 @@ func (s suite) chunk(t *testing.T, chunk, times int) {
 	equalEpisodes(t, got.Take(), want.Take(), times == 1)
 }
 
-// sums are the results of single steps that a chunk of repeated actions must have.
+// sums are the results of single steps, added up as a chunk of repeated actions must report them.
 type sums struct {
 	reward []float64   // [N,K]
 	flags  [][2]byte   // [N,K]: Terminated and Truncated
@@ -316,8 +317,8 @@ func (r *rollout) equalSums(k int, want sums) {
 	}
 }
 
-// equalEpisodes compares Episodes. It compares lengths only if lengths is true, because these count
-// actions.
+// equalEpisodes compares Episodes. It compares their Len only if the argument lengths is true,
+// because Len counts actions.
 func equalEpisodes(t *testing.T, got, want []env.Episode, lengths bool) {
 	t.Helper()
 	if len(got) == 0 || len(got) != len(want) {
@@ -340,8 +341,8 @@ func equalEpisodes(t *testing.T, got, want []env.Episode, lengths bool) {
 	}
 }
 
-// save: a Vec that loads another's saved state continues like it, also with fewer environments. The
-// saved state is a copy.
+// save: a Vec that loads the saved state of another Vec continues in the same way, even with fewer
+// environments. The saved state is a copy.
 func (s suite) save(t *testing.T) {
 	r := s.open(t, envs, 1)
 	r.resetAll()
@@ -467,15 +468,15 @@ type rollout struct {
 	t       *testing.T
 	vec     env.Vec
 	spec    env.Spec
-	first   int // environment 0 gets the actions and seeds of environment first
+	first   int // environment n gets the actions and seeds of environment first+n
 	chunk   int
 	times   int // how many steps each drawn action lasts
 	action  tensor.Dict
 	out     *env.Step
 	guards  [][]byte
 	episode []uint64 // number of each environment's next episode
-	over    []bool   // its episode has ended, without a reset
-	ended   []bool   // its episode ended in the last step
+	over    []bool   // the environment's episode has ended, and no reset followed
+	ended   []bool   // the environment's episode ended in the last step
 	ends    int      // number of ended episodes
 }
 
@@ -537,7 +538,7 @@ func (r *rollout) checkGuards() {
 	}
 }
 
-// follow makes environment 0 of r continue as environment first of other.
+// follow makes environment n of r continue as environment first+n of other.
 func (r *rollout) follow(other *rollout, first int) {
 	r.first = other.first + first
 	copy(r.episode, other.episode[first:])
@@ -568,7 +569,7 @@ func (r *rollout) reset(mask []bool, seeds []uint64) {
 
 func (r *rollout) resetAll() { r.t.Helper(); r.reset(nil, r.seeds()) }
 
-// act draws the actions of call k: those of steps k·chunk, k·chunk+1, ….
+// act draws the actions of call k, which are the steps k·chunk to (k+1)·chunk-1.
 func (r *rollout) act(k int) {
 	a, dim := r.action.Must("action"), r.spec.Action.Dim()
 	for n := range r.vec.Len() {

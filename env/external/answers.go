@@ -40,8 +40,8 @@ func (c *conversation) check(final bool) error {
 	return c.checkObs(c.final, "final ", true)
 }
 
-// checkObs checks the observations of the environments that took part. If over is true, it checks only
-// those of the environments whose episode ended.
+// checkObs checks the observations of the environments that took part. If the argument over is true, it checks only the
+// environments whose episode ended.
 func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) error {
 	for k, f := range c.greeting.spec.Obs {
 		t, mask := obs[k], f.Name == env.ActionMask
@@ -111,8 +111,8 @@ func badNumber(t tensor.Tensor, n int) int {
 	return -1
 }
 
-// allFinite reports whether no number is NaN or infinite. It checks sums, because any such number
-// spoils its sum and this is faster than checking each number.
+// allFinite reports whether no number is NaN or infinite. It sums x - x, which is NaN for such a
+// number and 0 for any other. This is faster than checking each number.
 func allFinite(x []float32) bool {
 	var a, b, c, d float32
 	for ; len(x) >= 4; x = x[4:] {

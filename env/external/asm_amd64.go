@@ -2,8 +2,8 @@ package external
 
 import "golang.org/x/sys/cpu"
 
-// takeLines takes the whole lines of src into dst, and returns the number of bytes that it has
-// taken.
+// takeLines does the work of take for the whole cache lines of src. It returns the number of bytes
+// that it has copied.
 func takeLines(dst, src []byte) int {
 	n := len(src) / cacheLine
 	if n == 0 || !cpu.X86.HasAVX {
@@ -13,7 +13,7 @@ func takeLines(dst, src []byte) int {
 	return n * cacheLine
 }
 
-// takeAVX takes n lines, at least one.
+// takeAVX does the work of take for n cache lines. n must be at least 1.
 //
 //go:noescape
 func takeAVX(dst, src *byte, n int)

@@ -2,7 +2,7 @@
 
 package external
 
-// takeLines takes no line: the gain was measured on amd64 only.
+// takeLines copies nothing: the gain was measured on amd64 only.
 func takeLines(_, _ []byte) int { return 0 }
 
 func pause() {}

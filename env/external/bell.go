@@ -6,12 +6,12 @@ import (
 	"unsafe"
 )
 
-// A bell is a slot in shared memory for the header of a frame without payload. One side writes it
-// and the other side finds it by polling, so the frame takes no system call. A side that is about
-// to block announces it, and then receives frames from the stream.
+// A bell is a slot in shared memory for the header of a frame without payload. One side writes the
+// header and the other side finds it by polling, so the frame takes no system call. Before a side
+// blocks, it announces this. While it is blocked, it receives frames from the stream.
 //
-// A bell has the words of the header, of which seq is written last, and the word looking. looking
-// is 1 while the receiver will poll the bell before it blocks.
+// A bell has the words of the header and the word looking. The word seq of the header is written
+// last. looking is 1 while the receiver will poll the bell before it blocks.
 type bell [bellSize / 8]uint64
 
 const (
@@ -20,11 +20,11 @@ const (
 	looking  = headerSize / 8
 )
 
-// bells are the two bells of a conversation, from the view of one side.
+// bells are the two bells of a conversation, as one side sees them.
 type bells struct {
 	out, in *bell
-	heard   uint64 // seq of the last frame from in
-	taken   uint64 // seq of the last frame from in or from the stream
+	heard   uint64 // seq of the last frame from the bell in
+	taken   uint64 // seq of the last frame from the bell in or from the stream
 }
 
 // bellsSize is the size of both bells in bytes: the parent's, then the child's.
@@ -46,7 +46,7 @@ func carries(head []byte) bool {
 }
 
 // news reports whether a received header is new. A frame may arrive both by the bell and by the
-// stream; it is new only once.
+// stream, and only the first arrival is new.
 func (b *bells) news(head []byte) bool {
 	if !carries(head) {
 		return true
@@ -69,8 +69,9 @@ func (b *bells) ring(head []byte) bool {
 	return atomic.LoadUint64(&b.out[looking]) != 0
 }
 
-// rung polls the bell up to looks times. It copies a new header to head and returns the number of
-// the poll that found it, or 0.
+// rung polls the bell in. The argument looks is the largest number of polls. If there is a new
+// header, rung copies it to head and returns the number of the poll that found it. Otherwise it
+// returns 0.
 func (b *bells) rung(looks int, head []byte) int {
 	for look := 1; look <= looks; look++ {
 		if seq := atomic.LoadUint64(&b.in[seqWord]); seq != b.heard {
@@ -94,8 +95,8 @@ func (b *bells) look() {
 	}
 }
 
-// leave tells the other side that this side will block. It then polls once more, because a frame
-// may have arrived before the other side noticed, and reports whether one has.
+// leave tells the other side that this side will block. It then polls once more, because the other
+// side may have rung before it noticed. It reports whether this poll found a frame.
 func (b *bells) leave(head []byte) bool {
 	if atomic.LoadUint64(&b.in[looking]) == 0 {
 		return false

@@ -13,22 +13,23 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Check tests whether a simulator follows docs/bridge.md. For each rule it starts children of the
-// command, and drives them through the whole protocol and through input that the protocol forbids.
+// A Check tests whether a simulator follows docs/bridge.md. For each rule it starts children with
+// the command. It drives them through the whole protocol and through input that the protocol
+// forbids.
 type Check struct {
 	Command []string
 	Envs    int            // environments of a child whose greeting leaves the number open; > 0
 	Steps   int            // steps of each environment when episodes are compared; > 0
 	Timeout time.Duration  // longest time for an answer, and for the end of a child; > 0
-	Only    string         // checks the greeting and the rules whose name contains this text; "": all rules
-	By      programs.Entry // whose supervisors start the children
+	Only    string         // checks the greeting and the rules whose name contains this text; "" for all rules
+	By      programs.Entry // the supervisors of this entry start the children
 }
 
 // A Verdict is the result of one rule.
 type Verdict struct {
 	Rule    string
-	Err     error  // the value found and the valid ones; nil: the rule held
-	Skipped string // why the rule does not apply to this simulator; "": it does
+	Err     error  // the value found and the valid values; nil if the rule held
+	Skipped string // why the rule does not apply to this simulator; "" if it does
 }
 
 // A rule is one check. It starts its own children.
@@ -78,8 +79,8 @@ func (c Check) Rules() []string {
 	return names
 }
 
-// Run checks the rules in order, calls say with the verdict of each, and returns how many failed.
-// It ends after the first rule if the child sends no greeting.
+// Run checks the rules in order, calls the function say with the verdict of each, and returns how
+// many failed. It ends after the first rule if the child sends no greeting.
 func (c Check) Run(say func(Verdict)) (failed int) {
 	k := &checker{Check: c, programs: c.By.NewStarter()}
 	defer k.programs.Close()
@@ -111,13 +112,13 @@ func (n notSpoken) Error() string { return string(n) }
 type checker struct {
 	Check
 	programs *programs.Starter
-	greeting *greeting // nil: not heard yet
+	greeting *greeting // nil until a child has sent it
 	n        int       // environments of a child
 }
 
 func (k *checker) by() time.Time { return time.Now().Add(k.Timeout) }
 
-// greeted starts a child, receives its greeting, and calls a function with it.
+// greeted starts a child, receives its greeting, and calls the function do with the trial of the child.
 func (k *checker) greeted(do func(*trial) error) error {
 	proc, link, err := start(k.programs, k.Command, "child", io.Discard)
 	if errors.Is(err, exec.ErrNotFound) {
@@ -136,7 +137,7 @@ func (k *checker) greeted(do func(*trial) error) error {
 	return t.explain(do(t))
 }
 
-// with starts a child, configures it by s, and calls a function with it.
+// with starts a child, configures it by s, and calls the function do with the trial of the child.
 func (k *checker) with(s setup, do func(*trial) error) error {
 	return k.greeted(func(t *trial) error {
 		if err := t.configure(s); err != nil {
@@ -146,7 +147,7 @@ func (k *checker) with(s setup, do func(*trial) error) error {
 	})
 }
 
-// meet starts a child, and keeps its greeting.
+// meet starts a child, and stores its greeting in k.
 func (k *checker) meet() error {
 	return k.greeted(func(t *trial) error {
 		k.greeting = t.greeting
@@ -165,7 +166,7 @@ func (k *checker) maps() error {
 }
 
 func (k *checker) doesWithout() error {
-	for _, path := range []string{"/nowhere/at/all", "/proc/self/fd/5", "/tmp"} { // 5 exists, but is still empty
+	for _, path := range []string{"/nowhere/at/all", "/proc/self/fd/5", "/tmp"} { // descriptor 5 exists, but is empty
 		private := privateMemory(newBlocks(k.greeting.spec, k.n).size())
 		private.path = path
 		err := k.with(setup{memory: private}, func(t *trial) error {
@@ -277,7 +278,7 @@ func (k *checker) draws() error {
 			if err := t.turn(t.all(), true, got); err != nil {
 				return err
 			}
-			mask[n%t.n] = n < 2 // none at last, where there are several
+			mask[n%t.n] = n < 2 // with one environment, the last mask is empty
 			if _, err := t.render(33, 17, mask, k.by()); err != nil {
 				return fmt.Errorf("RENDER: %w", err)
 			}

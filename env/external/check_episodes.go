@@ -9,8 +9,8 @@ import (
 // short is the max_steps of rules that need several episodes.
 const short = 7
 
-// played starts a child configured by s, takes that many steps, and returns each environment's
-// outcomes. resets: ended episodes reset themselves.
+// played starts a child configured by s, takes the given number of steps, and returns each
+// environment's outcomes. If resets is true, an environment whose episode ends resets itself.
 func (k *checker) played(s setup, steps int, resets bool) (outcomes [][]outcome, err error) {
 	err = k.with(s, func(t *trial) (err error) {
 		outcomes, err = t.playAnew(steps, resets)
@@ -19,8 +19,8 @@ func (k *checker) played(s setup, steps int, resets bool) (outcomes [][]outcome,
 	return outcomes, err
 }
 
-// sameEpisodes returns a check that two children, configured by one and other, give the same outcomes. resets: in the
-// first child, too, ended episodes reset themselves.
+// sameEpisodes returns a check that two children, configured by one and other, give the same outcomes. In the second
+// child, an environment whose episode ends resets itself. In the first child this happens only if resets is true.
 func sameEpisodes(one, other setup, resets bool) func(*checker) error {
 	return func(k *checker) error {
 		want, err := k.played(one, k.Steps, resets)

@@ -14,7 +14,7 @@ import (
 // An attack is a sequence of bytes that no parent sends, followed by the end of the stream.
 type attack struct {
 	name      string
-	after     kind // frames that are sent correctly before: hello means none, config, reset
+	after     kind // the last valid frame before the attack: config or reset; hello if there is none
 	bytes     func(t *trial) []byte
 	tolerable bool // an answer is as good as an error
 }
@@ -131,8 +131,8 @@ func attacks() []rule {
 	return out
 }
 
-// frame returns the bytes of a frame after a change, or nil. The length in its header is that of
-// the payload unless the change has set it.
+// frame returns the bytes of a frame after the change c, if c is not nil. The length in the header
+// is the payload's length, unless c has set another.
 func frame(h header, payload []byte, c change) []byte {
 	whole := uint64(len(payload))
 	if h.length = whole; c != nil {

@@ -29,14 +29,15 @@ type outcome struct {
 	reward                float32
 	terminated, truncated byte
 	info                  []float32
-	// the observations after the step, and those of the next episode if the step ended one
+	// last are the observations after the step; next are the first observations of the next episode
+	// if the step ended an episode, else the same as last
 	last, next []tensor.Tensor
 }
 
 func (o outcome) over() bool { return o.terminated|o.truncated != 0 }
 
-// configure does what conversation.configure does, with the checker's timeout. If s leaves it open, the number of
-// environments is the checker's.
+// configure calls conversation.configure with the checker's timeout. If s.n is 0, it uses the checker's number of
+// environments.
 func (t *trial) configure(s setup) error {
 	s.n, s.before = cmp.Or(s.n, t.check.n), t.check.by()
 	t.episode, t.steps = make([]uint64, s.n), make([]uint64, s.n)
@@ -54,7 +55,7 @@ func (t *trial) playAnew(steps int, autoReset bool) ([][]outcome, error) {
 	return t.play(steps, autoReset)
 }
 
-// play steps every environment this number of times and returns the outcomes of each.
+// play steps every environment the given number of times, and returns the outcomes of each.
 func (t *trial) play(steps int, autoReset bool) ([][]outcome, error) {
 	played := make([][]outcome, t.n)
 	for range steps {
@@ -65,8 +66,8 @@ func (t *trial) play(steps int, autoReset bool) ([][]outcome, error) {
 	return played, nil
 }
 
-// turn steps the environments of mask, begins new episodes after those that ended, and appends the
-// outcomes to played.
+// turn steps the environments of mask, and appends the outcomes to played. If an episode ends, its
+// environment begins a new one.
 func (t *trial) turn(mask []byte, autoReset bool, played [][]outcome) error {
 	flags := uint16(0)
 	if autoReset {
@@ -116,7 +117,7 @@ func (t *trial) turn(mask []byte, autoReset bool, played [][]outcome) error {
 	return nil
 }
 
-// keeping does what exchange does, and checks that environments outside the mask keep their rows.
+// keeping calls exchange, and checks that the rows of environments outside the mask do not change.
 func (t *trial) keeping(k kind, flags uint16, mask []byte) error {
 	kept := make([][]tensor.Tensor, t.n)
 	for n := range kept {
@@ -288,5 +289,5 @@ func (t *trial) explain(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("%w (after %v, --timeout)", err, t.check.Timeout)
 	}
-	return fmt.Errorf("%w%s%s", err, t.proc.fate(err), t.proc.outputTail()) // they are not in a log
+	return fmt.Errorf("%w%s%s", err, t.proc.fate(err), t.proc.outputTail()) // the child's output is not in a log
 }

@@ -16,7 +16,7 @@ import (
 // be closed.
 type conversation struct {
 	link     Link
-	proc     *process // the child, where this process started it; else nil
+	proc     *process // the child; nil if this process did not start it
 	who      string   // for messages
 	greeting *greeting
 	text     string // the greeting, without its token
@@ -33,7 +33,7 @@ type conversation struct {
 	mask                  []byte
 	reward                []float32
 	terminated, truncated []byte
-	info                  tensor.Tensor // the zero Tensor without figures
+	info                  tensor.Tensor // the zero Tensor if there are no figures
 	obs, final            []tensor.Tensor
 
 	// The last frame that was sent, and the kind of frame that must follow.
@@ -46,7 +46,7 @@ type conversation struct {
 	wanted    kind
 
 	received header
-	accept   func(head []byte) (uint64, error) // expect
+	accept   func(head []byte) (uint64, error) // the method expect
 }
 
 // The errors of a child whose greeting is missing or wrong.
@@ -101,7 +101,7 @@ type setup struct {
 	ignoreTerminations bool
 	shareMemory        bool
 	noBells            bool    // do not use bells in the memory
-	memory             *memory // memory to offer; nil: as shareMemory says
+	memory             *memory // memory to offer; if it is nil, shareMemory decides
 	before             time.Time
 }
 
@@ -152,7 +152,8 @@ func (c *conversation) configure(s setup) error {
 	return nil
 }
 
-// configPayload returns the payload of CONFIG for s, with shared bytes of memory at path.
+// configPayload returns the payload of CONFIG for s. The argument shared is the size of the shared
+// memory at path in bytes, or 0 if there is none.
 func configPayload(s setup, path string, shared uint64) []byte {
 	payload := make([]byte, configSize, configSize+len(path))
 	for i, x := range []int{version, s.n, s.child, s.maxSteps} {
@@ -204,7 +205,8 @@ func (c *conversation) hear(by time.Time) error {
 	return c.check(final)
 }
 
-// call sends a frame with this payload and returns the payload of the answer, which must have want bytes.
+// call sends a frame with payload, and returns the payload of the answer. The argument want is the size that the
+// answer's payload must have, in bytes.
 func (c *conversation) call(k kind, payload []byte, want int, by time.Time) ([]byte, error) {
 	if err := c.send(header{kind: k}, payload, by); err != nil {
 		return nil, err
@@ -231,8 +233,8 @@ func (c *conversation) send(h header, payload []byte, by time.Time) error {
 	return c.link.Send(by, c.head[:], payload)
 }
 
-// receive returns the payload of the frame that answers the last one, valid until the next call. It
-// writes the child's LOG frames to the log.
+// receive returns the payload of the answer to the last frame. The payload is valid until the next
+// call. receive also writes the child's LOG frames to the log.
 func (c *conversation) receive(by time.Time) ([]byte, error) {
 	for {
 		_, payload, err := c.link.Receive(by, c.accept)
@@ -333,8 +335,8 @@ func (c *conversation) load(states []byte, by time.Time) error {
 	return c.hear(by)
 }
 
-// render returns the pictures of the environments where mask is true, [height, width, 3] bytes
-// each.
+// render returns the pictures of the environments where mask is true. Each picture is [height,
+// width, 3] bytes.
 func (c *conversation) render(width, height int, mask []bool, by time.Time) ([]byte, error) {
 	payload := make([]byte, 8+len(mask))
 	binary.LittleEndian.PutUint32(payload, uint32(width))
@@ -349,8 +351,8 @@ func (c *conversation) render(width, height int, mask []bool, by time.Time) ([]b
 	return c.call(render, payload, c.pixels, by)
 }
 
-// close ends the conversation, and the child if this process started it. The child gets time to end
-// by itself unless it is useless.
+// close ends the conversation, and the child if this process started it. If useless is true, the
+// child gets no time to end by itself.
 func (c *conversation) close(useless bool) error {
 	if !useless {
 		c.send(header{kind: closing}, nil, time.Now().Add(time.Second))

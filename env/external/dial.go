@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Token returns the secret of this process as a child: RLB_TOKEN, or the first line of the file
-// RLB_TOKEN_FILE, or "".
+// Token returns the secret with which this process connects as a child. It is RLB_TOKEN, else the
+// first line of the file RLB_TOKEN_FILE, else "".
 func Token() (string, error) {
 	if token := os.Getenv("RLB_TOKEN"); token != "" {
 		return token, nil

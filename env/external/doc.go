@@ -1,8 +1,8 @@
 // Package external makes environments of simulators that run as separate programs, in any language.
 //
 // A child is such a program. It plays some environments and speaks RLB1 (docs/bridge.md) with this
-// process. A Hub starts the children of a configuration's command, or accepts those that connect.
-// Its New is an env.Constructor:
+// process. A Hub starts the children of a configuration's command, or accepts children that
+// connect. Its New is an env.Constructor:
 //
 //	hub := external.NewHub(os.Stderr, 0)
 //	defer hub.Close()

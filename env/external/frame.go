@@ -60,7 +60,7 @@ type header struct {
 	length uint64
 }
 
-// put writes h to b, headerSize bytes.
+// put writes h to the first headerSize bytes of b.
 func (h header) put(b []byte) {
 	copy(b, magic)
 	binary.LittleEndian.PutUint16(b[4:], uint16(h.kind))

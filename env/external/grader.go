@@ -64,7 +64,7 @@ func (g *Grader) greet() error {
 	return nil
 }
 
-// Grade returns one grade for each of submissions; nil means that the program cannot read that
+// Grade returns one grade per submission. A nil grade means that the program cannot read the
 // answer.
 func (g *Grader) Grade(submissions []Submission) (worth []*float32, err error) {
 	payload, err := json.Marshal(submissions)

@@ -49,11 +49,12 @@ type spaceJSON struct {
 	Nvec  []int  `json:"nvec"`
 }
 
-// bounds are one bound for all elements, or one for each element; nil is no bound.
+// bounds are either one bound for all elements or one bound per element. A nil bound means that
+// there is no bound.
 type bounds struct {
 	all   *float64
 	each  []*float64
-	wrong bool // the JSON is another value; an error here would not name the place
+	wrong bool // the JSON is neither; UnmarshalJSON reports no error, because it does not know the field's name
 }
 
 func (b *bounds) UnmarshalJSON(text []byte) error {
@@ -63,7 +64,8 @@ func (b *bounds) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// of returns the bounds of n elements; an element without a bound gets the value none.
+// of returns the bounds of n elements. An element without a bound gets the value of the argument
+// none.
 func (b bounds) of(n int, none float32) ([]float32, error) {
 	if b.wrong {
 		return nil, errors.New("expected a number, null, or an array of them")
@@ -192,7 +194,8 @@ func (g *greeting) checkFigures() error {
 	return nil
 }
 
-// checkLimits checks the name and the numbers of a greeting with this many observations.
+// checkLimits checks the name and the numbers of a greeting. The argument observations is its
+// number of observations.
 func (g *greeting) checkLimits(observations int) error {
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 	switch {
@@ -247,7 +250,8 @@ func (g *greeting) fits(n int) error {
 	return nil
 }
 
-// space returns s as an env.Space.
+// space returns s as an env.Space. The argument observed is true for an observation and false for
+// the action.
 func (s spaceJSON) space(observed bool) (env.Space, error) {
 	switch s.Kind {
 	case "box":

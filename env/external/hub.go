@@ -17,7 +17,7 @@ import (
 	"github.com/rlinf/rlinf/internal/programs"
 )
 
-// A Hub starts children, or accepts those that connect. One Hub serves a whole process. Several
+// A Hub starts children, or accepts children that connect. One Hub serves a whole process. Several
 // goroutines may make and use its Vecs.
 type Hub struct {
 	log      *lineWriter
@@ -37,9 +37,10 @@ type Hub struct {
 	stop      func(error)
 }
 
-// NewHub returns a Hub that writes its children's output and failures to log. If log has a method
-// Repeat([]byte), the method gets lines that another child has written before, and failures like the last one.
-// rank is the rank of this process in its job, 0 if it is alone; it makes the addresses of sockets different.
+// NewHub returns a Hub that writes its children's output and failures to log. If log has a method Repeat([]byte), this
+// method gets the lines that another child has written before, and the failures that repeat the last one. The argument
+// rank is the rank of this process in its job, or 0 if it is alone. It makes the socket addresses of the ranks
+// distinct.
 func NewHub(log io.Writer, rank int) *Hub {
 	lines := &lineWriter{to: log}
 	novel := &novelWriter{to: lines, by: map[string]string{}}
@@ -57,7 +58,7 @@ func (h *Hub) Supervise(by programs.Entry) *Hub {
 	return h
 }
 
-// Ask returns the greeting of the simulators of cfg, for env.External.Greeting. The first Vec of
+// Ask returns the greeting of the simulators of cfg, for env.External.Greeting. The first Vec with
 // the same command or address uses the child that Ask started or accepted.
 func (h *Hub) Ask(cfg env.Config) (string, error) {
 	c, err := h.open(cfg.External)
@@ -175,7 +176,8 @@ func (h *Hub) open(cfg env.External) (*conversation, error) {
 	return c, nil
 }
 
-// await returns the next child that connects, or that Offer added.
+// await returns the next child that connects. With env.ListenMPI it returns the next child that
+// Offer added.
 func (h *Hub) await(cfg env.External, by time.Time) (*conversation, error) {
 	if cfg.Listen == env.ListenMPI {
 		select {
@@ -211,8 +213,8 @@ func (h *Hub) await(cfg env.External, by time.Time) (*conversation, error) {
 	}
 }
 
-// errNoSolver is the error of a request for another program of the same MPI job, when every program
-// that Hub.Offer added is in use.
+// errNoSolver is the error if a child from the same MPI job is needed, but every child that
+// Hub.Offer added is in use.
 var errNoSolver = errors.New("no other solver is in this MPI job; solvers in the MPI job serve only a training job " +
 	"(rlinf -c), no other command")
 

@@ -35,7 +35,7 @@ func Split(message []byte, accept func(head []byte) (uint64, error)) (head, payl
 	return head, payload, err
 }
 
-// ChildrenOf does what Children does, for a cfg without Greeting; hello is the first message of a child.
+// ChildrenOf is Children for a cfg without Greeting. It takes the greeting from hello, the first message of a child.
 func ChildrenOf(hello []byte, cfg env.External, n int) (int, error) {
 	_, payload, err := Split(hello, func(head []byte) (uint64, error) {
 		h, err := parse(head)
@@ -48,7 +48,8 @@ func ChildrenOf(hello []byte, cfg env.External, n int) (int, error) {
 	return Children(cfg, n)
 }
 
-// EnvsPerChild returns the number of environments of each child of cfg, whose Greeting is known; 0: any number.
+// EnvsPerChild returns the number of environments of each child of cfg, whose Greeting is known. It returns 0 if a
+// child can play any number.
 func EnvsPerChild(cfg env.External) (int, error) {
 	g, err := readGreeting([]byte(cfg.Greeting))
 	if err != nil {
@@ -57,7 +58,7 @@ func EnvsPerChild(cfg env.External) (int, error) {
 	return g.NumEnvs, nil
 }
 
-// Dismiss sends CLOSE to a child before by, and closes the link.
+// Dismiss sends CLOSE to a child, with the deadline by, and closes the link.
 func Dismiss(link Link, by time.Time) error {
 	var head [headerSize]byte
 	header{kind: closing}.put(head[:])
@@ -84,7 +85,7 @@ func Plays(head []byte) bool {
 var ErrGone = errors.New("the other side is gone")
 
 // Children returns how many children play n environments of cfg, whose Greeting is known. It
-// returns an error if n cannot be divided among them.
+// returns an error if n is not a multiple of the number that each child plays.
 func Children(cfg env.External, n int) (int, error) {
 	g, err := readGreeting([]byte(cfg.Greeting))
 	if err != nil {
@@ -93,7 +94,7 @@ func Children(cfg env.External, n int) (int, error) {
 	return g.children(cfg.N, n)
 }
 
-// children does what Children does, where asked is external.n.
+// children implements Children. The argument asked is external.n.
 func (g *greeting) children(asked, n int) (int, error) {
 	switch own := g.NumEnvs; {
 	case own == 0:

@@ -43,11 +43,12 @@ type visitor struct {
 	since time.Time
 }
 
-// maxWaiting is the most children in the queue. Further children block until there is room.
+// maxWaiting is the largest number of children in the queue. Further children block until there is
+// room.
 const maxWaiting = 1024
 
-// A visitor has greetingTime to send its greeting. If there are maxVisitors, a new visitor replaces the
-// oldest, but not before the oldest has had firstTime.
+// A visitor has greetingTime to send its greeting. If there are maxVisitors, a new visitor replaces the oldest one, but
+// only after the oldest has had firstTime.
 const (
 	greetingTime = 10 * time.Second
 	firstTime    = 500 * time.Millisecond
@@ -119,8 +120,8 @@ func splitAddress(address string, rank int) (network, at string, err error) {
 	return "", "", fmt.Errorf("%q, expected unix:/path, tcp:host:port or mpi", address)
 }
 
-// makeRoom removes a socket at path on which nobody listens, left by a killed job. Anything else at
-// path is an error.
+// makeRoom removes a socket that a killed job has left at path, if nobody listens on it. Anything
+// else at path is an error.
 func makeRoom(path string) error {
 	old, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -292,8 +293,8 @@ func (l *listener) name(conn net.Conn) string {
 	return fmt.Sprintf("simulator at %v", conn.RemoteAddr())
 }
 
-// manyRefusals is the number of refusals that get a log line each. After these, a line is written
-// only when their number has doubled, so that strangers cannot fill the log.
+// manyRefusals is the number of refusals that each get a log line. After these, a refusal gets a
+// line only if its number is a power of two, so that strangers cannot fill the log.
 const manyRefusals = 8
 
 // refuse closes conn because of err.
@@ -348,7 +349,7 @@ func (v visitorLink) Receive(by time.Time, accept func(head []byte) (uint64, err
 
 func (v visitorLink) Close() error { return v.conn.Close() }
 
-// knownUser returns an error unless the peer of conn runs as the same user as this process, or as
+// knownUser returns an error if the peer of conn runs neither as the user of this process nor as
 // root.
 func knownUser(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
@@ -399,7 +400,8 @@ func secret(file string) (string, error) {
 // maxSecret is the greatest length of a secret in bytes.
 const maxSecret = 4096
 
-// readSecret returns the first line of file. A file that other users can read holds no secret.
+// readSecret returns the first line of file. It returns an error if other users may read or change
+// the file.
 func readSecret(file string) (string, error) {
 	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO may have no writer
 	if err != nil {

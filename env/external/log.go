@@ -20,8 +20,9 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// Repeat writes p, which the log has shown before, to the log's place for repeats. It returns false if the log has
-// none. If many simulators write or fail alike, a person needs to see only one.
+// Repeat writes p, a text that the log has shown before, to the log's place for repeats. It returns false if the log
+// has no such place. If many simulators write the same text or fail in the same way, a person needs to see only one of
+// them.
 func (w *lineWriter) Repeat(p []byte) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -32,15 +33,15 @@ func (w *lineWriter) Repeat(p []byte) bool {
 	return ok
 }
 
-// A novelWriter takes lines of children, each with the child's name before it. Lines that another child has written
-// before go to the log's place for repeats.
+// A novelWriter takes lines of children, each after the child's name. Lines that another child has written before go to
+// the log's place for repeats.
 type novelWriter struct {
 	to *lineWriter
 	mu sync.Mutex
 	by map[string]string // line → the child that wrote it first
 }
 
-// mostNovel is the most lines that a novelWriter remembers.
+// mostNovel is the largest number of lines that a novelWriter remembers.
 const mostNovel = 1 << 12
 
 // Write takes a line.
@@ -58,16 +59,16 @@ func (w *novelWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// maxOutput is the most bytes of output of all children of a Hub that go to its log. Without a
+// maxOutput limits the output of all children of a Hub together in its log, in bytes. Without a
 // limit, children that are replaced again and again would fill the disk.
 const maxOutput = 16 << 20
 
-// A limitedWriter passes on writes until left bytes are passed on. Then it writes one notice and
-// drops the rest. It may be used by several goroutines.
+// A limitedWriter passes on writes up to a number of bytes. Then it writes one notice and drops the
+// rest. It may be used by several goroutines.
 type limitedWriter struct {
 	mu   sync.Mutex
 	to   io.Writer
-	left int // < 0: no bytes are left, and the notice was written
+	left int // bytes that it may still pass on; < 0 after the notice
 }
 
 func (w *limitedWriter) Write(p []byte) (int, error) {

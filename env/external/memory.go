@@ -14,8 +14,8 @@ import (
 // A memory holds the arrays of a conversation. It is shared with the child, or private.
 type memory struct {
 	bytes  []byte
-	path   string // path for the child to open; "": not shared
-	remove bool   // path is in the file system
+	path   string // path for the child to open; "" if the memory is not shared
+	remove bool   // path is a file that hide must remove
 	mapped bool
 }
 
@@ -70,7 +70,7 @@ func newNamed(size int) (*memory, error) {
 	return m, nil
 }
 
-// mapFile maps size bytes of f, which must have at least as many.
+// mapFile maps the first size bytes of f. The file must not be shorter.
 func mapFile(f *os.File, size int, path string) (*memory, error) {
 	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() || info.Size() < int64(size) {
 		return nil, errors.Join(err, fmt.Errorf("%s: expected a file of at least %d bytes", path, size))

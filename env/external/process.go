@@ -26,7 +26,7 @@ type process struct {
 	unlogged bool     // the log lacks some of its output
 }
 
-// lastLines is the number of output lines that the report of a failure shows, and lineLimit their
+// lastLines is the number of output lines that the report of a failure shows. lineLimit is their
 // greatest length in bytes.
 const (
 	lastLines = 10
@@ -36,11 +36,11 @@ const (
 // grace is how long a child may take to end by itself before it is killed.
 const grace = 2 * time.Second
 
-// start runs command as a child of s, and returns a stream to it. Its output goes to log, each line
-// with the prefix who.
+// start runs command as a child of s, and returns a stream to the child. The child's output goes to
+// log, each line with the prefix who.
 func start(s *programs.Starter, command []string, who string, log io.Writer) (p *process, link *stream, err error) {
 	p = &process{done: make(chan struct{})}
-	var files []*os.File // closed here after the child has them
+	var files []*os.File // files to close before start returns
 	defer func() {
 		for _, f := range files {
 			f.Close()
@@ -110,7 +110,7 @@ func (p *process) watch(out *os.File, who string, log io.Writer) {
 	close(p.done)
 }
 
-// end ends the child and the processes that it has started. Unless useless is true, the child first
+// end ends the child and the processes that it has started. If useless is false, the child first
 // gets a moment to end by itself.
 func (p *process) end(useless bool) error {
 	if !useless {

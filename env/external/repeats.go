@@ -19,8 +19,8 @@ const calm = 100
 
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// add counts err, and returns how often in a row this error has come; 0 if no simulator reported
-// err.
+// add counts err, and returns how many times in a row simulators have reported it. It returns 0 if
+// no simulator reported err.
 func (r *repeats) add(err error) int {
 	var said complaint
 	if !errors.As(err, &said) {
@@ -29,7 +29,7 @@ func (r *repeats) add(err error) int {
 	return r.count(string(said))
 }
 
-// count does what add does, given the text of an error.
+// count is add for the text of an error.
 func (r *repeats) count(text string) int {
 	text = digits.ReplaceAllString(text, "#")
 	r.mu.Lock()

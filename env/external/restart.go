@@ -70,10 +70,10 @@ const (
 	longestWait = 10 * time.Second
 )
 
-// restart replaces child c if it failed in the last exchange. With seeds, all of its environments
-// whose episodes are not over begin new ones. If c was replaced too often, or cannot be replaced,
-// its environments have no simulator from then on. The function of Hub.Watch gets the error; without
-// such a function, restart returns the error. After a request to stop, restart only logs the failure.
+// restart replaces child c if it failed in the last exchange. If seeds is not nil, all environments of c whose episodes
+// are not over begin new episodes. If c was replaced too often, or cannot be replaced, its environments have no
+// simulator from then on. The function of Hub.Watch then gets the error; without such a function, restart returns the
+// error. After a request to stop, restart only logs the failure.
 func (v *Vec) restart(c *child, seeds []uint64) error {
 	for c.err != nil && !c.gone {
 		why := c.err.Error()
@@ -113,7 +113,8 @@ func (v *Vec) restart(c *child, seeds []uint64) error {
 	return nil
 }
 
-// finalFailure returns why child c cannot be replaced, or "". same is how often its error was reported.
+// finalFailure returns the reason why child c cannot be replaced, or "" if it can. The argument same is how often its
+// error was reported.
 func (v *Vec) finalFailure(c *child, same int) string {
 	most := v.cfg.External.MaxSameErrors
 	switch {

@@ -15,8 +15,8 @@ import (
 )
 
 // Serve makes this program a child: it plays environments for the parent at address, usually
-// RLB_ADDR, until the parent sends CLOSE or ends. new makes one environment, which must obey
-// maxSteps and ignoreTerminations and must not repeat actions.
+// RLB_ADDR, until the parent sends CLOSE or ends. The function new makes one environment, which
+// must obey maxSteps and ignoreTerminations and must not repeat actions.
 func Serve(address, token string, new func(maxSteps int, ignoreTerminations bool) (env.Vec, error)) error {
 	link, err := dial(address)
 	if err != nil {
@@ -41,7 +41,7 @@ type server struct {
 	link    *stream
 	new     func(maxSteps int, ignoreTerminations bool) (env.Vec, error)
 	spec    env.Spec
-	state   int // bytes of one environment's state; 0: environments cannot be saved
+	state   int // bytes of one environment's state; 0 if environments cannot be saved
 	drawing bool
 	n       int
 	vecs    []env.Vec
@@ -54,7 +54,7 @@ type server struct {
 	request, reply tensor.Dict
 	head           [headerSize]byte
 	asked          header
-	accept         func(head []byte) (uint64, error) // expect
+	accept         func(head []byte) (uint64, error) // the method expect
 }
 
 // forever returns the deadline of a child, which waits as long as its parent lives.
@@ -174,7 +174,7 @@ func openMemory(path string, size int) (*memory, error) {
 // obsPrefix precedes the names of observations in saved states.
 const obsPrefix = "shown."
 
-// saveWith returns the state of vec, and its last observations.
+// saveWith returns the state of vec, and the observations of its last step, now.
 func saveWith(vec env.Vec, now *env.Step) (tensor.Dict, error) {
 	state, err := env.Save(vec)
 	for i := range now.Obs.Len() {

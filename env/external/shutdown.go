@@ -10,26 +10,25 @@ import (
 	"time"
 )
 
-// A shutdown records whether the program was asked to stop. It ends waits for new simulators; if the program
-// must stop at once, it also limits each pending reply to replyLimit. nil means that the program is never
-// asked to stop.
+// A shutdown records whether the program was asked to stop. It ends waits for new simulators. If the program must stop
+// at once, it also limits each pending reply to replyLimit. A nil shutdown means that the program is never asked to
+// stop.
 type shutdown struct {
 	once  sync.Once
 	asked chan struct{} // closed when the program is asked to stop
-	since atomic.Int64  // when it was asked to stop at once, in Unix nanoseconds; 0: it was not
+	since atomic.Int64  // when it was asked to stop at once, in Unix nanoseconds; 0 if it was not
 }
 
 const (
-	replyLimit   = 5 * time.Second        // of a pending reply, if the program must stop at once
-	pollInterval = 200 * time.Millisecond // between two checks for a shutdown
+	replyLimit   = 5 * time.Second        // longest wait for a pending reply, if the program must stop at once
+	pollInterval = 200 * time.Millisecond // time between two checks for a shutdown
 )
 
 // ErrStopRequested is wrapped by the errors of waits that ended because the program was asked to
 // stop.
 var ErrStopRequested = errors.New("the program was asked to stop")
 
-// errNotBegun is the error of a wait for a simulator that was not ready to play yet, when the program
-// was asked to stop.
+// errNotBegun is the error if the program was asked to stop while it waited for a simulator to become ready.
 var errNotBegun = fmt.Errorf("not ready to play before %w", ErrStopRequested)
 
 // errNoReply is the error of a pending reply that a shutdown cut short.
@@ -67,7 +66,7 @@ func (s *shutdown) pollMillis() int64 {
 }
 
 // tooLate returns the error of a wait that a shutdown has ended, or nil. The wait began at start.
-// plays is false for a wait for a new simulator, which ends at once.
+// If plays is false, it is a wait for a new simulator, which a shutdown ends at once.
 func (s *shutdown) tooLate(start, by time.Time, plays bool) error {
 	switch {
 	case !plays && s.requested():
@@ -78,7 +77,8 @@ func (s *shutdown) tooLate(start, by time.Time, plays bool) error {
 	return errNoReply
 }
 
-// deadline returns when to end a wait for a reply that began at start, with the deadline by.
+// deadline returns when to end a wait for a reply. The wait began at start, and its own deadline is
+// by.
 func (s *shutdown) deadline(start, by time.Time) time.Time {
 	if !s.limitsReplies() {
 		return by
@@ -93,16 +93,17 @@ func (s *shutdown) deadline(start, by time.Time) time.Time {
 }
 
 // RequestStop tells the Hub that the program is about to stop. The Hub then waits for no new
-// children and replaces none. With atOnce, it also limits each pending reply to 5 s. It may be
-// called again, also with another atOnce, and from any goroutine.
+// children and replaces none. If atOnce is true, it also limits each pending reply to 5 s.
+// RequestStop may be called again, also with another atOnce, and from any goroutine.
 func (h *Hub) RequestStop(atOnce bool) { h.shutdown.request(atOnce) }
 
 // StopRequested reports whether RequestStop was called.
 func (h *Hub) StopRequested() bool { return h.shutdown.requested() }
 
-// Wait is for Links that wait in their own way. It calls look, which must return at the given time, until
-// look returns anything but os.ErrDeadlineExceeded. Wait ends with os.ErrDeadlineExceeded at by. After
-// RequestStop it ends earlier with an ErrStopRequested: with atOnce, or if the simulator does not play yet.
+// Wait is for Links that wait in their own way. It calls the function look until look returns anything but
+// os.ErrDeadlineExceeded. Each call of look must return at the given time. Wait returns os.ErrDeadlineExceeded at the
+// deadline by. After RequestStop it returns an ErrStopRequested earlier, if atOnce was true or plays is false. plays
+// says whether the simulator plays already.
 func (h *Hub) Wait(by time.Time, plays bool, look func(until time.Time) error) error {
 	for start := time.Now(); ; {
 		until := h.shutdown.deadline(start, by)

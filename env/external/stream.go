@@ -15,9 +15,9 @@ import (
 // blocks a thread of this process, which takes less time than Go's poller.
 type stream struct {
 	in, out int
-	bells   *bells // carry frames without payload; nil: there are none
-	// the other side runs on another core: a frame arrived between two polls, and every later
-	// frame arrived before this side yielded
+	bells   *bells // carry frames without payload; nil if there are none
+	// the other side seems to run on another core: a frame arrived between two polls, and since
+	// then this side never yielded before a frame arrived
 	beside   bool
 	spin     spinPolicy
 	shutdown *shutdown
@@ -60,7 +60,8 @@ func own(f *os.File) (int, error) {
 	return fd, os.NewSyscallError("fcntl", unix.SetNonblock(fd, true))
 }
 
-// hang makes s use the bells in memory for frames without payload. child tells which side s is.
+// hang makes s use the bells in memory for frames without payload. The argument child is true if s
+// is the child's side.
 func (s *stream) hang(memory []byte, child bool) { s.bells = newBells(memory, child) }
 
 func (s *stream) Send(by time.Time, head, payload []byte) error {
@@ -88,7 +89,7 @@ func (s *stream) Send(by time.Time, head, payload []byte) error {
 	return nil
 }
 
-// write writes some of the parts. Writing only a header, as with shared memory, is faster without a list.
+// write writes some of the parts. For a header alone, as with shared memory, Write is faster than Writev.
 func (s *stream) write(parts [2][]byte) (int, error) {
 	if len(parts[1]) == 0 {
 		return unix.Write(s.out, parts[0])
@@ -104,7 +105,7 @@ func (s *stream) Receive(by time.Time, accept func(head []byte) (uint64, error))
 		if s.bells == nil || s.bells.news(s.head[:]) {
 			break
 		}
-		if time.Now().After(by) { // headers without news may arrive for ever
+		if time.Now().After(by) { // old headers may arrive for ever
 			return nil, nil, os.ErrDeadlineExceeded
 		}
 	}
@@ -139,8 +140,9 @@ func (e *cutError) what() string {
 	return fmt.Sprintf("%d of the %d bytes of %v came", e.came, h.length, h.kind)
 }
 
-// late returns an error that describes err, a timeout of what. It names the limit within, its key
-// setting, and how much of the frame had arrived.
+// late returns an error that describes err, a timeout. The argument what names the missing answer,
+// within is the time limit, and setting is the limit's key. The error also says how much of the
+// frame had arrived.
 func late(what string, within time.Duration, setting string, err error) error {
 	came := ""
 	if cut := (*cutError)(nil); errors.As(err, &cut) {
@@ -151,9 +153,9 @@ func late(what string, within time.Duration, setting string, err error) error {
 
 // Numbers of polls of the bell, about 20 ns each, before await polls the stream by a system call.
 // await begins with one poll, because the other side may need this core. It continues with fewLooks
-// and doubles them up to manyLooks. If the other side runs on another core, it begins with
-// besideLooks, because a frame that arrives during a system call is noticed later. Virtual machines
-// lose their core for a while after some 3000 polls in a row.
+// polls, and doubles this number up to manyLooks. If the other side runs on another core, await
+// begins with besideLooks instead, because a frame that arrives during a system call is noticed
+// later. Virtual machines lose their core for a while after some 3000 polls in a row.
 const (
 	fewLooks    = 50
 	manyLooks   = 400
@@ -212,7 +214,7 @@ func (s *stream) fill(b []byte, by time.Time) error {
 	return err
 }
 
-// read does what fill does, and returns the number of missing bytes after an error.
+// read reads len(b) bytes into b. After an error, it returns the number of missing bytes.
 func (s *stream) read(b []byte, by time.Time) (left int, err error) {
 	for len(b) > 0 {
 		n, err := unix.Read(s.in, b)
@@ -239,8 +241,8 @@ func (s *stream) read(b []byte, by time.Time) (left int, err error) {
 // polling fails, because the simulator is slow or the cores are busy, the caller blocks at once for
 // the next 1, 3, 7, … up to maxSleeps answers.
 type spinPolicy struct {
-	until           time.Time // when polling for the present answer ends; zero: it has not begun
-	backoff, sleeps int       // how many answers to block for after the last failure, and how many are left
+	until           time.Time // when polling for the present answer ends; zero if it has not begun
+	backoff, sleeps int       // number of answers to block for after polling last failed, and how many are left
 }
 
 const (

@@ -22,7 +22,7 @@ type Vec struct {
 	started  bool
 	spec     env.Spec
 	n        int
-	sparse   int // column of Info that replaces the reward; -1: none does
+	sparse   int // column of Info that replaces the reward; -1 if none does
 	children []*child
 	over     []byte // [n]: flags of ended episodes, whose environments idle
 
@@ -46,7 +46,7 @@ const (
 
 // A child plays environments [lo, hi) of a Vec.
 type child struct {
-	*conversation // nil: its environments have no simulator
+	*conversation // nil if its environments have no simulator
 	number        int
 	lo, hi        int
 	restarts      int  // number of replacements since the last end of an episode
@@ -119,7 +119,7 @@ func (v *Vec) Reset(mask []bool, seeds []uint64, out *env.Step) error {
 	v.exchange(reset, 0, seeds)
 	for _, c := range v.children {
 		for n := c.lo; c.err != nil && n < c.hi; n++ {
-			if v.turn[n] == 0 && v.over[n] == 0 { // its running episode is gone with the child
+			if v.turn[n] == 0 && v.over[n] == 0 { // its running episode was lost with the child
 				v.over[n] = aborted
 			}
 		}
@@ -155,7 +155,7 @@ func (v *Vec) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	out.Info.Zero()
 	for _, c := range v.children {
 		for n := c.lo; n < c.hi; n++ {
-			if v.over[n] != 0 { // the last step of its episode
+			if v.over[n] != 0 { // repeats the figures of its last step
 				v.inform(c, n, n*chunk, out)
 			}
 		}
@@ -233,7 +233,8 @@ func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 		if c.err == nil {
 			start := c.by.Add(-v.cfg.External.StepTimeout) // when the request was sent
 			c.by = v.hub.shutdown.deadline(start, c.by)
-			// earlier children may have used up the time, and this answer may not fit into a pipe
+			// the wait for earlier children may have used up the time, and this child may still be
+			// writing an answer that does not fit into a pipe
 			if i > 0 {
 				if late := time.Now().Add(leeway); c.by.Before(late) {
 					c.by = late
@@ -247,8 +248,8 @@ func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 // leeway is the least time that a child has for its answer once the Vec begins to receive it.
 const leeway = time.Second
 
-// ask sends a request for the environments in turn; answer receives the reply. A child without a
-// turn gets no request.
+// ask sends a request for the environments in turn; answer receives the reply. If no environment of
+// the child has a turn, ask sends nothing.
 func (c *child) ask(k kind, flags uint16, turn []byte, seeds []uint64, by time.Time) error {
 	if c.idle = bytes.IndexByte(turn, 1) < 0; c.idle {
 		return nil

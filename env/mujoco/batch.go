@@ -33,8 +33,8 @@ type batch struct {
 	memos   [][]float64 // [n]: physics.memo
 }
 
-// A field is one array in the state of an environment. An environment that gets all fields of
-// another one continues like that other one.
+// A field is one array in the state of an environment. The fields together are the whole state: an
+// environment that gets all fields of another environment continues in the same way.
 type field struct {
 	name   string // MuJoCo's name, or "memo"
 	values []float64
@@ -156,7 +156,7 @@ func ints(x []int) *C.int {
 // doubles returns a C array of n zeros. The caller frees it.
 func doubles(n int) *C.double { return (*C.double)(C.calloc(C.size_t(n+1), C.sizeof_double)) }
 
-// view makes physics[i] and state[i] from the data of environment i.
+// view sets physics[i] and state[i] to views of the data of environment i.
 func (b *batch) view(i int) {
 	m, d := b.model, at(b.c.data, i)
 	view := func(p *C.mjtNum, n int) []float64 { return unsafe.Slice((*float64)(unsafe.Pointer(p)), n) }
@@ -194,8 +194,8 @@ func (b *batch) begin(i int) error {
 }
 
 // step steps the environments whose turn is not Idle, each with its row of action. If one fails,
-// the others still step. lost[i] is set for each environment that failed. The error is the Fault of
-// the first of them, with the number of further failures.
+// the others still step, and lost[i] is set for each environment i that failed. The error is the
+// Fault of the first failed environment, with the number of further failures.
 func (b *batch) step(action []float32, turn []env.Turn, lost []bool) (err error) {
 	more := 0
 	for from := 0; from < len(turn); {

@@ -14,9 +14,9 @@
 // Environments are env.Renderers. Pictures (view.c) are drawn by the ray caster of this package
 // (caster.c) or, with the tag osmesa, by MuJoCo's renderer.
 //
-// A task is Go code over views of MuJoCo's memory, with a file for each. batch.go and batch.c call
-// MuJoCo: one call steps all environments. simulator.go joins a task and a batch to an
-// env.Simulator. If MuJoCo stops on an error, warns, or leaves a state that is not finite, the step
-// returns a Fault that names the first such environment. These environments get new data and need a
-// Reset; all others have taken their step.
+// Each task is a file of Go code over views of MuJoCo's memory. batch.go and batch.c call MuJoCo:
+// one call steps all environments. simulator.go makes an env.Simulator of a task and a batch. If
+// MuJoCo stops on an error, warns, or leaves a state that is not finite, the step returns a Fault
+// that names the first such environment. These environments get new data and need a Reset. All
+// others have taken their step.
 package mujoco

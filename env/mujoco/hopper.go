@@ -33,7 +33,8 @@ func hopper(v Version) definition {
 	}
 }
 
-// walker returns the task of Hopper and Walker2d: to move ahead in the plane while well holds.
+// walker returns the task of Hopper and Walker2d: to move ahead in the plane while the function
+// well returns true.
 func walker(m *model, dt float64, v Version, well func(p *physics) bool) task {
 	return task{
 		reset: func(r *philox.Stream, p *physics) {

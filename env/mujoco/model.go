@@ -7,15 +7,15 @@ type model struct {
 	file     string
 	timestep float64 // s
 	nq, nv   int
-	parts    map[string][]part // by the kinds of env.Quantity, and "geom" for colours; in the model's order
-	control  [][2]float64      // bounds of each actuator's input; infinite: none
-	moves    []int             // [actuators]: index in qpos of the moved joint; -1: no joint with one number is moved
+	parts    map[string][]part // by kind, as in env.Quantity, and "geom" for colours; in the model's order
+	control  [][2]float64      // bounds of each actuator's input; infinite if there are none
+	moves    []int             // [actuators]: index in qpos of the moved joint; -1 if it moves no joint with one number
 }
 
-// A part is a joint, a body or the like. It is a range of elements in an array of the physics, or
-// for an actuator in the action.
+// A part is a joint, a body or the like. It is a range of elements in an array of the physics; for
+// an actuator, it is a range of the action.
 type part struct {
-	name   string // "": it has none
+	name   string // "" if it has none
 	at, of int    // the first element, and the number of elements
 }
 

@@ -100,12 +100,12 @@ func declare(m *model, t *env.Task) (task, error) {
 	return out, nil
 }
 
-// An outcome says what a step of a declared task is worth, and whether the episode ends.
+// An outcome computes the reward of a step of a declared task, and whether the episode ends.
 type outcome struct {
 	rewards               []*term
 	terminations, success []*bounds
 	successSteps          float64
-	dt                    float64 // time of a step
+	dt                    float64 // seconds per step
 }
 
 // arrived counts consecutive steps with success in memo[0], and reports whether there are enough.
@@ -144,10 +144,10 @@ func (o *outcome) step(p *physics, action []float32, note []float64, info []floa
 // A quantity is an env.Quantity bound to a model: elements of an array of the physics, and the
 // functions to apply to them.
 type quantity struct {
-	array   func(p *physics) []float64 // nil: the quantity is a part of the action
+	array   func(p *physics) []float64 // nil if the quantity is a part of the action
 	at      []int                      // indices into array, or into the action
-	origin  func(p *physics) []float64 // the array that minus is about
-	minus   []int                      // indices into origin of the elements to subtract from those of at; nil: none
+	origin  func(p *physics) []float64 // the array that minus indexes
+	minus   []int                      // indices into origin of the elements to subtract; nil if there are none
 	scale   float64
 	apply   []string
 	clip    float64
@@ -242,7 +242,7 @@ func wrap(x float64) float64 {
 
 // A term is an env.Reward bound to a model.
 type term struct {
-	quantity *quantity // nil: the term is the constant
+	quantity *quantity // nil if the term is constant
 	constant float64
 	weight   float64
 	rate     bool
@@ -315,7 +315,7 @@ func compile[T, U any](c *compiler, key string, list []T, f func(key string, ite
 	return out
 }
 
-// arrayOf returns the array that holds a kind of quantity; nil for an action.
+// arrayOf returns the array that holds a kind of quantity, or nil for an action.
 func arrayOf(kind string) func(p *physics) []float64 {
 	switch kind {
 	case "joint":
@@ -351,7 +351,7 @@ func (c *compiler) find(key, kind, name string) (at []int) {
 	return at
 }
 
-// has reports whether the model has a part of that kind and name.
+// has reports whether the model has a part of the given kind and name.
 func (c *compiler) has(kind, name string) bool {
 	return slices.ContainsFunc(c.model.parts[kind], func(p part) bool { return p.name == name })
 }
@@ -367,7 +367,8 @@ func (c *compiler) complain(key, format string, args ...any) {
 	c.wrong = append(c.wrong, key+": "+fmt.Sprintf(format, args...))
 }
 
-// actuators returns the numbers of the actuators that an action sets; nil names mean all actuators.
+// actuators returns the numbers of the actuators that an action sets. If names is nil, these are
+// all actuators.
 func (c *compiler) actuators(names []string) []int {
 	list := c.model.all()
 	if names != nil {
@@ -401,7 +402,7 @@ func (c *compiler) quantity(key string, q env.Quantity) *quantity {
 	return out
 }
 
-// pick returns the elements of list at these indices.
+// pick returns the elements of list at the indices in elements.
 func (c *compiler) pick(key string, elements, list []int) (picked []int) {
 	if list == nil {
 		return nil
@@ -416,8 +417,8 @@ func (c *compiler) pick(key string, elements, list []int) (picked []int) {
 	return picked
 }
 
-// term compiles r. order lists the actuators of an action. term adds to memory the number of values
-// that the result needs from before a step.
+// term compiles r. The argument order lists the actuators that an action sets. term increases
+// memory by the number of values that the result needs from before a step.
 func (c *compiler) term(key string, r env.Reward, order []int, memory *int) *term {
 	out := &term{constant: r.Constant, weight: r.Weight, rate: r.Rate, when: r.When}
 	kind, _ := r.Source()
@@ -489,7 +490,8 @@ func (c *compiler) follow(out *task, delta, lead float64) {
 	}
 }
 
-// ahead returns command within bounds and, unless lead is 0, within lead of the joint's position.
+// ahead clips command to bounds. If lead is not 0, it first keeps command within lead of the
+// joint's position.
 func ahead(command, joint, lead float64, bounds [2]float64) float64 {
 	if lead > 0 {
 		command = joint + clip(command-joint, lead)

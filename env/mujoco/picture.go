@@ -25,7 +25,7 @@ type painter struct {
 	view  *C.rl_view
 	batch *batch
 	frame int    // bytes of one picture
-	brush brush  // draws the pictures; nil: rl_cast does
+	brush brush  // draws the pictures; if nil, rl_cast does
 	free  func() // frees the brush; may be nil
 }
 
@@ -75,9 +75,9 @@ func pictureSpace(v env.View) env.Space {
 	return space
 }
 
-// draw draws the environments where mask is true, or all for a nil mask, into their pictures in rgb,
-// [N,Height,Width,3]. If colour is not nil, it replaces the colours of the model's geoms: [N,geoms,4]
-// with red, green, blue and opacity from 0 to 1. A geom with an opacity of 0 is not drawn.
+// draw draws the environments where mask is true, or all if mask is nil, into their pictures in rgb,
+// [N,Height,Width,3]. If colour is not nil, it replaces the colours of the model's geoms. It is [N,geoms,4]: red,
+// green, blue and opacity from 0 to 1. A geom with an opacity of 0 is not drawn.
 func (p *painter) draw(mask []bool, colour []float32, rgb []byte) error {
 	n := len(p.batch.physics)
 	if len(rgb) != n*p.frame || mask != nil && len(mask) != n || colour != nil &&

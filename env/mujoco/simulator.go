@@ -206,7 +206,7 @@ func convert[T int32 | float32 | uint8](dst []T, src []float64) {
 	}
 }
 
-// see draws view i of the observations, which is a picture, into rgb.
+// see draws observation i, which must be a picture, into rgb.
 func (s *simulator) see(i int, mask []bool, rgb tensor.Tensor) error {
 	s.each(mask, s.task.stage)
 	err := s.Render(*s.task.views[i].picture, mask, rgb)
@@ -224,7 +224,8 @@ func (s *simulator) see(i int, mask []bool, rgb tensor.Tensor) error {
 	return nil
 }
 
-// each calls do for the environments where mask is true; a nil do does nothing.
+// each calls the function do for each environment where mask is true. If do is nil, it does
+// nothing.
 func (s *simulator) each(mask []bool, do func(p *physics)) {
 	for n := range s.lost {
 		if do != nil && (mask == nil || mask[n]) {
@@ -320,7 +321,7 @@ func (s *simulator) Load(d tensor.Dict) error {
 	return nil
 }
 
-// saved returns the part of a saved state called name; the zero Tensor if elements is 0.
+// saved returns the tensor called name of a saved state, or the zero Tensor if elements is 0.
 func (s *simulator) saved(d tensor.Dict, name string, dtype tensor.DType, elements int) (tensor.Tensor, error) {
 	t, ok := d.Get(name)
 	if elements == 0 {

@@ -7,9 +7,10 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// TabletopSuite makes TabletopSuite-v1: twelve instructions on the tabletop (suite_instructions.go).
-// An episode has one of them and 100 steps. Config.Instructions selects and weighs instructions,
-// Config.Split selects the scenes, and Config.Perturb falsifies observations (suite_splits.go).
+// TabletopSuite makes TabletopSuite-v1: twelve instructions on the tabletop
+// (suite_instructions.go). An episode has one instruction and 100 steps. Config.Instructions
+// selects and weighs instructions, Config.Split selects the scenes, and Config.Perturb falsifies
+// observations (suite_splits.go).
 //
 // A seed and a split determine the scene of an episode, whatever Perturb is. With InstructionMix
 // the instruction depends on the environment's earlier episodes, too. Actions are those of the
@@ -17,16 +18,17 @@ import (
 //
 //	state        the default, 58 numbers: the 43 of the other tasks, with the object's destination
 //	             in place of the zone; one-hot codes of the instruction (12), and of the second object
-//	             in the sentence (3). If a zone is to be reached, the vector from the hand to the
-//	             object is that to the zone
+//	             in the sentence (3). For reach_zone, the vector from the hand to the object is
+//	             replaced by the vector from the hand to the zone
 //	proprio      8 numbers, as in the other tasks
 //	image        U8 [64, 64, 3], from the camera in front
 //	wrist_image  U8 [64, 64, 3], from a camera on the hand
 //	text         U8 [128]: the sentence in UTF-8, padded with 0
 //
-// An episode ends with success if the instruction is done in two consecutive steps, and as a
-// failure if it is done twice with another thing. The figures of a step are success, wrong_object,
-// task_number, and with Perturb other_cube told_object. Rewards are as in the other tasks.
+// An episode ends with success if the instruction is done in two consecutive steps. It ends as a
+// failure if the instruction is done in two consecutive steps with another thing. The figures of a
+// step are success, wrong_object and task_number; if Perturb is other_cube, also told_object.
+// Rewards are as in the other tasks.
 func TabletopSuite(cfg env.Config, n int) (env.Vec, error) {
 	const name = "TabletopSuite-v1"
 	asked := cfg
@@ -56,7 +58,7 @@ func TabletopSuite(cfg env.Config, n int) (env.Vec, error) {
 type suite struct {
 	*scene
 	orders  []instruction
-	weights []float64 // of each
+	weights []float64 // of each instruction
 	split   split
 	perturb string
 	mixes   bool // instructions are drawn by their success (suite_mix.go)
@@ -71,13 +73,13 @@ const (
 	suiteToldDone                  // consecutive steps in which the instruction is done with the object of the sentence
 	suiteClock                     // steps so far
 	suiteKey                       // 32-bit key of the picture noise
-	suiteMoveAt                    // the step before which the disturbance comes; 0: none
+	suiteMoveAt                    // the step before which the disturbance comes; 0 if there is none
 	suiteMoveTo                    // direction of the disturbance, in radians
 	suiteBright                    // factor for pictures
 	suiteWhite                     // addend for pictures, after the factor
 	suiteNoise                     // noise in pictures, in levels
 	suiteTable                     // the table's colour: an index into tableColors
-	suiteThird                     // the third cube's colour; -1: there is no third cube
+	suiteThird                     // the third cube's colour; -1 if there is no third cube
 	suiteStart                     // [suiteObjects,2]: initial places of objects
 	suiteSaid     = suiteStart + 2*suiteObjects
 	suiteStandIn  = suiteSaid + saidLen
@@ -100,13 +102,13 @@ func (t *suite) start(object int) []float64 { return t.memo[suiteStart+2*object:
 // goal returns the things that the instruction is about.
 func (t *suite) goal() goal { return goal{t.meant(), t.other(), t.meantZone()} }
 
-// at makes t the suite of the environment p.
+// at makes t work on the environment p, and returns t.
 func (t *suite) at(p *physics) *suite {
 	t.physics = p
 	return t
 }
 
-// on returns the suite as a task with these observations.
+// on returns the suite as a task with the observations views.
 func (t *suite) on(views []view) task {
 	out := task{
 		skip: 10, limit: suiteLimit, actuator: t.model.all(), renew: positions, memo: suiteLen,
@@ -157,8 +159,9 @@ func (t *suite) act(action, ctrl []float32) {
 	t.command(action, ctrl)
 }
 
-// judge judges the step just taken. success: the instruction was carried out with the object that is
-// meant; wrong: with another object; told: with the object that the sentence names.
+// judge evaluates the last step. success means that the instruction is done with the object that is
+// meant, wrong that it is done with another object, and told that it is done with the object that
+// the sentence names. Each of them needs two consecutive steps.
 func (t *suite) judge() (success, wrong, told bool) {
 	o, g := t.order(), t.goal()
 	other := false
@@ -176,7 +179,7 @@ func (t *suite) judge() (success, wrong, told bool) {
 	return success, wrong && !success, told && !success
 }
 
-// rivals reports whether the noun of o fits thing i of this scene: a zone or an object.
+// rivals reports whether thing i of this scene, a zone or an object, fits the noun of o.
 func (t *suite) rivals(o *instruction, i int) bool {
 	switch {
 	case o.noun == aZone:

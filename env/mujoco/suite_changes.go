@@ -12,7 +12,7 @@ const (
 	noiseLevels = 32 // of 255
 )
 
-// tableColors are the colours of the table; the first is that of training.
+// tableColors are the colours of the table. Training has the first colour.
 var tableColors = [...][3]float32{{0.76, 0.70, 0.62}, {0.35, 0.45, 0.55}, {0.45, 0.33, 0.25}, {0.62, 0.72, 0.62}}
 
 // change applies a change to the episode.
@@ -52,14 +52,14 @@ func direction3(r *philox.Stream) [3]float64 {
 	return [3]float64{s * math.Cos(angle), s * math.Sin(angle), z}
 }
 
-// disturb moves the thing meant by 5 cm. It takes the direction drawn, or else the next direction
-// in which the new place is free and away from the hand. If there is none, the thing stays.
+// disturb moves the target by 5 cm, in the direction that was drawn. If the new place is not free
+// or is near the hand, it tries further directions in turn. If none is possible, the target stays.
 func (t *suite) disturb() {
 	const far, directions = 0.05, 16
 	zone := t.order().noun == aZone
 	from := t.target()
 	if !zone && (apart(t.hand(), from) < 0.06 && t.hand()[2] < 0.09) {
-		return // the hand is at it
+		return // the hand is at the target
 	}
 	for i := range directions {
 		angle := t.memo[suiteMoveTo] + float64(i)*2*math.Pi/directions
@@ -77,7 +77,8 @@ func (t *suite) disturb() {
 	}
 }
 
-// free reports whether the place at is free for the thing meant.
+// free reports whether the place at is free for the target. The argument zone is true if the target
+// is a zone.
 func (t *suite) free(at []float64, zone bool) bool {
 	if zone {
 		return apart(at, t.zone(1-t.meantZone())) > 0.11
@@ -107,7 +108,7 @@ func (t *suite) develops() bool {
 		slices.Contains(t.split.changes, pictureNoise)
 }
 
-// develop changes an observed picture of view number view.
+// develop changes an observed picture. The argument view is the number of its view.
 func (t *suite) develop(view int, rgb []byte) {
 	if t.perturb == perturbBlackImage {
 		clear(rgb)

@@ -184,14 +184,14 @@ func (l *layout) fits(o *instruction, what change) bool {
 	if o.side == byColor {
 		return true
 	}
-	// left (towards +x) and right are clear, and the third cube is between both
+	// one cube is clearly left (towards +x) of the other, and the third cube is between them
 	meant, other, between := l.at[l.object][0], l.at[l.other][0], l.at[tableThings][0]
 	ahead := -float64(o.side) * (meant - other)
 	return ahead >= 0.06 && (what != third || between > min(meant, other)+0.02 && between < max(meant, other)-0.02)
 }
 
-// colour draws the colours of a scene, all different. The split says which colours the object meant
-// may have. Other objects have colours of training; zones may have any.
+// colour draws the colours of a scene, all different. The split says which colours the target
+// object may have. Other objects have colours of training. Zones may have any colour.
 func (t *suite) colour(r *philox.Stream, l *layout, o *instruction) {
 	var taken [len(colors)]bool
 	take := func(thing int, fits func(c int) bool) {

@@ -33,11 +33,11 @@ type instruction struct {
 	zone     bool // it names a zone besides the object
 	other    bool // it names another cube besides the object
 	anyShape bool // a ball might be meant instead of a cube, or a cube instead of a ball
-	heldOut  int  // a colour that its object has in held-out splits only; none: it names no object's colour
+	heldOut  int  // a colour that its object has only in held-out splits; none if it names no object's colour
 
 	done   func(t *suite, g goal) bool
 	aim    func(t *suite) [3]float64                   // where the object must go
-	reward func(t *suite) float64                      // of a step without success
+	reward func(t *suite) float64                      // reward of a step without success
 	expert func(t *suite) (hand [3]float64, shut bool) // the next place for the fingertips
 }
 
@@ -86,8 +86,8 @@ func instructions() []instruction {
 	}
 }
 
-// The numbers of the two instructions that name a cube by its side. With other_cube each gets the
-// other's sentence.
+// The numbers of the two instructions that name a cube by its side. With the perturbation
+// other_cube, each of them gets the sentence of the other.
 const (
 	orderPickLeft  = 8
 	orderPickRight = 9

@@ -1,19 +1,19 @@
 package mujoco
 
-// Instructions can be drawn by their success. Instructions that sometimes succeed teach most, so
-// they get the highest weights. Each environment counts its own episodes, in physics.memo after
-// suiteLen. So the mix is saved with the environment, and does not depend on the placement of other
-// environments.
+// The weights of instructions can depend on their success. Instructions that sometimes succeed
+// teach most, so they get the highest weights. Each environment counts its own episodes, in
+// physics.memo after suiteLen. So the mix is saved with the environment, and does not depend on the
+// placement of other environments.
 const (
 	tallySolved   = iota // 1: the current episode was a success
-	tallyEpisodes        // [orderCount]: episodes so far, with a discount for old ones; then the same for successes
+	tallyEpisodes        // [orderCount]: discounted number of episodes so far; then the same for successes
 	tallyLen      = tallyEpisodes + 2*orderCount
 	orderCount    = 12
 )
 
 const (
 	mixForgets = 0.9 // discount of old episodes for each new one with the same instruction
-	mixLeast   = 0.2 // least part of the weight, for an instruction that always or never succeeds
+	mixLeast   = 0.2 // factor of the weight for an instruction that always or never succeeds
 )
 
 // tally returns the counters of an environment: success of the current episode, and the episodes

@@ -29,11 +29,11 @@ const (
 	movedCamera         // the camera in front is moved by 2 cm and turned by 3°
 	ring                // the object lies outside the area of training
 	handStart           // the hand begins at another place
-	moved               // the thing meant is moved by 5 cm in the middle of the episode
+	moved               // the target is moved by 5 cm in the middle of the episode
 	third               // there is a third cube
 )
 
-// splits returns all splits, that of training first.
+// splits returns all splits. The first is the split of training.
 func splits() []split {
 	vision := []change{brightness, tableColor, pictureNoise, movedCamera}
 	execution := []change{ring, handStart, moved, third}

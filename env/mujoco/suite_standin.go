@@ -1,7 +1,7 @@
 package mujoco
 
-// Indices into physics.memo, from suiteStandIn on, for the scene that pictures show instead of the
-// episode's own: the places and colours of its things.
+// Indices into physics.memo, counted from suiteStandIn. They hold the places and colours of the
+// scene that pictures show instead of the episode's own scene.
 const (
 	standInObjects = 0                               // [tableObjects,7], as in qpos
 	standInZones   = standInObjects + 7*tableObjects // [tableZones,3]
@@ -24,7 +24,7 @@ func (t *suite) keepStandIn(l *layout) {
 	}
 }
 
-// swapStandIn exchanges the things of the scene with those of keepStandIn; a second call restores the
+// swapStandIn exchanges the things of the scene with the things that keepStandIn noted. A second call restores the
 // scene. Pictures depend on these numbers alone.
 func (t *suite) swapStandIn() {
 	memo := t.memo[suiteStandIn:][:standInLen]
@@ -33,7 +33,7 @@ func (t *suite) swapStandIn() {
 	swap(t.memo[memoColor:][:tableThings], memo[standInColors:])
 }
 
-// swap exchanges the first elements of b with all of a.
+// swap exchanges the elements of a with the first len(a) elements of b.
 func swap(a, b []float64) {
 	for i := range a {
 		a[i], b[i] = b[i], a[i]

@@ -1,12 +1,12 @@
 package mujoco
 
-// Reaching: the point between the fingertips comes within 3.5 cm of the thing meant.
+// Reaching: the point between the fingertips comes within 3.5 cm of the target.
 
 func reachDone(t *suite, g goal) bool { return distance(t.hand(), t.object(g.object)) < 0.035 }
 
 func reachZoneDone(t *suite, g goal) bool { return distance(t.hand(), t.zone(g.zone)) < 0.035 }
 
-// stay is the aim of instructions that move no object: the present place.
+// stay is the aim of instructions that move no object: the present place of the target.
 func stay(t *suite) [3]float64 { return [3]float64(t.target()) }
 
 // target returns the position of the object or the zone that is meant.
@@ -35,7 +35,8 @@ const (
 func pushLeftDone(t *suite, g goal) bool  { return t.pushed(g.object, 1) }
 func pushRightDone(t *suite, g goal) bool { return t.pushed(g.object, -1) }
 
-// pushed reports whether an object was pushed to the side of sign, and rests there.
+// pushed reports whether an object was pushed to one side, and rests there. sign is 1 for the left
+// side and -1 for the right side.
 func (t *suite) pushed(object int, sign float64) bool {
 	at, from := t.object(object), t.start(object)
 	across := at[1] - from[1]
@@ -114,7 +115,8 @@ func stackDone(t *suite, g goal) bool {
 		t.still(g.object) && t.handAway(2*cubeHalf)
 }
 
-// handAway reports whether the fingers are open, and the hand is more than placeAway above height, that of an object.
+// handAway reports whether the fingers are open, and the hand is more than placeAway above the surface on which the
+// object lies. The argument height is the height of this surface.
 func (t *suite) handAway(height float64) bool { return t.released() && t.hand()[2] > placeAway+height }
 
 // toBeside returns the nearest place for the object beside the other cube.

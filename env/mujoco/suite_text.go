@@ -1,6 +1,7 @@
 package mujoco
 
-// Indices into physics.memo, from suiteSaid on, for the sentence. It may belong to another scene.
+// Indices into physics.memo, counted from suiteSaid. They describe the sentence, which may belong
+// to another scene.
 const (
 	saidOrder  = iota // number of the instruction
 	saidPhrase        // number of its phrase
@@ -10,7 +11,7 @@ const (
 	saidLen
 )
 
-// noteSentence notes the sentence for l; with the perturbation other_cube, the sentence for the other cube.
+// noteSentence notes the sentence for l. With the perturbation other_cube, it notes the sentence for the other cube.
 func (t *suite) noteSentence(l *layout) {
 	said := t.memo[suiteSaid:][:saidLen]
 	g, order := l.goal, l.order

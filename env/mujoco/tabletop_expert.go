@@ -22,7 +22,7 @@ const (
 	graspHeight  = 0.018
 )
 
-// over returns the place at height z over p.
+// over returns the place above p at height z.
 func over(p []float64, z float64) [3]float64 { return [3]float64{p[0], p[1], z} }
 
 // pushExpert pushes the cube to the zone.
@@ -63,7 +63,8 @@ const (
 	pushLane   = 0.02  // m: greatest distance of a pushing hand from the line of the push through the cube
 )
 
-// pushTurns are the directions of pushing, as turns from the direction to the aim; the best first.
+// pushTurns are the possible directions of a push, as angles from the direction to the aim. The
+// best direction comes first.
 var pushTurns = func() (turns []struct{ cos, sin float64 }) {
 	for _, degrees := range []float64{0, 40, -40, 80, -80, 120, -120, 180} {
 		sin, cos := math.Sincos(degrees * math.Pi / 180)

@@ -14,7 +14,7 @@ const (
 	tableThings  = tableObjects + tableZones
 	cubeHalf     = 0.02 // m
 
-	commandStep = 0.02 // m that an action of 1 moves the commanded position of the hand
+	commandStep = 0.02 // m: move of the commanded position of the hand for an action of 1
 	commandLead = 0.04 // m: greatest distance of the commanded position from the hand, along each axis
 	fingerOpen  = -0.005
 	fingerShut  = 0.03 // m, with nothing between the fingers
@@ -53,7 +53,7 @@ type scene struct {
 	geoms  []int              // indices of the colours of objects and zones
 }
 
-// find sets the numbers of the scene's parts in m.
+// find looks up the parts of the scene in m, and sets their numbers.
 func (s *scene) find(m *model) {
 	s.model, s.words, s.tip = m, tokens(), m.number("site", "tcp")
 	for i, name := range [tableThings]string{"o0", "o1", "o2", "z0", "z1"} {
@@ -64,7 +64,7 @@ func (s *scene) find(m *model) {
 	}
 }
 
-// at makes s the scene of the environment p.
+// at makes s work on the environment p, and returns s.
 func (s *scene) at(p *physics) *scene {
 	s.physics = p
 	return s
@@ -100,8 +100,8 @@ func (s *scene) between(object int) bool {
 	return distance(s.hand(), s.object(object)) < cubeHalf && s.opening() > cubeOpening-0.004
 }
 
-// held returns 1 if the fingers hold a cube tightly, less if they are wider, and 0 if they are wide
-// open or the cube is not between them.
+// held returns 1 if the fingers hold a cube tightly, less if they are further apart, and 0 if they
+// are wide open or the cube is not between them.
 func (s *scene) held(object int) float64 {
 	if !s.between(object) {
 		return 0
@@ -125,11 +125,12 @@ func (s *scene) grasped(object int) bool { return s.memo[memoGrip] > 0 && s.held
 // apart returns the horizontal distance between two points.
 func apart(a, b []float64) float64 { return math.Hypot(a[0]-b[0], a[1]-b[1]) }
 
-// near returns 1 at a distance of 0, and falls towards 0, as in ManiSkill
-// (https://github.com/haosulab/ManiSkill, mani_skill/envs/tasks/tabletop).
+// near returns 1 at a distance of 0, and falls towards 0 as the distance grows. It is the same as
+// in ManiSkill (https://github.com/haosulab/ManiSkill, mani_skill/envs/tasks/tabletop).
 func near(distance float64) float64 { return 1 - math.Tanh(5*distance) }
 
-// draw writes the initial state, and repeats until no two things are too near.
+// draw writes a random initial state. It draws the places again until no two things are too near
+// each other.
 func (s *scene) draw(r *philox.Stream) {
 	var at [tableThings][2]float64
 	for free := false; !free; {
@@ -165,7 +166,8 @@ func (s *scene) draw(r *philox.Stream) {
 	copy(s.memo[memoColor:], order[:tableThings])
 }
 
-// lay writes the numbers of a free joint whose object is at a place and a height, turned about z by twice half.
+// lay writes the numbers of a free joint. Its object is at the given place and height, and turned about z by 2·half
+// radians.
 func lay(qpos []float64, at [2]float64, height, half float64) {
 	copy(qpos, []float64{at[0], at[1], height, math.Cos(half), 0, 0, math.Sin(half)})
 }
@@ -185,7 +187,8 @@ func (s *scene) command(action, ctrl []float32) {
 	ctrl[handJoints], ctrl[handJoints+1] = float32(finger), float32(finger)
 }
 
-// judge counts the step just taken. success: the task is done; wrong: it is done with another object.
+// judge evaluates the last step. success means that the task is done, and wrong that it is done with another object.
+// Each of them needs two consecutive steps.
 func (s *scene) judge() (success, wrong bool) {
 	other := false
 	for i := range s.task.objects {
@@ -196,7 +199,8 @@ func (s *scene) judge() (success, wrong bool) {
 	return success, wrong && !success
 }
 
-// inTwoSteps counts consecutive steps with done in n, and reports whether there are two or more.
+// inTwoSteps counts in n the consecutive steps in which done is true, and reports whether there are
+// two or more.
 func inTwoSteps(n *float64, done bool) bool {
 	*n = (*n + 1) * count(done)
 	return *n >= 2

@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// TabletopReach makes TabletopReach-v1: the hand must come within 3.5 cm of the object meant, a
-// cube or the ball, in 40 steps.
+// TabletopReach makes TabletopReach-v1: the hand must come within 3.5 cm of the object that is
+// meant, a cube or the ball, in 40 steps.
 //
 //	reward = 1 - tanh 5|hand - object|
 func TabletopReach(cfg env.Config, n int) (env.Vec, error) {
@@ -23,13 +23,14 @@ func TabletopReach(cfg env.Config, n int) (env.Vec, error) {
 	}.environments(cfg, n)
 }
 
-// TabletopPush makes TabletopPush-v1: the cube meant must be pushed to within 4 cm of the centre of
-// the zone meant, in 100 steps.
+// TabletopPush makes TabletopPush-v1: the cube that is meant must be pushed to within 4 cm of the
+// centre of the zone that is meant, in 100 steps.
 //
 //	reward = (1 - tanh 5|hand - cube| + grip + 2 (1 - tanh 5|cube - zone|)) / 4
 //
-// grip is that of TabletopPick. The reward favours fingers around the cube that drag it over the table, as in
-// Meta-World's push (Yu et al. 2019, arXiv:1910.10897). Pushing from behind with shut fingers succeeds, too.
+// grip is defined at TabletopPick. The reward favours a hand that closes its fingers around the cube and drags it over
+// the table, as in Meta-World's push (Yu et al. 2019, arXiv:1910.10897). Pushing from behind with shut fingers
+// succeeds, too.
 func TabletopPush(cfg env.Config, n int) (env.Vec, error) {
 	return tabletopTask{
 		name: "TabletopPush-v1", limit: 100, objects: tableCubes, zone: true,
@@ -40,14 +41,14 @@ func TabletopPush(cfg env.Config, n int) (env.Vec, error) {
 	}.environments(cfg, n)
 }
 
-// pushReward rewards a hand at the cube, and the cube at its aim.
+// pushReward rewards a hand near the cube, and a cube near its aim.
 func (s *scene) pushReward(aim []float64) float64 {
 	cube := s.object(s.meant())
 	return (near(distance(s.hand(), cube)) + s.grip(s.meant()) + 2*near(apart(cube, aim))) / 4
 }
 
-// TabletopPick makes TabletopPick-v1: the centre of the cube meant must rise more than 8 cm above
-// the table, in 60 steps.
+// TabletopPick makes TabletopPick-v1: the centre of the cube that is meant must rise more than 8 cm
+// above the table, in 60 steps.
 //
 //	reward = (1 - tanh 5|hand - cube| + grip + 2 held min(lifted / 6 cm, 1)) / 4
 //	held   = 0 to 1 as the fingers shut on a cube between them, else 0
@@ -63,20 +64,21 @@ func TabletopPick(cfg env.Config, n int) (env.Vec, error) {
 
 const pickLift = 0.08 // m above the table, where a cube is picked up
 
-// pickReward rewards a hand at the cube, and a cube that the fingers hold and lift.
+// pickReward rewards a hand near the cube, and a cube that the fingers hold and lift.
 func (s *scene) pickReward() float64 {
 	cube := s.object(s.meant())
 	lifted := clip((cube[2]-cubeHalf)/(pickLift-cubeHalf), 1)
 	return (near(distance(s.hand(), cube)) + s.grip(s.meant()) + 2*s.held(s.meant())*lifted) / 4
 }
 
-// TabletopPut makes TabletopPut-v1: the cube meant must lie within 4 cm of the centre of the zone
-// meant, with open fingers and the hand more than 5 cm above the table, in 100 steps.
+// TabletopPut makes TabletopPut-v1: the cube that is meant must lie within 4 cm of the centre of
+// the zone that is meant. The fingers must be open, and the hand more than 5 cm above the table. An
+// episode has 100 steps.
 //
 //	reward = (1 - tanh 5|hand - cube| + grip + held (1 - tanh 5|cube - zone|)) / 6, while the cube is off the zone
-//	reward = (3 + open + min(hand's height / 5 cm, 1)) / 6,                         while it is on it
+//	reward = (3 + open + min(hand's height / 5 cm, 1)) / 6,                         while the cube is on it
 //
-// held and grip are those of TabletopPick.
+// held and grip are defined at TabletopPick.
 func TabletopPut(cfg env.Config, n int) (env.Vec, error) {
 	const away = 0.05
 	return tabletopTask{
@@ -99,7 +101,7 @@ func TabletopPut(cfg env.Config, n int) (env.Vec, error) {
 // tableCubes is the number of cubes; they are the first objects.
 const tableCubes = 2
 
-// onZone reports whether an object lies on the zone meant.
+// onZone reports whether an object lies on the zone that is meant.
 func (s *scene) onZone(object int) bool {
 	p := s.object(object)
 	return apart(p, s.zone(s.meantZone())) < 0.04 && p[2] < 0.03

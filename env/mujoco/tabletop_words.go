@@ -2,7 +2,7 @@ package mujoco
 
 import "strings"
 
-// The names of the observations with the instruction: as tokens, and as text.
+// The names of the observations that show the instruction, as tokens and as text.
 const (
 	instructionView = "instruction"
 	textView        = "text"
@@ -55,7 +55,7 @@ type wording struct {
 	kind                string // of the object: cube or ball
 }
 
-// spell calls do with each word of the phrase.
+// spell calls the function do with each word of the phrase.
 func (w wording) spell(phrase []string, do func(word string)) {
 	for _, word := range phrase {
 		switch word {

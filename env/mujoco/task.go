@@ -56,7 +56,7 @@ func (d definition) plan(m *model) (task, error) {
 type source struct {
 	name string // the environment's name
 	file string // path of the model, or its name among the embedded ones
-	text []byte // the model itself; nil: read file
+	text []byte // the model itself; if nil, file is read
 }
 
 // embedded returns the compiled-in model in file, as the source of the environment called name.
@@ -72,7 +72,7 @@ func embedded(name, file string) source {
 // their own.
 type task struct {
 	skip, limit int   // simulation steps per environment step; steps of an episode
-	actuator    []int // the actuators that an action or, if not nil, control sets, in the order of its numbers
+	actuator    []int // the actuators that control sets, or the action if control is nil; in the order of its numbers
 	turning     []int // indices into qpos of the angles for physics.cos and sin
 	contacts    bool  // compute physics.cfrcExt
 	renew       renewal
@@ -85,25 +85,26 @@ type task struct {
 	// reset writes the initial state into qpos, qvel, mocapPos and memo. Before the call, qpos and
 	// qvel hold the model's own initial state.
 	reset func(r *philox.Stream, p *physics)
-	// before, unless nil, is called before the simulation. It writes memory numbers to note, and
-	// step gets them.
+	// before, if not nil, is called before the simulation. It writes values to note, which step
+	// gets. memory is the number of these values.
 	memory int
 	before func(p *physics, note []float64)
-	// control writes the actuators' inputs for an action of commands numbers within ±1. If control
-	// is nil, the action itself holds the inputs.
+	// control writes the actuators' inputs for an action. commands is the length of the action,
+	// whose numbers are within ±1. If control is nil, the action itself holds the inputs.
 	commands int
 	control  func(p *physics, action, ctrl []float32)
 	// step returns the result of the step just taken, and fills info.
 	step func(p *physics, action []float32, note []float64, info []float32) (reward float64, terminated bool)
-	// stage, unless nil, is called before and after an observed picture is drawn. It may change
-	// qpos, mocapPos and memo before, and must restore them after.
+	// stage, if not nil, is called before and after an observed picture is drawn. The first call
+	// may change qpos, mocapPos and memo. The second call must restore them.
 	stage func(p *physics)
-	// develop, unless nil, changes an observed picture, [height,width,3], of view number view.
+	// develop, if not nil, changes an observed picture, [height,width,3]. The argument view is the
+	// number of its view.
 	develop func(p *physics, view int, rgb []byte)
-	// paint writes the colours of geoms for pictures, [geoms,4] like MuJoCo's geom_rgba; nil: the
-	// model's colours.
+	// paint writes the colours of geoms for pictures, [geoms,4] like MuJoCo's geom_rgba. If paint
+	// is nil, pictures have the model's colours.
 	paint func(p *physics, colour []float32)
-	// expert writes the expert's action in the present state; nil: there is no expert.
+	// expert writes the expert's action in the present state; nil if there is no expert.
 	expert func(p *physics, action []float32)
 }
 
@@ -115,10 +116,10 @@ type view struct {
 	width   int
 	bound   float32 // numbers are within ±bound
 	observe func(p *physics, obs []float64)
-	picture *env.View // U8 [height,width,3]; then all other fields but name are unset
+	picture *env.View // U8 [height,width,3]; if not nil, name is the only other field that is set
 }
 
-// numbersView returns the observation called name, width numbers that observe writes.
+// numbersView returns the observation called name: a vector of length width that observe writes.
 func numbersView(name string, width int, observe func(p *physics, obs []float64)) view {
 	return view{name: name, dtype: tensor.F32, width: width, bound: float32(math.Inf(1)), observe: observe}
 }
@@ -128,8 +129,8 @@ func stateView(width int, observe func(p *physics, obs []float64)) []view {
 	return []view{numbersView("state", width, observe)}
 }
 
-// A renewal selects the quantities that are computed again after a step. All others keep their
-// values from the state before.
+// A renewal selects the quantities that are computed again after a step. All others keep the values
+// that the integrator computed last.
 type renewal int
 
 const (
@@ -140,7 +141,8 @@ const (
 
 // physics is one environment in MuJoCo's memory, under MuJoCo's names
 // (https://mujoco.readthedocs.io, mjData). A task's reset may write qpos, qvel, mocapPos and
-// mocapQuat, and its control may write qpos and mocapPos. All else but memo is read-only.
+// mocapQuat, and its control may write qpos and mocapPos. Every function may write memo. All other
+// fields are read-only.
 type physics struct {
 	qpos, qvel []float64 // [nq], [nv]
 	xpos       []float64 // [nbody,3]: positions of the bodies' frames
@@ -149,7 +151,7 @@ type physics struct {
 	cfrcExt    []float64 // [nbody,6]: contact torques and forces, where the task has contacts
 	mocapPos   []float64 // [nmocap,3]: positions of mocap bodies
 	mocapQuat  []float64 // [nmocap,4]: their orientations
-	cos, sin   []float64 // of the angles in task.turning, by the C library
+	cos, sin   []float64 // of the angles in task.turning, computed by the C library
 	memo       []float64 // values that the task keeps over an episode
 }
 

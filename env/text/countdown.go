@@ -22,8 +22,8 @@ func countdown(s *philox.Stream, t *Task) Problem {
 		Answer: first + " " + second, Solution: fmt.Sprint(target), numbers: fmt.Sprint(n)}
 }
 
-// operation draws one of +, -, * and / between two numbers, the larger one first, and returns it
-// written out. ok is false unless the result is a whole number above 0.
+// operation draws one of +, -, * and / for two numbers, with the larger number first. It returns
+// the written calculation and its result. ok is true if the result is a whole number above 0.
 func operation(s *philox.Stream, a, b int) (text string, result int, ok bool) {
 	a, b = max(a, b), min(a, b)
 	sign := "+-*/"[s.IntN(4)]

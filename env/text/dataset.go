@@ -23,7 +23,7 @@ type Sample struct {
 
 // A Source is the part of a record that a sample was made of.
 type Source struct {
-	Prompt  string   // the prompt of the record; a list of messages as the chat template writes it
+	Prompt  string   // the prompt of the record; if it is a list of messages, the text that the chat template writes
 	Answers []string // all answers of the record
 	File    string
 	Line    int // first line of the record
@@ -43,17 +43,17 @@ func (s Sample) Targets() int {
 // A Format defines how records become samples.
 type Format struct {
 	Tokenizer *tokenizer.Tokenizer
-	// Prompt and Answer are keys of a record. A prompt is a text, or with Chat a text or a list of
-	// messages. An answer is a text, or a list of which the first is taken.
+	// Prompt and Answer are keys of a record. A prompt is a text; with Chat, it may also be a list
+	// of messages. An answer is a text, or a list whose first text is learnt.
 	Prompt, Answer string
 	// Messages is the key of a whole conversation, in records that have one. The messages of the
 	// assistant are learnt. It needs Chat.
 	Messages string
-	Chat     *tokenizer.ChatTemplate // nil: prompts are written as they are
-	EOS      int32                   // ends every answer without Chat; -1: no token
-	Vocab    int                     // ids of the model; a token beyond them is an error
+	Chat     *tokenizer.ChatTemplate // if nil, prompts are written as they are
+	EOS      int32                   // token that ends every answer if Chat is nil; -1 for none
+	Vocab    int                     // number of ids of the model; a token beyond them is an error
 	Length   int                     // largest number of tokens of a sample
-	Drop     bool                    // longer samples are left out; false: they are an error
+	Drop     bool                    // longer samples are left out; if false, they are an error
 	Sources  bool                    // samples have a Source
 }
 
@@ -99,7 +99,7 @@ func (d *Dataset) Bytes() int {
 //	{"prompt": "…", "answer": "…"}                                          the keys Format.Prompt and Format.Answer
 //
 // Each may have "system" and "tools". Messages may have "tool_calls". A message of the assistant
-// with a weight of 0 is not learnt. A content of several texts is their concatenation.
+// with a weight of 0 is not learnt. If a content is a list of texts, Read joins them.
 func Read(paths []string, f Format) (*Dataset, error) {
 	r := &reader{Format: f, encoder: f.Tokenizer.NewEncoder(), written: map[string]bool{}}
 	for _, path := range paths {
@@ -140,7 +140,7 @@ type reader struct {
 	Format
 	Dataset
 	encoder *tokenizer.Encoder
-	written map[string]bool // parts of messages that the chat template writes, by their roles
+	written map[string]bool // results of the method writes, by the order of roles
 }
 
 // record adds the sample of a record, a JSON object.
@@ -215,7 +215,8 @@ func (r *reader) sample(keys map[string]json.RawMessage) (Sample, error) {
 	return r.pair("", messages, keys, answers)
 }
 
-// pair makes a sample of a prompt and its answers; keys are the whole record. With Chat, messages is the prompt.
+// pair makes a sample of a prompt and its answers. The argument keys is the whole record. If Chat is not nil, messages
+// is the prompt.
 func (r *reader) pair(prompt string, messages []message, keys map[string]json.RawMessage, answers []string) (s Sample,
 	err error) {
 	tools, err := toolsIn(keys)
@@ -320,7 +321,7 @@ func (r *reader) conversation(key string, keys map[string]json.RawMessage) (s Sa
 	return r.render(messages, tools, 0)
 }
 
-// addSystem returns messages with the text under the record's key "system" as the first message, if it has one.
+// addSystem inserts the text under the record's key "system" as the first message, if the record has such a text.
 func (r *reader) addSystem(messages []message, keys map[string]json.RawMessage) ([]message, error) {
 	raw := keys["system"]
 	system, ok := textIn(raw)

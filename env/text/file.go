@@ -13,8 +13,9 @@ import (
 	"unicode/utf8"
 )
 
-// eachRecord calls do for every record of a file of JSON lines or of a JSON list, with the record's
-// first line. The file may be compressed with gzip. Errors name the file and the line.
+// eachRecord calls the function do with each record of a file and the number of the record's first
+// line. The file contains JSON lines or a JSON list, and may be compressed with gzip. Errors name
+// the file and the line.
 func eachRecord(path string, do func(line int, record []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 type message struct {
 	raw   json.RawMessage // input of the chat template
 	role  string
-	learn bool     // it is of the assistant, and its weight is not 0
-	parts []string // texts that the template must write, so that the message stays the same
+	learn bool     // the message is the assistant's, and its weight is not 0
+	parts []string // texts of the message that the template must write
 }
 
 // roles are the roles that a message may have.
@@ -248,8 +248,8 @@ func toolsIn(keys map[string]json.RawMessage) (json.RawMessage, error) {
 }
 
 // render writes messages as the template does. The messages of the assistant from index first on
-// are learnt. The text before an answer is the one that the template writes with a generation
-// prompt, so that a model sees the same tokens when it answers.
+// are learnt. The text before an answer is what the template writes with a generation prompt. So a
+// model sees the same tokens when it answers.
 func (r *reader) render(messages []message, tools json.RawMessage, first int) (s Sample, err error) {
 	done, last := "", 0 // the text in s, and the number of its messages
 	for i, m := range messages {
@@ -299,7 +299,7 @@ func (r *reader) checkWritten(messages []message, tools json.RawMessage, text st
 	return err
 }
 
-// escaped returns a text as it is inside a JSON string, because a template may write a tool's answer so.
+// escaped returns a text as it is inside a JSON string. A template may write a tool's answer in this form.
 func escaped(text string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)

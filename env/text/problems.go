@@ -62,8 +62,8 @@ func (s step) apply(n int) int {
 	return n + s.by
 }
 
-// work writes the calculations of a problem and boxes the result. With probability slips, a
-// calculation is wrong by 1, 2 or 10; the next one continues with the wrong number.
+// work writes the calculations of a problem and boxes the result. Each calculation is wrong by 1, 2
+// or 10 with probability slips. The next calculation continues with the wrong number.
 func (p *Problem) work(s *philox.Stream, slips float64) string {
 	var b strings.Builder
 	n := p.start

@@ -15,7 +15,7 @@ type Problem struct {
 	Prompt   string
 	Answer   string // the text that a model learns
 	Solution string // the result that answers are checked against
-	// numbers identifies a problem. A problem of training and one of test never have the same
+	// numbers identifies a problem. A training problem and a test problem never have the same
 	// numbers.
 	numbers string
 	// start and steps are the first number of a word problem, and its changes.
@@ -30,7 +30,8 @@ type Task struct {
 	Chat bool   // problems are conversations
 	// Vocab is the number of tokens of a tokenizer for the task, at least 257.
 	Vocab int
-	// MinSteps and MaxSteps bound the steps of a problem; 0: problems have no steps.
+	// MinSteps and MaxSteps bound the number of steps of a problem. They are 0 if problems have no
+	// steps.
 	MinSteps, MaxSteps int
 	// Slips is the share of wrong sums in the answers of word problems for training.
 	Slips float64
@@ -49,7 +50,7 @@ func Tasks() []Task {
 	}
 }
 
-// TaskNamed returns the task of a name. For an unknown name the error lists all names.
+// TaskNamed returns the task called name. For an unknown name, the error lists all names.
 func TaskNamed(name string) (Task, error) {
 	var names []string
 	for _, t := range Tasks() {
@@ -69,7 +70,7 @@ const testShare = 8
 // Answers for tests have no slips, and every Solution is right.
 func (t *Task) Generate(seed uint64, train, test int) (training, tests []Problem, err error) {
 	seen := map[string]bool{}
-	const patience = 1000 // most draws for one problem
+	const patience = 1000 // largest number of draws for one problem
 	for i, since := uint64(0), 0; len(training) < train || len(tests) < test; i, since = i+1, since+1 {
 		if since > patience+testShare*patience {
 			return nil, nil, fmt.Errorf("%s: no more than %d problems for training and %d for tests found: expected "+

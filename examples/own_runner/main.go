@@ -1,8 +1,9 @@
-// Command own_runner has its own training loop and its own group of workers. The phases of the loop
-// are RLinf's. The group, monitor, watches the policy: an actor sends it the parameters through a
-// channel; member 0 finds the largest change of a parameter and sends it to member 1, which logs it.
-// The program can move to other ranks while it runs (rlinf scale): it returns the error of Next, and the
-// monitors take along what they remember.
+// Command own_runner has its own training loop and its own group of workers, called monitor. The phases of the loop are
+// RLinf's. The group watches the policy. An actor sends the parameters through a channel to member 0 of the group.
+// Member 0 finds the largest change of a parameter, and sends this number to member 1, which logs it.
+//
+// The program can move to other ranks while it runs (rlinf scale). To move, it returns the error of Next, and the monitors
+// take along what they remember.
 //
 //	go run ./examples/own_runner -c examples/own_runner/cartpole.yaml
 package main
@@ -51,7 +52,7 @@ func (m *monitor) Unpack(d tensor.Dict) error {
 	return nil
 }
 
-// Retire ends nothing: the monitor runs nothing of its own.
+// Retire does nothing, because the monitor runs nothing in the background.
 func (m *monitor) Retire(any) error { return nil }
 
 func newMonitor(_ context.Context, _ *roles.Cluster, m *spmd.Member) (*monitor, error) {

@@ -2,7 +2,7 @@
 // algorithm, the collector and the environments; then it collects, updates and evaluates.
 //
 //	go run ./examples/trainer            collect, then learn, in turns
-//	go run ./examples/trainer -async     collect in the background, with the weights of one update before
+//	go run ./examples/trainer -async     collect in the background, with the weights before the last update
 package main
 
 import (
@@ -49,7 +49,7 @@ func main() {
 	}
 }
 
-// mean writes the mean return of episodes, and a dash where none ended.
+// mean writes the mean return of episodes, or a dash if no episode ended.
 func mean(s env.Summary) string {
 	if s.NumTrajectories == 0 {
 		return "–"
@@ -89,8 +89,8 @@ func newTrainer(async bool, nEpochs int) (*roles.Trainer, error) {
 	return &roles.Trainer{Policy: pol, Algorithm: algorithm, Collector: collector, Evaluator: evaluator}, nil
 }
 
-// newCollector creates a collector of either kind. A background collector has its own policy, which
-// gets the parameters of pol with each rollout.
+// newCollector creates a collector, which collects in the background if async is true. A background
+// collector has its own policy, which gets the parameters of pol with each rollout.
 func newCollector(async bool, envs *env.Registry, cfg env.Config, spec env.Spec, pol policy.Policy) (roles.Collector,
 	error) {
 	if !async {

@@ -62,7 +62,7 @@ type Part struct {
 	Nodes        int
 	TasksPerNode int
 	CPUsPerTask  int
-	GPUsPerNode  int // 0: do not request any
+	GPUsPerNode  int // 0 to request none
 }
 
 // Script returns the named script, adapted to j. It panics for an unknown name, or if the number of
@@ -90,7 +90,7 @@ func Script(name string, j Job) string {
 				line = assign(knob[1], knobs[knob[1]], knob[2])
 			}
 		}
-		if strings.HasPrefix(line, "set -") { // before it, because modules may use unset variables
+		if strings.HasPrefix(line, "set -") { // before this line, because modules may use unset variables
 			for _, m := range j.Modules {
 				out.WriteString("module load " + quote(m) + " || exit\n")
 			}

@@ -3,11 +3,11 @@
 //
 //	testreport -stage NAME [-allowed FILE] [-counts FILE] go test -json ./...
 //
-// Only leaf tests count, not tests that only start subtests. A skipped test is a failure unless a
-// line of the allowed file covers it. Such a line is a regular expression, which must match all of
-// "package.Test", and the reason. A line with the numbers of passed, failed and skipped tests is
-// appended to the counts file. The exit code is 0 without failures, 1 with failures, and 2 if the
-// command could not be run or read.
+// Only leaf tests count, not tests that only start subtests. A skipped test is a failure if no line
+// of the allowed file covers it. Such a line has a regular expression, which must match all of
+// "package.Test", and then the reason. A line with the numbers of passed, failed and skipped tests
+// is appended to the counts file. The exit code is 0 without failures, 1 with failures, and 2 if
+// the command could not be run or read.
 package main
 
 import (

@@ -19,7 +19,7 @@ type event struct {
 	ImportPath  string // of the built package, in build-output
 	Test        string
 	Output      string
-	FailedBuild string  // ImportPath of the build that failed the package
+	FailedBuild string  // ImportPath of the build whose failure made the package fail
 	Elapsed     float64 // seconds
 }
 

@@ -1,6 +1,7 @@
 // Package squares is a task for policies with images, text and actions that needs no simulator. An
-// image shows two coloured squares and a hand; a sentence names one square. The hand must move
-// there and close. No other observation says where squares are, or which one is meant.
+// image shows two coloured squares and a hand. A sentence names one square, the target. The hand
+// must move to the target and close there. Only the image shows where the squares are, and only the
+// sentence names the target.
 package squares
 
 import (
@@ -14,7 +15,7 @@ import (
 const (
 	side      = 16   // pixels of the image
 	stride    = 0.25 // longest move of the hand in a step, along each axis
-	reach     = 0.3  // largest distance at which the hand is at a square
+	reach     = 0.3  // distance below which the hand is at a square
 	width     = 4    // side of a square in pixels
 	sentences = 24   // bytes of a sentence
 )
@@ -25,8 +26,8 @@ var colors = []struct {
 }{{"red", [3]uint8{230, 30, 30}}, {"green", [3]uint8{30, 200, 30}}, {"blue", [3]uint8{40, 60, 240}},
 	{"yellow", [3]uint8{230, 220, 40}}}
 
-// A scene is the positions of the hand, of the square that is meant and of the other square, in [-1,
-// 1], and the colours of the squares.
+// A scene is the positions of the hand, the target and the other square, in [-1, 1], and the
+// colours of the squares.
 type scene struct {
 	at    [3][2]float64
 	color [2]int
@@ -41,12 +42,12 @@ var (
 )
 
 // New makes n environments of Squares-v0. An action is the move of the hand, ±1 along each axis,
-// and a number that closes the hand if it is positive. Closing on the square that is meant is a
-// success with a reward of 1; closing on the other square is a failure. Both end the episode, which
-// has at most 12 steps.
+// and a number that closes the hand if it is positive. Closing the hand at the target is a success
+// with a reward of 1. Closing it at the other square is a failure. Both end the episode, which has
+// at most 12 steps.
 func New(cfg env.Config, n int) (env.Vec, error) { return env.NewEpisodic(make(squares, n), cfg), nil }
 
-// NewSwapped is New with sentences that name the other square. Closing on that square is still a failure.
+// NewSwapped is like New, but the sentences name the other square. Closing the hand there is still a failure.
 func NewSwapped(cfg env.Config, n int) (env.Vec, error) {
 	return env.NewEpisodic(swapped{make(squares, n)}, cfg), nil
 }
@@ -140,7 +141,7 @@ func (s squares) Step(action tensor.Tensor, turn []env.Turn, reward []float32, t
 	return nil
 }
 
-// Act moves straight to the square that is meant, and closes there.
+// Act moves the hand straight to the target, and closes it there.
 func (s squares) Act(action tensor.Tensor) error {
 	for n := range s {
 		c, a := &s[n], action.F32()[3*n:]

@@ -7,7 +7,7 @@ package plain
 #include <stdlib.h>
 #include <mujoco/mujoco.h>
 
-// geom [height, width]: the geom that the ray through the centre of each pixel hits, -1: none
+// geom [height, width]: the geom that the ray through the centre of each pixel hits, or -1
 static int see(const char *file, int width, int height, int *geom, char *why, int size) {
 	mjModel *m = mj_loadXML(file, NULL, why, size);
 	if (!m) return 0;
@@ -31,8 +31,8 @@ import (
 	"unsafe"
 )
 
-// See returns the geom that each pixel of the first camera of the model in file shows, [height,
-// width], by MuJoCo's own ray intersections; -1: no geom.
+// See returns the geom that each pixel of the first camera of the model in file shows, or -1 if the
+// pixel shows no geom. The result is [height, width]. It comes from MuJoCo's own ray intersections.
 func See(file string, width, height int) ([]int32, error) {
 	name, why := C.CString(file), (*C.char)(C.calloc(1, 1000))
 	defer C.free(unsafe.Pointer(name))
