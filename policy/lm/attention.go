@@ -8,7 +8,7 @@ import (
 
 // Attention works in blocks of keyBlock positions, counted from the beginning of the sequence. The
 // blocks do not depend on the number of queries. So the output of a query has the same bits in a whole
-// prefill, in a part of one, and in decoding with a cache. Within a block, scores, probabilities and
+// prefill, in a part of a prefill, and in decoding with a cache. Within a block, scores, probabilities and
 // the weighted sum follow the keys in order. The blocks are added in order, relative to the largest
 // score so far (SoftmaxBlock).
 const (
@@ -25,8 +25,8 @@ type span struct {
 	both   bool    // Batch.Parallel
 }
 
-// sees returns the number of keys that the token at position p attends to. Up to position upTo, exclusive, each later
-// token attends to as many keys as the token before it, plus more, which is 0 or 1.
+// sees returns the number of keys that the token at position p attends to. The result more, 0 or 1, is the increase of
+// this number from each position to the next, for positions below upTo.
 func (s *span) sees(p int) (keys, upTo, more int) {
 	switch end := s.first + s.n; {
 	case p < s.prefix:
@@ -116,8 +116,8 @@ func (w *Work) runAttention(job job) {
 	w.team.run(sharedFrom, operations, job)
 }
 
-// eachShare calls f for the spans and key heads of part number of parts. A part has whole spans if there are many
-// spans, and otherwise single key heads of spans.
+// eachShare calls f for one part of all spans and key heads. number is the index of the part, and parts is the number
+// of parts. A part has whole spans if there are many spans, and otherwise single key heads of spans.
 func (w *Work) eachShare(number, parts int, f func(s *span, from, to int)) {
 	heads := w.m.local.KVHeads
 	if len(w.spans) >= 4*parts || parts == 1 {
@@ -148,7 +148,7 @@ func (w *Work) attendPart(number, parts int, x *member) {
 	})
 }
 
-// lseAt returns the index of row r of a tile in attention.lse. head and token are those of the first row.
+// lseAt returns the index of row r of a tile in attention.lse. head and token belong to the tile's first row.
 func (w *Work) lseAt(t *queryTile, head, token, r int) int {
 	if t.heads {
 		return (head+r)*w.n + token
@@ -227,7 +227,8 @@ func (w *Work) attendGradPart(number, parts int, x *member) {
 	})
 }
 
-// unpack copies a head's keys to x as [length, head_dim], and its values as pages [head_dim, PageLen].
+// unpack copies the keys and values of key head g to x.tiles: keys as [length, head_dim], and values as pages
+// [head_dim, PageLen].
 func (w *Work) unpack(x *member, layer, g int, s *span) {
 	a, e := &x.tiles, w.m.local.HeadDim
 	a.reserve(s.n, e)

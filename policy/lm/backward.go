@@ -48,7 +48,7 @@ func (m *Model) backwardLayers(w *Work, dx []float32, aux float32) {
 	}
 }
 
-// announce calls w.ready for the gradients of these parameters, which are final.
+// announce reports to w.ready that the gradients of the parameters [fields[0], fields[1]) are final.
 func (w *Work) announce(fields [2]int) {
 	if w.ready != nil && fields[0] < fields[1] {
 		w.ready(w.m.Params.Range(fields[0], fields[1]-1))
@@ -90,8 +90,8 @@ func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 // tiedRows sums the gradients of the input embeddings, in a model whose embedding is also the output matrix. The
 // gradient of each use is summed over all tokens separately, so its bits do not depend on the split into batches.
 type tiedRows struct {
-	index map[int32]int // index of a token in token, and of its row in sum
-	token []int32       // ids, less the first id of this part of the vocabulary
+	index map[int32]int // index of an id in token, and of its row in sum
+	token []int32       // ids, minus the first id of this part of the vocabulary
 	sum   []float32     // [rows, d], a row for each element of token
 }
 
@@ -148,8 +148,8 @@ func (m *Model) FinishGradients(w *Work) {
 	t.token, t.sum = t.token[:0], t.sum[:0]
 }
 
-// joinEnds gives the first and the last stage the gradients of both uses of the embedding. Before, the last stage has
-// the gradient of the output matrix, and the first stage has the gradients of the input embeddings.
+// joinEnds exchanges the gradients of the embedding between the first stage, which has those of the input embeddings,
+// and the last stage, which has the gradient of the output matrix. Afterwards both stages have both.
 func (w *Work) joinEnds() {
 	t, grad, end := &w.tiedRows, w.m.embed.grad(), w.pipe.Size()-1
 	count, ids := []float32{float32(len(t.token))}, make([]float32, len(t.token))

@@ -8,7 +8,7 @@ type linear struct {
 	in, out    int // sizes of this part
 	w, b       weight
 	bias       bool
-	over, back sum // how to sum over inputs, and in the derivative by the input over outputs
+	over, back sum // splits of the sum over inputs, and of the sum over outputs in the derivative by the input
 	adapter    *adapter
 }
 
@@ -18,16 +18,16 @@ type sum struct {
 	shared        bool // other ranks have other blocks
 }
 
-// A cut says which axis of a matrix [in, out] is divided among ranks.
+// A cut says which axis of a matrix [in, out] is split among the tensor-parallel ranks.
 type cut uint8
 
 const (
 	uncut     cut = iota
-	byRows        // ranks divide the inputs
-	byColumns     // ranks divide the outputs
+	byRows        // each rank has some of the inputs
+	byColumns     // each rank has some of the outputs
 )
 
-// newLinear declares a product with these whole sizes.
+// newLinear declares the weights of a product. in and out are the sizes in the whole model.
 func (m *Model) newLinear(name string, in, out int, bias bool, by cut) linear {
 	l := linear{m: m, bias: bias}
 	l.cut(by, in, out)
@@ -40,7 +40,7 @@ func (m *Model) newLinear(name string, in, out int, bias bool, by cut) linear {
 	return l
 }
 
-// cut sets the sizes and sums of l. in and out are the whole sizes.
+// cut sets the sizes and sums of l. in and out are the sizes in the whole model.
 func (l *linear) cut(by cut, in, out int) {
 	m := l.m
 	l.in, l.out = in, out
@@ -59,12 +59,13 @@ func (m *Model) size(n int) int {
 	return s.To - s.From
 }
 
-// split returns the sum over an axis of n elements that is divided among ranks.
+// split returns the sum over an axis of n elements that is split among the tensor-parallel ranks.
 func (m *Model) split(n int) sum {
 	return sum{blocks: m.own, width: m.Config.blockWidth(n), shared: m.part.Size > 1}
 }
 
-// forward sets y [n,out] to the product for in [n,in], or adds it to y if add.
+// forward computes the output for the input in [n,in]. It sets y [n,out] to the output, or adds the output to y if
+// add is true.
 func (l *linear) forward(w *Work, y, in []float32, n int, add bool) {
 	y, in = y[:n*l.out], in[:n*l.in]
 	term := kernel.Term{A: in, B: l.w.data(), K: l.in, Width: l.over.width}

@@ -93,7 +93,7 @@ func harmful(key string, raw json.RawMessage) string {
 	case "qalora_group_size": // matters only with use_qalora
 		ok, why = err == nil, "expected a number"
 	case "init_lora_weights":
-		// Others, such as pissa and olora, also change the base model's weights.
+		// Other values, such as pissa and olora, also change the base model's weights.
 		ok = slices.Contains([]string{"true", `"gaussian"`, `"eva"`, `"orthogonal"`}, strings.ToLower(value))
 		why = "expected a start that leaves the weights below as they are: true, false, gaussian, eva or orthogonal"
 	}
