@@ -18,9 +18,10 @@ type Training struct {
 	// Pattern names the rule that splits text before merging: gpt2, qwen2 (one digit per piece) or
 	// llama3 (up to three).
 	Pattern string
-	// MinCount is the least number of occurrences of a pair to be merged, at least 1.
+	// MinCount is at least 1. A pair is merged only if it occurs at least MinCount times.
 	MinCount int
-	// Special are the special tokens. Their ids come last. Texts are split at them, and they are not in merges.
+	// Special are the special tokens, which get the highest ids. Texts are split at special tokens, so no merge
+	// contains a special token.
 	Special []string
 	// BOS, EOS and Pad name special tokens, or are empty. AddBOS puts BOS before every sequence.
 	BOS, EOS, Pad string
@@ -264,6 +265,7 @@ func (q pairQueue) Swap(i, j int) {
 	q[i].place, q[j].place = i, j
 }
 
-// Push and Pop implement heap.Interface. Only the method pair adds pairs, and pairs that no longer occur stay.
+// Push and Pop implement heap.Interface, but are not called. The method pair adds pairs, and pairs that no longer occur
+// stay in the queue.
 func (q *pairQueue) Push(p any) { *q = append(*q, p.(*trainPair)) }
 func (q *pairQueue) Pop() any   { panic("not used") }

@@ -105,7 +105,7 @@ func (v value) list() []value {
 	return list
 }
 
-// item returns item i of a list, whose JSON is raw.
+// item returns item i of a list. raw is the JSON of the item.
 func (v value) item(i int, raw string) value {
 	return value{v.reader, v.at + "[" + strconv.Itoa(i) + "]", []byte(raw)}
 }
