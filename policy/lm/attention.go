@@ -50,7 +50,7 @@ type tiles struct {
 // A queryTile is a set of rows of queries, ordered by key head. All rows attend to the same positions, except that a
 // later row may attend to a few more at the end.
 type queryTile struct {
-	at, step    int // in the matrix of queries: offset of the first row, and elements from row to row
+	at, step    int // offset of the first row in the matrix of queries, and the distance between rows in elements
 	rows        int
 	g, groups   int  // the first key head, and the number of key heads
 	first, more int  // row r attends to keys 0 to first + r·more - 1
@@ -92,8 +92,9 @@ func (w *Work) eachTile(s *span, from, to int, f func(t queryTile, head, token i
 	}
 }
 
-// attend sets out [n, heads·head_dim] from queries q of the same shape and the cached keys and
-// values. In training it stores the log-sum-exp of each query's scores in lse [heads, n].
+// attend computes attention from the queries q [n, heads·head_dim] and the cached keys and values. It
+// writes the result to out, which has the shape of q. In training it also writes the log-sum-exp of each
+// query's scores to lse [heads, n].
 func (w *Work) attend(layer int, out, q, lse []float32) {
 	a := &w.attention
 	a.layer, a.o, a.q, a.lse = layer, out, q, lse
@@ -194,13 +195,14 @@ func (w *Work) attendTile(x *member, layer int, pages []int32, t queryTile, out,
 	}
 }
 
-// attendGrad sets dq, dk and dv to the derivatives of the loss by queries, keys and values. do is
-// the derivative by the attention's output o. q and lse are those of the forward pass. dk and dv
-// have the shape [n, key heads·head_dim]. Every sequence begins at position 0.
+// attendGrad sets dq, dk and dv to the derivatives of the loss by queries, keys and values. The argument do
+// is the derivative by the attention's output o. q and lse come from the forward pass. dk and dv have the
+// shape [n, key heads·head_dim]. Every sequence begins at position 0.
 //
 //	p = e^(q·k - lse),  dv = Σ p·do,  ds = p·(do·v - do·o),  dq = Σ ds·k,  dk = Σ ds·q
 //
-// Sums over keys and queries follow their positions. Sums over a key head's query heads follow the heads.
+// Sums over keys and queries are in the order of positions. Sums over a key head's query heads are in the order of the
+// heads.
 func (w *Work) attendGrad(layer int, dq, dk, dv, do, o, q, lse []float32) {
 	c, a := &w.m.local, &w.attention
 	clear(dq[:w.n*c.Heads*c.HeadDim])

@@ -51,7 +51,7 @@ var Families = []Family{Qwen2, Qwen3, Llama, Mistral, Qwen2MoE, Qwen3MoE, Mixtra
 // Experts describes the experts of sparse layers.
 type Experts struct {
 	Count              int     // experts of a sparse layer; 0 if no layer is sparse
-	PerToken           int     // experts that a token is sent to
+	PerToken           int     // number of experts that each token is sent to
 	Intermediate       int     // width of one expert
 	SharedIntermediate int     // width of the shared expert, which gets every token; 0 if there is none
 	Normalize          bool    // divide the weights of the chosen experts by their sum
@@ -120,7 +120,7 @@ const (
 	maxCount       = 1 << 44 // weights of the model
 )
 
-// tooLarge returns the sizes beyond the limits. All sizes are above 0.
+// tooLarge returns a message for each size above its limit. All sizes must be above 0.
 func (c *Config) tooLarge() (wrong []string) {
 	x := c.Experts
 	for _, n := range []struct {

@@ -66,8 +66,8 @@ func newRouted(m *Model, n int) *routed {
 	}
 }
 
-// forward adds the output of the experts to y [n,d]. Their input is in [n,d]. It adds contributions in the
-// order of the slots, and the shared expert last.
+// forward adds the output of the experts to y [n,d]. The argument in [n,d] is the input of the experts.
+// forward adds contributions in the order of the slots, and the shared expert last.
 func (x *experts) forward(w *Work, r *routed, y, in []float32, n int) {
 	d, per := w.m.Config.Hidden, x.c.PerToken
 	x.route(w, r, in, n)
@@ -101,7 +101,7 @@ func (x *experts) forward(w *Work, r *routed, y, in []float32, n int) {
 }
 
 // route chooses the most probable experts for every token. Of equally probable experts, it takes
-// the one with the smaller number.
+// the expert with the smallest number.
 func (x *experts) route(w *Work, r *routed, in []float32, n int) {
 	count, per := x.c.Count, x.c.PerToken
 	probs := r.probs[:n*count]

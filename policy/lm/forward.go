@@ -205,13 +205,13 @@ func (m *Model) embedRows(w *Work, x []float32) {
 		}
 		return
 	}
-	counts, rows := w.counts(), w.partial[:w.n*d] // the rows of rank 0, then those of rank 1, …
+	counts, rows := w.counts(), w.partial[:w.n*d] // the rows of rank 0, then the rows of rank 1, …
 	for _, id := range w.ids {
 		if id != Given {
 			counts[m.owner(id)] += d
 		}
 	}
-	next := make([]int, len(counts)) // for each owner, the offset in rows of its next row
+	next := make([]int, len(counts)) // for each owner, the index of its next row's first element in the slice rows
 	for i := 1; i < len(next); i++ {
 		next[i] = next[i-1] + counts[i-1]
 	}

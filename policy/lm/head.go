@@ -33,7 +33,7 @@ func (w *Work) headRows() int {
 	return rows
 }
 
-// Logits sets out [len(rows), vocabulary] to the logits of some rows of the last pass.
+// Logits writes the logits of some rows of the last pass to out [len(rows), vocabulary].
 func (m *Model) Logits(w *Work, out []float32, rows []int32) {
 	d, v, step := m.Config.Hidden, m.Config.Vocab, w.headRows()
 	for i := 0; i < len(rows); i += step {
@@ -49,7 +49,7 @@ func (m *Model) Logits(w *Work, out []float32, rows []int32) {
 	}
 }
 
-// joinVocabulary sets out [n, vocabulary] to the logits of all ranks. own has the logits of this part of the
+// joinVocabulary writes the logits of all ranks to out [n, vocabulary]. own has the logits of this part of the
 // vocabulary.
 func (m *Model) joinVocabulary(w *Work, out, own []float32, n int) {
 	v := m.Config.Vocab
@@ -84,7 +84,7 @@ func (w *Work) gather(rows []int32, d int) []float32 {
 	return w.head.hidden[:len(rows)*d]
 }
 
-// logits sets out to the logits of hidden rows, in this part of the vocabulary.
+// logits writes the logits of hidden rows to out, for this part of the vocabulary.
 func (m *Model) logits(w *Work, out, hidden []float32) {
 	m.head.forward(w, out, hidden, len(hidden)/m.Config.Hidden, false)
 }
@@ -123,8 +123,8 @@ func (m *Model) LogProbs(w *Work, logp, entropy []float32, targets []Target, tem
 	}
 }
 
-// distributions sets of[i] and logp[i] for target i. logits has a row for each target, with the columns of this part of
-// the vocabulary.
+// distributions fills the slices of and logp, which have an element for each target. logits has a row for each target,
+// with the columns of this part of the vocabulary.
 func (m *Model) distributions(w *Work, of []Distribution, logp, logits []float32, targets []Target) {
 	v := m.local.Vocab
 	per := 3*m.own + 1 // numbers of a rank for each target: 3 for each block, and the target's logit
@@ -169,7 +169,7 @@ func (w *Work) targetLogits(part []Target, temperature float32) []float32 {
 }
 
 // likeliest sets dst[i] to 1 if the logit of target i is the largest of its row in the last pass, and to 0 otherwise.
-// Of equal logits, the one with the smallest id counts as the largest, as in greedy generation.
+// Of equal logits, the logit with the smallest id counts as the largest, as in greedy generation.
 func (m *Model) likeliest(w *Work, dst []float32, targets []Target) {
 	v, step := m.local.Vocab, w.headRows()
 	for i := 0; i < len(targets); i += step {
@@ -325,8 +325,8 @@ func (w *Work) hiddenGrad() []float32 {
 	return w.head.dh[:w.n*d]
 }
 
-// logitsGrad replaces x, the logits of a row, by the derivative of the loss by x, without the term 1_t·dlogp. d is the
-// distribution of the row, p are its probabilities and H is its entropy:
+// logitsGrad replaces the logits x of a row with the derivative of the loss by these logits, without the term
+// 1_t·dlogp. d is the distribution of the row, p are its probabilities and H is its entropy:
 //
 //	∂logp_t/∂x = 1_t - p,   ∂H/∂x = -p·(log p + H)
 func logitsGrad(x []float32, d Distribution, dlogp, dentropy float32) {

@@ -96,13 +96,13 @@ func (m *Model) owner(token int32) int {
 	return int(token) / (m.own * m.Config.blockWidth(m.Config.Vocab))
 }
 
-// Part returns the part of the model that is here.
+// Part returns the part of the model that this rank has.
 func (m *Model) Part() Part { return m.part }
 
 // A Mesh connects the ranks that have the parts of a model. The zero Mesh is for a whole model on one rank.
 type Mesh struct {
-	Layer  Axis // the tensor-parallel ranks; nil if there is one
-	Stages Pipe // the pipeline stages; nil if there is one
+	Layer  Axis // the tensor-parallel ranks; nil for one rank
+	Stages Pipe // the pipeline stages; nil for one stage
 }
 
 // Join connects w with the ranks that have the other parts of the model. Call it before the first pass.
@@ -126,8 +126,9 @@ func (w *Work) Join(mesh Mesh) {
 func (m *Model) first() bool { return m.part.First == 0 }
 func (m *Model) last() bool  { return m.part.End == m.Config.Layers }
 
-// Err returns the first error of a message to or from another rank. After an error, results are undefined and w sends
-// no more messages. Forward and Extend return the error, too.
+// Err returns the first error of a message to or from another rank. It also returns an error if the model has other
+// parts and w has not joined them. After an error, results are undefined and w sends no more messages. Forward and
+// Extend return the error, too.
 func (w *Work) Err() error {
 	if w.axis == nil && w.m.part.Size > 1 || w.pipe == nil && !(w.m.first() && w.m.last()) {
 		return errors.New("a part of a model, without the other parts")
@@ -149,7 +150,7 @@ func (w *Work) sum(x []float32) {
 	}
 }
 
-// sumDeferred does nothing unless sums are deferred. It ends the deferral, and then adds x over the ranks.
+// sumDeferred ends the deferral of sums and then adds x over the ranks. If sums are not deferred, it does nothing.
 func (w *Work) sumDeferred(x []float32) {
 	if w.deferred {
 		w.deferred = false

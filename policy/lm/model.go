@@ -60,7 +60,7 @@ type Options struct {
 	// Values adds a value head: a linear function of the hidden state, with value_head.weight and value_head.bias.
 	// Both are 0 in a new model.
 	Values bool
-	Part   Part // the part of the model that is here
+	Part   Part // the part of the model that this rank has
 }
 
 // New declares the weights of a model in p. It adds a group "actor" to p unless p has a group already. Before

@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Micro is a micro-batch of a training step.
+// A Micro is a micro-batch for Train or Infer.
 type Micro struct {
 	Batch   Batch
 	Targets []Target
@@ -52,7 +52,7 @@ func (o *Outputs) prepare(h Head, micro *Micro) {
 	o.view(h, n)
 }
 
-// view makes the exported slices views of all and slopes, for n targets.
+// view sets the exported slices to parts of o.all and o.slopes, for n targets.
 func (o *Outputs) view(h Head, n int) {
 	o.LogProb, o.Entropy, o.Likeliest, o.Value, o.DLogProb, o.DEntropy, o.DValue = nil, nil, nil, nil, nil, nil, nil
 	switch {
@@ -201,7 +201,7 @@ func (m *Model) outputs(w *Work, h Head) {
 	}
 }
 
-// following returns the number of stages after this one.
+// following returns the number of stages after this stage.
 func (w *Work) following() int {
 	if w.pipe == nil {
 		return 0

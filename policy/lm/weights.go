@@ -13,7 +13,7 @@ import (
 type Tensor struct {
 	Name  string
 	Shape []int    // shape of Data: matrices are [in, out], embeddings [vocabulary, width]
-	Slice nn.Slice // which part of the whole weight is in Data; the axes are those of Shape
+	Slice nn.Slice // which part of the whole weight is in Data; its Axis is an axis of Shape
 	// Transposed says that the checkpoint has the transpose of Data. It is true for every matrix [in,
 	// out], and for an embedding that is also the output matrix. Data of such an embedding is [width,
 	// vocabulary].

@@ -33,8 +33,8 @@ const Given = -1
 type Work struct {
 	m        *Model
 	team     *team
-	axis     Axis  // the tensor-parallel ranks; nil if there is one
-	pipe     Pipe  // the pipeline stages; nil if there is one
+	axis     Axis  // the tensor-parallel ranks; nil for one rank
+	pipe     Pipe  // the pipeline stages; nil for one stage
 	err      error // the first error of a message to or from another rank
 	deferred bool  // sums over axis wait for sumDeferred
 	sizes    []int // memory of the method counts
@@ -104,9 +104,9 @@ type activations struct {
 // tokens. It keeps the activations of all layers.
 func (m *Model) NewTraining(tokens int) *Work { return m.NewRecomputing(tokens, 0) }
 
-// NewRecomputing is like NewTraining, but its Work takes less memory. The argument layers is a number of first layers.
-// For these layers, the Work keeps only inputs, keys and values, and the backward pass repeats the forward pass.
-// Results have the same bits.
+// NewRecomputing is like NewTraining, but its Work takes less memory. The first layers keep only inputs, keys and
+// values, and the backward pass repeats their forward pass. The argument layers is the number of these layers. Results
+// have the same bits.
 func (m *Model) NewRecomputing(tokens, layers int) *Work {
 	w := m.newWork(tokens, true)
 	if w.again = min(layers, len(m.layers)); w.again > 0 {

@@ -7,7 +7,7 @@
 //	results, err := e.Generate(ctx, requests, engine.Watch{})
 //
 // Generate needs all requests when it begins. If requests come later, call Start for each request, and Step for each
-// pass. Such a caller may also give up an unfinished text. Any engine with the same weights can finish the text:
+// pass. Such a caller may also give up an unfinished text. Any engine with the same weights can finish the text.
 //
 //	started, err := e.Start(&request, index) // false: no room now
 //	err = e.Step(&watch)                     // one pass, while e.Running() > 0
@@ -30,7 +30,7 @@ type Options struct {
 	ChunkTokens int // prompt tokens in one pass; default 512
 	Threads     int // threads of a pass, with the same results for any number; default 1. With more than 1, call Close
 	Tokens      int // only ids below Tokens are drawn, for vocabularies larger than the tokenizer's; default all
-	// Axis connects the tensor-parallel ranks of the model; nil if there is one. Each rank has an Engine with the same
+	// Axis connects the tensor-parallel ranks of the model; nil for one rank. Each rank has an Engine with the same
 	// options and gets the same requests. Each rank draws the tokens of some of the sequences.
 	Axis lm.Axis
 }

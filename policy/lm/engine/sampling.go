@@ -20,7 +20,7 @@ type Sampling struct {
 	Seed              uint64
 }
 
-// Greedy returns the Sampling that takes the likeliest token, at most n times.
+// Greedy returns a Sampling that always takes the likeliest token, for at most n tokens.
 func Greedy(n int) Sampling { return Sampling{MaxTokens: n, TopP: 1, RepetitionPenalty: 1} }
 
 func (s *Sampling) check() error {
@@ -71,8 +71,8 @@ func (p *picker) pick(m *lm.Model, s *sequence, logits []float32) (id int32, log
 	return id, all.LogProb(logits[id])
 }
 
-// sample returns the first token at which the cumulative probability of the allowed tokens exceeds u. The sum follows
-// the ids of the tokens. With top_k or top_p, it begins with the likeliest token instead.
+// sample returns the first token at which the cumulative probability of the allowed tokens exceeds u. The tokens are in
+// the order of their ids. With top_k or top_p, they are in the order of falling probability.
 func (p *picker) sample(logits []float32, lse float64, o *Sampling, u float64) int32 {
 	share := func(id int32) float64 { return math.Exp(float64(logits[id]) - lse) }
 	drawn := int32(len(p.order))

@@ -63,9 +63,9 @@ func ReadAdapter(dir string) (*lm.LoRA, error) {
 	return o, nil
 }
 
-// harmful returns the reason why the value of a key asks for something other than plain LoRA, or "" if it does not. The
-// switch lists the keys and values that change nothing. Any other key must be null, false or empty, because a later
-// PEFT may give it a meaning.
+// harmful returns "" if the value of a key asks for plain LoRA, and otherwise the reason for an error. The switch lists
+// the keys and values that change nothing. Any other key must be null, false or empty, because a later PEFT may give it
+// a meaning.
 func harmful(key string, raw json.RawMessage) string {
 	var compact bytes.Buffer
 	_ = json.Compact(&compact, raw) // raw is a part of a decoded JSON text

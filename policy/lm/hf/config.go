@@ -168,8 +168,8 @@ func (r *reader) window(c *lm.Config) int {
 	case lm.Llama:
 		return 0
 	}
-	// Versions of transformers disagree about which layers of a mixture of experts have sliding windows. So here all
-	// layers have.
+	// Versions of transformers disagree about which layers of a mixture of experts have sliding windows. So every layer
+	// of a mixture counts as a layer with a sliding window.
 	mixture := c.Family == lm.Qwen2MoE || c.Family == lm.Qwen3MoE
 	if get(r, "use_sliding_window", false) && (mixture || get(r, "max_window_layers", 0) < c.Layers) {
 		if size < 1 {

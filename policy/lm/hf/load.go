@@ -201,7 +201,7 @@ func (f *folder) load(want []lm.Tensor) error {
 // readable are the types that Load converts to float32.
 var readable = []tensor.DType{tensor.F32, tensor.BF16, tensor.F16}
 
-// chunkElements is about the most elements that are read or written at once.
+// chunkElements is approximately the most elements that are read or written at once.
 const chunkElements = 1 << 20
 
 // buffers are the memory for one chunk, reused for all tensors.

@@ -31,8 +31,8 @@ type merge struct {
 }
 
 // A mergeTable maps pairs of tokens to the rank and the result of their merge. It is a hash table
-// with open addressing. Most pairs have no merge. For most of these pairs, low or maybe gives the answer
-// without a search.
+// with open addressing. Most pairs have no merge. For most of these pairs, the fields low and maybe give
+// the answer without a search.
 type mergeTable struct {
 	slots []mergeSlot // length is a power of two; at most half of them are used
 	shift uint

@@ -29,7 +29,7 @@ func (t *Tokenizer) readConfig(v value) {
 	}
 }
 
-// tokenText returns the text of a token. v is the text, or an object with the text as its field content.
+// tokenText returns the text of a token. v is the text, or an object whose field content is the text.
 func tokenText(v value) string {
 	switch {
 	case v.isNull():
@@ -50,9 +50,9 @@ func (t *Tokenizer) readAddedDecoder(o object) {
 	}
 }
 
-// addAround changes the ids that are put before or after a sequence, which the argument around has. flag is
-// add_bos_token or add_eos_token. If it is true, addAround adds the token. If it is false, addAround removes the
-// token. If it is null, the ids of the post-processor stay.
+// addAround applies flag, which is add_bos_token or add_eos_token, to the ids that are put before or after a
+// sequence. If flag is true, it adds the token to these ids. If flag is false, it removes the token. If flag is
+// null, the ids of the post-processor stay.
 func (t *Tokenizer) addAround(flag value, token string, around *[]int32) {
 	if flag.isNull() {
 		return

@@ -82,7 +82,7 @@ func rawLength(source string) int {
 	return len(source)
 }
 
-// unit returns the end of the unit of an expression that begins at i. A unit is a quoted text, a
+// unit returns the end of the unit that begins at index i of an expression. A unit is a quoted text, a
 // bracket with its content, or one byte.
 func unit(s string, i int) int {
 	switch s[i] {
@@ -133,7 +133,8 @@ func plainTag(tag string) string {
 	return head + " " + body + tail
 }
 
-// top returns the first index from i of a word or sign outside of brackets and quotes. It returns -1 if there is none.
+// top searches s, from index i, for a word or sign outside of brackets and quotes. It returns the index of the word, or
+// -1 if there is none.
 func top(s string, i int, word string) int {
 	letter := func(i int) bool {
 		return i >= 0 && i < len(s) &&

@@ -77,8 +77,8 @@ type window struct {
 
 // mergeWindows merges a long piece in overlapping windows, each of them separately. It switches from
 // one window to the next at a token that both windows have at the same place. The tokens are the same
-// as without windows. This is so because tokens are the result of merging a text if every two
-// neighbours are the result of merging their own text, and every two neighbours are in one window. In
+// as without windows, for this reason: a list of tokens is the result of merging a text if every pair of
+// neighbours is the result of merging the pair's text. Every pair of neighbours is inside one window. In
 // the rare case that two windows have no common token, mergeWindows merges the whole piece at once.
 func (w *merger) mergeWindows(table *mergeTable, ids []int32, length, overlap int32) []int32 {
 	w.symbols = append(w.symbols[:0], ids...)

@@ -13,7 +13,7 @@ import (
 // Training describes a tokenizer to be trained.
 type Training struct {
 	// VocabSize is the number of tokens: 256 bytes, results of merges, and special tokens. There
-	// are fewer if the texts have no more pairs to merge.
+	// are fewer tokens if the texts have no more pairs to merge.
 	VocabSize int
 	// Pattern names the rule that splits text before merging: gpt2, qwen2 (one digit per piece) or
 	// llama3 (up to three).
@@ -61,8 +61,8 @@ func (o *Training) check() error {
 
 // Train makes a byte-level BPE tokenizer from texts, writes tokenizer.json and
 // tokenizer_config.json to a folder, and loads it. It repeatedly merges the most frequent pair of
-// tokens. Of equally frequent pairs, it takes the one with the smaller left id, then the one with
-// the smaller right id. The order of texts does not matter.
+// tokens. Of equally frequent pairs, it takes the pair with the smallest left id, and then with the
+// smallest right id. The order of texts does not matter.
 func Train(dir string, texts iter.Seq[string], o Training) (*Tokenizer, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -237,8 +237,8 @@ func (t *trainer) mergeWord(i, left, right, id int32) {
 	}
 }
 
-// change adds to the count of a pair. word is the index of a word that now contains the pair, or -1 if a word has lost
-// the pair.
+// change adds the argument by to the count of a pair. word is the index of a word that now contains the pair, or -1 if
+// a word has lost the pair.
 func (t *trainer) change(left, right int32, by int, word int32) {
 	p := t.pair(left, right)
 	p.count += by
