@@ -25,7 +25,7 @@ type Config struct {
 	MLPBias      bool
 	QKNorm       bool    // RMSNorm of each head of queries and keys, before the rotation
 	MaxPositions int     // sequence length in pre-training; longer sequences are valid
-	Window       int     // longest valid sequence, as sliding-window attention is not supported; 0: no limit
+	Window       int     // longest valid sequence (sliding-window attention is not supported); 0: no limit
 	InitRange    float64 // deviation of initial weights
 
 	Experts Experts // the zero Experts: every layer is dense
@@ -113,7 +113,7 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// These limits are far above the sizes of any model. They reject mistakes, and products of sizes do not overflow.
+// These limits are far above the sizes of any model. They reject mistakes, and prevent overflow of products of sizes.
 const (
 	maxSize        = 1 << 24 // length of an axis of a matrix
 	maxFeedForward = 1 << 16 // feed-forward blocks, including each expert

@@ -123,8 +123,8 @@ func (m *Model) LogProbs(w *Work, logp, entropy []float32, targets []Target, tem
 	}
 }
 
-// distributions fills the slices of and logp, which have an element for each target. logits has a row for each target,
-// with the columns of this part of the vocabulary.
+// distributions computes, for each target i, the distribution of[i] and the log-probability logp[i]. logits has a row
+// for each target, with the columns of this part of the vocabulary.
 func (m *Model) distributions(w *Work, of []Distribution, logp, logits []float32, targets []Target) {
 	v := m.local.Vocab
 	per := 3*m.own + 1 // numbers of a rank for each target: 3 for each block, and the target's logit

@@ -41,7 +41,7 @@ func visit(m *lm.Model, dir string, do func(*folder) error) (err error) {
 	return do(f)
 }
 
-// prefix adds the argument what, which names the attempted action, to the beginning of *err unless *err is nil.
+// prefix puts the attempted action before the text of *err, unless *err is nil. The argument what names the action.
 func prefix(err *error, what string) {
 	if *err != nil {
 		*err = fmt.Errorf("%s: %w", what, *err)

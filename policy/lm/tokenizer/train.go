@@ -237,8 +237,8 @@ func (t *trainer) mergeWord(i, left, right, id int32) {
 	}
 }
 
-// change adds the argument by to the count of a pair. word is the index of a word that now contains the pair, or -1 if
-// a word has lost the pair.
+// change changes the count of a pair. The argument by is the difference. word is the index of a word that now contains
+// the pair, or -1 if a word has lost the pair.
 func (t *trainer) change(left, right int32, by int, word int32) {
 	p := t.pair(left, right)
 	p.count += by

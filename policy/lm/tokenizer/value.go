@@ -151,7 +151,8 @@ func (o object) textOr(key, otherwise string) string {
 	return otherwise
 }
 
-// oneOf returns a text field, which must be one of texts. If the field is null, oneOf returns the first of texts.
+// oneOf returns a text field, which must be one of the given texts. If the field is null, it returns the first of these
+// texts.
 func (o object) oneOf(key string, texts ...string) string {
 	v := o.get(key)
 	if v.isNull() {
