@@ -8,7 +8,7 @@ import (
 
 // Attention works in blocks of keyBlock positions, counted from the beginning of the sequence. The
 // blocks do not depend on the number of queries. So the output of a query has the same bits in a whole
-// prefill, in a part of one, and in decoding with a cache. Within a block, scores, probabilities and
+// prefill, in a part of a prefill, and in decoding with a cache. Within a block, scores, probabilities and
 // the weighted sum follow the keys in order. The blocks are added in order, relative to the largest
 // score so far (SoftmaxBlock).
 const (
@@ -25,8 +25,8 @@ type span struct {
 	both   bool    // Batch.Parallel
 }
 
-// sees returns the number of keys that the token at position p attends to. Up to position upTo, exclusive, each later
-// token attends to as many keys as the token before it, plus more, which is 0 or 1.
+// sees returns the number of keys that the token at position p attends to. The result more, 0 or 1, is the increase of
+// this number from each position to the next, for positions below upTo.
 func (s *span) sees(p int) (keys, upTo, more int) {
 	switch end := s.first + s.n; {
 	case p < s.prefix:
@@ -50,7 +50,7 @@ type tiles struct {
 // A queryTile is a set of rows of queries, ordered by key head. All rows attend to the same positions, except that a
 // later row may attend to a few more at the end.
 type queryTile struct {
-	at, step    int // in the matrix of queries: offset of the first row, and elements from row to row
+	at, step    int // offset of the first row in the matrix of queries, and the distance between rows in elements
 	rows        int
 	g, groups   int  // the first key head, and the number of key heads
 	first, more int  // row r attends to keys 0 to first + r·more - 1
@@ -92,8 +92,9 @@ func (w *Work) eachTile(s *span, from, to int, f func(t queryTile, head, token i
 	}
 }
 
-// attend sets out [n, heads·head_dim] from queries q of the same shape and the cached keys and
-// values. In training it stores the log-sum-exp of each query's scores in lse [heads, n].
+// attend computes attention from the queries q [n, heads·head_dim] and the cached keys and values. It
+// writes the result to out, which has the shape of q. In training it also writes the log-sum-exp of each
+// query's scores to lse [heads, n].
 func (w *Work) attend(layer int, out, q, lse []float32) {
 	a := &w.attention
 	a.layer, a.o, a.q, a.lse = layer, out, q, lse
@@ -116,8 +117,8 @@ func (w *Work) runAttention(job job) {
 	w.team.run(sharedFrom, operations, job)
 }
 
-// eachShare calls f for the spans and key heads of part number of parts. A part has whole spans if there are many
-// spans, and otherwise single key heads of spans.
+// eachShare calls f for one part of all spans and key heads. number is the index of the part, and parts is the number
+// of parts. A part has whole spans if there are many spans, and otherwise single key heads of spans.
 func (w *Work) eachShare(number, parts int, f func(s *span, from, to int)) {
 	heads := w.m.local.KVHeads
 	if len(w.spans) >= 4*parts || parts == 1 {
@@ -148,7 +149,7 @@ func (w *Work) attendPart(number, parts int, x *member) {
 	})
 }
 
-// lseAt returns the index of row r of a tile in attention.lse. head and token are those of the first row.
+// lseAt returns the index of row r of a tile in attention.lse. head and token belong to the tile's first row.
 func (w *Work) lseAt(t *queryTile, head, token, r int) int {
 	if t.heads {
 		return (head+r)*w.n + token
@@ -194,13 +195,14 @@ func (w *Work) attendTile(x *member, layer int, pages []int32, t queryTile, out,
 	}
 }
 
-// attendGrad sets dq, dk and dv to the derivatives of the loss by queries, keys and values. do is
-// the derivative by the attention's output o. q and lse are those of the forward pass. dk and dv
-// have the shape [n, key heads·head_dim]. Every sequence begins at position 0.
+// attendGrad sets dq, dk and dv to the derivatives of the loss by queries, keys and values. The argument do
+// is the derivative by the attention's output o. q and lse come from the forward pass. dk and dv have the
+// shape [n, key heads·head_dim]. Every sequence begins at position 0.
 //
 //	p = e^(q·k - lse),  dv = Σ p·do,  ds = p·(do·v - do·o),  dq = Σ ds·k,  dk = Σ ds·q
 //
-// Sums over keys and queries follow their positions. Sums over a key head's query heads follow the heads.
+// Sums over keys and queries are in the order of positions. Sums over a key head's query heads are in the order of the
+// heads.
 func (w *Work) attendGrad(layer int, dq, dk, dv, do, o, q, lse []float32) {
 	c, a := &w.m.local, &w.attention
 	clear(dq[:w.n*c.Heads*c.HeadDim])
@@ -227,7 +229,8 @@ func (w *Work) attendGradPart(number, parts int, x *member) {
 	})
 }
 
-// unpack copies a head's keys to x as [length, head_dim], and its values as pages [head_dim, PageLen].
+// unpack copies the keys and values of key head g to x.tiles: keys as [length, head_dim], and values as pages
+// [head_dim, PageLen].
 func (w *Work) unpack(x *member, layer, g int, s *span) {
 	a, e := &x.tiles, w.m.local.HeadDim
 	a.reserve(s.n, e)

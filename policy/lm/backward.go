@@ -4,7 +4,7 @@ import "github.com/rlinf/rlinf/policy/nn/kernel"
 
 // Backward adds the gradient of a loss to the gradients of the trainable parameters. dlogp and dentropy
 // are the derivatives of the loss by the results of the last LogProbs; dentropy may be nil. targets and
-// temperature are those of the last LogProbs. The loss also has the term
+// temperature are the arguments of the last LogProbs. The loss also has the term
 // aux·Config.Experts.AuxCoef·AuxLoss of the last Forward.
 //
 // The gradient of a weight is summed over the tokens in order. So two batches in turn give the same
@@ -48,15 +48,15 @@ func (m *Model) backwardLayers(w *Work, dx []float32, aux float32) {
 	}
 }
 
-// announce calls w.ready for the gradients of these parameters, which are final.
+// announce reports to w.ready that the gradients of the parameters [fields[0], fields[1]) are final.
 func (w *Work) announce(fields [2]int) {
 	if w.ready != nil && fields[0] < fields[1] {
 		w.ready(w.m.Params.Range(fields[0], fields[1]-1))
 	}
 }
 
-// InputGrad returns the derivative of the loss by the input of the first layer, [rows, hidden], as
-// the last backward pass computed it. The result is valid until the next pass.
+// InputGrad returns the derivative [rows, hidden] of the loss by the input of the first layer, from the
+// last backward pass. The result is valid until the next pass.
 func (w *Work) InputGrad() []float32 { return w.delta[:w.n*w.m.Config.Hidden] }
 
 // backward changes dx from the derivative by the layer's output to the derivative by the layer's
@@ -87,11 +87,11 @@ func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 	kernel.RMSNormGrad(dx, l.norm1.grad(), dn, a.x[:n*d], l.norm1.data(), a.inv1[:n], n, d, true)
 }
 
-// tiedRows sums the gradients of the input embeddings, in a model whose embedding is also the output matrix. The
-// gradient of each use is summed over all tokens separately, so its bits do not depend on the split into batches.
+// tiedRows sums the gradients of the input embeddings if the embedding is also the output matrix. Each of the two uses
+// has its own sum over all tokens, so the bits do not depend on the split into batches.
 type tiedRows struct {
-	index map[int32]int // index of a token in token, and of its row in sum
-	token []int32       // ids, less the first id of this part of the vocabulary
+	index map[int32]int // index of an id in token, and of its row in sum
+	token []int32       // ids, minus the first id of this part of the vocabulary
 	sum   []float32     // [rows, d], a row for each element of token
 }
 
@@ -148,8 +148,9 @@ func (m *Model) FinishGradients(w *Work) {
 	t.token, t.sum = t.token[:0], t.sum[:0]
 }
 
-// joinEnds gives the first and the last stage the gradients of both uses of the embedding. Before, the last stage has
-// the gradient of the output matrix, and the first stage has the gradients of the input embeddings.
+// joinEnds exchanges gradients of the embedding between the first and the last stage. The first stage has the gradients
+// of the input embeddings, and the last stage has the gradient of the output matrix. Afterwards both stages have both
+// gradients.
 func (w *Work) joinEnds() {
 	t, grad, end := &w.tiedRows, w.m.embed.grad(), w.pipe.Size()-1
 	count, ids := []float32{float32(len(t.token))}, make([]float32, len(t.token))

@@ -10,7 +10,7 @@ import (
 const PageLen = 16
 
 // A Cache holds the keys and values of sequences, in pages of PageLen tokens. Sequences may share
-// pages: see Sequence.Fork. It belongs to one goroutine.
+// pages: see Sequence.Fork. A Cache belongs to one goroutine.
 //
 // A page has, for every layer and every key head, the keys as [head_dim, PageLen] and then the
 // values as [PageLen, head_dim].
@@ -55,12 +55,12 @@ func (c *Cache) extend(pages int) {
 // Free returns the number of unused pages.
 func (c *Cache) Free() int { return len(c.free) }
 
-// keys returns the keys of a head in a page, [head_dim, PageLen].
+// keys returns the keys [head_dim, PageLen] of a head in a page.
 func (c *Cache) keys(layer int, page int32, head int) []float32 {
 	return c.mem[(layer*c.pages+int(page))*c.page+head*c.heads:][: c.heads/2 : c.heads/2]
 }
 
-// values returns the values of a head in a page, [PageLen, head_dim].
+// values returns the values [PageLen, head_dim] of a head in a page.
 func (c *Cache) values(layer int, page int32, head int) []float32 {
 	return c.mem[(layer*c.pages+int(page))*c.page+head*c.heads+c.heads/2:][: c.heads/2 : c.heads/2]
 }
@@ -164,7 +164,7 @@ func (s *Sequence) grow(n int) {
 	s.len += n
 }
 
-// Pages returns a copy of the pages that hold the tokens from index from on, for Append.
+// Pages returns a copy of the last pages for Append: the page of the token with index from, and all later pages.
 func (s *Sequence) Pages(from int) []float32 {
 	c := s.cache
 	to := make([]float32, 0, (len(s.pages)-from/PageLen)*c.page*len(c.m.layers))
@@ -176,8 +176,8 @@ func (s *Sequence) Pages(from int) []float32 {
 	return to
 }
 
-// Append appends n tokens with their keys and values. pages is the result of Pages, for the token after the last one
-// here, of a sequence with the same tokens. The caller has checked that enough pages are free.
+// Append appends n tokens with their keys and values. The argument pages is the result of Pages(s.Len()) of another
+// sequence, which has the same tokens. The caller has checked that enough pages are free.
 func (s *Sequence) Append(n int, pages []float32) {
 	from := s.len
 	s.grow(n)

@@ -24,8 +24,8 @@ type Config struct {
 	OutBias      bool // o_proj has a bias
 	MLPBias      bool
 	QKNorm       bool    // RMSNorm of each head of queries and keys, before the rotation
-	MaxPositions int     // sequence length in training; longer sequences work
-	Window       int     // the longest sequence that all layers see whole; longer sequences are errors. 0: no limit
+	MaxPositions int     // sequence length in pre-training; longer sequences are valid
+	Window       int     // longest valid sequence (sliding-window attention is not supported); 0: no limit
 	InitRange    float64 // deviation of initial weights
 
 	Experts Experts // the zero Experts: every layer is dense
@@ -50,10 +50,10 @@ var Families = []Family{Qwen2, Qwen3, Llama, Mistral, Qwen2MoE, Qwen3MoE, Mixtra
 
 // Experts describes the experts of sparse layers.
 type Experts struct {
-	Count              int     // experts of a sparse layer; 0: no layer is sparse
-	PerToken           int     // experts that a token is sent to
+	Count              int     // experts of a sparse layer; 0 if no layer is sparse
+	PerToken           int     // number of experts that each token is sent to
 	Intermediate       int     // width of one expert
-	SharedIntermediate int     // width of the expert that every token is sent to; 0: there is none
+	SharedIntermediate int     // width of the shared expert, which gets every token; 0 if there is none
 	Normalize          bool    // divide the weights of the chosen experts by their sum
 	AuxCoef            float64 // weight of the load-balancing loss
 	Dense              []bool  // [layers]: whether a layer has no experts; nil: all layers have experts
@@ -113,14 +113,14 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// Limits far above any model. They reject sizes that are mistakes, and keep products of sizes in range.
+// These limits are far above the sizes of any model. They reject mistakes, and prevent overflow of products of sizes.
 const (
 	maxSize        = 1 << 24 // length of an axis of a matrix
 	maxFeedForward = 1 << 16 // feed-forward blocks, including each expert
 	maxCount       = 1 << 44 // weights of the model
 )
 
-// tooLarge returns the sizes beyond the limits. All sizes are above 0.
+// tooLarge returns a message for each size above its limit. All sizes must be above 0.
 func (c *Config) tooLarge() (wrong []string) {
 	x := c.Experts
 	for _, n := range []struct {
@@ -150,7 +150,7 @@ func (c *Config) tooLarge() (wrong []string) {
 	return wrong
 }
 
-// Limits of the blocks into which a parallel layout may split sums: see doc.go.
+// Limits of Config.Blocks: the most blocks of a sum, and the fewest elements of the attention's output in a block.
 const (
 	maxBlocks = 8
 	minBlock  = 32

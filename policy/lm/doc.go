@@ -6,7 +6,7 @@
 //	err = m.Alloc(tensor.Heap)
 //	err = hf.Load(m, dir)                              // or m.Init(seed)
 //
-// In training, a batch is sequences one after the other, without padding:
+// In training, a batch has several sequences, one after the other, without padding:
 //
 //	w := m.NewTraining(4096)                           // activations of up to 4096 tokens
 //	err = m.Forward(w, batch)
@@ -29,9 +29,9 @@
 //
 // A token's log-probability has the same bits in Forward and in Extend, in any batch, beside any
 // other sequences and in pieces of any size. Each row is computed separately, so the order of a sum
-// never depends on the number of rows. Attention follows blocks of keys by their positions. Sums
-// over heads, over a feed-forward width and over the vocabulary are split into Config.Blocks
-// blocks, which are added as a tree (kernel.Multiplier), so that ranks may divide them (Part, Mesh).
-// The gradient of a weight is summed over the tokens in order, whatever the size of a batch.
-// As everywhere, bits are equal on processors of one kind.
+// never depends on the number of rows. Attention reads the keys of a sequence in blocks, in the order
+// of their positions. Sums over heads, over a feed-forward width and over the vocabulary are split
+// into Config.Blocks blocks, which are added as a tree (kernel.Multiplier). So each rank may compute
+// some of the blocks (Part, Mesh). The gradient of a weight is summed over the tokens in order,
+// whatever the size of a batch. Bits are equal only on processors of the same kind.
 package lm

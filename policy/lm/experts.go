@@ -11,7 +11,7 @@ import (
 // experts are the feed-forward blocks of a sparse layer. A router sends every token to a few of
 // them; the shared expert gets all tokens. Shazeer et al. 2017, arXiv:1701.06538.
 type experts struct {
-	router     linear // without bias; not divided among ranks
+	router     linear // without bias; every rank has the whole router
 	all        []feedForward
 	shared     feedForward
 	sharedGate linear   // [d,1], if there is a shared expert
@@ -66,8 +66,8 @@ func newRouted(m *Model, n int) *routed {
 	}
 }
 
-// forward adds the output of the experts for in [n,d] to y [n,d]. It adds contributions in the
-// order of the slots, the shared expert last.
+// forward adds the output of the experts to y [n,d]. The argument in [n,d] is the input of the experts.
+// forward adds contributions in the order of the slots, and the shared expert last.
 func (x *experts) forward(w *Work, r *routed, y, in []float32, n int) {
 	d, per := w.m.Config.Hidden, x.c.PerToken
 	x.route(w, r, in, n)
@@ -101,7 +101,7 @@ func (x *experts) forward(w *Work, r *routed, y, in []float32, n int) {
 }
 
 // route chooses the most probable experts for every token. Of equally probable experts, it takes
-// the one with the smaller number.
+// the expert with the smallest number.
 func (x *experts) route(w *Work, r *routed, in []float32, n int) {
 	count, per := x.c.Count, x.c.PerToken
 	probs := r.probs[:n*count]
@@ -142,8 +142,7 @@ func (x *experts) route(w *Work, r *routed, in []float32, n int) {
 }
 
 // backward sets dx [n,d] from dy [n,d] and from in, the input of the forward pass. It adds to the
-// gradients. slope [experts] is the derivative of the auxiliary loss by a token's probability of each
-// expert.
+// gradients. slope[e] is the derivative of the auxiliary loss by each token's probability of expert e.
 func (x *experts) backward(w *Work, r *routed, dx, dy, in, slope []float32, n int) {
 	d, per, f := w.m.Config.Hidden, x.c.PerToken, x.c.Intermediate
 	dprobs := w.dprobs[:n*x.c.Count]

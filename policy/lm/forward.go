@@ -108,9 +108,9 @@ type Piece struct {
 	Parallel bool
 }
 
-// Extend computes new tokens of sequences, and adds their keys and values to the cache of the sequences. A sequence may
-// be in one piece only. Row i of w is then token i of all pieces, for Logits and LogProbs. Extend changes nothing if it
-// returns an error about its arguments.
+// Extend computes new tokens of sequences, and adds their keys and values to the cache of the sequences. Each sequence
+// may have only one piece. Logits and LogProbs number the rows over all pieces: row i belongs to the i-th token of the
+// call. Extend changes nothing if it returns an error about its arguments.
 func (m *Model) Extend(w *Work, pieces ...Piece) error {
 	if w.whole {
 		panic("lm: Extend with a Work that NewDecoding did not make")
@@ -205,13 +205,13 @@ func (m *Model) embedRows(w *Work, x []float32) {
 		}
 		return
 	}
-	counts, rows := w.counts(), w.partial[:w.n*d] // the rows of rank 0, then those of rank 1, …
+	counts, rows := w.counts(), w.partial[:w.n*d] // the rows of rank 0, then the rows of rank 1, …
 	for _, id := range w.ids {
 		if id != Given {
 			counts[m.owner(id)] += d
 		}
 	}
-	next := make([]int, len(counts)) // the first free element of each owner
+	next := make([]int, len(counts)) // for each owner, the index of its next row's first element in the slice rows
 	for i := 1; i < len(next); i++ {
 		next[i] = next[i-1] + counts[i-1]
 	}
@@ -247,7 +247,7 @@ func (m *Model) embedRow(row []float32, id int32) {
 	}
 }
 
-// forward sets next to the residual stream after the layer, computed from a.x. next may be a.x.
+// forward computes the layer. Its input is the residual stream a.x, and next gets its output. next may be a.x.
 func (l *layer) forward(w *Work, a *activations, next []float32, number int) {
 	m, n := w.m, w.n
 	c := &m.local
@@ -315,8 +315,8 @@ func (t *tiles) reserve(length, e int) {
 // Rows returns the number of tokens of the last pass.
 func (w *Work) Rows() int { return w.n }
 
-// Hidden returns the last residual stream after its norm, [rows, hidden], which is the input of the
-// output matrix. It is valid until the next pass.
+// Hidden returns the residual stream [rows, hidden] after the final norm, which is the input of the
+// output matrix. The result is valid until the next pass.
 func (w *Work) Hidden() []float32 { return w.final.hidden[:w.n*w.m.Config.Hidden] }
 
 // AuxLoss returns the load-balancing loss of the last pass, without the factor
@@ -356,7 +356,7 @@ func (w *Work) count(r *routed) {
 		w.share[e]++
 	}
 	for e := range w.means {
-		sum := 0.0 // of this layer alone, because other layers may be on other ranks
+		sum := 0.0 // a sum for this layer alone, because other layers may be on other ranks
 		for t := range w.n {
 			sum += float64(r.probs[t*c.Count+e])
 		}
@@ -364,6 +364,6 @@ func (w *Work) count(r *routed) {
 	}
 }
 
-// Residual returns the residual stream at the input of a layer, [rows, hidden], in the last
-// Forward. It is valid until the next pass.
+// Residual returns the residual stream [rows, hidden] at the input of a layer in the last Forward.
+// The result is valid until the next pass.
 func (w *Work) Residual(layer int) []float32 { return w.acts[layer].x[:w.n*w.m.Config.Hidden] }

@@ -2,9 +2,9 @@ package lm
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// GradSquares returns the sum of the squares of all gradients of m.Params, also of the parts that other ranks have.
-// Each block of an axis that ranks may divide has a sum of its own, so the bits do not depend on the parts. The sums
-// are added in the order of the parameters of the whole model.
+// GradSquares returns the sum of the squares of all gradients of m.Params, including the parts on other ranks.
+// If an axis may be split among ranks, each of its blocks has its own sum, so the bits do not depend on the split. The
+// sums are added in the order of the parameters of the whole model.
 func (m *Model) GradSquares(w *Work) (float64, error) {
 	p := m.Params
 	if w.squares == nil {
@@ -17,7 +17,7 @@ func (m *Model) GradSquares(w *Work) (float64, error) {
 			continue // the first stage has the same gradient
 		}
 		if slice.Whole == 0 {
-			if m.part.Index == 0 { // all ranks that divide a layer have the same gradient
+			if m.part.Index == 0 { // all tensor-parallel ranks have the same gradient
 				to[0] = kernel.SumSq(grad)
 			}
 			continue
@@ -34,7 +34,7 @@ func (m *Model) GradSquares(w *Work) (float64, error) {
 			}
 		}
 	}
-	for _, axis := range []Axis{w.axis, w.pipe} { // each sum is on one rank, and 0 on all others
+	for _, axis := range []Axis{w.axis, w.pipe} { // one rank has each sum, and all others have 0 in its place
 		if axis != nil && w.err == nil {
 			w.err = axis.Sum64(w.squares)
 		}
@@ -46,7 +46,8 @@ func (m *Model) GradSquares(w *Work) (float64, error) {
 	return total, w.Err()
 }
 
-// countSquares sets w.squareOf to the index in w.squares of the first block of each parameter of the whole model.
+// countSquares allocates w.squares, and sets w.squareOf for all parameters of the whole model. w.squareOf has the index
+// of each parameter's first block in w.squares.
 func (w *Work) countSquares() {
 	w.squareOf = map[string]int{}
 	n := 0

@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// At most headRows rows of logits are in memory at a time, fewer if the vocabulary is large.
+// At most headRows rows of logits are in memory at a time, and at most headLogits logits unless one row has more.
 const (
 	headRows   = 192
 	headLogits = 1 << 24
@@ -33,7 +33,7 @@ func (w *Work) headRows() int {
 	return rows
 }
 
-// Logits sets out [len(rows), vocabulary] to the logits of some rows of the last pass.
+// Logits writes the logits of some rows of the last pass to out [len(rows), vocabulary].
 func (m *Model) Logits(w *Work, out []float32, rows []int32) {
 	d, v, step := m.Config.Hidden, m.Config.Vocab, w.headRows()
 	for i := 0; i < len(rows); i += step {
@@ -49,7 +49,8 @@ func (m *Model) Logits(w *Work, out []float32, rows []int32) {
 	}
 }
 
-// joinVocabulary sets out [n, vocabulary] from the columns of all ranks; own has those of this part.
+// joinVocabulary writes the logits of all ranks to out [n, vocabulary]. own has the logits of this part of the
+// vocabulary.
 func (m *Model) joinVocabulary(w *Work, out, own []float32, n int) {
 	v := m.Config.Vocab
 	w.head.all = resize(w.head.all, n*v)
@@ -83,7 +84,7 @@ func (w *Work) gather(rows []int32, d int) []float32 {
 	return w.head.hidden[:len(rows)*d]
 }
 
-// logits sets out to the logits of hidden rows, in this part of the vocabulary.
+// logits writes the logits of hidden rows to out, for this part of the vocabulary.
 func (m *Model) logits(w *Work, out, hidden []float32) {
 	m.head.forward(w, out, hidden, len(hidden)/m.Config.Hidden, false)
 }
@@ -94,7 +95,7 @@ type Target struct {
 	Token int32
 }
 
-// NextTokens appends the targets of a batch to dst: for every sequence, each token but the first.
+// NextTokens appends the targets of a batch to dst: all tokens except the first of each sequence.
 func (b Batch) NextTokens(dst []Target) []Target {
 	for i := range len(b.Starts) - 1 {
 		for t := b.Starts[i] + 1; t < b.Starts[i+1]; t++ {
@@ -122,11 +123,11 @@ func (m *Model) LogProbs(w *Work, logp, entropy []float32, targets []Target, tem
 	}
 }
 
-// distributions sets of[i] and logp[i] for each target. logits has the rows of the targets, in this part of the
-// vocabulary.
+// distributions computes, for each target i, the distribution of[i] and the log-probability logp[i]. logits has a row
+// for each target, with the columns of this part of the vocabulary.
 func (m *Model) distributions(w *Work, of []Distribution, logp, logits []float32, targets []Target) {
 	v := m.local.Vocab
-	per := 3*m.own + 1 // numbers of a rank for each target: those of its blocks, and the logit if the rank has it
+	per := 3*m.own + 1 // numbers of a rank for each target: 3 for each block, and the target's logit
 	all, mine := w.ofAllRanks(per * len(targets))
 	for r, t := range targets {
 		row, to := logits[r*v:(r+1)*v], mine[r*per:][:per]
@@ -168,7 +169,7 @@ func (w *Work) targetLogits(part []Target, temperature float32) []float32 {
 }
 
 // likeliest sets dst[i] to 1 if the logit of target i is the largest of its row in the last pass, and to 0 otherwise.
-// Of equal logits, the one with the smallest id counts as the largest, as in greedy generation.
+// Of equal logits, the logit with the smallest id counts as the largest, as in greedy generation.
 func (m *Model) likeliest(w *Work, dst []float32, targets []Target) {
 	v, step := m.local.Vocab, w.headRows()
 	for i := 0; i < len(targets); i += step {
@@ -211,8 +212,8 @@ type Distribution struct {
 // LogProb returns the log-probability of the token with this logit.
 func (d Distribution) LogProb(logit float32) float32 { return float32(float64(logit) - d.LSE) }
 
-// ofAllRanks returns memory for n numbers of every rank that divides the vocabulary, and this rank's part of it. It
-// sets w.sizes for collect.
+// ofAllRanks returns memory for n numbers of each tensor-parallel rank, and this rank's part of the memory. It sets
+// w.sizes for collect.
 func (w *Work) ofAllRanks(n int) (all, mine []float32) {
 	w.head.all = resize(w.head.all, w.m.part.Size*n)
 	for i := range w.counts() {
@@ -231,7 +232,7 @@ func (m *Model) Distribution(logits []float32) Distribution {
 	return m.merge(&parts)
 }
 
-// sumBlocks sets dst to the top, sum and weighted of each block of this part of the vocabulary.
+// sumBlocks sets dst to the fields of a partial (top, sum, weighted) for each block of this part of the vocabulary.
 func (m *Model) sumBlocks(dst, logits []float32) {
 	width := m.Config.blockWidth(m.Config.Vocab)
 	for b := range m.own {
@@ -240,7 +241,7 @@ func (m *Model) sumBlocks(dst, logits []float32) {
 	}
 }
 
-// sumBlock returns the sums over a block of logits. Their values are float32.
+// sumBlock returns the sums over a block of logits, in float32 precision.
 func sumBlock(logits []float32) partial {
 	if len(logits) == 0 {
 		return partial{top: math.Inf(-1)}
@@ -260,8 +261,8 @@ func (m *Model) merge(parts *[maxBlocks]partial) Distribution {
 	return Distribution{LSE: p.top + math.Log(p.sum), Entropy: math.Log(p.sum) - p.weighted/p.sum}
 }
 
-// A partial has sums over some logits: the largest one, top, Σ e^(logit - top), and Σ e^(logit -
-// top)·(logit - top).
+// A partial has sums over some logits. top is the largest logit, sum is Σ e^(logit - top), and weighted is
+// Σ e^(logit - top)·(logit - top).
 type partial struct{ top, sum, weighted float64 }
 
 func (p partial) merge(q partial) partial {
@@ -314,7 +315,7 @@ func (m *Model) headBackward(w *Work, dlogp, dentropy []float32, targets []Targe
 	}
 }
 
-// hiddenGrad returns zeros for the derivative by the hidden rows, in w.head.dh.
+// hiddenGrad clears w.head.dh, which is for the derivative by the hidden rows, and returns it.
 func (w *Work) hiddenGrad() []float32 {
 	d := w.m.Config.Hidden
 	if w.head.dh == nil {
@@ -324,8 +325,8 @@ func (w *Work) hiddenGrad() []float32 {
 	return w.head.dh[:w.n*d]
 }
 
-// logitsGrad replaces x, the logits of a row, by the derivative of the loss by x, without the term 1_t·dlogp. d is the
-// distribution of the row, p are its probabilities and H is its entropy:
+// logitsGrad replaces the logits x of a row with the derivative of the loss by these logits, without the term
+// 1_t·dlogp. d is the distribution of the row, p are its probabilities and H is its entropy:
 //
 //	∂logp_t/∂x = 1_t - p,   ∂H/∂x = -p·(log p + H)
 func logitsGrad(x []float32, d Distribution, dlogp, dentropy float32) {

@@ -6,12 +6,13 @@ import "github.com/rlinf/rlinf/policy/nn/kernel"
 // tokens, because the heads may be on several ranks. finish adds the blocks as a tree.
 type normSums struct {
 	all    []float32 // [layers, blocks of queries and of keys, head_dim]
-	open   []bool    // by layer: whether the layer has unfinished sums; nil: no layer has
+	open   []bool    // [layers]: whether the layer has unfinished sums; nil before the first sum
 	blocks [2]int    // number of blocks of queries and of keys, in this part
 	totals []float32 // memory for finish
 }
 
-// of returns the sums of a layer, [blocks, head_dim] each. They are nil if the norms are not trained.
+// of returns the sums q and k of a layer. Each has the shape [blocks, head_dim]. Both are nil if the norms are not
+// trained.
 func (s *normSums) of(m *Model, layer int) (q, k []float32) {
 	if m.layers[layer].qNorm.grad() == nil {
 		return nil, nil
@@ -29,8 +30,8 @@ func (s *normSums) of(m *Model, layer int) (q, k []float32) {
 	return at[: s.blocks[0]*e : s.blocks[0]*e], at[s.blocks[0]*e:][:s.blocks[1]*e]
 }
 
-// headNormGrad changes dx [n, heads·head_dim] from the derivative by the norm's output to that by its input x. It adds
-// the gradient of the norm to sums [blocks, head_dim].
+// headNormGrad changes dx [n, heads·head_dim] from the derivative by the norm's output to the derivative by the norm's
+// input x. It adds the gradient of the norm to sums [blocks, head_dim].
 func (w *Work) headNormGrad(sums, dx, x, inv []float32, norm *weight, heads int) {
 	e, rows := w.m.local.HeadDim, w.n*heads
 	if sums == nil {

@@ -8,26 +8,26 @@ type linear struct {
 	in, out    int // sizes of this part
 	w, b       weight
 	bias       bool
-	over, back sum // how to sum over inputs, and in the derivative by the input over outputs
+	over, back sum // over: the sum over inputs; back: the sum over outputs, in the derivative by the input
 	adapter    *adapter
 }
 
-// A sum says how a sum is split into blocks: see kernel.Multiplier. A width of 0 means one block.
+// A sum describes how a sum is split into blocks: see kernel.Multiplier. A width of 0 means one block.
 type sum struct {
 	blocks, width int
 	shared        bool // other ranks have other blocks
 }
 
-// A cut says which axis of a matrix [in, out] is divided among ranks.
+// A cut says which axis of a matrix [in, out] is split among the tensor-parallel ranks.
 type cut uint8
 
 const (
 	uncut     cut = iota
-	byRows        // ranks divide the inputs
-	byColumns     // ranks divide the outputs
+	byRows        // each rank has some of the inputs
+	byColumns     // each rank has some of the outputs
 )
 
-// newLinear declares a product with these whole sizes.
+// newLinear declares the weights of a product. in and out are the sizes in the whole model.
 func (m *Model) newLinear(name string, in, out int, bias bool, by cut) linear {
 	l := linear{m: m, bias: bias}
 	l.cut(by, in, out)
@@ -40,7 +40,7 @@ func (m *Model) newLinear(name string, in, out int, bias bool, by cut) linear {
 	return l
 }
 
-// cut sets the sizes and sums of l. in and out are the whole sizes.
+// cut sets the sizes and sums of l. in and out are the sizes in the whole model.
 func (l *linear) cut(by cut, in, out int) {
 	m := l.m
 	l.in, l.out = in, out
@@ -53,18 +53,19 @@ func (l *linear) cut(by cut, in, out int) {
 	}
 }
 
-// size returns the number of elements of this part of an axis of n elements.
+// size returns the number of elements that this part has of an axis of n elements.
 func (m *Model) size(n int) int {
 	s := m.Config.slice(m.part, 0, n)
 	return s.To - s.From
 }
 
-// split returns the sum over an axis of n elements that is divided among ranks.
+// split describes the sum over an axis of n elements. The axis is split among the tensor-parallel ranks.
 func (m *Model) split(n int) sum {
 	return sum{blocks: m.own, width: m.Config.blockWidth(n), shared: m.part.Size > 1}
 }
 
-// forward sets y [n,out] to the product for in [n,in], or adds it to y if add.
+// forward computes the output [n,out] from the argument in [n,in]. It sets y to the output, or adds the output to y if
+// add is true.
 func (l *linear) forward(w *Work, y, in []float32, n int, add bool) {
 	y, in = y[:n*l.out], in[:n*l.in]
 	term := kernel.Term{A: in, B: l.w.data(), K: l.in, Width: l.over.width}
@@ -100,9 +101,9 @@ func (l *linear) forward(w *Work, y, in []float32, n int, add bool) {
 	}
 }
 
-// gradient adds to the gradients of the weights. in is the input [n,in], and dy the derivative by
-// the output [n,out]. With an adapter, it sets w.low [n,rank] to the derivative by the adapter's
-// inner values.
+// gradient adds to the gradients of the weights. The argument in [n,in] is the input, and dy [n,out] is
+// the derivative by the output. With an adapter, gradient sets w.low [n,rank] to the derivative by the
+// adapter's inner values.
 func (l *linear) gradient(w *Work, in, dy []float32, n int) {
 	in, dy = in[:n*l.in], dy[:n*l.out]
 	if g := l.w.grad(); g != nil {
@@ -133,8 +134,8 @@ type derivative struct {
 	dy []float32
 }
 
-// inputGrad sets dx [n,in] to the derivative of the loss by in, the common input of up to three
-// linears. It also adds to the gradients of the weights of these linears.
+// inputGrad sets dx [n,in] to the derivative of the loss by the common input of up to three linears. The
+// argument in is that input. inputGrad also adds to the gradients of the weights of these linears.
 func (w *Work) inputGrad(dx, in []float32, n int, from ...derivative) {
 	var terms [3]kernel.Term
 	for i, d := range from {

@@ -18,7 +18,7 @@ type LoRA struct {
 	Targets []string // names of products: q_proj, k_proj, v_proj, o_proj, gate_proj, up_proj, down_proj, lm_head
 }
 
-// Scale is the factor of the adapters' products.
+// Scale returns the factor of the adapters' products.
 func (o *LoRA) Scale() float32 {
 	if o.RSLoRA {
 		return float32(o.Alpha / math.Sqrt(float64(o.Rank)))
@@ -52,12 +52,12 @@ type adapter struct {
 	m              *Model
 	module         string // name of the product
 	in, out, rank  int    // sizes of this part
-	over           sum    // how to sum over the inputs
+	over           sum    // split of the sum over the inputs
 	fieldA, fieldB int    // indices of A and B in m.Params
 	scale          float32
 }
 
-// adapt gives l an adapter if module is a target. in and out are the whole sizes of l.
+// adapt gives l an adapter if module is a target. in and out are the sizes of l in the whole model.
 func (l *linear) adapt(module string, by cut, in, out int) {
 	o := l.m.lora
 	if o == nil || !slices.Contains(o.Targets, module[strings.LastIndexByte(module, '.')+1:]) {
@@ -81,7 +81,7 @@ func (l *linear) adapt(module string, by cut, in, out int) {
 func (a *adapter) a() []float32 { return a.m.Params.Of(a.fieldA) }
 func (a *adapter) b() []float32 { return a.m.Params.Of(a.fieldB) }
 
-// down sets low [n,rank] to scale·x·A.
+// down sets low [n,rank] to scale·in·A.
 func (a *adapter) down(w *Work, low, in []float32, n int) {
 	w.team.Product(low, n, a.rank, a.over.blocks, nil, false,
 		kernel.Term{A: in, B: a.a(), K: a.in, Width: a.over.width})
@@ -92,7 +92,7 @@ func (a *adapter) down(w *Work, low, in []float32, n int) {
 }
 
 // InitAdapters draws A from a normal distribution with deviation 1/rank and sets B to 0, so that
-// new adapters change nothing. Init includes this.
+// new adapters change nothing. Init calls InitAdapters.
 func (m *Model) InitAdapters(seed uint64) {
 	whole := m.Whole()
 	for i, w := range whole.adapters {
@@ -106,7 +106,7 @@ func (m *Model) InitAdapters(seed uint64) {
 	}
 }
 
-// LoRA returns the Options.LoRA that was given to New, or nil without adapters.
+// LoRA returns the Options.LoRA of New. It is nil if the model has no adapters.
 func (m *Model) LoRA() *LoRA { return m.lora }
 
 // Adapters returns the tensors of the adapters, named after their products: lm_head.lora_A.weight
@@ -126,9 +126,9 @@ func (m *Model) Adapters() []Tensor {
 	return all
 }
 
-// MergedTensors returns the weights that the model has after its adapters are merged into them,
-// without Data. The merged model computes the same up to rounding. An adapter of the output matrix
-// unties this matrix from the embedding.
+// MergedTensors returns the tensors of the model that has the adapters merged into its weights. The
+// tensors have no Data. The merged model computes the same up to rounding. An adapter of the output
+// matrix unties this matrix from the embedding.
 func (m *Model) MergedTensors() []Tensor {
 	all := m.Tensors()
 	for i := range all {
@@ -151,9 +151,9 @@ const headName = "lm_head.weight"
 
 func (m *Model) unties() bool { return m.Config.Tied && m.head.adapter != nil }
 
-// Merged returns one of MergedTensors with Data. Without an adapter, Data is the model's own
-// memory. With one, it is new memory that holds the weight plus scale·A·B. The model does not
-// change.
+// Merged returns the tensor of MergedTensors that has this name, with Data. If the tensor has no
+// adapter, Data is the model's own memory. Otherwise Data is new memory that holds the weight plus
+// scale·A·B. The model does not change.
 func (m *Model) Merged(name string) Tensor {
 	from := name
 	if name == headName && m.unties() {

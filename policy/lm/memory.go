@@ -1,20 +1,20 @@
 package lm
 
-// TrainingBytes returns the most memory that a Work of NewRecomputing(tokens, again) takes, for micro-batches of at
-// most this number of sequences. passes is the most micro-batches that wait for their backward pass at a time, which is
-// the number of stages from this one on. m needs no memory.
+// TrainingBytes returns the most bytes that a Work of NewRecomputing(tokens, again) takes, for micro-batches of at most
+// the given number of sequences. passes is the largest number of micro-batches that wait for their backward pass at the
+// same time: the number of stages from this stage to the last. TrainingBytes does not need Alloc.
 func (m *Model) TrainingBytes(tokens, sequences, passes, again int) int {
 	c, n := &m.local, tokens
 	d, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	x := c.Experts
 	slots := n * x.PerToken
 	pages := (n + (PageLen-1)*sequences) / PageLen
-	kept, wide := n*(2*d+1)+pages*m.PageBytes()/4, 0 // kept of one pass: final, keys and values, then activations
+	kept, wide := n*(2*d+1)+pages*m.PageBytes()/4, 0 // kept: elements that one pass keeps; activations follow
 	attn := n * (d + 2*q + 2 + c.Heads)              // activations of a layer, without the feed-forward block
 	if c.QKNorm {
 		attn += n * (q + kv + c.Heads + c.KVHeads)
 	}
-	var shared struct{ attn, dense, sparse int } // of repeated layers
+	var shared struct{ attn, dense, sparse int } // elements that repeated layers share
 	for i := range m.layers {
 		feedForward, of := 2*n*c.Intermediate, &shared.dense
 		if m.layers[i].experts != nil {
@@ -48,8 +48,8 @@ func (m *Model) TrainingBytes(tokens, sequences, passes, again int) int {
 	return 4*(total+m.message(n)) + productBytes
 }
 
-// MessageBytes returns the memory that messages to other stages take until they are received, for micro-batches of this
-// number of tokens. The memory is 0 if there is one stage.
+// MessageBytes returns the most bytes of messages to other stages that have not been received yet, for micro-batches of
+// the given number of tokens. It is 0 if there is only one stage.
 func (m *Model) MessageBytes(tokens int) int {
 	neighbours := 2
 	if m.first() {
@@ -61,7 +61,7 @@ func (m *Model) MessageBytes(tokens int) int {
 	return 4 * (neighbours*tokens*m.local.Hidden + m.endMessage())
 }
 
-// message returns the elements of the largest message from or to another stage.
+// message returns the number of elements in the largest message from or to another stage.
 func (m *Model) message(tokens int) int {
 	if m.first() && m.last() {
 		return 0
@@ -69,7 +69,7 @@ func (m *Model) message(tokens int) int {
 	return max(tokens*m.local.Hidden, m.endMessage())
 }
 
-// endMessage returns the elements of the largest message of joinEnds; 0: there is none.
+// endMessage returns the number of elements in the largest message of joinEnds, or 0 if joinEnds sends no message.
 func (m *Model) endMessage() int {
 	if m.first() == m.last() || !m.Config.Tied || m.fixed {
 		return 0

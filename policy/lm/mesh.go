@@ -8,17 +8,18 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// A Part says which part of a model is here, when several ranks hold one. The zero Part is all of it.
+// A Part says which part of a model this rank has. The zero Part is the whole model.
 type Part struct {
-	// Index is the number of this rank among the Size ranks that divide every layer: heads, feed-forward width and
-	// vocabulary. A Size of 0 means 1.
+	// Index is the number of this rank among the Size tensor-parallel ranks. They split the heads and the feed-forward
+	// width of every layer, and the vocabulary. A Size of 0 means 1.
 	Index, Size int
-	// First and End are the layers [First, End) of this stage. An End of 0 means all layers. The first stage has the
-	// embedding, too, and the last one the norm and the output matrix.
+	// This pipeline stage has the layers [First, End). An End of 0 means Config.Layers. The first stage also has the
+	// embedding, and the last stage also has the final norm and the output matrix.
 	First, End int
 }
 
-// An Axis connects the ranks that divide every layer. Every rank makes the same calls in the same order.
+// An Axis connects the tensor-parallel ranks, each of which has a part of every layer. All ranks make the same calls in
+// the same order.
 type Axis interface {
 	Size() int
 	Index() int
@@ -26,25 +27,25 @@ type Axis interface {
 	Sum(x []float32) error
 	// Sum64 is Sum for float64.
 	Sum64(x []float64) error
-	// Gather fills x with the blocks of all ranks, in the order of their indices. counts are their lengths. Before the
-	// call, x holds this rank's block in its place.
+	// Gather fills x with the blocks of all ranks, in the order of the ranks. counts has the length of each block.
+	// Before the call, the block of this rank must already be at its place in x.
 	Gather(x []float32, counts []int) error
 }
 
-// A Pipe connects the stages that have the layers of a model in turn. Messages from one stage to another arrive in
-// order, and both stages know their lengths.
+// A Pipe connects the pipeline stages, each of which has a range of the model's layers. Messages from one stage to
+// another arrive in order. The receiver knows the length of each message.
 type Pipe interface {
 	Axis
 	// Send sends a copy of x to another stage. It may wait until that stage has received the previous message.
 	Send(to int, x []float32) error
-	// Recv waits for the next message from another stage, which has the length of x, and copies it to x.
+	// Recv waits for the next message from another stage and copies it to x. The message has the length of x.
 	Recv(from int, x []float32) error
-	// Flush returns when all messages of this stage have been received.
+	// Flush waits until the other stages have received all messages of this stage.
 	Flush() error
 }
 
-// complete returns p with its defaults for a model of c. If a model of c has no such part, it returns an error with the
-// values that fit.
+// complete returns p with defaults in place of zeros. If a model of c has no such part, complete returns an error that
+// names the valid values.
 func (c *Config) complete(p Part) (Part, error) {
 	p.Size = max(p.Size, 1)
 	if p.End == 0 {
@@ -60,8 +61,8 @@ func (c *Config) complete(p Part) (Part, error) {
 	return p, nil
 }
 
-// Sizes returns the numbers of ranks that may divide every layer of a model of c: divisors of the blocks and of the
-// key heads.
+// Sizes returns the valid numbers of tensor-parallel ranks for a model of c. Each of them divides the number of blocks
+// and the number of key heads.
 func (c *Config) Sizes() []int {
 	sizes, blocks := []int{1}, c.Blocks()
 	for n := 2; n <= blocks && c.KVHeads%n == 0 && c.KVHeads*c.HeadDim%blocks == 0; n *= 2 {
@@ -70,7 +71,7 @@ func (c *Config) Sizes() []int {
 	return sizes
 }
 
-// local returns c with the sizes of the part p: its heads, widths and tokens of the vocabulary.
+// local returns c with the sizes of part p: its numbers of heads, its widths and its vocabulary size.
 func (c *Config) local(p Part) Config {
 	l, size := *c, p.Size
 	l.Heads, l.KVHeads, l.Intermediate = c.Heads/size, c.KVHeads/size, c.Intermediate/size
@@ -81,7 +82,7 @@ func (c *Config) local(p Part) Config {
 	return l
 }
 
-// slice returns the part p of an axis of n elements, in whole blocks.
+// slice returns the slice of an axis of n elements that belongs to part p. The slice has whole blocks.
 func (c *Config) slice(p Part, axis, n int) nn.Slice {
 	per := c.Blocks() / p.Size * c.blockWidth(n)
 	return nn.Slice{Axis: axis, From: min(p.Index*per, n), To: min((p.Index+1)*per, n), Whole: n}
@@ -95,13 +96,13 @@ func (m *Model) owner(token int32) int {
 	return int(token) / (m.own * m.Config.blockWidth(m.Config.Vocab))
 }
 
-// Part returns the part of the model that is here.
+// Part returns the part of the model that this rank has.
 func (m *Model) Part() Part { return m.part }
 
-// A Mesh connects the ranks that have the parts of a model. The zero Mesh is for a model that is whole.
+// A Mesh connects the ranks that have the parts of a model. The zero Mesh is for a whole model on one rank.
 type Mesh struct {
-	Layer  Axis // the ranks that divide every layer; nil: one rank
-	Stages Pipe // the stages; nil: one stage
+	Layer  Axis // the tensor-parallel ranks; nil for one rank
+	Stages Pipe // the pipeline stages; nil for one stage
 }
 
 // Join connects w with the ranks that have the other parts of the model. Call it before the first pass.
@@ -121,12 +122,13 @@ func (w *Work) Join(mesh Mesh) {
 	}
 }
 
-// first reports whether m has the first layer, and last whether it has the last one.
+// first reports whether m has the first layer, and last reports whether m has the last layer.
 func (m *Model) first() bool { return m.part.First == 0 }
 func (m *Model) last() bool  { return m.part.End == m.Config.Layers }
 
-// Err returns the first error of a message to another rank. After an error, results mean nothing, and nothing more is
-// sent. Forward and Extend return the error, too.
+// Err returns the first error of a message to or from another rank. It also returns an error if the model has other
+// parts and w has not joined them. After an error, results are undefined and w sends no more messages. Forward and
+// Extend return the error, too.
 func (w *Work) Err() error {
 	if w.axis == nil && w.m.part.Size > 1 || w.pipe == nil && !(w.m.first() && w.m.last()) {
 		return errors.New("a part of a model, without the other parts")
@@ -134,21 +136,21 @@ func (w *Work) Err() error {
 	return w.err
 }
 
-// counts returns a zero for each rank that divides the layers.
+// counts returns w.sizes with a zero for each tensor-parallel rank.
 func (w *Work) counts() []int {
 	w.sizes = resize(w.sizes, w.m.part.Size)
 	clear(w.sizes)
 	return w.sizes
 }
 
-// sum adds x over the ranks that divide the layers.
+// sum adds x over the tensor-parallel ranks, unless sums are deferred.
 func (w *Work) sum(x []float32) {
 	if w.axis != nil && w.err == nil && !w.deferred && len(x) > 0 {
 		w.err = w.axis.Sum(x)
 	}
 }
 
-// sumDeferred ends the deferral of sums, and adds x over the ranks in their place.
+// sumDeferred ends the deferral of sums and then adds x over the ranks. If sums are not deferred, it does nothing.
 func (w *Work) sumDeferred(x []float32) {
 	if w.deferred {
 		w.deferred = false
@@ -156,7 +158,7 @@ func (w *Work) sumDeferred(x []float32) {
 	}
 }
 
-// collect fills x with the blocks of all ranks that divide the layers.
+// collect fills x with the blocks of all tensor-parallel ranks: see Axis.Gather.
 func (w *Work) collect(x []float32, counts []int) {
 	if w.axis != nil && w.err == nil && len(x) > 0 {
 		w.err = w.axis.Gather(x, counts)

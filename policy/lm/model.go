@@ -16,15 +16,15 @@ type Model struct {
 
 	part     Part
 	local    Config // Config with the sizes of this part
-	blocks   int    // number of blocks in every sum that ranks may divide: Config.Blocks
+	blocks   int    // number of blocks in every sum that may be split among ranks: Config.Blocks
 	own      int    // number of these blocks in this part
 	firstID  int    // first id of this part of the vocabulary
 	fixed    bool   // the model's own weights are frozen
 	kept     bool   // frozen weights are in the State of Params
 	headless bool
-	ready    bool // Alloc was called, or ShareFrozen
+	ready    bool // Alloc or ShareFrozen was called
 	frozen   frozen
-	list     []listed       // all weights but those of adapters
+	list     []listed       // all weights except those of adapters
 	index    map[string]int // index in list of a weight's name
 	lora     *LoRA
 	adapters []*adapter
@@ -36,7 +36,7 @@ type Model struct {
 	head   linear
 	value  struct{ w, b weight } // declared with Options.Values
 	values bool
-	heads  [2]int // the parameters after the layers: first, and the one after the last
+	heads  [2]int // parameters after the layers: [heads[0], heads[1])
 }
 
 // A layer is one block of the transformer: attention, then a feed-forward block or experts.
@@ -46,7 +46,7 @@ type layer struct {
 	qNorm, kNorm weight // declared with Config.QKNorm
 	ff           feedForward
 	experts      *experts // nil in dense layers
-	fields       [2]int   // the parameters of the layer: first, and the one after the last
+	fields       [2]int   // parameters of the layer: [fields[0], fields[1])
 }
 
 // Options say which weights of a model are trained.
@@ -57,13 +57,14 @@ type Options struct {
 	Kept bool
 	// Headless leaves out the output matrix, for a model whose hidden states another head reads.
 	Headless bool
-	// Values adds a linear function of the hidden state, value_head.weight and value_head.bias, which begins at 0.
+	// Values adds a value head: a linear function of the hidden state, with value_head.weight and value_head.bias.
+	// Both are 0 in a new model.
 	Values bool
-	Part   Part // the part of the model that is here
+	Part   Part // the part of the model that this rank has
 }
 
-// New declares the weights of a model in p, in a group "actor" unless p has a group already. Call
-// Alloc before you use it, then Init or hf.Load.
+// New declares the weights of a model in p. It adds a group "actor" to p unless p has a group already. Before
+// you use the model, call Alloc, and then Init or hf.Load.
 func New(p *nn.Params[float32], c Config, o Options) (*Model, error) {
 	if err := c.Check(); err != nil {
 		return nil, fmt.Errorf("language model: %w", err)
@@ -167,7 +168,7 @@ func (m *Model) Alloc(alloc tensor.Allocator) error {
 // Headless reports whether the model has no output matrix.
 func (m *Model) Headless() bool { return m.headless }
 
-// Frozen returns the memory of the frozen weights, or nil. It is constant after the model was loaded.
+// Frozen returns the memory of the frozen weights, or nil. It does not change after the model is loaded.
 func (m *Model) Frozen() []byte { return m.frozen.mem }
 
 // ShareFrozen makes m use the frozen weights of another model of the same configuration. m must not

@@ -174,7 +174,7 @@ func (w *Work) gatherRotations() {
 }
 
 // rotate rotates the heads of x [n, heads·head_dim] by their positions and multiplies them by
-// scale. back rotates in the opposite direction, which gives the derivative.
+// scale. If back is true, it rotates in the opposite direction, which gives the derivative.
 func (w *Work) rotate(x []float32, heads int, scale float32, back bool) {
 	half := w.rotation.half
 	kernel.Rotate(x[:w.n*heads*2*half], w.cos, w.sin, w.n, heads, half, scale, back)

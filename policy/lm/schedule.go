@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Micro is a micro-batch of a training step.
+// A Micro is a micro-batch for Train or Infer.
 type Micro struct {
 	Batch   Batch
 	Targets []Target
@@ -17,7 +17,7 @@ type Micro struct {
 // A Head says what a model computes after its layers.
 type Head struct {
 	Values      bool    // compute the values of Options.Values, instead of log-probabilities and entropies
-	Likeliest   bool    // compute whether a target is the likeliest token, 1 or 0, instead of entropies
+	Likeliest   bool    // compute 1 if a target is the likeliest token and 0 if not, instead of entropies
 	Temperature float32 // for log-probabilities
 }
 
@@ -35,10 +35,10 @@ type Outputs struct {
 	Likeliest               []float32
 	AuxLoss                 float64 // only in training
 
-	// The derivatives of the loss by the outputs. Source.Got sets them; before they are 0.
+	// The derivatives of the loss by the outputs. They are 0 until Source.Got sets them.
 	DLogProb, DEntropy, DValue []float32
 
-	all, slopes []float32 // LogProb and so on in one slice, and their derivatives in another
+	all, slopes []float32 // memory of the outputs above, and memory of their derivatives
 	targets     []Target
 	aux         float32
 }
@@ -52,7 +52,7 @@ func (o *Outputs) prepare(h Head, micro *Micro) {
 	o.view(h, n)
 }
 
-// view makes the exported slices views of all and slopes, for n targets.
+// view sets the exported slices to parts of o.all and o.slopes, for n targets.
 func (o *Outputs) view(h Head, n int) {
 	o.LogProb, o.Entropy, o.Likeliest, o.Value, o.DLogProb, o.DEntropy, o.DValue = nil, nil, nil, nil, nil, nil, nil
 	switch {
@@ -65,23 +65,23 @@ func (o *Outputs) view(h Head, n int) {
 	}
 }
 
-// A Source gives the micro-batches of Train and Infer, and takes their outputs.
+// A Source provides the micro-batches for Train and Infer, and receives their outputs.
 type Source interface {
 	// Micro returns micro-batch k. The next call of Micro may overwrite its memory.
 	Micro(k int) Micro
-	// Got takes the outputs of micro-batch k. In training it sets the derivatives of the loss.
+	// Got receives the outputs of micro-batch k. In training it sets the derivatives of the loss.
 	Got(k int, o *Outputs)
 }
 
-// Train adds the gradients of n micro-batches, in their order. Where ranks have some of the layers each, forward and
-// backward passes alternate (1F1B, Narayanan et al. 2019, doi:10.1145/3341301.3359646): stage s of p begins with p-s-1
-// forward passes. Every stage gets the same outputs of micro-batch k, before its backward pass.
+// Train adds the gradients of n micro-batches, in their order. With several pipeline stages, forward and backward
+// passes alternate (1F1B, Narayanan et al. 2019, doi:10.1145/3341301.3359646). Stage s of p stages begins with p-s-1
+// forward passes. Every stage gets the same outputs of a micro-batch, before the stage's backward pass for it.
 //
-// Unless ready is nil, Train calls it with ranges of m.Params.Grad that are final, from the end to the beginning. Other
-// ranges are final after FinishGradients.
+// If ready is not nil, Train calls ready(lo, hi) when the range [lo, hi) of m.Params.Grad is final. The calls go from
+// the end of Grad to its beginning. Ranges without a call are final after FinishGradients.
 func (m *Model) Train(w *Work, n int, h Head, s Source, ready func(lo, hi int)) error {
 	defer func() { w.ready = nil }()
-	if n == 0 { // other replicas have micro-batches
+	if n == 0 { // this replica has no micro-batch, but other replicas have some
 		w.ready = ready
 		w.announce(m.heads)
 		for _, l := range slices.Backward(m.layers) {
@@ -160,7 +160,7 @@ func (m *Model) begin(w *Work, h Head, micro Micro) error {
 	return m.Forward(w, micro.Batch)
 }
 
-// complete computes the outputs of micro-batch k, the present one, and runs the backward pass of this stage.
+// complete computes the outputs of the current micro-batch, which has number k, and runs this stage's backward pass.
 func (m *Model) complete(w *Work, h Head, k int, s Source) error {
 	o, dx := &w.out, w.delta[:w.n*m.Config.Hidden]
 	if m.last() {
@@ -188,7 +188,7 @@ func (m *Model) complete(w *Work, h Head, k int, s Source) error {
 	return w.Err()
 }
 
-// outputs computes the outputs of the present micro-batch, on the last stage.
+// outputs computes the outputs of the current micro-batch, on the last stage.
 func (m *Model) outputs(w *Work, h Head) {
 	o := &w.out
 	if h.Values {
@@ -201,7 +201,7 @@ func (m *Model) outputs(w *Work, h Head) {
 	}
 }
 
-// following returns the number of stages after this one.
+// following returns the number of stages after this stage.
 func (w *Work) following() int {
 	if w.pipe == nil {
 		return 0
@@ -233,7 +233,7 @@ func (w *Work) recv(from int, parts ...[]float32) {
 	}
 }
 
-// makeMessage makes w.message as long as all parts, and returns it.
+// makeMessage makes w.message as long as all parts together, and returns it.
 func (w *Work) makeMessage(parts [][]float32) []float32 {
 	n := 0
 	for _, p := range parts {
@@ -243,10 +243,10 @@ func (w *Work) makeMessage(parts [][]float32) []float32 {
 	return w.message
 }
 
-// streamed is the most elements of a message of stream: 16 MiB.
+// streamed is the largest number of elements in a message of the function stream: 16 MiB.
 const streamed = 4 << 20
 
-// stream calls send or recv for long data, in several messages.
+// stream sends or receives long data in several messages. call is the method send or recv.
 func stream(call func(peer int, parts ...[]float32), peer int, x []float32) {
 	for lo := 0; lo < len(x); lo += streamed {
 		call(peer, x[lo:min(lo+streamed, len(x))])
@@ -261,7 +261,7 @@ func (w *Work) flush() error {
 	return w.Err()
 }
 
-// bits returns the memory of x as float32s, to be a part of a message.
+// bits returns the memory of x as float32s, so that x can be part of a message.
 func bits(x []float64) []float32 {
 	if len(x) == 0 {
 		return nil
@@ -269,7 +269,7 @@ func bits(x []float64) []float32 {
 	return tensor.Of(tensor.FromF64(x, len(x)).Bytes(), tensor.F32, 2*len(x)).F32()
 }
 
-// valueForward sets values [targets] to the linear function of the hidden state at the row of each target.
+// valueForward sets values[i] to the value of target i: a linear function of the hidden state at the target's row.
 func (m *Model) valueForward(w *Work, values []float32, targets []Target) {
 	weight, bias := m.value.w.data(), m.value.b.data()[0]
 	for i, t := range targets {

@@ -19,7 +19,8 @@ type team struct {
 	gates [4][]float32 // arguments of SwiGLU or SwiGLUGrad
 }
 
-// A job is a method of Work that computes part number of all parts, in the memory of member m.
+// A job is a method of Work that computes one part of a result with the memory of member m. number is the index of the
+// part, and parts is the number of all parts.
 type job func(w *Work, number, parts int, m *member)
 
 // A member computes one part of each job, with memory of its own.
@@ -40,7 +41,8 @@ type productArgs struct {
 	k            int
 }
 
-// sharedFrom is the least number of operations of a product that members share: about 20 µs on one core.
+// Products of at least sharedFrom operations are split among the members. One core takes about 20 µs for so many
+// operations.
 const sharedFrom = 2 << 20
 
 func newTeam(w *Work) *team {
@@ -73,7 +75,7 @@ func (w *Work) SetThreads(n int) {
 	}
 }
 
-// run runs a job on all members and waits for them. A job of less than this size runs on the first member alone.
+// run runs a job on all members and waits for them. If size is below least, the job runs on the first member alone.
 func (t *team) run(least, size int, job job) {
 	if len(t.members) == 1 || size < least {
 		job(t.w, 0, 1, t.members[0])
@@ -94,7 +96,7 @@ func (t *team) Product(c []float32, m, n, blocks int, bias []float32, acc bool, 
 	for _, x := range terms {
 		operations += 2 * m * n * x.K
 	}
-	if len(t.members) == 1 || operations < sharedFrom { // as run does, but a small product need not copy its arguments
+	if len(t.members) == 1 || operations < sharedFrom { // run would do the same, after a copy of the arguments
 		t.members[0].x.Product(c, m, n, blocks, bias, acc, terms...)
 		return
 	}

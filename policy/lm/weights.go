@@ -9,11 +9,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Tensor is one weight of a model. Its name is that in a checkpoint folder.
+// A Tensor is one weight of a model. Name is the name of the weight in a checkpoint folder.
 type Tensor struct {
 	Name  string
 	Shape []int    // shape of Data: matrices are [in, out], embeddings [vocabulary, width]
-	Slice nn.Slice // the part of the whole weight that Data is; axes are those of Shape
+	Slice nn.Slice // which part of the whole weight is in Data; its Axis is an axis of Shape
 	// Transposed says that the checkpoint has the transpose of Data. It is true for every matrix [in,
 	// out], and for an embedding that is also the output matrix. Data of such an embedding is [width,
 	// vocabulary].
@@ -22,8 +22,8 @@ type Tensor struct {
 	Grad       []float32 // nil if the weight is frozen
 }
 
-// A weight locates one tensor of the model, in the trainable parameters or in frozen memory. The memory of the
-// parameters may move.
+// A weight locates one tensor of the model, in the trainable parameters or in frozen memory. It has an index, not a
+// slice, because the memory of the parameters may move.
 type weight struct {
 	m     *Model
 	field int // index in m.Params or m.frozen
@@ -50,7 +50,7 @@ func (w *weight) grad() []float32 {
 
 // frozen holds weights that have no gradient.
 type frozen struct {
-	places [][2]int // for each weight, its first element in all and the end
+	places [][2]int // for each weight, the range of its elements in all
 	size   int      // elements, including gaps
 	mem    []byte
 	all    []float32
@@ -80,8 +80,8 @@ func (f *frozen) alloc(alloc tensor.Allocator) error {
 	return nil
 }
 
-// declare adds a weight of the model: a trainable parameter, or a frozen weight. The shape is that of the whole
-// weight. Ranks divide it along axis; -1: each has all of it.
+// declare adds a weight of the model: a trainable parameter, or a frozen weight. shape is the shape of the whole
+// weight. The weight is split among the ranks along axis. If axis is -1, every rank has the whole weight.
 func (m *Model) declare(name string, transposed bool, start initial, axis int, shape ...int) weight {
 	w := weight{m: m, fixed: m.fixed}
 	var slice nn.Slice
@@ -143,7 +143,7 @@ func (m *Model) Count() int {
 	return n
 }
 
-// Whole returns the model of which m has a part, with the same options and all weights, but without memory.
+// Whole returns the whole model that m is a part of. It has the same options and all weights, but no memory.
 func (m *Model) Whole() *Model {
 	o := Options{Frozen: m.fixed, LoRA: m.lora, Kept: m.kept, Headless: m.headless, Values: m.values}
 	whole, err := New(new(nn.Params[float32]), m.Config, o)
@@ -154,7 +154,7 @@ func (m *Model) Whole() *Model {
 }
 
 // Init draws the weights of a new model: normal numbers with deviation Config.InitRange, 0 for
-// biases, 1 for norms. A part of a model gets its part of the numbers. For adapters see InitAdapters.
+// biases, 1 for norms. A part of a model gets the same numbers as in the whole model. For adapters see InitAdapters.
 func (m *Model) Init(seed uint64) {
 	for key, w := range m.Whole().list {
 		i, here := m.index[w.name]
@@ -176,8 +176,8 @@ func (m *Model) Init(seed uint64) {
 	m.InitAdapters(seed)
 }
 
-// fillNormal sets x to normal numbers from the stream of seed and key. The numbers are those of the elements of a whole
-// tensor, in order, of which x has the block.
+// fillNormal sets x to normal numbers from the stream of seed and key. x has block b of a whole tensor, whose elements
+// take the numbers of the stream in order.
 func fillNormal(x []float32, b nn.Block, deviation float64, seed, key uint64) {
 	const perStream = 1 << 20 // numbers per stream, so that no stream runs out
 	b.Within(0, math.MaxInt, func(at, here, n int) {

@@ -10,16 +10,16 @@ import (
 // sequence, and sequences do not see each other.
 type Batch struct {
 	IDs []int32 // tokens
-	// Starts are the offsets of the sequences in IDs, and the end of the last one: Starts[0] is 0,
-	// sequence i is IDs[Starts[i]:Starts[i+1]]
+	// Starts are the offsets of the sequences in IDs, and the end of the last sequence. Starts[0] is 0,
+	// and sequence i is IDs[Starts[i]:Starts[i+1]].
 	Starts []int32
 
 	// Given has the input rows [k, hidden] of the k tokens whose id is Given, in order. The rows
 	// are outputs of another network, in place of embeddings. Work.InputGrad has the derivative by
 	// these rows.
 	Given []float32
-	// Prefix has, for each sequence, how many of its first tokens see each other in both
-	// directions; nil: none. Every later token sees the prefix and all tokens before itself.
+	// Prefix has the length of each sequence's prefix; nil means no prefixes. The tokens of a prefix see
+	// each other in both directions. Every later token sees the prefix and all tokens before itself.
 	Prefix []int32
 	// Parallel lets the tokens after a prefix see each other in both directions, too.
 	Parallel bool
@@ -33,18 +33,18 @@ const Given = -1
 type Work struct {
 	m        *Model
 	team     *team
-	axis     Axis  // the ranks that have the other parts; nil: none
-	pipe     Pipe  // the stages that have the other layers; nil: none
-	err      error // the first error of a message to another rank
+	axis     Axis  // the tensor-parallel ranks; nil for one rank
+	pipe     Pipe  // the pipeline stages; nil for one stage
+	err      error // the first error of a message to or from another rank
 	deferred bool  // sums over axis wait for sumDeferred
-	sizes    []int // memory of counts
+	sizes    []int // memory of the method counts
 	rows     int   // most tokens of a forward pass
 	training bool
 	whole    bool         // the Work is for Forward, not for Extend
-	again    int          // number of layers, from the first on, whose forward pass is repeated in the backward pass
-	shared   *activations // what layers share whose forward pass is repeated; nil: no layer is repeated
+	again    int          // the backward pass repeats the forward pass of this number of first layers
+	shared   *activations // activations that the repeated layers share; nil if no layer is repeated
 
-	*pass                    // pass of the present micro-batch
+	*pass                    // pass of the current micro-batch
 	passes  []*pass          // passes of the micro-batches that wait for their backward pass
 	ready   func(lo, hi int) // argument of Train during its last micro-batch; nil otherwise
 	message []float32        // message to or from another stage
@@ -104,9 +104,9 @@ type activations struct {
 // tokens. It keeps the activations of all layers.
 func (m *Model) NewTraining(tokens int) *Work { return m.NewRecomputing(tokens, 0) }
 
-// NewRecomputing is like NewTraining, but its Work takes less memory: of the first layers, as many as the argument
-// says, it keeps only inputs, keys and values. The backward pass repeats their forward passes. Results have the same
-// bits.
+// NewRecomputing is like NewTraining, but its Work takes less memory. The first layers keep only inputs, keys and
+// values, and the backward pass repeats their forward pass. The argument layers is the number of these layers. Results
+// have the same bits.
 func (m *Model) NewRecomputing(tokens, layers int) *Work {
 	w := m.newWork(tokens, true)
 	if w.again = min(layers, len(m.layers)); w.again > 0 {
@@ -181,7 +181,7 @@ func (m *Model) newWork(tokens int, training bool) *Work {
 	return w
 }
 
-// newPass returns a pass of training. Layers whose forward pass is repeated share all activations but their inputs.
+// newPass returns a pass for training. Layers whose forward pass is repeated share all activations except their inputs.
 func (w *Work) newPass() *pass {
 	p := w.newFinal()
 	for i := range w.m.layers {
@@ -224,7 +224,7 @@ func (w *Work) newActivations() *activations {
 	return a
 }
 
-// fit adds memory for the feed-forward block of a layer, unless a has such memory.
+// fit adds memory for the feed-forward block of layer l to a, unless a has it already.
 func (w *Work) fit(a *activations, l *layer) {
 	switch n := w.rows; {
 	case l.experts != nil && a.routed == nil:

@@ -6,8 +6,8 @@
 //	e, err := engine.New(model, engine.Options{})
 //	results, err := e.Generate(ctx, requests, engine.Watch{})
 //
-// Generate needs all requests when it begins. A caller whose requests come later makes the passes itself. Such a caller
-// may also give up an unfinished text, which any engine with the same weights can finish:
+// Generate needs all requests when it begins. If requests come later, call Start for each request, and Step for each
+// pass. Such a caller may also give up an unfinished text. Any engine with the same weights can finish the text.
 //
 //	started, err := e.Start(&request, index) // false: no room now
 //	err = e.Step(&watch)                     // one pass, while e.Running() > 0
@@ -30,8 +30,8 @@ type Options struct {
 	ChunkTokens int // prompt tokens in one pass; default 512
 	Threads     int // threads of a pass, with the same results for any number; default 1. With more than 1, call Close
 	Tokens      int // only ids below Tokens are drawn, for vocabularies larger than the tokenizer's; default all
-	// Axis connects the ranks that divide the model; nil: the model is whole. Each rank has an Engine with the same
-	// options and gets the same requests. Each rank draws tokens of some sequences.
+	// Axis connects the tensor-parallel ranks of the model; nil for one rank. Each rank has an Engine with the same
+	// options and gets the same requests. Each rank draws the tokens of some of the sequences.
 	Axis lm.Axis
 }
 
@@ -50,9 +50,9 @@ type Request struct {
 // A Begun is the beginning of a text.
 type Begun struct {
 	Result
-	// Cache has the keys and values of all Tokens but the last. The engine that continues the text sets Cache to nil
-	// when it has copied them. If Cache is empty, it computes them anew. Engines of ranks that divide a model give no
-	// Cache.
+	// Cache has the keys and values of all Tokens except the last. The engine that continues the text copies them and
+	// then sets Cache to nil. If Cache is empty, the engine recomputes the keys and values. Cache is empty if the model
+	// has several tensor-parallel ranks.
 	Cache []float32
 }
 
@@ -125,7 +125,7 @@ type Use struct {
 	Peak    float64 // the largest share of pages
 }
 
-// Use returns the use of the engine since the last call.
+// Use returns the use of the engine since the last call of Use.
 func (e *Engine) Use() Use {
 	use := e.use
 	e.use = Use{}
@@ -169,8 +169,8 @@ func (e *Engine) Generate(ctx context.Context, requests []Request, w Watch) ([]R
 	return results, nil
 }
 
-// Start adds a request to those that run. It returns false if there is no room for it now. index is the request's
-// number in calls of a Watch, and for GiveUp.
+// Start adds a request to the running requests. It returns false if there is no room for the request now. index
+// identifies the request in calls of a Watch and of GiveUp.
 func (e *Engine) Start(r *Request, index int) (bool, error) {
 	if err := e.check(r); err != nil {
 		return false, fmt.Errorf("request %d: %w", index, err)
@@ -181,7 +181,8 @@ func (e *Engine) Start(r *Request, index int) (bool, error) {
 // Running returns the number of running texts.
 func (e *Engine) Running() int { return len(e.running) }
 
-// GiveUp ends a running text before its end, and returns its beginning. It returns false if no such text runs.
+// GiveUp stops a running text before its end, and returns the text so far. It returns false if no text with this index
+// runs.
 func (e *Engine) GiveUp(index int) (begun Begun, ok bool) {
 	at := slices.IndexFunc(e.running, func(s *sequence) bool { return s.index == index })
 	if at < 0 {

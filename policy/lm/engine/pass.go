@@ -7,8 +7,9 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// Step makes one pass, and calls w. The pass has one token of every sequence whose text is in the cache, which gets its
-// next token. Tokens of other texts fill the rest of the pass. Without running sequences Step does nothing.
+// Step runs one pass, and calls w. The pass has one token of every sequence whose text is in the cache. Tokens of other
+// texts fill the rest of the pass. After the pass, every sequence whose whole text is in the cache gets its next token.
+// Without running sequences Step does nothing.
 func (e *Engine) Step(w *Watch) error {
 	if len(e.running) == 0 {
 		return nil
@@ -72,8 +73,7 @@ func (e *Engine) Step(w *Watch) error {
 }
 
 // draw draws the next token of each sequence in e.drawn from its logits. For each sequence it returns the token, which
-// is exact in float32, and the token's log-probability. Each of the ranks that divide the model draws for some
-// sequences.
+// is exact in float32, and the token's log-probability. Each tensor-parallel rank draws for some of the sequences.
 func (e *Engine) draw() ([]float32, error) {
 	ranks, this, n := 1, 0, len(e.drawn)
 	if e.opts.Axis != nil {

@@ -15,12 +15,12 @@ type Sampling struct {
 	Temperature       float64 // 0: take the likeliest token
 	TopK              int     // draw among the TopK likeliest tokens; 0: among all
 	TopP              float64 // draw among the likeliest tokens whose probabilities add up to TopP; 1: among all
-	RepetitionPenalty float64 // > 1 makes tokens less likely that the text already has; 1: no penalty
+	RepetitionPenalty float64 // above 1, tokens that the text already has are less likely; 1: no penalty
 	Stop              []int32 // tokens that end a text
 	Seed              uint64
 }
 
-// Greedy returns the Sampling that takes the likeliest token, at most n times.
+// Greedy returns a Sampling that always takes the likeliest token, for at most n tokens.
 func Greedy(n int) Sampling { return Sampling{MaxTokens: n, TopP: 1, RepetitionPenalty: 1} }
 
 func (s *Sampling) check() error {
@@ -43,14 +43,14 @@ func (s *Sampling) stops(id int32) bool { return slices.Contains(s.Stop, id) }
 
 // A picker draws tokens from logits. It reuses its memory.
 type picker struct {
-	order []int32 // memory for sorting the ids that may be drawn; its length is their number
+	order []int32 // memory for sorting the ids that may be drawn; one element for each such id
 	seen  []bool  // [vocabulary]: whether the penalty of the id has been applied
 }
 
 func newPicker(vocab, drawn int) picker { return picker{make([]int32, drawn), make([]bool, vocab)} }
 
-// pick draws the next token of s from its logits, which it overwrites, and returns the token and
-// its log-probability. The prompt's key, the sample and the position select the random number.
+// pick draws the next token of s, and returns the token and its log-probability. logits are the logits
+// of s, and pick overwrites them. The prompt's key, the sample and the position select the random number.
 func (p *picker) pick(m *lm.Model, s *sequence, logits []float32) (id int32, logProb float32) {
 	o := &s.request.Sampling
 	if o.RepetitionPenalty != 1 {
@@ -71,8 +71,8 @@ func (p *picker) pick(m *lm.Model, s *sequence, logits []float32) (id int32, log
 	return id, all.LogProb(logits[id])
 }
 
-// sample returns the token at which the cumulative probability of the allowed tokens exceeds u. Tokens are in the order
-// of their ids, or with top_k or top_p by falling probability.
+// sample returns the first token at which the cumulative probability of the allowed tokens exceeds u. The tokens are in
+// the order of their ids. With top_k or top_p, they are in the order of falling probability.
 func (p *picker) sample(logits []float32, lse float64, o *Sampling, u float64) int32 {
 	share := func(id int32) float64 { return math.Exp(float64(logits[id]) - lse) }
 	drawn := int32(len(p.order))

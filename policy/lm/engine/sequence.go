@@ -14,14 +14,15 @@ type sequence struct {
 	result  *Result
 	text    []int32 // the tokens that must be in the cache before the next token is drawn: the prompt, and Begun
 	prompt  *prompt
-	source  *sequence    // computes the prompt that this sequence will fork; nil: none, or already forked
+	source  *sequence    // this sequence waits until source has computed their common prompt; nil if it need not wait
 	cache   *lm.Sequence // nil while source is set
-	pages   int          // most pages that the sequence takes besides those of prompt
+	pages   int          // most pages that the sequence takes besides the pages of prompt
 	last    [1]int32     // the token drawn last
 }
 
-// A prompt counts the pages that sequences with the same prompt share, and these sequences. The pages are full and lack
-// the prompt's last token, because each sequence recomputes that token to draw the next one.
+// A prompt is common to all sequences with the same prompt. pages is the number of pages that these sequences share,
+// and users is the number of the sequences. They share only full pages without the prompt's last token, because each
+// sequence recomputes that token to draw the next token.
 type prompt struct{ pages, users int }
 
 // check returns an error for a request that can never be served.
@@ -73,13 +74,13 @@ func (e *Engine) checkBegun(r *Request) error {
 	return nil
 }
 
-// cacheLength returns the length of Begun.Cache.
+// cacheLength returns the length of r.Begun.Cache if it is not empty.
 func (e *Engine) cacheLength(r *Request) int {
 	last := len(r.Prompt) - 1
 	return (pagesOf(last+len(r.Begun.Tokens)) - last/lm.PageLen) * e.model.PageBytes() / 4
 }
 
-// length returns the most tokens that a request has in the cache, which never holds its last token.
+// length returns the most tokens that a request has in the cache. The last token of its text is never in the cache.
 func (e *Engine) length(r *Request) int { return len(r.Prompt) + r.Sampling.MaxTokens - 1 }
 
 func pagesOf(tokens int) int { return (tokens + lm.PageLen - 1) / lm.PageLen }
@@ -120,7 +121,8 @@ func (e *Engine) source(prompt []int32) *sequence {
 	return nil
 }
 
-// fork gives each waiting sequence a fork of its source's cache, if this cache holds the prompt.
+// fork gives each waiting sequence a fork of its source's cache, if that cache holds all tokens of the prompt except
+// the last.
 func (e *Engine) fork() {
 	for _, s := range e.running {
 		if n := len(s.request.Prompt) - 1; s.source != nil && s.source.cache.Len() >= n {

@@ -63,9 +63,9 @@ func ReadAdapter(dir string) (*lm.LoRA, error) {
 	return o, nil
 }
 
-// harmful returns the reason why the value of a key asks for something other than plain LoRA, or "" if it does not. The
-// switch lists the keys and values that change nothing. Any other key must be null, false or empty, because a later
-// PEFT may give it a meaning.
+// harmful returns "" if the value of a key asks for plain LoRA, and otherwise the reason for an error. The switch lists
+// the keys and values that change nothing. Any other key must be null, false or empty, because a later PEFT may give it
+// a meaning.
 func harmful(key string, raw json.RawMessage) string {
 	var compact bytes.Buffer
 	_ = json.Compact(&compact, raw) // raw is a part of a decoded JSON text
@@ -93,7 +93,7 @@ func harmful(key string, raw json.RawMessage) string {
 	case "qalora_group_size": // matters only with use_qalora
 		ok, why = err == nil, "expected a number"
 	case "init_lora_weights":
-		// Others, such as pissa and olora, also change the base model's weights.
+		// Other values, such as pissa and olora, also change the base model's weights.
 		ok = slices.Contains([]string{"true", `"gaussian"`, `"eva"`, `"orthogonal"`}, strings.ToLower(value))
 		why = "expected a start that leaves the weights below as they are: true, false, gaussian, eva or orthogonal"
 	}

@@ -64,7 +64,7 @@ func (r *reader) has(key string) bool {
 	return ok && !bytes.Equal(bytes.TrimSpace(v), []byte("null"))
 }
 
-// get returns the value of a key, or other if the key is missing or null.
+// get returns the value of a key. If the key is missing or null, get returns the argument other.
 func get[T any](r *reader, key string, other T) T {
 	if !r.has(key) {
 		return other
@@ -168,7 +168,8 @@ func (r *reader) window(c *lm.Config) int {
 	case lm.Llama:
 		return 0
 	}
-	// For mixtures, versions of transformers disagree about which layers slide. So all count as sliding.
+	// Versions of transformers disagree about which layers of a mixture of experts have sliding windows. So every layer
+	// of a mixture counts as a layer with a sliding window.
 	mixture := c.Family == lm.Qwen2MoE || c.Family == lm.Qwen3MoE
 	if get(r, "use_sliding_window", false) && (mixture || get(r, "max_window_layers", 0) < c.Layers) {
 		if size < 1 {
@@ -240,7 +241,7 @@ func (r *reader) ropeObject(rope *lm.Rope, s *reader, maxPositions int) {
 	rope.Exact = !get(s, "truncate", true)
 }
 
-// experts reads the keys of mixtures, whose names differ between families.
+// experts reads the keys of mixtures of experts. Their names differ between families.
 func (r *reader) experts(c *lm.Config) lm.Experts {
 	var x lm.Experts
 	switch c.Family {

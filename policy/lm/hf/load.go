@@ -26,7 +26,7 @@ func Load(m *lm.Model, dir string) error {
 // Check returns the errors that Load finds before it reads weights. The model needs no memory yet.
 func Check(m *lm.Model, dir string) error { return visit(m, dir, func(*folder) error { return nil }) }
 
-// visit opens a folder, checks that it has the model of which m is a part, and calls do.
+// visit opens a folder, checks that it has the whole model that m is a part of, and calls do.
 func visit(m *lm.Model, dir string, do func(*folder) error) (err error) {
 	defer prefix(&err, "load model")
 	f := newFolder()
@@ -41,7 +41,7 @@ func visit(m *lm.Model, dir string, do func(*folder) error) (err error) {
 	return do(f)
 }
 
-// prefix puts what was attempted before the error, if there is one.
+// prefix puts the attempted action before the text of *err, unless *err is nil. The argument what names the action.
 func prefix(err *error, what string) {
 	if *err != nil {
 		*err = fmt.Errorf("%s: %w", what, *err)
@@ -115,7 +115,7 @@ func (f *folder) openAll(dir string) error {
 	return nil
 }
 
-// open opens a file and adds its tensors to the folder. Unless names is nil, it adds only the named tensors.
+// open opens a file and adds its tensors to the folder: only the named tensors, or all tensors if names is nil.
 func (f *folder) open(path string, names []string) error {
 	file, err := durable.Open(path)
 	if err != nil {
@@ -201,7 +201,7 @@ func (f *folder) load(want []lm.Tensor) error {
 // readable are the types that Load converts to float32.
 var readable = []tensor.DType{tensor.F32, tensor.BF16, tensor.F16}
 
-// chunkElements is about the most elements that are read or written at once.
+// chunkElements is approximately the most elements that are read or written at once.
 const chunkElements = 1 << 20
 
 // buffers are the memory for one chunk, reused for all tensors.
@@ -210,10 +210,11 @@ type buffers struct {
 	wide []float32
 }
 
-// readTensor reads a tensor, or the slice of it that t is, in chunks of rows of the file.
+// readTensor fills t from tensor i of a file. If t is a slice of the whole tensor, readTensor reads only that slice. It
+// reads several rows of the file at a time.
 func (b *buffers) readTensor(t lm.Tensor, r *tensor.SafetensorsReader, i int) error {
 	field := r.Fields[i]
-	inRow := 1 // elements of the file
+	inRow := 1 // elements in a row of the file
 	if len(field.Shape) > 1 {
 		inRow = field.Shape[1]
 	}
@@ -238,7 +239,7 @@ func (b *buffers) readTensor(t lm.Tensor, r *tensor.SafetensorsReader, i int) er
 	for row := 0; row < rows; row += step {
 		n := min(step, rows-row)
 		part := raw.Slice(0, n*width)
-		begin := (firstRow+row)*inRow + firstColumn // element of the file
+		begin := (firstRow+row)*inRow + firstColumn // index of an element of the file's tensor
 		if err := readRows(r, i, part.Bytes(), n, begin*size, inRow*size); err != nil {
 			return err
 		}
@@ -258,8 +259,8 @@ func (b *buffers) readTensor(t lm.Tensor, r *tensor.SafetensorsReader, i int) er
 	return nil
 }
 
-// readRows fills dst with parts of n rows of tensor i, all of the same length. The first part begins at byte off, and
-// each next part begins stride bytes later.
+// readRows reads one part of each of n rows of tensor i, and fills dst with the parts. All parts have the same length.
+// The first part begins at byte off, and each next part begins stride bytes later.
 func readRows(r *tensor.SafetensorsReader, i int, dst []byte, n, off, stride int) error {
 	if len(dst) == n*stride { // whole rows
 		return r.ReadTensor(i, dst, off)
@@ -273,7 +274,7 @@ func readRows(r *tensor.SafetensorsReader, i int, dst []byte, n, off, stride int
 	return nil
 }
 
-// widen sets dst to the elements of src.
+// widen converts the elements of src to float32.
 func widen(dst []float32, src tensor.Tensor) {
 	switch src.DType() {
 	case tensor.F32:
@@ -285,8 +286,8 @@ func widen(dst []float32, src tensor.Tensor) {
 	}
 }
 
-// scatter transposes src [n,width] into n columns of dst [width,rows], from column row on. It works
-// in blocks of 16, so that each cache line is written once.
+// scatter transposes src [n,width] into n columns of dst [width,rows]. The first of these columns has
+// the index row. scatter works in blocks of 16, so that it writes each cache line once.
 func scatter(dst, src []float32, row, n, width, rows int) {
 	for lo := 0; lo < n; lo += 16 {
 		hi := min(lo+16, n)

@@ -17,7 +17,7 @@ import (
 // SaveOptions say how a checkpoint is written.
 type SaveOptions struct {
 	DType      tensor.DType // F32, BF16 or F16; weights are rounded to it. The zero DType is F32.
-	ShardBytes int          // greatest size of a file, except for a single larger tensor; 0: one file
+	ShardBytes int          // most bytes of tensors in a file, unless one tensor is larger; 0: all tensors in one file
 	Tokens     Tokens       // for config.json
 }
 
@@ -72,10 +72,10 @@ func Save(m *lm.Model, dir string, o SaveOptions) (err error) {
 // A shard is the tensors of one file.
 type shard struct {
 	fields []tensor.Field
-	names  []string // of the same tensors in package lm
+	names  []string // names of the same tensors in package lm
 }
 
-// split returns the files, and the total number of bytes of their tensors.
+// split distributes the tensors of m over files. It returns the files, and the total number of bytes of their tensors.
 func split(m *lm.Model, o SaveOptions) (shards []shard, total int) {
 	size := 0
 	for _, t := range m.MergedTensors() {

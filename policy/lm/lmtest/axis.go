@@ -13,7 +13,8 @@ import (
 
 var _ lm.Axis = (*Axis)(nil)
 
-// In a meeting, goroutines that stand for ranks exchange numbers. Each brings a slice and gets the slices of all.
+// A meeting lets goroutines, which stand for ranks, exchange numbers. Each goroutine brings a slice and gets the slices
+// of all goroutines.
 type meeting struct {
 	size    int
 	mu      sync.Mutex
@@ -27,7 +28,7 @@ type meeting struct {
 type Axis struct {
 	*meeting
 	index int
-	Calls int // so far
+	Calls int // number of calls so far
 }
 
 // NewAxes returns an Axis for each of n goroutines.
@@ -44,10 +45,10 @@ func NewAxes(n int) []*Axis {
 // Size returns the number of goroutines.
 func (a *Axis) Size() int { return a.size }
 
-// Index returns the number of this one.
+// Index returns the index of this goroutine.
 func (a *Axis) Index() int { return a.index }
 
-// exchange returns copies of what all ranks have brought.
+// exchange brings b, and returns copies of the slices that all ranks have brought.
 func (a *Axis) exchange(b []byte) [][]byte {
 	a.Calls++
 	a.mu.Lock()
@@ -126,7 +127,7 @@ func (a *Axis) Gather(x []float32, counts []int) error {
 // A Pipe is an lm.Pipe of goroutines.
 type Pipe struct {
 	*Axis
-	queues [][]chan []float32 // from, to
+	queues [][]chan []float32 // [from][to]
 }
 
 var _ lm.Pipe = (*Pipe)(nil)
@@ -165,8 +166,8 @@ func NewPipes(n int) []*Pipe {
 	return pipes
 }
 
-// NewMeshes returns a Mesh for each of size·stages goroutines. Those of a stage, which divide its layers, come
-// together.
+// NewMeshes returns a Mesh for each of size·stages goroutines. Every stage has size goroutines, which split its layers
+// and are next to each other in the result.
 func NewMeshes(size, stages int) []lm.Mesh {
 	meshes := make([]lm.Mesh, size*stages)
 	for s := range stages {
@@ -182,8 +183,8 @@ func NewMeshes(size, stages int) []lm.Mesh {
 	return meshes
 }
 
-// Run calls rank on n goroutines at the same time, and returns the first error, with the number of its goroutine. It
-// does not wait for the other goroutines then: they may wait for the one that has ended.
+// Run calls rank on n goroutines at the same time, and returns the first error, with the number of its goroutine. After
+// an error it does not wait for the other goroutines, because they may wait for the goroutine that has failed.
 func Run(n int, rank func(i int) error) error {
 	ended := make(chan error, n)
 	for i := range n {

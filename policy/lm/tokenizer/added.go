@@ -10,15 +10,15 @@ import (
 type AddedToken struct {
 	ID      int32
 	Content string
-	// Special says that decoded text has the token only if the caller asks for special tokens.
+	// Special marks a special token. Decoding leaves out special tokens unless the caller asks for them.
 	Special bool
-	// SingleWord allows no letter, mark, digit or underscore beside the text.
+	// SingleWord says that the token does not match if a letter, mark, digit or underscore is beside it.
 	SingleWord bool
 	// LStrip and RStrip include the white space before and after the text in the token. Decoding
 	// does not restore that white space.
 	LStrip, RStrip bool
-	// Normalized says that the token is searched in normalized text, by its own normalized text.
-	// Otherwise it is searched in the original text.
+	// Normalized says that Encode normalizes Content, and searches for it in the normalized text.
+	// Otherwise Encode searches for Content in the original text.
 	Normalized bool
 }
 
@@ -61,8 +61,8 @@ func (m *matcher) add(text string, token *AddedToken) {
 
 func (m *matcher) empty() bool { return len(m.nodes) == 0 }
 
-// find returns the first token in text[from:], and the bytes [start, end) of text that it takes. These bytes include
-// the white space of LStrip and RStrip, but none before from. If there is no token, token is nil.
+// find returns the first token in text[from:], and its bytes text[start:end]. These bytes include the white space of
+// LStrip and RStrip, but start is never below from. If there is no token, token is nil.
 func (m *matcher) find(text string, from int) (token *AddedToken, start, end int) {
 	for i := from; i < len(text); i++ {
 		if !m.start[text[i]] {

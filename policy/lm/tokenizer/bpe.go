@@ -8,19 +8,20 @@ import (
 
 // bpe is the model: it turns a piece of text into token ids by merging neighbours. It is read-only.
 type bpe struct {
-	// bytes has the token of each byte if the model is byte-level; -1: none.
+	// bytes has the token of each byte if the model is byte-level; -1 for a byte without a token.
 	bytes *[256]int32
 	// chars has the tokens of single characters if the model works on characters.
 	chars map[string]int32
-	// whole has the tokens by text if a piece that is a token is never split (ignore_merges). Otherwise it is nil.
+	// whole has the tokens by text if the model has ignore_merges: a piece that is a token is never split. Otherwise
+	// whole is nil.
 	whole map[string]int32
 	// fallback has the tokens <0x00> to <0xFF> for bytes of characters without a token; -1: missing.
 	fallback *[256]int32
 	unknown  int32 // token of unknown characters; -1: unknown characters have no token
 	fuse     bool  // a run of unknown characters is one unknown token
 	merges   mergeTable
-	// atWords says that no merge joins ▁ to a character before it, so cutting text there does not
-	// change tokens.
+	// atWords says that no merge joins ▁ to a character before it. So tokens do not change if text is
+	// cut before ▁.
 	atWords bool
 }
 
@@ -30,7 +31,8 @@ type merge struct {
 }
 
 // A mergeTable maps pairs of tokens to the rank and the result of their merge. It is a hash table
-// with open addressing. Most pairs have no merge. For most of these, low or maybe says so at once.
+// with open addressing. Most pairs have no merge. For most of these pairs, the fields low and maybe give
+// the answer without a search.
 type mergeTable struct {
 	slots []mergeSlot // length is a power of two; at most half of them are used
 	shift uint
@@ -82,7 +84,7 @@ func hashOf(pair uint64) uint64 { return pair * 0x9e3779b97f4a7c15 }
 
 func pairOf(left, right int32) uint64 { return uint64(left)<<32 | uint64(right) }
 
-// slot returns the slot of a pair, or the empty slot for it.
+// slot returns the slot of a pair. If the table lacks the pair, slot returns the empty slot for it.
 func (t *mergeTable) slot(pair uint64) *mergeSlot {
 	mask := len(t.slots) - 1
 	for i := int(hashOf(pair) >> t.shift); ; i++ {
@@ -158,8 +160,8 @@ func (m *bpe) symbols(dst []int32, piece string) []int32 {
 	return dst
 }
 
-// wordLength returns how many bytes at the start of text can be encoded separately from the rest: those before the
-// first ▁ that follows another character.
+// wordLength returns the length in bytes of the first word of text, which can be encoded separately from the rest. The
+// word ends before the first ▁ that follows another character.
 func (m *bpe) wordLength(text string) int {
 	if !m.atWords {
 		return len(text)

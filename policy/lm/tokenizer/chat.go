@@ -12,9 +12,9 @@ import (
 // A Chat is a conversation to be written as one text for a model.
 type Chat struct {
 	// Messages is a JSON list of objects with "role" and "content", and further keys that the
-	// template reads, such as "tool_calls". The function Messages makes one.
+	// template reads, such as "tool_calls". The function Messages makes such a list.
 	Messages json.RawMessage
-	// Tools is a JSON list of the functions that the model may call; nil: none.
+	// Tools is a JSON list of the functions that the model may call. It is nil if there are none.
 	Tools json.RawMessage
 	// GenerationPrompt adds the beginning of the model's answer.
 	GenerationPrompt bool
@@ -46,8 +46,8 @@ type ChatTemplate struct {
 }
 
 // ChatTemplate returns the tokenizer's template of this name. "" means the default template. If the tokenizer has no
-// templates, the default is the built-in format whose special tokens the tokenizer has. If there is no such template,
-// the error lists the templates that there are.
+// templates, the default is the built-in format whose special tokens the tokenizer has. If there is no template of this
+// name, the error lists the existing templates.
 func (t *Tokenizer) ChatTemplate(name string) (*ChatTemplate, error) {
 	if name == "" {
 		name = defaultTemplate
@@ -93,8 +93,8 @@ type TemplateError struct{ Message string }
 
 func (e *TemplateError) Error() string { return e.Message }
 
-// Render returns the text of a conversation. The text includes special tokens, so encode it without
-// further ones (Encoder.Encode). If a template rejects the messages, the error is a *TemplateError.
+// Render returns the text of a conversation. The text includes special tokens, so do not add others
+// when you encode it (Encoder.Encode). If a template rejects the messages, the error is a *TemplateError.
 func (c *ChatTemplate) Render(chat Chat) (text string, err error) {
 	if c.jinja != nil {
 		text, err = c.jinja.render(chat, c.tokens)

@@ -29,7 +29,7 @@ func (t *Tokenizer) readConfig(v value) {
 	}
 }
 
-// tokenText reads a token: a text, or an object with a content.
+// tokenText returns the text of a token. v is the text, or an object whose field content is the text.
 func tokenText(v value) string {
 	switch {
 	case v.isNull():
@@ -50,8 +50,9 @@ func (t *Tokenizer) readAddedDecoder(o object) {
 	}
 }
 
-// addAround adds a token to around, the ids before or after a sequence, if flag is true. It removes the
-// token if flag is false. flag is add_bos_token or add_eos_token; null keeps the ids of the post-processor.
+// addAround applies flag, which is add_bos_token or add_eos_token, to the ids that are put before or after a
+// sequence. If flag is true, it adds the token to these ids. If flag is false, it removes the token. If flag is
+// null, the ids of the post-processor stay.
 func (t *Tokenizer) addAround(flag value, token string, around *[]int32) {
 	if flag.isNull() {
 		return
@@ -71,7 +72,7 @@ func (t *Tokenizer) addAround(flag value, token string, around *[]int32) {
 	}
 }
 
-// readTemplates reads one chat template, or a list of named ones.
+// readTemplates reads one chat template, or a list of named templates.
 func readTemplates(v value) map[string]string {
 	if v.raw[0] != '[' {
 		return map[string]string{defaultTemplate: v.text()}

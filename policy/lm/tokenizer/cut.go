@@ -6,7 +6,7 @@ import "strings"
 type cut struct {
 	kind     cutKind
 	rule     rule     // for byRule: the rule
-	single   bool     // for atNumbers: each numeric character is a piece, not each run of them
+	single   bool     // for atNumbers: each numeric character is a piece; otherwise each run of numeric characters
 	text     string   // for atText: the separator; for blanksTo: the letter
 	behavior behavior // for atText: where the separator goes
 	prepend  string   // for blanksTo: put the letter before each piece (always), the first (first) or none (never)
@@ -33,8 +33,8 @@ const (
 	contiguous         behavior = "Contiguous"
 )
 
-// cut applies the steps from i on to a piece, and appends the ids of the results to dst. first says
-// that the piece begins the text.
+// cut applies step i and all later steps to a piece, and appends the ids of the results to dst. If first is
+// true, the piece is at the beginning of the text.
 func (e *Encoder) cut(dst []int32, i int, piece string, first bool) []int32 {
 	if piece == "" {
 		return dst
@@ -103,7 +103,8 @@ func (e *Encoder) cutAtText(dst []int32, i int, piece string, first bool) []int3
 	return e.cut(dst, i+1, piece[from:], first && from == 0)
 }
 
-// cuts reports whether to split between two parts. left and right say whether these are separators.
+// cuts reports whether to split between two parts. left and right say whether the left and the right part are
+// separators.
 func (b behavior) cuts(left, right bool) bool {
 	switch b {
 	case mergedWithPrevious:
@@ -116,8 +117,9 @@ func (b behavior) cuts(left, right bool) bool {
 	return true
 }
 
-// numbers returns the length of the first part of s. The part is a run of numbers, or one number if
-// single. If s begins with another character, the part is all text before a number.
+// numbers returns the length of the first part of s. The part is a run of numeric characters, or only one such
+// character if single is true. If s begins with another character, the part is the text before the first numeric
+// character.
 func (c *classes) numbers(s string, single bool) int {
 	k, n := c.first(s)
 	switch {

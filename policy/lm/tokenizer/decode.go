@@ -102,7 +102,8 @@ func (t *Tokenizer) decode(ids []int32, skipSpecial bool) string {
 	return string(s.out)
 }
 
-// A Stream decodes ids one at a time, as they are generated. Its texts, joined, equal Decode's text.
+// A Stream decodes ids one at a time, as they are generated. All its texts together are the text that Decode or
+// DecodeText returns.
 type Stream struct {
 	t           *Tokenizer
 	skipSpecial bool
@@ -113,7 +114,7 @@ type Stream struct {
 	strip []int  // [decoder]: number of characters that a stripStart step has removed
 }
 
-// NewStream returns a stream. skipSpecial leaves out special tokens.
+// NewStream returns a stream. If skipSpecial is true, the stream leaves out special tokens.
 func (t *Tokenizer) NewStream(skipSpecial bool) *Stream {
 	return &Stream{t: t, skipSpecial: skipSpecial}
 }
@@ -125,7 +126,8 @@ func (s *Stream) Next(id int32) string {
 	return string(s.out)
 }
 
-// End returns the rest of the text, with U+FFFD for bytes that are not UTF-8. Afterwards the stream begins anew.
+// End returns the rest of the text, with U+FFFD for bytes that are not UTF-8. Afterwards the stream can decode another
+// text.
 func (s *Stream) End() string {
 	s.out = s.out[:0]
 	s.end()
@@ -163,7 +165,7 @@ func (s *Stream) end() {
 	s.begun, s.strip = false, nil
 }
 
-// pass passes the text of a token through the steps from i on.
+// pass passes the text of a token through step i and all later steps.
 func (s *Stream) pass(i int, text string) {
 	if i == len(s.t.decoder) {
 		s.out = append(s.out, text...)
@@ -232,7 +234,7 @@ func (s *Stream) stripped(i int, text string) {
 
 // appendCharacters appends the characters of UTF-8 bytes to dst, and returns the rest: an incomplete
 // character. Each maximal subpart of an ill-formed character becomes one U+FFFD, as Unicode
-// recommends (chapter 3.9). If end is set, an incomplete character counts as ill-formed, too.
+// recommends (chapter 3.9). If end is true, an incomplete character counts as ill-formed, too.
 func appendCharacters(dst, text []byte, end bool) (out, rest []byte) {
 	at := 0
 	for at < len(text) {
@@ -251,8 +253,8 @@ func appendCharacters(dst, text []byte, end bool) (out, rest []byte) {
 	return dst, append(text[:0], text[at:]...)
 }
 
-// subpart returns the length of the longest prefix of b that begins some character, at least 1. b
-// does not begin with a whole character.
+// subpart returns the length of the longest prefix of b that is the beginning of a character. The
+// length is at least 1. b does not begin with a whole character.
 func subpart(b []byte) int {
 	n := 1
 	for n < len(b) && n < utf8.UTFMax && !utf8.FullRune(b[:n]) {

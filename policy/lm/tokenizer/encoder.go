@@ -4,7 +4,7 @@ import (
 	"hash/maphash"
 )
 
-// An Encoder turns text into ids. It caches the ids of pieces, so each goroutine needs its own.
+// An Encoder turns text into ids. It caches the ids of pieces, so each goroutine needs its own Encoder.
 type Encoder struct {
 	t      *Tokenizer
 	merger merger
@@ -40,8 +40,8 @@ func (e *Encoder) Encode(dst []int32, text string) []int32 {
 	})
 }
 
-// around appends the ids of the added tokens that m finds in text, and calls between for the parts around them. first
-// says that a part begins the text.
+// around appends the ids of the added tokens that m finds in text. For each part of text without added tokens, it calls
+// the function between. If first is true, the part is at the beginning of the text.
 func around(dst []int32, m *matcher, text string,
 	between func(dst []int32, part string, first bool) []int32) []int32 {
 	if m.empty() {
@@ -128,7 +128,7 @@ func (c *cache) get(hash uint64, word string) ([]int32, bool) {
 	return nil, false
 }
 
-// slot returns the slot of a word, or the empty slot for it.
+// slot returns the slot of a word. If the cache lacks the word, slot returns the empty slot for it.
 func (c *cache) slot(hash uint64, word string) *cacheSlot {
 	mask := uint64(len(c.slots) - 1)
 	for i := hash; ; i++ {

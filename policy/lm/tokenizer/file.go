@@ -155,7 +155,7 @@ func readMetaspace(o object) (letter, scheme string, split bool) {
 	return letter, scheme, o.flag("split", true)
 }
 
-// addToken reads the added token o. Its id is the value at.
+// addToken reads an added token from the object o. The argument at has the token's id.
 func (t *Tokenizer) addToken(o object, at value) {
 	id := at.id()
 	a := AddedToken{
@@ -191,8 +191,8 @@ func (t *Tokenizer) addToken(o object, at value) {
 	}
 }
 
-// readPostProcessor reads the ids that are put before and after a text. The ids of a later processor enclose those of
-// an earlier one.
+// readPostProcessor reads the ids that are put before and after a text. A later processor puts its ids around the ids
+// of the earlier processors.
 func (t *Tokenizer) readPostProcessor(v value, depth int) {
 	if v.isNull() {
 		return

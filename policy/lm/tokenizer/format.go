@@ -13,10 +13,11 @@ type format struct {
 	name string
 	// marks are added tokens. A tokenizer that has all of them uses the format.
 	marks []string
-	// inst puts messages in turns between [INST] and [/INST]. The system message goes into the
-	// first turn of the user.
+	// inst puts each message of the user between [INST] and [/INST]. The system message goes into the
+	// first message of the user.
 	inst bool
-	// header, body and end are the texts before the role, after the role and after the content. inst does not use them.
+	// header, body and end are the texts before the role, after the role and after the content. They are not used with
+	// inst.
 	header, body, end string
 	trim              bool // remove white space around contents
 }
@@ -43,7 +44,7 @@ func BuiltinTemplates() []string {
 	return names
 }
 
-// BuiltinTemplate returns the built-in chat format of a name: chatml (Qwen and others), llama3,
+// BuiltinTemplate returns the built-in chat format with this name: chatml (Qwen and others), llama3,
 // mistral or llama2.
 func (t *Tokenizer) BuiltinTemplate(name string) (*ChatTemplate, error) {
 	i := slices.IndexFunc(formats, func(f format) bool { return f.name == name })
@@ -86,7 +87,7 @@ func (f *format) render(chat Chat, tokens config) (string, error) {
 	return b.String(), nil
 }
 
-// turns writes the formats of Llama 2 and Mistral. In Llama 2 each turn is a sequence of its own.
+// turns writes the formats of Llama 2 and Mistral. In Llama 2 each message of the user begins a new sequence.
 func (f *format) turns(messages []Message, tokens config) (string, error) {
 	llama2 := f.name == "llama2"
 	var b strings.Builder

@@ -25,8 +25,9 @@ type jinja struct {
 	template *exec.Template
 }
 
-// Limits of the bytes and of the nested brackets of a source, because gonja's parser is recursive.
-// The largest published templates have about 30,000 bytes.
+// maxTemplate is the most bytes of a source, and maxBrackets the greatest depth of its brackets. The
+// limits are necessary because gonja's parser is recursive. The largest published templates have about
+// 30,000 bytes.
 const (
 	maxTemplate = 1 << 17
 	maxBrackets = 1000
@@ -118,7 +119,7 @@ func (j *jinja) render(chat Chat, tokens config) (text string, err error) {
 	if refusal != nil {
 		return "", refusal
 	}
-	if err != nil && running.err != nil { // err names every call
+	if err != nil && running.err != nil { // err would name every nested call
 		return "", running.err
 	}
 	return text, err
@@ -159,7 +160,7 @@ type calls struct {
 }
 
 const (
-	callsName = "macro calls" // of the calls in the values; templates cannot write such a name
+	callsName = "macro calls" // key of the calls in the template's values; templates cannot write a name with a space
 	maxCalls  = 100
 )
 

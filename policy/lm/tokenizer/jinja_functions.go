@@ -12,7 +12,8 @@ import (
 	"github.com/nikolalohinski/gonja/v2/exec"
 )
 
-// argument returns an argument by position or by name; nil if it is missing or none.
+// argument returns the argument at position i or with the given name. It returns nil if the argument is missing or
+// none.
 func argument(args *exec.VarArgs, i int, name string) *exec.Value {
 	v := args.KwArgs[name]
 	if i < len(args.Args) {

@@ -10,7 +10,7 @@ import (
 	"github.com/nikolalohinski/gonja/v2/exec"
 )
 
-// methods are Python's methods of texts and mappings that do not change a value.
+// methods returns Python's methods of texts and mappings that do not change a value.
 func methods() exec.Methods {
 	m := builtins.Methods
 	m.Str = exec.NewMethodSet(textMethods())
@@ -142,8 +142,8 @@ func runeIndex(s string, i int) int {
 	return utf8.RuneCountInString(s[:i])
 }
 
-// split is Python's split(sep, maxsplit), or rsplit if last. Without a separator it splits at runs
-// of white space.
+// split is Python's split(sep, maxsplit). If last is true, it is Python's rsplit. Without a separator it
+// splits at runs of white space.
 func split(s string, args *exec.VarArgs, last bool) (any, error) {
 	sep, most := argument(args, 0, "sep"), -1
 	if v := argument(args, 1, "maxsplit"); v != nil {

@@ -2,11 +2,11 @@ package tokenizer
 
 import "strings"
 
-// plainSource rewrites a template into the subset of Jinja that gonja parses. gonja has conditional
-// expressions only at the top of a tag, with one condition. Other conditional expressions, such as in f(a if b else c),
-// become ((b) and [a] or [c])[0], which evaluates the same branch only. A line end before the name of a tag is
-// removed. gonja removes spaces before a statement even if text precedes the statement on its line. A plus
-// sign in the tag prevents this.
+// plainSource rewrites a template into the subset of Jinja that gonja parses. gonja supports conditional
+// expressions only outside of brackets, and only one in a tag. Other conditional expressions, such as in
+// f(a if b else c), become ((b) and [a] or [c])[0], which evaluates the same branch only. plainSource removes a line
+// end before the name of a tag. gonja removes spaces before a statement even if text precedes the statement on its
+// line. plainSource adds a plus sign to such a tag, which keeps the spaces.
 func plainSource(source string) string {
 	var b strings.Builder
 	whole := source
@@ -50,13 +50,14 @@ func plainSource(source string) string {
 	return b.String() + source
 }
 
-// startsLine reports whether a statement after text is the first on its line, or has no spaces before it.
+// startsLine reports whether a statement is the first on its line, or has no spaces before it. The argument text is all
+// text before the statement.
 func startsLine(text string) bool {
 	line := strings.TrimRight(text, " \t")
 	return line == "" || len(line) == len(text) || line[len(line)-1] == '\n'
 }
 
-// tagLength returns the length of the tag at the start of source; all of source if the tag has no end.
+// tagLength returns the length of the tag at the start of source, or the length of source if the tag has no end.
 func tagLength(source string) int {
 	end := "}}"
 	if source[1] == '%' {
@@ -81,7 +82,7 @@ func rawLength(source string) int {
 	return len(source)
 }
 
-// unit returns the end of the unit of an expression that begins at i. A unit is a quoted text, a
+// unit returns the end of the unit that begins at index i of an expression. A unit is a quoted text, a
 // bracket with its content, or one byte.
 func unit(s string, i int) int {
 	switch s[i] {
@@ -132,7 +133,8 @@ func plainTag(tag string) string {
 	return head + " " + body + tail
 }
 
-// top returns the index of a word or sign outside of brackets and quotes, from i on, or -1.
+// top searches s, from index i, for a word or sign outside of brackets and quotes. It returns the index of the word, or
+// -1 if there is none.
 func top(s string, i int, word string) int {
 	letter := func(i int) bool {
 		return i >= 0 && i < len(s) &&

@@ -14,7 +14,7 @@ import (
 	"github.com/nikolalohinski/gonja/v2/exec"
 )
 
-// A list is a list in a template. Unlike a list of gonja, a list of one item has [-1].
+// A list is a list in a template. Unlike gonja's own lists, it supports the index -1 if it has only one item.
 type list []any
 
 // GetItem returns the item at an index, counted from the end if it is negative.
@@ -118,13 +118,13 @@ func nextObject(d *json.Decoder) (any, error) {
 	return dict, err
 }
 
-// A jsonStyle is a layout of JSON, by the options of Python's json.dumps.
+// A jsonStyle is a layout of JSON. Its fields are options of Python's json.dumps.
 type jsonStyle struct {
 	item, key string // separators of items, and of a key and its value
 	indent    string // indentation per level; empty: one line
 	lines     bool   // each item is on a line of its own
 	sort      bool   // sort keys
-	ascii     bool   // write other characters as \uXXXX
+	ascii     bool   // write characters that are not ASCII as \uXXXX
 }
 
 // maxLevels is the greatest depth of nested values; a template can put a value into itself.

@@ -75,16 +75,16 @@ type window struct {
 	ends []int32 // end of each token in the piece
 }
 
-// mergeWindows merges each of several overlapping windows of a piece. It switches from one window
-// to the next at a token that both windows have at the same place. The result equals that of
-// merging the whole piece: tokens are the result of merging a text if each pair of neighbours is
-// the result of merging the pair's text, and each pair is inside a window. In the rare case
-// that two windows have no common token, the whole piece is merged at once.
+// mergeWindows merges a long piece in overlapping windows, each of them separately. It switches from
+// one window to the next at a token that both windows have at the same place. The tokens are the same
+// as without windows, for this reason: a list of tokens is the result of merging a text if every pair of
+// neighbours is the result of merging the pair's text. Every pair of neighbours is inside one window. In
+// the rare case that two windows have no common token, mergeWindows merges the whole piece at once.
 func (w *merger) mergeWindows(table *mergeTable, ids []int32, length, overlap int32) []int32 {
 	w.symbols = append(w.symbols[:0], ids...)
 	a, b := &w.window, &w.following
 	w.fill(table, a, 0, length)
-	out, from := ids[:0], 0 // tokens before index from of window a are already written
+	out, from := ids[:0], 0 // a.ids[:from] are already in out
 	for int(last(a.ends)) < len(w.symbols) {
 		i := len(a.ends) - 1
 		for i > max(from-1, 0) && last(a.ends)-a.ends[i] < overlap {
@@ -103,7 +103,7 @@ func (w *merger) mergeWindows(table *mergeTable, ids []int32, length, overlap in
 	return append(out, a.ids[from:]...)
 }
 
-// fill merges the window that begins at start, and stores the result in the window to.
+// fill merges the window of w.symbols that begins at start, and stores the result in the argument to.
 func (w *merger) fill(table *mergeTable, to *window, start, length int32) {
 	symbols := w.symbols[start:min(int(start+length), len(w.symbols))]
 	to.ids = append(to.ids[:0], symbols...)
@@ -115,9 +115,9 @@ func (w *merger) fill(table *mergeTable, to *window, start, length int32) {
 	}
 }
 
-// common finds the first token of a, from index i on, that begins and ends at the same places as a
-// token of b. It returns the indices of both tokens. Token i of a and the first token of b begin at
-// the same place.
+// common searches window a, from its token i, for the first token that begins and ends at the same
+// places as a token of window b. It returns the indices of both tokens. Token i of window a and the
+// first token of window b must begin at the same place.
 func common(a, b *window, i int) (inA, inB int, ok bool) {
 	together := true // tokens i and j begin at the same place
 	for j := 0; i < len(a.ends) && j < len(b.ends); {
@@ -137,8 +137,8 @@ func common(a, b *window, i int) (inA, inB int, ok bool) {
 
 func last(s []int32) int32 { return s[len(s)-1] }
 
-// mergeLong is merge with a queue of places and a linked list of the remaining tokens. It skips a place if the pair
-// there has another merge now than when the place was queued. w.results has the present merges.
+// mergeLong is merge with a queue of places and a linked list of the remaining tokens. w.results has the current merge
+// at each place. mergeLong skips a queued place if the merge there has changed since it was queued.
 func (w *merger) mergeLong(table *mergeTable, ids []int32) []int32 {
 	n := int32(len(ids))
 	w.prev, w.next = w.prev[:0], w.next[:0]
@@ -215,8 +215,8 @@ type queue struct {
 	blocks []block
 }
 
-// A block holds some of the places queued for one merge, and the index of the next block of this merge. It
-// fits into a cache line. The last block of a merge points to the first.
+// A block holds some of the places queued for one merge, and the index of the next block of this merge. The
+// last block of a merge points to the first block. A block fits into a cache line.
 type block struct {
 	at      [14]int32
 	n, next int32

@@ -136,7 +136,8 @@ func (t *Tokenizer) readChars(o object, whole bool) {
 	}
 }
 
-// readMerges reads the merges. Each is a pair of tokens or, in older files, a text with a space between them.
+// readMerges reads the merges. Each merge is a pair of tokens. In older files, it is a text of two tokens with a space
+// between them.
 func (t *Tokenizer) readMerges(v value) []merge {
 	var texts []string
 	var pairs [][]string
@@ -209,8 +210,8 @@ func byteLetter(b byte) rune {
 	return rune(b)
 }
 
-// lettersToBytes appends to dst the bytes for a text of the letters of byteLetter. It returns false
-// if the text has another character.
+// lettersToBytes appends to dst the byte of each letter in text: the inverse of byteLetter. It returns
+// false if the text has another character.
 func lettersToBytes(dst []byte, text string) ([]byte, bool) {
 	for _, r := range text {
 		switch {

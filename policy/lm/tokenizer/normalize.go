@@ -12,7 +12,7 @@ import (
 type normalizer struct {
 	form     *norm.Form // a Unicode normal form
 	prepend  string     // put before any text that is not empty
-	old, new string     // every old is replaced by new
+	old, new string     // old is replaced by new everywhere
 }
 
 func normalize(steps []normalizer, text string) string {
@@ -85,8 +85,8 @@ func appendForm(out []rune, form norm.Form, text string) []rune {
 	return out
 }
 
-// A markedRune is a character with its canonical combining class. Class 0 is a starter; marks are
-// not sorted across it.
+// A markedRune is a character with its canonical combining class. A character of class 0 is a starter.
+// Marks are not sorted across a starter.
 type markedRune struct {
 	r   rune
 	ccc uint8

@@ -29,8 +29,8 @@ const (
 	qwen2Pattern  = words + `\p{N}` + others
 )
 
-// patterns maps known expressions to their rules. The last two are tiktoken's spellings of the
-// patterns of GPT-2 and Llama 3, which mean the same.
+// patterns maps known expressions to their rules. The last two are the patterns of GPT-2 and Llama 3 as
+// tiktoken writes them. They have the same meaning.
 var patterns = map[string]rule{
 	gpt2Pattern:   gpt2,
 	llama3Pattern: llama3,
@@ -41,7 +41,7 @@ var patterns = map[string]rule{
 	`'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]` + blanks: llama3,
 }
 
-// next returns the length in bytes of the first piece of s. s is not empty.
+// next returns the length in bytes of the first piece of s. s must not be empty.
 func (c *classes) next(s string, rule rule) int {
 	if s[0] == '\'' {
 		if n := contraction(s, rule != gpt2); n > 0 {
@@ -95,8 +95,8 @@ func (c *classes) nextGPT2(s string, first class, size int) int {
 	return c.blanks(s, false)
 }
 
-// first returns the class and the length of the first character of s. s is not empty. A byte that
-// is not UTF-8 is a character of class other.
+// first returns the class and the length of the first character of s. s must not be empty. A byte that
+// is not UTF-8 is a character of the class other.
 func (c *classes) first(s string) (class, int) {
 	if b := s[0]; b < utf8.RuneSelf {
 		return c[b], 1
@@ -105,7 +105,7 @@ func (c *classes) first(s string) (class, int) {
 	return c.of(r), size
 }
 
-// run returns the end of the run of characters of class want that begins at n.
+// run returns the end of a run that begins at index n of s. All characters of the run have the class want.
 func (c *classes) run(s string, n int, want class) int {
 	for n < len(s) {
 		if b := s[n]; b < utf8.RuneSelf {
@@ -131,9 +131,9 @@ func (c *classes) lineEnds(s string, n int) int {
 	return n
 }
 
-// blanks returns the length of the first piece of s, which begins with a run of white space. If lines is set
-// and the run has line ends, the piece ends after the last of them. Otherwise a run at the end of the text
-// is one piece. Before other text, the piece is the run without its last character, or its only character.
+// blanks returns the length of the first piece of s, which begins with a run of white space. If lines is true
+// and the run has line ends, the piece ends after the last line end. Otherwise the piece is the whole run if
+// the run has one character or ends the text. In all other cases, the piece is the run without its last character.
 func (c *classes) blanks(s string, lines bool) int {
 	n, last, line := 0, 0, 0 // ends of the run, of the run without its last character, and of the last line end
 	for n < len(s) {
@@ -156,8 +156,8 @@ func (c *classes) blanks(s string, lines bool) int {
 	return last
 }
 
-// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of s, or 0. With fold, upper-case
-// letters and the long s (U+017F) count, too.
+// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of s. It returns 0 if s begins with
+// other text. If fold is true, upper-case letters and the long s (U+017F) count, too.
 func contraction(s string, fold bool) int {
 	if len(s) < 2 {
 		return 0

@@ -19,7 +19,7 @@ type Tokenizer struct {
 	normalizer []normalizer
 	cuts       []cut // the pre-tokenizer
 	model      bpe
-	prefix     []int32 // ids that the post-processor puts before a sequence, and suffix after it
+	prefix     []int32 // ids before a sequence, from the post-processor; suffix has the ids after a sequence
 	suffix     []int32
 	decoder    []decodeStep
 	classes    *classes
@@ -31,7 +31,7 @@ type Tokenizer struct {
 
 // A token is the data for decoding an id.
 type token struct {
-	text string // of an ordinary token of a byte-level model: its bytes; of other tokens: the text as in the file
+	text string // text in the file; for an ordinary token of a byte-level model, its bytes instead
 	kind tokenKind
 }
 
@@ -109,7 +109,7 @@ func parse(files map[string][]byte) (*Tokenizer, error) {
 // token.
 func (t *Tokenizer) Size() int { return len(t.tokens) }
 
-// ID returns the id of a token, written as in tokenizer.json, and whether there is one.
+// ID returns the id of the token that has this text in tokenizer.json. ok is false if there is no such token.
 func (t *Tokenizer) ID(token string) (id int32, ok bool) {
 	id, ok = t.ids[token]
 	return id, ok

@@ -13,14 +13,15 @@ import (
 // Training describes a tokenizer to be trained.
 type Training struct {
 	// VocabSize is the number of tokens: 256 bytes, results of merges, and special tokens. There
-	// are fewer if the texts have no more pairs to merge.
+	// are fewer tokens if the texts have no more pairs to merge.
 	VocabSize int
 	// Pattern names the rule that splits text before merging: gpt2, qwen2 (one digit per piece) or
 	// llama3 (up to three).
 	Pattern string
-	// MinCount is the least number of occurrences of a pair to be merged, at least 1.
+	// MinCount is at least 1. A pair is merged only if it occurs at least MinCount times.
 	MinCount int
-	// Special are the special tokens. Their ids come last. Texts are split at them, and they are not in merges.
+	// Special are the special tokens, which get the highest ids. Texts are split at special tokens, so no merge
+	// contains a special token.
 	Special []string
 	// BOS, EOS and Pad name special tokens, or are empty. AddBOS puts BOS before every sequence.
 	BOS, EOS, Pad string
@@ -60,8 +61,8 @@ func (o *Training) check() error {
 
 // Train makes a byte-level BPE tokenizer from texts, writes tokenizer.json and
 // tokenizer_config.json to a folder, and loads it. It repeatedly merges the most frequent pair of
-// tokens. Of equally frequent pairs, it takes the one with the smaller left id, then the one with
-// the smaller right id. The order of texts does not matter.
+// tokens. Of equally frequent pairs, it takes the pair with the smallest left id, and then with the
+// smallest right id. The order of texts does not matter.
 func Train(dir string, texts iter.Seq[string], o Training) (*Tokenizer, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -236,8 +237,8 @@ func (t *trainer) mergeWord(i, left, right, id int32) {
 	}
 }
 
-// change adds to the count of a pair. word is the index of a word that now contains the pair, or -1 if a word has lost
-// the pair.
+// change changes the count of a pair. The argument by is the difference. word is the index of a word that now contains
+// the pair, or -1 if a word has lost the pair.
 func (t *trainer) change(left, right int32, by int, word int32) {
 	p := t.pair(left, right)
 	p.count += by
@@ -264,6 +265,7 @@ func (q pairQueue) Swap(i, j int) {
 	q[i].place, q[j].place = i, j
 }
 
-// Push and Pop implement heap.Interface. Only the method pair adds pairs, and pairs that no longer occur stay.
+// Push and Pop implement heap.Interface, but are not called. The method pair adds pairs, and pairs that no longer occur
+// stay in the queue.
 func (q *pairQueue) Push(p any) { *q = append(*q, p.(*trainPair)) }
 func (q *pairQueue) Pop() any   { panic("not used") }

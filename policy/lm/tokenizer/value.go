@@ -105,7 +105,7 @@ func (v value) list() []value {
 	return list
 }
 
-// item returns item i of a list, whose JSON is raw.
+// item returns item i of a list. raw is the JSON of the item.
 func (v value) item(i int, raw string) value {
 	return value{v.reader, v.at + "[" + strconv.Itoa(i) + "]", []byte(raw)}
 }
@@ -135,7 +135,7 @@ func (o object) get(key string) value {
 	return value{o.reader, at, o.fields[key]}
 }
 
-// flag returns a boolean field, or the argument otherwise if the field is null.
+// flag returns a boolean field. If the field is null, flag returns the argument otherwise.
 func (o object) flag(key string, otherwise bool) bool {
 	if v := o.get(key); !v.isNull() {
 		v.decode(&otherwise, "true or false")
@@ -143,7 +143,7 @@ func (o object) flag(key string, otherwise bool) bool {
 	return otherwise
 }
 
-// textOr returns a text field, or the argument otherwise if the field is null.
+// textOr returns a text field. If the field is null, textOr returns the argument otherwise.
 func (o object) textOr(key, otherwise string) string {
 	if v := o.get(key); !v.isNull() {
 		return v.text()
@@ -151,7 +151,8 @@ func (o object) textOr(key, otherwise string) string {
 	return otherwise
 }
 
-// oneOf returns a field that must have one of these texts, or the first text if the field is null.
+// oneOf returns a text field, which must be one of the given texts. If the field is null, it returns the first of these
+// texts.
 func (o object) oneOf(key string, texts ...string) string {
 	v := o.get(key)
 	if v.isNull() {
@@ -164,7 +165,7 @@ func (o object) oneOf(key string, texts ...string) string {
 	return s
 }
 
-// only sets an error unless the field is null or has the allowed value.
+// only requires that a field is null or has the allowed value. If not, it sets an error.
 func (o object) only(key, allowed string) {
 	if v := o.get(key); !v.isNull() && string(v.raw) != allowed {
 		v.unsupported("null", allowed)
