@@ -14,9 +14,9 @@ type Algorithm interface {
 	Prepare(rollout *tensor.Dict) error
 	// Update trains on a prepared rollout and returns metrics, already the same on every replica.
 	Update(rollout tensor.Dict) (Metrics, error)
-	// Save returns views of the state beside the policy's parameters: optimiser moments, counters,
-	// reward statistics. Tensors with names under env. have one row for each of this replica's
-	// environments. All others are the same on every replica.
+	// Save returns views of the state, except for the policy's parameters: optimiser moments, counters, reward
+	// statistics. Tensors with names under env. have one row for each of this replica's environments. All others are
+	// the same on every replica.
 	Save() (tensor.Dict, error)
 	// Load restores the state that Save returned.
 	Load(tensor.Dict) error
@@ -66,10 +66,10 @@ type Replicas interface {
 	Count() (n, this int)
 	// Sum adds x over the replicas, in place.
 	Sum(x []float64) error
-	// Gradient opens the summing of a flat gradient; see GradientStream.
+	// Gradient begins the sum of a flat gradient over the replicas; see GradientStream.
 	Gradient(grad []float32) GradientStream
 	// Gather fills x with the blocks of all replicas, one after the other. counts are the lengths of the blocks. Before
-	// the call x holds this replica's block, in its place.
+	// the call x holds this replica's block, in its final place.
 	Gather(x []float32, counts []int) error
 }
 

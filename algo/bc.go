@@ -99,8 +99,7 @@ func newBC(s *Setup) (*BC, error) {
 	return b, nil
 }
 
-// newCloner makes a BC with the given name. With offline it learns from demonstrations, else from
-// experience.
+// newCloner makes a BC with the given name. If offline is set, it learns from demonstrations, else from experience.
 func newCloner(s *Setup, name string, offline bool) (*BC, error) {
 	e, err := newOffPolicy(s, name, offline, numBCMeans)
 	if err != nil {
@@ -160,8 +159,7 @@ func (b *BC) add(t *Transitions, ready func(lo, hi int)) error {
 	return b.policy.Backward(b.work, g, ready)
 }
 
-// loss returns the sum of the losses of the transitions t, and the gradient of the part that t has in the mean loss of
-// a batch.
+// loss returns the sum of the losses of the transitions t, and the gradient of their part of the mean loss of a batch.
 func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
 	if b.half != nil {
 		act, err := b.policy.Forward(b.work, t.Obs, policy.Deterministic, policy.Noise{})

@@ -12,7 +12,7 @@ import (
 // Prepare adds a rollout to the replay buffer. Update makes update_epoch updates, each on a batch
 // drawn from the buffer:
 //
-//  1. targets y = Σ γⁱ r + γᵏ Q'(s', argmax Q(s', ·)), without double_q argmax Q'         GreedyTargets
+//  1. targets y = Σ γⁱ r + γᵏ Q'(s', argmax Q(s', ·)); argmax Q' without double_q         GreedyTargets
 //  2. the network against y, by squared error or Huber's (huber_delta)                    ChosenQLoss
 //  3. Q' ← Q' + τ (Q - Q') once in target_update_freq updates; τ = 1 copies               follow
 //

@@ -12,22 +12,22 @@ const (
 
 	FieldAction     = "action"     // [T, N, C, A]
 	FieldReward     = "reward"     // [T, N], or [T, N, C] where each action has its own
-	FieldTerminated = "terminated" // U8, as the reward: the task's own end
-	FieldTruncated  = "truncated"  // U8, as the reward: cut off from outside, as by a time limit
+	FieldTerminated = "terminated" // U8, shaped like the reward: the episode ended by itself
+	FieldTruncated  = "truncated"  // U8, shaped like the reward: cut off from outside, as by a time limit
 	FieldStatus     = "status"     // U8 [T, N]: env.Step.Status, where simulators may fail
 	FieldMask       = "mask"       // U8 [T, N]: 1 where the step counts
 
 	FieldLogProb   = "sample_log_prob" // [T, N, L] of the actions when they were chosen
 	FieldValue     = "value"           // [T, N] of what the policy saw
-	FieldNextValue = "next_value"      // [T, N] of what it saw after the step
-	FieldAdvantage = "advantage"       // as the reward
-	FieldReturn    = "return"          // as the reward
+	FieldNextValue = "next_value"      // [T, N] of what the policy saw after the step
+	FieldAdvantage = "advantage"       // shaped like the reward
+	FieldReturn    = "return"          // shaped like the reward
 
 	FieldVersion     = "version"       // I64 [T, N]: the version of the weights that chose the actions
 	FieldProxLogProb = "prox_log_prob" // [T, N, L] by the policy before the update
 	FieldRefLogProb  = "ref_log_prob"  // [T, N, L] by the reference policy
 
-	FieldInfo  = "info"  // [N, C, I]: the figures of each executed step; in a transition [N, I] of the last one
+	FieldInfo  = "info"  // [N, C, I]: the figures of each executed step; in a transition [N, I], of the last step
 	FieldInfos = "infos" // [N, C, I] in a transition: the figures of each executed step
 	FieldSteps = "steps" // I32 [N]: steps executed, where an action is repeated
 )

@@ -26,8 +26,8 @@ func newGradNorm(p *nn.Params[float32]) gradNorm {
 	return gradNorm{params: p, sums: make([]float64, blocks), known: make([]bool, blocks)}
 }
 
-// final marks elements lo to hi of the gradient as final, and sums the whole blocks among them. The method squares sums
-// the other blocks.
+// final marks elements lo to hi of the gradient as final, and sums the blocks that lie entirely within them. The method
+// squares sums the other blocks.
 func (n *gradNorm) final(lo, hi int) {
 	for b := (lo + normBlock - 1) / normBlock; b < len(n.sums) && min((b+1)*normBlock, len(n.params.Grad)) <= hi; b++ {
 		n.sum(b)

@@ -88,7 +88,7 @@ func (t *metricSums) max(i int) float64 {
 	return most
 }
 
-// addFit adds one return and the critic's error there.
+// addFit adds the return of one sample, and the critic's error in it.
 func (t *metricSums) addFit(ret, err float64) {
 	t.fit[0]++
 	t.fit[1] += ret

@@ -16,7 +16,7 @@ import (
 //  1. targets y = Σ γⁱ r + γᵏ (agg Q'(s', a') - α log π(a'|s')), a' drawn from the policy     SoftTargets
 //  2. the critics against y, squared error, every head by itself                              QLoss
 //  3. the actor by α log π(a|s) - agg Q(s, a), once in critic_actor_ratio updates             SoftActorLoss
-//  4. with the actor the temperature, by -α (log π + target entropy)                          temperature
+//  4. after the actor, the temperature by -α (log π + target entropy)                         temperature
 //  5. Q' ← Q' + τ (Q - Q') once in target_update_freq updates                                 follow
 //
 // agg is the least estimate (clipped double Q, Fujimoto et al. 2018) or the mean. With critic_subsample_size, targets
@@ -205,8 +205,8 @@ func (a *SAC) setTargets(b *Transitions, next, logProb []float32) {
 	SoftTargets(c.y, b.Reward, b.Discount, c.next, logProb, alpha)
 }
 
-// updateActor makes one step of the actor, and one of the temperature, by the log-probs of the
-// actor's actions.
+// updateActor makes one step of the actor, and one step of the temperature. The temperature's loss uses the log-probs
+// of the actor's actions.
 func (a *SAC) updateActor() error {
 	before := a.sums.sum(sacLogProb)
 	if err := a.descend(a.actor.train, a.addActor); err != nil {

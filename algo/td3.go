@@ -12,7 +12,7 @@ import (
 // Prepare adds a rollout to the replay buffer. Update makes update_epoch updates, each on a batch
 // drawn from the buffer:
 //
-//  1. targets y = Σ γⁱ r + γᵏ agg Q'(s', π'(s') + noise), the noise normal and cut off,
+//  1. targets y = Σ γⁱ r + γᵏ agg Q'(s', π'(s') + noise), the noise normal and clipped,
 //     the action kept in its box                                                        smooth
 //  2. the critics against y, squared error, every head by itself                        QLoss
 //  3. the actor by -Q₀(s, π(s)), once in critic_actor_ratio updates (2 in the paper)

@@ -62,8 +62,9 @@ func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) 
 	})
 }
 
-// New makes the Rule of s.Config. It returns the weighted sum of a score and the environment's reward. The score is
-// from the network or from the named rule. In the mode Terminal the score is 0 except in the last step of an episode.
+// New makes the Rule of s.Config. The Rule computes the weighted sum of a score and the environment's reward. The
+// score is from the network or from the named rule. In the mode Terminal the score is 0 except in the last step of an
+// episode.
 func (r *Registry) New(s Setup) (Rule, error) {
 	var build Builder = newModel
 	if !s.Config.UseRewardModel {

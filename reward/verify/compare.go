@@ -170,8 +170,8 @@ func equalTrees(a, b *node) bool {
 func agree(a, b string) bool { return a == b || a == "" || b == "" || a == "?" || b == "?" }
 
 // sameItems reports whether the items of two lists can be paired so that each pair is equal. An item may equal several
-// items of the other list, so earlier pairs may have to change: "5, 5 cm" and "5 cm, 5 m". Labels must be equal: "x =
-// 2, y = 1" is not "1, 2". Only numbered names of one letter, x_1 and x_2, may be missing in one list. If they are
+// items of the other list, so earlier pairs may have to change: "5, 5 cm" and "5 cm, 5 m". Labels must be equal:
+// "x = 2, y = 1" is not "1, 2". Only numbered names of one letter, x_1 and x_2, may be missing in one list. If they are
 // missing in a, the values of a must be in the order of the names of b. If they are missing in b, the solution, any
 // order is right.
 func sameItems(a, b []*node) bool {

@@ -105,8 +105,9 @@ func exp(x *big.Float) *big.Float {
 // the previous one.
 func steps() [3]uint { return [3]uint{192, 448, precision} }
 
-// ln returns the logarithm of x, or nil if x ≤ 0. Halley's method triples the number of correct bits: y ← y + 2 (x -
-// e^y) / (x + e^y).
+// ln returns the logarithm of x, or nil if x ≤ 0. Each step of Halley's method triples the number of correct bits:
+//
+//	y ← y + 2 (x - e^y) / (x + e^y)
 func ln(x *big.Float) *big.Float {
 	if x.Sign() <= 0 {
 		return nil
@@ -159,8 +160,9 @@ func cosSin(x *big.Float) (cos, sin *big.Float) {
 	return cos, sin
 }
 
-// atan returns the arc tangent. Each step y ← y + d triples the number of correct bits: d = tan(atan x - y) = (x cos y
-// - sin y) / (cos y + x sin y).
+// atan returns the arc tangent of x. Each step triples the number of correct bits:
+//
+//	y ← y + tan(atan x - y) = y + (x cos y - sin y) / (cos y + x sin y)
 func atan(x *big.Float) *big.Float {
 	f, _ := x.Float64()
 	y := float(math.Atan(f))
