@@ -1,11 +1,12 @@
 package algo
 
 // Names of the tensors of a rollout, of a step and of a transition: in channels, replay buffers, files of
-// demonstrations and checkpoints. In shapes T is the number of steps, N of environments, C of actions in a chunk, A
-// of numbers in an action, L of log-probs of a chunk, and I of figures of a step.
+// demonstrations and checkpoints. Shapes are for T steps of N environments. A chunk has C actions of A numbers each,
+// and L log-probs. A step has I figures.
 const (
-	// Observations, NextObservations and FinalObservations are prefixes of the name of an observation, before a
-	// dot: for what the policy saw, what it saw after the step, and the last observation of an episode that ended.
+	// Observations, NextObservations and FinalObservations are the parts before the dot in the names of observations.
+	// They stand for the observation before the step, the observation after the step, and the last observation of an
+	// episode that ended.
 	Observations      = "observation"
 	NextObservations  = "next_observation"
 	FinalObservations = "final_observation"

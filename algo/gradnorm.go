@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// normBlock is the number of elements of a block. The norm sums the blocks in their order, so its
-// bits do not depend on the order in which ranges become final.
+// normBlock is the number of elements of a block. The norm is computed from the blocks in their order. So the order in
+// which ranges become final changes no bit of the norm.
 const normBlock = 4096
 
 // A gradNorm computes the Euclidean norm of the gradient of all trainable parameters. It sums each

@@ -13,7 +13,7 @@ import (
 //
 //  1. one advantage for all steps of an episode, normalised within its group         GRPOAdvantages
 //  2. idle environments, and groups outside of the bounds of rewards, do not count   episodes.keep
-//  3. all steps have the same weight, or all episodes                                episodes.spread
+//  3. equal weights for all steps, or for all episodes                               episodes.spread
 //  4. groups whose scores are all the same are replaced, or do not count             DynamicSampler
 //  5. a penalty on leaving the first policy                                          KLLoss
 //

@@ -12,7 +12,7 @@ import (
 // Update makes update_epoch updates, each on a batch of Setup.Demos:
 //
 //  1. the values V(s) by expectile regression on the least of Q'(s, a): nearly the
-//     best action taken there                                                         ExpectileLoss
+//     value of the best action taken there                                            ExpectileLoss
 //  2. the policy by the error of its most likely action, weighted by how much better
 //     than V the action was; this is the likelihood loss of a normal distribution of
 //     fixed deviation                                                                 AdvantageWeights, ActionLoss

@@ -49,7 +49,7 @@ func ValueLoss(dValue, value, old, ret, weight []float32, clip, delta, scale flo
 		if step := v - float64(old[i]); clip > 0 && math.Abs(step) > bound {
 			s.Clipped++
 			if l, _ := huber(float64(old[i])+math.Copysign(bound, step)-target, float64(delta)); l > loss {
-				loss, slope = l, 0 // the clipped value does not move with V
+				loss, slope = l, 0 // the clipped value does not depend on V
 			}
 		}
 		dValue[i] = float32(weighted(scale, weight, i) * slope)

@@ -10,9 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// permute fills order with 0..n-1, shuffled by Fisher and Yates. The random numbers depend only on
-// seed, replica, iteration and epoch, so a resumed run draws the same. Without shuffle the numbers
-// stay in order.
+// permute fills order with 0..n-1, shuffled by Fisher and Yates. The random numbers depend only on seed, replica,
+// iteration and epoch, so a resumed run draws the same order. Without shuffle the numbers stay in order.
 func permute(order []int32, shuffle bool, seed uint64, replica, iteration, epoch int) {
 	for i := range order {
 		order[i] = int32(i)

@@ -38,7 +38,7 @@ type offPolicy struct {
 	number    uint64        // number of the present update in the run
 	first     int           // index in the batch of the micro-batch's first sample
 
-	rewards [2]float64 // sum and count of the last rollout
+	rewards [2]float64 // sum and number of the rewards in the last rollout
 	sums    means      // of an iteration: rolloutReward, then the algorithm's own
 	metrics Metrics
 }

@@ -46,7 +46,7 @@ import (
 //   - actor/policy_loss, actor/policy_loss_abs
 //   - actor/ratio, actor/ratio_abs (|ρ-1|), actor/clipped_ratio, actor/dual_cliped_ratio
 //   - actor/approx_kl: mean of (ρ-1) - log ρ; actor/clip_fraction: share outside the clip range
-//   - actor/entropy_loss: mean entropy; actor/kl_loss: to the reference policy, before its weight
+//   - actor/entropy_loss: mean entropy; actor/kl_loss: KL from the reference policy, unweighted
 //   - actor/lr, critic/lr, actor/grad_norm (before clipping), actor/update_epochs (epochs made)
 //   - critic/value_loss, critic/value_clip_ratio, critic/explained_variance
 //   - rollout/rewards: as received; rollout/advantages_* (before normalisation), rollout/returns_*
@@ -84,7 +84,7 @@ type PPO struct {
 	plans    []batchPlan // of the minibatches of an epoch
 	planSums []float64   // reduced at the start of an epoch: KL and its count, then three sums for each minibatch
 	batch    *minibatch  // made for the first rollout
-	grad     policy.Grad // of the loss by the results of Evaluate, [micro, ...]
+	grad     policy.Grad // of the loss with respect to the results of Evaluate, [micro, ...]
 	sums     *metricSums
 	epochs   int
 	report   Metrics // of the last update
@@ -93,7 +93,7 @@ type PPO struct {
 // A batchPlan describes a minibatch to all replicas before its first sample is evaluated.
 type batchPlan struct {
 	count      float64 // samples that count, over all replicas
-	shift, inv float32 // of its advantages: (a - shift)·inv
+	shift, inv float32 // the normalised advantages are (a - shift)·inv
 }
 
 var _ Algorithm = (*PPO)(nil)

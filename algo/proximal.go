@@ -84,7 +84,7 @@ func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int)
 	return versions, LogProbs(x.logProb, p, x.work, *rollout, x.sequence)
 }
 
-// logProbs returns the proximal log-probs of a micro-batch; logProb are the log-probs by the present policy.
+// logProbs returns the proximal log-probs of a micro-batch; logProb has the log-probs by the present policy.
 func (x *proximal) logProbs(b *minibatch, logProb []float32) []float32 {
 	if x.recompute {
 		return b.proxLogProb

@@ -47,8 +47,8 @@ func as[A Algorithm](build func(Setup) (A, error)) func(Setup) (Algorithm, error
 	return func(s Setup) (Algorithm, error) { return build(s) }
 }
 
-// Add adds an algorithm. It panics if the registry has the pair already. An algorithm that learns from rollouts of
-// the present policy has no kind.
+// Add adds an algorithm. It panics if the registry already has this pair of adv_type and loss_type. An algorithm that
+// learns from rollouts of the present policy needs no kind.
 func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, error), kind ...Kind) {
 	if r.find(advType, lossType).build != nil {
 		panic(fmt.Sprintf("algo: %s with %s twice", advType, lossType))
@@ -175,7 +175,7 @@ func (r *Registry) Check(c Config, want Want) {
 	}
 }
 
-// New makes the algorithm that s.Config names. An unknown pair is an error that lists the known pairs.
+// New makes the algorithm that s.Config names. For an unknown pair it returns an error that lists the known pairs.
 func (r *Registry) New(s Setup) (Algorithm, error) {
 	e := r.find(s.Config.AdvType, s.Config.LossType)
 	if e.build == nil {

@@ -53,8 +53,8 @@ func TransitionBytes(rollout []tensor.Field) (n int) {
 	return n
 }
 
-// NewReplay makes room for capacity steps of each environment, from rollouts with these fields,
-// [T,N,...].
+// NewReplay returns a Replay with room for capacity steps of each environment. The argument rollout has the fields of
+// rollouts, [T,N,...].
 func NewReplay(rollout []tensor.Field, envs, capacity int, alloc tensor.Allocator) (*Replay, error) {
 	layout := tensor.NewLayout(transitionFields(rollout, envs, capacity)...)
 	mem, err := alloc(layout.Size())
@@ -146,8 +146,8 @@ func (r *Replay) place(k int) int {
 	return k/size*r.capacity + (int(r.cursor.I64()[ringNext])-size+k%size+r.capacity)%r.capacity
 }
 
-// redraws is how often Draw tries to find a transition of an episode that was not aborted. It is more than enough if
-// there are such transitions.
+// redraws bounds how often Draw draws again after it has drawn a transition of an aborted episode. 100 is more than
+// enough if there are other transitions.
 const redraws = 100
 
 // Draw fills rows with the numbers of transitions, drawn uniformly and with replacement. Transitions are numbered from
@@ -179,7 +179,7 @@ type Transitions struct {
 	columns   []tensor.Tensor
 }
 
-// NewBatch returns memory for rows transitions.
+// NewBatch returns memory for the given number of transitions.
 func (r *Replay) NewBatch(rows int) *Transitions {
 	b := &Transitions{Reward: make([]float32, rows), Discount: make([]float32, rows)}
 	for _, c := range r.columns {

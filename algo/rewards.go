@@ -8,8 +8,8 @@ import (
 
 // A rewardScale divides rewards by the deviation of the discounted return, which keeps the critic's
 // targets near 1 in any task (Engstrom et al. 2020, arXiv:2005.12729, §3). It learns from the
-// rollouts of all replicas. The scale of a rollout includes that rollout. The moments are the same
-// on every replica. Each environment has its own running return.
+// rollouts of all replicas. The scale for a rollout includes the returns of this rollout. The
+// moments are the same on every replica. Each environment has its own running return.
 type rewardScale struct {
 	gamma, clip float64
 	running     tensor.Tensor // F64 [N]: Σ γ^k r of the episode so far

@@ -23,7 +23,7 @@ import (
 // use a random subset of the critics (REDQ, Chen et al. 2021, arXiv:2101.05982). Each replica draws from the
 // experience of its own environments.
 //
-// Metrics, over all replicas and updates of an iteration, NaN where there were none:
+// Metrics, over all replicas and updates of an iteration, NaN if there were no updates:
 //
 //   - sac/critic_loss, sac/actor_loss, sac/alpha_loss, sac/alpha
 //   - critic/q_data: mean estimate of the actions that were taken
@@ -132,7 +132,7 @@ func (a *SAC) train(update func() error) (Metrics, error) {
 	return a.metrics, nil
 }
 
-// update makes one update of the critics and, when they are due, of actor, temperature and targets.
+// update updates the critics and, when they are due, the actor, the temperature and the targets.
 func (a *SAC) update() error {
 	a.drawSubset()
 	if err := a.descend(a.critics.train, a.addCritic); err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// sequences are the training samples of a recurrent policy: the steps of each environment in a
-// rollout, cut into pieces of one length. Sequence q is piece q/N of environment q%N. It begins
-// with the hidden state that the policy had there when it acted.
+// sequences are the training samples of a recurrent policy: the steps of each environment in a rollout, cut into pieces
+// of equal length. Sequence q is piece q/N of environment q%N. It begins with the hidden state that the policy had
+// there when it acted.
 type sequences struct {
 	length int // steps of a sequence
 	envs   int // N

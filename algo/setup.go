@@ -84,7 +84,7 @@ func noteIn(wrong *[]string, section string) Want {
 	}
 }
 
-// setDefaults fills in the fields whose zero value has a default.
+// setDefaults sets fields that are zero to their defaults, if they have one.
 func (s *Setup) setDefaults() {
 	if s.Replicas == nil {
 		s.Replicas = Single{}

@@ -18,8 +18,8 @@ import (
 // micro-batches changes no bit, except for the load-balancing loss of a mixture of experts. This loss is a mean over
 // micro-batches, weighted by their tokens.
 //
-// Metrics, over all replicas: sft/loss; sft/tokens = tokens of the batch; sft/targets = T;
-// sft/aux_loss of a mixture of experts; actor/lr, actor/grad_norm.
+// Metrics, over all replicas: sft/loss; sft/tokens = tokens of the batch; sft/targets = T; sft/aux_loss, with a mixture
+// of experts; actor/lr, actor/grad_norm.
 type SFT struct {
 	policy   *textPass
 	train    *trainState

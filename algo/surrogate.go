@@ -116,7 +116,7 @@ func (o *Surrogate) Loss(dLogProb []float32, x Samples, scale float32) Surrogate
 
 // A term is the objective of one log-prob.
 type term struct {
-	loss, slope    float64 // L, and its derivative by the new log-prob
+	loss, slope    float64 // L, and its derivative with respect to the new log-prob
 	logRatio       float64 // after clamping
 	ratio, clipped float64 // ρ, and ρ within the clip range
 	dual           bool    // the dual clip is in force

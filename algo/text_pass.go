@@ -92,7 +92,7 @@ func (p *textPass) span(k int) (lo, hi int) {
 	return lo, p.ends[k]
 }
 
-// share returns micro-batch k's part of the tokens of its minibatch.
+// share returns the fraction of the minibatch's tokens that are in micro-batch k.
 func (p *textPass) share(k int) float64 {
 	lo, hi := p.span(k)
 	n := 0

@@ -36,12 +36,12 @@ import (
 //
 // Metrics, over all replicas:
 //
-//   - actor/policy_loss: as it is minimised; mean over the minibatches with a gradient
+//   - actor/policy_loss: the loss that is minimised; mean over the minibatches with a gradient
 //   - actor/ratio, actor/ratio_abs, actor/clipped_ratio, actor/dual_cliped_ratio, actor/approx_kl,
 //     actor/clip_fraction, actor/entropy_loss, actor/kl_loss: means over tokens; with gspo the first
 //     six are over texts
 //   - actor/max_log_ratio: the largest |log π - log π_rollout| before the first optimiser step, over
-//     the tokens of the first minibatch. It is 0 where rollout and trainer compute the same bits
+//     the tokens of the first minibatch. It is 0 if rollout and trainer compute the same bits
 //   - actor/lr, actor/grad_norm; critic/lr, critic/grad_norm
 //   - actor/optimizer_steps: number of the policy's optimiser steps
 //   - critic/value_loss, critic/value_clip_ratio, critic/explained_variance
@@ -305,8 +305,8 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	return false, p.step(iteration)
 }
 
-// setLoss sets the derivatives of the loss by the log-probs and entropies of a micro-batch, whose texts are [first,
-// last) of the minibatch:
+// setLoss sets the derivatives of the loss with respect to the log-probs and entropies of a micro-batch. Its texts are
+// [first, last) of the minibatch:
 //
 //	L = surrogate + kl_beta·KL - entropy_bonus·H
 //

@@ -82,7 +82,7 @@ func (s *TextSetup) recipe(g groups) (estimator, Normalization) {
 	return groupRelative(g, DrGRPOAdvantages), NormalizeNone
 }
 
-// valued reports whether a critic makes the advantages. The critic may train apart.
+// valued reports whether advantages are from a critic. The critic may be trained separately.
 func (t *textTraining) valued() bool { return t.cfg.LossType == "actor_critic" }
 
 // iteration returns the number of iterations done.
@@ -101,9 +101,10 @@ func (t *textTraining) check(b *TextBatch, recompute bool) error {
 	return nil
 }
 
-// estimate fills the advantages, returns and weights of a batch, and adds their sums. The estimator gets each text as
-// an episode, and all texts as a trajectory of one environment. The reward comes with the last token, after which
-// nothing follows. With a critic the batch must have the critic's values. logRatio is passed on as experience.LogRatio.
+// estimate fills the advantages, returns and weights of a batch, and adds their sums to the metrics. The estimator gets
+// each text as an episode, and all texts as a trajectory of one environment. The reward comes with the last token,
+// after which nothing follows. With a critic the batch must have the critic's values. logRatio is passed on as
+// experience.LogRatio.
 func (t *textTraining) estimate(b *TextBatch, logRatio []float32) error {
 	n := int(b.starts[len(b.Texts)])
 	b.Adv, b.Ret, b.Weight = sized(b.Adv, n), sized(b.Ret, n), sized(b.Weight, n)
@@ -154,8 +155,8 @@ func (t *textTraining) take(b *TextBatch) error {
 	return nil
 }
 
-// minibatches yields the minibatches of every epoch, without those in which no token counts. After
-// an error it yields nothing more.
+// minibatches yields the minibatches of every epoch. It skips minibatches in which no token counts. After an error it
+// yields nothing more.
 func (t *textTraining) minibatches(b *TextBatch) iter.Seq2[*textMinibatch, error] {
 	return func(yield func(*textMinibatch, error) bool) {
 		t.order = sized(t.order, len(b.Texts))

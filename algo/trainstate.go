@@ -149,7 +149,7 @@ func saveParams(d *tensor.Dict, prefix string, p *nn.Params[float32]) {
 	}
 }
 
-// restore copies tensors of from into the tensors of state with the same names. The shapes must be
+// restore copies saved tensors, which are in from, into the tensors of state with the same names. The shapes must be
 // the same.
 func restore(state, from tensor.Dict) error {
 	for i := range state.Len() {
