@@ -78,8 +78,7 @@ type GradientStream interface {
 	// Ready marks grad[lo:hi] as final on this replica, so that the sum of this range may start.
 	Ready(lo, hi int)
 	// Wait returns when all of grad holds the sum. It also sums the ranges for which Ready was not called. If final is
-	// not nil, Wait calls final for each range that holds the sum, usually while the range is still in the
-	// cache.
+	// not nil, Wait calls final for each range that holds the sum, usually while the range is still in the cache.
 	Wait(final func(lo, hi int)) error
 }
 

@@ -26,8 +26,8 @@ func exact(r *Response) Grade {
 	return verdict(verify.Wrong, 1, 0)
 }
 
-// mathematics grades an answer with 1 if its last box holds a solution by the rules of package
-// verify, else -1, like RLinf's math reward.
+// mathematics grades an answer with 1 if its last box equals a solution by the rules of package verify, else -1, like
+// RLinf's math reward.
 func mathematics(r *Response) Grade {
 	return verdict(verify.Grade(r.Text, r.Question.Solutions).Outcome, 1, -1)
 }

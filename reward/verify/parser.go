@@ -11,8 +11,8 @@ const (
 	maxDepth     = 100  // nested brackets and arguments
 	maxNodes     = 400  // nodes of one answer
 	maxFunctions = 24   // roots, powers that are not whole, and functions such as sin
-	maxItems     = 32   // of a list
-	maxDigits    = 1000 // of a number
+	maxItems     = 32   // items of a list
+	maxDigits    = 1000 // digits of a number
 )
 
 type op uint8

@@ -203,7 +203,7 @@ func (p *parser) angle() *node {
 		if t.is(symbol, "{") && p.degree() { // \sin{30}^\circ
 			return p.make(opMul, "", n, p.make(opDiv, "", p.make(opConstant, "pi"), p.num(big.NewRat(180, 1))))
 		}
-		if p.peek().is(symbol, "^") || p.peek().is(symbol, "!") { // ambiguous: of the function or of its argument?
+		if p.peek().is(symbol, "^") || p.peek().is(symbol, "!") { // ambiguous: for sin or for its argument
 			return p.fail()
 		}
 		return n
