@@ -6,20 +6,20 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An estimator computes the advantages of a rollout. It fills adv and ret, T·N elements each, for the samples that
-// count, and may set the weight of further samples to 0. The algorithms that share PPO's loop differ in their
-// estimators.
+// An estimator computes the advantages of a rollout. It fills adv and ret, which have T·N elements each, for the
+// samples that count. It may set the weight of further samples to 0. The algorithms that share PPO's loop differ in
+// their estimators.
 type estimator func(adv, ret []float32, x *experience) error
 
 // An experience is the input of an estimator.
 type experience struct {
 	*Trajectory
-	Weight   []float32 // T·N: of each sample in the loss, 0 where the sample does not count; nil: 1 everywhere
+	Weight   []float32 // T·N: of each sample in the loss, 0 if the sample does not count; nil if all are 1
 	LogRatio []float32 // T·N: log π(a) - log π_ref(a) of each sample; nil without a reference policy
 	Episodes *episodes // nil with adv_type gae and loss_agg_func token-mean
 }
 
-// advantages computes the advantages and returns of rollouts, and the weights of samples where these differ.
+// advantages computes the advantages and returns of rollouts, and the weights of samples if these are not all 1.
 type advantages struct {
 	*rolloutView
 	estimator estimator

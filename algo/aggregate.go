@@ -2,11 +2,11 @@ package algo
 
 import "fmt"
 
-// Values of Config.LossAggFunc: how the losses of samples become one.
+// Values of Config.LossAggFunc: how the losses of samples are combined.
 const (
 	TokenMean        = "token-mean"          // the mean over all samples that count
-	SeqMeanTokenSum  = "seq-mean-token-sum"  // the mean over episodes of the sum over each
-	SeqMeanTokenMean = "seq-mean-token-mean" // the mean over episodes of the mean over each
+	SeqMeanTokenSum  = "seq-mean-token-sum"  // the mean over episodes of each episode's sum
+	SeqMeanTokenMean = "seq-mean-token-mean" // the mean over episodes of each episode's mean
 )
 
 // CountSamples returns the number of samples that count, and the number of sequences that have such
@@ -26,14 +26,14 @@ func CountSamples(counted []int, of []int32, weight []float32) (samples, sequenc
 	return samples, sequences
 }
 
-// Aggregate sets the weights of samples so that Σ weight·loss / samples is the aggregate of the losses. how is one of
-// the constants. Over all replicas, S samples in K sequences count. If s samples of its sequence count, the weight of a
-// sample is
+// Aggregate sets the weights of samples so that Σ weight·loss / samples is the aggregate of the losses. The argument
+// how is one of the constants above. Over all replicas, S samples in K sequences count. A sample in a sequence with s
+// samples that count gets the weight
 //
 //	token-mean: 1    seq-mean-token-sum: S/K    seq-mean-token-mean: S/(K s)
 //
-// seq-mean-token-mean is RLinf's scale of embodied losses by valid steps. of, weight and counted
-// are those of CountSamples. Samples that do not count keep weight 0.
+// seq-mean-token-mean is RLinf's scale of embodied losses by valid steps. of, weight and counted are as in
+// CountSamples. Samples that do not count keep weight 0.
 func Aggregate(weight []float32, of []int32, counted []int, how string, samples, sequences float64) {
 	if how == TokenMean {
 		return

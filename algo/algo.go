@@ -14,9 +14,9 @@ type Algorithm interface {
 	Prepare(rollout *tensor.Dict) error
 	// Update trains on a prepared rollout and returns metrics, already the same on every replica.
 	Update(rollout tensor.Dict) (Metrics, error)
-	// Save returns views of the state beside the policy's parameters: optimiser moments, counters,
-	// reward statistics. Tensors with names under env. have one row for each of this replica's
-	// environments. All others are the same on every replica.
+	// Save returns views of the state, except for the policy's parameters: optimiser moments, counters, reward
+	// statistics. Tensors with names under env. have one row for each of this replica's environments. All others are
+	// the same on every replica.
 	Save() (tensor.Dict, error)
 	// Load restores the state that Save returned.
 	Load(tensor.Dict) error
@@ -62,23 +62,23 @@ func Loss(a Algorithm, m Metrics) (loss float64, ok bool) {
 // order. An algorithm needs nothing else from other ranks. A job passes the actor group, a test passes a fake, and
 // Single is one replica alone. Every replica must call the same methods in the same order.
 type Replicas interface {
-	// Count returns the number of replicas, and the index of this one.
+	// Count returns the number of replicas, and the index of this replica.
 	Count() (n, this int)
 	// Sum adds x over the replicas, in place.
 	Sum(x []float64) error
-	// Gradient opens the summing of a flat gradient; see GradientStream.
+	// Gradient begins the sum of a flat gradient over the replicas; see GradientStream.
 	Gradient(grad []float32) GradientStream
 	// Gather fills x with the blocks of all replicas, one after the other. counts are the lengths of the blocks. Before
-	// the call x holds this replica's block, in its place.
+	// the call x holds this replica's block, in its final place.
 	Gather(x []float32, counts []int) error
 }
 
 // A GradientStream sums one flat gradient over the replicas while the backward pass still fills it.
 type GradientStream interface {
-	// Ready marks grad[lo:hi] as final on this replica; its sum may start.
+	// Ready marks grad[lo:hi] as final on this replica, so that the sum of this range may start.
 	Ready(lo, hi int)
-	// Wait returns when all of grad holds the sum. It also sums the ranges for which Ready was not called. Unless final
-	// is nil, Wait calls it for each range that holds the sum, usually while the range is still in the cache.
+	// Wait returns when all of grad holds the sum. It also sums the ranges for which Ready was not called. If final is
+	// not nil, Wait calls final for each range that holds the sum, usually while the range is still in the cache.
 	Wait(final func(lo, hi int)) error
 }
 
@@ -99,8 +99,8 @@ func (Single) Gradient(grad []float32) GradientStream { return summed(len(grad))
 // Gather leaves x as it is.
 func (Single) Gather([]float32, []int) error { return nil }
 
-// summed is the GradientStream of one replica, by the number of elements of the gradient. The gradient is the sum
-// already.
+// summed is the GradientStream of a single replica, whose gradient already is the sum. The value of a summed is the
+// number of elements of the gradient.
 type summed int
 
 func (summed) Ready(lo, hi int) {}

@@ -22,16 +22,16 @@ import (
 // The policy's critic does not learn. An algorithm that explores may begin with the weights of BC (runner.ckpt_path).
 // For such an algorithm actor.model.learn_std false keeps the policy's deviations.
 //
-// Metrics, over all replicas and updates of an iteration: bc/loss; bc/val_loss, NaN where nothing
-// was set aside; actor/lr, actor/grad_norm; demo_buffer/size = transitions learnt from.
+// Metrics, over all replicas and updates of an iteration: bc/loss; bc/val_loss, NaN if nothing was set aside; actor/lr,
+// actor/grad_norm; demo_buffer/size = transitions learnt from.
 type BC struct {
 	*offPolicy
 	policy    policy.Policy
 	work      policy.Work
 	train     *trainState
 	half      []float32        // half the widths of the actions' box, the unit of errors; nil: loss by log-probs
-	dAction   tensor.Tensor    // [micro,C,A], with half
-	dLogProb  tensor.Tensor    // [micro,L], without half; made for the first batch
+	dAction   tensor.Tensor    // [micro,C,A], used if half is set
+	dLogProb  tensor.Tensor    // [micro,L], used if half is nil; made for the first batch
 	augmenter policy.Augmenter // nil: the policy sees whole images
 	noise     policy.Noise     // of a micro-batch, for augmenter
 	aside     *Replay          // demonstrations for validation; nil: none
@@ -58,8 +58,8 @@ func fitsBC(pol policy.Policy) error {
 	return nil
 }
 
-// NewBC makes a BC that learns from Setup.Demos. It sets the policy's observation statistics to
-// those of the demonstrations.
+// NewBC makes a BC that learns from Setup.Demos. It sets the policy's observation statistics to the statistics of the
+// demonstrations.
 func NewBC(s Setup) (*BC, error) { return built("bc", s, fitsBC, newBC) }
 
 func newBC(s *Setup) (*BC, error) {
@@ -69,7 +69,7 @@ func newBC(s *Setup) (*BC, error) {
 	s.Rollout = withoutNext(s.Rollout)
 	if f, ok := s.Policy.(policy.Foreseer); ok && len(f.Foresees()) > 0 {
 		goal := goals(s.Demos, f.Foresees())
-		s.Demos = s.Demos.Slice(0, goal.Dim(0)) // another Dict, because the caller's has no goals
+		s.Demos = s.Demos.Slice(0, goal.Dim(0)) // a new Dict, so that the caller's Dict gets no goals
 		s.Demos.Set(goalName, goal)
 		s.Rollout = append(s.Rollout, tensor.Field{Name: goalName, DType: tensor.F32, Shape: []int{1, 1, goal.Dim(1)}})
 	}
@@ -99,8 +99,7 @@ func newBC(s *Setup) (*BC, error) {
 	return b, nil
 }
 
-// newCloner makes a BC with the given name. With offline it learns from demonstrations, else from
-// experience.
+// newCloner makes a BC with the given name. If offline is set, it learns from demonstrations, else from experience.
 func newCloner(s *Setup, name string, offline bool) (*BC, error) {
 	e, err := newOffPolicy(s, name, offline, numBCMeans)
 	if err != nil {
@@ -160,8 +159,7 @@ func (b *BC) add(t *Transitions, ready func(lo, hi int)) error {
 	return b.policy.Backward(b.work, g, ready)
 }
 
-// loss returns the sum of the losses of the transitions t, and the gradient of the part that t has in the mean loss of
-// a batch.
+// loss returns the sum of the losses of the transitions t, and the gradient of their part of the mean loss of a batch.
 func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
 	if b.half != nil {
 		act, err := b.policy.Forward(b.work, t.Obs, policy.Deterministic, policy.Noise{})
@@ -184,7 +182,7 @@ func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
 }
 
 // validate returns the mean loss of the demonstrations that were set aside, or NaN if there are none. Every replica
-// measures all of them.
+// evaluates all of these.
 func (b *BC) validate() (float64, error) {
 	if b.aside == nil {
 		return math.NaN(), nil

@@ -169,8 +169,7 @@ func DefaultConfig() Config {
 // decoupledActorCritic is the LossType of the surrogate Decoupled.
 const decoupledActorCritic = "decoupled_actor_critic"
 
-// Values of Config.LogProbType and Config.EntropyType. The first two are also those of
-// Config.RewardType.
+// Values of Config.LogProbType and Config.EntropyType. The first two are also values of Config.RewardType.
 const (
 	ChunkLevel  = "chunk_level"
 	ActionLevel = "action_level"
@@ -362,8 +361,8 @@ func DefaultOptimConfig() OptimConfig {
 	}
 }
 
-// Share returns the range [lo, hi) of a language model's n parameters whose moments this replica has, and which it
-// moves. Without UseDistributedOptimizer the range is [0, n).
+// Share returns the range [lo, hi) of a language model's n parameters that this replica updates. The replica has the
+// optimiser's moments of these parameters. Without UseDistributedOptimizer the range is [0, n).
 func (c *OptimConfig) Share(n int, r Replicas) (lo, hi int) {
 	if !c.UseDistributedOptimizer {
 		return 0, n

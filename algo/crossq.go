@@ -14,7 +14,7 @@ import (
 //
 //  1. one pass of the critics over (s, a) and (s', a')               Critic.JointQ
 //  2. targets from the second half, without a gradient               setTargets
-//  3. the critics in the first half against these, squared error     QLoss
+//  3. the first half against these targets, squared error            QLoss
 //  4. running statistics, for the actor's gradient, move towards
 //     the statistics of the batches of all replicas                  merge
 //
@@ -61,8 +61,8 @@ func newCrossQ(s *Setup) (*CrossQ, error) {
 // Update makes the updates of an iteration; see Algorithm.
 func (c *CrossQ) Update(tensor.Dict) (Metrics, error) { return c.train(c.update) }
 
-// update makes one update of the critics and, when it is due, one of actor and temperature. After a step of the
-// critics their running statistics move, and after a step of the actor the actor's.
+// update updates the critics and, when they are due, the actor and the temperature. Each step of a network is followed
+// by an update of its running statistics.
 func (c *CrossQ) update() error {
 	c.drawSubset()
 	if err := c.descend(c.critics.train, c.addCritic); err != nil {
@@ -106,7 +106,7 @@ func (c *CrossQ) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	c.sums.add(sacCriticLoss, squares, float64(m))
 	c.sums.add(sacQData, estimates, float64(m))
 	for h := range c.critics.net.Heads() {
-		copy(c.dJoint.F32()[2*m*h:], dQ[m*h:m*(h+1)]) // the derivatives by the second half stay 0
+		copy(c.dJoint.F32()[2*m*h:], dQ[m*h:m*(h+1)]) // the gradient of the second half stays 0
 	}
 	c.critics.net.Backward(c.jointWork, c.dJoint, ready)
 	return nil

@@ -41,9 +41,9 @@ func (c *DaggerConfig) Beta(iteration uint64) float64 {
 // actions in the states that the policy visits. The policy learns these actions as BC does, from all iterations that
 // the replay buffer holds. The actions in rollouts are the expert's (the Kind Labelled).
 //
-// Metrics, over all replicas and updates of an iteration, NaN where there were none: dagger/loss;
-// dagger/beta, β of the rollout; actor/lr, actor/grad_norm; replay_buffer/size = transitions held,
-// replay_buffer/total_samples = ever added.
+// Metrics, over all replicas and updates of an iteration, NaN if there were no updates: dagger/loss; dagger/beta, β of
+// the rollout; actor/lr, actor/grad_norm; replay_buffer/size = transitions held, replay_buffer/total_samples = ever
+// added.
 type DAgger struct {
 	*BC
 	stats ObservationStats // nil: the policy normalises nothing

@@ -29,18 +29,18 @@ func (c *DemoConfig) Check(want Want) {
 		"a number in [0, 1)")
 }
 
-// ReadDemos reads a safetensors file of M > 0 transitions, in the order of time, one episode after
-// the other. A transition has C actions of A numbers:
+// ReadDemos reads a safetensors file of M > 0 transitions, in order of time, one episode after the other. A transition
+// has C actions of A numbers:
 //
 //	observation.<name>       [M,...]     before the step, for every observation of the environment
 //	next_observation.<name>  [M,...]     after the step, before any reset
-//	action                   [M,C,A]     as the environment took it
+//	action                   [M,C,A]     as the environment received it
 //	reward                   F32 [M]
-//	terminated, truncated    U8 [M]      the episode ended by itself, was cut off from outside
+//	terminated, truncated    U8 [M]      the episode ended by itself; it was cut off from outside
 //
-// fields are those of rollouts, [T,N,...]. Shapes and types must agree with them. ReadDemos ignores other tensors of
-// the file. If rollouts have chunks of actions and the file has single actions, each transition begins a chunk; see
-// inChunks.
+// fields are the fields of rollouts, [T,N,...]. The shapes and types in the file must agree with them. ReadDemos
+// ignores other tensors of the file. If rollouts have chunks of actions and the file has single actions, each
+// transition begins a chunk; see inChunks.
 func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	var demos tensor.Dict
 	b, err := durable.ReadFile(path)
@@ -89,8 +89,8 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 
 // inChunks turns M transitions with single actions into M transitions with chunks of C actions, if fields have chunks
 // and demos have single actions. A chunk holds the action of its transition and the C-1 actions that follow in the
-// episode. After the end of the episode the chunk repeats the last action. Its reward is the sum over these
-// transitions. What follows the chunk, and whether the episode ends, is that of the last transition.
+// episode. After the end of the episode the chunk repeats the last action. The reward of the chunk is the sum over
+// these transitions. Its next observations, terminated and truncated are from the last of these transitions.
 func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 	i := slices.IndexFunc(fields, func(f tensor.Field) bool { return f.Name == FieldAction })
 	action, ok := demos.Get(FieldAction)
@@ -181,8 +181,8 @@ func withoutNext(fields []tensor.Field) []tensor.Field {
 const goalName = Observations + "." + policy.Goal
 
 // goals returns the targets of a policy.Foreseer for M transitions, F32 [M,2·n]. n is the number of elements of the
-// observations called names. The first n targets are their values GoalSteps transitions later, or at the end of the
-// episode if that comes first. The last n targets are their values at the end.
+// observations called names. The first n targets are the values of these observations GoalSteps transitions later, or
+// at the end of the episode if that comes first. The last n targets are the values at the end of the episode.
 func goals(demos tensor.Dict, names []string) tensor.Tensor {
 	last := lastOfEpisodes(demos)
 	m, width := len(last), 0
@@ -201,8 +201,7 @@ func goals(demos tensor.Dict, names []string) tensor.Tensor {
 	return goal
 }
 
-// newDemos returns a Replay of demos, as the steps of one environment. fields are those of
-// rollouts.
+// newDemos returns a Replay of demos, as the steps of one environment. fields are the fields of rollouts.
 func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) (*Replay, error) {
 	m := demos.Must(FieldReward).Dim(0)
 	r, err := NewReplay(fields, 1, m, alloc)

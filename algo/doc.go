@@ -14,11 +14,11 @@
 //	action               F32 or I32 [T,N,C,A]
 //	sample_log_prob      F32 [T,N,L]        of the action, under the policy that took it
 //	value                F32 [T,N,1]        absent without a critic
-//	next_value           F32 [T,N]          of what came after the step, before any auto-reset; finite everywhere
+//	next_value           F32 [T,N]          of the observation after the step, before any auto-reset; finite everywhere
 //	reward               F32 [T,N]
-//	terminated, truncated  U8 [T,N]         the episode ended by itself, was cut off from outside
-//	mask                 U8 [T,N], optional 0: not to be trained on
-//	version              I64 [T,N], optional iterations that the policy which took the action had learnt from
+//	terminated, truncated  U8 [T,N]         the episode ended by itself; it was cut off from outside
+//	mask                 U8 [T,N], optional 0: the step is not trained on
+//	version              I64 [T,N], optional number of iterations that had trained the policy which took the action
 //	memory               F32 [T,N,M]        hidden state of the policy before the step (policy.Recurrent)
 //
 // Algorithms that train on whole rollouts share PPO's loop, and differ in the estimator of their advantages: GAE for
@@ -30,7 +30,7 @@
 // (BC, IQL).
 //
 // Language models learn from texts. SFT learns from given texts, TextPPO from a TextBatch of the model's own answers.
-// TextPPO uses the same functions on flat slices as training in environments.
+// TextPPO and training in environments share functions on flat slices.
 //
 // An algorithm asks other replicas for sums through Replicas. The pieces (GAE, GRPOAdvantages, Surrogate, KLLoss,
 // ValueLoss, Aggregate, Adam, Schedule) are pure functions on flat slices or small types of their own. A new algorithm

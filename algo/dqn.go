@@ -12,11 +12,11 @@ import (
 // Prepare adds a rollout to the replay buffer. Update makes update_epoch updates, each on a batch
 // drawn from the buffer:
 //
-//  1. targets y = Σ γⁱ r + γᵏ Q'(s', argmax Q(s', ·)), without double_q argmax Q'         GreedyTargets
+//  1. targets y = Σ γⁱ r + γᵏ Q'(s', argmax Q(s', ·)); argmax Q' without double_q         GreedyTargets
 //  2. the network against y, by squared error or Huber's (huber_delta)                    ChosenQLoss
 //  3. Q' ← Q' + τ (Q - Q') once in target_update_freq updates; τ = 1 copies               follow
 //
-// Metrics, over all replicas and updates of an iteration, NaN where there were none: dqn/loss;
+// Metrics, over all replicas and updates of an iteration, NaN if there were no updates: dqn/loss;
 // critic/q_data = mean estimate of the actions that were taken, critic/lr, critic/grad_norm;
 // replay_buffer/size = transitions held, replay_buffer/total_samples = ever added; rollout/rewards.
 type DQN struct {
@@ -81,7 +81,7 @@ func (d *DQN) Update(tensor.Dict) (Metrics, error) {
 	return d.metrics, nil
 }
 
-// update makes one update of the network and, when it is due, one of the target.
+// update updates the network and, when it is due, the target.
 func (d *DQN) update() error {
 	if err := d.descend(d.train, d.add); err != nil {
 		return err

@@ -10,9 +10,9 @@ import (
 // A Resampler is an Algorithm that may reject parts of a rollout, and replace them by parts of
 // further rollouts before it trains.
 type Resampler interface {
-	// Resample chooses parts of rollout, which is number n of this update, counted from 0. more reports whether another
-	// rollout is needed, the same on every replica. If an update may use several rollouts, rollout becomes the parts
-	// chosen from all of them, in memory of the Resampler.
+	// Resample chooses parts of rollout. n is the number of earlier rollouts of this update. more reports whether
+	// another rollout is needed; it is the same on every replica. If an update may use several rollouts, Resample sets
+	// rollout to the parts chosen so far, in memory of the Resampler.
 	Resample(n int, rollout *tensor.Dict) (more bool, err error)
 }
 
@@ -68,8 +68,8 @@ func (d *DynamicSampler) Resample(n int, rollout *tensor.Dict) (more bool, err e
 	return more && n+1 < d.most, err
 }
 
-// replaceGroups calls replace for each of n groups that is not informative, with the next informative group of m fresh
-// groups, until no fresh group is left.
+// replaceGroups goes through n groups. For each group that is not informative, it calls replace with the next
+// informative fresh group. It ends early when none of the m fresh groups is left.
 func replaceGroups(n, m int, informative, fresh func(g int) bool, replace func(to, from int)) {
 	from := 0 // the next fresh group to look at
 	for to := range n {
@@ -82,7 +82,7 @@ func replaceGroups(n, m int, informative, fresh func(g int) bool, replace func(t
 	}
 }
 
-// lacksGroups reports whether one of the groups of any replica is not informative. This replica has n groups.
+// lacksGroups reports whether any replica has a group that is not informative. This replica has n groups.
 func lacksGroups(n int, informative func(g int) bool, r Replicas) (bool, error) {
 	lacking := []float64{0}
 	for g := range n {

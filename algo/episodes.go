@@ -2,8 +2,8 @@ package algo
 
 import "fmt"
 
-// episodes divide a rollout. An episode is a run of samples in one environment, up to the end of
-// the episode or of the rollout.
+// episodes are the episodes of a rollout. An episode is a run of samples in one environment, up to the end of the
+// episode or of the rollout.
 type episodes struct {
 	of    []int32   // T·N: the episode that a sample belongs to; -1: no episode, because the environment was idle
 	score []float64 // of each episode: Σ reward

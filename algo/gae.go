@@ -7,9 +7,10 @@ type Trajectory struct {
 	Reward     []float32
 	Value      []float32 // of the observation before the step
 	Next       []float32 // of the observation after the step, before any auto-reset; finite everywhere
-	Terminated []uint8   // the task's own end, after which nothing is bootstrapped
+	Terminated []uint8   // the episode ended by itself, so Next is not bootstrapped
 	Truncated  []uint8   // the episode was cut off from outside, so Next is bootstrapped
-	// bootstrap terminated episodes, too (RLinf's bootstrap_type always); Next must then have their values
+	// bootstrap terminated episodes, too (RLinf's bootstrap_type always); Next must then have the values after their
+	// ends, too
 	BootstrapAlways bool
 }
 
@@ -21,11 +22,10 @@ func generalised(gamma, lambda float32) estimator {
 	}
 }
 
-// GAE fills adv and ret, T·N elements each, with generalised advantages and the returns that follow
-// from them. adv and ret must not overlap an input. GAE bootstraps except where an episode
-// terminated, and carries advantages only within an episode. Schulman et al. 2016,
-// arXiv:1506.02438, eq. 16; the handling of time limits is that of Pardo et al. 2018,
-// arXiv:1712.00378:
+// GAE fills adv and ret with generalised advantages and the returns that follow from them. adv and ret have T·N
+// elements each, and must not overlap an input. GAE bootstraps except where an episode terminated, and carries
+// advantages only within an episode. Schulman et al. 2016, arXiv:1506.02438, eq. 16; time limits are handled as in
+// Pardo et al. 2018, arXiv:1712.00378:
 //
 //	δ_t = r_t + γ (1 - terminated_t) next_t - v_t
 //	A_t = δ_t + γ λ (1 - done_t) A_{t+1},    ret_t = A_t + v_t

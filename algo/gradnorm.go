@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// normBlock is the number of elements of a block. The norm sums the blocks in their order, so its
-// bits do not depend on the order in which ranges become final.
+// normBlock is the number of elements of a block. The norm is computed from the blocks in their order. So the order in
+// which ranges become final changes no bit of the norm.
 const normBlock = 4096
 
 // A gradNorm computes the Euclidean norm of the gradient of all trainable parameters. It sums each
@@ -26,8 +26,8 @@ func newGradNorm(p *nn.Params[float32]) gradNorm {
 	return gradNorm{params: p, sums: make([]float64, blocks), known: make([]bool, blocks)}
 }
 
-// final marks elements lo to hi of the gradient as final, and sums the whole blocks among them. The method squares sums
-// the other blocks.
+// final marks elements lo to hi of the gradient as final, and sums the blocks that lie entirely within them. The method
+// squares sums the other blocks.
 func (n *gradNorm) final(lo, hi int) {
 	for b := (lo + normBlock - 1) / normBlock; b < len(n.sums) && min((b+1)*normBlock, len(n.params.Grad)) <= hi; b++ {
 		n.sum(b)

@@ -13,8 +13,8 @@ import (
 //
 //  1. one advantage for all steps of an episode, normalised within its group         GRPOAdvantages
 //  2. idle environments, and groups outside of the bounds of rewards, do not count   episodes.keep
-//  3. all steps have the same weight, or all episodes                                episodes.spread
-//  4. groups whose scores are all the same are replaced, and do not count            DynamicSampler
+//  3. equal weights for all steps, or for all episodes                               episodes.spread
+//  4. groups whose scores are all the same are replaced, or do not count             DynamicSampler
 //  5. a penalty on leaving the first policy                                          KLLoss
 //
 // DAPO, Yu et al. 2025, arXiv:2503.14476, is GRPO with clip_ratio_high > clip_ratio_low,
@@ -139,8 +139,8 @@ func (o Overlong) Penalty(n int) float64 {
 // groupEps is added to the deviation of a group, as RLinf does.
 const groupEps = 1e-6
 
-// GRPOAdvantages replaces the scores of episodes by advantages, in place. Every size successive
-// episodes are a group (Shao et al. 2024, §4.1.2):
+// GRPOAdvantages replaces the scores of episodes by advantages, in place. Each run of size successive episodes is a
+// group (Shao et al. 2024, §4.1.2):
 //
 //	A_i = (s_i - mean s) / (std s + 1e-6)
 //
@@ -186,7 +186,7 @@ func RLOOAdvantages(score []float64, size int) {
 	})
 }
 
-// eachGroup calls f with every size successive scores.
+// eachGroup calls f with each group of size successive scores.
 func eachGroup(score []float64, size int, f func(group []float64)) {
 	if size <= 0 || len(score)%size != 0 {
 		panic("algo: episodes that do not make groups")

@@ -14,9 +14,9 @@ func LikelihoodLoss(dLogProb, logProb []float32, scale float32) (loss float64) {
 	return loss
 }
 
-// ActionLoss is ½ w Σ ((a - target)/half)² over the dimensions of an action. Actions are [N,C,A]: C
-// of A numbers for each sample. half, [A], is half the width of the actions' box. weight, [N],
-// holds w; nil means 1 everywhere.
+// ActionLoss is ½ w Σ ((a - target)/half)² over the dimensions of an action. Actions are [N,C,A]: C actions of A
+// numbers for each sample. half has A elements: half the widths of the actions' box. weight has N elements, the w of
+// each sample; nil means 1 everywhere.
 func ActionLoss(dAction, action, target, half, weight []float32, scale float32) (loss float64) {
 	per := 1
 	if weight != nil {
@@ -35,7 +35,7 @@ func ActionLoss(dAction, action, target, half, weight []float32, scale float32) 
 }
 
 // ExpectileLoss is |τ - 1(q < v)| (q - v)², for values v and estimates q, both [N] (Kostrikov et al. 2022,
-// arXiv:2110.06169, eq. 5). For τ near 1 the loss is least where few q are above v.
+// arXiv:2110.06169, eq. 5). For τ near 1 the best v is near the largest of the q.
 func ExpectileLoss(dV, v, q []float32, tau, scale float32) (loss float64) {
 	for i, x := range v {
 		e, w := q[i]-x, tau

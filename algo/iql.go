@@ -8,21 +8,20 @@ import (
 )
 
 // IQL is implicit Q-learning, Kostrikov et al. 2022, arXiv:2110.06169. From demonstrations of any quality the policy
-// learns to act as the better demonstrations do. Only actions that a demonstration takes are valued. Update makes
-// update_epoch updates, each on a batch of Setup.Demos:
+// learns to act as the better demonstrations do. IQL estimates values only of actions that demonstrations contain.
+// Update makes update_epoch updates, each on a batch of Setup.Demos:
 //
 //  1. the values V(s) by expectile regression on the least of Q'(s, a): nearly the
-//     best action taken there                                                         ExpectileLoss
+//     value of the best action taken there                                            ExpectileLoss
 //  2. the policy by the error of its most likely action, weighted by how much better
 //     than V the action was; this is the likelihood loss of a normal distribution of
 //     fixed deviation                                                                 AdvantageWeights, ActionLoss
 //  3. the critics Q against Σ γⁱ r + γᵏ V(s'), squared error                          QLoss
 //  4. Q' ← Q' + τ (Q - Q') once in target_update_freq updates                         follow
 //
-// Metrics, over all replicas and updates of an iteration: iql/value_loss, iql/actor_loss,
-// iql/critic_loss; critic/q_data = mean estimate of the actions taken, critic/value = of the states;
-// actor/weight = mean weight; critic/lr, critic/grad_norm, actor/lr, actor/grad_norm;
-// demo_buffer/size.
+// Metrics, over all replicas and updates of an iteration: iql/value_loss, iql/actor_loss, iql/critic_loss;
+// critic/q_data = mean estimate of the actions taken, critic/value = mean value of the next states; actor/weight = mean
+// weight; critic/lr, critic/grad_norm, actor/lr, actor/grad_norm; demo_buffer/size.
 type IQL struct {
 	*offPolicy
 	actor         *actor

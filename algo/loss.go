@@ -4,10 +4,10 @@ import "math"
 
 // The losses of the PPO family, besides Surrogate and KLLoss. Each is a pure function on flat slices of samples and of
 // the policy's new outputs. Samples are the steps of environments or the tokens of texts. A loss returns sums over the
-// samples that count, and writes the gradient of scale·Σ loss by each output. If scale is 1 / (number of samples on all
-// replicas), the gradients of all micro-batches and replicas add up to that of the mean loss. A sample's weight
-// multiplies its gradient, but not its part of the sums. A sample with weight 0 has no gradient and no part of the
-// sums. Nil weights are 1 everywhere.
+// samples that count, and writes the gradient of scale·Σ loss with respect to each output. If scale is 1 / (number of
+// samples on all replicas), the gradients of all micro-batches and replicas add up to the gradient of the mean loss. A
+// sample's weight multiplies its gradient, but not its part of the sums. A sample with weight 0 has no gradient and no
+// part of the sums. Nil weights are 1 everywhere.
 
 // idle reports whether sample i has weight 0.
 func idle(weight []float32, i int) bool { return weight != nil && weight[i] == 0 }
@@ -24,7 +24,7 @@ func weighted(scale float32, weight []float32, i int) float64 {
 type ValueSums struct {
 	Count   float64
 	Loss    float64
-	Clipped float64 // samples whose value moved further than the clip from the old one
+	Clipped float64 // samples whose value differs from the old value by more than the clip
 }
 
 // ValueLoss is the squared error of value against ret, or Huber's loss of width delta if delta > 0.
@@ -49,7 +49,7 @@ func ValueLoss(dValue, value, old, ret, weight []float32, clip, delta, scale flo
 		if step := v - float64(old[i]); clip > 0 && math.Abs(step) > bound {
 			s.Clipped++
 			if l, _ := huber(float64(old[i])+math.Copysign(bound, step)-target, float64(delta)); l > loss {
-				loss, slope = l, 0 // the clipped value does not move with V
+				loss, slope = l, 0 // the clipped value does not depend on V
 			}
 		}
 		dValue[i] = float32(weighted(scale, weight, i) * slope)

@@ -88,7 +88,7 @@ func (t *metricSums) max(i int) float64 {
 	return most
 }
 
-// addFit adds one return and the critic's error there.
+// addFit adds the return of one sample, and the critic's error in it.
 func (t *metricSums) addFit(ret, err float64) {
 	t.fit[0]++
 	t.fit[1] += ret
@@ -97,8 +97,8 @@ func (t *metricSums) addFit(ret, err float64) {
 	t.fit[4] += err * err
 }
 
-// explainedVariance returns 1 - var(e)/var(r): 1 for a perfect critic, 0 for a critic no better than a constant; NaN if
-// all returns are equal.
+// explainedVariance returns 1 - var(e)/var(r): 1 for a perfect critic, 0 for a critic no better than a constant. It
+// returns NaN if all returns are equal.
 func (t *metricSums) explainedVariance() float64 {
 	n := t.fit[0]
 	variance := func(sum, sq float64) float64 { return max(sq/n-sum/n*sum/n, 0) }

@@ -10,9 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// permute fills order with 0..n-1, shuffled by Fisher and Yates. The random numbers depend only on
-// seed, replica, iteration and epoch, so a resumed run draws the same. Without shuffle the numbers
-// stay in order.
+// permute fills order with 0..n-1, shuffled by Fisher and Yates. The random numbers depend only on seed, replica,
+// iteration and epoch, so a resumed run draws the same order. Without shuffle the numbers stay in order.
 func permute(order []int32, shuffle bool, seed uint64, replica, iteration, epoch int) {
 	for i := range order {
 		order[i] = int32(i)
@@ -37,7 +36,7 @@ type minibatch struct {
 	logProb  []float32
 	value    []float32
 	adv, ret []float32
-	// nil where the rollout has none
+	// nil if the rollout has no such tensor
 	weight, refLogProb, proxLogProb, proxShare []float32
 	state                                      *sequenceState // nil: samples are single steps
 }
@@ -103,8 +102,7 @@ func newMinibatch(rows, steps, envs int, s *sequences, r tensor.Dict, alloc tens
 	return b, nil
 }
 
-// from sets the rollout that gather reads. The rollout must have the shapes of the one that b was
-// made for.
+// from sets the rollout that gather reads. The rollout must have the shapes of the rollout for which b was made.
 func (b *minibatch) from(r tensor.Dict) error {
 	bind := func(c *column) error {
 		t, ok := r.Get(c.name)

@@ -48,8 +48,8 @@ type critics struct {
 	dQ         tensor.Tensor // [H,micro]
 }
 
-// newCritics makes critics with build. Their initial parameters depend on seed alone. With target it also makes a
-// target network, with the same parameters.
+// newCritics makes critics with build. Their initial parameters depend on seed alone. If target is set, it also makes a
+// target network with the same parameters.
 func newCritics(s *Setup, micro int, build func(uint64, tensor.Allocator) (*policy.Critic, error), seed uint64,
 	target bool) (*critics, error) {
 	net, err := build(seed, s.Alloc)

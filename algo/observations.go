@@ -8,7 +8,7 @@ import (
 // ObservationStats is a policy that normalises observations by statistics, which an algorithm
 // gathers over all replicas.
 type ObservationStats interface {
-	// StatsLen returns how many sums describe a batch; 0: observations are not normalised.
+	// StatsLen returns how many sums describe a batch, or 0 if observations are not normalised.
 	StatsLen() int
 	// AddStats adds the sums of the rows of obs to sums.
 	AddStats(sums []float64, obs tensor.Dict) error
@@ -16,7 +16,7 @@ type ObservationStats interface {
 	MergeStats(sums []float64)
 }
 
-// observationStats returns the statistics of a policy; nil where it normalises nothing.
+// observationStats returns the statistics of a policy, or nil if the policy normalises nothing.
 func observationStats(p policy.Policy) ObservationStats {
 	if o, ok := p.(ObservationStats); ok && o.StatsLen() > 0 {
 		return o

@@ -24,11 +24,11 @@ type offPolicy struct {
 	replica    int // index of this replica
 	progress   Progress
 
-	replay  *Replay // of experience, or offline of demonstrations
+	replay  *Replay // experience, or demonstrations if offline is set
 	offline bool
 	rows    []int32      // the batch: numbers of transitions, see Replay.Draw
 	batch   *Transitions // a micro-batch of these transitions
-	shares  []share      // replay buffers that the micro-batch is from
+	shares  []share      // parts of the micro-batch, one for each replay buffer
 
 	counters  tensor.Tensor // I64 [2]: iterations, updates
 	state     tensor.Dict   // views of the saved state, without the replay buffer: counters, then the parts
@@ -38,12 +38,12 @@ type offPolicy struct {
 	number    uint64        // number of the present update in the run
 	first     int           // index in the batch of the micro-batch's first sample
 
-	rewards [2]float64 // sum and count of the last rollout
+	rewards [2]float64 // sum and number of the rewards in the last rollout
 	sums    means      // of an iteration: rolloutReward, then the algorithm's own
 	metrics Metrics
 }
 
-// Indices of the means of an off-policy algorithm. Those of each algorithm begin at firstMean.
+// Indices of the means of an off-policy algorithm. The means of each algorithm begin at firstMean.
 const (
 	rolloutReward = iota
 	firstMean
@@ -57,11 +57,11 @@ type share struct {
 	rows   *Transitions
 }
 
-// common is the key of random numbers that are the same on all replicas. Other random numbers have
-// the replica's number in its place.
+// common is the key of random numbers that are the same on all replicas. Other random numbers have the replica's number
+// in place of common.
 const common = 1<<32 - 1
 
-// seeds returns the stream of an algorithm's own seeds, the same on all replicas.
+// seeds returns the stream of an algorithm's own seeds. It is the same on all replicas.
 func (s *Setup) seeds() philox.Stream {
 	return philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
 }
@@ -80,8 +80,8 @@ func built[A any](name string, s Setup, fits func(policy.Policy) error, build fu
 }
 
 // newOffPolicy makes a loop that draws from the experience of the replica's environments. If there are demonstrations,
-// half of each batch is demonstrations. With offline the whole batch is demonstrations, from the first iteration on.
-// numMeans is the number of means, rolloutReward included.
+// half of each batch is demonstrations. If offline is set, all of each batch is demonstrations, from the first
+// iteration on. numMeans is the number of means, rolloutReward included.
 func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy, error) {
 	if err := s.checkOffPolicy(offline); err != nil {
 		return nil, err
@@ -178,8 +178,8 @@ func (e *offPolicy) draw() {
 	}
 }
 
-// descend makes one optimiser step of t on the batch. add adds the gradient of a micro-batch, and
-// hands ready to its backward pass.
+// descend makes one optimiser step of t on the batch. The function add adds the gradient of a micro-batch, and passes
+// ready to the backward pass.
 func (e *offPolicy) descend(t *trainState, add func(b *Transitions, ready func(lo, hi int)) error) error {
 	t.open()
 	for e.first = 0; e.first < e.local; e.first += e.micro {
@@ -210,7 +210,7 @@ func (e *offPolicy) progressed(samples int) {
 	}
 }
 
-// due reports whether the number of the present update is a multiple of every.
+// due reports whether the number of the present update is a multiple of the argument every.
 func (e *offPolicy) due(every int) bool { return e.number%uint64(every) == 0 }
 
 // actorDue reports whether the actor learns in the present update.

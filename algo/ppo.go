@@ -26,7 +26,7 @@ import (
 //	 9. new log-probs, entropies and values; approx_kl and clip_fraction          Surrogate
 //	10. advantages normalised over the minibatch of all replicas, as an option    plan, loss
 //	11. ratio clipped to [1-ε⁻, 1+ε⁺]; dual clip and clamps of the log ratio      Surrogate
-//	12. clip around a newer policy than the one that acted, as an option          proximal
+//	12. clip around a newer policy than the policy that acted, as an option       proximal
 //	13. penalty on leaving the first policy, as an option                         KLLoss
 //	14. value clip, Huber loss, weight of the critic                              ValueLoss
 //	15. entropy bonus                                                             EntropyLoss
@@ -46,10 +46,10 @@ import (
 //   - actor/policy_loss, actor/policy_loss_abs
 //   - actor/ratio, actor/ratio_abs (|ρ-1|), actor/clipped_ratio, actor/dual_cliped_ratio
 //   - actor/approx_kl: mean of (ρ-1) - log ρ; actor/clip_fraction: share outside the clip range
-//   - actor/entropy_loss: mean entropy; actor/kl_loss: to the reference policy, before its weight
+//   - actor/entropy_loss: mean entropy; actor/kl_loss: KL from the reference policy, unweighted
 //   - actor/lr, critic/lr, actor/grad_norm (before clipping), actor/update_epochs (epochs made)
 //   - critic/value_loss, critic/value_clip_ratio, critic/explained_variance
-//   - rollout/rewards: as paid; rollout/advantages_* (before normalisation), rollout/returns_*
+//   - rollout/rewards: as received; rollout/advantages_* (before normalisation), rollout/returns_*
 //
 // With the decoupled loss the ratio, clipped ratio and KL are called actor/proximal_ratio,
 // actor/clipped_proximal_ratio and actor/proximal_approx_kl. With them come actor/behav_approx_kl,
@@ -81,10 +81,10 @@ type PPO struct {
 	obsStats   ObservationStats // nil: the policy normalises nothing
 
 	order    []int32     // of the samples in an epoch
-	plans    []batchPlan // of its minibatches
+	plans    []batchPlan // of the minibatches of an epoch
 	planSums []float64   // reduced at the start of an epoch: KL and its count, then three sums for each minibatch
 	batch    *minibatch  // made for the first rollout
-	grad     policy.Grad // of the loss by the results of Evaluate, [micro, ...]
+	grad     policy.Grad // of the loss with respect to the results of Evaluate, [micro, ...]
 	sums     *metricSums
 	epochs   int
 	report   Metrics // of the last update
@@ -93,12 +93,12 @@ type PPO struct {
 // A batchPlan describes a minibatch to all replicas before its first sample is evaluated.
 type batchPlan struct {
 	count      float64 // samples that count, over all replicas
-	shift, inv float32 // of its advantages: (a - shift)·inv
+	shift, inv float32 // the normalised advantages are (a - shift)·inv
 }
 
 var _ Algorithm = (*PPO)(nil)
 
-// Prepare computes advantages and returns, and weights where samples do not all count the same; see
+// Prepare computes advantages and returns, and weights if samples do not all count the same; see
 // Algorithm.
 func (p *PPO) Prepare(rollout *tensor.Dict) error {
 	a := p.advantages

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Names of the metrics for the means from ratio to clipFraction, in the order of these constants. They are
-// RLinf's names in the clipped and the decoupled loss.
+// Names of the metrics for the means from ratio to clipFraction, in the order of these constants. They are RLinf's
+// names, first for the clipped loss, then for the decoupled loss.
 var (
 	clipMetrics = []string{"actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio",
 		"actor/approx_kl", "actor/clip_fraction"}
@@ -14,8 +14,8 @@ var (
 		"actor/dual_cliped_ratio", "actor/proximal_approx_kl", "actor/clip_fraction"}
 )
 
-// metrics makes the metrics of an update from its reduced sums, in the memory of the last metrics. It
-// leaves out metrics that have no meaning with the present options.
+// metrics makes the metrics of an update from its reduced sums. It reuses the memory of the previous metrics. It leaves
+// out metrics that have no meaning with the present options.
 func (p *PPO) metrics(iteration int) Metrics {
 	m, s := Metrics{Names: p.report.Names[:0], Values: p.report.Values[:0]}, p.sums
 	decoupled := p.surrogate.Kind == Decoupled
@@ -105,8 +105,8 @@ func (t *metricSums) addValues(v *ValueSums) {
 	t.add(valueClipRatio, v.Clipped, v.Count)
 }
 
-// addRollout adds the rewards, advantages and returns of the samples that count. It reports whether
-// advantages and returns are finite.
+// addRollout adds the rewards, advantages and returns of the samples that count. It reports whether advantages and
+// returns are finite.
 func (t *metricSums) addRollout(reward, adv, ret, weight []float32, replica int) (finite bool) {
 	lowest, highest := math.Inf(1), math.Inf(-1)
 	lowestRet, highestRet := math.Inf(1), math.Inf(-1)

@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// interpolate fills prox with the log-probs of a policy between the behaviour policy and the
-// present one. Each of the len(share) samples has L of them:
+// interpolate fills prox with the log-probs of a policy between the behaviour policy and the present policy. Each of
+// the len(share) samples has L log-probs:
 //
 //	prox = old + share (logProb - old)
 func interpolate(prox, logProb, old, share []float32) {
@@ -28,7 +28,7 @@ type proximal struct {
 	given     bool          // for recompute: rollouts have prox_log_prob already
 	work      policy.Work   // for recompute
 	logProb   tensor.Tensor // F32 [T,N,L], for recompute
-	// F32 [T,N]: position of the proximal policy, from 0 (the behaviour's) to 1 (the present one)
+	// F32 [T,N]: position of the proximal policy, from 0 (the behaviour policy) to 1 (the present policy)
 	share   tensor.Tensor
 	between []float32 // interpolated log-probs of a micro-batch
 }
@@ -48,10 +48,10 @@ func newProximal(s *Setup) *proximal {
 // prepare adds to a rollout the tensor that logProbs reads: prox_log_prob, by the present policy,
 // if x.recompute is set, else prox_share. It returns the sum of the samples' versions.
 //
-// The version of a sample, I64 [T,N], is the number of iterations that its policy had learnt from.
-// Without versions all samples are of the present policy. A sample whose policy is d iterations
-// older has the share d/(d+1): at the end of this iteration the policy will be d+1 steps from the
-// behaviour policy, and the proximal policy is d steps from it.
+// The version of a sample, I64 [T,N], is the number of iterations that its policy had learnt from. Without versions all
+// samples are of the present policy. A sample whose policy is d iterations older has the share d/(d+1). At the end of
+// this iteration the policy will be d+1 steps from the behaviour policy, and the proximal policy is after d of these
+// steps.
 func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int) (versions float64, err error) {
 	action := rollout.Must(FieldAction)
 	samples := action.Dim(0) * action.Dim(1)
@@ -84,7 +84,7 @@ func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int)
 	return versions, LogProbs(x.logProb, p, x.work, *rollout, x.sequence)
 }
 
-// logProbs returns the proximal log-probs of a micro-batch; logProb are the log-probs by the present policy.
+// logProbs returns the proximal log-probs of a micro-batch; logProb has the log-probs by the present policy.
 func (x *proximal) logProbs(b *minibatch, logProb []float32) []float32 {
 	if x.recompute {
 		return b.proxLogProb

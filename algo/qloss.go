@@ -2,11 +2,12 @@ package algo
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// The losses of algorithms with critics of actions. Critics give estimates [H,N]: H heads for each
-// of N samples. Like the losses of the PPO family, each loss returns sums, and writes the gradient
-// of scale·Σ loss by each output of a network.
+// The losses of algorithms with critics of actions. Critics give estimates [H,N]: H heads for each of N samples. Like
+// the losses of the PPO family, each loss returns sums, and writes the gradient of scale·Σ loss with respect to each
+// output of a network.
 
-// AggregateQ sets dst, [N], to the least or the mean of the estimates q, [H,N], of the given heads.
+// AggregateQ sets dst to the least or the mean of the estimates of the given heads. The estimates q are [H,N], and dst
+// is [N].
 func AggregateQ(dst, q []float32, heads []int, how string) {
 	n := len(dst)
 	for i := range dst {
@@ -53,10 +54,10 @@ func QLoss(dQ, q, y []float32, scale float32) (squares, estimates float64) {
 	return squares / heads, estimates / heads
 }
 
-// GreedyTargets sets y to the targets of a critic of A discrete actions. next, [N,A], holds the values
-// of the actions that may follow. The action with the largest choice, [N,A], is taken. With choice =
-// next this is DQN's target (Mnih et al. 2015, doi:10.1038/nature14236). With choice from the network
-// in training it is double DQN's (van Hasselt et al. 2016, arXiv:1509.06461):
+// GreedyTargets sets y to the targets of a critic of A discrete actions. next, [N,A], holds the values of the actions
+// that may follow. The target uses the action for which choice, [N,A], is largest. If choice is next, this is the
+// target of DQN (Mnih et al. 2015, doi:10.1038/nature14236). If choice is from the network in training, it is the
+// target of double DQN (van Hasselt et al. 2016, arXiv:1509.06461):
 //
 //	y = reward + discount next[argmax choice]
 func GreedyTargets(y, reward, discount, next, choice []float32) {
@@ -75,8 +76,8 @@ func GreedyTargets(y, reward, discount, next, choice []float32) {
 	}
 }
 
-// ChosenQLoss is ½ (Q[action] - y)², or Huber's loss of width delta where delta > 0, for values q,
-// [N,A]. It writes dQ, 0 for the other actions, and returns the sums of the loss and of Q[action].
+// ChosenQLoss is ½ (Q[action] - y)², or Huber's loss of width delta where delta > 0, for values q, [N,A]. It writes dQ,
+// which is 0 for the other actions, and returns the sums of the loss and of Q[action].
 func ChosenQLoss(dQ, q []float32, action []int32, y []float32, delta, scale float32) (loss, estimates float64) {
 	options := len(q) / len(y)
 	clear(dQ)

@@ -23,7 +23,7 @@ func newRecomputation(s *Setup, of *advantages) *recomputation {
 }
 
 // recomputeAdvantages replaces the advantages and returns of a rollout. A rollout has no observation after the end of
-// an episode, so the value there stays that of the earlier critic.
+// an episode, so the value there is left as the earlier critic computed it.
 func (r *recomputation) recomputeAdvantages(rollout tensor.Dict) error {
 	a := r.of
 	tr, mask, err := a.view(rollout)

@@ -62,7 +62,7 @@ func (r *reference) evaluate(rollout *tensor.Dict) error {
 	return nil
 }
 
-// compute fills r.logProb with the reference's log-probs, in the shape of like.
+// compute fills r.logProb with the reference's log-probs, in the shape of the tensor like.
 func (r *reference) compute(like tensor.Tensor, rollout tensor.Dict) error {
 	if r.logProb.IsZero() {
 		r.logProb = tensor.New(tensor.F32, like.Shape()...)

@@ -16,7 +16,7 @@ type Registry struct{ entries []entry }
 type entry struct {
 	advType, lossType string
 	build             func(Setup) (Algorithm, error)
-	fits              func(policy.Policy) error // of an algorithm that learns from transitions, else nil
+	fits              func(policy.Policy) error // see Kind; nil for an algorithm without a Kind
 	offline           bool                      // the algorithm learns from demonstrations alone
 	labelled          bool                      // the algorithm learns the actions of experts
 	own               params.Own                // the algorithm's own keys under algorithm, with their defaults
@@ -47,8 +47,8 @@ func as[A Algorithm](build func(Setup) (A, error)) func(Setup) (Algorithm, error
 	return func(s Setup) (Algorithm, error) { return build(s) }
 }
 
-// Add adds an algorithm. It panics if the registry has the pair already. An algorithm that learns from rollouts of
-// the present policy has no kind.
+// Add adds an algorithm. It panics if the registry already has this pair of adv_type and loss_type. An algorithm that
+// learns from rollouts of the present policy needs no kind.
 func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, error), kind ...Kind) {
 	if r.find(advType, lossType).build != nil {
 		panic(fmt.Sprintf("algo: %s with %s twice", advType, lossType))
@@ -75,8 +75,9 @@ func Register[P any](r *Registry, advType, lossType string, defaults P, build fu
 	r.entries[len(r.entries)-1].own = own
 }
 
-// A Kind is the data that an algorithm learns from: OffPolicy, Offline or Labelled. Each is made with a function fits,
-// which returns nil for a policy that the algorithm can train, else an error that names the required policy.
+// A Kind says what data an algorithm learns from: OffPolicy, Offline or Labelled. Each of these has a parameter fits, a
+// function of a policy. fits returns nil if the algorithm can train the policy, else an error that names the required
+// policy.
 type Kind func(*entry)
 
 // OffPolicy is the Kind of algorithms that learn from transitions in a replay buffer. Their rollouts hold
@@ -92,8 +93,8 @@ func Offline(fits func(policy.Policy) error) Kind {
 	return func(e *entry) { e.fits, e.offline = fits, true }
 }
 
-// Labelled is the Kind of algorithms that learn from transitions, like OffPolicy, where the actions of the transitions
-// are those of the environments' experts. OffPolicyConfig.Dagger decides whether expert or policy acts.
+// Labelled is like OffPolicy, but the transitions have the actions of the environments' experts. OffPolicyConfig.Dagger
+// decides whether expert or policy acts.
 func Labelled(fits func(policy.Policy) error) Kind {
 	return func(e *entry) { e.fits, e.labelled = fits, true }
 }
@@ -106,10 +107,10 @@ func (r *Registry) Pairs() (pairs [][2]string) {
 	return pairs
 }
 
-// Own returns the keys that the algorithm of the pair has beyond Config's, with their defaults.
+// Own returns the algorithm's own keys, which are not in Config, with their defaults.
 func (r *Registry) Own(advType, lossType string) params.Own { return r.find(advType, lossType).own }
 
-// Owner returns the name of the algorithm that has key as a key of its own, or "".
+// Owner returns the name of the algorithm that has key among its own keys, or "" if there is none.
 func (r *Registry) Owner(key string) string {
 	for _, e := range r.entries {
 		if e.own.Has(key) {
@@ -174,7 +175,7 @@ func (r *Registry) Check(c Config, want Want) {
 	}
 }
 
-// New makes the algorithm that s.Config names. An unknown pair is an error that lists the known pairs.
+// New makes the algorithm that s.Config names. For an unknown pair it returns an error that lists the known pairs.
 func (r *Registry) New(s Setup) (Algorithm, error) {
 	e := r.find(s.Config.AdvType, s.Config.LossType)
 	if e.build == nil {

@@ -17,7 +17,7 @@ type Replay struct {
 	terminated     tensor.Tensor // U8
 	truncated      tensor.Tensor
 	status         tensor.Tensor // the zero Tensor where no simulator can fail
-	cursor         tensor.Tensor // I64 [3]: steps in each ring, place of the next, steps ever added
+	cursor         tensor.Tensor // I64 [3]: steps in each ring, place of the next step, steps ever added
 }
 
 // A ring is one tensor of all transitions, [envs, capacity, ...].
@@ -25,7 +25,7 @@ type ring struct {
 	name string
 	data tensor.Tensor
 	size int  // bytes of one transition
-	next bool // the tensor is of a transition's last step, not of its first
+	next bool // transitions take the tensor from their last step, not from their first step
 }
 
 const (
@@ -53,8 +53,8 @@ func TransitionBytes(rollout []tensor.Field) (n int) {
 	return n
 }
 
-// NewReplay makes room for capacity steps of each environment, from rollouts with these fields,
-// [T,N,...].
+// NewReplay returns a Replay with room for capacity steps of each environment. The argument rollout has the fields of
+// rollouts, [T,N,...].
 func NewReplay(rollout []tensor.Field, envs, capacity int, alloc tensor.Allocator) (*Replay, error) {
 	layout := tensor.NewLayout(transitionFields(rollout, envs, capacity)...)
 	mem, err := alloc(layout.Size())
@@ -121,7 +121,7 @@ const (
 )
 
 // abort finds the episodes that were aborted in the newest steps, and marks all of their steps as aborted and
-// truncated. The newest steps begin at place first. There are older steps before them.
+// truncated. The newest steps begin at place first. The argument older is the number of steps before them.
 func (r *Replay) abort(first, steps, older int) {
 	if r.status.IsZero() {
 		return
@@ -146,8 +146,8 @@ func (r *Replay) place(k int) int {
 	return k/size*r.capacity + (int(r.cursor.I64()[ringNext])-size+k%size+r.capacity)%r.capacity
 }
 
-// redraws is how often Draw tries to find a transition of an episode that was not aborted. It is more than enough if
-// there are such transitions.
+// redraws bounds how often Draw draws again after it has drawn a transition of an aborted episode. 100 is more than
+// enough if there are other transitions.
 const redraws = 100
 
 // Draw fills rows with the numbers of transitions, drawn uniformly and with replacement. Transitions are numbered from
@@ -179,7 +179,7 @@ type Transitions struct {
 	columns   []tensor.Tensor
 }
 
-// NewBatch returns memory for rows transitions.
+// NewBatch returns memory for the given number of transitions.
 func (r *Replay) NewBatch(rows int) *Transitions {
 	b := &Transitions{Reward: make([]float32, rows), Discount: make([]float32, rows)}
 	for _, c := range r.columns {
@@ -208,8 +208,8 @@ func (b *Transitions) slice(lo, hi int) *Transitions {
 	return s
 }
 
-// Gather copies the transitions that Draw named into b, each with the rewards of up to nStep steps. With always,
-// terminated episodes are bootstrapped, too.
+// Gather copies the transitions of the numbers rows, which are from Draw, into b. Each transition has the rewards of up
+// to nStep steps. If always is set, terminated episodes are bootstrapped, too.
 func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, always bool) {
 	size := r.Size()
 	reward, terminated, truncated := r.reward.F32(), r.terminated.U8(), r.truncated.U8()

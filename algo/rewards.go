@@ -8,12 +8,12 @@ import (
 
 // A rewardScale divides rewards by the deviation of the discounted return, which keeps the critic's
 // targets near 1 in any task (Engstrom et al. 2020, arXiv:2005.12729, §3). It learns from the
-// rollouts of all replicas. The scale of a rollout includes that rollout. The moments are the same
-// on every replica; the running return of each environment is its own.
+// rollouts of all replicas. The scale for a rollout includes the returns of this rollout. The
+// moments are the same on every replica. Each environment has its own running return.
 type rewardScale struct {
 	gamma, clip float64
 	running     tensor.Tensor // F64 [N]: Σ γ^k r of the episode so far
-	moments     tensor.Tensor // F64 [3]: count, mean and Σ (x-mean)² of the returns seen at every step
+	moments     tensor.Tensor // F64 [3]: count, mean and Σ (x-mean)² of the returns x at all steps so far
 	sums        [3]float64
 }
 
@@ -35,7 +35,7 @@ func (s *rewardScale) learn(tr *Trajectory, mask []uint8, r Replicas) error {
 		}
 		env := i % tr.N
 		ret := s.gamma*running[env] + float64(reward)
-		d := ret - m[1] // differences from the old mean, whose sums lose few digits
+		d := ret - m[1] // difference from the old mean, because sums of differences lose few digits
 		s.sums[0]++
 		s.sums[1] += d
 		s.sums[2] += d * d
@@ -57,7 +57,7 @@ func (s *rewardScale) learn(tr *Trajectory, mask []uint8, r Replicas) error {
 	return nil
 }
 
-// scale writes rewards / √(variance + 1e-8), within ±clip, to dst.
+// scale writes reward / √(variance + 1e-8), clipped to ±clip, to dst.
 func (s *rewardScale) scale(dst, reward []float32) {
 	m := s.moments.F64()
 	inv := 1.0
@@ -73,7 +73,7 @@ func (s *rewardScale) scale(dst, reward []float32) {
 	}
 }
 
-// save adds views of the state to d, under reward and env.
+// save adds views of the state to d, with the prefixes reward and env.
 func (s *rewardScale) save(d *tensor.Dict) {
 	d.Set("reward.moments", s.moments)
 	d.Set("env.return", s.running)

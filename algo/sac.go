@@ -16,14 +16,14 @@ import (
 //  1. targets y = Σ γⁱ r + γᵏ (agg Q'(s', a') - α log π(a'|s')), a' drawn from the policy     SoftTargets
 //  2. the critics against y, squared error, every head by itself                              QLoss
 //  3. the actor by α log π(a|s) - agg Q(s, a), once in critic_actor_ratio updates             SoftActorLoss
-//  4. with the actor the temperature, by -α (log π + target entropy)                          temperature
+//  4. after the actor, the temperature by -α (log π + target entropy)                         temperature
 //  5. Q' ← Q' + τ (Q - Q') once in target_update_freq updates                                 follow
 //
 // agg is the least estimate (clipped double Q, Fujimoto et al. 2018) or the mean. With critic_subsample_size, targets
 // use a random subset of the critics (REDQ, Chen et al. 2021, arXiv:2101.05982). Each replica draws from the
 // experience of its own environments.
 //
-// Metrics, over all replicas and updates of an iteration, NaN where there were none:
+// Metrics, over all replicas and updates of an iteration, NaN if there were no updates:
 //
 //   - sac/critic_loss, sac/actor_loss, sac/alpha_loss, sac/alpha
 //   - critic/q_data: mean estimate of the actions that were taken
@@ -132,7 +132,7 @@ func (a *SAC) train(update func() error) (Metrics, error) {
 	return a.metrics, nil
 }
 
-// update makes one update of the critics and, when they are due, of actor, temperature and targets.
+// update updates the critics and, when they are due, the actor, the temperature and the targets.
 func (a *SAC) update() error {
 	a.drawSubset()
 	if err := a.descend(a.critics.train, a.addCritic); err != nil {
@@ -205,8 +205,8 @@ func (a *SAC) setTargets(b *Transitions, next, logProb []float32) {
 	SoftTargets(c.y, b.Reward, b.Discount, c.next, logProb, alpha)
 }
 
-// updateActor makes one step of the actor, and one of the temperature, by the log-probs of the
-// actor's actions.
+// updateActor makes one step of the actor, and one step of the temperature. The temperature's loss uses the log-probs
+// of the actor's actions.
 func (a *SAC) updateActor() error {
 	before := a.sums.sum(sacLogProb)
 	if err := a.descend(a.actor.train, a.addActor); err != nil {

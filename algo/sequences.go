@@ -7,11 +7,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// sequences are the training samples of a recurrent policy: the steps of each environment in a
-// rollout, cut into pieces of one length. Sequence q is piece q/N of environment q%N. It begins
-// with the hidden state that the policy had there when it acted.
+// sequences are the training samples of a recurrent policy: the steps of each environment in a rollout, cut into pieces
+// of equal length. Sequence q is piece q/N of environment q%N. It begins with the hidden state that the policy had
+// there when it acted.
 type sequences struct {
-	length int // steps of one
+	length int // steps of a sequence
 	envs   int // N
 	order  []int32
 }
@@ -53,8 +53,8 @@ func (s *sequences) permute(order []int32, micro int, shuffle bool, seed uint64,
 	}
 }
 
-// A sequenceState is the recurrent input of a minibatch of sequences: the hidden state at the first
-// step of each, and where episodes begin.
+// A sequenceState is the recurrent input of a minibatch of sequences: the hidden state at the first step of each
+// sequence, and where episodes begin.
 type sequenceState struct {
 	length int
 	hidden column        // [rows/length, M] of the rollout's [T,N,M]

@@ -10,19 +10,19 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Setup has all that an Algorithm is made of.
+// A Setup has all inputs for making an Algorithm.
 type Setup struct {
 	Config      Config
 	Optim       OptimConfig
-	CriticOptim OptimConfig // of the critics of actions, where these have an optimiser of their own
+	CriticOptim OptimConfig // of the critics of off-policy algorithms with an actor
 	GlobalBatch int         // samples in one optimiser step, over all replicas (actor.global_batch_size)
-	// samples evaluated at once, whose gradients add up to the global batch (actor.micro_batch_size). 0: all samples of
-	// a replica
+	// samples evaluated at once (actor.micro_batch_size); the gradients of micro-batches are added up. 0 means all
+	// samples of an optimiser step on this replica
 	MicroBatch int
 	Seed       uint64
 	Iterations int // length of the run, for schedules that end with it
 
-	Chunk int // C, the actions of a sample (actor.model.num_action_chunks); 0 is 1
+	Chunk int // C, the actions of a sample (actor.model.num_action_chunks); 0 means 1
 	// number of successive environments that begin with the same states (env.train.group_size); 0
 	// means 1
 	GroupSize   int
@@ -30,7 +30,7 @@ type Setup struct {
 	// tensors of rollouts, [T,N,...]; may be nil without a replay buffer, if rollouts bring no
 	// log-probs of a reference or proximal policy
 	Rollout  []tensor.Field
-	Demos    tensor.Dict // demonstrations, from ReadDemos; the zero Dict: none
+	Demos    tensor.Dict // demonstrations, from ReadDemos; the zero Dict if there are none
 	Policy   policy.Policy
 	Replicas Replicas         // nil: Single
 	Alloc    tensor.Allocator // memory of buffers and optimiser; nil: tensor.Heap
@@ -49,8 +49,8 @@ func (s *Setup) check() error {
 	return joined(wrong)
 }
 
-// checkOffPolicy is like check, for algorithms that learn from a replay buffer, or with offline from demonstrations
-// alone.
+// checkOffPolicy is check for algorithms that learn from a replay buffer. If offline is set, it is for algorithms that
+// learn from demonstrations alone.
 func (s *Setup) checkOffPolicy(offline bool) error {
 	if err := s.check(); err != nil {
 		return err
@@ -64,7 +64,7 @@ func (s *Setup) checkOffPolicy(offline bool) error {
 	return joined(wrong)
 }
 
-// joined returns mistakes as one error; nil for none.
+// joined returns mistakes as one error, or nil if there are none.
 func joined(wrong []string) error {
 	if wrong == nil {
 		return nil
@@ -72,8 +72,7 @@ func joined(wrong []string) error {
 	return errors.New(strings.Join(wrong, "; "))
 }
 
-// noteIn returns a Want that adds the mistakes of a section to wrong. With section "" keys are from
-// the root.
+// noteIn returns a Want that adds the mistakes of a section to wrong. If section is "", keys are relative to the root.
 func noteIn(wrong *[]string, section string) Want {
 	return func(ok bool, key string, value any, want string) {
 		if section != "" {
@@ -85,7 +84,7 @@ func noteIn(wrong *[]string, section string) Want {
 	}
 }
 
-// setDefaults fills in the fields whose zero value has a default.
+// setDefaults sets fields that are zero to their defaults, if they have one.
 func (s *Setup) setDefaults() {
 	if s.Replicas == nil {
 		s.Replicas = Single{}
@@ -102,7 +101,7 @@ type batchSizes struct {
 	micro  int // evaluated at once
 }
 
-// batches returns the sizes for that number of replicas.
+// batches returns the sizes for the given number of replicas.
 func (s *Setup) batches(replicas int) (batchSizes, error) {
 	b := batchSizes{global: s.GlobalBatch, micro: s.MicroBatch}
 	if s.GlobalBatch <= 0 || s.GlobalBatch%replicas != 0 {
@@ -132,7 +131,7 @@ func (s *Setup) minibatches(replicas int) (batchSizes, error) {
 	return s.batches(replicas)
 }
 
-// brings reports whether the fields of rollouts include a tensor of that name.
+// brings reports whether the fields of rollouts include a tensor with the given name.
 func (s *Setup) brings(name string) bool {
 	return slices.ContainsFunc(s.Rollout, func(f tensor.Field) bool { return f.Name == name })
 }

@@ -18,8 +18,8 @@ import (
 // micro-batches changes no bit, except for the load-balancing loss of a mixture of experts. This loss is a mean over
 // micro-batches, weighted by their tokens.
 //
-// Metrics, over all replicas: sft/loss; sft/tokens = tokens of the batch; sft/targets = T;
-// sft/aux_loss of a mixture of experts; actor/lr, actor/grad_norm.
+// Metrics, over all replicas: sft/loss; sft/tokens = tokens of the batch; sft/targets = T; sft/aux_loss, with a mixture
+// of experts; actor/lr, actor/grad_norm.
 type SFT struct {
 	policy   *textPass
 	train    *trainState
@@ -28,14 +28,14 @@ type SFT struct {
 	progress Progress
 }
 
-// SFTSetup has all that an SFT is made of.
+// SFTSetup has all inputs for making an SFT.
 type SFTSetup struct {
 	Model      *lm.Model // its Params are trained
 	Optim      OptimConfig
 	Iterations int // length of the run, for schedules that end with it
 	MicroBatch MicroBatch
 	Mesh       lm.Mesh          // the ranks that have the other parts of the model
-	Recompute  int              // layers of a stage, from the first on, that backward passes repeat; it changes no bit
+	Recompute  int              // first layers of a stage that backward passes compute again; changes no bit
 	Threads    int              // number of threads, which changes no bit; with more than 1, call Close
 	Replicas   Replicas         // nil: Single
 	Alloc      tensor.Allocator // memory of the optimiser; nil: tensor.Heap
@@ -61,8 +61,8 @@ func NewSFT(s SFTSetup) (*SFT, error) {
 // Close ends the threads.
 func (s *SFT) Close() { s.policy.Close() }
 
-// Update takes one optimiser step on this replica's sequences. targets is the number of tokens to
-// be learnt in the whole batch, on all replicas. tokens is the number of all tokens of that batch.
+// Update takes one optimiser step on this replica's sequences. targets is the number of tokens to be learnt in the
+// whole batch, on all replicas. tokens is the number of all tokens of the whole batch.
 func (s *SFT) Update(mine []Sequence, targets, tokens int) (m Metrics, err error) {
 	p := s.policy
 	s.train.open()
@@ -123,8 +123,8 @@ func Permutation(order []int32, n int, shuffle bool, seed uint64, epoch int64) [
 	return order
 }
 
-// Save returns views of the optimiser's state and the counter of updates, which are the same on all
-// replicas. Values copied into them restore the state.
+// Save returns views of the optimiser's state and the counter of updates, which are the same on all replicas. To
+// restore the state, copy saved values into these views.
 func (s *SFT) Save() tensor.Dict {
 	var d tensor.Dict
 	d.Set("counters", s.counters)

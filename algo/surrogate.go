@@ -5,18 +5,18 @@ import "math"
 // A SurrogateKind is one of the policy's objectives.
 type SurrogateKind uint8
 
-// A is the advantage of an action. log π, old and prox are the action's log-probs by three
-// policies: the one that learns, the one that took the action, and the one that the clip is around.
-// old and prox are usually the same.
+// A is the advantage of an action. log π, old and prox are the log-probs of the action under three
+// policies: log π under the policy that learns, old under the policy that took the action, and prox
+// under the policy around which ratios are clipped. old and prox are usually the same.
 const (
-	// Clipped is PPO's, Schulman et al. 2017, arXiv:1707.06347, eq. 7, with separate bounds and the
-	// dual clip of Ye et al. 2020, arXiv:1912.09729, eq. 5:
+	// Clipped is the objective of PPO, Schulman et al. 2017, arXiv:1707.06347, eq. 7, with separate
+	// bounds and the dual clip of Ye et al. 2020, arXiv:1912.09729, eq. 5:
 	//
 	//	ρ = exp(log π - prox),    L = max(-A ρ, -A clip(ρ, 1-low, 1+high)),    for A < 0: L ← min(L, c |A|)
 	Clipped SurrogateKind = iota
 	// Decoupled is for samples of an older policy (Hilton et al. 2022, arXiv:2110.00641; Fu et al.
-	// 2025, arXiv:2505.24298): importance weights account for the policy that took the actions.
-	// With prox = old it is Clipped:
+	// 2025, arXiv:2505.24298): importance weights account for the policy that took the actions. It
+	// equals Clipped if prox = old:
 	//
 	//	ρ = exp(log π - prox),    w = exp(prox - old),    L = w max(-A ρ, -A clip(ρ, 1-low, 1+high)),    w a constant
 	Decoupled
@@ -33,7 +33,7 @@ type Surrogate struct {
 	Kind SurrogateKind
 	Clip Clip // of Clipped and Decoupled
 	// MaxWeight is for Decoupled: log-probs with w > MaxWeight have no loss and no gradient, but
-	// still count in the mean. 0: no bound.
+	// still count in the mean. 0 means no bound.
 	MaxWeight float32
 }
 
@@ -42,7 +42,7 @@ type Surrogate struct {
 type Clip struct {
 	Low, High      float32 // the ratio counts within [1-Low, 1+High]
 	Dual           float32 // c > 1: the loss of a sample with negative advantage is at most c·|A|
-	LogMin, LogMax float32 // clamps of log ratio; both 0: none
+	LogMin, LogMax float32 // bounds of the log ratio; no bounds if both are 0
 }
 
 // Samples are what a Surrogate reads: flat slices, L log-probs for each of len(Adv) samples. All L
@@ -52,7 +52,7 @@ type Samples struct {
 	Old     []float32 // not read by PolicyGradient
 	Prox    []float32 // nil: Old
 	Adv     []float32
-	Weight  []float32 // of each sample's gradient; 0: it counts nowhere; nil: 1 everywhere
+	Weight  []float32 // of each sample's gradient; a sample of weight 0 counts nowhere; nil if all are 1
 }
 
 // SurrogateSums are sums over samples and their L log-probs.
@@ -74,8 +74,8 @@ type SurrogateSums struct {
 	BehaveClipped float64 // log-probs with w > MaxWeight
 }
 
-// Loss returns the sums over x, and writes the gradient of scale·Σ L by each log-prob to dLogProb,
-// which is as long as x.LogProb. It allocates nothing.
+// Loss returns the sums over x. It writes the gradient of scale·Σ L with respect to each log-prob
+// to dLogProb, which has the length of x.LogProb. It allocates nothing.
 func (o *Surrogate) Loss(dLogProb []float32, x Samples, scale float32) SurrogateSums {
 	n := len(x.Adv)
 	if n == 0 || len(x.LogProb)%n != 0 || len(dLogProb) != len(x.LogProb) || x.Weight != nil && len(x.Weight) != n ||
@@ -116,15 +116,15 @@ func (o *Surrogate) Loss(dLogProb []float32, x Samples, scale float32) Surrogate
 
 // A term is the objective of one log-prob.
 type term struct {
-	loss, slope    float64 // L, and its derivative by the new log-prob
-	logRatio       float64 // as it was clamped
+	loss, slope    float64 // L, and its derivative with respect to the new log-prob
+	logRatio       float64 // after clamping
 	ratio, clipped float64 // ρ, and ρ within the clip range
 	dual           bool    // the dual clip is in force
 }
 
 // term returns the clipped objective of a log-prob whose sample has advantage a.
 func (c *Clip) term(a, logRatio float64) term {
-	flows := true // whether the loss moves with the log-prob
+	flows := true // whether the loss depends on the log-prob
 	if c.LogMin != 0 || c.LogMax != 0 {
 		bounded := min(max(logRatio, float64(c.LogMin)), float64(c.LogMax))
 		flows = bounded == logRatio
@@ -145,8 +145,8 @@ func (c *Clip) term(a, logRatio float64) term {
 	return x
 }
 
-// behave adds the importance weight exp(logW) to the sums. It returns loss and slope of x times
-// that weight, or 0 for a weight above most > 0.
+// behave adds the importance weight exp(logW) to the sums. It returns the loss and slope of x,
+// multiplied by the weight. If most > 0 and the weight is larger than most, both are 0.
 func (s *SurrogateSums) behave(x *term, logW, most float64) (loss, slope float64) {
 	w := math.Exp(logW)
 	s.Behave += w

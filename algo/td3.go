@@ -12,13 +12,13 @@ import (
 // Prepare adds a rollout to the replay buffer. Update makes update_epoch updates, each on a batch
 // drawn from the buffer:
 //
-//  1. targets y = Σ γⁱ r + γᵏ agg Q'(s', π'(s') + noise), the noise normal and cut off,
+//  1. targets y = Σ γⁱ r + γᵏ agg Q'(s', π'(s') + noise), the noise normal and clipped,
 //     the action kept in its box                                                        smooth
 //  2. the critics against y, squared error, every head by itself                        QLoss
 //  3. the actor by -Q₀(s, π(s)), once in critic_actor_ratio updates (2 in the paper)
 //  4. after the actor Q' ← Q' + τ (Q - Q') and π' ← π' + τ (π - π')                     follow
 //
-// Metrics, over all replicas and updates of an iteration, NaN where there were none:
+// Metrics, over all replicas and updates of an iteration, NaN if there were no updates:
 // td3/critic_loss, td3/actor_loss; critic/q_data = mean estimate of the actions that were taken;
 // critic/lr, critic/grad_norm; actor/lr, actor/grad_norm; replay_buffer/size = transitions held,
 // replay_buffer/total_samples = ever added; rollout/rewards.
@@ -98,7 +98,7 @@ func (a *TD3) Update(tensor.Dict) (Metrics, error) {
 	return a.metrics, nil
 }
 
-// update makes one update of the critics and, when it is due, one of the actor and the targets.
+// update updates the critics and, when they are due, the actor and the targets.
 func (a *TD3) update() error {
 	if err := a.descend(a.critics.train, a.addCritic); err != nil {
 		return err

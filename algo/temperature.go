@@ -28,7 +28,7 @@ func newTemperature(s *Setup, cfg EntropyConfig) (*temperature, error) {
 // alpha returns the temperature.
 func (t *temperature) alpha() float64 { return alphaOf(t.cfg.AlphaType, t.raw()) }
 
-// raw returns the parameter that alpha is made of.
+// raw returns the parameter from which alpha is computed.
 func (t *temperature) raw() float64 { return float64(t.train.params.Data[0]) }
 
 // update makes one step that lowers -α (log π + target entropy). So α grows while the entropy is below its target.

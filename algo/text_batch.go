@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// A TextBatch holds the texts of one iteration on one replica. Each text is a prompt and one answer
-// to it. TextSetup.GroupSize successive texts answer the same prompt and form a group. Nothing is
-// padded: slices about tokens have an element for each token with Learn, one text after the other.
+// A TextBatch holds the texts of one iteration on one replica. Each text is a prompt and one answer to it.
+// TextSetup.GroupSize successive texts answer the same prompt and form a group. There is no padding: slices of figures
+// of tokens have an element for each token with Learn, one text after the other.
 type TextBatch struct {
 	Texts []Sequence // Learn marks the tokens that the policy drew, the stop token included
 
@@ -21,7 +21,7 @@ type TextBatch struct {
 	Group      []int64   // of each text: the number of its prompt
 	Ended      []bool    // of each text: by a stop token; false: the answer was cut off
 	Right      []bool    // of each text, for metrics; nil: unknown
-	Unparsable []bool    // of each text with Right: no answer could be read in it
+	Unparsable []bool    // of each text, set with Right: no answer could be read in the text
 
 	// Prepare fills the next four, for the tokens with Learn.
 	Old    []float32 // log-probs that ratios refer to
@@ -29,7 +29,7 @@ type TextBatch struct {
 	Ret    []float32 // returns, before a baseline; the target of the critic
 	Weight []float32 // 0: the token is not trained on
 
-	starts []int32 // tokens with Learn before each text, and in all texts
+	starts []int32 // number of tokens with Learn before each text; the last element is the total
 }
 
 // check returns an error for a mistake in a batch with groups of the given size. It also counts the
@@ -125,8 +125,8 @@ func JoinTexts(parts ...TextBatch) TextBatch {
 	return all
 }
 
-// ImportanceWeights multiplies advantages by min(exp(old - drawn), most): how much likelier a token
-// is under the policy that ratios refer to than under the one that drew it (RLinf's
+// ImportanceWeights multiplies advantages by min(exp(old - drawn), most). old has the log-probs of tokens under the
+// policy that ratios refer to, and drawn the log-probs under the policy that drew the tokens (RLinf's
 // importance_sampling_fix; truncated importance sampling, Yao et al. 2025).
 func ImportanceWeights(adv, old, drawn []float32, most float64) {
 	if len(old) != len(adv) || len(drawn) != len(adv) {

@@ -51,7 +51,7 @@ const (
 	lossPolicyGradient = "policy_gradient" // neither ratio nor clip
 )
 
-// TextSetup has all that a TextPPO is made of.
+// TextSetup has all inputs for making a TextPPO.
 type TextSetup struct {
 	Config      Config
 	Text        TextConfig
@@ -60,13 +60,13 @@ type TextSetup struct {
 
 	Model      *lm.Model       // its Params are trained
 	Critic     *TextCritic     // for loss_type actor_critic, else nil
-	Values     bool            // in place of Critic: batches have Value, by a critic that a TextCriticPPO trains
-	Reference  *lm.Model       // computes TextBatch.Ref for batches without it; nil: batches have it where needed
+	Values     bool            // without Critic: batches have Value, from a critic that a TextCriticPPO trains
+	Reference  *lm.Model       // computes TextBatch.Ref for batches that lack it; nil: batches have it if it is needed
 	Sampling   engine.Sampling // how answers were drawn
-	GroupSize  int             // answers to each prompt; 0 is 1
+	GroupSize  int             // answers to each prompt; 0 means 1
 	MicroBatch MicroBatch
 	Mesh       lm.Mesh // the ranks that have the other parts of the models
-	Recompute  int     // layers of a stage, from the first on, that backward passes repeat; it changes no bit
+	Recompute  int     // number of first layers of a stage that backward passes compute again; it changes no bit
 	Threads    int     // number of threads, which changes no bit; with more than 1, call Close
 	Seed       uint64
 	Iterations int // length of the run, for schedules that end with it
@@ -86,7 +86,8 @@ func (s *TextSetup) check() error {
 	return joined(wrong)
 }
 
-// Check checks the section algorithm and how answers are drawn. It reports keys from the root.
+// Check checks the section algorithm and how answers are drawn. It reports keys relative to the
+// root.
 func (s *TextSetup) Check(report Want) {
 	want := Want(func(ok bool, key string, value any, want string) { report(ok, "algorithm."+key, value, want) })
 	s.Text.check(want.finite())
@@ -151,8 +152,8 @@ func (c *TextConfig) check(want Want) {
 	want(c.ImportanceSamplingClip > 0, "importance_sampling_clip", c.ImportanceSamplingClip, "a number > 0")
 }
 
-// checkSampling checks that log-probs of training are those of the distribution that answers were
-// drawn from.
+// checkSampling checks that training computes log-probs of the distribution from which answers were
+// drawn.
 func (s *TextSetup) checkSampling(want Want) {
 	o := &s.Sampling
 	want(o.Temperature > 0, "temperature", o.Temperature, "a number > 0 in training")

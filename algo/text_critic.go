@@ -9,15 +9,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A TextCritic estimates what an answer will be worth from the tokens so far: a language model with
-// a linear function of its last hidden state in place of the output matrix,
+// A TextCritic estimates the return of an answer from the tokens so far. It is a language model with a linear function
+// of its last hidden state in place of the output matrix:
 //
 //	v_t = w · h_t + b
 //
-// w and b begin at 0, and so does every value.
+// w and b are 0 at first, and so is every value.
 type TextCritic struct{ Model *lm.Model }
 
-// NewTextCritic declares a critic, or a part of one. It has memory, but the model has no weights yet.
+// NewTextCritic makes a critic, or the given part of a critic. It allocates memory, but the model has no weights yet.
 func NewTextCritic(c lm.Config, part lm.Part, alloc tensor.Allocator) (*TextCritic, error) {
 	p := new(nn.Params[float32])
 	p.Group("critic")
@@ -28,10 +28,10 @@ func NewTextCritic(c lm.Config, part lm.Part, alloc tensor.Allocator) (*TextCrit
 	return &TextCritic{m}, m.Alloc(alloc)
 }
 
-// TextCriticPPO trains a critic: the critic of a TextPPO, or a critic on replicas of its own. In the latter case the
-// policy gets its values in batches (TextSetup.Values). Policy and critic compute the same returns, from values and
-// rewards. So they can train at the same time. With as many replicas as the policy has, and the same texts on each, all
-// numbers are those of a TextPPO that has the critic.
+// TextCriticPPO trains a critic: the critic of a TextPPO, or a critic on replicas of its own. If the critic has its own
+// replicas, the policy gets the critic's values in batches (TextSetup.Values). Policy and critic compute the same
+// returns from values and rewards, so they can train at the same time. If both have the same number of replicas, and
+// replica i of both has the same texts, all numbers equal those of a TextPPO that has the critic.
 //
 // Values computes the values of a batch. Prepare and Update work like those of TextPPO. The metrics are
 // those of TextPPO whose names begin with critic/.
@@ -80,7 +80,7 @@ func (s *TextSetup) newCritic(common *Setup, t *textTraining) (*TextCriticPPO, e
 	return c, err
 }
 
-// Values appends the values before the tokens with Learn to dst, one text after the other.
+// Values appends to dst the values before the tokens with Learn, one text after the other.
 func (c *TextCriticPPO) Values(dst []float32, texts []Sequence) ([]float32, error) {
 	err := c.pass.infer(texts, c.pass.head, func(_, _ int, o *lm.Outputs) { dst = append(dst, o.Value...) })
 	return dst, err
@@ -180,8 +180,8 @@ func (c *TextCriticPPO) addMetrics(m *Metrics, iteration int) {
 // Close ends the threads.
 func (c *TextCriticPPO) Close() { c.pass.Close() }
 
-// Save returns views of the critic and its optimiser, which are the same on all replicas. The names are
-// those of TextPPO.Save. Values copied into them and into Counters restore the critic.
+// Save returns views of the critic and its optimiser, which are the same on all replicas. The names are those of
+// TextPPO.Save. To restore the critic, copy saved values into these views and into Counters.
 func (c *TextCriticPPO) Save() (d tensor.Dict) {
 	c.train.save(&d, "critic", true)
 	return d

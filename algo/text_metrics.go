@@ -3,7 +3,7 @@ package algo
 // Indices of the means over all answers drawn for an update.
 const (
 	answerReward = iota
-	answerPrompt // tokens of its prompt
+	answerPrompt // tokens of the prompt
 	answerLength // tokens
 	answerTruncated
 	answerRight
@@ -12,7 +12,7 @@ const (
 	numAnswerMeans
 )
 
-// The elements of metricSums.extra for texts: the means over answers, and behind these the loss as it is minimised.
+// The elements of metricSums.extra for texts: first the means over answers, then the loss that is minimised.
 const (
 	scaledLoss  = 2 * numAnswerMeans
 	numTextSums = scaledLoss + 1

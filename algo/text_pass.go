@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// A Sequence is a text to learn from. Learn says for each token whether the model is to predict it.
-// It is false for the first token.
+// A Sequence is a text to learn from. Learn says for each token whether the model learns to predict it. Learn[0] is
+// false.
 type Sequence struct {
 	IDs   []int32
 	Learn []bool
@@ -19,7 +19,7 @@ type MicroBatch struct {
 	Sequences int // largest number of sequences; 0: any number
 }
 
-// Fit returns how many sequences from the start of all are computed at once. It is at least 1.
+// Fit returns the number of sequences in the next micro-batch, which begins with all[0]. It is at least 1.
 func (b MicroBatch) Fit(all []Sequence) int {
 	n, tokens := 1, len(all[0].IDs)
 	for n < len(all) && (b.Sequences == 0 || n < b.Sequences) && tokens+len(all[n].IDs) <= b.Tokens {
@@ -29,7 +29,7 @@ func (b MicroBatch) Fit(all []Sequence) int {
 	return n
 }
 
-// A textPass computes texts with one language model, in micro-batches. The texts of a micro-batch lie one after the
+// A textPass evaluates texts with one language model, in micro-batches. The texts of a micro-batch lie one after the
 // other, in their order. It belongs to one goroutine.
 type textPass struct {
 	model *lm.Model
@@ -37,7 +37,7 @@ type textPass struct {
 	limit MicroBatch
 	head  lm.Head
 
-	got     func(lo, hi int, o *lm.Outputs) // of the present call of train or infer
+	got     func(lo, hi int, o *lm.Outputs) // callback of the present call of train or infer
 	texts   []Sequence
 	total   float64 // tokens of the minibatch in training, else 1
 	aux     float64 // in training: load-balancing loss of the minibatch, of a mixture of experts
@@ -47,7 +47,8 @@ type textPass struct {
 }
 
 // newTextPass returns the textPass of m for micro-batches within limit, on the given number of threads. Backward passes
-// repeat the first layers of m, up to recompute of them. mesh connects the ranks that have the other parts of m.
+// compute the first layers of m again, at most as many as recompute says. mesh connects the ranks that have the other
+// parts of m.
 func newTextPass(m *lm.Model, limit MicroBatch, threads, recompute int, mesh lm.Mesh, h lm.Head) *textPass {
 	p := &textPass{model: m, work: m.NewRecomputing(limit.Tokens, recompute), limit: limit, head: h}
 	p.work.SetThreads(threads)
@@ -58,7 +59,8 @@ func newTextPass(m *lm.Model, limit MicroBatch, threads, recompute int, mesh lm.
 var _ lm.Source = (*textPass)(nil)
 
 // train adds the gradient of texts, which are this replica's part of a minibatch with the given number of tokens. It
-// calls loss with the outputs of each micro-batch in turn, whose texts are [lo, hi). For ready see lm.Model.Train.
+// calls loss with the outputs of each micro-batch in turn. The texts of the micro-batch are texts[lo:hi]. For ready see
+// lm.Model.Train.
 func (p *textPass) train(texts []Sequence, tokens float64, loss func(lo, hi int, o *lm.Outputs),
 	ready func(lo, hi int)) error {
 	p.cut(texts)
@@ -66,7 +68,7 @@ func (p *textPass) train(texts []Sequence, tokens float64, loss func(lo, hi int,
 	return p.model.Train(p.work, len(p.ends), p.head, p, ready)
 }
 
-// infer calls got with the outputs of each micro-batch in turn, whose texts are [lo, hi).
+// infer calls got with the outputs of each micro-batch in turn. The texts of the micro-batch are texts[lo:hi].
 func (p *textPass) infer(texts []Sequence, h lm.Head, got func(lo, hi int, o *lm.Outputs)) error {
 	p.cut(texts)
 	p.total, p.got = 1, got
@@ -90,7 +92,7 @@ func (p *textPass) span(k int) (lo, hi int) {
 	return lo, p.ends[k]
 }
 
-// share returns micro-batch k's part of the tokens of its minibatch.
+// share returns the fraction of the minibatch's tokens that are in micro-batch k.
 func (p *textPass) share(k int) float64 {
 	lo, hi := p.span(k)
 	n := 0
@@ -131,7 +133,7 @@ func (p *textPass) Got(k int, o *lm.Outputs) {
 // Close ends the threads.
 func (p *textPass) Close() { p.work.SetThreads(1) }
 
-// TextLogProbs computes log-probabilities by one language model, with the bits of training. It belongs to one
+// TextLogProbs computes log-probabilities by one language model, with the same bits as in training. It belongs to one
 // goroutine.
 type TextLogProbs struct{ *textPass }
 

@@ -9,16 +9,16 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TextPPO trains a language model on answers that got rewards. A token of an answer corresponds to a step
-// of an environment, and an answer to an episode. Its details in the order of execution, and where they
-// are. Most of these functions train in environments, too.
+// TextPPO trains a language model on answers that got rewards. A token of an answer corresponds to a step of an
+// environment, and an answer to an episode. Its details in the order of execution, and where they are. Training in
+// environments uses most of these functions, too.
 //
 //	Resample: groups without a difference are replaced, as an option (DAPO)       replaceGroups
 //	Prepare: a batch gets advantages
 //	 1. log-probs by the policy before the update, as an option                   Infer
 //	 2. penalty on leaving the reference policy, in the reward, as an option      klEstimate
 //	 3. advantages: GAE with a critic; or the answers of a group are compared     GAE, GRPOAdvantages,
-//	    (GRPO, Dr. GRPO, RLOO); or what an answer got counts (REINFORCE++)        Reinforce, …
+//	    (GRPO, Dr. GRPO, RLOO); or the reward of each answer (REINFORCE++)        Reinforce, …
 //	 4. normalised over all replicas, with gae and reinpp                         standardise
 //	 5. multiplied by importance weights, as an option                            ImportanceWeights
 //	Update: epochs over a prepared batch
@@ -36,12 +36,12 @@ import (
 //
 // Metrics, over all replicas:
 //
-//   - actor/policy_loss: as it is minimised; mean over the minibatches with a gradient
+//   - actor/policy_loss: the loss that is minimised; mean over the minibatches with a gradient
 //   - actor/ratio, actor/ratio_abs, actor/clipped_ratio, actor/dual_cliped_ratio, actor/approx_kl,
 //     actor/clip_fraction, actor/entropy_loss, actor/kl_loss: means over tokens; with gspo the first
 //     six are over texts
 //   - actor/max_log_ratio: the largest |log π - log π_rollout| before the first optimiser step, over
-//     the tokens of the first minibatch. It is 0 where rollout and trainer compute the same bits
+//     the tokens of the first minibatch. It is 0 if rollout and trainer compute the same bits
 //   - actor/lr, actor/grad_norm; critic/lr, critic/grad_norm
 //   - actor/optimizer_steps: number of the policy's optimiser steps
 //   - critic/value_loss, critic/value_clip_ratio, critic/explained_variance
@@ -65,7 +65,7 @@ type TextPPO struct {
 	policy    *textPass
 	reference *TextLogProbs  // nil: batches bring Ref, or it is not needed
 	train     *trainState    // of the policy
-	critic    *TextCriticPPO // nil: none, or it trains apart
+	critic    *TextCriticPPO // nil: there is none, or it is trained separately
 
 	surrogate Surrogate
 	logRatio  []float32
@@ -120,10 +120,9 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 	return p, err
 }
 
-// Resample chooses groups of batch, the n-th of this update, counted from 0. It reports whether it
-// needs another batch, the same on every replica. Groups of later batches whose rewards differ
-// replace groups whose rewards are all equal. batch becomes the groups chosen so far. With
-// max_num_gen_batches 1 it does nothing.
+// Resample chooses groups of batch. n is the number of earlier batches of this update. more reports whether another
+// batch is needed; it is the same on every replica. Groups of later batches whose rewards differ replace groups whose
+// rewards are all equal. Resample sets batch to the groups chosen so far. With max_num_gen_batches 1 it does nothing.
 func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {
 	p.batches = n + 1
 	most := p.cfg.MaxNumGenBatches
@@ -152,8 +151,8 @@ func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {
 	return more && n+1 < most, err
 }
 
-// Infer fills Recomputed and Ref, where the configuration needs them and the batch lacks them. Prepare
-// does the same. A call of Infer does it earlier, while other answers are generated.
+// Infer fills Recomputed and Ref, where the configuration needs them and the batch lacks them. Prepare does the same.
+// An earlier call of Infer can run while other answers are generated.
 func (p *TextPPO) Infer(b *TextBatch) (err error) {
 	if p.cfg.RecomputeLogprobs && b.Recomputed == nil {
 		if b.Recomputed, err = p.policy.Append(nil, b.Texts); err != nil {
@@ -227,8 +226,8 @@ func (p *TextPPO) prepareInputs(b *TextBatch) (err error) {
 	return err
 }
 
-// logRatios returns an estimate of each token's KL divergence from the reference policy, the reward's
-// penalty before it is weighted; nil without a penalty.
+// logRatios returns an estimate of each token's KL divergence from the reference policy. This is the penalty in the
+// reward, before weighting. logRatios returns nil if there is no penalty.
 func (p *TextPPO) logRatios(b *TextBatch) []float32 {
 	if p.cfg.ReinppKLBeta == 0 {
 		return nil
@@ -270,7 +269,7 @@ func (p *TextPPO) Update(b *TextBatch) (Metrics, error) {
 	return p.metrics(iteration), nil
 }
 
-// minibatch makes one optimiser step, or none. It reports whether the update ends there.
+// minibatch makes one optimiser step, or none. stop reports whether the update ends with this minibatch.
 func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop bool, err error) {
 	if m.advantages == 0 && !p.valued() && p.cfg.KLBeta == 0 && p.cfg.EntropyBonus == 0 {
 		return false, nil
@@ -306,8 +305,8 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	return false, p.step(iteration)
 }
 
-// setLoss sets the derivatives of the loss by the log-probs and entropies of a micro-batch, whose texts are [first,
-// last) of the minibatch:
+// setLoss sets the derivatives of the loss with respect to the log-probs and entropies of a micro-batch. Its texts are
+// [first, last) of the minibatch:
 //
 //	L = surrogate + kl_beta·KL - entropy_bonus·H
 //
@@ -359,8 +358,8 @@ func gspo(o *Surrogate, dLogProb []float32, x Samples, scale float32) SurrogateS
 	return s
 }
 
-// step moves the parameters. While the critic warms up, the policy stays. The two gradients are summed one
-// after the other, because Replicas allow one at a time.
+// step moves the parameters. While the critic warms up, the policy stays. The two gradients are summed one after the
+// other, because Replicas sum one gradient at a time.
 func (p *TextPPO) step(iteration int) error {
 	warming := p.valued() && p.counters.I64()[1] < int64(p.optim.CriticWarmupSteps)
 	if p.critic != nil {
@@ -387,8 +386,8 @@ func (p *TextPPO) Close() {
 	}
 }
 
-// Save returns views of the optimisers' state, the counters and the critic, which are the same on
-// all replicas. Values copied into them restore the state.
+// Save returns views of the optimisers' state, the counters and the critic, which are the same on all replicas. To
+// restore the state, copy saved values into these views.
 func (p *TextPPO) Save() tensor.Dict {
 	var d tensor.Dict
 	d.Set("counters", p.counters)

@@ -6,8 +6,8 @@ import "github.com/rlinf/rlinf/policy/lm"
 type TextSums struct {
 	Loss      float64 // -Σ log p of the tokens to be learnt
 	Targets   float64 // tokens to be learnt
-	Likeliest float64 // those of them that have the largest probability
-	Exact     float64 // texts all of whose tokens to be learnt have it
+	Likeliest float64 // tokens to be learnt that have the largest probability
+	Exact     float64 // texts whose tokens to be learnt all have the largest probability
 	Texts     float64
 }
 
@@ -42,8 +42,8 @@ func (s *TextSums) Metrics() (m Metrics) {
 }
 
 // MeasureTexts returns the TextSums of each text, without learning from it. threads is the number of threads, and mesh
-// connects the ranks that have the other parts of m. Neither changes a bit. progress, which may be nil, gets the number
-// of texts that are measured.
+// connects the ranks that have the other parts of m. Neither changes a bit of the results. progress, which may be nil,
+// gets the number of texts measured so far.
 func MeasureTexts(m *lm.Model, limit MicroBatch, threads int, mesh lm.Mesh, texts []Sequence, progress Progress) (
 	[]TextSums, error) {
 	p := NewTextLogProbs(m, limit, threads, mesh, 1)

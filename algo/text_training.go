@@ -9,13 +9,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A textTraining is what the training of a policy and of a critic for answers share: advantages of a batch,
-// minibatches, weights of tokens and sums of metrics. A TextPPO trains both, or each is trained apart.
+// A textTraining has what the training of a policy and the training of a critic share: advantages of a batch,
+// minibatches, weights of tokens and sums of metrics. A TextPPO trains both, or a TextCriticPPO trains the critic
+// separately.
 type textTraining struct {
 	cfg       Config
 	text      TextConfig
-	longest   int // tokens of an answer
-	size      int // texts of a group
+	longest   int // largest number of tokens in an answer
+	size      int // number of texts in a group
 	seed      uint64
 	replicas  Replicas
 	replica   int
@@ -28,7 +29,7 @@ type textTraining struct {
 	episodes episodes
 	order    []int32         // of the texts in an epoch
 	plans    []textMinibatch // the minibatches of the epoch
-	planSums []float64       // their sums, in one piece for one reduction
+	planSums []float64       // the sums in plans, in one slice for one reduction
 	weights  []float32       // of tokens in the loss
 }
 
@@ -36,14 +37,14 @@ type textTraining struct {
 // replicas.
 type textMinibatch struct {
 	epoch, number int
-	first         int        // texts of the update before it, on this replica
+	first         int        // number of texts in the earlier minibatches of the update, on this replica
 	texts         []Sequence // on this replica, with tokens that count
-	index         []int      // of each of them in the batch
+	index         []int      // of each of these texts in the batch
 	perToken      float32    // scale of the loss of a token of weight 1
 
-	tokens     float64 // that count
+	tokens     float64 // tokens that count
 	answers    float64
-	rows       float64 // tokens with the prompts
+	rows       float64 // tokens of the texts, prompts included
 	advantages float64 // Σ |A|
 }
 
@@ -81,7 +82,7 @@ func (s *TextSetup) recipe(g groups) (estimator, Normalization) {
 	return groupRelative(g, DrGRPOAdvantages), NormalizeNone
 }
 
-// valued reports whether a critic makes the advantages. The critic may train apart.
+// valued reports whether advantages are from a critic. The critic may be trained separately.
 func (t *textTraining) valued() bool { return t.cfg.LossType == "actor_critic" }
 
 // iteration returns the number of iterations done.
@@ -100,10 +101,10 @@ func (t *textTraining) check(b *TextBatch, recompute bool) error {
 	return nil
 }
 
-// estimate fills the advantages, returns and weights of a batch, and adds their sums. The estimator gets
-// each text as an episode, and all texts as a trajectory of one environment. The reward comes with the last
-// token, after which nothing follows. With a critic the batch must have its values. logRatio is passed on
-// as experience.LogRatio.
+// estimate fills the advantages, returns and weights of a batch, and adds their sums to the metrics. The estimator gets
+// each text as an episode, and all texts as a trajectory of one environment. The reward comes with the last token,
+// after which nothing follows. With a critic the batch must have the critic's values. logRatio is passed on as
+// experience.LogRatio.
 func (t *textTraining) estimate(b *TextBatch, logRatio []float32) error {
 	n := int(b.starts[len(b.Texts)])
 	b.Adv, b.Ret, b.Weight = sized(b.Adv, n), sized(b.Ret, n), sized(b.Weight, n)
@@ -154,8 +155,8 @@ func (t *textTraining) take(b *TextBatch) error {
 	return nil
 }
 
-// minibatches yields the minibatches of every epoch, without those in which no token counts. After
-// an error it yields nothing more.
+// minibatches yields the minibatches of every epoch. It skips minibatches in which no token counts. After an error it
+// yields nothing more.
 func (t *textTraining) minibatches(b *TextBatch) iter.Seq2[*textMinibatch, error] {
 	return func(yield func(*textMinibatch, error) bool) {
 		t.order = sized(t.order, len(b.Texts))
@@ -211,7 +212,7 @@ func (t *textTraining) plan(b *TextBatch, epoch int) error {
 	return nil
 }
 
-// add adds text k of b to the minibatch. tokens is the number of its tokens that count.
+// add adds text k of b to the minibatch. tokens is the number of the text's tokens that count.
 func (m *textMinibatch) add(b *TextBatch, k, tokens int) {
 	m.texts, m.index = append(m.texts, b.Texts[k]), append(m.index, k)
 	m.tokens += float64(tokens)

@@ -15,14 +15,14 @@ type trainState struct {
 	adam     *Adam
 	clip     float64
 	replicas Replicas
-	shares   []int          // elements of the ranges that the replicas move; nil: every replica moves all
+	shares   []int          // number of parameters that each replica moves; nil: every replica moves all
 	sum      GradientStream // of the gradient over the replicas; nil: the sum has not begun
 	ready    func(lo, hi int)
 	only     string // the only group that moves; "": all groups move
 
 	norm    gradNorm                // empty for a language model
 	final   func(lo, hi int)        // norm.final; nil for a language model
-	squares func() (float64, error) // the sum of squares of a gradient that is final
+	squares func() (float64, error) // returns the sum of squares of the final gradient
 
 	norms, steps float64 // since the last meanNorm: sum of the gradients' norms before clipping, and their number
 }
@@ -58,7 +58,7 @@ func (s *Setup) newTextTrainState(m *lm.Model, w *lm.Work, cfg OptimConfig) (*tr
 	return t, nil
 }
 
-// newShare returns a training state that moves p.Data[lo:hi] alone. The caller sets squares.
+// newShare returns a training state that moves only p.Data[lo:hi]. The caller sets squares.
 func (s *Setup) newShare(p *nn.Params[float32], cfg OptimConfig, lo, hi int) (*trainState, error) {
 	adam, err := newAdam(p, lo, hi, cfg, s.Iterations, s.Alloc)
 	if err != nil {
@@ -78,8 +78,8 @@ func (t *trainState) open() {
 // begin begins to sum the gradient over the replicas.
 func (t *trainState) begin() { t.sum = t.replicas.Gradient(t.params.Grad) }
 
-// readyAt returns the callback of a backward pass, which marks ranges of the gradient as final. It
-// returns nil except for the last pass of a gradient.
+// readyAt returns the callback by which a backward pass marks ranges of the gradient as final. It returns nil unless
+// last is set, because only the last pass of a gradient makes ranges final.
 func (t *trainState) readyAt(last bool) func(lo, hi int) {
 	if last {
 		return t.ready
@@ -87,7 +87,7 @@ func (t *trainState) readyAt(last bool) func(lo, hi int) {
 	return nil
 }
 
-// step sums the gradient over the replicas, unless the sum has begun, and moves the parameters against it.
+// step completes the sum of the gradient over the replicas, and moves the parameters against it.
 func (t *trainState) step(iteration int) error {
 	clear(t.norm.known)
 	if t.sum == nil {
@@ -124,7 +124,8 @@ func (t *trainState) meanNorm() float64 {
 	return mean
 }
 
-// save adds views of the optimiser's state to d, under prefix, and with parameters also views of the parameters.
+// save adds views of the optimiser's state to d, under prefix. If parameters is set, it also adds views of the
+// parameters.
 func (t *trainState) save(d *tensor.Dict, prefix string, parameters bool) {
 	var optim tensor.Dict
 	t.adam.Save(&optim)
@@ -148,7 +149,7 @@ func saveParams(d *tensor.Dict, prefix string, p *nn.Params[float32]) {
 	}
 }
 
-// restore copies tensors of from into the tensors of state with the same names. The shapes must be
+// restore copies saved tensors, which are in from, into the tensors of state with the same names. The shapes must be
 // the same.
 func restore(state, from tensor.Dict) error {
 	for i := range state.Len() {

@@ -13,7 +13,7 @@ type rolloutView struct {
 	critic      bool      // rollouts must have values
 	always      bool      // Trajectory.BootstrapAlways
 	chunks      *chunks   // with units > 1
-	none        []float32 // values without a critic: zeros
+	none        []float32 // zeros, the values without a critic
 }
 
 func newRolloutView(s *Setup) *rolloutView {

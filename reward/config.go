@@ -30,8 +30,8 @@ type Config struct {
 	// EnvRewardWeight·(the environment's own). Defaults 1 and 0.
 	RewardWeight    float32 `yaml:"reward_weight"`
 	EnvRewardWeight float32 `yaml:"env_reward_weight"`
-	// SuccessInfo is the name of the environment's figure that is not 0 after a success. Default
-	// success. (+)
+	// SuccessInfo names the figure by which the environment reports success. Any value of it except 0 is a success.
+	// Default success. (+)
 	SuccessInfo string `yaml:"success_info"`
 	// Potential has the keys of the rule potential. (+)
 	Potential PotentialConfig `yaml:"potential"`
@@ -83,8 +83,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Check calls want once for each rule on the values alone, with the key below reward, its value and
-// what would be valid. New checks what depends on the environment.
+// Check checks the values by themselves. For each check it calls want with the key below reward, the key's value and a
+// description of valid values. New checks what depends on the environment.
 func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.RewardMode == PerStep || c.RewardMode == Terminal, "reward_mode", c.RewardMode, "per_step or terminal")
 	want(c.RewardWeight != 0 || c.EnvRewardWeight != 0, "reward_weight", c.RewardWeight,

@@ -12,26 +12,26 @@ import (
 
 // A Batch is n transitions, one in each row.
 type Batch struct {
-	Obs, Next  tensor.Dict   // [n,…]: observations before and after the step, and before any reset
-	Action     tensor.Tensor // [n,C,A], as it was drawn
+	Obs, Next  tensor.Dict   // [n,…]: observations before and after the step; Next is before any reset
+	Action     tensor.Tensor // [n,C,A], as the policy drew it
 	Reward     []float32     // the environment's reward, summed over a chunk
 	Terminated []uint8
 	Truncated  []uint8
-	Info       tensor.Tensor // F32 [n, len(env.Spec.Info)], of the last step; the zero Tensor for no Info
+	Info       tensor.Tensor // F32 [n, len(env.Spec.Info)], of the last step; the zero Tensor without Info
 	Infos      tensor.Tensor // F32 [n, C·Repeats, len(env.Spec.Info)], of each step, 0 for steps not taken
 }
 
-// A Rule sets score, n numbers, to the rewards of the n transitions of b. It judges each transition by itself, and
-// remembers no earlier transition: each reward worker has a Rule of its own, and a resume or a move to another rank
-// makes a new Rule. One goroutine at a time uses it.
+// A Rule writes the reward of each of the n transitions of b to score, which has n elements. It scores each transition
+// by itself, and keeps no state between transitions. Each reward worker has a Rule of its own, and a resume or a move
+// to another rank makes a new Rule. One goroutine at a time uses it.
 type Rule func(score []float32, b *Batch) error
 
-// A Setup has all that a Rule is made of.
+// A Setup has all inputs for making a Rule.
 type Setup struct {
 	Config  Config
 	Spec    env.Spec
 	Gamma   float32       // discount of a step (algorithm.gamma)
-	Network policy.Policy // of Config.Model, with its parameters; nil without use_reward_model
+	Network policy.Policy // the network of Config.Model, with its parameters; nil without use_reward_model
 	Rows    int           // largest number of transitions in a batch
 }
 
@@ -62,8 +62,9 @@ func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) 
 	})
 }
 
-// New makes the Rule of s.Config. The rule takes scores from the network or the named rule, in the mode RewardMode, and
-// adds them to the environment's reward, both weighted.
+// New makes the Rule of s.Config. The Rule computes the weighted sum of a score and the environment's reward. The
+// score is from the network or from the named rule. In the mode Terminal the score is 0 except in the last step of an
+// episode.
 func (r *Registry) New(s Setup) (Rule, error) {
 	var build Builder = newModel
 	if !s.Config.UseRewardModel {

@@ -38,7 +38,8 @@ func newSuccess(s Setup) (Rule, error) {
 }
 
 // newPotential makes the rule potential. The rule leads to states of high Φ, and does not change the best policy (Ng,
-// Harada and Russell 1999, "Policy invariance under reward transformations"). After the task's own end Φ is 0:
+// Harada and Russell 1999, "Policy invariance under reward transformations"). Φ(s') counts as 0 if the episode
+// terminated:
 //
 //	score = γ Φ(s') (1 - terminated) - Φ(s)
 func newPotential(s Setup) (Rule, error) {

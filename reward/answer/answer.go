@@ -4,7 +4,7 @@ import "github.com/rlinf/rlinf/reward/verify"
 
 // A Question is a prompt and its right answers.
 type Question struct {
-	Number int64   // number of the prompt in the run, which names random numbers
+	Number int64   // number of the prompt in the run; a key of the random rewards
 	Prompt []int32 // tokens
 	Answer []int32 // tokens of the right answer, with its end token
 
@@ -30,7 +30,7 @@ type Grade struct {
 // A Rule fills grades, one for each response. Calls must not overlap.
 type Rule func(grades []Grade, responses []Response) error
 
-// Each returns the rule that judges responses one by one.
+// Each returns a rule that calls judge for each response.
 func Each(judge func(r *Response) Grade) Rule {
 	return func(grades []Grade, responses []Response) error {
 		for i := range responses {

@@ -8,10 +8,10 @@ import (
 	"github.com/rlinf/rlinf/reward/verify"
 )
 
-// countdown grades an answer with 1 if it reaches the question's target with its numbers, else 0. A
-// question is "3 7 12:15=", an answer "12-7=5 5*3=15": steps with a space between them. Each step
-// replaces two of the present numbers, given ones or earlier results, by its result. At the end
-// only the target is left. Quotients must be whole.
+// countdown grades an answer with 1 if its steps compute the target from the numbers of the
+// question, else 0. The question "3 7 12:15=" has the numbers 3, 7 and 12, and the target 15. The
+// answer "12-7=5 5*3=15" has two steps, with a space between them. Each step replaces two of the
+// present numbers by its result. At the end the target alone must be left. Quotients must be whole.
 func countdown(r *Response) Grade {
 	given, target, ok := countdownTask(r.Question.Text)
 	if !ok || !r.Ended {
@@ -44,7 +44,7 @@ func playCountdown(there []int64, target int64, answer string) verify.Outcome {
 			return verify.Unparsable
 		}
 		if !take(&there, a) || !take(&there, b) || !computes(a, sign, b, c) {
-			outcome = verify.Wrong // later steps must still be readable
+			outcome = verify.Wrong // go on, because an unreadable step makes the answer Unparsable
 		}
 		there = append(there, c)
 	}

@@ -28,8 +28,9 @@ func CheckProgram(s Setup) error {
 	return nil
 }
 
-// A Judge is the program that grades with reward_type: program. The graders of a rank share one: the first
-// starts the program, and the last ends it. The zero Judge is ready for use by any number of goroutines.
+// A Judge is the program that grades with reward_type: program. The graders of a rank share one Judge. The first grader
+// to open it starts the program, and the last grader to close it ends the program. The zero Judge is ready for use by
+// any number of goroutines.
 type Judge struct {
 	mu      sync.Mutex
 	program *external.Grader

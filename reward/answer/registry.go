@@ -15,8 +15,8 @@ type Setup struct {
 	Type     string // name of the rule
 	Config   Config
 	Own      params.Own     // keys of the rule itself, below reward
-	Seed     uint64         // names the random rewards
-	Judge    *Judge         // shared with other graders; nil: a new one
+	Seed     uint64         // seed of the random rewards
+	Judge    *Judge         // shared with other graders; nil: the grader makes its own
 	Programs programs.Entry // supervisors for the program
 }
 
@@ -37,7 +37,7 @@ type Registry struct{ params.Registry[Builder] }
 // Default is the rule if the configuration names none.
 const Default = "exact"
 
-// Builtin returns the rules of rlinf. A main of your own may add others.
+// Builtin returns the rules of rlinf. Your own main may add others.
 func Builtin() *Registry {
 	r := &Registry{}
 	r.Add(Default, simple(exact))

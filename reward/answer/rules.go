@@ -7,7 +7,8 @@ import (
 	"github.com/rlinf/rlinf/reward/verify"
 )
 
-// verdict returns the grade of an outcome. The reward is right for a right answer, else wrong.
+// verdict returns the grade of an outcome. The argument right is the reward of a right answer, and the argument wrong
+// the reward of any other answer.
 func verdict(o verify.Outcome, right, wrong float32) Grade {
 	if o == verify.Right {
 		return Grade{right, o}
@@ -15,7 +16,8 @@ func verdict(o verify.Outcome, right, wrong float32) Grade {
 	return Grade{wrong, o}
 }
 
-// exact grades an answer with 1 if its tokens are those of the right answer, or its text is a solution; else 0.
+// exact grades an answer with 1 if its tokens equal the tokens of the right answer, or if it ended and its text equals
+// a solution. Other answers get 0.
 func exact(r *Response) Grade {
 	q := r.Question
 	if slices.Equal(r.Tokens, q.Answer) || r.Ended && slices.Contains(q.Solutions, r.Text) {
@@ -24,14 +26,14 @@ func exact(r *Response) Grade {
 	return verdict(verify.Wrong, 1, 0)
 }
 
-// mathematics grades an answer with 1 if its last box holds a solution by the rules of package
-// verify, else -1, like RLinf's math reward.
+// mathematics grades an answer with 1 if its last box equals a solution by the rules of package verify, else -1, like
+// RLinf's math reward.
 func mathematics(r *Response) Grade {
 	return verdict(verify.Grade(r.Text, r.Question.Solutions).Outcome, 1, -1)
 }
 
-// CheckQuestion returns an error if no answer to a question can be right under the named rule, as far
-// as the rule can tell in advance. note describes a limit of the solutions for the user; "": none.
+// CheckQuestion returns an error if it is known in advance that the named rule accepts no answer to q. note tells the
+// user about a limit of the solutions; it is "" if there is none.
 func CheckQuestion(rule string, q *Question) (note string, err error) {
 	switch rule {
 	case "math":

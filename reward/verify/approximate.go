@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// approximates reports whether an approximation begins at a token: \approx 1.41, (\approx 1.41),
+// approximates reports whether an approximation begins at the token of index at: \approx 1.41, (\approx 1.41),
 // "approximately", or = 1.41\ldots.
 func (p *parser) approximates(at int) bool {
 	for ; at < len(p.tokens); at++ {
@@ -31,8 +31,8 @@ func (p *parser) approximates(at int) bool {
 var approximately = map[string]bool{"approximately": true, "approx": true, "about": true, "roughly": true,
 	"or approximately": true, "or about": true, "which is approximately": true, "which is about": true}
 
-// approximated reads an approximation of exact, and returns exact. An approximation that does not fit makes the answer
-// unreadable, because it has two meanings.
+// approximated reads an approximation of the node exact. It returns exact, with the unit of the approximation if exact
+// has none. An approximation that does not fit makes the answer unreadable, because the answer then has two meanings.
 func (p *parser) approximated(exact *node) *node {
 	start := p.at
 	open := p.take(symbol, "(")
@@ -69,8 +69,9 @@ func (p *parser) approximated(exact *node) *node {
 	return p.fail()
 }
 
-// fits reports whether x is within one unit in the last digit of the number text of the
-// approximation. Zeros at the end of a whole number do not count as digits.
+// fits reports whether x differs from the approximation about by at most one unit in the last digit of text. text is
+// the first number in the approximation, and literal its value. Zeros at the end of a whole number do not count as
+// digits.
 func fits(x, about *node, literal *big.Rat, text string) bool {
 	if x.hasVariables() || !isDecimal(about) || literal == nil || strings.ContainsAny(text, "(") {
 		return false

@@ -11,8 +11,9 @@ var arguments = map[string]int{
 	"tilde": 1, "widetilde": 1, "dot": 1, "ddot": 1, "overrightarrow": 1, "overleftarrow": 1, "mathbf": 1,
 }
 
-// canonical returns tokens in one way to write them: every argument of one token in braces, no braces around
-// other groups of one token, and indices before exponents. It drops spaces between the letters of a formula.
+// canonical rewrites tokens so that equal formulas have the same tokens. It puts every argument of one token in braces,
+// drops the braces of other groups of one token, and puts indices before exponents. It drops spaces between the letters
+// of a formula.
 func canonical(tokens []token) []token {
 	c := &canon{tokens: append([]token{}, tokens...)}
 	out := c.all()
@@ -40,7 +41,7 @@ func (c *canon) all() (out []token) {
 	return out
 }
 
-// unit reads a group, or a token with its arguments. before are the tokens that were read already.
+// unit reads a group, or a token with its arguments. The argument before has the tokens that were read already.
 func (c *canon) unit(before []token) []token {
 	t := c.tokens[c.at]
 	if m := c.modulus(); m != nil {
@@ -124,7 +125,8 @@ func (c *canon) script() []token {
 	return append([]token{sign}, c.argument(false)...)
 }
 
-// argument reads an argument and puts it into braces. \frac takes only one digit of a number.
+// argument reads an argument and puts it into braces. If digit is set, as for \frac and \binom, the argument is only
+// one digit of a number.
 func (c *canon) argument(digit bool) []token {
 	if c.at == len(c.tokens) {
 		return nil
@@ -190,8 +192,8 @@ func braced(tokens []token) []token {
 	return append(out, token{kind: symbol, text: "}"})
 }
 
-// standsAlone reports whether an operand after the tokens in before would be separate from the
-// operand before it.
+// standsAlone reports whether an operand after the tokens in before would be separate from the operand that precedes
+// it.
 func standsAlone(before []token) bool {
 	if len(before) == 0 {
 		return true

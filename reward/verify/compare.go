@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// An answer is a text in the forms that are compared.
+// An answer is a text, in all forms that comparisons need.
 type answer struct {
 	exact  string // the text in its canonical form
 	folded string // exact in lower case; empty if case may distinguish variables
 	choice string // A to E, if the answer begins with a choice
 	lone   bool   // the text is only the choice
 	tokens []token
-	tree   *node // nil if the text is not mathematics that parse reads
+	tree   *node // nil if parse cannot read the text as mathematics
 }
 
 // read returns the forms of an answer, or nil if it is empty or too long.
@@ -67,7 +67,8 @@ func withoutStars(text string) string {
 	return b.String() + text[last:]
 }
 
-// isRun reports whether the tokens are three or more letters of one word, such as "yes", and not a product.
+// isRun reports whether the tokens are at least three letters without spaces, such as "yes". They are a word and not a
+// product.
 func isRun(tokens []token) bool {
 	for i, t := range tokens {
 		if t.kind != letter || i > 0 && t.space || !isASCIILetter(rune(t.text[0])) {
@@ -84,8 +85,9 @@ func (a *answer) isWords() bool {
 	})
 }
 
-// titled reports whether a text has a word of three letters or more, and each word is in capitals or has no capital
-// after its first letter: "Yes", "NO WAY", but neither "nRT" nor "Gm".
+// titled reports whether a text has the case of words and not of variables. At least one word must have three letters
+// or more. Each word must be all in capitals, or have no capital after its first letter: "Yes", "NO WAY", but neither
+// "nRT" nor "Gm".
 func titled(text string) bool {
 	long := false
 	for w := range strings.FieldsSeq(text) {
@@ -115,8 +117,8 @@ var (
 	otherChoice  = regexp.MustCompile(`\b[A-E]\b`)
 )
 
-// choiceOf returns the choice at the start of an answer, or "" if the text names two choices. lone reports whether the
-// text is only the choice.
+// choiceOf returns the choice at the start of an answer, or "" if there is none or the text names a second choice. lone
+// reports whether the text is only the choice.
 func choiceOf(text string) (choice string, lone bool) {
 	if m := loneChoice.FindStringSubmatch(text); m != nil {
 		return m[1], true
@@ -168,9 +170,10 @@ func equalTrees(a, b *node) bool {
 func agree(a, b string) bool { return a == b || a == "" || b == "" || a == "?" || b == "?" }
 
 // sameItems reports whether the items of two lists can be paired so that each pair is equal. An item may equal several
-// items of the other list, so a pairing may have to change: "5, 5 cm" and "5 cm, 5 m". Labels must be equal: "x = 2, y
-// = 1" is not "1, 2". But numbered names of one letter, x_1 and x_2, may be missing in one list. If a has no names, its
-// values must be in the order of the names of b. If b, the solution, has no names, any order is right.
+// items of the other list, so earlier pairs may have to change: "5, 5 cm" and "5 cm, 5 m". Labels must be equal:
+// "x = 2, y = 1" is not "1, 2". Only numbered names of one letter, x_1 and x_2, may be missing in one list. If they are
+// missing in a, the values of a must be in the order of the names of b. If they are missing in b, the solution, any
+// order is right.
 func sameItems(a, b []*node) bool {
 	if len(a) != len(b) {
 		return false
@@ -181,7 +184,7 @@ func sameItems(a, b []*node) bool {
 	case x == nil && y != nil && !hasRelations(a):
 		return slices.EqualFunc(a, y, equalTrees)
 	}
-	owner := make([]*node, len(b)) // the item of a that each item of b is paired with
+	owner := make([]*node, len(b)) // for each item of b: the item of a that it is paired with
 	var place func(x *node, tried []bool) bool
 	place = func(x *node, tried []bool) bool {
 		for i, y := range b {
@@ -229,8 +232,8 @@ func hasRelations(items []*node) bool {
 	return slices.ContainsFunc(items, func(n *node) bool { return n.op == opRelation })
 }
 
-// equalRelations compares relations by the differences of their sides. The difference of an equation may have either
-// sign.
+// equalRelations compares relations by the differences of their sides. For = and ≠ the differences may have opposite
+// signs.
 func equalRelations(a, b *node) bool {
 	x, left := upward(a)
 	y, right := upward(b)

@@ -137,8 +137,9 @@ func constant(name string) *value {
 	return &value{re: float(0), im: float(1)} // i
 }
 
-// variableAt returns the value of a variable at a point. It depends only on the name and the point.
-// Magnitudes are from 1/2 to 2; whole numbers are from 2 to 10 and differ from point to point.
+// variableAt returns the value of a variable at a point. It depends only on the name and the point. At the real points
+// its magnitude is from 1/2 to 2. At the other points it is a whole number from 2 to 10, different at each of these
+// points.
 func variableAt(name string, point int) *value {
 	h := fnv.New64a()
 	h.Write([]byte(name)) // never fails
@@ -156,8 +157,8 @@ func variableAt(name string, point int) *value {
 	return inexact(x)
 }
 
-// signs returns a bit for each point, 1 if the variable is negative there; at least one bit is set.
-// Any two letters differ at some point, so |a|b does not equal a|b|.
+// signs returns a bit for each real point that is not among the positive points: 1 if the variable is negative there.
+// At least one bit is set. The signs of any two letters differ at some point, so |a|b does not equal a|b|.
 func signs(name string, bits uint64) uint64 {
 	if len(name) == 1 && isASCIILetter(rune(name[0])) {
 		return 1 + uint64(name[0]-'A')
@@ -172,8 +173,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// power returns base to the power of exponent: both must be real, or the exponent whole. An odd
-// root of a negative number is negative.
+// power returns base to the power of exponent. Both must be real, unless the exponent is whole. An odd root of a
+// negative number is negative.
 func (e *evaluator) power(base, exponent *value) *value {
 	if exponent.rat != nil && exponent.rat.IsInt() {
 		return wholePower(base, exponent.rat.Num())

@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// function computes a function of a real value, or |z| of a complex one.
+// function returns the named function of a real value. abs may also have a complex value.
 func function(name string, x *value) *value {
 	if name == "abs" {
 		return absolute(x)
@@ -52,7 +52,7 @@ func function(name string, x *value) *value {
 	return nil
 }
 
-const maxAngle = 64 // binary exponent of an angle
+const maxAngle = 64 // largest binary exponent of an angle
 
 func absolute(x *value) *value {
 	switch {
@@ -105,8 +105,9 @@ func exp(x *big.Float) *big.Float {
 // the previous one.
 func steps() [3]uint { return [3]uint{192, 448, precision} }
 
-// ln returns the logarithm of x > 0, or nil beyond the limits. Halley's method triples the number
-// of correct bits: y ← y + 2 (x - e^y) / (x + e^y).
+// ln returns the logarithm of x, or nil if x ≤ 0. Each step of Halley's method triples the number of correct bits:
+//
+//	y ← y + 2 (x - e^y) / (x + e^y)
 func ln(x *big.Float) *big.Float {
 	if x.Sign() <= 0 {
 		return nil
@@ -124,8 +125,8 @@ func ln(x *big.Float) *big.Float {
 	return y
 }
 
-// cosSin returns the cosine and the sine, by the series for an angle below 2⁻²⁰ and repeated
-// doubling, in the precision of x.
+// cosSin returns the cosine and the sine of x, in the precision of x. It computes the series for an angle below 2⁻²⁰,
+// and then doubles the angle repeatedly.
 func cosSin(x *big.Float) (cos, sin *big.Float) {
 	const halvings = 24
 	bits := x.Prec()
@@ -159,8 +160,9 @@ func cosSin(x *big.Float) (cos, sin *big.Float) {
 	return cos, sin
 }
 
-// atan returns the arc tangent. With d = tan(atan x - y) = (x cos y - sin y) / (cos y + x sin y), y
-// + d has three times as many correct bits as y.
+// atan returns the arc tangent of x. Each step triples the number of correct bits:
+//
+//	y ← y + tan(atan x - y) = y + (x cos y - sin y) / (cos y + x sin y)
 func atan(x *big.Float) *big.Float {
 	f, _ := x.Float64()
 	y := float(math.Atan(f))
@@ -179,7 +181,7 @@ var (
 	euler = sync.OnceValue(func() *big.Float { return exp(float(1)) })
 )
 
-// machin returns π = 16 atan(1/5) - 4 atan(1/239), from whole numbers of 2^-bits.
+// machin returns π = 16 atan(1/5) - 4 atan(1/239), in integers that count units of 2^-bits.
 func machin() *big.Float {
 	const bits = precision + 64
 	inverse := func(n, times int64) *big.Int {

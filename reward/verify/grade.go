@@ -36,7 +36,7 @@ type Verdict struct {
 	Answer  string // the text in the last box; empty if there is none
 }
 
-// Grade judges the last boxed answer of a response. A solution may be in a box, too, or after the
+// Grade compares the last boxed answer of a response with the solutions. A solution may also be in a box, or after the
 // last #### of a worked solution, as in GSM8K.
 func Grade(response string, solutions []string) Verdict {
 	text, ok := boxed(response)
@@ -66,7 +66,7 @@ func Grade(response string, solutions []string) Verdict {
 // isReadable reports whether an answer is mathematics, a choice or words.
 func (a *answer) isReadable() bool { return a.tree != nil || a.choice != "" || a.isWords() }
 
-// solutionIn returns the answer in the text of a solution; ok is false for a box that does not close.
+// solutionIn returns the answer in the text of a solution; ok is false if its box does not close.
 func solutionIn(s string) (text string, ok bool) {
 	if strings.Contains(s, box) {
 		return boxed(s)
@@ -80,8 +80,8 @@ func solutionIn(s string) (text string, ok bool) {
 // gsm8k precedes the answers of the data set GSM8K.
 const gsm8k = "####"
 
-// CheckSolution returns an error if no answer can equal a solution. note describes a limit of the
-// solution for the user; empty: none.
+// CheckSolution returns an error if no answer can equal a solution. note tells the user about a limit of the solution;
+// it is empty if there is none.
 func CheckSolution(solution string) (note string, err error) {
 	s, ok := solutionIn(solution)
 	switch {
@@ -102,8 +102,8 @@ func CheckSolution(solution string) (note string, err error) {
 	return "", nil
 }
 
-// Equal reports whether two answers, without boxes, are equal in both directions. A text that is
-// not readable as mathematics equals only the same text. An empty text equals nothing.
+// Equal reports whether two answers, without boxes, are equal, whichever of them is the solution. A text that is not
+// readable as mathematics equals only the same text. An empty text equals nothing.
 func Equal(a, b string) bool {
 	x, y := read(a), read(b)
 	return x != nil && y != nil && equalAnswers(x, y) && equalAnswers(y, x)

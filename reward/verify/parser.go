@@ -11,8 +11,8 @@ const (
 	maxDepth     = 100  // nested brackets and arguments
 	maxNodes     = 400  // nodes of one answer
 	maxFunctions = 24   // roots, powers that are not whole, and functions such as sin
-	maxItems     = 32   // of a list
-	maxDigits    = 1000 // of a number
+	maxItems     = 32   // items of a list
+	maxDigits    = 1000 // digits of a number
 )
 
 type op uint8
@@ -61,10 +61,10 @@ type parser struct {
 	nodes     int
 	functions int
 	bars      int  // open |…| at this level of brackets
-	angles    int  // depth of function arguments, in which a degree is π/180
-	degrees   bool // a degree sign was outside of functions
-	minus     bool // compute with the lower sign of ±
-	plusMinus bool // there was a ±
+	angles    int  // nesting of function arguments; within them a degree is π/180
+	degrees   bool // a degree sign was read outside of functions
+	minus     bool // read the lower sign of ±
+	plusMinus bool // a ± was read
 }
 
 // parse returns the tree of an answer, or nil if it cannot be read.
@@ -89,7 +89,7 @@ func (p *parser) peek() token {
 	return token{kind: symbol}
 }
 
-// take skips a token if it is the next one, and reports whether it was.
+// take skips the next token if it is the given one, and reports whether it did.
 func (p *parser) take(k kind, text string) bool {
 	if p.at < len(p.tokens) && p.tokens[p.at].is(k, text) {
 		p.at++
@@ -115,7 +115,7 @@ func (p *parser) enter() bool {
 
 func (p *parser) leave() { p.depth-- }
 
-// make returns a new node, whose arguments must be values.
+// make returns a new node. Its arguments must be values without units.
 func (p *parser) make(o op, name string, args ...*node) *node {
 	p.nodes++
 	if o == opFunction || o == opRoot || o == opPow {
@@ -185,7 +185,8 @@ func (p *parser) both() []*node {
 	return []*node{upper, p.unitStatement()}
 }
 
-// withoutLabels makes a list. It removes a label that all items share, or the only label, at the first item.
+// withoutLabels makes a list of items. It removes a label that all items share. It also removes the label of the first
+// item if no other item is a relation.
 func withoutLabels(items []*node) *node {
 	shared := items[0].label
 	alone := shared != ""
@@ -203,7 +204,7 @@ func withoutLabels(items []*node) *node {
 	return &node{op: opList, args: items}
 }
 
-// unitStatement reads a statement with its unit. Degrees are the unit of the whole.
+// unitStatement reads a statement with its unit. A degree sign is the unit of the whole statement.
 func (p *parser) unitStatement() *node {
 	p.degrees = false
 	n := p.statement()
@@ -301,8 +302,8 @@ func (p *parser) relation() string {
 	return t.text
 }
 
-// named reads a left side that is a name in words: \text{Area} =. It stops before the equals sign.
-// It returns nil if there is none, or if words may change the meaning: "none if k = 3".
+// named reads a left side that is a name in words: \text{Area} =. It stops before the equals sign. It returns nil if
+// there is no such name, or if the words may change the meaning: "none if k = 3".
 func (p *parser) named() (*node, string) {
 	if t := p.peek(); t.kind != word && (t.kind != prose || isSeparator(t.text)) {
 		return nil, ""
@@ -333,7 +334,8 @@ func (p *parser) named() (*node, string) {
 	return nil, ""
 }
 
-// labelOf returns the text of a left side that only names the right side: x, x_1, AB, ∠A, f(x), f'(x), (x, y).
+// labelOf returns the text of a left side that only names the right side: x, x_1, AB, ∠A, f(x), f'(x), (x, y). It
+// returns "" for other sides.
 func labelOf(tokens []token) string {
 	text := write(canonical(tokens), false)
 	if len(tokens) > 1 && tokens[0].is(command, "angle") {
@@ -363,7 +365,8 @@ func labelOf(tokens []token) string {
 	return text
 }
 
-// countVariables returns how many variables the tokens are, with commas between them. It returns 0 for other tokens.
+// countVariables returns the number of variables in tokens that are variables with commas between them. It returns 0
+// for other tokens.
 func countVariables(tokens []token) int {
 	p := &parser{tokens: tokens}
 	for n := 1; isVariable(p.peek()); n++ {

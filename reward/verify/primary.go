@@ -157,8 +157,8 @@ func (p *parser) small() *node {
 	return p.argument()
 }
 
-// function reads the argument of a function such as sin. Without brackets it is the following
-// product, up to the next function.
+// function reads the argument of a function such as sin. Without brackets the argument is the following product, up to
+// the next function.
 func (p *parser) function(name string) *node {
 	var base, exponent *node
 	if name == "log" && p.take(symbol, "_") {
@@ -203,7 +203,7 @@ func (p *parser) angle() *node {
 		if t.is(symbol, "{") && p.degree() { // \sin{30}^\circ
 			return p.make(opMul, "", n, p.make(opDiv, "", p.make(opConstant, "pi"), p.num(big.NewRat(180, 1))))
 		}
-		if p.peek().is(symbol, "^") || p.peek().is(symbol, "!") { // ambiguous: of the function, or of its argument
+		if p.peek().is(symbol, "^") || p.peek().is(symbol, "!") { // ambiguous: for sin or for its argument
 			return p.fail()
 		}
 		return n
@@ -222,7 +222,7 @@ func (p *parser) angle() *node {
 	return n
 }
 
-// apply expresses a function by the functions that eval computes. The base of a log without one is unknown.
+// apply expresses a function by the functions that eval computes. If a log has no base, its base is unknown.
 func (p *parser) apply(name string, base, x *node) *node {
 	of := func(name string, n *node) *node { return p.make(opFunction, name, n) }
 	quotient := func(above, below *node) *node { return p.make(opDiv, "", above, below) }
@@ -275,7 +275,7 @@ func (p *parser) brackets() *node {
 
 func isEnd(text string) bool { return text == ")" || text == "]" || text == "}" || text == `\}` }
 
-// items reads values separated by commas. Degrees of a single item belong to the whole.
+// items reads values separated by commas. The degree sign of a single item is the unit of the whole statement.
 func (p *parser) items() []*node {
 	bars, outer := p.bars, p.degrees
 	p.bars = 0

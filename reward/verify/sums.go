@@ -111,7 +111,7 @@ func isFunction(name string) bool {
 	return names[name] && name != "sqrt" && name != "pi" && name != "infty" && name != "or" && name != "and"
 }
 
-// factor reads a power, or a mixed number if there may be one.
+// factor reads a power. If mixed is set, it also reads a mixed number.
 func (p *parser) factor(mixed bool) *node {
 	t := p.peek()
 	if !mixed || t.kind != number || strings.Contains(t.text, ".") || p.at+1 >= len(p.tokens) {

@@ -17,12 +17,12 @@ const (
 	number  kind = iota // digits, thousands commas, a point; in "0.1(6)" the digits in brackets repeat
 	letter              // one variable
 	word                // several letters that are not a product
-	command             // a LaTeX command without its backslash, or a plain name of one
+	command             // a LaTeX command without its backslash, or such a name without one: sin
 	prose               // the content of \text and similar commands
 	symbol              // anything else
 )
 
-// A token is a part of an answer. Different notations of a part become one token.
+// A token is a part of an answer. Different notations of the same part become the same token.
 type token struct {
 	kind  kind
 	text  string
@@ -35,10 +35,11 @@ type lexer struct {
 	rest   string
 	tokens []token
 	space  bool
-	depth  int // nesting of brackets, in which a comma separates
+	depth  int // nesting of brackets; within brackets a comma separates items
 }
 
-// tokenize splits an answer into tokens. It returns none for an answer that is too long.
+// tokenize splits an answer into tokens. It returns nil for an answer that is too long or is not
+// UTF-8.
 func tokenize(s string) []token {
 	if len(s) > maxBytes || !utf8.ValidString(s) {
 		return nil
@@ -203,7 +204,7 @@ func (l *lexer) backslash() {
 	}
 	l.rest = s[size:]
 	switch r {
-	case '!', '(', ')', '[', ']': // \! is no space; the others are the ends of a formula
+	case '!', '(', ')', '[', ']': // \! adds no space; the others begin or end a formula
 	case ',', ';', ':', ' ', '>':
 		l.space = true
 	case '{':
@@ -239,7 +240,7 @@ func (l *lexer) command(name string) {
 	case "displaystyle", "textstyle", "limits", "nolimits", "quad", "qquad",
 		"bf", "rm", "large", "Large", "LARGE", "huge", "Huge":
 		l.space = true
-	case "underline", "uline", "pmb", "fbox": // the argument is read as without the command
+	case "underline", "uline", "pmb", "fbox": // drop the command, and read its argument
 	case "color", "textcolor", "colorbox":
 		l.rest = colorModel.ReplaceAllLiteralString(l.rest, "")
 		l.group()
@@ -310,8 +311,8 @@ func (l *lexer) group() (string, bool) {
 	return strings.TrimSpace(s[1:n]), true
 }
 
-// prose reads the argument of \text. A formula or a single letter in it is read as without \text.
-// After other text, a letter may be a unit: 5 \text{ m}.
+// prose reads the argument of \text. A formula or a single letter is read as if \text were not
+// there. But a letter after other tokens may be a unit: 5 \text{ m}.
 func (l *lexer) prose() {
 	text, ok := l.group()
 	if !ok {
@@ -405,9 +406,9 @@ func (l *lexer) number() {
 	l.add(number, text)
 }
 
-// thousands appends groups of three digits to whole and returns the rest of s. A plain comma joins
-// groups only outside of brackets, and only if all groups have three digits. It stays in the text,
-// because "100,200" may also be a list of two.
+// thousands appends groups of three digits to whole and returns the rest of s. A comma without
+// braces joins groups only if plain is set, as it is outside of brackets, and if all groups have
+// three digits. The comma stays in the text, because "100,200" may also be a list of two.
 func thousands(whole, s string, plain bool) (string, string) {
 	first, rest := whole, s
 	for {

@@ -67,7 +67,8 @@ func isLabel(text string) bool {
 	return len(strings.Fields(text)) <= 2 && !strings.ContainsFunc(text, other) && !isQualifier(text)
 }
 
-// isQualifier reports whether a text changes the number before it. Other texts name what is counted.
+// isQualifier reports whether text, which follows a number, changes the meaning of the number, as "mod 7" and "halves"
+// do. Any other text names what is counted, as "apples" does.
 func isQualifier(text string) bool {
 	for w := range strings.FieldsSeq(text) {
 		if _, ok := scales[w]; ok || qualifiers[w] || len(w) == 1 {
@@ -84,10 +85,11 @@ var qualifiers = set(`
 	billions th st nd rd am pm is approximately about twice double negative dozens
 `)
 
-// bareUnits are short units that are read after a number without \text. Longer words need no list.
+// bareUnits are units of two or three letters that are read as one word without \text. More than three letters are
+// always read as a word.
 var bareUnits = set("cm mm km kg ft hr hrs mph lbs")
 
-// knownUnits maps names of units to one name for each. Other words are labels, as in "12 apples".
+// knownUnits maps the different names of a unit to one name. Other words are labels, as in "12 apples".
 var knownUnits = map[string]string{
 	"%": "%", "percent": "%", "dollar": "dollar", "cent": "cent", "degree": "degree", "radian": "radian",
 	"mm": "mm", "millimeter": "mm", "millimetre": "mm", "cm": "cm", "centimeter": "cm", "centimetre": "cm",
@@ -102,13 +104,13 @@ var knownUnits = map[string]string{
 	"hz": "hz", "hertz": "hz", "newton": "newton", "joule": "joule", "watt": "watt",
 }
 
-// scales maps words to factors of the number before them.
+// scales maps words to factors, which multiply the number before the word.
 var scales = map[string]int64{
 	"dozen": 12, "hundred": 100, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12,
 }
 
-// unitOf returns the name of a unit such as "square centimeters", "km/h" or "miles per hour"; empty
-// if a part is unknown.
+// unitOf returns one name for a unit such as "square centimeters", "km/h" or "miles per hour". It returns "" if a part
+// of the unit is unknown.
 func unitOf(text string) string {
 	text = strings.ReplaceAll(strings.ToLower(text), " per ", "/")
 	var parts []string

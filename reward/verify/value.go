@@ -3,11 +3,11 @@ package verify
 import "math/big"
 
 const (
-	precision = 1088    // bits of a number that is not rational
-	agreeBits = 700     // bits to which such numbers must agree
-	maxScale  = 256     // such numbers have magnitudes from 2^-256 to 2^256
-	mixedBits = 256     // most bits of a rational number that is combined with such a number
-	exactBits = 1 << 14 // most bits of other rational numbers
+	precision = 1088    // bits of floating-point numbers, for values that are not rational
+	agreeBits = 700     // bits to which floating-point numbers must agree
+	maxScale  = 256     // floating-point numbers have magnitudes from 2^-256 to 2^256
+	mixedBits = 256     // most bits of a rational number that is converted to floating point
+	exactBits = 1 << 14 // most bits of any rational number
 )
 
 // A value is a number: rational, real or complex.
@@ -78,7 +78,8 @@ func (v *value) approximate() (re, im *big.Float, ok bool) {
 	return newFloat().SetRat(v.rat), float(0), true
 }
 
-// realPart returns a real value as a floating-point number, or nil.
+// realPart returns a real value as a floating-point number. It returns nil if the value is complex or beyond the
+// limits.
 func (v *value) realPart() *big.Float {
 	re, _, ok := v.approximate()
 	if !ok || v.im != nil {
@@ -227,7 +228,7 @@ func wholePower(a *value, n *big.Int) *value {
 	}
 }
 
-// exactRoot returns the nth root of r ≥ 0 if it is rational.
+// exactRoot returns the nth root of r ≥ 0, or nil if the root is not rational.
 func exactRoot(r *big.Rat, n int64) *big.Rat {
 	above, below := wholeRoot(r.Num(), n), wholeRoot(r.Denom(), n)
 	if above == nil || below == nil {
@@ -236,7 +237,7 @@ func exactRoot(r *big.Rat, n int64) *big.Rat {
 	return new(big.Rat).SetFrac(above, below)
 }
 
-// wholeRoot returns the nth root of x ≥ 0 if it is whole.
+// wholeRoot returns the nth root of x ≥ 0, or nil if the root is not whole.
 func wholeRoot(x *big.Int, n int64) *big.Int {
 	if n == 2 {
 		r := new(big.Int).Sqrt(x)
@@ -263,7 +264,7 @@ func wholeRoot(x *big.Int, n int64) *big.Int {
 
 const maxFactorial = 1000
 
-// small returns a whole value from 0 to maxFactorial, or -1.
+// small returns v if it is a whole number from 0 to maxFactorial, else -1.
 func (v *value) small() int64 {
 	if v.rat == nil || !v.rat.IsInt() || !v.rat.Num().IsInt64() {
 		return -1
