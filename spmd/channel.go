@@ -19,7 +19,7 @@ var (
 // A ChannelSpec describes a Channel. The spec is the same on every rank.
 type ChannelSpec struct {
 	Name     string
-	From, To GroupSpec // producers and consumers; launch both groups before
+	From, To GroupSpec // producers and consumers; launch both groups before NewChannel
 	// MaxSize is the number of items that a key queues; 0 means 1. Each producer may have one more
 	// item in transit.
 	MaxSize int
@@ -187,8 +187,8 @@ func (c *Channel) serve(box *inbox) {
 	})
 }
 
-// Sender returns member m's handle to put items under key. m must be in From. Calls with the same
-// key return the same handle. The call tells the consumer of the producer at once.
+// Sender returns member m's handle to put items under key. m must be in From. Calls with the same key return the same
+// handle. The call announces the producer to the consumer at once.
 func (c *Channel) Sender(m *Member, key Key) (*Sender, error) {
 	if err := c.check(m, c.spec.From, key); err != nil {
 		return nil, fmt.Errorf("channel %q: sender of key %v: %w", c.spec.Name, key, err)

@@ -20,7 +20,7 @@ type Future[R any] struct {
 	w    *World
 	what string
 	span Span          // records waits of main
-	done chan struct{} // nil: no member on this rank
+	done chan struct{} // nil if no member is on this rank
 
 	mu      sync.Mutex
 	left    int

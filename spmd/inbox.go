@@ -20,7 +20,7 @@ type inbox struct {
 	queues  map[string]*queue
 	order   []*queue      // in the order of their creation
 	senders []int         // producers that may put here
-	left    []int         // producers of senders that closed the channel
+	left    []int         // producers among senders that closed the channel
 	changed []*queue      // queues changed by others; the owner processes them before it sleeps
 	asleep  bool          // the owner waits for messages; ring wakes it
 	bell    chan struct{} // wakes the owner if there is no port

@@ -164,7 +164,7 @@ func (w *World) connect(g *roster) error {
 	return nil
 }
 
-// addPeers records that c reaches the members of g, from member number first of c on.
+// addPeers records that c reaches the members of g. Member 0 of g is member number `first` of c.
 func (m *Member) addPeers(g *roster, c Comm, first int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

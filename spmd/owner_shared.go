@@ -10,7 +10,7 @@ import (
 
 // A demand is a waiting request for an item of a shared key.
 type demand struct {
-	limit  int           // largest weight accepted; below 0: any
+	limit  int           // largest weight accepted; a negative limit accepts any weight
 	wake   chan struct{} // for a consumer in this process
 	answer *answer       // for a remote consumer
 

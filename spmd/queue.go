@@ -14,7 +14,7 @@ type queue struct {
 	name      string
 	maxsize   int
 	producers int // producers that may ever put, joined or not
-	gone      int // producers of these that will put no more
+	gone      int // how many of these producers will put no more
 
 	sources []*source
 	items   []*slab // arrived items, oldest first
@@ -171,8 +171,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// needsOwner reports whether only the inbox's owner can serve q now: a remote producer is owed
-// credits, or a remote consumer waits for an outcome that is there.
+// needsOwner reports whether only the inbox's owner can serve q now: a remote producer is owed credits, or the outcome
+// that a remote consumer waits for is ready.
 func (q *queue) needsOwner() bool {
 	if len(q.demands) > 0 && q.demands[0].answer != nil && (q.len() > 0 || q.closed()) {
 		return true

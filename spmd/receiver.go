@@ -88,7 +88,7 @@ func (r *Receiver) get(ctx context.Context, limit int, block bool) (*Item, error
 	return &sl.item, nil
 }
 
-// take takes an item. A wait is recorded from where it begins, or for the whole call if another process owns the key.
+// take takes an item and records the wait for it. If another process owns the key, the recorded wait is the whole call.
 func (r *Receiver) take(ctx context.Context, limit int, block bool) (*slab, error) {
 	_, asks := r.end.(*remote)
 	if !asks {
@@ -109,10 +109,10 @@ func (r *Receiver) take(ctx context.Context, limit int, block bool) (*slab, erro
 	return sl, err
 }
 
-// GetBatch takes items until their weights add up to weight, or would exceed it with the next item.
-// It waits for items. The first item may have any weight. After the last item of the key the batch
-// may weigh less, and an empty batch returns ErrClosed. The slice is valid until the next GetBatch.
-// With an error, GetBatch also returns the items taken before it.
+// GetBatch takes items until their total weight reaches the argument weight, or would exceed it with the next item. It
+// waits for items. The first item may have any weight. After the last item of the key the batch may weigh less, and an
+// empty batch returns ErrClosed. The slice is valid until the next GetBatch. With an error, GetBatch also returns the
+// items taken before it.
 func (r *Receiver) GetBatch(ctx context.Context, weight int) ([]*Item, error) {
 	r.batch = r.batch[:0]
 	for sum := 0; len(r.batch) == 0 || sum < weight; {

@@ -13,7 +13,7 @@ type remote struct {
 
 	note       [noteBytes]byte
 	noteSend   [1]Request // send of note, in progress
-	posted     *slab      // receives the reply to the last request; nil: no reply is due
+	posted     *slab      // receives the reply to the last request; nil if no reply is due
 	waits      bool       // the last request was a Get, whose reply may take long
 	limit      int        // of the last request
 	ready      *slab      // an arrived item that no call has taken yet

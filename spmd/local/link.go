@@ -11,12 +11,12 @@ import (
 // A Link simulates a network connection, with equal speed in both directions.
 type Link struct {
 	Latency        time.Duration // until the first byte arrives
-	BytesPerSecond float64       // rate of the other bytes; 0: no limit
+	BytesPerSecond float64       // rate of the other bytes; 0 means no limit
 }
 
 // A Network simulates the nodes of a cluster. The zero Link takes no time.
 type Network struct {
-	RanksPerNode int  // ranks of a node, which follow each other; the last node may have fewer
+	RanksPerNode int  // number of consecutive ranks that form a node; the last node may have fewer
 	Inside       Link // between every two ranks of a node
 	// Between is a node's connection to the network. All its ranks share it, and each direction
 	// carries one message after the other. A message occupies the connections of both nodes.
@@ -98,7 +98,7 @@ type line struct {
 
 func (l *line) node(rank int) int { return rank / l.perNode }
 
-// due puts n bytes on a link and returns their arrival time; 0: at once.
+// due puts n bytes on a link and returns their arrival time. The time 0 means at once.
 func (l *line) due(from, to, n int) int64 {
 	a, b, link := l.node(from), l.node(to), l.link(from, to)
 	if link == (Link{}) {

@@ -47,7 +47,7 @@ type world struct {
 	aborted  atomic.Bool
 	memory   []memory              // of each rank
 	sleepers [sleepLists]sleepList // sleeping goroutines, by the address of their signal
-	line     *line                 // simulates links between the ranks; nil: messages arrive at once
+	line     *line                 // simulates links between the ranks; if nil, messages arrive at once
 
 	gone       []atomic.Bool                 // ranks that have left, after the time given to Leave
 	departures atomic.Int32                  // number of ranks in gone
@@ -65,7 +65,7 @@ type transport struct {
 	world  *world
 	rank   int
 	groups []spmd.MessageSpace // under world.mu
-	leave  *time.Timer         // the timer of Leave; nil: none
+	leave  *time.Timer         // the timer of Leave, or nil
 	closed bool
 }
 

@@ -66,7 +66,7 @@ func layouts(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// putVarious puts two items of every layout, and checks that a too large layout is refused.
+// putVarious puts two items of every layout, and checks that a layout that is too large is refused.
 func putVarious(ctx context.Context, snd *spmd.Sender) error {
 	all := various()
 	for i := range 10 * len(all) {

@@ -258,7 +258,7 @@ func signalBarrier(ctx context.Context, w *spmd.World) error {
 	notes := unsafe.Slice((*byte)(unsafe.Pointer(&sig[2])), w.Size()*int(unsafe.Sizeof(sig[0]))) // one per rank
 	note := func(r int) []byte { return notes[r*64 : r*64+8] }
 	for i := uint32(0); i < 500; i++ {
-		for turn := range uint32(2) { // each turn reads the values of the other
+		for turn := range uint32(2) { // each turn reads the values that the other turn wrote
 			epoch := 2*i + turn
 			if turn == 0 {
 				binary.LittleEndian.PutUint64(note(w.Rank()), uint64(i)<<8|uint64(w.Rank()))

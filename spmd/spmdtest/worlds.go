@@ -440,11 +440,11 @@ func used() (u usage, err error) {
 	return u, err
 }
 
-// exceeds returns an error if u is more than 5 % above before.
+// exceeds returns an error if u has grown by more than 5 % since the usage `before`.
 func (u usage) exceeds(before usage) error {
 	for _, x := range []struct {
 		what        string
-		was, is, by int64 // the growth that is allowed in addition
+		was, is, by int64 // by is growth that is allowed in addition to 5 %
 	}{
 		{"KiB of memory", before.memory, u.memory, 1024},
 		{"KiB of shared memory", before.shared, u.shared, 1024},
