@@ -298,8 +298,8 @@ func (w *World) close(ctx context.Context, again bool) error {
 	return nil
 }
 
-// barrier returns when every rank has called it. The result without is the lowest rank that has called it with again =
-// false, and the result with is the lowest rank with again = true. Each is -1 if there is no such rank. It is the
+// barrier returns when every rank has called it. The result `without` is the lowest rank whose argument again is false,
+// and `with` is the lowest rank whose argument again is true. Each is -1 if there is no such rank. It is the
 // dissemination barrier, with ⌈log₂ P⌉ rounds for P ranks (Hensgen, Finkel, Manber 1988).
 func (w *World) barrier(ctx context.Context, again bool) (without, with int, err error) {
 	const none = math.MaxUint32

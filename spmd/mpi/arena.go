@@ -22,8 +22,8 @@ import (
 // long as it has room, the memory comes from a reservation, which the other ranks of the node can
 // map.
 type arena struct {
-	// one sparse shared mapping. A page takes memory once it is touched. It is the first of the
-	// regions; nil: none
+	// one sparse shared mapping, or nil if there is none. A page takes memory once it is touched. The mapping is the
+	// first of the regions
 	reserve []byte
 
 	mu      sync.Mutex

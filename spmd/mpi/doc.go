@@ -28,25 +28,24 @@
 //   - peers.c detects waits that cannot end: a rank that waits for long asks the other whether
 //     its program has ended.
 //
-// If MPI_Finalize does not return within 10 s, Close leaves it (finalize.go). The launcher must take the
-// process for one that ended in order: hydra.go tells Hydra, and pmix.c tells PMIx.
+// If MPI_Finalize does not return within 10 s, Close goes on without it (finalize.go). The launcher must not think that
+// the process crashed: hydra.go tells Hydra that it ends in order, and pmix.c tells PMIx.
 //
-// World.Alloc's memory is one sparse file per process, without a name (memfd_create). The node's other
-// ranks open it through /proc/PID/fd and map it whole. So a killed job leaves nothing behind, and the
-// size of /dev/shm does not matter. If some rank cannot do this, for example in containers with
-// process numbers of their own, no rank shares memory, and Transport.Describe says why. RLINF_SHM=off
-// in the environment has the same effect. RLINF_SHM=2 cuts every node into nodes of two ranks:
-// messages between these nodes go by MPI, so that one machine can be tested like several.
+// World.Alloc's memory is one sparse file per process, without a name (memfd_create). The node's other ranks open it
+// through /proc/PID/fd and map it whole. So a killed job leaves nothing behind, and the size of /dev/shm does not
+// matter. If some rank cannot do this, for example in containers with process numbers of their own, no rank shares
+// memory, and Transport.Describe says why. RLINF_SHM=off in the environment has the same effect. RLINF_SHM=2 splits
+// every node into nodes of two ranks: messages between these nodes go by MPI, so that one machine can be tested like
+// several.
 //
 // In a job with foreign programs (mpirun -np 4 rlinf : -np 1 solver) the processes of this program
 // form the world. The world is split off by one MPI_Comm_split of MPI_COMM_WORLD. Like any coupled
 // program, a foreign program must take part in it with a colour of its own, usually its MPI_APPNUM.
 //
-// Heartbeats detect a rank that stops (SIGSTOP, a node that hangs). Each rank listens to the rank
-// before it. A rank that hears nothing for Options.StallTimeout dumps its own goroutines, names its
-// neighbour and ends the job with exit code [ExitStalled]. The heartbeat comes from the progress
-// thread, so a rank that computes for hours counts as alive. A process that was itself stopped starts
-// its clock anew.
+// Heartbeats detect a rank that stops (SIGSTOP, a node that hangs). Each rank listens to the previous rank. A rank that
+// hears nothing for Options.StallTimeout dumps its own goroutines, names its neighbour and ends the job with exit code
+// [ExitStalled]. The heartbeat comes from the progress thread, so a rank that computes for hours counts as alive. A
+// process that was itself stopped starts its clock anew.
 package mpi
 
 import (
@@ -65,8 +64,7 @@ type Options struct {
 	// Log gets messages that no returned error can carry: a rank that fell silent, a wait that takes
 	// longer than StallTimeout. Nil means os.Stderr.
 	Log io.Writer
-	// Stalled is called with the stacks of this process when another rank fell silent. After the call,
-	// or after 5 s, the line that names the silent rank is written to Log and the job ends. Nil: the
-	// stacks go to Log.
+	// Stalled is called with the stacks of this process when another rank fell silent. After the call, or after 5 s,
+	// the line that names the silent rank is written to Log and the job ends. If Stalled is nil, the stacks go to Log.
 	Stalled func(stacks []byte)
 }

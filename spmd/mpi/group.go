@@ -74,7 +74,7 @@ func (t *transport) NewGroup(ranks []int, name string, purposes []string) (ends 
 	}
 	ends = make([][]spmd.Comm, len(purposes))
 	for p, purpose := range purposes {
-		// MPI may give this group's number to one of a later world. Other blocks keep their messages apart.
+		// MPI may give this group's number to a group of a later world. Other blocks keep their messages apart.
 		l.block = int(made%uint64(t.blocks-blocks+1)) + p*l.width*l.width
 		if ends[p], err = t.newEnds(l, name+"/"+purpose); err != nil {
 			return nil, err

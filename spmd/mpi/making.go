@@ -109,8 +109,8 @@ type layout struct {
 	members      []member    // the place of each member
 	processes    []int       // the ranks that have members
 	here         int         // this process's index in processes
-	width        int         // the most members on one rank
-	group        *C.rl_group // MPI's communicator for its messages; nil: the plane
+	width        int         // the largest number of members on one rank
+	group        *C.rl_group // MPI's communicator for its messages; nil if they use the plane
 	plane, block int         // the location of its tags
 	space        uint64      // a unique number among these processes; the purposes of a group share one
 }
@@ -119,7 +119,8 @@ type layout struct {
 // member's number among the members on that rank.
 type member struct{ rank, process, local int }
 
-// layOut returns the layout of a communicator with a member on each of ranks, of which this process has some.
+// layOut returns the layout of a communicator with one member for each entry of ranks. This process has one or more of
+// the members.
 func (t *transport) layOut(ranks []int) (l layout, err error) {
 	if len(ranks) == 0 {
 		return l, errors.New("no members")

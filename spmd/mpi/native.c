@@ -59,7 +59,8 @@ static inline uint16_t narrow(float f) {
 #define VECTORISED
 #endif
 
-// OP defines an operation on elements of a type. In expr, a is the element of one member, and b that of the other.
+// OP defines an operation on elements of a type. In expr, a is the element of one member, and b is the element of the
+// other member.
 #define OP(name, type, read, write, expr)                                         \
 	VECTORISED static void name(void *in, void *inout, int *len, MPI_Datatype *t) { \
 		const type *restrict from = in;                                           \
@@ -200,8 +201,8 @@ static int reduce_scatter(rl_native *x, char *data, MPI_Request *reqs) {
 	return CALL(Reduce_scatter_block, Ireduce_scatter_block, data, block, (int)c->block, type, op_of(x));
 }
 
-// step makes the next call of a collective. If the collective can be cut, the call is for elements from `at` on, else
-// for all.
+// step makes the next call of a collective. If the collective can be split, the call takes the elements from `at` on.
+// Otherwise it takes all elements.
 static int step(rl_native *x, char *base, char *send, int64_t at, MPI_Request *reqs) {
 	const rl_collective *c = &x->call;
 	MPI_Datatype type = type_of(x);

@@ -37,7 +37,8 @@ int64_t rl_segment_bytes(void) { return sizeof(segment); }
 
 static segment *segment_of(const rl_world *w, int rank) { return (segment *)w->region[rank]; }
 
-// A reference is a rank and an offset in its memory, which every rank of the node can turn into an address.
+// A reference is a rank and an offset in the rank's memory. Every rank of the node can turn a reference into an
+// address.
 static uint64_t ref(const rl_world *w, const void *p) {
 	return (uint64_t)(w->rank + 1) << 40 | (uint64_t)((const char *)p - w->region[w->rank]);
 }

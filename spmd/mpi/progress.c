@@ -1,10 +1,10 @@
 //go:build mpi
 
-// The progress thread. While all workers of a process compute, no other thread calls MPI, which then moves no messages.
-// This thread tests the requests of MPI under way every 100 us while there are sends among them, and every 1 ms while
-// there are only receives. It sleeps while there are no requests. It also sleeps while another thread polls MPI in a
-// wait, because that progresses everything too. It also sends heartbeats to the next rank and receives those of the
-// rank before.
+// The progress thread. While all workers of a process compute, no other thread calls MPI, and MPI then moves no
+// messages. This thread tests the requests of MPI under way every 100 us while there are sends among them, and every 1
+// ms while there are only receives. It sleeps while there are no requests. It also sleeps while another thread polls
+// MPI in a wait, because that progresses everything too. It also sends heartbeats to the next rank and receives those
+// of the previous rank.
 
 #include "inner.h"
 

@@ -4,8 +4,8 @@
 //
 // A message that is longer than its receive is an error, and must not change memory behind the buffer. Open MPI 4.1.4
 // changes that memory when it moves data by RDMA, which it also does in its own shared memory and over TCP.
-// rl_world_open tries whether the MPI at hand does the same. If so, receives are not posted to MPI. They are queued
-// per (sender, tag) until a matched probe returns the message and its size. Everything else is the same.
+// rl_world_open tests whether this MPI does the same. If so, receives are not posted to MPI. They are queued per
+// (sender, tag) until a matched probe returns the message and its size. Everything else is the same.
 
 #include "inner.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A test of a request probes for all queues of the end if the end has at most FEW. Otherwise it probes only for the
+// If an end has at most FEW queues, the test of a request probes for all of them. Otherwise it probes only for the
 // queue of the request.
 enum { FEW = 16 };
 
@@ -295,8 +295,8 @@ int rl_test(rl_end *e, rl_request *req, rl_fault *fault) {
 	return r;
 }
 
-// test_all tests reqs in order from *first on, up to the first one that is not done, and sets *first to that one. It
-// need not test the later ones, since one test progresses all requests.
+// test_all tests reqs in order, beginning at *first, until a request is not done. It sets *first to the index of that
+// request. Later requests need no test, since one test progresses all requests.
 static int test_all(rl_end *e, rl_request *reqs, int n, int *first, rl_fault *fault) {
 	for (; *first < n; ++*first) {
 		if (!reqs[*first].handle) continue;
@@ -329,8 +329,8 @@ static int try_tests(rl_end *e, rl_request *reqs, int n, int any, int *first, rl
 	return r;
 }
 
-// poll_mpi adds this thread to the count of threads that poll MPI and so progress everything, or removes it. Other
-// waits sleep, and leave progress to the progress thread.
+// poll_mpi adds this thread to the count of threads that poll MPI, or removes it. Such a thread progresses all
+// requests. Threads in other waits sleep and leave progress to the progress thread.
 static void poll_mpi(rl_end *e, int on) {
 	atomic_fetch_add(&e->w->waiters, on ? 1 : -1);
 	atomic_store(&e->polling, on);

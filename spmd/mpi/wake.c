@@ -17,7 +17,7 @@
 // the rank that it waits for.
 enum { SPIN_NS = 20 * 1000, POLLS = 64 };
 
-// A sleep between tests of MPI takes 1/64 of the time waited so far, so a wait ends at most that much too late.
+// A sleep between tests of MPI takes 1/64 of the time waited so far, so a wait ends late by at most this share.
 enum { SLEEP_SHARE = 64, SLEEP_MIN_NS = 5 * 1000, SLEEP_MAX_NS = 400 * 1000 };
 
 enum { SLICE_MAX_NS = 50 * 1000 * 1000 };

@@ -45,7 +45,7 @@ static const char *level_text(int level) {
 	}
 }
 
-// overruns tries whether MPI writes past the end of the buffer if a message is too long.
+// overruns tests whether MPI writes past the end of the buffer if a message is too long.
 static int overruns(void) {
 	enum { LONG = 1 << 16, SHORT = 8 };
 	int over = 0;

@@ -304,7 +304,7 @@ func anyOfSome(ctx context.Context, c spmd.Comm) error {
 
 func second[T any](_ T, err error) error { return err }
 
-// someRanks makes communicators of some ranks only, backwards, at the same time.
+// someRanks makes communicators of some ranks only, in descending order, at the same time.
 func someRanks(ctx context.Context, t spmd.Transport) error {
 	var ranks []int
 	for r := t.Size() - 1; r >= 0; r-- {

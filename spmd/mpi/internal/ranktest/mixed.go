@@ -12,10 +12,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// mixed lets every rank wait at once for its neighbour on a node of two, through memory, and for a rank
-// of another node, by MPI. The messages come in either order, soon or when the wait sleeps, and are
-// short, long in shared memory or long elsewhere. Rank 0 prints how late it saw the last message. Before
-// that it counts how it waits.
+// mixed lets every rank wait at once for its neighbour on a node of two, through memory, and for a rank of another
+// node, by MPI. The messages come in either order, soon or when the wait sleeps, and are short, long in shared memory
+// or long elsewhere. Rank 0 prints how late it saw the last message. Before that, answers checks how rank 0 waits.
 func mixed(ctx context.Context, t spmd.Transport, _ []string) error {
 	if nodes := t.Nodes(); t.Size() != 4 || !slices.Equal(nodes, []int{0, 0, 1, 1}) {
 		return fmt.Errorf("%d ranks on nodes %v: want 4 on two nodes", t.Size(), nodes)
@@ -60,9 +59,9 @@ func mixed(ctx context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// mixedRound exchanges n bytes with the neighbour (rank^1) and a rank of the other node (rank^2);
-// the second message is sent after a pause, when the first of either has come. took is how long the
-// wait took after that.
+// mixedRound exchanges n bytes with the neighbour (rank^1) and a rank of the other node (rank^2); nodeFirst says which
+// comes first. Each rank sends its second message after one of its receives is done and a pause. took is the time from
+// then until all messages have come.
 func mixedRound(ctx context.Context, c spmd.Comm, memory []byte, n, round int, pause time.Duration,
 	nodeFirst bool) (took time.Duration, err error) {
 	me := c.Rank()
@@ -112,8 +111,8 @@ const (
 	ask, stop         = 1, 2 // what rank 0 tells them
 )
 
-// answers lets rank 0 ask its neighbour, and rank 2 of the other node, for answers, which come 3 ms
-// later. Rank 0 counts how it waits for them.
+// answers lets rank 0 ask two ranks for answers: its neighbour, and rank 2 on the other node. An answer comes 3 ms
+// later. Rank 0 checks how it waits for the answers.
 func answers(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	if c.Rank() > remote {
 		return nil

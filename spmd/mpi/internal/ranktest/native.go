@@ -135,9 +135,8 @@ func reduced[T any](n spmd.Native, dtype tensor.DType, op spmd.Op, x []T) ([]T, 
 	return x, n.RunBlocking(&spmd.Collective{Kind: spmd.AllReduce, DType: dtype, Op: op, Data: data})
 }
 
-// roundsToEven is like reduces for bfloat16, whose results are those of float32, rounded like in package
-// tensor. If the result is a NaN, any NaN will do. A minimum or maximum of two zeros, or with a NaN, is not
-// defined.
+// roundsToEven is like reduces, but for bfloat16. It expects the results of float32, rounded as in package tensor. If
+// the result is a NaN, any NaN will do. A minimum or maximum of two zeros, or with a NaN, is not defined.
 func roundsToEven(n spmd.Native, bits [2][]uint16) error {
 	var x [2][]float32
 	for m := range x {
