@@ -36,8 +36,8 @@ func doubling(ctx context.Context, t *team, c *spmd.Collective, b []byte) error 
 	return h.serve(ctx, b, b)
 }
 
-// dissemination is a barrier. In round k every member tells the member at distance 2^k which members have arrived:
-// itself, and all from whom it has heard.
+// dissemination is a barrier. In round k every member tells the member at distance 2^k which members have arrived: the
+// sender, and all members that it has heard of.
 func (t *team) dissemination(ctx context.Context) error {
 	for step := 1; step < t.size(); step *= 2 {
 		to, from := t.members[(t.me+step)%t.size()], t.members[(t.me-step+t.size())%t.size()]

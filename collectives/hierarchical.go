@@ -24,8 +24,8 @@ import (
 // node's head is its first member, but on the root's node it is the root.
 //
 // A sum has the bits of the tree over members only if each node's members are a subtree of that tree. Unless
-// Options.Fast is set, the algorithm is for such groups only. It is not for bfloat16 then, because it would round
-// the sum of each node.
+// Options.Fast is set, the algorithm is only for such groups, and not for bfloat16, because it would round the sum of
+// each node.
 func newHierarchical() *algorithm {
 	return &algorithm{
 		name: "hierarchical", ordered: true, kinds: of(spmd.Barrier, spmd.Broadcast, spmd.Reduce, spmd.AllReduce),

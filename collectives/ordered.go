@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// maxOwners is the largest team for "ordered". In a larger one a member would send more than 2⌈log₂P⌉+2 messages.
+// maxOwners is the largest team for "ordered". In a larger team a member would send more than 2⌈log₂P⌉+2 messages.
 const maxOwners = 5
 
 // newOrdered returns the algorithm that makes each member the owner of a block of the vector:

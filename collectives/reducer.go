@@ -62,7 +62,7 @@ type GradientSum struct {
 	grad    []float32
 	bucket  int       // elements
 	missing []int     // per bucket: number of elements not yet ready
-	futures []*Future // of the started buckets; may be longer than needed
+	futures []*Future // of the started buckets; the slice may be longer
 	started int
 	order   []int  // the buckets in the order of their start
 	wire    []BF16 // the compressed gradient

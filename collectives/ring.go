@@ -11,8 +11,8 @@ import (
 // equally. Its latency grows with P.
 //
 //	reduce-scatter    P-1 rounds: pass a block on, reduce the next into mine       (P-1)(α + S/P·(β+γ))
-//	allgather         P-1 rounds: pass on what came in the round before            (P-1)(α + S/P·β)
-//	allreduce         the first, then the second                                   2(P-1)(α + S/P·β) + (P-1)/P·Sγ
+//	allgather         P-1 rounds: pass on what came in the previous round          (P-1)(α + S/P·β)
+//	allreduce         reduce-scatter, then allgather                               2(P-1)(α + S/P·β) + (P-1)/P·Sγ
 func newRing() *algorithm {
 	return &algorithm{name: "ring", kinds: of(spmd.AllReduce, spmd.ReduceScatter, spmd.AllGather),
 		run: func(ctx context.Context, t *team, c *spmd.Collective) error {

@@ -35,10 +35,10 @@ func (t *team) exchange(ctx context.Context, out []byte, to int, in []byte, from
 	return t.wait(ctx)
 }
 
-// shard returns member m's shard of b, cut evenly into elements of e bytes.
+// shard returns member m's shard of b. The elements of b, of e bytes each, are split evenly.
 func (t *team) shard(b []byte, e, m int) []byte { return block(b, e, nil, t.size(), m) }
 
-// block returns member m's block of b, which is cut by c.Counts.
+// block returns member m's block of b, which is split by c.Counts.
 func (t *team) block(b []byte, c *spmd.Collective, m int) []byte {
 	return block(b, c.DType.Size(), c.Counts, t.size(), m)
 }

@@ -14,17 +14,17 @@ type WeightsSpec struct {
 	Label string // names the weights in messages
 	// Layout is the layout of State.
 	Layout *tensor.Layout
-	// Frozen marks the tensors that do not change after the first version; nil: none.
+	// Frozen marks the tensors that do not change after the first version. nil means none.
 	Frozen []bool
-	// Local marks the tensors that no reader on a node without a source uses, so they are not sent there;
-	// nil: none.
+	// Local marks the tensors that are not sent to nodes without a source, because no reader there uses them. nil means
+	// none.
 	Local []bool
 	// Sources are the ranks that hold a replica of the state. All replicas are equal.
 	Sources []int
 	// Readers are the ranks of the readers; a rank may have several.
 	Readers []int
-	// State is this rank's replica, in memory of World.Alloc. On a rank that is no source, State
-	// holds the tensors of Patch.Held, or is nil.
+	// State is this rank's replica, in memory of World.Alloc. On a rank that is not a source, State holds the tensors
+	// of Patch.Held, or is nil.
 	State []byte
 	// Slots is the number of copies that each unit (a set of ranks with a shared copy) keeps. With 2,
 	// a version can arrive while readers use the last one. With 1, a version waits until readers ask
@@ -48,8 +48,8 @@ type PatchSpec struct {
 	// Delta encodes the indices of changed elements as distances, which takes fewer bytes when many
 	// elements change.
 	Delta bool
-	// Held marks the tensors whose initial values, in State, are the same on all ranks; nil: none.
-	// NewWeights checks that the values are the same.
+	// Held marks the tensors whose initial values, in State, are the same on all ranks. nil means none. NewWeights
+	// checks that the values are the same.
 	Held []bool
 	// Bucket replaces WeightsSpec.Bucket for the first version.
 	Bucket int
@@ -70,10 +70,10 @@ type PatchSpec struct {
 type Weights struct {
 	spec    WeightsSpec
 	world   *spmd.World
-	unit    *unit    // unit of this rank; nil: no reader needs a copy from this source
+	unit    *unit    // unit of this rank; nil if no reader needs a copy from this source
 	seq     uint32   // number of publications so far
 	writes  bool     // this rank writes the unit's copy
-	channel *channel // this rank's end of the broadcast; nil: none
+	channel *channel // this rank's end of the broadcast; nil if there is none
 	jobs    chan job // publications for the sending goroutine; nil on other ranks
 	readers []*WeightsReader
 }
@@ -290,15 +290,14 @@ type WeightsReader struct {
 	span  spmd.Span
 }
 
-// Record records with rec the times at which the reader waits for weights. rec may be nil.
+// Record makes rec record the reader's waits for weights. rec may be nil.
 func (r *WeightsReader) Record(rec spmd.Recorder, name string) {
 	r.span = spmd.NewSpan(rec, spmd.Site{Op: spmd.OpAdopt, Name: name})
 }
 
-// Adopt moves to the newest version that has arrived, and waits until that is at least atLeast. It
-// returns the state, which does not change until the next call, and the state's version. If atLeast
-// is the version that the reader has, Adopt does not wait. So a reader may call Adopt between two of
-// its steps to get new versions.
+// Adopt waits until a version of at least atLeast has arrived, and moves to the newest version. It returns the state,
+// which does not change until the next call, and the state's version. If atLeast is the version that the reader has,
+// Adopt does not wait. So a reader may call Adopt between two of its steps to get new versions.
 func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte, version int64, err error) {
 	waits := r.Newest() < atLeast
 	if waits {
@@ -313,9 +312,9 @@ func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte,
 	return state, version, err
 }
 
-// Copy is Adopt for a reader that keeps one version for long. It copies the newest version to state,
-// so that no Publish waits for this reader. has is the version that state holds. If has is the newest
-// version, Copy copies nothing.
+// Copy is Adopt for a reader that keeps one version for long. It copies the newest version to state, so that no Publish
+// waits for this reader. The argument has is the version that state holds. If this is already the newest version, Copy
+// copies nothing.
 func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, state []byte, has int64) (version int64, err error) {
 	newest, version, err := r.Adopt(ctx, atLeast)
 	if err != nil {
@@ -328,5 +327,5 @@ func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, state []byte, h
 	return version, nil
 }
 
-// Newest returns the newest version that has arrived, or -1.
+// Newest returns the newest version that has arrived, or -1 if there is none.
 func (r *WeightsReader) Newest() int64 { return r.unit.newest() }

@@ -114,7 +114,7 @@ type channel struct {
 	fields  []wireField
 	size    int // bytes of an image
 	head    []byte
-	image   []byte // nil: the state is the image
+	image   []byte // nil if the state is the image
 	patch   *patcher
 	bytes   []byte // buffer for the patch, in communication memory
 	count   uint32 // number of publications
@@ -344,7 +344,7 @@ func (c *channel) buckets(ctx context.Context, image []byte) error {
 	return flush()
 }
 
-// gap reports whether more than padding lies between hi, the end of a tensor in an image, and at.
+// gap reports whether the bytes between hi, the end of a tensor in an image, and `at` are more than padding.
 func (c *channel) gap(hi, at int) bool { return at-hi >= tensor.Align }
 
 // toWire copies the tensor from src to the image, in the type of the wire.

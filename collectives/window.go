@@ -31,7 +31,7 @@ type syncWords struct {
 	arrived  line        // number of arrivals, summed over all phases
 	next     line        // next chunk to take
 	left     line        // number of chunks not reduced yet
-	chunks   line        // number of chunks; 0: the last member to arrive has reduced all
+	chunks   line        // number of chunks; 0 if the last member to arrive has reduced all
 }
 
 type line struct {
@@ -123,7 +123,8 @@ func (w *window) awaitSignal(ctx context.Context, s *spmd.Signal) error {
 	}
 }
 
-// missing returns the rank of a member that has not arrived in this phase, or -1.
+// missing returns the rank of a member that has not arrived in this phase, or -1 if all have
+// arrived.
 func (w *window) missing() int {
 	for m := range w.slots {
 		if w.slots[m].phase.Load() != w.phase {
@@ -160,7 +161,7 @@ func (w *window) otherLength(m, theirs, n int) error {
 		w.ranks[w.me], n)
 }
 
-// read copies len(to) bytes from location at of member m's memory into to.
+// read fills the buffer `to` from member m's memory, beginning at the location `at`.
 func (w *window) read(m int, at int64, to []byte) error {
 	if len(to) == 0 {
 		return nil

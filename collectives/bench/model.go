@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// busFactor turns size/time into the bandwidth that every link must have (nccl-tests,
-// doc/PERFORMANCE.md).
+// busFactor returns the factor that turns size/time into the bandwidth that every link must have
+// (nccl-tests, doc/PERFORMANCE.md).
 func busFactor(k spmd.Kind, n int) float64 {
 	switch {
 	case k == spmd.AllReduce:

@@ -27,7 +27,7 @@ const (
 	Latency      = "latency"      // half of a round trip of one message
 	Bandwidth    = "bandwidth"    // a window of messages one way, then an empty answer
 	BiBandwidth  = "bibandwidth"  // a window each way at the same time
-	MessageRate  = "message_rate" // the same as bandwidth, between all ranks at once: the first half to the second
+	MessageRate  = "message_rate" // the same as bandwidth, from all ranks of the first half to the second half at once
 	SignalWakeUp = "signal"       // half of a round trip of a word in shared memory, without any data
 )
 
@@ -171,8 +171,7 @@ func (m *messages) pingPong(ctx context.Context, _ int) error {
 	return m.move(ctx, m.ways[1:], 1, m.size, tagData)
 }
 
-// stream moves a window of messages, and returns when the other side has them, which it confirms by
-// empty messages.
+// stream moves a window of messages, and returns when the receiving side has confirmed them with empty messages.
 func (m *messages) stream(ctx context.Context, _ int) error {
 	if err := m.move(ctx, m.ways, m.window, m.size, tagData); err != nil {
 		return err
@@ -180,7 +179,7 @@ func (m *messages) stream(ctx context.Context, _ int) error {
 	return m.move(ctx, m.back, 1, 0, tagAnswer)
 }
 
-// move sends n messages (true), receives as many (false), or both, and waits for them.
+// move moves n messages in each of the given ways, and waits for them. true sends messages, and false receives them.
 func (m *messages) move(ctx context.Context, ways []bool, n, size, tag int) error {
 	reqs, out := m.reqs[:0], m.out.whole[guard:guard+size]
 	for i := range n {

@@ -17,14 +17,14 @@ type pattern struct {
 	op      spmd.Op
 	dtype   tensor.DType
 	members int
-	salt    uint64 // changes with every check, so that a result of an earlier call is found
+	salt    uint64 // changes with every check, so that a stale result of an earlier call is detected
 	real    bool   // floats in [-1, 1) instead of integers
 }
 
 const period = 251
 
-// top returns the largest integer among the numbers. It is the largest for which every partial sum
-// is exact in the type, or 0 if there is none.
+// top returns the largest integer among the numbers. It is small enough that every partial
+// sum is exact in the type. It is 0 if no integer is.
 func (p *pattern) top() int64 {
 	exact := map[tensor.DType]int64{tensor.F32: 1 << 24, tensor.F64: 1 << 53, tensor.I32: 1<<31 - 1,
 		tensor.I64: 1 << 53, tensor.U8: 255, tensor.BF16: 1 << 8}[p.dtype]

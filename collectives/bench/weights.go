@@ -158,7 +158,7 @@ func form(s WeightsPlan, slots int) string {
 	return name
 }
 
-// A publisher is one rank's part in the measurement: that of the source, of a reader, or of both.
+// A publisher is one rank's part in the measurement. The rank is the source, a reader, or both.
 type publisher struct {
 	t             *team
 	weights       *carrier
@@ -177,7 +177,7 @@ type publisher struct {
 // A carrier distributes versions of one state.
 type carrier struct {
 	*collectives.Weights
-	reader  *collectives.WeightsReader // nil: this rank is only the source
+	reader  *collectives.WeightsReader // nil if this rank is only the source
 	version int64
 }
 
@@ -198,8 +198,8 @@ func (b *publisher) floats(state []byte) []float32 {
 	return tensor.Of(state[b.at:][:b.size], tensor.F32, b.size/4).F32()
 }
 
-// rounds returns an arm's loop that takes samples of batch rounds each. round returns how long it
-// took.
+// rounds returns an arm's loop that takes samples of batch rounds each. The function round runs one round and returns
+// how long the round took.
 func rounds(round func() (time.Duration, error)) func(batch int, ns []float64) error {
 	return func(batch int, ns []float64) error {
 		for i := range ns {

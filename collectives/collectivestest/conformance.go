@@ -62,7 +62,7 @@ func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collective
 			return err
 		}
 		for _, name := range algorithms {
-			if private && name != collectives.Auto && name != "mpi" { // only for these does the kind of memory matter
+			if private && name != collectives.Auto && name != "mpi" { // the kind of memory matters only for these two
 				continue
 			}
 			opts.Algorithm, opts.Fast, opts.Debug = name, !private, private && name == collectives.Auto

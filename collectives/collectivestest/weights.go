@@ -258,7 +258,7 @@ func weightsLayout() *tensor.Layout {
 	)
 }
 
-// changeEvery is the number of elements of b.weight for each one that changes between versions.
+// Of b.weight, one element in changeEvery changes between versions.
 const changeEvery = 50
 
 // writeVersion advances state by one version. All elements change, except in b.weight.

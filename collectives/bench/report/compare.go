@@ -81,7 +81,7 @@ func Compare(before, after *Report, threshold float64) Comparison {
 	return c
 }
 
-// compareRows judges one row.
+// compareRows returns the change of one row, with its verdict.
 func compareRows(was, now *Row, threshold float64) Change {
 	ch := Change{Key: now.Key(), Old: was.Median, New: now.Median, Ratio: now.Median / was.Median}
 	ratio, low, high, known := stats.RatioInterval(now.medians(), was.medians())

@@ -28,8 +28,7 @@ type Machine struct {
 	Nodes     int     `json:"nodes"`
 	Hosts     []Host  `json:"hosts"`
 	ClockStep float64 `json:"clock_step_ns"` // the smallest difference that the clock shows
-	// rate of copies by all ranks at once of memory beyond the caches, counting bytes read and
-	// written
+	// the rate at which all ranks at once copy memory beyond the caches; bytes read and bytes written both count
 	Roof     float64 `json:"roof_gbs,omitempty"`
 	RoofSize int64   `json:"roof_bytes,omitempty"` // bytes that each rank copied
 }

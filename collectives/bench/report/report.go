@@ -21,7 +21,7 @@ const Schema = 1
 type Report struct {
 	Schema   int       `json:"schema"`
 	Bench    string    `json:"bench"`    // collectives, p2p, overlap, channel, weights, env, scale
-	Complete bool      `json:"complete"` // false: interrupted; the report has the rows until then
+	Complete bool      `json:"complete"` // false if the run was interrupted and rows are missing
 	Started  time.Time `json:"started"`
 	Ended    time.Time `json:"ended"`
 	Machine  Machine   `json:"machine"`
@@ -30,7 +30,7 @@ type Report struct {
 	// and mem. Figures are the columns after the times, by their names in Row.Figures.
 	Keys    []string `json:"keys"`
 	Figures []string `json:"figure_names"`
-	// Brief names the columns of Keys and Figures that the narrow table has. Empty: all.
+	// Brief names the columns of Keys and Figures that the narrow table has. If it is empty, the table has all.
 	Brief []string `json:"brief,omitempty"`
 	Rows  []Row    `json:"rows"`
 	Fits  []Fit    `json:"fits,omitempty"`
@@ -55,7 +55,7 @@ type Row struct {
 	Root   string `json:"root,omitempty"` // a number, or "rotate"; "" where there is none
 
 	Samples []float64 `json:"samples_us"`          // of one call each, in the order taken; the maximum over ranks
-	Starts  []float64 `json:"starts_us,omitempty"` // the medians of several starts; empty: there was one
+	Starts  []float64 `json:"starts_us,omitempty"` // the medians of several starts; empty for one start
 	Batch   int       `json:"batch"`               // number of calls timed together for one sample, which is their mean
 	Min     float64   `json:"min_us"`
 	Median  float64   `json:"med_us"`
@@ -110,7 +110,7 @@ func (r *Row) Key() string {
 	return b.String()
 }
 
-// Where returns the rows for which the function holds returns true.
+// Where returns the rows that satisfy the function holds.
 func (r *Report) Where(holds func(*Row) bool) (rows []*Row) {
 	for i := range r.Rows {
 		if holds(&r.Rows[i]) {
@@ -146,8 +146,8 @@ func Group[K comparable](rows []*Row, key func(*Row) K) iter.Seq2[K, []*Row] {
 // bySize is the order of rows by size.
 func bySize(a, b *Row) int { return cmp.Compare(a.Size, b.Size) }
 
-// A Fit is the line through the times of one algorithm: α·rounds + β·bytes. rounds and bytes are those
-// on the algorithm's critical path.
+// A Fit is the line through the times of one algorithm: α·rounds + β·bytes. rounds and bytes are counted on the
+// algorithm's critical path.
 type Fit struct {
 	Op        string  `json:"op"`
 	Algorithm string  `json:"algo,omitempty"`
@@ -184,8 +184,8 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%dB", n)
 }
 
-// BelowBusBandwidth returns a message for every operation and number of ranks whose best bus bandwidth
-// over all sizes and algorithms is below least, in 10⁹ bytes per second.
+// BelowBusBandwidth returns a message for every operation and number of ranks whose best bus bandwidth over all sizes
+// and algorithms is below the argument least, in 10⁹ bytes per second.
 func (r *Report) BelowBusBandwidth(least float64) (wrong []string) {
 	rows := r.Where(func(row *Row) bool { return row.Size > 0 })
 	for key, rows := range Group(rows, func(row *Row) string { return row.Op + " on " + plural(row.Ranks, "rank") }) {
