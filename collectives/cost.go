@@ -23,8 +23,8 @@ type Cost struct {
 	RoundsFormula, BytesFormula string
 }
 
-// CostOf returns the documented cost of the named algorithm. For the library's algorithm, which is
-// unknown, it returns a lower bound of both terms. Auto has no cost; see Group.Choice.
+// CostOf returns the documented cost of the named algorithm. The library's algorithm is unknown, so CostOf returns a
+// lower bound of both terms for it. Auto has no cost; see Group.Choice.
 func CostOf(algorithm string, s Shape) Cost {
 	switch algorithm {
 	case "shared":

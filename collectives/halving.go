@@ -38,13 +38,13 @@ func subtrees(p, m int) (own, before, after subtree) {
 // A halving reduces a vector over a team by the tree over members (see subtree). Within a subtree this is recursive
 // halving: in a round, members at distance 2^l exchange halves of the range that both have. After the last round each
 // member has one shard of the subtree's sum. Two rounds may be joined into one, in which four members exchange
-// quarters. That takes three messages instead of two, but half the time if latency dominates.
+// quarters. The joined round takes three messages instead of two, but only half the time if latency dominates.
 //
-// The next subtree, which is smaller, does the same at the same time. It takes fewer rounds. Then it sends its sum to
-// this subtree: each member of this subtree gets the range of its own shard. For that, a member of the smaller subtree
-// splits its shard into parts. If there would be too many parts, it sends fewer, larger ones, to the first members of
-// this subtree, in an earlier round. In the rounds after that, a member that has such a part sends half of the part
-// along with half of its own range.
+// The next subtree, which is smaller, reduces at the same time and takes fewer rounds. Then it sends its sum to this
+// subtree: each member of this subtree gets the range of its own shard. To send these ranges, a member of the smaller
+// subtree splits its shard into parts. If there would be too many parts, it sends fewer, larger parts, to the first
+// members of this subtree, in an earlier round. In the later rounds, a member that has such a part sends half of the
+// part along with half of its own range.
 //
 // If whole is set, members exchange whole vectors instead of halves, which is recursive doubling.
 //

@@ -73,9 +73,9 @@ func combineBF16(op spmd.Op, dst, a, b []uint16) {
 // sums stay in the L1 cache.
 const cacheBlock = 8 << 10
 
-// A treeSum reduces the pieces of all members by the tree over members: the first 2^k pieces, where 2^k is the
-// largest power of two below their number, are one operand, and the rest is the other. Each operand is reduced
-// in the same way. Five pieces are ((x₀+x₁)+(x₂+x₃))+x₄. A treeSum keeps the memory for partial sums.
+// A treeSum reduces the pieces of all members by the tree over members: the first 2^k pieces are one operand, and the
+// other pieces are the other operand. 2^k is the largest power of two below the number of pieces. Each operand is
+// reduced in the same way. Five pieces are ((x₀+x₁)+(x₂+x₃))+x₄. A treeSum keeps the memory for partial sums.
 type treeSum struct {
 	rooms [][]byte // one for each level of the tree
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newRing returns the ring algorithm: the vector is cut into P blocks, and each block is passed once around
-// the ring (Patarasuk and Yuan 2009). For any P the ring moves the fewest bytes possible and loads all links
-// equally. Its latency grows with P.
+// newRing returns the ring algorithm: the vector is split into P blocks, and each block is passed once around the ring
+// (Patarasuk and Yuan 2009). For any P the ring moves the fewest bytes possible and loads all links equally. Its
+// latency grows with P.
 //
 //	reduce-scatter    P-1 rounds: pass a block on, reduce the next into mine       (P-1)(α + S/P·(β+γ))
 //	allgather         P-1 rounds: pass on what came in the previous round          (P-1)(α + S/P·β)

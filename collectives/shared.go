@@ -7,16 +7,15 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newShared returns the algorithm for members of one node, which have shared memory. It sends no
-// messages. Every member publishes the addresses of its buffers and enters a barrier. Then it reads
-// the data that it needs from the others' buffers. Where needed, a second barrier keeps buffers
-// from changing while they are read. Buffers outside of Alloc's memory are copied into Alloc's
-// memory and back.
+// newShared returns the algorithm for members of one node, which have shared memory. It sends no messages. Every member
+// publishes the addresses of its buffers and enters a barrier. Then it reads the data that it needs from the other
+// members' buffers. If needed, a second barrier keeps buffers from changing while they are read. Buffers outside of
+// Alloc's memory are copied into Alloc's memory and back.
 //
 // The last member to arrive reduces a short vector for all members, before it releases them. This takes only one
-// barrier, and members that share a core need not wake each other. A long vector is cut into chunks, which the members
-// that are awake take one by one. Each chunk is read once from every member's buffer, and its result is written once to
-// every member's buffer. σ is the time of a barrier, and β the time of a byte of memory traffic:
+// barrier, and members that share a core need not wake each other. A long vector is split into chunks. The members that
+// are awake take the chunks one by one. Each chunk is read once from every member's buffer, and its result is written
+// once to every member's buffer. σ is the time of a barrier, and β the time of a byte of memory traffic:
 //
 //	barrier                              σ
 //	allreduce, short                     σ + 2PSβ
@@ -180,9 +179,8 @@ func reduceViews(t *team, c *spmd.Collective, w *window, lo, hi int) error {
 	return nil
 }
 
-// broadcastInline broadcasts a short vector through the window. A member enters the next barrier
-// only after it has copied the vector, and the root overwrites the same buffer only after that
-// barrier.
+// broadcastInline broadcasts a short vector through the window. The root overwrites a buffer only after the next
+// barrier. A member enters that barrier only after it has copied the vector.
 func broadcastInline(ctx context.Context, t *team, c *spmd.Collective, w *window) error {
 	small := &w.small[(w.phase+1)%2]
 	if t.me == c.Root {

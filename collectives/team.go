@@ -17,12 +17,12 @@ type team struct {
 
 func (t *team) size() int { return len(t.members) }
 
-// send starts sending b to member `to`. If b is empty, send sends no message, because both sides
-// know the length. The next wait returns an error of send.
+// send starts sending b to member `to`. If b is empty, send sends no message, because both sides know the length. An
+// error of send is returned by the next wait.
 func (t *team) send(b []byte, to int) { t.g.post(true, b, t.members[to]) }
 
-// recv starts receiving b from member `from`. The message must have b's length. The next wait returns an
-// error of recv.
+// recv starts receiving b from member `from`. The message must have b's length. An error of recv is returned by the
+// next wait.
 func (t *team) recv(b []byte, from int) { t.g.post(false, b, t.members[from]) }
 
 // wait returns when all started sends and receives are done.

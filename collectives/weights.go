@@ -26,10 +26,9 @@ type WeightsSpec struct {
 	// State is this rank's replica, in memory of World.Alloc. On a rank that is not a source, State holds the tensors
 	// of Patch.Held, or is nil.
 	State []byte
-	// Slots is the number of copies that each unit (a set of ranks with a shared copy) keeps. With 2,
-	// a version can arrive while readers use the last one. With 1, a version waits until readers ask
-	// for it. With 0, readers on a source's node use State in place, and the caller must not change
-	// State during their use.
+	// Slots is the number of copies that each unit (a set of ranks with a shared copy) keeps. With 2, a version can
+	// arrive while readers use the previous version. With 1, a version waits until readers ask for it. With 0, readers
+	// on a source's node use State in place, and the caller must not change State during their use.
 	Slots int
 	// Wire is the type in which F32 tensors are sent: F32 or BF16. With BF16 all readers get rounded
 	// values, even on a source's node.
@@ -38,8 +37,7 @@ type WeightsSpec struct {
 	Group Options
 	// Bucket is the number of bytes to send at once; tensors are not split.
 	Bucket int
-	// Patch, unless nil, makes a publication send only the changed elements of a tensor if that takes
-	// fewer bytes.
+	// If Patch is set, a publication sends only the changed elements of a tensor where this takes fewer bytes.
 	Patch *PatchSpec
 }
 
@@ -55,8 +53,8 @@ type PatchSpec struct {
 	Bucket int
 }
 
-// Weights distribute versions of one state from its sources to readers. Sources publish versions;
-// each reader adopts the newest one when it is ready:
+// Weights distribute versions of one state from its sources to readers. Sources publish versions; each reader adopts
+// the newest version when the reader is ready for it:
 //
 //	w, err := NewWeights(ctx, world, spec)         // collective over Sources and Readers
 //	w.Publish(ctx, version)                        // on every source, in the same order

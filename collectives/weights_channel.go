@@ -98,7 +98,7 @@ const (
 //
 //	head      { more u8, version i64, bytes of the patch u64, kind of each tensor u8 }
 //	patch     tensors sent as changes, see weights_patch.go
-//	buckets   tensors sent whole, in the order of the layout, in groups of at least the size of a bucket
+//	buckets   tensors sent whole, in the order of the layout; each bucket has at least the size of WeightsSpec.Bucket
 //	credit    from each receiver at the end; the next publication waits for it, so that a fast source
 //	          does not flood a slow reader
 //

@@ -59,10 +59,11 @@ func planUnits(s *WeightsSpec, nodes []int, shared bool) []unitPlan {
 	return units
 }
 
-// A unit is one copy of the weights, in memory that its writer and readers share. Publication s is
-// in slot s mod n. Writer and readers synchronize by hazard pointers (Michael 2004). A reader
-// announces the publication that it uses, then checks whether the writer has begun to overwrite
-// that publication. The writer announces what it overwrites, then checks whether readers use it.
+// A unit is one copy of the weights, in memory that its writer and readers share. With n slots,
+// publication s is in slot s mod n. Writer and readers synchronize by hazard pointers (Michael
+// 2004). A reader announces the publication that it uses, then checks whether the writer has begun
+// to overwrite that publication. The writer announces what it overwrites, then checks whether
+// readers use it.
 type unit struct {
 	plan    *unitPlan
 	rankOf  []int // rank of each reader, for messages

@@ -47,7 +47,7 @@ type inlineData struct {
 	data  [inline]byte
 }
 
-// A slot describes one member's buffers to the others.
+// A slot describes one member's buffers to the other members.
 type slot struct {
 	data, send int64 // locations of the buffers
 	bytes      int64 // length of Data
@@ -98,8 +98,8 @@ func openWindow(ctx context.Context, t *team) (*window, error) {
 }
 
 // arrive enters the next barrier and reports whether this member is the last to arrive. If it is
-// the last, the other members wait until it calls release. After that the others see all its
-// earlier writes.
+// the last, the other members wait until it calls release. After the release, the other members see
+// all earlier writes of this member.
 func (w *window) arrive() (last bool) {
 	w.phase++
 	w.slots[w.me].phase.Store(w.phase)

@@ -52,10 +52,9 @@ func (k Key) String() string {
 // maxKeyName is the largest length of Key.Name.
 const maxKeyName = 255
 
-// A Channel is a set of bounded FIFO queues from the members of one group to those of another, one
-// for each key. A queue lives in its consumer's process. A shared queue lives in the process of one
-// of the consumers. Each consumer gets the items of one producer in the order in which they were
-// put.
+// A Channel is a set of bounded FIFO queues, one for each key. The queues lead from the members of one group to the
+// members of another group. A queue lives in its consumer's process. A shared queue lives in the process of one of the
+// consumers. Each consumer gets the items of one producer in the order in which they were put.
 //
 // All Senders and Receivers of one member belong to one goroutine at a time: the worker's.
 type Channel struct {

@@ -66,8 +66,8 @@ type Collective struct {
 	// Data receives the result. For all operations but AllToAll and SendReceive it also holds the
 	// input.
 	Data []byte
-	// Send is the input of AllToAll and SendReceive. AllToAll with a nil Send works in place on Data.
-	// Then all blocks of all members have the same length.
+	// Send is the input of AllToAll and SendReceive. AllToAll with a nil Send works in place on Data. In that case all
+	// blocks of all members have the same length.
 	Send []byte
 	// Counts are the numbers of elements of the members' blocks of Data. If Counts is nil, the n elements are split
 	// evenly: member m of P has [m·n/P, (m+1)·n/P). In Gather and Scatter, nil means equal blocks. The Counts of
@@ -206,8 +206,8 @@ type Shared interface {
 	// Locate returns the offset of b within this rank's Alloc memory, for View on other ranks of the
 	// node. ok is false if b is other memory.
 	Locate(b []byte) (at int64, ok bool)
-	// View returns n bytes of the memory of a rank on this node, at offset `at`. It does not copy.
-	// The view is valid as long as that memory is.
+	// View returns n bytes of the memory of a rank on this node, at offset `at`. It does not copy. The view is valid as
+	// long as the memory itself.
 	View(rank int, at int64, n int) ([]byte, error)
 	// Await returns once s.Value differs from old, or with context.Cause(ctx). It spins only if the node has a core for
 	// every rank, and only briefly. The argument rank is only for error messages: it is the rank that is expected to
@@ -217,8 +217,8 @@ type Shared interface {
 	Post(s *Signal, value uint32)
 }
 
-// A SharedMaker is a Transport that may offer shared memory. Shared gives the same answer on every
-// rank: false if the ranks of any node cannot map each other's memory.
+// A SharedMaker is a Transport that may offer shared memory. Shared gives the same answer on every rank. It returns
+// false if there is a node whose ranks cannot map each other's memory.
 type SharedMaker interface {
 	Shared() (Shared, bool)
 }

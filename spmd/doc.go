@@ -20,8 +20,8 @@
 //
 // Workers exchange data in three ways. Communicators (Member.Comm, World.NewComm) carry tagged messages between
 // numbered members; package collectives builds on them. Direct messages (Member.SendTo, RecvFrom) are for rare data.
-// Channels are bounded queues from the members of one group to those of another. An item is a set of tensors in one
-// slab of memory. The producer fills the slab in place and the consumer reads it in place:
+// Channels are bounded queues from the members of one group to the members of another. An item is a set of tensors in
+// one slab of memory. The producer fills the slab in place and the consumer reads it in place:
 //
 //	obs, err := spmd.NewChannel(w, spmd.ChannelSpec{
 //		Name: "obs", From: env.Spec(), To: rollout.Spec(), ItemBytes: layout.Size(),

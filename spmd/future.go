@@ -65,7 +65,7 @@ func (f *Future[R]) Done() bool {
 
 // Wait returns the results of this rank's members in member order, or the first error. If the group
 // has no member here, there are no results. If ctx ends first, Wait returns context.Cause(ctx), and
-// the call goes on. If the job ends, Wait returns the job's first error.
+// the call continues. If the job ends, Wait returns the job's first error.
 func (f *Future[R]) Wait(ctx context.Context) ([]Result[R], error) {
 	if f.done == nil {
 		return nil, nil

@@ -19,8 +19,8 @@ type GroupSpec struct {
 	// numbers are neighbours on the last axis. Each purpose of Comms then also has a communicator along each axis
 	// (Member.AxisComm). If Axes is nil, there is no mesh.
 	Axes []Axis
-	// Direct names groups whose members exchange direct messages (Member.SendTo) with the members of this group. The
-	// names are of groups launched earlier, or of this group itself.
+	// Direct names groups whose members exchange direct messages (Member.SendTo) with the members of this group. A name
+	// is that of a group launched earlier, or of this group itself.
 	Direct []string
 }
 
@@ -87,8 +87,7 @@ func (g *Group[W]) Here() []W {
 	return ws
 }
 
-// ExecuteOn returns a view of g whose calls run on these members only. It panics if one of them is
-// not in the group.
+// ExecuteOn returns a view of g whose calls run on these members only. It panics if a member is not in the group.
 func (g *Group[W]) ExecuteOn(members ...int) *Group[W] {
 	for _, m := range members {
 		if m < 0 || m >= g.Size() {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A Cluster lists the components of a job and where each runs. Its fields are those of the
-// configuration's section cluster.
+// A Cluster lists the components of a job and where each runs. Its fields correspond to the section cluster of the
+// configuration.
 type Cluster struct {
 	// NumNodes must equal the number of nodes of the world; 0 accepts any number.
 	NumNodes int

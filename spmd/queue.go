@@ -5,11 +5,10 @@ import "slices"
 // A queue holds the arrived items of one key and the credits of each producer, on the key's owner. It
 // does no I/O and is not safe for concurrent use. Its inbox does the I/O and locks.
 //
-// Flow control by credits: a key has maxsize credits and one more for each producer. Sending an item
-// takes a credit. When a consumer takes the item, the credit goes to the producer that has the fewest
-// credits. So every producer gets credits, and they do not pile up at a slow producer. A remote
-// producer starts with its first credit. If it had to wait for a message of the owner, two members
-// that open keys to each other could deadlock.
+// Flow control by credits: a key has maxsize credits and one more for each producer. Sending an item takes a credit.
+// When a consumer takes the item, the credit goes to the producer that has the fewest credits. So every producer gets
+// credits, and credits do not pile up at a slow producer. A remote producer starts with its first credit. If it had to
+// wait for a message of the owner, two members that open keys to each other could deadlock.
 type queue struct {
 	name      string
 	maxsize   int
@@ -54,8 +53,8 @@ func (q *queue) join(s *source) {
 	q.grant()
 }
 
-// grant distributes the free credits. Each goes to the source that has the fewest credits and queued
-// items, and among equals to the one that joined first.
+// grant distributes the free credits. Each credit goes to the source that has the fewest credits and queued items. Ties
+// go to the source that joined first.
 func (q *queue) grant() {
 	free := q.maxsize
 	for _, s := range q.sources {
@@ -95,7 +94,7 @@ func (q *queue) arrive(s *source, sl *slab) {
 	}
 }
 
-// close records that s sends total items in all. Once all have arrived, other sources get the unused
+// close records that s sends `total` items altogether. Once all of them have arrived, other sources get the unused
 // credits of s.
 func (q *queue) close(s *source, total uint64) {
 	s.closing, s.total = true, total

@@ -207,9 +207,9 @@ func (n *near) state(context.Context) (int, Item, error) {
 
 func (n *near) cancel(context.Context) error { return nil } // the inbox cancels
 
-// own is the access of a key's only consumer, which owns the inbox. An item's credit goes back in
-// the next call, so that the credit does not delay the consumer's answer to the item. Until then
-// the producer uses its other credits.
+// own is the access of a key's only consumer, which owns the inbox. It sends back an item's credit in the next call, so
+// that sending the credit does not delay the consumer's answer to the item. Until then the producer uses its other
+// credits.
 type own struct{ near }
 
 func (o *own) take(ctx context.Context, limit int, block bool) (*slab, error) {

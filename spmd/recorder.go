@@ -27,7 +27,7 @@ type Site struct {
 // A SiteOp is the operation at a Site.
 type SiteOp uint8
 
-// The operations. The text after each semicolon is the argument arg of their spans and marks.
+// The operations. The text after each semicolon is the argument arg of the operation's spans and marks.
 const (
 	OpWork    SiteOp = iota // a worker computes; 0
 	OpCall                  // a worker runs a call; 0

@@ -34,7 +34,7 @@ type Options struct {
 // grace is how long Run waits, after a failure, for goroutines that ignore their context.
 const grace = 10 * time.Second
 
-// Again is the error that main returns to end its world and be called again, in a new one.
+// Again is the error that main returns to end its world and be called again in a new world.
 //
 //lint:ignore ST1012 it is an answer, like io.EOF
 var Again = errors.New("call main again, in a new world")

@@ -162,7 +162,7 @@ func (s *Sender) debug() bool { return s.c.w.job.opts.Debug }
 
 var errWritten = errors.New("an item was written after its Put")
 
-// own returns a slab of pool whose send is done. A pool has at most as many slabs as the producer has credits. If
+// own returns a slab of pool whose send is done. A pool has at most one slab for each credit of the producer. If
 // poisoned is set, own checks that nobody wrote to the released slab.
 func (s *Sender) own(pool *[]*slab, poisoned bool) (*slab, error) {
 	for _, sl := range *pool {

@@ -75,7 +75,7 @@ func (w *World) Rank() int { return w.t.Rank() }
 // Size returns the number of ranks.
 func (w *World) Size() int { return w.t.Size() }
 
-// Ranks returns all ranks, from 0 on.
+// Ranks returns all ranks, in order.
 func (w *World) Ranks() []int { return ascending(0, w.Size()) }
 
 // ascending returns n consecutive numbers that begin with first.
@@ -263,8 +263,8 @@ func (w *World) run(main func(ctx context.Context, w *World) error) (again bool,
 	return true, nil
 }
 
-// close closes the channels and communicators. Its barriers keep each of them open until no rank
-// needs it.
+// close closes the channels and communicators. Its barriers keep each channel and communicator open until no rank needs
+// it.
 func (w *World) close(ctx context.Context, again bool) error {
 	for _, phase := range []func(*Channel, context.Context) error{
 		(*Channel).drain, // wait until all sends of this rank have left

@@ -45,7 +45,7 @@ func (b *budget) beyondCaches() int {
 	return min(most, max(least, 2*b.cache/ranks), b.buffers()/(2*ranks))
 }
 
-// window returns the most bytes that the messages of a window may take on each rank.
+// window returns the largest number of bytes that the messages of a window may take on each rank.
 func (b *budget) window() int {
 	const most = 64 << 20
 	return min(most, b.limit(len(b.hosts), 1))

@@ -85,8 +85,8 @@ func (r *Run) P2P(ctx context.Context, p MessagePlan) error {
 	return nil
 }
 
-// window returns how many messages of a size are under way at a time. Each message arrives in memory of
-// its own, and there are limit bytes of that memory.
+// window returns how many messages of a size are under way at a time. Each message arrives in memory of its own. The
+// argument limit is the number of bytes of this memory.
 func (p *MessagePlan) window(size, limit int) int { return max(1, min(p.Window, limit/max(1, size))) }
 
 // rates adds the figures that follow from the time of an exchange.
@@ -200,8 +200,8 @@ func (m *messages) move(ctx context.Context, ways []bool, n, size, tag int) erro
 	return m.comm.Wait(ctx, reqs)
 }
 
-// signalArm returns the arm of the wake-up by signals. It makes two words in the memory of the first
-// rank, one for each side to wait for. Calls wake the sides in turn.
+// signalArm returns the arm of the wake-up by signals. It makes two words in the memory of the first rank, one for each
+// side to wait for. The calls wake the two sides in turn.
 func (r *Run) signalArm(ctx context.Context, t *team, ranks []int) (*arm, error) {
 	shared, _ := r.w.Shared()
 	at := []float64{0}

@@ -23,8 +23,8 @@ type pattern struct {
 
 const period = 251
 
-// top returns the largest integer among the numbers. It is small enough that every partial
-// sum is exact in the type. It is 0 if no integer is.
+// top returns the largest integer among the numbers. It is small enough that every partial sum is exact in the type. If
+// there is no such integer, top returns 0.
 func (p *pattern) top() int64 {
 	exact := map[tensor.DType]int64{tensor.F32: 1 << 24, tensor.F64: 1 << 53, tensor.I32: 1<<31 - 1,
 		tensor.I64: 1 << 53, tensor.U8: 255, tensor.BF16: 1 << 8}[p.dtype]
@@ -85,8 +85,8 @@ func (p *pattern) reduced(i int) (x, tolerance float64) {
 	if p.op == spmd.Prod {
 		sum = math.Abs(x)
 	}
-	// Each of the n-1 operations, and the last rounding, is off by half a unit in the last place of
-	// a partial result that Σ|x| bounds.
+	// Each of the n-1 operations, and the last rounding, is off by at most half a unit in the last place of a partial
+	// result, which is at most Σ|x|.
 	return x, float64(p.members) * epsilon(p.dtype) * sum
 }
 

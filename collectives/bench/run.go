@@ -56,8 +56,8 @@ func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	// "direct" needs no memory. Other algorithms would take communication memory on rank 0 alone, and
-	// then its buffers would lie differently from the others' buffers.
+	// "direct" needs no memory. Other algorithms would take communication memory on rank 0 alone. Then the buffers of
+	// rank 0 would lie at other addresses than the buffers of the other ranks.
 	if r.reports, err = collectives.New(w, ends[0], collectives.Options{Algorithm: "direct"}); err != nil {
 		return nil, err
 	}
@@ -230,8 +230,8 @@ func (r *Run) Interrupted() bool {
 	return r.stopped
 }
 
-// End completes the report, which is on rank 0, and writes it. complete says whether all was measured.
-// End does not communicate, so it can also be called after a failure.
+// End completes the report, which is on rank 0, and writes it. complete says whether everything was measured. End does
+// not communicate, so it can also be called after a failure.
 func (r *Run) End(complete bool) (*report.Report, error) {
 	r.rep.Complete, r.rep.Ended = complete && !r.stopped, time.Now().Round(time.Second)
 	if r.w.Rank() != 0 || !r.open {

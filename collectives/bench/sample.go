@@ -81,9 +81,8 @@ type arm struct {
 	spent    []float64 // seconds of each rank in the timed calls
 }
 
-// Blocks are so long that the exchange at their end hardly matters, and so short that an interrupt is
-// served at once. Each arm has several blocks, because samples of one moment say little about the
-// next.
+// A block is long enough that the exchange at its end hardly matters, and short enough that an interrupt is handled at
+// once. Each arm has several blocks, because samples of one moment say little about the next moment.
 const (
 	blockTime   = 30 * time.Millisecond
 	maxPerBlock = 200

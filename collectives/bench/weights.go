@@ -26,12 +26,11 @@ type WeightsPlan struct {
 	Check   bool
 }
 
-// Weights measures the time from "the source has version v" to "every reader has computed once with
-// v". The computation is a sum of the whole state. Memory bounds it like the pass of a small batch
-// through a network. Two other times are measured in turns with this one. The first is the time of the
-// same computation after a version of only two numbers: it has the same barriers and waits, so the
-// difference is the time of the weights. The second is the time of one copy of the state by the source,
-// without barriers. Weights is collective over the world.
+// Weights measures the time from "the source has version v" to "every reader has computed once with v". The computation
+// is a sum of the whole state. Memory bandwidth limits it, as it limits the forward pass of a small batch. Two other
+// times are measured in turns with this time. The first is the time of the same computation after a version of only two
+// numbers: it has the same barriers and waits, so the difference is the time of the weights. The second is the time of
+// one copy of the state by the source, without barriers. Weights is collective over the world.
 func (r *Run) Weights(ctx context.Context, s WeightsPlan) error {
 	err := r.Columns("barrier, then: the source publishes, readers adopt and compute once, until all have (a "+
 		"barrier); in turns with that computation on the word of a version of two numbers, and with one copy of the "+
@@ -224,8 +223,8 @@ func (b *publisher) sync(ctx context.Context) (time.Duration, error) {
 	return b.bring(ctx, b.weights)
 }
 
-// bring brings the next version of c to all readers, which take it and compute. The time starts
-// when the source has that version, at a barrier of all ranks.
+// bring brings the next version of c to all readers, which adopt it and compute. The time starts at a barrier of all
+// ranks, when the source has the version.
 func (b *publisher) bring(ctx context.Context, c *carrier) (time.Duration, error) {
 	c.version++
 	if err := b.t.barrier(ctx); err != nil {

@@ -23,11 +23,10 @@ type Network struct {
 	Between Link
 }
 
-// NewLinked is New with a simulated link between every two ranks, as if each rank were on its own
-// machine. Messages of one direction use the link one after the other. A message above 4 KiB also
-// waits for its receive to be posted. Both requests are done when the link has carried the message.
-// So the link shows how much a program computes during communication, which goroutines that copy
-// memory cannot show. Shared returns false.
+// NewLinked is New with a simulated link between every two ranks, as if each rank were on its own machine. Messages of
+// one direction use the link one after the other. A message above 4 KiB also waits for its receive to be posted. Both
+// requests are done when the link has carried the message. So the link shows how much a program computes during
+// communication. Goroutines that copy memory could not show this. Shared returns false.
 //
 // The link waits in the operating system and uses no CPU. For the Go scheduler to run the
 // goroutines that it wakes, GOMAXPROCS must exceed the number of computing goroutines. The ranks
@@ -36,8 +35,8 @@ func NewLinked(n int, link Link) []spmd.Transport {
 	return NewLinks(n, func(int, int) Link { return link })
 }
 
-// NewLinks is NewLinked with different links: link returns the link that carries messages from one
-// rank to another.
+// NewLinks is NewLinked with different links: the function link returns the link that carries messages from one rank to
+// another.
 func NewLinks(n int, link func(from, to int) Link) []spmd.Transport {
 	for i := range n * n {
 		check(link(i/n, i%n))

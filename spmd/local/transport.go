@@ -231,8 +231,8 @@ func (t *transport) Renew(keep [][]byte) error {
 	return w.memory[t.rank].keep(keep)
 }
 
-// renew resets the state that the ranks share. w.mu is locked. Communicators of the old world have no connection to
-// those of the new one.
+// renew resets the state that the ranks share. w.mu is locked. Communicators of the old world are not connected to
+// communicators of the new world.
 func (w *world) renew() {
 	w.forming = nil
 	w.worlds++ // a timer of Leave in the old world has no effect any more

@@ -14,19 +14,19 @@
 //     comes back to Go every few milliseconds to look at the context. No lock is held across a wait.
 //   - progress.c is a thread that moves messages while all workers of the process compute, and
 //     exchanges heartbeats with the neighbouring ranks.
-//   - wake.c lets waits spin where each rank of the node has a core, and sleep after a millisecond. In
-//     between shortsleep.go yields the core, without Go's scheduler. wake.c also puts the progress
+//   - wake.c lets waits spin where each rank of the node has a core, and sleep after a millisecond.
+//     Between the two, shortsleep.go yields the core, without Go's scheduler. wake.c also puts the progress
 //     thread to sleep and wakes it.
 //   - native.c runs the library's own collectives ([spmd.Native]): by the non-blocking calls with a
-//     wait like that, or by the blocking ones.
+//     wait like the wait of request.c, or by the blocking calls.
 //   - foreign.c exchanges messages with foreign programs.
 //   - world.c finds the processes that run this program, and their nodes.
 //   - group.c makes a communicator of MPI for each group ([spmd.Launch]), with the group's name.
 //   - node.c carries messages between ranks of a node through the memory that they share.
 //   - queue.c has the queues of receives that have no message yet. shared.c tells ranks of a node
 //     where each other's memory is.
-//   - peers.c detects waits that cannot end: a rank that waits for long asks the other whether
-//     its program has ended.
+//   - peers.c detects waits that cannot end: a rank that waits for long asks the rank that it
+//     waits for whether its program has ended.
 //
 // If MPI_Finalize does not return within 10 s, Close goes on without it (finalize.go). The launcher must not think that
 // the process crashed: hydra.go tells Hydra that it ends in order, and pmix.c tells PMIx.

@@ -16,11 +16,11 @@ import (
 // does not return, leave ends the conversation in its place. If a process ends without that, Hydra assumes a crash and
 // kills the other processes.
 //
-// The messages are lines of PMI 1. MPI_Finalize has one barrier: each process sends "cmd=barrier_in", and
-// the launcher answers "cmd=barrier_out" when all have. The last message is "cmd=finalize", and its
-// answer "cmd=finalize_ack". A process must not send "cmd=finalize" before the barrier ends, because then
-// Hydra fails. While MPICH waits in the barrier, it does not serve connections to processes that have not
-// reached the barrier. So these processes and this one may wait for each other for ever.
+// The messages are lines of PMI 1. MPI_Finalize has one barrier: each process sends "cmd=barrier_in", and the launcher
+// answers "cmd=barrier_out" when all processes have sent it. The last message is "cmd=finalize", and its answer
+// "cmd=finalize_ack". A process must not send "cmd=finalize" before the barrier ends, because then Hydra fails. While
+// MPICH waits in the barrier, it does not serve connections to processes that have not reached the barrier. So this
+// process and these processes may wait for each other for ever.
 type hydra struct {
 	launcher, mpi *os.File
 	out, ack      chan struct{} // closed when the launcher has answered

@@ -151,7 +151,7 @@ struct rl_end {
 	int process, inbox;
 	int fresh;     // receives were posted since the last match
 	uint32_t seen; // the generation of the unexpected messages at that time
-	rl_message *message[MESSAGE_SIZES]; // rings of messages by size; points to the one used last
+	rl_message *message[MESSAGE_SIZES]; // rings of messages by size; each points to the message used last
 	int messages[MESSAGE_SIZES];        // lengths of the rings
 	int chunks;
 	rl_slot *chunk[CHUNKS];

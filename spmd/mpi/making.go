@@ -71,9 +71,9 @@ func (t *transport) newEnds(l layout, label string) (ends []spmd.Comm, err error
 	return ends, nil
 }
 
-// agree returns the first block of tags that is free on all processes, which is the largest of their first
-// free blocks. Messages go as in a dissemination barrier: in round k process i receives from i-2^k. agree
-// also detects a process that makes another communicator.
+// agree returns the first block of tags that is free on all processes, which is the largest of their first free blocks.
+// Messages go as in a dissemination barrier: in round k process i receives from i-2^k. agree also detects a process
+// that makes a different communicator.
 func (t *transport) agree(l layout, label string, ranks []int) (first uint64, err error) {
 	const words = 16
 	mine, theirs := t.agreeing[:words], t.agreeing[words:2*words]

@@ -25,8 +25,8 @@ struct rl_native {
 };
 
 // An abandoned collective may be about to end: the other members have sent their last messages, and the library needs a
-// few calls to receive them. rl_native_close waits for that at most CLOSE_NS. If another member never joined, it waits
-// in vain.
+// few calls to receive them. rl_native_close waits at most CLOSE_NS for this end. The end does not come if another
+// member has not joined.
 enum { CLOSE_NS = 1000 * 1000 * 1000 };
 
 // Operations of our own, for two types. bfloat16 is the upper half of a float32. MPI has no such type, so it is sent as
@@ -188,8 +188,8 @@ static int64_t own_block(const rl_native *x, int64_t *bytes) {
 }
 
 // reduce_scatter leaves the block in the scratch, and place_block copies it from there. In place, MPI would leave the
-// block at the start of the data, so it would have to be copied too. And MPICH 4.0.2 fails if the block overlaps the
-// start.
+// block at the start of the data, so the block would have to be copied too. Moreover, MPICH 4.0.2 fails if the block
+// overlaps the start.
 static int reduce_scatter(rl_native *x, char *data, MPI_Request *reqs) {
 	const rl_collective *c = &x->call;
 	MPI_Datatype type = type_of(x);

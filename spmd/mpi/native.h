@@ -33,15 +33,15 @@ enum { RL_SHORT_MESSAGE = -10 }; // SENDRECV received a message that is shorter 
 // spins while it waits for the other ranks, because MPI has no other way.
 int rl_native_open(rl_world *w, const int *ranks, int n, int tag, const char *name, rl_native **out,
 	rl_collective **call, rl_fault *fault);
-// rl_native_close frees the communicator. It returns RL_PENDING if a collective is still under way after a second.
-// Then nothing was freed.
+// rl_native_close frees the communicator. It frees nothing and returns RL_PENDING if a collective is still under way
+// after a second.
 int rl_native_close(rl_native *x);
 
 // rl_native_run runs the collective by MPI's blocking calls. It returns 0, RL_SHORT_MESSAGE or an MPI error code.
 int rl_native_run(rl_native *x, void *data, void *send);
-// rl_native_start starts the collective by the non-blocking calls. Like rl_wait, it may return RL_PENDING. Then
-// rl_native_wait goes on. slices is the number of calls that have returned RL_PENDING so far. The buffers must stay
-// until the collective is done.
+// rl_native_start starts the collective by the non-blocking calls. Like rl_wait, it may return RL_PENDING. In that case
+// the caller goes on with rl_native_wait, where slices is the number of calls that have returned RL_PENDING so far. The
+// buffers must stay until the collective is done.
 int rl_native_start(rl_native *x, void *data, void *send);
 int rl_native_wait(rl_native *x, int slices);
 // rl_native_abandon says that nobody waits for the collective any more. The progress thread progresses the collective

@@ -7,8 +7,8 @@
 // that match no posted receive become unexpected messages of the inbox, which are linked in the receiver's own memory.
 //
 // The data of a short message follows its header. The header of a long message says where the data lies, and the
-// receiver copies the data from there. MPI carries the data if the receiver cannot reach it, or if too many messages
-// are under way. Then the header says so. Receives match only headers, so the order stays the same.
+// receiver copies the data from there. If the receiver cannot reach the data, or if too many messages are under way,
+// MPI carries the data, and the header says so. Receives match only headers, so the order stays the same.
 
 #include "inner.h"
 

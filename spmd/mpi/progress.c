@@ -3,8 +3,8 @@
 // The progress thread. While all workers of a process compute, no other thread calls MPI, and MPI then moves no
 // messages. This thread tests the requests of MPI under way every 100 us while there are sends among them, and every 1
 // ms while there are only receives. It sleeps while there are no requests. It also sleeps while another thread polls
-// MPI in a wait, because that progresses everything too. It also sends heartbeats to the next rank and receives those
-// of the previous rank.
+// MPI in a wait, because the polling progresses all requests too. The thread also sends heartbeats to the next rank and
+// receives those of the previous rank.
 
 #include "inner.h"
 
@@ -69,7 +69,7 @@ static int progress_ends(rl_world *w, int polled, int match_wanted) {
 	return queues;
 }
 
-// said_goodbye reports whether this rank and the one before have exchanged goodbyes.
+// said_goodbye reports whether this rank and the previous rank have exchanged goodbyes.
 static int said_goodbye(heartbeat *h) {
 	int done = 0;
 	return h->said && h->left && MPI_Test(&h->req, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
@@ -83,7 +83,7 @@ static void *progress(void *arg) {
 		.req = MPI_REQUEST_NULL};
 	for (;; last = now) {
 		now = rl_now();
-		// A round lasts one beat at most. If it took much longer, this process itself was stopped. Then it cannot tell
+		// A round lasts one beat at most. If it took much longer, this process itself was stopped, and cannot tell
 		// whether its neighbour was silent.
 		if (now - last > 3 * w->beat_ns) h.heard = now;
 

@@ -61,14 +61,14 @@ int rl_signals_restore(void *saved);
 // rl_world_open finds this process's place after MPI_Init and starts the progress thread. It is collective over the
 // program's processes. node[r] gets the lowest rank on r's node. It allocates *node, and the caller frees it.
 int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *place, int **node, rl_fault *fault);
-// rl_world_watch returns when the progress thread ends. It returns 0 after rl_world_leave, and 1 if the rank before
-// this one has been silent for *silent_ns.
+// rl_world_watch returns when the progress thread ends. It returns 0 after rl_world_leave, and 1 if the previous rank
+// has been silent for *silent_ns.
 int rl_world_watch(rl_world *w, int64_t *silent_ns);
 // rl_world_barrier is a barrier that sleeps while it waits. After the barrier it receives the messages that nobody
 // received, so that MPI_Finalize does not wait for them. By then, nobody asks any more whether a rank has left.
 int rl_world_barrier(rl_world *w, rl_fault *fault);
-// rl_world_renew makes the world as it was at the start, once all ranks have closed their ends and called
-// rl_world_barrier: it frees the groups, forgets messages of the node that nobody received, and undoes rl_leave. It is
+// rl_world_renew resets the world to its state at the start. All ranks must have closed their ends and called
+// rl_world_barrier. It frees the groups, forgets messages of the node that nobody received, and undoes rl_leave. It is
 // collective, and sets *next to the largest value of *next on any rank.
 int rl_world_renew(rl_world *w, int64_t *next, rl_fault *fault);
 // rl_world_leave tells the progress thread to say goodbye to the neighbours and end. rl_world_free may follow once
@@ -101,8 +101,8 @@ void rl_end_close(rl_end *e);
 int rl_end_next(rl_end *e, int from, rl_fault *out);
 
 // rl_isend and rl_irecv return a handle, 0 for a send that is done already, or RL_BAD | MPI error code. RL_BAD alone
-// means too many requests, or out of memory. near is the world rank of a peer that shares memory with this rank, else
-// -1. inbox is the inbox of the peer's end.
+// means too many requests, or out of memory. near is the world rank of the peer if it shares memory with this rank, or
+// -1 otherwise. inbox is the inbox of the peer's end.
 #define RL_BAD (1ull << 63)
 uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag, int near, int inbox);
 uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag, int near);
@@ -126,7 +126,7 @@ int rl_is_open(rl_end *e, uint64_t handle);
 int rl_end_request(rl_end *e, uint64_t handle, rl_fault *out);
 
 // rl_leave says that this rank's program has ended. Once after_ns have passed, a wait for this rank is an error. If
-// after_ns is 0, it never is.
+// after_ns is 0, a wait is never an error.
 void rl_leave(rl_world *w, int64_t after_ns);
 // rl_departed returns "host H, pid P" of a rank whose program has ended, and NULL for other ranks. It asks the rank.
 // The answer takes a while, so call rl_departed again and again.

@@ -37,11 +37,12 @@ type shortSleeps struct {
 	yielded atomic.Int64 // counts the short sleeps that have yielded
 }
 
-// Yields in vain have two costs. First, if no other thread wants the core, yields waste its time. A process may waste
-// 1/wasteShare of its time, and wasteMost in advance, but yields only if wasteLeast is left. At most switchTime of each
-// yield counts as wasted. Second, if another program has work, a yield lets that program compute for milliseconds,
-// while a thread that is woken gets its core at once. So all of a yield of more than slowYield counts as wasted, unless
-// the last such yield was longer than seldom ago. The process makes up for one such yield in less time than seldom.
+// A yield is in vain if the event has not come after it. Such yields have two costs. First, if no other thread wants
+// the core, a yield wastes time of the core. A process may waste 1/wasteShare of its time, and wasteMost in advance,
+// but yields only if wasteLeast is left. At most switchTime of each yield counts as wasted. Second, if another program
+// has work, a yield lets that program compute for milliseconds, while a thread that is woken gets its core at once. So
+// the whole time of a yield that is longer than slowYield counts as wasted, unless the last such yield was longer ago
+// than seldom. The process makes up for one such yield in less time than seldom.
 const (
 	wasteShare = 32
 	wasteMost  = 2 * time.Millisecond

@@ -18,8 +18,8 @@ const (
 	Faster Verdict = "faster"     // by more than the threshold; the starts show that this is not chance
 	Within Verdict = "within"     // the medians differ by less than the threshold
 	Noise  Verdict = "noise"      // the medians differ by more, but this may be chance
-	// The medians and the samples differ, but there are too few starts to tell whether starts of one
-	// program differ as much.
+	// The medians and the samples differ, but there are too few starts to tell whether this is more than the difference
+	// between starts of one program.
 	Unclear Verdict = "one start"
 )
 
@@ -30,8 +30,8 @@ const Significance = 0.01
 type Change struct {
 	Key      string
 	Old, New float64 // medians, in microseconds
-	// Ratio is new/old with its interval over starts; see stats.RatioInterval. The interval has no
-	// meaning with the verdict Unclear.
+	// Ratio is new/old with its interval over starts; see stats.RatioInterval. If the verdict is Unclear, the interval
+	// has no meaning.
 	Ratio, Low, High float64
 	Verdict          Verdict
 }

@@ -37,7 +37,7 @@ type Report struct {
 	Notes []string `json:"notes,omitempty"` // what a reader must know about these numbers
 }
 
-// A Row is one thing measured.
+// A Row is one measurement.
 type Row struct {
 	Op        string `json:"op"`               // allreduce, latency, …
 	Algorithm string `json:"algo,omitempty"`   // or whatever else distinguishes rows of one op
@@ -93,8 +93,8 @@ func (r *Row) SetFigure(name string, x float64) {
 	r.Figures[name] = x
 }
 
-// Key returns a text that identifies the thing measured. Compare compares the rows of two reports that
-// have the same key.
+// Key returns a text that identifies what the row measures. Compare compares the rows of two reports that have the same
+// key.
 func (r *Row) Key() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s", r.Op)

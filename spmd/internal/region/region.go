@@ -17,7 +17,7 @@ const Align = 64
 type Region struct {
 	mem  []byte
 	free []span // ascending; memory in use lies between every two
-	used int    // the memory from here on was never used: it is zero, and takes no pages
+	used int    // memory beyond this offset was never used, so it is zero and takes no pages
 }
 
 // A span is the range [lo, hi) of a region, with bounds at multiples of Align.

@@ -360,8 +360,8 @@ func leak(_ context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// mismatch lets the last rank make another communicator than the others. That must be an error, not a
-// hang.
+// mismatch lets the last rank make a communicator that differs from the others' communicator. The result must be an
+// error, not a hang.
 func mismatch(_ context.Context, t spmd.Transport, _ []string) error {
 	label := "gradients"
 	if t.Rank() == t.Size()-1 {

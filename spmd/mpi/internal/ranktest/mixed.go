@@ -144,7 +144,7 @@ func tell(ctx context.Context, c spmd.Comm, to int, word byte) error {
 	return pass(ctx, c, c.Isend, []byte{word}, to)
 }
 
-// yieldsOnce shows that of several long waits only the first yields.
+// yieldsOnce shows that only the first of several long waits yields.
 func yieldsOnce(ctx context.Context, c spmd.Comm, waits func() (yielded, woken, missed int64)) error {
 	time.Sleep(100 * time.Millisecond) // long waits may yield again
 	before, _, _ := waits()
@@ -162,8 +162,8 @@ func yieldsOnce(ctx context.Context, c spmd.Comm, waits func() (yielded, woken, 
 	return nil
 }
 
-// wakesForMessages shows that no message comes while a wait sleeps for another, and that a message of the
-// node ends a sleep between two tests of MPI.
+// wakesForMessages shows that a wait never sleeps for one message while another message comes. It also shows that a
+// message of the node ends a sleep between two tests of MPI.
 func wakesForMessages(ctx context.Context, c spmd.Comm, waits func() (yielded, woken, missed int64)) error {
 	in := make([]spmd.Request, 2) // from the neighbour, and from the other node
 	post := func(from int) (err error) {

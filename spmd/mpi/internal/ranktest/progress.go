@@ -39,7 +39,7 @@ func progress(ctx context.Context, t spmd.Transport, args []string) error {
 		arrived := filepath.Join(args[0], strconv.Itoa(i))
 		switch t.Rank() {
 		case 0:
-			// This waits until the receiver is ready, so that the time is only that of the message.
+			// This waits until the receiver is ready, so that only the message itself is timed.
 			if reqs[0], err = c.Irecv(b[:0], 1, 1); err == nil {
 				err = c.Wait(ctx, reqs)
 			}
