@@ -57,13 +57,13 @@ type Group struct {
 	distinct  bool // every member has its own rank
 
 	algorithms []*algorithm
-	rules      []rule // rules of the table, then the built-in ones
+	rules      []rule // rules of the table, then the built-in rules
 	forced     *algorithm
 	native     spmd.Native
 	window     *window // shared memory of this node's members; nil until first used
 	shared     spmd.Shared
 	traffic    Traffic
-	span       spmd.Span // of this member's waits
+	span       spmd.Span // records this member's waits
 
 	// state of the running operation
 	call      spmd.Collective

@@ -197,7 +197,7 @@ func (h *halving) receiveLate(ctx context.Context, l int) error {
 		return nil
 	}
 	late := h.part(h.late, h.partial, l, h.i)
-	in, vector := late, h.after.levels == 0 && h.dtype != h.partial // the input of one member
+	in, vector := late, h.after.levels == 0 && h.dtype != h.partial // vector: the message is the input of one member
 	if vector {
 		in = h.in[:len(late)/h.partial.Size()*h.dtype.Size()]
 	}
@@ -238,7 +238,7 @@ func (h *halving) exchange(ctx context.Context, l int) error {
 	next := l + h.width(l)
 	mine := h.part(b, t, next, h.i)
 	in := h.in
-	var late []byte // where to put the part of the later sum that follows in each message
+	var late []byte // the part of the later sum that follows in each message goes here
 	if h.after != none && l >= entry(h.own, h.after) && h.i>>l == 1 {
 		late = h.part(h.late, h.partial, next, h.i)
 	}

@@ -92,7 +92,7 @@ func (s *treeSum) reduce(t tensor.DType, op spmd.Op, dsts, pieces [][]byte, from
 			return
 		}
 	}
-	e, step := 1, cacheBlock // bytes of a partial sum per byte of a piece; bytes of a piece in a block
+	e, step := 1, cacheBlock // e: bytes of a partial sum per byte of a piece; step: bytes of a piece in a block
 	if t == tensor.BF16 {
 		e, step = 2, cacheBlock/2
 	}

@@ -27,11 +27,11 @@ func runOrdered(ctx context.Context, t *team, c *spmd.Collective) error {
 	if err := gatherPieces(t, mine); err != nil {
 		return err
 	}
-	for i := 1; i < t.size(); i++ { // each starts with its next neighbour, to spread the load
+	for i := 1; i < t.size(); i++ { // each member starts with its next neighbour, to spread the load
 		m := (t.me + i) % t.size()
 		t.send(t.block(c.Data, c, m), m)
 	}
-	if err := t.wait(ctx); err != nil { // the sends must be done too: results overwrite the pieces
+	if err := t.wait(ctx); err != nil { // wait for the sends too, because results overwrite the pieces
 		return err
 	}
 	t.g.dsts = append(t.g.dsts[:0], mine)

@@ -62,12 +62,12 @@ type GradientSum struct {
 	grad    []float32
 	bucket  int       // elements
 	missing []int     // per bucket: number of elements not yet ready
-	futures []*Future // of the started buckets; the slice may be longer
+	futures []*Future // futures of the started buckets; the slice may be longer
 	started int
 	order   []int  // the buckets in the order of their start
 	wire    []BF16 // the compressed gradient
 
-	squares, lost float64 // sums of squares: of the gradient, and of its rounding errors
+	squares, lost float64 // sums of squares of the gradient and of its rounding errors
 }
 
 func (s *GradientSum) begin(r *Reducer, grad []float32) {

@@ -32,7 +32,7 @@ func ring(ctx context.Context, t *team, c *spmd.Collective, b []byte) error {
 		if err != nil {
 			return err
 		}
-		for round := 1; round < p; round++ { // a block starts at the member after its owner
+		for round := 1; round < p; round++ { // the first to send a block is the member after its owner
 			out, mine := t.block(b, c, (t.me-round+p)%p), t.block(b, c, (t.me-round-1+p)%p)
 			if err := t.exchange(ctx, out, next, in[:len(mine)], before); err != nil {
 				return err

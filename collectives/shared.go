@@ -100,7 +100,7 @@ func (g *Group) publish(w *window, c *spmd.Collective) (data []byte, err error) 
 		return data, nil
 	}
 	at, e := s.send, c.DType.Size()
-	for m := range row { // where each member's block of send begins
+	for m := range row { // each entry is where a member's block of send begins
 		row[m] = at
 		at += int64(len(block(send, e, c.SendCounts, len(row), m)))
 	}

@@ -11,7 +11,7 @@ import (
 // or one member of each node. A team's members are numbered 0, 1, … in member order.
 type team struct {
 	g       *Group
-	members []int // of the group
+	members []int // numbers of the members in the group
 	me      int
 }
 

@@ -107,7 +107,7 @@ func newWeights(ctx context.Context, world *spmd.World, spec WeightsSpec) (*Weig
 	if err != nil {
 		return nil, err
 	}
-	setup, err := New(world, ends[0], Options{Algorithm: "direct"}) // this algorithm takes no memory
+	setup, err := New(world, ends[0], Options{Algorithm: "direct"}) // "direct" takes no memory
 	if err != nil {
 		return nil, err
 	}
@@ -144,7 +144,7 @@ func newWeights(ctx context.Context, world *spmd.World, spec WeightsSpec) (*Weig
 		return nil, err
 	}
 	if world.Rank() == root {
-		w.jobs = make(chan job, maxSlots+1) // for the largest number in progress
+		w.jobs = make(chan job, maxSlots+1) // room for all publications that can be in progress
 		w.unit.sends = true
 		world.Go(spec.Label, func() error { return w.send(ctx) })
 	} else {

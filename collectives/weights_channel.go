@@ -107,7 +107,7 @@ const (
 type channel struct {
 	g       *Group
 	credits spmd.Comm
-	due     bool           // at the sender: credits of the last publication are due
+	due     bool           // at the sender: receivers still owe credits for the last publication
 	reqs    []spmd.Request // one per receiver
 	alloc   tensor.Allocator
 	spec    *WeightsSpec
@@ -120,7 +120,7 @@ type channel struct {
 	count   uint32 // number of publications
 	slots   uint32
 
-	received atomic.Int64 // bytes of tensors, at a receiver
+	received atomic.Int64 // at a receiver: bytes of tensors received
 }
 
 // A wireField is a tensor as it is sent.

@@ -50,7 +50,7 @@ func newPatcher(alloc tensor.Allocator, c *channel) (*patcher, error) {
 		most = max(most, f.bytes)
 	}
 	p.cast = bytesOf(make([]uint64, most/8+1)) // uint64 for the alignment
-	p.indices = make([]int, 0, most/2)         // compare keeps no more
+	p.indices = make([]int, 0, most/2)         // the largest number that compare keeps
 	var err error
 	p.out, err = alloc(c.size + patchHead*len(c.fields))
 	return p, err
@@ -91,7 +91,7 @@ func (p *patcher) diff(kinds []byte, slot int, src []byte) []byte {
 // or if the whole tensor takes no more bytes than the changes.
 func (p *patcher) compare(f *wireField, out, old, now []byte) (kind byte, _ []byte) {
 	e := f.dtype.Size()
-	most := (f.bytes - patchHead) / (e + 1) // limit for a patch to save bytes
+	most := (f.bytes - patchHead) / (e + 1) // with more changes, a patch saves no bytes
 	indices, enough := p.indices[:0], false
 	switch e {
 	case 1:

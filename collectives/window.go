@@ -20,7 +20,7 @@ type window struct {
 	*syncWords
 	slots []slot
 	rows  []int64        // for each member: where its blocks for each other member begin
-	small *[2]inlineData // short broadcasts, in even and odd phases
+	small *[2]inlineData // data of short broadcasts in even and in odd phases
 	phase uint32         // number of barriers so far, the same on every member
 }
 

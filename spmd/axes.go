@@ -78,7 +78,7 @@ type line struct {
 	Comm
 	axis    string
 	me      int
-	members []int // of the group
+	members []int // numbers in the group
 }
 
 func (l *line) Rank() int           { return l.me }

@@ -11,9 +11,9 @@ import (
 
 // Errors of channels, for callers that branch on them.
 var (
-	ErrClosed = errors.New("closed")         // no more items will come, or none may be put
-	ErrEmpty  = errors.New("nothing queued") // of TryGet: the queue has no item
-	ErrFull   = errors.New("no credit")      // of TryTake: the key has no room
+	ErrClosed = errors.New("closed")         // no more items will come, or no more may be put
+	ErrEmpty  = errors.New("nothing queued") // error of TryGet: the queue has no item
+	ErrFull   = errors.New("no credit")      // error of TryTake: the key has no room
 )
 
 // A ChannelSpec describes a Channel. The spec is the same on every rank.
@@ -64,8 +64,8 @@ type Channel struct {
 	owners    []int // ranks that serve shared keys; owner i is member len(From)+len(To)+i of the communicator
 	producers map[int]*port
 	consumers map[int]*port
-	inboxes   map[int]*inbox // of the consumers on this rank
-	owned     *inbox         // for the shared keys that this rank owns; nil if it owns none
+	inboxes   map[int]*inbox // inboxes of the consumers on this rank
+	owned     *inbox         // inbox for the shared keys that this rank owns; nil if it owns none
 	stop      context.CancelFunc
 	served    sync.WaitGroup
 

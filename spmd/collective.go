@@ -15,10 +15,10 @@ type Kind uint8
 const (
 	Barrier       Kind = iota // returns when every member has called it
 	Broadcast                 // copies root's Data to every member
-	Reduce                    // reduces all Data into root's; other members' Data is undefined afterwards
-	AllReduce                 // reduces all Data into every member's
+	Reduce                    // reduces all Data into root's Data; other members' Data is undefined afterwards
+	AllReduce                 // reduces all Data into every member's Data
 	ReduceScatter             // reduces; member m gets block m, at its place in Data; the rest of Data is undefined
-	AllGather                 // every member gets block m from member m; each block stays at its place in Data
+	AllGather                 // every member gets block m from member m, at the same place in Data
 	Gather                    // member m's block goes to root; on members other than root, Data is only the block
 	Scatter                   // block m of root's Data goes to member m, whose Data is only the block
 	AllToAll                  // block m of Send goes to member m; block m of Data comes from member m
@@ -59,9 +59,9 @@ func (o Op) String() string {
 // every member.
 type Collective struct {
 	Kind  Kind
-	DType tensor.DType // of the elements
-	Op    Op           // of a reduction
-	Root  int          // of Broadcast, Reduce, Gather, Scatter
+	DType tensor.DType // type of the elements
+	Op    Op           // operation of a reduction
+	Root  int          // root of Broadcast, Reduce, Gather, Scatter
 
 	// Data receives the result. For all operations but AllToAll and SendReceive it also holds the
 	// input.
@@ -75,7 +75,7 @@ type Collective struct {
 	Counts []int
 	// SendCounts are the numbers of elements of the blocks of Send in an AllToAll with Counts.
 	SendCounts []int
-	To, From   int // of SendReceive
+	To, From   int // members of a SendReceive
 }
 
 // String names the operation in messages: "allreduce of 4 F32".

@@ -10,7 +10,7 @@ import (
 // A GroupSpec names a group and places its members. Placement.Group makes it; a test may write it
 // by hand.
 type GroupSpec struct {
-	Name  string // of the component, and of the group's message space (Transport.NewGroup)
+	Name  string // name of the component and of the group's message space (Transport.NewGroup)
 	Ranks []int  // world rank of each member; a rank may be listed more than once
 	// Comms are the purposes of communicators: gradients, metrics, … Launch makes one communicator over all members for
 	// each purpose, because a communicator belongs to one goroutine at a time.

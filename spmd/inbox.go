@@ -13,7 +13,7 @@ import (
 type inbox struct {
 	c      *Channel
 	member int   // the owner's number in the channel's communicator
-	port   *port // nil: all peers are in this process
+	port   *port // nil if all peers are in this process
 	shared bool
 
 	mu      sync.Mutex

@@ -17,7 +17,7 @@ type Member struct {
 	recorder Recorder
 
 	mu     sync.Mutex
-	direct map[string]address // by name of the peer group
+	direct map[string]address // keyed by the name of the peer group
 }
 
 // An address tells how a member reaches the members of a group.

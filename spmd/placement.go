@@ -200,7 +200,7 @@ func (p *Placement) String() string {
 type placer struct {
 	cluster Cluster
 	nodes   []int
-	ranksOf map[int][]int // by node
+	ranksOf map[int][]int // ranks of each node
 	placed  map[string]bool
 	specs   []GroupSpec
 	errs    []error

@@ -12,7 +12,7 @@ import "slices"
 type queue struct {
 	name      string
 	maxsize   int
-	producers int // producers that may ever put, joined or not
+	producers int // number of producers that may put, whether they have joined or not
 	gone      int // how many of these producers will put no more
 
 	sources []*source
@@ -30,14 +30,14 @@ type source struct {
 	member int // the producer's number
 	owed   int // credits granted, but not yet sent to the producer
 	out    int // credits owed, held by the producer, or used by items in transit
-	queued int // its items in the queue
+	queued int // items of this producer in the queue
 
 	arrived uint64 // items arrived so far
 	total   uint64 // items sent before the producer closed; valid if closing
 	closing bool   // the producer has closed
 	done    bool   // the producer has closed, and all its items have arrived
 
-	wake chan struct{} // of a producer in this process: signals a credit, or the end
+	wake chan struct{} // for a producer in this process: signals a credit, or the end
 	// The fields below are for a remote producer.
 	remote bool
 	first  bool // the first credit, which every producer starts with, is not yet granted

@@ -11,9 +11,9 @@ import (
 
 // A Receiver gets the items of one key of a Channel, oldest first:
 //
-//	it, err := r.Get(ctx)       // waits for one; ErrClosed when there will be none
+//	it, err := r.Get(ctx)       // waits for an item; ErrClosed if no more will come
 //	use(it.Dict)                // in place
-//	r.Release(it)               // and gives it back
+//	r.Release(it)               // gives the item back
 //
 // The next call frees the queue place of the item that was taken last, even if that item was not
 // released. So a consumer may hold many items. All handles of a member belong to one goroutine at a
@@ -205,7 +205,7 @@ func (n *near) state(context.Context) (int, Item, error) {
 	return n.queue.state()
 }
 
-func (n *near) cancel(context.Context) error { return nil } // the inbox cancels
+func (n *near) cancel(context.Context) error { return nil } // the inbox cancels the receives
 
 // own is the access of a key's only consumer, which owns the inbox. It sends back an item's credit in the next call, so
 // that sending the credit does not delay the consumer's answer to the item. Until then the producer uses its other

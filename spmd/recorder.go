@@ -20,7 +20,7 @@ type Recorder interface {
 type Site struct {
 	Op   SiteOp
 	Name string // name of the channel, communicator, weights, call, or work
-	Key  string // name of the channel's key, or of one among communicators with the same Name
+	Key  string // the channel's key, or a key that distinguishes communicators of the same Name
 	Peer string // group at the other end; for an OpAwait, the group that was called
 }
 

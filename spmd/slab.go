@@ -11,11 +11,11 @@ import (
 // An Item is a message of a Channel: tensors in one slab of memory, and facts about them. The
 // caller owns the item from Take to Put, and from Get to Release.
 type Item struct {
-	Dict    tensor.Dict // with the layout passed to Take
+	Dict    tensor.Dict // tensors with the layout passed to Take
 	From    int         // the producer that sent it
 	Lo, Hi  int         // range of global env indices
-	Version int64       // of the weights that produced it
-	Weight  int         // for GetBatch
+	Version int64       // version of the weights that produced the item
+	Weight  int         // weight for GetBatch
 
 	number int64 // number of its Put, counted by the Sender
 	slab   *slab
@@ -26,13 +26,13 @@ type Item struct {
 type slab struct {
 	item   Item
 	mem    []byte
-	req    Request // its receive or send under way
+	req    Request // the slab's receive or send under way
 	phase  phase
 	sender *Sender // the last Sender that took the slab
 	src    *source // producer of its item
 	queue  *queue  // queue whose pool owns the slab; nil in a Sender or a remote Receiver
 
-	layout *tensor.Layout // of its item
+	layout *tensor.Layout // layout of the item
 	bound  []binding
 }
 

@@ -25,15 +25,15 @@ type World struct {
 	step      atomic.Int64
 
 	newRecorder func(group string, member int) Recorder // nil if nothing is recorded
-	recorder    Recorder                                // of main
-	sent        []sent                                  // by rank; nil if messages are not counted
+	recorder    Recorder                                // recorder of main
+	sent        []sent                                  // indexed by rank; nil if messages are not counted
 
 	workers sync.WaitGroup // goroutines that end when stop is closed
 	tasks   sync.WaitGroup // goroutines of World.Go, which end by themselves
 	stop    chan struct{}
 
 	mu       sync.Mutex
-	control  Comm // over all ranks, for the start and the end
+	control  Comm // communicator of all ranks, for the start and the end
 	comms    []Comm
 	groups   map[string]*roster
 	channels []*Channel

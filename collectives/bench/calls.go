@@ -13,7 +13,7 @@ type calls struct {
 	plan   *Plan
 	run    func(context.Context, *spmd.Collective) error
 	memory string
-	out    bool   // out of place
+	out    bool   // calls are out of place
 	ring   region // memory of the buffers; a call's buffers begin every step bytes
 	step   int
 	slots  int

@@ -73,7 +73,7 @@ func (s *sweep) overlap(ctx context.Context, p point, speed float64) error {
 	if err != nil {
 		return err
 	}
-	own := []float64{stats.Median(inits), stats.Median(waits)} // max replaces them by the largest of all ranks
+	own := []float64{stats.Median(inits), stats.Median(waits)} // max replaces each by the largest value of any rank
 	if err := g.team.max(ctx, own); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 
 // A MessagePlan says what P2P measures. It is the same on every rank.
 type MessagePlan struct {
-	Ranks [2]int // the two ranks of latency and bandwidth
+	Ranks [2]int // the two ranks for latency and bandwidth
 	Ops   []string
 	Sizes []int // bytes
 	// messages under way at a time, for bandwidths and the message rate; fewer if together they would

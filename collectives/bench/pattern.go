@@ -29,7 +29,7 @@ func (p *pattern) top() int64 {
 	exact := map[tensor.DType]int64{tensor.F32: 1 << 24, tensor.F64: 1 << 53, tensor.I32: 1<<31 - 1,
 		tensor.I64: 1 << 53, tensor.U8: 255, tensor.BF16: 1 << 8}[p.dtype]
 	if p.dtype == tensor.U8 {
-		return 15 // sums wrap, the same in any order
+		return 15 // sums wrap, with the same result in any order
 	}
 	return min(15, exact/int64(p.members))
 }

@@ -95,7 +95,7 @@ const (
 type schedule struct {
 	rule   stats.Rule
 	warmup int           // calls before the first sample; if negative, prepare chooses the number
-	step   time.Duration // of the clock; equal on all ranks
+	step   time.Duration // smallest step of the clock; equal on all ranks
 	stop   func() bool   // asked once per block, on every rank
 }
 

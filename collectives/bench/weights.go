@@ -46,7 +46,7 @@ func (r *Run) Weights(ctx context.Context, s WeightsPlan) error {
 	if err != nil {
 		return err
 	}
-	var memory [2][]byte // the source's state and its copy, of all sizes
+	var memory [2][]byte // the source's state and its copy; all sizes use them
 	if r.w.Rank() == s.Source {
 		layout := s.spec("", slices.Max(s.Sizes)/4, 0).Layout
 		if memory[0], err = r.w.Alloc(layout.Size()); err != nil {
@@ -161,7 +161,7 @@ func form(s WeightsPlan, slots int) string {
 type publisher struct {
 	t             *team
 	weights       *carrier
-	tiny          *carrier // of a state of two numbers
+	tiny          *carrier // distributes a state of two numbers
 	source        bool
 	published     chan error // result of Publish on a source that is also a reader
 	state         []float32  // weights of the source
@@ -280,7 +280,7 @@ func (b *publisher) check(ctx context.Context) (wrong int64, err error) {
 	if _, err := b.sync(ctx); err != nil {
 		return 0, err
 	}
-	changed := []float64{float64(b.changes)} // the number at the source
+	changed := []float64{float64(b.changes)} // the number of changes at the source
 	if err := b.t.max(ctx, changed); err != nil {
 		return 0, err
 	}

@@ -89,10 +89,10 @@ type tester struct {
 	ctx        context.Context
 	g          *collectives.Group
 	size, me   int
-	data, send []byte // with space for the longest buffers and their guards
+	data, send []byte // they have space for the longest buffers and their guards
 	made       *int
 	types      []tensor.DType
-	known      map[Case]*expected // by case, with Type zero
+	known      map[Case]*expected // keyed by the case, with Type zero
 }
 
 // An expected is a member's input and expected output in a case.

@@ -54,7 +54,7 @@ type sums struct {
 	host collectives.Host
 	end  spmd.Comm
 	want *trees
-	mem  []byte // with space for the longest vector and its guards
+	mem  []byte // it has space for the longest vector and its guards
 	made map[string]int
 }
 

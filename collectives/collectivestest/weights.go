@@ -95,7 +95,7 @@ type scene struct {
 	readers  []*collectives.WeightsReader // the readers on this rank
 	want     tensor.Dict                  // expected contents, rounded like the wire
 	plain    []byte                       // expected contents before rounding
-	version  int64                        // of want and plain
+	version  int64                        // the version in want and plain
 	compared *int
 }
 

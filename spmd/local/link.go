@@ -10,14 +10,14 @@ import (
 
 // A Link simulates a network connection, with equal speed in both directions.
 type Link struct {
-	Latency        time.Duration // until the first byte arrives
+	Latency        time.Duration // time until the first byte arrives
 	BytesPerSecond float64       // rate of the other bytes; 0 means no limit
 }
 
 // A Network simulates the nodes of a cluster. The zero Link takes no time.
 type Network struct {
 	RanksPerNode int  // number of consecutive ranks that form a node; the last node may have fewer
-	Inside       Link // between every two ranks of a node
+	Inside       Link // link between every two ranks of a node
 	// Between is a node's connection to the network. All its ranks share it, and each direction
 	// carries one message after the other. A message occupies the connections of both nodes.
 	Between Link

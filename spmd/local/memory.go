@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/spmd/internal/region"
 )
 
-const chunk = 1 << 20 // size of the mappings that small pieces share; a larger piece has its own
+const chunk = 1 << 20 // size of the mappings that small pieces share; a larger piece has its own mapping
 
 // A memory allocates zeroed pieces of memory mappings. Each rank has a memory of its own.
 type memory struct {

@@ -84,7 +84,7 @@ struct rl_world {
 
 	// Fields of the progress thread; see progress.c.
 	_Atomic int sends, receives; // requests under way
-	_Atomic int waiters;         // threads that poll MPI in a wait, which progresses it
+	_Atomic int waiters;         // threads in a wait that poll MPI, and so progress it
 	rl_wake_word *_Atomic wake;  // wakes the thread; it is own_wake, or in memory that the node's ranks reach
 	rl_wake_word own_wake;
 	_Atomic int leaving;
@@ -123,10 +123,10 @@ struct rl_slot {
 	void *scratch;       // takes a message that is longer than the buffer
 	int near;            // world rank of a peer that shares memory with this rank; -1 if MPI carries the message
 	int by_mpi;          // req is a request of MPI
-	rl_message *message; // of a send whose data is not copied yet, or a receive whose data is not read yet
+	rl_message *message; // message of a send whose data is not copied yet, or of a receive whose data is not read yet
 	rl_slot *next;       // in the free list, or behind this one in a queue
-	rl_slot *last;       // if this is the first in a queue: the last
-	rl_slot *next_queue, **prev_queue; // if this is the first in a queue: the first of other queues
+	rl_slot *last;       // if this slot is the first in a queue: the last slot
+	rl_slot *next_queue, **prev_queue; // if this slot is the first in a queue: the first slots of other queues
 };
 
 enum { CHUNK = 64, CHUNKS = 1024, RL_BUCKETS = 256 };
@@ -150,7 +150,7 @@ struct rl_end {
 	uint64_t space;
 	int process, inbox;
 	int fresh;     // receives were posted since the last match
-	uint32_t seen; // the generation of the unexpected messages at that time
+	uint32_t seen; // the generation of the unexpected messages at the last match
 	rl_message *message[MESSAGE_SIZES]; // rings of messages by size; each points to the message used last
 	int messages[MESSAGE_SIZES];        // lengths of the rings
 	int chunks;

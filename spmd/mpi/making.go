@@ -34,7 +34,7 @@ func (t *transport) NewComm(ranks []int, label string) (ends []spmd.Comm, err er
 		return nil, err
 	}
 	blocks, perPlane := uint64(l.width*l.width), uint64(t.blocks)
-	if first%perPlane+blocks > perPlane { // a block lies in one plane
+	if first%perPlane+blocks > perPlane { // the blocks of a communicator must lie in one plane
 		first += perPlane - first%perPlane
 	}
 	l.space, l.plane, l.block = first, int(first/perPlane), int(first%perPlane)
@@ -112,7 +112,7 @@ type layout struct {
 	width        int         // the largest number of members on one rank
 	group        *C.rl_group // MPI's communicator for its messages; nil if they use the plane
 	plane, block int         // the location of its tags
-	space        uint64      // a unique number among these processes; the purposes of a group share one
+	space        uint64      // a unique number among these processes; the purposes of a group share one number
 }
 
 // A member is on a rank. process is the number of the rank's process in MPI's communicator, and local is the

@@ -14,7 +14,7 @@ struct rl_native {
 	MPI_Comm comm;
 	int rank, size;
 	MPI_Op bf16[RL_MAX + 1], u8[RL_MAX + 1];
-	char *scratch; // for operations that MPI cannot make in place; it grows
+	char *scratch; // memory for operations that MPI cannot make in place; it grows
 	int64_t room;
 	// Of the collective that rl_native_start has started:
 	MPI_Request reqs[2];
@@ -45,7 +45,7 @@ static inline uint16_t narrow(float f) {
 	uint32_t bits;
 	memcpy(&bits, &f, sizeof bits);
 	uint32_t upper = bits >> 16, rounded = (bits + 0x7fff + (upper & 1)) >> 16;
-	int nan = (bits & 0x7fffffff) > 0x7f800000; // a NaN is not rounded, which could give infinity
+	int nan = (bits & 0x7fffffff) > 0x7f800000; // a NaN is not rounded, because rounding could give infinity
 	return (uint16_t)(nan ? upper : rounded);
 }
 

@@ -54,7 +54,7 @@ type native struct {
 	call       *C.rl_collective // arguments of the next call, in C's memory
 	made       uint64           // ascends in the order of creation, which is the same on all ranks
 	label      string
-	ranks      []int // of the members
+	ranks      []int // ranks of the members
 	rank, size int
 	pin        *runtime.Pinner // buffers that C keeps from one call to the next
 	broken     error           // why the communicator cannot be used any more

@@ -16,12 +16,12 @@ enum { RL_F32 = 1, RL_F64, RL_I32, RL_I64, RL_U8, RL_BF16 }; // tensor.DType
 // The arguments of the next call. Go fills them in before each call. All lengths are in elements.
 typedef struct {
 	int kind, dtype, op, root, to, from;
-	int64_t n;     // of the data
-	int64_t sent;  // of the data that SENDRECV sends
-	int64_t chunk; // the largest number of elements in one call of MPI, if the operation can be cut
+	int64_t n;     // length of the data
+	int64_t sent;  // length of the data that SENDRECV sends
+	int64_t chunk; // the largest number of elements in one call of MPI, if the operation can be split
 	int uneven;    // 1: block lengths are in counts; 0: all blocks have length block
 	int64_t block;
-	int in_place;  // of ALLTOALL: it sends the data itself
+	int in_place;  // 1: ALLTOALL sends from data, in place
 	int *counts, *displs, *send_counts, *send_displs; // one for each member; rl_native_open allocates them
 	int64_t got;   // after RL_SHORT_MESSAGE: the elements that SENDRECV has received
 } rl_collective;

@@ -11,16 +11,16 @@
 #include <signal.h>
 
 enum { SEND_NS = 100 * 1000, RECEIVE_NS = 1000 * 1000, IDLE_NS = 50 * 1000 * 1000 };
-enum { QUEUE_NS = 3 * 1000 }; // a probe takes 150 ns, so probing takes 5 % of a core
+enum { QUEUE_NS = 3 * 1000 }; // sleep for each queue to probe; a probe takes 150 ns, so probing takes 5 % of a core
 
 enum { ALIVE = 1, GOODBYE = 2 };
 
 typedef struct {
 	int before, after;  // the neighbours in the ring of ranks
-	int64_t heard, due; // when the last beat came from the rank before; when the next beat to the rank after is due
+	int64_t heard, due; // when the last beat came from the previous rank; when the next beat to the next rank is due
 	int64_t word;       // the buffer of the beat under way
 	MPI_Request req;    // the beat under way
-	int left, said;     // whether the rank before has said goodbye, and whether this rank has
+	int left, said;     // whether the previous rank has said goodbye, and whether this rank has
 } heartbeat;
 
 // poll_beats progresses MPI, and receives the messages of other progress threads. A probe finds each message before it

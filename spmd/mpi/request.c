@@ -132,7 +132,7 @@ uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag, int near
 	if (s) {
 		fill(s, 1, buf, n, to, tag, near);
 		int rc = near < 0 ? send_by_mpi(e, s) : rl_message_send(e, s, near, inbox);
-		wake = s->by_mpi; // even if it is done: the library may hold a copy that has not left
+		wake = s->by_mpi; // even if the send is done, because the library may hold a copy that has not left
 		if (rc != MPI_SUCCESS || s->state == DONE) {
 			handle = rc == MPI_SUCCESS ? 0 : RL_BAD | (uint32_t)rc;
 			slot_give(e, s);
@@ -368,7 +368,7 @@ int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_
 		if (timed_out && r != RL_PENDING) atomic_fetch_add(&w->missed, 1);
 		if (paused || round % 8 == 0) waited = before + rl_now() - start; // rl_now takes longer than a round that spins
 	}
-	if (r == RL_PENDING) { // match all queues, and see whether a request behind the first has failed
+	if (r == RL_PENDING) { // match all queues, and check whether a later request has failed
 		end_lock(e);
 		match_all(e);
 		for (int i = first + 1; r == RL_PENDING && !any && i < n; i++)

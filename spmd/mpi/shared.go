@@ -77,7 +77,7 @@ func oversubscribed(all []offer) bool {
 // rank of the world cannot do this, no rank shares memory, and that is no error.
 func (t *transport) share() error {
 	mine := offer{rank: int64(t.rank), pid: int64(os.Getpid())}
-	unix.SchedGetaffinity(0, &mine.cpus) // without it, no core is counted and no wait spins
+	unix.SchedGetaffinity(0, &mine.cpus) // if this fails, no core is counted and no wait spins
 	group, quota := cgroupOf(os.DirFS("/"))
 	h := fnv.New64a()
 	h.Write([]byte(group))

@@ -40,10 +40,10 @@ enum {
 	RL_PENDING = -2,     // not done
 	RL_FAULT = -3,       // a request failed: see rl_fault
 	RL_UNKNOWN = -4,     // not a handle of this end, or one that was waited for before
-	RL_SHORT_SLEEP = -5, // not done, and only a message of the node ends the wait: Go sleeps shortly and calls again
+	RL_SHORT_SLEEP = -5, // not done; only a message of the node ends the wait: Go makes a short sleep and calls again
 };
 
-enum { RL_SHORT_SLEEP_NS = 1000 * 1000 }; // how long the short sleeps of a wait last together, with its spinning
+enum { RL_SHORT_SLEEP_NS = 1000 * 1000 }; // total time of the spinning and the short sleeps of a wait
 
 // The event of a short sleep: *word differs from old, or *top is not 0. *sleepers counts the threads that sleep.
 typedef struct {

@@ -52,12 +52,12 @@ type transport struct {
 	making      sync.Mutex // held while a communicator is made
 	next        uint64     // the first block that no communicator of this process has
 	groups      []*group   // in the order of their creation; guarded by making
-	control     *comm      // over all ranks; NewComm uses it to agree
+	control     *comm      // communicator of all ranks, for agree
 	agreeing    []byte     // buffers of agree
 	mu          sync.Mutex // guards open, natives and lost
 	open        map[*comm]struct{}
 	natives     map[*native]struct{} // open natives
-	lost        []pinned             // memory of requests that were given up: MPI may still touch it
+	lost        []pinned             // memory of abandoned requests, which MPI may still touch
 }
 
 var _ spmd.Transport = (*transport)(nil)
@@ -206,7 +206,7 @@ func (t *transport) watch(before string) {
 // reportWait logs that this rank waits long for something. The rank that it waits for is alive, because
 // its silence would have ended the job. But that rank may compute for ever.
 func (t *transport) reportWait(waited time.Duration, something string) {
-	if t.ending.Load() { // watch has named the silent rank, and its line is the last
+	if t.ending.Load() { // watch has named the silent rank, and that line must stay the last
 		return
 	}
 	fmt.Fprintf(t.log, "rank %d has waited %v for %s; no rank has stopped, so the job goes on\n",

@@ -72,7 +72,7 @@ func several(ctx context.Context, w *spmd.World) error {
 func apart(ctx context.Context, w *spmd.World) error {
 	var comms [3]spmd.Comm
 	for i := range comms {
-		ends, err := w.NewComm(world(w), "twin") // with the same label
+		ends, err := w.NewComm(world(w), "twin") // all have the same label
 		if err != nil {
 			return err
 		}

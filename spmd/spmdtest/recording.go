@@ -22,7 +22,7 @@ type logger struct {
 	open  []int
 	got   map[[2]int64]int // gets by producer and number
 	marks []int64          // arguments of the marks of puts, in order
-	waits int              // spans with length
+	waits int              // number of spans that ended
 	wrong error
 }
 

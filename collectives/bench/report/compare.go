@@ -39,10 +39,10 @@ type Change struct {
 // A Comparison is the result of Compare.
 type Comparison struct {
 	Changes  []Change
-	starts   [2]int   // numbers of starts in the old and the new report
-	OnlyOld  []string // keys of rows that only one report has
+	starts   [2]int   // number of starts in the old and in the new report
+	OnlyOld  []string // keys of rows that only the old report has, or only the new report
 	OnlyNew  []string
-	Warnings []string // why the two may not be comparable at all
+	Warnings []string // reasons why the two reports may not be comparable
 	limit    float64
 }
 

@@ -9,7 +9,7 @@ import (
 
 // A Machine describes the hardware and software under a benchmark.
 type Machine struct {
-	Version   string            `json:"version"` // of this program
+	Version   string            `json:"version"` // version of this program
 	Revision  string            `json:"revision,omitempty"`
 	Tags      string            `json:"tags,omitempty"`
 	Go        string            `json:"go"`
@@ -38,12 +38,12 @@ type Host struct {
 	Name     string   `json:"name"`
 	CPU      string   `json:"cpu"` // model
 	Kernel   string   `json:"kernel"`
-	Governor string   `json:"governor,omitempty"` // of the clock frequency; "" where the system does not say
-	Cache    int64    `json:"cache_bytes"`        // last level
+	Governor string   `json:"governor,omitempty"` // governor of the clock frequency; "" if not known
+	Cache    int64    `json:"cache_bytes"`        // size of the last-level cache
 	Ranks    []int    `json:"ranks"`
 	CPUs     int      `json:"cpus"`       // number of CPUs that the ranks may use together
-	Affinity []string `json:"affinity"`   // of each rank, as 0-3,8
-	MaxProcs int      `json:"gomaxprocs"` // of a process
+	Affinity []string `json:"affinity"`   // CPUs of each rank, such as 0-3,8
+	MaxProcs int      `json:"gomaxprocs"` // GOMAXPROCS of a process
 }
 
 // Load returns the number of ranks per CPU on the fullest host.

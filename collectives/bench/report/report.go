@@ -40,7 +40,7 @@ type Report struct {
 // A Row is one measurement.
 type Row struct {
 	Op        string `json:"op"`               // allreduce, latency, …
-	Algorithm string `json:"algo,omitempty"`   // or whatever else distinguishes rows of one op
+	Algorithm string `json:"algo,omitempty"`   // or another name that distinguishes rows of one op
 	Chosen    string `json:"chosen,omitempty"` // the algorithm that auto chose
 	Ranks     int    `json:"n"`
 	// bytes; for a collective the whole Data at its root or at every member, as in nccl-tests
@@ -54,9 +54,9 @@ type Row struct {
 	Memory string `json:"mem,omitempty"`
 	Root   string `json:"root,omitempty"` // a number, or "rotate"; "" where there is none
 
-	Samples []float64 `json:"samples_us"`          // of one call each, in the order taken; the maximum over ranks
+	Samples []float64 `json:"samples_us"`          // times of one call, in the order taken; maxima over ranks
 	Starts  []float64 `json:"starts_us,omitempty"` // the medians of several starts; empty for one start
-	Batch   int       `json:"batch"`               // number of calls timed together for one sample, which is their mean
+	Batch   int       `json:"batch"`               // number of calls timed together; a sample is the mean of a batch
 	Min     float64   `json:"min_us"`
 	Median  float64   `json:"med_us"`
 	CILow   float64   `json:"ci_low_us"` // 95 % confidence interval of the median
@@ -155,8 +155,8 @@ type Fit struct {
 	Memory    string  `json:"mem,omitempty"`
 	Rounds    string  `json:"rounds"`       // as a formula of n
 	Bytes     string  `json:"bytes"`        // as a formula of n and S
-	Alpha     float64 `json:"alpha_us"`     // of a round
-	Beta      float64 `json:"beta_us_byte"` // of a byte
+	Alpha     float64 `json:"alpha_us"`     // time of a round
+	Beta      float64 `json:"beta_us_byte"` // time of a byte
 	Residual  float64 `json:"residual"`     // root of the mean square of the relative errors
 	Points    int     `json:"points"`
 	// Predictions are times on more ranks than were measured, if each rank has a core and a network

@@ -21,7 +21,7 @@ func percentile(sorted []float64, p float64) float64 {
 	if part := at - float64(low); part > 0 {
 		return sorted[low] + part*(sorted[high]-sorted[low])
 	}
-	return sorted[low] // not NaN if the neighbour is infinite
+	return sorted[low] // interpolation would give NaN if the neighbour is infinite
 }
 
 // Median returns the median of x, or NaN if x is empty.

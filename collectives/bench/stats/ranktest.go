@@ -66,7 +66,7 @@ const exactUpTo = 20
 // b, or from b.
 func exactP(n, m, u int) float64 {
 	u = min(u, n*m-u)
-	counts := make([][]float64, m+1) // c(i, j, ·) for the i reached so far
+	counts := make([][]float64, m+1) // counts[j] is c(i, j, ·) for the current i
 	for j := range counts {
 		counts[j] = make([]float64, n*m+1)
 		counts[j][0] = 1

@@ -18,7 +18,7 @@ func RatioInterval(a, b []float64) (ratio, low, high float64, ok bool) {
 	if n == 0 {
 		return 0, 0, 0, false
 	}
-	at := -1 // the largest U that is too far from its mean to be chance
+	at := -1 // the largest U that is too far below its mean to be chance
 	for at+1 < n/2 && exactP(len(a), len(b), at+1) <= 0.05 {
 		at++
 	}

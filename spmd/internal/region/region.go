@@ -16,7 +16,7 @@ const Align = 64
 // call Offset.
 type Region struct {
 	mem  []byte
-	free []span // ascending; memory in use lies between every two
+	free []span // in ascending order, with memory in use between every two spans
 	used int    // memory beyond this offset was never used, so it is zero and takes no pages
 }
 

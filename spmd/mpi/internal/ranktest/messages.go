@@ -320,7 +320,7 @@ func someRanks(ctx context.Context, t spmd.Transport) error {
 		ends[1].Rank() != ends[0].Rank()+1 {
 		return fmt.Errorf("members %d and %d of %v are on rank %d", ends[0].Rank(), ends[1].Rank(), ranks, t.Rank())
 	}
-	for i, c := range ends { // a token once around each of the two rings of every other member
+	for i, c := range ends { // a token goes once around each of the two rings that skip every second member
 		n := c.Size()
 		in, err := c.Irecv(make([]byte, 1), (c.Rank()+n-2)%n, i)
 		if err != nil {

@@ -108,7 +108,7 @@ func mixedRound(ctx context.Context, c spmd.Comm, memory []byte, n, round int, p
 
 const (
 	neighbour, remote = 1, 2 // for rank 0: the rank on its node, and the rank on the other node
-	ask, stop         = 1, 2 // what rank 0 tells them
+	ask, stop         = 1, 2 // the messages from rank 0 to these ranks
 )
 
 // answers lets rank 0 ask two ranks for answers: its neighbour, and rank 2 on the other node. An answer comes 3 ms

@@ -30,7 +30,7 @@ func natives(ctx context.Context, t spmd.Transport, args []string) error {
 	if err := nativeAlone(ctx, t); err != nil {
 		return err
 	}
-	n, err := newNative(t, []int{1, 0}, "natives") // members in another order than the ranks
+	n, err := newNative(t, []int{1, 0}, "natives") // members in the reverse order of the ranks
 	if err != nil {
 		return err
 	}
