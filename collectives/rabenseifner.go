@@ -35,7 +35,7 @@ func rabenseifner(ctx context.Context, t *team, c *spmd.Collective, b []byte) er
 		return h.gather(ctx)
 	}
 	mine := t.block(b, c, t.me)
-	shard := h.part(h.vector, h.dtype, h.levels, t.me) // this member's block, then that of the member it serves
+	shard := h.part(h.vector, h.dtype, h.levels, t.me) // this member's block, then the block of the member it serves
 	if h.before == none {
 		shard = shard[copy(mine, shard):]
 	}

@@ -19,8 +19,8 @@ type GroupSpec struct {
 	// numbers are neighbours on the last axis. Each purpose of Comms then also has a communicator along each axis
 	// (Member.AxisComm). If Axes is nil, there is no mesh.
 	Axes []Axis
-	// Direct names groups whose members exchange direct messages (Member.SendTo) with the members of this group. A name
-	// is that of a group launched earlier, or of this group itself.
+	// Direct names groups whose members exchange direct messages (Member.SendTo) with the members of this group. Each
+	// name belongs to a group launched earlier, or to this group itself.
 	Direct []string
 }
 

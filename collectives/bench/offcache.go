@@ -27,8 +27,8 @@ func stepOf(p point, out bool) int {
 	return lines(p.size)
 }
 
-// touched returns how many bytes a call of a point touches on a host. It returns the number for the host with the
-// fewest.
+// touched returns how many bytes a call of a point touches on a host. Hosts may differ, and touched returns the
+// smallest number.
 func (s *sweep) touched(p point, out bool) int {
 	byHost := map[int]int{}
 	for m := range p.ranks {

@@ -10,8 +10,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A team is the set of ranks that measure together. Other ranks also have a team value, but without a
-// Comm.
+// A team is the set of ranks that measure together. Other ranks also have a team value, but it has no Comm.
 type team struct {
 	spmd.Comm
 	reqs  [2]spmd.Request

@@ -19,8 +19,8 @@ import (
 // The messages are lines of PMI 1. MPI_Finalize has one barrier: each process sends "cmd=barrier_in", and the launcher
 // answers "cmd=barrier_out" when all processes have sent it. The last message is "cmd=finalize", and its answer
 // "cmd=finalize_ack". A process must not send "cmd=finalize" before the barrier ends, because then Hydra fails. While
-// MPICH waits in the barrier, it does not serve connections to processes that have not reached the barrier. So this
-// process and these processes may wait for each other for ever.
+// MPICH waits in the barrier, it does not serve connections to processes that have not reached the barrier. So they and
+// this process may wait for each other for ever.
 type hydra struct {
 	launcher, mpi *os.File
 	out, ack      chan struct{} // closed when the launcher has answered

@@ -3,7 +3,7 @@ package stats
 import "slices"
 
 // RatioInterval compares two lists of positive samples. ratio is the median of the ratios a_i/b_j of all pairs (Hodges
-// and Lehmann 1963, for samples whose logarithms are shifted against each other), and [low, high] its 95 % interval,
+// and Lehmann 1963, for samples whose logarithms are shifted against each other). [low, high] is its 95 % interval,
 // which follows from the test of Mann and Whitney. An interval needs at least 4 and 4 samples, or 3 and 5. With fewer,
 // ok is false, and [low, high] is the range of all ratios.
 func RatioInterval(a, b []float64) (ratio, low, high float64, ok bool) {
