@@ -23,8 +23,8 @@ type Cost struct {
 	RoundsFormula, BytesFormula string
 }
 
-// CostOf returns the documented cost of the named algorithm. For the library's algorithm, which is
-// unknown, it returns a lower bound of both terms. Auto has no cost; see Group.Choice.
+// CostOf returns the documented cost of the named algorithm. The library's algorithm is unknown, so CostOf returns a
+// lower bound of both terms for it. Auto has no cost; see Group.Choice.
 func CostOf(algorithm string, s Shape) Cost {
 	switch algorithm {
 	case "shared":
@@ -109,8 +109,9 @@ func linearCost(s Shape) Cost {
 	return s.cost(s.others(), "n-1", s.part(), "(n-1)/n")
 }
 
-// halvingCost is the cost of recursive doubling and halving. If n is not a power of two, members outside of the
-// first subtree get their result in one more message, or as many bytes as there are.
+// halvingCost is the cost of recursive doubling and halving. If n is not a power of two, members outside of the first
+// subtree get their result in one more message. An allreduce by halving needs no such message, but then moves 2S bytes
+// instead of 2(n-1)/n·S.
 func halvingCost(algorithm string, s Shape) Cost {
 	levels, last := math.Floor(math.Log2(float64(s.Members))), 0.0
 	if s.Members&(s.Members-1) != 0 {

@@ -32,10 +32,10 @@
 //
 //	((x₀+x₁) + (x₂+x₃)) + ((x₄+x₅) + x₆)
 //
-// The members are numbered as a binary counter counts: neighbours form pairs, neighbouring pairs form fours,
-// and so on. A rest without a neighbour waits for the level at which it has one. The bits of the result then
-// do not depend on algorithm, transport, library, placement or order of arrival, so a run gives the same
-// numbers everywhere. bfloat16 is added in float32 and rounded once. "ring" and "mpi" add in another order.
+// The tree follows the member numbers: neighbours form pairs, neighbouring pairs form fours, and so on. A last part
+// without a neighbour joins at the first level at which it has a neighbour. The bits of the result then do not depend
+// on algorithm, transport, library, placement or order of arrival, so a run gives the same numbers everywhere. bfloat16
+// is added in float32 and rounded once. "ring" and "mpi" add in another order.
 //
 // A Reducer sums a gradient in buckets and overlaps their communication with the backward pass. Weights
 // distribute versions of a state from sources to readers, through shared memory on a node and by broadcasts

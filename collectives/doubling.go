@@ -6,10 +6,10 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newDoubling returns recursive doubling: groups of members exchange their sums and join, until one group has the
-// whole reduction (Thakur, Rabenseifner and Gropp 2005). Here a round joins four groups; the last round may join only
-// two. If P is not a power of two, the members beyond the largest power of two below P reduce among themselves, and
-// get the result in one more message (see halving).
+// newDoubling returns recursive doubling: groups of members exchange their sums and join, until one group of all
+// members has the sum (Thakur, Rabenseifner and Gropp 2005). Here a round joins four groups. Only the last round may
+// join two. If P is not a power of two, the members beyond the largest power of two below P reduce among themselves,
+// and get the result in one more message (see halving).
 //
 //	allreduce    ½⌊log₂P⌋(α + 3Sβ + 3Sγ), and α + Sβ more where P is not a power of two
 //	barrier      ⌈log₂P⌉α: the dissemination barrier of Hensgen, Finkel and Manber 1988, for any P
@@ -36,8 +36,8 @@ func doubling(ctx context.Context, t *team, c *spmd.Collective, b []byte) error 
 	return h.serve(ctx, b, b)
 }
 
-// dissemination is a barrier. In round k every member tells the member at distance 2^k which members have arrived:
-// itself, and all from whom it has heard.
+// dissemination is a barrier. In round k every member tells the member at distance 2^k which members have arrived: the
+// sender, and all members that it has heard of.
 func (t *team) dissemination(ctx context.Context) error {
 	for step := 1; step < t.size(); step *= 2 {
 		to, from := t.members[(t.me+step)%t.size()], t.members[(t.me-step+t.size())%t.size()]

@@ -17,8 +17,8 @@ type Future struct {
 	next *Future
 }
 
-// A queue holds the started operations that have not run, in order. They run one at a time: on a
-// goroutine that ends when the queue is empty, or on a caller of Wait if no goroutine runs them.
+// A queue holds the started operations that have not run, in order. They run one at a time. Either
+// a goroutine runs them and ends when the queue is empty, or a caller of Wait runs them.
 type queue struct {
 	mu      sync.Mutex
 	idle    *sync.Cond // signalled when an operation has ended

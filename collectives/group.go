@@ -28,7 +28,7 @@ type Options struct {
 	// Algorithm names the algorithm for every operation that it supports. "" and "auto" leave the
 	// choice to the table.
 	Algorithm string
-	// Table has precedence over the built-in table; nil: none.
+	// Table has precedence over the built-in table. It may be nil.
 	Table *Table
 	// MaxMessage is the largest message in bytes, a multiple of 8. Longer buffers are sent in pieces.
 	// 0 means 1 GiB, because MPI counts with C ints.
@@ -57,13 +57,13 @@ type Group struct {
 	distinct  bool // every member has its own rank
 
 	algorithms []*algorithm
-	rules      []rule // rules of the table, then the built-in ones
+	rules      []rule // rules of the table, then the built-in rules
 	forced     *algorithm
 	native     spmd.Native
 	window     *window // shared memory of this node's members; nil until first used
 	shared     spmd.Shared
 	traffic    Traffic
-	span       spmd.Span // of this member's waits
+	span       spmd.Span // records this member's waits
 
 	// state of the running operation
 	call      spmd.Collective
@@ -127,9 +127,9 @@ func New(h Host, comm spmd.Comm, opts Options) (*Group, error) {
 	return g, nil
 }
 
-// Record records with r the times at which this member waits for an operation. The n-th span is that of the n-th Run,
-// or of the n-th Future that is waited for. name names the group. If groups of a component have the same name, key
-// distinguishes them; otherwise it is empty. r may be nil.
+// Record makes r record this member's waits for operations. The n-th span belongs to the n-th Run, or to the n-th
+// Future that is waited for. name names the group. If groups of a component have the same name, key distinguishes them;
+// otherwise it is empty. r may be nil.
 func (g *Group) Record(r spmd.Recorder, name, key string) {
 	if g.Size() > 1 {
 		g.span = spmd.NewSpan(r, spmd.Site{Op: spmd.OpCollect, Name: name, Key: key})

@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A subtree is 2^levels consecutive members. A team of P members is divided into one subtree for each bit of P,
-// the largest first: 13 members are 0 to 7, 8 to 11, and 12. The tree over members adds the sum of the last
-// subtree to that of the one before, and so on: (0 to 7) + ((8 to 11) + 12).
+// A subtree is 2^levels consecutive members. A team of P members consists of one subtree for each bit of P that is 1,
+// the largest first: 13 members are 0 to 7, 8 to 11, and 12. The tree over members adds the sum of the last subtree to
+// the sum of the previous subtree, and so on: (0 to 7) + ((8 to 11) + 12).
 type subtree struct{ first, levels int }
 
 // none is a subtree that does not exist.
@@ -18,7 +18,7 @@ var none = subtree{levels: -1}
 
 func (s subtree) size() int { return 1 << s.levels }
 
-// subtrees returns the subtree of member m among p members, and those before and after it.
+// subtrees returns the subtree of member m among p members, and the subtrees before and after it.
 func subtrees(p, m int) (own, before, after subtree) {
 	own, before, after = none, none, none
 	for first := 0; first < p; {
@@ -38,13 +38,13 @@ func subtrees(p, m int) (own, before, after subtree) {
 // A halving reduces a vector over a team by the tree over members (see subtree). Within a subtree this is recursive
 // halving: in a round, members at distance 2^l exchange halves of the range that both have. After the last round each
 // member has one shard of the subtree's sum. Two rounds may be joined into one, in which four members exchange
-// quarters. That takes three messages instead of two, but half the time if latency dominates.
+// quarters. The joined round takes three messages instead of two, but only half the time if latency dominates.
 //
-// The next subtree, which is smaller, does the same at the same time. It takes fewer rounds. Then it sends its sum to
-// this subtree: each member of this subtree gets the range of its own shard. For that, a member of the smaller subtree
-// divides its shard into parts. If there would be too many parts, it sends fewer, larger ones, to the first members of
-// this subtree, in an earlier round. In the rounds after that, a member that has such a part sends half of the part
-// along with half of its own range.
+// The next subtree, which is smaller, reduces at the same time and takes fewer rounds. Then it sends its sum to this
+// subtree: each member of this subtree gets the range of its own shard. To send these ranges, a member of the smaller
+// subtree splits its shard into parts. If there would be too many parts, it sends fewer, larger parts, to the first
+// members of this subtree, in an earlier round. In the later rounds, a member that has such a part sends half of the
+// part along with half of its own range.
 //
 // If whole is set, members exchange whole vectors instead of halves, which is recursive doubling.
 //
@@ -60,20 +60,21 @@ type halving struct {
 	vector         []byte       // the members' input, then the result
 	sum            []byte       // partial sums; the same memory as vector, unless the types differ
 	n, levels      int          // the vector has n elements, in 2^levels shards
-	cuts           []int        // first element of each shard, and n; nil: shards are even
+	cuts           []int        // first element of each shard, and n; nil if shards are even
 	in, out        []byte       // messages
 	late           []byte       // the part of the sum of the later subtrees that this member has received
 }
 
-// maxSplit is the logarithm of the largest number of parts into which a member divides its shard to send it to the
-// subtree before.
+// maxSplit is the logarithm of the largest number of parts into which a member splits its shard to send it to the
+// previous subtree.
 const maxSplit = 3
 
-// entry returns a level: before the exchange of that level the members of s receive the sum of the next subtree.
+// entry returns the level at which the members of s receive the sum of the next subtree. They receive it before the
+// exchange of that level.
 func entry(s, next subtree) int { return min(s.levels, next.levels+maxSplit) }
 
-// newHalving prepares a reduction of b. A reduce-scatter works on a copy of b. In the copy one shard holds the block
-// of a member of the first subtree and the block of the member beyond this subtree that it serves (see serve).
+// newHalving prepares a reduction of b. A reduce-scatter works on a copy of b. A shard of the copy may hold two blocks:
+// the block of a member m of the first subtree, and the block of the member that m serves (see serve).
 func newHalving(t *team, c *spmd.Collective, b []byte, whole bool) (*halving, error) {
 	h := &t.g.halving
 	*h = halving{t: t, op: c.Op, whole: whole, dtype: c.DType, partial: c.DType, vector: b, n: len(b) / c.DType.Size(),
@@ -140,7 +141,7 @@ func (h *halving) allocate(copied bool) error {
 // reverse returns the n lowest bits of i in the opposite order.
 func reverse(i, n int) int { return int(bits.Reverse64(uint64(i)) >> (64 - n)) }
 
-// part returns the range of b, whose elements are of type t, that member i of a subtree has before level l.
+// part returns the range of b that member i of a subtree has before level l. The elements of b are of type t.
 func (h *halving) part(b []byte, t tensor.DType, l, i int) []byte {
 	lo, hi := 0, h.n
 	if !h.whole {
@@ -159,7 +160,7 @@ func (h *halving) cut(shard int) int {
 	return h.n * shard >> h.levels
 }
 
-// reduce leaves the sum of each shard in the memory for sums of one member of the first subtree.
+// reduce leaves each shard's sum with one member of the first subtree, in that member's memory for sums.
 func (h *halving) reduce(ctx context.Context) error {
 	for l := 0; l < h.own.levels; l += h.width(l) {
 		if err := h.receiveLate(ctx, l); err != nil {
@@ -196,7 +197,7 @@ func (h *halving) receiveLate(ctx context.Context, l int) error {
 		return nil
 	}
 	late := h.part(h.late, h.partial, l, h.i)
-	in, vector := late, h.after.levels == 0 && h.dtype != h.partial // the input of one member
+	in, vector := late, h.after.levels == 0 && h.dtype != h.partial // vector: the message is the input of one member
 	if vector {
 		in = h.in[:len(late)/h.partial.Size()*h.dtype.Size()]
 	}
@@ -237,7 +238,7 @@ func (h *halving) exchange(ctx context.Context, l int) error {
 	next := l + h.width(l)
 	mine := h.part(b, t, next, h.i)
 	in := h.in
-	var late []byte // where to put the part of the later sum that follows in each message
+	var late []byte // the part of the later sum that follows in each message goes here
 	if h.after != none && l >= entry(h.own, h.after) && h.i>>l == 1 {
 		late = h.part(h.late, h.partial, next, h.i)
 	}

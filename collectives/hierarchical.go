@@ -20,12 +20,12 @@ import (
 //	reduce       to the heads, then a tree over them                                   ⌈log₂N⌉(α + Sβ + Sγ)
 //	barrier      the node, then the heads, then the node                               ⌈log₂N⌉α
 //
-// The costs count only communication between nodes, and those of an allreduce are for a power of two nodes. A
-// node's head is its first member, but on the root's node it is the root.
+// The costs count only communication between nodes. The costs of an allreduce assume that N is a power of two. A node's
+// head is its first member. On the root's node, the root is the head.
 //
 // A sum has the bits of the tree over members only if each node's members are a subtree of that tree. Unless
-// Options.Fast is set, the algorithm is for such groups only. It is not for bfloat16 then, because it would round
-// the sum of each node.
+// Options.Fast is set, the algorithm is only for such groups, and not for bfloat16, because it would round the sum of
+// each node.
 func newHierarchical() *algorithm {
 	return &algorithm{
 		name: "hierarchical", ordered: true, kinds: of(spmd.Barrier, spmd.Broadcast, spmd.Reduce, spmd.AllReduce),
@@ -37,8 +37,8 @@ func newHierarchical() *algorithm {
 	}
 }
 
-// long is the length in bytes from which every member of a node communicates with the other nodes. For
-// shorter vectors only the node's head does.
+// long is a length in bytes. For vectors of at least this length, every member of a node communicates with the other
+// nodes. For shorter vectors, only the node's head does.
 const long = 32 << 10
 
 func runHierarchical(ctx context.Context, t *team, c *spmd.Collective) error {

@@ -73,9 +73,9 @@ func combineBF16(op spmd.Op, dst, a, b []uint16) {
 // sums stay in the L1 cache.
 const cacheBlock = 8 << 10
 
-// A treeSum reduces the pieces of all members by the tree over members: the first 2^k pieces, where 2^k is the
-// largest power of two below their number, are one operand, and the rest is the other. Each operand is reduced
-// in the same way. Five pieces are ((x₀+x₁)+(x₂+x₃))+x₄. A treeSum keeps the memory for partial sums.
+// A treeSum reduces the pieces of all members by the tree over members: the first 2^k pieces are one operand, and the
+// other pieces are the other operand. 2^k is the largest power of two below the number of pieces. Each operand is
+// reduced in the same way. Five pieces are ((x₀+x₁)+(x₂+x₃))+x₄. A treeSum keeps the memory for partial sums.
 type treeSum struct {
 	rooms [][]byte // one for each level of the tree
 }
@@ -83,16 +83,16 @@ type treeSum struct {
 // split returns the number of pieces in the first operand of a reduction of n pieces.
 func split(n int) int { return 1 << (bits.Len(uint(n-1)) - 1) }
 
-// reduce reduces bytes from to end of the pieces and writes the result to the same bytes of each dst. A dst may
-// be one of the pieces. bfloat16 is reduced in float32 and rounded once. The bits of the result depend only on
-// the pieces and their order.
+// reduce reduces bytes [from, end) of the pieces and writes the result to the same bytes of each dst. A dst may be one
+// of the pieces. bfloat16 is reduced in float32 and rounded once. The bits of the result depend only on the pieces and
+// their order.
 func (s *treeSum) reduce(t tensor.DType, op spmd.Op, dsts, pieces [][]byte, from, end int) {
 	if t == tensor.F32 && op == spmd.Sum && 1 < len(pieces) && len(pieces) <= maxSumF32 {
 		if from = sumF32(dsts, pieces, from, end); from == end {
 			return
 		}
 	}
-	e, step := 1, cacheBlock // bytes of a partial sum per byte of a piece; bytes of a piece in a block
+	e, step := 1, cacheBlock // e: bytes of a partial sum per byte of a piece; step: bytes of a piece in a block
 	if t == tensor.BF16 {
 		e, step = 2, cacheBlock/2
 	}
@@ -111,8 +111,8 @@ func (s *treeSum) reduce(t tensor.DType, op spmd.Op, dsts, pieces [][]byte, from
 	}
 }
 
-// block reduces bytes lo to hi of the pieces into acc, which holds float32 where the pieces hold bfloat16.
-// It may use the rooms from level on.
+// block reduces bytes [lo, hi) of the pieces into acc, which holds float32 where the pieces hold bfloat16. It may use
+// the rooms from level on.
 func (s *treeSum) block(t tensor.DType, op spmd.Op, acc []byte, pieces [][]byte, lo, hi, level int) {
 	n := len(pieces)
 	switch {
@@ -142,7 +142,7 @@ func (s *treeSum) block(t tensor.DType, op spmd.Op, acc []byte, pieces [][]byte,
 	combine(t, op, acc, acc, right)
 }
 
-// sumBlock sums bytes lo to hi of the pieces into acc with sumF32. It returns false if sumF32 cannot sum them.
+// sumBlock sums bytes [lo, hi) of the pieces into acc with sumF32. It returns false if sumF32 cannot sum them.
 func sumBlock(acc []byte, pieces [][]byte, lo, hi int) bool {
 	var cut [maxSumF32][]byte
 	for i, p := range pieces {

@@ -22,8 +22,8 @@ func addF32AVX(dst, a, b *float32, n int)
 // maxSumF32 is the largest number of pieces for sumF32, whose partial sums stay in registers.
 const maxSumF32 = 8
 
-// sumF32 sums the whole blocks of bytes from to end of the pieces, by the tree over them, into every dst. There
-// are 2 to maxSumF32 pieces. sumF32 returns the end of the last whole block.
+// sumF32 sums bytes [from, end) of the pieces by the tree over the pieces, and writes the sum to every dst. There are 2
+// to maxSumF32 pieces. It sums only whole blocks of 128 bytes, and returns the end of the last block.
 func sumF32(dsts, pieces [][]byte, from, end int) int {
 	end = from + (end-from)&^127
 	if !cpu.X86.HasAVX || from == end {
@@ -39,7 +39,7 @@ func sumF32(dsts, pieces [][]byte, from, end int) int {
 	return end
 }
 
-// sumF32AVX is sumF32 for at least one block, and for whole blocks only.
+// sumF32AVX is sumF32 for a range of one or more whole blocks.
 //
 //go:noescape
 func sumF32AVX(dsts, pieces *[]byte, nd, np, from, end int)

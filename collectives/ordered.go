@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// maxOwners is the largest team for "ordered". In a larger one a member would send more than 2⌈log₂P⌉+2 messages.
+// maxOwners is the largest team for "ordered". In a larger team a member would send more than 2⌈log₂P⌉+2 messages.
 const maxOwners = 5
 
 // newOrdered returns the algorithm that makes each member the owner of a block of the vector:
@@ -27,11 +27,11 @@ func runOrdered(ctx context.Context, t *team, c *spmd.Collective) error {
 	if err := gatherPieces(t, mine); err != nil {
 		return err
 	}
-	for i := 1; i < t.size(); i++ { // each starts with its next neighbour, to spread the load
+	for i := 1; i < t.size(); i++ { // each member starts with its next neighbour, to spread the load
 		m := (t.me + i) % t.size()
 		t.send(t.block(c.Data, c, m), m)
 	}
-	if err := t.wait(ctx); err != nil { // the sends must be done too: results overwrite the pieces
+	if err := t.wait(ctx); err != nil { // wait for the sends too, because results overwrite the pieces
 		return err
 	}
 	t.g.dsts = append(t.g.dsts[:0], mine)

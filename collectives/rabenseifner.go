@@ -11,8 +11,8 @@ import (
 // Neighbours exchange the largest halves first. In each later round the size halves and the distance doubles.
 // P may be any number (see halving).
 //
-//	allreduce         2(⌊log₂P⌋-1)α + 2Sβ + Sγ; of S only (P-1)/P where P is a power of two
-//	reduce-scatter    (⌊log₂P⌋-1)α + Sβ + Sγ, of S only (P-1)/P; α + S/Pβ more where P is not a power of two
+//	allreduce         2(⌊log₂P⌋-1)α + 2Sβ + Sγ, with (P-1)/P·S for S if P is a power of two
+//	reduce-scatter    (⌊log₂P⌋-1)α + (P-1)/P·S(β+γ) if P is a power of two, else ⌊log₂P⌋α + (1+1/P)Sβ + Sγ
 //
 // With four members or more the first round joins groups of four, which saves one round.
 func newRabenseifner() *algorithm {
@@ -35,7 +35,7 @@ func rabenseifner(ctx context.Context, t *team, c *spmd.Collective, b []byte) er
 		return h.gather(ctx)
 	}
 	mine := t.block(b, c, t.me)
-	shard := h.part(h.vector, h.dtype, h.levels, t.me) // this member's block, then that of the member that it serves
+	shard := h.part(h.vector, h.dtype, h.levels, t.me) // this member's block, then the block of the member it serves
 	if h.before == none {
 		shard = shard[copy(mine, shard):]
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Reducer sums gradients and statistics over the members of a Group, which are the replicas of a
-// model, and gathers what each of them has computed. Methods without a context use the context of NewReducer.
+// A Reducer sums gradients and statistics over the members of a Group, and gathers what each member has computed. The
+// members are the replicas of a model. Methods without a context use the context of NewReducer.
 type Reducer struct {
 	ctx      context.Context
 	g        *Group
@@ -53,21 +53,21 @@ func (r *Reducer) Gradient(grad []float32) *GradientSum {
 	return &r.grad
 }
 
-// A GradientSum sums a flat gradient in buckets. A bucket's sum starts when all its elements are
-// final, and runs during the rest of the backward pass. The bucket boundaries are fixed, and each
-// bucket is summed by one tree over members, so the bucket size does not change the result. All members must
-// make the same ranges ready in the same order, so that they start buckets in the same order.
+// A GradientSum sums a flat gradient in buckets. A bucket's sum starts when all its elements are final, and runs during
+// the rest of the backward pass. The bucket boundaries are fixed, and each bucket is summed by one tree over members,
+// so the bucket size does not change the result. All members must call Ready with the same ranges in the same order, so
+// that they start buckets in the same order.
 type GradientSum struct {
 	r       *Reducer
 	grad    []float32
 	bucket  int       // elements
 	missing []int     // per bucket: number of elements not yet ready
-	futures []*Future // of the started buckets; may be longer than needed
+	futures []*Future // futures of the started buckets; the slice may be longer
 	started int
 	order   []int  // the buckets in the order of their start
 	wire    []BF16 // the compressed gradient
 
-	squares, lost float64 // sums of squares: of the gradient, and of its rounding errors
+	squares, lost float64 // sums of squares of the gradient and of its rounding errors
 }
 
 func (s *GradientSum) begin(r *Reducer, grad []float32) {
@@ -98,9 +98,9 @@ func (s *GradientSum) Ready(lo, hi int) {
 	}
 }
 
-// Wait starts the buckets that are not complete yet, in order, and returns when all of grad holds
-// the sum. When a bucket holds its sum, Wait calls final, if not nil, with the bucket's range.
-// Buckets come in the order of their start.
+// Wait starts the buckets that are not complete yet, in order, and returns when all of grad holds the sum. When a
+// bucket holds its sum, Wait calls final with the bucket's range, unless final is nil. The calls follow the order in
+// which the buckets started.
 func (s *GradientSum) Wait(final func(lo, hi int)) error {
 	if final == nil {
 		final = func(lo, hi int) {}

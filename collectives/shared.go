@@ -7,17 +7,15 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newShared returns the algorithm for members of one node, which have shared memory. It sends no
-// messages. Every member publishes the addresses of its buffers and enters a barrier. Then it reads
-// the data that it needs from the others' buffers. Where needed, a second barrier keeps buffers
-// from changing while they are read. Buffers outside of Alloc's memory are copied into Alloc's
-// memory and back.
+// newShared returns the algorithm for members of one node, which have shared memory. It sends no messages. Every member
+// publishes the addresses of its buffers and enters a barrier. Then it reads the data that it needs from the other
+// members' buffers. If needed, a second barrier keeps buffers from changing while they are read. Buffers outside of
+// Alloc's memory are copied into Alloc's memory and back.
 //
-// The last member to arrive reduces a short vector for all members, before it releases them. This
-// takes only one barrier, and members that share a core need not wake each other. A long vector is
-// cut into chunks, which the members that are awake take one by one. Each chunk is read once from
-// every member's buffer and written once to it. σ is the time of a barrier, and β the time of a byte
-// of memory traffic:
+// The last member to arrive reduces a short vector for all members, before it releases them. This takes only one
+// barrier, and members that share a core need not wake each other. A long vector is split into chunks. The members that
+// are awake take the chunks one by one. Each chunk is read once from every member's buffer, and its result is written
+// once to every member's buffer. σ is the time of a barrier, and β the time of a byte of memory traffic:
 //
 //	barrier                              σ
 //	allreduce, short                     σ + 2PSβ
@@ -33,10 +31,10 @@ func newShared() *algorithm {
 	}
 }
 
-// chunk is the number of bytes of a long vector that a member reduces at a time. Up to short bytes,
-// the last member to arrive reduces alone: splitting one chunk would only add a barrier. If other
-// members sleep, waking them is slow. Then the last member also reduces longer vectors alone, as long
-// as all members' vectors together have at most maxAlone bytes.
+// chunk is the number of bytes of a long vector that a member reduces at a time. A vector of at most `short` bytes is
+// reduced by the last member to arrive: splitting one chunk would only add a barrier. Waking members that sleep is
+// slow. If other members sleep, the last member also reduces longer vectors alone, if all members' vectors together
+// have at most maxAlone bytes.
 const (
 	chunk    = 64 << 10
 	short    = chunk
@@ -102,7 +100,7 @@ func (g *Group) publish(w *window, c *spmd.Collective) (data []byte, err error) 
 		return data, nil
 	}
 	at, e := s.send, c.DType.Size()
-	for m := range row { // where each member's block of send begins
+	for m := range row { // each entry is where a member's block of send begins
 		row[m] = at
 		at += int64(len(block(send, e, c.SendCounts, len(row), m)))
 	}
@@ -161,7 +159,8 @@ func reduceTogether(ctx context.Context, t *team, c *spmd.Collective, w *window)
 	return w.awaitSignal(ctx, &w.finished)
 }
 
-// reduceViews reduces bytes lo to hi of every member's Data into all of them, or into the root's.
+// reduceViews reduces bytes [lo, hi) of every member's Data. It writes the result to every member's Data, or only to
+// the root's.
 func reduceViews(t *team, c *spmd.Collective, w *window, lo, hi int) error {
 	g := t.g
 	g.pieces = g.pieces[:0]
@@ -180,9 +179,8 @@ func reduceViews(t *team, c *spmd.Collective, w *window, lo, hi int) error {
 	return nil
 }
 
-// broadcastInline broadcasts a short vector through the window. A member enters the next barrier
-// only after it has copied the vector, and the root overwrites the same buffer only after that
-// barrier.
+// broadcastInline broadcasts a short vector through the window. The root overwrites a buffer only after the next
+// barrier. A member enters that barrier only after it has copied the vector.
 func broadcastInline(ctx context.Context, t *team, c *spmd.Collective, w *window) error {
 	small := &w.small[(w.phase+1)%2]
 	if t.me == c.Root {
@@ -223,7 +221,7 @@ func pull(t *team, c *spmd.Collective, w *window, data []byte) error {
 			return nil
 		}
 	}
-	for i := range t.size() { // each member starts at a different one
+	for i := range t.size() { // each member starts with another peer
 		m := (t.me + i) % t.size()
 		mine := t.block(data, c, m)
 		var d []byte

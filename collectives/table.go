@@ -22,9 +22,9 @@ type Table struct {
 // A Rule matches operations of one kind, by group and size.
 type Rule struct {
 	Kind      string `json:"kind"`              // name of the spmd.Kind, such as allreduce
-	Members   int    `json:"members,omitempty"` // largest group; 0: any
-	Nodes     string `json:"nodes,omitempty"`   // one or many; "": either
-	Bytes     int    `json:"bytes,omitempty"`   // largest size of Data; 0: any
+	Members   int    `json:"members,omitempty"` // largest group; 0 means any
+	Nodes     string `json:"nodes,omitempty"`   // one or many; "" means either
+	Bytes     int    `json:"bytes,omitempty"`   // largest size of Data; 0 means any
 	Algorithm string `json:"algorithm"`
 }
 
@@ -108,11 +108,10 @@ func kinds() []spmd.Kind {
 	return all
 }
 
-// builtin returns the table for machines without measurements. Shared memory is fastest at every
-// size. Between nodes it minimizes the number of messages, then their length. The size limits
-// between message algorithms are the sizes at which the documented costs are equal for α = 2 µs and
-// β = 0.1 ns per byte. Where the first algorithm for a size cannot run, or does not add by the tree over members,
-// the next one is used.
+// builtin returns the table for machines without measurements. Shared memory is fastest at every size. Between nodes it
+// minimizes the number of messages, then their length. The size limits between message algorithms are the sizes at
+// which the documented costs are equal for α = 2 µs and β = 0.1 ns per byte. If the first algorithm for a size cannot
+// run, or does not add by the tree over members, the next algorithm is used.
 func builtin() *Table {
 	rules := []Rule{}
 	for _, k := range kinds() {

@@ -11,18 +11,18 @@ import (
 // or one member of each node. A team's members are numbered 0, 1, … in member order.
 type team struct {
 	g       *Group
-	members []int // of the group
+	members []int // numbers of the members in the group
 	me      int
 }
 
 func (t *team) size() int { return len(t.members) }
 
-// send starts sending b to member `to`. If b is empty, send sends no message, because both sides
-// know the length. The next wait returns an error of send.
+// send starts sending b to member `to`. If b is empty, send sends no message, because both sides know the length. An
+// error of send is returned by the next wait.
 func (t *team) send(b []byte, to int) { t.g.post(true, b, t.members[to]) }
 
-// recv starts receiving b from member `from`. The message must have b's length. The next wait returns an
-// error of recv.
+// recv starts receiving b from member `from`. The message must have b's length. An error of recv is returned by the
+// next wait.
 func (t *team) recv(b []byte, from int) { t.g.post(false, b, t.members[from]) }
 
 // wait returns when all started sends and receives are done.
@@ -35,10 +35,10 @@ func (t *team) exchange(ctx context.Context, out []byte, to int, in []byte, from
 	return t.wait(ctx)
 }
 
-// shard returns member m's shard of b, cut evenly into elements of e bytes.
+// shard returns member m's shard of b. The elements of b, of e bytes each, are split evenly.
 func (t *team) shard(b []byte, e, m int) []byte { return block(b, e, nil, t.size(), m) }
 
-// block returns member m's block of b, which is cut by c.Counts.
+// block returns member m's block of b, which is split by c.Counts.
 func (t *team) block(b []byte, c *spmd.Collective, m int) []byte {
 	return block(b, c.DType.Size(), c.Counts, t.size(), m)
 }

@@ -7,8 +7,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// newTree returns the binomial tree. In round k of a broadcast, each of the 2^k members that have the whole sends it
-// to one more. A reduction has the opposite rounds: if m mod 2^(k+1) = 2^k, member m is the child of member m-2^k.
+// newTree returns the binomial tree. In round k of a broadcast, each of the 2^k members that have the vector sends it
+// to one more member. A reduction has the same rounds in reverse: if m mod 2^(k+1) = 2^k, member m is the child of
+// member m-2^k.
 //
 //	broadcast    members are numbered from the root                             ⌈log₂P⌉(α + Sβ)
 //	reduce       the root takes the place of its ancestors                      ⌈log₂P⌉(α + Sβ + Sγ)
@@ -52,9 +53,9 @@ func treeBroadcast(ctx context.Context, t *team, b []byte, root int) error {
 	return t.wait(ctx)
 }
 
-// treeReduce reduces b to the root by the tree over members. In round k neighbouring subtrees of 2^k members join:
-// one has its sum at its first member, or at the root, and sends it to that of the other. The root always receives.
-// Partial sums of bfloat16 are float32.
+// treeReduce reduces b to the root by the tree over members. In round k neighbouring subtrees of 2^k members join. The
+// sum of a subtree is at its first member, or at the root if the root is in the subtree. One of the two members that
+// have the sums sends its sum to the other. The root always receives. Partial sums of bfloat16 are float32.
 func treeReduce(ctx context.Context, t *team, c *spmd.Collective, b []byte, root int) error {
 	sum, dtype, need := b, c.DType, len(b)
 	if dtype == tensor.BF16 {

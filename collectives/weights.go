@@ -14,22 +14,21 @@ type WeightsSpec struct {
 	Label string // names the weights in messages
 	// Layout is the layout of State.
 	Layout *tensor.Layout
-	// Frozen marks the tensors that do not change after the first version; nil: none.
+	// Frozen marks the tensors that do not change after the first version. nil means none.
 	Frozen []bool
-	// Local marks the tensors that no reader on a node without a source uses, so they are not sent there;
-	// nil: none.
+	// Local marks the tensors that are not sent to nodes without a source, because no reader there uses them. nil means
+	// none.
 	Local []bool
 	// Sources are the ranks that hold a replica of the state. All replicas are equal.
 	Sources []int
 	// Readers are the ranks of the readers; a rank may have several.
 	Readers []int
-	// State is this rank's replica, in memory of World.Alloc. On a rank that is no source, State
-	// holds the tensors of Patch.Held, or is nil.
+	// State is this rank's replica, in memory of World.Alloc. On a rank that is not a source, State holds the tensors
+	// of Patch.Held, or is nil.
 	State []byte
-	// Slots is the number of copies that each unit (a set of ranks with a shared copy) keeps. With 2,
-	// a version can arrive while readers use the last one. With 1, a version waits until readers ask
-	// for it. With 0, readers on a source's node use State in place, and the caller must not change
-	// State during their use.
+	// Slots is the number of copies that each unit (a set of ranks with a shared copy) keeps. With 2, a version can
+	// arrive while readers use the previous version. With 1, a version waits until readers ask for it. With 0, readers
+	// on a source's node use State in place, and the caller must not change State during their use.
 	Slots int
 	// Wire is the type in which F32 tensors are sent: F32 or BF16. With BF16 all readers get rounded
 	// values, even on a source's node.
@@ -38,8 +37,7 @@ type WeightsSpec struct {
 	Group Options
 	// Bucket is the number of bytes to send at once; tensors are not split.
 	Bucket int
-	// Patch, unless nil, makes a publication send only the changed elements of a tensor if that takes
-	// fewer bytes.
+	// If Patch is set, a publication sends only the changed elements of a tensor where this takes fewer bytes.
 	Patch *PatchSpec
 }
 
@@ -48,15 +46,15 @@ type PatchSpec struct {
 	// Delta encodes the indices of changed elements as distances, which takes fewer bytes when many
 	// elements change.
 	Delta bool
-	// Held marks the tensors whose initial values, in State, are the same on all ranks; nil: none.
-	// NewWeights checks that the values are the same.
+	// Held marks the tensors whose initial values, in State, are the same on all ranks. nil means none. NewWeights
+	// checks that the values are the same.
 	Held []bool
 	// Bucket replaces WeightsSpec.Bucket for the first version.
 	Bucket int
 }
 
-// Weights distribute versions of one state from its sources to readers. Sources publish versions;
-// each reader adopts the newest one when it is ready:
+// Weights distribute versions of one state from its sources to readers. Sources publish versions; each reader adopts
+// the newest version when the reader is ready for it:
 //
 //	w, err := NewWeights(ctx, world, spec)         // collective over Sources and Readers
 //	w.Publish(ctx, version)                        // on every source, in the same order
@@ -70,10 +68,10 @@ type PatchSpec struct {
 type Weights struct {
 	spec    WeightsSpec
 	world   *spmd.World
-	unit    *unit    // unit of this rank; nil: no reader needs a copy from this source
+	unit    *unit    // unit of this rank; nil if no reader needs a copy from this source
 	seq     uint32   // number of publications so far
 	writes  bool     // this rank writes the unit's copy
-	channel *channel // this rank's end of the broadcast; nil: none
+	channel *channel // this rank's end of the broadcast; nil if there is none
 	jobs    chan job // publications for the sending goroutine; nil on other ranks
 	readers []*WeightsReader
 }
@@ -109,7 +107,7 @@ func newWeights(ctx context.Context, world *spmd.World, spec WeightsSpec) (*Weig
 	if err != nil {
 		return nil, err
 	}
-	setup, err := New(world, ends[0], Options{Algorithm: "direct"}) // this algorithm takes no memory
+	setup, err := New(world, ends[0], Options{Algorithm: "direct"}) // "direct" takes no memory
 	if err != nil {
 		return nil, err
 	}
@@ -146,7 +144,7 @@ func newWeights(ctx context.Context, world *spmd.World, spec WeightsSpec) (*Weig
 		return nil, err
 	}
 	if world.Rank() == root {
-		w.jobs = make(chan job, maxSlots+1) // for the largest number in progress
+		w.jobs = make(chan job, maxSlots+1) // room for all publications that can be in progress
 		w.unit.sends = true
 		world.Go(spec.Label, func() error { return w.send(ctx) })
 	} else {
@@ -290,15 +288,14 @@ type WeightsReader struct {
 	span  spmd.Span
 }
 
-// Record records with rec the times at which the reader waits for weights. rec may be nil.
+// Record makes rec record the reader's waits for weights. rec may be nil.
 func (r *WeightsReader) Record(rec spmd.Recorder, name string) {
 	r.span = spmd.NewSpan(rec, spmd.Site{Op: spmd.OpAdopt, Name: name})
 }
 
-// Adopt moves to the newest version that has arrived, and waits until that is at least atLeast. It
-// returns the state, which does not change until the next call, and the state's version. If atLeast
-// is the version that the reader has, Adopt does not wait. So a reader may call Adopt between two of
-// its steps to get new versions.
+// Adopt waits until a version of at least atLeast has arrived, and moves to the newest version. It returns the state,
+// which does not change until the next call, and the state's version. If atLeast is the version that the reader has,
+// Adopt does not wait. So a reader may call Adopt between two of its steps to get new versions.
 func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte, version int64, err error) {
 	waits := r.Newest() < atLeast
 	if waits {
@@ -313,9 +310,9 @@ func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte,
 	return state, version, err
 }
 
-// Copy is Adopt for a reader that keeps one version for long. It copies the newest version to state,
-// so that no Publish waits for this reader. has is the version that state holds. If has is the newest
-// version, Copy copies nothing.
+// Copy is Adopt for a reader that keeps one version for long. It copies the newest version to state, so that no Publish
+// waits for this reader. The argument has is the version that state holds. If this is already the newest version, Copy
+// copies nothing.
 func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, state []byte, has int64) (version int64, err error) {
 	newest, version, err := r.Adopt(ctx, atLeast)
 	if err != nil {
@@ -328,5 +325,5 @@ func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, state []byte, h
 	return version, nil
 }
 
-// Newest returns the newest version that has arrived, or -1.
+// Newest returns the newest version that has arrived, or -1 if there is none.
 func (r *WeightsReader) Newest() int64 { return r.unit.newest() }

@@ -98,7 +98,7 @@ const (
 //
 //	head      { more u8, version i64, bytes of the patch u64, kind of each tensor u8 }
 //	patch     tensors sent as changes, see weights_patch.go
-//	buckets   tensors sent whole, in the order of the layout, in groups of at least the size of a bucket
+//	buckets   tensors sent whole, in the order of the layout; each bucket has at least the size of WeightsSpec.Bucket
 //	credit    from each receiver at the end; the next publication waits for it, so that a fast source
 //	          does not flood a slow reader
 //
@@ -107,20 +107,20 @@ const (
 type channel struct {
 	g       *Group
 	credits spmd.Comm
-	due     bool           // at the sender: credits of the last publication are due
+	due     bool           // at the sender: receivers still owe credits for the last publication
 	reqs    []spmd.Request // one per receiver
 	alloc   tensor.Allocator
 	spec    *WeightsSpec
 	fields  []wireField
 	size    int // bytes of an image
 	head    []byte
-	image   []byte // nil: the state is the image
+	image   []byte // nil if the state is the image
 	patch   *patcher
 	bytes   []byte // buffer for the patch, in communication memory
 	count   uint32 // number of publications
 	slots   uint32
 
-	received atomic.Int64 // bytes of tensors, at a receiver
+	received atomic.Int64 // at a receiver: bytes of tensors received
 }
 
 // A wireField is a tensor as it is sent.
@@ -344,7 +344,7 @@ func (c *channel) buckets(ctx context.Context, image []byte) error {
 	return flush()
 }
 
-// gap reports whether more than padding lies between hi, the end of a tensor in an image, and at.
+// gap reports whether the bytes between hi, the end of a tensor in an image, and `at` are more than padding.
 func (c *channel) gap(hi, at int) bool { return at-hi >= tensor.Align }
 
 // toWire copies the tensor from src to the image, in the type of the wire.

@@ -13,9 +13,9 @@ import (
 //	n u32, bytes of a number w u8, 0 u24, first changed element u64, n·w numbers, n values
 //
 // w is 1, 4 or 8: the smallest width that fits every number. A number is the index of a changed
-// element or, with delta, its distance from the last changed element. A distance takes one byte if
-// at least one element in 256 has changed. The design follows RLinf's patch syncer, which stores a
-// row and a column for each element.
+// element or, with delta, its distance from the previous changed element. A distance takes one byte
+// if at least one element in 256 has changed. The design follows RLinf's patch syncer, which stores
+// a row and a column for each element.
 type patcher struct {
 	delta  bool
 	images [][]byte // per slot: the contents last sent, in the types of the wire
@@ -50,7 +50,7 @@ func newPatcher(alloc tensor.Allocator, c *channel) (*patcher, error) {
 		most = max(most, f.bytes)
 	}
 	p.cast = bytesOf(make([]uint64, most/8+1)) // uint64 for the alignment
-	p.indices = make([]int, 0, most/2)         // compare keeps no more
+	p.indices = make([]int, 0, most/2)         // the largest number that compare keeps
 	var err error
 	p.out, err = alloc(c.size + patchHead*len(c.fields))
 	return p, err
@@ -59,7 +59,7 @@ func newPatcher(alloc tensor.Allocator, c *channel) (*patcher, error) {
 // patchHead is the number of bytes before a tensor's numbers.
 const patchHead = 16
 
-// diff updates the image of a slot to src, sets how each tensor is sent in kinds, and returns the
+// diff updates the image of a slot to src, sets in kinds how each tensor is sent, and returns the
 // patch.
 func (p *patcher) diff(kinds []byte, slot int, src []byte) []byte {
 	image, known := p.images[slot], p.known[slot]
@@ -91,7 +91,7 @@ func (p *patcher) diff(kinds []byte, slot int, src []byte) []byte {
 // or if the whole tensor takes no more bytes than the changes.
 func (p *patcher) compare(f *wireField, out, old, now []byte) (kind byte, _ []byte) {
 	e := f.dtype.Size()
-	most := (f.bytes - patchHead) / (e + 1) // limit for a patch to save bytes
+	most := (f.bytes - patchHead) / (e + 1) // with more changes, a patch saves no bytes
 	indices, enough := p.indices[:0], false
 	switch e {
 	case 1:
@@ -137,7 +137,7 @@ func (p *patcher) compare(f *wireField, out, old, now []byte) (kind byte, _ []by
 }
 
 // differences appends to indices each index at which the bits of a and b differ. If there are more
-// than most, it stops and returns true.
+// than the argument most, it stops and returns true.
 func differences[T uint8 | uint16 | uint32 | uint64](indices []int, a, b []T, most int) ([]int, bool) {
 	b = b[:len(a)]
 	for i, x := range a {

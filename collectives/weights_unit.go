@@ -59,25 +59,26 @@ func planUnits(s *WeightsSpec, nodes []int, shared bool) []unitPlan {
 	return units
 }
 
-// A unit is one copy of the weights, in memory that its writer and readers share. Publication s is
-// in slot s mod n. Writer and readers synchronize by hazard pointers (Michael 2004). A reader
-// announces the publication that it uses, then checks whether the writer has begun to overwrite
-// that publication. The writer announces what it overwrites, then checks whether readers use it.
+// A unit is one copy of the weights, in memory that its writer and readers share. With n slots,
+// publication s is in slot s mod n. Writer and readers synchronize by hazard pointers (Michael
+// 2004). A reader announces the publication that it uses, then checks whether the writer has begun
+// to overwrite that publication. The writer announces what it overwrites, then checks whether
+// readers use it.
 type unit struct {
 	plan    *unitPlan
 	rankOf  []int // rank of each reader, for messages
-	slots   int   // number of slots; 0: readers use the leader's State
+	slots   int   // number of slots; 0 if readers use the leader's State
 	sends   bool  // this rank broadcasts from this copy to other units
 	size    int   // bytes of a slot
 	mem     []byte
 	signals signals
 	*control
-	using []spmd.Signal // per reader: the publication that it uses; 0: none
+	using []spmd.Signal // per reader: the publication that it uses; 0 if it uses none
 }
 
 // control is the start of a unit's memory.
 type control struct {
-	ready    spmd.Signal   // newest complete publication; 0: none
+	ready    spmd.Signal   // newest complete publication; 0 if there is none
 	sent     spmd.Signal   // newest publication that was broadcast to other units
 	writing  atomic.Uint32 // newest publication begun
 	versions [maxSlots]atomic.Int64
@@ -141,8 +142,8 @@ func newUnit(ctx context.Context, world *spmd.World, shared spmd.Shared, setup s
 // tagLocations is a tag that the group of the set-up does not use.
 const tagLocations = debugTag
 
-// sendLocations sends two locations to the unit's other ranks: that of the control words, and that
-// of the slots or the state.
+// sendLocations sends two locations to the unit's other ranks: the location of the control words,
+// and the location of the slots or of the state.
 func (u *unit) sendLocations(ctx context.Context, shared spmd.Shared, setup spmd.Comm, ranks []int, head []byte) error {
 	var where [16]byte
 	for i, b := range [][]byte{head, u.mem} {
@@ -249,7 +250,7 @@ func (u *unit) adopt(ctx context.Context, r *WeightsReader, atLeast int64) ([]by
 				u.signals.Post(mine, seq)
 				kept = u.slots == 0 || u.writing.Load()-seq < uint32(u.slots)
 			}
-			if kept { // otherwise the writer may be overwriting it
+			if kept { // otherwise the writer may be overwriting the slot
 				if version := u.versions[int(seq)%max(1, u.slots)].Load(); version >= atLeast {
 					return u.slot(seq), version, nil
 				}

@@ -20,7 +20,7 @@ type window struct {
 	*syncWords
 	slots []slot
 	rows  []int64        // for each member: where its blocks for each other member begin
-	small *[2]inlineData // short broadcasts, in even and odd phases
+	small *[2]inlineData // data of short broadcasts in even and in odd phases
 	phase uint32         // number of barriers so far, the same on every member
 }
 
@@ -31,7 +31,7 @@ type syncWords struct {
 	arrived  line        // number of arrivals, summed over all phases
 	next     line        // next chunk to take
 	left     line        // number of chunks not reduced yet
-	chunks   line        // number of chunks; 0: the last member to arrive has reduced all
+	chunks   line        // number of chunks; 0 if the last member to arrive has reduced all
 }
 
 type line struct {
@@ -47,7 +47,7 @@ type inlineData struct {
 	data  [inline]byte
 }
 
-// A slot describes one member's buffers to the others.
+// A slot describes one member's buffers to the other members.
 type slot struct {
 	data, send int64 // locations of the buffers
 	bytes      int64 // length of Data
@@ -98,8 +98,8 @@ func openWindow(ctx context.Context, t *team) (*window, error) {
 }
 
 // arrive enters the next barrier and reports whether this member is the last to arrive. If it is
-// the last, the other members wait until it calls release. After that the others see all its
-// earlier writes.
+// the last, the other members wait until it calls release. After the release, the other members see
+// all earlier writes of this member.
 func (w *window) arrive() (last bool) {
 	w.phase++
 	w.slots[w.me].phase.Store(w.phase)
@@ -123,7 +123,8 @@ func (w *window) awaitSignal(ctx context.Context, s *spmd.Signal) error {
 	}
 }
 
-// missing returns the rank of a member that has not arrived in this phase, or -1.
+// missing returns the rank of a member that has not arrived in this phase, or -1 if all have
+// arrived.
 func (w *window) missing() int {
 	for m := range w.slots {
 		if w.slots[m].phase.Load() != w.phase {
@@ -160,7 +161,7 @@ func (w *window) otherLength(m, theirs, n int) error {
 		w.ranks[w.me], n)
 }
 
-// read copies len(to) bytes from location at of member m's memory into to.
+// read fills the buffer `to` from member m's memory, beginning at the location `at`.
 func (w *window) read(m int, at int64, to []byte) error {
 	if len(to) == 0 {
 		return nil

@@ -11,7 +11,7 @@ type Axis struct {
 	Size int
 }
 
-// checkAxes returns an error unless the members of spec are the points of its mesh, if it has one.
+// checkAxes checks the axes of spec. If there are axes, the mesh must have one point for each member.
 func checkAxes(spec GroupSpec) error {
 	points, known := 1, make(map[string]bool)
 	sizes := make([]string, len(spec.Axes))
@@ -33,7 +33,7 @@ func checkAxes(spec GroupSpec) error {
 	return nil
 }
 
-// Axes returns the axes of the group's mesh, outermost first; none if it has no mesh.
+// Axes returns the axes of the group's mesh, outermost first. The result is empty if the group has no mesh.
 func (m *Member) Axes() []Axis { return m.group.spec.Axes }
 
 // Coordinate returns the member's place on an axis of GroupSpec.Axes, from 0. It panics for an unknown axis.
@@ -42,8 +42,8 @@ func (m *Member) Coordinate(axis string) int {
 	return m.index / stride % size
 }
 
-// Line returns the numbers of the members that agree with this one in all coordinates except the one on axis, in the
-// order of that coordinate. This member is one of them. Line panics for an unknown axis.
+// Line returns the numbers of the members that have the same coordinates as this member on all axes but the given one.
+// They are in the order of their coordinates on that axis, and include this member. Line panics for an unknown axis.
 func (m *Member) Line(axis string) []int {
 	size, stride := m.axis(axis)
 	members := make([]int, size)
@@ -53,14 +53,14 @@ func (m *Member) Line(axis string) []int {
 	return members
 }
 
-// AxisComm returns the member's end of a communicator along an axis: of the members of Line, in that order. It is a
-// part of Comm(purpose): it belongs to the same goroutine, and Close closes both. Messages along different axes do not
-// mix, because two members have at most one line in common. AxisComm panics for an unknown axis or purpose.
+// AxisComm returns the member's end of a communicator along an axis. Its members are those of Line, in the same order.
+// It is a part of Comm(purpose), so both belong to the same goroutine, and Close closes both. Messages along different
+// axes do not mix, because two members have at most one line in common. AxisComm panics for an unknown axis or purpose.
 func (m *Member) AxisComm(axis, purpose string) Comm {
 	return &line{Comm: m.Comm(purpose), axis: axis, me: m.Coordinate(axis), members: m.Line(axis)}
 }
 
-// axis returns the size of an axis, and the difference of the numbers of neighbours on it.
+// axis returns the size of an axis. stride is the difference between the numbers of two neighbours on the axis.
 func (m *Member) axis(name string) (size, stride int) {
 	axes := m.group.spec.Axes
 	stride = 1
@@ -78,7 +78,7 @@ type line struct {
 	Comm
 	axis    string
 	me      int
-	members []int // of the group
+	members []int // numbers in the group
 }
 
 func (l *line) Rank() int           { return l.me }

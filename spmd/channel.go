@@ -11,15 +11,15 @@ import (
 
 // Errors of channels, for callers that branch on them.
 var (
-	ErrClosed = errors.New("closed")         // no more items will come, or none may be put
-	ErrEmpty  = errors.New("nothing queued") // of TryGet: the queue has no item
-	ErrFull   = errors.New("no credit")      // of TryTake: the key has no room
+	ErrClosed = errors.New("closed")         // no more items will come, or no more may be put
+	ErrEmpty  = errors.New("nothing queued") // error of TryGet: the queue has no item
+	ErrFull   = errors.New("no credit")      // error of TryTake: the key has no room
 )
 
 // A ChannelSpec describes a Channel. The spec is the same on every rank.
 type ChannelSpec struct {
 	Name     string
-	From, To GroupSpec // producers and consumers; launch both groups before
+	From, To GroupSpec // producers and consumers; launch both groups before NewChannel
 	// MaxSize is the number of items that a key queues; 0 means 1. Each producer may have one more
 	// item in transit.
 	MaxSize int
@@ -52,10 +52,9 @@ func (k Key) String() string {
 // maxKeyName is the largest length of Key.Name.
 const maxKeyName = 255
 
-// A Channel is a set of bounded FIFO queues from the members of one group to those of another, one
-// for each key. A queue lives in its consumer's process. A shared queue lives in the process of one
-// of the consumers. Each consumer gets the items of one producer in the order in which they were
-// put.
+// A Channel is a set of bounded FIFO queues, one for each key. The queues lead from the members of one group to the
+// members of another group. A queue lives in its consumer's process. A shared queue lives in the process of one of the
+// consumers. Each consumer gets the items of one producer in the order in which they were put.
 //
 // All Senders and Receivers of one member belong to one goroutine at a time: the worker's.
 type Channel struct {
@@ -65,8 +64,8 @@ type Channel struct {
 	owners    []int // ranks that serve shared keys; owner i is member len(From)+len(To)+i of the communicator
 	producers map[int]*port
 	consumers map[int]*port
-	inboxes   map[int]*inbox // of the consumers on this rank
-	owned     *inbox         // for the shared keys that this rank owns; nil if it owns none
+	inboxes   map[int]*inbox // inboxes of the consumers on this rank
+	owned     *inbox         // inbox for the shared keys that this rank owns; nil if it owns none
 	stop      context.CancelFunc
 	served    sync.WaitGroup
 
@@ -187,8 +186,8 @@ func (c *Channel) serve(box *inbox) {
 	})
 }
 
-// Sender returns member m's handle to put items under key. m must be in From. Calls with the same
-// key return the same handle. The call tells the consumer of the producer at once.
+// Sender returns member m's handle to put items under key. m must be in From. Calls with the same key return the same
+// handle. The call announces the producer to the consumer at once.
 func (c *Channel) Sender(m *Member, key Key) (*Sender, error) {
 	if err := c.check(m, c.spec.From, key); err != nil {
 		return nil, fmt.Errorf("channel %q: sender of key %v: %w", c.spec.Name, key, err)

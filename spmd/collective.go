@@ -15,13 +15,13 @@ type Kind uint8
 const (
 	Barrier       Kind = iota // returns when every member has called it
 	Broadcast                 // copies root's Data to every member
-	Reduce                    // reduces all Data into root's; other members' Data is undefined afterwards
-	AllReduce                 // reduces all Data into every member's
-	ReduceScatter             // reduces; member m gets block m, at its place in Data; the rest is undefined afterwards
-	AllGather                 // member m's block m, at its place in Data, goes to every member
-	Gather                    // member m's block goes to root; on other members Data is only the block
+	Reduce                    // reduces all Data into root's Data; other members' Data is undefined afterwards
+	AllReduce                 // reduces all Data into every member's Data
+	ReduceScatter             // reduces; member m gets block m, at its place in Data; the rest of Data is undefined
+	AllGather                 // every member gets block m from member m, at the same place in Data
+	Gather                    // member m's block goes to root; on members other than root, Data is only the block
 	Scatter                   // block m of root's Data goes to member m, whose Data is only the block
-	AllToAll                  // block m of Send goes to member m; block m of Data comes from it
+	AllToAll                  // block m of Send goes to member m; block m of Data comes from member m
 	SendReceive               // Send goes to member To; Data comes from member From
 )
 
@@ -59,23 +59,23 @@ func (o Op) String() string {
 // every member.
 type Collective struct {
 	Kind  Kind
-	DType tensor.DType // of the elements
-	Op    Op           // of a reduction
-	Root  int          // of Broadcast, Reduce, Gather, Scatter
+	DType tensor.DType // type of the elements
+	Op    Op           // operation of a reduction
+	Root  int          // root of Broadcast, Reduce, Gather, Scatter
 
 	// Data receives the result. For all operations but AllToAll and SendReceive it also holds the
 	// input.
 	Data []byte
-	// Send is the input of AllToAll and SendReceive. AllToAll with a nil Send works in place on Data.
-	// Then all blocks of all members have the same length.
+	// Send is the input of AllToAll and SendReceive. AllToAll with a nil Send works in place on Data. In that case all
+	// blocks of all members have the same length.
 	Send []byte
-	// Counts are the numbers of elements of the members' blocks of Data. nil cuts n elements evenly:
-	// member m of P has [m·n/P, (m+1)·n/P). Only in AllToAll do the Counts of members differ. In
-	// Gather and Scatter nil means equal blocks.
+	// Counts are the numbers of elements of the members' blocks of Data. If Counts is nil, the n elements are split
+	// evenly: member m of P has [m·n/P, (m+1)·n/P). In Gather and Scatter, nil means equal blocks. The Counts of
+	// members differ only in AllToAll.
 	Counts []int
 	// SendCounts are the numbers of elements of the blocks of Send in an AllToAll with Counts.
 	SendCounts []int
-	To, From   int // of SendReceive
+	To, From   int // members of a SendReceive
 }
 
 // String names the operation in messages: "allreduce of 4 F32".
@@ -206,19 +206,19 @@ type Shared interface {
 	// Locate returns the offset of b within this rank's Alloc memory, for View on other ranks of the
 	// node. ok is false if b is other memory.
 	Locate(b []byte) (at int64, ok bool)
-	// View returns n bytes of the memory of a rank on this node, at offset `at`. It does not copy.
-	// The view is valid as long as that memory is.
+	// View returns n bytes of the memory of a rank on this node, at offset `at`. It does not copy. The view is valid as
+	// long as the memory itself.
 	View(rank int, at int64, n int) ([]byte, error)
-	// Await returns once s.Value differs from old, or with context.Cause(ctx). It spins only if the
-	// node has a core for every rank, and only briefly. rank is the rank that is expected to change
-	// s, or -1 if any rank may. It serves error messages.
+	// Await returns once s.Value differs from old, or with context.Cause(ctx). It spins only if the node has a core for
+	// every rank, and only briefly. The argument rank is only for error messages: it is the rank that is expected to
+	// change s, or -1 if any rank may.
 	Await(ctx context.Context, s *Signal, old uint32, rank int) error
 	// Post sets s.Value and wakes all members that wait for s.
 	Post(s *Signal, value uint32)
 }
 
-// A SharedMaker is a Transport that may offer shared memory. Shared gives the same answer on every
-// rank: false if the ranks of any node cannot map each other's memory.
+// A SharedMaker is a Transport that may offer shared memory. Shared gives the same answer on every rank. It returns
+// false if there is a node whose ranks cannot map each other's memory.
 type SharedMaker interface {
 	Shared() (Shared, bool)
 }

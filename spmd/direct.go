@@ -29,10 +29,9 @@ func (m *Member) SendTo(ctx context.Context, group string, member int, d tensor.
 	return nil
 }
 
-// RecvFrom receives the tensors that a member of a group sent with SendTo. If into is not empty,
-// they are received into its tensors, whose names, types and shapes must match those sent. If into
-// is the zero Dict, they are new tensors on the Go heap. The result has the tensors in the order in
-// which they were sent.
+// RecvFrom receives the tensors that a member of a group sent with SendTo. If the argument into is not empty, RecvFrom
+// fills its tensors. Their names, types and shapes must match the sent tensors. If into is the zero Dict, RecvFrom
+// allocates new tensors on the Go heap. The result has the tensors in the order in which they were sent.
 func (m *Member) RecvFrom(ctx context.Context, group string, member int, into tensor.Dict) (tensor.Dict, error) {
 	c, peer, err := m.directTo(group, member)
 	if err == nil {
@@ -122,7 +121,7 @@ func recvDict(ctx context.Context, c Comm, from int, into tensor.Dict) (tensor.D
 	return d, c.Wait(ctx, reqs)
 }
 
-// accepts returns an error unless into is empty or matches layout.
+// accepts checks that the Dict into matches layout. An empty Dict matches every layout.
 func accepts(into tensor.Dict, layout *tensor.Layout) error {
 	if into.Len() == 0 {
 		return nil

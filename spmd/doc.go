@@ -7,21 +7,21 @@
 //		place, err := spmd.Place(cluster, w.Nodes())                 // component_placement → ranks per component
 //		actor, err := spmd.Launch(w, place.Group("actor"), newActor) // collective: every rank, in the same order
 //		train := func(ctx context.Context, a *Actor) (Metrics, error) { return a.Train(ctx) }
-//		res, err := spmd.Call(actor, ctx, "train", train).Wait(ctx)  // works on the group's ranks, at once elsewhere
+//		res, err := spmd.Call(actor, ctx, "train", train).Wait(ctx)  // runs train and waits for this rank's members
 //	})
 //
 // A worker's calls run one at a time, in the order they were made; two workers of one rank run side by side. The
 // first error anywhere (returned, or a panic in a worker or a goroutine of World.Go) ends the job on every rank,
 // with one line that names the place.
 //
-// A group may be a mesh: GroupSpec.Axes says that its members are the points of one. A member has a coordinate on each
-// axis, and along each axis a communicator with the members that agree with it in all other coordinates
-// (Member.AxisComm).
+// A group may be a mesh, whose axes are in GroupSpec.Axes. Each member is one point of the mesh and has a coordinate on
+// each axis. Along each axis it has a communicator (Member.AxisComm) with the members that have the same coordinates on
+// all other axes.
 //
 // Workers exchange data in three ways. Communicators (Member.Comm, World.NewComm) carry tagged messages between
 // numbered members; package collectives builds on them. Direct messages (Member.SendTo, RecvFrom) are for rare data.
-// Channels are bounded queues from the members of one group to those of another. An item is a set of tensors in one
-// slab of memory. The producer fills the slab in place and the consumer reads it in place:
+// Channels are bounded queues from the members of one group to the members of another. An item is a set of tensors in
+// one slab of memory. The producer fills the slab in place and the consumer reads it in place:
 //
 //	obs, err := spmd.NewChannel(w, spmd.ChannelSpec{
 //		Name: "obs", From: env.Spec(), To: rollout.Spec(), ItemBytes: layout.Size(),
@@ -38,8 +38,8 @@
 // Sending, receiving and waiting allocate nothing. The doc of each type says who owns its memory, and for how long.
 //
 // The job may go through several worlds. If main returns Again on every rank, the world ends in order, with its groups,
-// channels and communicators, and main is called in a new one, which may place its groups on other ranks. Memory that
-// World.Keep names stays:
+// channels and communicators. Run then calls main in a new world, which may place its groups on other ranks. Memory
+// that World.Keep names stays:
 //
 //	var weights []byte // one for each rank of this process, in a longer program
 //	err := spmd.Run(ctx, ranks, opts, func(ctx context.Context, w *spmd.World) error {

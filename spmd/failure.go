@@ -15,7 +15,7 @@ type Failure struct {
 	Host      string
 	Step      int64 // last value of World.SetStep; -1 if it was never called
 	Err       error
-	Stack     []byte // of a panic; nil for a returned error
+	Stack     []byte // stack of a panic; nil for a returned error
 }
 
 // Error returns one line: component[member] rank R host H step S: cause.

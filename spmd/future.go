@@ -20,7 +20,7 @@ type Future[R any] struct {
 	w    *World
 	what string
 	span Span          // records waits of main
-	done chan struct{} // nil: no member on this rank
+	done chan struct{} // nil if no member is on this rank
 
 	mu      sync.Mutex
 	left    int
@@ -65,7 +65,7 @@ func (f *Future[R]) Done() bool {
 
 // Wait returns the results of this rank's members in member order, or the first error. If the group
 // has no member here, there are no results. If ctx ends first, Wait returns context.Cause(ctx), and
-// the call goes on. If the job ends, Wait returns the job's first error.
+// the call continues. If the job ends, Wait returns the job's first error.
 func (f *Future[R]) Wait(ctx context.Context) ([]Result[R], error) {
 	if f.done == nil {
 		return nil, nil

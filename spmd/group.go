@@ -10,17 +10,17 @@ import (
 // A GroupSpec names a group and places its members. Placement.Group makes it; a test may write it
 // by hand.
 type GroupSpec struct {
-	Name  string // of the component, and of the group's message space (Transport.NewGroup)
+	Name  string // name of the component and of the group's message space (Transport.NewGroup)
 	Ranks []int  // world rank of each member; a rank may be listed more than once
-	// Comms are the purposes for which Launch makes a communicator over all members (gradients,
-	// metrics, …), because a communicator belongs to one goroutine at a time.
+	// Comms are the purposes of communicators: gradients, metrics, … Launch makes one communicator over all members for
+	// each purpose, because a communicator belongs to one goroutine at a time.
 	Comms []string
-	// Axes make the members the points of a mesh. The first axis is the outermost: members whose numbers follow each
-	// other are neighbours on the last one. Each purpose of Comms then also has a communicator along each axis
-	// (Member.AxisComm). nil: no mesh.
+	// Axes arrange the members as the points of a mesh. The first axis is the outermost: members with consecutive
+	// numbers are neighbours on the last axis. Each purpose of Comms then also has a communicator along each axis
+	// (Member.AxisComm). If Axes is nil, there is no mesh.
 	Axes []Axis
-	// Direct names groups whose members exchange direct messages (Member.SendTo) with those of this
-	// group: groups launched before, or this group itself.
+	// Direct names groups whose members exchange direct messages (Member.SendTo) with the members of this group. Each
+	// name belongs to a group launched earlier, or to this group itself.
 	Direct []string
 }
 
@@ -30,7 +30,7 @@ type Group[W any] struct {
 	w        *World
 	spec     GroupSpec
 	here     []local[W] // members of this rank, in order
-	selected []int      // members that calls run on; nil: all
+	selected []int      // members that calls run on; nil means all
 }
 
 // A local is a member that lives on this rank.
@@ -87,8 +87,7 @@ func (g *Group[W]) Here() []W {
 	return ws
 }
 
-// ExecuteOn returns a view of g whose calls run on these members only. It panics if one of them is
-// not in the group.
+// ExecuteOn returns a view of g whose calls run on these members only. It panics if a member is not in the group.
 func (g *Group[W]) ExecuteOn(members ...int) *Group[W] {
 	for _, m := range members {
 		if m < 0 || m >= g.Size() {

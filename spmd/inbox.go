@@ -13,14 +13,14 @@ import (
 type inbox struct {
 	c      *Channel
 	member int   // the owner's number in the channel's communicator
-	port   *port // nil: all peers are in this process
+	port   *port // nil if all peers are in this process
 	shared bool
 
 	mu      sync.Mutex
 	queues  map[string]*queue
 	order   []*queue      // in the order of their creation
 	senders []int         // producers that may put here
-	left    []int         // producers of senders that closed the channel
+	left    []int         // producers among senders that closed the channel
 	changed []*queue      // queues changed by others; the owner processes them before it sleeps
 	asleep  bool          // the owner waits for messages; ring wakes it
 	bell    chan struct{} // wakes the owner if there is no port

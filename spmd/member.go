@@ -17,7 +17,7 @@ type Member struct {
 	recorder Recorder
 
 	mu     sync.Mutex
-	direct map[string]address // by name of the peer group
+	direct map[string]address // keyed by the name of the peer group
 }
 
 // An address tells how a member reaches the members of a group.
@@ -164,7 +164,7 @@ func (w *World) connect(g *roster) error {
 	return nil
 }
 
-// addPeers records that c reaches the members of g, from member number first of c on.
+// addPeers records that c reaches the members of g. Member 0 of g is member number `first` of c.
 func (m *Member) addPeers(g *roster, c Comm, first int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

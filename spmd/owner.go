@@ -28,7 +28,7 @@ const (
 	replyLeft                    // the send of replies[at] is done
 )
 
-// sendCredits posts receives for the credits that q owes to remote producers, and sends them the credits.
+// sendCredits posts receives for the credits that q owes to remote producers, and sends these producers the credits.
 func (b *inbox) sendCredits(q *queue) error {
 	for _, s := range q.sources {
 		for s.remote && s.owed > 0 {
@@ -56,8 +56,7 @@ func (b *inbox) sendCredits(q *queue) error {
 
 var errNoPeers = errors.New("nobody is left to wait for")
 
-// wait sleeps until a message for q arrives, or for any queue if q is nil, and handles it. mu is
-// held before and after.
+// wait sleeps until a message for q arrives, and handles it. If q is nil, a message for any queue ends the sleep.
 func (b *inbox) wait(ctx context.Context, q *queue) error {
 	if b.port == nil {
 		b.mu.Unlock()
@@ -107,7 +106,7 @@ func (b *inbox) poll(q *queue) error {
 	}
 }
 
-// done returns the index of a completed event, or -1.
+// done returns the index of a completed event, or -1 if there is none.
 func (b *inbox) done() (int, error) {
 	for i, e := range b.events {
 		if ok, err := b.port.comm.Test(e.req); ok || err != nil {

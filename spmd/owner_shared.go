@@ -10,9 +10,9 @@ import (
 
 // A demand is a waiting request for an item of a shared key.
 type demand struct {
-	limit  int           // largest weight accepted; below 0: any
-	wake   chan struct{} // for a consumer in this process
-	answer *answer       // for a remote consumer
+	limit  int           // largest weight accepted; a negative limit accepts any weight
+	wake   chan struct{} // set for a consumer in this process
+	answer *answer       // set for a remote consumer
 
 	kind uint32 // outcome, set before wake gets its token
 	slab *slab  // the item, if kind is isItem
@@ -31,9 +31,9 @@ type requester struct {
 type answer struct {
 	demand demand
 	to     int
-	tag    int            // of items; state replies use tag+1
+	tag    int            // tag of items; state replies use tag+1
 	layout *tensor.Layout // the last layout sent to the consumer
-	short  [2]*slab       // buffers for replies without an item: on tag, and on tag+1
+	short  [2]*slab       // buffers for replies without an item, on tag and on tag+1
 }
 
 func (b *inbox) awaitRequest(a *requester) (err error) {

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A Cluster lists the components of a job and where each runs. Its fields are those of the
-// configuration's section cluster.
+// A Cluster lists the components of a job and where each runs. Its fields correspond to the section cluster of the
+// configuration.
 type Cluster struct {
 	// NumNodes must equal the number of nodes of the world; 0 accepts any number.
 	NumNodes int
@@ -26,9 +26,9 @@ type Cluster struct {
 type ComponentPlacement struct {
 	// Key names the component, or several joined by commas: "actor" or "actor,env".
 	Key string
-	// NodeGroup defines the resources of Placement. "" and "cluster" mean all ranks of the world, "node" means
-	// the nodes of the world. Otherwise it holds labels of NodeGroups, joined by commas. Then the resources are
-	// the ranks of those nodes, in that order.
+	// NodeGroup defines the resources of Placement. "" and "cluster" mean all ranks of the world, and "node" means the
+	// nodes of the world. Any other value is a list of labels of NodeGroups, joined by commas. In that case the
+	// resources are the ranks of the listed nodes, in order.
 	NodeGroup string
 	// Placement is a list of segments resources[:processes], joined by commas. Resources are n, a-b or all, in
 	// ascending order. Processes are n or a-b, numbered from 0 without a gap. The default is one process for
@@ -96,9 +96,9 @@ func Place(c Cluster, nodes []int) (*Placement, error) {
 	return &Placement{nodes: slices.Clone(nodes), specs: p.specs}, nil
 }
 
-// Extent returns the smallest number of world ranks that the placements of c need. whole is true if a placement
-// asks for all ranks or for nodes, so that the size of the world decides. Extent ignores mistakes in c; Place
-// reports them.
+// Extent returns the smallest number of world ranks that the placements of c need. whole is true if a placement asks
+// for all ranks or for nodes, and so depends on the size of the world. Extent ignores mistakes in c; Place reports
+// them.
 func (c Cluster) Extent() (ranks int, whole bool) {
 	for _, comp := range c.Components {
 		if g := strings.TrimSpace(comp.NodeGroup); g != "" && g != "cluster" {
@@ -132,7 +132,7 @@ func (p *Placement) Has(name string) bool {
 	return slices.ContainsFunc(p.specs, func(s GroupSpec) bool { return s.Name == name })
 }
 
-// Add adds a component with members on these ranks. It panics if there is one of that name.
+// Add adds a component with members on these ranks. It panics if the name is taken.
 func (p *Placement) Add(name string, ranks []int) {
 	if p.Has(name) {
 		panic(fmt.Sprintf("spmd: component %q has a place already", name))
@@ -140,7 +140,7 @@ func (p *Placement) Add(name string, ranks []int) {
 	p.specs = append(p.specs, GroupSpec{Name: name, Ranks: slices.Clone(ranks)})
 }
 
-// Ranks returns the ranks of a component's members, in member order; nil for an unknown component.
+// Ranks returns the ranks of a component's members, in member order. It returns nil for an unknown component.
 func (p *Placement) Ranks(name string) []int {
 	if !p.Has(name) {
 		return nil
@@ -200,7 +200,7 @@ func (p *Placement) String() string {
 type placer struct {
 	cluster Cluster
 	nodes   []int
-	ranksOf map[int][]int // by node
+	ranksOf map[int][]int // ranks of each node
 	placed  map[string]bool
 	specs   []GroupSpec
 	errs    []error

@@ -16,8 +16,8 @@ type segment struct {
 // maxProcesses is the upper limit on the members of a component.
 const maxProcesses = 1 << 20
 
-// parsePlacement parses a placement over resources 0..n-1. segs are the valid segments. wrongs says
-// for each mistake what was expected. {what} in it stands for the name of the resources.
+// parsePlacement parses a placement over resources 0..n-1. segs are the valid segments. wrongs has one text for each
+// mistake, which says what was expected. In a text, {what} stands for the name of the resources.
 func parsePlacement(s string, n int) (segs []segment, wrongs []string) {
 	p := placementParser{n: n, lastResource: -1}
 	for part := range strings.SplitSeq(s, ",") {

@@ -5,16 +5,15 @@ import "slices"
 // A queue holds the arrived items of one key and the credits of each producer, on the key's owner. It
 // does no I/O and is not safe for concurrent use. Its inbox does the I/O and locks.
 //
-// Flow control by credits: a key has maxsize credits and one more for each producer. Sending an item
-// takes a credit. When a consumer takes the item, the credit goes to the producer that has the fewest
-// credits. So every producer gets credits, and they do not pile up at a slow producer. A remote
-// producer starts with its first credit. If it had to wait for a message of the owner, two members
-// that open keys to each other could deadlock.
+// Flow control by credits: a key has maxsize credits and one more for each producer. Sending an item takes a credit.
+// When a consumer takes the item, the credit goes to the producer that has the fewest credits. So every producer gets
+// credits, and credits do not pile up at a slow producer. A remote producer starts with its first credit. If it had to
+// wait for a message of the owner, two members that open keys to each other could deadlock.
 type queue struct {
 	name      string
 	maxsize   int
-	producers int // producers that may ever put, joined or not
-	gone      int // producers of these that will put no more
+	producers int // number of producers that may put, whether they have joined or not
+	gone      int // how many of these producers will put no more
 
 	sources []*source
 	items   []*slab // arrived items, oldest first
@@ -31,14 +30,14 @@ type source struct {
 	member int // the producer's number
 	owed   int // credits granted, but not yet sent to the producer
 	out    int // credits owed, held by the producer, or used by items in transit
-	queued int // its items in the queue
+	queued int // items of this producer in the queue
 
 	arrived uint64 // items arrived so far
 	total   uint64 // items sent before the producer closed; valid if closing
 	closing bool   // the producer has closed
 	done    bool   // the producer has closed, and all its items have arrived
 
-	wake chan struct{} // of a producer in this process: signals a credit, or the end
+	wake chan struct{} // for a producer in this process: signals a credit, or the end
 	// The fields below are for a remote producer.
 	remote bool
 	first  bool // the first credit, which every producer starts with, is not yet granted
@@ -54,8 +53,8 @@ func (q *queue) join(s *source) {
 	q.grant()
 }
 
-// grant distributes the free credits. Each goes to the source that has the fewest credits and queued
-// items, and among equals to the one that joined first.
+// grant distributes the free credits. Each credit goes to the source that has the fewest credits and queued items. Ties
+// go to the source that joined first.
 func (q *queue) grant() {
 	free := q.maxsize
 	for _, s := range q.sources {
@@ -95,7 +94,7 @@ func (q *queue) arrive(s *source, sl *slab) {
 	}
 }
 
-// close records that s sends total items in all. Once all have arrived, other sources get the unused
+// close records that s sends `total` items altogether. Once all of them have arrived, other sources get the unused
 // credits of s.
 func (q *queue) close(s *source, total uint64) {
 	s.closing, s.total = true, total
@@ -171,8 +170,8 @@ func signal(c chan struct{}) {
 	}
 }
 
-// needsOwner reports whether only the inbox's owner can serve q now: a remote producer is owed
-// credits, or a remote consumer waits for an outcome that is there.
+// needsOwner reports whether only the inbox's owner can serve q now: a remote producer is owed credits, or the outcome
+// that a remote consumer waits for is ready.
 func (q *queue) needsOwner() bool {
 	if len(q.demands) > 0 && q.demands[0].answer != nil && (q.len() > 0 || q.closed()) {
 		return true

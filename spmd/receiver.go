@@ -11,9 +11,9 @@ import (
 
 // A Receiver gets the items of one key of a Channel, oldest first:
 //
-//	it, err := r.Get(ctx)       // waits for one; ErrClosed when there will be none
+//	it, err := r.Get(ctx)       // waits for an item; ErrClosed if no more will come
 //	use(it.Dict)                // in place
-//	r.Release(it)               // and gives it back
+//	r.Release(it)               // gives the item back
 //
 // The next call frees the queue place of the item that was taken last, even if that item was not
 // released. So a consumer may hold many items. All handles of a member belong to one goroutine at a
@@ -88,7 +88,7 @@ func (r *Receiver) get(ctx context.Context, limit int, block bool) (*Item, error
 	return &sl.item, nil
 }
 
-// take takes an item. A wait is recorded from where it begins, or for the whole call if another process owns the key.
+// take takes an item and records the wait for it. If another process owns the key, the recorded wait is the whole call.
 func (r *Receiver) take(ctx context.Context, limit int, block bool) (*slab, error) {
 	_, asks := r.end.(*remote)
 	if !asks {
@@ -109,10 +109,10 @@ func (r *Receiver) take(ctx context.Context, limit int, block bool) (*slab, erro
 	return sl, err
 }
 
-// GetBatch takes items until their weights add up to weight, or would exceed it with the next item.
-// It waits for items. The first item may have any weight. After the last item of the key the batch
-// may weigh less, and an empty batch returns ErrClosed. The slice is valid until the next GetBatch.
-// With an error, GetBatch also returns the items taken before it.
+// GetBatch takes items until their total weight reaches the argument weight, or would exceed it with the next item. It
+// waits for items. The first item may have any weight. After the last item of the key the batch may weigh less, and an
+// empty batch returns ErrClosed. The slice is valid until the next GetBatch. With an error, GetBatch also returns the
+// items taken before it.
 func (r *Receiver) GetBatch(ctx context.Context, weight int) ([]*Item, error) {
 	r.batch = r.batch[:0]
 	for sum := 0; len(r.batch) == 0 || sum < weight; {
@@ -205,11 +205,11 @@ func (n *near) state(context.Context) (int, Item, error) {
 	return n.queue.state()
 }
 
-func (n *near) cancel(context.Context) error { return nil } // the inbox cancels
+func (n *near) cancel(context.Context) error { return nil } // the inbox cancels the receives
 
-// own is the access of a key's only consumer, which owns the inbox. An item's credit goes back in
-// the next call, so that the credit does not delay the consumer's answer to the item. Until then
-// the producer uses its other credits.
+// own is the access of a key's only consumer, which owns the inbox. It sends back an item's credit in the next call, so
+// that sending the credit does not delay the consumer's answer to the item. Until then the producer uses its other
+// credits.
 type own struct{ near }
 
 func (o *own) take(ctx context.Context, limit int, block bool) (*slab, error) {

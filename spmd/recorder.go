@@ -1,14 +1,14 @@
 package spmd
 
-// A Recorder records how a goroutine spends its time: that of a worker, or of the main function of a rank. Only that
-// goroutine uses the recorder. Senders, receivers and the like get the numbers of their sites when they are made.
+// A Recorder records how one goroutine spends its time. The goroutine is a worker or the main function of a rank, and
+// only it uses the recorder. Senders, receivers and the like get the numbers of their sites when they are made.
 type Recorder interface {
 	// Site returns the number of a site.
 	Site(Site) int
 	// Begin begins a span at a site, within the current span.
 	Begin(site int)
-	// End ends the current span. arg depends on the operation of the site: see SiteOp. n is 0, except for an OpGet:
-	// the item's number at its producer, from 0.
+	// End ends the current span. The meaning of arg depends on the operation of the site: see SiteOp. For an OpGet, n
+	// is the item's number at its producer, from 0. For other operations n is 0.
 	End(arg, n int64)
 	// Mark records an instant at a site.
 	Mark(site int, arg int64)
@@ -19,15 +19,15 @@ type Recorder interface {
 // A Site is a place at which a goroutine works or waits.
 type Site struct {
 	Op   SiteOp
-	Name string // of the channel, communicator, weights, call, or work
-	Key  string // of the channel's key, or of one of several communicators of a name
-	Peer string // group at the other end; of an OpAwait the group that was called
+	Name string // name of the channel, communicator, weights, call, or work
+	Key  string // the channel's key, or a key that distinguishes communicators of the same Name
+	Peer string // group at the other end; for an OpAwait, the group that was called
 }
 
 // A SiteOp is the operation at a Site.
 type SiteOp uint8
 
-// The operations. Behind the semicolon stands the argument arg of their spans and marks.
+// The operations. The text after each semicolon is the argument arg of the operation's spans and marks.
 const (
 	OpWork    SiteOp = iota // a worker computes; 0
 	OpCall                  // a worker runs a call; 0
@@ -86,8 +86,8 @@ func (s Span) Pass(arg, n int64) {
 	}
 }
 
-// Record calls newRecorder for a recorder of main, with the group "", and for one of each member launched later. From
-// then on the world counts its messages. A program calls Record before it launches groups.
+// Record calls newRecorder with the group "" to make main's recorder. Launch calls newRecorder for each new member of
+// this rank. After Record the world counts its messages. A program calls Record before it launches groups.
 func (w *World) Record(newRecorder func(group string, member int) Recorder) {
 	w.newRecorder = newRecorder
 	if w.sent == nil {
@@ -96,10 +96,10 @@ func (w *World) Record(newRecorder func(group string, member int) Recorder) {
 	w.recorder = newRecorder("", w.Rank())
 }
 
-// Recorder returns the recorder of this rank's main; nil: nothing is recorded.
+// Recorder returns the recorder of this rank's main, or nil if nothing is recorded.
 func (w *World) Recorder() Recorder { return w.recorder }
 
-// Recorder returns the member's recorder; nil: nothing is recorded.
+// Recorder returns the member's recorder, or nil if nothing is recorded.
 func (m *Member) Recorder() Recorder { return m.recorder }
 
 // Span returns the span of some work of this member's worker.

@@ -9,13 +9,13 @@ type remote struct {
 	name  string
 	port  *port
 	owner int // the owner's number in the communicator
-	tag   int // of items; state replies use tag+1
+	tag   int // tag of items; state replies use tag+1
 
 	note       [noteBytes]byte
 	noteSend   [1]Request // send of note, in progress
-	posted     *slab      // receives the reply to the last request; nil: no reply is due
+	posted     *slab      // receives the reply to the last request; nil if no reply is due
 	waits      bool       // the last request was a Get, whose reply may take long
-	limit      int        // of the last request
+	limit      int        // limit of the last request
 	ready      *slab      // an arrived item that no call has taken yet
 	pool       pool
 	stateReply *slab // receives state replies
@@ -99,7 +99,7 @@ func (r *remote) answer(ctx context.Context, block bool) (kind uint32, err error
 }
 
 func (r *remote) ask(ctx context.Context, n note) error {
-	if err := r.port.comm.Wait(ctx, r.noteSend[:]); err != nil { // the last note has been answered, so it has left
+	if err := r.port.comm.Wait(ctx, r.noteSend[:]); err != nil { // the last note was answered, so its send is done
 		return err
 	}
 	var err error

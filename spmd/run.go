@@ -12,9 +12,9 @@ import (
 
 // Options configure Run. The zero value is ready to use.
 type Options struct {
-	// StallTimeout is the time after which Run reports a group call that still runs, once, on Log.
-	// The call continues. Waiting for a rank whose main returned more than StallTimeout ago is an
-	// error. 0 disables the report and the error. The transport detects peers whose process hangs.
+	// StallTimeout limits group calls and waits. If a group call takes longer, Run reports it once on Log, and the call
+	// continues. Waiting for a rank whose main returned more than StallTimeout ago is an error. 0 disables the report
+	// and the error. The transport detects peers whose process hangs.
 	StallTimeout time.Duration
 	// ExitCode returns the exit code of the job's processes for a failure; nil means 1.
 	ExitCode func(error) int
@@ -34,7 +34,7 @@ type Options struct {
 // grace is how long Run waits, after a failure, for goroutines that ignore their context.
 const grace = 10 * time.Second
 
-// Again is the error that main returns to end its world and be called again, in a new one.
+// Again is the error that main returns to end its world and be called again in a new world.
 //
 //lint:ignore ST1012 it is an answer, like io.EOF
 var Again = errors.New("call main again, in a new world")
@@ -44,11 +44,10 @@ var Again = errors.New("call main again, in a new world")
 // Run then cancels the context of all ranks, writes the failure to opts.Log, calls Transport.Abort
 // and returns the error as a *Failure. After a success the transports are closed.
 //
-// If main returns Again, or an error that wraps it, on every rank, their world ends in order, and Run
-// calls main again with a new World on the same transports. Groups, channels, communicators and
-// recorders end with their world, and so does the memory of World.Alloc but for the pieces that
-// World.Keep names. Main itself passes on everything else. It is an error if main returns Again on
-// some ranks and nil on others.
+// If main returns Again, or an error that wraps it, on every rank, their world ends in order, and Run calls main again
+// with a new World on the same transports. Groups, channels, communicators and recorders end with their world. The
+// memory of World.Alloc ends with it too, except for the pieces that World.Keep names. Main itself passes all other
+// state to the next world. It is an error if main returns Again on some ranks and nil on others.
 func Run(ctx context.Context, ranks []Transport, opts Options, main func(ctx context.Context, w *World) error) error {
 	if len(ranks) == 0 {
 		return errors.New("run: no ranks in this process")

@@ -12,7 +12,7 @@ import (
 //
 //	it, err := s.Take(ctx, layout)         // waits until the key has room
 //	copy(it.Dict.Must("reward").F32(), r)  // fill it in place
-//	err = s.Put(ctx, it)                   // from here on it is the consumer's
+//	err = s.Put(ctx, it)                   // now the consumer owns the item
 //
 // Only one goroutine at a time may use the Senders and Receivers of a member. Only the first item of
 // a layout allocates.
@@ -162,8 +162,8 @@ func (s *Sender) debug() bool { return s.c.w.job.opts.Debug }
 
 var errWritten = errors.New("an item was written after its Put")
 
-// own returns a slab of pool whose send is done. A pool has at most as many slabs as the producer has credits. If
-// poisoned, it checks that nobody wrote to the released slab.
+// own returns a slab of pool whose send is done. A pool has at most one slab for each credit of the producer. If
+// poisoned is set, own checks that nobody wrote to the released slab.
 func (s *Sender) own(pool *[]*slab, poisoned bool) (*slab, error) {
 	for _, sl := range *pool {
 		if sl.phase == taken {
@@ -266,8 +266,8 @@ func (s *Sender) putThere(sl *slab) error {
 	return nil
 }
 
-// spend moves the item in sl to the slab `to`, which it returns. It poisons sl, because the producer may still
-// refer to it.
+// spend moves the item from sl to the slab `to`, and returns `to`. It poisons sl, because the producer may still refer
+// to it.
 func (s *Sender) spend(sl, to *slab) *slab {
 	to.copyFrom(sl)
 	sl.spoil()

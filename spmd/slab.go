@@ -11,11 +11,11 @@ import (
 // An Item is a message of a Channel: tensors in one slab of memory, and facts about them. The
 // caller owns the item from Take to Put, and from Get to Release.
 type Item struct {
-	Dict    tensor.Dict // with the layout passed to Take
+	Dict    tensor.Dict // tensors with the layout passed to Take
 	From    int         // the producer that sent it
 	Lo, Hi  int         // range of global env indices
-	Version int64       // of the weights that produced it
-	Weight  int         // for GetBatch
+	Version int64       // version of the weights that produced the item
+	Weight  int         // weight for GetBatch
 
 	number int64 // number of its Put, counted by the Sender
 	slab   *slab
@@ -26,13 +26,13 @@ type Item struct {
 type slab struct {
 	item   Item
 	mem    []byte
-	req    Request // its receive or send under way
+	req    Request // the slab's receive or send under way
 	phase  phase
-	sender *Sender // Sender that took it last
+	sender *Sender // the last Sender that took the slab
 	src    *source // producer of its item
-	queue  *queue  // queue whose pool it belongs to; nil in a Sender or a remote Receiver
+	queue  *queue  // queue whose pool owns the slab; nil in a Sender or a remote Receiver
 
-	layout *tensor.Layout // of its item
+	layout *tensor.Layout // layout of the item
 	bound  []binding
 }
 
@@ -76,7 +76,7 @@ func newSlab(alloc tensor.Allocator, itemBytes int) (*slab, error) {
 // A pool holds free slabs for the items of one key.
 type pool []*slab
 
-// get returns a free slab, or a new one for c. In debug mode it returns an error if the slab was written to.
+// get returns a free slab, or a new one for c. In debug mode it returns an error if someone wrote to the free slab.
 func (p *pool) get(c *Channel) (*slab, error) {
 	n := len(*p)
 	if n == 0 {
@@ -99,7 +99,7 @@ func (p *pool) put(c *Channel, sl *slab) {
 	*p = append(*p, sl)
 }
 
-// bind makes the slab's tensors those of l.
+// bind gives the slab the tensors of layout l.
 func (sl *slab) bind(l *tensor.Layout) {
 	sl.layout = l
 	for i := range sl.bound {
@@ -118,7 +118,7 @@ func (sl *slab) bind(l *tensor.Layout) {
 // A header precedes the tensors of an item on the wire. A message without an item is only a header.
 type header struct {
 	kind   uint32
-	schema int // bytes of the schema after the tensors; 0: the schema is that of the last item
+	schema int // bytes of the schema after the tensors; 0 if the schema of the last item still holds
 	data   int // bytes of the tensors
 	count  int // items in the queue, in a reply of kind isState
 }
@@ -236,7 +236,7 @@ func (d *decoder) learn(schema []byte) error {
 	return nil
 }
 
-// copyFrom copies the item of from into sl.
+// copyFrom copies the item of the other slab into sl.
 func (sl *slab) copyFrom(from *slab) {
 	sl.bind(from.layout)
 	end := headerBytes + from.layout.Size()

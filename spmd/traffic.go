@@ -38,7 +38,7 @@ func (w *World) keep(ends []Comm) []Comm {
 // A countingComm counts the messages that it sends.
 type countingComm struct {
 	Comm
-	sent []sent // by rank
+	sent []sent // indexed by rank
 }
 
 func (c *countingComm) Isend(b []byte, to, tag int) (Request, error) {

@@ -18,10 +18,10 @@ type Transport interface {
 	// returns the ends of this rank's members, in order. label identifies the call. It pairs the
 	// ranks' calls and names the communicator in messages about stalls and leaks.
 	NewComm(ranks []int, label string) ([]Comm, error)
-	// NewGroup makes a component's communicators, one over ranks for each purpose, like NewComm with
-	// the label name/purpose. The group has a message space of its own. If the library below supports
-	// names, debuggers and profilers show name. The call is collective over these ranks only. ends[p]
-	// are the ends of this rank's members for purposes[p].
+	// NewGroup makes a component's communicators, one for each purpose. Each is like the communicator of NewComm over
+	// ranks with the label name/purpose. The group has a message space of its own. If the library below supports names,
+	// debuggers and profilers show name. The call is collective over these ranks only. ends[p] are the ends of this
+	// rank's members for purposes[p].
 	NewGroup(ranks []int, name string, purposes []string) (ends [][]Comm, err error)
 	// Spaces lists the message spaces of this rank as the library below knows them: the world, then
 	// the groups in the order of their creation.
@@ -29,10 +29,9 @@ type Transport interface {
 	// Alloc returns zeroed memory, aligned to 64 bytes, that communication uses without copying. It
 	// is valid until the transport closes, or until a Renew that does not keep it.
 	Alloc(n int) ([]byte, error)
-	// Renew begins a new world: it resets the transport to its state at the start, except for the
-	// pieces of Alloc memory in keep, which stay valid. It undoes Leave and frees groups and all other
-	// memory. Messages that nobody received are lost. Ranks close their communicators before. Renew
-	// is collective over all ranks.
+	// Renew begins a new world: it resets the transport to its state at the start, except for the pieces of Alloc
+	// memory in keep, which stay valid. It undoes Leave and frees groups and all other memory. Messages that nobody
+	// received are lost. Ranks close their communicators before they call Renew. Renew is collective over all ranks.
 	Renew(keep [][]byte) error
 	// Abort ends the whole world at once with an exit code. It does not return if ranks are
 	// processes.
@@ -44,11 +43,11 @@ type Transport interface {
 // A Departer is a Transport that reports an error when a rank waits for a rank whose program has
 // ended.
 type Departer interface {
-	// Leave records that this rank's program has ended. The rank sends and receives no more, except
-	// on communicators of Outlast. After the time `after`, a rank that waits for this one gets an
-	// error that names the rank, the communicator and the request. If `after` is 0, it gets none.
+	// Leave records that this rank's program has ended. From then on the rank sends and receives only on communicators
+	// passed to Outlast. When the duration `after` has passed, a rank that waits for this one gets an error. The error
+	// names this rank, the communicator and the request. If `after` is 0, there is no error.
 	Leave(after time.Duration)
-	// Outlast excepts c from Leave: c is served until the world ends.
+	// Outlast exempts c from Leave: c is served until the world ends.
 	Outlast(c Comm)
 }
 
@@ -58,14 +57,14 @@ type Departer interface {
 type ForeignPeers interface {
 	// NumForeign returns the number of processes of other programs.
 	NumForeign() int
-	// SendForeign sends one message, head followed by payload, and returns when the library has taken
-	// it. If that is not before the time by, it returns an error that is os.ErrDeadlineExceeded.
+	// SendForeign sends one message, head followed by payload, and returns when the library has taken it. The argument
+	// by is the deadline. If it passes first, the error is os.ErrDeadlineExceeded.
 	SendForeign(by time.Time, to int, head, payload []byte) error
 	// DeliverForeign sends message and returns when the receiver has begun to receive it.
 	DeliverForeign(by time.Time, to int, message []byte) error
-	// ReceiveForeign waits for a message of process from, or of any process if from is -1. It returns
-	// the sender and the message, which is in buf if it fits. After the time by, it fails like
-	// SendForeign.
+	// ReceiveForeign waits for a message of the process with number `from`, or of any process if `from` is -1. It
+	// returns the sender's number and the message. The message is in buf if it fits. After the deadline `by`,
+	// ReceiveForeign fails like SendForeign.
 	ReceiveForeign(by time.Time, from int, buf []byte) (process int, message []byte, err error)
 }
 

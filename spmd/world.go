@@ -24,16 +24,16 @@ type World struct {
 	localSize int
 	step      atomic.Int64
 
-	newRecorder func(group string, member int) Recorder // nil: nothing is recorded
-	recorder    Recorder                                // of main
-	sent        []sent                                  // by rank; nil: messages are not counted
+	newRecorder func(group string, member int) Recorder // nil if nothing is recorded
+	recorder    Recorder                                // recorder of main
+	sent        []sent                                  // indexed by rank; nil if messages are not counted
 
 	workers sync.WaitGroup // goroutines that end when stop is closed
 	tasks   sync.WaitGroup // goroutines of World.Go, which end by themselves
 	stop    chan struct{}
 
 	mu       sync.Mutex
-	control  Comm // over all ranks, for the start and the end
+	control  Comm // communicator of all ranks, for the start and the end
 	comms    []Comm
 	groups   map[string]*roster
 	channels []*Channel
@@ -60,8 +60,7 @@ func newWorld(j *job, t Transport) *World {
 	return w
 }
 
-// virtualNodes returns the node of each of size ranks, which it divides among n nodes in contiguous
-// blocks.
+// virtualNodes splits size ranks into n contiguous blocks, one for each node, and returns the node of each rank.
 func virtualNodes(size, n int) []int {
 	nodes := make([]int, size)
 	for r := range nodes {
@@ -76,10 +75,10 @@ func (w *World) Rank() int { return w.t.Rank() }
 // Size returns the number of ranks.
 func (w *World) Size() int { return w.t.Size() }
 
-// Ranks returns all ranks, from 0 on.
+// Ranks returns all ranks, in order.
 func (w *World) Ranks() []int { return ascending(0, w.Size()) }
 
-// ascending returns the n numbers from first on.
+// ascending returns n consecutive numbers that begin with first.
 func ascending(first, n int) []int {
 	numbers := make([]int, n)
 	for i := range numbers {
@@ -119,13 +118,13 @@ func (w *World) Host() string { return w.desc.Host }
 // Describe describes the transport and the machine of the world.
 func (w *World) Describe() Description { return w.desc }
 
-// Alloc returns zeroed memory outside the Go heap, aligned to 64 bytes, which communication uses
-// without copying. It is valid until the world ends. Copy what is needed longer, or Keep it.
+// Alloc returns zeroed memory outside the Go heap, aligned to 64 bytes, which communication uses without copying. The
+// memory is valid until the world ends. To use its contents longer, copy them or call Keep.
 func (w *World) Alloc(n int) ([]byte, error) { return w.t.Alloc(n) }
 
-// Keep lets pieces of memory of this rank's Alloc stay where they are, with their contents, if the
-// world ends by Again. In the next world they are like memory of its own Alloc. Keep them there too
-// if they are needed longer.
+// Keep preserves pieces of memory from this rank's Alloc if the world ends by Again. The pieces keep their addresses
+// and contents. The next world treats them like memory of its own Alloc, so it must call Keep again to preserve them
+// further.
 func (w *World) Keep(pieces ...[]byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -264,8 +263,8 @@ func (w *World) run(main func(ctx context.Context, w *World) error) (again bool,
 	return true, nil
 }
 
-// close closes the channels and communicators. Its barriers keep each of them open until no rank
-// needs it.
+// close closes the channels and communicators. Its barriers keep each channel and communicator open until no rank needs
+// it.
 func (w *World) close(ctx context.Context, again bool) error {
 	for _, phase := range []func(*Channel, context.Context) error{
 		(*Channel).drain, // wait until all sends of this rank have left
@@ -299,9 +298,9 @@ func (w *World) close(ctx context.Context, again bool) error {
 	return nil
 }
 
-// barrier returns when every rank has called it. It returns the first rank that has called it without
-// again, and the first with again; -1: none. It is the dissemination barrier, with ⌈log₂ P⌉ rounds for
-// P ranks (Hensgen, Finkel, Manber 1988).
+// barrier returns when every rank has called it. The result `without` is the lowest rank whose argument again is false,
+// and `with` is the lowest rank whose argument again is true. Each is -1 if there is no such rank. It is the
+// dissemination barrier, with ⌈log₂ P⌉ rounds for P ranks (Hensgen, Finkel, Manber 1988).
 func (w *World) barrier(ctx context.Context, again bool) (without, with int, err error) {
 	const none = math.MaxUint32
 	first := [2]uint32{none, none}

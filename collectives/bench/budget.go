@@ -6,17 +6,16 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/report"
 )
 
-// mostBuffers is the most bytes that the buffers of all ranks of a host take, where the benchmark
-// chooses the number of buffers: for OffCache, the roof and p2p's windows. A single operation may take
-// more.
+// mostBuffers is the largest number of bytes that the buffers of all ranks of a host take, if the benchmark chooses the
+// number of buffers: for OffCache, the roof and p2p's windows. A single operation may take more.
 const mostBuffers = 1536 << 20
 
 // A budget says how much memory the buffers may take. It is the same on all ranks, so that they agree
 // on the number of buffers.
 type budget struct {
 	hosts []int // the lowest rank of each rank's host
-	cache int   // bytes of the largest last-level cache; 0: not known
-	free  int   // bytes that the ranks of a host can still take, on the host that has least; 0: not known
+	cache int   // bytes of the largest last-level cache; 0 if not known
+	free  int   // bytes that the ranks of a host can still take, on the host with the least; 0 if not known
 }
 
 // buffers returns how many bytes the buffers of all ranks of a host may take: the smaller of
@@ -28,7 +27,7 @@ func (b *budget) buffers() int {
 	return min(mostBuffers, b.free/4)
 }
 
-// onHost returns the largest number of the first n ranks that one host has.
+// onHost returns how many of the first n ranks are on the host that has most of them.
 func (b *budget) onHost(n int) int {
 	most, count := 0, map[int]int{}
 	for _, host := range b.hosts[:n] {
@@ -46,7 +45,7 @@ func (b *budget) beyondCaches() int {
 	return min(most, max(least, 2*b.cache/ranks), b.buffers()/(2*ranks))
 }
 
-// window returns the most bytes that the messages of a window may take on each rank.
+// window returns the largest number of bytes that the messages of a window may take on each rank.
 func (b *budget) window() int {
 	const most = 64 << 20
 	return min(most, b.limit(len(b.hosts), 1))
@@ -57,9 +56,9 @@ func (b *budget) window() int {
 // them.
 func (b *budget) limit(n, kinds int) int { return b.buffers() / raceFactor / kinds / b.onHost(n) }
 
-// slots returns the number of buffers that calls use in rotation. A buffer takes step bytes, and a
-// host touches touched bytes of it. The buffers fill twice the cache of a host, or limit if that is
-// less. There is at least one.
+// slots returns the number of buffers that calls use in rotation. A buffer takes step bytes, and calls on a host touch
+// `touched` bytes of it. Together the buffers fill twice the cache of a host, or limit bytes if that is less. slots
+// returns at least 1.
 func (b *budget) slots(step, touched, limit int) int {
 	return max(1, min((2*b.cache+touched-1)/touched, limit/step))
 }

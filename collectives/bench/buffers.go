@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// guard is the number of bytes before a buffer, and also behind it, that must stay unchanged.
+// guard is the number of bytes on either side of a buffer that must stay unchanged.
 const guard = 64
 
 // A region is a piece of memory with a guard on either side.
@@ -45,8 +45,8 @@ type operand struct {
 	root int
 	size int // bytes of the operation, as in Row.Size
 	data []byte
-	// second is Send or, in a call out of place of an operation without Send, the input, which the call
-	// copies into data. nil: data holds the input.
+	// second is Send, if the operation has one. Out of place, for other operations, second is the input, which the call
+	// copies into data. If second is nil, data holds the input.
 	second []byte
 }
 
@@ -76,8 +76,7 @@ func inputLength(k spmd.Kind, members, me, root, size int) int {
 	return size
 }
 
-// hasSend reports whether an operation of kind k has a buffer of its own for what it sends, if it is
-// made out of place.
+// hasSend reports whether an operation of kind k that is made out of place has a separate send buffer.
 func hasSend(k spmd.Kind) bool { return k == spmd.SendReceive || k == spmd.AllToAll }
 
 // blocks reports whether an operation cuts its data into one block for each member.

@@ -13,7 +13,7 @@ type calls struct {
 	plan   *Plan
 	run    func(context.Context, *spmd.Collective) error
 	memory string
-	out    bool   // out of place
+	out    bool   // calls are out of place
 	ring   region // memory of the buffers; a call's buffers begin every step bytes
 	step   int
 	slots  int
@@ -85,8 +85,8 @@ func (c *calls) call(ctx context.Context, i int) error {
 	return c.run(ctx, &op)
 }
 
-// refill puts the input into the buffers. If there are several, they all get the input of the first
-// one, and only once, because the results of timed calls are not checked.
+// refill puts the input into the buffers. If there are several slots, all get the input of the
+// first slot, and only once, because the results of timed calls are not checked.
 func (c *calls) refill() {
 	if c.slots > 1 && c.filled {
 		return
@@ -97,8 +97,8 @@ func (c *calls) refill() {
 	spread(c.ring.whole[guard:guard+c.slots*c.step], c.step)
 }
 
-// check makes one more call, with other numbers than the last, and returns the number of wrong
-// elements.
+// check makes one more call, with numbers that differ from the last call, and returns the number of
+// wrong elements.
 func (c *calls) check(ctx context.Context) (int64, error) {
 	c.salt++
 	i := int(c.salt) * c.slots // a call in the first slot; its root changes from check to check

@@ -13,7 +13,7 @@ import (
 
 // A ChannelPlan says what Channel measures. It is the same on every rank.
 type ChannelPlan struct {
-	Ranks   [2]int // where the producer is, and the consumer
+	Ranks   [2]int // rank of the producer, rank of the consumer
 	Sizes   []int  // bytes of an item's tensor
 	Depth   int    // items that a queue holds
 	Window  int    // items of a stream
@@ -23,14 +23,14 @@ type ChannelPlan struct {
 
 // The things that Channel measures.
 const (
-	RoundTrip    = "round_trip"    // an item there and another back
+	RoundTrip    = "round_trip"    // one item to the consumer and one item back
 	Stream       = "stream"        // a window of items one way, then an answer
-	BackPressure = "back_pressure" // the same as a stream, to a consumer that computes on each item
+	BackPressure = "back_pressure" // a stream to a consumer that computes on each item
 )
 
-// Channel measures a channel from a worker on one rank to a worker on another, and one back. Items
-// are passed on unchanged, so the time does not include filling and reading them. Channel is
-// collective over the world.
+// Channel measures two channels between workers on two ranks, one in each direction. Items are
+// passed on unchanged, so the time does not include filling and reading them. Channel is collective
+// over the world.
 func (r *Run) Channel(ctx context.Context, p ChannelPlan) error {
 	err := r.Columns(fmt.Sprintf("dissemination barrier, then: an item there and one back; %d items one way and an "+
 		"answer; the same to a consumer that computes %v on each; queues hold %d",
@@ -67,7 +67,7 @@ func (r *Run) Channel(ctx context.Context, p ChannelPlan) error {
 
 // items measures one operation on a channel.
 func (r *Run) items(ctx context.Context, t *team, p ChannelPlan, b *twoWay, op string) error {
-	there, moved := p.Window, float64(p.Window) // items that go there, and items that count in rates
+	there, moved := p.Window, float64(p.Window) // items sent to the consumer, and items that count in rates
 	if op == RoundTrip {
 		there, moved = 1, 2
 	}
@@ -107,7 +107,7 @@ type twoWay struct {
 	work              int // rounds of burn per item of the consumer
 	seq               int // items put and taken so far, the same on both sides
 	pattern           pattern
-	blocked, produced time.Duration // time of the producer: waiting for room, and in total
+	blocked, produced time.Duration // time that the producer waits for room, and its total time
 }
 
 // newTwoWay launches the two workers and makes their channels. It is collective over the world.
@@ -147,8 +147,8 @@ func (r *Run) newTwoWay(p ChannelPlan, i, size int) (*twoWay, error) {
 	return b, nil
 }
 
-// run moves items from the producer to the consumer, and one item back. With check it fills the
-// items, and returns how many of their bytes and numbers are wrong.
+// run moves items from the producer to the consumer, and one item back. If check is set, it fills
+// the items, and returns how many of their bytes and numbers are wrong.
 func (b *twoWay) run(ctx context.Context, items int, check bool) (wrong int64, err error) {
 	if b.me == 1 {
 		for range items {

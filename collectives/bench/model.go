@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// busFactor turns size/time into the bandwidth that every link must have (nccl-tests,
-// doc/PERFORMANCE.md).
+// busFactor returns the factor that turns size/time into the bandwidth that every link must have
+// (nccl-tests, doc/PERFORMANCE.md).
 func busFactor(k spmd.Kind, n int) float64 {
 	switch {
 	case k == spmd.AllReduce:
@@ -37,7 +37,7 @@ func moved(k spmd.Kind, n int, size int64) float64 {
 	case spmd.SendReceive:
 		return float64(n) * s
 	}
-	return others * s // n-1 copies, n-1 summands, or (n-1)/n of each of n members' data
+	return others * s // n-1 copies, n-1 summands, or (n-1)/n of the data of each of n members
 }
 
 // gbs returns a bandwidth in 10⁹ bytes per second.

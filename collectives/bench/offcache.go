@@ -17,9 +17,9 @@ func stride(size int) int { return (size + 2*guard + 63) / 64 * 64 }
 // lines returns size rounded up to whole cache lines, in bytes.
 func lines(size int) int { return (size + 63) / 64 * 64 }
 
-// stepOf returns the distance between the beginnings of two calls' buffers. A call's buffers are Data
-// and, behind its guard, the second one, if there is one (see operand). The guard behind a call's last
-// buffer lies in the buffers of the next call, which are not in use then.
+// stepOf returns the distance between the beginnings of two calls' buffers. A call's buffers are Data and, behind the
+// guard of Data, the second buffer, if there is one (see operand). The guard behind a call's last buffer lies in the
+// buffers of the next call, which are not in use then.
 func stepOf(p point, out bool) int {
 	if out || p.kind == spmd.SendReceive {
 		return stride(p.size) + lines(p.size)
@@ -27,7 +27,8 @@ func stepOf(p point, out bool) int {
 	return lines(p.size)
 }
 
-// touched returns how many bytes a call of a point touches on the host where they are fewest.
+// touched returns how many bytes a call of a point touches on a host. Hosts may differ, and touched returns the
+// smallest number.
 func (s *sweep) touched(p point, out bool) int {
 	byHost := map[int]int{}
 	for m := range p.ranks {
@@ -60,8 +61,8 @@ func (s *sweep) places(p point) []bool {
 	return list
 }
 
-// describe adds a note to the report: how many bytes the calls on a host touch at least in one round
-// of the buffers, and which operations the cache can hold.
+// describe adds a note to the report: the least number of bytes that the calls on a host touch in one round of the
+// buffers, and which operations fit into the cache.
 func (s *sweep) describe(points []point) {
 	b, least := &s.run.budget, math.MaxInt
 	var held []string

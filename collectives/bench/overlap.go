@@ -11,16 +11,16 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Overlap measures how much of an operation hides behind computation, by the formula of OSU's tests of
-// non-blocking collectives. pure is the time of the operation alone, and compute is the time of a
-// computation which takes as long. overall is the time of both when the operation is started before the
-// computation and waited for after it:
+// Overlap measures how much of an operation hides behind computation, by the formula of OSU's tests of non-blocking
+// collectives. pure is the time of the operation alone, and compute is the time of a computation of the same length.
+// overall is the time of both together, if the operation is started before the computation and waited for after the
+// computation:
 //
 //	overlap = max(0, 100·(1 - (overall-compute)/pure)) %
 //
-// The three times are measured in turns. Where communication itself needs the cores, as in shared
-// memory, the gain is at most (pure+compute)/overall. The report has this figure too. The plan has one
-// group, of all ranks, and is in place. Overlap is collective over the world.
+// The three times are measured in turns. If communication itself needs the cores, as in shared memory, the gain is at
+// most (pure+compute)/overall. The report also has this figure. The plan has one group, of all ranks, and is in place.
+// Overlap is collective over the world.
 func (r *Run) Overlap(ctx context.Context, plan Plan) error {
 	r.rep.Brief = []string{"op", "algo", "n", "size", "pure_us", "compute_us", "overlap_pct", "gain_x"}
 	err := r.Columns("in turns: the operation alone (pure), a computation of its length (compute), and start, "+
@@ -73,7 +73,7 @@ func (s *sweep) overlap(ctx context.Context, p point, speed float64) error {
 	if err != nil {
 		return err
 	}
-	own := []float64{stats.Median(inits), stats.Median(waits)} // max replaces them by the largest of all ranks
+	own := []float64{stats.Median(inits), stats.Median(waits)} // max replaces each by the largest value of any rank
 	if err := g.team.max(ctx, own); err != nil {
 		return err
 	}

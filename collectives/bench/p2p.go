@@ -13,7 +13,7 @@ import (
 
 // A MessagePlan says what P2P measures. It is the same on every rank.
 type MessagePlan struct {
-	Ranks [2]int // the two ranks of latency and bandwidth
+	Ranks [2]int // the two ranks for latency and bandwidth
 	Ops   []string
 	Sizes []int // bytes
 	// messages under way at a time, for bandwidths and the message rate; fewer if together they would
@@ -27,7 +27,7 @@ const (
 	Latency      = "latency"      // half of a round trip of one message
 	Bandwidth    = "bandwidth"    // a window of messages one way, then an empty answer
 	BiBandwidth  = "bibandwidth"  // a window each way at the same time
-	MessageRate  = "message_rate" // the same as bandwidth, between all ranks at once: the first half to the second
+	MessageRate  = "message_rate" // the same as bandwidth, from all ranks of the first half to the second half at once
 	SignalWakeUp = "signal"       // half of a round trip of a word in shared memory, without any data
 )
 
@@ -85,8 +85,8 @@ func (r *Run) P2P(ctx context.Context, p MessagePlan) error {
 	return nil
 }
 
-// window returns how many messages of a size are under way at a time. Each message arrives in memory of
-// its own, and there are limit bytes of that memory.
+// window returns how many messages of a size are under way at a time. Each message arrives in memory of its own. The
+// argument limit is the number of bytes of this memory.
 func (p *MessagePlan) window(size, limit int) int { return max(1, min(p.Window, limit/max(1, size))) }
 
 // rates adds the figures that follow from the time of an exchange.
@@ -171,8 +171,7 @@ func (m *messages) pingPong(ctx context.Context, _ int) error {
 	return m.move(ctx, m.ways[1:], 1, m.size, tagData)
 }
 
-// stream moves a window of messages, and returns when the other side has them, which it confirms by
-// empty messages.
+// stream moves a window of messages, and returns when the receiving side has confirmed them with empty messages.
 func (m *messages) stream(ctx context.Context, _ int) error {
 	if err := m.move(ctx, m.ways, m.window, m.size, tagData); err != nil {
 		return err
@@ -180,7 +179,7 @@ func (m *messages) stream(ctx context.Context, _ int) error {
 	return m.move(ctx, m.back, 1, 0, tagAnswer)
 }
 
-// move sends n messages (true), receives as many (false), or both, and waits for them.
+// move moves n messages in each of the given ways, and waits for them. true sends messages, and false receives them.
 func (m *messages) move(ctx context.Context, ways []bool, n, size, tag int) error {
 	reqs, out := m.reqs[:0], m.out.whole[guard:guard+size]
 	for i := range n {
@@ -201,8 +200,8 @@ func (m *messages) move(ctx context.Context, ways []bool, n, size, tag int) erro
 	return m.comm.Wait(ctx, reqs)
 }
 
-// signalArm returns the arm of the wake-up by signals. It makes two words in the memory of the first
-// rank, one for each side to wait for. Calls wake the sides in turn.
+// signalArm returns the arm of the wake-up by signals. It makes two words in the memory of the first rank, one for each
+// side to wait for. The calls wake the two sides in turn.
 func (r *Run) signalArm(ctx context.Context, t *team, ranks []int) (*arm, error) {
 	shared, _ := r.w.Shared()
 	at := []float64{0}

@@ -17,19 +17,19 @@ type pattern struct {
 	op      spmd.Op
 	dtype   tensor.DType
 	members int
-	salt    uint64 // changes with every check, so that a result of an earlier call is found
+	salt    uint64 // changes with every check, so that a stale result of an earlier call is detected
 	real    bool   // floats in [-1, 1) instead of integers
 }
 
 const period = 251
 
-// top returns the largest integer among the numbers. It is the largest for which every partial sum
-// is exact in the type, or 0 if there is none.
+// top returns the largest integer among the numbers. It is small enough that every partial sum is exact in the type. If
+// there is no such integer, top returns 0.
 func (p *pattern) top() int64 {
 	exact := map[tensor.DType]int64{tensor.F32: 1 << 24, tensor.F64: 1 << 53, tensor.I32: 1<<31 - 1,
 		tensor.I64: 1 << 53, tensor.U8: 255, tensor.BF16: 1 << 8}[p.dtype]
 	if p.dtype == tensor.U8 {
-		return 15 // sums wrap, the same in any order
+		return 15 // sums wrap, with the same result in any order
 	}
 	return min(15, exact/int64(p.members))
 }
@@ -85,8 +85,8 @@ func (p *pattern) reduced(i int) (x, tolerance float64) {
 	if p.op == spmd.Prod {
 		sum = math.Abs(x)
 	}
-	// Each of the n-1 operations, and the last rounding, is off by half a unit in the last place of
-	// a partial result that Σ|x| bounds.
+	// Each of the n-1 operations, and the last rounding, is off by at most half a unit in the last place of a partial
+	// result, which is at most Σ|x|.
 	return x, float64(p.members) * epsilon(p.dtype) * sum
 }
 

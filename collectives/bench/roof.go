@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 )
 
-// copyRate returns how many 10⁹ bytes per second all ranks of t together read and write when each rank copies
-// src to dst at the same time. Both have the same length.
+// copyRate returns the rate at which all ranks of t together read and write, in 10⁹ bytes per second, while each rank
+// copies src to dst. src and dst have the same length.
 func copyRate(ctx context.Context, t *team, dst, src []byte) (float64, error) {
 	const samples, atLeast = 5, 2 * time.Millisecond
 	s := schedule{rule: stats.Rule{MinSamples: samples, MaxSamples: samples, MaxTime: time.Hour}, warmup: 1,

@@ -18,19 +18,19 @@ import (
 // only rank 0 uses.
 type Options struct {
 	Rule   stats.Rule
-	Warmup int // calls before the first sample; negative: 10, or a tenth of what is to come
+	Warmup int // calls before the first sample; if negative, a tenth of MinSamples, but at least 10, if there is time
 	// Stop is called about every 30 ms. Once it returns true on any rank, the run ends in order, with
 	// what has been measured.
 	Stop func() bool
 	// Writers get the header, each row and the end.
 	Writers []*report.Writer
-	// Cache is the size of the last-level cache in bytes; 0: what the system says.
+	// Cache is the size of the last-level cache in bytes. 0 means the size that the system reports.
 	Cache int64
-	// Free is the number of bytes of memory that the ranks of this rank's host can still take; 0: not
-	// known. Ranks may have different values.
+	// Free is the number of bytes of memory that the ranks of this rank's host can still take, or 0 if it is not known.
+	// Ranks may have different values.
 	Free int64
-	// About has what the caller knows: Bench, and those fields of Machine that describe the program and
-	// how it was called.
+	// About has what the caller knows: Bench, and the fields of Machine that describe the program and how it was
+	// called.
 	About report.Report
 }
 
@@ -56,8 +56,8 @@ func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	// "direct" needs no memory. Other algorithms would take communication memory on rank 0 alone, and
-	// then its buffers would lie differently from the others' buffers.
+	// "direct" needs no memory. Other algorithms would take communication memory on rank 0 alone. Then the buffers of
+	// rank 0 would lie at other addresses than the buffers of the other ranks.
 	if r.reports, err = collectives.New(w, ends[0], collectives.Options{Algorithm: "direct"}); err != nil {
 		return nil, err
 	}
@@ -114,10 +114,9 @@ func (r *Run) write(f func(*report.Writer, *report.Report) error) error {
 	return nil
 }
 
-// measure times arms on a team, and sends their rows to rank 0. prepare returns a member's arms, and a
-// function that adds the figures computed from their times. With together, every arm is timed until the
-// last has enough samples. measure does nothing without arms, or once the run is stopped. It is
-// collective over the world.
+// measure times arms on a team, and sends their rows to rank 0. prepare returns a member's arms, and a function that
+// adds the figures computed from their times. If together is set, every arm is timed until the last arm has enough
+// samples. measure does nothing without arms, or once the run is stopped. It is collective over the world.
 func (r *Run) measure(ctx context.Context, t *team, together bool,
 	prepare func() (arms []*arm, finish func(), err error)) error {
 	if r.stopped {
@@ -170,8 +169,7 @@ type Task struct {
 	Units float64
 }
 
-// Task measures t. finish gets rates, each rank's own units per second. Task is collective over the
-// world.
+// Task measures t. finish gets the row and the units per second of each rank. Task is collective over the world.
 func (r *Run) Task(ctx context.Context, t Task, finish func(row *report.Row, rates []float64)) error {
 	return r.measure(ctx, r.all, false, func() ([]*arm, func(), error) {
 		a := &arm{call: t.Call, row: report.Row{Op: t.Op, Ranks: r.all.Size()}}
@@ -232,8 +230,8 @@ func (r *Run) Interrupted() bool {
 	return r.stopped
 }
 
-// End completes the report, which is on rank 0, and writes it. complete says whether all was measured.
-// End does not communicate, so it can also be called after a failure.
+// End completes the report, which is on rank 0, and writes it. complete says whether everything was measured. End does
+// not communicate, so it can also be called after a failure.
 func (r *Run) End(complete bool) (*report.Report, error) {
 	r.rep.Complete, r.rep.Ended = complete && !r.stopped, time.Now().Round(time.Second)
 	if r.w.Rank() != 0 || !r.open {

@@ -10,8 +10,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A team is the set of ranks that measure together. Other ranks also have a team value, but without a
-// Comm.
+// A team is the set of ranks that measure together. Other ranks also have a team value, but it has no Comm.
 type team struct {
 	spmd.Comm
 	reqs  [2]spmd.Request
@@ -25,8 +24,8 @@ func (t *team) member() bool { return t.Comm != nil }
 // barrier returns when every member has called it.
 func (t *team) barrier(ctx context.Context) error { return t.max(ctx, nil) }
 
-// max replaces every x[i] by the largest x[i] of any member. Messages go as in a dissemination barrier
-// (Hensgen, Finkel, Manber 1988): after round k a member knows of 2ᵏ others. If their number is no power
+// max replaces every x[i] by the largest x[i] of any member. Messages go as in a dissemination barrier (Hensgen,
+// Finkel, Manber 1988): after round k a member knows the values of 2ᵏ others. If the number of members is not a power
 // of two, a member gets some values twice, which does not change a maximum.
 func (t *team) max(ctx context.Context, x []float64) (err error) {
 	me, n, in := t.Rank(), t.Size(), make([]float64, len(x))
@@ -54,17 +53,17 @@ func bytesOf(x []float64) []byte {
 // An arm is one thing that a team measures. All its functions are collective over the team.
 type arm struct {
 	row report.Row
-	// refill makes the buffers ready. It is called before every block. nil: nothing to do.
+	// refill makes the buffers ready. It is called before every block. It may be nil.
 	refill func()
 	// call makes call number i. The numbers run through all of the arm's calls.
 	call func(ctx context.Context, i int) error
-	// loop takes samples itself, each of batch calls, and writes their nanoseconds to ns. nil: samples
-	// are taken by call.
+	// loop takes len(ns) samples of batch calls each, and writes their nanoseconds to ns. If loop is nil, the team
+	// takes the samples with call.
 	loop func(batch int, ns []float64) error
-	// sync is the barrier before a sample. nil: the team's.
+	// sync is the barrier before a sample. nil means the team's barrier.
 	sync func(ctx context.Context) error
-	// check makes one more call and returns the number of elements that are wrong on this rank.
-	// nil: nothing to check.
+	// check makes one more call and returns the number of elements that are wrong on this rank. It is nil if there is
+	// nothing to check.
 	check func(ctx context.Context) (wrong int64, err error)
 
 	parts  int  // number of equal parts of a call; a sample is the time of one part. 0 counts as 1
@@ -81,9 +80,8 @@ type arm struct {
 	spent    []float64 // seconds of each rank in the timed calls
 }
 
-// Blocks are so long that the exchange at their end hardly matters, and so short that an interrupt is
-// served at once. Each arm has several blocks, because samples of one moment say little about the
-// next.
+// A block is long enough that the exchange at its end hardly matters, and short enough that an interrupt is handled at
+// once. Each arm has several blocks, because samples of one moment say little about the next moment.
 const (
 	blockTime   = 30 * time.Millisecond
 	maxPerBlock = 200
@@ -95,15 +93,14 @@ const (
 // A schedule says how the arms of one measurement are sampled.
 type schedule struct {
 	rule   stats.Rule
-	warmup int           // calls before the first sample; negative: 10, or a tenth of what is to come
-	step   time.Duration // of the clock; equal on all ranks
+	warmup int           // calls before the first sample; if negative, prepare chooses the number
+	step   time.Duration // smallest step of the clock; equal on all ranks
 	stop   func() bool   // asked once per block, on every rank
 }
 
-// run samples the arms in turns until each has enough, and fills in their rows. An arm that has enough
-// samples rests. With together, all arms go on until the last one has enough, so that each meets the
-// same conditions. run returns true if a rank was asked to stop. Then the arms have the samples taken
-// before that.
+// run samples the arms in turns until each has enough, and fills in their rows. An arm that has enough samples rests.
+// If together is set, all arms go on until the last arm has enough, so that all arms meet the same conditions. run
+// returns true if a rank was asked to stop. In that case the arms have the samples taken so far.
 func (s *schedule) run(ctx context.Context, t *team, arms []*arm, together bool) (stopped bool, err error) {
 	defer summarize(arms)
 	least := maxPerBlock
@@ -275,7 +272,8 @@ func (a *arm) sample(ctx context.Context, t *team, batch int, ns []float64) erro
 	return nil
 }
 
-// rates returns how many units each rank did per second of its own time. units is the number per call.
+// rates returns how many units each rank did per second of its own time. The argument units is the number of units per
+// call.
 func (a *arm) rates(units float64) []float64 {
 	rates := make([]float64, len(a.spent))
 	for i, seconds := range a.spent {

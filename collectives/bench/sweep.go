@@ -29,15 +29,15 @@ type Plan struct {
 
 	Memory     []string // "arena", "go"; measured in turns
 	InPlace    bool     // the result overwrites the input
-	OutOfPlace bool     // the input is in another buffer; if need be the call copies it, within the time
-	Root       int      // of operations that have one
-	Rotate     bool     // the root is call number mod group size
+	OutOfPlace bool     // the input is in another buffer; if the call must copy it, the time includes the copy
+	Root       int      // root of the operations that have a root
+	Rotate     bool     // the root of a call is its number modulo the group size
 	OffCache   bool     // calls use many buffers in rotation, altogether twice the last-level cache
 	Check      bool     // results are compared with the correct ones
 	Real       bool     // the inputs are numbers whose sums must be rounded
-	// Baseline adds the library's blocking call in a loop in C, the same call through Go, and its
-	// non-blocking call with our wait, all measured in turns with the algorithms, after the
-	// library's barrier.
+	// Baseline adds three measurements: the library's blocking call in a loop in C, the same call from Go, and the
+	// library's non-blocking call with the wait of spmd/mpi. They take turns with the algorithms, and each sample
+	// follows the library's barrier.
 	Baseline bool
 	// Shuffle measures in a random order from Seed, so that a slow change of the machine does not look
 	// like an effect of size.
@@ -142,8 +142,8 @@ type sweep struct {
 	run    *Run
 	plan   *Plan
 	groups map[int]*group     // by size
-	limit  int                // bytes that the buffers in rotation of a rank may take, for OffCache
-	memory map[string]region  // by kind; all points share it
+	limit  int                // bytes that a rank's buffers in rotation may take, for OffCache
+	memory map[string]region  // by kind of memory; all points share it
 	roofs  map[[2]int]float64 // GB/s of copies, by size of the group and of the buffers
 }
 
@@ -180,9 +180,9 @@ func (s *sweep) allocate(points []point) error {
 		s.limit = s.run.budget.limit(slices.Max(s.plan.Ranks), len(s.plan.Memory))
 		s.describe(points)
 	}
-	need, most := 0, map[int]int{} // need: bytes on this rank; most: bytes on a rank of a group, by its size
+	need, most := 0, map[int]int{} // need: bytes on this rank; most[n]: bytes on a rank of a group of n
 	for _, p := range points {
-		bytes := 2 * stride(p.size) // for the roof
+		bytes := 2 * stride(p.size) // two buffers for the roof
 		for _, out := range s.places(p) {
 			bytes = max(bytes, s.slots(p, out)*stepOf(p, out))
 		}

@@ -10,8 +10,8 @@ import (
 )
 
 // Tune returns, on rank 0, the table of the fastest algorithm for each operation, group and size
-// that was measured in place, in communication memory. An algorithm replaces that of the next
-// smaller size only if it is faster by a hundredth, so that noise makes no rules.
+// that was measured in place, in communication memory. The algorithm changes from one size to the
+// next only if the new algorithm is faster by more than 1 %, so that noise makes no rules.
 func (r *Run) Tune() *collectives.Table {
 	rows := r.rep.Where(func(row *report.Row) bool {
 		return (row.Memory == "arena" || row.Memory == "") && row.Algorithm != InC && row.Algorithm != Blocking &&

@@ -26,12 +26,11 @@ type WeightsPlan struct {
 	Check   bool
 }
 
-// Weights measures the time from "the source has version v" to "every reader has computed once with
-// v". The computation is a sum of the whole state. Memory bounds it like the pass of a small batch
-// through a network. Two other times are measured in turns with this one. The first is the time of the
-// same computation after a version of only two numbers: it has the same barriers and waits, so the
-// difference is the time of the weights. The second is the time of one copy of the state by the source,
-// without barriers. Weights is collective over the world.
+// Weights measures the time from "the source has version v" to "every reader has computed once with v". The computation
+// is a sum of the whole state. Memory bandwidth limits it, as it limits the forward pass of a small batch. Two other
+// times are measured in turns with this time. The first is the time of the same computation after a version of only two
+// numbers: it has the same barriers and waits, so the difference is the time of the weights. The second is the time of
+// one copy of the state by the source, without barriers. Weights is collective over the world.
 func (r *Run) Weights(ctx context.Context, s WeightsPlan) error {
 	err := r.Columns("barrier, then: the source publishes, readers adopt and compute once, until all have (a "+
 		"barrier); in turns with that computation on the word of a version of two numbers, and with one copy of the "+
@@ -47,7 +46,7 @@ func (r *Run) Weights(ctx context.Context, s WeightsPlan) error {
 	if err != nil {
 		return err
 	}
-	var memory [2][]byte // the source's state and its copy, of all sizes
+	var memory [2][]byte // the source's state and its copy; all sizes use them
 	if r.w.Rank() == s.Source {
 		layout := s.spec("", slices.Max(s.Sizes)/4, 0).Layout
 		if memory[0], err = r.w.Alloc(layout.Size()); err != nil {
@@ -158,11 +157,11 @@ func form(s WeightsPlan, slots int) string {
 	return name
 }
 
-// A publisher is one rank's part in the measurement: that of the source, of a reader, or of both.
+// A publisher is one rank's part in the measurement. The rank is the source, a reader, or both.
 type publisher struct {
 	t             *team
 	weights       *carrier
-	tiny          *carrier // of a state of two numbers
+	tiny          *carrier // distributes a state of two numbers
 	source        bool
 	published     chan error // result of Publish on a source that is also a reader
 	state         []float32  // weights of the source
@@ -177,7 +176,7 @@ type publisher struct {
 // A carrier distributes versions of one state.
 type carrier struct {
 	*collectives.Weights
-	reader  *collectives.WeightsReader // nil: this rank is only the source
+	reader  *collectives.WeightsReader // nil if this rank is only the source
 	version int64
 }
 
@@ -198,8 +197,8 @@ func (b *publisher) floats(state []byte) []float32 {
 	return tensor.Of(state[b.at:][:b.size], tensor.F32, b.size/4).F32()
 }
 
-// rounds returns an arm's loop that takes samples of batch rounds each. round returns how long it
-// took.
+// rounds returns an arm's loop that takes samples of batch rounds each. The function round runs one round and returns
+// how long the round took.
 func rounds(round func() (time.Duration, error)) func(batch int, ns []float64) error {
 	return func(batch int, ns []float64) error {
 		for i := range ns {
@@ -224,8 +223,8 @@ func (b *publisher) sync(ctx context.Context) (time.Duration, error) {
 	return b.bring(ctx, b.weights)
 }
 
-// bring brings the next version of c to all readers, which take it and compute. The time starts
-// when the source has that version, at a barrier of all ranks.
+// bring brings the next version of c to all readers, which adopt it and compute. The time starts at a barrier of all
+// ranks, when the source has the version.
 func (b *publisher) bring(ctx context.Context, c *carrier) (time.Duration, error) {
 	c.version++
 	if err := b.t.barrier(ctx); err != nil {
@@ -281,7 +280,7 @@ func (b *publisher) check(ctx context.Context) (wrong int64, err error) {
 	if _, err := b.sync(ctx); err != nil {
 		return 0, err
 	}
-	changed := []float64{float64(b.changes)} // the number at the source
+	changed := []float64{float64(b.changes)} // the number of changes at the source
 	if err := b.t.max(ctx, changed); err != nil {
 		return 0, err
 	}

@@ -17,7 +17,7 @@ type Case struct {
 	N      int // approximate number of elements in the whole vector
 	Op     spmd.Op
 	Root   int
-	Uneven bool // the blocks have counts: uneven ones, except with 1000 elements
+	Uneven bool // the blocks have counts, which are uneven unless N is 1000
 	Size   int  // number of members
 }
 
@@ -38,7 +38,7 @@ func (c Case) count(from, m int) int {
 		return 0
 	case c.Kind == spmd.AllToAll && c.Uneven:
 		return c.N/(c.Size*2)*(1+(from+m)%2) + (from+2*m)%3
-	case c.Uneven && c.N == 1000: // counts, but of even blocks
+	case c.Uneven && c.N == 1000: // there are counts, but the blocks are even
 		return c.N / c.Size
 	case c.Uneven:
 		return []int{c.N / c.Size, 0, c.N/c.Size + m, 1}[m%4]

@@ -62,7 +62,7 @@ func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collective
 			return err
 		}
 		for _, name := range algorithms {
-			if private && name != collectives.Auto && name != "mpi" { // only for these does the kind of memory matter
+			if private && name != collectives.Auto && name != "mpi" { // the kind of memory matters only for these two
 				continue
 			}
 			opts.Algorithm, opts.Fast, opts.Debug = name, !private, private && name == collectives.Auto
@@ -89,10 +89,10 @@ type tester struct {
 	ctx        context.Context
 	g          *collectives.Group
 	size, me   int
-	data, send []byte // with space for the longest buffers and their guards
+	data, send []byte // they have space for the longest buffers and their guards
 	made       *int
 	types      []tensor.DType
-	known      map[Case]*expected // by case, with Type zero
+	known      map[Case]*expected // keyed by the case, with Type zero
 }
 
 // An expected is a member's input and expected output in a case.

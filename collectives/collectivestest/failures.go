@@ -28,7 +28,7 @@ func Await(ctx context.Context, w *spmd.World, algorithm string, kind spmd.Kind,
 	if err != nil {
 		return err
 	}
-	if err := g.Barrier(ctx); err != nil { // initialize everything that is made on first use
+	if err := g.Barrier(ctx); err != nil { // this initializes everything that is made on first use
 		return err
 	}
 	if w.Rank() == 1 {

@@ -54,7 +54,7 @@ type sums struct {
 	host collectives.Host
 	end  spmd.Comm
 	want *trees
-	mem  []byte // with space for the longest vector and its guards
+	mem  []byte // it has space for the longest vector and its guards
 	made map[string]int
 }
 
@@ -203,7 +203,7 @@ func (k *trees) of(t tensor.DType, members, n int) []byte {
 	return k.last
 }
 
-// tree returns the sum of the addends of members lo to hi in the precision of sums of t.
+// tree returns the sum of the addends of members lo to hi-1, in the precision of sums of t.
 func tree(t tensor.DType, lo, hi, n int) []float64 {
 	if hi == lo+1 {
 		return load(addends(t, lo, n), t)
@@ -215,7 +215,7 @@ func tree(t tensor.DType, lo, hi, n int) []float64 {
 	sum := tree(t, lo, lo+left, n)
 	for i, x := range tree(t, lo+left, hi, n) {
 		if sum[i] += x; t != tensor.F64 {
-			sum[i] = float64(float32(sum[i])) // of two float32, this is rounded once
+			sum[i] = float64(float32(sum[i])) // the sum of two float32 is rounded only here
 		}
 	}
 	return sum

@@ -95,7 +95,7 @@ type scene struct {
 	readers  []*collectives.WeightsReader // the readers on this rank
 	want     tensor.Dict                  // expected contents, rounded like the wire
 	plain    []byte                       // expected contents before rounding
-	version  int64                        // of want and plain
+	version  int64                        // the version in want and plain
 	compared *int
 }
 
@@ -127,7 +127,7 @@ func (s *scene) open(ctx context.Context, spec collectives.WeightsSpec, sources,
 }
 
 // lockstep publishes versions one by one. It publishes each version after all readers have checked
-// the last one.
+// the previous version.
 func (s *scene) lockstep(ctx context.Context) error {
 	for version := int64(1); version <= 6; version++ {
 		s.expect(version)
@@ -258,7 +258,7 @@ func weightsLayout() *tensor.Layout {
 	)
 }
 
-// changeEvery is the number of elements of b.weight for each one that changes between versions.
+// One in changeEvery elements of b.weight changes between versions.
 const changeEvery = 50
 
 // writeVersion advances state by one version. All elements change, except in b.weight.

@@ -248,7 +248,7 @@ func (c *comm) reapOne(reqs []spmd.Request) (i int, any bool, err error) {
 }
 
 // park waits until a request of c is done, news is closed or ctx ends. It returns an error if c
-// waits for a rank that has left. any says that one of reqs suffices.
+// waits for a rank that has left. If any is set, one of reqs suffices.
 func (c *comm) park(ctx context.Context, news <-chan struct{}, reqs []spmd.Request, any bool) error {
 	if w := c.shared.world; w.departures.Load() > 0 && !c.served {
 		if err := c.leftError(reqs, any); err != nil {

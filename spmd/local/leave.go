@@ -32,7 +32,7 @@ func (t *transport) Leave(after time.Duration) {
 	})
 }
 
-// stopLeaving takes back a Leave whose time has not come. world.mu is locked.
+// stopLeaving cancels a Leave whose time has not come. world.mu is locked.
 func (t *transport) stopLeaving() {
 	if t.leave != nil {
 		t.leave.Stop()
@@ -51,8 +51,9 @@ func (w *world) departed(rank int) error {
 	return fmt.Errorf("rank %d (host %s, pid %d) has left: its program has ended", rank, host, os.Getpid())
 }
 
-// leftError returns an error if c waits for a rank that has left. If any is set, one request
-// suffices, so all open requests must be for such ranks. Otherwise the first open request decides.
+// leftError returns an error if c waits for a rank that has left. If any is set, one finished
+// request suffices, so it is an error only if all open requests wait for ranks that have left.
+// Otherwise the first open request decides.
 func (c *comm) leftError(reqs []spmd.Request, any bool) error {
 	s := c.shared
 	s.mu.Lock()

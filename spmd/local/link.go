@@ -10,24 +10,23 @@ import (
 
 // A Link simulates a network connection, with equal speed in both directions.
 type Link struct {
-	Latency        time.Duration // until the first byte arrives
-	BytesPerSecond float64       // rate of the other bytes; 0: no limit
+	Latency        time.Duration // time until the first byte arrives
+	BytesPerSecond float64       // rate of the other bytes; 0 means no limit
 }
 
 // A Network simulates the nodes of a cluster. The zero Link takes no time.
 type Network struct {
-	RanksPerNode int  // ranks of a node, which follow each other; the last node may have fewer
-	Inside       Link // between every two ranks of a node
+	RanksPerNode int  // number of consecutive ranks that form a node; the last node may have fewer
+	Inside       Link // link between every two ranks of a node
 	// Between is a node's connection to the network. All its ranks share it, and each direction
 	// carries one message after the other. A message occupies the connections of both nodes.
 	Between Link
 }
 
-// NewLinked is New with a simulated link between every two ranks, as if each rank were on its own
-// machine. Messages of one direction use the link one after the other. A message above 4 KiB also
-// waits for its receive to be posted. Both requests are done when the link has carried the message.
-// So the link shows how much a program computes during communication, which goroutines that copy
-// memory cannot show. Shared returns false.
+// NewLinked is New with a simulated link between every two ranks, as if each rank were on its own machine. Messages of
+// one direction use the link one after the other. A message above 4 KiB also waits for its receive to be posted. Both
+// requests are done when the link has carried the message. So the link shows how much a program computes during
+// communication. Goroutines that copy memory could not show this. Shared returns false.
 //
 // The link waits in the operating system and uses no CPU. For the Go scheduler to run the
 // goroutines that it wakes, GOMAXPROCS must exceed the number of computing goroutines. The ranks
@@ -36,8 +35,8 @@ func NewLinked(n int, link Link) []spmd.Transport {
 	return NewLinks(n, func(int, int) Link { return link })
 }
 
-// NewLinks is NewLinked with different links: link returns the link that carries messages from one
-// rank to another.
+// NewLinks is NewLinked with different links: the function link returns the link that carries messages from one rank to
+// another.
 func NewLinks(n int, link func(from, to int) Link) []spmd.Transport {
 	for i := range n * n {
 		check(link(i/n, i%n))
@@ -98,7 +97,7 @@ type line struct {
 
 func (l *line) node(rank int) int { return rank / l.perNode }
 
-// due puts n bytes on a link and returns their arrival time; 0: at once.
+// due puts n bytes on a link and returns their arrival time. The time 0 means at once.
 func (l *line) due(from, to, n int) int64 {
 	a, b, link := l.node(from), l.node(to), l.link(from, to)
 	if link == (Link{}) {

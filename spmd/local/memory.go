@@ -9,12 +9,12 @@ import (
 	"github.com/rlinf/rlinf/spmd/internal/region"
 )
 
-const chunk = 1 << 20 // size of the mappings that small pieces share; a larger piece has its own
+const chunk = 1 << 20 // size of the mappings that small pieces share; a larger piece has its own mapping
 
 // A memory allocates zeroed pieces of memory mappings. Each rank has a memory of its own.
 type memory struct {
 	mu      sync.RWMutex
-	regions []*region.Region // by number, which locations contain; nil: the number is free
+	regions []*region.Region // by the number in a location; nil if the number is free
 }
 
 func (m *memory) alloc(n int) ([]byte, error) {

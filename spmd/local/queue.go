@@ -3,8 +3,8 @@ package local
 // queues hold the unmatched ops of one end in the order of their arrival, hashed by sender and tag.
 type queues [buckets]struct{ head, tail *op }
 
-// buckets is the number of hash buckets of an end. With it, searches stay short if there are many
-// posted keys.
+// buckets is the number of hash buckets of an end. It is large enough to keep searches short with
+// many posted keys.
 const buckets = 32
 
 type link struct{ prev, next *op }
@@ -22,7 +22,7 @@ func (q *queues) put(o *op) {
 	l.tail = o
 }
 
-// take removes and returns the oldest op of a sender and tag, or nil.
+// take removes and returns the oldest op of a sender and tag, or nil if there is none.
 func (q *queues) take(from, tag int) *op {
 	for o := q[bucket(from, tag)].head; o != nil; o = o.link.next {
 		if o.from == from && o.tag == tag {

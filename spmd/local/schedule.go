@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A schedule runs tasks at given times, in a thread of its own: it calls do for each. It waits in the
+// A schedule runs tasks at given times, in a thread of its own. A task is one call of do. The thread waits in the
 // operating system and uses no CPU. Its clock counts nanoseconds and starts at 1.
 type schedule[T any] struct {
 	do      func(T)
@@ -29,7 +29,7 @@ func newSchedule[T any](do func(T)) *schedule[T] {
 
 func (s *schedule[T]) now() int64 { return int64(time.Since(s.start)) + 1 }
 
-// hold adds the task to call do with what at due. It returns false if due has passed or the schedule is
+// hold adds a task: the call do(what) at the time due. It returns false if that time has passed or the schedule is
 // closed.
 func (s *schedule[T]) hold(what T, due int64) bool {
 	s.mu.Lock()
@@ -147,7 +147,7 @@ func NewTimer() *Timer {
 		idle: sync.Pool{New: func() any { return make(chan struct{}, 1) }}}
 }
 
-// SleepUntil returns at the time at, or when stop is closed.
+// SleepUntil returns when the time `at` has come, or when stop is closed.
 func (t *Timer) SleepUntil(at time.Time, stop <-chan struct{}) {
 	wake := t.idle.Get().(chan struct{})
 	if t.waits.hold(wake, int64(at.Sub(t.waits.start))+1) {

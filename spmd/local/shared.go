@@ -56,8 +56,8 @@ func (s shared) View(rank int, at int64, n int) ([]byte, error) {
 	return b, nil
 }
 
-// How many times Await yields to other goroutines and checks the signal before it sleeps. If each rank may have a core,
-// this takes some 50 µs, as long as it takes to wake a sleeper.
+// Before Await sleeps, it yields to other goroutines and checks the signal this many times. If each rank may have a
+// core, this takes some 50 µs, about as long as waking a sleeper.
 const spins, fewSpins = 400, 8
 
 func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank int) error {

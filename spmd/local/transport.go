@@ -45,11 +45,11 @@ type world struct {
 	size     int
 	spins    int // how often Await checks before it sleeps
 	aborted  atomic.Bool
-	memory   []memory              // of each rank
+	memory   []memory              // memory of each rank
 	sleepers [sleepLists]sleepList // sleeping goroutines, by the address of their signal
-	line     *line                 // simulates links between the ranks; nil: messages arrive at once
+	line     *line                 // simulates links between the ranks; if nil, messages arrive at once
 
-	gone       []atomic.Bool                 // ranks that have left, after the time given to Leave
+	gone       []atomic.Bool                 // ranks whose program has ended, once the time given to Leave has passed
 	departures atomic.Int32                  // number of ranks in gone
 	changed    atomic.Pointer[chan struct{}] // closed and replaced when a rank leaves; closed for good by Abort
 
@@ -58,14 +58,14 @@ type world struct {
 	worlds  int             // counts the worlds that have ended by Renew
 	waiting int             // ranks that wait in Renew for others
 	renewed chan struct{}   // closed, and replaced, when all ranks are in Renew
-	forming []*communicator // communicators that some of their ranks have not asked for yet, oldest first
+	forming []*communicator // communicators for which some ranks have not called NewComm yet, oldest first
 }
 
 type transport struct {
 	world  *world
 	rank   int
-	groups []spmd.MessageSpace // under world.mu
-	leave  *time.Timer         // the timer of Leave; nil: none
+	groups []spmd.MessageSpace // guarded by world.mu
+	leave  *time.Timer         // the timer of Leave, or nil
 	closed bool
 }
 
@@ -231,8 +231,8 @@ func (t *transport) Renew(keep [][]byte) error {
 	return w.memory[t.rank].keep(keep)
 }
 
-// renew resets the state that the ranks share. w.mu is locked. Communicators of the old world have no connection to
-// those of the new one.
+// renew resets the state that the ranks share. w.mu is locked. Communicators of the old world are not connected to
+// communicators of the new world.
 func (w *world) renew() {
 	w.forming = nil
 	w.worlds++ // a timer of Leave in the old world has no effect any more

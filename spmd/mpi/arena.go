@@ -22,8 +22,8 @@ import (
 // long as it has room, the memory comes from a reservation, which the other ranks of the node can
 // map.
 type arena struct {
-	// one sparse shared mapping. A page takes memory once it is touched. It is the first of the
-	// regions; nil: none
+	// one sparse shared mapping, or nil if there is none. A page takes memory once it is touched. The mapping is the
+	// first of the regions
 	reserve []byte
 
 	mu      sync.Mutex
@@ -31,7 +31,7 @@ type arena struct {
 	own     [][]byte                         // the transport's own pieces, which keep does not free
 }
 
-const blockSize = 1 << 20 // of the mappings that small pieces share; a larger piece has its own
+const blockSize = 1 << 20 // size of the mappings that small pieces share; a larger piece has its own mapping
 
 // reserveIn makes b the reservation, before the first alloc.
 func (a *arena) reserveIn(b []byte) {
@@ -106,7 +106,7 @@ func (a *arena) keep(pieces [][]byte) error {
 	for i, r := range all {
 		how := C.int(C.MADV_DONTNEED)
 		if i == 0 && a.reserve != nil {
-			how = C.MADV_REMOVE // the pages of a file stay in it otherwise
+			how = C.MADV_REMOVE // otherwise the pages would stay in the file
 		} else if of[i] == nil {
 			giveBack(r.Mem(), how)
 			unix.Munmap(r.Mem())

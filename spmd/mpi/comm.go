@@ -52,7 +52,7 @@ type comm struct {
 	me    int
 	layout
 	served bool // stays in use after the members' programs end
-	long   bool // the last wait was longer than the short sleeps, so the next will be, too
+	long   bool // the last wait was longer than the short sleeps, so the next wait is expected to be longer too
 
 	pinned []pinned // requests under way with memory of Go
 	spare  []*runtime.Pinner

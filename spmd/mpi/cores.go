@@ -10,10 +10,9 @@ import (
 	"strings"
 )
 
-// cgroupOf returns the control group that bounds this process's processor time, and how many cores
-// that group grants. Without a bound cores is +Inf. root is the file system's root. A group's bound
-// holds for all groups below it, so the narrowest bound on the way up counts. name is the group that
-// sets that bound.
+// cgroupOf returns the control group that bounds this process's processor time, and how many cores that group grants.
+// If there is no bound, cores is +Inf. root is the file system's root. The bound of a group holds for all groups below
+// it, so the narrowest bound on the path to the root counts. name is the group that sets this bound.
 func cgroupOf(root fs.FS) (name string, cores float64) {
 	cores = math.Inf(1)
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
@@ -41,8 +40,7 @@ func cgroupOf(root fs.FS) (name string, cores float64) {
 	return name, cores
 }
 
-// quota2 returns the cores that a group of version 2 grants. Its file holds "QUOTA PERIOD" or "max
-// PERIOD".
+// quota2 returns the cores that a group of version 2 grants. The group's file holds "QUOTA PERIOD" or "max PERIOD".
 func quota2(root fs.FS, dir string) float64 {
 	text, _ := fs.ReadFile(root, path.Join(dir, "cpu.max"))
 	quota, period, _ := strings.Cut(strings.TrimSpace(string(text)), " ")

@@ -14,17 +14,17 @@ import (
 	gompi "github.com/sbromberger/gompi"
 )
 
-// finalizeTime is how long Close waits for MPI_Finalize. It looks at the clock every finalizeBeat, and a
-// beat counts at most longestBeat, so that the time in which a debugger stops the process hardly counts.
+// finalizeTime is how long Close waits for MPI_Finalize. Close looks at the clock every finalizeBeat. The time between
+// two looks counts as at most longestBeat, so a long stop in a debugger hardly counts.
 const (
 	finalizeTime = 10 * time.Second
 	finalizeBeat = 100 * time.Millisecond
 	longestBeat  = time.Second
 )
 
-// turnTime is the longest time between two processes of a node that give up MPI_Finalize, and turnsTime
-// that between the first and the last. PMIx 4.2.2 of a launcher waits for ever, or crashes, if processes
-// leave one of its fences at once (docs/known-issues.md).
+// The processes of a node give up MPI_Finalize one after the other. turnTime is the longest time between two of them,
+// and turnsTime is the longest time between the first and the last. If processes leave a fence of PMIx 4.2.2 at the
+// same time, the launcher hangs or crashes (docs/known-issues.md).
 const (
 	turnTime  = 200 * time.Millisecond
 	turnsTime = 10 * time.Second
@@ -33,10 +33,10 @@ const (
 // answerTime is how long Close waits for each answer of a launcher.
 const answerTime = 10 * time.Second
 
-// finalize stops MPI and reports whether it has stopped. agreed says that all processes have agreed that
-// the job is done. Then, if MPI_Finalize does not return within 10 s and turn, the program goes on without it
-// to its end and its exit code, and the launcher is told that the process ends in order. A foreign program
-// agrees to nothing, and may compute for long before it calls MPI_Finalize.
+// finalize stops MPI and reports whether it has stopped. If agreed is set, all processes have agreed that the job is
+// done, and finalize waits for MPI_Finalize only for finalizeTime and turn. Then it tells the launcher that the process
+// ends in order, and the program goes on to its exit code. If agreed is not set, finalize waits without limit, because
+// a foreign program may compute for long before it calls MPI_Finalize.
 func (t *transport) finalize(agreed bool) (stopped bool) {
 	if !agreed {
 		gompi.Stop()
@@ -73,7 +73,7 @@ func (t *transport) finalize(agreed bool) (stopped bool) {
 	return false
 }
 
-// turn is how long this process waits for those of its node that leave MPI_Finalize before it.
+// turn returns how long this process waits for the processes of its node that give up MPI_Finalize earlier.
 func (t *transport) turn() time.Duration {
 	before, all := 0, 0
 	for rank, node := range t.nodes {

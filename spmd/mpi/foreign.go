@@ -64,7 +64,7 @@ func (t *transport) ReceiveForeign(by time.Time, from int, buf []byte) (process 
 // object of which b is a part.
 func address(b []byte) C.uintptr_t { return C.uintptr_t(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
-// left returns the nanoseconds that remain until the time by; 0 after it.
+// left returns the nanoseconds that remain until the deadline by, or 0 if it has passed.
 func left(by time.Time) C.int64_t { return C.int64_t(max(time.Until(by), 0)) }
 
 func foreignError(rc C.int, fault *C.rl_fault) error {

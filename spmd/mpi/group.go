@@ -26,10 +26,9 @@ type group struct {
 // group that is in one process also gets a communicator of MPI. That costs no message, and tools list all
 // groups alike.
 //
-// NewGroup first sleeps until the other processes are ready. MPI spins until all have made the
-// communicator, so without the sleep it would spin as long as a rank is late. A group with the processes
-// of an earlier group duplicates that group's communicator. That call has a non-blocking form, so the wait
-// for it sleeps.
+// NewGroup first sleeps until the other processes are ready. MPI spins until all processes have made the communicator.
+// Without the sleep, MPI would spin until the last process is ready. A group with the processes of an earlier group
+// duplicates that group's communicator. MPI has a non-blocking call for this, so the wait for it sleeps.
 func (t *transport) NewGroup(ranks []int, name string, purposes []string) (ends [][]spmd.Comm, err error) {
 	defer annotate(&err, "new group %q", name)
 	t.making.Lock()
@@ -74,7 +73,7 @@ func (t *transport) NewGroup(ranks []int, name string, purposes []string) (ends 
 	}
 	ends = make([][]spmd.Comm, len(purposes))
 	for p, purpose := range purposes {
-		// MPI may give this group's number to one of a later world. Other blocks keep their messages apart.
+		// MPI may give this group's number to a group of a later world. Other blocks keep their messages apart.
 		l.block = int(made%uint64(t.blocks-blocks+1)) + p*l.width*l.width
 		if ends[p], err = t.newEnds(l, name+"/"+purpose); err != nil {
 			return nil, err

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A hydra passes on the messages between MPI and Hydra, the launcher of MPICH, while MPI_Finalize runs.
-// If MPI_Finalize does not return, leave ends the conversation in its place. Hydra takes a process that
-// ends otherwise for one that crashed, and kills the others.
+// A hydra passes on the messages between MPI and Hydra, the launcher of MPICH, while MPI_Finalize runs. If MPI_Finalize
+// does not return, leave ends the conversation in its place. If a process ends without that, Hydra assumes a crash and
+// kills the other processes.
 //
-// The messages are lines of PMI 1. MPI_Finalize has one barrier: each process sends "cmd=barrier_in", and
-// the launcher answers "cmd=barrier_out" when all have. The last message is "cmd=finalize", and its
-// answer "cmd=finalize_ack". A process must not send "cmd=finalize" before the barrier ends, because then
-// Hydra fails. While MPICH waits in the barrier, it does not serve connections to processes that have not
-// reached the barrier. So these processes and this one may wait for each other for ever.
+// The messages are lines of PMI 1. MPI_Finalize has one barrier: each process sends "cmd=barrier_in", and the launcher
+// answers "cmd=barrier_out" when all processes have sent it. The last message is "cmd=finalize", and its answer
+// "cmd=finalize_ack". A process must not send "cmd=finalize" before the barrier ends, because then Hydra fails. While
+// MPICH waits in the barrier, it does not serve connections to processes that have not reached the barrier. So they and
+// this process may wait for each other for ever.
 type hydra struct {
 	launcher, mpi *os.File
 	out, ack      chan struct{} // closed when the launcher has answered
@@ -96,7 +96,7 @@ func (h *hydra) listen() {
 			ack()
 		}
 	})
-	if !h.hasLeft() { // otherwise MPI would take it for an error
+	if !h.hasLeft() { // after leave, MPI would treat the closed connection as an error
 		h.mpi.Close()
 	}
 }
@@ -129,7 +129,7 @@ func relay(f *os.File, pass func(text []byte), tell func(line string)) {
 	}
 }
 
-// leave sends the messages that MPI has not sent, and waits for each answer, at most for the time wait.
+// leave sends the messages that MPI has not sent. It waits for each answer for at most the duration wait.
 func (h *hydra) leave(wait time.Duration) {
 	h.mu.Lock()
 	h.left = true
@@ -146,7 +146,7 @@ func (h *hydra) leave(wait time.Duration) {
 	await(h.ack, wait)
 }
 
-// await returns when c is closed, or after the time wait.
+// await returns when c is closed, or after the duration wait.
 func await(c <-chan struct{}, wait time.Duration) {
 	select {
 	case <-c:

@@ -30,7 +30,7 @@ typedef struct {
 
 // An inbox takes messages for some ends of a rank; see node.c.
 typedef struct {
-	_Atomic uint64_t top;      // the newest message; 0: none
+	_Atomic uint64_t top;      // the newest message; 0 if there is none
 	_Atomic uint32_t word;     // changes when a message comes while a thread sleeps, and at other events
 	_Atomic uint32_t sleepers; // how many threads sleep until word changes
 	char padding[48];
@@ -49,7 +49,7 @@ enum { MESSAGE_FREE, MESSAGE_SENT, MESSAGE_COPIED };
 // short.
 struct rl_message {
 	union {
-		uint64_t next;     // if in an inbox: the message pushed before
+		uint64_t next;     // if in an inbox: the message pushed just before this one
 		rl_message *later; // if unexpected: the next unexpected message
 	};
 	rl_message *ring; // links the sender's messages of this size
@@ -82,9 +82,9 @@ struct rl_world {
 	int64_t beat_ns, stall_ns;
 	int overruns; // this MPI writes past the end of a buffer that is too short: see request.c
 
-	// The progress thread's; see progress.c.
+	// Fields of the progress thread; see progress.c.
 	_Atomic int sends, receives; // requests under way
-	_Atomic int waiters;         // threads that poll MPI in a wait, which progresses it
+	_Atomic int waiters;         // threads in a wait that poll MPI, and so progress it
 	rl_wake_word *_Atomic wake;  // wakes the thread; it is own_wake, or in memory that the node's ranks reach
 	rl_wake_word own_wake;
 	_Atomic int leaving;
@@ -95,13 +95,13 @@ struct rl_world {
 	_Atomic int64_t woken, missed; // see rl_world_waits
 
 	// Ranks whose program has ended; see peers.c.
-	_Atomic int64_t gone_ns; // when this rank has left; 0: it has not
+	_Atomic int64_t gone_ns; // when this rank left; 0 if it has not
 	_Atomic int asking;      // questions without an answer
 	rl_peer *peers;          // one for each rank
 
 	// Ranks of the node; see node.c.
 	int oversubscribed; // the node has fewer cores than ranks
-	char **region;      // the memory that each rank shares; NULL for a rank of another node. NULL: none
+	char **region;      // each rank's shared memory, NULL for a rank of another node; NULL if no memory is shared
 	int64_t own_bytes;
 	pthread_mutex_t message_lock;        // guards the next three fields
 	char *message_mem, *message_mem_end; // memory for messages that was never used
@@ -121,12 +121,12 @@ struct rl_slot {
 	uintptr_t buf;
 	int64_t bytes, got;
 	void *scratch;       // takes a message that is longer than the buffer
-	int near;            // rank in the world of a peer that shares memory with this rank; -1: MPI carries the message
+	int near;            // world rank of a peer that shares memory with this rank; -1 if MPI carries the message
 	int by_mpi;          // req is a request of MPI
-	rl_message *message; // of a send whose data is not copied yet, or a receive whose data is not read yet
+	rl_message *message; // message of a send whose data is not copied yet, or of a receive whose data is not read yet
 	rl_slot *next;       // in the free list, or behind this one in a queue
-	rl_slot *last;       // if this is the first in a queue: the last
-	rl_slot *next_queue, **prev_queue; // if this is the first in a queue: the first of other queues
+	rl_slot *last;       // if this slot is the first in a queue: the last slot
+	rl_slot *next_queue, **prev_queue; // if this slot is the first in a queue: the first slots of other queues
 };
 
 enum { CHUNK = 64, CHUNKS = 1024, RL_BUCKETS = 256 };
@@ -145,13 +145,13 @@ struct rl_end {
 	rl_slot *probed;             // queues of receives that wait for a matched probe of MPI
 	rl_slot *bucket[RL_BUCKETS]; // queues of receives that wait for a message of the node, by rl_bucket_of
 	int needs_mpi; // the last test saw a request of MPI that is not done
-	int uncopied;  // the last test saw a send whose message this rank of the node has not copied; -1: none
+	int uncopied;  // the last test saw a send whose message this rank of the node has not copied; -1 if there is none
 	// Messages through shared memory; see node.c.
 	uint64_t space;
 	int process, inbox;
 	int fresh;     // receives were posted since the last match
-	uint32_t seen; // the generation of the unexpected messages at that time
-	rl_message *message[MESSAGE_SIZES]; // rings of messages by size; points to the one used last
+	uint32_t seen; // the generation of the unexpected messages at the last match
+	rl_message *message[MESSAGE_SIZES]; // rings of messages by size; each points to the message used last
 	int messages[MESSAGE_SIZES];        // lengths of the rings
 	int chunks;
 	rl_slot *chunk[CHUNKS];
@@ -176,7 +176,7 @@ static inline int64_t rl_now(void) {
 
 // The next ten functions are in wake.c, which calls no other file.
 
-// An event is what a thread waits for: word differs from old, or top, if there is one, is not 0.
+// An event is what a thread waits for: word differs from old, or top is not 0. top may be NULL.
 typedef struct {
 	_Atomic uint32_t *word, *sleepers;
 	uint32_t old;
@@ -196,7 +196,7 @@ int rl_spin(const rl_world *w, const rl_event *ev, int64_t *waited_ns);
 // long the wait has taken.
 int rl_sleep_for(const rl_event *ev, int64_t *waited_ns, int64_t sleep_ns);
 
-// rl_slice returns how long a wait lasts before it returns to Go. It grows with the time waited.
+// rl_slice returns how long a wait may take before its next return to Go. This time grows with the time waited.
 int64_t rl_slice(int64_t waited_ns);
 
 // rl_wake changes the word and wakes the threads that sleep for it.
@@ -255,7 +255,7 @@ void rl_groups_free(rl_world *w);
 
 int rl_progress_start(rl_world *w);
 
-// rl_peers_forget forgets that ranks have left, this one included. No question may be without its answer.
+// rl_peers_forget forgets that ranks have left, this one included. All questions must have been answered.
 void rl_peers_forget(rl_world *w);
 
 // Only the progress thread calls these three functions: rl_peers_ask sends the questions that are wanted,

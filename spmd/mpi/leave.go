@@ -37,9 +37,8 @@ func (t *transport) departed(rank int) error {
 	return nil
 }
 
-// checkDeparted returns an error if c waits for reqs in vain. In a wait for all, that is if the first
-// open request is for a rank that has left. In a wait for any, it is if all open requests are for such
-// ranks.
+// checkDeparted returns an error if c waits for reqs in vain. A wait for all is in vain if the first open request is
+// for a rank that has left. A wait for any is in vain if all open requests are for ranks that have left.
 func (c *comm) checkDeparted(reqs []spmd.Request, any bool) error {
 	var first error
 	still := false // some rank has not left, or has not answered yet

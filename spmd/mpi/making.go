@@ -34,7 +34,7 @@ func (t *transport) NewComm(ranks []int, label string) (ends []spmd.Comm, err er
 		return nil, err
 	}
 	blocks, perPlane := uint64(l.width*l.width), uint64(t.blocks)
-	if first%perPlane+blocks > perPlane { // a block lies in one plane
+	if first%perPlane+blocks > perPlane { // the blocks of a communicator must lie in one plane
 		first += perPlane - first%perPlane
 	}
 	l.space, l.plane, l.block = first, int(first/perPlane), int(first%perPlane)
@@ -71,9 +71,9 @@ func (t *transport) newEnds(l layout, label string) (ends []spmd.Comm, err error
 	return ends, nil
 }
 
-// agree returns the first block of tags that is free on all processes, which is the largest of their first
-// free blocks. Messages go as in a dissemination barrier: in round k process i receives from i-2^k. agree
-// also detects a process that makes another communicator.
+// agree returns the first block of tags that is free on all processes, which is the largest of their first free blocks.
+// Messages go as in a dissemination barrier: in round k process i receives from i-2^k. agree also detects a process
+// that makes a different communicator.
 func (t *transport) agree(l layout, label string, ranks []int) (first uint64, err error) {
 	const words = 16
 	mine, theirs := t.agreeing[:words], t.agreeing[words:2*words]
@@ -109,17 +109,18 @@ type layout struct {
 	members      []member    // the place of each member
 	processes    []int       // the ranks that have members
 	here         int         // this process's index in processes
-	width        int         // the most members on one rank
-	group        *C.rl_group // MPI's communicator for its messages; nil: the plane
+	width        int         // the largest number of members on one rank
+	group        *C.rl_group // MPI's communicator for its messages; nil if they use the plane
 	plane, block int         // the location of its tags
-	space        uint64      // a unique number among these processes; the purposes of a group share one
+	space        uint64      // a unique number among these processes; the purposes of a group share one number
 }
 
 // A member is on a rank. process is the number of the rank's process in MPI's communicator, and local is the
 // member's number among the members on that rank.
 type member struct{ rank, process, local int }
 
-// layOut returns the layout of a communicator with a member on each of ranks, of which this process has some.
+// layOut returns the layout of a communicator with one member for each entry of ranks. This process has one or more of
+// the members.
 func (t *transport) layOut(ranks []int) (l layout, err error) {
 	if len(ranks) == 0 {
 		return l, errors.New("no members")

@@ -14,7 +14,7 @@ struct rl_native {
 	MPI_Comm comm;
 	int rank, size;
 	MPI_Op bf16[RL_MAX + 1], u8[RL_MAX + 1];
-	char *scratch; // for operations that MPI cannot make in place; it grows
+	char *scratch; // memory for operations that MPI cannot make in place; it grows
 	int64_t room;
 	// Of the collective that rl_native_start has started:
 	MPI_Request reqs[2];
@@ -25,8 +25,8 @@ struct rl_native {
 };
 
 // An abandoned collective may be about to end: the other members have sent their last messages, and the library needs a
-// few calls to receive them. rl_native_close waits for that at most CLOSE_NS. If another member never joined, it waits
-// in vain.
+// few calls to receive them. rl_native_close waits at most CLOSE_NS for this end. The end does not come if another
+// member has not joined.
 enum { CLOSE_NS = 1000 * 1000 * 1000 };
 
 // Operations of our own, for two types. bfloat16 is the upper half of a float32. MPI has no such type, so it is sent as
@@ -45,7 +45,7 @@ static inline uint16_t narrow(float f) {
 	uint32_t bits;
 	memcpy(&bits, &f, sizeof bits);
 	uint32_t upper = bits >> 16, rounded = (bits + 0x7fff + (upper & 1)) >> 16;
-	int nan = (bits & 0x7fffffff) > 0x7f800000; // a NaN is not rounded, which could give infinity
+	int nan = (bits & 0x7fffffff) > 0x7f800000; // a NaN is not rounded, because rounding could give infinity
 	return (uint16_t)(nan ? upper : rounded);
 }
 
@@ -59,7 +59,8 @@ static inline uint16_t narrow(float f) {
 #define VECTORISED
 #endif
 
-// OP defines an operation on elements of a type. In expr, a is the element of one member, and b that of the other.
+// OP defines an operation on elements of a type. In expr, a is the element of one member, and b is the element of the
+// other member.
 #define OP(name, type, read, write, expr)                                         \
 	VECTORISED static void name(void *in, void *inout, int *len, MPI_Datatype *t) { \
 		const type *restrict from = in;                                           \
@@ -187,8 +188,8 @@ static int64_t own_block(const rl_native *x, int64_t *bytes) {
 }
 
 // reduce_scatter leaves the block in the scratch, and place_block copies it from there. In place, MPI would leave the
-// block at the start of the data, so it would have to be copied too. And MPICH 4.0.2 fails if the block overlaps the
-// start.
+// block at the start of the data, so the block would have to be copied too. Moreover, MPICH 4.0.2 fails if the block
+// overlaps the start.
 static int reduce_scatter(rl_native *x, char *data, MPI_Request *reqs) {
 	const rl_collective *c = &x->call;
 	MPI_Datatype type = type_of(x);
@@ -200,8 +201,8 @@ static int reduce_scatter(rl_native *x, char *data, MPI_Request *reqs) {
 	return CALL(Reduce_scatter_block, Ireduce_scatter_block, data, block, (int)c->block, type, op_of(x));
 }
 
-// step makes the next call of a collective. If the collective can be cut, the call is for elements from `at` on, else
-// for all.
+// step makes the next call of a collective. If the collective can be split, the call takes the elements from `at` on.
+// Otherwise it takes all elements.
 static int step(rl_native *x, char *base, char *send, int64_t at, MPI_Request *reqs) {
 	const rl_collective *c = &x->call;
 	MPI_Datatype type = type_of(x);

@@ -54,7 +54,7 @@ type native struct {
 	call       *C.rl_collective // arguments of the next call, in C's memory
 	made       uint64           // ascends in the order of creation, which is the same on all ranks
 	label      string
-	ranks      []int // of the members
+	ranks      []int // ranks of the members
 	rank, size int
 	pin        *runtime.Pinner // buffers that C keeps from one call to the next
 	broken     error           // why the communicator cannot be used any more
@@ -110,8 +110,8 @@ func (t *transport) NewNative(ranks []int, label string) (_ spmd.Native, err err
 func (n *native) Rank() int { return n.rank }
 func (n *native) Size() int { return n.size }
 
-// ChunkAt sets the largest number of elements in one call of MPI, for operations that can be cut. It must
-// be the same on every member. Tests lower it.
+// ChunkAt sets the largest number of elements in one call of MPI, for operations that can be split. It must be the same
+// on every member. Tests lower it.
 func (n *native) ChunkAt(elements int) { n.call.chunk = C.int64_t(elements) }
 
 // RunBlocking crosses into C only once. During that call cgo keeps the buffers in place.
@@ -169,12 +169,11 @@ func (n *native) giveUp(ctx context.Context, c *spmd.Collective, waited time.Dur
 	return nil
 }
 
-// checkDeparted returns an error if c waits for a rank whose program has ended. The library does not say
-// which ranks c waits for, so checkDeparted uses only what is certain. A barrier needs every member. A
-// broadcast comes from its root. A reduction or gather may wait as long as any of the other members is
-// still there.
+// checkDeparted returns an error if c waits for a rank whose program has ended. The library does not say which ranks c
+// waits for, so checkDeparted uses only what is certain. A barrier needs every member. A broadcast comes from its root.
+// A reduction or gather is in vain for certain only when all other members have left.
 func (n *native) checkDeparted(c *spmd.Collective) error {
-	among, all := n.ranks, false // whether one of these is enough, or all must have left
+	among, all := n.ranks, false // all: every rank of among must have left; otherwise one is enough
 	switch {
 	case c.Kind == spmd.SendReceive:
 		among = []int{n.ranks[c.From], n.ranks[c.To]}
@@ -197,8 +196,8 @@ func (n *native) checkDeparted(c *spmd.Collective) error {
 	return left
 }
 
-// Time makes every call after the first on the result of the call before, which is in c.Data. So a sum
-// grows, and a maximum does not.
+// Time makes many calls on the same buffers. Every call after the first works on the result of the previous call, which
+// is in c.Data. So a sum grows, and a maximum does not.
 func (n *native) Time(c *spmd.Collective, batch int, ns []float64) error {
 	if batch < 1 {
 		return n.errorf(c, fmt.Errorf("batches of %d: expected 1 or more", batch))
@@ -292,9 +291,9 @@ func (n *native) prepare(c *spmd.Collective) error {
 	return nil
 }
 
-// prepareBlocks writes the blocks of the data for C. Blocks that are equal on every member are written as
-// equal ones, since MPI has better algorithms for these. It returns the largest number that MPI must
-// count in a C int: the length of a block, or the sum of uneven blocks.
+// prepareBlocks writes the blocks of the data for C. If all blocks have the same length, it tells C so, because MPI has
+// better algorithms for equal blocks. It returns the largest number that MPI must count in a C int: the length of a
+// block, or the sum of uneven blocks.
 func (n *native) prepareBlocks(c *spmd.Collective, elements int) (longest int) {
 	to, block := n.call, elements
 	switch whole := c.Kind == spmd.ReduceScatter || c.Kind == spmd.AllGather || c.Root == n.rank; {

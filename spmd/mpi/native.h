@@ -16,12 +16,12 @@ enum { RL_F32 = 1, RL_F64, RL_I32, RL_I64, RL_U8, RL_BF16 }; // tensor.DType
 // The arguments of the next call. Go fills them in before each call. All lengths are in elements.
 typedef struct {
 	int kind, dtype, op, root, to, from;
-	int64_t n;     // of the data
-	int64_t sent;  // of the data that SENDRECV sends
-	int64_t chunk; // the largest number of elements in one call of MPI, if the operation can be cut
+	int64_t n;     // length of the data
+	int64_t sent;  // length of the data that SENDRECV sends
+	int64_t chunk; // the largest number of elements in one call of MPI, if the operation can be split
 	int uneven;    // 1: block lengths are in counts; 0: all blocks have length block
 	int64_t block;
-	int in_place;  // of ALLTOALL: it sends the data itself
+	int in_place;  // 1: ALLTOALL sends from data, in place
 	int *counts, *displs, *send_counts, *send_displs; // one for each member; rl_native_open allocates them
 	int64_t got;   // after RL_SHORT_MESSAGE: the elements that SENDRECV has received
 } rl_collective;
@@ -33,15 +33,15 @@ enum { RL_SHORT_MESSAGE = -10 }; // SENDRECV received a message that is shorter 
 // spins while it waits for the other ranks, because MPI has no other way.
 int rl_native_open(rl_world *w, const int *ranks, int n, int tag, const char *name, rl_native **out,
 	rl_collective **call, rl_fault *fault);
-// rl_native_close frees the communicator. It returns RL_PENDING if a collective is still under way after a second.
-// Then nothing was freed.
+// rl_native_close frees the communicator. It frees nothing and returns RL_PENDING if a collective is still under way
+// after a second.
 int rl_native_close(rl_native *x);
 
 // rl_native_run runs the collective by MPI's blocking calls. It returns 0, RL_SHORT_MESSAGE or an MPI error code.
 int rl_native_run(rl_native *x, void *data, void *send);
-// rl_native_start starts the collective by the non-blocking calls. Like rl_wait, it may return RL_PENDING. Then
-// rl_native_wait goes on. slices is the number of calls that have returned RL_PENDING so far. The buffers must stay
-// until the collective is done.
+// rl_native_start starts the collective by the non-blocking calls. Like rl_wait, it may return RL_PENDING. In that case
+// the caller goes on with rl_native_wait, where slices is the number of calls that have returned RL_PENDING so far. The
+// buffers must stay until the collective is done.
 int rl_native_start(rl_native *x, void *data, void *send);
 int rl_native_wait(rl_native *x, int slices);
 // rl_native_abandon says that nobody waits for the collective any more. The progress thread progresses the collective

@@ -7,8 +7,8 @@
 // that match no posted receive become unexpected messages of the inbox, which are linked in the receiver's own memory.
 //
 // The data of a short message follows its header. The header of a long message says where the data lies, and the
-// receiver copies the data from there. MPI carries the data if the receiver cannot reach it, or if too many messages
-// are under way. Then the header says so. Receives match only headers, so the order stays the same.
+// receiver copies the data from there. If the receiver cannot reach the data, or if too many messages are under way,
+// MPI carries the data, and the header says so. Receives match only headers, so the order stays the same.
 
 #include "inner.h"
 
@@ -23,7 +23,7 @@ _Static_assert(sizeof(rl_message) == 64, "messages begin on cache lines");
 
 static const int64_t room[MESSAGE_SIZES] = {64, 1 << 10, 4 << 10, 16 << 10};
 
-enum { EAGER_MAX = 4 << 10 }; // longer data is not copied behind the header if the receiver can reach it
+enum { EAGER_MAX = 4 << 10 }; // longer data is copied behind the header only if the receiver cannot reach it
 enum { MANY = 64, SOME = 8 };
 
 // The start of every rank's shared memory.
@@ -37,7 +37,8 @@ int64_t rl_segment_bytes(void) { return sizeof(segment); }
 
 static segment *segment_of(const rl_world *w, int rank) { return (segment *)w->region[rank]; }
 
-// A reference is a rank and an offset in its memory, which every rank of the node can turn into an address.
+// A reference is a rank and an offset in the rank's memory. Every rank of the node can turn a reference into an
+// address.
 static uint64_t ref(const rl_world *w, const void *p) {
 	return (uint64_t)(w->rank + 1) << 40 | (uint64_t)((const char *)p - w->region[w->rank]);
 }
@@ -53,7 +54,7 @@ int rl_world_share(rl_world *w, const uintptr_t *regions, int64_t own_bytes, uin
 	w->message_mem = (char *)message_mem;
 	w->message_mem_end = w->message_mem + message_bytes;
 	rl_wake_word *before = atomic_exchange(&w->wake, &segment_of(w, w->rank)->wake);
-	rl_wake(&before->posts, &before->sleepers); // the progress thread may sleep for it
+	rl_wake(&before->posts, &before->sleepers); // the progress thread may sleep for the old word
 	return MPI_SUCCESS;
 }
 
@@ -170,7 +171,7 @@ static int take_inbox(rl_world *w, rl_inbox *inbox, rl_unexpected *u) {
 	rl_message *oldest = NULL, *newest = NULL;
 	for (uint64_t r = atomic_exchange(&inbox->top, 0), next; r; r = next) {
 		rl_message *m = deref(w, r);
-		next = m->next; // read it before later overwrites it
+		next = m->next; // read next before later overwrites it
 		if (!newest) newest = m;
 		m->later = oldest;
 		oldest = m;
@@ -207,7 +208,7 @@ rl_slot *rl_inbox_match(rl_end *e) {
 	e->seen = atomic_load(&u->generation);
 	e->fresh = 0;
 	rl_message *before = NULL, *later;
-	int others = 0; // there are messages for other ends, whose threads find the inbox empty
+	int others = 0; // set if there are messages for other ends, whose threads now find the inbox empty
 	for (rl_message *m = u->first; m; m = later) {
 		later = m->later;
 		rl_slot *s = NULL;

@@ -24,7 +24,7 @@ typedef struct {
 struct rl_peer {
 	_Atomic int state;
 	_Atomic int64_t next_ask; // when to ask again
-	char *name;               // its host and process, once it has left
+	char *name;               // host and process of the rank, once it has left
 	MPI_Request question, reply;
 	answer *replied;
 };
@@ -37,7 +37,7 @@ int rl_peers_open(rl_world *w) {
 
 void rl_peers_free(rl_world *w) {
 	for (int r = 0; r < w->size; r++) {
-		MPI_Wait(&w->peers[r].question, MPI_STATUS_IGNORE); // the peer has received both, so this does not wait
+		MPI_Wait(&w->peers[r].question, MPI_STATUS_IGNORE); // the peer has received it, so this does not wait
 		MPI_Wait(&w->peers[r].reply, MPI_STATUS_IGNORE);
 		free(w->peers[r].name);
 		free(w->peers[r].replied);
@@ -86,7 +86,7 @@ void rl_peers_ask(rl_world *w) {
 void rl_peers_reply(rl_world *w, int to) {
 	rl_peer *p = &w->peers[to];
 	MPI_Recv(NULL, 0, MPI_BYTE, to, QUESTION_TAG, w->beats, MPI_STATUS_IGNORE);
-	MPI_Wait(&p->reply, MPI_STATUS_IGNORE); // the peer has received the last reply: it asks again
+	MPI_Wait(&p->reply, MPI_STATUS_IGNORE); // does not wait: the peer asks again, so it has received the last reply
 	if (!p->replied) p->replied = calloc(1, sizeof *p->replied);
 	if (!p->replied) return;
 	int64_t gone = atomic_load(&w->gone_ns);

@@ -1,6 +1,6 @@
 //go:build mpi
 
-// What a process says to PMIx, of Open MPI's launcher or of Slurm, if it ends without MPI_Finalize.
+// Ends the connection to PMIx, which Open MPI's launcher and Slurm use, in a process that ends without MPI_Finalize.
 
 #define _GNU_SOURCE
 #include "shim.h"
@@ -11,7 +11,8 @@
 
 typedef int pmix_finalize(const void *info, size_t n);
 
-// find_pmix looks for PMIx_Finalize in an object of the process. The second name is that of the copy within Open MPI 4.
+// find_pmix looks for PMIx_Finalize in an object of the process. The second name is the function's name in the copy
+// within Open MPI 4.
 static int find_pmix(struct dl_phdr_info *object, size_t size, void *found) {
 	(void)size;
 	static const char *const names[] = {"PMIx_Finalize", "OPAL_MCA_PMIX3X_PMIx_Finalize"};
@@ -25,5 +26,5 @@ static int find_pmix(struct dl_phdr_info *object, size_t size, void *found) {
 void rl_pmix_finalize(void) {
 	pmix_finalize *end = NULL;
 	dl_iterate_phdr(find_pmix, &end);
-	for (int n = 0; end && n < 16 && end(NULL, 0) == 0; n++) {} // PMIx counts its starts, and needs as many ends
+	for (int n = 0; end && n < 16 && end(NULL, 0) == 0; n++) {} // PMIx counts its starts and needs one end for each
 }

@@ -1,26 +1,26 @@
 //go:build mpi
 
-// The progress thread. While all workers of a process compute, no other thread calls MPI, which then moves no messages.
-// This thread tests the requests of MPI under way every 100 us while there are sends among them, and every 1 ms while
-// there are only receives. It sleeps while there are no requests. It also sleeps while another thread polls MPI in a
-// wait, because that progresses everything too. It also sends heartbeats to the next rank and receives those of the
-// rank before.
+// The progress thread. While all workers of a process compute, no other thread calls MPI, and MPI then moves no
+// messages. This thread tests the requests of MPI under way every 100 us while there are sends among them, and every 1
+// ms while there are only receives. It sleeps while there are no requests. It also sleeps while another thread polls
+// MPI in a wait, because the polling progresses all requests too. The thread also sends heartbeats to the next rank and
+// receives those of the previous rank.
 
 #include "inner.h"
 
 #include <signal.h>
 
 enum { SEND_NS = 100 * 1000, RECEIVE_NS = 1000 * 1000, IDLE_NS = 50 * 1000 * 1000 };
-enum { QUEUE_NS = 3 * 1000 }; // a probe takes 150 ns, so probing takes 5 % of a core
+enum { QUEUE_NS = 3 * 1000 }; // sleep for each queue to probe; a probe takes 150 ns, so probing takes 5 % of a core
 
 enum { ALIVE = 1, GOODBYE = 2 };
 
 typedef struct {
 	int before, after;  // the neighbours in the ring of ranks
-	int64_t heard, due; // when the last beat came from the rank before; when the next beat to the rank after is due
+	int64_t heard, due; // when the last beat came from the previous rank; when the next beat to the next rank is due
 	int64_t word;       // the buffer of the beat under way
 	MPI_Request req;    // the beat under way
-	int left, said;     // whether the rank before has said goodbye, and whether this rank has
+	int left, said;     // whether the previous rank has said goodbye, and whether this rank has
 } heartbeat;
 
 // poll_beats progresses MPI, and receives the messages of other progress threads. A probe finds each message before it
@@ -69,7 +69,7 @@ static int progress_ends(rl_world *w, int polled, int match_wanted) {
 	return queues;
 }
 
-// said_goodbye reports whether this rank and the one before have exchanged goodbyes.
+// said_goodbye reports whether this rank and the previous rank have exchanged goodbyes.
 static int said_goodbye(heartbeat *h) {
 	int done = 0;
 	return h->said && h->left && MPI_Test(&h->req, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
@@ -83,7 +83,7 @@ static void *progress(void *arg) {
 		.req = MPI_REQUEST_NULL};
 	for (;; last = now) {
 		now = rl_now();
-		// A round lasts one beat at most. If it took much longer, this process itself was stopped. Then it cannot tell
+		// A round lasts one beat at most. If it took much longer, this process itself was stopped, and cannot tell
 		// whether its neighbour was silent.
 		if (now - last > 3 * w->beat_ns) h.heard = now;
 

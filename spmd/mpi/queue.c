@@ -1,8 +1,8 @@
 //go:build mpi
 
 // Queues of receives. Receives are queued per (sender, tag), in posted order, until they have got a message. The first
-// receive of each queue is in a list. The list is probed if a matched probe of MPI finds the queue's messages, and a
-// bucket of the match table if the messages come through shared memory.
+// receive of each queue is in a list. If a matched probe of MPI finds the queue's messages, it is the list `probed`. If
+// the messages come through shared memory, it is a bucket of the match table.
 
 #include "inner.h"
 

@@ -4,8 +4,8 @@
 //
 // A message that is longer than its receive is an error, and must not change memory behind the buffer. Open MPI 4.1.4
 // changes that memory when it moves data by RDMA, which it also does in its own shared memory and over TCP.
-// rl_world_open tries whether the MPI at hand does the same. If so, receives are not posted to MPI. They are queued
-// per (sender, tag) until a matched probe returns the message and its size. Everything else is the same.
+// rl_world_open tests whether this MPI does the same. If so, receives are not posted to MPI. They are queued per
+// (sender, tag) until a matched probe returns the message and its size. Everything else is the same.
 
 #include "inner.h"
 
@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// A test of a request probes for all queues of the end if the end has at most FEW. Otherwise it probes only for the
+// If an end has at most FEW queues, the test of a request probes for all of them. Otherwise it probes only for the
 // queue of the request.
 enum { FEW = 16 };
 
@@ -132,7 +132,7 @@ uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag, int near
 	if (s) {
 		fill(s, 1, buf, n, to, tag, near);
 		int rc = near < 0 ? send_by_mpi(e, s) : rl_message_send(e, s, near, inbox);
-		wake = s->by_mpi; // even if it is done: the library may hold a copy that has not left
+		wake = s->by_mpi; // even if the send is done, because the library may hold a copy that has not left
 		if (rc != MPI_SUCCESS || s->state == DONE) {
 			handle = rc == MPI_SUCCESS ? 0 : RL_BAD | (uint32_t)rc;
 			slot_give(e, s);
@@ -295,8 +295,8 @@ int rl_test(rl_end *e, rl_request *req, rl_fault *fault) {
 	return r;
 }
 
-// test_all tests reqs in order from *first on, up to the first one that is not done, and sets *first to that one. It
-// need not test the later ones, since one test progresses all requests.
+// test_all tests reqs in order, beginning at *first, until a request is not done. It sets *first to the index of that
+// request. Later requests need no test, since one test progresses all requests.
 static int test_all(rl_end *e, rl_request *reqs, int n, int *first, rl_fault *fault) {
 	for (; *first < n; ++*first) {
 		if (!reqs[*first].handle) continue;
@@ -329,8 +329,8 @@ static int try_tests(rl_end *e, rl_request *reqs, int n, int any, int *first, rl
 	return r;
 }
 
-// poll_mpi adds this thread to the count of threads that poll MPI and so progress everything, or removes it. Other
-// waits sleep, and leave progress to the progress thread.
+// poll_mpi adds this thread to the count of threads that poll MPI, or removes it. Such a thread progresses all
+// requests. Threads in other waits sleep and leave progress to the progress thread.
 static void poll_mpi(rl_end *e, int on) {
 	atomic_fetch_add(&e->w->waiters, on ? 1 : -1);
 	atomic_store(&e->polling, on);
@@ -368,7 +368,7 @@ int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_
 		if (timed_out && r != RL_PENDING) atomic_fetch_add(&w->missed, 1);
 		if (paused || round % 8 == 0) waited = before + rl_now() - start; // rl_now takes longer than a round that spins
 	}
-	if (r == RL_PENDING) { // match all queues, and see whether a request behind the first has failed
+	if (r == RL_PENDING) { // match all queues, and check whether a later request has failed
 		end_lock(e);
 		match_all(e);
 		for (int i = first + 1; r == RL_PENDING && !any && i < n; i++)

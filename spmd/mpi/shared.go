@@ -34,7 +34,7 @@ import (
 // gone, however that process ended.
 type shared struct {
 	t       *transport
-	regions [][]byte // the arena of each rank of this node, this one's own included; nil for a rank of another node
+	regions [][]byte // the arena of each rank of this node, including this rank; nil for a rank of another node
 }
 
 var (
@@ -42,22 +42,22 @@ var (
 	_ spmd.SharedMaker = (*transport)(nil)
 )
 
-// largest is how many bytes an arena reserves if the machine has as much. A reserved page takes memory
-// only once it is touched.
+// largest is how many bytes an arena reserves if the machine has that much memory. A reserved page takes memory only
+// once it is touched.
 const largest = 64 << 30
 
 // An offer is what a rank sends to the ranks of its node, byte by byte.
 type offer struct {
 	rank, pid int64
 	fd        int64 // descriptor of the arena's file in process pid
-	size      int64 // 0: there is none
+	size      int64 // 0 if there is no file
 	cookie    [16]byte
 	cpus      unix.CPUSet // CPUs that the process may use
-	quota     float64     // cores that its control group grants; +Inf: all
+	quota     float64     // cores that its control group grants; +Inf means all
 	group     uint64      // a hash of the group's name
 }
 
-// oversubscribed reports whether a node has fewer cores for its ranks than it has ranks.
+// oversubscribed reports whether a node grants its ranks fewer cores than there are ranks.
 func oversubscribed(all []offer) bool {
 	var cores unix.CPUSet
 	granted, groups := 0.0, map[uint64]bool{}
@@ -77,7 +77,7 @@ func oversubscribed(all []offer) bool {
 // rank of the world cannot do this, no rank shares memory, and that is no error.
 func (t *transport) share() error {
 	mine := offer{rank: int64(t.rank), pid: int64(os.Getpid())}
-	unix.SchedGetaffinity(0, &mine.cpus) // without it, no core is counted and no wait spins
+	unix.SchedGetaffinity(0, &mine.cpus) // if this fails, no core is counted and no wait spins
 	group, quota := cgroupOf(os.DirFS("/"))
 	h := fnv.New64a()
 	h.Write([]byte(group))
@@ -143,7 +143,7 @@ func (t *transport) share() error {
 	return nil
 }
 
-// splitNodes cuts each node into nodes of n ranks, the last of which may have fewer.
+// splitNodes splits each node into nodes of n ranks, the last of which may have fewer.
 func splitNodes(nodes []int, n int) []int {
 	type part struct{ node, number int }
 	count, parts := map[int]int{}, make([]part, len(nodes))
@@ -175,8 +175,8 @@ func (s *shared) open() error {
 	return nil
 }
 
-// open reserves memory in a file of its own. It reserves as much as lets each of the node's n processes
-// map the memory of all of them.
+// open reserves memory in a file of its own. The size is chosen so that each of the node's n processes can map the
+// memory of all n.
 func (a *arena) open(n int) (fd int, err error) {
 	size := uint64(largest)
 	var info unix.Sysinfo_t
@@ -185,7 +185,7 @@ func (a *arena) open(n int) (fd int, err error) {
 	}
 	var limit unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_AS, &limit) == nil {
-		size = min(size, limit.Cur/uint64(2*n+2)) // leaves as much for everything else
+		size = min(size, limit.Cur/uint64(2*n+2)) // leaves the same amount for everything else
 	}
 	fd, err = unix.MemfdCreate("rlinf", unix.MFD_CLOEXEC)
 	if err != nil {
@@ -283,8 +283,7 @@ func (s *shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank i
 	if sig.Value.Load() != old {
 		return nil
 	}
-	// The signal lies in the arena or, for use within the process, on Go's heap. In both it does not
-	// move.
+	// The signal lies in the arena or, for use within the process, on Go's heap. It does not move in either place.
 	value, sleepers := uintptr(unsafe.Pointer(&sig.Value)), uintptr(unsafe.Pointer(&sig.Sleepers))
 	defer runtime.KeepAlive(sig)
 	report := s.t.stall

@@ -40,10 +40,10 @@ enum {
 	RL_PENDING = -2,     // not done
 	RL_FAULT = -3,       // a request failed: see rl_fault
 	RL_UNKNOWN = -4,     // not a handle of this end, or one that was waited for before
-	RL_SHORT_SLEEP = -5, // not done, and only a message of the node ends the wait: Go sleeps shortly and calls again
+	RL_SHORT_SLEEP = -5, // not done; only a message of the node ends the wait: Go makes a short sleep and calls again
 };
 
-enum { RL_SHORT_SLEEP_NS = 1000 * 1000 }; // how long the short sleeps of a wait last together, with its spinning
+enum { RL_SHORT_SLEEP_NS = 1000 * 1000 }; // total time of the spinning and the short sleeps of a wait
 
 // The event of a short sleep: *word differs from old, or *top is not 0. *sleepers counts the threads that sleep.
 typedef struct {
@@ -61,15 +61,15 @@ int rl_signals_restore(void *saved);
 // rl_world_open finds this process's place after MPI_Init and starts the progress thread. It is collective over the
 // program's processes. node[r] gets the lowest rank on r's node. It allocates *node, and the caller frees it.
 int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *place, int **node, rl_fault *fault);
-// rl_world_watch returns when the progress thread ends. It returns 0 after rl_world_leave, and 1 if the rank before
-// this one has been silent for *silent_ns.
+// rl_world_watch returns when the progress thread ends. It returns 0 after rl_world_leave, and 1 if the previous rank
+// has been silent for *silent_ns.
 int rl_world_watch(rl_world *w, int64_t *silent_ns);
 // rl_world_barrier is a barrier that sleeps while it waits. After the barrier it receives the messages that nobody
-// received, so that MPI_Finalize does not wait for them, and nobody asks whether a rank has left.
+// received, so that MPI_Finalize does not wait for them. By then, nobody asks any more whether a rank has left.
 int rl_world_barrier(rl_world *w, rl_fault *fault);
-// rl_world_renew makes the world as it was at the start, once all ranks have closed their ends and called
-// rl_world_barrier: it frees the groups, forgets messages of the node that nobody received, and undoes rl_leave. It is
-// collective, and gives *next its largest value of all ranks.
+// rl_world_renew resets the world to its state at the start. All ranks must have closed their ends and called
+// rl_world_barrier. It frees the groups, forgets messages of the node that nobody received, and undoes rl_leave. It is
+// collective, and sets *next to the largest value of *next on any rank.
 int rl_world_renew(rl_world *w, int64_t *next, rl_fault *fault);
 // rl_world_leave tells the progress thread to say goodbye to the neighbours and end. rl_world_free may follow once
 // rl_world_watch has returned.
@@ -82,8 +82,8 @@ void rl_pmix_finalize(void);
 
 // rl_group_open makes a communicator of n ranks of the world, in that order. This process's rank is among them. The
 // call is collective over these ranks. `same` is a group with the same ranks in the same order, or NULL if there is
-// none. To duplicate `same` is faster. Simultaneous calls that have a process in common need different tags. The world
-// frees its groups.
+// none. Duplicating `same` is faster than making a new communicator. Simultaneous calls that have a process in common
+// need different tags. The world frees its groups.
 int rl_group_open(rl_world *w, const int *ranks, int n, int tag, const char *name, const rl_group *same,
 	rl_group **out, rl_fault *fault);
 // rl_group_list asks MPI for the name of a group, or of the world if g is NULL, and for the ranks in the world of its
@@ -101,17 +101,17 @@ void rl_end_close(rl_end *e);
 int rl_end_next(rl_end *e, int from, rl_fault *out);
 
 // rl_isend and rl_irecv return a handle, 0 for a send that is done already, or RL_BAD | MPI error code. RL_BAD alone
-// means too many requests, or out of memory. near is the world rank of a peer that shares memory with this rank, else
-// -1. inbox is the inbox of the peer's end.
+// means too many requests, or out of memory. near is the world rank of the peer if it shares memory with this rank, or
+// -1 otherwise. inbox is the inbox of the peer's end.
 #define RL_BAD (1ull << 63)
 uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag, int near, int inbox);
 uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag, int near);
-// rl_wait waits for all of reqs (returns 0), or for any (returns its index), but only for a slice of time. Then it
-// returns RL_PENDING. It zeroes requests that are done. *waited_ns, 0 at first, is how long the wait has taken,
-// including short sleeps. If it returns RL_SHORT_SLEEP, ev is what to wait for.
+// rl_wait waits until all of reqs are done, and returns 0. If any is set, it waits until one of reqs is done, and
+// returns its index. After a slice of time it returns RL_PENDING. It zeroes requests that are done. *waited_ns, 0 at
+// first, is how long the wait has taken, including short sleeps. If it returns RL_SHORT_SLEEP, ev is what to wait for.
 int rl_wait(rl_end *e, rl_request *reqs, int n, int any, int64_t *waited_ns, rl_go_event *ev, rl_fault *fault);
-// rl_world_waits returns two counts. woken is the number of sleeps between two tests of MPI that a message has ended.
-// missed is the number of messages that came while a wait slept for something else.
+// rl_world_waits returns two counts. A wait sleeps between two tests of MPI; woken is the number of these sleeps that a
+// message ended. missed is the number of messages that came while a wait slept for something else.
 void rl_world_waits(rl_world *w, int64_t *woken, int64_t *missed);
 // rl_test tests once.
 int rl_test(rl_end *e, rl_request *req, rl_fault *fault);
@@ -125,10 +125,11 @@ int rl_is_open(rl_end *e, uint64_t handle);
 // rl_end_request describes a request that is open and returns 0. For other handles it returns RL_UNKNOWN.
 int rl_end_request(rl_end *e, uint64_t handle, rl_fault *out);
 
-// rl_leave says that this rank's program has ended, and that waits for this rank are in vain after after_ns. 0: never.
+// rl_leave says that this rank's program has ended. Once after_ns have passed, a wait for this rank is an error. If
+// after_ns is 0, a wait is never an error.
 void rl_leave(rl_world *w, int64_t after_ns);
-// rl_departed returns "host H, pid P" of a rank whose program has ended, else NULL. It asks that rank. The answer takes
-// a while, so call rl_departed again and again.
+// rl_departed returns "host H, pid P" of a rank whose program has ended, and NULL for other ranks. It asks the rank.
+// The answer takes a while, so call rl_departed again and again.
 const char *rl_departed(rl_world *w, int rank);
 
 // rl_node_allgather gathers n bytes of each rank of the node, in order, on all of them. rl_world_agree leaves 1 in yes
@@ -139,8 +140,8 @@ int rl_world_agree(rl_world *w, int *yes, rl_fault *fault);
 void rl_world_oversubscribed(rl_world *w);
 // Every rank's shared memory begins with rl_segment_bytes of its own, zeroed. rl_world_share lets messages between
 // ranks of the node go through that memory. regions has the address of each rank's memory, 0 for a rank of another
-// node. This rank's memory has own_bytes, and message_mem is the part of it for messages. All ranks of the node can
-// reach each other's memory before one of them sends. It returns 0 or an MPI error.
+// node. This rank's memory has own_bytes, and message_mem is the part of it for messages. All ranks of the node must be
+// able to reach each other's memory before any of them sends. It returns 0 or an MPI error.
 enum { RL_INBOXES = 64 };
 int64_t rl_segment_bytes(void);
 int rl_world_share(rl_world *w, const uintptr_t *regions, int64_t own_bytes, uintptr_t message_mem,
@@ -151,16 +152,17 @@ int rl_world_share(rl_world *w, const uintptr_t *regions, int64_t own_bytes, uin
 int rl_await(rl_world *w, uintptr_t word, uintptr_t sleepers, uint32_t old, int64_t *waited_ns);
 
 // Messages to and from foreign programs in the same job, between ranks of MPI_COMM_WORLD. rl_foreign_send returns when
-// MPI has sent the message, or with deliver when the other program is receiving it. rl_foreign_match returns when there
-// is a message, from any rank if from is -1. After for_ns both functions return RL_PENDING. All n bytes of a matched
-// message must be taken.
+// MPI has sent the message. If deliver is set, it returns when the other program is receiving the message.
+// rl_foreign_match waits for a message, from any rank if `from` is -1. After for_ns both functions return RL_PENDING.
+// All n bytes of a matched message must be taken.
 int rl_foreign_count(rl_world *w); // processes of other programs
 int rl_foreign_send(uintptr_t head, int64_t nh, uintptr_t payload, int64_t np, int to, int deliver, int64_t for_ns,
 	rl_fault *fault);
 int rl_foreign_match(int from, int64_t for_ns, int *sender, int64_t *n, void **message, rl_fault *fault);
 int rl_foreign_take(void *message, uintptr_t buf, int64_t n, rl_fault *fault);
 
-// MPI's text for an error code, and the library's name; at most size bytes with the terminating zero.
+// These functions write MPI's text for an error code, and the library's name. They write at most size bytes, with the
+// terminating zero.
 void rl_error_text(int code, char *text, int size);
 void rl_library_text(char *text, int size);
 

@@ -20,15 +20,15 @@ import (
 // Short sleeps fill the first millisecond of a wait, and most waits are shorter. A short sleep makes
 // system calls that Go's scheduler does not see.
 //
-// The scheduler takes the processor (P) of a thread that waits in C or in a system call of Go's, and
-// gives it to another thread. Its monitor thread then checks every 20 µs whether there are more such
-// threads. With eight ranks on two cores that took a ninth of all processor time, and the work of a
-// rank moved from thread to thread. A short sleep keeps the P. There is always a P left for other
-// goroutines. The signal by which the garbage collector stops a goroutine also ends a short sleep.
+// The scheduler takes the processor (P) of a thread that waits in C or in a system call of Go's, and gives it to
+// another thread. Its monitor thread then checks every 20 µs whether there are more such threads. With eight ranks on
+// two cores these checks took a ninth of all processor time, and the work of a rank moved from thread to thread. A
+// short sleep keeps the P. There is always a P left for other goroutines. The signal by which the garbage collector
+// stops a goroutine also ends a short sleep.
 //
-// To wake a thread on another core takes 2 to 50 µs, the most on virtual cores. A good part of that
-// is time of the thread that wakes the other. A rank that yields needs no waking, and lets ranks with
-// work go first. So a short sleep first yields its core, and blocks if that was in vain.
+// Waking a thread on another core takes 2 to 50 µs, and longest on virtual cores. The waking thread itself is busy for
+// a good part of this time. A rank that yields needs no waking, and lets ranks with work go first. So a short sleep
+// first yields its core. If the event still has not come, the sleep blocks.
 type shortSleeps struct {
 	running atomic.Int32 // number of short sleeps now
 	lost    atomic.Int64 // time that yields have wasted
@@ -37,12 +37,12 @@ type shortSleeps struct {
 	yielded atomic.Int64 // counts the short sleeps that have yielded
 }
 
-// Yields in vain have two costs. First, if no other thread wants the core, yields waste its time. A
-// process may waste 1/wasteShare of its time, and wasteMost in advance, but yields only if wasteLeast
-// is left. At most switchTime of each yield counts as wasted. Second, if another program has work, a
-// yield lets that program compute for milliseconds, while a thread that is woken gets its core at once.
-// So all of a yield of more than slowYield counts as wasted, unless the last such yield was longer than
-// seldom ago. In less time than seldom the process makes up for one such yield.
+// A yield is in vain if the event has not come after it. Such yields have two costs. First, if no other thread wants
+// the core, a yield wastes time of the core. A process may waste 1/wasteShare of its time, and wasteMost in advance,
+// but yields only if wasteLeast is left. At most switchTime of each yield counts as wasted. Second, if another program
+// has work, a yield lets that program compute for milliseconds, while a thread that is woken gets its core at once. So
+// the whole time of a yield that is longer than slowYield counts as wasted, unless the last such yield was longer ago
+// than seldom. The process makes up for one such yield in less time than seldom.
 const (
 	wasteShare = 32
 	wasteMost  = 2 * time.Millisecond
@@ -64,9 +64,9 @@ type event struct {
 
 func (e *event) came() bool { return e.word.Load() != e.old || e.top != nil && e.top.Load() != 0 }
 
-// sleep makes a short sleep until e comes, in a wait that has taken waited so far. It returns how
-// long the wait has taken now. If there should be no further short sleep, the result is at least
-// shortSleepTime. With long, the wait is expected to be long and does not yield.
+// sleep makes a short sleep until e comes. The argument waited is the time that the wait has taken so far. The result
+// is the time that the wait has taken now. If there should be no further short sleep, the result is at least
+// shortSleepTime. If long is set, the wait is expected to be long and does not yield.
 func (s *shortSleeps) sleep(e event, waited time.Duration, long bool) time.Duration {
 	if int(s.running.Add(1)) >= runtime.GOMAXPROCS(0) {
 		s.running.Add(-1)
@@ -146,7 +146,7 @@ func wake(word *atomic.Uint32) {
 	unix.RawSyscall6(unix.SYS_FUTEX, uintptr(unsafe.Pointer(word)), futexWake, math.MaxInt32, 0, 0, 0)
 }
 
-// Of linux/futex.h, for words that other processes see.
+// From linux/futex.h, for words that other processes see.
 const (
 	futexWait = 0
 	futexWake = 1

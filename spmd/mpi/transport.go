@@ -45,19 +45,19 @@ type transport struct {
 	stalled     func(stacks []byte)
 	log         io.Writer
 	arena       arena
-	shared      *shared       // nil: there is none
+	shared      *shared       // nil if there is none
 	watched     chan struct{} // closed when the progress thread has ended
 	ending      atomic.Bool   // the watch has found a rank that stopped
 	abort       sync.Once
 	making      sync.Mutex // held while a communicator is made
 	next        uint64     // the first block that no communicator of this process has
 	groups      []*group   // in the order of their creation; guarded by making
-	control     *comm      // over all ranks; NewComm uses it to agree
+	control     *comm      // communicator of all ranks, for agree
 	agreeing    []byte     // buffers of agree
 	mu          sync.Mutex // guards open, natives and lost
 	open        map[*comm]struct{}
 	natives     map[*native]struct{} // open natives
-	lost        []pinned             // memory of requests that were given up: MPI may still touch it
+	lost        []pinned             // memory of abandoned requests, which MPI may still touch
 }
 
 var _ spmd.Transport = (*transport)(nil)
@@ -133,8 +133,8 @@ func Open(opts Options) (_ spmd.Transport, err error) {
 	return t, err
 }
 
-// start starts MPI by gompi. gompi calls log.Fatalf if the thread level is lower than it asked for; start
-// returns an error.
+// start starts MPI by gompi. If MPI grants a lower thread level than gompi asked for, gompi calls log.Fatalf, and start
+// returns an error instead.
 func start() (err error) {
 	was := log.Writer()
 	defer func() {
@@ -150,7 +150,7 @@ func start() (err error) {
 		}
 	}()
 	log.SetOutput(refuse{})
-	saved := C.rl_signals_save() // MPICH and UCX replace handlers that Go needs, as those of USR1 and of nil pointers
+	saved := C.rl_signals_save() // MPICH and UCX replace handlers that Go needs, e.g. for USR1 and nil pointers
 	gompi.Start(true)
 	C.rl_signals_restore(saved)
 	return nil
@@ -158,7 +158,7 @@ func start() (err error) {
 
 type refusal string
 
-// refuse is a log output that panics with what is logged.
+// refuse is a log output that panics with the logged text.
 type refuse struct{}
 
 func (refuse) Write(p []byte) (int, error) { panic(refusal(strings.TrimSpace(string(p)))) }
@@ -173,8 +173,8 @@ func Library() string {
 	return strings.Join(strings.Fields(name), " ")
 }
 
-// numberKeys returns a number for each key. Equal keys have the same number. Numbers count from 0 in the order in which
-// keys occur first.
+// numberKeys returns a number for each key. Equal keys have the same number. Keys are numbered from 0 in the order of
+// their first occurrence.
 func numberKeys[K comparable](keys []K) []int {
 	numbers, known := make([]int, len(keys)), map[K]int{}
 	for i, k := range keys {
@@ -186,7 +186,7 @@ func numberKeys[K comparable](keys []K) []int {
 	return numbers
 }
 
-// watch ends the job when the rank before this one falls silent.
+// watch ends the job when the previous rank falls silent. The argument before names that rank.
 func (t *transport) watch(before string) {
 	var silent C.int64_t
 	stall := C.rl_world_watch(t.world, &silent)
@@ -206,7 +206,7 @@ func (t *transport) watch(before string) {
 // reportWait logs that this rank waits long for something. The rank that it waits for is alive, because
 // its silence would have ended the job. But that rank may compute for ever.
 func (t *transport) reportWait(waited time.Duration, something string) {
-	if t.ending.Load() { // watch has named the silent rank, and its line is the last
+	if t.ending.Load() { // watch has named the silent rank, and that line must stay the last
 		return
 	}
 	fmt.Fprintf(t.log, "rank %d has waited %v for %s; no rank has stopped, so the job goes on\n",
@@ -236,10 +236,10 @@ func (t *transport) Size() int                  { return t.size }
 func (t *transport) Nodes() []int               { return slices.Clone(t.nodes) }
 func (t *transport) Describe() spmd.Description { return t.about }
 
-// Waits returns three counts of events in waits of this rank, for tests that cannot go by the clock.
-// yielded is the number of short sleeps that yielded. woken is the number of sleeps between two tests of
-// MPI that a message has ended. missed is the number of messages that came while a wait slept for
-// something else. It should be 0.
+// Waits returns three counts of events in waits of this rank, for tests that cannot rely on the clock. yielded is the
+// number of short sleeps that yielded. A wait sleeps between two tests of MPI; woken is the number of these sleeps that
+// a message ended. missed is the number of messages that came while a wait slept for something else. missed should be
+// 0.
 func (t *transport) Waits() (yielded, woken, missed int64) {
 	var w, m C.int64_t
 	C.rl_world_waits(t.world, &w, &m)
@@ -251,7 +251,7 @@ func (t *transport) Alloc(n int) ([]byte, error) { return t.arena.alloc(n) }
 // Abort ends the job with an exit code. It does not return.
 func (t *transport) Abort(code int) {
 	t.abort.Do(func() {
-		time.AfterFunc(5*time.Second, func() { os.Exit(code) }) // for the case that MPI_Abort hangs, too
+		time.AfterFunc(5*time.Second, func() { os.Exit(code) }) // in case MPI_Abort hangs too
 		awaitReader(os.Stdout)
 		awaitReader(os.Stderr)
 		gompi.NewCommunicator(nil).Abort(code)
@@ -275,8 +275,9 @@ func awaitReader(f *os.File) {
 	}
 }
 
-// Renew waits for all ranks. The new world's communicators take blocks of tags after those of the old world, and from
-// the first block again once half of them are used up. So a late message of the old world has a tag that nobody uses.
+// Renew waits for all ranks. The communicators of the new world take the next blocks of tags after those of the old
+// world. Once half of all blocks are used up, they start again at the first block. So a late message of the old world
+// has a tag that nobody uses.
 func (t *transport) Renew(keep [][]byte) (err error) {
 	defer annotate(&err, "renew")
 	if err := t.closeOpen(); err != nil {
@@ -299,8 +300,8 @@ func (t *transport) Renew(keep [][]byte) (err error) {
 	return nil
 }
 
-// Close waits for all ranks, then stops MPI. It closes communicators that are still open, and returns
-// their errors. If MPI does not stop in time, Close leaves it; see finalize.
+// Close waits for all ranks, then stops MPI. It closes communicators that are still open, and returns their errors. If
+// MPI does not stop in time, Close goes on without it; see finalize.
 func (t *transport) Close() error {
 	errs := []error{t.closeOpen()}
 	C.rl_world_leave(t.world)

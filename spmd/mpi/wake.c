@@ -17,7 +17,7 @@
 // the rank that it waits for.
 enum { SPIN_NS = 20 * 1000, POLLS = 64 };
 
-// A sleep between tests of MPI takes 1/64 of the time waited so far, so a wait ends at most that much too late.
+// A sleep between tests of MPI takes 1/64 of the time waited so far, so a wait ends late by at most this share.
 enum { SLEEP_SHARE = 64, SLEEP_MIN_NS = 5 * 1000, SLEEP_MAX_NS = 400 * 1000 };
 
 enum { SLICE_MAX_NS = 50 * 1000 * 1000 };
@@ -36,8 +36,8 @@ static int came(const rl_event *ev) {
 static int sleep_for(const rl_event *ev, int64_t ns) {
 	int woken = 0;
 	struct timespec timeout = {ns / 1000000000, ns % 1000000000};
-	// Increment before the last tests, of ev->top here and of the word in the kernel. A thread that causes the event
-	// after these tests then sees the increment, and wakes this one.
+	// The increment comes before the last two tests: of ev->top here, and of the word in the kernel. So a thread that
+	// causes the event after these tests sees the increment, and wakes this thread.
 	atomic_fetch_add(ev->sleepers, 1);
 	if (!ev->top || !atomic_load(ev->top)) woken = !futex(ev->word, FUTEX_WAIT, ev->old, &timeout);
 	atomic_fetch_sub(ev->sleepers, 1);

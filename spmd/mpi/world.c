@@ -11,12 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-// The colour with which processes of this program call MPI_Comm_split, whatever app context they were started in.
-// Other programs of a job, as coupled programs, call it with a colour of their own, which is usually their MPI_APPNUM.
+// The colour with which processes of this program call MPI_Comm_split, whatever app context they were started in. Other
+// programs of the job call it with a colour of their own, usually their MPI_APPNUM, as coupled programs do.
 enum { COLOUR = 0x726c6e66 };
 
-// How many tags the planes should have together. A communicator usually takes 4096 tags, until the world ends. In Open
-// MPI and MPICH one plane has enough tags.
+// TAGS_WANTED is how many tags the planes should have together. A communicator usually takes 4096 tags, until the world
+// ends. In Open MPI and MPICH one plane has enough tags.
 enum { TAGS_WANTED = 1 << 26 };
 
 void *rl_signals_save(void) {
@@ -45,7 +45,7 @@ static const char *level_text(int level) {
 	}
 }
 
-// overruns tries whether MPI writes past the end of the buffer if a message is too long.
+// overruns tests whether MPI writes past the end of the buffer if a message is too long.
 static int overruns(void) {
 	enum { LONG = 1 << 16, SHORT = 8 };
 	int over = 0;

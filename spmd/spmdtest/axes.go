@@ -35,8 +35,7 @@ func points(mesh []spmd.Axis) [][]int {
 	return all
 }
 
-// lines launches each mesh in three placements: members dealt to the ranks one by one, in blocks, and all on one
-// rank.
+// lines launches each mesh in three placements: members assigned to the ranks in turn, in blocks, and all on one rank.
 func lines(ctx context.Context, w *spmd.World) error {
 	for i, mesh := range meshes {
 		at := points(mesh)

@@ -98,7 +98,7 @@ func sharedKey(ctx context.Context, w *spmd.World) error {
 		}
 		key := spmd.Key{To: spmd.AnyMember, Name: "k"}
 		per := items / len(s.from)
-		counts := make([]byte, per*len(s.from)) // of this rank's consumers, which take turns
+		counts := make([]byte, per*len(s.from)) // counts of this rank's consumers, which take turns
 		got := make(chan []int, len(s.to))
 		err = sc.play(ctx, func(ctx context.Context, m *spmd.Member) error {
 			snd, err := sc.ch.Sender(m, key)
@@ -219,7 +219,7 @@ var privateStages = [2]string{"s0", "s1"}
 // getPrivate gets items from m's stages in turns until both are closed. It checks that each producer's items
 // all arrive, in order.
 func getPrivate(ctx context.Context, sc *scene, m *spmd.Member, producers int) error {
-	next := map[string][]int{} // by stage; next[i] is producer i's next item
+	next := map[string][]int{} // for each stage; next[stage][i] is producer i's next item
 	for _, name := range privateStages {
 		next[name] = make([]int, producers)
 	}

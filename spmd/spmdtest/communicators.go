@@ -72,7 +72,7 @@ func several(ctx context.Context, w *spmd.World) error {
 func apart(ctx context.Context, w *spmd.World) error {
 	var comms [3]spmd.Comm
 	for i := range comms {
-		ends, err := w.NewComm(world(w), "twin") // with the same label
+		ends, err := w.NewComm(world(w), "twin") // all have the same label
 		if err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ func sideBySide(ctx context.Context, w *spmd.World) error {
 	return nil
 }
 
-// placements returns groups that differ in ranks: all, reversed, a subset, one rank, and another
+// placements returns groups that differ in ranks: all, reversed, a subset, one rank, and a mixed
 // order with several members on a rank. Their names contain `of`, because cases may share a world.
 func placements(w *spmd.World, of string) []spmd.GroupSpec {
 	last, reversed := w.Size()-1, world(w)

@@ -66,7 +66,7 @@ func layouts(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// putVarious puts two items of every layout, and checks that a too large layout is refused.
+// putVarious puts two items of every layout, and checks that a layout that is too large is refused.
 func putVarious(ctx context.Context, snd *spmd.Sender) error {
 	all := various()
 	for i := range 10 * len(all) {
@@ -122,7 +122,7 @@ func noAllocationPerItem(ctx context.Context, w *spmd.World) error {
 			if err != nil {
 				return err
 			}
-			const warm, items = 500, 4500 // of both producers together
+			const warm, items = 500, 4500 // items of both producers together
 			err = sc.play(ctx, func(ctx context.Context, m *spmd.Member) error {
 				snd, err := sc.ch.Sender(m, key)
 				for i := 0; i < items/2 && err == nil; i++ {

@@ -135,7 +135,7 @@ func tagsApart(ctx context.Context, w *spmd.World) error {
 		}
 		reqs = append(reqs, r)
 	}
-	for i := len(tags) - 1; i >= 0; i-- { // received in another order than sent
+	for i := len(tags) - 1; i >= 0; i-- { // receive in the reverse order of the sends
 		r, err := c.Irecv(bufs[i][:], prev, tags[i])
 		if err != nil {
 			return err
@@ -227,7 +227,7 @@ func crossing(ctx context.Context, w *spmd.World) error {
 	c := ends[0]
 	const n = 1 << 20
 	for m := range c.Size() {
-		peer := (m - c.Rank() + c.Size()) % c.Size() // a pairing; a member may be its own peer
+		peer := (m - c.Rank() + c.Size()) % c.Size() // members form pairs; a member may be its own peer
 		out, in := make([]byte, n), make([]byte, n)
 		fill(out, c.Rank())
 		s, err := c.Isend(out, peer, 2) // both members send first

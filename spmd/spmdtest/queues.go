@@ -329,7 +329,7 @@ func opening(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// opensTwo puts items under two keys: the first at once, the second after the other's nod. Then it receives.
+// opensTwo puts items under two keys: the first at once, the second after the other member's nod. Then it receives.
 func opensTwo(ctx context.Context, m *spmd.Member, there, back *scene, end spmd.Comm) error {
 	for n := range 2 {
 		snd, err := there.ch.Sender(m, spmd.Key{Name: fmt.Sprint(n)})
@@ -376,7 +376,7 @@ func opensOne(ctx context.Context, m *spmd.Member, there, back *scene, end spmd.
 	return nil
 }
 
-// nod sends an empty message to the other of two members, or receives one.
+// nod sends an empty message to the other of two members, or receives one from that member.
 func nod(ctx context.Context, c spmd.Comm, send bool) error {
 	post := c.Irecv
 	if send {

@@ -22,7 +22,7 @@ type logger struct {
 	open  []int
 	got   map[[2]int64]int // gets by producer and number
 	marks []int64          // arguments of the marks of puts, in order
-	waits int              // spans with length
+	waits int              // number of spans that ended
 	wrong error
 }
 
@@ -64,7 +64,7 @@ func (l *logger) Mark(site int, arg int64) {
 }
 
 // namesPuts sends items of all producers to a key. The recorder of a consumer must get the producer and the number of
-// each item, and the recorder of a producer the consumer of each Put.
+// each item. The recorder of a producer must get the consumer of each Put.
 func namesPuts(ctx context.Context, w *spmd.World) error {
 	const items = 20
 	return everywhere(ctx, w, func(ctx context.Context, w *spmd.World, s site) error {

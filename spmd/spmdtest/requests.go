@@ -59,8 +59,8 @@ func waitAny(ctx context.Context, w *spmd.World) error {
 	return c.Wait(ctx, sends)
 }
 
-// goAhead tells the previous member of the ring that it may send, and waits until the next member
-// tells this one the same.
+// goAhead tells the previous member of the ring that it may send. Then it waits for the same
+// message from the next member.
 func goAhead(ctx context.Context, c spmd.Comm) error {
 	const tag = spmd.MaxTag - 1
 	next, prev := around(c)

@@ -91,7 +91,7 @@ func views(ctx context.Context, w *spmd.World) error {
 		return nil
 	}
 	for _, n := range []int{1, 1000, 300_001} {
-		b, err := w.Alloc(n + w.Size()) // and one byte for each rank to write
+		b, err := w.Alloc(n + w.Size()) // each rank writes one of the last bytes
 		if err != nil {
 			return err
 		}
@@ -258,7 +258,7 @@ func signalBarrier(ctx context.Context, w *spmd.World) error {
 	notes := unsafe.Slice((*byte)(unsafe.Pointer(&sig[2])), w.Size()*int(unsafe.Sizeof(sig[0]))) // one per rank
 	note := func(r int) []byte { return notes[r*64 : r*64+8] }
 	for i := uint32(0); i < 500; i++ {
-		for turn := range uint32(2) { // each turn reads the values of the other
+		for turn := range uint32(2) { // each turn reads the values that the other turn wrote
 			epoch := 2*i + turn
 			if turn == 0 {
 				binary.LittleEndian.PutUint64(note(w.Rank()), uint64(i)<<8|uint64(w.Rank()))
@@ -291,7 +291,7 @@ func signalContext(ctx context.Context, w *spmd.World) error {
 	cause := errors.New("enough")
 	sub, stop := context.WithCancelCause(ctx)
 	w.Go("stopper", func() error { stop(cause); return nil })
-	for range 2 { // during the wait, and before it
+	for range 2 { // first ctx ends during the wait, then before it
 		if err := sh.Await(sub, &sig[w.Rank()], 0, -1); !errors.Is(err, cause) {
 			return fmt.Errorf("the wait returned %v", err)
 		}
@@ -320,7 +320,7 @@ func signalAllocation(ctx context.Context, w *spmd.World) error {
 	}
 	const rounds = 300
 	var before, after runtime.MemStats
-	for i := uint32(0); i < 2*rounds; i++ { // a token goes around the ring: all ranks but one wait
+	for i := uint32(0); i < 2*rounds; i++ { // a token goes around the ring, so all ranks but one wait
 		if i == rounds {
 			runtime.ReadMemStats(&before)
 		}

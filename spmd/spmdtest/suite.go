@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Case checks one promise. Run is called on every rank and returns the rank's error. If that is
-// spmd.Again, it is called again in the next world.
+// A Case checks one promise. Run is called on every rank and returns the rank's error. If the error
+// is spmd.Again, Run is called again in the next world.
 type Case struct {
 	Name string
 	Run  func(ctx context.Context, w *spmd.World) error
@@ -23,8 +23,8 @@ func Cases() []Case {
 		shared(), recording(), worlds())
 }
 
-// Run runs every case in worlds of 1, 2, 3, 4, 5 and 8 ranks, or with -short of 3 and 8 ranks. open
-// makes a world and returns its ranks.
+// Run runs every case in worlds of 1, 2, 3, 4, 5 and 8 ranks, or only of 3 and 8 ranks with -short.
+// open makes a world and returns its ranks.
 func Run(t *testing.T, open func(n int) []spmd.Transport) {
 	sizes := []int{1, 2, 3, 4, 5, 8}
 	if testing.Short() {

@@ -58,8 +58,8 @@ func inWorlds[T any](n int, f func(ctx context.Context, w *spmd.World, world int
 	}
 }
 
-// oneOfMany uses everything that a world has, with another placement in each world. late counts the goroutines that
-// ran in earlier worlds.
+// oneOfMany uses everything that a world has. Each world has a different placement. late counts the goroutines that ran
+// in earlier worlds.
 func oneOfMany(ctx context.Context, w *spmd.World, world int, late *atomic.Int64) error {
 	if n, hash := w.Calls(); n != 0 || hash != 0 {
 		return fmt.Errorf("it has made %d calls before its first", n)
@@ -186,7 +186,7 @@ func together(ctx context.Context, w *spmd.World, world int) error {
 	return nil
 }
 
-// keeping keeps some of its memory in every world: pieces of Alloc and parts of such pieces. It checks that kept
+// keeping keeps some of its memory in every world: whole pieces of Alloc, and parts of pieces. It checks that kept
 // memory does not change while other memory is allocated and freed.
 func keeping(ctx context.Context, w *spmd.World, world int, kept *map[int][]byte) error {
 	ends, err := w.NewComm(w.Ranks(), "keeping")
@@ -440,11 +440,11 @@ func used() (u usage, err error) {
 	return u, err
 }
 
-// exceeds returns an error if u is more than 5 % above before.
+// exceeds returns an error if u has grown by more than 5 % since the usage `before`.
 func (u usage) exceeds(before usage) error {
 	for _, x := range []struct {
 		what        string
-		was, is, by int64 // the growth that is allowed in addition
+		was, is, by int64 // by is growth that is allowed in addition to 5 %
 	}{
 		{"KiB of memory", before.memory, u.memory, 1024},
 		{"KiB of shared memory", before.shared, u.shared, 1024},

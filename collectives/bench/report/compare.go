@@ -18,8 +18,8 @@ const (
 	Faster Verdict = "faster"     // by more than the threshold; the starts show that this is not chance
 	Within Verdict = "within"     // the medians differ by less than the threshold
 	Noise  Verdict = "noise"      // the medians differ by more, but this may be chance
-	// The medians and the samples differ, but there are too few starts to tell whether starts of one
-	// program differ as much.
+	// The medians and the samples differ, but there are too few starts to tell whether this is more than the difference
+	// between starts of one program.
 	Unclear Verdict = "one start"
 )
 
@@ -30,8 +30,8 @@ const Significance = 0.01
 type Change struct {
 	Key      string
 	Old, New float64 // medians, in microseconds
-	// Ratio is new/old with its interval over starts; see stats.RatioInterval. The interval has no
-	// meaning with the verdict Unclear.
+	// Ratio is new/old with its interval over starts; see stats.RatioInterval. If the verdict is Unclear, the interval
+	// has no meaning.
 	Ratio, Low, High float64
 	Verdict          Verdict
 }
@@ -39,10 +39,10 @@ type Change struct {
 // A Comparison is the result of Compare.
 type Comparison struct {
 	Changes  []Change
-	starts   [2]int   // numbers of starts in the old and the new report
-	OnlyOld  []string // keys of rows that only one report has
+	starts   [2]int   // number of starts in the old and in the new report
+	OnlyOld  []string // keys of rows that only the old report has, or only the new report
 	OnlyNew  []string
-	Warnings []string // why the two may not be comparable at all
+	Warnings []string // reasons why the two reports may not be comparable
 	limit    float64
 }
 
@@ -81,7 +81,7 @@ func Compare(before, after *Report, threshold float64) Comparison {
 	return c
 }
 
-// compareRows judges one row.
+// compareRows returns the change of one row, with its verdict.
 func compareRows(was, now *Row, threshold float64) Change {
 	ch := Change{Key: now.Key(), Old: was.Median, New: now.Median, Ratio: now.Median / was.Median}
 	ratio, low, high, known := stats.RatioInterval(now.medians(), was.medians())

@@ -1,6 +1,5 @@
-// Package report holds the results of a benchmark: the machine, a row with all samples for each thing
-// measured, and the lines fitted through the times. It writes the results in forms for people and
-// programs.
+// Package report holds the results of a benchmark: the machine, a row with all samples for each measurement, and the
+// lines fitted through the times. It writes the results in forms for people and programs.
 //
 //	out, err := report.NewWriter("table", "collectives", os.Stdout)
 //	err = out.Update(r)                   // the header

@@ -9,7 +9,7 @@ import (
 
 // A Machine describes the hardware and software under a benchmark.
 type Machine struct {
-	Version   string            `json:"version"` // of this program
+	Version   string            `json:"version"` // version of this program
 	Revision  string            `json:"revision,omitempty"`
 	Tags      string            `json:"tags,omitempty"`
 	Go        string            `json:"go"`
@@ -28,8 +28,7 @@ type Machine struct {
 	Nodes     int     `json:"nodes"`
 	Hosts     []Host  `json:"hosts"`
 	ClockStep float64 `json:"clock_step_ns"` // the smallest difference that the clock shows
-	// rate of copies by all ranks at once of memory beyond the caches, counting bytes read and
-	// written
+	// the rate at which all ranks at once copy memory beyond the caches; bytes read and bytes written both count
 	Roof     float64 `json:"roof_gbs,omitempty"`
 	RoofSize int64   `json:"roof_bytes,omitempty"` // bytes that each rank copied
 }
@@ -39,12 +38,12 @@ type Host struct {
 	Name     string   `json:"name"`
 	CPU      string   `json:"cpu"` // model
 	Kernel   string   `json:"kernel"`
-	Governor string   `json:"governor,omitempty"` // of the clock frequency; "" where the system does not say
-	Cache    int64    `json:"cache_bytes"`        // last level
+	Governor string   `json:"governor,omitempty"` // governor of the clock frequency; "" if not known
+	Cache    int64    `json:"cache_bytes"`        // size of the last-level cache
 	Ranks    []int    `json:"ranks"`
 	CPUs     int      `json:"cpus"`       // number of CPUs that the ranks may use together
-	Affinity []string `json:"affinity"`   // of each rank, as 0-3,8
-	MaxProcs int      `json:"gomaxprocs"` // of a process
+	Affinity []string `json:"affinity"`   // CPUs of each rank, such as 0-3,8
+	MaxProcs int      `json:"gomaxprocs"` // GOMAXPROCS of a process
 }
 
 // Load returns the number of ranks per CPU on the fullest host.

@@ -21,7 +21,7 @@ const Schema = 1
 type Report struct {
 	Schema   int       `json:"schema"`
 	Bench    string    `json:"bench"`    // collectives, p2p, overlap, channel, weights, env, scale
-	Complete bool      `json:"complete"` // false: interrupted; the report has the rows until then
+	Complete bool      `json:"complete"` // false if the run was interrupted and rows are missing
 	Started  time.Time `json:"started"`
 	Ended    time.Time `json:"ended"`
 	Machine  Machine   `json:"machine"`
@@ -30,17 +30,17 @@ type Report struct {
 	// and mem. Figures are the columns after the times, by their names in Row.Figures.
 	Keys    []string `json:"keys"`
 	Figures []string `json:"figure_names"`
-	// Brief names the columns of Keys and Figures that the narrow table has. Empty: all.
+	// Brief names the columns of Keys and Figures that the narrow table has. If it is empty, the table has all.
 	Brief []string `json:"brief,omitempty"`
 	Rows  []Row    `json:"rows"`
 	Fits  []Fit    `json:"fits,omitempty"`
 	Notes []string `json:"notes,omitempty"` // what a reader must know about these numbers
 }
 
-// A Row is one thing measured.
+// A Row is one measurement.
 type Row struct {
 	Op        string `json:"op"`               // allreduce, latency, …
-	Algorithm string `json:"algo,omitempty"`   // or whatever else distinguishes rows of one op
+	Algorithm string `json:"algo,omitempty"`   // or another name that distinguishes rows of one op
 	Chosen    string `json:"chosen,omitempty"` // the algorithm that auto chose
 	Ranks     int    `json:"n"`
 	// bytes; for a collective the whole Data at its root or at every member, as in nccl-tests
@@ -54,9 +54,9 @@ type Row struct {
 	Memory string `json:"mem,omitempty"`
 	Root   string `json:"root,omitempty"` // a number, or "rotate"; "" where there is none
 
-	Samples []float64 `json:"samples_us"`          // of one call each, in the order taken; the maximum over ranks
-	Starts  []float64 `json:"starts_us,omitempty"` // the medians of several starts; empty: there was one
-	Batch   int       `json:"batch"`               // number of calls timed together for one sample, which is their mean
+	Samples []float64 `json:"samples_us"`          // times of one call, in the order taken; maxima over ranks
+	Starts  []float64 `json:"starts_us,omitempty"` // the medians of several starts; empty for one start
+	Batch   int       `json:"batch"`               // number of calls timed together; a sample is the mean of a batch
 	Min     float64   `json:"min_us"`
 	Median  float64   `json:"med_us"`
 	CILow   float64   `json:"ci_low_us"` // 95 % confidence interval of the median
@@ -93,8 +93,8 @@ func (r *Row) SetFigure(name string, x float64) {
 	r.Figures[name] = x
 }
 
-// Key returns a text that identifies the thing measured. Compare compares the rows of two reports that
-// have the same key.
+// Key returns a text that identifies what the row measures. Compare compares the rows of two reports that have the same
+// key.
 func (r *Row) Key() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s", r.Op)
@@ -110,7 +110,7 @@ func (r *Row) Key() string {
 	return b.String()
 }
 
-// Where returns the rows for which the function holds returns true.
+// Where returns the rows that satisfy the function holds.
 func (r *Report) Where(holds func(*Row) bool) (rows []*Row) {
 	for i := range r.Rows {
 		if holds(&r.Rows[i]) {
@@ -146,8 +146,8 @@ func Group[K comparable](rows []*Row, key func(*Row) K) iter.Seq2[K, []*Row] {
 // bySize is the order of rows by size.
 func bySize(a, b *Row) int { return cmp.Compare(a.Size, b.Size) }
 
-// A Fit is the line through the times of one algorithm: α·rounds + β·bytes. rounds and bytes are those
-// on the algorithm's critical path.
+// A Fit is the line through the times of one algorithm: α·rounds + β·bytes. rounds and bytes are counted on the
+// algorithm's critical path.
 type Fit struct {
 	Op        string  `json:"op"`
 	Algorithm string  `json:"algo,omitempty"`
@@ -155,8 +155,8 @@ type Fit struct {
 	Memory    string  `json:"mem,omitempty"`
 	Rounds    string  `json:"rounds"`       // as a formula of n
 	Bytes     string  `json:"bytes"`        // as a formula of n and S
-	Alpha     float64 `json:"alpha_us"`     // of a round
-	Beta      float64 `json:"beta_us_byte"` // of a byte
+	Alpha     float64 `json:"alpha_us"`     // time of a round
+	Beta      float64 `json:"beta_us_byte"` // time of a byte
 	Residual  float64 `json:"residual"`     // root of the mean square of the relative errors
 	Points    int     `json:"points"`
 	// Predictions are times on more ranks than were measured, if each rank has a core and a network
@@ -184,8 +184,8 @@ func Bytes(n int64) string {
 	return fmt.Sprintf("%dB", n)
 }
 
-// BelowBusBandwidth returns a message for every operation and number of ranks whose best bus bandwidth
-// over all sizes and algorithms is below least, in 10⁹ bytes per second.
+// BelowBusBandwidth returns a message for every operation and number of ranks whose best bus bandwidth over all sizes
+// and algorithms is below the argument least, in 10⁹ bytes per second.
 func (r *Report) BelowBusBandwidth(least float64) (wrong []string) {
 	rows := r.Where(func(row *Row) bool { return row.Size > 0 })
 	for key, rows := range Group(rows, func(row *Row) string { return row.Op + " on " + plural(row.Ranks, "rank") }) {

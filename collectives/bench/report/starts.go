@@ -8,8 +8,9 @@ import (
 )
 
 // Merge makes one report from several starts of the same benchmark. A row has the samples of all
-// starts. Its median and interval are those of the starts' medians. Two starts of one program run
-// on other cores and in other pages, so they differ by more than the samples of one start show.
+// starts. Its median and interval are computed from the medians of the starts. Two starts of one
+// program run on other cores and in other pages, so they differ by more than the samples of one
+// start show.
 func Merge(starts []*Report) *Report {
 	all := *starts[0]
 	all.Fits, all.Notes = nil, nil // fits and notes of one start do not hold for all
@@ -34,7 +35,8 @@ func Merge(starts []*Report) *Report {
 	return &all
 }
 
-// Starts returns the number of starts of the benchmark that every row comes from.
+// Starts returns the number of starts of the benchmark. If rows come from different numbers of
+// starts, it is the smallest.
 func (r *Report) Starts() int {
 	n := 0
 	for i, row := range r.Rows {

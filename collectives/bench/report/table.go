@@ -15,7 +15,7 @@ type column struct {
 	text  func(*Row) string
 }
 
-// cell returns the text of a row in the column, or its head where row is nil.
+// cell returns the text of a row in the column, or the head of the column if row is nil.
 func (c column) cell(row *Row) string {
 	if row == nil {
 		return c.head

@@ -17,7 +17,7 @@ type Line struct {
 }
 
 // Fit returns the α, β >= 0 with the least sum of squares of (Time - α·Rounds - β·Bytes)/Time, so
-// that small and large messages count alike. Points with a time that is not > 0 are left out. If no
+// that small and large messages count alike. Points whose Time is not positive are left out. If no
 // point remains, the Line is zero. Gonum's LinearRegression cannot do this: it has one variable and
 // an intercept, and no bounds.
 func Fit(points []Point) Line {

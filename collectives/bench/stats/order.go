@@ -21,7 +21,7 @@ func percentile(sorted []float64, p float64) float64 {
 	if part := at - float64(low); part > 0 {
 		return sorted[low] + part*(sorted[high]-sorted[low])
 	}
-	return sorted[low] // not NaN if the neighbour is infinite
+	return sorted[low] // interpolation would give NaN if the neighbour is infinite
 }
 
 // Median returns the median of x, or NaN if x is empty.
@@ -65,10 +65,10 @@ func (s Summary) RelativeCI() float64 {
 // - 2·(1/2)⁶ = 0.97.
 const minForCI = 6
 
-// medianRanks returns two indices into n sorted samples. The median of their distribution lies between those
-// samples with a probability of at least 95 %. For any distribution the number of samples below its median is
-// binomial (Le Boudec, "Performance Evaluation of Computer and Communication Systems", 2010, §2.2.2). The indices
-// are exact up to 70 samples, and use the normal approximation beyond.
+// medianRanks returns two indices into n sorted samples. The median of the distribution lies between the samples at
+// these indices with a probability of at least 95 %. For any distribution the number of samples below its median is
+// binomial (Le Boudec, "Performance Evaluation of Computer and Communication Systems", 2010, §2.2.2). The indices are
+// exact up to 70 samples, and use the normal approximation beyond.
 func medianRanks(n int) (low, high int) {
 	if n <= 70 {
 		// The largest `low` with P(at most low samples below the median) <= 2.5 %.

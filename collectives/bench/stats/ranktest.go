@@ -6,11 +6,10 @@ import (
 	"slices"
 )
 
-// MannWhitney returns U of a: the number of pairs in which a's sample is larger than b's, where a
-// tie counts half. If a and b come from one distribution, p is the two-sided probability of a U at
-// least as far from its mean (Mann and Whitney 1947). p is exact for up to 20 samples each without
-// ties. Otherwise it is the normal approximation, corrected for ties and for continuity. p is 1 if
-// a or b is empty or all samples are equal.
+// MannWhitney returns U of a: the number of pairs in which a's sample is larger than b's, where a tie counts half. If a
+// and b come from one distribution, p is the two-sided probability that U is at least as far from its mean as here
+// (Mann and Whitney 1947). p is exact for up to 20 samples each without ties. Otherwise it is the normal approximation,
+// corrected for ties and for continuity. p is 1 if a or b is empty or all samples are equal.
 //
 // Few samples cannot show much: with 4 against 4 samples the smallest possible p is 0.029, and with 5 against 5 it is
 // 0.008.
@@ -62,12 +61,12 @@ func MannWhitney(a, b []float64) (u, p float64) {
 
 const exactUpTo = 20
 
-// exactP returns the two-sided probability of u from samples of n and m without ties. The number of
-// orders with a given u follows c(n,m,u) = c(n-1,m,u-m) + c(n,m-1,u): the largest sample is either
-// from a, and then larger than all m of b, or from b.
+// exactP returns the two-sided probability of u from samples of n and m without ties. The number of orders with a given
+// u follows c(n,m,u) = c(n-1,m,u-m) + c(n,m-1,u): the largest sample is either from a, and larger than all m samples of
+// b, or from b.
 func exactP(n, m, u int) float64 {
 	u = min(u, n*m-u)
-	counts := make([][]float64, m+1) // c(i, j, ·) for the i reached so far
+	counts := make([][]float64, m+1) // counts[j] is c(i, j, ·) for the current i
 	for j := range counts {
 		counts[j] = make([]float64, n*m+1)
 		counts[j][0] = 1

@@ -18,7 +18,7 @@ type Rule struct {
 	MaxSamples int
 }
 
-// Done reports whether samples, which took the time elapsed, are enough.
+// Done reports whether the samples are enough. elapsed is the time that they took.
 func (r Rule) Done(samples []float64, elapsed time.Duration) bool {
 	n := len(samples)
 	switch {
@@ -32,8 +32,8 @@ func (r Rule) Done(samples []float64, elapsed time.Duration) bool {
 	return Summarize(samples).RelativeCI() <= r.RelativeCI
 }
 
-// StepsPerSample is the least number of clock steps in a sample. With it, one reading of the clock is off
-// by 1 % at most.
+// StepsPerSample is the least number of clock steps in a sample. With so many steps, an error of one step changes a
+// sample by at most 1 %.
 const StepsPerSample = 100
 
 // Batch returns how many calls to time together as one sample. call is the time of a call, and step is the

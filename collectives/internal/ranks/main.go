@@ -92,8 +92,8 @@ func conformance(ctx context.Context, w *spmd.World, _ []string) error {
 }
 
 // library runs the suite for the library's collectives in two ways that a Group does not use: in chunks of 999
-// elements, and by blocking calls. The order of the members differs from that of the ranks. Blocking calls are
-// slow if ranks share cores, so only two members make them.
+// elements, and by blocking calls. The members are not in the order of the ranks. Blocking calls are slow if ranks
+// share cores, so only two members make them.
 func library(ctx context.Context, w *spmd.World, _ []string) error {
 	ranks, hows := w.Ranks(), []func(collectives.Host) collectives.Host{inChunks}
 	slices.Reverse(ranks)

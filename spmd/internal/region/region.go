@@ -16,8 +16,8 @@ const Align = 64
 // call Offset.
 type Region struct {
 	mem  []byte
-	free []span // ascending; memory in use lies between every two
-	used int    // the memory from here on was never used: it is zero, and takes no pages
+	free []span // in ascending order, with memory in use between every two spans
+	used int    // memory beyond this offset was never used, so it is zero and takes no pages
 }
 
 // A span is the range [lo, hi) of a region, with bounds at multiples of Align.
@@ -32,7 +32,7 @@ func (r *Region) Mem() []byte { return r.mem }
 // Room returns how many bytes of a region a piece of n bytes takes.
 func Room(n int) int { return (n + Align - 1) &^ (Align - 1) }
 
-// Take returns n zeroed bytes of the first free span that has room, or nil.
+// Take returns n zeroed bytes of the first free span that has room, or nil if no span has room.
 func (r *Region) Take(n int) []byte {
 	room := Room(n)
 	for i := range r.free {
@@ -56,7 +56,8 @@ func (r *Region) Offset(b []byte) (int, bool) {
 	return int(p - lo), p >= lo && p-lo < uintptr(len(r.mem)) && uintptr(len(b)) <= uintptr(len(r.mem))-(p-lo)
 }
 
-// Find returns the index of the region that b lies in, and b's offset there; -1: none. Regions may be nil.
+// Find returns the index of the region that b lies in, and b's offset there. The index is -1 if b lies in none of the
+// regions. Regions may be nil.
 func Find(regions []*Region, b []byte) (index, offset int) {
 	for i, r := range regions {
 		if r == nil {
@@ -69,7 +70,7 @@ func Find(regions []*Region, b []byte) (index, offset int) {
 	return -1, 0
 }
 
-// Sort returns the pieces by region. It leaves out empty pieces.
+// Sort groups the pieces by region. It leaves out empty pieces.
 func Sort(regions []*Region, pieces [][]byte) ([][][]byte, error) {
 	sorted := make([][][]byte, len(regions))
 	for _, b := range pieces {

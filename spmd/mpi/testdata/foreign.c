@@ -1,5 +1,5 @@
 // A foreign program in the same job. It takes part in one split of MPI_COMM_WORLD, by its MPI_APPNUM, and in nothing
-// else. An argument is how many seconds it goes on after that.
+// else. The optional argument is how many seconds it runs after that.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

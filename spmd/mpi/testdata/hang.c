@@ -1,5 +1,6 @@
-// An MPI_Finalize that does not return, by MPI's profiling interface. HANG_BEFORE and HANG_AFTER are the ranks that hang
-// before and after MPI's own: the others then wait in it, or have come out of it.
+// An MPI_Finalize that does not return, by MPI's profiling interface. HANG_BEFORE is the rank that hangs before the
+// real MPI_Finalize, so that the other ranks wait in it. HANG_AFTER is the rank that hangs after the real MPI_Finalize,
+// when the other ranks have returned from it.
 
 #include <mpi.h>
 #include <stdio.h>

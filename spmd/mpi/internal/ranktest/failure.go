@@ -17,8 +17,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// fail lets rank 1 fail in the way that args[0] names, while the others wait for a message of it, or in
-// what args[1] names.
+// fail lets rank 1 fail in the way that args[0] names, while the others wait for a message from rank 1, or for what
+// args[1] names.
 func fail(ctx context.Context, t spmd.Transport, args []string) error {
 	sh, sig, err := signalsOf(ctx, t, 1)
 	if err != nil {

@@ -1,7 +1,7 @@
 //go:build mpi
 
-// Ranktest holds the programs that the tests of spmd/mpi start under mpirun, one for each thing to
-// show. Its first argument names the program; see programs.
+// Ranktest holds the programs that the tests of spmd/mpi start under mpirun. Each program shows one
+// property of the transport. The first argument names the program; see programs.
 //
 // RANKTEST_PIDS names a folder in which each rank leaves a file named after its process, so that a
 // test can see that none is left. RANKTEST_STALL is the stall timeout.

@@ -304,7 +304,7 @@ func anyOfSome(ctx context.Context, c spmd.Comm) error {
 
 func second[T any](_ T, err error) error { return err }
 
-// someRanks makes communicators of some ranks only, backwards, at the same time.
+// someRanks makes communicators of some ranks only, in descending order, at the same time.
 func someRanks(ctx context.Context, t spmd.Transport) error {
 	var ranks []int
 	for r := t.Size() - 1; r >= 0; r-- {
@@ -320,7 +320,7 @@ func someRanks(ctx context.Context, t spmd.Transport) error {
 		ends[1].Rank() != ends[0].Rank()+1 {
 		return fmt.Errorf("members %d and %d of %v are on rank %d", ends[0].Rank(), ends[1].Rank(), ranks, t.Rank())
 	}
-	for i, c := range ends { // a token once around each of the two rings of every other member
+	for i, c := range ends { // a token goes once around each of the two rings that skip every second member
 		n := c.Size()
 		in, err := c.Irecv(make([]byte, 1), (c.Rank()+n-2)%n, i)
 		if err != nil {
@@ -360,8 +360,8 @@ func leak(_ context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// mismatch lets the last rank make another communicator than the others. That must be an error, not a
-// hang.
+// mismatch lets the last rank make a communicator that differs from the others' communicator. The result must be an
+// error, not a hang.
 func mismatch(_ context.Context, t spmd.Transport, _ []string) error {
 	label := "gradients"
 	if t.Rank() == t.Size()-1 {

@@ -12,10 +12,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// mixed lets every rank wait at once for its neighbour on a node of two, through memory, and for a rank
-// of another node, by MPI. The messages come in either order, soon or when the wait sleeps, and are
-// short, long in shared memory or long elsewhere. Rank 0 prints how late it saw the last message. Before
-// that it counts how it waits.
+// mixed lets every rank wait at once for its neighbour on a node of two, through memory, and for a rank of another
+// node, by MPI. The messages come in either order, soon or when the wait sleeps, and are short, long in shared memory
+// or long elsewhere. Rank 0 prints how late it saw the last message. Before that, answers checks how rank 0 waits.
 func mixed(ctx context.Context, t spmd.Transport, _ []string) error {
 	if nodes := t.Nodes(); t.Size() != 4 || !slices.Equal(nodes, []int{0, 0, 1, 1}) {
 		return fmt.Errorf("%d ranks on nodes %v: want 4 on two nodes", t.Size(), nodes)
@@ -60,9 +59,9 @@ func mixed(ctx context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// mixedRound exchanges n bytes with the neighbour (rank^1) and a rank of the other node (rank^2);
-// the second message is sent after a pause, when the first of either has come. took is how long the
-// wait took after that.
+// mixedRound exchanges n bytes with the neighbour (rank^1) and a rank of the other node (rank^2); nodeFirst says which
+// comes first. Each rank sends its second message after one of its receives is done and a pause. took is the time from
+// then until all messages have come.
 func mixedRound(ctx context.Context, c spmd.Comm, memory []byte, n, round int, pause time.Duration,
 	nodeFirst bool) (took time.Duration, err error) {
 	me := c.Rank()
@@ -109,11 +108,11 @@ func mixedRound(ctx context.Context, c spmd.Comm, memory []byte, n, round int, p
 
 const (
 	neighbour, remote = 1, 2 // for rank 0: the rank on its node, and the rank on the other node
-	ask, stop         = 1, 2 // what rank 0 tells them
+	ask, stop         = 1, 2 // the messages from rank 0 to these ranks
 )
 
-// answers lets rank 0 ask its neighbour, and rank 2 of the other node, for answers, which come 3 ms
-// later. Rank 0 counts how it waits for them.
+// answers lets rank 0 ask two ranks for answers: its neighbour, and rank 2 on the other node. An answer comes 3 ms
+// later. Rank 0 checks how it waits for the answers.
 func answers(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	if c.Rank() > remote {
 		return nil
@@ -145,7 +144,7 @@ func tell(ctx context.Context, c spmd.Comm, to int, word byte) error {
 	return pass(ctx, c, c.Isend, []byte{word}, to)
 }
 
-// yieldsOnce shows that of several long waits only the first yields.
+// yieldsOnce shows that only the first of several long waits yields.
 func yieldsOnce(ctx context.Context, c spmd.Comm, waits func() (yielded, woken, missed int64)) error {
 	time.Sleep(100 * time.Millisecond) // long waits may yield again
 	before, _, _ := waits()
@@ -163,8 +162,8 @@ func yieldsOnce(ctx context.Context, c spmd.Comm, waits func() (yielded, woken, 
 	return nil
 }
 
-// wakesForMessages shows that no message comes while a wait sleeps for another, and that a message of the
-// node ends a sleep between two tests of MPI.
+// wakesForMessages shows that a wait never sleeps for one message while another message comes. It also shows that a
+// message of the node ends a sleep between two tests of MPI.
 func wakesForMessages(ctx context.Context, c spmd.Comm, waits func() (yielded, woken, missed int64)) error {
 	in := make([]spmd.Request, 2) // from the neighbour, and from the other node
 	post := func(from int) (err error) {

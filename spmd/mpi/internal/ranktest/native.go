@@ -23,14 +23,14 @@ func newNative(t spmd.Transport, ranks []int, label string) (spmd.Native, error)
 	return t.(spmd.NativeMaker).NewNative(ranks, label)
 }
 
-// natives tries what the conformance suite of package collectives cannot express: groups of one, every value
-// of the types that have operations of our own, refusals, and calls after Close. args may be "huge", for more
+// natives tries what the conformance suite of package collectives cannot express: groups of one, every value of the
+// types that have operations of our own, refusals, and calls after Close. If args is "huge", it also tries more
 // elements than MPI counts.
 func natives(ctx context.Context, t spmd.Transport, args []string) error {
 	if err := nativeAlone(ctx, t); err != nil {
 		return err
 	}
-	n, err := newNative(t, []int{1, 0}, "natives") // members in another order than the ranks
+	n, err := newNative(t, []int{1, 0}, "natives") // members in the reverse order of the ranks
 	if err != nil {
 		return err
 	}
@@ -74,8 +74,8 @@ func nativeAlone(ctx context.Context, t spmd.Transport) error {
 	return nil
 }
 
-// arithmetic tries the reductions of each type on two members: all pairs of bytes, every bfloat16 with one
-// other, and numbers of either sign that overflow in integers.
+// arithmetic tries the reductions of each type on two members: all pairs of bytes, every bfloat16 with one other
+// bfloat16, and numbers of either sign that overflow in integers.
 func arithmetic(n spmd.Native) error {
 	var small [2][]uint8
 	var bits [2][]uint16
@@ -135,9 +135,8 @@ func reduced[T any](n spmd.Native, dtype tensor.DType, op spmd.Op, x []T) ([]T, 
 	return x, n.RunBlocking(&spmd.Collective{Kind: spmd.AllReduce, DType: dtype, Op: op, Data: data})
 }
 
-// roundsToEven is like reduces for bfloat16, whose results are those of float32, rounded like in package
-// tensor. If the result is a NaN, any NaN will do. A minimum or maximum of two zeros, or with a NaN, is not
-// defined.
+// roundsToEven is like reduces, but for bfloat16. It expects the results of float32, rounded as in package tensor. If
+// the result is a NaN, any NaN will do. A minimum or maximum of two zeros, or with a NaN, is not defined.
 func roundsToEven(n spmd.Native, bits [2][]uint16) error {
 	var x [2][]float32
 	for m := range x {
@@ -187,8 +186,8 @@ func beyondInt(ctx context.Context, t spmd.Transport, n spmd.Native) error {
 	return nil
 }
 
-// refusesCollectives shows that every call checks its collective, which spmd's own tests try case by case, and
-// refuses what MPI cannot count. None of these collectives reaches MPI.
+// refusesCollectives shows that every call checks its collective, and refuses what MPI cannot count. The tests of spmd
+// try the checks case by case. None of these collectives reaches MPI.
 func refusesCollectives(ctx context.Context, t spmd.Transport, n spmd.Native) error {
 	var errs []error
 	data := make([]byte, 16)
@@ -259,8 +258,8 @@ func nativeShort(ctx context.Context, t spmd.Transport, _ []string) error {
 	return n.RunBlocking(&spmd.Collective{})
 }
 
-// nativeAbandon shows that a collective ends for the others after this rank gives up its wait, computes and
-// calls MPI no more. args[0] is a folder in which the others leave files when the collective has ended.
+// nativeAbandon shows that a collective ends for the other ranks after rank 0 gives up its wait, computes and calls MPI
+// no more. args[0] is a folder in which the other ranks leave files when the collective has ended.
 func nativeAbandon(ctx context.Context, t spmd.Transport, args []string) error {
 	all := make([]int, t.Size())
 	for r := range all {

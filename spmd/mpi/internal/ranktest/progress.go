@@ -39,7 +39,7 @@ func progress(ctx context.Context, t spmd.Transport, args []string) error {
 		arrived := filepath.Join(args[0], strconv.Itoa(i))
 		switch t.Rank() {
 		case 0:
-			// This waits until the receiver is ready, so that the time is only that of the message.
+			// This waits until the receiver is ready, so that only the message itself is timed.
 			if reqs[0], err = c.Irecv(b[:0], 1, 1); err == nil {
 				err = c.Wait(ctx, reqs)
 			}
@@ -309,8 +309,8 @@ func comms(_ context.Context, t spmd.Transport, _ []string) error {
 }
 
 // signals shows that Go's handlers are in place after MPI has started: a nil pointer is a panic
-// that can be recovered, USR1 and USR2 come through a channel, while the process computes and calls
-// MPI.
+// that can be recovered, and USR1 and USR2 come through a channel. Meanwhile the process computes
+// and calls MPI.
 func signals(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "signals")
 	if err != nil {

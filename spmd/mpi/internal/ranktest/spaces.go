@@ -47,8 +47,8 @@ func spaces(ctx context.Context, t spmd.Transport, _ []string) error {
 	})
 }
 
-// groups measures how long it takes to make a group of all ranks: in an order that no group has
-// had, and in one that a group has had.
+// groups measures how long it takes to make a group of all ranks: first in a new order of ranks,
+// and then in an order that an earlier group has had.
 func groups(_ context.Context, t spmd.Transport, _ []string) error {
 	size := t.Size()
 	var first, again time.Duration

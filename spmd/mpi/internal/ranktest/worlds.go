@@ -24,7 +24,7 @@ func many(ctx context.Context, t spmd.Transport, args []string) error {
 	return spmd.Run(ctx, []spmd.Transport{t}, spmd.Options{}, spmdtest.Many(n))
 }
 
-// empty measures how long a change of worlds takes in which nothing happens.
+// empty measures how long it takes to change from one world to the next if nothing happens in them.
 func empty(ctx context.Context, t spmd.Transport, _ []string) error {
 	const n = 200
 	var start time.Time
