@@ -137,7 +137,8 @@ func (in *interpolation) expand(n *node, key string) (*node, error) {
 	return &node{tag: strTag, value: out.String()}, nil
 }
 
-// closing returns the index of the } that closes a body, skipping nested braces and quoted text; -1 if there is none.
+// closing returns the index of the } that closes a body, or -1 if there is none. It skips nested braces and quoted
+// text.
 func closing(s string) int {
 	for i, c := range outside(s) {
 		if c == '}' {
@@ -203,7 +204,7 @@ func (in *interpolation) evaluate(body, key string) (*node, error) {
 }
 
 // selected returns the value of the key that the first argument names. If there is no such key, it returns the second
-// argument or, without one, null.
+// argument, or null if there is no second argument.
 func (in *interpolation) selected(args []*node, key string) (*node, error) {
 	if len(args) < 1 || len(args) > 2 || args[0].kind != scalar {
 		return nil, errors.New("oc.select: expected a key, and a value for where it is not given")

@@ -64,7 +64,8 @@ func eachOwn(v reflect.Value, section string, f func(section string, own params.
 	}
 }
 
-// inlined returns the struct whose fields an inlined field v adds to the outer struct, or the zero Value.
+// inlined returns the struct whose fields count as fields of the outer struct because the field v is inlined. It
+// returns the zero Value if there is none.
 func inlined(v reflect.Value) reflect.Value {
 	if v.Type() != ownType {
 		return v

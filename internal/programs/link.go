@@ -25,7 +25,7 @@ type link struct {
 	programs map[int]*program // programs that are starting or running
 }
 
-// A program is a Process, with the supervisor's answer to its start.
+// A program is a Process, with the supervisor's answer to the request to start it.
 type program struct {
 	Process
 	started chan error // receives one value
@@ -50,8 +50,8 @@ func newLink() (*link, error) {
 	}
 	defer null.Close()
 	// /proc/self/exe still works if the executable was replaced. The separate process group keeps signals of terminals
-	// and launchers away. A session would do the same, but the kernel schedules sessions as competing groups: on busy
-	// cores a simulator's step would take twice as long.
+	// and launchers away. A separate session would keep them away too, but the kernel schedules sessions as competing
+	// groups: on busy cores a simulator's step would take twice as long.
 	process, err := os.StartProcess("/proc/self/exe", append([]string{supervisorName}, os.Args[1:]...), &os.ProcAttr{
 		Env: Environ(), Files: []*os.File{null, null, os.Stderr, theirs}, Sys: &syscall.SysProcAttr{Setpgid: true}})
 	if err != nil {

@@ -29,7 +29,7 @@ type report struct {
 	Status syscall.WaitStatus
 }
 
-// A socket carries Go values and file descriptors. One goroutine may send and one receive.
+// A socket carries Go values and file descriptors. Any goroutine may send. Only one goroutine may receive.
 type socket struct {
 	conn *net.UnixConn
 	enc  *gob.Encoder
@@ -37,7 +37,7 @@ type socket struct {
 
 	sending sync.Mutex
 	out     []int      // descriptors to send with the next bytes
-	in      []*os.File // received descriptors that no value has taken
+	in      []*os.File // received descriptors that take has not returned yet
 }
 
 // newSocket takes ownership of f, one end of a socket pair.

@@ -22,17 +22,18 @@ type Answer struct {
 	Reward   string `json:"reward,omitempty"`
 	Question string `json:"question"`
 	Text     string `json:"text"`
-	Expected string `json:"expected,omitempty"` // the right answer, if the given one is not right
+	Expected string `json:"expected,omitempty"` // the right answer, if the model's answer is not right
 }
 
-// Limits of the answers on a page. Of more evaluations it has the first, the newest, and some between them.
+// Limits of the answers on a page. If there are more evaluations, the page has the first, the newest, and some between
+// them.
 const (
 	mostEvaluations = 40
 	mostAnswers     = 12   // of an evaluation
 	mostText        = 4000 // bytes of a question or an answer
 )
 
-// question begins an answer in answers.txt.
+// question matches the beginning of an answer in answers.txt.
 var question = regexp.MustCompile(`\n\nquestion \d+: `)
 
 // readAnswers reads answers.txt, to which evaluations of reasoning append:
@@ -81,7 +82,7 @@ func (r *Run) readAnswers() {
 	}
 }
 
-// parseAnswer parses an answer. block begins after the word question.
+// parseAnswer parses an answer. The argument block begins after the word "question".
 func parseAnswer(block string) (a Answer) {
 	head, rest, _ := strings.Cut(block, "\n")
 	a.Number, a.Outcome, _ = strings.Cut(head, ": ")

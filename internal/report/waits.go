@@ -36,13 +36,13 @@ type efficiencyData struct {
 	Busiest   string  `json:"busiest"`
 }
 
-// lateData says which member was last most often at the operations of a communicator, or at votes.
+// lateData says which member most often arrived last at the operations of a communicator, or at votes.
 type lateData struct {
 	Name       string  `json:"name"`
 	Operations int     `json:"operations"`
 	Member     string  `json:"member"`
 	Share      float64 `json:"share"`  // of the operations at which the member was last
-	Chance     float64 `json:"chance"` // that share if each member were last equally often
+	Chance     float64 `json:"chance"` // Share if each member were last equally often
 	Delay      float64 `json:"delay"`  // mean, in seconds
 }
 

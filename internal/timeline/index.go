@@ -16,7 +16,7 @@ type index struct {
 	byMember map[memberKey]int
 	byRank   map[int][]int       // workers of a rank, without its runner
 	groups   map[groupKey][]spot // the sites of a collective operation or of a channel, in the order of workers
-	keys     []groupKey          // of groups, in the order of first workers
+	keys     []groupKey          // of groups, in the order of their first workers
 }
 
 type memberKey struct {
@@ -85,7 +85,7 @@ func (x *index) member(component string, member int64) int {
 // runner returns the runner of a rank, or none. The number of a runner is its rank.
 func (x *index) runner(rank int) int { return x.member(trace.Runner, int64(rank)) }
 
-// site returns a site of a worker. An index out of range gives a site of unrecorded time.
+// site returns a site of a worker. If the index is out of range, it returns a site of unrecorded time.
 func (x *index) site(worker, site int) trace.Site {
 	if sites := x.Workers[worker].Sites; site >= 0 && site < len(sites) {
 		return sites[site]
@@ -97,9 +97,9 @@ func (x *index) site(worker, site int) trace.Site {
 type view struct {
 	*index
 	window     *trace.Window
-	tracks     []*trace.Track // by worker; nil: this worker has no track
+	tracks     []*trace.Track // by worker; nil if the worker has no track
 	start, end int64          // of the iteration on rank 0
-	first      int            // worker whose track ends the iteration: the runner of rank 0, if it has a track; or none
+	first      int            // the runner of rank 0, or without its track the worker that ends last, or none
 	spans      [][][]int      // by worker and site: indices in Track.Spans; filled by spansOf
 	marks      [][][]int      // by worker and site: indices in Track.Marks; filled by marksOf
 }
@@ -167,7 +167,7 @@ func (v *view) marksOf(worker, site int) []int {
 	return v.marks[worker][site]
 }
 
-// bySite returns, for each of n sites, the indices of what a track has there.
+// bySite returns, for each of n sites, the indices of the spans or marks at this site.
 func bySite[E any](all []E, site func(*E) int, n int) [][]int {
 	by := make([][]int, n)
 	for i := range all {
