@@ -91,7 +91,7 @@ func readManifest(dir string) (manifest, error) {
 	return m, nil
 }
 
-// verify reads the file of e in dir, copies it to keep, and checks its size and checksum.
+// verify reads the file of e in dir, copies it to the writer keep, and checks its size and checksum.
 func (e entry) verify(dir string, keep io.Writer) error {
 	f, err := durable.Open(filepath.Join(dir, e.Name))
 	if os.IsNotExist(err) {

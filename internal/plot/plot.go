@@ -13,7 +13,7 @@ type Chart struct {
 	Title          string
 	X, Y           string // names of the axes
 	XScale, YScale Scale
-	XLabel         func(float64) string // formats a tick of the x axis; nil: 2.5M, 40k, 0.02
+	XLabel         func(float64) string // formats a tick of the x axis; if nil, as 2.5M, 40k, 0.02
 	Curves         []Curve
 }
 
@@ -22,7 +22,7 @@ type Chart struct {
 type Curve struct {
 	Name string
 	X, Y []float64
-	// Low and High are the limits of each point; nil: none. They are drawn as a band or, with Marks, as a line through
+	// Low and High are the limits of each point, or nil. They are drawn as a band or, with Marks, as a line through
 	// each point. A band widens the axis by at most a half.
 	Low, High []float64
 	Marks     bool // draw a dot at each point; always done for a single point

@@ -16,7 +16,7 @@ type packer struct{ data []byte }
 type array struct {
 	Type string `json:"$"`  // f64, f32, u32, i32, u16 or u8
 	At   int    `json:"at"` // offset of the first byte
-	N    int    `json:"n"`  // numbers
+	N    int    `json:"n"`  // how many numbers
 }
 
 func (p *packer) f64(x []float64) array {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// A Sheet is a grid of pictures of one size. Each has lines of text below it.
+// A Sheet is a grid of pictures of the same size. Each picture has lines of text below it.
 type Sheet struct {
 	image         *image.RGBA
 	width, height int // of one picture
