@@ -22,7 +22,7 @@ const (
 	prefix     = "global_step_"
 	writing    = ".writing-"   // prefix of a checkpoint that is being written
 	removing   = ".removing-"  // prefix of a checkpoint that is being removed
-	superseded = "superseded_" // prefix of a checkpoint whose step is after the step of a resume
+	superseded = "superseded_" // prefix of a checkpoint that Rewind has renamed
 	latest     = "latest"      // symbolic link to the last checkpoint saved
 	best       = "best"        // symbolic link to the checkpoint with the highest score, see KeepBest
 	configFile = "config.yaml"
@@ -56,7 +56,7 @@ func Open(dir string, keep int) (*Store, error) {
 }
 
 // KeepBest makes Save also keep the checkpoint with the highest score. The link best points to it. If several
-// checkpoints have this score, it is the newest of them.
+// checkpoints have the highest score, Save keeps the newest of them.
 func (s *Store) KeepBest() { s.keepBest = true }
 
 // Info describes a checkpoint.

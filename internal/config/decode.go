@@ -132,7 +132,8 @@ func (d *decoder) wrong(n *node, key, want string) {
 	d.check.report(&FieldError{Origin: n.origin, Key: key, Value: text, Want: "expected " + want + hint})
 }
 
-// unresolved reports a mistake for each interpolation at or below key that failed. It returns whether there were any.
+// unresolved reports a mistake for each interpolation at or below key that failed. any reports whether there were
+// failed interpolations.
 func (d *decoder) unresolved(n *node, key string) (any bool) {
 	for i, item := range n.items {
 		any = d.unresolved(item, join(key, n.name(i))) || any

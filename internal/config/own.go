@@ -64,8 +64,8 @@ func eachOwn(v reflect.Value, section string, f func(section string, own params.
 	}
 }
 
-// inlined returns the struct whose fields count as fields of the outer struct because the field v is inlined. It
-// returns the zero Value if there is none.
+// inlined returns the struct of the inlined field v. The fields of this struct count as fields of the outer struct.
+// inlined returns the zero Value if v is a zero params.Own.
 func inlined(v reflect.Value) reflect.Value {
 	if v.Type() != ownType {
 		return v

@@ -22,7 +22,7 @@ type Predictor interface {
 //	iteration = rollout of the slowest rank + updates + rounds·α + bytes/rate + β
 //
 // Rounds and bytes are the costs of gradient sums between nodes. Fit determines α, the seconds of a round, and β, the
-// rest.
+// remaining seconds.
 type ClosedForm struct {
 	Sums string // the algorithm of the sums, as in collectives.CostOf
 	// Rollout returns the seconds of the rollout of the slowest rank. If it is nil, SlowestRollout is used.

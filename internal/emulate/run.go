@@ -37,7 +37,7 @@ type Result struct {
 }
 
 const (
-	attempts = 3    // the largest number of runs until a run is good enough
+	attempts = 3    // the largest number of runs in one call of Run
 	tooLate  = 0.35 // see Result.Disturbed
 )
 

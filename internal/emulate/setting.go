@@ -123,7 +123,7 @@ func (s *Setting) guess(cores int) float64 {
 }
 
 // Real work may be at most half of what the cores can do. A guess aims lower. On quiet cores, waits and messages are
-// late by some tens of microseconds. With at least the stretch least, this lateness is small.
+// late by some tens of microseconds. The smallest stretch, least, makes this lateness small compared with the waits.
 const (
 	most  = 0.5
 	aim   = 0.3

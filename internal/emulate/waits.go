@@ -59,8 +59,8 @@ type core struct {
 // turn is the longest time for which a member keeps the core while other members want it.
 const turn = time.Millisecond
 
-// wait occupies the core for the stretched time d, in place of computing. It returns the time at which it should have
-// ended. d counts from the argument after, the time at which the previous wait should have ended. So real work and
+// wait occupies the core for the stretched time d, in place of computing. It returns the time at which the wait should
+// have ended. d begins at the argument after: the time at which the previous wait should have ended. So real work and
 // lateness since then are part of d.
 func (c *core) wait(d time.Duration, after int64) (ends int64) {
 	for ends = after; d > 0; d -= turn {

@@ -39,8 +39,8 @@ const (
 )
 
 // CreateEvents makes a new event file events.out.tfevents.<time>.<host>.<n> in dir, and makes dir if it is missing. In
-// earlier files of dir, TensorBoard then ignores the values of step from and of later steps, because a resumed run
-// writes these steps again.
+// earlier files of dir, TensorBoard then ignores the values of all steps >= from, because a resumed run writes these
+// steps again.
 func CreateEvents(dir, host string, at time.Time, from int64) (*Events, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("tensorboard: %w", err)

@@ -126,8 +126,8 @@ func (g Gap) String() string {
 }
 
 // CutBack removes all lines with a step greater than the argument step from the file path. It also removes lines that a
-// crash damaged. It returns the remaining steps whose metrics are lost: the steps of damaged lines, and the steps after
-// the last line. A run that resumes at step calls CutBack before OpenLog. A missing file is no error.
+// crash damaged. It returns the steps up to the argument step whose metrics are lost: the steps of damaged lines, and
+// the steps after the last line. A run that resumes at step calls CutBack before OpenLog. A missing file is no error.
 func CutBack(path string, step int64) (lost []Gap, err error) {
 	last, damaged := int64(0), false // the last step kept, and whether damaged lines follow it
 	f, err := durable.Open(path)

@@ -274,8 +274,8 @@ func (p *Progress) show(now time.Time) {
 // advance makes the newest state the shown state, and updates the rate.
 func (p *Progress) advance(now time.Time) {
 	from, since := p.shown, p.shownAt
-	// The last state of a run may come too soon after the previous state. Then the rate is the mean rate of the whole
-	// run.
+	// The last state of a run may come too soon after the previous state to measure a rate. Then the rate is the mean
+	// rate of the whole run.
 	if now.Sub(since) < p.every || since.IsZero() {
 		from, since = p.start, p.began
 	}

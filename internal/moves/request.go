@@ -58,8 +58,8 @@ func Ask(folder, placement string) (id string, err error) {
 	return r.ID, nil
 }
 
-// Pending returns the newest request without an answer; nil if there is none. If there is no request, the only cost is
-// a failed attempt to open a file. If the file is not a valid request, Pending removes it and returns an error.
+// Pending returns the newest request without an answer, or nil if there is none. In that case it only tries to open a
+// file that is not there. If the file is not a valid request, Pending removes it and returns an error.
 func Pending(folder string) (*Request, error) {
 	path := filepath.Join(folder, requestFile)
 	r, err := readRequest(path)
@@ -127,7 +127,7 @@ func putBack(taken, path string) error {
 }
 
 // Find returns the answer to the request with the given ID, or nil if there is no answer yet. The error is ErrReplaced
-// if a newer request has replaced it, so that there will be no answer.
+// if a newer request has replaced this request.
 func Find(folder, id string) (*Answer, error) {
 	// Look for the request before the answers: if the request is already gone, it has an answer, or it was replaced.
 	waits, err := waiting(folder, id)

@@ -116,7 +116,8 @@ func exitError(status syscall.WaitStatus) error {
 }
 
 // Start starts cmd. It uses cmd's Path, Args, Env, Dir and ExtraFiles. It also uses Stdin, Stdout and Stderr, which
-// must be files or nil. The files may be closed after Start has returned. It returns the same errors as exec.Cmd.Start.
+// must be files or nil. The files may be closed after Start has returned. Start returns the same errors as
+// exec.Cmd.Start.
 func (s *Starter) Start(cmd *exec.Cmd) (*Process, error) {
 	if cmd.Err != nil {
 		return nil, cmd.Err

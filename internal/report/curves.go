@@ -47,9 +47,9 @@ type series struct {
 	Metric string `json:"metric"`
 }
 
-// wanted are the charts that a page can have. It shows a chart if the run has one of the chart's metrics. A metric is
-// in the first chart that names it. A * at the end of a name stands for any text: the chart then has a series for each
-// metric that matches.
+// wanted are the charts that a page can have. A page shows a chart if the run has one of the chart's metrics. A metric
+// is in the first chart that names it. A * at the end of a name stands for any text: the chart then has a series for
+// each metric that matches.
 var wanted = []struct {
 	group, title, unit string
 	series             []series
@@ -190,7 +190,8 @@ func chartsOf(names []string) (groups []group, rest []string) {
 	return groups, rest
 }
 
-// buckets divides the rows of a table into ranges of equal size, the field each. A range becomes two points of a curve.
+// buckets divides the rows of a table into ranges. The field each is the number of rows in a range. A range becomes two
+// points of a curve.
 type buckets struct{ rows, each int }
 
 func newBuckets(rows int) buckets {
@@ -243,7 +244,7 @@ func (b buckets) extremes(x []float64) []float64 {
 	return out
 }
 
-// smoothed returns the moving mean of x. The window of a row reaches a fiftieth of all rows back and ahead. smoothed
+// smoothed returns the moving mean of x. The window of a row has a fiftieth of all rows on each side of it. smoothed
 // returns nil if there are few values.
 func smoothed(x []float64) []float64 {
 	const least = 30

@@ -108,7 +108,7 @@ func (r *Run) readStarts() {
 	}
 }
 
-// Limits of the logs on a page. It has the ends of the first mostLogs logs.
+// Limits of the logs on a page. A page has the ends of the first mostLogs logs.
 const (
 	mostLogs = 16
 	mostLog  = 16 << 10 // bytes

@@ -127,9 +127,9 @@ type choice struct {
 	why             trace.Reason
 }
 
-// choose returns windows whose spans fit into the limit most, in their order. The last windows before an error take
-// precedence, then the slowest, the first, and the regular windows. If not all windows of a kind fit, it drops every
-// second window of this kind until the rest fit. It returns at least one window.
+// choose selects windows for a page, and returns them in their order. The argument most is the largest number of spans.
+// The last windows before an error take precedence, then the slowest, the first, and the regular windows. If not all
+// windows of a kind fit, it drops every second window of this kind until the rest fit. It returns at least one window.
 func choose(all []choice, most int) []choice {
 	important := []trace.Reason{trace.Last, trace.Slowest, trace.First, trace.Regular, trace.All}
 	kept, room := make([]bool, len(all)), most
@@ -212,7 +212,7 @@ func nameOf(w *trace.Worker) string { return plain(fmt.Sprintf("%s %d", w.Compon
 // sites has the sites of all workers of an attempt, without keys.
 type sites struct {
 	all []siteData
-	at  [][]uint16 // indices in all, by worker and site
+	at  [][]uint16 // indices in the field all, by worker and site
 }
 
 func newSites(a *trace.Attempt) *sites {

@@ -29,7 +29,7 @@ type Kind uint8
 
 // The kinds of findings.
 const (
-	Description Kind = iota // a fact, which a healthy run can have too
+	Description Kind = iota // says what the run did; it is no fault
 	Fault                   // a rule is above its threshold
 )
 

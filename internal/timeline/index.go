@@ -99,7 +99,7 @@ type view struct {
 	window     *trace.Window
 	tracks     []*trace.Track // by worker; nil if the worker has no track
 	start, end int64          // of the iteration on rank 0
-	first      int            // the runner of rank 0, or without its track the worker that ends last, or none
+	first      int            // the runner of rank 0; if it has no track, the worker that ends last; or none
 	spans      [][][]int      // by worker and site: indices in Track.Spans; filled by spansOf
 	marks      [][][]int      // by worker and site: indices in Track.Marks; filled by marksOf
 }

@@ -25,7 +25,7 @@ type LateMember struct {
 	Worker int
 	Last   int     // operations to which it came last
 	Share  float64 // of the operations with a clear order
-	Delay  float64 // sum of the times from the second last arrival to its arrival, when it was last, in seconds
+	Delay  float64 // sum over the operations to which it came last: seconds since the second last arrival
 }
 
 // LastArrivals returns who was last at collective operations and votes, in the order of their first workers. An

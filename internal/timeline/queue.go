@@ -10,8 +10,8 @@ import (
 // A Queue describes the number of items in a channel during a window: puts minus gets, over all keys.
 type Queue struct {
 	Channel string
-	// Exact reports whether the number at the start of the window is known. If it is not, each key is assumed to have 0
-	// items at its minimum.
+	// Exact reports whether the number at the start of the window is known. If it is not, the smallest number of items
+	// of each key during the window is taken as 0.
 	Exact bool
 	Max   int64
 	Mean  float64 // over time

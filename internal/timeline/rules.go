@@ -23,8 +23,8 @@ const (
 )
 
 // slowRanks finds members whose work takes longer than the same work of other members in nearly all iterations. Share
-// is the mean excess of an iteration. It names only the slowest member for each work of a component, and each rank
-// once.
+// is the mean excess of an iteration. slowRanks names only the slowest member for each work of a component, and each
+// rank once.
 func (e *evidence) slowRanks() (found []Finding) {
 	if len(e.iterations) < fewestIterations {
 		return nil
@@ -294,7 +294,8 @@ func (e *evidence) distance(a, b int) int {
 	return 2
 }
 
-// share returns the share of a component's time at the sites that the function at selects, in the given sums.
+// share returns the part of a component's time that it spends at certain sites, in the given sums. The function at
+// selects the sites.
 func (e *evidence) share(sums [][]*trace.Sum, component string, at func(*trace.Site) bool) float64 {
 	var part, total int64
 	for _, by := range sums {

@@ -40,7 +40,7 @@ type Site struct {
 	Op    Op
 	Name  string // of the work, the channel, the communicator, the weights, or the call
 	Key   string // the channel's key, or ""
-	Peer  string // component at the other end of a channel, or called in an Await or Call; else ""
+	Peer  string // component at the other end of a channel, or component of an Await or Call, or ""
 	Cause Cause
 }
 

@@ -100,7 +100,7 @@ func (r *reader) problem(format string, args ...any) {
 
 // file reads the chunks of a file. After a damaged chunk it goes on at the next magic word.
 func (r *reader) file(name string, data []byte) {
-	unread, chunks := 0, 0 // complete chunks: without this format, and all
+	unread, chunks := 0, 0 // numbers of complete chunks: in another format, and in total
 	defer func() {
 		if unread > 0 {
 			r.problem("%s: %d of %d chunks are damaged, or another version of rlinf wrote them", name, unread, chunks)

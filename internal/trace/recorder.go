@@ -30,7 +30,7 @@ type Recorder struct {
 
 	events  int   // number of events in the present iteration
 	stride  int   // one in stride blocks of events is recorded
-	skipped int64 // time since which no event is recorded; 0 while events are recorded
+	skipped int64 // start of the time without recorded events; 0 while events are recorded
 
 	finished bool // nothing is recorded any more
 
