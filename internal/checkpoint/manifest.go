@@ -18,7 +18,7 @@ const format = 1
 
 const manifestFile = "manifest.json"
 
-// A manifest describes a checkpoint. Its file is written last. If that file exists and matches the other files, the
+// A manifest describes a checkpoint. Its file is written last. If this file exists and matches the other files, the
 // checkpoint is complete.
 type manifest struct {
 	Format  int       `json:"format"`

@@ -169,7 +169,8 @@ func (s *Store) link(as string, step int64) error {
 	return durable.SyncDir(s.dir)
 }
 
-// linkBest makes the link best point to the checkpoint with the highest score. Without scores it removes the link.
+// linkBest makes the link best point to the checkpoint with the highest score. If no checkpoint has a score, it removes
+// the link.
 func (s *Store) linkBest() error {
 	if !s.keepBest {
 		return nil
@@ -220,8 +221,9 @@ func (s *Store) prune() error {
 	return nil
 }
 
-// Rewind makes the checkpoint of step the newest one. Later checkpoints do not belong to a run that resumes from step,
-// so Rewind renames them to superseded_global_step_N, and returns their steps. Superseded checkpoints are ignored.
+// Rewind makes the checkpoint of step the newest checkpoint. Later checkpoints do not belong to a run that resumes from
+// step, so Rewind renames them to superseded_global_step_N, and returns their steps. Superseded checkpoints are
+// ignored.
 func (s *Store) Rewind(step int64) ([]int64, error) {
 	steps, err := s.steps()
 	if err == nil && slices.Contains(steps, step) {
@@ -242,7 +244,7 @@ func (s *Store) Rewind(step int64) ([]int64, error) {
 	return later, nil
 }
 
-// supersede renames the checkpoint of step, if there is one, so that it is ignored.
+// supersede renames the checkpoint of step, if it exists, so that it is ignored.
 func (s *Store) supersede(step int64) error {
 	from, to := s.path(step), filepath.Join(s.dir, superseded+name(step))
 	if _, err := os.Lstat(from); os.IsNotExist(err) {

@@ -26,7 +26,7 @@ func (e *FieldError) Error() string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
 }
 
-// FieldErrors returns the FieldErrors in err, in order, or none if err is of another kind.
+// FieldErrors returns the FieldErrors in err, in order, or nil if err has no FieldError.
 func FieldErrors(err error) []*FieldError {
 	switch e := err.(type) {
 	case nil:
@@ -63,7 +63,8 @@ func (c *Check) At(key string) *Check {
 	return &Check{tree: c.tree, prefix: join(c.prefix, key), found: c.found}
 }
 
-// Fork returns a copy of c with the mistakes found so far. Later mistakes in one of them do not appear in the other.
+// Fork returns a copy of c with the mistakes found so far. Later mistakes in the copy do not appear in c, and later
+// mistakes in c do not appear in the copy.
 func (c *Check) Fork() *Check {
 	return &Check{tree: c.tree, prefix: c.prefix, found: &findings{
 		errs: slices.Clone(c.found.errs), bad: maps.Clone(c.found.bad),
@@ -91,7 +92,8 @@ func (c *Check) Reported(keys ...string) bool {
 	return false
 }
 
-// ReportedBeside reports whether the key section, or a key below it other than the given keys, has a mistake so far.
+// ReportedBeside reports whether a section has a mistake so far, at its own key or at a key below it. It does not count
+// mistakes at the given keys.
 func (c *Check) ReportedBeside(section string, keys ...string) bool {
 	for bad := range c.found.bad {
 		rest, below := strings.CutPrefix(bad, join(c.prefix, section)+".")

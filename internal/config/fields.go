@@ -20,8 +20,8 @@ type Field struct {
 	Section bool
 }
 
-// Fields returns the keys that Decode can set in v, a struct or a pointer to one, in the order of the fields. A section
-// comes before the keys below it.
+// Fields returns the keys that Decode can set in v, a struct or a pointer to a struct. The keys have the order of the
+// fields. A section comes before the keys below it.
 func Fields(v any) []Field {
 	var all []Field
 	var walk func(v reflect.Value, key string)

@@ -64,7 +64,7 @@ func (c *Check) Strict() {
 	c.found.idle = nil
 }
 
-// Warnings returns warnings for the user: one for each old name, and a table of the keys without effect.
+// Warnings returns warnings for the user: a warning for each old name, and a table of the keys without effect.
 func (c *Check) Warnings() []string {
 	w := slices.Clone(c.tree.notes)
 	if all := c.Ignored(); len(all) > 0 {

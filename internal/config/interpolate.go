@@ -30,7 +30,7 @@ func (t *Tree) interpolate() {
 type interpolation struct {
 	tree  *Tree
 	state map[*node]progress
-	trail []string // keys being resolved: each refers to the next one
+	trail []string // keys being resolved: each key refers to the next
 	nodes int      // number of nodes copied so far
 	depth int      // nesting of interpolations
 }
@@ -174,8 +174,8 @@ func outside(s string) iter.Seq2[int, byte] {
 	}
 }
 
-// evaluate returns the value of one ${body}: the result of a resolver if body has the form name:arguments, otherwise
-// the value of a key.
+// evaluate returns the value of an interpolation ${body}. If body has the form name:arguments, this is the result of a
+// resolver. Otherwise it is the value of a key.
 func (in *interpolation) evaluate(body, key string) (*node, error) {
 	if in.depth++; in.depth > maxDepth {
 		return nil, errors.New("interpolations nested too deeply")

@@ -182,8 +182,8 @@ func (t *Tree) Set(key, text string) {
 	}
 }
 
-// Spread replaces the scalar at key by a map with the keys names. The value of each key is the scalar. It does not
-// change other kinds of values.
+// Spread replaces the scalar at key by a map with the given names as keys. The value of each key is the scalar. It does
+// not change other kinds of values.
 func (t *Tree) Spread(key string, names ...string) {
 	n := t.root.find(key)
 	if n == nil || n.kind != scalar {

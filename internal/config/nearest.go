@@ -2,9 +2,9 @@ package config
 
 import "strings"
 
-// Nearest returns the candidate with the smallest Levenshtein distance from key, or "" if none is close enough for a
-// typing mistake. The distance may be a third of the key's length, or 2 if that is more. For a key of at most four
-// letters it may be 1.
+// Nearest returns the candidate with the smallest Levenshtein distance from key, or "" if no candidate is close enough.
+// The distance may be a third of the key's length, but always up to 2. For a key of at most four letters it may only be
+// 1.
 func Nearest(key string, candidates []string) string {
 	best, limit := "", max(2, len(key)/3)
 	if len(key) <= 4 {

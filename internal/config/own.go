@@ -48,7 +48,7 @@ func InLine(v any) string {
 	return strings.Join(strings.Fields(string(text)), " ")
 }
 
-// eachOwn calls f for every user's own part in v, a struct or a pointer to one.
+// eachOwn calls f for every user's own part in v, a struct or a pointer to a struct.
 func eachOwn(v reflect.Value, section string, f func(section string, own params.Own)) {
 	for v.Kind() == reflect.Pointer && !v.IsNil() {
 		v = v.Elem()

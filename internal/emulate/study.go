@@ -15,7 +15,7 @@ import (
 	"github.com/rlinf/rlinf/internal/plot"
 )
 
-// A Study makes curves of the time of an iteration by the number of ranks.
+// A Study makes curves of the time of an iteration over the number of ranks.
 type Study struct {
 	Setting  Setting // Ranks and Envs are set for each point, and Stretch if it is 0
 	Ranks    []int   // ascending; curves are relative to the first

@@ -8,13 +8,13 @@
 // The process that asks calls Ask, and then Find until there is an answer:
 //
 //	id, err := moves.Ask(folder, "{actor: 0-3, env: 4-7}")
-//	answer, err := moves.Find(folder, id)                       // nil: not yet
+//	answer, err := moves.Find(folder, id)                       // nil if there is none yet
 //
 // Rank 0 of the job looks for a request between iterations. It answers the request once it has moved or refused to
 // move:
 //
 //	err := moves.CutBack(folder, resumedAt)                     // when a job begins to use the folder
-//	request, err := moves.Pending(folder)                       // nil: none
+//	request, err := moves.Pending(folder)                       // nil if there is none
 //	err = moves.Append(folder, move)
 //	err = moves.Reply(folder, request, moves.Answer{Move: &move})
 package moves

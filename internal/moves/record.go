@@ -23,7 +23,7 @@ const recordFile = "moves.jsonl"
 // A Move is a move of a job to another placement.
 type Move struct {
 	Step    int64     `json:"step"` // the job moved after this iteration
-	Time    time.Time `json:"time"` // when the job went on
+	Time    time.Time `json:"time"` // when the job continued
 	Reason  string    `json:"reason"`
 	Before  string    `json:"before"`  // the placement, as YAML: {actor: 0-3, env: 4-7}
 	After   string    `json:"after"`   // the new placement
@@ -36,8 +36,8 @@ type Move struct {
 	Predicted float64 `json:"predicted,omitempty"`
 }
 
-// Change returns what has moved, such as "env 0-3 → 4-7". If the placements cannot be parsed, it returns both as they
-// are.
+// Change returns what has moved, such as "env 0-3 → 4-7". If the placements cannot be parsed, it returns both texts
+// unchanged.
 func (m *Move) Change() string {
 	before, after := places(m.Before), places(m.After)
 	var words []string

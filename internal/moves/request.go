@@ -26,7 +26,7 @@ type Request struct {
 	Placement string    `json:"placement"` // of all components, as YAML: {actor: 0-3, env: 4-7}
 }
 
-// An Answer says what became of a request.
+// An Answer says whether the job has moved as requested.
 type Answer struct {
 	ID      string    `json:"id"` // of the request
 	Time    time.Time `json:"time"`
@@ -59,7 +59,7 @@ func Ask(folder, placement string) (id string, err error) {
 }
 
 // Pending returns the newest request without an answer, or nil if there is none. In that case it only tries to open a
-// file that is not there. If the file is not a valid request, Pending removes it and returns an error.
+// missing file. If the file is not a valid request, Pending removes it and returns an error.
 func Pending(folder string) (*Request, error) {
 	path := filepath.Join(folder, requestFile)
 	r, err := readRequest(path)

@@ -55,7 +55,7 @@ const (
 	narrow, gap, heading  = 470.0, 78.0, 22.0
 )
 
-// colors are the colors of curves, in turn; after the last one the lines are dashed.
+// colors are the colors of curves. After the last color they repeat, and the lines are dashed.
 var colors = [...]string{"#0b62a4", "#c1440e", "#2f7d32", "#7b3fa0", "#8a6d00", "#00838f", "#ad1457", "#4e4e4e"}
 
 // SVG returns the picture of the chart.

@@ -62,7 +62,7 @@ func newLink() (*link, error) {
 	return l, nil
 }
 
-// listen handles the supervisor's reports until it ends.
+// listen handles the supervisor's reports until the supervisor ends.
 func (l *link) listen() {
 	for {
 		var r report
@@ -141,7 +141,7 @@ func (l *link) start(cmd *exec.Cmd, files []*os.File) (*Process, error) {
 	return &p.Process, nil
 }
 
-// close ends the supervisor and waits until all programs and their descendants have ended. It returns an error if that
+// close ends the supervisor and waits until all programs and their descendants have ended. It returns an error if this
 // takes longer than closeLimit.
 func (l *link) close() error {
 	l.socket.conn.CloseWrite()
@@ -153,5 +153,5 @@ func (l *link) close() error {
 	}
 }
 
-// closeLimit is the longest wait of close.
+// closeLimit is the longest time that close waits.
 const closeLimit = 5 * time.Second

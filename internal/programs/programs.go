@@ -73,10 +73,10 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Err returns the program's outcome after Done: nil for exit status 0, otherwise an ExitError.
 func (p *Process) Err() error { return p.err }
 
-// Signal sends sig to the program and its process group, unless it has ended.
+// Signal sends sig to the program and its process group, unless the program has ended.
 func (p *Process) Signal(sig syscall.Signal) { p.signal(sig) }
 
-// Kill kills the program and its process group, and waits for its end.
+// Kill kills the program and its process group, and waits until the program has ended.
 func (p *Process) Kill() {
 	p.Signal(syscall.SIGKILL)
 	select {

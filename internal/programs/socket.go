@@ -9,18 +9,18 @@ import (
 	"syscall"
 )
 
-// A request asks the supervisor to start a program, or to send a signal to a running one.
+// A request asks the supervisor to start a program, or to send a signal to a running program.
 type request struct {
 	ID     int // unique number of the program
 	Signal syscall.Signal
-	Path   string // "": a request to send Signal
+	Path   string // "" in a request to send Signal
 	Args   []string
 	Env    []string
 	Dir    string
 	Files  int // number of descriptors sent with it: the program's 0, 1, 2, ...
 }
 
-// A report tells that a program was started, could not be started, or has ended.
+// A report says that a program was started, could not be started, or has ended.
 type report struct {
 	ID     int
 	PID    int           // if the program was started

@@ -165,9 +165,9 @@ func (s *supervisor) reap() {
 	}
 }
 
-// killAll kills the children of this process until none is left. It kills only children, because their PIDs cannot be
-// reused before they are waited for. The children of a killed process become children of this process. The next round
-// kills them.
+// killAll kills the children of this process until none is left. It kills only children, because the PID of a child
+// cannot be reused before its parent has waited for it. The children of a killed process become children of this
+// process. The next round kills them.
 func killAll() {
 	for {
 		for _, pid := range children() {

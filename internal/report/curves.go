@@ -10,7 +10,7 @@ import (
 type curvesData struct {
 	Iterations array            `json:"iterations"`
 	EnvSteps   *array           `json:"envSteps"` // nil without environments
-	Hours      array            `json:"hours"`    // of iterations
+	Hours      array            `json:"hours"`    // total time of the iterations so far, in hours
 	Each       int              `json:"each"`     // rows that become a pair of points; if 1, every row is a point
 	Marks      []mark           `json:"marks"`
 	Groups     []group          `json:"groups"`

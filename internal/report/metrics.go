@@ -126,7 +126,7 @@ func (m *Metrics) add(values map[string]float64) (replaced int) {
 	for name, x := range m.Columns {
 		m.Columns[name] = x[:min(len(x), rows)]
 	}
-	if rows == 0 || m.Steps[rows-1] < step { // several lines of one step are one row
+	if rows == 0 || m.Steps[rows-1] < step { // several lines of the same step become one row
 		m.Steps = append(m.Steps, step)
 		rows++
 	}

@@ -202,7 +202,7 @@ func tally(words []string) string {
 	return strings.Join(order, ", ")
 }
 
-// runsDocument is what the scripts of a page about several runs get.
+// runsDocument is the data for the scripts of a page about several runs.
 type runsDocument struct {
 	Title    string      `json:"title"`
 	Several  bool        `json:"several"`
@@ -218,7 +218,7 @@ type runsDocument struct {
 	Keys     []runsKey   `json:"keys"`
 }
 
-// A runsChart has a metric of the groups.
+// A runsChart has the curves of a metric. Each curve belongs to a group.
 type runsChart struct {
 	Metric string      `json:"metric"`
 	Curves []runsCurve `json:"curves"`

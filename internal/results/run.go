@@ -145,7 +145,7 @@ func StepTimes(dir string) (steps, seconds []float64, err error) {
 	}
 }
 
-// number returns the number of a key in a JSON line, or NaN.
+// number returns the numeric value of a key in a JSON line, or NaN.
 func number(line []byte, key string) float64 {
 	_, rest, found := bytes.Cut(line, []byte(key))
 	end := bytes.IndexAny(rest, ",}")

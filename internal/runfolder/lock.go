@@ -25,8 +25,9 @@ const (
 	stale = 60 * time.Second
 )
 
-// An Owner describes the job that holds a lock. The modification time of the lock file is the heartbeat of the job. It
-// is compared with the time of a new file in the same folder, so both times come from the file system's clock.
+// An Owner describes the job that holds a lock. The modification time of the lock file is the heartbeat of the job.
+// Other jobs compare it with the time of a new file in the same folder, so both times come from the file system's
+// clock.
 type Owner struct {
 	Host    string    `json:"host"`
 	PID     int       `json:"pid"`

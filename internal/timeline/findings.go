@@ -88,8 +88,8 @@ const (
 	roomShare = 0.05
 
 	// An environment stalled if one span of its work took stallFactor times the median of its spans in other windows,
-	// and stallShare of the iteration. If more than stallWindows of all windows have such a span, none of them is a
-	// stall. The first iteration of an attempt does not count.
+	// and stallShare of the iteration. If more than stallWindows of all windows have such a span, none of these spans
+	// is a stall. The first iteration of an attempt does not count.
 	stallFactor  = 5
 	stallShare   = 0.20
 	stallWindows = 0.20
@@ -157,7 +157,7 @@ type evidence struct {
 	iterations []int64        // with sums, in their order
 	lengths    []float64      // of these iterations, in seconds
 	sums       [][]*trace.Sum // by iteration and worker; nil if there is none
-	views      []*view        // the windows whose iteration has a length
+	views      []*view        // the windows whose length is > 0
 }
 
 func newEvidence(a *trace.Attempt) *evidence {

@@ -10,7 +10,7 @@ import (
 // none stands for a worker or a site that is not known.
 const none = -1
 
-// An index finds the workers of an attempt by what the spans of other workers say about them.
+// An index finds the workers of an attempt to which the spans of other workers refer.
 type index struct {
 	*trace.Attempt
 	byMember map[memberKey]int

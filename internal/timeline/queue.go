@@ -100,7 +100,7 @@ func (v *view) changes(get groupKey) (all []change, exact bool) {
 	return append(all, change{min(v.start, all[0].at), items}), exact
 }
 
-// sortChanges sorts changes by time. At the same time a put comes before a get.
+// sortChanges sorts changes by time. A put comes before a get at the same time.
 func sortChanges(all []change) {
 	slices.SortFunc(all, func(a, b change) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.items, a.items))

@@ -89,7 +89,7 @@ func (e *evidence) works() []work {
 	return slices.DeleteFunc(all, func(w work) bool { return len(w.spots) < 2 })
 }
 
-// A pace compares a member with the others that do the same work.
+// A pace compares a member with the other members that do the same work.
 type pace struct {
 	seen, over     int     // iterations with the member, and iterations in which it was slow
 	excess, median float64 // sums over the iterations: its time minus the others' median, and this median
@@ -462,8 +462,8 @@ func waitedFor(weights, room float64) string {
 // stallWorks are the names of the work of environments.
 var stallWorks = [...]string{"simulate", "play"}
 
-// stalls finds iterations in which a single span of an environment's work was very long. Share is the part of that
-// iteration. The finding of an iteration names the worker with the longest span.
+// stalls finds iterations in which a single span of an environment's work was very long. Share is the span's part of
+// the iteration. The finding of an iteration names the worker with the longest span.
 func (e *evidence) stalls() []Finding {
 	first := e.firstIteration()
 	worst := map[int]*stall{} // by view

@@ -87,7 +87,7 @@ func (c *chrome) name(a *Attempt) {
 		}
 		used[w.Rank]++
 		title := w.Component + " " + strconv.Itoa(w.Member)
-		if w.Component == Runner { // there is one on each rank
+		if w.Component == Runner { // each rank has one runner
 			title = Runner
 		}
 		c.meta("thread_name", w.Rank, c.threads[t], "name", quote(title))

@@ -23,8 +23,9 @@ type Options struct {
 	Clock       func() int64 // nanoseconds; if nil, Clock()
 }
 
-// A Log records the workers of one rank. It keeps the spans of the first iterations, of the first ones after a move, of
-// every 50th iteration, and of the slowest of each 100. At an error or a signal it also keeps the last iterations.
+// A Log records the workers of one rank. It keeps the spans of the first iterations, of the first iterations after a
+// move, of every 50th iteration, and of the slowest iteration of each 100. At an error or a signal it also keeps the
+// last iterations.
 //
 //	log := trace.NewLog(options)
 //	rec := log.Recorder("env", 0)           // of each worker, before it works
@@ -84,7 +85,7 @@ func (l *Log) Count(sent func() []Sent) { l.sent = sent }
 // Start begins the first iteration of all workers now.
 func (l *Log) Start() { l.Cut(0) }
 
-// Cut ends an iteration of all workers now, and begins the next one.
+// Cut ends an iteration of all workers now, and begins the next iteration.
 func (l *Log) Cut(iteration int64) {
 	if l == nil {
 		return
@@ -102,8 +103,8 @@ func (l *Log) Cut(iteration int64) {
 	}
 }
 
-// Hold keeps the spans of an iteration, as the slowest iteration of its hundred so far. The iteration must not be the
-// last one that has ended.
+// Hold keeps the spans of an iteration, as the slowest iteration of its hundred so far. The iteration must be older
+// than the newest iteration that has ended.
 func (l *Log) Hold(iteration int64) {
 	if l == nil {
 		return
@@ -157,7 +158,7 @@ func (l *Log) Write() error {
 }
 
 // Flush writes the sums of all iterations that have ended. If last is set, it also writes the spans of the last
-// iterations and of the present one so far, and ends the recording. Any goroutine may call Flush.
+// iterations and of the present iteration so far, and ends the recording. Any goroutine may call Flush.
 func (l *Log) Flush(last bool) error {
 	if l == nil {
 		return nil

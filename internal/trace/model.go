@@ -53,8 +53,8 @@ const (
 	Work              // computes. Arg: 0
 	Call              // the part of a call outside other spans: copies items and passes them on. Arg: 0
 	Get               // waits for an item of a channel. Arg: the producer's member
-	Room              // waits until a channel's key has room. Arg: the consumer's member; -1: any
-	Put               // only in marks: an item was put. Arg: the consumer's member; -1: any
+	Room              // waits until a channel's key has room. Arg: the consumer's member, or -1 for any
+	Put               // only in marks: an item was put. Arg: the consumer's member, or -1 for any
 	Collect           // a collective operation; until the last member has begun, it is a wait. Arg: 0
 	Publish           // makes a version of the weights the newest. Arg: the version
 	Adopt             // waits for a version of the weights. Arg: the version
@@ -117,7 +117,7 @@ const (
 	First   Reason = "first"   // one of the first iterations of an attempt
 	Regular Reason = "regular" // every 50th iteration
 	Slowest Reason = "slowest" // the slowest of 100
-	Last    Reason = "last"    // one of the last before an error or a signal
+	Last    Reason = "last"    // one of the last iterations before an error or a signal
 	All     Reason = "all"     // cluster.tracer.enable keeps all spans
 )
 

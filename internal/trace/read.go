@@ -463,7 +463,7 @@ func (a *attempt) finish(id int64) Attempt {
 }
 
 // shift converts the times of a track to the clock of rank 0's node. ahead says how far the track's clock is ahead of
-// that clock.
+// the clock of rank 0's node.
 func (t *Track) shift(ahead int64) {
 	for i := range t.Spans {
 		t.Spans[i].Start -= ahead

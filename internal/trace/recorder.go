@@ -49,7 +49,7 @@ const (
 // an end also have the argument. The end of a Get also has the item's number at its producer, minus the number of the
 // span.
 type slot struct {
-	iteration  int64 // 0: empty
+	iteration  int64 // 0 if the slot is empty
 	start, end int64
 	stack      []int   // the open sites at the start
 	count      []int64 // by site, at the start
@@ -98,7 +98,7 @@ func (r *Recorder) Site(s Site) int {
 	return i
 }
 
-// Begin begins a span at a site, inside the present one.
+// Begin begins a span at a site, inside the present span.
 func (r *Recorder) Begin(site int) {
 	r.mu.Lock()
 	now := r.boundary()
@@ -222,7 +222,7 @@ func (r *Recorder) begin(at int64) {
 	r.events, r.skipped = 0, 0
 }
 
-// cut ends the present iteration at a time, and begins the next one. It does not keep iteration 0.
+// cut ends the present iteration at a time, and begins the next iteration. It does not keep iteration 0.
 func (r *Recorder) cut(iteration, at int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -272,7 +272,7 @@ func (r *Recorder) forget() {
 	r.sums = r.sums[:0]
 }
 
-// hold keeps the slot of an iteration until another one is held.
+// hold keeps the slot of an iteration until another slot is held.
 func (r *Recorder) hold(iteration int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -283,7 +283,8 @@ func (r *Recorder) hold(iteration int64) {
 	}
 }
 
-// slot returns the slot of an iteration that has ended; nil if there is none, or if it was already written.
+// slot returns the slot of an iteration that has ended. It returns nil if there is no slot, or if it was already
+// written.
 func (r *Recorder) slot(iteration int64) *slot {
 	for _, s := range []*slot{r.now, r.past[0], r.past[1], r.held} {
 		if s.iteration == iteration && !s.written {

@@ -27,7 +27,7 @@ var face = basicfont.Face7x13
 const margin = 4
 
 // NewSheet returns a black sheet for n pictures of the given size, with the given number of lines of text below each
-// picture. It has as many columns as rows, or one more.
+// picture. The number of columns is the number of rows, or one more.
 func NewSheet(n, width, height, lines int) *Sheet {
 	columns := 1
 	for columns*columns < n {
