@@ -22,7 +22,7 @@ const (
 	prefix     = "global_step_"
 	writing    = ".writing-"   // prefix of a checkpoint that is being written
 	removing   = ".removing-"  // prefix of a checkpoint that is being removed
-	superseded = "superseded_" // prefix of a checkpoint that Rewind has renamed
+	superseded = "superseded_" // prefix of a checkpoint that Rewind or Save has renamed
 	latest     = "latest"      // symbolic link to the last checkpoint saved
 	best       = "best"        // symbolic link to the checkpoint with the highest score, see KeepBest
 	configFile = "config.yaml"

@@ -14,7 +14,7 @@ type Field struct {
 	Type  reflect.Type
 	Value any          // the field's value, which is the default
 	Owner reflect.Type // struct that declares the field
-	Name  string       // of the field in Owner
+	Name  string       // name of the field in Owner
 	Doc   string       // doc tag of a key of a user's own part; "" for other keys
 	// Section reports whether there are keys below this key.
 	Section bool

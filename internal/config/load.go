@@ -32,8 +32,8 @@ type Options struct {
 	// keys.
 	Rewrite func(t *Tree)
 	// Choose, unless nil, is called before Defaults are read. It adds the keys of users' own parts to Defaults. given
-	// returns the value at a key, so that Choose can see which parts the user chose. Choose returns the Known keys of
-	// these parts.
+	// returns the value at a key, so that Choose can see which parts the user chose. Choose returns further Known keys,
+	// which depend on the user's choice.
 	Choose func(given func(key string) (string, bool)) []Known
 	// Overriding, unless nil, is called before the command line sets a dotted key. It may Remove keys from files that
 	// would take precedence over the dotted key.

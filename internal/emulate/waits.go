@@ -116,7 +116,7 @@ func latest(x []float32) (t int64) {
 type environment struct {
 	core   *core
 	n      int
-	state  []int64 // of each environment: the seed of its episode, and its steps
+	state  []int64 // for each environment, the seed of its episode and its number of steps
 	source rand.PCG
 	ended  int64 // when the last step should have ended
 }

@@ -23,12 +23,12 @@ const (
 type Request struct {
 	ID        string    `json:"id"`
 	Time      time.Time `json:"time"`
-	Placement string    `json:"placement"` // of all components, as YAML: {actor: 0-3, env: 4-7}
+	Placement string    `json:"placement"` // placement of all components, as YAML: {actor: 0-3, env: 4-7}
 }
 
 // An Answer says whether the job has moved as requested.
 type Answer struct {
-	ID      string    `json:"id"` // of the request
+	ID      string    `json:"id"` // ID of the request
 	Time    time.Time `json:"time"`
 	Refused string    `json:"refused,omitempty"` // why the job did not move; "" if it moved
 	Move    *Move     `json:"move,omitempty"`    // nil if the job did not move

@@ -17,7 +17,7 @@ type Evaluation struct {
 
 // An Answer is a model's answer to a question.
 type Answer struct {
-	Number   string `json:"number"`  // of the question
+	Number   string `json:"number"`  // number of the question
 	Outcome  string `json:"outcome"` // such as right; with "cut off" if the answer had no end
 	Reward   string `json:"reward,omitempty"`
 	Question string `json:"question"`
@@ -29,7 +29,7 @@ type Answer struct {
 // them.
 const (
 	mostEvaluations = 40
-	mostAnswers     = 12   // of an evaluation
+	mostAnswers     = 12   // answers of an evaluation
 	mostText        = 4000 // bytes of a question or an answer
 )
 

@@ -10,7 +10,7 @@ import (
 
 // criticalData says what the critical paths of some windows consist of. Times are means per iteration, in seconds.
 type criticalData struct {
-	Name       string     `json:"name"` // of the windows
+	Name       string     `json:"name"` // what the windows have in common
 	Windows    int        `json:"windows"`
 	Components []costData `json:"components"`
 	Sites      []costData `json:"sites"`
@@ -26,7 +26,7 @@ type lagsData struct {
 type costData struct {
 	Name     string  `json:"name"`
 	What     string  `json:"what,omitempty"`  // name of a site
-	Cause    string  `json:"cause,omitempty"` // of a site
+	Cause    string  `json:"cause,omitempty"` // cause of a site
 	Busy     float64 `json:"busy"`
 	Transfer float64 `json:"transfer"`
 	Wait     float64 `json:"wait"`

@@ -15,7 +15,7 @@ import (
 
 // A Film is an animated PNG file of an evaluation.
 type Film struct {
-	Name  string // of the file, without its extension
+	Name  string // name of the file, without its extension
 	Every int    // the page has every n-th frame
 	PNG   []byte
 }

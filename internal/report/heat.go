@@ -87,8 +87,8 @@ func (r *Run) heat(p *packer) *heatData {
 type grids struct {
 	from       int64
 	rows, wide int
-	names      []string    // of the measures: work, waits, and the phases
-	values     [][]float32 // by measure; row by row
+	names      []string    // names of the measures: work, waits, and the phases
+	values     [][]float32 // values of each measure, row by row
 }
 
 func newGrids(t *trace.Trace, from, to int64, rows int, byNode bool) *grids {

@@ -15,11 +15,11 @@ type phasesData struct {
 	Iterations array    `json:"iterations"`
 	Each       int      `json:"each"` // iterations in a point
 	Names      []string `json:"names"`
-	Slowest    []array  `json:"slowest"` // by phase, of the slowest rank
-	Mean       []array  `json:"mean"`    // by phase, the mean or the median of the ranks
+	Slowest    []array  `json:"slowest"` // times of the slowest rank, by phase
+	Mean       []array  `json:"mean"`    // mean or median times of the ranks, by phase
 	MeanName   string   `json:"meanName"`
 	Rank       *array   `json:"rank"`   // the slowest rank; nil if unknown
-	Source     string   `json:"source"` // of the times, in words
+	Source     string   `json:"source"` // where the times come from, in words
 }
 
 // A phaseRow has the times of an iteration.

@@ -18,7 +18,7 @@ import (
 
 // Runs has the content of the page about several runs. The runs of a group differ only in their seeds.
 type Runs struct {
-	Table    results.Table   // of the main metric
+	Table    results.Table   // table of the main metric
 	Groups   []results.Group // the same groups, with all metrics
 	Keys     []runsKey
 	States   []string // of each group

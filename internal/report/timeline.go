@@ -48,7 +48,7 @@ type windowData struct {
 	Firsts    array   `json:"firsts"` // starts of the tracks
 	Counts    array   `json:"counts"` // numbers of spans in the tracks
 	Sites     array   `json:"sites"`
-	Lengths   array   `json:"lengths"` // of the spans; a span begins where the previous span ends
+	Lengths   array   `json:"lengths"` // lengths of the spans; a span begins where the previous span ends
 	Args      array   `json:"args"`
 	Path      *path   `json:"path"`
 }
@@ -79,7 +79,7 @@ func (r *Run) timelines(p *packer) *timelineData {
 	}
 	d := new(timelineData)
 	var all []choice
-	var shown []ranks // of each attempt
+	var shown []ranks // shown ranks of each attempt
 	for i := range r.Trace.Attempts {
 		a := &r.Trace.Attempts[i]
 		shown = append(shown, shownRanks(a))

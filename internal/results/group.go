@@ -68,7 +68,7 @@ func LoadWhole(path, prefix string) (groups []Group, damaged []error, err error)
 type loader struct {
 	prefix  string
 	groups  []Group
-	damaged []error // of runs that cannot be read
+	damaged []error // errors of runs that cannot be read
 }
 
 // load adds the groups in dir, and in its subfolders up to the given number of levels. name is the name of the group in

@@ -43,8 +43,8 @@ type Provenance struct {
 
 // A Build describes how this binary was built.
 type Build struct {
-	Version  string `json:"version"`            // of the module; "(devel)" for a checkout without a tag
-	Revision string `json:"revision,omitempty"` // of git; with "+dirty" if the checkout had changes
+	Version  string `json:"version"`            // version of the module; "(devel)" for a checkout without a tag
+	Revision string `json:"revision,omitempty"` // git revision; with "+dirty" if the checkout had changes
 	Tags     string `json:"tags,omitempty"`     // separated by commas
 	Go       string `json:"go"`
 	Platform string `json:"platform"` // such as linux/amd64, with the microarchitecture level if one was chosen

@@ -96,8 +96,8 @@ func largestSite(r *Shares, of func(SiteCost) float64) SiteCost {
 
 // An overlap of two components is worth it if each of them has at least this share of the critical path.
 const (
-	overlapTraining = 0.20 // of actors and of rollouts
-	overlapStages   = 0.10 // of env workers and of rollout workers
+	overlapTraining = 0.20 // for actors and rollouts
+	overlapStages   = 0.10 // for env workers and rollout workers
 )
 
 // busyAdvice says how to shorten the critical path if work at site s is its largest part.

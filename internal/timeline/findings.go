@@ -154,8 +154,8 @@ func distinct(list []Finding) []Finding {
 // An evidence has what the rules need to know about an attempt.
 type evidence struct {
 	*index
-	iterations []int64        // with sums, in their order
-	lengths    []float64      // of these iterations, in seconds
+	iterations []int64        // iterations with sums, in their order
+	lengths    []float64      // lengths of these iterations, in seconds
 	sums       [][]*trace.Sum // by iteration and worker; nil if there is none
 	views      []*view        // the windows whose length is > 0
 }

@@ -16,7 +16,7 @@ type index struct {
 	byMember map[memberKey]int
 	byRank   map[int][]int       // workers of a rank, without its runner
 	groups   map[groupKey][]spot // the sites of a collective operation or of a channel, in the order of workers
-	keys     []groupKey          // of groups, in the order of their first workers
+	keys     []groupKey          // keys of groups, in the order of their first workers
 }
 
 type memberKey struct {
@@ -98,10 +98,10 @@ type view struct {
 	*index
 	window     *trace.Window
 	tracks     []*trace.Track // by worker; nil if the worker has no track
-	start, end int64          // of the iteration on rank 0
+	start, end int64          // start and end of the iteration on rank 0
 	first      int            // the runner of rank 0; if it has no track, the worker that ends last; or none
-	spans      [][][]int      // by worker and site: indices in Track.Spans; filled by spansOf
-	marks      [][][]int      // by worker and site: indices in Track.Marks; filled by marksOf
+	spans      [][][]int      // indices in Track.Spans, by worker and site; filled by spansOf
+	marks      [][][]int      // indices in Track.Marks, by worker and site; filled by marksOf
 }
 
 func (x *index) view(w *trace.Window) *view {
@@ -118,7 +118,7 @@ func (x *index) view(w *trace.Window) *view {
 		return v
 	}
 	begun := false
-	for i, t := range v.tracks { // without rank 0: from the first beginning to the last end
+	for i, t := range v.tracks { // without rank 0, the view lasts from the first start to the last end
 		if t == nil {
 			continue
 		}

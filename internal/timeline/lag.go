@@ -9,7 +9,7 @@ import (
 
 // A Lag says how old the weights were that workers adopted in a window.
 type Lag struct {
-	Name string // of the weights
+	Name string // name of the weights
 	// Counts has the number of adoptions with each lag. A lag is the newest published version at the end of the wait,
 	// minus the adopted version.
 	Counts map[int64]int

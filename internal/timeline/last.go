@@ -12,7 +12,7 @@ import (
 type Lateness struct {
 	Op              trace.Op // Collect or Vote
 	Component, Name string
-	Operations      int     // in which all members took part
+	Operations      int     // operations in which all members took part
 	Chance          float64 // share of operations in which each of P members would be last by chance: 1/P
 	// Unclear is the number of operations whose last member is unknown, because the clocks of nodes are not exact.
 	// Members does not count these operations.
@@ -24,7 +24,7 @@ type Lateness struct {
 type LateMember struct {
 	Worker int
 	Last   int     // operations to which it came last
-	Share  float64 // of the operations with a clear order
+	Share  float64 // share of the operations with a clear order
 	Delay  float64 // sum over the operations to which it came last: seconds since the second last arrival
 }
 

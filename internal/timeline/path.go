@@ -9,7 +9,7 @@ import (
 
 // A Path is the critical path of an iteration. Its segments cover the time from Start to End without gaps.
 type Path struct {
-	Start, End int64     // of the iteration on rank 0, in nanoseconds
+	Start, End int64     // start and end of the iteration on rank 0, in nanoseconds
 	Segments   []Segment // in the order of time
 }
 
@@ -17,7 +17,7 @@ type Path struct {
 type Segment struct {
 	Worker     int // the worker that spent the time; for a Transfer, the receiver
 	Op         trace.Op
-	Name       string // of the Site
+	Name       string // name of the Site
 	Cause      trace.Cause
 	Kind       SegmentKind
 	Start, End int64 // in nanoseconds

@@ -106,7 +106,7 @@ func (p pace) meanExcess() float64 { return p.excess / float64(p.seen) }
 func (e *evidence) paces(spots []spot) []pace {
 	paces := make([]pace, len(spots))
 	var times, sorted []float64
-	var members []int // of times
+	var members []int // index in spots of each value of times
 	for _, sums := range e.sums {
 		times, members = times[:0], members[:0]
 		for m, at := range spots {
@@ -157,8 +157,8 @@ type link struct {
 	channel  string
 	from, to int
 	items    int       // received in windows, with a known put
-	times    []float64 // of items for which the receiver waited: from the put to the end of the wait, in seconds
-	median   float64   // of times
+	times    []float64 // seconds from the put to the end of the wait; only items for which the receiver waited
+	median   float64   // median of times
 	waited   float64   // the part of these waits in which the items were on their way, in seconds
 }
 

@@ -46,7 +46,7 @@ type Log struct {
 	held    int64         // the slowest iteration of the present hundred; 0 if there is none
 	offset  Offset        // set on the first rank of a node; elsewhere its Bound is -1
 	sent    func() []Sent // see Count
-	buf     []byte        // of the last chunk, for reuse
+	buf     []byte        // buffer of the last chunk, for reuse
 	broken  error         // the first error of a write
 }
 

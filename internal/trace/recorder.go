@@ -12,16 +12,16 @@ type Recorder struct {
 	component string
 	member    int
 	clock     func() int64
-	tally     *tally // of the rank
+	tally     *tally // tally of the rank
 
 	mu     sync.Mutex
 	sites  []Site
 	index  map[Site]int
-	kinds  []int   // by site: the kind of its work in the tally
+	kinds  []int   // kind of each site's work in the tally
 	open   []int   // the sites of the open spans, the outermost first; never empty
 	last   int64   // time of the last boundary
-	times  []int64 // of the present iteration, by site
-	before []int64 // of the previous iteration, by site
+	times  []int64 // times of the present iteration, by site
+	before []int64 // times of the previous iteration, by site
 	count  []int64 // spans and marks begun so far, by site
 
 	now  *slot    // of the present iteration

@@ -27,14 +27,14 @@ type Film struct {
 	path, temp string
 	file       *os.File
 	out        io.Writer      // file, or memory
-	by         programs.Entry // to start ffmpeg
+	by         programs.Entry // starts ffmpeg
 	fps        int
 	every      int // a frame is shown for every/fps seconds
 	frames     uint32
 	sequence   uint32      // number of the next fcTL or fdAT
 	last       *image.RGBA // the last frame
 	encoder    png.Encoder
-	picture    bytes.Buffer // of a frame, as PNG
+	picture    bytes.Buffer // a frame as PNG
 }
 
 var signature = []byte("\x89PNG\r\n\x1a\n")

@@ -15,7 +15,7 @@ import (
 // A Sheet is a grid of pictures of the same size. Each picture has lines of text below it.
 type Sheet struct {
 	image         *image.RGBA
-	width, height int // of one picture
+	width, height int // size of a picture
 	caption       int // height of the text below a picture
 	columns       int
 }
