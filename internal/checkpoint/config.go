@@ -14,7 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A ConfigError says that the configuration of a job differs from that of its checkpoint.
+// A ConfigError says that the configuration of a job differs from the configuration in its checkpoint.
 type ConfigError struct {
 	Dir         string
 	Differences []Difference
@@ -33,9 +33,9 @@ func (e *ConfigError) Error() string {
 	return b.String()
 }
 
-// CheckConfig compares the job's resolved YAML with that of the checkpoint. It returns a *ConfigError if a key differs,
-// except for the keys in mayChange and keys below them. resolve converts the checkpoint's YAML first: it adds the
-// defaults of keys that an older program did not have. If resolve fails, the original YAML is compared.
+// CheckConfig compares the job's resolved YAML with the YAML in the checkpoint. It returns a *ConfigError if a key
+// differs, except for the keys in mayChange and keys below them. resolve converts the checkpoint's YAML first: it adds
+// the defaults of keys that an older program did not have. If resolve fails, the original YAML is compared.
 func (c *Checkpoint) CheckConfig(current []byte, resolve func([]byte) ([]byte, error), mayChange ...string) error {
 	if hash(current) == c.manifest.Config {
 		return nil

@@ -1,13 +1,14 @@
-// Package checkpoint answers: from which state can a run resume? It saves states of runs, and reads only complete ones.
+// Package checkpoint answers: from which state can a run resume? It saves states of runs, and reads only complete
+// checkpoints.
 //
 // A checkpoint is a folder global_step_N of named files with a manifest.json, which holds the size and checksum of each
 // file, the step, and facts about the run. A Store is a folder of checkpoints:
 //
 //	store, err := checkpoint.Open(folder+"/checkpoints", 3)             // the newest three are kept
-//	last, rejected, err := store.Newest()                               // damaged ones are rejected with a reason
+//	last, rejected, err := store.Newest()                               // damaged checkpoints are rejected
 //	err = last.CheckConfig(config, resolve, "runner.max_steps", "runner.logger") // the keys that may differ
 //	state, err := last.Read("actor")
-//	err = store.Rewind(last.Step)                                       // this run's future starts here
+//	err = store.Rewind(last.Step)                                       // later checkpoints no longer count
 //	...
 //	_, err = store.Save(checkpoint.Info{Step: step, Ranks: 8, Config: config}, checkpoint.BytesFile("actor", state))
 //

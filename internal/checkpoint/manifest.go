@@ -18,7 +18,7 @@ const format = 1
 
 const manifestFile = "manifest.json"
 
-// A manifest describes a checkpoint. Its file is written last. If that file exists and matches the other files, the
+// A manifest describes a checkpoint. Its file is written last. If this file exists and matches the other files, the
 // checkpoint is complete.
 type manifest struct {
 	Format  int       `json:"format"`
@@ -91,7 +91,7 @@ func readManifest(dir string) (manifest, error) {
 	return m, nil
 }
 
-// verify reads the file of e in dir, copies it to keep, and checks its size and checksum.
+// verify reads the file of e in dir, copies it to the writer keep, and checks its size and checksum.
 func (e entry) verify(dir string, keep io.Writer) error {
 	f, err := durable.Open(filepath.Join(dir, e.Name))
 	if os.IsNotExist(err) {

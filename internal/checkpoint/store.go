@@ -22,7 +22,7 @@ const (
 	prefix     = "global_step_"
 	writing    = ".writing-"   // prefix of a checkpoint that is being written
 	removing   = ".removing-"  // prefix of a checkpoint that is being removed
-	superseded = "superseded_" // prefix of a checkpoint later than the one that a run resumed from
+	superseded = "superseded_" // prefix of a checkpoint that Rewind or Save has renamed
 	latest     = "latest"      // symbolic link to the last checkpoint saved
 	best       = "best"        // symbolic link to the checkpoint with the highest score, see KeepBest
 	configFile = "config.yaml"
@@ -36,7 +36,7 @@ type Store struct {
 }
 
 // Open opens the store in dir. It makes dir if it is missing, and removes what interrupted writes and removals left.
-// Save keeps the newest keep checkpoints, or all if keep is below 1.
+// Save keeps only the newest checkpoints. The argument keep is their number. If it is below 1, Save keeps all.
 func Open(dir string, keep int) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("checkpoints: %w", err)
@@ -55,8 +55,8 @@ func Open(dir string, keep int) (*Store, error) {
 	return &Store{dir: dir, keep: keep}, nil
 }
 
-// KeepBest makes Save also keep the checkpoint with the highest score, to which the link best points. Of equal scores
-// the newest checkpoint counts.
+// KeepBest makes Save also keep the checkpoint with the highest score. The link best points to it. If several
+// checkpoints have the highest score, Save keeps the newest of them.
 func (s *Store) KeepBest() { s.keepBest = true }
 
 // Info describes a checkpoint.
@@ -64,7 +64,7 @@ type Info struct {
 	Step   int64
 	Ranks  int      // number of ranks of the job
 	Config []byte   // resolved YAML of the job, stored in the checkpoint
-	Score  *float64 // score of the policy, finite, higher is better; nil: unknown
+	Score  *float64 // score of the policy, finite, higher is better; nil if unknown
 }
 
 // A File is one file of a checkpoint. Name has no folder. Write writes the content to a buffered writer.
@@ -154,7 +154,7 @@ func (s *Store) publish(temp string, step int64) error {
 	return s.link(latest, step)
 }
 
-// link makes the symbolic link with the name as point to the checkpoint of step.
+// link makes a symbolic link point to the checkpoint of step. The argument as is the name of the link.
 func (s *Store) link(as string, step int64) error {
 	link := filepath.Join(s.dir, writing+as)
 	if err := os.RemoveAll(link); err != nil {
@@ -169,7 +169,8 @@ func (s *Store) link(as string, step int64) error {
 	return durable.SyncDir(s.dir)
 }
 
-// linkBest makes the link best point to the checkpoint with the highest score. Without scores it removes the link.
+// linkBest makes the link best point to the checkpoint with the highest score. If no checkpoint has a score, it removes
+// the link.
 func (s *Store) linkBest() error {
 	if !s.keepBest {
 		return nil
@@ -190,8 +191,8 @@ func (s *Store) linkBest() error {
 	return s.link(best, step)
 }
 
-// prune removes all checkpoints, except the newest keep and those that latest or best points to. It renames each
-// checkpoint first, so that one that is only partly removed does not count as a checkpoint.
+// prune removes old checkpoints. It keeps the newest s.keep checkpoints, and the checkpoints to which latest and best
+// point. It renames a checkpoint before it removes it, so that a partly removed folder does not count as a checkpoint.
 func (s *Store) prune() error {
 	steps, err := s.steps()
 	if err != nil || s.keep < 1 || len(steps) <= s.keep {
@@ -220,8 +221,9 @@ func (s *Store) prune() error {
 	return nil
 }
 
-// Rewind makes the checkpoint of step the newest one. Later checkpoints do not belong to a run that resumes from step,
-// so Rewind renames them to superseded_global_step_N, and returns their steps. Superseded checkpoints are ignored.
+// Rewind makes the checkpoint of step the newest checkpoint. Later checkpoints do not belong to a run that resumes from
+// step, so Rewind renames them to superseded_global_step_N, and returns their steps. Superseded checkpoints are
+// ignored.
 func (s *Store) Rewind(step int64) ([]int64, error) {
 	steps, err := s.steps()
 	if err == nil && slices.Contains(steps, step) {
@@ -242,7 +244,7 @@ func (s *Store) Rewind(step int64) ([]int64, error) {
 	return later, nil
 }
 
-// supersede renames the checkpoint of step, if there is one, so that it is ignored.
+// supersede renames the checkpoint of step, if it exists, so that it is ignored.
 func (s *Store) supersede(step int64) error {
 	from, to := s.path(step), filepath.Join(s.dir, superseded+name(step))
 	if _, err := os.Lstat(from); os.IsNotExist(err) {
@@ -263,8 +265,8 @@ func Latest(dir string) string {
 	return filepath.Join(dir, to)
 }
 
-// Newest returns the newest valid checkpoint, or nil. rejected has an error for each newer checkpoint, which is
-// invalid.
+// Newest returns the newest valid checkpoint, or nil. Newer checkpoints are invalid, and rejected has the error of
+// each.
 func (s *Store) Newest() (c *Checkpoint, rejected []error, err error) {
 	steps, err := s.steps()
 	if err != nil {

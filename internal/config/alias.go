@@ -9,13 +9,13 @@ import (
 type Alias struct {
 	Old string   // dotted
 	New []string // current names, dotted; all get the same value
-	// Value is a template for the new value, in which %s stands for the old one: "${not:%s}". Empty means that the
-	// value stays the same.
+	// Value is a template for the new value, in which %s stands for the old value, such as "${not:%s}". Empty means
+	// that the value stays the same.
 	Value string
 }
 
-// rename moves values in source from old names to current ones and records a warning. If the new name is given too, it
-// keeps its value.
+// rename moves values in source from old names to current names, and records a warning for each old name. If the new
+// name is given too, it keeps its value.
 func (t *Tree) rename(source *node) {
 	for _, a := range t.options.Aliases {
 		old := source.take(a.Old)
@@ -42,7 +42,8 @@ func (t *Tree) rename(source *node) {
 	}
 }
 
-// currentName returns the current name of a dotted key that is an old name or is below one.
+// currentName replaces an old name at the start of a dotted key by its current name. It returns any other key
+// unchanged.
 func (t *Tree) currentName(key string) string {
 	for _, a := range t.options.Aliases {
 		if rest, ok := strings.CutPrefix(key, a.Old); ok && (rest == "" || rest[0] == '.') && a.Value == "" {

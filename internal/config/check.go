@@ -17,7 +17,7 @@ import (
 type FieldError struct {
 	Origin string // file:line, "command line", or the file alone for a missing key
 	Key    string // dotted, from the root
-	Value  string // as written; empty where the key itself is wrong
+	Value  string // as written; empty if the key itself is wrong
 	Want   string // what would be valid
 }
 
@@ -26,7 +26,7 @@ func (e *FieldError) Error() string {
 	return strings.Join(slices.DeleteFunc(parts, func(part string) bool { return part == "" }), ": ")
 }
 
-// FieldErrors returns the FieldErrors in err, in order, or none if err is of another kind.
+// FieldErrors returns the FieldErrors in err, in order, or nil if err has no FieldError.
 func FieldErrors(err error) []*FieldError {
 	switch e := err.(type) {
 	case nil:
@@ -51,7 +51,7 @@ type Check struct {
 	found  *findings
 }
 
-// findings are what a Check and the Checks that it returned have found.
+// findings are the results that a Check shares with the Checks returned by its At.
 type findings struct {
 	errs []error
 	bad  map[string]bool // keys that have an error
@@ -63,8 +63,8 @@ func (c *Check) At(key string) *Check {
 	return &Check{tree: c.tree, prefix: join(c.prefix, key), found: c.found}
 }
 
-// Fork returns a copy of c with the mistakes found so far. Later mistakes in the copy do not appear in c, and the other
-// way round.
+// Fork returns a copy of c with the mistakes found so far. Later mistakes in the copy do not appear in c, and later
+// mistakes in c do not appear in the copy.
 func (c *Check) Fork() *Check {
 	return &Check{tree: c.tree, prefix: c.prefix, found: &findings{
 		errs: slices.Clone(c.found.errs), bad: maps.Clone(c.found.bad),
@@ -92,7 +92,8 @@ func (c *Check) Reported(keys ...string) bool {
 	return false
 }
 
-// ReportedBeside reports whether the key section, or a key below it other than the given keys, has a mistake so far.
+// ReportedBeside reports whether a section has a mistake so far, at its own key or at a key below it. It does not count
+// mistakes at the given keys.
 func (c *Check) ReportedBeside(section string, keys ...string) bool {
 	for bad := range c.found.bad {
 		rest, below := strings.CutPrefix(bad, join(c.prefix, section)+".")
@@ -103,8 +104,9 @@ func (c *Check) ReportedBeside(section string, keys ...string) bool {
 	return false
 }
 
-// Want reports a mistake in key unless ok. value is the key's value, or nil to leave it out; want is what would be
-// valid ("a number > 0"). Only the first mistake of a key is reported, because later ones may follow from it.
+// Want reports a mistake in key unless ok is true. value is the key's value, or nil to leave it out of the message.
+// want says what would be valid, such as "a number > 0". Only the first mistake of a key is reported, because later
+// mistakes may follow from it.
 func (c *Check) Want(ok bool, key string, value any, want string) {
 	if !ok {
 		c.report(c.tree.problem(join(c.prefix, key), value, want))

@@ -15,11 +15,11 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Decode writes the tree's values into the struct that into points to, whose fields hold the defaults. It returns a
-// Check with the mistakes so far. A field's key is the name in its yaml tag. Fields of a nested struct tagged ",inline"
-// count as fields of the outer struct. Types with UnmarshalYAML or UnmarshalText decode themselves; parseDuration reads
-// a time.Duration. null sets a pointer, a list, a map, a text, or a number whose default is 0 to its zero value. It
-// leaves a struct at its defaults. For other fields null is a mistake.
+// Decode writes the tree's values into *into, a struct whose fields hold the defaults. It returns a Check with the
+// mistakes so far. A field's key is the name in its yaml tag. Fields of a nested struct tagged ",inline" count as
+// fields of the outer struct. Types with UnmarshalYAML or UnmarshalText decode themselves; parseDuration reads a
+// time.Duration. null sets a pointer, a list, a map, a text, or a number whose default is 0 to its zero value. A struct
+// keeps its defaults. For other fields null is a mistake.
 func (t *Tree) Decode(into any) *Check {
 	c := &Check{tree: t, found: &findings{bad: map[string]bool{}}}
 	for _, problem := range t.problems {
@@ -29,8 +29,7 @@ func (t *Tree) Decode(into any) *Check {
 	return c
 }
 
-// Decode writes the values below key, if any, into the struct that into points to. A key with a mistake gets no second
-// one.
+// Decode writes the values below key, if any, into *into, a struct. It reports at most one mistake for each key.
 func (c *Check) Decode(key string, into any) {
 	key = join(c.prefix, key)
 	if n := c.tree.root.find(key); n != nil {
@@ -133,7 +132,8 @@ func (d *decoder) wrong(n *node, key, want string) {
 	d.check.report(&FieldError{Origin: n.origin, Key: key, Value: text, Want: "expected " + want + hint})
 }
 
-// unresolved reports the interpolations at and below key that failed, and whether there were any.
+// unresolved reports a mistake for each interpolation at or below key that failed. any reports whether there were
+// failed interpolations.
 func (d *decoder) unresolved(n *node, key string) (any bool) {
 	for i, item := range n.items {
 		any = d.unresolved(item, join(key, n.name(i))) || any
@@ -260,8 +260,8 @@ type weighted interface {
 	AddWeight(name string, weight float64)
 }
 
-// weights adds to w the names in n: a map from name to weight, or a list or comma-separated text of names with weight
-// 1.
+// weights adds the names in n to w. n is a map from name to weight, or a list or comma-separated text of names. Without
+// a map, each name has weight 1.
 func (d *decoder) weights(n *node, w weighted, key string) {
 	switch n.kind {
 	case dict:

@@ -11,6 +11,6 @@
 // value and what would be valid. Loading reports all mistakes, not only the first.
 //
 // A key of the tree sets the struct field of its name. A known key (Options.Known) belongs to another program and has
-// no effect here. It is accepted if its value disables the feature; otherwise one warning lists it. Any other key is an
-// error.
+// no effect here. It is accepted if its value disables the other program's feature. Otherwise a warning lists it. Any
+// other key is an error.
 package config

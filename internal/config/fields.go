@@ -6,7 +6,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A Field is a key that Decode can set, with the struct field of its value.
+// A Field is a key that Decode can set, with the struct field that has the key's value.
 type Field struct {
 	// Key is dotted, from the root. "[]" after a name stands for each item of a list; <name> stands for a name that the
 	// user chooses.
@@ -14,14 +14,14 @@ type Field struct {
 	Type  reflect.Type
 	Value any          // the field's value, which is the default
 	Owner reflect.Type // struct that declares the field
-	Name  string       // of the field in Owner
-	Doc   string       // doc tag of a key of a user's own part; "" for others
-	// Section reports whether further keys are below this one.
+	Name  string       // name of the field in Owner
+	Doc   string       // doc tag of a key of a user's own part; "" for other keys
+	// Section reports whether there are keys below this key.
 	Section bool
 }
 
-// Fields returns the keys that Decode can set in v, a struct or a pointer to one, in the order of the fields. A section
-// comes before the keys below it.
+// Fields returns the keys that Decode can set in v, a struct or a pointer to a struct. The keys have the order of the
+// fields. A section comes before the keys below it.
 func Fields(v any) []Field {
 	var all []Field
 	var walk func(v reflect.Value, key string)
@@ -44,8 +44,8 @@ func Fields(v any) []Field {
 	return all
 }
 
-// elements returns the struct whose fields are the keys below a value, and the suffix between the value's key and
-// theirs. Without such keys it returns the zero Value.
+// elements returns a struct whose fields are the keys below a value. suffix stands between the value's key and these
+// keys. If there are no keys below the value, elements returns the zero Value.
 func elements(v reflect.Value) (below reflect.Value, suffix string) {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {

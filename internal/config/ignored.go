@@ -20,7 +20,8 @@ type Ignored struct {
 // Idle adds key to the keys without effect. The value is valid, but has a meaning only in other programs.
 func (c *Check) Idle(key string, value any) { c.IdleInstead(key, value, "") }
 
-// IdleInstead is Idle for a key whose missing effect changes training results. instead describes what happens here.
+// IdleInstead is like Idle, for a key that changes training results in other programs. instead says what happens here
+// in place of the key's effect.
 func (c *Check) IdleInstead(key string, value any, instead string) {
 	c.ignore(Ignored{Key: join(c.prefix, key), Value: show(value), Instead: instead})
 }
@@ -63,7 +64,7 @@ func (c *Check) Strict() {
 	c.found.idle = nil
 }
 
-// Warnings returns warnings for the user: one for each old name, and a table of the keys without effect.
+// Warnings returns warnings for the user: a warning for each old name, and a table of the keys without effect.
 func (c *Check) Warnings() []string {
 	w := slices.Clone(c.tree.notes)
 	if all := c.Ignored(); len(all) > 0 {
@@ -72,7 +73,8 @@ func (c *Check) Warnings() []string {
 	return w
 }
 
-// table formats keys without effect in columns, with a heading for each of the two kinds.
+// table formats keys without effect in columns. Keys that change training results and other keys have separate
+// headings.
 func table(all []Ignored) string {
 	var out strings.Builder
 	out.WriteString("keys without effect here")

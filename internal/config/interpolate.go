@@ -30,7 +30,7 @@ func (t *Tree) interpolate() {
 type interpolation struct {
 	tree  *Tree
 	state map[*node]progress
-	trail []string // keys being resolved: each refers to the next one
+	trail []string // keys being resolved: each key refers to the next
 	nodes int      // number of nodes copied so far
 	depth int      // nesting of interpolations
 }
@@ -137,7 +137,8 @@ func (in *interpolation) expand(n *node, key string) (*node, error) {
 	return &node{tag: strTag, value: out.String()}, nil
 }
 
-// closing returns the index of the } that closes a body, skipping nested braces and quoted text; -1 if there is none.
+// closing returns the index of the } that closes a body, or -1 if there is none. It skips nested braces and quoted
+// text.
 func closing(s string) int {
 	for i, c := range outside(s) {
 		if c == '}' {
@@ -173,8 +174,8 @@ func outside(s string) iter.Seq2[int, byte] {
 	}
 }
 
-// evaluate returns the value of one ${body}: the result of a resolver if body has the form name:arguments, otherwise
-// the value of a key.
+// evaluate returns the value of an interpolation ${body}. If body has the form name:arguments, this is the result of a
+// resolver. Otherwise it is the value of a key.
 func (in *interpolation) evaluate(body, key string) (*node, error) {
 	if in.depth++; in.depth > maxDepth {
 		return nil, errors.New("interpolations nested too deeply")
@@ -203,7 +204,7 @@ func (in *interpolation) evaluate(body, key string) (*node, error) {
 }
 
 // selected returns the value of the key that the first argument names. If there is no such key, it returns the second
-// argument or, without one, null.
+// argument, or null if there is no second argument.
 func (in *interpolation) selected(args []*node, key string) (*node, error) {
 	if len(args) < 1 || len(args) > 2 || args[0].kind != scalar {
 		return nil, errors.New("oc.select: expected a key, and a value for where it is not given")

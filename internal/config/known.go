@@ -10,14 +10,14 @@ import (
 type Known struct {
 	Key string // dotted; * matches any one name, and ** at the end matches all names below
 	// Idle are further values that disable the feature, besides null, None, false, 0, "" and empty lists and maps. They
-	// are compared with the value as written, except that true matches True.
+	// are compared with the value as written, except that True is read as true.
 	Idle []string
 	// Instead says what happens here in place of the feature, if that changes training results. "" means that the
 	// feature affects only speed, memory or output.
 	Instead string
 	// Reason says why the key has no effect. It is set if Instead is "".
 	Reason string
-	// Switch names one of the keys below Key, which then ends in **. If the named key is absent or disabled, all keys
+	// Switch names one of the keys below Key. Key then ends in **. If the named key is absent or disabled, all keys
 	// below Key are disabled.
 	Switch string
 	// Want says which values are valid. If it is set, any value that asks for the feature is a mistake.
@@ -27,7 +27,7 @@ type Known struct {
 // Covers reports whether k matches the dotted key.
 func (k Known) Covers(key string) bool { return matches(k.Key, key) == whole }
 
-// siblings are the candidates for a misspelt key.
+// siblings are the candidates for the correction of a misspelt key.
 type siblings struct {
 	names []string // keys of the fields in the same section
 	all   []string // keys of all fields
@@ -129,8 +129,8 @@ func (c *Check) judge(n *node, key string, k Known) {
 	c.ignore(Ignored{Key: key, Value: n.what(), Instead: k.Instead, Reason: k.Reason})
 }
 
-// judgeList adds a list of scalars, as one value, to the keys without effect. It does not if all scalars disable the
-// feature k.
+// judgeList adds a list of scalars, as one value, to the keys without effect. It adds nothing if all scalars disable
+// the feature k.
 func (c *Check) judgeList(n *node, key string, k Known) {
 	var items []string
 	asks := false

@@ -32,19 +32,19 @@ type Options struct {
 	// keys.
 	Rewrite func(t *Tree)
 	// Choose, unless nil, is called before Defaults are read. It adds the keys of users' own parts to Defaults. given
-	// returns the values by which the user chooses parts. Choose returns further Known keys that depend on these
-	// values.
+	// returns the value at a key, so that Choose can see which parts the user chose. Choose returns further Known keys,
+	// which depend on the user's choice.
 	Choose func(given func(key string) (string, bool)) []Known
 	// Overriding, unless nil, is called before the command line sets a dotted key. It may Remove keys from files that
 	// would take precedence over the dotted key.
 	Overriding func(t *Tree, key string)
-	// Owner, unless nil, returns the part that owns a key without a field in Defaults. If a part of an unknown name may
-	// own the key, Owner returns ok and an empty part.
+	// Owner, unless nil, returns the part that owns a key without a field in Defaults. If the key may belong to a part
+	// whose name is unknown, Owner returns an empty part and ok true.
 	Owner func(key string) (part string, ok bool)
 }
 
-// A Tree is a complete configuration: presets, the file over them, and overrides over both, with the values of
-// interpolations.
+// A Tree is a complete configuration. The file takes precedence over presets, and overrides take precedence over both.
+// Interpolations are replaced by their values.
 type Tree struct {
 	file     string
 	root     *node
@@ -137,8 +137,8 @@ func (t *Tree) Null(key string) bool {
 	return n != nil && n.isNull()
 }
 
-// Stand copies the scalar at the key from, if there is one, to the key to. If to has another value, Stand does nothing.
-// Otherwise from no longer counts as a key without effect.
+// Stand copies the scalar at one key (from) to another key (to). It does nothing if there is no scalar to copy, or if
+// the second key has another value. Otherwise the first key no longer counts as a key without effect.
 func (t *Tree) Stand(to, from string) {
 	text, ok := t.Given(from)
 	if !ok {
@@ -160,7 +160,7 @@ func (t *Tree) Stand(to, from string) {
 	t.root = t.root.merge(nest(to, n))
 }
 
-// Section copies the section at the key from to the key to, unless to was given.
+// Section copies the section at one key (from) to another key (to), unless the second key was given.
 func (t *Tree) Section(to, from string) {
 	n := t.root.find(from)
 	if n == nil || n.kind != dict || t.root.find(to) != nil {
@@ -172,7 +172,7 @@ func (t *Tree) Section(to, from string) {
 	}
 }
 
-// Said marks key as a repetition of another key, which does not count as a key without effect.
+// Said marks key as a repetition of another key. It then does not count as a key without effect.
 func (t *Tree) Said(key string) { t.repeated = append(t.repeated, key) }
 
 // Set changes the value of a given key to text, parsed as YAML.
@@ -182,8 +182,8 @@ func (t *Tree) Set(key, text string) {
 	}
 }
 
-// Spread replaces the scalar at key by a map in which each of names has the value of the scalar. It does not change
-// other kinds of values.
+// Spread replaces the scalar at key by a map with the given names as keys. The value of each key is the scalar. It does
+// not change other kinds of values.
 func (t *Tree) Spread(key string, names ...string) {
 	n := t.root.find(key)
 	if n == nil || n.kind != scalar {
@@ -214,7 +214,7 @@ func (t *Tree) origin(key string) string {
 	return t.file
 }
 
-// problem returns a FieldError about key. With a nil value it omits the value.
+// problem returns a FieldError about key. It omits the value if value is nil.
 func (t *Tree) problem(key string, value any, want string) *FieldError {
 	e := &FieldError{Origin: t.origin(key), Key: key, Want: "expected " + want}
 	switch {
@@ -314,7 +314,7 @@ func (t *Tree) include(file *node, path, mount string, folders, stack []string) 
 	return nil
 }
 
-// lay merges source, a dict from the root, into the tree under current names.
+// lay replaces old names in source, a dict at the root, and merges it into the tree.
 func (t *Tree) lay(source *node) {
 	t.rename(source)
 	t.root = t.root.merge(source)
@@ -322,7 +322,7 @@ func (t *Tree) lay(source *node) {
 
 // A preset is one entry of a defaults list. The zero preset includes nothing.
 type preset struct {
-	path     string // without .yaml; a leading / means that only the search path has the preset
+	path     string // without .yaml; a leading / means that only the search path is searched
 	mount    string
 	self     bool
 	optional bool

@@ -2,8 +2,9 @@ package config
 
 import "strings"
 
-// Nearest returns the candidate with the smallest Levenshtein distance from key, or "" if none is close enough for a
-// typing mistake. The limit is a third of the key's letters, but at least two, or one in a key of at most four letters.
+// Nearest returns the candidate with the smallest Levenshtein distance from key, or "" if no candidate is close enough.
+// The distance may be a third of the key's length, but always up to 2. For a key of at most four letters it may only be
+// 1.
 func Nearest(key string, candidates []string) string {
 	best, limit := "", max(2, len(key)/3)
 	if len(key) <= 4 {
@@ -18,8 +19,8 @@ func Nearest(key string, candidates []string) string {
 }
 
 // Likeliest returns the candidate that a dotted key most likely stands for, or "". key may lack the first sections. A
-// candidate that ends in key takes precedence. Without one, a key with a dot gives the candidate nearest to the whole
-// key, and any other key the candidate with the nearest last name.
+// candidate that ends in key takes precedence. Otherwise, a key with a dot is compared with whole candidates. A key
+// without a dot is compared with the last name of each candidate.
 func Likeliest(key string, candidates []string) string {
 	if full := endingIn(key, candidates); full != "" {
 		return full

@@ -19,7 +19,7 @@ type node struct {
 	keys   []string // dict: names of the items
 	items  []*node  // items of a dict or list
 
-	decimal bool // scalar: from the command line or the environment; a leading zero is not a mark of octal numbers
+	decimal bool // scalar: from the command line or the environment; a leading zero does not mean octal
 }
 
 type kind uint8
@@ -44,7 +44,7 @@ func plain(text, origin string) *node {
 		value: text}
 }
 
-// scalarTag maps the tag of a scalar to one that a configuration has; a date, for example, becomes text.
+// scalarTag maps any tag of a scalar to one of the five tags above. A date, for example, becomes text.
 func scalarTag(tag string) string {
 	switch tag {
 	case intTag, floatTag, boolTag, nullTag:
@@ -164,8 +164,9 @@ func nest(key string, v *node) *node {
 }
 
 // merge merges src into n and returns the result. It merges a dict into a dict item by item, and into a list if the
-// keys of src are indices of the list. It replaces other values. A null does not change a dict, because a section whose
-// keys are all commented out reads as null. merge changes n, and the result may share nodes with n and src.
+// keys of src are indices of the list. In all other cases src replaces n. A null does not change a dict, because a
+// section whose keys are all commented out reads as null. merge changes n, and the result may share nodes with n and
+// src.
 func (n *node) merge(src *node) *node {
 	switch {
 	case n == nil:

@@ -44,7 +44,7 @@ func (m *Map[T]) add(key string) reflect.Value {
 	return reflect.ValueOf(&(*m)[len(*m)-1].Value).Elem()
 }
 
-// Words is a list of words. In YAML it may also be one text of words, separated by commas.
+// Words is a list of words. In YAML it may also be a single text with commas between the words.
 type Words []string
 
 // String joins the words with commas.

@@ -48,7 +48,7 @@ func InLine(v any) string {
 	return strings.Join(strings.Fields(string(text)), " ")
 }
 
-// eachOwn calls f for every user's own part in v, a struct or a pointer to one.
+// eachOwn calls f for every user's own part in v, a struct or a pointer to a struct.
 func eachOwn(v reflect.Value, section string, f func(section string, own params.Own)) {
 	for v.Kind() == reflect.Pointer && !v.IsNil() {
 		v = v.Elem()
@@ -64,7 +64,8 @@ func eachOwn(v reflect.Value, section string, f func(section string, own params.
 	}
 }
 
-// inlined returns the struct whose fields an inlined field v adds to the outer struct, or the zero Value.
+// inlined returns the struct of the inlined field v. The fields of this struct count as fields of the outer struct.
+// inlined returns the zero Value if v is a zero params.Own.
 func inlined(v reflect.Value) reflect.Value {
 	if v.Type() != ownType {
 		return v

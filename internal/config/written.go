@@ -12,9 +12,9 @@ import (
 // padded matches a whole number with a leading zero, which is octal in YAML 1.1, RLinf's format.
 var padded = regexp.MustCompile(`^([-+]?)0([0-9_]+)$`)
 
-// written returns n, for a value of type t, without the leading zero of a number from the command line. In a file a
-// leading zero is ambiguous, because it may mark an octal number. So written reports such a number and returns ok
-// false.
+// written returns n, a value for a field of type t. It drops the leading zeros of a number from the command line. In a
+// file a leading zero is ambiguous, because it may mark an octal number. written reports such a number as a mistake,
+// and returns ok false.
 func (d *decoder) written(n *node, t reflect.Type, key string) (as *node, ok bool) {
 	if n.kind == list {
 		c, ok := *n, true
@@ -74,7 +74,7 @@ func holdsNumbers(t reflect.Type) bool {
 }
 
 // quoted returns the text of n as written. If the value would have another type without its quotes, hint says to drop
-// them.
+// the quotes.
 func (n *node) quoted() (text, hint string) {
 	other := n.quote != "" && strings.ContainsAny(n.value[:min(1, len(n.value))], "[{")
 	if n.kind != scalar || n.tag != strTag || n.value == "" || !other && plain(n.value, "").tag == strTag {

@@ -2,9 +2,9 @@
 // last bit. It holds only tests.
 //
 // A configuration is a file testdata/NAME.yaml. Its run has four iterations on goroutine ranks.
-// testdata/digests.txt has a line for it: the name, a digest of all metrics except times, and a
-// digest of the tensors in the last checkpoint. If a change of the numbers is intended, record them
-// by
+// testdata/digests.txt has a line for each configuration: its name, a digest of all metrics except
+// times, and a digest of the tensors in the last checkpoint. If a change of the numbers is intended,
+// record the new digests with
 //
 //	go test ./internal/digests -update
 //
@@ -13,8 +13,8 @@
 // The numbers also depend on Go's mathematical functions: if a new Go version alone changes the
 // digests, record them again with unchanged code.
 //
-// The digests do not cover asynchronous runs with a staleness bound above 0, which depend on the
-// clock, nor the metrics env/… of asynchronous runs with bound 0. They do not cover MuJoCo,
-// environments in other processes, resumed runs, MPI or OpenBLAS either. Package e2e compares most
-// of these with plain runs.
+// The digests do not cover asynchronous runs with a staleness bound above 0, because these runs
+// depend on the clock. In asynchronous runs with bound 0, they do not cover the metrics env/…. They
+// also do not cover MuJoCo, environments in other processes, resumed runs, MPI or OpenBLAS. Package
+// e2e compares most of these cases with plain runs.
 package digests

@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// WriteFile replaces the file path by data, in the same way as Write.
+// WriteFile writes data to the file path, in the same way as Write.
 func WriteFile(path string, data []byte) error {
 	return Write(path, func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -83,7 +83,7 @@ func Open(path string) (*os.File, error) {
 	return f, nil
 }
 
-// irregular returns the error for something that is not a regular file.
+// irregular returns the error for a file that is not a regular file.
 func irregular(mode os.FileMode) error {
 	switch {
 	case mode.IsDir():
@@ -113,7 +113,7 @@ func ReadFile(path string) ([]byte, error) {
 	return data.Bytes(), err
 }
 
-// ReadOnce reads all of path, which may be a pipe. It fails if there are more bytes than most.
+// ReadOnce reads all of path, which may be a pipe. It fails if there are more bytes than the argument most.
 func ReadOnce(path string, most int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

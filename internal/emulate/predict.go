@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Predictor says how many seconds an iteration of a Setting takes. Fit is called once before, with the results of
-// small runs. ClosedForm is one; a simulation in virtual time can be another.
+// A Predictor says how many seconds an iteration of a Setting takes. Fit is called once before Predict, with the
+// results of small runs. ClosedForm is a Predictor. A simulation in virtual time can be another Predictor.
 type Predictor interface {
 	Fit(small []Result)
 	Predict(s Setting) float64
@@ -21,19 +21,19 @@ type Predictor interface {
 //
 //	iteration = rollout of the slowest rank + updates + rounds·α + bytes/rate + β
 //
-// Rounds and bytes are those of the sums of gradients between nodes. α, the seconds of a round, and β, all else, are
-// fitted.
+// Rounds and bytes are the costs of gradient sums between nodes. Fit determines α, the seconds of a round, and β, the
+// remaining seconds.
 type ClosedForm struct {
 	Sums string // the algorithm of the sums, as in collectives.CostOf
-	// Rollout returns the seconds of the rollout of the slowest rank; nil: SlowestRollout. A simulation in virtual
-	// time can take this place.
+	// Rollout returns the seconds of the rollout of the slowest rank. If it is nil, SlowestRollout is used.
+	// VirtualRollout can take its place.
 	Rollout     func(s *Setting) float64
 	Alpha, Beta float64
 }
 
 var _ Predictor = (*ClosedForm)(nil)
 
-// Fit implements Predictor. It leaves out settings that have neither rounds nor bytes, except for β.
+// Fit implements Predictor. Settings on one node have no rounds between nodes, so they determine only β.
 func (f *ClosedForm) Fit(small []Result) {
 	var points []stats.Point
 	for _, r := range small {

@@ -27,7 +27,7 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-// A Result is what a run measured. Durations are those of the emulated machine: the stretch is taken out.
+// A Result is what a run measured. Durations are times of the emulated machine, without the stretch.
 type Result struct {
 	Setting    Setting
 	Iterations []float64     // seconds of each iteration that counts
@@ -37,15 +37,17 @@ type Result struct {
 }
 
 const (
-	attempts = 3    // runs until one is good enough
+	attempts = 3    // the largest number of runs in one call of Run
 	tooLate  = 0.35 // see Result.Disturbed
 )
 
-// Disturbed reports whether other programs kept the waits of r from ending in time. Its figures say little then.
+// Disturbed reports whether other programs kept the waits of r from ending in time. The figures of a disturbed run say
+// little.
 func (r *Result) Disturbed() bool { return r.Late > tooLate }
 
-// Run emulates s. If Setting.Stretch is 0, Run chooses it: it repeats the run with a larger one while real work takes
-// more than half of the cores' time. It also repeats a disturbed run, and returns the one whose waits were least late.
+// Run emulates s. If Setting.Stretch is 0, Run chooses it: it repeats the run with a larger stretch while real work
+// takes more than half of the cores' time. It then also repeats a disturbed run. It returns the run whose waits were
+// least late.
 func Run(ctx context.Context, s Setting) (Result, error) {
 	if err := s.check(); err != nil {
 		return Result{}, err
@@ -140,7 +142,7 @@ func run(ctx context.Context, s Setting) (Result, error) {
 	m := &meter{clock: c, skip: s.Warmup}
 	asked := loop.Watch()
 	defer asked.Close()
-	// Each rank has a session of its own, as a process has, because its environments and policies wait on its core.
+	// Each rank has its own session, as if it were a process, because its environments and policies wait on its core.
 	regs := make([]config.Registries, s.Ranks)
 	for r := range regs {
 		regs[r] = config.Registries{Algorithms: algo.Builtin(), Rewards: reward.Builtin()}
@@ -179,7 +181,7 @@ func run(ctx context.Context, s Setting) (Result, error) {
 		Late:     float64(m.late) / float64(max(1, m.waits))}, nil
 }
 
-// program is that of the task, with the times of rank 0 taken.
+// program is the program of the task. It also takes the times of rank 0.
 func (m *meter) program(ctx context.Context, cluster *loop.Cluster) error {
 	groups, err := embodied.LaunchEmbodied(ctx, cluster)
 	if err != nil {

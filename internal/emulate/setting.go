@@ -15,7 +15,7 @@ type Machine struct {
 	Between local.Link // a node's connection to the network; see local.Network
 }
 
-// A Cost is the duration of a call: Call, and Row for each row of its batch.
+// A Cost is the duration of a call: Call, plus Row for each row of the call's batch.
 type Cost struct{ Call, Row time.Duration }
 
 // Of returns the duration of a call with this number of rows.
@@ -27,14 +27,14 @@ type Job struct {
 	Steps       int // time steps of an iteration
 	Minibatches int // optimiser steps of an iteration
 	Params      int // parameters of the policy
-	// Shrink makes the policy smaller without a change of what the network sees: there are Params/Shrink parameters,
-	// and each byte takes Shrink times as long. At least 1.
+	// Shrink makes the policy smaller, but keeps the network's times: there are Params/Shrink parameters, and each byte
+	// takes Shrink times as long. Shrink is at least 1.
 	Shrink int
 
 	Step, Infer Cost // a step of a rank's environments, and the choice of their actions
 	Update      Cost // forward and backward pass of a rank's share of a minibatch; its rows are time steps
 	// Skew is the standard deviation of the logarithm of a factor on each wait for environments. The factor's mean is
-	// 1. 0: every step lasts as long.
+	// 1. If Skew is 0, all steps take the same time.
 	Skew float64
 }
 
@@ -44,16 +44,18 @@ type Setting struct {
 	Job
 	Ranks      int
 	Envs       int // environments of all ranks
-	Iterations int // that count
-	Warmup     int // iterations before them
-	// Stretch is the factor on all waits and links; 0: chosen so that real work stays below half.
+	Iterations int // number of measured iterations
+	Warmup     int // iterations before the measured iterations
+	// Stretch is the factor on all waits and links. If it is 0, Run chooses it so that real work takes less than half
+	// of the cores' time.
 	Stretch float64
 	Seed    uint64
-	Record  string   // folder of a run that records its times; "": it records nothing
+	Record  string   // folder in which the run records its times; "" to record nothing
 	Keys    []string // overrides of the configuration
-	// Drift changes the costs of the job before an iteration, by the number of the iteration. nil: they stay.
+	// Drift changes the costs of the job before each iteration. If it is nil, the costs stay the same.
 	Drift func(iteration int, j *Job)
-	// Scheduler decides when members move, and where to. nil: they stay. Its times are stretched ones.
+	// Scheduler decides when members move, and where to. If it is nil, members stay. The times that it gets are
+	// stretched.
 	Scheduler session.Scheduler
 }
 
@@ -89,11 +91,11 @@ func (s *Setting) check() error {
 
 func (s *Setting) rowsDivide() bool { return s.Envs/max(1, s.Ranks)*s.Steps%s.Minibatches == 0 }
 
-// Computing returns how long one rank waits in an iteration in place of computing, without skew: the time of an
-// iteration if messages and all else took no time.
+// Computing returns how long one rank waits in place of computing during an iteration, without skew. An iteration would
+// take this time if messages and all else took no time.
 func (s *Setting) Computing() time.Duration { return s.rollout() + s.updates() }
 
-// rollout returns the mean part of Computing in which rollouts are made. The values of the last observations are one
+// rollout returns the mean part of Computing in which rollouts are made. The values of the last observations need one
 // more inference.
 func (s *Setting) rollout() time.Duration {
 	return time.Duration(s.Steps)*(s.Step.Of(s.rows())+s.Infer.Of(s.rows())) + s.Infer.Of(s.rows())
@@ -112,16 +114,16 @@ func (s *Setting) network() local.Network {
 	return local.Network{RanksPerNode: s.PerNode, Between: b}
 }
 
-// guess returns a first stretch: 40 µs of real work for each time step of a rank, and 100 times that for the rest of
-// its iteration, on these cores.
+// guess returns a first stretch. It assumes 40 µs of real work for each time step of a rank, and 4 ms for the rest of
+// the rank's iteration.
 func (s *Setting) guess(cores int) float64 {
 	const step = 40e-6
 	work := float64(s.Ranks) * step * float64(s.Steps+100) / float64(cores)
 	return math.Max(least, math.Ceil(work/(aim*s.Computing().Seconds())))
 }
 
-// Real work may be at most half of what the cores can do. A guess aims lower. The least stretch makes the lateness of
-// waits and messages small beside them: some tens of microseconds on quiet cores.
+// Real work may be at most half of what the cores can do. A guess aims lower. On quiet cores, waits and messages are
+// late by some tens of microseconds. The smallest stretch, least, makes this lateness small compared with the waits.
 const (
 	most  = 0.5
 	aim   = 0.3

@@ -15,13 +15,13 @@ import (
 	"github.com/rlinf/rlinf/internal/plot"
 )
 
-// A Study makes curves of the time of an iteration by the number of ranks.
+// A Study makes curves of the time of an iteration over the number of ranks.
 type Study struct {
-	Setting  Setting // Ranks and Envs are set for each point; the Stretch too, if 0
+	Setting  Setting // Ranks and Envs are set for each point, and Stretch if it is 0
 	Ranks    []int   // ascending; curves are relative to the first
 	Beyond   []int   // numbers of ranks that are only predicted
-	WeakEnvs int     // environments of each rank in weak scaling; 0: no weak scaling
-	// StrongEnvs are the environments of all ranks in strong scaling; 0: no strong scaling.
+	WeakEnvs int     // environments of each rank in weak scaling; 0 for no weak scaling
+	// StrongEnvs are the environments of all ranks in strong scaling. 0 means no strong scaling.
 	StrongEnvs int
 	Skews      []float64
 	FitRanks   int // the Predictor is fitted on undisturbed runs with at most this many ranks
@@ -34,12 +34,12 @@ const (
 	Strong = "strong" // the work stays the same
 )
 
-// A Point is a run of a Study, or only a prediction. A prediction has 0 Iterations, and all that was measured is 0.
+// A Point is a run of a Study, or only a prediction. In a prediction, Iterations and all measured values are 0.
 type Point struct {
 	Kind  string  `json:"kind"`
 	Skew  float64 `json:"skew"`
 	Ranks int     `json:"ranks"`
-	// Seconds of an iteration: the median, and its 95 % interval.
+	// Seconds is the median time of an iteration. Low and High are its 95 % interval.
 	Seconds float64 `json:"seconds"`
 	Low     float64 `json:"low"`
 	High    float64 `json:"high"`
@@ -61,7 +61,7 @@ type Point struct {
 }
 
 // Curves runs the study and returns its points: weak before strong, then by skew, then by ranks. done, unless nil, is
-// called after each run. Of Beyond, Curves leaves out what does not divide the environments.
+// called after each run. Curves leaves out numbers of ranks in Beyond that do not divide the environments.
 func (s *Study) Curves(ctx context.Context, done func(Point)) ([]Point, error) {
 	var points []Point
 	fixed := s.Setting.Stretch > 0
@@ -97,7 +97,7 @@ func (s *Study) Curves(ctx context.Context, done func(Point)) ([]Point, error) {
 				if done != nil {
 					done(points[len(points)-1])
 				}
-				runtime.GC() // the next run needs the memory of this one
+				runtime.GC() // the next run needs the memory of this run
 			}
 		}
 	}
@@ -105,7 +105,7 @@ func (s *Study) Curves(ctx context.Context, done func(Point)) ([]Point, error) {
 	return points, nil
 }
 
-// share returns how much work a rank has, relative to that of first.
+// share returns how much work a rank has, relative to a rank of the point first.
 func (p *Point) share(first *Point) float64 {
 	if p.Kind == Weak {
 		return 1
@@ -146,8 +146,8 @@ func (s *Study) predict(points []Point) {
 // Error returns the relative error of the prediction.
 func (p *Point) Error() float64 { return p.Predicted/p.Seconds - 1 }
 
-// Errors returns the median and the largest relative error, without sign, of the predictions that were not fitted.
-// Disturbed runs do not count.
+// Errors returns the median and the largest absolute value of the relative errors. It uses predictions that were not
+// fitted. Disturbed runs do not count.
 func Errors(points []Point) (median, most float64) {
 	var x []float64
 	for _, p := range points {
@@ -186,7 +186,7 @@ func WriteCSV(w io.Writer, points []Point) error {
 
 func number(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
 
-// Picture returns the efficiencies as an SVG: a chart for each kind of scaling, and in it the measured and the
+// Picture returns the efficiencies as an SVG: a chart for each kind of scaling. A chart has the measured and the
 // predicted curve of each skew.
 func Picture(points []Point) []byte {
 	f := plot.Figure{Title: "Efficiency of emulated ranks"}

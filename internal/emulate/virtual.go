@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/roles/planner"
 )
 
-// VirtualRollout is SlowestRollout by a simulation in virtual time: package planner runs the steps and inferences of
-// every rank. It is the mean of several runs, and the same every time.
+// VirtualRollout is like SlowestRollout, but simulates in virtual time: package planner runs the steps and inferences
+// of every rank. VirtualRollout returns the mean of several simulations. Equal settings give equal results.
 func VirtualRollout(s *Setting) float64 {
 	m, p, l := s.planned()
 	runs := 1
@@ -24,7 +24,7 @@ func VirtualRollout(s *Setting) float64 {
 	return sum / float64(runs)
 }
 
-// planned returns the setting in the words of package planner.
+// planned converts the setting to the types of package planner.
 func (s *Setting) planned() (*planner.Machine, *planner.Profile, planner.Layout) {
 	nodes := (s.Ranks + s.PerNode - 1) / s.PerNode
 	m := &planner.Machine{Cores: s.PerNode, Nodes: nodes, Copy: 10e9,
@@ -52,8 +52,8 @@ func (s *Setting) planned() (*planner.Machine, *planner.Profile, planner.Layout)
 	return m, p, l
 }
 
-// spread returns quantiles of a step's factor, by its median; nil without skew. The first and the last are those of
-// the middle of the outermost parts.
+// spread returns quantiles of a step's factor, divided by the factor's median. It returns nil without skew. The first
+// and the last quantile are taken at the middle of the outermost parts.
 func (s *Setting) spread() []float64 {
 	if s.Skew == 0 {
 		return nil

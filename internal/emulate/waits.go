@@ -19,16 +19,16 @@ import (
 // Name is the name of the emulated environment and of the emulated policy.
 const Name = "emulated"
 
-// A clock has the time of a run, in nanoseconds since it was made, and what the job's calls cost at present.
+// A clock has the time of a run, in nanoseconds since the clock was made, and the present costs of the job's calls.
 type clock struct {
 	setting *Setting
 	job     atomic.Pointer[Job]
 	timer   *local.Timer
 	start   time.Time
-	ended   chan struct{} // the run is over: nobody waits any longer
+	ended   chan struct{} // closed when the run is over, so that all waits end
 
-	updated     atomic.Int64 // when the last pass backward should have ended
-	waits, late atomic.Int64 // of all waits: as long as they should be, and beyond
+	updated     atomic.Int64 // when the last backward pass should have ended
+	waits, late atomic.Int64 // sums over all waits: how long they should be, and how late they ended
 }
 
 func newClock(s *Setting) *clock {
@@ -41,7 +41,7 @@ func newClock(s *Setting) *clock {
 func (c *clock) now() int64 { return int64(time.Since(c.start)) }
 
 // latest returns the latest time of all rows of observations or actions. If actors have trained since then, it returns
-// the present time: the wait that follows is the first one of a rollout.
+// the present time, because the next wait is the first wait of a rollout.
 func (c *clock) latest(x []float32) int64 {
 	if t := latest(x); t > c.updated.Load() {
 		return t
@@ -49,18 +49,19 @@ func (c *clock) latest(x []float32) int64 {
 	return c.now()
 }
 
-// A core is that of one rank. Members that wait on it at the same time take turns, as threads do.
+// A core stands for the core of one rank. Members that wait on it at the same time take turns, as threads do.
 type core struct {
 	*clock
 	mu   sync.Mutex
 	free int64 // when the last turn ends
 }
 
-// turn is the longest time for which a member has the core while others want it.
+// turn is the longest time for which a member keeps the core while other members want it.
 const turn = time.Millisecond
 
-// wait takes the time d of the core, stretched, in place of computing. It returns when it should have ended. It begins
-// at the time after, at which a wait before it should have ended: real work and lateness since then are part of d.
+// wait occupies the core for the stretched time d, in place of computing. It returns the time at which the wait should
+// have ended. d begins at the argument after: the time at which the previous wait should have ended. So real work and
+// lateness since then are part of d.
 func (c *core) wait(d time.Duration, after int64) (ends int64) {
 	for ends = after; d > 0; d -= turn {
 		ends = c.take(int64(float64(min(d, turn))*c.setting.Stretch), ends)
@@ -68,7 +69,7 @@ func (c *core) wait(d time.Duration, after int64) (ends int64) {
 	return ends
 }
 
-// take takes a turn that lasts so long, after all earlier turns. It returns when the turn ends.
+// take takes a turn of length lasts, after all earlier turns. It returns the time at which the turn should have ended.
 func (c *core) take(lasts, after int64) int64 {
 	c.mu.Lock()
 	c.free = max(c.free, after) + lasts
@@ -86,8 +87,8 @@ func (c *clock) close() {
 	c.timer.Close()
 }
 
-// Observations and actions carry the time at which the wait before them should have ended, in digits that are exact
-// in float32.
+// Observations and actions carry the time at which the previous wait should have ended, in digits that are exact in
+// float32.
 const (
 	digits    = 3
 	digitBits = 21
@@ -115,7 +116,7 @@ func latest(x []float32) (t int64) {
 type environment struct {
 	core   *core
 	n      int
-	state  []int64 // of each environment: the seed of its episode, and its steps
+	state  []int64 // for each environment, the seed of its episode and its number of steps
 	source rand.PCG
 	ended  int64 // when the last step should have ended
 }
@@ -268,7 +269,7 @@ func (p *waitingPolicy) Backward(w policy.Work, _ policy.Grad, ready func(lo, hi
 	return nil
 }
 
-// registries returns the lists with which a configuration can name the environment and the policy of a rank.
+// registries returns registries with the environment and the policy of a rank, so that a configuration can name them.
 func (c *core) registries() (*env.Registry, *policy.Registry) {
 	envs, policies := new(env.Registry), new(policy.Registry)
 	envs.Add(Name, func(cfg env.Config, n int) (env.Vec, error) {

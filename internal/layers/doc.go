@@ -8,8 +8,8 @@
 //	{ embodied, language } → task; { embodied, language } → { weights, loop } → member → job → config
 //
 // The table in the test has a line for each part of the tree. A new package under env or internal
-// needs no line. A new part of the tree and a new dependency on another module need one. The test
-// reads every Go file, regardless of build tags.
+// needs no line. A new part of the tree, or a new dependency on another module, needs a line. The
+// test reads every Go file, regardless of build tags.
 //
 // Other tests here read the tree as text. They limit the length of lines and files, limit sentences
 // of pages and comments to 40 words, and check links.

@@ -10,7 +10,7 @@
 //	err = log.Write(step, time.Now(), names, values)
 //	err = events.Write(step, time.Now(), names, values)
 //
-// Progress shows the state of the run: on a terminal in one line, in a log as a line from time to time.
+// Progress shows the state of the run. On a terminal it updates one line. In a log it writes a line from time to time.
 //
 // Only Progress is safe for concurrent use.
 package metrics

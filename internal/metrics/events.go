@@ -38,9 +38,9 @@ const (
 	fixed32         = 5
 )
 
-// CreateEvents makes a new event file events.out.tfevents.<time>.<host>.<n> in dir, and makes dir if it is missing.
-// TensorBoard then ignores values in earlier files of dir whose step is at least from, because a resumed run writes
-// these steps again.
+// CreateEvents makes a new event file events.out.tfevents.<time>.<host>.<n> in dir, and makes dir if it is missing. In
+// earlier files of dir, TensorBoard then ignores the values of all steps >= from, because a resumed run writes these
+// steps again.
 func CreateEvents(dir, host string, at time.Time, from int64) (*Events, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("tensorboard: %w", err)
@@ -63,7 +63,7 @@ func CreateEvents(dir, host string, at time.Time, from int64) (*Events, error) {
 	return e, nil
 }
 
-// createNew makes base.n with the first number n, from 0 on, that is free.
+// createNew creates the file base.n, where n is the lowest unused number. Numbers start at 0.
 func createNew(base string) (*os.File, error) {
 	for n := 0; ; n++ {
 		f, err := os.OpenFile(fmt.Sprintf("%s.%d", base, n), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
@@ -136,8 +136,8 @@ func appendBytes[S string | []byte](b []byte, field byte, s S) []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// maskedCRC returns the CRC-32C of b in TFRecord's masked form: rotated, plus a constant. The mask is for checksums of
-// data that contains checksums.
+// maskedCRC returns the CRC-32C of b in TFRecord's masked form: rotated, plus a constant. The mask is needed because
+// the data may contain checksums itself.
 func maskedCRC(b []byte) uint32 {
 	c := crc32.Checksum(b, castagnoli)
 	return (c>>15 | c<<17) + 0xa282ead8

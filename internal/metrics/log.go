@@ -125,9 +125,9 @@ func (g Gap) String() string {
 	return fmt.Sprintf("steps %d to %d", g.First, g.Last)
 }
 
-// CutBack removes the lines of steps after step from the file path, and lines that a crash damaged. It returns the
-// steps up to step whose metrics are lost: the steps of damaged lines, and the steps after the last line. A run that
-// resumes at step calls CutBack before OpenLog. A missing file is no error.
+// CutBack removes all lines with a step greater than the argument step from the file path. It also removes lines that a
+// crash damaged. It returns the steps up to the argument step whose metrics are lost: the steps of damaged lines, and
+// the steps after the last line. A run that resumes at step calls CutBack before OpenLog. A missing file is no error.
 func CutBack(path string, step int64) (lost []Gap, err error) {
 	last, damaged := int64(0), false // the last step kept, and whether damaged lines follow it
 	f, err := durable.Open(path)
@@ -188,7 +188,7 @@ func LastStep(path string) (step int64, ok bool) {
 func Newest(path string) map[string]float64 {
 	newest := map[string]float64{}
 	for line := range bytes.Lines(wholeTail(path)) {
-		var values map[string]*float64 // nil: null, a value that is not finite
+		var values map[string]*float64 // nil for null: the value was not finite
 		if json.Unmarshal(line, &values) != nil {
 			continue // the first line is cut
 		}

@@ -15,11 +15,11 @@ import (
 
 // A State is the progress of a run.
 type State struct {
-	Step, MaxStep int64 // MaxStep 0: unknown
+	Step, MaxStep int64 // MaxStep is 0 if it is unknown
 	EnvSteps      int64
 	Learnt        int64   // number of Units used in training
 	Unit          string  // "tokens" or "samples"
-	Return, Eval  float64 // mean return in training and in evaluation; NaN: none yet
+	Return, Eval  float64 // mean return in training and in evaluation; NaN if there is none yet
 	// Measure says what Return and Eval are: "loss", "reward", or "" for returns of environments. EnvSteps are shown
 	// only with returns of environments.
 	Measure string
@@ -32,7 +32,7 @@ type State struct {
 // Options configure how a Progress shows states. The zero value writes to a log.
 type Options struct {
 	Live  bool       // update one line of a terminal in place; see IsTerminal
-	Width func() int // columns of the terminal; nil or <= 0: unknown
+	Width func() int // columns of the terminal; unknown if Width is nil or returns <= 0
 }
 
 // On returns the options for a terminal or, if terminal is nil, for a log.
@@ -52,7 +52,7 @@ type Progress struct {
 	ended bool // Done was called
 	start State
 	began time.Time
-	until time.Time // the run's time limit; zero: none
+	until time.Time // the run's time limit; zero if there is none
 	state State     // last state of Update
 	work
 
@@ -60,14 +60,14 @@ type Progress struct {
 	shownAt time.Time // when shown became the state to show
 	rate    float64   // environment steps or Units per second
 	at      time.Time // time of the line that is being written
-	working int64     // step in progress; 0: none
+	working int64     // step in progress; 0 if there is none
 	wrote   time.Time // when a line was last written, or the first work began
 	pending bool      // state is newer than shown
-	live    string    // current line on the terminal; "": none
+	live    string    // current line on the terminal; "" if there is none
 }
 
-// liveEvery and logEvery are the shortest times between two lines, on a terminal and in a log. liveLong and logLong are
-// the times without a line after which the current work is shown.
+// liveEvery and logEvery are the shortest times between two lines, on a terminal and in a log. If no line was written
+// for liveLong or logLong, the current work is shown.
 const (
 	liveEvery = 100 * time.Millisecond
 	logEvery  = 10 * time.Second
@@ -239,8 +239,8 @@ func (p *Progress) liveLine() string {
 // Echo is the number of columns that a live line leaves free at its end. A terminal shows ^C there, without a new line.
 const Echo = 2
 
-// Cut shortens text so that the last of width columns stays free, and marks the cut with an ellipsis. All characters
-// must be one column wide. If width is unknown (<= 0), Cut returns text.
+// Cut shortens text to width-1 columns, so that the last column stays free. It marks the cut with an ellipsis. All
+// characters must be one column wide. If width is unknown (<= 0), Cut returns text.
 func Cut(text string, width int) string {
 	line := []rune(text)
 	if width <= 0 || len(line) < width {
@@ -249,8 +249,8 @@ func Cut(text string, width int) string {
 	return string(line[:max(width-2, 0)]) + "…"
 }
 
-// clearLine moves to the beginning of a terminal's line, and erases the line. Between noWrap and wrap a terminal cuts
-// long lines.
+// clearLine moves to the beginning of a terminal's line, and erases the line. A terminal cuts long lines between noWrap
+// and wrap.
 const (
 	clearLine = "\r\x1b[K"
 	noWrap    = "\x1b[?7l"
@@ -271,10 +271,11 @@ func (p *Progress) show(now time.Time) {
 	}
 }
 
-// advance makes the newest state the shown one, and updates the rate.
+// advance makes the newest state the shown state, and updates the rate.
 func (p *Progress) advance(now time.Time) {
 	from, since := p.shown, p.shownAt
-	// The last state of a run may follow the state before too soon for a rate. Then the rate is that of the whole run.
+	// The last state of a run may come too soon after the previous state to measure a rate. Then the rate is the mean
+	// rate of the whole run.
 	if now.Sub(since) < p.every || since.IsZero() {
 		from, since = p.start, p.began
 	}
@@ -368,8 +369,8 @@ func join(fields []field) string {
 // length returns the length of the line of fields, in columns.
 func length(fields []field) int { return utf8.RuneCountInString(join(fields)) }
 
-// left estimates the remaining time of the run, from the rate of its steps and its time limit; 0 means unknown or
-// finished.
+// left estimates the remaining time of the run, from the rate of its steps and its time limit. It returns 0 if the time
+// is unknown or the run is finished.
 func (p *Progress) left() (left time.Duration) {
 	s := p.shown
 	if done, todo := s.Step-p.start.Step, s.MaxStep-s.Step; s.MaxStep > 0 {

@@ -14,7 +14,7 @@ type counter struct {
 	moved       bool // changed since the last call of look
 }
 
-// report sets the counter. The worker calls it; it allocates nothing.
+// report sets the counter. The worker calls it. It does not allocate.
 func (c *counter) report(what string, done, total int) {
 	c.mu.Lock()
 	c.what, c.done, c.total, c.moved = what, done, total, true
@@ -31,19 +31,19 @@ func (c *counter) look() (what string, done, total int, moved bool) {
 
 // work is the current long work: a phase, and the counters of its workers.
 type work struct {
-	phase    string    // "": none
+	phase    string    // "" if there is none
 	since    time.Time // when the phase began
 	counters []*counter
-	counted  string    // name of the work whose counters are shown; "": none
+	counted  string    // name of the work whose counters are shown, or ""
 	moved    time.Time // when a counter was last seen to change
 }
 
-// stuck is the time without a change of the counters after which the elapsed time is shown, too.
+// stuck is how long the counters may stay unchanged before the elapsed time is shown too.
 const stuck = 2 * time.Second
 
-// Counter returns a function with which one worker reports its progress: what names the work, and done of total is
-// finished. The line shows the sum over all counters of the same work. Any goroutine may call the function, which
-// allocates nothing. A nil Progress returns a nil function.
+// Counter returns a function with which one worker reports its progress. The argument what names the work. The work has
+// total units, of which done are finished. The line shows the sum over all counters of the same work. Any goroutine may
+// call the function, which allocates nothing. A nil Progress returns a nil function.
 func (p *Progress) Counter() func(what string, done, total int) {
 	if p == nil {
 		return nil
@@ -79,7 +79,7 @@ func (p *Progress) Phase(name string) {
 	}
 }
 
-// begin begins the phase name; "" means no phase. Reports before now no longer count as changes of counters.
+// begin begins the phase name; "" means no phase. Earlier reports no longer count as changes of counters.
 func (w *work) begin(name string) {
 	w.phase, w.counted = name, ""
 	for _, c := range w.counters {

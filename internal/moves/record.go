@@ -23,20 +23,21 @@ const recordFile = "moves.jsonl"
 // A Move is a move of a job to another placement.
 type Move struct {
 	Step    int64     `json:"step"` // the job moved after this iteration
-	Time    time.Time `json:"time"` // when the job went on
+	Time    time.Time `json:"time"` // when the job continued
 	Reason  string    `json:"reason"`
 	Before  string    `json:"before"`  // the placement, as YAML: {actor: 0-3, env: 4-7}
-	After   string    `json:"after"`   // the new one
+	After   string    `json:"after"`   // the new placement
 	Seconds float64   `json:"seconds"` // time of the move
 	Bytes   int64     `json:"bytes"`   // bytes sent from rank to rank
 	Members int       `json:"members"` // number of members that are on another rank now
-	// Iteration is the median time of the last iterations before the move, in seconds; 0: unknown.
+	// Iteration is the median time of the last iterations before the move, in seconds. It is 0 if unknown.
 	Iteration float64 `json:"iteration,omitempty"`
-	// Predicted is the predicted time of an iteration after the move, in seconds; 0: there was no prediction.
+	// Predicted is the predicted time of an iteration after the move, in seconds. It is 0 if there was no prediction.
 	Predicted float64 `json:"predicted,omitempty"`
 }
 
-// Change returns what has moved, as env 0-3 → 4-7. If the placements cannot be parsed, it returns both as they are.
+// Change returns what has moved, such as "env 0-3 → 4-7". If the placements cannot be parsed, it returns both texts
+// unchanged.
 func (m *Move) Change() string {
 	before, after := places(m.Before), places(m.After)
 	var words []string
@@ -57,7 +58,8 @@ func (m *Move) Change() string {
 
 type place struct{ component, ranks string }
 
-// places returns the places of components in a placement, in its order; nil if it cannot be read.
+// places returns the components of a placement with their ranks, in the order of the text. It returns nil if the text
+// cannot be parsed.
 func places(text string) (all []place) {
 	var doc yaml.Node
 	if yaml.Unmarshal([]byte(text), &doc) != nil || len(doc.Content) != 1 || doc.Content[0].Kind != yaml.MappingNode {
@@ -77,7 +79,7 @@ func places(text string) (all []place) {
 	return all
 }
 
-// Cost returns what the move cost, as 210 ms, 4 members, 1.2 MiB sent.
+// Cost returns what the move cost, such as "210 ms, 4 members, 1.2 MiB sent".
 func (m *Move) Cost() string {
 	members := "1 member"
 	if m.Members != 1 {
@@ -103,7 +105,7 @@ func Seconds(x float64) string {
 	return fmt.Sprintf("%.3g ms", 1000*x)
 }
 
-// Append adds a move to the record in the run folder. It sets the time if that is zero.
+// Append adds a move to the record in the run folder. If the move's time is zero, Append sets it to the present time.
 func Append(folder string, m Move) error {
 	if m.Time.IsZero() {
 		m.Time = now()
@@ -111,8 +113,8 @@ func Append(folder string, m Move) error {
 	return appendLine(filepath.Join(folder, recordFile), m)
 }
 
-// Read returns the recorded moves in the run folder, and the number of damaged lines, which it leaves out. Without a
-// record there are none.
+// Read returns the recorded moves in the run folder, and the number of damaged lines, which it leaves out. If there is
+// no record, it returns no moves.
 func Read(folder string) (all []Move, damaged int, err error) {
 	err = eachLine(filepath.Join(folder, recordFile), func(line []byte) {
 		var m Move
@@ -125,9 +127,9 @@ func Read(folder string) (all []Move, damaged int, err error) {
 	return all, damaged, err
 }
 
-// CutBack prepares the run folder for a job that goes on after step; 0 is a new run. It removes the moves at that step
-// and at later steps, because the job begins with the placement of its configuration. If an
-// earlier job has left a request without an answer, CutBack answers that the request is refused.
+// CutBack prepares the run folder for a job that continues after step. Step 0 means a new run. CutBack removes the
+// moves at this step and at later steps, because the job begins with the placement of its configuration. If an earlier
+// job has left a request without an answer, CutBack refuses the request.
 func CutBack(folder string, step int64) error {
 	r, err := Pending(folder)
 	if err != nil && !errors.Is(err, errDamaged) {
@@ -167,9 +169,9 @@ func Since(all []Move, start time.Time) []Move {
 	return all
 }
 
-// Gain returns the median times of iterations before and after the move i of all, up to the moves beside it, in
-// seconds; 0: unknown. steps and seconds are the rows of metrics: seconds[k] is the mean time of an iteration from
-// steps[k-1] to steps[k].
+// Gain returns the median iteration times before and after the move all[i], in seconds. It uses the iterations between
+// the previous and the next move. A time is 0 if it is unknown. steps and seconds are columns of the metrics:
+// seconds[k] is the mean iteration time from steps[k-1] to steps[k].
 func Gain(all []Move, i int, steps, seconds []float64) (before, after float64) {
 	const most = 20 // rows
 	at, from, to := float64(all[i].Step), 0.0, math.Inf(1)
@@ -180,7 +182,7 @@ func Gain(all []Move, i int, steps, seconds []float64) (before, after float64) {
 		to = float64(all[i+1].Step)
 	}
 	var left, right []float64
-	last := 0.0 // step of the row before
+	last := 0.0 // step of the previous row
 	for k, step := range steps {
 		if x := seconds[k]; x > 0 && !math.IsInf(x, 0) {
 			if last >= from && step <= at {
@@ -198,7 +200,7 @@ func Gain(all []Move, i int, steps, seconds []float64) (before, after float64) {
 	return before, median(right)
 }
 
-// median returns the median of x, which it sorts; 0 without values.
+// median sorts x and returns its median, or 0 if x is empty.
 func median(x []float64) float64 {
 	if len(x) == 0 {
 		return 0

@@ -15,7 +15,7 @@ import (
 
 const (
 	requestFile = "move-request.json"
-	takenFile   = "move-request.taken" // the request while Withdraw takes it away
+	takenFile   = "move-request.taken" // the request while Withdraw removes it
 	answersFile = "move-answers.jsonl"
 )
 
@@ -23,18 +23,18 @@ const (
 type Request struct {
 	ID        string    `json:"id"`
 	Time      time.Time `json:"time"`
-	Placement string    `json:"placement"` // of all components, as YAML: {actor: 0-3, env: 4-7}
+	Placement string    `json:"placement"` // placement of all components, as YAML: {actor: 0-3, env: 4-7}
 }
 
-// An Answer says what became of a request.
+// An Answer says whether the job has moved as requested.
 type Answer struct {
-	ID      string    `json:"id"` // of the request
+	ID      string    `json:"id"` // ID of the request
 	Time    time.Time `json:"time"`
-	Refused string    `json:"refused,omitempty"` // why the job did not move; "": it did
-	Move    *Move     `json:"move,omitempty"`    // nil: the job did not move
+	Refused string    `json:"refused,omitempty"` // why the job did not move; "" if it moved
+	Move    *Move     `json:"move,omitempty"`    // nil if the job did not move
 }
 
-// ErrReplaced is the error of Find for a request that a newer one has replaced.
+// ErrReplaced is the error of Find for a request that was replaced by a newer request.
 var ErrReplaced = errors.New("a newer request has replaced this one")
 
 // Ask leaves a request in the run folder, and returns its ID. It replaces a request that has no answer yet. Several
@@ -58,8 +58,8 @@ func Ask(folder, placement string) (id string, err error) {
 	return r.ID, nil
 }
 
-// Pending returns the newest request without an answer; nil if there is none. Without a request it only looks for a
-// file that is not there. It removes a file that is no request, and the error says so.
+// Pending returns the newest request without an answer, or nil if there is none. In that case it only tries to open a
+// missing file. If the file is not a valid request, Pending removes it and returns an error.
 func Pending(folder string) (*Request, error) {
 	path := filepath.Join(folder, requestFile)
 	r, err := readRequest(path)
@@ -86,7 +86,8 @@ func readRequest(path string) (*Request, error) {
 	return r, nil
 }
 
-// Reply answers r: it sets the ID and the Time of a, writes a, and takes the request away. A newer request stays.
+// Reply answers the request r. It writes the answer a, with the ID of r and the present time, and removes the request.
+// A newer request stays.
 func Reply(folder string, r *Request, a Answer) error {
 	a.ID, a.Time = r.ID, now()
 	if err := appendLine(filepath.Join(folder, answersFile), a); err != nil {
@@ -95,7 +96,7 @@ func Reply(folder string, r *Request, a Answer) error {
 	return Withdraw(folder, r.ID)
 }
 
-// Withdraw takes the request id away, if it is still there.
+// Withdraw removes the request with the given ID, if it is still there.
 func Withdraw(folder, id string) error {
 	path, taken := filepath.Join(folder, requestFile), filepath.Join(folder, takenFile)
 	err := os.Rename(path, taken)
@@ -116,18 +117,19 @@ func Withdraw(folder, id string) error {
 	return nil
 }
 
-// putBack gives a taken request its name again, unless a still newer request has that name.
+// putBack gives a taken request its old name, path, unless an even newer request has this name.
 func putBack(taken, path string) error {
 	err := os.Link(taken, path)
 	if err == nil || errors.Is(err, os.ErrExist) {
 		return nil
 	}
-	return os.Rename(taken, path) // a file system without links
+	return os.Rename(taken, path) // the file system has no hard links
 }
 
-// Find returns the answer to the request id; nil if there is none yet. The error is ErrReplaced if there will be none.
+// Find returns the answer to the request with the given ID, or nil if there is no answer yet. The error is ErrReplaced
+// if a newer request has replaced this request.
 func Find(folder, id string) (*Answer, error) {
-	// The order matters: if the request is gone, the answers that are read later have its answer, or it was replaced.
+	// Look for the request before the answers: if the request is already gone, it has an answer, or it was replaced.
 	waits, err := waiting(folder, id)
 	if err != nil {
 		return nil, err
@@ -145,7 +147,7 @@ func Find(folder, id string) (*Answer, error) {
 	return found, err
 }
 
-// waiting reports whether the request id is in the folder.
+// waiting reports whether the request with the given ID is still in the folder.
 func waiting(folder, id string) (bool, error) {
 	for _, name := range []string{requestFile, takenFile, requestFile} { // it may be taken and put back
 		r, err := readRequest(filepath.Join(folder, name))
@@ -159,5 +161,5 @@ func waiting(folder, id string) (bool, error) {
 	return false, nil
 }
 
-// now returns the time in the precision of the files.
+// now returns the present time with the precision of the files.
 func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }

@@ -51,13 +51,13 @@ type Stream struct {
 	have      int
 }
 
-// New returns the stream of its arguments. key must be below 2^32.
+// New returns the stream of a seed, a purpose, a key and a counter. key must be below 2^32.
 func New(seed uint64, p Purpose, key, counter uint64) Stream {
 	return Stream{seed: seed, lo: uint32(counter), hi: uint32(counter >> 32), k: uint32(key), tag: uint32(p) << 24}
 }
 
-// Skip passes over the next n blocks. A block is 4 numbers of Uint32, or 2 of Normal. The numbers before must fill
-// whole blocks.
+// Skip passes over the next n blocks. A block is 4 numbers of Uint32, or 2 of Normal. The numbers drawn so far must
+// fill whole blocks.
 func (s *Stream) Skip(n int) { s.tag += uint32(n) }
 
 // Uint32 returns the next 32 random bits.

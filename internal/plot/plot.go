@@ -13,7 +13,7 @@ type Chart struct {
 	Title          string
 	X, Y           string // names of the axes
 	XScale, YScale Scale
-	XLabel         func(float64) string // formats a tick of the x axis; nil: 2.5M, 40k, 0.02
+	XLabel         func(float64) string // formats a tick of the x axis; if nil, as 2.5M, 40k, 0.02
 	Curves         []Curve
 }
 
@@ -22,7 +22,7 @@ type Chart struct {
 type Curve struct {
 	Name string
 	X, Y []float64
-	// Low and High are the limits of each point; nil: none. They are drawn as a band or, with Marks, as a line through
+	// Low and High are the limits of each point, or nil. They are drawn as a band or, with Marks, as a line through
 	// each point. A band widens the axis by at most a half.
 	Low, High []float64
 	Marks     bool // draw a dot at each point; always done for a single point
@@ -55,7 +55,7 @@ const (
 	narrow, gap, heading  = 470.0, 78.0, 22.0
 )
 
-// colors are the colors of curves, in turn; after the last one the lines are dashed.
+// colors are the colors of curves. After the last color they repeat, and the lines are dashed.
 var colors = [...]string{"#0b62a4", "#c1440e", "#2f7d32", "#7b3fa0", "#8a6d00", "#00838f", "#ad1457", "#4e4e4e"}
 
 // SVG returns the picture of the chart.

@@ -12,8 +12,8 @@
 // whose parent has ended becomes its child, even after setsid or a double fork. When the socket closes, the supervisor
 // kills its children until none is left. A Starter starts its supervisor with the first program.
 //
-// With the zero Entry, if main does not call Enter, this process starts the programs itself. They end with it, but
-// their descendants may not.
+// If main does not call Enter, the Entry is zero, and this process starts the programs itself. The programs end with
+// this process, but their descendants may not.
 //
 // supervisor.go is the supervisor's code, and socket.go its protocol.
 package programs

@@ -25,7 +25,7 @@ type link struct {
 	programs map[int]*program // programs that are starting or running
 }
 
-// A program is a Process, with the supervisor's answer to its start.
+// A program is a Process, with the supervisor's answer to the request to start it.
 type program struct {
 	Process
 	started chan error // receives one value
@@ -50,8 +50,8 @@ func newLink() (*link, error) {
 	}
 	defer null.Close()
 	// /proc/self/exe still works if the executable was replaced. The separate process group keeps signals of terminals
-	// and launchers away. A session would do the same, but the kernel schedules sessions as competing groups: on busy
-	// cores a simulator's step would take twice as long.
+	// and launchers away. A separate session would keep them away too, but the kernel schedules sessions as competing
+	// groups: on busy cores a simulator's step would take twice as long.
 	process, err := os.StartProcess("/proc/self/exe", append([]string{supervisorName}, os.Args[1:]...), &os.ProcAttr{
 		Env: Environ(), Files: []*os.File{null, null, os.Stderr, theirs}, Sys: &syscall.SysProcAttr{Setpgid: true}})
 	if err != nil {
@@ -62,7 +62,7 @@ func newLink() (*link, error) {
 	return l, nil
 }
 
-// listen handles the supervisor's reports until it ends.
+// listen handles the supervisor's reports until the supervisor ends.
 func (l *link) listen() {
 	for {
 		var r report
@@ -141,7 +141,7 @@ func (l *link) start(cmd *exec.Cmd, files []*os.File) (*Process, error) {
 	return &p.Process, nil
 }
 
-// close ends the supervisor and waits until all programs and their descendants have ended. It returns an error if that
+// close ends the supervisor and waits until all programs and their descendants have ended. It returns an error if this
 // takes longer than closeLimit.
 func (l *link) close() error {
 	l.socket.conn.CloseWrite()
@@ -153,5 +153,5 @@ func (l *link) close() error {
 	}
 }
 
-// closeLimit is the longest wait of close.
+// closeLimit is the longest time that close waits.
 const closeLimit = 5 * time.Second

@@ -18,8 +18,8 @@ import (
 // An Entry proves that the program has called Enter, so its executable can be a supervisor.
 type Entry struct{ entered bool }
 
-// Enter runs the supervisor, and does not return, if a Starter started this process as one. Call it first in main:
-// before MPI starts, and before threads or files are made.
+// Enter runs the supervisor and does not return if a Starter started this process as its supervisor. Call it first in
+// main: before MPI starts, and before threads or files are made.
 func Enter() Entry {
 	if len(os.Args) > 0 && os.Args[0] == supervisorName {
 		if err := supervise(); err != nil {
@@ -49,8 +49,8 @@ type Starter struct {
 	entry Entry
 
 	mu     sync.Mutex
-	link   *link       // connection to the supervisor; nil: not started
-	thread chan func() // starts programs without a supervisor; nil: not started
+	link   *link       // connection to the supervisor; nil before it is started
+	thread chan func() // starts programs without a supervisor; nil before the first
 }
 
 // limit is the longest time for a supervisor to start a program, and for a program to end after SIGKILL. After this
@@ -66,16 +66,17 @@ type Process struct {
 	giveUp func() // called if the process does not end after SIGKILL
 }
 
-// Done returns a channel that closes when the program has ended. The rest of its group is then killed.
+// Done returns a channel that closes when the program has ended. The other processes of its group are killed before the
+// channel closes.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err returns the program's outcome after Done: nil for exit status 0, otherwise an ExitError.
 func (p *Process) Err() error { return p.err }
 
-// Signal sends sig to the program and its process group, unless it has ended.
+// Signal sends sig to the program and its process group, unless the program has ended.
 func (p *Process) Signal(sig syscall.Signal) { p.signal(sig) }
 
-// Kill kills the program and its process group, and waits for its end.
+// Kill kills the program and its process group, and waits until the program has ended.
 func (p *Process) Kill() {
 	p.Signal(syscall.SIGKILL)
 	select {
@@ -94,7 +95,7 @@ func (p *Process) end(err error) {
 // An ExitError is the error of a program whose exit status is not 0.
 type ExitError struct{ Status syscall.WaitStatus }
 
-// Error returns a text like that of exec.ExitError: "exit status 7", "signal: killed".
+// Error returns the same text as exec.ExitError, such as "exit status 7" or "signal: killed".
 func (e *ExitError) Error() string {
 	if !e.Status.Signaled() {
 		return "exit status " + strconv.Itoa(e.Status.ExitStatus())
@@ -114,8 +115,9 @@ func exitError(status syscall.WaitStatus) error {
 	return &ExitError{status}
 }
 
-// Start starts cmd. It uses cmd's Path, Args, Env, Dir, ExtraFiles, and Stdin, Stdout and Stderr, which must be files
-// or nil. The files may be closed after Start has returned. Its errors are those of exec.Cmd.Start.
+// Start starts cmd. It uses cmd's Path, Args, Env, Dir and ExtraFiles. It also uses Stdin, Stdout and Stderr, which
+// must be files or nil. The files may be closed after Start has returned. Start returns the same errors as
+// exec.Cmd.Start.
 func (s *Starter) Start(cmd *exec.Cmd) (*Process, error) {
 	if cmd.Err != nil {
 		return nil, cmd.Err

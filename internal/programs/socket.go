@@ -9,18 +9,18 @@ import (
 	"syscall"
 )
 
-// A request asks the supervisor to start a program, or to send a signal to a running one.
+// A request asks the supervisor to start a program, or to send a signal to a running program.
 type request struct {
 	ID     int // unique number of the program
 	Signal syscall.Signal
-	Path   string // "": a request to send Signal
+	Path   string // "" in a request to send Signal
 	Args   []string
 	Env    []string
 	Dir    string
 	Files  int // number of descriptors sent with it: the program's 0, 1, 2, ...
 }
 
-// A report tells that a program was started, could not be started, or has ended.
+// A report says that a program was started, could not be started, or has ended.
 type report struct {
 	ID     int
 	PID    int           // if the program was started
@@ -29,7 +29,7 @@ type report struct {
 	Status syscall.WaitStatus
 }
 
-// A socket carries Go values and file descriptors. One goroutine may send and one receive.
+// A socket carries Go values and file descriptors. Any goroutine may send. Only one goroutine may receive.
 type socket struct {
 	conn *net.UnixConn
 	enc  *gob.Encoder
@@ -37,7 +37,7 @@ type socket struct {
 
 	sending sync.Mutex
 	out     []int      // descriptors to send with the next bytes
-	in      []*os.File // received descriptors that no value has taken
+	in      []*os.File // received descriptors that take has not returned yet
 }
 
 // newSocket takes ownership of f, one end of a socket pair.

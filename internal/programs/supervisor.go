@@ -91,7 +91,7 @@ func supervise() error {
 }
 
 // catch handles and drops the signals of terminals and batch systems. It does not ignore them, because programs would
-// inherit that.
+// inherit ignored signals.
 func catch() {
 	for _, sig := range []os.Signal{syscall.SIGHUP, syscall.SIGINT, syscall.SIGQUIT, syscall.SIGTERM, syscall.SIGUSR1,
 		syscall.SIGUSR2, syscall.SIGALRM, syscall.SIGTSTP, syscall.SIGCONT, syscall.SIGXCPU} {
@@ -101,8 +101,8 @@ func catch() {
 	}
 }
 
-// closeInherited closes the descriptors inherited from the parent, except the socket and the standard ones. Inherited
-// descriptors have no close-on-exec flag; those of the Go runtime have it.
+// closeInherited closes the descriptors inherited from the parent, except the socket and the three standard streams.
+// Inherited descriptors have no close-on-exec flag. Descriptors of the Go runtime have it.
 func closeInherited() error {
 	unix.CloseOnExec(socketFile)
 	entries, err := os.ReadDir("/proc/self/fd")
@@ -165,9 +165,9 @@ func (s *supervisor) reap() {
 	}
 }
 
-// killAll kills the children of this process until none is left. It kills only children, because their PIDs cannot be
-// reused before they are waited for. The children of a killed process become children of this process, for the next
-// round.
+// killAll kills the children of this process until none is left. It kills only children, because the PID of a child
+// cannot be reused before its parent has waited for it. The children of a killed process become children of this
+// process. The next round kills them.
 func killAll() {
 	for {
 		for _, pid := range children() {

@@ -17,22 +17,23 @@ type Evaluation struct {
 
 // An Answer is a model's answer to a question.
 type Answer struct {
-	Number   string `json:"number"`  // of the question
+	Number   string `json:"number"`  // number of the question
 	Outcome  string `json:"outcome"` // such as right; with "cut off" if the answer had no end
 	Reward   string `json:"reward,omitempty"`
 	Question string `json:"question"`
 	Text     string `json:"text"`
-	Expected string `json:"expected,omitempty"` // the right answer, if the given one is not right
+	Expected string `json:"expected,omitempty"` // the right answer, if the model's answer is not right
 }
 
-// Limits of the answers on a page. Of more evaluations it has the first, the newest, and some between them.
+// Limits of the answers on a page. If there are more evaluations, the page has the first, the newest, and some between
+// them.
 const (
 	mostEvaluations = 40
-	mostAnswers     = 12   // of an evaluation
+	mostAnswers     = 12   // answers of an evaluation
 	mostText        = 4000 // bytes of a question or an answer
 )
 
-// question begins an answer in answers.txt.
+// question matches the beginning of an answer in answers.txt.
 var question = regexp.MustCompile(`\n\nquestion \d+: `)
 
 // readAnswers reads answers.txt, to which evaluations of reasoning append:
@@ -81,7 +82,7 @@ func (r *Run) readAnswers() {
 	}
 }
 
-// parseAnswer parses an answer. block begins after the word question.
+// parseAnswer parses an answer. The argument block begins after the word "question".
 func parseAnswer(block string) (a Answer) {
 	head, rest, _ := strings.Cut(block, "\n")
 	a.Number, a.Outcome, _ = strings.Cut(head, ": ")

@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// criticalData divides the critical paths of some windows. Times are means of an iteration, in seconds.
+// criticalData says what the critical paths of some windows consist of. Times are means per iteration, in seconds.
 type criticalData struct {
-	Name       string     `json:"name"` // of the windows
+	Name       string     `json:"name"` // what the windows have in common
 	Windows    int        `json:"windows"`
 	Components []costData `json:"components"`
 	Sites      []costData `json:"sites"`
@@ -26,7 +26,7 @@ type lagsData struct {
 type costData struct {
 	Name     string  `json:"name"`
 	What     string  `json:"what,omitempty"`  // name of a site
-	Cause    string  `json:"cause,omitempty"` // of a site
+	Cause    string  `json:"cause,omitempty"` // cause of a site
 	Busy     float64 `json:"busy"`
 	Transfer float64 `json:"transfer"`
 	Wait     float64 `json:"wait"`
@@ -60,8 +60,8 @@ type queueData struct {
 // The largest numbers of rows in the tables of the critical path.
 const mostSites, mostLinks = 14, 10
 
-// critical divides the critical paths of an attempt: those of usual iterations, of the slowest, and of the first ones,
-// which warm up.
+// critical summarizes the critical paths of an attempt. It separates usual iterations, the slowest iterations, and the
+// first iterations, which warm up.
 func critical(a *trace.Attempt) (all []criticalData) {
 	kinds := []criticalData{{Name: "usual iterations"}, {Name: "slowest iterations"}, {Name: "first iterations"}}
 	paths := make([][]*timeline.Path, len(kinds))
@@ -107,8 +107,8 @@ func (d *criticalData) divide(a *trace.Attempt, s *timeline.Shares) {
 // lags returns the lags of weights and the queues of channels over all windows.
 func lags(a *trace.Attempt) *lagsData {
 	d := new(lagsData)
-	var counts []map[int64]int // of Lags
-	var windows []float64      // of Queues
+	var counts []map[int64]int // by index in d.Lags
+	var windows []float64      // by index in d.Queues
 	for i := range a.Windows {
 		w := &a.Windows[i]
 		for _, l := range timeline.VersionLags(a, w) {

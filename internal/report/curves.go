@@ -9,9 +9,9 @@ import (
 // curvesData has all metrics of a run, and the charts that show some of them.
 type curvesData struct {
 	Iterations array            `json:"iterations"`
-	EnvSteps   *array           `json:"envSteps"` // nil: no environments
-	Hours      array            `json:"hours"`    // of iterations
-	Each       int              `json:"each"`     // rows in a pair of points; 1: every row is a point
+	EnvSteps   *array           `json:"envSteps"` // nil without environments
+	Hours      array            `json:"hours"`    // total time of the iterations so far, in hours
+	Each       int              `json:"each"`     // rows that become a pair of points; if 1, every row is a point
 	Marks      []mark           `json:"marks"`
 	Groups     []group          `json:"groups"`
 	Rest       []string         `json:"rest"` // metrics in no chart
@@ -47,8 +47,9 @@ type series struct {
 	Metric string `json:"metric"`
 }
 
-// wanted are the charts that a page can have. It has those whose metrics the run has. A metric is in the first chart
-// that names it. The * at the end of a name stands for any text: the chart has a series for each metric that matches.
+// wanted are the charts that a page can have. A page shows a chart if the run has one of the chart's metrics. A metric
+// is in the first chart that names it. A * at the end of a name stands for any text: the chart then has a series for
+// each metric that matches.
 var wanted = []struct {
 	group, title, unit string
 	series             []series
@@ -106,8 +107,8 @@ var wanted = []struct {
 // mostBuckets is the largest number of pairs of points of a curve.
 const mostBuckets = 1000
 
-// curves packs the metrics of r. If there are many rows, it joins rows to buckets, and takes the lowest and the highest
-// value of each bucket.
+// curves packs the metrics of r. If there are many rows, it joins rows into buckets, and keeps the lowest and the
+// highest value of each bucket.
 func (r *Run) curves(p *packer) *curvesData {
 	m := r.Metrics
 	if len(m.Steps) == 0 {
@@ -189,7 +190,8 @@ func chartsOf(names []string) (groups []group, rest []string) {
 	return groups, rest
 }
 
-// buckets divides rows into ranges of each rows. A range becomes two points of a curve.
+// buckets divides the rows of a table into ranges. The field each is the number of rows in a range. A range becomes two
+// points of a curve.
 type buckets struct{ rows, each int }
 
 func newBuckets(rows int) buckets {
@@ -242,8 +244,8 @@ func (b buckets) extremes(x []float64) []float64 {
 	return out
 }
 
-// smoothed returns the moving mean of x: for each row the mean of the values up to a fiftieth of the rows before and
-// after it. It returns nil if there are few values.
+// smoothed returns the moving mean of x. The window of a row has a fiftieth of all rows on each side of it. smoothed
+// returns nil if there are few values.
 func smoothed(x []float64) []float64 {
 	const least = 30
 	sums, counts := make([]float64, len(x)+1), make([]int, len(x)+1)
@@ -260,7 +262,7 @@ func smoothed(x []float64) []float64 {
 	out, half := make([]float64, len(x)), max(len(x)/50, 1)
 	for i := range x {
 		from, to := max(i-half, 0), min(i+half+1, len(x))
-		out[i] = (sums[to] - sums[from]) / float64(counts[to]-counts[from]) // NaN without values
+		out[i] = (sums[to] - sums[from]) / float64(counts[to]-counts[from]) // NaN if there are no values
 	}
 	return out
 }

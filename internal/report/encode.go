@@ -15,8 +15,8 @@ type packer struct{ data []byte }
 // An array refers to numbers that the packer holds. page/data.js replaces each array in the document by a typed array.
 type array struct {
 	Type string `json:"$"`  // f64, f32, u32, i32, u16 or u8
-	At   int    `json:"at"` // place of the first byte
-	N    int    `json:"n"`  // numbers
+	At   int    `json:"at"` // offset of the first byte
+	N    int    `json:"n"`  // how many numbers
 }
 
 func (p *packer) f64(x []float64) array {

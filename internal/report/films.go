@@ -15,7 +15,7 @@ import (
 
 // A Film is an animated PNG file of an evaluation.
 type Film struct {
-	Name  string // of the file, without its extension
+	Name  string // name of the file, without its extension
 	Every int    // the page has every n-th frame
 	PNG   []byte
 }
@@ -87,7 +87,7 @@ func readFilm(path string) (Film, error) {
 	return f, nil
 }
 
-// stepOf returns the iteration in the name of a film, global_step_N.png; 0 if it has none.
+// stepOf returns the iteration in the name of a film, global_step_N.png, or 0 if the name has none.
 func stepOf(path string) int {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	n, err := strconv.Atoi(name[strings.LastIndexByte(name, '_')+1:])

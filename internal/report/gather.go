@@ -24,7 +24,7 @@ type Run struct {
 	Status     runfolder.Status // "" if unknown
 	Starts     []runfolder.Provenance
 	Metrics    *Metrics
-	Trace      *trace.Trace // nil: none
+	Trace      *trace.Trace // nil if there is none
 	Settings   []Setting
 	Films      []Film
 	Unseen     []string // films that are not on the page, with the reason
@@ -32,7 +32,7 @@ type Run struct {
 	Answers    []Evaluation
 	Moves      []moves.Move
 	Logs       []RankLog
-	Checkpoint string // the newest; "": none
+	Checkpoint string // the newest, or ""
 	Next       string // lines of `rlinf status`
 	Problems   []string
 }
@@ -40,7 +40,7 @@ type Run struct {
 // About is what the command line tells this package about a run.
 type About struct {
 	Defaults []byte // the default configuration, as YAML
-	// Key returns the meaning of a key, and the other key whose value is its default, or "".
+	// Key returns the meaning of a key. If the key's default is the value of another key, it also returns that key.
 	Key  func(name string) (meaning, from string)
 	Next string // lines of `rlinf status`
 }
@@ -49,7 +49,7 @@ type About struct {
 type RankLog struct {
 	Name string `json:"name"`
 	Text string `json:"text"`
-	Cut  bool   `json:"cut"` // the file has more text before this end
+	Cut  bool   `json:"cut"` // the file has more text before Text
 }
 
 // Gather reads the run in the folder dir. t is the trace of the run, or nil.
@@ -108,7 +108,7 @@ func (r *Run) readStarts() {
 	}
 }
 
-// A page has the logs of so many ranks, the first ones that have a log. It has the end of each.
+// Limits of the logs on a page. A page has the ends of the first mostLogs logs.
 const (
 	mostLogs = 16
 	mostLog  = 16 << 10 // bytes
@@ -145,7 +145,7 @@ func (r *Run) readLogs() {
 	}
 }
 
-// warnings returns the number of warnings in the text, and the last one.
+// warnings returns the number of warnings in the text, and the last warning.
 func (l *RankLog) warnings() (n int, last string) {
 	for line := range strings.Lines(l.Text) {
 		if strings.Contains(strings.ToLower(line), "warning:") {
@@ -173,7 +173,7 @@ func (r *Run) resumes() (steps []float64) {
 	return steps
 }
 
-// ranks returns the numbers of ranks and of hosts of the newest start; 0 if unknown.
+// ranks returns how many ranks and hosts the newest start has, or 0 if this is unknown.
 func (r *Run) ranks() (ranks, hosts int) {
 	if len(r.Starts) > 0 {
 		names := slices.Clone(r.Starts[len(r.Starts)-1].Hosts)

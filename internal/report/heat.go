@@ -12,7 +12,7 @@ import (
 type heatData struct {
 	Rows       []string  `json:"rows"`
 	Iterations array     `json:"iterations"`
-	Each       int       `json:"each"` // iterations in a column, which shows the longest of their times
+	Each       int       `json:"each"` // iterations in a column; the column shows their longest time
 	Measures   []measure `json:"measures"`
 	Of         string    `json:"of"` // rank or node
 }
@@ -27,8 +27,8 @@ type measure struct {
 // mostColumns is the largest number of columns of a heat map.
 const mostColumns = 600
 
-// heat packs the times of work and waits, and in worlds of at most mostRanks ranks the times of phases. A later attempt
-// replaces the iterations that it repeats.
+// heat packs the times of work and of waits. In worlds of at most mostRanks ranks, it also packs the times of phases. A
+// later attempt replaces the iterations that it repeats.
 func (r *Run) heat(p *packer) *heatData {
 	last, _ := r.lastAttempt()
 	if last == nil {
@@ -83,12 +83,12 @@ func (r *Run) heat(p *packer) *heatData {
 	return d
 }
 
-// grids has, for some measures, a time for each row and iteration.
+// grids has a time for each measure, row and iteration.
 type grids struct {
 	from       int64
 	rows, wide int
-	names      []string    // of the measures: work, waits, and the phases
-	values     [][]float32 // by measure; row by row
+	names      []string    // names of the measures: work, waits, and the phases
+	values     [][]float32 // values of each measure, row by row
 }
 
 func newGrids(t *trace.Trace, from, to int64, rows int, byNode bool) *grids {
@@ -102,7 +102,7 @@ func newGrids(t *trace.Trace, from, to int64, rows int, byNode bool) *grids {
 	work, wait, phases := g.values[0], g.values[1], g.values[2:]
 	for i := range t.Attempts {
 		a := &t.Attempts[i]
-		members := make([]float32, rows) // ranks of a node
+		members := make([]float32, rows) // number of ranks in each row
 		seen := map[int]bool{}
 		for _, w := range a.Workers {
 			if row := rowOfWorker(&w, byNode); row < rows && !seen[w.Rank] {
@@ -110,7 +110,7 @@ func newGrids(t *trace.Trace, from, to int64, rows int, byNode bool) *grids {
 				members[row]++
 			}
 		}
-		if len(a.Sums) > 0 { // this attempt repeats the iterations from its first one on
+		if len(a.Sums) > 0 { // this attempt repeats all iterations from its first iteration on
 			g.clear(a.Sums[0].Iteration)
 		}
 		for _, s := range a.Sums {
@@ -157,7 +157,7 @@ func rowOfWorker(w *trace.Worker, byNode bool) int {
 	return max(w.Rank, 0)
 }
 
-// clear sets all times from an iteration on to zero.
+// clear sets the times of an iteration and of all later iterations to zero.
 func (g *grids) clear(iteration int64) {
 	first := int(min(max(iteration-g.from, 0), int64(g.wide)))
 	for _, x := range g.values {
@@ -167,7 +167,8 @@ func (g *grids) clear(iteration int64) {
 	}
 }
 
-// thin joins each iterations to a column, and returns the longest time of each column, row by row.
+// thin joins groups of iterations into columns. The argument each is the number of iterations in a group. thin returns
+// the longest time of each column, row by row.
 func (g *grids) thin(values []float32, each, columns int) []float64 {
 	out := make([]float64, g.rows*columns)
 	for row := range g.rows {

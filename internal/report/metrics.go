@@ -19,7 +19,7 @@ import (
 // Metrics are the lines of metrics.jsonl, as columns.
 type Metrics struct {
 	Steps   []float64            // iterations, ascending
-	Columns map[string][]float64 // by name, each as long as Steps; NaN: no value
+	Columns map[string][]float64 // by name, each as long as Steps; NaN if there is no value
 }
 
 // readMetrics reads metrics.jsonl. It leaves out damaged lines, and lines that a later line replaces because the run
@@ -99,7 +99,7 @@ func (r *Run) readLines(name string, add func(map[string]float64)) (missing bool
 }
 
 // parseLine returns the numbers of a line. null, which stands for values that are not finite, becomes NaN. ok is false
-// without a step.
+// if the line has no valid step.
 func parseLine(line []byte) (values map[string]float64, ok bool) {
 	var read map[string]*float64
 	if json.Unmarshal(line, &read) != nil || read["step"] == nil {
@@ -126,7 +126,7 @@ func (m *Metrics) add(values map[string]float64) (replaced int) {
 	for name, x := range m.Columns {
 		m.Columns[name] = x[:min(len(x), rows)]
 	}
-	if rows == 0 || m.Steps[rows-1] < step { // several lines of one step are one row
+	if rows == 0 || m.Steps[rows-1] < step { // several lines of the same step become one row
 		m.Steps = append(m.Steps, step)
 		rows++
 	}
@@ -172,8 +172,8 @@ func (m *Metrics) last(name string) (float64, bool) {
 	return 0, false
 }
 
-// seconds returns, for each row, the time of all iterations up to the row. time/step of a row is the mean time of the
-// iterations since the last row.
+// seconds returns, for each row, the time of all iterations up to the row. The metric time/step of a row is the mean
+// time of the iterations since the previous row.
 func (m *Metrics) seconds() []float64 {
 	took := m.Columns["time/step"]
 	sums := make([]float64, len(m.Steps))

@@ -19,7 +19,7 @@ type moveRow struct {
 	Predicted string `json:"predicted"`
 }
 
-// A page has at most so many moves, the newest, and marks for at most so many in its charts.
+// A page has the newest mostMoves moves. Its charts have marks for the newest mostMoveMarks moves.
 const mostMoves, mostMoveMarks = 200, 40
 
 // readMoves reads moves.jsonl.
@@ -34,7 +34,7 @@ func (r *Run) readMoves() {
 	}
 }
 
-// moves returns the moves of the run; nil if it has made none.
+// moves returns the moves of the run, or nil if the run has made no move.
 func (r *Run) moves() *movesData {
 	if len(r.Moves) == 0 {
 		return nil
@@ -59,7 +59,7 @@ func (r *Run) moves() *movesData {
 	return d
 }
 
-// moveMarks returns the marks of moves in charts: those of the newest moves.
+// moveMarks returns the marks of the newest moves in charts.
 func (r *Run) moveMarks() (marks []mark) {
 	for _, m := range r.Moves[max(len(r.Moves)-mostMoveMarks, 0):] {
 		marks = append(marks, mark{float64(m.Step), "moved"})

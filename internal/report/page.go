@@ -84,7 +84,7 @@ func WriteRun(w io.Writer, r *Run) error {
 	return write(w, p, d.Title, d, films, r.still(&d))
 }
 
-// write writes a page: its document, its films, and still, the HTML for browsers that run no scripts.
+// write writes a page with its document and its films. The argument still is the HTML for browsers that run no scripts.
 func write(w io.Writer, p *packer, title string, document any, films [][]byte, still []byte) error {
 	data, err := p.encode(document)
 	if err != nil {

@@ -6,7 +6,7 @@ import "github.com/rlinf/rlinf/internal/trace"
 // then the rest of the step.
 var phaseNames = [...]string{"send weights", "make rollouts", "advantages", "train", "evaluate", "rest"}
 
-// phaseMetrics are the metrics of the phases in phaseNames. The rest has none.
+// phaseMetrics are the metrics of the phases in phaseNames. The phase "rest" has no metric.
 var phaseMetrics = [...]string{"time/sync_weights", "time/generate_rollouts", "time/cal_adv_and_returns",
 	"time/actor_training", "time/eval"}
 
@@ -15,11 +15,11 @@ type phasesData struct {
 	Iterations array    `json:"iterations"`
 	Each       int      `json:"each"` // iterations in a point
 	Names      []string `json:"names"`
-	Slowest    []array  `json:"slowest"` // by phase, of the slowest rank
-	Mean       []array  `json:"mean"`    // by phase, the mean or the median of the ranks
+	Slowest    []array  `json:"slowest"` // times of the slowest rank, by phase
+	Mean       []array  `json:"mean"`    // mean or median times of the ranks, by phase
 	MeanName   string   `json:"meanName"`
-	Rank       *array   `json:"rank"`   // the slowest rank; nil: unknown
-	Source     string   `json:"source"` // of the times, in words
+	Rank       *array   `json:"rank"`   // the slowest rank; nil if unknown
+	Source     string   `json:"source"` // where the times come from, in words
 }
 
 // A phaseRow has the times of an iteration.
@@ -29,7 +29,7 @@ type phaseRow struct {
 	rank          int
 }
 
-// phases packs the times of phases, from the trace or, without a trace, from the metrics.
+// phases packs the times of phases. They come from the trace, or from the metrics if there is no trace.
 func (r *Run) phases(p *packer) *phasesData {
 	d := &phasesData{MeanName: "mean of ranks", Each: 1}
 	rows := r.tracedPhases()
@@ -72,7 +72,8 @@ func (r *Run) phases(p *packer) *phasesData {
 	return d
 }
 
-// thinPhases joins each rows to one: the row with the longest iteration, with the mean of the rows' means.
+// thinPhases joins groups of rows. The argument each is the number of rows in a group. The joined row is the row with
+// the longest iteration, but with the mean of the group's means.
 func thinPhases(rows []phaseRow, each int) (thin []phaseRow) {
 	for i := 0; i < len(rows); i += each {
 		part := rows[i:min(i+each, len(rows))]

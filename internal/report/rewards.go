@@ -12,12 +12,12 @@ import (
 
 // Rewards are the rewards of the answers that a language model was trained on, from one line of generation.jsonl.
 type Rewards struct {
-	Step   float64             // the last iteration that the line counts; the first one follows the line before
-	Width  float64             // rewards are rounded down to multiples of Width; 0: not rounded
+	Step   float64             // the last iteration that the line counts; the first follows the previous line's Step
+	Width  float64             // rewards are rounded down to multiples of Width; 0 if they are not rounded
 	Counts map[float64]float64 // the number of answers by reward
 }
 
-// readRewards reads generation.jsonl. The use of the engines in this file becomes metrics.
+// readRewards reads generation.jsonl. The figures about engines in this file become metrics.
 func (r *Run) readRewards() {
 	r.readLines("generation.jsonl", func(values map[string]float64) {
 		line := Rewards{Step: values["step"], Width: values["width"], Counts: map[float64]float64{}}
@@ -52,7 +52,7 @@ func (m *Metrics) put(step float64, name string, value float64) {
 // rewardsData has the number of answers by reward and iteration.
 type rewardsData struct {
 	Rows       []string `json:"rows"`  // rewards, the largest first
-	Range      float64  `json:"range"` // a row counts rewards from its own up to Range above; 0: only its own
+	Range      float64  `json:"range"` // a row counts rewards from its value to its value + Range; if 0, only its value
 	Iterations array    `json:"iterations"`
 	Each       int      `json:"each"`   // lines of generation.jsonl in a column
 	Counts     array    `json:"counts"` // row by row

@@ -18,7 +18,7 @@ import (
 
 // Runs has the content of the page about several runs. The runs of a group differ only in their seeds.
 type Runs struct {
-	Table    results.Table   // of the main metric
+	Table    results.Table   // table of the main metric
 	Groups   []results.Group // the same groups, with all metrics
 	Keys     []runsKey
 	States   []string // of each group
@@ -33,8 +33,8 @@ type runsKey struct {
 	Values []string `json:"values"` // of each group
 }
 
-// GatherRuns reads the runs and sweeps at paths. It leaves out paths without runs and damaged runs, and names them in
-// Problems. The function returns gives the lowest and the highest possible return of a task.
+// GatherRuns reads the runs and sweeps at paths. It leaves out damaged runs and paths without runs, and lists them in
+// Problems. The argument returns is a function. It gives the lowest and the highest possible return of a task.
 func GatherRuns(paths []string, returns func(task string) (least, most float64)) (*Runs, error) {
 	r := &Runs{returns: returns}
 	var failed error
@@ -71,7 +71,7 @@ func GatherRuns(paths []string, returns func(task string) (least, most float64))
 	return r, nil
 }
 
-// keep leaves out groups without the main metric, and gives the others distinct names.
+// keep leaves out groups without the main metric, and gives the other groups distinct names.
 func (r *Runs) keep() {
 	var kept []results.Group
 	times := map[string]int{}
@@ -91,8 +91,8 @@ func (r *Runs) keep() {
 	r.Groups = kept
 }
 
-// compared returns g with the rows that `rlinf compare` counts: from the folder of a run the rows with a metric that
-// begins with metric, from a file of kept results all rows.
+// compared returns g with only the rows that `rlinf compare` counts. In a run's folder, a row counts if it has a metric
+// whose name begins with the argument metric. In a file of kept results, all rows count.
 func compared(g results.Group, metric string) results.Group {
 	if filepath.Ext(g.Path) == ".csv" {
 		return g
@@ -202,7 +202,7 @@ func tally(words []string) string {
 	return strings.Join(order, ", ")
 }
 
-// runsDocument is what the scripts of a page about several runs get.
+// runsDocument is the data for the scripts of a page about several runs.
 type runsDocument struct {
 	Title    string      `json:"title"`
 	Several  bool        `json:"several"`
@@ -218,7 +218,7 @@ type runsDocument struct {
 	Keys     []runsKey   `json:"keys"`
 }
 
-// A runsChart has a metric of the groups.
+// A runsChart has the curves of a metric. Each curve belongs to a group.
 type runsChart struct {
 	Metric string      `json:"metric"`
 	Curves []runsCurve `json:"curves"`
@@ -228,7 +228,7 @@ type runsCurve struct {
 	Group int   `json:"group"`
 	X     array `json:"x"`
 	Y     array `json:"y"`
-	Low   array `json:"low"` // NaN: there is no interval
+	Low   array `json:"low"` // NaN if there is no interval
 	High  array `json:"high"`
 }
 
@@ -302,7 +302,8 @@ func (r *Runs) metrics() (names []string) {
 	return slices.Compact(names)
 }
 
-// drawn returns the metrics that have a chart: the main metric first, then those of a single run's page.
+// drawn returns the metrics that have a chart: the main metric first, then the metrics in the charts of a single run's
+// page.
 func (r *Runs) drawn() []string {
 	names := []string{r.Table.Metric}
 	groups, _ := chartsOf(r.metrics())

@@ -13,7 +13,7 @@ import (
 type Setting struct {
 	Key     string `json:"key"`
 	Value   string `json:"value"`             // YAML in one line
-	Default string `json:"default"`           // YAML in one line; "": none
+	Default string `json:"default"`           // YAML in one line; "" if there is none
 	From    string `json:"from,omitempty"`    // the key whose value is the default
 	Changed bool   `json:"changed,omitempty"` // the value is not the default
 	Meaning string `json:"meaning,omitempty"`
@@ -103,7 +103,7 @@ func inLine(n *yaml.Node) string {
 	return strings.Join(strings.Fields(string(text)), " ")
 }
 
-// setting returns the value of a key without quotes; "" if the configuration does not have it.
+// setting returns the value of a key without quotes, or "" if the configuration does not have the key.
 func (r *Run) setting(key string) string {
 	for _, s := range r.Settings {
 		if s.Key == key {

@@ -11,8 +11,8 @@ import (
 // mostStill is the largest number of points of a curve in the pictures for browsers without scripts.
 const mostStill = 300
 
-// still returns the HTML for browsers without scripts: the summary, and pictures of the curves of learning and of the
-// phases.
+// still returns the HTML for browsers without scripts: the summary, and pictures of the learning curves, the training
+// curves and the times of an iteration.
 func (r *Run) still(d *document) []byte {
 	var b bytes.Buffer
 	var sentences []string

@@ -91,10 +91,10 @@ func (r *Run) facts() (facts []fact) {
 type sentence struct {
 	Text  string `json:"text"`
 	Fault bool   `json:"fault,omitempty"`
-	Key   string `json:"key,omitempty"` // configuration key to change; "": none
+	Key   string `json:"key,omitempty"` // configuration key to change, or ""
 }
 
-// sentences says how the run ended, unless it ended as planned, and returns the findings of the trace.
+// sentences returns a sentence about how the run ended, unless it ended as planned, and the findings of the trace.
 func (r *Run) sentences() (all []sentence) {
 	if r.Status != runfolder.Done && exits[r.Status] != "" {
 		bad := r.Status == runfolder.Failed || r.Status == runfolder.Dead
@@ -145,7 +145,8 @@ func join(words ...string) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
 }
 
-// runsOf lists the texts of ranks, as "ranks 0-3: a; rank 4: b". Neighbours with the same text are one item.
+// runsOf lists the texts of ranks, such as "ranks 0-3: a; rank 4: b". Neighbouring ranks with the same text are one
+// item.
 func runsOf(texts []string) string {
 	var items []string
 	for i := 0; i < len(texts); {

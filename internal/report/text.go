@@ -22,7 +22,7 @@ func plain(s string) string {
 // colouring matches what a program writes to a terminal to change colours or to move the cursor.
 var colouring = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
 
-// printed returns s as plain text without the control sequences of terminals. A carriage return begins a line.
+// printed returns s as plain text without the control sequences of terminals. A carriage return becomes a newline.
 func printed(s string) string {
 	s = strings.ReplaceAll(colouring.ReplaceAllString(s, ""), "\r\n", "\n")
 	return plain(strings.ReplaceAll(s, "\r", "\n"))

@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// timelineData has the spans of those iterations that the page shows.
+// timelineData has the spans of the iterations that the page shows.
 type timelineData struct {
 	Attempts []attemptData `json:"attempts"`
 	Windows  []windowData  `json:"windows"`
@@ -48,7 +48,7 @@ type windowData struct {
 	Firsts    array   `json:"firsts"` // starts of the tracks
 	Counts    array   `json:"counts"` // numbers of spans in the tracks
 	Sites     array   `json:"sites"`
-	Lengths   array   `json:"lengths"` // of the spans; a span begins where the span before it ends
+	Lengths   array   `json:"lengths"` // lengths of the spans; a span begins where the previous span ends
 	Args      array   `json:"args"`
 	Path      *path   `json:"path"`
 }
@@ -72,14 +72,14 @@ const (
 var reasons = map[trace.Reason]string{trace.First: "one of the first", trace.Regular: "one in 50",
 	trace.Slowest: "the slowest of 100", trace.Last: "one of the last", trace.All: "all are kept"}
 
-// timelines packs the windows of all attempts, as many as there is room for.
+// timelines packs the windows of all attempts. It leaves out windows if there is no room for all of them.
 func (r *Run) timelines(p *packer) *timelineData {
 	if r.Trace == nil {
 		return nil
 	}
 	d := new(timelineData)
 	var all []choice
-	var shown []ranks // of each attempt
+	var shown []ranks // shown ranks of each attempt
 	for i := range r.Trace.Attempts {
 		a := &r.Trace.Attempts[i]
 		shown = append(shown, shownRanks(a))
@@ -127,9 +127,9 @@ type choice struct {
 	why             trace.Reason
 }
 
-// choose returns as many windows as fit, in their order. The last windows before an error take precedence, then the
-// slowest, the first, and the regular ones. If not all windows of a kind fit, it leaves out every second of them until
-// the others fit. It returns at least one window.
+// choose selects windows for a page, and returns them in their order. The argument most is the largest number of spans.
+// The last windows before an error take precedence, then the slowest, the first, and the regular windows. If not all
+// windows of a kind fit, it drops every second window of this kind until the rest fit. It returns at least one window.
 func choose(all []choice, most int) []choice {
 	important := []trace.Reason{trace.Last, trace.Slowest, trace.First, trace.Regular, trace.All}
 	kept, room := make([]bool, len(all)), most
@@ -170,13 +170,14 @@ func choose(all []choice, most int) []choice {
 	return some
 }
 
-// ranks are some ranks of a world; nil: all.
+// ranks is a set of ranks. nil stands for all ranks.
 type ranks map[int]bool
 
 func (r ranks) has(rank int) bool { return r == nil || r[rank] }
 
-// shownRanks returns the ranks that the page shows: in a large world the mostRanks/2 that waited most and the
-// mostRanks/2 that waited least, because the latter delay the others. In a small world it returns nil.
+// shownRanks returns the ranks that the page shows. In a large world these are the mostRanks/2 ranks that waited most
+// and the mostRanks/2 ranks that waited least. Ranks that waited little delay the other ranks. In a small world
+// shownRanks returns nil.
 func shownRanks(a *trace.Attempt) ranks {
 	if a.Ranks <= mostRanks {
 		return nil
@@ -211,7 +212,7 @@ func nameOf(w *trace.Worker) string { return plain(fmt.Sprintf("%s %d", w.Compon
 // sites has the sites of all workers of an attempt, without keys.
 type sites struct {
 	all []siteData
-	at  [][]uint16 // by worker and site: index in all
+	at  [][]uint16 // indices in the field all, by worker and site
 }
 
 func newSites(a *trace.Attempt) *sites {
@@ -234,7 +235,7 @@ func newSites(a *trace.Attempt) *sites {
 	return s
 }
 
-// of returns the index in all of a worker's site. Index 0 stands for sites that do not exist.
+// of returns the index of a worker's site in s.all. Index 0 stands for sites that do not exist.
 func (s *sites) of(worker, site int) uint16 {
 	if site < 0 || site >= len(s.at[worker]) {
 		return 0

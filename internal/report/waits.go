@@ -36,17 +36,17 @@ type efficiencyData struct {
 	Busiest   string  `json:"busiest"`
 }
 
-// lateData says which member was last most often at the operations of a communicator, or at votes.
+// lateData says which member most often arrived last at the operations of a communicator, or at votes.
 type lateData struct {
 	Name       string  `json:"name"`
 	Operations int     `json:"operations"`
 	Member     string  `json:"member"`
-	Share      float64 `json:"share"`  // of the operations at which the member was last
-	Chance     float64 `json:"chance"` // that share if each member were last equally often
+	Share      float64 `json:"share"`  // share of the operations at which the member was last
+	Chance     float64 `json:"chance"` // Share if each member were last equally often
 	Delay      float64 `json:"delay"`  // mean, in seconds
 }
 
-// waits sums the times of the newest attempt. It returns nil if that attempt has no sums.
+// waits sums the times of the newest attempt. It returns nil if this attempt has no sums.
 func (r *Run) waits() *waitsData {
 	a, number := r.lastAttempt()
 	if a == nil || len(a.Sums) == 0 {

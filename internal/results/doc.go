@@ -1,7 +1,7 @@
 // Package results answers: what have runs achieved, over all seeds? It reads their metrics, and gives means with
 // confidence intervals, tables, and curves.
 //
-//	groups, err := results.Load("logs/sweep", "eval/") // runs that differ in their seeds together
+//	groups, err := results.Load("logs/sweep", "eval/") // a group has runs that differ only in their seeds
 //	finals := groups[0].At("eval/return", math.Inf(1))
 //	fmt.Println(results.NewEstimate(finals))
 //

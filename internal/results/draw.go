@@ -9,8 +9,8 @@ import (
 )
 
 // Draw draws a metric of each group as SVG, over environment steps or, without environments, over iterations. The
-// function returns gives the lowest and the highest possible return of a task; an infinity means no bound. Intervals
-// are clipped to the possible values of the metric.
+// argument returns is a function. It gives the lowest and the highest possible return of a task. An infinity means no
+// bound. Intervals are clipped to the possible values of the metric.
 func Draw(metric string, groups []Group, returns func(task string) (least, most float64)) []byte {
 	chart := plot.Chart{Title: metric, X: "environment steps", Y: metric}
 	if inIterations(groups) {
@@ -23,7 +23,7 @@ func Draw(metric string, groups []Group, returns func(task string) (least, most 
 	return chart.SVG()
 }
 
-// Bands returns the curve of each group, with intervals as Draw draws them.
+// Bands returns the curve of each group, with its intervals clipped as in Draw.
 func Bands(metric string, groups []Group, returns func(task string) (least, most float64)) (curves []plot.Curve) {
 	least, most := limits(metric)
 	last, task := metric[strings.LastIndexByte(metric, '/')+1:], taskOf(groups)
@@ -45,7 +45,7 @@ func Curves(metric string, groups []Group) bool {
 	return slices.ContainsFunc(groups, func(g Group) bool { return len(g.Curve(metric).X) > 1 })
 }
 
-// taskOf returns the common task of all runs, or "" if they have several.
+// taskOf returns the common task of all runs, or "" if they have several tasks.
 func taskOf(groups []Group) string {
 	task := ""
 	for _, g := range groups {

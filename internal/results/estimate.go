@@ -15,7 +15,7 @@ type Estimate struct {
 	N      int
 	Mean   float64 // NaN without values
 	Std    float64 // sample standard deviation; 0 for a single value
-	Margin float64 // half of the mean's 95 % confidence interval; infinite for a single value
+	Margin float64 // half the width of the mean's 95 % confidence interval; infinite for a single value
 	Least  float64 // the lowest value
 }
 
@@ -34,8 +34,8 @@ func NewEstimate(values []float64) Estimate {
 	return e
 }
 
-// Minus returns the difference of the means, and half of its 95 % confidence interval by Welch's test (Welch 1947) with
-// degrees of freedom rounded down. The variances may differ.
+// Minus returns the difference of the means, and half the width of its 95 % confidence interval by Welch's test (Welch
+// 1947) with degrees of freedom rounded down. The variances may differ.
 func (e Estimate) Minus(o Estimate) (difference, margin float64) {
 	difference, margin = e.Mean-o.Mean, math.Inf(1)
 	if e.N < 2 || o.N < 2 {
@@ -78,8 +78,8 @@ func student95(n int) float64 {
 	return distuv.StudentsT{Sigma: 1, Nu: float64(n)}.Quantile(0.975)
 }
 
-// Better reports whether a is a better value of the metric than b: lower for a loss, higher for others. NaN is worse
-// than every number.
+// Better reports whether a is a better value of the metric than b. For a loss, lower is better. For other metrics,
+// higher is better. NaN is worse than every number.
 func Better(metric string, a, b float64) bool {
 	if math.IsNaN(a) || math.IsNaN(b) {
 		return math.IsNaN(b) && !math.IsNaN(a)
@@ -90,8 +90,8 @@ func Better(metric string, a, b float64) bool {
 	return a > b
 }
 
-// Headlines returns the metrics that measure the quality of a policy or model, those of evaluation before those of
-// training.
+// Headlines returns the metrics that measure the quality of a policy or model, with the metrics of evaluation before
+// the metrics of training.
 func Headlines() []string {
 	return []string{"eval/return", "eval/accuracy", "eval/loss", "env/return", "rollout/rewards", "train/sft/loss"}
 }

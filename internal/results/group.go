@@ -23,12 +23,13 @@ type Group struct {
 // ErrNoRun is the error for an existing path without a run.
 var ErrNoRun = errors.New("expected the folder of a run or of a sweep, or a file of kept results")
 
-// maxDepth is the number of levels below a folder at which Load looks for runs: in logs these are sweeps, then points.
+// maxDepth is the number of levels below a folder at which Load looks for runs: in the folder logs these are sweeps,
+// then their points.
 const maxDepth = 2
 
 // Load returns the groups at path. A file written by Keep is one group. In a folder and the folders below it, each run
-// is a group. All runs seed_N of one folder, as a sweep makes them, are one group. Load skips runs that were set aside
-// (earlier-N). For prefix see ReadRun.
+// is a group. But all runs seed_N in one folder, as made by a sweep, are one group. Load skips runs that were set aside
+// (earlier-N). See ReadRun for prefix.
 func Load(path, prefix string) ([]Group, error) {
 	groups, damaged, err := LoadWhole(path, prefix)
 	if len(damaged) > 0 {
@@ -37,7 +38,7 @@ func Load(path, prefix string) ([]Group, error) {
 	return groups, err
 }
 
-// LoadWhole is Load without the runs that cannot be read. damaged has the errors of these runs.
+// LoadWhole is like Load, but leaves out runs that cannot be read. damaged has the errors of these runs.
 func LoadWhole(path, prefix string) (groups []Group, damaged []error, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -67,7 +68,7 @@ func LoadWhole(path, prefix string) (groups []Group, damaged []error, err error)
 type loader struct {
 	prefix  string
 	groups  []Group
-	damaged []error // of runs that cannot be read
+	damaged []error // errors of runs that cannot be read
 }
 
 // load adds the groups in dir, and in its subfolders up to the given number of levels. name is the name of the group in
@@ -115,7 +116,7 @@ func (l *loader) load(dir, name string, levels int) error {
 	return nil
 }
 
-// read returns the run in dir; none if dir has no metrics, or if they cannot be read.
+// read returns the run in dir. It returns no run if dir has no metrics, or if the run cannot be read.
 func (l *loader) read(dir string) []Run {
 	if _, err := os.Stat(filepath.Join(dir, "metrics.jsonl")); err != nil {
 		return nil
@@ -149,7 +150,7 @@ func (g *Group) At(metric string, envSteps float64) []float64 {
 const mostPoints = 500
 
 // Curve returns the mean over the runs with its 95 % interval, at each step at which all runs have a value. If there
-// are many steps, it takes only every n-th.
+// are many steps, it takes only every n-th step.
 func (g *Group) Curve(metric string) plot.Curve {
 	var at []float64
 	for _, r := range g.Runs {

@@ -90,7 +90,7 @@ func ReadKept(path string) ([]Run, error) {
 		if at < 0 {
 			at = len(runs)
 			runs = append(runs, Run{Name: fmt.Sprintf("%s, seed %d", filepath.Base(path), seed), Seed: seed, Task: task,
-				Iterations: true}) // unless a row has more environment steps
+				Iterations: true}) // false after a row whose environment steps differ from its step
 		}
 		row := Row{Step: int64(numbers[1]), EnvSteps: numbers[2], Seconds: numbers[3], Values: map[string]float64{}}
 		runs[at].Iterations = runs[at].Iterations && numbers[2] == numbers[1]

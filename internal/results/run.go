@@ -23,8 +23,8 @@ type Run struct {
 	Name string // its folder; for a kept run, the file's folder with the seed
 	Task string // env_type; task_type for language models
 	Seed uint64 // actor.seed
-	// Iterations is true if no environment steps, because the run learns from texts or demonstrations. EnvSteps of the
-	// rows are then iterations.
+	// Iterations is true if the run makes no environment steps, because it learns from texts or demonstrations.
+	// EnvSteps of the rows are then iterations.
 	Iterations bool
 	Rows       []Row
 }
@@ -37,8 +37,8 @@ type Row struct {
 	Values   map[string]float64 // values of the requested metrics
 }
 
-// ReadRun reads the run folder dir. It keeps the metrics whose names begin with prefix, and the rows that have one of
-// them.
+// ReadRun reads the run folder dir. It keeps the metrics whose names begin with prefix, and the rows that have such a
+// metric.
 func ReadRun(dir, prefix string) (Run, error) {
 	r := Run{Name: filepath.Clean(dir)}
 	var config struct {
@@ -81,7 +81,7 @@ func ReadRun(dir, prefix string) (Run, error) {
 }
 
 // readRows reads metrics.jsonl. It returns the largest number of environment steps, or NaN if no line has any. Most
-// lines of a long run lack the wanted metrics, so it parses only the other lines as JSON.
+// lines of a long run lack the wanted metrics, so readRows does not parse these lines as JSON.
 func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 	wanted := []byte(`"` + prefix)
 	var last, seconds float64
@@ -103,7 +103,7 @@ func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 		if !bytes.Contains(line, wanted) {
 			continue
 		}
-		var values map[string]*float64 // nil: null, a value that is not finite
+		var values map[string]*float64 // nil for null: the value was not finite
 		if err := json.Unmarshal(line, &values); err != nil {
 			return steps, fmt.Errorf("step %.0f: %w", step, err)
 		}
@@ -124,8 +124,8 @@ func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 	}
 }
 
-// StepTimes returns the rows of metrics.jsonl in the run folder dir that have the time of an iteration: their steps,
-// and the mean times of the iterations since the row before, in seconds.
+// StepTimes reads the rows of metrics.jsonl in the run folder dir that have the time of an iteration. It returns their
+// steps. seconds are the mean times of the iterations since the previous row.
 func StepTimes(dir string) (steps, seconds []float64, err error) {
 	f, err := durable.Open(filepath.Join(dir, "metrics.jsonl"))
 	if err != nil {
@@ -145,7 +145,7 @@ func StepTimes(dir string) (steps, seconds []float64, err error) {
 	}
 }
 
-// number returns the number of a key in a JSON line, or NaN.
+// number returns the numeric value of a key in a JSON line, or NaN.
 func number(line []byte, key string) float64 {
 	_, rest, found := bytes.Cut(line, []byte(key))
 	end := bytes.IndexAny(rest, ",}")

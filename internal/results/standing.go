@@ -31,7 +31,7 @@ type Standing struct {
 	Status runfolder.Status `json:"status"`
 	Step   int64            `json:"step"`            // iterations made
 	Steps  int64            `json:"steps,omitempty"` // iterations of the whole run
-	// Metric is the metric of training: env/return, rollout/rewards or train/sft/loss. Value is its newest value.
+	// Metric is the main metric of training: env/return, rollout/rewards or train/sft/loss. Value is its newest value.
 	Metric string   `json:"metric,omitempty"`
 	Value  *float64 `json:"value,omitempty"`
 	// Rate is the rate of the newest iteration, in "env steps/s" or "tokens/s".
@@ -41,8 +41,8 @@ type Standing struct {
 	SecondsLeft *float64  `json:"seconds_left,omitempty"`
 	Checkpoint  string    `json:"checkpoint,omitempty"` // the newest checkpoint
 	Updated     time.Time `json:"updated"`              // when metrics or status were last written
-	// Moves is the number of moves, and LastMove the newest. Placement is the present placement of a run that has moved
-	// since its newest start.
+	// Moves is the number of moves. LastMove is the newest move. Placement is the present placement of a run that has
+	// moved since its newest start.
 	Moves     int         `json:"moves,omitempty"`
 	LastMove  *moves.Move `json:"last_move,omitempty"`
 	Placement string      `json:"placement,omitempty"`
@@ -66,7 +66,7 @@ func ReadStanding(dir string) (s Standing, err error) {
 	if begun {
 		s.Steps = start.Iterations
 	}
-	if all, _, err := moves.Read(dir); err == nil && len(all) > 0 { // the metrics do not depend on it
+	if all, _, err := moves.Read(dir); err == nil && len(all) > 0 { // an error here does not affect the metrics
 		s.Moves, s.LastMove = len(all), &all[len(all)-1]
 		if begun && !s.LastMove.Time.Before(start.Started) {
 			s.Placement = s.LastMove.After
@@ -98,8 +98,8 @@ func ReadStanding(dir string) (s Standing, err error) {
 	return s, nil
 }
 
-// RunsIn returns the run in dir, or all runs at most three levels below it (logs, a sweep, a point, a seed), the newest
-// first.
+// RunsIn returns the run in dir. If dir is not a run's folder, it returns all runs at most three levels below it (logs,
+// a sweep, a point, a seed), the newest first.
 func RunsIn(dir string) (runs []Standing, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no such folder", dir)

@@ -13,7 +13,7 @@ import (
 // A Table compares groups by one metric.
 type Table struct {
 	Metric string
-	At     float64 // environment steps at which to compare; +Inf: the last value of each run
+	At     float64 // environment steps at which to compare; +Inf for the last value of each run
 	Groups []Group
 }
 
@@ -57,13 +57,14 @@ type jsonGroup struct {
 	Std      *float64    `json:"std,omitempty"`
 	Interval *[2]float64 `json:"interval,omitempty"` // 95 % confidence interval of the mean
 	Lowest   *float64    `json:"lowest,omitempty"`
-	// Difference is the mean less the mean of the first group, and Margin half of its 95 % confidence interval.
+	// Difference is the mean minus the mean of the first group. Margin is half the width of the difference's 95 %
+	// confidence interval.
 	Difference *float64 `json:"difference,omitempty"`
 	Margin     *float64 `json:"difference_margin,omitempty"`
 }
 
-// WriteJSON writes the table as a JSON object: metric, step_unit ("env steps" or "iterations"), groups, and at, unless
-// it has the last values of runs.
+// WriteJSON writes the table as a JSON object with metric, step_unit ("env steps" or "iterations") and groups. If t.At
+// is finite, the object also has at.
 func (t *Table) WriteJSON(w io.Writer) error {
 	all := struct {
 		Metric   string      `json:"metric"`

@@ -4,7 +4,7 @@
 //	folder, err := runfolder.Open(path, jobID)          // refused while another job has it
 //	defer folder.Close()
 //	w.Go("run folder", func() error { return folder.KeepAlive(ctx) })
-//	earlier, err := folder.SetAside()                   // a new run, not a resumed one: an earlier run moves away
+//	earlier, err := folder.SetAside()                   // only in a new run: moves the files of an earlier run
 //	err = folder.WriteConfig(resolved)
 //	err = folder.AddProvenance(p)
 //	err = folder.SetStatus(runfolder.Running)
@@ -22,8 +22,8 @@
 //	tensorboard/       the same metrics for TensorBoard
 //	checkpoints/       global_step_N, and latest
 //	trace/             what each worker spent its time on: see internal/trace
-//	live.json          the present state of a running run, each second
-//	plan.json          the plan of a placement that was auto
+//	live.json          the state of a running run, renewed each second
+//	plan.json          the plan of the placement, if the placement was auto
 //	moves.jsonl        moves to other ranks; with move-request.json and move-answers.jsonl: see internal/moves
 //	logs/rank-0000.log errors of a rank; missing if the rank reported none
 //	lock               the job that runs here

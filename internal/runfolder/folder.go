@@ -67,8 +67,8 @@ func RankLog(path string, rank int) string {
 	return filepath.Join(path, "logs", fmt.Sprintf("rank-%04d.log", rank))
 }
 
-// SetAside moves everything that an earlier run left into a new folder earlier-N, and returns the path of that folder;
-// "" if there was nothing. A run that is not resumed calls it before it writes.
+// SetAside moves everything that an earlier run left into a new folder earlier-N, and returns the path of that folder.
+// It returns "" if there was nothing to move. A run that is not resumed calls it before it writes.
 func (f *Folder) SetAside() (string, error) {
 	entries, err := os.ReadDir(f.path)
 	if err != nil {
@@ -188,8 +188,8 @@ func overwrite(path string, s Status) error {
 	return errors.Join(err, f.Close())
 }
 
-// ReadStatus returns the status of the run in the folder path: the word in STATUS, or "" without that file. If the word
-// is running, but the process with the lock is dead or has not renewed the lock for a minute, it returns Dead. Any
+// ReadStatus returns the status of the run in the folder path: the word in STATUS, or "" if STATUS is missing. If the
+// word is running, but the process with the lock is dead or has not renewed the lock for a minute, it returns Dead. Any
 // process may call it.
 func ReadStatus(path string) (Status, error) {
 	s, err := readStatus(path)

@@ -19,20 +19,22 @@ const (
 	lockFile  = "lock"
 	claimFile = "lock.claim"
 
-	// beat is the interval between renewals of a lock. A lock that was not renewed for stale counts as abandoned.
+	// beat is the interval between renewals of a lock. A lock that was not renewed for the time stale counts as
+	// abandoned.
 	beat  = 15 * time.Second
 	stale = 60 * time.Second
 )
 
-// An Owner describes the job that holds a lock. The modification time of the lock file is the heartbeat of the job. It
-// is compared with the time of a new file in the same folder, so both times come from the file system's clock.
+// An Owner describes the job that holds a lock. The modification time of the lock file is the heartbeat of the job.
+// Other jobs compare it with the time of a new file in the same folder, so both times come from the file system's
+// clock.
 type Owner struct {
 	Host    string    `json:"host"`
 	PID     int       `json:"pid"`
 	PIDs    string    `json:"pids"`          // PID namespace: of the host, or of a container on it
 	Job     string    `json:"job,omitempty"` // the scheduler's name of the job
 	Started time.Time `json:"started"`
-	Born    string    `json:"born,omitempty"` // start of the process in clock ticks since boot; "": unknown
+	Born    string    `json:"born,omitempty"` // start of the process in clock ticks since boot; "" if unknown
 }
 
 // self returns the Owner for this process.
@@ -60,8 +62,8 @@ func processStat(pid int) (state, born string) {
 // here reports whether this process, self, can see the process of o.
 func (o Owner) here(self Owner) bool { return o.Host == self.Host && o.PIDs == self.PIDs }
 
-// died reports whether the process of o is known to have died. self, this process, must see processes of o's host.
-// Another process may have the same PID by now, but not the same start time.
+// died reports whether the process of o is known to have died. It returns false if self, this process, cannot see the
+// process of o. Another process may have the same PID by now, but not the same start time.
 func (o Owner) died(self Owner) bool {
 	if !o.here(self) {
 		return false
@@ -86,7 +88,7 @@ func (o Owner) String() string {
 type BusyError struct {
 	Folder string
 	Owner  Owner
-	Beat   time.Duration // time since the last heartbeat; < 0 if that is in the future
+	Beat   time.Duration // time since the last heartbeat; < 0 if the heartbeat is in the future
 }
 
 func (e *BusyError) Error() string {
@@ -97,8 +99,8 @@ func (e *BusyError) Error() string {
 		"runner.logger.experiment_name", e.Folder, e.Owner, max(e.Beat, 0).Round(time.Second))
 }
 
-// A lock is the file lockFile. Its holder is the process that made the current file of that name. It is no lock of the
-// operating system, because many parallel file systems have no such locks that work across nodes.
+// A lock is the file lockFile. Its holder is the process that made the current file of that name. It does not use locks
+// of the operating system, because on many parallel file systems they do not work across nodes.
 type lock struct {
 	path string
 	file *os.File
@@ -107,9 +109,9 @@ type lock struct {
 
 // acquire takes the lock of folder for this process.
 //
-// A job may take a lock only while it holds the claim, a file that exists only for a moment, and that only one job can
-// create. So two jobs that both find a stale lock cannot both replace it. If the creator of a claim dies, the claim
-// becomes stale like a lock.
+// A job may take a lock only while it holds the claim. The claim is a file that exists only for a moment, and that only
+// one job can create. So two jobs that both find a stale lock cannot both replace it. If the creator of a claim dies,
+// the claim becomes stale like a lock.
 func acquire(folder, job string) (*lock, error) {
 	me, err := self(job)
 	if err != nil {
@@ -181,8 +183,8 @@ func clock(folder string) (time.Time, error) {
 	return info.ModTime(), nil
 }
 
-// hasOwner reports whether a living job holds the lock of folder. If this process may not write to folder, the clock of
-// this host replaces that of the file system.
+// hasOwner reports whether a living job holds the lock of folder. If this process may not write to folder, hasOwner
+// uses the clock of this host instead of the file system's clock.
 func hasOwner(folder string) (bool, error) {
 	me, err := self("")
 	if err != nil {
@@ -201,8 +203,8 @@ func hasOwner(folder string) (bool, error) {
 
 // checkStale returns a *BusyError if the owner of the lock or claim at path is alive. now is the file system's time. An
 // owner is alive if its heartbeat is recent, and its process is not known to be dead. A heartbeat in the future means
-// that the clock was set back. Then the owner is alive only if me, this process, can see the owner's process. Without a
-// file there is no owner.
+// that the clock was set back. Then the owner is alive only if me, this process, can see the owner's process. If there
+// is no file, there is no owner.
 func checkStale(path string, me Owner, now time.Time) error {
 	info, err := os.Stat(path)
 	if os.IsNotExist(err) {
@@ -251,7 +253,7 @@ func (f *Folder) KeepAlive(ctx context.Context) error {
 	}
 }
 
-// renew rewrites the file, which sets its time by the file system's clock.
+// renew rewrites the lock file. This sets the file's time by the file system's clock.
 func (l *lock) renew() error {
 	if err := l.held(); err != nil {
 		return err

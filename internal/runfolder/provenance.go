@@ -31,20 +31,20 @@ type Provenance struct {
 
 	Transport string   `json:"transport"`
 	Library   string   `json:"library,omitempty"`  // version string of the MPI library
-	Launcher  string   `json:"launcher,omitempty"` // "" without one
+	Launcher  string   `json:"launcher,omitempty"` // "" if there is none
 	Threads   string   `json:"threads,omitempty"`  // MPI thread level
 	Shared    string   `json:"shared,omitempty"`   // memory that a rank can share with its node, or why it cannot
 	Hosts     []string `json:"hosts"`              // by rank
 	Binding   []string `json:"binding"`            // CPUs by rank; see Binding
 	Resumed   string   `json:"resumed,omitempty"`  // checkpoint that the run resumed from
 
-	Iterations int64 `json:"iterations,omitempty"` // planned, in all; 0: unknown
+	Iterations int64 `json:"iterations,omitempty"` // planned for the whole run; 0 if unknown
 }
 
 // A Build describes how this binary was built.
 type Build struct {
-	Version  string `json:"version"`            // of the module; "(devel)" for a checkout without a tag
-	Revision string `json:"revision,omitempty"` // of git; with "+dirty" if the checkout had changes
+	Version  string `json:"version"`            // version of the module; "(devel)" for a checkout without a tag
+	Revision string `json:"revision,omitempty"` // git revision; with "+dirty" if the checkout had changes
 	Tags     string `json:"tags,omitempty"`     // separated by commas
 	Go       string `json:"go"`
 	Platform string `json:"platform"` // such as linux/amd64, with the microarchitecture level if one was chosen
@@ -109,7 +109,7 @@ func steering(environ []string) map[string]string {
 	return env
 }
 
-// Binding returns the CPUs that this process may run on, such as 0-3,8; "" if unknown.
+// Binding returns the CPUs that this process may run on, such as 0-3,8, or "" if they are unknown.
 func Binding() string {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -123,7 +123,7 @@ func Binding() string {
 	return ""
 }
 
-// BinaryID returns an identity of this program: a hash of the size of its file and of the beginning, which has the
+// BinaryID returns an identity of this program: a hash of the size and the beginning of its file. The beginning has the
 // build ID. It returns "" if the file cannot be read.
 func BinaryID() string {
 	f, err := os.Open("/proc/self/exe")

@@ -8,7 +8,8 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// bound returns a description of the largest part of the critical paths; nil without a window. Share is that part.
+// bound returns a Description of the largest part of the critical paths. Its Share is the size of this part. bound
+// returns nil if there are no paths.
 func (e *evidence) bound() *Finding {
 	var paths []*Path
 	for _, v := range e.typical() {
@@ -66,9 +67,9 @@ func siteName(s SiteCost) string {
 	return "other work" // a runner between calls
 }
 
-// typical returns the windows that represent the whole run best: those that were kept at regular intervals. Without
-// them it returns the first iterations, and without these all windows. It leaves out the first iteration of the attempt
-// if there are others, because that iteration warms up.
+// typical returns the windows that represent the whole run best. These are the windows that were kept at regular
+// intervals. If there are none, it returns the first iterations, or else all windows. It leaves out the first iteration
+// of the attempt, which warms up, if there are other windows.
 func (e *evidence) typical() []*view {
 	first := e.firstIteration()
 	for _, reasons := range [][]trace.Reason{{trace.Regular, trace.All}, {trace.First}} {
@@ -88,18 +89,18 @@ func (e *evidence) typical() []*view {
 	return e.views
 }
 
-// largestSite returns the site for which the function of is largest.
+// largestSite returns the site at which of(site) is largest.
 func largestSite(r *Shares, of func(SiteCost) float64) SiteCost {
 	return slices.MaxFunc(r.Sites, func(a, b SiteCost) int { return cmp.Compare(of(a), of(b)) })
 }
 
-// If the other component has at least this share of the critical path, an overlap is worth it.
+// An overlap of two components is worth it if each of them has at least this share of the critical path.
 const (
-	overlapTraining = 0.20 // of actors beside rollouts, or the other way round
-	overlapStages   = 0.10 // of env workers beside rollout workers, or the other way round
+	overlapTraining = 0.20 // for actors and rollouts
+	overlapStages   = 0.10 // for env workers and rollout workers
 )
 
-// busyAdvice says what makes the critical path shorter if work at site s is the largest part of it.
+// busyAdvice says how to shorten the critical path if work at site s is its largest part.
 func (e *evidence) busyAdvice(r *Shares, s SiteCost) (text, key string) {
 	busy := func(components ...string) (share float64) {
 		for _, c := range r.Components {
@@ -125,7 +126,7 @@ func (e *evidence) busyAdvice(r *Shares, s SiteCost) (text, key string) {
 	return "give " + s.Component + " more ranks (" + placementKey + ")", placementKey
 }
 
-// transferAdvice says what makes the critical path shorter if transfers at site s are the largest part of it.
+// transferAdvice says how to shorten the critical path if transfers at site s are its largest part.
 func transferAdvice(s SiteCost) (text, key string) {
 	switch s.Op {
 	case trace.Collect:

@@ -11,5 +11,5 @@
 // at the worker that ended the wait.
 //
 // Times of single spans are integers in nanoseconds, on the clock of the trace. Sums of times are in seconds. Workers
-// are indices in Attempt.Workers. A damaged or incomplete trace makes results incomplete, and never an error.
+// are indices in Attempt.Workers. A damaged or incomplete trace gives incomplete results, but never an error.
 package timeline

@@ -15,13 +15,13 @@ type Finding struct {
 	Kind  Kind
 	Rule  Rule
 	Text  string  // one sentence for the user
-	Share float64 // part of the time that the finding is about, of 1; see Rule
-	Key   string  // configuration key to change; "": none
+	Share float64 // part of the time that the finding is about, from 0 to 1; see Rule
+	Key   string  // configuration key to change, or ""
 	// The subject; which fields are set depends on the rule.
 	Component string
-	Worker    int   // in Attempt.Workers; -1: none
-	Peer      int   // of a link: the receiver, in Attempt.Workers; else -1
-	Iteration int64 // 0: all
+	Worker    int   // index in Attempt.Workers, or -1
+	Peer      int   // the receiver of a link: index in Attempt.Workers, or -1
+	Iteration int64 // 0 for all iterations
 }
 
 // A Kind says whether a Finding is a fault.
@@ -29,7 +29,7 @@ type Kind uint8
 
 // The kinds of findings.
 const (
-	Description Kind = iota // says what is, also in a healthy run
+	Description Kind = iota // says what the run did; it is no fault
 	Fault                   // a rule is above its threshold
 )
 
@@ -38,20 +38,20 @@ type Rule string
 
 // The rules, and the time that Share measures.
 const (
-	// SlowRank: a member needs longer for its work than the others of its component. Share is the time beyond the
-	// median of the others.
+	// SlowRank: a member needs longer for its work than the other members of its component. Share is the time beyond
+	// the median of the other members.
 	SlowRank Rule = "slow rank"
 	// SlowLink: items need longer from one worker to another than on other links of the channel. Share is the time in
 	// which the receiver waits for items on their way.
 	SlowLink Rule = "slow link"
-	// Room: a component waits for room in a channel. Share is the part of its workers' time.
+	// Room: a component waits for room in a channel. Share is the part of its workers' time that they wait.
 	Room Rule = "room"
 	// Staleness: workers of an asynchronous run wait, because their data would become too old. Share is the part of
-	// their time.
+	// their time that they wait.
 	Staleness Rule = "staleness"
-	// Stall: an environment needed very long once. Share is the part of that iteration.
+	// Stall: a step of an environment took very long once. Share is its part of the iteration.
 	Stall Rule = "stall"
-	// Bound: what the largest part of the critical path is. Share is that part.
+	// Bound: the largest part of the critical path. Share is its size.
 	Bound Rule = "bound"
 	// NoFault: no rule found a fault. Share is 0.
 	NoFault Rule = "no fault"
@@ -62,11 +62,12 @@ const (
 	// MostFindings is the largest number of findings.
 	MostFindings = 5
 
-	// With fewer iterations with sums only the rules that need windows apply.
+	// If fewer iterations have sums, only the rules that use windows apply.
 	fewestIterations = 3
 
-	// A rank is slow if its work takes longer than the median of the other members, by a share of slowExcess, in
-	// slowIterations of all iterations. The mean excess must also be slowShare of an iteration.
+	// A rank is slow in an iteration if its work takes at least 1 + slowExcess times the median of the other members.
+	// This is a fault if the rank is slow in a fraction slowIterations of all iterations, and if the mean excess is a
+	// fraction slowShare of an iteration.
 	slowExcess     = 0.10
 	slowIterations = 0.80
 	slowShare      = 0.01
@@ -75,27 +76,27 @@ const (
 	// if its receiver waits for transfers for linkShare of an iteration.
 	linkFactor = 3
 	linkShare  = 0.05
-	// A link counts if its receiver waited for a share of linkWaits of its items, and for at least linkItems items.
-	// Waits below linkWait nanoseconds do not count.
+	// A link counts if its receiver waited for at least linkItems items, and for at least a fraction linkWaits of all
+	// items. Waits below linkWait nanoseconds do not count.
 	linkWaits = 0.25
 	linkItems = 3
 	linkWait  = 10_000
 
 	// Room or weights are short if a component waits for them for roomShare of its time. This shortage is a fault if
-	// the workers at the other end also wait for roomShare of their time. Otherwise those workers bound the run, and
-	// more room cannot help.
+	// the workers at the other end also wait for roomShare of their time. Otherwise the workers at the other end bound
+	// the run, and more room cannot help.
 	roomShare = 0.05
 
 	// An environment stalled if one span of its work took stallFactor times the median of its spans in other windows,
-	// and stallShare of the iteration. If more than stallWindows of all windows have such a span, none of them is a
-	// stall. The first iteration of an attempt does not count.
+	// and stallShare of the iteration. If more than stallWindows of all windows have such a span, none of these spans
+	// is a stall. The first iteration of an attempt does not count.
 	stallFactor  = 5
 	stallShare   = 0.20
 	stallWindows = 0.20
 )
 
 // Conclude says what bounded a run, in at most MostFindings sentences. Faults come first, the largest Share first. Then
-// comes the Description of the critical path, of the attempt with the most iterations, then other Descriptions. If
+// comes the Description of the critical path in the attempt with the most iterations. Other Descriptions follow. If
 // there is no fault, the last finding is NoFault. A trace without sums and windows gives no finding.
 func Conclude(attempts []trace.Attempt) []Finding {
 	var faults, others, bound []Finding
@@ -153,10 +154,10 @@ func distinct(list []Finding) []Finding {
 // An evidence has what the rules need to know about an attempt.
 type evidence struct {
 	*index
-	iterations []int64        // with sums, in their order
-	lengths    []float64      // of these iterations, in seconds
-	sums       [][]*trace.Sum // by iteration and worker; nil: none
-	views      []*view        // the windows whose iteration has a length
+	iterations []int64        // iterations with sums, in their order
+	lengths    []float64      // lengths of these iterations, in seconds
+	sums       [][]*trace.Sum // by iteration and worker; nil if there is none
+	views      []*view        // the windows whose length is > 0
 }
 
 func newEvidence(a *trace.Attempt) *evidence {
@@ -238,7 +239,7 @@ func workers(component string) string {
 	return "the " + component + " workers"
 }
 
-// upper returns a text with a capital letter in front.
+// upper returns text with its first letter in upper case.
 func upper(text string) string { return strings.ToUpper(text[:1]) + text[1:] }
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }

@@ -10,13 +10,13 @@ import (
 // none stands for a worker or a site that is not known.
 const none = -1
 
-// An index finds the workers of an attempt by what the spans of other workers say about them.
+// An index finds the workers of an attempt to which the spans of other workers refer.
 type index struct {
 	*trace.Attempt
 	byMember map[memberKey]int
 	byRank   map[int][]int       // workers of a rank, without its runner
 	groups   map[groupKey][]spot // the sites of a collective operation or of a channel, in the order of workers
-	keys     []groupKey          // of groups, in the order of first workers
+	keys     []groupKey          // keys of groups, in the order of their first workers
 }
 
 type memberKey struct {
@@ -85,7 +85,7 @@ func (x *index) member(component string, member int64) int {
 // runner returns the runner of a rank, or none. The number of a runner is its rank.
 func (x *index) runner(rank int) int { return x.member(trace.Runner, int64(rank)) }
 
-// site returns a site of a worker. An index out of range gives a site of unrecorded time.
+// site returns a site of a worker. If the index is out of range, it returns a site of unrecorded time.
 func (x *index) site(worker, site int) trace.Site {
 	if sites := x.Workers[worker].Sites; site >= 0 && site < len(sites) {
 		return sites[site]
@@ -97,11 +97,11 @@ func (x *index) site(worker, site int) trace.Site {
 type view struct {
 	*index
 	window     *trace.Window
-	tracks     []*trace.Track // by worker; nil: this worker has no track
-	start, end int64          // of the iteration on rank 0
-	first      int            // worker whose track ends the iteration: the runner of rank 0, if it has a track; or none
-	spans      [][][]int      // by worker and site: indices in Track.Spans; filled by spansOf
-	marks      [][][]int      // by worker and site: indices in Track.Marks; filled by marksOf
+	tracks     []*trace.Track // by worker; nil if the worker has no track
+	start, end int64          // start and end of the iteration on rank 0
+	first      int            // the runner of rank 0; if it has no track, the worker that ends last; or none
+	spans      [][][]int      // indices in Track.Spans, by worker and site; filled by spansOf
+	marks      [][][]int      // indices in Track.Marks, by worker and site; filled by marksOf
 }
 
 func (x *index) view(w *trace.Window) *view {
@@ -118,7 +118,7 @@ func (x *index) view(w *trace.Window) *view {
 		return v
 	}
 	begun := false
-	for i, t := range v.tracks { // without rank 0: from the first beginning to the last end
+	for i, t := range v.tracks { // without rank 0, the view lasts from the first start to the last end
 		if t == nil {
 			continue
 		}
@@ -167,7 +167,7 @@ func (v *view) marksOf(worker, site int) []int {
 	return v.marks[worker][site]
 }
 
-// bySite returns, for each of n sites, the indices of what a track has there.
+// bySite returns, for each of n sites, the indices of the spans or marks at this site.
 func bySite[E any](all []E, site func(*E) int, n int) [][]int {
 	by := make([][]int, n)
 	for i := range all {

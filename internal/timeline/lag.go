@@ -9,9 +9,9 @@ import (
 
 // A Lag says how old the weights were that workers adopted in a window.
 type Lag struct {
-	Name string // of the weights
-	// Counts has the number of adoptions by their lag: the newest published version less the adopted one, when the wait
-	// ended.
+	Name string // name of the weights
+	// Counts has the number of adoptions with each lag. A lag is the newest published version at the end of the wait,
+	// minus the adopted version.
 	Counts map[int64]int
 	// Unknown is the number of adoptions before the first Publish in the window.
 	Unknown int
@@ -47,7 +47,7 @@ func VersionLags(a *trace.Attempt, w *trace.Window) (lags []Lag) {
 		}
 	}
 	for _, name := range names {
-		// Of events at the same time a Publish comes first: its version can be adopted.
+		// Among events at the same time, a Publish comes first, because its version can be adopted at once.
 		slices.SortStableFunc(events[name], func(a, b event) int {
 			return cmp.Or(cmp.Compare(a.at, b.at), a.adopted-b.adopted)
 		})

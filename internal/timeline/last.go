@@ -12,10 +12,10 @@ import (
 type Lateness struct {
 	Op              trace.Op // Collect or Vote
 	Component, Name string
-	Operations      int     // in which all members took part
-	Chance          float64 // share of operations in which each member would be last by chance: 1/P
-	// Unclear is the number of operations whose order the clocks of the nodes cannot tell. They do not count in
-	// Members.
+	Operations      int     // operations in which all members took part
+	Chance          float64 // share of operations in which each of P members would be last by chance: 1/P
+	// Unclear is the number of operations whose last member is unknown, because the clocks of nodes are not exact.
+	// Members does not count these operations.
 	Unclear int
 	Members []LateMember // in the order of workers
 }
@@ -24,12 +24,12 @@ type Lateness struct {
 type LateMember struct {
 	Worker int
 	Last   int     // operations to which it came last
-	Share  float64 // of the operations with a clear order
-	Delay  float64 // sum over the operations to which it came last: from the arrival before it to its own, in seconds
+	Share  float64 // share of the operations with a clear order
+	Delay  float64 // sum over the operations to which it came last: seconds since the second last arrival
 }
 
-// LastArrivals returns who was last at collective operations and votes, in the order of first workers. An operation
-// counts if all members that have tracks have it in the window. Communicators of one member are left out.
+// LastArrivals returns who was last at collective operations and votes, in the order of their first workers. An
+// operation counts if all members that have tracks have it in the window. Communicators of one member are left out.
 func LastArrivals(a *trace.Attempt) (all []Lateness) {
 	x := newIndex(a)
 	var views []*view
@@ -65,8 +65,8 @@ func LastArrivals(a *trace.Attempt) (all []Lateness) {
 func (v *view) arrivals(l *Lateness, spots []spot, late map[int]*LateMember) {
 	type operation struct {
 		members      int
-		last, second int64 // times of the last arrival and of the one before
-		by, before   int   // these members
+		last, second int64 // times of the last and the second last arrival
+		by, before   int   // members of these arrivals
 	}
 	var operations []operation // operation i has the number first+i
 	first, most := int64(math.MaxInt64), 0

@@ -9,19 +9,19 @@ import (
 
 // A Path is the critical path of an iteration. Its segments cover the time from Start to End without gaps.
 type Path struct {
-	Start, End int64     // of the iteration on rank 0, in nanoseconds
+	Start, End int64     // start and end of the iteration on rank 0, in nanoseconds
 	Segments   []Segment // in the order of time
 }
 
 // A Segment is a part of a critical path.
 type Segment struct {
-	Worker     int // that spent the time; of a Transfer the receiver
+	Worker     int // the worker that spent the time; for a Transfer, the receiver
 	Op         trace.Op
-	Name       string // of the Site
+	Name       string // name of the Site
 	Cause      trace.Cause
 	Kind       SegmentKind
 	Start, End int64 // in nanoseconds
-	Peer       int   // of a Transfer the worker that sent; -1: none, or not known
+	Peer       int   // for a Transfer, the sender; -1 if there is none, or if it is not known
 }
 
 // A SegmentKind says how a Segment spent its time.
@@ -39,13 +39,13 @@ const (
 // iteration, and goes back in time:
 //
 //   - A span of work, of a call, or of a save belongs to the path. The search goes on at the start of the span.
-//   - At a wait the search goes on at the worker that ended the wait, at the time when that worker did so. The time
-//     between that event and the end of the wait is a Transfer.
-//   - If that event was before the wait began, the whole wait is a Transfer. The search stays at the waiting worker.
+//   - At a wait the search goes on at the worker that ended the wait, at the time of the event that ended it. The time
+//     from this event to the end of the wait is a Transfer.
+//   - If this event was before the wait began, the whole wait is a Transfer. The search stays at the waiting worker.
 //   - If the trace does not have the event, the wait itself belongs to the path.
 //
 // Spans are cut at the start of the iteration. A rank whose track begins later has waited for the decision of rank 0.
-// Without a track of rank 0's runner the path covers all tracks. The search then begins at the track that ends last.
+// If rank 0's runner has no track, the path covers all tracks. The search then begins at the track that ends last.
 func CriticalPath(a *trace.Attempt, w *trace.Window) *Path { return newIndex(a).view(w).criticalPath() }
 
 func (v *view) criticalPath() *Path {
@@ -115,8 +115,8 @@ func (v *view) beforeTrack(worker int) Segment {
 	return Segment{Op: trace.Skipped, Cause: trace.Unrecorded, Kind: Unknown, Start: v.start, Peer: none}
 }
 
-// add adds a segment in front of the path. Segments are in reverse order until the search ends. A segment like its
-// neighbour extends the neighbour.
+// add adds a segment in front of the path. Segments are in reverse order until the search ends. A segment that differs
+// from its neighbour only in its times extends the neighbour.
 func (p *Path) add(s Segment) {
 	if n := len(p.Segments); n > 0 {
 		next := &p.Segments[n-1]
@@ -148,8 +148,8 @@ func (v *view) covers(worker int, t int64) bool {
 	return worker != none && v.tracks[worker] != nil && v.tracks[worker].Spans[0].Start < t
 }
 
-// ender returns the worker that ended the wait s at time t, and the time of the event by which it did so. If the event
-// is not known, next is none.
+// ender returns the worker that ended the wait s, and the time of the event that ended it. The path leaves s at time t.
+// If the event is not known, next is none.
 func (v *view) ender(worker int, s *trace.Span, site *trace.Site, t int64) (next int, at int64) {
 	if s.End > t {
 		return none, 0 // the path leaves this worker within the wait, so the end of the wait does not matter
@@ -173,7 +173,7 @@ func (v *view) ender(worker int, s *trace.Span, site *trace.Site, t int64) (next
 	return none, 0
 }
 
-// enderOfGet returns the put of the item.
+// enderOfGet returns the producer of the item, and the time of its put.
 func (v *view) enderOfGet(s *trace.Span, site *trace.Site) (next int, at int64) {
 	m, producer := v.putOf(s, site)
 	if m == nil {
@@ -182,7 +182,8 @@ func (v *view) enderOfGet(s *trace.Span, site *trace.Site) (next int, at int64) 
 	return producer, min(m.At, s.End)
 }
 
-// putOf returns the mark of the item that a Get received, and its producer. It returns nil if the mark is not known.
+// putOf returns the Put mark of the item that a Get received, and the producer. It returns nil if the mark is not
+// known.
 func (v *view) putOf(s *trace.Span, site *trace.Site) (*trace.Mark, int) {
 	producer := v.member(site.Peer, s.Arg)
 	if producer == none || v.tracks[producer] == nil {
@@ -211,7 +212,7 @@ func (v *view) enderOfRoom(s *trace.Span, site *trace.Site) (next int, at int64)
 	return v.awake(consumer, s)
 }
 
-// lastConsumer returns the consumer whose newest Get under the key before t began last, or none.
+// lastConsumer returns the consumer that was the last to begin a Get under the key before t, or none.
 func (v *view) lastConsumer(site *trace.Site, t int64) int {
 	consumer, newest := none, int64(0)
 	for _, get := range v.groups[groupKey{op: trace.Get, name: site.Name, key: site.Key}] {
@@ -231,8 +232,9 @@ func (v *view) lastConsumer(site *trace.Site, t int64) int {
 	return consumer
 }
 
-// awake returns worker and the last time in s at which it did not wait. A worker counts as awake between two waits.
-// awake returns none if the worker waited all the time, or if the trace does not have its track.
+// awake returns the argument worker, and the last time within s at which this worker did not wait. A worker counts as
+// awake between two waits. awake returns none if the worker waited all the time, or if the trace does not have its
+// track.
 func (v *view) awake(worker int, s *trace.Span) (next int, at int64) {
 	if worker == none || v.tracks[worker] == nil {
 		return none, 0
@@ -276,8 +278,8 @@ func (v *view) enderOfVote(worker int, s *trace.Span, site *trace.Site) (next in
 	return next, at
 }
 
-// enderOfAdopt returns the worker that was the last to publish the version before the end of the wait. Of several
-// workers at the same time it prefers one on the same rank.
+// enderOfAdopt returns the worker that was the last to publish the version before the end of the wait. If several
+// workers published it at this time, enderOfAdopt prefers a worker on the same rank.
 func (v *view) enderOfAdopt(worker int, s *trace.Span, site *trace.Site) (next int, at int64) {
 	next = none
 	for _, of := range v.groups[groupKey{op: trace.Publish, name: site.Name}] {

@@ -7,11 +7,11 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// A Queue has the number of items in a channel over a window, all keys together: puts minus gets.
+// A Queue describes the number of items in a channel during a window: puts minus gets, over all keys.
 type Queue struct {
 	Channel string
-	// Exact reports whether the number at the beginning is known. If it is not, the smallest number of items of each
-	// key counts as 0.
+	// Exact reports whether the number at the start of the window is known. If it is not, the smallest number of items
+	// of each key during the window is taken as 0.
 	Exact bool
 	Max   int64
 	Mean  float64 // over time
@@ -25,7 +25,7 @@ type change struct{ at, items int64 }
 func Queues(a *trace.Attempt, w *trace.Window) (queues []Queue) {
 	v := newIndex(a).view(w)
 	var channels []string
-	keys := map[string][]groupKey{} // of each channel: the Get of each key
+	keys := map[string][]groupKey{} // the Get keys of each channel
 	for i := range a.Workers {
 		for _, s := range a.Workers[i].Sites {
 			if s.Op != trace.Put && s.Op != trace.Get {
@@ -54,8 +54,8 @@ func Queues(a *trace.Attempt, w *trace.Window) (queues []Queue) {
 	return queues
 }
 
-// changes returns the changes of the number of items under a key. The first one is the number at the start of the
-// window. exact reports whether that number is known.
+// changes returns the changes of the number of items under a key. The earliest change is the number at the start of the
+// window. exact reports whether this number is known.
 func (v *view) changes(get groupKey) (all []change, exact bool) {
 	put := get
 	put.op = trace.Put
@@ -100,7 +100,7 @@ func (v *view) changes(get groupKey) (all []change, exact bool) {
 	return append(all, change{min(v.start, all[0].at), items}), exact
 }
 
-// sortChanges sorts changes by time. At the same time a put comes before a get.
+// sortChanges sorts changes by time. A put comes before a get at the same time.
 func sortChanges(all []change) {
 	slices.SortFunc(all, func(a, b change) int {
 		return cmp.Or(cmp.Compare(a.at, b.at), cmp.Compare(b.items, a.items))

@@ -22,8 +22,9 @@ const (
 	reduceKey    = "comm.reduce"
 )
 
-// slowRanks finds members whose work takes longer than that of the others in nearly all iterations. Share is the mean
-// excess of an iteration. It names only the slowest member for each work of a component, and each rank once.
+// slowRanks finds members whose work takes longer than the same work of other members in nearly all iterations. Share
+// is the mean excess of an iteration. slowRanks names only the slowest member for each work of a component, and each
+// rank once.
 func (e *evidence) slowRanks() (found []Finding) {
 	if len(e.iterations) < fewestIterations {
 		return nil
@@ -88,10 +89,10 @@ func (e *evidence) works() []work {
 	return slices.DeleteFunc(all, func(w work) bool { return len(w.spots) < 2 })
 }
 
-// A pace compares a member with the others that do the same work.
+// A pace compares a member with the other members that do the same work.
 type pace struct {
-	seen, over     int     // iterations with the member, and those in which it was slow
-	excess, median float64 // sums over the iterations: its time less the median of the others, and that median
+	seen, over     int     // iterations with the member, and iterations in which it was slow
+	excess, median float64 // sums over the iterations: its time minus the others' median, and this median
 }
 
 func (p pace) isSlow() bool {
@@ -105,7 +106,7 @@ func (p pace) meanExcess() float64 { return p.excess / float64(p.seen) }
 func (e *evidence) paces(spots []spot) []pace {
 	paces := make([]pace, len(spots))
 	var times, sorted []float64
-	var members []int // of times
+	var members []int // index in spots of each value of times
 	for _, sums := range e.sums {
 		times, members = times[:0], members[:0]
 		for m, at := range spots {
@@ -131,7 +132,7 @@ func (e *evidence) paces(spots []spot) []pace {
 	return paces
 }
 
-// medianWithout returns the median of sorted without one element of value x.
+// medianWithout returns the median of the slice sorted, without one of its elements with value x.
 func medianWithout(sorted []float64, x float64) float64 {
 	out, _ := slices.BinarySearch(sorted, x)
 	at := func(i int) float64 {
@@ -144,7 +145,7 @@ func medianWithout(sorted []float64, x float64) float64 {
 	return (at((n-1)/2) + at(n/2)) / 2
 }
 
-// median returns the median of values, which it sorts.
+// median sorts values and returns their median.
 func median(values []float64) float64 {
 	slices.Sort(values)
 	n := len(values)
@@ -156,8 +157,8 @@ type link struct {
 	channel  string
 	from, to int
 	items    int       // received in windows, with a known put
-	times    []float64 // of items for which the receiver waited: from the put to the end of the wait, in seconds
-	median   float64   // of times
+	times    []float64 // seconds from the put to the end of the wait; only items for which the receiver waited
+	median   float64   // median of times
 	waited   float64   // the part of these waits in which the items were on their way, in seconds
 }
 
@@ -167,9 +168,9 @@ func (l *link) counts() bool {
 }
 
 // slowLinks finds pairs of workers between which items need longer than between other pairs of the channel. Share is
-// the part of the iterations in which the receiver waits for items that are on their way, but at most the median excess
-// of the items. A pair is compared with pairs at the same distance if there are any: on one rank, on one node, or on
-// two nodes. The largest error of the clocks is subtracted from times between nodes.
+// the part of the iterations in which the receiver waits for items that are on their way. It is at most the median
+// excess of an item times the number of items. A pair is compared with pairs at the same distance if there are any: on
+// one rank, on one node, or on two nodes. The largest error of the clocks is subtracted from times between nodes.
 func (e *evidence) slowLinks() (found []Finding) {
 	type pair struct {
 		channel  string
@@ -261,7 +262,7 @@ func (e *evidence) slowLink(links []*link, total float64) *Finding {
 }
 
 // usualLink returns the median time of the other links, in seconds. If there are links at the same distance as l, it
-// takes only these.
+// uses only these links.
 func (e *evidence) usualLink(l *link, links []*link) (usual float64, ok bool) {
 	var alike, others []float64
 	for _, o := range links {
@@ -282,7 +283,7 @@ func (e *evidence) usualLink(l *link, links []*link) (usual float64, ok bool) {
 	return median(others), true
 }
 
-// distance returns 0 for workers of one rank, 1 for those of one node, and else 2.
+// distance returns 0 for workers on the same rank, 1 for workers on the same node, and 2 otherwise.
 func (e *evidence) distance(a, b int) int {
 	switch v, w := &e.Workers[a], &e.Workers[b]; {
 	case v.Rank == w.Rank:
@@ -293,7 +294,8 @@ func (e *evidence) distance(a, b int) int {
 	return 2
 }
 
-// share returns the share of a component's time at the sites that a condition selects, in the given sums.
+// share returns the part of a component's time that it spends at certain sites, in the given sums. The function at
+// selects the sites.
 func (e *evidence) share(sums [][]*trace.Sum, component string, at func(*trace.Site) bool) float64 {
 	var part, total int64
 	for _, by := range sums {
@@ -315,7 +317,7 @@ func (e *evidence) share(sums [][]*trace.Sum, component string, at func(*trace.S
 	return float64(part) / float64(total)
 }
 
-// lastWork returns the number of iterations before the last one in which a component worked.
+// lastWork returns the number of iterations before the last iteration in which a component worked.
 func (e *evidence) lastWork(component string) int {
 	for k := len(e.sums) - 1; k >= 0; k-- {
 		if e.share(e.sums[k:k+1], component, func(s *trace.Site) bool { return s.Cause == trace.Working }) > 0 {
@@ -325,8 +327,8 @@ func (e *evidence) lastWork(component string) int {
 	return 0
 }
 
-// shortRoom finds channels in which a component waits for room. Share is the part of that component's time. It leaves
-// out the channel of trajectories of an asynchronous run, which staleness judges.
+// shortRoom finds channels in which a component waits for room. Share is the part of the component's time that it
+// waits. shortRoom leaves out the channel of trajectories of an asynchronous run, which staleness judges.
 func (e *evidence) shortRoom() (found []Finding) {
 	if len(e.iterations) < fewestIterations {
 		return nil
@@ -397,9 +399,9 @@ func (e *evidence) publishers() (list []string) {
 }
 
 // staleness finds components of an asynchronous run that wait for newer weights, or for room for their trajectories,
-// because their data would become too old. Share is the part of that component's time. The first iteration does not
-// count, because it warms up, and neither do the iterations after the component's last work: the workers wait there
-// because no iteration needs another rollout.
+// because their data would become too old. Share is the part of the component's time that it waits. The first iteration
+// does not count, because it warms up. Iterations from the component's last work on do not count either: workers wait
+// there because no iteration needs another rollout.
 func (e *evidence) staleness() (found []Finding) {
 	publishers := e.publishers()
 	if len(e.iterations) < fewestIterations || len(publishers) == 0 || !e.async() {
@@ -460,8 +462,8 @@ func waitedFor(weights, room float64) string {
 // stallWorks are the names of the work of environments.
 var stallWorks = [...]string{"simulate", "play"}
 
-// stalls finds iterations in which a single span of an environment's work was very long. Share is the part of that
-// iteration. The finding of an iteration names the worker with the longest span.
+// stalls finds iterations in which a single span of an environment's work was very long. Share is the span's part of
+// the iteration. The finding of an iteration names the worker with the longest span.
 func (e *evidence) stalls() []Finding {
 	first := e.firstIteration()
 	worst := map[int]*stall{} // by view
@@ -524,7 +526,8 @@ func (e *evidence) stallsAt(worker, site int, first int64) (found []stall) {
 	return found
 }
 
-// usual returns the median length of the spans at a site in other windows, in seconds; 0: there are none.
+// usual returns the median length of the spans at a site, in seconds, or 0 if there are none. It leaves out the window
+// with the index except.
 func (e *evidence) usual(worker, site, except int) float64 {
 	var lengths []float64
 	for i, v := range e.views {

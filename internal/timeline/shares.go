@@ -29,8 +29,8 @@ func (c *Cost) add(s *Segment) {
 	}
 }
 
-// Shares divides critical paths. Each list begins with the largest part. Components and Sites each add up to Total. A
-// transfer counts for its receiver.
+// Shares divides the time of critical paths among components, sites and links. Each list begins with the largest part.
+// Components and Sites each add up to Total. A transfer counts for its receiver.
 type Shares struct {
 	Total      Cost
 	Components []ComponentCost
@@ -59,7 +59,7 @@ type LinkCost struct {
 	Seconds  float64
 }
 
-// SharesOf divides critical paths of an attempt.
+// SharesOf returns the Shares of critical paths of an attempt.
 func SharesOf(a *trace.Attempt, paths ...*Path) *Shares {
 	r := new(Shares)
 	components, links, sites := map[string]int{}, map[LinkCost]int{}, map[SiteCost]int{}
@@ -85,8 +85,8 @@ func SharesOf(a *trace.Attempt, paths ...*Path) *Shares {
 
 func largest(a, b Cost) int { return cmp.Compare(b.Total(), a.Total()) }
 
-// entry returns the entry of a key in list, whose index is in at. If there is none, it appends v. The pointer is valid
-// until the list grows.
+// entry returns the entry of a key in list. The map at has the index of each key's entry. If key has no entry, entry
+// appends v. The pointer is valid until the list grows.
 func entry[K comparable, V any](list *[]V, at map[K]int, key K, v V) *V {
 	i, ok := at[key]
 	if !ok {

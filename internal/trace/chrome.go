@@ -15,10 +15,10 @@ import (
 //   - Each rank is a process, and each of its workers a thread. Threads are numbered on their rank, from 0.
 //   - Each Span that is not Idle is a slice. Slices of a thread do not overlap. Each window is a slice of the runner's
 //     thread, around the runner's spans.
-//   - Each Mark is an instant. A flow leads from a Put to the Get of that item.
+//   - Each Mark is an instant. A flow leads from the Put of an item to its Get.
 //
-// Times are microseconds since the first span. Attempts follow each other, one second apart, because the clock of an
-// attempt says nothing about the others.
+// Times are microseconds since the first span. Attempts follow each other, one second apart, because times of different
+// attempts cannot be compared.
 func WriteChrome(w io.Writer, t *Trace) error {
 	c := &chrome{out: bufio.NewWriterSize(w, 64<<10), threads: map[thread]int{}}
 	if t == nil {
@@ -57,14 +57,14 @@ type chrome struct {
 	out     *bufio.Writer
 	event   []byte
 	events  int
-	threads map[thread]int // number of each thread on its rank: the tid
+	threads map[thread]int // the tid: the number of each thread on its rank
 	ends    []int64        // end of the last slice of each worker of the present attempt
-	shift   int64          // written time less the time on the clock of the present attempt
+	shift   int64          // added to a time of the present attempt to get the written time
 	last    int64          // the latest written time
 	flows   int64          // flows written
 }
 
-// name writes the names of the ranks and workers of an attempt that earlier attempts do not have.
+// name writes the names of the ranks and workers that are new in this attempt.
 func (c *chrome) name(a *Attempt) {
 	used := map[int]int{} // threads of each rank
 	for t := range c.threads {
@@ -87,7 +87,7 @@ func (c *chrome) name(a *Attempt) {
 		}
 		used[w.Rank]++
 		title := w.Component + " " + strconv.Itoa(w.Member)
-		if w.Component == Runner { // there is one on each rank
+		if w.Component == Runner { // each rank has one runner
 			title = Runner
 		}
 		c.meta("thread_name", w.Rank, c.threads[t], "name", quote(title))
@@ -158,8 +158,8 @@ func (a *Attempt) first() (first int64, ok bool) {
 // A label is the part that all events of a site have in common.
 type label struct {
 	name, args string // in JSON
-	peer       string // component at the other end; Arg is its member
-	arg        string // meaning of Arg; "": none
+	peer       string // the component at the other end, if Arg is the number of its member
+	arg        string // the name of Arg in the event; "" if Arg is not written
 }
 
 // labelsOf returns the labels of the sites of a worker.
@@ -240,7 +240,7 @@ func (c *chrome) track(a *Attempt, w *Window, t *Track, labels []label, attempt 
 			continue
 		}
 		from, to := max(c.time(s.Start), *end), c.time(s.End)
-		if from > to || from == to && s.Start < s.End { // overlaps: the clocks of two windows differ
+		if from > to || from == to && s.Start < s.End { // it overlaps the previous span: the clock offset changed
 			continue
 		}
 		*end = to
@@ -281,7 +281,7 @@ func (c *chrome) args(l *label, iteration, arg int64) {
 	c.event = append(c.event, '}')
 }
 
-// An item is what a producer put under a key, by the number of the Put.
+// An item identifies what a producer put under a key of a channel. n is the number of the Put.
 type item struct {
 	channel, key, component string
 	member, n               int64
@@ -291,7 +291,7 @@ type item struct {
 func (c *chrome) edges(a *Attempt, w *Window) {
 	type get struct {
 		worker *Worker
-		span   *Span // the last piece
+		span   *Span // the last piece of the Get
 	}
 	gets := map[item]get{}
 	for i := range w.Tracks {
@@ -325,7 +325,7 @@ func (c *chrome) edges(a *Attempt, w *Window) {
 	}
 }
 
-// worker returns a worker by its index; an empty one if the index is damaged.
+// worker returns the worker at an index, or an empty Worker if the index is out of range.
 func (a *Attempt) worker(i int) *Worker {
 	if i < 0 || i >= len(a.Workers) {
 		return &Worker{}
@@ -333,7 +333,7 @@ func (a *Attempt) worker(i int) *Worker {
 	return &a.Workers[i]
 }
 
-// site returns a site by its index; an empty one if the index is damaged.
+// site returns the site at an index, or an empty Site if the index is out of range.
 func (w *Worker) site(i int) *Site {
 	if i < 0 || i >= len(w.Sites) {
 		return &Site{}
@@ -341,7 +341,7 @@ func (w *Worker) site(i int) *Site {
 	return &w.Sites[i]
 }
 
-// flow writes the beginning or the end of the newest flow. The flow belongs to the slice at that time.
+// flow writes the beginning or the end of the newest flow. Viewers attach it to the slice of w at that time.
 func (c *chrome) flow(phase string, w *Worker, at int64) {
 	c.begin(phase, `"item"`, w.Rank, c.threads[thread{w.Rank, w.Component, w.Member}])
 	c.at(max(at, 0))
@@ -385,7 +385,7 @@ func (c *chrome) end() {
 	c.events++
 }
 
-// appendMicros appends nanoseconds, at least 0, as microseconds.
+// appendMicros appends ns nanoseconds as microseconds. ns is at least 0.
 func appendMicros(b []byte, ns int64) []byte {
 	b = strconv.AppendInt(b, ns/1000, 10)
 	if rest := ns % 1000; rest > 0 {

@@ -7,10 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Clock returns a clock that counts nanoseconds from the start of this machine, the same in all of its processes.
+// Clock returns a clock that counts nanoseconds from the start of this machine. All processes of the machine have the
+// same clock.
 func Clock() func() int64 { return clock() }
 
-// clock makes the clock once, so that all goroutine ranks have the same.
+// clock makes the clock once, so that all goroutine ranks share it.
 var clock = sync.OnceValue(func() func() int64 {
 	start := time.Now()
 	now := func() int64 { return int64(time.Since(start)) }

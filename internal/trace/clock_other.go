@@ -4,7 +4,7 @@ package trace
 
 import "time"
 
-// Clock returns a clock that counts nanoseconds. It begins at the machine's time of day.
+// Clock returns a clock in nanoseconds of Unix time. It does not follow later changes of the machine's clock.
 func Clock() func() int64 {
 	start := time.Now()
 	base := start.UnixNano()

@@ -13,7 +13,7 @@ const (
 	frameBytes  = len(magic) + 8
 	maxChunk    = 1 << 30
 	chunkOfRank = 'R' // sums and windows of a rank
-	chunkPhases = 'P' // the phases of an iteration, of all ranks
+	chunkPhases = 'P' // the phases of an iteration on all ranks
 	chunkSent   = 'S' // the messages that a rank has sent so far
 )
 

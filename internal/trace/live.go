@@ -16,7 +16,7 @@ type Live struct {
 	Step   int64     `json:"step"`   // iterations made
 	Work   string    `json:"work"`   // the present phase, in words
 	Phases []Timing  `json:"phases"` // times of the slowest rank in the newest iteration
-	Ranks  []Waiting `json:"ranks"`  // every rank in its newest iteration
+	Ranks  []Waiting `json:"ranks"`  // the waits of every rank in its newest iteration
 	Queues []Queue   `json:"queues"` // the channels
 }
 
@@ -30,7 +30,7 @@ type Timing struct {
 // Waiting says what the workers of a rank waited for in an iteration.
 type Waiting struct {
 	Rank  int               `json:"rank"`
-	Waits map[Cause]float64 `json:"waits"` // share of the workers' time, of 1, by cause
+	Waits map[Cause]float64 `json:"waits"` // share of the workers' time, from 0 to 1, by cause
 	At    time.Time         `json:"at"`
 }
 
@@ -41,7 +41,7 @@ type Queue struct {
 	At      time.Time `json:"at"`
 }
 
-// Write replaces the file path by l.
+// Write writes l to the file path. It replaces an older file.
 func (l *Live) Write(path string) error {
 	text, err := json.Marshal(l)
 	if err != nil {

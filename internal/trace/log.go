@@ -20,11 +20,12 @@ type Options struct {
 	Node        int
 	Host        string
 	All         bool         // keep the spans of all iterations
-	Clock       func() int64 // nanoseconds; nil: Clock of this machine
+	Clock       func() int64 // nanoseconds; if nil, Clock()
 }
 
-// A Log records the workers of one rank. It keeps the spans of the first iterations, of the first ones after a move, of
-// every 50th iteration, and of the slowest of each 100. At an error or a signal it also keeps the last iterations.
+// A Log records the workers of one rank. It keeps the spans of the first iterations, of the first iterations after a
+// move, of every 50th iteration, and of the slowest iteration of each 100. At an error or a signal it also keeps the
+// last iterations.
 //
 //	log := trace.NewLog(options)
 //	rec := log.Recorder("env", 0)           // of each worker, before it works
@@ -40,24 +41,24 @@ type Log struct {
 	mu      sync.Mutex
 	workers []*Recorder
 	tally   tally
-	first   int64         // the first iteration of this attempt; 0: none has ended
+	first   int64         // the first iteration of this attempt; 0 until it has ended
 	newest  int64         // the last iteration that has ended
-	held    int64         // the slowest iteration of the present hundred; 0: none
+	held    int64         // the slowest iteration of the present hundred; 0 if there is none
 	offset  Offset        // set on the first rank of a node; elsewhere its Bound is -1
 	sent    func() []Sent // see Count
-	buf     []byte        // of the last chunk, for reuse
+	buf     []byte        // buffer of the last chunk, for reuse
 	broken  error         // the first error of a write
 }
 
-// An Offset says how far the clock of a node is ahead of the clock of rank 0's node, and the largest error of this
-// time, in nanoseconds.
+// An Offset compares the clock of a node with the clock of rank 0's node, in nanoseconds. Ahead says how far the node's
+// clock is ahead. Bound is the largest error of Ahead.
 type Offset struct{ Ahead, Bound int64 }
 
 const (
-	firstKept  = 3  // the spans of so many first iterations are kept
+	firstKept  = 3  // the number of first iterations whose spans are kept
 	everyKept  = 50 // the spans of every 50th iteration are kept
 	hundred    = 100
-	ranksApart = 64 // in a world of at most so many ranks each rank has its own file
+	ranksApart = 64 // in worlds of up to this size, each rank has its own file
 )
 
 // NewLog returns the log of a rank.
@@ -77,13 +78,14 @@ func (l *Log) Recorder(component string, member int) *Recorder {
 	return r
 }
 
-// Count makes the log write the messages of this rank so far, which sent returns. Any goroutine may call sent.
+// Count makes the log also write what sent returns: the numbers of messages that this rank has sent so far. Any
+// goroutine may call sent.
 func (l *Log) Count(sent func() []Sent) { l.sent = sent }
 
 // Start begins the first iteration of all workers now.
 func (l *Log) Start() { l.Cut(0) }
 
-// Cut ends an iteration of all workers now, and begins the next one.
+// Cut ends an iteration of all workers now, and begins the next iteration.
 func (l *Log) Cut(iteration int64) {
 	if l == nil {
 		return
@@ -101,8 +103,8 @@ func (l *Log) Cut(iteration int64) {
 	}
 }
 
-// Hold keeps the spans of an iteration, as the slowest iteration of its hundred so far. The iteration must not be the
-// last one that has ended.
+// Hold keeps the spans of an iteration, as the slowest iteration of its hundred so far. The iteration must be older
+// than the newest iteration that has ended.
 func (l *Log) Hold(iteration int64) {
 	if l == nil {
 		return
@@ -118,7 +120,7 @@ func (l *Log) Hold(iteration int64) {
 // ComparesClocks reports whether nodes compare their clocks after an iteration.
 func (l *Log) ComparesClocks(iteration int64) bool { return l != nil && iteration%everyKept == 0 }
 
-// reason returns why the spans of an iteration are kept when it ends; "" if they are not.
+// reason returns why the spans of an iteration are kept when it ends. It returns "" if they are not kept.
 func (l *Log) reason(iteration int64) Reason {
 	switch {
 	case l.o.All:
@@ -131,8 +133,8 @@ func (l *Log) reason(iteration int64) Reason {
 	return ""
 }
 
-// Write writes the spans that are to be kept after the newest iteration, with all sums so far. Without such spans, and
-// after the first error, it does nothing.
+// Write writes the spans that are due when the newest iteration has ended, and all sums so far. It does nothing if no
+// spans are due, or after the first error.
 func (l *Log) Write() error {
 	if l == nil {
 		return nil
@@ -156,7 +158,7 @@ func (l *Log) Write() error {
 }
 
 // Flush writes the sums of all iterations that have ended. If last is set, it also writes the spans of the last
-// iterations and of the present one so far, and ends the recording. Any goroutine may call Flush.
+// iterations and of the present iteration so far, and ends the recording. Any goroutine may call Flush.
 func (l *Log) Flush(last bool) error {
 	if l == nil {
 		return nil
@@ -206,7 +208,7 @@ func (l *Log) write(due []window) error {
 	b = appendCount(b, len(l.workers))
 	for _, r := range l.workers {
 		r.mu.Lock()
-		defer r.mu.Unlock() // after the chunk is complete, so that its parts are consistent
+		defer r.mu.Unlock() // held until the chunk is complete, so that its parts are consistent
 		b = r.appendWorker(b)
 	}
 	b = appendCount(b, len(due))
@@ -225,7 +227,7 @@ func (l *Log) write(due []window) error {
 	return l.broken
 }
 
-// sentChunk returns the chunk of messages.
+// sentChunk returns a chunk with the numbers of messages that this rank has sent.
 func (l *Log) sentChunk() []byte {
 	all := l.sent()
 	b := appendCount(appendHeader(nil, chunkSent, &l.o), len(all))
@@ -257,7 +259,7 @@ func (l *Log) File() string {
 	return filepath.Join(l.o.Run, Folder, name)
 }
 
-// FileOfRank returns the name of the file of a rank that does not share its file.
+// FileOfRank returns the file name of a rank that has its own file.
 func FileOfRank(rank int) string { return fmt.Sprintf("rank-%04d.bin", rank) }
 
 // openToAppend opens a file of the trace. It makes the file and its folder if they are missing.
@@ -282,8 +284,8 @@ func (l *Log) Shift(o Offset) {
 // Now returns the time of the log's clock.
 func (l *Log) Now() int64 { return l.o.Clock() }
 
-// Shares returns the shares of the time of this rank's workers in the last iteration, in the order of Causes. It reuses
-// the memory of to.
+// Shares returns how this rank's workers spent the last iteration: the share of each cause in their time, in the order
+// of Causes. It reuses the memory of the argument to.
 func (l *Log) Shares(to []float64) []float64 {
 	to = append(to[:0], make([]float64, len(Causes))...)
 	if l == nil {
@@ -309,8 +311,8 @@ func (l *Log) Shares(to []float64) []float64 {
 	return to
 }
 
-// Worked returns the seconds of the last iteration that this rank's workers of a component spent in spans of work of
-// this name. Time in which several workers of the rank work is divided among them, as if they shared a core.
+// Worked returns the seconds that this rank's workers of a component spent on the named work in the last iteration. If
+// several workers of the rank work at the same time, that time is divided among them, as if they shared a core.
 func (l *Log) Worked(component, name string) (seconds float64) {
 	if l == nil {
 		return 0
@@ -318,8 +320,8 @@ func (l *Log) Worked(component, name string) (seconds float64) {
 	return l.tally.seconds(workKind{component, name})
 }
 
-// Queued calls f with the number of items that this rank has put into a channel, less those that it has got, for each
-// of its keys.
+// Queued calls f once for each site at which this rank puts items into a channel or gets them. At a Put, items is the
+// number of items put so far. At a Get, items is minus the number of items got so far.
 func (l *Log) Queued(f func(channel string, items int64)) {
 	if l == nil {
 		return

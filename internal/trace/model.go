@@ -6,16 +6,16 @@ type Trace struct {
 	Problems []string  // what is missing or damaged, for the user; in a fixed order
 }
 
-// An Attempt is one start of a run: a new one, or a resumed one.
+// An Attempt is one start of a run: its first start, or a resume.
 type Attempt struct {
 	ID      int64    // Unix time of the start on rank 0, in nanoseconds
 	Ranks   int      // size of the world
-	Hosts   []string // of each node
+	Hosts   []string // host name of each node
 	Workers []Worker // in the order of rank, component and member
 	Windows []Window // in the order of iterations
 	Sums    []Sum    // in the order of iterations and workers
 	Phases  []Phases // in the order of iterations
-	Sent    []Sent   // in the order of senders; without pairs of ranks that sent nothing
+	Sent    []Sent   // in the order of senders; only pairs of ranks with messages
 }
 
 // Sent counts the messages that one rank sent to another, up to the last chunk of the sender.
@@ -28,7 +28,7 @@ type Sent struct {
 type Worker struct {
 	Rank, Node int
 	Component  string // Runner for the main goroutine of a rank
-	Member     int    // number in the component; of a Runner its rank
+	Member     int    // number in the component; for a Runner, its rank
 	Sites      []Site // the places in its work that spans and marks name
 }
 
@@ -39,8 +39,8 @@ const Runner = "runner"
 type Site struct {
 	Op    Op
 	Name  string // of the work, the channel, the communicator, the weights, or the call
-	Key   string // the channel's key; else ""
-	Peer  string // component at the other end of a channel; component that an Await or Call is about; else ""
+	Key   string // the channel's key, or ""
+	Peer  string // component at the other end of a channel, or component of an Await or Call, or ""
 	Cause Cause
 }
 
@@ -51,10 +51,10 @@ type Op uint8
 const (
 	Idle    Op = iota // a worker has no call; a runner is between calls
 	Work              // computes. Arg: 0
-	Call              // the rest of a call of the runner, which copies items and passes them on. Arg: 0
+	Call              // the part of a call outside other spans: copies items and passes them on. Arg: 0
 	Get               // waits for an item of a channel. Arg: the producer's member
-	Room              // waits until a channel's key has room. Arg: the consumer's member; -1: any
-	Put               // only in marks: an item was put. Arg: the consumer's member; -1: any
+	Room              // waits until a channel's key has room. Arg: the consumer's member, or -1 for any
+	Put               // only in marks: an item was put. Arg: the consumer's member, or -1 for any
 	Collect           // a collective operation; until the last member has begun, it is a wait. Arg: 0
 	Publish           // makes a version of the weights the newest. Arg: the version
 	Adopt             // waits for a version of the weights. Arg: the version
@@ -80,7 +80,7 @@ const (
 	Weights     Cause = "weights"     // waits for weights, or for the readers of weights
 	Voting      Cause = "vote"        // waits at the loop head
 	NoRoom      Cause = "room"        // waits for room in a channel
-	Saving      Cause = "save"        // saves a checkpoint, or waits for others that do
+	Saving      Cause = "save"        // saves a checkpoint, or waits until others have saved
 	Message     Cause = "message"     // waits for another message
 	Calling     Cause = "call"        // a runner waits for its workers
 	Unrecorded  Cause = "unrecorded"  // the cause of Skipped
@@ -104,7 +104,8 @@ type Window struct {
 	Iteration int64  // from 1
 	Why       Reason // why the spans were kept
 	Tracks    []Track
-	// Bound is the largest error of times in comparison with the clock of rank 0's node, in nanoseconds; 0 on one node.
+	// Bound is the largest error of the times on the clock of rank 0's node, in nanoseconds. It is 0 if there is one
+	// node.
 	Bound int64
 }
 
@@ -114,9 +115,9 @@ type Reason string
 // The reasons.
 const (
 	First   Reason = "first"   // one of the first iterations of an attempt
-	Regular Reason = "regular" // one in 50
+	Regular Reason = "regular" // every 50th iteration
 	Slowest Reason = "slowest" // the slowest of 100
-	Last    Reason = "last"    // one of the last before an error or a signal
+	Last    Reason = "last"    // one of the last iterations before an error or a signal
 	All     Reason = "all"     // cluster.tracer.enable keeps all spans
 )
 
@@ -134,9 +135,9 @@ type Span struct {
 	Start, End int64
 	Arg        int64 // see Op
 	// N counts the spans at this site since the start of the attempt, from 0. The n-th Collect of a communicator is the
-	// same on all its members.
+	// same operation on all its members.
 	N int64
-	// Item, of a Get, is the N of the Mark with which the producer Arg put the item.
+	// Item is set at a Get. It is the N of the Mark that the producer, member Arg, recorded at its Put.
 	Item int64
 }
 
@@ -147,14 +148,15 @@ type Mark struct {
 	Arg, N int64
 }
 
-// A Sum has the time that a worker spent at each of its sites in an iteration. Every iteration has one.
+// A Sum has the time that a worker spent at each of its sites in an iteration. Every iteration has Sums, even if its
+// spans were not kept.
 type Sum struct {
 	Iteration int64
 	Worker    int     // index in Attempt.Workers
 	Times     []int64 // by site, in nanoseconds
 }
 
-// NumPhases is the number of times of an iteration in Phases: the whole step, and its phases (loop.Phases).
+// NumPhases is the number of durations in Phases for an iteration: of the whole step, and of its phases (loop.Phases).
 const NumPhases = 6
 
 // Phases has the times of the phases of an iteration, in seconds.

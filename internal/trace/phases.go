@@ -13,8 +13,8 @@ import (
 // A PhaseLog writes the phases of all ranks, on rank 0. A nil PhaseLog writes nothing.
 type PhaseLog struct {
 	o      Options
-	file   *os.File  // nil: not yet open
-	buf    []byte    // for reuse, as order and column
+	file   *os.File  // nil until the first Write
+	buf    []byte    // reused, like order and column
 	order  []int     // ranks, the slowest first
 	column []float32 // times of one phase
 	broken bool      // a write has failed
@@ -23,7 +23,7 @@ type PhaseLog struct {
 // NewPhaseLog returns the log of the phases of rank 0's run.
 func NewPhaseLog(o Options) *PhaseLog { return &PhaseLog{o: o} }
 
-// slowestKept is the number of ranks whose times are kept in worlds of more than ranksApart ranks.
+// slowestKept is the number of slow ranks whose times are kept in worlds of more than ranksApart ranks.
 const slowestKept = 3
 
 // Write writes the phases of an iteration, by rank. After the first error it does nothing.
@@ -99,7 +99,7 @@ func (d *decoder) times() (t [NumPhases]float32) {
 	return t
 }
 
-// phases decodes a chunk of phases behind its header.
+// phases decodes a chunk of phases after its header.
 func (d *decoder) phases() Phases {
 	p := Phases{Iteration: d.int()}
 	n := int(d.uint())

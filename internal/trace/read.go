@@ -15,8 +15,8 @@ import (
 	"strings"
 )
 
-// Read reads the trace of the run in a folder. It leaves out what is damaged, and names it in Problems. A run without a
-// trace gives an empty one.
+// Read reads the trace of the run in a folder. It leaves out damaged parts, and lists them in Problems. If the run has
+// no trace, it returns an empty Trace.
 func Read(run string) (*Trace, error) {
 	dir := filepath.Join(run, Folder)
 	entries, err := os.ReadDir(dir) // sorted by name
@@ -41,7 +41,7 @@ func Read(run string) (*Trace, error) {
 	return r.trace(), nil
 }
 
-// Parse returns the trace of files in memory, with their names.
+// Parse returns the trace in files whose contents are in memory. Problems refer to the files by names.
 func Parse(names []string, files [][]byte) *Trace {
 	r := newReader()
 	for i, name := range names {
@@ -65,7 +65,7 @@ type attempt struct {
 	phases  map[int64]Phases
 	sent    map[int][]Sent // by rank
 	offsets map[nodeTime]Offset
-	known   map[int]Offset // the last offset of each node, for iterations without one
+	known   map[int]Offset // the last offset of each node, for iterations without an offset
 }
 
 // A nodeTime names a node and an iteration.
@@ -100,7 +100,7 @@ func (r *reader) problem(format string, args ...any) {
 
 // file reads the chunks of a file. After a damaged chunk it goes on at the next magic word.
 func (r *reader) file(name string, data []byte) {
-	unread, chunks := 0, 0 // whole chunks: those that are not of this format, and all
+	unread, chunks := 0, 0 // numbers of complete chunks: in another format, and in total
 	defer func() {
 		if unread > 0 {
 			r.problem("%s: %d of %d chunks are damaged, or another version of rlinf wrote them", name, unread, chunks)
@@ -298,7 +298,7 @@ func (w *worker) track(d *decoder, cut bool) (t Track, ok bool) {
 	return Track{Spans: p.spans, Marks: p.marks}, !d.bad
 }
 
-// skippedSite stands for Skipped until all sites of a worker are known.
+// skippedSite stands for a site with Op Skipped until all sites of the worker are known.
 const skippedSite = -1
 
 // A player replays the events of a slot. An inner span cuts the span around it into pieces, and each piece becomes a
@@ -347,7 +347,7 @@ func (p *player) state(d *decoder) bool {
 	return true
 }
 
-// piece ends the present piece at a time. The piece is at site, which may be skippedSite.
+// piece ends the present piece at the given time. site is the piece's site. It may be skippedSite.
 func (p *player) piece(at int64, site int) {
 	o := p.top()
 	if at > p.at || site == skippedSite {
@@ -363,7 +363,7 @@ func (p *player) piece(at int64, site int) {
 	p.at = at
 }
 
-// next reads the time of an event, and ends the present piece there.
+// next reads the time of an event, and ends the present piece at that time.
 func (p *player) next(d *decoder) { p.piece(p.at+d.uint(), p.top().site) }
 
 func (p *player) begin(d *decoder, site int) {
@@ -462,7 +462,8 @@ func (a *attempt) finish(id int64) Attempt {
 	return out
 }
 
-// shift converts the times of a track to the clock of rank 0's node. The clock of the track is ahead by this time.
+// shift converts the times of a track to the clock of rank 0's node. ahead says how far the track's clock is ahead of
+// the clock of rank 0's node.
 func (t *Track) shift(ahead int64) {
 	for i := range t.Spans {
 		t.Spans[i].Start -= ahead
@@ -473,7 +474,8 @@ func (t *Track) shift(ahead int64) {
 	}
 }
 
-// nameSkips replaces skippedSite in a track by a site of the worker, which it adds.
+// nameSkips replaces skippedSite in a track by a site with Op Skipped. It adds this site to the worker if it is
+// missing.
 func (w *worker) nameSkips(t *Track) {
 	for i := range t.Spans {
 		if t.Spans[i].Site != skippedSite {

@@ -5,32 +5,32 @@ import (
 	"sync"
 )
 
-// A Recorder records the spans of one goroutine. That goroutine alone calls Begin, End, Mark and Pass. They allocate
-// nothing. A span inside another one cuts the outer one in two, so that spans never overlap. The Log may call all other
-// methods at any time.
+// A Recorder records the spans of one goroutine. Only this goroutine calls Begin, End, Mark and Pass, which do not
+// allocate. An inner span cuts the outer span in two, so that spans never overlap. The Log may call all other methods
+// at any time.
 type Recorder struct {
 	component string
 	member    int
 	clock     func() int64
-	tally     *tally // of the rank
+	tally     *tally // tally of the rank
 
 	mu     sync.Mutex
 	sites  []Site
 	index  map[Site]int
-	kinds  []int   // by site: the kind of its work in the tally
+	kinds  []int   // kind of each site's work in the tally
 	open   []int   // the sites of the open spans, the outermost first; never empty
 	last   int64   // time of the last boundary
-	times  []int64 // of the present iteration, by site
-	before []int64 // of the iteration before, by site
+	times  []int64 // times of the present iteration, by site
+	before []int64 // times of the previous iteration, by site
 	count  []int64 // spans and marks begun so far, by site
 
 	now  *slot    // of the present iteration
-	past [2]*slot // of the two iterations before, the newest first
-	held *slot    // of the slowest iteration of the present hundred; empty without one
+	past [2]*slot // of the previous two iterations, the newest first
+	held *slot    // of the slowest iteration of the present hundred; empty if there is none
 
 	events  int   // number of events in the present iteration
-	stride  int   // of each stride blocks of events one is recorded
-	skipped int64 // time since which no event is recorded; 0: events are recorded
+	stride  int   // one in stride blocks of events is recorded
+	skipped int64 // start of the time without recorded events; 0 while events are recorded
 
 	finished bool // nothing is recorded any more
 
@@ -38,18 +38,18 @@ type Recorder struct {
 }
 
 const (
-	slotBytes  = 1 << 18 // a worker has four slots, so a megabyte
+	slotBytes  = 1 << 18 // a worker has four slots: one MiB
 	eventBytes = 4 * binary.MaxVarintLen64
 	blockSize  = 1 << 12 // events
 	maxDepth   = 16
 	maxStride  = 1 << 10
 )
 
-// A slot has the events of one iteration. An event is a code and the nanoseconds since the event before it. The
-// argument follows for a mark and for an end. At the end of a Get, the number of the item at its producer follows, less
-// the number of the span.
+// A slot has the events of one iteration. An event is a code and the nanoseconds since the previous event. A mark and
+// an end also have the argument. The end of a Get also has the item's number at its producer, minus the number of the
+// span.
 type slot struct {
-	iteration  int64 // 0: empty
+	iteration  int64 // 0 if the slot is empty
 	start, end int64
 	stack      []int   // the open sites at the start
 	count      []int64 // by site, at the start
@@ -98,7 +98,7 @@ func (r *Recorder) Site(s Site) int {
 	return i
 }
 
-// Begin begins a span at a site, inside the present one.
+// Begin begins a span at a site, inside the present span.
 func (r *Recorder) Begin(site int) {
 	r.mu.Lock()
 	now := r.boundary()
@@ -110,8 +110,8 @@ func (r *Recorder) Begin(site int) {
 	r.mu.Unlock()
 }
 
-// End ends the present span. arg is its argument, see Op. n is the number of the item at its producer if the span is a
-// Get, and else 0.
+// End ends the present span. arg is the span's argument (see Op). If the span is a Get, n is the item's number at its
+// producer. Otherwise n is 0.
 func (r *Recorder) End(arg, n int64) {
 	r.mu.Lock()
 	if depth := len(r.open); depth > 1 {
@@ -157,7 +157,7 @@ func (r *Recorder) boundary() int64 {
 	return now
 }
 
-// advance makes a time the last boundary, inside the present span.
+// advance moves the last boundary to the given time, inside the present span.
 func (r *Recorder) advance(at int64) {
 	at = max(at, r.last)
 	r.times[r.open[len(r.open)-1]] += at - r.last
@@ -165,7 +165,7 @@ func (r *Recorder) advance(at int64) {
 }
 
 // event writes the code and the time of an event, and reports whether it did. An iteration with too many events keeps
-// one block in stride.
+// one in stride blocks.
 func (r *Recorder) event(code int, now int64) bool {
 	if r.finished {
 		return false
@@ -214,7 +214,7 @@ func appendState(b []byte, open []int, count []int64) []byte {
 	return b
 }
 
-// begin empties the slot r.now, which then starts at a time.
+// begin empties the slot r.now. The slot then starts at the given time.
 func (r *Recorder) begin(at int64) {
 	s := r.now
 	*s = slot{start: at, stack: append(s.stack[:0], r.open...), count: append(s.count[:0], r.count...),
@@ -222,7 +222,7 @@ func (r *Recorder) begin(at int64) {
 	r.events, r.skipped = 0, 0
 }
 
-// cut ends the present iteration at a time, and begins the next one. It does not keep iteration 0.
+// cut ends the present iteration at a time, and begins the next iteration. It does not keep iteration 0.
 func (r *Recorder) cut(iteration, at int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -244,7 +244,7 @@ func (r *Recorder) cut(iteration, at int64) {
 	r.begin(at)
 }
 
-// seal ends the present slot, which has the events of an iteration, at the last boundary.
+// seal adds the times of an iteration to the sums, and ends the iteration's slot at the last boundary.
 func (r *Recorder) seal(iteration int64) *slot {
 	r.sums = append(r.sums, iteration, int64(len(r.times)))
 	r.sums = append(r.sums, r.times...)
@@ -272,18 +272,19 @@ func (r *Recorder) forget() {
 	r.sums = r.sums[:0]
 }
 
-// hold keeps the slot of an iteration until another one is held.
+// hold keeps the slot of an iteration until another slot is held.
 func (r *Recorder) hold(iteration int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for i, s := range r.past {
 		if s.iteration == iteration {
-			r.past[i], r.held = r.held, s // the slot held before stays: it may have one of the last iterations
+			r.past[i], r.held = r.held, s // the old held slot may have one of the last iterations
 		}
 	}
 }
 
-// slot returns the slot of an iteration that has ended; nil if there is none, or if it was already written.
+// slot returns the slot of an iteration that has ended. It returns nil if there is no slot, or if it was already
+// written.
 func (r *Recorder) slot(iteration int64) *slot {
 	for _, s := range []*slot{r.now, r.past[0], r.past[1], r.held} {
 		if s.iteration == iteration && !s.written {

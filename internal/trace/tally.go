@@ -2,7 +2,8 @@ package trace
 
 import "sync"
 
-// A tally divides the time of a rank among its workers that work. Workers that work at the same time share that time.
+// A tally divides the time of a rank among the workers that are working. Workers that work at the same time share that
+// time.
 type tally struct {
 	mu      sync.Mutex
 	kinds   []workKind
@@ -51,9 +52,9 @@ func (t *tally) change(from, to int, now int64) {
 	}
 }
 
-// advance divides the time since the last change.
+// advance divides the time since the last change among the workers that are working.
 func (t *tally) advance(now int64) {
-	if now <= t.last { // another worker read the clock later, and was first here
+	if now <= t.last { // another worker read the clock later, but took the lock first
 		return
 	}
 	if t.all > 0 {
@@ -74,7 +75,7 @@ func (t *tally) cut(now int64) {
 	clear(t.spent)
 }
 
-// seconds returns the time of a kind in the iteration before.
+// seconds returns the time of a kind in the previous iteration.
 func (t *tally) seconds(k workKind) float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

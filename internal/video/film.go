@@ -21,27 +21,27 @@ import (
 //
 // https://www.w3.org/TR/png-3/#apng-structure describes the format. The file is a PNG picture, which is the first
 // frame, with further chunks. acTL holds the number of frames. fcTL begins a frame and holds its position and duration.
-// IDAT holds the pixels of the first frame, and fdAT those of the others. Each frame stores only the rectangle that
-// differs from the last frame.
+// IDAT holds the pixels of the first frame, and fdAT the pixels of a later frame. Each frame stores only the rectangle
+// that differs from the previous frame.
 type Film struct {
 	path, temp string
 	file       *os.File
 	out        io.Writer      // file, or memory
-	by         programs.Entry // to start ffmpeg
+	by         programs.Entry // starts ffmpeg
 	fps        int
 	every      int // a frame is shown for every/fps seconds
 	frames     uint32
 	sequence   uint32      // number of the next fcTL or fdAT
 	last       *image.RGBA // the last frame
 	encoder    png.Encoder
-	picture    bytes.Buffer // of a frame, as PNG
+	picture    bytes.Buffer // a frame as PNG
 }
 
 var signature = []byte("\x89PNG\r\n\x1a\n")
 
 // Create begins a film in the file path, and makes the folder of path if it is missing. The extension of path is the
-// format, see CheckFormat. The sheets of the film have the size of s, and the film shows fps of them in a second. by
-// starts ffmpeg.
+// format, see CheckFormat. The sheets of the film have the size of s. The film shows fps sheets per second. The
+// argument by starts ffmpeg.
 func Create(path string, s *Sheet, fps int, by programs.Entry) (*Film, error) {
 	if err := CheckFormat(formatOf(path)); err != nil {
 		return nil, fmt.Errorf("film %s: %w", path, err)
@@ -113,7 +113,7 @@ func (f *Film) add(place image.Rectangle, picture []byte) error {
 	return nil
 }
 
-// sequenced returns the number of the next fcTL or fdAT, which is the first part of its data.
+// sequenced returns the number of the next fcTL or fdAT, which is the first part of the chunk's data.
 func (f *Film) sequenced() []byte {
 	f.sequence++
 	return binary.BigEndian.AppendUint32(nil, f.sequence-1)

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// A Sheet is a grid of pictures of one size. Each has lines of text below it.
+// A Sheet is a grid of pictures of the same size. Each picture has lines of text below it.
 type Sheet struct {
 	image         *image.RGBA
-	width, height int // of one picture
+	width, height int // size of a picture
 	caption       int // height of the text below a picture
 	columns       int
 }
@@ -27,7 +27,7 @@ var face = basicfont.Face7x13
 const margin = 4
 
 // NewSheet returns a black sheet for n pictures of the given size, with the given number of lines of text below each
-// picture. It has as many columns as rows, or one more.
+// picture. The number of columns is the number of rows, or one more.
 func NewSheet(n, width, height, lines int) *Sheet {
 	columns := 1
 	for columns*columns < n {

@@ -12,7 +12,8 @@ import (
 	"slices"
 )
 
-// Thin returns an animated PNG with every n-th frame of film, which a Film wrote. Both take the same time to play.
+// Thin returns an animated PNG with every n-th frame of film, the content of a file that a Film wrote. Both take the
+// same time to play.
 func Thin(film []byte, n int) ([]byte, error) {
 	rest, ok := bytes.CutPrefix(film, signature)
 	if !ok {
@@ -50,8 +51,8 @@ func Thin(film []byte, n int) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Check returns the number of frames of film, which a Film wrote, or an error if film is damaged. It does not decode
-// pixels.
+// Check returns the number of frames of film, the content of a file that a Film wrote. It returns an error if film is
+// damaged. It does not decode pixels.
 func Check(film []byte) (frames int, err error) {
 	rest, ok := bytes.CutPrefix(film, signature)
 	if !ok {
@@ -89,7 +90,7 @@ type reader struct {
 // most is the largest width and height of a frame, in pixels.
 const most = 1 << 14
 
-// next reads a frame. more is false after the last one.
+// next reads a frame. more is false after the last frame.
 func (r *reader) next() (more bool, err error) {
 	var control, pixels []byte
 	for {
@@ -117,7 +118,7 @@ func (r *reader) next() (more bool, err error) {
 	}
 }
 
-// show draws a frame over the frame before it.
+// show draws a frame over the previous frame.
 func (r *reader) show(control, pixels []byte) error {
 	if r.header == nil {
 		return errors.New("no header")

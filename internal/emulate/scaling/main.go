@@ -39,7 +39,7 @@ func (k *keys) Set(s string) error {
 	return nil
 }
 
-// list reads numbers between commas.
+// list reads numbers that are separated by commas.
 func list[T any](text string, read func(string) (T, error)) ([]T, error) {
 	var all []T
 	for s := range strings.SplitSeq(text, ",") {
