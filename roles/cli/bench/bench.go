@@ -99,7 +99,7 @@ type benchJob struct {
 	*flags
 	opts     bench.Options
 	asked    *loop.Requests
-	before   *results.Report // to compare with; nil: nothing
+	before   *results.Report // the report to compare with; nil if there is none
 	files    []*os.File
 	report   *results.Report // of rank 0, when it is complete
 	log      session.RankLog

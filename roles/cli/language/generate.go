@@ -128,7 +128,7 @@ type answers struct {
 	took    time.Duration
 }
 
-// answer runs all requests. It calls show while they run, for the first part of the model alone.
+// answer runs all requests. While they run, it calls show, but only for the first part of the model.
 func (m *divided) answer(ctx context.Context, c *cli.Context, tokens int, requests []engine.Request,
 	show engine.Watch) (answers, error) {
 	o, err := engineOptions(c, m, tokens, requests)
@@ -278,7 +278,7 @@ func trimStop(r engine.Result, stop []int32) []int32 {
 	return r.Tokens
 }
 
-// answerPerson continues line by line, and writes each answer while it is generated.
+// answerPerson reads prompts from standard input, one in each line, and writes each answer while it is generated.
 func (w *writer) answerPerson(ctx context.Context) error {
 	lines := bufio.NewReader(w.c.App.Reader)
 	for {
