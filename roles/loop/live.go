@@ -71,7 +71,7 @@ func (b *board) add(rank int, r *Report) {
 	})
 }
 
-// took sets the times of phases, which are those of the slowest rank.
+// took sets the times of phases. The argument longest has the times of the slowest rank in each phase.
 func (b *board) took(longest [len(Phases)]float64) {
 	b.change(func() {
 		for p, t := range longest {

@@ -26,8 +26,8 @@ type Collector interface {
 type Trainer struct {
 	Policy    policy.Policy  // the policy that is trained
 	Algorithm algo.Algorithm // trains Policy
-	Collector Collector      // nil: Algorithm trains on demonstrations alone
-	Evaluator *Evaluator     // nil: Evaluate must not be called
+	Collector Collector      // nil if Algorithm trains on demonstrations alone
+	Evaluator *Evaluator     // may be nil if Evaluate is not called
 }
 
 // A Step is the result of one round of training.
@@ -37,7 +37,8 @@ type Step struct {
 	Metrics  algo.Metrics // of the update: loss (see algo.Loss), then the algorithm's metrics
 }
 
-// Train makes nEpochs rounds. A round collects nSteps steps in every environment, updates the policy, and calls each.
+// Train makes nEpochs rounds. A round collects nSteps steps in every environment, updates the policy, and calls the
+// function each. This function may be nil.
 func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(Step) error) error {
 	for epoch := range nEpochs {
 		if err := ctx.Err(); err != nil {

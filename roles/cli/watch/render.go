@@ -23,8 +23,8 @@ const (
 	Faint
 )
 
-// Render returns at most height lines of at most width columns that show s. In a small window it leaves out the less
-// important parts.
+// Render shows s in at most height lines of at most width columns. In a small window it leaves out the less important
+// parts.
 func Render(s State, width, height int) []Line {
 	if width < leastWidth || height < leastHeight {
 		return small(s, width, height)

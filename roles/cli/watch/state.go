@@ -51,7 +51,7 @@ func (s *State) Over() bool { return s.Status != runfolder.Running }
 // Step returns the number of iterations made.
 func (s *State) Step() int64 { return max(s.Standing.Step, s.Live.Step, s.Record.Step) }
 
-// Left returns the remaining time; 0: unknown, or the run has ended.
+// Left returns the remaining time. It returns 0 if the time is unknown, or if the run has ended.
 func (s *State) Left() time.Duration {
 	if s.SecondsLeft == nil || s.Over() || s.Standing.Step == 0 {
 		return 0
@@ -60,7 +60,7 @@ func (s *State) Left() time.Duration {
 	return time.Duration(*s.SecondsLeft * todo / float64(s.Steps-s.Standing.Step) * float64(time.Second))
 }
 
-// oldAfter is the age from which a figure's age is shown.
+// oldAfter is the minimum age of a figure whose age is shown.
 const oldAfter = 10 * time.Second
 
 // Age returns the age of a figure whose time is at. Figures of a run that has ended keep the age that they had at the
@@ -102,7 +102,7 @@ func (s *State) Phases() (step int64, phases []Phase) {
 	return s.Record.Timed, phases
 }
 
-// Waits are the shares of their time for which the workers of a rank waited.
+// Waits says for which share of their time the workers of a rank waited, and why.
 type Waits struct {
 	Rank  int
 	Share float64 // from 0 to 1
@@ -116,7 +116,7 @@ type Wait struct {
 	Share float64
 }
 
-// Waiting returns the waits of all ranks, those that wait most first.
+// Waiting returns the waits of all ranks. The rank that waits most is the first.
 func (s *State) Waiting() []Waits {
 	all := make([]Waits, 0, len(s.Live.Ranks))
 	for _, r := range s.Live.Ranks {
@@ -151,10 +151,11 @@ func (w Waits) causes(n int) string {
 type Curve struct {
 	Steps       []int64
 	Values      []float64 // finite
-	Least, Most float64   // the extremes of all values, also of those that were averaged
+	Least, Most float64   // the extremes of all values before averaging
 }
 
-// mostPoints is the number of points at which a Curve replaces each two points by their mean.
+// mostPoints is the maximum number of points of a Curve. At this number, the Curve replaces each pair of points by its
+// mean.
 const mostPoints = 1 << 15
 
 // add appends a value.
