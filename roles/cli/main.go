@@ -30,7 +30,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Own is a user's program, which runs on each rank of training.
+// Own is a user's program, which runs on each rank of training in place of the task's program.
 type Own = session.Own
 
 // Run is the command line: it runs args (os.Args) with the parts in reg and the tasks, and returns the exit code.
@@ -57,8 +57,9 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 	return code
 }
 
-// followersWait is how long a process waits after a usage error before it ends, if it is not the leading process, which
-// writes the error. Some launchers end the job when the first process ends, and drop text that was just written.
+// followersWait is how long other processes than the leading process wait after a usage error before they end. In this
+// time the leading process writes the error. Some launchers end the job when the first process ends, and drop text that
+// was just written.
 const followersWait = 2 * time.Second
 
 // explain writes err and returns its exit code. Usage errors are the same in all processes of a launcher, so only

@@ -17,7 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// planFlags returns the flags of rlinf plan, in addition to those of the configuration.
+// planFlags returns the flags of rlinf plan, in addition to the flags of the configuration.
 func planFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "profile", Usage: "read what the job's operations cost from `FILE`, and measure nothing"},

@@ -18,7 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// slurmFlags returns the flags of rlinf slurm, in addition to those of the configuration.
+// slurmFlags returns the flags of rlinf slurm, in addition to the flags of the configuration.
 func slurmFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "template", Value: "train", Usage: "the kind of script: `NAME` is one of " +

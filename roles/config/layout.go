@@ -184,7 +184,7 @@ func (c *validation) checkLayouts() {
 	for _, of := range []string{"inference", "critic"} {
 		l, key := c.Layout(of), of+".model"
 		if c.FineTunes() {
-			if c.found.Has(key) { // else the layout is that of the actor
+			if c.found.Has(key) { // else it is the layout of the actor
 				l.check(c.found.At(key).Want)
 			}
 		} else {

@@ -107,8 +107,9 @@ func evaluationLike(train env.Config) env.Config {
 	return train
 }
 
-// derive sets the keys that are not given and depend on others. evalApart says that evaluations have another
-// environment than training. offline says that the algorithm learns from demonstrations alone.
+// derive sets the keys that are not given and whose defaults depend on other keys. The argument evalApart says that
+// evaluations and training have different environments. The argument offline says that the algorithm learns from
+// demonstrations alone.
 func (c *Config) derive(evalApart, offline bool) {
 	if offline && !c.found.Has("env.train.total_num_envs") {
 		c.found.Decode("env.eval", &c.Env.Train) // only evaluations have environments

@@ -14,7 +14,7 @@ import (
 // parts finds the keys of users' own parts while a configuration is read.
 type parts struct {
 	Registries
-	evalApart bool            // env.eval names another environment than env.train
+	evalApart bool            // env.eval and env.train name different environments
 	unknown   map[string]bool // sections that name a part that is not in the registries
 }
 

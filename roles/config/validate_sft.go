@@ -158,7 +158,8 @@ func valuesOf(c *Config) map[string]any {
 	return values
 }
 
-// idleKey reports a key without effect if it is given and asks for something. instead is as for idleKeys.
+// idleKey reports a key without effect if it is given and asks for something. The argument instead has the same meaning
+// as in idleKeys.
 func (c *validation) idleKey(key string, asks bool, value any, instead string) {
 	if asks && c.found.Has(key) {
 		c.found.IdleInstead(key, value, instead)

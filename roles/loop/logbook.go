@@ -80,8 +80,8 @@ func (l *Logbook) RecordTime(o trace.Options) error {
 	return err
 }
 
-// Watch makes the logbook call f after each iteration. longest are the seconds of each phase on the slowest rank. spent
-// are the sums of Report.Spent over all ranks, which are valid during the call.
+// Watch makes the logbook call f after each iteration. The argument longest has the seconds of each phase on the
+// slowest rank. The argument spent has the sums of Report.Spent over all ranks, and is valid only during the call.
 func (l *Logbook) Watch(f func(longest [len(Phases)]float64, spent []float64)) { l.watch = f }
 
 // iterate shows that the iteration of a step begins.
@@ -284,7 +284,7 @@ func (l *Logbook) Means(prefix string) (m algo.Metrics) {
 	return m
 }
 
-// Mean returns a metric of the next line, if there is one of this name.
+// Mean returns the metric of this name in the next line. The result ok is false if there is none.
 func (l *Logbook) Mean(name string) (mean float64, ok bool) {
 	i := slices.Index(l.names, name)
 	if i < 0 {

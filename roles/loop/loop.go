@@ -78,8 +78,8 @@ type SharesHolder interface {
 type PartsHolder interface {
 	// Save returns what this rank adds to a checkpoint. Several ranks may return the same part, but one rank is enough.
 	Save() []member.Part
-	// Load returns the parts of a checkpoint that this rank's workers need. They are filled in place. If weights is
-	// set, there is only the model.
+	// Load returns the parts of a checkpoint that this rank's workers need. These parts are filled in place. If weights
+	// is true, the checkpoint has only the model.
 	Load(weights bool) []member.Part
 }
 

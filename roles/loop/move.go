@@ -40,8 +40,8 @@ type Mover interface {
 	Moved()
 }
 
-// A Member is a worker that can go on in another world. There a new worker takes its place, on the same rank or on
-// another one.
+// A Member is a worker that can go on in another world. In that world a new worker takes its place, on the same rank or
+// on another rank.
 type Member interface {
 	Member() *spmd.Member
 	// Part returns what the new worker takes over with loop.Part if it is on the same rank. It returns nil if there is

@@ -45,8 +45,8 @@ type Recorder interface {
 	Add(l *Logbook, r *Report) error
 	// Added is called after Add has got the reports of all ranks of an iteration.
 	Added(*metrics.State)
-	// Line sets those metrics of the next line that are not in reports. It returns the name of the metric for work per
-	// second, and the amount of work since the last line.
+	// Line sets the metrics of the next line that do not come from reports. It returns the name of the metric for work
+	// per second, and the amount of work since the last line.
 	Line(l *Logbook) (rate string, done float64, err error)
 	// Timed reports whether the time of a phase becomes a metric. seconds is the time of the slowest rank.
 	Timed(p Phase, seconds float64) bool

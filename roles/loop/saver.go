@@ -86,7 +86,7 @@ func (s *Saver) save(ctx context.Context, r *Loop) error {
 	return s.write(r, files...)
 }
 
-// write writes a checkpoint of files, on rank 0.
+// write writes a checkpoint that consists of files, on rank 0.
 func (s *Saver) write(r *Loop, files ...checkpoint.File) error {
 	if err := r.with.Log.sync(); err != nil {
 		return err

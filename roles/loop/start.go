@@ -19,7 +19,7 @@ import (
 type StartState struct {
 	From string // the checkpoint's folder, or the file of weights; "" for nothing
 	Step int64  // iterations made before
-	// Rescheduled is a warning if a schedule differs from that of the checkpoint's run; else "".
+	// Rescheduled is a warning if a schedule is not the same as in the checkpoint's run. Otherwise it is "".
 	Rescheduled string
 
 	checkpoint *checkpoint.Checkpoint // nil for weights alone, or for nothing
@@ -187,8 +187,9 @@ func (b StartState) check(p Plan) (StartState, error) {
 // Latest returns the path of the newest checkpoint in the run's folder. The checkpoint may not exist.
 func Latest(cfg *config.Config) string { return filepath.Join(cfg.Folder(), "checkpoints", "latest") }
 
-// FindModel opens the tensors of a policy in the checkpoint in dir, and returns the folder or file that has them. If
-// dir is "", FindModel opens runner.ckpt_path, or without that key the newest checkpoint in the run's folder.
+// FindModel opens the tensors of a policy in the checkpoint in dir, and returns the folder or file that has the
+// tensors. If dir is "", FindModel opens runner.ckpt_path. If this key is not set either, it opens the newest
+// checkpoint in the run's folder.
 func FindModel(cfg *config.Config, dir string) (from string, f *job.TensorFile, err error) {
 	if path := cfg.Runner.CkptPath; dir == "" && path != "" {
 		f, err = job.OpenWeights("runner.ckpt_path", path)

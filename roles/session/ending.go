@@ -70,8 +70,8 @@ func (s *session) abandon(code int) {
 	}
 }
 
-// failing marks the run's folder. The process with the job's first error calls it before the error is written, because
-// rank 0 may have died.
+// failing marks the run's folder. The process with the job's first error calls failing before the error is written.
+// This cannot be left to rank 0, which may have died.
 func (s *session) failing(f *spmd.Failure) {
 	s.progress.Done()
 	if f.Stack != nil {
@@ -160,9 +160,9 @@ func Oversubscribed(getenv func(string) string) bool {
 	return getenv("OMPI_MCA_rmaps_base_oversubscribe") == "1"
 }
 
-// WriteNext writes the state of the run of cfg, and the commands with which to go on. dir is the run's folder. program
-// is how rlinf is called, and launchable says whether a launcher can start its ranks. where says how far the run has
-// come.
+// WriteNext writes the state of the run of cfg, and the commands with which to go on. The argument dir is the run's
+// folder, program is how rlinf is called, and launchable says whether a launcher can start its ranks. The argument
+// where says how far the run has come.
 func WriteNext(out io.Writer, program string, launchable bool, cfg *config.Config, dir string,
 	status runfolder.Status, step int64, where string) {
 	here := *cfg
@@ -192,7 +192,8 @@ func sameFolder(a, b string) bool {
 	return err == nil && err2 == nil && os.SameFile(at, bt)
 }
 
-// write writes the last lines of a run that has made step iterations. where says how far the run has come, or is "".
+// write writes the last lines of a run. The argument step is the number of iterations that the run has made. The
+// argument where says how far the run has come, or is "".
 func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where string) {
 	if e.program == "" {
 		return
@@ -240,8 +241,8 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where
 	}
 }
 
-// compares reports whether rlinf compare can show the run: whether it has a headline metric. A run gets one when its
-// first episode ends.
+// compares reports whether rlinf compare can show the run. This is so if the run has a headline metric. A run gets such
+// a metric when its first episode ends.
 func (e *ending) compares() bool {
 	newest := metrics.Newest(filepath.Join(e.cfg.Folder(), "metrics.jsonl"))
 	_, evaluated := newest[e.cfg.Headline()]

@@ -244,7 +244,7 @@ func (s *solver) name() string { return fmt.Sprintf("solver on process %d", s.pr
 
 var _ external.Link = (*solver)(nil)
 
-// Send sends a frame before the deadline by.
+// Send sends a frame. The argument by is the deadline.
 func (s *solver) Send(by time.Time, head, payload []byte) error {
 	if s.closed { // only the shutdown follows, which the solver must acknowledge
 		return s.out.DeliverForeign(by, s.process, head)

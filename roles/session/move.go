@@ -21,7 +21,7 @@ type mover struct {
 	*rank
 	want *proposal    // on rank 0: the requested move; nil if there is none
 	next *destination // of the move under way
-	to   loop.Places  // the places of next
+	to   loop.Places  // the places of the members in next
 }
 
 var _ loop.Moves = (*mover)(nil)

@@ -68,7 +68,8 @@ func (rs *ranks) leave(r *rank) {
 	r.leave()
 }
 
-// leaveAll is called at the end of the session. A rank may not have called leave, if no world could follow a move.
+// leaveAll is called at the end of the session. It is for ranks that have not called leave, because no world could
+// follow a move.
 func (rs *ranks) leaveAll() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

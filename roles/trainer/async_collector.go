@@ -9,9 +9,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An AsyncCollector is a SyncCollector that works in the background: while its caller trains on one rollout, it
-// makes the next one. When it returns a rollout, it copies the parameters for the next one. So each rollout but the
-// first is one update old, as its version says. Results do not depend on time.
+// An AsyncCollector is a SyncCollector that works in the background. While its caller trains on one rollout, it
+// makes the next rollout. When it returns a rollout, it copies the parameters for the next rollout. So each rollout
+// except the first is one update old, as its version says. Results do not depend on time.
 type AsyncCollector struct {
 	*SyncCollector               // plays with the copied parameters
 	learner        policy.Policy // the caller trains its parameters

@@ -93,8 +93,8 @@ func (t *Trainer) collect(nSteps int, reset bool) (tensor.Dict, error) {
 	return rollout, err
 }
 
-// Evaluate plays nEpisodes with the policy: with its most likely actions if deterministic, else with sampled
-// actions. See Evaluator.
+// Evaluate plays nEpisodes with the policy. If deterministic is true, the policy takes its most likely actions.
+// Otherwise it samples actions. See Evaluator.
 func (t *Trainer) Evaluate(nEpisodes int, deterministic bool) (env.Summary, error) {
 	return t.Evaluator.Evaluate(t.Policy, nEpisodes, deterministic)
 }
@@ -136,8 +136,8 @@ func (e *Evaluator) Film(file string) {
 	e.file = file
 }
 
-// Evaluate plays nEpisodes > 0 with pol: with its most likely actions if deterministic, else with sampled actions,
-// whose random numbers follow from the environments' seed.
+// Evaluate plays nEpisodes > 0 with pol. If deterministic is true, the policy takes its most likely actions. Otherwise
+// it samples actions, with random numbers that follow from the environments' seed.
 func (e *Evaluator) Evaluate(pol policy.Policy, nEpisodes int, deterministic bool) (env.Summary, error) {
 	if nEpisodes <= 0 {
 		return env.Summary{}, fmt.Errorf("evaluate: %d episodes: expected at least 1", nEpisodes)

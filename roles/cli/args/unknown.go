@@ -71,8 +71,8 @@ func checkOverride(c *cli.Context, word string) error {
 	return config.Usagef("argument %q: %s", word, want)
 }
 
-// nearFile returns the configuration file that the user probably meant by path, which does not exist: path with an
-// ending or in the folder configs. It returns "" if there is no such file.
+// nearFile returns the configuration file that the user probably meant by path, which does not exist. It tries path
+// with the ending .yaml, and path in the folder configs. It returns "" if it finds no file.
 func nearFile(path string) string {
 	configs := filepath.Join("configs", path)
 	for _, near := range []string{path + ".yaml", configs, configs + ".yaml"} {

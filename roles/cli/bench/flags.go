@@ -106,7 +106,7 @@ func (f *flags) name(flag string, all []string) string {
 	return names[0]
 }
 
-// either reads one of words, and returns its index.
+// either reads a flag whose value must be one of words, and returns the index of this word.
 func (f *flags) either(flag string, words ...string) int {
 	at, last := slices.Index(words, f.String(flag)), len(words)-1
 	if at < 0 {
@@ -136,7 +136,7 @@ func parseBytes(s string) (int, error) {
 	return n << shift, nil
 }
 
-// sizeFlags returns the flags that the method sizes reads. begin and end are defaults.
+// sizeFlags returns the flags that the method sizes reads. The arguments begin and end are defaults.
 func sizeFlags(begin, end string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "begin", Aliases: []string{"b"}, Usage: "smallest `SIZE`", Value: begin},

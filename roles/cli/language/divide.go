@@ -117,7 +117,7 @@ func loadParts(ctx context.Context, c *cli.Context, w *spmd.World, sizes lm.Conf
 	return parts, nil
 }
 
-// loadModel loads the model, or the part of it in the options.
+// loadModel loads the model, or the part of the model that o.Part selects.
 func loadModel(c *cli.Context, sizes lm.Config, o lm.Options) (*lm.Model, error) {
 	m, err := lm.New(new(nn.Params[float32]), sizes, o)
 	if err != nil {

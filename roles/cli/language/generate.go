@@ -96,8 +96,8 @@ func samplingOf(c *cli.Context) (engine.Sampling, error) {
 	return s, nil
 }
 
-// engineOptions returns the limits of an engine for requests. The engine samples ids below tokens; if tokens is 0, it
-// samples all ids.
+// engineOptions returns the options of an engine for requests. The engine samples only ids below the argument tokens.
+// If tokens is 0, it samples all ids.
 func engineOptions(c *cli.Context, m *divided, tokens int, requests []engine.Request) (engine.Options, error) {
 	o := engine.Options{
 		MaxRunning: c.Int("max-running-requests"), CacheTokens: c.Int("cache-tokens"), Threads: c.Int("threads"),

@@ -25,7 +25,7 @@ type sweepRun struct {
 	open  *advice.Subject // chooses the placement when the run starts; nil if cfg has the placement
 }
 
-// name returns the path of the run's folder below the sweep's.
+// name returns the path of the run's folder below the sweep's folder.
 func (r *sweepRun) name() string { return filepath.Join(r.point, fmt.Sprintf("seed_%d", r.seed)) }
 
 // finished reports whether the run is done.

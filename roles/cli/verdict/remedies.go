@@ -71,7 +71,7 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	return nil
 }
 
-// demos is the override that names demonstrations, for an algorithm that needs them.
+// demos is the override that names a file of demonstrations. It is for algorithms that need demonstrations.
 const demos = "algorithm.demo_buffer.load_path=demos.safetensors"
 
 // atMost matches the message with the largest window that fits into the memory.

@@ -85,7 +85,8 @@ func smallModel(cfg *config.Config) []string {
 	return sizes
 }
 
-// writeTexts writes a tokenizer into dir, and the texts of one step of cfg into the file data.
+// writeTexts writes a tokenizer into dir, and enough texts for one step of cfg into a file. The argument data is the
+// path of this file.
 func writeTexts(cfg *config.Config, dir, data string) error {
 	const end, template = "<|endoftext|>", "{% for m in messages %}{{ m['content'] }}{% endfor %}"
 	_, err := tokenizer.Train(dir, slices.Values([]string{"2 + 2"}), tokenizer.Training{VocabSize: 280,

@@ -53,7 +53,7 @@ func Render(s State, width, height int) []Line {
 	return trimmed(join(parts, height), width)
 }
 
-// The smallest window that shows parts, and the lines for ranks in a window with little room.
+// The minimum size of a window that shows parts, and the number of lines for ranks in a window with little room.
 const (
 	leastWidth, leastHeight = 40, 6
 	rankLines               = 4

@@ -14,17 +14,17 @@ import (
 	"github.com/rlinf/rlinf/roles/loop"
 )
 
-// A State has everything that is shown of a run.
+// A State has everything that rlinf watch shows about a run.
 type State struct {
 	results.Standing
 	Now     time.Time // when it is shown
-	Started time.Time // the newest start of the run; zero: unknown
+	Started time.Time // the newest start of the run; zero if unknown
 	Record  Record
-	Live    trace.Live // zero: unknown
-	NoLive  string     // the reason why Live is zero; "": Live is known
+	Live    trace.Live // zero if unknown
+	NoLive  string     // the reason why Live is zero; "" if Live is known
 	Hosts   map[int]string
 	Alert   Alert
-	Problem string // why the state may be old; "": the state is new
+	Problem string // why the state may be old; "" if the state is new
 }
 
 // A Record has the newest metrics of a run.
@@ -39,7 +39,7 @@ type Record struct {
 // An Alert is the newest warning or error in the logs of the ranks.
 type Alert struct {
 	Rank int
-	Text string    // "": there is none
+	Text string    // "" if there is no alert
 	At   time.Time // when the log was last written
 }
 
@@ -81,7 +81,7 @@ type Phase struct {
 	At      time.Time
 }
 
-// Phases returns the phases of the newest known iteration, and this iteration's number. The first is the whole step.
+// Phases returns the number of the newest known iteration, and its phases. The first phase is the whole step.
 func (s *State) Phases() (step int64, phases []Phase) {
 	if len(s.Live.Phases) > 0 && s.Live.Step >= s.Record.Timed {
 		newest := slices.MaxFunc(s.Live.Phases, func(a, b trace.Timing) int { return a.At.Compare(b.At) }).At
