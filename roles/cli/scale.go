@@ -289,7 +289,7 @@ func (r *placedRun) same(moved *config.Config) bool {
 }
 
 // hosts returns the number of hosts that n ranks need if no host gets more ranks than the fullest host has now. Ranks
-// of one process need one host. If ranks share cores, the number of hosts stays.
+// of one process need one host. If ranks share cores, the number of hosts does not change.
 func (r *placedRun) hosts(n int) int {
 	if r.start.Launcher == "" || r.start.Job == "" && !mpi.Compiled {
 		return 1

@@ -92,8 +92,8 @@ func (c *validation) checkAuto() {
 	}
 }
 
-// checkScheduler checks that a job with cluster.auto_scheduler has work that can move. In the task reasoning answers
-// move, in other tasks members. It reports the key if nothing would move.
+// checkScheduler checks that a job with cluster.auto_scheduler has work that can move. In the task reasoning, answers
+// move. In other tasks, members move. It reports the key if nothing would move.
 func (c *validation) checkScheduler() {
 	const key = "cluster.auto_scheduler"
 	deals := c.Deals()

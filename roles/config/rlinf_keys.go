@@ -45,8 +45,8 @@ func (k *keyList) idle(key, instead string, values ...string) {
 	*k = append(*k, config.Known{Key: key, Instead: instead, Idle: values})
 }
 
-// tree adds all keys below the argument key. The argument toggle names the one of them that enables the others. If it
-// is absent or disabled, or if a key has one of values, there is no warning.
+// tree adds all keys below the argument key. If toggle is not "", it names one of these keys, which enables the
+// feature. The keys cause no warning if this key is absent or disabled, or if their values are in the argument values.
 func (k *keyList) tree(key, toggle, instead string, values ...string) {
 	*k = append(*k, config.Known{Key: key + ".**", Switch: toggle, Instead: instead, Idle: values})
 }

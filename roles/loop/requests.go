@@ -175,8 +175,8 @@ func (r *Requests) Vote() (stop int, save bool) {
 }
 
 // Expire sets the time at which the clock stops the run, with the effect of USR1. The run stops maxTime after its
-// start. If maxTime is 0, there is no such limit. The run stops earlier if Slurm's time limit leaves just enough time
-// for a checkpoint.
+// start. If maxTime is 0, there is no such limit. In a Slurm job the run also stops before Slurm's time limit, early
+// enough for a checkpoint.
 func (r *Requests) Expire(maxTime time.Duration) {
 	end := int64(math.MaxInt64)
 	if maxTime > 0 {

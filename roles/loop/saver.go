@@ -96,7 +96,7 @@ func (s *Saver) write(r *Loop, files ...checkpoint.File) error {
 	return err
 }
 
-// Restore distributes the state with which the run starts to all ranks. The argument from counts only on rank 0. If
+// Restore distributes the state with which the run starts to all ranks. It uses the argument from only on rank 0. If
 // there is no state to start with, Restore does nothing.
 func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
 	if r.parts != nil {
