@@ -1,5 +1,4 @@
-// Command rlinf trains reinforcement-learning policies on clusters. It is one program, which mpirun, srun or a user
-// starts.
+// Command rlinf trains reinforcement-learning policies on clusters. A user, mpirun or srun starts it.
 package main
 
 import (

@@ -20,8 +20,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runCheck describes a job on the ranks that it would have, and writes the verdict: whether the job runs, or which
-// overrides would make it run. It returns an error if the job does not run.
+// runCheck describes a job on the ranks that the job would have. It also writes the verdict, which says whether the job
+// runs, or which overrides would make it run. It returns an error if the job does not run.
 func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	path, overrides := c.String("config"), c.Args().Slice()
 	cfg, err := args.ReadConfig(c, reg, overrides, c.App.ErrWriter)
@@ -63,8 +63,8 @@ func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	return nil
 }
 
-// examine makes the plan of cfg on the ranks that the job would have, and describes the plan. The error has all
-// mistakes.
+// examine plans cfg on the ranks that the job would have, writes a description of the plan to out, and adds the plan to
+// found. The error lists all mistakes.
 func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config, out io.Writer,
 	found *findings) error {
 	np, err := args.LocalRanks(c, cfg)
@@ -90,7 +90,7 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 
 // findings are the result of check as JSON.
 type findings struct {
-	Runs      bool         `json:"runs"` // without overrides
+	Runs      bool         `json:"runs"` // the job runs without overrides
 	Verdict   string       `json:"verdict"`
 	Errors    []string     `json:"errors"`
 	Overrides []string     `json:"overrides"`           // they fix some of the errors
@@ -120,8 +120,8 @@ func (r *findings) add(p task.Plan, nodes []int) {
 	}
 }
 
-// write writes the findings with the verdict judged, the overrides, and the mistakes in wrong. It returns wrong as the
-// error of the command.
+// write writes the findings and the overrides to out. The argument judged is the verdict, and wrong has the mistakes.
+// write returns wrong as a usage error.
 func (r *findings) write(out io.Writer, judged string, overrides []string, wrong error) error {
 	r.Runs, r.Verdict = wrong == nil, judged
 	r.Overrides, r.Errors = append([]string{}, overrides...), []string{}

@@ -146,7 +146,7 @@ func keptRuns(paths []string) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// origin returns a line with the provenance of the first run that has one; no line without such a run.
+// origin returns one line: the provenance of the first run that has a provenance. It returns nil if no run has one.
 func origin(runs []results.Run) []string {
 	for _, r := range runs {
 		last, ok := runfolder.LastStart(r.Name)

@@ -12,9 +12,10 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// loadGroups reads the groups of runs at paths, and gives them distinct names. by is the metric to compare: metric, or
-// if metric is "" the first headline metric that a group has. loadGroups omits groups without that metric, and paths
-// without a run, unless nothing would be left. notes names what it omitted.
+// loadGroups reads the groups of runs at paths, and gives them distinct names. The result by is the name of the metric
+// to compare. It is the argument metric, or, if metric is "", the first headline metric that a group has. loadGroups
+// omits groups without this metric, and paths without a run, and lists them in notes. If nothing is left, it returns an
+// error.
 func loadGroups(paths []string, metric string) (groups []results.Group, by string, notes []string, err error) {
 	candidates := []string{metric}
 	if metric == "" {
@@ -104,8 +105,7 @@ func suggest(path, metric string) string {
 	return text + " It has " + strings.Join(names, ", ") + more
 }
 
-// rankOf returns the position of a metric in a list: 0 for metrics of section, 1 and 2 for metrics of episodes, 3 for
-// all others.
+// rankOf returns the sort key of a metric: 0 for metrics of section, 1 for eval/, 2 for env/, and 3 for all others.
 func rankOf(metric, section string) int {
 	for i, first := range []string{section + "/", "eval/", "env/"} {
 		if strings.HasPrefix(metric, first) {

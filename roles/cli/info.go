@@ -23,7 +23,7 @@ type listedEnv struct {
 
 // A listedSpace is an observation or the action of an environment.
 type listedSpace struct {
-	Name  string `json:"name,omitempty"` // of the observation
+	Name  string `json:"name,omitempty"` // name of the observation; "" for the action
 	DType string `json:"dtype"`
 	Shape []int  `json:"shape"`
 	Space string `json:"space"` // in Gymnasium's notation: Box(-2, 2, (1,)), Discrete(2)
@@ -89,7 +89,7 @@ func describeSpace(s env.Space) listedSpace {
 	return l
 }
 
-// bound returns a text with the bounds of all dimensions of a box: one number if all are equal.
+// bound formats the lower or the upper bounds of a box. It writes one number if all dimensions have the same bound.
 func bound(each []float32) string {
 	if len(each) == 0 {
 		return "none"

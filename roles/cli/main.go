@@ -30,7 +30,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Own is a user's program, which runs on each rank of training.
+// Own is a user's program, which runs on each rank of training in place of the task's program.
 type Own = session.Own
 
 // Run is the command line: it runs args (os.Args) with the parts in reg and the tasks, and returns the exit code.
@@ -57,8 +57,9 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 	return code
 }
 
-// followersWait is how long a process of a launcher waits after a usage error, before it ends, if another process, the
-// leading one, writes the error. Some launchers end the job with the first process, and drop text just written.
+// followersWait is how long other processes than the leading process wait after a usage error before they end. In this
+// time the leading process writes the error. Some launchers end the job when the first process ends, and drop text that
+// was just written.
 const followersWait = 2 * time.Second
 
 // explain writes err and returns its exit code. Usage errors are the same in all processes of a launcher, so only
@@ -183,7 +184,7 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, code *int)
 	return app
 }
 
-// coded returns the action of a command that returns an exit code, which it stores in code.
+// coded returns the action of a command. The action calls run, and stores the exit code in code.
 func coded(code *int, run func(*cli.Context) (int, error)) func(*cli.Context) error {
 	return func(c *cli.Context) (err error) {
 		*code, err = run(c)

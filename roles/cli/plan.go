@@ -17,7 +17,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// planFlags returns the flags of rlinf plan, in addition to those of the configuration.
+// planFlags returns the flags of rlinf plan, in addition to the flags of the configuration.
 func planFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "profile", Usage: "read what the job's operations cost from `FILE`, and measure nothing"},
@@ -110,8 +110,8 @@ func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	return err
 }
 
-// planFiles reads the files of --profile and --machine. A machine of its own file counts; without one that of the
-// profile's file does.
+// planFiles reads the files of --profile and --machine. The machine in the file of --machine takes precedence over the
+// machine in the file of --profile.
 func planFiles(c *cli.Context) (m *planner.Machine, p *planner.Profile, err error) {
 	if file := c.String("profile"); file != "" {
 		if m, p, err = planner.Read(file); err != nil {
@@ -130,12 +130,13 @@ func planFiles(c *cli.Context) (m *planner.Machine, p *planner.Profile, err erro
 			return nil, nil, fmt.Errorf("--machine %s: it has no machine", file)
 		}
 		m = of
-		m.Host = "" // it stands for another machine than this one
+		m.Host = "" // the file may describe another machine than this one
 	}
 	return m, p, nil
 }
 
-// measureJob measures what the files have not. note says that the machine has no room for as many actors as ranks.
+// measureJob measures the machine and the operations of the job, unless they come from files. If the memory of the
+// machine limits the number of models of the actors, note says so.
 func measureJob(c *cli.Context, s *advice.Subject, m *planner.Machine, p *planner.Profile,
 	run advice.Runner) (note string, _ *planner.Machine, _ *planner.Profile, err error) {
 	say, described := c.App.ErrWriter, m != nil && m.Host == ""

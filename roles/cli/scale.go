@@ -99,7 +99,8 @@ func runScale(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, err
 	return loop.ExitOK, nil
 }
 
-// How often await reads the answers and the status of a run. Reading the status is rare, because it makes a file.
+// How often await reads the answers and the status of a run. It reads the status less often, because this creates a
+// file.
 const (
 	answerEvery = 100 * time.Millisecond
 	statusEvery = 2 * time.Second
@@ -138,7 +139,7 @@ func await(ctx context.Context, dir, id string) (*moves.Answer, error) {
 type placedRun struct {
 	dir   string
 	cfg   *config.Config
-	pool  *config.Config       // the configuration from which a start makes a pool; nil: the run has no pool
+	pool  *config.Config       // the configuration from which a start makes a pool; nil if the run has no pool
 	start runfolder.Provenance // the newest start of the run
 	nodes []int                // the node of each rank
 }
@@ -179,7 +180,8 @@ func readPlaced(reg config.Registries, tasks task.Tasks, dir string) (*placedRun
 	return r, err
 }
 
-// nodesOf returns the node of each rank: its host, or one of virtual nodes if virtual > 0.
+// nodesOf returns the index of each rank's node. Each host is a node. If virtual > 0, there are that many virtual nodes
+// instead.
 func nodesOf(hosts []string, virtual int) []int {
 	if virtual > 0 {
 		return args.SpreadNodes(len(hosts), min(virtual, len(hosts)))
@@ -200,8 +202,9 @@ func extent(cfg *config.Config) int {
 	return n
 }
 
-// check returns the configuration of the run with the placement in text, and the mistakes of the placement. A run that
-// runs must keep the numbers of all its members. A resume may change all but the number of actors.
+// check returns the configuration of the run with the placement in text, and the mistakes of the placement. While the
+// run is running, a move must keep the number of members of each component. A resume must keep only the number of
+// actors.
 func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, runs bool) (*config.Config, error) {
 	from := r.cfg
 	moved, err := from.Moved(reg, text)
@@ -227,7 +230,8 @@ func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, 
 	if moves && moved.Deals() && thenErr == nil {
 		moved = moved.At(then)
 	}
-	// Ignore mistakes that the run has anyway. They are about files: paths are relative to the folder of the start.
+	// Ignore mistakes that the present configuration of the run has, too. They are about files, because paths are
+	// relative to the folder in which the run was started.
 	known := map[string]bool{}
 	for _, line := range mistakes(tasks.Of(from).Draft(from, reg, r.nodes).Mistakes()) {
 		known[withoutOrigin(line)] = true
@@ -284,8 +288,8 @@ func (r *placedRun) same(moved *config.Config) bool {
 	return err == nil && err2 == nil && now.String() == then.String()
 }
 
-// hosts returns the number of hosts that n ranks need, with as many ranks on each as now. Ranks of one process need one
-// host. Ranks that share cores stay on the hosts that they have.
+// hosts returns the number of hosts that n ranks need if no host gets more ranks than the fullest host has now. Ranks
+// of one process need one host. If ranks share cores, the number of hosts does not change.
 func (r *placedRun) hosts(n int) int {
 	if r.start.Launcher == "" || r.start.Job == "" && !mpi.Compiled {
 		return 1

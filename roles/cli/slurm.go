@@ -18,7 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// slurmFlags returns the flags of rlinf slurm, in addition to those of the configuration.
+// slurmFlags returns the flags of rlinf slurm, in addition to the flags of the configuration.
 func slurmFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "template", Value: "train", Usage: "the kind of script: `NAME` is one of " +
@@ -96,8 +96,8 @@ func runSlurm(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	return err
 }
 
-// checkSlurm returns an error if a word for the script is no value of its flag, or has several lines: the second line
-// would be a command.
+// checkSlurm returns an error if a word for the script is not valid for its flag, or has several lines. The second line
+// would be a command in the script.
 func checkSlurm(c *cli.Context) error {
 	for _, flag := range slurmWords {
 		values := lines{c.String(flag.name)}
@@ -145,8 +145,8 @@ var slurmWords = []struct {
 	{"module", regexp.MustCompile(`^[\w.+/-]+$`), "the name of a module, as openmpi/4.1"},
 }
 
-// slurmParts divides np ranks evenly among nodes. Of two parts, the first has the nodes with actors, and the second all
-// others. It returns an error if the job would not run there.
+// slurmParts distributes np ranks evenly over the nodes of count parts of a job. If there are two parts, the first has
+// the nodes with actors, and the second has all other nodes. It returns an error if the job would not run on them.
 func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks task.Tasks, np,
 	count int) ([]slurm.Part, error) {
 	asked, err := nodesAsked(c.String("nodes"), count)
@@ -245,8 +245,8 @@ func actorRanks(j *job.Job, np int) (int, error) {
 	return first, nil
 }
 
-// sideBySide returns the maximum number of workers of a rank in [first, end) that work at the same time. These are env
-// and rollout workers; actors work before or after them.
+// sideBySide returns how many workers of one rank work at the same time: the maximum over the ranks in [first, end). It
+// counts env and rollout workers, because actors work before or after them.
 func sideBySide(j *job.Job, first, end int) int {
 	busy := make([]int, end)
 	for _, component := range []string{"env", "rollout"} {

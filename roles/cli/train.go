@@ -41,7 +41,7 @@ const evalUsage = "rollout.tensor_parallel_size=N divides every layer of a langu
 	"among N goroutines, or ranks of a launcher; actor.model.tensor_model_parallel_size does so for fine-tuning.\n" +
 	"The figures do not depend on it."
 
-// evalFlags returns the flags of rlinf eval, in addition to those of the configuration.
+// evalFlags returns the flags of rlinf eval, in addition to the flags of the configuration.
 func evalFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "checkpoint", Usage: "`DIR` of the checkpoint; default: the newest of the run's folder"},

@@ -62,9 +62,9 @@ func (c *Config) Schedules() bool {
 	return c.Cluster.AutoScheduler && c.Runner.TaskType == TaskEmbodied
 }
 
-// Extent returns the smallest number of ranks that the placement needs. whole is true if the size of the world decides
-// where components are, because they are on all ranks or on nodes, or because their place is planned. Then the number
-// is a multiple of Unit.
+// Extent returns the smallest number of ranks that the placement needs. The result whole is true if the places of
+// components depend on the size of the world: components are on all ranks or on nodes, or their places are planned. In
+// this case the number of ranks is a multiple of Unit.
 func (c *Config) Extent() (ranks int, whole bool) {
 	auto, others := c.Auto()
 	ranks, whole = others.Extent()
@@ -92,8 +92,8 @@ func (c *validation) checkAuto() {
 	}
 }
 
-// checkScheduler checks that work can move in a job with cluster.auto_scheduler: members, or answers in the task
-// reasoning. It reports the key if nothing would move.
+// checkScheduler checks that a job with cluster.auto_scheduler has work that can move. In the task reasoning, answers
+// move. In other tasks, members move. It reports the key if nothing would move.
 func (c *validation) checkScheduler() {
 	const key = "cluster.auto_scheduler"
 	deals := c.Deals()

@@ -15,7 +15,7 @@ import (
 )
 
 // Config is the configuration of a job: RLinf's YAML keys, and a few of our own (marked +). Get a Config from Load, and
-// do not change it. A job's plan has what follows from the Config in a world.
+// do not change it. The plan of a job has the values that depend on both the Config and the world.
 type Config struct {
 	Cluster   ClusterConfig   `yaml:"cluster"`   // where components run
 	SPMD      SPMDConfig      `yaml:"spmd"`      // virtual nodes (+)

@@ -113,7 +113,7 @@ type LanguageModel struct {
 	LoRAPath    string       `yaml:"lora_path" doc:"PEFT folder to start from; empty: new adapters."`
 }
 
-// languageModel returns the keys of a family of language models; nil for another name.
+// languageModel returns the keys of a family of language models, or the zero value if modelType is no such family.
 func languageModel(modelType string) params.Own {
 	if !isLanguageModel(modelType) {
 		return params.Own{}
@@ -126,7 +126,7 @@ func isLanguageModel(modelType string) bool {
 	return slices.Contains(lm.Families, lm.Family(modelType))
 }
 
-// LanguageModel returns the keys of actor.model; the zero value if actor.model is no language model.
+// LanguageModel returns the keys of actor.model, or the zero value if actor.model is no language model.
 func (c *Config) LanguageModel() LanguageModel {
 	m, _ := params.Get(c.Actor.Model.Own, LanguageModel{})
 	return m

@@ -16,8 +16,9 @@ type InferenceConfig struct {
 	Model LayoutConfig `yaml:"model"`
 }
 
-// LayoutConfig says how the workers of a component divide a language model. The workers of a replica are neighbours in
-// the placement: data is the outermost axis of the workers, tensor the innermost. A layout changes no result.
+// LayoutConfig says how the workers of a component partition a language model. The workers of a replica are neighbours
+// in the placement, because data is the outermost axis of the workers, and tensor is the innermost axis. A layout
+// changes no result.
 type LayoutConfig struct {
 	// TensorModelParallelSize is the number of workers that divide every layer of one model.
 	TensorModelParallelSize int `yaml:"tensor_model_parallel_size"`
@@ -30,7 +31,7 @@ type LayoutConfig struct {
 // wholeModel is the layout of a model on one rank.
 var wholeModel = LayoutConfig{TensorModelParallelSize: 1, PipelineModelParallelSize: 1}
 
-// Size returns the number of workers that have one model.
+// Size returns the number of workers that share one model.
 func (l LayoutConfig) Size() int {
 	return Product(l.TensorModelParallelSize, l.PipelineModelParallelSize)
 }
@@ -78,7 +79,7 @@ const (
 	RecomputeBlock   = "block"
 )
 
-// Layout returns the layout of a component's model; wholeModel for components without a layout.
+// Layout returns the layout of a component's model. For components without a layout it returns wholeModel.
 func (c *Config) Layout(component string) LayoutConfig {
 	switch component {
 	case "actor":
@@ -96,8 +97,8 @@ func (c *Config) Layout(component string) LayoutConfig {
 	return wholeModel
 }
 
-// SetLayout divides the language model of a component by these sizes. If the number of stages changes, layers are dealt
-// to them by their cost. It changes c alone, not the configurations of which c is a copy.
+// SetLayout sets the layout of a component's language model. If the number of stages changes, layers will be assigned
+// to stages by their cost. SetLayout changes only c, and not a configuration from which c was copied.
 func (c *Config) SetLayout(component string, tensor, stages int) {
 	l := LayoutConfig{TensorModelParallelSize: tensor, PipelineModelParallelSize: stages}
 	if now := c.Layout(component); now.PipelineModelParallelSize == stages {
@@ -117,7 +118,7 @@ func (c *Config) SetLayout(component string, tensor, stages int) {
 	}
 }
 
-// Unit returns a number of ranks. A world with all components on all ranks must have a multiple of it.
+// Unit returns the number that divides the size of every world in which all components can be on all ranks.
 func (c *Config) Unit() int {
 	unit := 1
 	for _, of := range []string{"actor", "rollout", "inference", "critic"} {
@@ -133,8 +134,8 @@ func (m LanguageModel) layout() LayoutConfig {
 	return LayoutConfig{m.TensorSize, m.PipelineSize, m.PipelineLayers}
 }
 
-// RecomputedLayers returns the number of layers, counted from the first of each stage, whose forward pass is repeated
-// in the backward pass of trained models.
+// RecomputedLayers returns how many layers of each stage the backward pass of trained models recomputes. They are
+// counted from the first layer of the stage.
 func (c *Config) RecomputedLayers() int {
 	m := c.LanguageModel()
 	switch {
@@ -156,7 +157,7 @@ func (c *Config) Optimisers() (model, critic algo.OptimConfig) {
 	return model, critic
 }
 
-// layouts sets the layouts of language models that are not given. They are those of the actor.
+// layouts sets the layouts of language models that are not given. Their default is the layout of the actor.
 func (c *Config) layouts() {
 	if !c.FineTunes() {
 		return
@@ -170,7 +171,7 @@ func (c *Config) layouts() {
 	}
 }
 
-// checkLayouts checks the layouts of all components. Only language models can be divided.
+// checkLayouts checks the layouts of all components. Only language models can be partitioned.
 func (c *validation) checkLayouts() {
 	want, r := c.found.Want, &c.Rollout
 	want(r.PipelineParallelSize == 1, "rollout.pipeline_parallel_size", r.PipelineParallelSize,
@@ -183,7 +184,7 @@ func (c *validation) checkLayouts() {
 	for _, of := range []string{"inference", "critic"} {
 		l, key := c.Layout(of), of+".model"
 		if c.FineTunes() {
-			if c.found.Has(key) { // else the layout is that of the actor
+			if c.found.Has(key) { // else it is the layout of the actor
 				l.check(c.found.At(key).Want)
 			}
 		} else {

@@ -107,8 +107,9 @@ func evaluationLike(train env.Config) env.Config {
 	return train
 }
 
-// derive sets the keys that are not given and depend on others. evalApart says that evaluations have another
-// environment than training. offline says that the algorithm learns from demonstrations alone.
+// derive sets the keys that are not given and whose defaults depend on other keys. The argument evalApart says that
+// evaluations and training have different environments. The argument offline says that the algorithm learns from
+// demonstrations alone.
 func (c *Config) derive(evalApart, offline bool) {
 	if offline && !c.found.Has("env.train.total_num_envs") {
 		c.found.Decode("env.eval", &c.Env.Train) // only evaluations have environments
@@ -235,7 +236,7 @@ func (c *Config) Resolved() []byte {
 }
 
 // Record returns Resolved for the run's folder, without the checkpoint from which this start of the run resumed.
-// Later starts resume from other checkpoints, and evaluations use the newest one.
+// Later starts resume from other checkpoints, and evaluations use the newest checkpoint.
 func (c *Config) Record() []byte {
 	record := *c
 	if record.Runner.ResumeDir != ResumeAuto {
@@ -249,8 +250,8 @@ func (c *Config) Folder() string {
 	return filepath.Join(c.Runner.Logger.LogPath, c.Runner.Logger.ExperimentName)
 }
 
-// EvaluatesWeights reports whether evaluations use runner.ckpt_path even if the run has a checkpoint: the key was given
-// on the command line, or the job only evaluates. Otherwise a run starts with these weights.
+// EvaluatesWeights reports whether evaluations use runner.ckpt_path even if the run has a checkpoint. They do if the
+// key was given on the command line, or if the job only evaluates. Otherwise the weights are only the start of a run.
 func (c *Config) EvaluatesWeights() bool {
 	return c.Runner.CkptPath != "" && (!c.Trains() || c.found.Overridden("runner.ckpt_path"))
 }
@@ -261,8 +262,8 @@ func (c *Config) Trains() bool { return !c.Runner.OnlyEval }
 // Evaluates reports whether the job evaluates.
 func (c *Config) Evaluates() bool { return c.Runner.OnlyEval || c.Runner.ValCheckInterval > 0 }
 
-// Headline returns the metric that measures the trained policy: a metric of evaluations if there are any, else of
-// training.
+// Headline returns the metric that measures the trained policy: a metric of evaluations if the job evaluates, else a
+// metric of training.
 func (c *Config) Headline() string { return c.headline(c.Evaluates()) }
 
 // TrainingHeadline returns the metric of training that measures the policy.
@@ -282,7 +283,7 @@ func (c *Config) headline(evaluated bool) string {
 	return names[0]
 }
 
-// Iterations returns the number of iterations of the job; -1 if only time ends it.
+// Iterations returns the number of iterations of the job, or -1 if only a time limit ends the job.
 func (r *RunnerConfig) Iterations() int {
 	switch {
 	case r.MaxEpochs < 0:
@@ -293,7 +294,7 @@ func (r *RunnerConfig) Iterations() int {
 	return min(r.MaxEpochs, r.MaxSteps)
 }
 
-// Places reports whether component has a placement, which may not fit the world.
+// Places reports whether component has a placement. The placement may not fit the world.
 func (c *Config) Places(component string) bool {
 	return slices.ContainsFunc(c.Cluster.ComponentPlacement, func(e config.Entry[PlacementConfig]) bool {
 		return slices.Contains(componentsIn(e.Key), component)

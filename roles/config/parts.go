@@ -14,7 +14,7 @@ import (
 // parts finds the keys of users' own parts while a configuration is read.
 type parts struct {
 	Registries
-	evalApart bool            // env.eval names another environment than env.train
+	evalApart bool            // env.eval and env.train name different environments
 	unknown   map[string]bool // sections that name a part that is not in the registries
 }
 
@@ -67,8 +67,8 @@ func (p *parts) choose(c *Config, given func(key string) (string, bool)) {
 	}
 }
 
-// owner is called for a key that no chosen part has. It returns another part that has the key. If the chosen name is
-// unknown, the key may belong to the intended part, and owner returns "" and true.
+// owner is called for a key that no chosen part has. It returns another part that has the key. If the name of the
+// chosen part is unknown, the key may belong to the part that the user meant. In this case owner returns "" and true.
 func (p *parts) owner(key string) (part string, ok bool) {
 	i := strings.LastIndexByte(key, '.')
 	if i < 0 {
@@ -93,7 +93,8 @@ func (p *parts) owner(key string) (part string, ok bool) {
 	return part, ok
 }
 
-// named returns a text such as "env_type CartPole-v1": the key by, and the part that the key names; "" for no part.
+// named returns a text such as "env_type CartPole-v1". The argument by is the key, and part is the part that the key
+// names. If part is "", named returns "".
 func named(by, part string) string {
 	if part == "" {
 		return ""

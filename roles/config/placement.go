@@ -56,7 +56,7 @@ func (c *Config) At(place *spmd.Placement) *Config {
 // Fixed reports whether At has made the placement, which names every member.
 func (c *Config) Fixed() bool { return c.fixed }
 
-// Deals reports whether ranks are a pool to which prompts are dealt.
+// Deals reports whether ranks are a pool over which prompts are distributed.
 func (c *Config) Deals() bool { return c.Reasons() && c.Cluster.AutoScheduler }
 
 // PlacementText returns cluster.component_placement in one line of YAML, such as {actor: 0-3, env: 4-7}.
@@ -85,8 +85,8 @@ func inLine(y *yaml.Node) {
 }
 
 // Moved returns the configuration of the job after a move to the places in text, such as {actor: 0-3, env: 4-7}. Other
-// components keep their places. Ranks may be idle. The error is as that of Load. The Config is nil if text is no
-// placement.
+// components keep their places. Ranks may be idle. The error has all mistakes, like the error of Load. The Config is
+// nil if text is no placement.
 func (c *Config) Moved(reg Registries, text string) (*Config, error) {
 	var asked map[string]yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &asked); err != nil || len(asked) == 0 {
@@ -117,7 +117,7 @@ func (c *Config) Moved(reg Registries, text string) (*Config, error) {
 	slices.SortStableFunc(m.Cluster.ComponentPlacement, func(a, b config.Entry[PlacementConfig]) int {
 		return slices.Index(order, componentsIn(a.Key)[0]) - slices.Index(order, componentsIn(b.Key)[0])
 	})
-	for _, name := range moving { // rollout may have no entry, and is with the actors then
+	for _, name := range moving { // without an entry, rollout is with the actors
 		if !slices.Contains(order, name) && name != "rollout" && !m.Reported(placementKey) {
 			m.found.Problem(placementKey+"."+name, name,
 				"one of the components that the run has: "+strings.Join(order, ", "))
@@ -141,9 +141,9 @@ func quoted(text string) string {
 	return text
 }
 
-// KeepMembers gives the components of c as many members as before. If c names fewer ranks for a component than it has
-// members, KeepMembers divides the members evenly among these ranks, in order. It does nothing if c does not fit ranks
-// on these nodes.
+// KeepMembers keeps the number of members that each component has in the argument before. If c names fewer ranks for a
+// component than there are members, KeepMembers distributes the members evenly over these ranks, in order. It does
+// nothing if the placement of c does not fit a world with these nodes.
 func (c *Config) KeepMembers(before *spmd.Placement, nodes []int) {
 	now, err := c.Place(nodes)
 	if err != nil {

@@ -28,12 +28,12 @@ type Key struct {
 	Name    string
 	Type    string // in words; "section", "map" or "list of sections" if it contains keys
 	Default string // as in YAML; "" for none
-	From    string // the key with the default value; "": none
+	From    string // the key whose value is the default; "" if there is none
 	Doc     string // the meaning of the key
 	Ours    bool   // RLinf does not have this key
 	Section bool   // the key contains keys
 	Part    string // the only part with this key, such as "language models"; "": all parts have it
-	Like    string // another key with the same meaning, which is explained there; "": none
+	Like    string // another key with the same meaning, which is explained there; "" if there is none
 }
 
 // Reference returns every key that a configuration may have if reg has its parts, in the order of the sections. It
@@ -103,7 +103,8 @@ func readComments() *config.Comments {
 	return c
 }
 
-// inherited returns the key whose value is the default of key; "" if there is none. It must agree with derive.
+// inherited returns the key whose value is the default of the argument key, or "" if there is none. It must agree with
+// derive.
 func inherited(key string) string {
 	switch key {
 	case "env.train.group_size":
@@ -178,7 +179,7 @@ func kindName(t reflect.Type) string {
 	return "any value"
 }
 
-// defaultText returns a default as YAML; "" for an empty text or list.
+// defaultText returns a default as YAML. It returns "" for an empty text or list.
 func defaultText(v any) string {
 	switch x := v.(type) {
 	case time.Duration:
@@ -206,7 +207,7 @@ type ownKey struct {
 	section string
 }
 
-// ownKeys returns the keys of language models, and those of all users' own parts in reg.
+// ownKeys returns the keys of language models, and the keys of all users' own parts in reg.
 func (reg Registries) ownKeys() []ownKey {
 	var all []ownKey
 	add := func(own params.Own, part string, sections ...string) {
@@ -243,8 +244,8 @@ func (reg Registries) ownKeys() []ownKey {
 	return all
 }
 
-// WithoutEffect reports whether a key of RLinf has no effect here. If that changes what is learnt, instead says what
-// happens instead.
+// WithoutEffect reports whether a key of RLinf has no effect here. If this changes what is learnt, the result instead
+// says what happens here.
 func WithoutEffect(key string) (instead string, ok bool) {
 	for _, k := range knownKeys() {
 		if k.Covers(key) {

@@ -32,20 +32,21 @@ func (k *keyList) because(section, reason, keys string) {
 	}
 }
 
-// change adds keys of a section that change what is learnt in RLinf. instead says what happens here.
+// change adds keys of a section that change what is learnt in RLinf. The argument instead says what happens here.
 func (k *keyList) change(section, instead, keys string) {
 	for key := range strings.FieldsSeq(keys) {
 		*k = append(*k, config.Known{Key: section + "." + key, Instead: instead})
 	}
 }
 
-// idle adds a key that asks for nothing if it has one of values. RLinf's presets have such values.
+// idle adds a key. A value in the argument values does not enable the feature of the key, so it causes no warning.
+// RLinf's presets have such values.
 func (k *keyList) idle(key, instead string, values ...string) {
 	*k = append(*k, config.Known{Key: key, Instead: instead, Idle: values})
 }
 
-// tree adds all keys below key. They ask for nothing if key's own key toggle does not, or if they have one of
-// values.
+// tree adds all keys below the argument key. If toggle is not "", it names one of these keys, which enables the
+// feature. The keys cause no warning if this key is absent or disabled, or if their values are in the argument values.
 func (k *keyList) tree(key, toggle, instead string, values ...string) {
 	*k = append(*k, config.Known{Key: key + ".**", Switch: toggle, Instead: instead, Idle: values})
 }

@@ -12,7 +12,7 @@ import (
 func useOwnWords(t *config.Tree) {
 	task, _ := t.Given("runner.task_type")
 	if t.Null("algorithm.clip_ratio_c") {
-		t.Set("algorithm.clip_ratio_c", "0") // null and 0 are no second clip
+		t.Set("algorithm.clip_ratio_c", "0") // both null and 0 mean that there is no second clip
 	}
 	if text, _ := t.Given(placementKey); text == PlacementAuto {
 		t.Spread(placementKey, planned(task)...)
@@ -48,7 +48,7 @@ func useOwnWords(t *config.Tree) {
 	}
 }
 
-// answerLength accepts max_new_tokens if it equals the rest of seq_length.
+// answerLength accepts max_new_tokens if it equals seq_length - max_prompt_length.
 func answerLength(t *config.Tree) {
 	const key = "rollout.sampling_params.max_new_tokens"
 	number := func(key string) int {
@@ -61,7 +61,7 @@ func answerLength(t *config.Tree) {
 	}
 }
 
-// clipLikeRLinf gives clip ratios of the task reasoning their default in RLinf, ratio_clip_eps.
+// clipLikeRLinf sets the default of clip ratios in the task reasoning. As in RLinf, it is ratio_clip_eps.
 func (c *Config) clipLikeRLinf() {
 	if !c.Reasons() {
 		return

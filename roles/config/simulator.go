@@ -8,8 +8,9 @@ import (
 	"github.com/rlinf/rlinf/internal/config"
 )
 
-// overrideEnv is called before the command line sets key. If key names an environment, overrideEnv removes names of
-// files that would have precedence: init_params.id, and the name under env.eval if it is the same as in training.
+// overrideEnv is called before the command line sets the argument key. If this key names an environment, overrideEnv
+// removes names in files that would take precedence: init_params.id, and the name under env.eval if it is the same as
+// under env.train.
 func overrideEnv(t *config.Tree, key string) {
 	if key == "env.train.env_type" || key == "env.train.init_params.id" {
 		followTraining(t)
@@ -51,7 +52,7 @@ type ExternalUse struct {
 	Vecs int         // number of groups of environments, on all ranks
 }
 
-// ExternalUses returns the uses of external simulators in c; ranks are the ranks of env workers.
+// ExternalUses returns the uses of external simulators in c. The argument ranks has the ranks of env workers.
 func ExternalUses(c *Config, ranks []int) (uses []ExternalUse) {
 	if c.Trains() && c.Env.Train.ID() == env.ExternalID {
 		uses = append(uses, ExternalUse{"env.train.external", &c.Env.Train,
@@ -73,8 +74,8 @@ func (reg Registries) Probe(cfg env.Config) (env.Spec, error) {
 }
 
 // EvalEnv returns the environments of evaluations and their spec. Their episodes end after at most
-// env.eval.max_steps_per_rollout_epoch steps. If this key is 0, the limit is that of the task, or the length of a
-// rollout if the task has no limit.
+// env.eval.max_steps_per_rollout_epoch steps. If this key is 0, the task's own limit applies. If the task has no limit,
+// an episode ends after the length of a rollout.
 func (reg Registries) EvalEnv(cfg *Config) (env.Config, env.Spec, error) {
 	e := cfg.Env.Eval
 	e.InstructionMix = "" // so all evaluations play the same episodes
@@ -89,7 +90,8 @@ func (reg Registries) EvalEnv(cfg *Config) (env.Config, env.Spec, error) {
 	return e, spec, err
 }
 
-// Returns returns the minimum and maximum return of an episode of a task; infinite if unbounded or unknown.
+// Returns returns the minimum and maximum return of an episode of a task. They are infinite if they are unbounded or
+// unknown.
 func (reg Registries) Returns(task string) (least, most float64) {
 	cfg := env.DefaultConfig()
 	cfg.EnvType = task

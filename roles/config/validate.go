@@ -239,8 +239,8 @@ func (c *validation) checkEnv(section string) {
 	}
 }
 
-// EnvKey returns the full name of a key of env.train or env.eval. If evaluations inherit the value of the key, the name
-// is that under env.train.
+// EnvKey returns the full name of a key of env.train or env.eval. If evaluations inherit the value of the key, EnvKey
+// returns its name under env.train.
 func (c *Config) EnvKey(section, key string) string {
 	if section == "env.eval" && !c.found.Has(section+"."+key) && c.found.Has("env.train."+key) {
 		section = "env.train"

@@ -111,8 +111,8 @@ func (c *validation) checkEvalSampling() {
 // maxSamples is the maximum number of answers to a prompt that have distinct random numbers.
 const maxSamples = 1 << 16
 
-// unasked returns the sections env.train and env.eval as they are without given keys, and as the recorded configuration
-// of a run has them.
+// unasked returns the sections env.train and env.eval as they are if none of their keys is given. The recorded
+// configuration of a run has the sections in this form.
 func (c *validation) unasked() (train, eval env.Config) {
 	train = env.DefaultConfig()
 	train.GroupSize, train.Seed = c.Algorithm.GroupSize, c.Runner.Seed
@@ -138,8 +138,8 @@ func (c *validation) idleReasoning() {
 	c.idleKeys(instead, "algorithm.ratio_clip_eps")
 }
 
-// idleKeys reports the keys that are given, have no effect, and do not have their default values. instead says what
-// happens instead; "": the keys change no result.
+// idleKeys reports the keys that are given, have no effect, and do not have their default values. The argument instead
+// says what happens here. It is "" if the keys change no result.
 func (c *validation) idleKeys(instead string, keys ...string) {
 	values, defaults := valuesOf(c.Config), valuesOf(Default())
 	for _, key := range keys {
@@ -158,7 +158,8 @@ func valuesOf(c *Config) map[string]any {
 	return values
 }
 
-// idleKey reports a key without effect if it is given and asks for something. instead is as for idleKeys.
+// idleKey reports a key without effect if it is given and asks for something. The argument instead has the same meaning
+// as in idleKeys.
 func (c *validation) idleKey(key string, asks bool, value any, instead string) {
 	if asks && c.found.Has(key) {
 		c.found.IdleInstead(key, value, instead)

@@ -37,7 +37,8 @@ func (c *validation) checkTraining() {
 	}
 }
 
-// CheckParts returns the mistakes in the values, the names and their requirements, to which the caller can add.
+// CheckParts returns the mistakes in the values, unknown names of parts, and requirements of parts that are not met.
+// The caller can add to the result.
 func (c *Config) CheckParts(reg Registries) *Findings {
 	v := validation{Config: c, reg: reg, found: c.found.Fork()}
 	v.checkParts()
@@ -92,14 +93,14 @@ func (c *validation) checkReward() {
 		"chunk_level (the component reward says what whole chunks are worth)")
 }
 
-// idleReward reports given keys of the section reward that have no effect, and says what happens instead.
+// idleReward reports given keys of the section reward that have no effect. The argument instead says what happens here.
 func (c *validation) idleReward(instead string) {
 	c.idleKeys(instead, "reward.reward_mode", "reward.reward_weight", "reward.env_reward_weight",
 		"reward.success_info", "reward.potential.indices", "reward.potential.target", "reward.model.model_path")
 }
 
-// checkOffPolicy checks the requirements of algorithms with a replay buffer, and reports their keys for other
-// algorithms.
+// checkOffPolicy checks the requirements of algorithms with a replay buffer. If the algorithm has none, it reports the
+// keys that need a replay buffer.
 func (c *validation) checkOffPolicy(learns Learning) {
 	loss, off := c.Algorithm.LossType, &c.Algorithm.OffPolicy
 	if path := off.Demos.LoadPath; !learns.OffPolicy && !learns.Offline {
@@ -134,7 +135,8 @@ func (c *validation) checkOffPolicy(learns Learning) {
 	c.Actor.CriticOptim.Check(c.found.At("actor.critic_optim").Want)
 }
 
-// checkAsync checks the requirements of asynchronous runs, and reports their keys for other runs.
+// checkAsync checks the requirements of asynchronous runs. If the run is not asynchronous, it reports the keys that
+// need an asynchronous run.
 func (c *validation) checkAsync(learns Learning) {
 	threshold, loss := c.Algorithm.StalenessThreshold, c.Algorithm.LossType
 	want := c.found.Want

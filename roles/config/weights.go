@@ -76,7 +76,7 @@ func (c *WeightSyncerConfig) checkFields(want func(ok bool, key string, value an
 		"a number of bytes > 0, as 128MB")
 }
 
-// Wire returns the format in which parameters are sent; 0 if BucketDType is unknown.
+// Wire returns the format in which parameters are sent, or 0 if BucketDType is unknown.
 func (c *WeightBucketConfig) Wire() tensor.DType {
 	switch strings.TrimPrefix(c.BucketDType, "torch.") {
 	case "", "32", "fp32", "float32":

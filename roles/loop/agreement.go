@@ -14,7 +14,7 @@ import (
 type vote struct {
 	step int64   // the step that this rank is about to take
 	path uint64  // hash of the group calls made so far; it differs if this rank took another branch
-	stop int     // exit code with which this rank wants to end the job; 0: go on
+	stop int     // exit code with which this rank wants to end the job; 0 to go on
 	save bool    // this rank asks for a checkpoint
 	took float64 // seconds of the iteration before the step
 }
@@ -23,7 +23,7 @@ type vote struct {
 type decision struct {
 	stop int // the largest exit code in the votes
 	save bool
-	// hold: the iteration before the votes is the slowest so far among its hundred iterations.
+	// hold says that the iteration before the votes is the slowest one so far in its block of hundred iterations.
 	hold bool
 	move bool // the members move to other ranks
 }
@@ -42,7 +42,8 @@ type agreement struct {
 	passesOn bool      // this rank has ranks below it, and the tree has more than one level
 	passed   chan error
 
-	// One goroutine at a time uses the fields below: between begin and end the one that forwards, else the caller.
+	// Only one goroutine at a time uses the fields below. Between begin and end this is the goroutine that forwards the
+	// votes. At other times it is the caller.
 	reqs    []spmd.Request
 	votes   []byte // of this rank's subtree, then of each subtree below: tallySize bytes each
 	down    []byte
@@ -52,10 +53,10 @@ type agreement struct {
 	decided decision
 	pending bool
 	span    spmd.Span   // records waits for the votes
-	move    func() bool // on rank 0: reports whether a move is due; nil: never
+	move    func() bool // on rank 0: reports whether a move is due; may be nil
 
-	hundred int64   // on rank 0: the number of the hundred iterations to which the votes belong
-	slowest float64 // on rank 0: the seconds of the longest iteration in that hundred so far
+	hundred int64   // on rank 0: the index of the block of hundred iterations to which the votes belong
+	slowest float64 // on rank 0: the seconds of the longest iteration in this block so far
 }
 
 // fan is the number of ranks of the smallest complete subtree: one rank and the fan - 1 ranks below it.
@@ -87,9 +88,10 @@ func newAgreement(w *spmd.World, comm spmd.Comm, alloc tensor.Allocator) (*agree
 	return a, nil
 }
 
-// position returns the place of a rank in the tree: the rank above it (-1 for rank 0) and the subtrees below it. In
-// base fan, the rank above has the same digits, with a zero for the last digit that is not zero. So the subtree of a
-// rank is a range of ranks. The range lies within a node if nodes have a power of fan ranks.
+// position returns the place of a rank in the tree: the rank above it (-1 for rank 0) and the subtrees below it. To get
+// the number of the rank above, write the rank in base fan, and replace the last digit that is not zero by a zero. So
+// the subtree of a rank is a range of ranks. The range lies within a node if the number of ranks of each node is a
+// power of fan.
 func position(rank, size int) (parent int, below []subtree) {
 	parent = -1
 	for step := 1; step < size; step *= fan {
@@ -107,7 +109,7 @@ func position(rank, size int) (parent int, below []subtree) {
 type tally struct {
 	vote            // the vote of the first rank, but with the largest stop, save and took of all ranks
 	bytes     int   // size of the reports
-	other     int   // the first rank whose step or path differs from those of the first rank; 0: none
+	other     int   // the lowest rank with another step or path than the first rank; 0 if there is none
 	otherStep int64 // the step of that rank
 }
 
@@ -219,7 +221,8 @@ func (a *agreement) passOn(ctx context.Context) error {
 	return a.wait(ctx)
 }
 
-// gather receives the votes and the reports from below, and starts to send them up with those of this rank.
+// gather receives the votes and the reports from below. It adds the vote and the report of this rank, and starts to
+// send all of them up.
 func (a *agreement) gather(ctx context.Context) error {
 	if err := a.wait(ctx); err != nil {
 		return err

@@ -9,7 +9,7 @@ import (
 // None is the result of a call that returns only an error.
 type None struct{}
 
-// Call calls f on the members of g in this process. what names the call in messages.
+// Call calls f on the members of g in this process. The argument what is the name of the call in messages.
 func Call[W any](ctx context.Context, g *spmd.Group[W], what string,
 	f func(context.Context, W) error) *spmd.Future[None] {
 	return spmd.Call(g, ctx, what, func(ctx context.Context, w W) (None, error) { return None{}, f(ctx, w) })

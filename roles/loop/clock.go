@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A clockSync compares the clocks of nodes: the first rank of each node asks rank 0 for its time. The other ranks, and
-// all ranks of a job on one node, have a nil clockSync, which does nothing.
+// A clockSync compares the clocks of nodes. The first rank of each node asks for the time on rank 0. The other ranks,
+// and all ranks of a job on one node, have a nil clockSync, which does nothing.
 type clockSync struct {
 	comm spmd.Comm
 	log  *trace.Log
@@ -108,7 +108,7 @@ func (c *clockSync) answer(ctx context.Context) error {
 	}
 }
 
-// listen starts to receive the next question of a node, if the node will ask another one.
+// listen starts to receive the next question of a node, if the node will ask again.
 func (c *clockSync) listen(node int) (err error) {
 	if c.left[node]--; c.left[node] < 0 {
 		return nil

@@ -20,7 +20,7 @@ type Cluster struct {
 	plan   Plan
 	shared Shared
 	with   Services
-	loop   *Loop // nil: the program has made no runner
+	loop   *Loop // nil until the program makes a runner
 }
 
 // A Program is the work of a job on every rank. All ranks run the same program: they launch the same groups and
@@ -40,10 +40,10 @@ type Services struct {
 	Saver    *Saver
 	Log      *Logbook   // on rank 0; nil elsewhere
 	Requests *Requests  // requests to stop
-	Trace    *trace.Log // nil: nothing is recorded
+	Trace    *trace.Log // nil if nothing is recorded
 	From     StartState // on rank 0: the state with which the run starts
 	Holdings *Holdings  // what the members on this rank hold
-	Moves    Moves      // nil: the members cannot move
+	Moves    Moves      // nil if the members cannot move
 	// Started is called when the workers are ready. It may be nil.
 	Started func() error
 	// GiveUp, on rank 0, asks to stop the run because its simulators fail too often. The argument is their error. If
@@ -129,8 +129,8 @@ func (p HybridComponentPlacement) Strategy(component string) spmd.GroupSpec {
 	return at
 }
 
-// Launch launches a group of workers: new makes the worker of each member of at. Collective over the world: every
-// rank makes the same launches, in the same order.
+// Launch launches a group of workers. The argument at describes the group, and the function new makes the worker of
+// each member. Collective over the world: every rank makes the same launches, in the same order.
 func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
 	new func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
 	if known := c.plan.Common().Placement.Components(); len(at.Ranks) == 0 {
@@ -140,8 +140,8 @@ func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
 	return spmd.Launch(c.world, at, func(m *spmd.Member) (W, error) { return new(ctx, c, m) })
 }
 
-// LaunchPlaced launches the group of a component that has a place, and sets *g to the group. If *err is an earlier
-// error, it does nothing. If the component has no place, *g stays nil; *err becomes an error if needed is set.
+// LaunchPlaced launches the group of a component that has a place, and sets *g to the group. If *err is not nil, it
+// does nothing. If the component has no place, *g stays nil. If needed is also true, *err becomes an error.
 func LaunchPlaced[W any](ctx context.Context, c *Cluster, err *error, g **spmd.Group[W], component string, needed bool,
 	new func(context.Context, *Cluster, *spmd.Member) (W, error)) {
 	if p := NewHybridComponentPlacement(c); *err == nil && (needed || p.Has(component)) {

@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Holdings are what the members on a rank hold, apart from connections: memory, and what a move brought from the world
-// before. A rank keeps one Holdings in all its worlds.
+// Holdings are what the members on a rank hold, apart from connections: memory, and what a move brought from the
+// previous world. A rank keeps one Holdings in all its worlds.
 type Holdings struct {
 	moved bool  // the present world follows a move
 	step  int64 // iterations made before that move
@@ -23,10 +23,10 @@ type Holdings struct {
 // An estate is what the members on a rank hold in one world.
 type estate struct {
 	memory map[holder][][]byte
-	parts  map[holder]any         // parts that the members before left on this rank
+	parts  map[holder]any         // parts that members of the previous world left on this rank
 	states map[holder]tensor.Dict // states of members without such a part
 
-	episodes, evals []float64 // of Report: episodes that no report has had yet
+	episodes, evals []float64 // as in Report: episodes that are in no report yet
 }
 
 // A holder names a member by its component and number.
@@ -55,7 +55,7 @@ func (h *Holdings) Enter(w *spmd.World) {
 // Moved reports whether the present world follows a move.
 func (h *Holdings) Moved() bool { return h.moved }
 
-// Alloc returns an allocator of the present world's memory for a member. The memory outlives a move in which the member
+// Alloc returns an allocator of the present world's memory for a member. The memory survives a move if the member
 // leaves a part on this rank.
 func (h *Holdings) Alloc(component string, member int) tensor.Allocator {
 	return func(n int) ([]byte, error) {
@@ -70,8 +70,8 @@ func (h *Holdings) Alloc(component string, member int) tensor.Allocator {
 	}
 }
 
-// Part returns the part that a member of the world before left on this rank, for the same member of the present world.
-// ok is false if the member was on another rank, or left nothing.
+// Part returns the part that a member of the previous world left on this rank. The same member of the present world
+// takes it over. The result ok is false if the member was on another rank, or left nothing.
 func Part[T any](h *Holdings, component string, member int) (part T, ok bool) {
 	part, ok = h.present.parts[holder{component, member}].(T)
 	return part, ok

@@ -21,7 +21,7 @@ type board struct {
 	work   string
 	phases [len(Phases)]float64
 	timed  [len(Phases)]time.Time // when the newest times of the phases came
-	waits  [][]float64            // of each rank: the shares of waiting, in the order of trace.Causes
+	waits  [][]float64            // for each rank, the shares of waiting in the order of trace.Causes
 	queues map[string]int64       // items in each channel
 	at     time.Time              // when the newest reports came
 }
@@ -33,7 +33,7 @@ func newBoard(path string) *board {
 	return b
 }
 
-// change calls f, which changes the board, under the lock. A nil board does nothing.
+// change calls f under the lock, so that f can change the board. A nil board does nothing.
 func (b *board) change(f func()) {
 	if b == nil {
 		return
@@ -71,7 +71,7 @@ func (b *board) add(rank int, r *Report) {
 	})
 }
 
-// took sets the times of phases, which are those of the slowest rank.
+// took sets the times of phases. The argument longest has the times of the slowest rank in each phase.
 func (b *board) took(longest [len(Phases)]float64) {
 	b.change(func() {
 		for p, t := range longest {

@@ -23,19 +23,19 @@ import (
 // Recorder computes them from the reports of all ranks. A nil Logbook ignores all calls.
 type Logbook struct {
 	log      *metrics.Log
-	events   *metrics.Events // nil: no TensorBoard
+	events   *metrics.Events // nil if TensorBoard is off
 	progress *metrics.Progress
 	job      *job.Job
 	recorder Recorder
 	state    metrics.State
-	stopped  string // why the run stopped early; "": the run did not
+	stopped  string // why the run stopped early; "" if it did not
 	report   Report
-	voting   atomic.Int64 // the step after which the ranks vote next; 0: no step has begun
+	voting   atomic.Int64 // the step after which the ranks vote next; 0 until a step begins
 
 	watch  func(longest [len(Phases)]float64, spent []float64) // see Watch; may be nil
 	spent  []float64
-	phases *trace.PhaseLog // nil: not recorded
-	live   *board          // nil: not recorded
+	phases *trace.PhaseLog // nil if nothing is recorded
+	live   *board          // nil if nothing is recorded
 	times  [][trace.NumPhases]float32
 
 	// The metrics since the last line, by their index in names.
@@ -45,8 +45,8 @@ type Logbook struct {
 	values []float64 // the values of the next line
 }
 
-// OpenLogbook opens the files of the metrics. progress shows the progress of the run. until is the time at which
-// the clock stops the run; the zero time means never.
+// OpenLogbook opens the files of the metrics. The argument progress shows the progress of the run, and until is the
+// deadline of the run. The zero time means that there is no deadline.
 func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics.Progress,
 	until time.Time) (*Logbook, error) {
 	j := p.Common()
@@ -80,8 +80,8 @@ func (l *Logbook) RecordTime(o trace.Options) error {
 	return err
 }
 
-// Watch makes the logbook call f after each iteration. longest are the seconds of each phase on the slowest rank. spent
-// are the sums of Report.Spent over all ranks, which are valid during the call.
+// Watch makes the logbook call f after each iteration. The argument longest has the seconds of each phase on the
+// slowest rank. The argument spent has the sums of Report.Spent over all ranks, and is valid only during the call.
 func (l *Logbook) Watch(f func(longest [len(Phases)]float64, spent []float64)) { l.watch = f }
 
 // iterate shows that the iteration of a step begins.
@@ -99,9 +99,9 @@ func (l *Logbook) votesAfter(step int64) {
 	}
 }
 
-// End returns the step after which the run ends if it is asked to stop now; 0: before the first step. late says that
-// there are several ranks, which decide one step after their vote unless a checkpoint or the end of the run follows the
-// vote. Any goroutine may call End.
+// End returns the step after which the run ends if it is asked to stop now. It returns 0 if the run ends before the
+// first step. The argument late says that there are several ranks. They decide one step after their vote, unless a
+// checkpoint or the end of the run follows the vote. Any goroutine may call End.
 func (l *Logbook) End(late bool) int64 {
 	if l == nil {
 		return 0
@@ -255,7 +255,7 @@ func (l *Logbook) score(step int64) *float64 {
 	return finite(l.recorder.Score(score))
 }
 
-// finite returns a pointer to x; nil if x is NaN or infinite.
+// finite returns a pointer to x, or nil if x is NaN or infinite.
 func finite(x float64) *float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return nil
@@ -284,7 +284,7 @@ func (l *Logbook) Means(prefix string) (m algo.Metrics) {
 	return m
 }
 
-// Mean returns a metric of the next line, if there is one of this name.
+// Mean returns the metric of this name in the next line. The result ok is false if there is none.
 func (l *Logbook) Mean(name string) (mean float64, ok bool) {
 	i := slices.Index(l.names, name)
 	if i < 0 {
@@ -293,7 +293,7 @@ func (l *Logbook) Mean(name string) (mean float64, ok bool) {
 	return l.sums[i] / float64(l.counts[i]), true
 }
 
-// Sum returns the sum of a metric since the last line; 0 if the metric has no value.
+// Sum returns the sum of a metric since the last line, or 0 if the metric has no value.
 func (l *Logbook) Sum(name string) float64 {
 	if i := slices.Index(l.names, name); i >= 0 {
 		return l.sums[i]
@@ -332,8 +332,8 @@ func (l *Logbook) sync() error {
 	return l.log.Sync()
 }
 
-// flush writes a line if there were iterations since the last line. Without iterations there may be figures of a move,
-// which the next line will have.
+// flush writes a line if there were iterations since the last line. If there were none, figures of a move stay for the
+// next line.
 func (l *Logbook) flush() error {
 	if _, ok := l.Mean("time/" + Phases[WholeStep]); !ok {
 		return nil
@@ -346,7 +346,7 @@ func (l *Logbook) flush() error {
 // Step returns the number of iterations made.
 func (l *Logbook) Step() int64 { return l.state.Step }
 
-// Where returns a text with the number of iterations made, and of episodes lost since the start of the run.
+// Where returns a text with the number of iterations made, and the number of episodes lost since the start of the run.
 func (l *Logbook) Where() string {
 	where := fmt.Sprintf("after step %d", l.state.Step)
 	if l.stopped != "" {

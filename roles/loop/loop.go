@@ -30,8 +30,8 @@ var Phases = [...]string{"step", "sync_weights", "generate_rollouts", "cal_adv_a
 // A Loop does the work of all runners between iterations: it reports, agrees, saves and resumes.
 type Loop struct {
 	leader    Leader
-	shares    SharesHolder // the leader as a SharesHolder; nil: it is a PartsHolder
-	parts     PartsHolder  // the leader as a PartsHolder; nil: it is a SharesHolder
+	shares    SharesHolder // the leader, if it is a SharesHolder; else nil
+	parts     PartsHolder  // the leader, if it is a PartsHolder; else nil
 	pieces    spmd.Comm    // carries parts
 	plan      Plan
 	job       *job.Job
@@ -51,7 +51,7 @@ type Loop struct {
 	reported  int64 // the step of the report being sent
 	buf       []byte
 
-	ownComponents []string // see Carry; ownMembers too
+	ownComponents []string // see Carry, also for ownMembers
 	ownMembers    []Member
 
 	clocks *clockSync
@@ -76,10 +76,10 @@ type SharesHolder interface {
 
 // A PartsHolder has a state of which each rank holds parts. The state is saved and loaded in pieces.
 type PartsHolder interface {
-	// Save returns what this rank adds to a checkpoint. Several ranks may have the same part, but one is enough.
+	// Save returns what this rank adds to a checkpoint. Several ranks may return the same part, but one rank is enough.
 	Save() []member.Part
-	// Load returns the parts of a checkpoint that this rank's workers need. They are filled in place. If weights is
-	// set, there is only the model.
+	// Load returns the parts of a checkpoint that this rank's workers need. These parts are filled in place. If weights
+	// is true, the checkpoint has only the model.
 	Load(weights bool) []member.Part
 }
 
@@ -120,8 +120,8 @@ func New(c *Cluster, runner Leader) (*Loop, error) {
 	return l, nil
 }
 
-// Restore gives the workers their state: after a move the state from the world before, else the state with which the
-// run starts, if there is one.
+// Restore gives the workers their state. After a move this is the state from the previous world. Otherwise it is the
+// state with which the run starts, if there is one.
 func (l *Loop) Restore(ctx context.Context) error {
 	l.with.Log.begin("restoring the state")
 	var err error
@@ -177,14 +177,14 @@ func (l *Loop) Log(name string, value float64) {
 	l.report.ownNames, l.report.ownValues = append(l.report.ownNames, name), append(l.report.ownValues, value)
 }
 
-// Worked returns the seconds of the last iteration in which this rank's workers of a component were in spans of work of
-// this name; 0 if that is not recorded. Workers of the rank that work at the same time share it.
+// Worked returns how many seconds of the last iteration this rank's workers of a component spent in spans of work with
+// this name. It returns 0 if nothing is recorded. Workers of the rank that work at the same time share these seconds.
 func (l *Loop) Worked(component, name string) float64 { return l.with.Trace.Worked(component, name) }
 
 // Call sets the name of a phase on the progress line.
 func (l *Loop) Call(p Phase, name string) { l.work[p] = name }
 
-// Timed runs f, and adds its time to that of phase p.
+// Timed runs f, and adds the time that f takes to the time of phase p.
 func (l *Loop) Timed(p Phase, ctx context.Context, f func(context.Context) error) error {
 	start := time.Now()
 	l.with.Log.begin(l.work[p])
@@ -316,8 +316,8 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	return !last && l.stopped == 0, nil
 }
 
-// decide waits for the votes of the last iteration, and gives its reports to the logbook. It asks to stop a run that
-// lost too many episodes.
+// decide waits for the votes of the last iteration, and gives the reports of this iteration to the logbook. It asks to
+// stop a run that lost too many episodes.
 func (l *Loop) decide(ctx context.Context) (decision, error) {
 	d, reports, err := l.agreement.end(ctx)
 	if err != nil {
@@ -334,7 +334,7 @@ func (l *Loop) decide(ctx context.Context) (decision, error) {
 	return d, err
 }
 
-// AtEnd reports whether the last iteration is done, whatever the ranks vote.
+// AtEnd reports whether the last iteration is done. It does not depend on votes.
 func (l *Loop) AtEnd() bool { return l.leaving || l.stopEarly || l.step >= l.job.MaxSteps }
 
 // savesEarly reports whether a run that stops before its last step saves a checkpoint.
@@ -344,7 +344,7 @@ func (l *Loop) savesEarly() bool {
 }
 
 // writeReport encodes this rank's report of the last iteration. At the first loop head of a world no iteration has
-// ended. That report is not read, so the results stay for the next one.
+// ended. Nobody reads this first report, so the results stay for the next report.
 func (l *Loop) writeReport() {
 	rep, first := &l.report, l.begun.IsZero()
 	if rep.Rollouts = l.step; !first {
@@ -361,8 +361,8 @@ func (l *Loop) writeReport() {
 	clear(rep.Times)
 }
 
-// ActorsSay returns on all ranks the value of yes that the actors pass. All actors must pass the same value. Other
-// ranks may pass any.
+// ActorsSay returns, on all ranks, the value that the actors pass as yes. All actors must pass the same value. Other
+// ranks may pass any value.
 func (l *Loop) ActorsSay(ctx context.Context, yes bool) (bool, error) {
 	said := []byte{0}
 	if yes {

@@ -19,11 +19,11 @@ type Places map[string][]int
 type Moves interface {
 	// Due reports, on rank 0, whether a move is due. Any goroutine may call it.
 	Due() bool
-	// Next returns the places of the move that is due; nil if the move is refused or no longer wanted.
+	// Next returns the places of the move that is due, or nil if the move is refused or no longer wanted.
 	Next(ctx context.Context) (Places, error)
-	// Accept reports whether the move takes place. received are the bytes that each rank will receive from others, and
-	// copied those that it will copy within its memory. wrong is an error that this rank has found. If Accept refuses
-	// the move, the run goes on without it.
+	// Accept reports whether the move takes place. The argument received has the number of bytes that each rank will
+	// receive from other ranks, and copied has the number of bytes that each rank will copy within its memory. The
+	// argument wrong is an error that this rank has found. If Accept refuses the move, the run goes on without it.
 	Accept(ctx context.Context, received, copied []float64, wrong error) (bool, error)
 }
 
@@ -32,7 +32,7 @@ type Mover interface {
 	Leader
 	// Settle ends the messages that are under way between members after Quiesce. Collective over the world.
 	Settle(context.Context) error
-	// Components returns the components whose workers can go on, the same ones on all ranks.
+	// Components returns the components whose workers can go on. The result must be the same on all ranks.
 	Components() []string
 	// Members returns the workers of these components on this rank.
 	Members() []Member
@@ -40,23 +40,25 @@ type Mover interface {
 	Moved()
 }
 
-// A Member is a worker that can go on in another world. There a new worker takes its place, on the same rank or on
-// another one.
+// A Member is a worker that can go on in another world. In that world a new worker takes its place, on the same rank or
+// on another rank.
 type Member interface {
 	Member() *spmd.Member
-	// Part returns what the new worker takes over by loop.Part if it is on the same rank; nil: nothing. A part may have
-	// memory of Holdings.Alloc, and no other memory of the world. The worker goes on if the move is refused later.
+	// Part returns what the new worker takes over with loop.Part if it is on the same rank. It returns nil if there is
+	// nothing to take over. A part may have memory of Holdings.Alloc, but no other memory of the world. If the move is
+	// refused later, the old worker goes on.
 	Part() any
 	// Pack returns the state that a new worker without a part needs. It does not copy the state.
 	Pack() (tensor.Dict, error)
 	// Unpack gives a new worker the state that Pack returned.
 	Unpack(tensor.Dict) error
-	// Retire ends what the worker runs, except what belongs to part, which the new worker takes over. part may be nil.
+	// Retire ends what the worker runs, except what belongs to the argument part. The new worker takes this part over.
+	// It may be nil.
 	Retire(part any) error
 }
 
-// Carry makes the workers of a component of the program's own keep their state in a move. members are the workers on
-// this rank. All ranks must call Carry with the same components.
+// Carry makes the workers of a component of the program's own keep their state in a move. The argument members has the
+// workers on this rank. All ranks must call Carry with the same components.
 func (l *Loop) Carry(component string, members ...Member) {
 	l.ownComponents, l.ownMembers = append(l.ownComponents, component), append(l.ownMembers, members...)
 }
@@ -65,7 +67,7 @@ func (l *Loop) Carry(component string, members ...Member) {
 type leaving struct {
 	Member
 	to    int         // the rank of the new worker
-	part  any         // what the member leaves on this rank; nil: nothing
+	part  any         // what the member leaves on this rank; nil if nothing
 	state tensor.Dict // what the new worker needs if the member leaves no part
 }
 
@@ -109,8 +111,9 @@ func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 	return true, nil
 }
 
-// pack returns the members of this rank, and packs the states of those that leave no part on it. The first half of
-// bytes has the bytes that this rank will send to each rank, the second half the bytes that each rank will copy.
+// pack returns the members of this rank, and packs the states of the members that leave no part on this rank. The first
+// half of bytes has the number of bytes that this rank will send to each rank. The second half has, at the index of
+// this rank, the number of bytes that this rank will copy.
 func (l *Loop) pack(mover Mover, to Places) (all []leaving, bytes []float64, err error) {
 	bytes = make([]float64, 2*l.world.Size())
 	for _, m := range slices.Concat(mover.Members(), l.ownMembers) {
@@ -185,7 +188,7 @@ func cloned(d tensor.Dict) (c tensor.Dict) {
 	return c
 }
 
-// takeOver gives the members their state from the world before.
+// takeOver gives the members their state from the previous world.
 func (l *Loop) takeOver() error {
 	own := l.with.Holdings
 	l.step = own.step

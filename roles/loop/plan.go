@@ -13,12 +13,13 @@ import (
 type Plan interface {
 	// Common returns the part that all tasks have in common.
 	Common() *job.Job
-	// EnvSpec returns the observations and actions of one training environment; the zero Spec without environments.
+	// EnvSpec returns the observations and actions of one training environment. It returns the zero Spec if there are
+	// no environments.
 	EnvSpec() env.Spec
 	// NumParams returns the number of trained parameters.
 	NumParams() int
-	// Comms returns the names of the communicators among the members of a component. direct are the components that
-	// these members send direct messages to.
+	// Comms returns the names of the communicators among the members of a component. The result direct has the
+	// components to which these members send direct messages.
 	Comms(component string) (comms, direct []string)
 	// Axes returns the axes of a component that is a mesh, outermost first: see spmd.GroupSpec.
 	Axes(component string) []spmd.Axis
@@ -26,11 +27,11 @@ type Plan interface {
 	Environments() (n int, saved bool)
 	// MayDiffer returns the keys of this task that may differ in a resumed run.
 	MayDiffer() []string
-	// BelowAdapters reports whether the file of weights runner.ckpt_path has the weights below adapters, which are not
-	// trained.
+	// BelowAdapters reports whether the file of weights runner.ckpt_path has the weights below adapters. These weights
+	// are not trained.
 	BelowAdapters(path string) bool
-	// Fits returns an error unless model has the tensors of this job's model, and trainer, the small tensors of a
-	// trainer's state, belongs to this job's data. trainer is empty if only weights are loaded.
+	// Fits returns an error unless model has the tensors of this job's model, and trainer belongs to this job's data.
+	// The argument trainer has the small tensors of a trainer's state. It is empty if only weights are loaded.
 	Fits(model []tensor.Field, trainer tensor.Dict) error
 	// NewRecorder returns the recorder of a run that starts with a state, on rank 0.
 	NewRecorder(f *runfolder.Folder, from StartState) Recorder
@@ -44,8 +45,8 @@ type Recorder interface {
 	Add(l *Logbook, r *Report) error
 	// Added is called after Add has got the reports of all ranks of an iteration.
 	Added(*metrics.State)
-	// Line sets those metrics of the next line that are not in reports. It returns the name of the metric for work per
-	// second, and the amount of work since the last line.
+	// Line sets the metrics of the next line that do not come from reports. It returns the name of the metric for work
+	// per second, and the amount of work since the last line.
 	Line(l *Logbook) (rate string, done float64, err error)
 	// Timed reports whether the time of a phase becomes a metric. seconds is the time of the slowest rank.
 	Timed(p Phase, seconds float64) bool

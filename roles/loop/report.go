@@ -24,10 +24,11 @@ type Report struct {
 	ownNames  []string  // names of the program's own metrics
 	ownValues []float64
 
-	// Waits are the shares of the workers' time by cause, in the order of trace.Causes; empty: not recorded.
+	// Waits are the shares of the workers' time by cause, in the order of trace.Causes. It is empty if nothing is
+	// recorded.
 	Waits      []float64
 	queueNames []string  // channels
-	queueItems []float64 // of each channel: the items that this rank has put, less those that it has got
+	queueItems []float64 // for each channel: the items that this rank has put, minus the items that it has got
 }
 
 // append appends the encoded report to b.
@@ -46,7 +47,7 @@ func (r *Report) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(r.Rollouts))
 }
 
-// each calls numbers and names for the lists of r, in the order of their encoding.
+// each calls one of the functions numbers and names for each list of r, in the order of the encoding.
 func (r *Report) each(numbers func(*[]float64), names func(*[]string)) {
 	numbers(&r.Times)
 	numbers(&r.Episodes)
@@ -98,7 +99,8 @@ func (r *Report) parse(b []byte) (err error) {
 	return nil
 }
 
-// queued adds the items that this rank has put into a channel, less those that it has got.
+// queued adds to the number of items in a channel. The argument items is the number that this rank has put into the
+// channel, minus the number that it has got.
 func (r *Report) queued(channel string, items int64) {
 	i := slices.Index(r.queueNames, channel)
 	if i < 0 {

@@ -30,14 +30,14 @@ const (
 
 // Requests are requests to stop the run: signals, the clock and failures. Ranks read them when they vote.
 type Requests struct {
-	parent   *Requests       // the requests of the sweep with this run; nil: none
-	stop     atomic.Int64    // the exit code to stop with; 0: no request
+	parent   *Requests       // the requests of the sweep to which this run belongs; nil if there is none
+	stop     atomic.Int64    // the exit code to stop with; 0 if there is no request
 	signaled context.Context // cancelled by the first signal that asks to stop
 	signal   context.CancelFunc
 	pressed  context.Context // cancelled by the first INT, TERM or HUP
 	press    context.CancelFunc
 	started  time.Time
-	deadline atomic.Int64 // when the clock stops the run, in Unix nanoseconds; 0: never
+	deadline atomic.Int64 // when the clock stops the run, in Unix nanoseconds; 0 means never
 	urgent   urgency
 	mu       sync.Mutex
 	exits    map[int]func(code int) // functions to call before the process exits at once; under mu
@@ -106,7 +106,7 @@ func (r *Requests) interrupt(code int) {
 // An urgency decides which signal ends the process at once. HUP counts as TERM, because a login session that ends may
 // send both.
 type urgency struct {
-	code  int // of the first signal; 0: none yet
+	code  int // exit code for the first signal; 0 before the first signal
 	since time.Time
 }
 
@@ -157,7 +157,7 @@ func (r *Requests) Close() {
 	r.press()
 }
 
-// ForRun returns the requests of one run. They also have the requests of r, and a clock of their own.
+// ForRun returns the requests of one run. They include the requests of r, and have a deadline of their own.
 func (r *Requests) ForRun() *Requests {
 	return &Requests{parent: r, started: time.Now(), signaled: r.signaled, pressed: r.pressed}
 }
@@ -174,8 +174,9 @@ func (r *Requests) Vote() (stop int, save bool) {
 	return stop, stop != 0
 }
 
-// Expire sets the time at which the clock stops the run, with the effect of USR1: maxTime after the start of the run
-// (0: never), but early enough before Slurm's limit for a checkpoint.
+// Expire sets the time at which the clock stops the run, with the effect of USR1. The run stops maxTime after its
+// start. If maxTime is 0, there is no such limit. In a Slurm job the run also stops before Slurm's time limit, early
+// enough for a checkpoint.
 func (r *Requests) Expire(maxTime time.Duration) {
 	end := int64(math.MaxInt64)
 	if maxTime > 0 {
@@ -199,8 +200,8 @@ func (r *Requests) Deadline() time.Time {
 	return time.Time{}
 }
 
-// AtStop makes r call f(true) at the first INT, TERM or HUP. If USR1 or the clock asks to stop before, r calls
-// f(false). cancel prevents later calls.
+// AtStop makes r call f(true) at the first INT, TERM or HUP. If USR1 or the clock asks to stop earlier, r calls
+// f(false) at that time. The function cancel prevents later calls.
 func (r *Requests) AtStop(f func(atOnce bool)) (cancel func()) {
 	asked, end := r.signaled, func() {}
 	if at := r.deadline.Load(); at != 0 {

@@ -31,7 +31,7 @@ type Saver struct {
 	Store  *checkpoint.Store // on rank 0
 	ranks  int
 	YAML   []byte // the resolved configuration
-	saved  int64  // step of the newest checkpoint; -1: none
+	saved  int64  // step of the newest checkpoint; -1 if there is none
 	warn   func(string)
 	warned bool // the user was warned that environments cannot save their states
 }
@@ -86,7 +86,7 @@ func (s *Saver) save(ctx context.Context, r *Loop) error {
 	return s.write(r, files...)
 }
 
-// write writes a checkpoint of files, on rank 0.
+// write writes a checkpoint that consists of files, on rank 0.
 func (s *Saver) write(r *Loop, files ...checkpoint.File) error {
 	if err := r.with.Log.sync(); err != nil {
 		return err
@@ -96,8 +96,8 @@ func (s *Saver) write(r *Loop, files ...checkpoint.File) error {
 	return err
 }
 
-// Restore distributes the state with which the run starts to all ranks. Only rank 0 passes a valid from. If there is no
-// such state, Restore does nothing.
+// Restore distributes the state with which the run starts to all ranks. It uses the argument from only on rank 0. If
+// there is no state to start with, Restore does nothing.
 func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
 	if r.parts != nil {
 		return s.restoreParts(ctx, r, from)
@@ -136,7 +136,7 @@ func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
 // A start describes the parts with which a run starts.
 type start struct {
 	Step    int64
-	Sources []member.Source // none: nothing is loaded
+	Sources []member.Source // empty if nothing is loaded
 }
 
 // restoreParts is Restore for a state in parts.

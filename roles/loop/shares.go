@@ -50,9 +50,10 @@ func decodeShares(b []byte) ([]member.Share, error) {
 	return all, nil
 }
 
-// JoinShares joins shares with the encoded shares of other ranks. n is the number of environments, whose shares are
-// joined in the order of their indices. JoinShares leaves out a tensor that only some environments have, because a
-// resumed run expects each tensor of all environments. The state may refer to the memory of shares.
+// JoinShares joins shares with the encoded shares of other ranks. The argument n is the number of environments. Their
+// shares are joined in the order of the environments' indices. JoinShares leaves out a tensor that only some
+// environments have, because a resumed run expects each tensor from all environments. The result may refer to the
+// memory of the argument shares.
 func JoinShares(shares []member.Share, ranks [][]byte, n int) (member.State, error) {
 	var st member.State
 	for _, b := range ranks {

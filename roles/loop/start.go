@@ -17,14 +17,14 @@ import (
 
 // A StartState is the state with which a run starts: a checkpoint, weights alone, or nothing.
 type StartState struct {
-	From string // the checkpoint's folder, or the file of weights; "": nothing
+	From string // the checkpoint's folder, or the file of weights; "" for nothing
 	Step int64  // iterations made before
-	// Rescheduled is a warning if a schedule differs from that of the checkpoint's run; else "".
+	// Rescheduled is a warning if a schedule is not the same as in the checkpoint's run. Otherwise it is "".
 	Rescheduled string
 
-	checkpoint *checkpoint.Checkpoint // nil: weights alone, or nothing
+	checkpoint *checkpoint.Checkpoint // nil for weights alone, or for nothing
 	files      []string               // the files of the checkpoint: the model, the trainer, others
-	weights    string                 // the file of weights that are trained; "": a checkpoint, or none
+	weights    string                 // the file of weights that are trained; "" for a checkpoint, or for nothing
 	trainer    tensor.Dict            // the small tensors of the trainer's state
 }
 
@@ -130,9 +130,9 @@ func StateIn(p Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err e
 	return b.check(p)
 }
 
-// rescheduled returns a warning if the length of the run differs between the configurations then and now, and a
-// schedule follows from the length. The warning says how to keep the old schedule. Without a difference, or if then is
-// nil, rescheduled returns "".
+// rescheduled returns a warning if the two configurations differ in the length of the run, and a schedule depends on
+// the length. The warning says how to keep the old schedule. If there is no difference, or if the argument then is nil,
+// rescheduled returns "".
 func rescheduled(then, now *config.Config) string {
 	if then == nil || then.Runner.Iterations() == now.Runner.Iterations() {
 		return ""
@@ -184,11 +184,12 @@ func (b StartState) check(p Plan) (StartState, error) {
 	return b, nil
 }
 
-// Latest returns the path of the newest checkpoint in the run's folder, which may not exist.
+// Latest returns the path of the newest checkpoint in the run's folder. The checkpoint may not exist.
 func Latest(cfg *config.Config) string { return filepath.Join(cfg.Folder(), "checkpoints", "latest") }
 
-// FindModel opens the tensors of a policy in the checkpoint in dir, and returns the folder or file that has them. If
-// dir is "", FindModel opens runner.ckpt_path, or without that key the newest checkpoint in the run's folder.
+// FindModel opens the tensors of a policy in the checkpoint in dir, and returns the folder or file that has the
+// tensors. If dir is "", FindModel opens runner.ckpt_path. If this key is not set either, it opens the newest
+// checkpoint in the run's folder.
 func FindModel(cfg *config.Config, dir string) (from string, f *job.TensorFile, err error) {
 	if path := cfg.Runner.CkptPath; dir == "" && path != "" {
 		f, err = job.OpenWeights("runner.ckpt_path", path)

@@ -39,7 +39,8 @@ func Record(w *spmd.World, log *trace.Log) {
 	})
 }
 
-// ops are the names of operations in a trace, and the causes of their waits unless causes has another.
+// ops has the name of each operation in a trace, and the cause of its waits. A cause in the map causes takes
+// precedence.
 var ops = map[spmd.SiteOp]struct {
 	op    trace.Op
 	cause trace.Cause
@@ -80,7 +81,7 @@ func (r recorder) Site(s spmd.Site) int {
 }
 
 // SaveTrace gathers the traces of all ranks, and writes them to file on rank 0 in Chrome's format, if the configuration
-// enables the tracer. first is the number of the first attempt to write. Collective over the world.
+// enables the tracer. It omits attempts with a lower number than first. Collective over the world.
 func (c *Cluster) SaveTrace(ctx context.Context, file string, first int64) error {
 	if c.loop == nil || !c.Config().Cluster.Tracer.Enable {
 		return nil

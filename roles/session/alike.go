@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// An identity has values that must be the same on all ranks of a job. "" is an unknown value, which equals any other.
+// An identity has values that must be equal on all ranks of a job. An unknown value is "", and agrees with any other.
 type identity struct{ Binary, Config string }
 
 // oddRanks returns, on rank 0, an error that names the ranks whose binary or configuration differs from those of rank

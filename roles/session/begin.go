@@ -48,9 +48,9 @@ func (r *rank) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// lock opens the folder path. wait is set for a requeued job: another host may have the lock of a killed job, which
-// looks alive until a minute has passed without a heartbeat. Then lock waits, until there is a heartbeat or the job is
-// asked to stop.
+// lock opens and locks the folder path. The argument wait is true for a requeued job. In this case a killed job on
+// another host may still have the lock. It looks alive until a minute has passed without a heartbeat. So lock waits for
+// that minute, but gives up if there is a heartbeat or if this job is asked to stop.
 func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.Folder, error) {
 	var last *runfolder.BusyError
 	for {
@@ -75,9 +75,9 @@ func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.
 	}
 }
 
-// open prepares the folder f for a run that starts with the state from, or, if resume is auto, with the newest usable
-// checkpoint in f. A run that does not resume moves the files of an earlier run aside. With auto, a run also does so if
-// the earlier run has metrics but no checkpoint.
+// open prepares the folder f for a run. The run starts with the state r.from, or, if resume is auto, with the newest
+// usable checkpoint in f. A run that does not resume moves the files of an earlier run aside. With auto, a run also
+// does so if the earlier run has metrics but no checkpoint.
 func (r *rank) open(f *runfolder.Folder, resume string) error {
 	j := r.plan.Common()
 	store := func() (err error) {
@@ -152,7 +152,7 @@ func (r *rank) open(f *runfolder.Folder, resume string) error {
 	return f.WriteConfig(r.saver.YAML)
 }
 
-// findNewest makes the newest usable checkpoint in f the state with which the run starts, if there is one.
+// findNewest sets r.from to the state in the newest usable checkpoint in f, if there is one.
 func (r *rank) findNewest(f *runfolder.Folder) error {
 	c, rejected, err := r.saver.Store.Newest()
 	if err != nil {

@@ -70,8 +70,8 @@ func (s *session) abandon(code int) {
 	}
 }
 
-// failing marks the run's folder. The process with the job's first error calls it before the error is written, because
-// rank 0 may have died.
+// failing marks the run's folder. The process with the job's first error calls failing before the error is written.
+// This cannot be left to rank 0, which may have died.
 func (s *session) failing(f *spmd.Failure) {
 	s.progress.Done()
 	if f.Stack != nil {
@@ -92,7 +92,7 @@ func (s *session) Stalled(stacks []byte) {
 func (s *session) fail() {
 	if end := s.ending.Load(); end != nil {
 		s.ranks.flush()
-		runfolder.Mark(end.cfg.Folder(), runfolder.Failed) // the job's error matters more than one of Mark
+		runfolder.Mark(end.cfg.Folder(), runfolder.Failed) // ignore its error: the job's error matters more
 		end.write(&s.log, runfolder.Failed, end.reached(), "")
 	}
 }
@@ -103,14 +103,14 @@ func (s *session) failed(error) int {
 	return loop.ExitFailed
 }
 
-// An ending has the facts for the last lines of a run.
+// An ending has the facts that the last lines of a run's output need.
 type ending struct {
 	cfg     *config.Config
-	program string // how the program is called in one process; "": nothing is written
-	launch  string // what starts all ranks by a launcher, before program
+	program string // how the program is called in one process; "" to write nothing
+	launch  string // the words before program with which a launcher starts all ranks
 	ranks   string // the flag for the number of ranks, after program
 	place   string // overrides that name the run's folder, if the configuration does not; else ""
-	most    int64  // iterations of the whole run; 0: unknown
+	most    int64  // iterations of the whole run; 0 if unknown
 }
 
 // newEnding returns the ending of the run with the command that started it.
@@ -121,7 +121,7 @@ func (r *rank) newEnding() *ending {
 	return e
 }
 
-// plannedSteps returns the number of iterations of j; 0 if it is unknown.
+// plannedSteps returns the number of iterations of j, or 0 if it is unknown.
 func plannedSteps(j *job.Job) int64 {
 	if j.MaxSteps == math.MaxInt64 {
 		return 0
@@ -139,8 +139,8 @@ func (e *ending) launchedBy(launcher string, size int, getenv func(string) strin
 	}
 }
 
-// Launch returns the words before a program with which a launcher starts it on size ranks, such as "srun -n 4 ". getenv
-// returns variables of the job's environment.
+// Launch returns the launcher's command line without the program, such as "srun -n 4 ". The launcher starts the program
+// on size ranks. The argument getenv returns variables of the job's environment.
 func Launch(launcher string, size int, getenv func(string) string) string {
 	if launcher == "srun" {
 		return fmt.Sprintf("srun -n %d ", size)
@@ -160,9 +160,9 @@ func Oversubscribed(getenv func(string) string) bool {
 	return getenv("OMPI_MCA_rmaps_base_oversubscribe") == "1"
 }
 
-// WriteNext writes the state of the run of cfg, and the commands with which to go on. dir is the run's folder. program
-// is how rlinf is called, and launchable says whether a launcher can start its ranks. where says how far the run has
-// come.
+// WriteNext writes the state of the run of cfg, and the commands with which to go on. The argument dir is the run's
+// folder, program is how rlinf is called, and launchable says whether a launcher can start its ranks. The argument
+// where says how far the run has come.
 func WriteNext(out io.Writer, program string, launchable bool, cfg *config.Config, dir string,
 	status runfolder.Status, step int64, where string) {
 	here := *cfg
@@ -192,7 +192,8 @@ func sameFolder(a, b string) bool {
 	return err == nil && err2 == nil && os.SameFile(at, bt)
 }
 
-// write writes the last lines of a run that has made step iterations. where says how far the run has come, or is "".
+// write writes the last lines of a run. The argument step is the number of iterations that the run has made. The
+// argument where says how far the run has come, or is "".
 func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where string) {
 	if e.program == "" {
 		return
@@ -240,8 +241,8 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where
 	}
 }
 
-// compares reports whether rlinf compare can show the run: whether it has a headline metric. A run gets one when its
-// first episode ends.
+// compares reports whether rlinf compare can show the run. This is so if the run has a headline metric. A run gets such
+// a metric when its first episode ends.
 func (e *ending) compares() bool {
 	newest := metrics.Newest(filepath.Join(e.cfg.Folder(), "metrics.jsonl"))
 	_, evaluated := newest[e.cfg.Headline()]
@@ -249,8 +250,8 @@ func (e *ending) compares() bool {
 	return evaluated || trained
 }
 
-// annealed returns the name of a value whose schedule has ended with the run, and would begin again in a longer run;
-// "": none.
+// annealed returns the name of a value whose schedule has ended with the run, and would begin again in a longer run. It
+// returns "" if there is none.
 func (e *ending) annealed() string {
 	a, c := &e.cfg.Algorithm, &e.cfg.Actor
 	if e.most == 0 {
@@ -274,13 +275,14 @@ func (e *ending) anew() string {
 	if e.place != "" {
 		place = " " + Quote("runner.logger.log_path="+l.LogPath)
 	}
-	first := strings.TrimSuffix(l.ExperimentName, fmt.Sprintf("-%d", e.most)) // of a name that an earlier anew has made
+	// Remove the suffix that an earlier call of anew has added.
+	first := strings.TrimSuffix(l.ExperimentName, fmt.Sprintf("-%d", e.most))
 	name := Quote(fmt.Sprintf("runner.logger.experiment_name=%s-%d", first, 2*e.most))
 	return place + " " + name + e.twice()
 }
 
-// longer returns the overrides with which a finished run goes on: to its planned end if runner.early_stop has stopped
-// it, else to twice its length.
+// longer returns the overrides with which a finished run can go on. If runner.early_stop has stopped the run, they let
+// it go on to its planned end. Otherwise they double its length.
 func (e *ending) longer(status runfolder.Status, step int64) string {
 	switch {
 	case status != runfolder.Done:

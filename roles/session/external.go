@@ -35,8 +35,8 @@ func (r *rank) handshake(ctx context.Context, cfg *config.Config) (*config.Confi
 	return r.Ask(ctx, cfg, place.Ranks("env"))
 }
 
-// Ask asks external simulators for their specification, on the first rank of ranks, the ranks with environments.
-// It broadcasts the answers, and returns the configuration with them. If the simulators could not be asked, it
+// Ask asks external simulators for their specification. The argument ranks has the ranks with environments, and only
+// the first of them asks. Ask broadcasts the answers, and returns the configuration with the answers. If this fails, it
 // returns nil, and rank 0 has written why.
 func (r *rank) Ask(ctx context.Context, cfg *config.Config, ranks []int) (*config.Config, error) {
 	met := *cfg
@@ -65,7 +65,8 @@ func (r *rank) Ask(ctx context.Context, cfg *config.Config, ranks []int) (*confi
 	return &met, nil
 }
 
-// giveUp returns a function that asks to stop the run, with a checkpoint, because its simulators fail too often.
+// giveUp returns the function to call if the simulators of the run fail too often. This function requests a stop with a
+// checkpoint.
 func (r *rank) giveUp() func(error) {
 	s, n := r.session, r.w.Rank()
 	return func(err error) {
@@ -134,7 +135,8 @@ func (r *rank) assign(ctx context.Context, uses []config.ExternalUse, ranks []in
 	return r.Agree(ctx, err)
 }
 
-// gather waits for as many solvers as the uses need. It assigns them to ranks in the order of the solvers' processes.
+// gather waits until the solvers that the uses need have come. It assigns them to ranks in the order of the solvers'
+// processes.
 func gather(out spmd.ForeignPeers, hub *external.Hub, uses []config.ExternalUse, ranks []int) ([]assignment, error) {
 	timeout := uses[0].Env.External.StartTimeout
 	by := time.Now().Add(timeout)
@@ -242,7 +244,7 @@ func (s *solver) name() string { return fmt.Sprintf("solver on process %d", s.pr
 
 var _ external.Link = (*solver)(nil)
 
-// Send sends a frame before the deadline by.
+// Send sends a frame. The argument by is the deadline.
 func (s *solver) Send(by time.Time, head, payload []byte) error {
 	if s.closed { // only the shutdown follows, which the solver must acknowledge
 		return s.out.DeliverForeign(by, s.process, head)

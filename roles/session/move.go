@@ -19,9 +19,9 @@ import (
 // A mover is the loop.Moves of a rank in one world.
 type mover struct {
 	*rank
-	want *proposal    // on rank 0: the move that is asked for now; nil: none
+	want *proposal    // on rank 0: the requested move; nil if there is none
 	next *destination // of the move under way
-	to   loop.Places  // the places of next
+	to   loop.Places  // the places of the members in next
 }
 
 var _ loop.Moves = (*mover)(nil)
@@ -30,10 +30,11 @@ var _ loop.Moves = (*mover)(nil)
 type Scheduler interface {
 	// Observe is called with the times of each iteration.
 	Observe(advice.Iteration)
-	// Decide returns where the members should go; nil: they stay. It is called after step iterations. At most left
-	// iterations follow.
+	// Decide returns where the members should go, or nil if they should stay. The argument step is the number of
+	// iterations so far, and left is the maximum number of iterations that follow.
 	Decide(step, left int64) *advice.Decision
-	// Moved is called after each move, whoever asked for it. The move took place after step iterations.
+	// Moved is called after each move, also if a user has requested the move. The argument step is the number of
+	// iterations before the move.
 	Moved(to *spmd.Placement, step int64, seconds float64)
 	// Refused is called if the job refuses the newest decision.
 	Refused()
@@ -44,7 +45,7 @@ var _ Scheduler = (*advice.Scheduler)(nil)
 // A proposal is a move that is asked for.
 type proposal struct {
 	advice.Decision
-	request *moves.Request // nil: the scheduler asks
+	request *moves.Request // nil if the scheduler asks
 }
 
 // A transfer is a move under way, on rank 0.
@@ -62,7 +63,7 @@ type destination struct {
 	err  error
 }
 
-// Due reports whether somebody asks for a move. It refuses a request if the job cannot move.
+// Due reports whether a user or the scheduler asks for a move. It refuses the request if the job cannot move.
 func (m *mover) Due() bool {
 	r, err := moves.Pending(m.folder.Load().Path())
 	if err != nil && err.Error() != m.unread { // warn once of a request that cannot be read
@@ -87,8 +88,8 @@ func (m *mover) Due() bool {
 	return true
 }
 
-// left returns the maximum number of iterations that follow. It assumes that each takes as long as the last one, and
-// counts only those before the clock stops the run.
+// left returns the maximum number of iterations that follow. If the run has a deadline, left counts only iterations
+// before the deadline. It assumes that each iteration takes as long as the last one.
 func (m *mover) left() int64 {
 	left := m.plan.Common().MaxSteps - m.book.Step()
 	if end := m.Asked.Deadline(); !end.IsZero() && m.took > 0 {
@@ -97,7 +98,7 @@ func (m *mover) left() int64 {
 	return left
 }
 
-// immovable returns the reason why no member of this job can move; "": members can move.
+// immovable returns the reason why no member of this job can move, or "" if members can move.
 func (m *mover) immovable() string {
 	switch {
 	case m.Own.Program != nil && !m.Own.Movable:
@@ -166,7 +167,7 @@ func (m *mover) Next(ctx context.Context) (loop.Places, error) {
 	return nil, nil
 }
 
-// find returns the destination with a placement. It makes the destination once for all ranks of this process.
+// find returns the destination for the placement in text. All ranks of this process share one destination.
 func (m *mover) find(text string) *destination {
 	m.destinations.Lock()
 	defer m.destinations.Unlock()
@@ -197,7 +198,8 @@ func placed(j *job.Job) *config.Config {
 	return j.Config
 }
 
-// agree reports whether no rank has an error. Otherwise rank 0 refuses the move, for the error of the lowest rank.
+// agree reports whether all ranks are without error. If not, rank 0 refuses the move. The reason is the error of the
+// lowest rank with an error.
 func (m *mover) agree(ctx context.Context, err error) (bool, error) {
 	agreed, _, wrong, err := agree(ctx, m.world, 0, err)
 	if wrong != nil { // on rank 0
@@ -238,7 +240,7 @@ func (m *mover) Accept(ctx context.Context, received, copied []float64, wrong er
 }
 
 // checkRoom returns an error unless a node has enough memory for the move. Until the present world ends, the node holds
-// this world and the received and copied bytes; then it holds the next world and those bytes.
+// this world and the bytes that it receives and copies. After that, it holds the next world and these bytes.
 func (m *mover) checkRoom(nodes []int, node int, received, copied []float64) error {
 	var comes, now int64
 	for r, at := range nodes {

@@ -9,7 +9,8 @@ import (
 )
 
 // measureNodes measures the links between the nodes of an MPI job, and how fast their hosts are, if rank 0 is going to
-// plan. Rank 0 warns of hosts that differ from its own. Every rank calls it; rank 0 alone knows plans.
+// plan. Rank 0 warns of hosts that differ from its own. Every rank calls measureNodes, but only rank 0 needs the right
+// value of the argument plans.
 func (r *rank) measureNodes(ctx context.Context, plans bool) error {
 	nodes := r.w.Nodes()
 	if r.w.Describe().Transport != "mpi" || slices.Max(nodes) == 0 {

@@ -103,7 +103,7 @@ func (r *rank) schedule() error {
 	return nil
 }
 
-// earlierPlan returns the plan of the run that this session resumes; nil if there is none.
+// earlierPlan returns the plan of the run that this session resumes, or nil if there is none.
 func (s *session) earlierPlan() (*advice.Plan, error) {
 	folder := ""
 	switch resume := cmp.Or(s.Resume, s.cfg.Runner.ResumeDir); resume {
@@ -133,8 +133,8 @@ func (s *session) writePlan(f *runfolder.Folder) error {
 	return f.WritePlan(text)
 }
 
-// Try returns a function that runs a job on ranks of this process, in a session of its own that writes nothing. Its
-// error has what the session would have written. asked can stop the job.
+// Try returns a function that runs a job on ranks of this process, in a session of its own that writes nothing. The
+// error of this function has what the session would have written. A request in the argument asked stops the job.
 func Try(reg config.Registries, tasks task.Tasks, asked *loop.Requests) advice.Runner {
 	return func(ctx context.Context, ranks []spmd.Transport, cfg *config.Config) error {
 		var log bytes.Buffer

@@ -22,24 +22,24 @@ type rank struct {
 	w     *spmd.World        // the present world
 	world *collectives.Group // all ranks of w
 
-	plan     task.Plan // the plan of the present world; nil: the rank has not begun
+	plan     task.Plan // the plan of the present world; nil until the rank begins
 	holdings *loop.Holdings
 	saver    *loop.Saver
-	ends     []func()   // the functions that leave calls; under the lock of ranks
-	trace    *trace.Log // the trace of the present world; under the lock of ranks
+	ends     []func()   // the functions that leave calls; guarded by ranks.mu
+	trace    *trace.Log // the trace of the present world; guarded by ranks.mu
 	room     int64      // on the first rank of a node: the node's free bytes before the job took memory
-	attempt  int64      // the number of the first world in the trace; 0: nothing is recorded
+	attempt  int64      // the number of the first world in the trace; 0 if nothing is recorded
 
 	// On rank 0:
-	nodes     *advice.Nodes // as measured, in an MPI job that plans; nil: not measured
+	nodes     *advice.Nodes // what measureNodes has measured; nil if nothing
 	book      *loop.Logbook
 	from      loop.StartState
 	transfer  *transfer        // the move under way
 	said      string           // the ID of the last request for a move that was answered
 	unread    string           // the last error of reading a request for a move
 	recorded  []runfolder.Rank // the contents of ranks.jsonl in the run's folder
-	scheduler Scheduler        // nil: only rlinf scale asks for moves
-	took      float64          // seconds of the last iteration, for the scheduler; 0: not known
+	scheduler Scheduler        // nil if only rlinf scale asks for moves
+	took      float64          // seconds of the last iteration, for the scheduler; 0 if unknown
 	entered   time.Time        // when the rank began to load the model
 }
 
@@ -68,7 +68,8 @@ func (rs *ranks) leave(r *rank) {
 	r.leave()
 }
 
-// leaveAll is called at the end of the session. A rank may not have called leave, if no world could follow a move.
+// leaveAll is called at the end of the session. It is for ranks that have not called leave, because no world could
+// follow a move.
 func (rs *ranks) leaveAll() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -98,8 +99,8 @@ func (rs *ranks) flush() {
 	}
 }
 
-// enter begins the job on a rank, in the first world. It returns what the rank's workers share; nil if there is nothing
-// to train, or the job could not start.
+// enter begins the job on a rank, in the first world. It returns what the rank's workers share. It returns nil if there
+// is nothing to train, or if the job could not start.
 func (r *rank) enter(ctx context.Context) (loop.Shared, error) {
 	cfg, err := r.configure(ctx)
 	if err != nil || cfg == nil {

@@ -16,7 +16,7 @@ type RankLog struct {
 	to    io.Writer // used instead of standard error, unless nil
 	mu    sync.Mutex
 	early bytes.Buffer
-	path  string // "": the folder is not open
+	path  string // "" until the folder is open
 	file  *os.File
 }
 
@@ -29,7 +29,7 @@ func (l *RankLog) Write(p []byte) (int, error) {
 	return cmp.Or(l.to, io.Writer(os.Stderr)).Write(p)
 }
 
-// Keep writes p to the file alone; to standard error if the folder is not open.
+// Keep writes p only to the file. If the folder is not open, it does the same as Write.
 func (l *RankLog) Keep(p []byte) {
 	l.mu.Lock()
 	known := l.path != ""
@@ -43,7 +43,7 @@ func (l *RankLog) Keep(p []byte) {
 	}
 }
 
-// Repeat writes p, which is similar to an earlier text, to the file alone, as soon as the folder is open.
+// Repeat writes p only to the file, as soon as the folder is open. It is for a text that is similar to an earlier text.
 func (l *RankLog) Repeat(p []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -57,8 +57,8 @@ func (r *rank) record(ctx context.Context) error {
 	return errors.Join(f.WriteRanks(r.recorded), f.AddProvenance(p))
 }
 
-// recordTime begins the trace of this rank in the present world, and returns it; nil if the configuration asks for no
-// trace. Collective over the world.
+// recordTime begins the trace of this rank in the present world, and returns the trace. It returns nil if the
+// configuration asks for no trace. Collective over the world.
 func (r *rank) recordTime(ctx context.Context) (*trace.Log, error) {
 	cfg := r.plan.Common().Config
 	if t := &cfg.Cluster.Tracer; !t.Record && !t.Enable {

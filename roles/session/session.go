@@ -29,16 +29,16 @@ type Options struct {
 	Resume     string            // "", auto, or a checkpoint's folder
 	Asked      *loop.Requests    // requests to stop
 	Out        io.Writer         // progress, for the user
-	Terminal   *os.File          // the terminal behind Out, for evaluations behind Log; nil: none
-	Log        io.Writer         // errors; nil: standard error
+	Terminal   *os.File          // the terminal behind Out, or behind Log in evaluations; nil if there is none
+	Log        io.Writer         // errors; nil means standard error
 	Profile    Profile           // profiles to write
 	Debug      bool              // check that no memory is used after it was handed on
 	Tasks      task.Tasks        // all tasks
 	Own        Own               // a user's program, which trains in place of the task's program
-	Scheduler  Scheduler         // decides on rank 0 whether the members move; nil: as cluster.auto_scheduler says
-	Command    string            // how this program is called, for the last lines; "": no last lines
+	Scheduler  Scheduler         // decides on rank 0 whether the members move; nil to obey cluster.auto_scheduler
+	Command    string            // how this program is called, for the last lines; "" for no last lines
 	KeepBest   bool              // also keep the best checkpoint
-	Evaluation *task.Asked       // evaluate, even if the configuration trains; nil: follow the configuration
+	Evaluation *task.Asked       // evaluate, even if the configuration trains; nil to follow the configuration
 }
 
 // Own is a user's program, which runs on each rank of training. Without a Program the task's program runs.
@@ -55,9 +55,9 @@ type session struct {
 	lead    int               // the lowest rank of this process
 	cfg     *config.Config    // the configuration of rank 0, shared by goroutine ranks; nil on other processes
 	cfgErr  error             // the mistakes in cfg
-	read    *config.Config    // the configuration that this process has read; nil: none
-	draft   task.Draft        // of the job; nil: not made yet
-	chosen  *advice.Plan      // the plan of the placement; nil: the configuration has the placement
+	read    *config.Config    // the configuration that this process has read; nil if it has read none
+	draft   task.Draft        // the draft of the job; nil until it is made
+	chosen  *advice.Plan      // the plan of the placement; nil if the configuration has the placement
 	planned struct {          // the plan of the job, or all its mistakes; made once for all ranks of this process
 		sync.Once
 		plan task.Plan
@@ -65,18 +65,18 @@ type session struct {
 	}
 	log          RankLog
 	code         atomic.Int64                     // the exit code
-	ending       atomic.Pointer[ending]           // of the run, while this job has the lock of its folder
-	folder       atomic.Pointer[runfolder.Folder] // of rank 0, while it is open
-	logbook      atomic.Pointer[loop.Logbook]     // of rank 0
+	ending       atomic.Pointer[ending]           // the ending of the run, while this job has the lock of the folder
+	folder       atomic.Pointer[runfolder.Folder] // the run's folder on rank 0, while it is open
+	logbook      atomic.Pointer[loop.Logbook]     // on rank 0
 	solvers      []*solver                        // solvers in the same MPI job that simulate for this process
-	ranks        ranks                            // of this process
-	counts       counts                           // of the workers that the progress shows
+	ranks        ranks                            // the ranks of this process
+	counts       counts                           // the counters of the workers that the progress shows
 	destinations struct {                         // the newest destination of a move; ranks share it
 		sync.Mutex
 		newest *destination
 	}
 
-	progress *metrics.Progress // of rank 0; nil elsewhere
+	progress *metrics.Progress // on rank 0; nil elsewhere
 }
 
 // New returns a session that has not started.
@@ -89,9 +89,9 @@ func New(o Options) *session {
 // Logs returns the writer for errors of the session.
 func (s *session) Logs() io.Writer { return &s.log }
 
-// Start runs the job of cfg on ranks and returns the exit code. draft is the draft of cfg on these ranks; if it is
-// nil, Start makes it. wrong is an error already found in cfg; the ranks agree on how to report it. The session reports
-// all errors but those of closing it, which Start returns.
+// Start runs the job of cfg on ranks and returns the exit code. The argument draft is the draft of cfg on these ranks.
+// If it is nil, the session makes the draft. The argument wrong is an error that was already found in cfg. The ranks
+// agree on how to report it. Start returns errors of closing the session. The session reports all other errors.
 func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config.Config, draft task.Draft,
 	wrong error) (int, error) {
 	s.draft = draft
@@ -320,8 +320,8 @@ func (r *rank) configure(ctx context.Context) (*config.Config, error) {
 
 var _ task.Host = (*rank)(nil)
 
-// Agree returns true if no rank has an error. Otherwise all ranks stop. The error of the lowest rank that has one gives
-// the exit code, and rank 0 writes it.
+// Agree returns true if no rank has an error. Otherwise all ranks stop. The error of the lowest rank with an error
+// decides the exit code, and rank 0 writes this error.
 func (r *rank) Agree(ctx context.Context, err error) (bool, error) {
 	code := byte(loop.ExitOK)
 	if err != nil {
@@ -338,8 +338,8 @@ func (r *rank) Agree(ctx context.Context, err error) (bool, error) {
 	return false, nil
 }
 
-// agree reports whether no rank has an error. Otherwise it returns, on rank 0, the error of the lowest rank that has
-// one, and in flag the code of that rank.
+// agree reports whether all ranks are without error. If not, it returns the error of the lowest rank with an error in
+// wrong, and this rank's code in flag. Both are valid only on rank 0.
 func agree(ctx context.Context, world *collectives.Group, code byte, err error) (agreed bool, flag []byte, wrong,
 	failure error) {
 	var mine []byte

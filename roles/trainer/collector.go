@@ -79,7 +79,7 @@ func (c *SyncCollector) Fields(n int) []tensor.Field {
 // Spec returns the spec of one environment.
 func (c *SyncCollector) Spec() env.Spec { return c.spec }
 
-// Collect takes n > 0 steps in every environment, each with as many actions as the policy chooses at a time. With
+// Collect takes n > 0 steps in every environment. A step takes all the actions that the policy chooses at a time. With
 // reset, or without cfg.AutoReset, all environments start new episodes first. The rollout is valid until the next
 // call.
 func (c *SyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {

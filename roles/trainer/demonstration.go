@@ -33,11 +33,11 @@ type Demonstration struct {
 	Spec              env.Spec       // the spec of the environments, after Play
 	fields            []tensor.Field // the tensors of one transition
 	Kept              [][]byte       // encoded transitions
-	own, last         tensor.Tensor  // recorded actions of this step and of the step before
+	own, last         tensor.Tensor  // recorded actions of this step and of the previous step
 	Played, Succeeded int            // numbers of episodes
 }
 
-// shares divides n in proportion to weights, in whole numbers. Rounding favours the first shares with a weight.
+// shares splits n into whole numbers in proportion to weights. The first shares with a weight > 0 get the remainder.
 // Without weights there is one share.
 func shares(weights []float64, n int) []int {
 	if len(weights) == 0 {
@@ -60,8 +60,8 @@ func shares(weights []float64, n int) []int {
 	return all
 }
 
-// still reports whether the action of environment i moves nothing: the last number, the gripper command, is that of the
-// step before, and all other numbers are smaller than Still.
+// still reports whether the action of environment i moves nothing. This is so if the last number, which is the gripper
+// command, is the same as in the previous step, and all other numbers are smaller than Still.
 func (d *Demonstration) still(action tensor.Tensor, i int) bool {
 	if d.Still == 0 || action.DType() != tensor.F32 {
 		return false

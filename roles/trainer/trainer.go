@@ -26,8 +26,8 @@ type Collector interface {
 type Trainer struct {
 	Policy    policy.Policy  // the policy that is trained
 	Algorithm algo.Algorithm // trains Policy
-	Collector Collector      // nil: Algorithm trains on demonstrations alone
-	Evaluator *Evaluator     // nil: Evaluate must not be called
+	Collector Collector      // nil if Algorithm trains on demonstrations alone
+	Evaluator *Evaluator     // may be nil if Evaluate is not called
 }
 
 // A Step is the result of one round of training.
@@ -37,7 +37,8 @@ type Step struct {
 	Metrics  algo.Metrics // of the update: loss (see algo.Loss), then the algorithm's metrics
 }
 
-// Train makes nEpochs rounds. A round collects nSteps steps in every environment, updates the policy, and calls each.
+// Train makes nEpochs rounds. A round collects nSteps steps in every environment, updates the policy, and calls the
+// function each. This function may be nil.
 func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(Step) error) error {
 	for epoch := range nEpochs {
 		if err := ctx.Err(); err != nil {
@@ -92,8 +93,8 @@ func (t *Trainer) collect(nSteps int, reset bool) (tensor.Dict, error) {
 	return rollout, err
 }
 
-// Evaluate plays nEpisodes with the policy: with its most likely actions if deterministic, else with sampled
-// actions. See Evaluator.
+// Evaluate plays nEpisodes with the policy. If deterministic is true, the policy takes its most likely actions.
+// Otherwise it samples actions. See Evaluator.
 func (t *Trainer) Evaluate(nEpisodes int, deterministic bool) (env.Summary, error) {
 	return t.Evaluator.Evaluate(t.Policy, nEpisodes, deterministic)
 }
@@ -135,8 +136,8 @@ func (e *Evaluator) Film(file string) {
 	e.file = file
 }
 
-// Evaluate plays nEpisodes > 0 with pol: with its most likely actions if deterministic, else with sampled actions,
-// whose random numbers follow from the environments' seed.
+// Evaluate plays nEpisodes > 0 with pol. If deterministic is true, the policy takes its most likely actions. Otherwise
+// it samples actions, with random numbers that follow from the environments' seed.
 func (e *Evaluator) Evaluate(pol policy.Policy, nEpisodes int, deterministic bool) (env.Summary, error) {
 	if nEpisodes <= 0 {
 		return env.Summary{}, fmt.Errorf("evaluate: %d episodes: expected at least 1", nEpisodes)

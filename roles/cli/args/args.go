@@ -22,7 +22,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// NoArguments returns run for a command without arguments. Arguments are usage errors.
+// NoArguments returns an action that calls run. If the command has arguments, the action returns a usage error instead.
 func NoArguments(run func(*cli.Context) error) func(*cli.Context) error {
 	return func(c *cli.Context) error {
 		if word := c.Args().First(); c.Args().Present() {
@@ -33,8 +33,8 @@ func NoArguments(run func(*cli.Context) error) func(*cli.Context) error {
 	}
 }
 
-// Alone returns run for a command that needs one process. Under a launcher this is the leading one; the other processes
-// do nothing.
+// Alone returns an action that calls run in one process only. Under a launcher this is the leading process. The other
+// processes do nothing.
 func Alone(run func(*cli.Context) error) func(*cli.Context) error {
 	return func(c *cli.Context) error {
 		if !mpi.Leads() {
@@ -54,8 +54,9 @@ func Config(c *cli.Context, reg config.Registries, log io.Writer) (*config.Confi
 	return cfg, err
 }
 
-// ReadConfig loads the configuration that the command line names, with overrides, and writes its warnings to log. The
-// Config has the errors of its values, so that a job can be checked as a whole.
+// ReadConfig loads the configuration that the command line names, with overrides, and writes its warnings to log. Wrong
+// values are no error of ReadConfig. The method Err of the Config returns them, so that a job can be checked as a
+// whole.
 func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log io.Writer) (*config.Config, error) {
 	for _, a := range overrides {
 		if err := checkOverride(c, a); err != nil {
@@ -139,8 +140,9 @@ func GoroutineRanks(c *cli.Context, cfg *config.Config) (int, error) {
 	return np, err
 }
 
-// checkGoroutineRanks returns an error if the memory for np ranks in one process is not available. The constants are
-// measured: they are what a rank needs in addition to its work, for configuration, plan, stacks and its table of ranks.
+// checkGoroutineRanks returns an error if the memory for np ranks in one process is not available. The constants were
+// measured. In addition to the memory for its work, a rank needs memory for its configuration, plan, stacks and table
+// of ranks.
 func checkGoroutineRanks(np int, have job.Available) error {
 	const each, pair = 3 << 20, 4 << 10
 	need, expected := int64(np)*(each+int64(np)*pair), ""
@@ -170,7 +172,7 @@ func DraftHere(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *con
 	return d, asUsage(d.Mistakes())
 }
 
-// asUsage returns err as a usage error; nil if err is nil.
+// asUsage returns err as a usage error. It returns nil if err is nil.
 func asUsage(err error) error {
 	if err == nil {
 		return nil
@@ -178,8 +180,9 @@ func asUsage(err error) error {
 	return config.UsageError{Err: err}
 }
 
-// OpenWorld returns the ranks of this process: one MPI process under a launcher, else as many goroutines as the
-// placement needs. If a rank stops responding, the process calls stalled and then writes to log: see mpi.Options.
+// OpenWorld returns the ranks of this process. Under a launcher this is one MPI rank. Otherwise they are goroutines,
+// and the placement or -np decides their number. If a rank stops responding, the process calls stalled and then writes
+// to log: see mpi.Options.
 func OpenWorld(c *cli.Context, cfg *config.Config, configErr error, log io.Writer,
 	stalled func(stacks []byte)) ([]spmd.Transport, error) {
 	if Launched() {
@@ -227,7 +230,7 @@ func LocalRanks(c *cli.Context, cfg *config.Config) (int, error) {
 	return max(np, 1), nil
 }
 
-// SpreadNodes returns the node of each of np ranks, for n nodes with contiguous ranks.
+// SpreadNodes distributes np ranks over n nodes, in contiguous blocks, and returns the node of each rank.
 func SpreadNodes(np, n int) []int {
 	nodes := make([]int, np)
 	for r := range nodes {

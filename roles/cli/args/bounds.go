@@ -51,8 +51,8 @@ func refuse(name string, value any, expected string) error {
 	return config.Usagef("%s %v: expected %s", dashed(name), value, expected)
 }
 
-// Filled makes flags refuse an empty text. An unset variable of a shell gives an empty text, which would otherwise have
-// the effect of no flag.
+// Filled makes flags refuse an empty text. Without this check, a flag whose value is an unset shell variable would have
+// no effect.
 func Filled(flags []cli.Flag) {
 	for _, f := range flags {
 		if f, ok := f.(*cli.StringFlag); ok && f.Action == nil {

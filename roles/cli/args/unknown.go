@@ -14,8 +14,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Unknown returns the usage error for a word that is none of commands. what is a noun for the expected word, such as
-// command.
+// Unknown returns the usage error for a word that names none of the commands. The argument what is a noun for the
+// expected word, such as "command".
 func Unknown(commands []*cli.Command, word, what string) error {
 	hint := Meant(commands, word)
 	if hint == "" {
@@ -24,8 +24,8 @@ func Unknown(commands []*cli.Command, word, what string) error {
 	return config.Usagef("%q is no %s%s", word, what, hint)
 }
 
-// Meant returns a question such as ", did you mean eval?" about the command that is most similar to word; "" if no
-// command is similar.
+// Meant returns a question such as ", did you mean eval?" about the command that is most similar to word. It returns ""
+// if no command is similar.
 func Meant(commands []*cli.Command, word string) string {
 	var names []string
 	for _, c := range commands {
@@ -71,8 +71,8 @@ func checkOverride(c *cli.Context, word string) error {
 	return config.Usagef("argument %q: %s", word, want)
 }
 
-// nearFile returns the configuration file that the user probably meant by path, which does not exist: path with an
-// ending or in the folder configs. It returns "" if there is no such file.
+// nearFile returns the configuration file that the user probably meant by path, which does not exist. It tries path
+// with the ending .yaml, and path in the folder configs. It returns "" if it finds no file.
 func nearFile(path string) string {
 	configs := filepath.Join("configs", path)
 	for _, near := range []string{path + ".yaml", configs, configs + ".yaml"} {
@@ -83,7 +83,7 @@ func nearFile(path string) string {
 	return ""
 }
 
-// flagNamed returns the flag with a name, which may have dashes; nil if there is none.
+// flagNamed returns the flag with this name, or nil if there is none. The name may begin with dashes.
 func flagNamed(flags []cli.Flag, name string) cli.Flag {
 	for _, f := range flags {
 		if slices.Contains(f.Names(), strings.TrimLeft(name, "-")) {
@@ -93,7 +93,7 @@ func flagNamed(flags []cli.Flag, name string) cli.Flag {
 	return nil
 }
 
-// TakesValue reports whether a value follows the flag name, which may have dashes.
+// TakesValue reports whether the flag with this name takes a value. The name may begin with dashes.
 func TakesValue(flags []cli.Flag, name string) bool {
 	f := flagNamed(flags, name)
 	_, isBool := f.(*cli.BoolFlag)
@@ -110,8 +110,8 @@ func Decimal(flags []cli.Flag, name, value string) string {
 	return value
 }
 
-// FlagError rewrites err, an error of the library about the flags of c. For an unknown flag it names the most similar
-// flag, or the most similar of keys, which are those of the configuration.
+// FlagError rewrites err, an error of the library about the flags of c. For an unknown flag it suggests the most
+// similar flag or configuration key. The argument keys has all keys of the configuration.
 func FlagError(c *cli.Context, err error, keys []string) error {
 	if _, name, ok := strings.Cut(err.Error(), "flag provided but not defined: -"); ok {
 		return unknownFlag(c, strings.TrimLeft(name, "-"), keys)

@@ -16,8 +16,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// A Writer lets a command go on when the reader of its output has gone away: it drops the output. It records any other
-// error, so that a command with lost output ends with an error.
+// A Writer writes the output of a command. When the reader of the output has gone away, the Writer drops the output, so
+// that the command goes on. It records any other error, so that a command with lost output ends with an error.
 type Writer struct {
 	to     io.Writer
 	mu     sync.Mutex
@@ -41,7 +41,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Err returns the recorded error; nil if no output was lost.
+// Err returns the recorded error, or nil if no output was lost.
 func (w *Writer) Err() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -55,8 +55,8 @@ func (w *Writer) Gone() bool {
 	return w.gone
 }
 
-// Terminal returns the terminal behind out; nil if out is no terminal. It returns nil under a launcher, because ranks
-// of Open MPI see a terminal even if there is none.
+// Terminal returns the terminal behind out, or nil if out is no terminal. It also returns nil under a launcher, because
+// ranks of Open MPI see a terminal even if there is none.
 func Terminal(out io.Writer) *os.File {
 	if o, ok := out.(*Writer); ok {
 		out = o.to
@@ -68,8 +68,8 @@ func Terminal(out io.Writer) *os.File {
 	return f
 }
 
-// Progress shows the work of a command on standard error, until stop is called. phase is the first work. stop may be
-// called again.
+// Progress shows the work of a command on standard error, until stop is called. The argument phase names the first
+// phase of the work. stop may be called more than once.
 func Progress(c *cli.Context, phase string) (p *metrics.Progress, stop func()) {
 	p = metrics.NewProgress(c.App.ErrWriter, metrics.On(Terminal(c.App.ErrWriter)))
 	end := p.Watch()

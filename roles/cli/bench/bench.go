@@ -99,9 +99,9 @@ type benchJob struct {
 	*flags
 	opts     bench.Options
 	asked    *loop.Requests
-	before   *results.Report // to compare with; nil: nothing
+	before   *results.Report // the report to compare with; nil if there is none
 	files    []*os.File
-	report   *results.Report // of rank 0, when it is complete
+	report   *results.Report // the report of rank 0; nil until it is complete
 	log      session.RankLog
 	programs *programs.Starter
 }

@@ -47,8 +47,8 @@ func benchEnv(f *flags, reg config.Registries) (int, error) {
 	})
 }
 
-// envTasks returns the environments to measure: those that are named, that of a configuration, or
-// all that can be made.
+// envTasks returns the environments to measure: the named ones, the environment of a configuration,
+// or all environments that can be made.
 func envTasks(f *flags, reg config.Registries) (tasks []env.Config) {
 	file, names := f.String("config"), reg.Envs.Names()
 	if f.IsSet("name") {

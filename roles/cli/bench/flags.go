@@ -42,7 +42,8 @@ func (f *flags) world() int {
 	return f.Int("np")
 }
 
-// several returns world for benchmarks that need at least two ranks. Fewer ranks are a mistake.
+// several returns the number of ranks, as world does, for a benchmark that needs at least two ranks.
+// Fewer ranks are a mistake.
 func (f *flags) several() int {
 	world := f.world()
 	if world < 2 {
@@ -64,8 +65,8 @@ func list[T any](f *flags, flag string, parse func(string) (T, error)) (all []T)
 	return all
 }
 
-// numbers reads a list of numbers from least to most. want describes them in the message to the
-// user.
+// numbers reads a list of numbers in [least, most]. The argument want describes the valid numbers
+// in the message to the user.
 func (f *flags) numbers(flag string, least, most int, want string) []int {
 	return list(f, flag, func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
@@ -81,7 +82,8 @@ func (f *flags) ranks(flag string, world int) []int {
 	return f.numbers(flag, 0, world-1, fmt.Sprintf("ranks from 0 to %d", world-1))
 }
 
-// names reads a list with some of the names in all, or the word all.
+// names reads a list of names. The argument all has the valid names. The word "all" in place of a
+// list stands for every name.
 func (f *flags) names(flag string, all []string) []string {
 	if f.String(flag) == "all" {
 		return all
@@ -94,7 +96,7 @@ func (f *flags) names(flag string, all []string) []string {
 	})
 }
 
-// name reads one of the names in all.
+// name reads one name. The argument all has the valid names.
 func (f *flags) name(flag string, all []string) string {
 	names := f.names(flag, all)
 	if len(names) != 1 {
@@ -104,7 +106,7 @@ func (f *flags) name(flag string, all []string) string {
 	return names[0]
 }
 
-// either reads one of words, and returns its index.
+// either reads a flag whose value must be one of words, and returns the index of this word.
 func (f *flags) either(flag string, words ...string) int {
 	at, last := slices.Index(words, f.String(flag)), len(words)-1
 	if at < 0 {
@@ -134,7 +136,7 @@ func parseBytes(s string) (int, error) {
 	return n << shift, nil
 }
 
-// sizeFlags returns the flags that the method sizes reads. begin and end are defaults.
+// sizeFlags returns the flags that the method sizes reads. The arguments begin and end are defaults.
 func sizeFlags(begin, end string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "begin", Aliases: []string{"b"}, Usage: "smallest `SIZE`", Value: begin},
@@ -193,7 +195,8 @@ func (f *flags) checkLauncher() {
 	}
 }
 
-// launcherWords returns the words of a launcher's command for np ranks; none if command is empty.
+// launcherWords returns the words of a launcher's command for np ranks. It returns none if command
+// is empty.
 func launcherWords(command string, np int) []string {
 	return strings.Fields(strings.ReplaceAll(command, "{np}", strconv.Itoa(np)))
 }

@@ -75,7 +75,7 @@ func benchOverlap(f *flags, reg config.Registries) (int, error) {
 		}
 		ranks = func(c *cli.Context, _ io.Writer) ([]spmd.Transport, error) {
 			np := c.Int("np")
-			// two for a rank, as under a launcher: it computes and communicates; one for the link
+			// Two threads for each rank, as under a launcher: one computes, one communicates. One more for the link.
 			runtime.GOMAXPROCS(max(2*np+1, runtime.GOMAXPROCS(0)))
 			return local.NewLinked(np, link), nil
 		}

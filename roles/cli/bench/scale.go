@@ -119,7 +119,7 @@ func benchScale(f *flags, reg config.Registries) (int, error) {
 //go:embed scale.yaml
 var scaleJob []byte
 
-// builtinJob writes the configuration of a job without -c to a folder of its own.
+// builtinJob writes the configuration that bench scale uses without -c to a new folder.
 func builtinJob() (path string, err error) {
 	folder, err := os.MkdirTemp("", "rlinf-job-")
 	if err != nil {
@@ -129,7 +129,8 @@ func builtinJob() (path string, err error) {
 	return path, os.WriteFile(path, scaleJob, 0o644)
 }
 
-// sweepSizes reads --np-sweep; without it, powers of two up to the CPUs.
+// sweepSizes reads --np-sweep. Without this flag it returns the powers of two up to the number of
+// CPUs.
 func sweepSizes(f *flags) []int {
 	if f.IsSet("np-sweep") {
 		return f.numbers("np-sweep", 1, config.MaxRanks, fmt.Sprintf("numbers of ranks from 1 to %d, as 1,2,4",
@@ -142,8 +143,8 @@ func sweepSizes(f *flags) []int {
 	return sizes
 }
 
-// checkSizes checks that the job can have all numbers of ranks. Without --np-sweep (asked is false)
-// it leaves out the impossible numbers.
+// checkSizes checks that the job can run on each number of ranks. Without --np-sweep (asked is
+// false) it removes the numbers on which the job cannot run.
 func (s *scaling) checkSizes(asked bool) error {
 	var fit []int
 	var last error

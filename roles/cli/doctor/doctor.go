@@ -45,7 +45,7 @@ func Command() *cli.Command {
 		})}
 }
 
-// A fact is a line about a machine, about something that has made jobs slow or fail.
+// A fact is a line about one property of a machine. Facts are properties that have made jobs slow or fail.
 type fact struct {
 	Name, Text string
 	// Same must be equal on all nodes. It is "" for facts that may differ, such as free memory.

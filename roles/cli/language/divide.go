@@ -23,13 +23,13 @@ import (
 // partsFlag is the flag for the number of parts of a model.
 const partsFlag = "tensor-parallel-size"
 
-// A divided is a language model whose parts are in the goroutines of a group.
+// A divided is a language model that is partitioned among the goroutines of a group.
 type divided struct {
 	whole *lm.Model // has sizes, and no memory for weights
 	parts *spmd.Group[*part]
 }
 
-// A part is a member's part of a model.
+// A part is the part of a model that one member of the group has.
 type part struct {
 	model *lm.Model
 	line  *member.Line // the members with all parts
@@ -98,7 +98,7 @@ func loadParts(ctx context.Context, c *cli.Context, w *spmd.World, sizes lm.Conf
 	error) {
 	_, stop := args.Progress(c, "loading the model")
 	defer stop()
-	j := &job.Job{Config: new(config.Config)} // a Line uses no keys of it
+	j := &job.Job{Config: new(config.Config)} // a Line reads no keys of the configuration
 	parts, err := member.Divide(ctx, w, j, c.Int(partsFlag), func(_ *spmd.Member, line *member.Line) (*part, error) {
 		p := &part{line: line}
 		o := o
@@ -117,7 +117,7 @@ func loadParts(ctx context.Context, c *cli.Context, w *spmd.World, sizes lm.Conf
 	return parts, nil
 }
 
-// loadModel loads the model, or the part of it in the options.
+// loadModel loads the model, or the part of the model that o.Part selects.
 func loadModel(c *cli.Context, sizes lm.Config, o lm.Options) (*lm.Model, error) {
 	m, err := lm.New(new(nn.Params[float32]), sizes, o)
 	if err != nil {
@@ -137,7 +137,7 @@ func loadModel(c *cli.Context, sizes lm.Config, o lm.Options) (*lm.Model, error)
 	return m, nil
 }
 
-// together calls work for all parts at the same time, and returns the result of the first one. All results are equal.
+// together calls work for all parts at the same time, and returns the result of the first part. All results are equal.
 func together[R any](ctx context.Context, m *divided, what string, work func(context.Context, *part) (R, error)) (
 	first R, err error) {
 	results, err := spmd.Call(m.parts, ctx, what, work).Wait(ctx)

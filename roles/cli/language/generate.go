@@ -96,8 +96,8 @@ func samplingOf(c *cli.Context) (engine.Sampling, error) {
 	return s, nil
 }
 
-// engineOptions returns the limits of an engine for requests. The engine samples ids below tokens; if tokens is 0, it
-// samples all ids.
+// engineOptions returns the options of an engine for requests. The engine samples only ids below the argument tokens.
+// If tokens is 0, it samples all ids.
 func engineOptions(c *cli.Context, m *divided, tokens int, requests []engine.Request) (engine.Options, error) {
 	o := engine.Options{
 		MaxRunning: c.Int("max-running-requests"), CacheTokens: c.Int("cache-tokens"), Threads: c.Int("threads"),
@@ -128,7 +128,7 @@ type answers struct {
 	took    time.Duration
 }
 
-// answer runs all requests. It calls show while they run, for the first part of the model alone.
+// answer runs all requests. While they run, it calls show, but only for the first part of the model.
 func (m *divided) answer(ctx context.Context, c *cli.Context, tokens int, requests []engine.Request,
 	show engine.Watch) (answers, error) {
 	o, err := engineOptions(c, m, tokens, requests)
@@ -278,7 +278,7 @@ func trimStop(r engine.Result, stop []int32) []int32 {
 	return r.Tokens
 }
 
-// answerPerson continues line by line, and writes each answer while it is generated.
+// answerPerson reads prompts from standard input, one in each line, and writes each answer while it is generated.
 func (w *writer) answerPerson(ctx context.Context) error {
 	lines := bufio.NewReader(w.c.App.Reader)
 	for {

@@ -54,8 +54,8 @@ func folder(c *cli.Context) (string, error) {
 	return "", config.Usagef("%s: no folder: expected -m FOLDER", c.Command.Name)
 }
 
-// checkMemory returns an error if fewer than bytes bytes of memory are available. The error says what needs the
-// memory.
+// checkMemory returns an error if this machine has less free memory than the argument bytes. The error begins with the
+// argument what, which names the thing that needs the memory.
 func checkMemory(what string, bytes int) error {
 	if have := job.FindAvailable("/", 1); int64(bytes) > have.Free {
 		return config.Usagef("%s needs %s, and %v", what, job.Mebibytes(int64(bytes)), have)

@@ -84,7 +84,7 @@ func writeFlags(b *strings.Builder, flags []cli.Flag) {
 	}
 }
 
-// flagDefault returns the default of a flag; "" if it has none.
+// flagDefault returns the default of a flag, or "" if the flag has none.
 func flagDefault(f cli.DocGenerationFlag) string {
 	text := f.GetDefaultText()
 	if text == "" && f.TakesValue() {

@@ -50,8 +50,8 @@ compdef _rlinf rlinf
 `
 )
 
-// runCompletion prints the script of a shell. When a script calls the command with the words of a command line, it
-// prints the candidates for the last word.
+// runCompletion prints the script of a shell. When this script calls rlinf completion with the words of a command line,
+// runCompletion prints the candidates for the last word.
 func runCompletion(c *cli.Context, reg settings.Registries) error {
 	words := c.Args().Slice()
 	switch {
@@ -136,7 +136,7 @@ func arguments(reg settings.Registries, flags []cli.Flag, path, current string) 
 	return all
 }
 
-// values returns the values of a key that are names.
+// values returns the possible values of a key if they are names or booleans.
 func values(reg settings.Registries, k settings.Key) []string {
 	switch name := k.Name[strings.LastIndexByte(k.Name, '.')+1:]; {
 	case k.Type == "boolean":

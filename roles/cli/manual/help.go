@@ -106,7 +106,7 @@ func explain(app *cli.App, reg settings.Registries, word string) error {
 	return args.Unknown(app.Commands, word, "command and no key")
 }
 
-// nearest returns the most similar key; "" if none is similar.
+// nearest returns the key that is most similar to word, or "" if no key is similar.
 func nearest(keys []settings.Key, word string) string {
 	names := make([]string, len(keys))
 	for i, k := range keys {
@@ -115,8 +115,8 @@ func nearest(keys []settings.Key, word string) string {
 	return config.Likeliest(word, names)
 }
 
-// pattern returns a dotted key in the form of the reference: "[]" for numbers of items, and <name> for names that
-// the user chooses.
+// pattern returns a dotted key in the form of the reference. This form has "[]" in place of the index of an item, and
+// <name> in place of a name that the user chooses.
 func pattern(key string) string {
 	names := strings.Split(key, ".")
 	for i, name := range names {

@@ -90,7 +90,8 @@ func object(doc string) schema {
 	return s
 }
 
-// at returns the schema of a key of the reference, and makes it if it does not exist. "*" is any item of a list.
+// at returns the schema of a key of the reference, and makes it if it does not exist. A "*" in the key stands for any
+// item of a list.
 func at(s schema, key string) schema {
 	for name := range strings.SplitSeq(strings.ReplaceAll(key, "[]", ".*"), ".") {
 		where := s

@@ -57,7 +57,7 @@ func writeKeys(out io.Writer, keys []settings.Key) error {
 	return err
 }
 
-// defaultOf returns a text for the value that is used if the key is not given; "" if there is none.
+// defaultOf returns a text for the value that is used if the key is not given. It returns "" if there is no such value.
 func defaultOf(k settings.Key) string {
 	if k.From != "" {
 		return "as " + k.From

@@ -14,8 +14,9 @@ import (
 	"github.com/rlinf/rlinf/internal/results"
 )
 
-// A board shows the progress of a sweep in a line: the running runs, the best run so far and the time left. On a
-// terminal the line stays below the printed lines; elsewhere the board prints it now and then. Safe for concurrent use.
+// A board shows the progress of a sweep in one line: the active runs, the best run so far and the time left. On a
+// terminal the line stays below the printed lines. Elsewhere the board prints the line now and then. A board is safe
+// for concurrent use.
 type board struct {
 	out    io.Writer
 	live   bool
@@ -27,10 +28,10 @@ type board struct {
 	mu      sync.Mutex
 	closed  bool
 	done    int
-	began   map[*sweepRun]time.Time // start times of the running runs
+	began   map[*sweepRun]time.Time // start times of the active runs
 	took    time.Duration           // total time of the runs that were trained since this start of the sweep
 	trained int                     // number of the runs in took
-	best    float64                 // the best value of the metric; NaN: none
+	best    float64                 // the best value of the metric; NaN if there is none
 	bestRun string
 }
 
@@ -133,8 +134,8 @@ func (b *board) line() string {
 	return strings.Join(parts, " · ")
 }
 
-// left estimates the time left from the duration of finished runs, or, until one has finished, from the progress of
-// running runs; 0: unknown.
+// left estimates the time left from the duration of finished runs. Until a run has finished, it uses the progress of
+// the active runs. It returns 0 if the time is unknown.
 func (b *board) left() time.Duration {
 	if len(b.began) == 0 {
 		return 0

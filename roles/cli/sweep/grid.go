@@ -22,10 +22,10 @@ type sweepRun struct {
 	seed  uint64
 	cfg   *config.Config
 	ranks int             // number of goroutine ranks
-	open  *advice.Subject // chooses the placement when the run starts; nil: cfg has it
+	open  *advice.Subject // chooses the placement when the run starts; nil if cfg has the placement
 }
 
-// name returns the path of the run's folder below the sweep's.
+// name returns the path of the run's folder below the sweep's folder.
 func (r *sweepRun) name() string { return filepath.Join(r.point, fmt.Sprintf("seed_%d", r.seed)) }
 
 // finished reports whether the run is done.
@@ -47,8 +47,8 @@ type axis struct {
 	values []string
 }
 
-// splitGrid separates overrides with several values, the axes of the grid, from those with one. Commas separate values,
-// except within brackets or quotes.
+// splitGrid separates overrides with several values from overrides with one value. The former are the axes of the grid.
+// Commas separate values, except within brackets or quotes.
 func splitGrid(overrides []string) (axes []axis, fixed []string, err error) {
 	for _, o := range overrides {
 		key, text, _ := strings.Cut(o, "=")
@@ -229,8 +229,8 @@ func (r *sweepRun) configure(c *cli.Context, reg config.Registries, tasks task.T
 	return err
 }
 
-// place checks the job of cfg and returns its number of goroutine ranks. open chooses the placement when the job
-// starts; nil: cfg has it.
+// place checks the job of cfg and returns its number of goroutine ranks. The result open chooses the placement when the
+// job starts. It is nil if cfg has the placement.
 func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config) (ranks int,
 	open *advice.Subject, err error) {
 	if ranks, err = args.GoroutineRanks(c, cfg); err != nil {
@@ -262,7 +262,7 @@ func (m *mistakes) add(point string, err error) {
 	}
 }
 
-// err returns all mistakes as a usage error; nil if there are none. total is the number of points.
+// err returns all mistakes as a usage error, or nil if there are none. The argument total is the number of points.
 func (m *mistakes) err(total int) error {
 	var errs []error
 	for _, text := range m.texts {

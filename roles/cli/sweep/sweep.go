@@ -40,7 +40,7 @@ keeps. A run that fails stops no other. Each run keeps its last checkpoint and i
 checkpoints/best. Started again, the sweep leaves out what is finished, and goes on with what has a checkpoint. It
 has at most 2000 runs. All is in the folder <log_path>/<experiment_name>-sweep.`
 
-// Flags returns the flags of rlinf sweep, in addition to those of the configuration.
+// Flags returns the flags of rlinf sweep, in addition to the flags of the configuration.
 func Flags() []cli.Flag {
 	return []cli.Flag{
 		args.Int(cli.IntFlag{Name: "seeds",

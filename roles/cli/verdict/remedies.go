@@ -26,13 +26,13 @@ func remedies(cfg *config.Config, mistakes []*yaml.FieldError) (overrides []stri
 // only matches the message about a key with a single valid value, such as "expected true (loss_type embodied_sac)".
 var only = regexp.MustCompile(`^expected ([A-Za-z0-9_.-]+) \(`)
 
-// null matches the message about a null for a key that needs a value.
+// null matches the message about a key that is null but needs a value.
 var null = regexp.MustCompile(`^expected a value; without the key it is (\S+)$`)
 
 // quotes matches the message about a number or boolean that should have no quotes.
 var quotes = regexp.MustCompile(`; drop the quotes: (\S+)$`)
 
-// remedy returns the overrides that fix e; none if they are unknown.
+// remedy returns the overrides that fix e. It returns none if there is no known remedy.
 func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	switch {
 	case e.Key == "algorithm.staleness_threshold" && !cfg.Runner.Async:
@@ -71,13 +71,14 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	return nil
 }
 
-// demos is the override that names demonstrations, for an algorithm that needs them.
+// demos is the override that names a file of demonstrations. It is for algorithms that need demonstrations.
 const demos = "algorithm.demo_buffer.load_path=demos.safetensors"
 
 // atMost matches the message with the largest window that fits into the memory.
 var atMost = regexp.MustCompile(`^expected at most (\d+): `)
 
-// window returns the override of the replay buffer's window: the largest power of ten in half of the memory.
+// window returns the override of the replay buffer's window. It sets the largest power of ten that is at most half of
+// the maximum in the message.
 func window(e *yaml.FieldError) []string {
 	m := atMost.FindStringSubmatch(e.Want)
 	if m == nil {
@@ -97,7 +98,8 @@ var (
 	samples = regexp.MustCompile(`the samples of an iteration, (\d+)`)
 )
 
-// batchSize returns the override of the global batch: a size close to that of cfg, and valid according to e.
+// batchSize returns the override of the global batch size. The new size is close to the size in cfg, and satisfies the
+// condition in e.
 func batchSize(cfg *config.Config, e *yaml.FieldError) []string {
 	number := func(pattern *regexp.Regexp) (n int) {
 		if m := pattern.FindStringSubmatch(e.Want); m != nil {
@@ -112,7 +114,7 @@ func batchSize(cfg *config.Config, e *yaml.FieldError) []string {
 	case step > 0:
 		size = max(size/step, 1) * step
 	default:
-		size = config.GCD(size, all) // still a multiple of the micro-batches if the samples are
+		size = config.GCD(size, all) // if the micro-batch size divides both arguments, it divides the result
 	}
 	if size <= 0 {
 		return nil
@@ -120,7 +122,8 @@ func batchSize(cfg *config.Config, e *yaml.FieldError) []string {
 	return []string{fmt.Sprintf("%s=%d", e.Key, size)}
 }
 
-// multiple returns the override that sets a number to the largest multiple of the unit in e that is not above it.
+// multiple returns the override that rounds the number in e down to a multiple of the unit in e, but to at least one
+// unit.
 func multiple(e *yaml.FieldError) []string {
 	m := unit.FindStringSubmatch(e.Want)
 	size, err := strconv.Atoi(e.Value)
@@ -131,8 +134,8 @@ func multiple(e *yaml.FieldError) []string {
 	return []string{fmt.Sprintf("%s=%d", e.Key, max(size/step, 1)*step)}
 }
 
-// nearest returns the largest multiple of step, at most size, that divides all. If there is none, it returns the
-// smallest such multiple above size, or 0.
+// nearest returns the largest n <= size that is a multiple of step and divides the argument all. If there is none, it
+// returns the smallest such n > size. If there is none either, it returns 0.
 func nearest(size, step, all int) (found int) {
 	for n := step; n <= all && (n <= size || found == 0); n += step {
 		if all%n == 0 {

@@ -12,15 +12,15 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 )
 
-// absent names the model and data of a language model that are not on this machine.
+// absent describes the files of a language-model job that are not on this machine: the model, the tokenizer and data.
 type absent struct {
 	printed []string // overrides for the user to complete, with FOLDER and FILE in place of paths
 	standIn []string // overrides that name small replacements
 	dir     string   // folder of the replacements
 }
 
-// findAbsent finds the missing files of a language model, and makes small replacements in dir, which the caller
-// removes.
+// findAbsent finds the missing files of a language-model job, and makes small replacements in a.dir. The caller removes
+// this folder.
 func findAbsent(cfg *config.Config) (a absent, err error) {
 	if !cfg.ReadsTexts() {
 		return a, nil
@@ -62,7 +62,8 @@ func findAbsent(cfg *config.Config) (a absent, err error) {
 	return a, writeTexts(cfg, a.dir, data)
 }
 
-// smallModel returns the overrides of a small new model of cfg's family. Every layout of a large model can divide it.
+// smallModel returns the overrides for a small new model of the same family as in cfg. The parallel layouts of large
+// models can partition the small model, too.
 func smallModel(cfg *config.Config) []string {
 	layers := 1
 	for _, of := range []string{"actor", "inference", "critic"} {
@@ -84,7 +85,8 @@ func smallModel(cfg *config.Config) []string {
 	return sizes
 }
 
-// writeTexts writes a tokenizer into dir, and the texts of one step of cfg into the file data.
+// writeTexts writes a tokenizer into dir, and enough texts for one step of cfg into a file. The argument data is the
+// path of this file.
 func writeTexts(cfg *config.Config, dir, data string) error {
 	const end, template = "<|endoftext|>", "{% for m in messages %}{{ m['content'] }}{% endfor %}"
 	_, err := tokenizer.Train(dir, slices.Values([]string{"2 + 2"}), tokenizer.Training{VocabSize: 280,

@@ -41,10 +41,12 @@ type Examiner func(overrides []string, standIn bool) (*config.Config, error)
 // standIn is the override that connects a missing simulator.
 const standIn = "env.train.external.command=simulator"
 
-// rounds is how often Judge examines a configuration with remedies again: a remedy may reveal another mistake.
+// rounds is the maximum number of times that Judge adds remedies and examines the configuration again. A remedy may
+// reveal another mistake.
 const rounds = 5
 
-// Judge returns the verdict on cfg. err has its mistakes, as examine returns them.
+// Judge returns the verdict on cfg. The argument err has the mistakes of cfg, in the form in which examine returns
+// them.
 func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 	var v Verdict
 	if cfg == nil {
@@ -105,7 +107,7 @@ func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 // ofModel reports whether e is a mistake about actor.model.model_type.
 func ofModel(e *yaml.FieldError) bool { return e.Key == "actor.model.model_type" }
 
-// simulator names the simulator of RLinf that cfg needs and does not connect; "": none.
+// simulator returns the name of the RLinf simulator that cfg needs but does not connect, or "" if there is none.
 func simulator(cfg *config.Config) string {
 	for _, e := range []env.Config{cfg.Env.Train, cfg.Env.Eval} {
 		if name := config.ForeignSimulator(e.EnvType); name != "" && e.External.IsZero() {
@@ -118,7 +120,8 @@ func simulator(cfg *config.Config) string {
 // plain matches a mistake without an origin.
 var plain = regexp.MustCompile(`(?s)^([a-z0-9_.]+): (\S+): (expected .*)$`)
 
-// mistakes returns the mistakes in err, except a missing file of demonstrations that a remedy names.
+// mistakes returns the mistakes in err. It leaves out the mistake that the file in demos does not exist, because the
+// user makes this file later.
 func mistakes(err error) []*yaml.FieldError {
 	all := yaml.FieldErrors(err)
 	if err != nil && len(all) == 0 {
@@ -196,7 +199,8 @@ func (v Verdict) Text(path string, given []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// commandLine returns the command that trains, for a shell. An override in more replaces one in given for the same key.
+// commandLine returns the shell command that trains. An override in the argument more replaces the override in given
+// with the same key.
 func commandLine(path string, given, more []string) string {
 	words := []string{"rlinf", "-c", session.Quote(path)}
 	given = slices.DeleteFunc(slices.Clone(given), func(o string) bool {

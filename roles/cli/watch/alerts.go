@@ -28,7 +28,7 @@ type alerts struct {
 type tail struct {
 	size  int64
 	at    time.Time
-	alert string // "": none
+	alert string // "" if there is none
 }
 
 // mostTail is the number of bytes read at the end of a log. mostLine is the maximum length of an alert.
@@ -37,7 +37,8 @@ const (
 	mostLine = 1 << 10
 )
 
-// newest returns the newest alert: the last one in the log that was written last, because lines have no time.
+// newest returns the newest alert. Lines of logs have no time, so it takes the last alert of the log that was written
+// most recently. If this log has no alert, it takes the next log.
 func (a *alerts) newest() (found Alert) {
 	entries, err := os.ReadDir(a.dir)
 	if err != nil {
@@ -74,7 +75,7 @@ func (a *alerts) newest() (found Alert) {
 	return found
 }
 
-// lastAlert returns the last alarming line at the end of a log; "" if there is none.
+// lastAlert returns the last alarming line at the end of a log, or "" if there is none.
 func lastAlert(path string, size int64) string {
 	f, err := durable.Open(path)
 	if err != nil {

@@ -22,7 +22,7 @@ func labelled(label, text, note string, width int) Line {
 	return Line{sides(left(label, labelWidth)+clean(text), note, width), Plain}
 }
 
-// old returns a text with the age of an old figure; "" for a new one.
+// old returns a text with the age of an old figure. It returns "" if the figure is new.
 func old(s *State, at time.Time) string {
 	if age, ok := s.Age(at); ok {
 		return metrics.Clock(age) + " old"
@@ -82,7 +82,7 @@ func progress(s *State, width int) Line {
 	return Line{sides(text+bar(share, max(room, 0))+number, note, width), Plain}
 }
 
-// timeLayout returns the layout of a time that is away from now.
+// timeLayout returns the layout for a point in time. The argument away is the time from now until then.
 func timeLayout(away time.Duration) string {
 	if away < 20*time.Hour {
 		return "15:04"
@@ -169,7 +169,7 @@ func phases(s *State, width int) []Line {
 // cellWidth is the width of a rank in a window with several columns of ranks.
 const cellWidth = 92
 
-// ranks shows the ranks that wait most, in at most most lines.
+// ranks shows the ranks that wait most. The argument most is the maximum number of lines.
 func ranks(s *State, width, most int) []Line {
 	all := s.Waiting()
 	if len(all) == 0 {
@@ -229,7 +229,7 @@ func rankCell(s *State, w Waits, newest time.Time, width, host int) string {
 	return text
 }
 
-// queues shows the channels, as many as fit in a line.
+// queues shows the channels that fit in one line, with the number of items in each.
 func queues(s *State, width int) []Line {
 	if len(s.Live.Queues) == 0 {
 		return nil
@@ -294,7 +294,7 @@ func logs(s *State, width, height int) (lines []Line) {
 	return lines
 }
 
-// footer shows the keys that leave, and the age of the live figures.
+// footer shows the keys that end rlinf watch, and the age of the live figures.
 func footer(s *State, width int) []Line {
 	note := ""
 	if !s.Over() && !s.Live.Time.IsZero() {

@@ -68,7 +68,7 @@ func (r *Reader) Read(now time.Time) (State, error) {
 		s.Problem = err.Error()
 	}
 	s.Record = r.record.Record
-	s.Record.Curves = maps.Clone(s.Record.Curves) // later reads change r.record alone
+	s.Record.Curves = maps.Clone(s.Record.Curves) // later reads change only r.record
 	s.readLive(filepath.Join(r.dir, "live.json"))
 	if first || now.Sub(r.scanned) >= logsEvery {
 		s.Alert, r.scanned = r.alerts.newest(), now
@@ -109,7 +109,7 @@ func readHosts(path string) map[int]string {
 	return hosts
 }
 
-// mostRecord is how much of the end of metrics.jsonl a Reader reads at first.
+// mostRecord is the maximum number of bytes that the first read takes from the end of metrics.jsonl.
 const mostRecord = 32 << 20
 
 // A record follows metrics.jsonl.
@@ -120,7 +120,7 @@ type record struct {
 	next int64       // offset of the next line
 }
 
-// read reads new lines. It begins again if the file was replaced or cut, as by a resume or a new run.
+// read reads new lines. It begins again if the file was replaced or truncated, for example by a resume or a new run.
 func (r *record) read() error {
 	info, err := os.Stat(r.path)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -23,8 +23,8 @@ const (
 	Faint
 )
 
-// Render returns at most height lines of at most width columns that show s. In a small window it leaves out the less
-// important parts.
+// Render shows s in at most height lines of at most width columns. In a small window it leaves out the less important
+// parts.
 func Render(s State, width, height int) []Line {
 	if width < leastWidth || height < leastHeight {
 		return small(s, width, height)
@@ -53,7 +53,7 @@ func Render(s State, width, height int) []Line {
 	return trimmed(join(parts, height), width)
 }
 
-// The smallest window that shows parts, and the lines for ranks in a window with little room.
+// The minimum size of a window that shows parts, and the number of lines for ranks in a window with little room.
 const (
 	leastWidth, leastHeight = 40, 6
 	rankLines               = 4

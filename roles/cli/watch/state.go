@@ -14,17 +14,17 @@ import (
 	"github.com/rlinf/rlinf/roles/loop"
 )
 
-// A State has everything that is shown of a run.
+// A State has everything that rlinf watch shows about a run.
 type State struct {
 	results.Standing
 	Now     time.Time // when it is shown
-	Started time.Time // the newest start of the run; zero: unknown
+	Started time.Time // the newest start of the run; zero if unknown
 	Record  Record
-	Live    trace.Live // zero: unknown
-	NoLive  string     // the reason why Live is zero; "": Live is known
+	Live    trace.Live // zero if unknown
+	NoLive  string     // the reason why Live is zero; "" if Live is known
 	Hosts   map[int]string
 	Alert   Alert
-	Problem string // why the state may be old; "": the state is new
+	Problem string // why the state may be old; "" if the state is new
 }
 
 // A Record has the newest metrics of a run.
@@ -39,7 +39,7 @@ type Record struct {
 // An Alert is the newest warning or error in the logs of the ranks.
 type Alert struct {
 	Rank int
-	Text string    // "": there is none
+	Text string    // "" if there is no alert
 	At   time.Time // when the log was last written
 }
 
@@ -51,7 +51,7 @@ func (s *State) Over() bool { return s.Status != runfolder.Running }
 // Step returns the number of iterations made.
 func (s *State) Step() int64 { return max(s.Standing.Step, s.Live.Step, s.Record.Step) }
 
-// Left returns the remaining time; 0: unknown, or the run has ended.
+// Left returns the remaining time. It returns 0 if the time is unknown, or if the run has ended.
 func (s *State) Left() time.Duration {
 	if s.SecondsLeft == nil || s.Over() || s.Standing.Step == 0 {
 		return 0
@@ -60,7 +60,7 @@ func (s *State) Left() time.Duration {
 	return time.Duration(*s.SecondsLeft * todo / float64(s.Steps-s.Standing.Step) * float64(time.Second))
 }
 
-// oldAfter is the age from which a figure's age is shown.
+// oldAfter is the minimum age of a figure whose age is shown.
 const oldAfter = 10 * time.Second
 
 // Age returns the age of a figure whose time is at. Figures of a run that has ended keep the age that they had at the
@@ -81,7 +81,7 @@ type Phase struct {
 	At      time.Time
 }
 
-// Phases returns the phases of the newest known iteration, and this iteration's number. The first is the whole step.
+// Phases returns the number of the newest known iteration, and its phases. The first phase is the whole step.
 func (s *State) Phases() (step int64, phases []Phase) {
 	if len(s.Live.Phases) > 0 && s.Live.Step >= s.Record.Timed {
 		newest := slices.MaxFunc(s.Live.Phases, func(a, b trace.Timing) int { return a.At.Compare(b.At) }).At
@@ -102,7 +102,7 @@ func (s *State) Phases() (step int64, phases []Phase) {
 	return s.Record.Timed, phases
 }
 
-// Waits are the shares of their time for which the workers of a rank waited.
+// Waits says for which share of their time the workers of a rank waited, and why.
 type Waits struct {
 	Rank  int
 	Share float64 // from 0 to 1
@@ -116,7 +116,7 @@ type Wait struct {
 	Share float64
 }
 
-// Waiting returns the waits of all ranks, those that wait most first.
+// Waiting returns the waits of all ranks. The rank that waits most is the first.
 func (s *State) Waiting() []Waits {
 	all := make([]Waits, 0, len(s.Live.Ranks))
 	for _, r := range s.Live.Ranks {
@@ -151,10 +151,11 @@ func (w Waits) causes(n int) string {
 type Curve struct {
 	Steps       []int64
 	Values      []float64 // finite
-	Least, Most float64   // the extremes of all values, also of those that were averaged
+	Least, Most float64   // the extremes of all values before averaging
 }
 
-// mostPoints is the number of points at which a Curve replaces each two points by their mean.
+// mostPoints is the maximum number of points of a Curve. At this number, the Curve replaces each pair of points by its
+// mean.
 const mostPoints = 1 << 15
 
 // add appends a value.

@@ -19,7 +19,7 @@ const drawEvery = 250 * time.Millisecond
 // A terminal is a window in which a State is shown.
 type terminal struct {
 	in, out *os.File
-	before  *unix.Termios // settings before enter; nil: leave was called
+	before  *unix.Termios // settings before enter; nil after leave
 	signals chan os.Signal
 	screen  screen
 }
@@ -79,10 +79,10 @@ func (t *terminal) leave() {
 	t.before = nil
 }
 
-// A reading is a result of the goroutine with the Reader.
+// A reading is a result of the goroutine that calls the Reader.
 type reading struct {
 	state State
-	panic string // "": none
+	panic string // the text of a panic; "" if there is none
 }
 
 // show shows s and newer states until the user leaves. It returns the exit code and the last state. The Reader has a
@@ -116,7 +116,7 @@ func (t *terminal) show(r *Reader, s State) (int, State) {
 				panic(got.panic)
 			}
 			s, received, changed = got.state, time.Now(), true
-		case now := <-ticks.C: // draw here alone, so at most once for each tick
+		case now := <-ticks.C: // draw only here, at most once for each tick
 			if !changed && now.Sub(drawn) < readEvery {
 				continue
 			}

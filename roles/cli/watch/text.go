@@ -82,7 +82,7 @@ func bar(share float64, width int) string {
 	return left(text, width)
 }
 
-// sparkline draws values in at most width columns. Each column is the mean of its values.
+// sparkline draws values in at most width columns. A column shows the mean of the values that belong to it.
 func sparkline(values []float64, width int) string {
 	n := min(len(values), width)
 	if n <= 0 {

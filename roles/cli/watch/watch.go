@@ -39,7 +39,8 @@ func Run(c *cli.Context) (int, error) {
 	return loop.ExitOK, follow(r, c.App.Writer, time.Sleep)
 }
 
-// OneRun returns the folder of the run that the arguments name. For a folder of runs, its error names the newest.
+// OneRun returns the folder of the run that the arguments name. If they name a folder of runs, it returns an error that
+// names the newest of these runs.
 func OneRun(dirs []string) (string, error) {
 	if len(dirs) != 1 {
 		return "", fmt.Errorf("expected the folder of one run; rlinf status lists runs")
