@@ -63,7 +63,7 @@ func unjoin(err error) []error {
 	return []error{err}
 }
 
-// Workers returns the number of a component's workers; 0 without a placement.
+// Workers returns the number of a component's workers, or 0 if j has no placement.
 func (j *Job) Workers(component string) int {
 	if j.Placement == nil {
 		return 0
@@ -72,8 +72,8 @@ func (j *Job) Workers(component string) int {
 }
 
 // Moved returns j with the placement of to, a job with the same configuration. It returns an error unless both have the
-// same components with the same numbers of members. If the ranks of a pool may not both answer and train, and no rank
-// of j does, then no rank of to may do so.
+// same components with the same numbers of members. It also returns an error if only in the placement of to some rank
+// would both answer and train, and the configuration does not allow this.
 func (j *Job) Moved(to *Job) (*Job, error) {
 	moved := *to
 	moved.Registries, moved.table = j.Registries, j.table

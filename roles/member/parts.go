@@ -24,7 +24,7 @@ type Part struct {
 	Order int
 }
 
-// PartOf returns t as a part: it is the slice s of the whole tensor.
+// PartOf returns t as a part. t is the slice s of the whole tensor.
 func PartOf(file, name string, t tensor.Tensor, s nn.Slice) Part {
 	whole := s.WholeShape(t.Shape())
 	return Part{File: file, Field: tensor.Field{Name: name, DType: t.DType(), Shape: whole}, Memory: t.Bytes(),

@@ -38,8 +38,8 @@ func (c *choice) estimateSteps(m *Machine, p *Profile) played {
 	return played{seconds: float64(w.Epochs) * (n*period + infer.Seconds + hops), bound: "the longest of five"}
 }
 
-// rewards returns what a reward worker takes for a step of all routes, which have this many environments each. A route
-// waits for its rewards before it asks for the next ones.
+// rewards returns the time that a reward worker takes for a step of all routes. rows is the number of environments of a
+// route. A route waits for its rewards before it asks for the next ones.
 func (c *choice) rewards(m *Machine, p *Profile, routes int, rows float64) Took {
 	if c.reward == nil {
 		return Took{}

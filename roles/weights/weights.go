@@ -57,7 +57,7 @@ type Spec struct {
 	Part func(component string, member int) *nn.Params[float32]
 }
 
-// members returns the actors, or the readers, with their parts. parts has all parts so far, by their declarations.
+// members returns the members of components with their parts. parts has all parts so far, by their declarations.
 func (s *Spec) members(w *spmd.World, j *job.Job, components []string,
 	parts map[*nn.Params[float32]]*part) (all []member) {
 	for _, of := range components {
@@ -184,7 +184,7 @@ func (w *Weights) Publish(ctx context.Context, actor *spmd.Member, version int64
 	return nil
 }
 
-// Reader returns the reader of member m, on this rank. The member must have the same part as an actor.
+// Reader returns the reader of m, a member on this rank. The member must have the same part as an actor.
 func (w *Weights) Reader(m *spmd.Member) *collectives.WeightsReader {
 	for _, e := range w.ends {
 		if i := e.find(m); i >= 0 {

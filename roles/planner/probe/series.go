@@ -33,7 +33,8 @@ func (s *Series) Add(d time.Duration) {
 	s.Total += d.Seconds()
 }
 
-// Cost returns the cost of an operation with this many rows. Without processor times all of it is work.
+// Cost returns the cost of an operation with this many rows. If processor times were not recorded, all time counts as
+// work.
 func (s *Series) Cost(op string, rows int) planner.Cost {
 	m := Median(s.Samples)
 	c := planner.Cost{Op: op, Rows: rows, Seconds: m, Busy: m}
