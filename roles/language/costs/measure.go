@@ -117,7 +117,7 @@ func newLearner(p *plan.Plan, all *algo.TextBatch, threads int) (*learner, error
 	return x, err
 }
 
-// newCritic returns a critic that begins as a model.
+// newCritic returns a critic that begins with the weights of m.
 func newCritic(m *lm.Model) (*algo.TextCritic, error) {
 	c, err := algo.NewTextCritic(m.Config, m.Part(), tensor.Heap)
 	if err != nil {
@@ -301,7 +301,7 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	f.Costs = append(f.Costs, values.Cost(planner.OpValues, int(f.Work.Tokens*float64(samples))),
 		update.Cost(planner.OpCritic, samples))
 	f.Work.CriticBytes = counter.Bytes
-	if counter.Gathers > 0 { // it gathers after each optimiser step, and has as many of them as the actors
+	if counter.Gathers > 0 { // critic workers gather after each optimiser step, and make as many steps as actors
 		f.Work.CriticGathers = f.Work.OptimiserSteps
 	}
 	return nil

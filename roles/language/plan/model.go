@@ -151,7 +151,7 @@ func (l *Language) Load(alloc tensor.Allocator) (*lm.Model, error) {
 	return l.LoadPart(lm.Part{}, alloc)
 }
 
-// LoadPart makes a part of the model with its initial weights, which are those of the whole model.
+// LoadPart makes a part of the model with its initial weights. They are the same as in the whole model.
 func (l *Language) LoadPart(part lm.Part, alloc tensor.Allocator) (*lm.Model, error) {
 	m, err := l.part(part)
 	if err != nil {

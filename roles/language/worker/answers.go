@@ -270,8 +270,8 @@ func newStageQueue(m *spmd.Member, p *plan.Plan, r *replica) *stageQueue {
 func (q *stageQueue) Member() *spmd.Member { return q.m }
 
 // each calls f on all members of a replica with each of the replica's groups of an iteration, in the order of arrival.
-// Only the first member receives groups through in. It calls once with a group, unless once is nil, and hands the group
-// to the other members. After f it sends the group through out, unless out is nil.
+// Only the first member receives groups, through the channel in. It calls the function once with the group, and sends
+// the group to the other members. After f, it sends the group through the channel out. once and out may be nil.
 func (q *stageQueue) each(ctx context.Context, in, out *spmd.Channel, once, f func(*answers) error) error {
 	lo, hi := q.pipeline.Range(q.stage, q.replica.index)
 	for range hi - lo {
@@ -299,7 +299,8 @@ func (q *stageQueue) each(ctx context.Context, in, out *spmd.Channel, once, f fu
 	return nil
 }
 
-// receive returns the next group, which must be one of [lo, hi). It calls once with the group, unless once is nil.
+// receive returns the next group, which must be one of [lo, hi). It calls the function once with the group, unless this
+// function is nil.
 func (q *stageQueue) receive(ctx context.Context, in *spmd.Channel, lo, hi int, once func(*answers) error) (*answers,
 	error) {
 	a, err := q.in.receive(ctx, in)

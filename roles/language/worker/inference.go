@@ -49,8 +49,8 @@ func NewInferenceWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 	return w, err
 }
 
-// Infer receives this worker's answers of an iteration through in, adds log-probabilities to them, and sends the
-// answers through out.
+// Infer receives this worker's answers of an iteration through the channel in, adds log-probabilities to them, and
+// sends the answers through the channel out.
 func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
 	return w.each(ctx, in, out, nil, func(a *answers) (err error) {
 		defer w.m.Span("infer").Begin().End(0, 0)

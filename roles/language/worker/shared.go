@@ -137,7 +137,7 @@ type readerPart struct {
 }
 
 // kept returns the model of a worker that stays on its rank in a move. The memory of the model's parameters belonged to
-// the world before, so the model gets new memory. Its parameters come from the actors.
+// the previous world, so the model gets new memory. Its parameters come from the actors.
 func (p *readerPart) kept() *lm.Model {
 	if p.model != nil {
 		p.model.Params.View(tensor.New(tensor.U8, len(p.model.Params.State())).Bytes())

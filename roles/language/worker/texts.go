@@ -11,7 +11,8 @@ type texts struct {
 
 func newTexts(p *plan.Plan) *texts { return &texts{plan: p, epoch: -1} }
 
-// at sets t.order to the order of the epoch that has a batch of the run. It returns the batch's number in that epoch.
+// at finds the epoch that has a batch of the run, and sets t.order to the order of this epoch. It returns the batch's
+// number in the epoch.
 func (t *texts) at(batch int64) int64 {
 	if epoch := batch / t.plan.BatchesPerEpoch; epoch != t.epoch {
 		t.order, t.epoch = t.plan.Order(t.order, epoch), epoch
