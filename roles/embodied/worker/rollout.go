@@ -113,7 +113,7 @@ func newRolloutRoute(l plan.Route, p *plan.Plan, pol policy.Policy, count algo.P
 	return rl
 }
 
-// SyncModelFromActor makes the policy use this version of the weights, or a newer one.
+// SyncModelFromActor makes the policy use this version of the weights, or a newer version.
 func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64) error {
 	state, version, err := r.training.Adopt(ctx, version)
 	if err != nil {
@@ -139,7 +139,8 @@ func (r *RolloutWorker) useWeights(state []byte, version int64) {
 	r.policy.Params().View(state)
 }
 
-// SyncModelForEvaluation makes the policy use this version of the weights, or a newer one, in the next evaluation only.
+// SyncModelForEvaluation makes the policy use this version of the weights, or a newer version, in the next evaluation
+// only.
 func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int64) error {
 	state, _, err := r.evaluation.Adopt(ctx, version)
 	if err == nil {
@@ -148,9 +149,9 @@ func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int6
 	return err
 }
 
-// Generate makes one rollout. It receives observations through obs, sends actions through act, and sends trajectories
-// through out. If there are reward workers, Generate gets the rewards from them through scores. step is the number of
-// steps that every environment has taken before.
+// Generate makes one rollout. It receives observations through the channel obs, sends actions through act, and sends
+// trajectories through out. If there are reward workers, Generate gets the rewards from them through scores. step is
+// the number of steps that every environment has taken before.
 func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channel, scores RewardChannels,
 	step uint64) error {
 	for _, l := range r.routes {
@@ -238,7 +239,7 @@ func (l *rolloutRoute) open(ctx context.Context, m *spmd.Member, obs, act, out *
 	return nil
 }
 
-// connect opens the senders of a route in the first call. Actions are sent under key.
+// connect opens the senders of a route in the first call. key is the key of the actions.
 func (l *rolloutRoute) connect(m *spmd.Member, act *spmd.Channel, key string, out *spmd.Channel,
 	next func(plan.ActorShard) int) (err error) {
 	if l.out != nil {
@@ -336,7 +337,7 @@ type view[V any] struct {
 	data *V
 }
 
-// of returns the view of an item. The first call for an item makes the view by read.
+// of returns the view of an item. The first call for an item makes the view by the function read.
 func (vs *views[V]) of(item *spmd.Item, read func(tensor.Dict) V) *V {
 	rows := item.Hi - item.Lo
 	for _, v := range *vs {

@@ -31,8 +31,8 @@ type asyncRoute struct {
 	paused  bool        // the environments were told to wait for the next call
 }
 
-// Produce makes rollouts until stop is cancelled. It receives observations through obs, sends actions through act,
-// and sends trajectories through out.
+// Produce makes rollouts until stop is cancelled. It receives observations through the channel obs, sends actions
+// through act, and sends trajectories through out.
 func (r *RolloutWorker) Produce(ctx, stop context.Context, obs, act, out *spmd.Channel) error {
 	for _, l := range r.running {
 		if err := l.connect(r.m, act, anyRoute, out, r.plan.NextOf); err != nil {
@@ -257,7 +257,8 @@ func (l *asyncRoute) observe(ctx context.Context, r *RolloutWorker, st *env.Step
 	return l.deliver(ctx, l.version)
 }
 
-// Finished adds to byRoute[i] the number of rollouts that this worker has made on route i in the whole run.
+// Finished adds a number of rollouts to each element of byRoute. For route i this is the number that this worker has
+// made on the route in the whole run.
 func (r *RolloutWorker) Finished(byRoute []float64) {
 	for _, l := range r.running {
 		byRoute[l.ID] += float64(l.first + l.begun)
