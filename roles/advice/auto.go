@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/roles/task"
 )
 
-// A Plan is the choice for a job that plans its placement when it starts. It is the file plan.json in the run's folder.
-// If the configuration gives the placement, the Plan makes no choice, and only has what a Scheduler needs.
+// A Plan is the choice for a job that plans its placement when it starts. It is written to plan.json in the run's
+// folder. If the configuration gives the placement, the Plan makes no choice, and only has what a Scheduler needs.
 type Plan struct {
 	Identity  planner.Identity `json:"identity"`
 	Layout    planner.Layout   `json:"layout"`

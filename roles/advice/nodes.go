@@ -11,7 +11,7 @@ import (
 
 // Nodes has measurements of a job's nodes. The first rank of each node has made them.
 type Nodes struct {
-	network *planner.Link // nil: not measured
+	network *planner.Link // nil if not measured
 	// Unequal has a warning for each host that is slower or faster than the first host. A plan measures only the first
 	// host.
 	Unequal []string

@@ -12,7 +12,7 @@ import (
 	"github.com/rlinf/rlinf/roles/planner/probe"
 )
 
-// Budget is about the time that the measurement of a job takes. One call of a slow job may take longer.
+// Budget is roughly how long the measurement of a job takes. One call of a slow job may take longer.
 const Budget = 15 * time.Second
 
 // Machine measures this machine. The result stands for all nodes of the subject's world.

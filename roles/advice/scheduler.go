@@ -38,13 +38,13 @@ type Scheduler struct {
 	candidate *planner.Layout // the last plan's choice; nil if it is to stay
 
 	decided string              // the layout of the last decision
-	last    *planner.Prediction // the layout before the last move, with measured times; nil: nothing to compare
+	last    *planner.Prediction // the layout before the last move, with measured times; nil if nothing to compare
 	earlier []earlier           // the layouts that the job has had since its costs last changed
 	refused map[string]bool
 }
 
-// A move must make an iteration shorter by the share shorter. In the iterations that are left, it must save pays times
-// what it costs.
+// A move must make an iteration shorter by the share in the constant shorter. In the iterations that are left, it must
+// save pays times what it costs.
 const (
 	shorter = 0.1
 	pays    = 2
@@ -165,8 +165,8 @@ func (c *Scheduler) due(step int64, medians *times) bool {
 	return ago >= c.pause || medians.apart(&c.medians, changes)
 }
 
-// plan returns the best move. It returns nil if no layout makes iterations shorter by enough. choice is the previous
-// choice or nil. If choice is as good as any other layout, it is the best.
+// plan returns the best move. It returns nil if no layout makes iterations shorter by enough. choice is the layout that
+// the previous plan has chosen, or nil. plan prefers it to layouts that are as good.
 func (c *Scheduler) plan(medians *times, choice *planner.Layout) *move {
 	it, doubt := medians.iteration(), c.window.doubt(medians)
 	now := it.Phases[loop.WholeStep]
@@ -219,7 +219,7 @@ func (c *Scheduler) plan(medians *times, choice *planner.Layout) *move {
 			planner.Seconds(best.Seconds))}
 }
 
-// An earlier layout has a ratio: its real seconds ÷ the predicted ones.
+// An earlier has an earlier layout and a ratio: the real seconds of the layout divided by its predicted seconds.
 type earlier struct {
 	layout planner.Layout
 	ratio  float64

@@ -22,7 +22,7 @@ type Subject struct {
 	Registries config.Registries
 	Tasks      task.Tasks
 	Nodes      []int  // the node of each rank
-	Measured   *Nodes // nil: not measured
+	Measured   *Nodes // nil if not measured
 
 	placing task.Placing
 	present *spmd.Placement  // of the components that the configuration places itself
@@ -103,8 +103,8 @@ func (s *Subject) given(component string) []int {
 	return s.present.Ranks(component)
 }
 
-// critic is the component critic. A plan never changes its number of replicas, because results depend on this number.
-// The same holds for actors.
+// critic is the name of a component. A plan never changes its number of replicas, because results depend on this
+// number. The same holds for actors.
 const critic = "critic"
 
 // held reports whether a component is bound to a node group.

@@ -19,8 +19,7 @@ import (
 // A Runner runs the job of cfg on ranks, without output, and returns its error.
 type Runner func(ctx context.Context, ranks []spmd.Transport, cfg *config.Config) error
 
-// trialTime is about the time in seconds that the real iterations of a trial take. mostTried bounds the ranks of a
-// trial.
+// trialTime is roughly how many seconds the real iterations of a trial take. mostTried bounds the ranks of a trial.
 const trialTime, mostTried = 2.5, 8
 
 // Correct runs a few real iterations of the job in a temporary folder, and corrects p by their times. The trial has as
@@ -90,7 +89,7 @@ func (s *Subject) onRanks(l *planner.Layout) *config.Config {
 	return c
 }
 
-// readTrial reads the times of a run's iterations. It leaves out as many first iterations as skipped says.
+// readTrial reads the times of a run's iterations. skipped is the number of first iterations that it leaves out.
 func readTrial(file string, l planner.Layout, skipped int) (*planner.Trial, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // An Iteration has the times of a finished iteration, in seconds.
 type Iteration struct {
 	Phases [len(loop.Phases)]float64 // of the slowest rank
-	Spent  planner.Spent             // of all ranks; zero: not recorded
+	Spent  planner.Spent             // of all ranks; zero if not recorded
 }
 
 // IterationOf returns the times of an iteration. phases are those of the slowest rank. spent is what workers spent, in
@@ -48,7 +48,7 @@ func (t *times) matters(i int) bool {
 	return t[i] > (t[n]+t[n+1]+t[n+2])/10
 }
 
-// apart reports whether any time that matters differs between t and u by more than the share.
+// apart reports whether any time that matters differs between t and u by more than the given share.
 func (t *times) apart(u *times, share float64) bool {
 	for i := range t {
 		if (t.matters(i) || u.matters(i)) && max(t[i], u[i]) > min(t[i], u[i])*(1+share) {

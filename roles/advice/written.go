@@ -100,7 +100,7 @@ func (s *Subject) YAML(l *planner.Layout) string {
 	return b.String()
 }
 
-// layoutKeys returns the keys that give a component its layout in c, for the component's section. It returns nil if the
+// layoutKeys returns the keys of a component's section that give the component its layout in c. It returns nil if the
 // component has this layout without these keys.
 func (s *Subject) layoutKeys(c *config.Config, component string) []string {
 	now, next := s.Config.Layout(component), c.Layout(component)

@@ -31,9 +31,9 @@ type EmbodiedRunner struct {
 	out, batches     *spmd.Channel         // rollout → inference → actor; without inference workers they are equal
 	scores           worker.RewardChannels // rollout → reward → rollout
 	evalObs, evalAct *spmd.Channel
-	pause            context.CancelFunc // pauses env and rollout workers; nil: they are paused
+	pause            context.CancelFunc // pauses env and rollout workers; nil if they are paused
 	producers        []*spmd.Future[loop.None]
-	synced           int64 // version of the weights that rollouts use; -1: none yet
+	synced           int64 // version of the weights that rollouts use; -1 if there is none yet
 }
 
 // Next is the loop head: see loop.Loop.Next.

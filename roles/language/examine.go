@@ -84,7 +84,7 @@ type examinee struct {
 	line         *member.Line // connects the members of this copy
 	copy, copies int          // number of this copy, and number of all copies
 	progress     algo.Progress
-	exam         *exam.Exam   // nil: there are no questions
+	exam         *exam.Exam   // nil if there are no questions
 	shown        []exam.Shown // some answers of the last exam
 	wrong        error        // a mistake of the user
 }

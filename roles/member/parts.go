@@ -50,7 +50,7 @@ func PartsOf(file, prefix string, p, whole *nn.Params[float32]) (parts []Part) {
 }
 
 // FlatPart returns t as a part of a flat tensor. The flat tensor has an element for each parameter of a whole network,
-// and for each gap between parameters. The elements of t are those of p, from element lo of p.Data on.
+// and for each gap between parameters. The elements of t belong to p.Data, from element lo on.
 func FlatPart(file, name string, t tensor.Tensor, lo int, p, whole *nn.Params[float32]) Part {
 	_, n := whole.Range(0, len(whole.Fields)-1)
 	part := Part{File: file, Field: tensor.Field{Name: name, DType: t.DType(), Shape: []int{n}}, Memory: t.Bytes(),

@@ -3,8 +3,8 @@ package planner
 import "math"
 
 // answer predicts, by a closed form, the phase in which a language model answers prompts. Each rollout worker answers
-// its prompts in stages. Other workers process answers as they arrive: see after. All workers on a node share its
-// cores.
+// its prompts in stages. Other workers process answers as they arrive: see choice.after. All workers on a node share
+// its cores.
 func (c *choice) answer(m *Machine, p *Profile) played {
 	w := &p.Work
 	each := math.Ceil(float64(w.Prompts) / float64(c.rollout.replicas()))

@@ -90,7 +90,7 @@ func (c *choice) parts() int {
 // apart reports whether workers of env and rollout exchange messages.
 func (c *choice) apart() bool { return c.env != nil && !c.steps.inline }
 
-// used returns a set of bits: those of the i-th 64 ranks of the world that have members.
+// used returns, as a set of bits, which of the i-th 64 ranks of the world have members.
 func (c *choice) used(i int) (bits uint64) {
 	for _, of := range c.all() {
 		if g := *of; g != nil {

@@ -14,8 +14,8 @@ type Trial struct {
 	Spent Spent `json:"-"`
 }
 
-// callsAtMost is the most seconds of a phase that Correct attributes to calls and messages. It attributes the rest to
-// work that costs more than was measured.
+// callsAtMost is the most seconds of a phase that Correct attributes to calls and messages. Correct attributes the rest
+// to work that costs more than was measured.
 const callsAtMost = 500e-6
 
 // Correct sets p.Real from real iterations of one worker of each kind. In the trial inTurn, all workers ran in one
@@ -112,9 +112,9 @@ func Refit(m *Machine, p *Profile, t Trial) *Profile {
 	return &q
 }
 
-// withoutWaits returns the phases of t. Their sum is the time of the iteration. In t, each phase is that of the slowest
-// rank. A rank whose rollouts are ready early waits for the other ranks in a later phase, so this time counts in two
-// phases. withoutWaits takes it out of the later phases.
+// withoutWaits returns the phases of t. Their sum is the time of the iteration. In t, each phase is measured on its
+// slowest rank. A rank whose rollouts are ready early waits for the other ranks in a later phase, so this time counts
+// in two phases. withoutWaits takes it out of the later phases.
 func (t *Trial) withoutWaits() map[string]float64 {
 	phases := maps.Clone(t.Phases)
 	twice := phases[SyncWeights] + phases[GenerateRollouts] + phases[CalAdvAndReturns] + phases[ActorTraining] - t.Step

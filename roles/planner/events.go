@@ -24,7 +24,7 @@ type process struct {
 	busy    float64 // seconds of a core that it has used so far, as on an idle node
 	working float64 // seconds of its computations and their waits so far, as on an idle node
 	on      string  // the kind of the present computation; "" if there is none
-	ended   float64 // when the process ended; 0: it runs
+	ended   float64 // when the process ended; 0 while it runs
 }
 
 // A body decides what a process does next, whenever an action has ended.
@@ -71,8 +71,8 @@ type job struct {
 type queue struct {
 	items  int
 	room   int    // items that may still be put
-	getter int    // process that waits for an item; -1: none
-	putter int    // process that waits for room; -1: none
+	getter int    // process that waits for an item; -1 if there is none
+	putter int    // process that waits for room; -1 if there is none
 	waits  action // of the putter
 	tags   []int  // of an inbox: the tags of items that have come and were not taken
 }
@@ -109,14 +109,14 @@ func (a *agenda) Pop() any {
 	return x
 }
 
-// A sharing divides the time of a rank among those of its members that compute or wait in a computation.
+// A sharing divides the time of a rank among its members that compute, or wait in a computation.
 type sharing struct {
 	present Spent   // the number of members, by what they compute
 	spent   Spent   // up to the time since
 	since   float64 // the time of the last change
 }
 
-// change adds n to the number of members that compute what.
+// change adds n to the number of members that compute an operation. what is the name of the operation.
 func (s *sharing) change(what string, n, now float64) {
 	if all := s.present.Step + s.present.Infer + s.present.Play; all > 0 {
 		s.spent = s.spent.plus((now-s.since)/all, s.present)

@@ -67,7 +67,7 @@ const (
 	twoNodes
 )
 
-// link returns the link between two members that are l apart.
+// link returns the link between two members at the distance l.
 func (m *Machine) link(l level) Link { return [...]Link{m.Process, m.SameNode, m.Network}[l] }
 
 // apart returns how far apart two ranks are.

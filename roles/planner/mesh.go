@@ -38,7 +38,7 @@ func (m Mesh) size() Mesh { return Mesh{max(1, m.Pipeline), max(1, m.Tensor)} }
 // Axes says which numbers of a Mesh are free.
 type Axes struct{ Pipeline, Tensor bool }
 
-// of returns the mesh m with the free numbers of another one.
+// of returns the mesh m, but with the free numbers of the mesh other.
 func (a Axes) of(m, other Mesh) Mesh {
 	m, other = m.size(), other.size()
 	if a.Pipeline {

@@ -31,7 +31,7 @@ type Asked struct {
 	Ranks  int           // of the world that is planned for
 	Cores  int           // that may compute at once
 	Budget time.Duration // about how long the measurement may take
-	Room   int64         // bytes of memory that it may take; 0: any number
+	Room   int64         // bytes of memory that it may take; 0 for any number
 }
 
 // A Profile has what the operations of one job cost on one machine.

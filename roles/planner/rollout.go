@@ -94,7 +94,7 @@ type scene struct {
 	parts  *union
 }
 
-// reward returns the reward worker of a route; -1: there is none.
+// reward returns the reward worker of a route, or -1 if there is none.
 func (s *scene) reward(r Route) int {
 	if len(s.l.Reward) == 0 {
 		return -1

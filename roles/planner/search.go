@@ -32,8 +32,8 @@ const runEvents = 400_000
 // ErrNone is the error of a Search in a space without a layout that the job can have.
 var ErrNone = errors.New("no layout fits the job")
 
-// Search returns the best layouts of a space. A closed form compares all layouts. Those whose times come near the best
-// run in virtual time. If two times differ by less than Tie, the layout with fewer parts wins.
+// Search returns the best layouts of a space. A closed form compares all layouts. Layouts whose times are near the best
+// time then run in virtual time. If two times differ by less than Tie, the layout with fewer parts wins.
 func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 	if err := s.tooSmall(); err != nil {
 		return nil, err
@@ -111,7 +111,8 @@ func (s *Space) sift(m *Machine, p *Profile, list []choice) (fit []estimated, er
 	return fit, nil
 }
 
-// run runs the fastest layouts of the argument all in virtual time, and sets f.Best to the results, the winner first.
+// run takes the fastest layouts of the argument all, and runs them in virtual time. It sets f.Best to the results, the
+// winner first.
 func (f *Found) run(m *Machine, p *Profile, all []estimated, simpler func(a, b *Layout) int) {
 	const least, most, near = 8, 40, 1.6 // layouts; times the best estimate
 	events := 0
@@ -208,12 +209,12 @@ func counted(n int, what string) string {
 // A Sensitivity says how wrong an entry of the profile or of the machine must be to change the winner.
 type Sensitivity struct {
 	Entry  string  `json:"entry"`
-	Factor float64 `json:"factor"` // what it must be multiplied by; 0: no factor from 1/4 to 4 changes the winner
+	Factor float64 `json:"factor"` // what it must be multiplied by; 0 if no factor from 1/4 to 4 changes the winner
 	Winner string  `json:"winner"` // the layout that wins then
 }
 
 // sensitivities finds, for each entry, the factor nearest to 1 with which another layout of best is clearly the
-// fastest: see fastest.
+// fastest: see race.fastest.
 func sensitivities(m *Machine, p *Profile, best []Prediction) (list []Sensitivity) {
 	if len(best) < 2 {
 		return nil

@@ -2,9 +2,9 @@ package planner
 
 import "slices"
 
-// sets returns the sets of ranks on which a component may have its members. These are the first ranks up to a cut,
-// those behind a cut, those between a cut and its double, the first or last ranks of each node, and the groups. In a
-// job that moves, the ranks that a component has now are another set.
+// sets returns the sets of ranks on which a component may have its members. These are the first ranks up to a cut, the
+// ranks behind a cut, the ranks between a cut and its double, the first or last ranks of each node, and the groups. In
+// a job that moves, the ranks that a component has now are another set.
 func (s *Space) sets() (sets [][]int) {
 	n, perNode := len(s.Nodes), 0
 	for _, at := range s.Nodes {
@@ -43,7 +43,8 @@ func (s *Space) sets() (sets [][]int) {
 	return sets
 }
 
-// inEachNode returns the first ranks of each node, as many as the argument first, and all other ranks.
+// inEachNode splits the ranks of the world. ranks has the first ranks of each node: the argument first is their number
+// in a node. others has all other ranks.
 func (s *Space) inEachNode(first int) (ranks, others []int) {
 	at, node := 0, -1
 	for r, of := range s.Nodes {
@@ -104,8 +105,8 @@ func (s *Space) actorSets(w *Work, mesh Mesh, sets [][]int) (list [][]int) {
 }
 
 // memberSets returns the ways to place a component. A fixed component stays where it is. Otherwise each rank of a set
-// has one member, or two if the set is small, and always whole replicas. If members move, their number stays: see
-// moves. If the job does not have the component, the only way is nil.
+// has one member. For a small set, a further way has two members on each rank. Replicas are always whole. If members
+// move, their number stays: see moves. If the job does not have the component, the only way is nil.
 func (s *Space) memberSets(has bool, component string, mesh Mesh, sets [][]int) (list [][]int) {
 	if !has {
 		return [][]int{nil}

@@ -22,7 +22,7 @@ type Space struct {
 	Threads map[string]int
 	// Runs reports whether a job that is given the layout l really runs with l. If Runs is nil, every job does.
 	Runs func(l *Layout) bool
-	// Groups are sets of ranks that a component may have to itself, such as those of a node group.
+	// Groups are sets of ranks that a component may have to itself, such as the ranks of a node group.
 	Groups [][]int
 	// Eval is the number of environments in evaluations, or 0 without evaluations. EvalGroup is the number of these
 	// environments that begin in the same state.
@@ -188,8 +188,8 @@ func (s *Space) divides(w *Work, env, rollout *group, stages int) bool {
 }
 
 // begins reports whether the space has the layout of c, which may still lack further components. Without fixed
-// components, groups and moves, layouts that differ only in which ranks they use count as one. That layout begins at
-// the first rank, and on one node it leaves out no rank.
+// components, groups and moves, layouts that differ only in which ranks they use count as one. Of these, the space has
+// the layout that begins at the first rank and, on one node, leaves out no rank.
 func (s *Space) begins(c *choice) bool {
 	free := len(s.Fixed) == 0 && len(s.Groups) == 0 && !s.Move
 	oneNode := len(c.actor.perNode) == 1

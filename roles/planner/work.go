@@ -34,7 +34,7 @@ type Work struct {
 	SmallSums      int   `json:"small_sums"`
 	GradientBytes  int64 `json:"gradient_bytes"`
 	// BucketBytes is the size of a bucket, a part of a gradient that is summed by itself. Backward is the share of the
-	// update during which the sums of all buckets but the last can hide, or 0.
+	// update that can hide the sums of all buckets but the last, or 0.
 	BucketBytes int     `json:"bucket_bytes"`
 	Backward    float64 `json:"backward"`
 	// Gathers is the number of optimiser steps after which the replicas gather weights, because they shard the moments.

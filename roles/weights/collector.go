@@ -11,8 +11,8 @@ import (
 // goroutine at a time.
 type Collector struct {
 	sources []source
-	own     []byte // the reader's state; nil: the reader uses the state of its only source
-	version int64  // version of the weights in own; -1: none
+	own     []byte // the reader's state; nil if the reader uses the state of its only source
+	version int64  // version of the weights in own; -1 if there is none
 }
 
 // A source is the reader of one flow.

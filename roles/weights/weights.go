@@ -24,10 +24,10 @@ type Weights struct {
 // An end is this rank's end of a flow.
 type end struct {
 	*flow
-	weights *collectives.Weights // nil: this rank has neither a source nor a reader
-	first   int                  // the first actor on this rank that is a source; -1: none
+	weights *collectives.Weights // nil if this rank has neither a source nor a reader
+	first   int                  // the first actor on this rank that is a source; -1 if there is none
 	state   []byte               // the state of the actor first
-	piece   []byte               // the copy of a part of state that is sent; nil: state itself is sent
+	piece   []byte               // the copy of a part of state that is sent; nil if state itself is sent
 	common  []overlap            // the overlaps of state with piece
 }
 
@@ -62,7 +62,7 @@ func (s *Spec) members(w *spmd.World, j *job.Job, components []string,
 	parts map[*nn.Params[float32]]*part) (all []member) {
 	for _, of := range components {
 		for m, rank := range j.Placement.Ranks(of) {
-			var declared *nn.Params[float32] // nil: all parameters, which the members of this rank have
+			var declared *nn.Params[float32] // nil stands for all parameters, which the members of this rank have
 			if s.Part != nil {
 				declared = s.Part(of, m)
 			}

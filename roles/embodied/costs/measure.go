@@ -95,7 +95,7 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 		}
 		players = append(players, x)
 	}
-	var slower []float64 // of a player beside others
+	var slower []float64 // of a player while others play
 	const rounds = 5
 	for range rounds { // in turns, so that all sizes meet the same machine
 		for i := range sizes {
@@ -163,7 +163,8 @@ func together(ctx context.Context, players []*player, d time.Duration) (step flo
 	})
 }
 
-// updates measures the update of one actor on its share of the samples, alone and beside others.
+// updates measures the update of one actor on its share of the samples. It measures the update alone, and while other
+// actors update.
 func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) error {
 	first, err := newLearner(p, f.Work.Envs)
 	if err != nil {
@@ -219,7 +220,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 // A learner is one actor with its share of the environments.
 type learner struct {
 	counter probe.Counter
-	player  *player // nil: the algorithm learns from demonstrations alone
+	player  *player // nil if the algorithm learns from demonstrations alone
 	policy  policy.Policy
 	work    policy.Work // of inference workers
 	algo    algo.Algorithm
@@ -250,8 +251,8 @@ func (x *learner) close() {
 	}
 }
 
-// warm learns until updates make optimiser steps. With a replay buffer, this takes as many iterations as the argument
-// says. After the time d warm gives up.
+// warm learns until updates make optimiser steps. With a replay buffer, the argument iterations is the number of
+// iterations that this takes. After the time d warm gives up.
 func (x *learner) warm(ctx context.Context, iterations int, d time.Duration) error {
 	begun := time.Now()
 	var none probe.Series

@@ -16,7 +16,7 @@ type RolloutBuilder struct {
 	work         policy.Work
 	Hidden       HiddenState // hidden states of the environments
 	noise        policy.Noise
-	Mixture      *Mixture // lets an expert act in some steps; nil: only the policy acts
+	Mixture      *Mixture // lets an expert act in some steps; nil if only the policy acts
 	critic       bool     // the last actions came with values
 	bootstrapAll bool     // value the last observation of terminated episodes, too
 	// Idles says that environments do not reset themselves: after the end of an episode they idle until Begin.

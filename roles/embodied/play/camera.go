@@ -16,7 +16,7 @@ import (
 type Camera struct {
 	vec      env.Vec
 	cfg      env.Video
-	file     string // file of the next film; "": do not film the next evaluation
+	file     string // file of the next film; "" if the next evaluation is not filmed
 	by       programs.Entry
 	film     *video.Film
 	sheet    *video.Sheet

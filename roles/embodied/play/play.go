@@ -31,7 +31,7 @@ func PlayEpoch(rec *RolloutBuilder, s *Stage, first, n int, observed func(t int)
 	return rec.Finish(first+n-1, s.Now.Obs, !s.AutoReset)
 }
 
-// PlayEpisodes plays episodes in each environment of s. Their number for each environment is epochs. The initial states
+// PlayEpisodes plays episodes in each environment of s. epochs is the number of episodes in each. The initial states
 // are the same in every call.
 func (p *EvalPlayer) PlayEpisodes(s *Stage, epochs int) error {
 	s.Seeder.Rewind()

@@ -21,8 +21,8 @@ type Stage struct {
 	Running   bool          // episodes have begun
 	At        int           // steps taken in the present epoch of an asynchronous run
 	first     int           // the number of the first environment among all environments of the job
-	camera    *Camera       // films evaluations; nil: no films
-	report    func()        // reports progress after each step; nil: no report
+	camera    *Camera       // films evaluations; nil without films
+	report    func()        // reports progress after each step; nil if nothing is reported
 	begun     int           // episodes that each environment has begun since CountEpisodes
 }
 

@@ -115,8 +115,8 @@ func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error 
 	return nil
 }
 
-// TakeEpisodes returns train and eval with further rows of env.AppendRows, for the episodes that have ended since the
-// last call.
+// TakeEpisodes appends the episodes that have ended since the last call, as rows of env.AppendRows. It appends episodes
+// of training to train, and episodes of evaluations to eval.
 func (w *EnvWorker) TakeEpisodes(train, eval []float64) (trained, evaluated []float64) {
 	for _, s := range w.train {
 		train = env.AppendRows(train, s.Episodes.Take())

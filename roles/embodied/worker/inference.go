@@ -25,7 +25,7 @@ type InferenceWorker struct {
 	weights *collectives.WeightsReader
 
 	proximal  bool   // add the log-probabilities of the policy before the update
-	reference []byte // parameters of the reference policy; nil: not needed
+	reference []byte // parameters of the reference policy; nil if not needed
 	known     bool   // reference was set
 }
 

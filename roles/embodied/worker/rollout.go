@@ -27,9 +27,9 @@ type RolloutWorker struct {
 
 	infer      spmd.Span
 	training   *collectives.WeightsReader
-	evaluation *collectives.WeightsReader // nil: evaluations use the rollouts' weights
+	evaluation *collectives.WeightsReader // nil if evaluations use the rollouts' weights
 	state      []byte                     // the rollouts' weights; evaluations may use other weights
-	version    int64                      // version of state; -1: none yet
+	version    int64                      // version of state; -1 if there is none yet
 }
 
 // A rolloutRoute is a route with the rollout worker's ends of its channels.
@@ -46,7 +46,7 @@ type rolloutRoute struct {
 	steps   views[env.Step]
 	stage   *play.Stage   // the environments, if this worker steps them: see plan.Plan.RunsInline
 	count   algo.Progress // reports steps
-	scorer  *scorer       // nil: the environments' own rewards are used
+	scorer  *scorer       // nil if the environments' own rewards are used
 }
 
 // NewRolloutWorker returns the worker of member m, for loop.Launch. InitWorker completes the worker.
@@ -239,7 +239,7 @@ func (l *rolloutRoute) open(ctx context.Context, m *spmd.Member, obs, act, out *
 	return nil
 }
 
-// connect opens the senders of a route in the first call. key is the key of the actions.
+// connect opens the senders of a route in the first call. key is the key under which actions are sent.
 func (l *rolloutRoute) connect(m *spmd.Member, act *spmd.Channel, key string, out *spmd.Channel,
 	next func(plan.ActorShard) int) (err error) {
 	if l.out != nil {

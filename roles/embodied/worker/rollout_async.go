@@ -19,14 +19,14 @@ import (
 type asyncRoute struct {
 	*rolloutRoute
 	weights []byte      // a copy of the weights of the present rollout
-	version int64       // version of weights; -1: none yet
+	version int64       // version of weights; -1 if there is none yet
 	first   uint64      // rollouts made before this run
 	begun   uint64      // rollouts begun in this run
 	taken   int         // shards of the next rollout that have an item
 	open    bool        // a rollout has begun and not ended
 	at      int         // actions recorded in this rollout
 	acting  bool        // the result of the last action has not arrived
-	item    *spmd.Item  // observations without actions yet; nil: the environments are stepping
+	item    *spmd.Item  // observations without actions yet; nil if the environments are stepping
 	moved   tensor.Dict // the unfinished rollout that came with a move; goOn continues it
 	paused  bool        // the environments were told to wait for the next call
 }

@@ -20,7 +20,7 @@ type scorer struct {
 	layout *tensor.Layout
 	to     *spmd.Sender
 	from   *spmd.Receiver
-	asked  int // the step whose rewards were requested and not yet recorded; -1: none
+	asked  int // the step whose rewards were requested and not yet recorded; -1 if there is none
 }
 
 // RewardChannels connect rollout workers with reward workers. They are nil without reward workers.

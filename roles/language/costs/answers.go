@@ -129,7 +129,7 @@ func sizesOf(prompts, ranks int) []int {
 	return sizes
 }
 
-// answers measures how answers are generated, at three sizes and on several workers at the same time. It returns the
+// answers measures the generation of answers, at three sizes and on several workers at the same time. It returns the
 // answers to all prompts.
 func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) (algo.TextBatch, error) {
 	one, err := newAnswerer(p, 1)

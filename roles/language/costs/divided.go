@@ -13,7 +13,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// halves is the number of members that divide a model in a measurement. Costs with more members follow from it.
+// halves is the number of members that divide a model in a measurement. The costs of more members follow from these
+// measurements.
 const halves = 2
 
 // mostCrowded bounds the members that compute at the same time in a measurement, because each needs memory of its own.

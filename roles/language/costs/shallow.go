@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/roles/planner"
 )
 
-// need estimates the bytes that a measurement on this many cores takes. There are learners, one of them with several
-// threads, or rollout workers at the same time.
+// need estimates the bytes that a measurement on this many cores takes. A measurement has learners, one of them with
+// several threads, or rollout workers at the same time.
 func need(p *plan.Plan, cores int) int64 {
 	whole := plan.Mesh{Data: 1, Pipeline: 1, Tensor: 1, Layers: []int{p.Model.Layers}}
 	learners := min(cores, p.Actors)

@@ -80,8 +80,8 @@ type Cost struct {
 	Moved   float64 // cost of a token of an answer that moves with its cache
 }
 
-// first returns the range of prompts with which a player begins: those of its even share for which it has room. The
-// dealer deals the other prompts.
+// first returns the range of prompts with which a player begins. They are the part of its even share for which it has
+// room. The dealer deals the other prompts.
 func (t *Table) first(player int) (lo, hi int) {
 	lo, hi = player*t.Prompts/t.Players, (player+1)*t.Prompts/t.Players
 	return lo, min(hi, lo+(t.Running+t.Size-1)/t.Size)

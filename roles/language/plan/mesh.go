@@ -33,7 +33,7 @@ func (m Mesh) At(member int) Point {
 	return Point{member / m.Members(), member / m.Tensor % m.Pipeline, member % m.Tensor}
 }
 
-// First returns the first member of a replica. It exchanges messages with other components for the replica.
+// First returns the first member of a replica. This member exchanges messages with other components.
 func (m Mesh) First(replica int) int { return replica * m.Members() }
 
 // IsFirst reports whether a member is the first of its replica.

@@ -14,10 +14,10 @@ import (
 // A Language is a language model as the configuration describes it.
 type Language struct {
 	Model       lm.Config
-	LoRA        *lm.LoRA    // nil: all weights are trained
+	LoRA        *lm.LoRA    // nil if all weights are trained
 	Tokens      hf.Tokens   // tokens with a special meaning
-	Base        string      // folder of the initial weights; "": they are random
-	From        string      // folder of the initial adapters; "": they are random
+	Base        string      // folder of the initial weights; "" if they are random
+	From        string      // folder of the initial adapters; "" if they are random
 	BaseWeights BaseWeights // used instead of the weights in Base
 	Seed        uint64
 

@@ -87,7 +87,7 @@ func (p *Plan) Table(prompt []int32, mean int) deal.Table {
 }
 
 // ExchangesGroups reports whether the replicas of a component exchange groups so that all have about as many tokens.
-// The component must be one that trains.
+// The component must train.
 func (p *Plan) ExchangesGroups(component string) bool {
 	return p.Config.Reasons() && p.Config.Actor.EnableDPLoadBalance && p.Mesh(component).Data > 1
 }

@@ -82,8 +82,8 @@ func spread(named, ranks []int) []int {
 	return to
 }
 
-// replace makes a new placement. The components in the argument to get new ranks from there, and the other components
-// stay where they are. replace reports whether this is possible.
+// replace makes a new placement. The map to has the new ranks of some components. The other components stay where they
+// are. replace reports whether this is possible.
 func (d *Draft) replace(to map[string][]int, nodes []int) bool {
 	c := spmd.Cluster{AllowIdleRanks: true}
 	add := func(of string, ranks []int) {

@@ -25,14 +25,14 @@ type answers struct {
 
 	tokens  []int32   // the tokens of all answers
 	lengths []int32   // number of tokens of each answer
-	logProb []float32 // log-prob of each token when it was sampled; nil: equal to recomputed
+	logProb []float32 // log-prob of each token when it was sampled; nil if equal to recomputed
 	ended   []uint8   // 1 for an answer with a stop token, 0 for an answer that was cut off
 
-	reward     []float32 // reward of each answer; nil: not graded yet
+	reward     []float32 // reward of each answer; nil if not graded yet
 	outcome    []uint8   // verify.Outcome of each graded answer
-	recomputed []float32 // log-probs of all tokens by the policy before the update; nil: not computed
-	ref        []float32 // log-probs of all tokens by the reference policy; nil: not computed
-	value      []float32 // value before each token, by the critic; nil: not computed
+	recomputed []float32 // log-probs of all tokens by the policy before the update; nil if not computed
+	ref        []float32 // log-probs of all tokens by the reference policy; nil if not computed
+	value      []float32 // value before each token, by the critic; nil if not computed
 }
 
 // newAnswers returns the results of the requests for prompt p as a group. If logProbs is set, the group has the

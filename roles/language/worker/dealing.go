@@ -22,7 +22,7 @@ func (w *RolloutWorker) deal(ctx context.Context, step int64, n int, out *spmd.C
 		return engine.Request{Prompt: p.Prompt, Sampling: w.plan.Sampling, Key: uint64(p.Number) & 0xffffffff,
 			Sample: uint64(sample)}
 	}
-	var members *team // nil: the replica has one member
+	var members *team // nil if the replica has one member
 	if lines := w.replica.lines; lines != nil {
 		line := lines[len(lines)-1] // rollout workers have no pipeline stages
 		members = &team{Engine: w.engine, ctx: ctx, line: line, group: w.group}

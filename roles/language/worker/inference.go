@@ -15,9 +15,9 @@ import (
 type InferenceWorker struct {
 	reader
 	*stageQueue
-	reference  *reference         // nil: not needed
-	recomputed *algo.TextLogProbs // computes log-probabilities by the policy; nil: not needed
-	ref        *algo.TextLogProbs // computes log-probabilities by the reference; nil: not needed
+	reference  *reference         // nil if not needed
+	recomputed *algo.TextLogProbs // computes log-probabilities by the policy; nil if not needed
+	ref        *algo.TextLogProbs // computes log-probabilities by the reference; nil if not needed
 }
 
 // NewInferenceWorker returns the worker of member m, for loop.Launch.

@@ -18,7 +18,7 @@ type learner[A textAlgorithm] struct {
 	*tuner
 	algo      A
 	queue     *stageQueue
-	grader    *answer.Grader // nil: other workers grade answers
+	grader    *answer.Grader // nil if other workers grade answers
 	exchanges bool           // groups are exchanged so that all replicas have about as many tokens
 	groups    []*answers
 	batch     algo.TextBatch

@@ -14,8 +14,8 @@ import (
 type ReasoningWorker struct {
 	*learner[*algo.TextPPO]
 	weights   *weights.Weights
-	reference *reference       // nil: inference workers have the reference, or there is none
-	critic    *algo.TextCritic // nil: critic workers have the critic, or there is none
+	reference *reference       // nil if inference workers have the reference, or there is none
+	critic    *algo.TextCritic // nil if critic workers have the critic, or there is none
 	early     bool             // compute log-probs while answers arrive
 	inferred  int              // how many of the first groups have log-probs
 }

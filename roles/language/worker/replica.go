@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Groups is the purpose of communicators in a replica. The first member sends groups of answers to the other members
-// over them.
+// Groups is the purpose of the communicators over which the first member of a replica sends groups of answers to the
+// other members.
 const Groups = "groups"
 
 // A replica connects the members that share one model. They work on the same texts and answers. The first member

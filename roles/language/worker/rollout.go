@@ -29,12 +29,12 @@ type RolloutWorker struct {
 	logProbs  bool // send log-probs with answers
 	out       *answerSender
 	sums      *collectives.Reducer // sums results of exams over the replicas
-	exam      *exam.Exam           // nil: no evaluations
-	grader    *answer.Grader       // the exam's grader; nil: no evaluations
+	exam      *exam.Exam           // nil without evaluations
+	grader    *answer.Grader       // the exam's grader; nil without evaluations
 	shown     []exam.Shown         // answers of the last evaluation
 	ended     int                  // number of ended answers of the batch
 	asked     int                  // number of all answers of the batch
-	mean      int                  // mean length of the answers of the last batch that was dealt; 0: none yet
+	mean      int                  // mean length of the answers in the last dealt batch; 0 if there is none yet
 	progress  algo.Progress
 }
 

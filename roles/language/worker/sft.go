@@ -192,7 +192,7 @@ type earlyStop struct {
 	sign   float64    // -1 if more is better
 	state  [2]float64 // the best value times sign, and the number of evaluations since the best value
 	last   float64    // the last value of the metric
-	reason string     // why the run must stop; "": it need not
+	reason string     // why the run must stop; "" if it need not
 }
 
 const stopState = "early_stop"

@@ -6,7 +6,7 @@ import "github.com/rlinf/rlinf/roles/language/plan"
 type texts struct {
 	plan  *plan.Plan
 	order []int32 // the order of samples in the epoch
-	epoch int64   // -1: no epoch has begun
+	epoch int64   // -1 if no epoch has begun
 }
 
 func newTexts(p *plan.Plan) *texts { return &texts{plan: p, epoch: -1} }

@@ -66,7 +66,7 @@ func Median(samples []float64) float64 {
 // sizes are the bytes of the items with which a link is measured.
 var sizes = [...]int{64, 256 << 10}
 
-// link measures a link between a worker on rank 0 and one on another rank, which may also be 0.
+// link measures a link between a worker on rank 0 and a worker on the rank other, which may also be 0.
 func link(ctx context.Context, other int) (planner.Link, error) {
 	var times [len(sizes)]float64
 	err := spmd.Run(ctx, local.New(other+1), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
@@ -134,8 +134,8 @@ func roundTrips(ctx context.Context, w *spmd.World, number, size, other int, sec
 	return err
 }
 
-// pass gets n items from in and puts n items into out. If first is true, it begins with a put. It appends the seconds
-// of each round to times, unless times is nil.
+// pass gets n items from the channel in, and puts n items into the channel out. If first is true, it begins with a put.
+// It appends the seconds of each round to times, unless times is nil.
 func pass(ctx context.Context, m *spmd.Member, in, out *spmd.Channel, layout *tensor.Layout, n int, times *[]float64,
 	first bool) error {
 	receiver, err := in.Receiver(m, spmd.Key{To: 0})
