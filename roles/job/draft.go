@@ -72,8 +72,8 @@ func (j *Job) Workers(component string) int {
 }
 
 // Moved returns j with the placement of to, a job with the same configuration. It returns an error unless both have the
-// same components with the same numbers of members. In a pool whose ranks may not both answer and train, it also
-// returns an error if a rank of to would do both, and no rank of j does.
+// same components with the same numbers of members. In a pool with cluster.use_pre_process_policy false, it also
+// returns an error if a rank of to would both answer and train, unless a rank of j does.
 func (j *Job) Moved(to *Job) (*Job, error) {
 	moved := *to
 	moved.Registries, moved.table = j.Registries, j.table

@@ -32,7 +32,7 @@ func PartOf(file, name string, t tensor.Tensor, s nn.Slice) Part {
 }
 
 // PartsOf returns the parts that p holds of a whole network, which whole declares. Every parameter and buffer of whole
-// has a part, in the order of whole, even if p does not hold the tensor. prefix begins the names.
+// has a part, in the order of whole, even if p does not hold the tensor. The names begin with prefix.
 func PartsOf(file, prefix string, p, whole *nn.Params[float32]) (parts []Part) {
 	mine, index := p.Layout(), map[string]int{}
 	for i, f := range mine.Fields() {

@@ -37,10 +37,10 @@ type action struct {
 	wait  float64 // compute: seconds without a core afterwards
 	queue int     // put and get: the number of the queue
 	delay float64 // put: seconds until the item arrives
-	tag   int     // put: what a server answers by
+	tag   int     // put: by which a server selects its answer
 
 	spread []float64 // compute: see Cost.Spread
-	what   string    // compute: its kind, as Spent.add takes it
+	what   string    // compute: its kind, an argument of Spent.add
 }
 
 type kind uint8

@@ -19,9 +19,10 @@ func (s *Space) further() (names []string) {
 	return names
 }
 
-// extend adds the further components to choices without them. It places a component on the ranks of the actors, of the
-// rollout workers, or on idle ranks: on all of these ranks, or only on the first. Choices that fit into memory and are
-// fastest without further components come first. Of choices that differ only in which ranks they use, extend keeps one.
+// extend adds the further components to choices without them. It places a component on the ranks of the actors, on the
+// ranks of the rollout workers, or on idle ranks. It uses all of these ranks, or only the first. Choices that fit into
+// memory and are fastest without further components come first. Of choices that differ only in which ranks they use,
+// extend keeps one.
 func (s *Space) extend(m *Machine, p *Profile, list []choice) (extended []choice) {
 	names := s.further()
 	if len(names) == 0 {

@@ -60,7 +60,7 @@ func (s Spent) plus(f float64, t Spent) Spent {
 type Phase struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"`
-	Bound   string  `json:"bound"` // what the phase spends its time with
+	Bound   string  `json:"bound"` // on what the phase spends its time
 }
 
 // Phase returns the phase of a name; the zero Phase if there is none.

@@ -289,8 +289,8 @@ func (s *scene) call(op string, rows int) action {
 		spread: c.spread(float64(rows))}
 }
 
-// judge finds out on what the members of a run spend their time, and what bounds the run: the cores of a node, members
-// that work in turn, or the way of one step.
+// judge finds out on what the members of a run spend their time. It also finds out what bounds the run: the cores of a
+// node, members that work in turn, or the way of one step.
 func (s *scene) judge(e *engine, kinds []string, r *played) {
 	if r.seconds <= 0 {
 		return

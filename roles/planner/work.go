@@ -12,7 +12,7 @@ type Work struct {
 	// together.
 	Envs  int `json:"envs,omitempty"`
 	Group int `json:"group,omitempty"`
-	// A rollout has Epochs epochs with Steps steps each.
+	// Steps is the number of steps of an epoch. A rollout has Epochs epochs.
 	Steps  int `json:"steps,omitempty"`
 	Epochs int `json:"epochs,omitempty"`
 
@@ -77,7 +77,7 @@ type Bytes struct {
 	Reward    int64 `json:"reward,omitempty"`
 	Inference int64 `json:"inference,omitempty"`
 	Critic    int64 `json:"critic,omitempty"`
-	// Transition is what a reward worker receives of one environment in one step.
+	// Transition is the size of what a reward worker receives for one environment in one step.
 	Transition int64 `json:"transition,omitempty"`
 	// Simulator is the memory that an env worker needs for an environment beside messages. It is not measured.
 	Simulator int64 `json:"simulator,omitempty"`

@@ -25,8 +25,8 @@ func Host() string {
 	return name
 }
 
-// Machine measures this machine as one node of a cluster with this many equal nodes. free are the bytes of memory that
-// its ranks may take.
+// Machine measures this machine as one node of a cluster with this many equal nodes. free is the number of bytes of
+// memory that its ranks may take.
 func Machine(ctx context.Context, build string, nodes int, free int64) (*planner.Machine, error) {
 	m := &planner.Machine{Build: build, Host: Host(), Cores: runtime.GOMAXPROCS(0), Nodes: nodes, Memory: free,
 		Copy: copyRate(), Network: planner.Usual()}
@@ -63,7 +63,7 @@ func Median(samples []float64) float64 {
 	return stat.Quantile(0.5, stat.LinInterp, samples, nil)
 }
 
-// sizes are the bytes of the items with which a link is measured.
+// sizes are the sizes in bytes of the items with which a link is measured.
 var sizes = [...]int{64, 256 << 10}
 
 // link measures a link between a worker on rank 0 and a worker on the rank other, which may also be 0.
@@ -83,7 +83,7 @@ func link(ctx context.Context, other int) (planner.Link, error) {
 	return linkOf(times), nil
 }
 
-// linkOf returns the link on which an item of each size takes these seconds.
+// linkOf returns the link on which an item of sizes[i] bytes takes times[i] seconds.
 func linkOf(times [len(sizes)]float64) planner.Link {
 	l := planner.Link{PerByte: max(0, (times[1]-times[0])/float64(sizes[1]-sizes[0]))}
 	l.Latency = max(0, times[0]-l.PerByte*float64(sizes[0]))
@@ -180,7 +180,8 @@ func pass(ctx context.Context, m *spmd.Member, in, out *spmd.Channel, layout *te
 	return nil
 }
 
-// mostSummed bounds the goroutine ranks that measure sums. unequal is the longer time for which they compute.
+// mostSummed bounds the goroutine ranks that measure sums. unequal is the longer of the two times for which they
+// compute between sums.
 const mostSummed, unequal = 8, 60 * time.Microsecond
 
 // AddSums adds to f the costs of sums over this many actors or critic workers. If they gather weights, it also adds the
