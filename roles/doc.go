@@ -14,6 +14,6 @@
 //	config     the configuration and its checks
 //	trainer    training in one process, without ranks
 //
-// A task's plan estimates the memory of each rank. Package spmd ends the job when a rank fails or dies in any call;
+// A task's plan estimates the memory of each rank. Package spmd ends the job when a rank fails or dies during any call;
 // spmd/mpi detects ranks that stop responding.
 package roles

@@ -53,8 +53,8 @@ func NewHybridComponentPlacement(c *Cluster) HybridComponentPlacement {
 	return loop.NewHybridComponentPlacement(c)
 }
 
-// Launch launches a group of workers: new makes the worker of each member of at. new may be a function below, or
-// your own. Collective over the world: every rank makes the same launches, in the same order.
+// Launch launches a group of workers. The function new makes the worker of each member of the group at. It may be a
+// function below, or your own. Collective over the world: every rank makes the same launches, in the same order.
 func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
 	new func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
 	return loop.Launch(ctx, c, at, new)

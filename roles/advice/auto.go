@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/roles/task"
 )
 
-// A Plan is the choice for a job that plans its placement when it starts. The run's folder has it as plan.json. The
-// plan of a job whose placement is given has what a Scheduler needs, without a choice.
+// A Plan is the choice for a job that plans its placement when it starts. It is written to plan.json in the run's
+// folder. If the configuration gives the placement, the Plan makes no choice, and only has what a Scheduler needs.
 type Plan struct {
 	Identity  planner.Identity `json:"identity"`
 	Layout    planner.Layout   `json:"layout"`
@@ -83,8 +83,8 @@ func ReadPlan(path string) (*Plan, error) {
 	return p, nil
 }
 
-// Serves reports whether a plan of an earlier start fits the subject: it is for the same job in the same world, and has
-// a choice if the configuration leaves one open.
+// Serves reports whether a plan of an earlier start fits the subject. The plan must be for the same job in the same
+// world. If the configuration leaves a placement open, the plan must have a choice.
 func (s *Subject) Serves(p *Plan) bool {
 	if auto, _ := s.Config.Auto(); len(auto) > 0 && p.Found == nil {
 		return false
@@ -93,8 +93,9 @@ func (s *Subject) Serves(p *Plan) bool {
 	return p.Identity.Job == s.hash() && space.Allows(&p.Layout)
 }
 
-// Provisional returns the plan of a job before its placement is chosen: all of a job with the placement auto is on
-// rank 0. open chooses the placement; nil: the configuration has it.
+// Provisional returns the plan of a job before its placement is chosen. If a component has the placement auto, the
+// whole job is on rank 0. open is the subject that chooses the placement. It is nil if the configuration gives all
+// placements.
 func Provisional(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int) (p task.Plan, open *Subject,
 	err error) {
 	if auto, _ := cfg.Auto(); len(auto) > 0 {

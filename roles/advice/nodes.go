@@ -9,15 +9,16 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Nodes are the nodes of a job as their first ranks have measured them.
+// Nodes has measurements of a job's nodes. The first rank of each node has made them.
 type Nodes struct {
-	network *planner.Link // nil: not measured
-	// Unequal has a warning for each host that is slower or faster than the first one, which a plan measures.
+	network *planner.Link // nil if not measured
+	// Unequal has a warning for each host that is slower or faster than the first host. A plan measures only the first
+	// host.
 	Unequal []string
 }
 
-// MeasureNodes measures the links between nodes and how fast their hosts are. The members of c are the first ranks of
-// all nodes, and each of them calls it. It returns nil but on member 0.
+// MeasureNodes measures the links between nodes, and the speed of their hosts. The members of c are the first ranks of
+// all nodes. Every member calls MeasureNodes, and only member 0 gets a result that is not nil.
 func MeasureNodes(ctx context.Context, c spmd.Comm) (*Nodes, error) {
 	sites, err := probe.Sites(ctx, c)
 	if err != nil || c.Rank() != 0 {
@@ -30,7 +31,7 @@ func MeasureNodes(ctx context.Context, c spmd.Comm) (*Nodes, error) {
 	return n, nil
 }
 
-// unlike is the ratio of the rates of two hosts from which a plan that takes them for equal may be wrong.
+// unlike is a ratio of the rates of two hosts. Above it, a plan that assumes equal hosts may be wrong.
 const unlike = 1.2
 
 // unequal returns the warnings of Nodes.Unequal.

@@ -12,10 +12,10 @@ import (
 	"github.com/rlinf/rlinf/roles/planner/probe"
 )
 
-// Budget is about what the measurement of a job takes. One call of a slow job may take longer.
+// Budget is roughly how long the measurement of a job takes. One call of a slow job may take longer.
 const Budget = 15 * time.Second
 
-// Machine measures this machine as the nodes of the subject's world.
+// Machine measures this machine. The result stands for all nodes of the subject's world.
 func (s *Subject) Machine(ctx context.Context) (*planner.Machine, error) {
 	nodes := s.Nodes[len(s.Nodes)-1] + 1
 	free := job.AvailableOn(s.Nodes, 0).Free
@@ -26,8 +26,8 @@ func (s *Subject) Machine(ctx context.Context) (*planner.Machine, error) {
 	return m, err
 }
 
-// Profile measures what the job's operations cost on this machine, and corrects that by real iterations, if the memory
-// has room for all actors of these.
+// Profile measures what the job's operations cost on this machine. If the memory has room for all actors, a few real
+// iterations then correct these costs.
 func (s *Subject) Profile(ctx context.Context, m *planner.Machine, run Runner) (*planner.Profile, error) {
 	l := s.inTurn([]int{0})
 	p, err := s.Tasks.Plan(s.onRanks(&l), s.Registries, []int{0})

@@ -20,54 +20,55 @@ import (
 //		c.Moved(where, step, seconds) // or c.Refused()
 //	}
 //
-// Times decide when members move. The results of a job do not depend on where they are.
+// The decisions depend on measured times. The results of a job do not depend on its placement.
 type Scheduler struct {
 	machine *planner.Machine
 	profile *planner.Profile
 	space   planner.Space
 	present planner.Layout
-	cost    float64 // seconds that the last move took; before the first move, those of a launch of the workers
+	cost    float64 // seconds of the last move; before the first move, seconds of a launch of the workers
 	moved   bool    // members have moved before
 	free    int64   // the first step at which members may move
-	skip    int     // the number of next iterations whose times do not count
+	skip    int     // how many of the next iterations do not count
 
 	window    window
 	planned   int64           // the step of the last plan
-	pause     int64           // iterations until the next one, if little changes
-	medians   times           // of the window of the last plan; zero: there was none
-	candidate *planner.Layout // the last plan's choice; nil: to stay
+	pause     int64           // iterations until the next plan, if little changes
+	medians   times           // of the window at the last plan; zero before the first plan
+	candidate *planner.Layout // the last plan's choice; nil if it is to stay
 
 	decided string              // the layout of the last decision
-	last    *planner.Prediction // the layout before the last move, with measured times; nil: earlier has it, if any
-	earlier []earlier           // the layouts that the job has had since costs have changed
+	last    *planner.Prediction // the layout before the last move, with measured times; nil if nothing to compare
+	earlier []earlier           // the layouts that the job has had since its costs last changed
 	refused map[string]bool
 }
 
-// A move must make an iteration shorter by a share, and pay twice in the iterations that are left.
+// A move must make an iteration shorter by the share in the constant shorter. In the iterations that are left, it must
+// save pays times what it costs.
 const (
 	shorter = 0.1
 	pays    = 2
-	sure    = 1.5 // standard errors of the times that are added to that share
+	sure    = 1.5 // standard errors of the times, which are added to shorter
 
 	between = 10  // iterations from one move to the next
-	settle  = 2   // iterations after a move that do not count: they find cold memory
+	settle  = 2   // iterations after a move that do not count, because memory is cold
 	confirm = 2   // iterations until a second plan confirms the first
 	rarely  = 320 // the most iterations until the next plan, if little changes
-	changes = 0.1 // the share by which a time must have changed for another plan
+	changes = 0.1 // a time that has changed by this share causes another plan
 
-	endless = 1_000_000_000 // a run with at least as many iterations left has no known end
+	endless = 1_000_000_000 // a run with this many iterations left has no known end
 )
 
 // A move is the decision to move.
 type move struct {
 	layout    planner.Layout
-	now, then float64 // seconds of an iteration: as they are, and as predicted with layout
+	now, then float64 // seconds of an iteration: now, and as predicted with layout
 	cost      float64 // seconds that the move is expected to take
 	why       string  // for people
 }
 
-// NewScheduler returns the scheduler of a job whose layout is space.Present. Members keep their numbers. launch are the
-// seconds that a launch of the job's workers takes.
+// NewScheduler returns the scheduler of a job whose layout is space.Present. The numbers of members do not change.
+// launch is the time in seconds that a launch of the job's workers takes.
 func NewScheduler(m *planner.Machine, p *planner.Profile, space planner.Space, launch float64) *Scheduler {
 	c := &Scheduler{machine: m, profile: p, space: space, present: *space.Present, cost: launch,
 		skip: settle + p.Work.Warmup, refused: map[string]bool{}}
@@ -75,13 +76,14 @@ func NewScheduler(m *planner.Machine, p *planner.Profile, space planner.Space, l
 	return c
 }
 
-// Scheduler returns the scheduler of the subject's job, whose configuration says where all components are. p is the
-// plan with which the run began, of Decide or of Measure. For launch see NewScheduler.
+// Scheduler returns the scheduler of the subject's job. The configuration must place all components. p is the plan with
+// which the run began: the result of Decide or Measure. launch is as in NewScheduler.
 func (s *Subject) Scheduler(p *Plan, launch float64) *Scheduler {
 	return NewScheduler(p.Machine, p.Profile, s.Space(), launch)
 }
 
-// Observe takes the times of an iteration, in the order of iterations. Those with an evaluation do not count.
+// Observe records the times of an iteration. It is called for all iterations in order, but iterations with an
+// evaluation do not count.
 func (c *Scheduler) Observe(it Iteration) {
 	if c.skip > 0 {
 		c.skip--
@@ -98,13 +100,13 @@ func (c *Scheduler) Observe(it Iteration) {
 
 // A Decision is the decision to move.
 type Decision struct {
-	Placement string  // of the components that should move, as config.Config.Moved takes it
+	Placement string  // of the components that should move, in the form that config.Config.Moved takes
 	Reason    string  // for people
-	Now, Then float64 // seconds of an iteration: as they are, and as predicted in the new placement; 0: not known
+	Now, Then float64 // seconds of an iteration: now, and as predicted in the new placement; 0 if not known
 }
 
-// Decide returns a move that pays; nil if none does. It is called after this many iterations of the run, when this many
-// are left.
+// Decide returns a move that pays, or nil if no move does. step is the number of iterations that have ended, and left
+// is the number of iterations that are left.
 func (c *Scheduler) Decide(step, left int64) *Decision {
 	m := c.decide(step, left)
 	if m == nil {
@@ -120,7 +122,7 @@ func (c *Scheduler) Decide(step, left int64) *Decision {
 	return &Decision{"{" + strings.Join(parts, ", ") + "}", m.why, m.now, m.then}
 }
 
-// decide returns a move that pays, else nil. It plans again only if there is something new.
+// decide returns a move that pays, or nil if no move does. It plans again only if due says so.
 func (c *Scheduler) decide(step, left int64) *move {
 	if step < c.free || !c.window.enough() {
 		return nil
@@ -163,8 +165,8 @@ func (c *Scheduler) due(step int64, medians *times) bool {
 	return ago >= c.pause || medians.apart(&c.medians, changes)
 }
 
-// plan returns the best move; nil if no layout has iterations so much shorter. If an earlier choice is as good as
-// any, it is the best.
+// plan returns the best move. It returns nil if no layout makes iterations shorter by enough. choice is the layout that
+// the previous plan has chosen, or nil. plan prefers it to layouts that are as good.
 func (c *Scheduler) plan(medians *times, choice *planner.Layout) *move {
 	it, doubt := medians.iteration(), c.window.doubt(medians)
 	now := it.Phases[loop.WholeStep]
@@ -175,7 +177,7 @@ func (c *Scheduler) plan(medians *times, choice *planner.Layout) *move {
 	c.profile = planner.Refit(c.machine, c.profile, t)
 	c.compare()
 	found, err := planner.Search(c.machine, c.profile, c.space)
-	if err != nil { // no layout fits into the memory, so the present one was made with another estimate
+	if err != nil { // no layout fits into memory; another estimate allowed the present layout
 		return nil
 	}
 	var options []planner.Prediction
@@ -191,7 +193,7 @@ func (c *Scheduler) plan(medians *times, choice *planner.Layout) *move {
 		}
 		add(x)
 	}
-	for _, e := range c.earlier { // which a search may not come to
+	for _, e := range c.earlier { // a search may not find them
 		x := c.predict(e.layout)
 		x.Seconds *= e.ratio
 		add(x)
@@ -203,7 +205,7 @@ func (c *Scheduler) plan(medians *times, choice *planner.Layout) *move {
 		return nil
 	}
 	var best *planner.Prediction
-	for i := range options { // the simplest of those that are as good as any comes first
+	for i := range options { // among equally good options, the simplest comes first
 		x := &options[i]
 		chosen := choice != nil && x.Layout.String() == choice.String()
 		if x.Seconds <= least*(1+planner.Tie) && (best == nil || chosen) {
@@ -217,13 +219,14 @@ func (c *Scheduler) plan(medians *times, choice *planner.Layout) *move {
 			planner.Seconds(best.Seconds))}
 }
 
-// An earlier layout has a ratio: its real seconds ÷ the predicted ones.
+// An earlier has an earlier layout and a ratio: the real seconds of the layout divided by its predicted seconds.
 type earlier struct {
 	layout planner.Layout
 	ratio  float64
 }
 
-// before returns the index in c.earlier of a layout whose rollouts are as those of l; -1: there is none.
+// before returns the index in c.earlier of a layout that places rollouts as l does: see rolloutsAlike. It returns -1 if
+// there is none.
 func (c *Scheduler) before(l *planner.Layout) int {
 	return slices.IndexFunc(c.earlier, func(e earlier) bool { return rolloutsAlike(&e.layout, l) })
 }
@@ -240,14 +243,15 @@ func (c *Scheduler) predict(l planner.Layout) planner.Prediction {
 	return planner.Predict(c.machine, c.profile, l, planner.SteadyFor(&l))
 }
 
-// compare remembers how wrong the prediction of the layout before the last move is, now that the profile fits the
-// present one. So a job goes back if a move has made it slower, and does not go there a second time.
+// compare looks at the layout before the last move, when the profile fits the present layout. It records the ratio of
+// real to predicted seconds of the earlier layout. So a job goes back after a move that made it slower, and does not
+// make this move again.
 func (c *Scheduler) compare() {
 	if c.last == nil {
 		return
 	}
 	l := c.last.Layout
-	const trust = 2 // more is another reason
+	const trust = 2 // a larger ratio has another reason
 	ratio := c.last.Seconds / c.predict(l).Seconds
 	if !rolloutsAlike(&l, &c.present) {
 		c.earlier = append(c.earlier, earlier{l, min(max(ratio, 1.0/trust), trust)})
@@ -255,7 +259,8 @@ func (c *Scheduler) compare() {
 	c.last = nil
 }
 
-// price returns the seconds that a move may take: as long as the last one, or a launch and the copies of what moves.
+// price returns the expected seconds of a move to l. Until the first move, this is the time of a launch and of the
+// copies of what moves. Afterwards it is the time of the last move.
 func (c *Scheduler) price(l *planner.Layout) float64 {
 	if c.moved {
 		return c.cost
@@ -279,8 +284,8 @@ func (c *Scheduler) price(l *planner.Layout) float64 {
 	return c.cost + rate*float64(bytes)
 }
 
-// Moved tells the scheduler that the members have moved to these places after this many iterations, for any reason, and
-// how long that took.
+// Moved tells the scheduler that members have moved to the placement to, for any reason. step is the number of
+// iterations that have ended, and seconds is the time that the move took.
 func (c *Scheduler) Moved(to *spmd.Placement, step int64, seconds float64) {
 	l := c.present
 	for _, name := range l.Components() {
@@ -291,7 +296,7 @@ func (c *Scheduler) Moved(to *spmd.Placement, step int64, seconds float64) {
 	if c.medians != (times{}) {
 		c.last = &planner.Prediction{Layout: c.present, Seconds: c.medians[loop.WholeStep]}
 	}
-	if i := c.before(&l); i >= 0 { // the profile will fit it
+	if i := c.before(&l); i >= 0 { // the profile will fit this layout
 		c.earlier = slices.Delete(c.earlier, i, i+1)
 	}
 	c.present, c.cost, c.moved = l, seconds, true
@@ -299,5 +304,6 @@ func (c *Scheduler) Moved(to *spmd.Placement, step int64, seconds float64) {
 	c.window, c.medians, c.candidate = nil, times{}, nil
 }
 
-// Refused tells the scheduler that the job cannot move as it has decided last. It does not decide that again.
+// Refused tells the scheduler that the job cannot make the move that was decided last. The scheduler does not propose
+// its layout again.
 func (c *Scheduler) Refused() { c.refused[c.decided] = true }

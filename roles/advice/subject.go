@@ -16,26 +16,26 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Subject is a configuration in a world, whose placement is asked for.
+// A Subject is a configuration in a world. A plan finds a placement for it.
 type Subject struct {
 	Config     *config.Config
 	Registries config.Registries
 	Tasks      task.Tasks
 	Nodes      []int  // the node of each rank
-	Measured   *Nodes // nil: not measured
+	Measured   *Nodes // nil if not measured
 
 	placing task.Placing
 	present *spmd.Placement  // of the components that the configuration places itself
 	movable []string         // the components that a plan places
-	fixed   map[string][]int // the others of these
+	fixed   map[string][]int // the ranks of the other components, which a plan does not place
 	meshes  map[string]planner.Mesh
-	actors  int  // replicas: models that the actors have
-	open    bool // nothing but mostActors says how many these are
-	critics int  // replicas; 0: the job has no critic workers
+	actors  int  // number of replicas of the actors' model
+	open    bool // only mostActors limits the number of replicas
+	critics int  // number of replicas of the critic; 0 if the job has no critic workers
 }
 
 // New returns the subject of cfg in a world whose rank r is on node nodes[r]. A plan may place the components with the
-// placement auto; with all set also the others, unless a node group holds them.
+// placement auto. If all is true, it may also place the other components, except those that are bound to a node group.
 func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []int, all bool) (*Subject, error) {
 	s := &Subject{Config: cfg, Registries: reg, Tasks: tasks, Nodes: nodes, fixed: map[string][]int{},
 		meshes: map[string]planner.Mesh{}, placing: tasks.Of(cfg).Placing(cfg)}
@@ -45,7 +45,7 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 		}
 	}
 	auto, own := cfg.Auto()
-	if own.AllowIdleRanks = true; all { // the world may be another one than the configuration's
+	if own.AllowIdleRanks = true; all { // the world may differ from the configuration's world
 		own.NumNodes = 0
 	}
 	var err error
@@ -87,14 +87,15 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 	return s, nil
 }
 
-// setCritics sets the number of critic workers: that of the configuration, or one for each model that the actors have.
+// setCritics sets the number of replicas of the critic. It is the number in the configuration or, by default, the
+// number of replicas of the actors.
 func (s *Subject) setCritics() {
 	if slices.Contains(s.placing.Components, critic) {
 		s.critics = cmp.Or(len(s.given(critic))/s.meshes[critic].Members(), s.actors)
 	}
 }
 
-// given returns the ranks of a component that the configuration places itself; nil for others.
+// given returns the ranks of a component that the configuration places itself, and nil for other components.
 func (s *Subject) given(component string) []int {
 	if s.present == nil {
 		return nil
@@ -102,7 +103,8 @@ func (s *Subject) given(component string) []int {
 	return s.present.Ranks(component)
 }
 
-// critic is the component that keeps its number of members, as the actors do, because that decides results.
+// critic is the name of a component. A plan never changes its number of replicas, because results depend on this
+// number. The same holds for actors.
 const critic = "critic"
 
 // held reports whether a component is bound to a node group.
@@ -117,9 +119,9 @@ func (s *Subject) held(component string) bool {
 	return false
 }
 
-// mostActors returns the number of models of a job that leaves the number of actors open: the largest among which its
-// work can be divided, with a rank for each member as the configuration divides a model; 0: none. It does not depend on
-// a measurement, so that results do not either.
+// mostActors returns the number of replicas of the actors if the configuration leaves it open. It is the largest number
+// with which the job's work can be divided and each member has a rank, or 0 if there is none. Results depend on this
+// number, so it does not depend on a measurement.
 func (s *Subject) mostActors() int {
 	n := len(s.Nodes) / s.meshes["actor"].Members()
 	for n > 0 && !s.placing.Divides(n) {
@@ -128,7 +130,7 @@ func (s *Subject) mostActors() int {
 	return n
 }
 
-// KeepActors keeps the number of models that the actors have in p, an earlier plan of the same run.
+// KeepActors takes the number of replicas of the actors from p, an earlier plan of the same run.
 func (s *Subject) KeepActors(p *Plan) {
 	if len(s.given("actor")) > 0 {
 		return
@@ -137,9 +139,9 @@ func (s *Subject) KeepActors(p *Plan) {
 	s.setCritics()
 }
 
-// Fit lowers the number of models that the actors have until a placement fits into the memory of m. It does so only if
-// the configuration leaves the number open, and lets a plan divide models: fewer models leave ranks for the parts of
-// one. note says so for people; "": the number stays.
+// Fit lowers the number of replicas of the actors until a placement fits into the memory of m. It does so only if the
+// configuration leaves the number open, and lets a plan divide models. With fewer replicas, each of them can use more
+// ranks. note tells people about the change. It is "" if the number does not change.
 func (s *Subject) Fit(m *planner.Machine) (note string, err error) {
 	if s.Space().Free["actor"] == (planner.Axes{}) || !s.open || m.Memory == 0 {
 		return "", nil
@@ -163,7 +165,7 @@ func (s *Subject) Fit(m *planner.Machine) (note string, err error) {
 			return note, nil
 		}
 	}
-	s.actors = most // a search says what is missing
+	s.actors = most // a search will report what is missing
 	s.setCritics()
 	return "", nil
 }
@@ -217,8 +219,9 @@ func (s *Subject) Space() planner.Space {
 	return space
 }
 
-// axes returns what a plan may change of the way in which a component divides a model. What the configuration gives
-// stays in a job that plans when it starts, which keepsGiven says, and so do given layers of stages.
+// axes returns what a plan may change in the way in which a component divides its model. keepsGiven is true for a job
+// that plans when it starts. Such a job keeps the values that the configuration gives. Layers of stages that the
+// configuration gives never change.
 func (s *Subject) axes(component string, keepsGiven bool) planner.Axes {
 	cfg := s.Config
 	if s.placing.Divided || !slices.Contains(s.placing.Models, component) {
@@ -250,7 +253,7 @@ func (s *Subject) layout() *planner.Layout {
 	return l
 }
 
-// pool places the members of l where they run in a pool. In other jobs it changes nothing.
+// pool moves the members of l to the ranks on which a pool runs them. In a job without a pool it changes nothing.
 func (s *Subject) pool(l *planner.Layout) {
 	if s.placing.Pool == nil {
 		return
@@ -264,8 +267,8 @@ func (s *Subject) pool(l *planner.Layout) {
 	}
 }
 
-// inTurn returns the layout of one replica of each component, but of all those of actors and critic workers, with all
-// members on rank 0 of a world, and a thread for each.
+// inTurn returns a layout with all members on rank 0 of a world, and one thread for each member. Actors and critic
+// workers have all their replicas. Every other component has one replica. Rank r of the world is on node nodes[r].
 func (s *Subject) inTurn(nodes []int) planner.Layout {
 	l := planner.Layout{Nodes: nodes, Stages: 1, Meshes: s.meshes, Threads: map[string]int{}}
 	for _, name := range s.placing.Components {
@@ -279,13 +282,13 @@ func (s *Subject) inTurn(nodes []int) planner.Layout {
 	return l
 }
 
-// Identity returns what a profile of this subject must have been measured with.
+// Identity returns the build, the host and the job for which a profile of this subject must have been measured.
 func (s *Subject) Identity() planner.Identity {
 	return planner.Identity{Build: runfolder.BinaryID(), Host: probe.Host(), Job: s.hash()}
 }
 
-// hash returns a hash of what costs depend on: the configuration without its placement, layouts, length and output, the
-// components that the job has, and the numbers of models of actors and critic workers.
+// hash returns a hash of everything on which costs depend. This is the configuration without its placement, layouts,
+// length and output, the components of the job, and the numbers of replicas of actors and critic workers.
 func (s *Subject) hash() string {
 	c, d := *s.Config, config.Default()
 	c.Cluster, c.SPMD, c.Rollout.PipelineStageNum = d.Cluster, d.SPMD, d.Rollout.PipelineStageNum

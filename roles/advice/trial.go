@@ -16,14 +16,15 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-// A Runner runs the job of cfg on ranks, in silence, and returns its error.
+// A Runner runs the job of cfg on ranks, without output, and returns its error.
 type Runner func(ctx context.Context, ranks []spmd.Transport, cfg *config.Config) error
 
-// trialTime is about what the real iterations of a trial take, in seconds. mostTried bounds its ranks.
+// trialTime is roughly how many seconds the real iterations of a trial take. mostTried bounds the ranks of a trial.
 const trialTime, mostTried = 2.5, 8
 
-// Correct runs some real iterations of the job in a folder of its own, and corrects p by what they took. The trial has
-// as many ranks as the job, most without members: ranks wait in another way if there are more of them than cores.
+// Correct runs a few real iterations of the job in a temporary folder, and corrects p by their times. The trial has as
+// many ranks as the job, but at most mostTried, and most of them have no members. The number of ranks matters, because
+// ranks wait in another way if there are more ranks than cores.
 func (s *Subject) Correct(ctx context.Context, m *planner.Machine, p *planner.Profile, run Runner) error {
 	one := s.inTurn(make([]int, min(len(s.Nodes), mostTried)))
 	if p.Work.Envs+p.Work.Prompts == 0 { // training from demonstrations
@@ -72,7 +73,7 @@ func (s *Subject) try(ctx context.Context, m *planner.Machine, p *planner.Profil
 	return readTrial(filepath.Join(folder, "trial", "metrics.jsonl"), l, skipped)
 }
 
-// onRanks returns the configuration with all components on the ranks of l, which are few.
+// onRanks returns the configuration with all components on the few ranks of l.
 func (s *Subject) onRanks(l *planner.Layout) *config.Config {
 	was := s.movable
 	defer func() { s.movable = was }()
@@ -88,7 +89,7 @@ func (s *Subject) onRanks(l *planner.Layout) *config.Config {
 	return c
 }
 
-// readTrial reads the times of a run's iterations, without the first ones.
+// readTrial reads the times of a run's iterations. skipped is the number of first iterations that it leaves out.
 func readTrial(file string, l planner.Layout, skipped int) (*planner.Trial, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

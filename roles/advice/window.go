@@ -11,11 +11,11 @@ import (
 // An Iteration has the times of a finished iteration, in seconds.
 type Iteration struct {
 	Phases [len(loop.Phases)]float64 // of the slowest rank
-	Spent  planner.Spent             // of all ranks; zero: not recorded
+	Spent  planner.Spent             // of all ranks; zero if not recorded
 }
 
-// IterationOf returns the times of an iteration: of its phases on the slowest rank, and what workers spent, in the
-// order of planner.Spent; no numbers if that is not recorded.
+// IterationOf returns the times of an iteration. phases are those of the slowest rank. spent is what workers spent, in
+// the order of the fields of planner.Spent, or empty if this is not recorded.
 func IterationOf(phases [len(loop.Phases)]float64, spent []float64) Iteration {
 	it := Iteration{Phases: phases}
 	if len(spent) == 3 {
@@ -24,7 +24,7 @@ func IterationOf(phases [len(loop.Phases)]float64, spent []float64) Iteration {
 	return it
 }
 
-// times are those of an Iteration: of its phases, and what workers spent. 0: not known.
+// times are the times of an Iteration: of its phases, and what workers spent. A time that is not known is 0.
 type times [len(loop.Phases) + 3]float64
 
 func (it *Iteration) times() (t times) {
@@ -48,7 +48,7 @@ func (t *times) matters(i int) bool {
 	return t[i] > (t[n]+t[n+1]+t[n+2])/10
 }
 
-// apart reports whether a time that matters differs from that of u by a share or more.
+// apart reports whether any time that matters differs between t and u by more than the given share.
 func (t *times) apart(u *times, share float64) bool {
 	for i := range t {
 		if (t.matters(i) || u.matters(i)) && max(t[i], u[i]) > min(t[i], u[i])*(1+share) {
@@ -62,19 +62,19 @@ func (t *times) apart(u *times, share float64) bool {
 type window []times
 
 const (
-	widest = 32 // iterations of a window
-	fewest = 3  // iterations whose medians count
+	widest = 32 // the most iterations of a window
+	fewest = 3  // the fewest iterations whose medians count
 
-	// See window.changed. Noise of 10 % gives an alarm once in some ten thousand iterations, and a time that doubles
-	// gives one after three.
+	// See window.changed. Noise of 10 % gives an alarm once in some ten thousand iterations. A time that doubles gives
+	// an alarm after three iterations.
 	drift, most, alarm = 0.1, 0.3, 0.5
 )
 
 // enough reports whether the medians of the window count.
 func (w window) enough() bool { return len(w) >= fewest }
 
-// add adds an iteration. If that shows that a time has changed, changed is true and the iterations before the change
-// are left out.
+// add adds an iteration. If the window then shows that a time has changed, changed is true, and the iterations before
+// the change are left out.
 func (w window) add(t times) (_ window, changed bool) {
 	w = append(w, t)
 	if w = w[max(0, len(w)-widest):]; len(w) <= fewest {
@@ -89,9 +89,9 @@ func (w window) add(t times) (_ window, changed bool) {
 	return w[before:], before > 0
 }
 
-// changed returns the number of iterations before those in which time i is longer than its median, or shorter if sign
-// is -1; 0: there are none. It is a cumulative sum (Page 1954) of the differences beyond drift. An iteration adds at
-// most most less drift, so that no single one gives an alarm.
+// changed looks for iterations in which time i is longer than its median, or shorter if sign is -1. It returns the
+// number of iterations before the change, or 0 if nothing has changed. The test is a cumulative sum (Page 1954) of the
+// differences beyond drift. The constant most limits each difference, so a single iteration never gives an alarm.
 func (w window) changed(i int, median, sign float64) (before int) {
 	sum := 0.0
 	for n := range w {
@@ -109,7 +109,7 @@ func (w window) changed(i int, median, sign float64) (before int) {
 	return before
 }
 
-// doubt returns the standard error of the medians, as a share: the largest of those that matter.
+// doubt returns the relative standard error of the medians. It is the largest error of the times that matter.
 func (w window) doubt(medians *times) (largest float64) {
 	n := float64(len(w))
 	for i, median := range medians {
@@ -122,8 +122,8 @@ func (w window) doubt(medians *times) (largest float64) {
 				sum += min(math.Abs(math.Log(w[k][i]/median)), most)
 			}
 		}
-		// The deviation of normal times is √(π/2) mean differences. The error of their median is √(π/2) of that
-		// of their mean.
+		// For normally distributed times, the standard deviation is √(π/2) times the mean absolute difference. The
+		// error of the median is √(π/2) times the error of the mean.
 		largest = max(largest, math.Pi/2*sum/(n-1)/math.Sqrt(n))
 	}
 	return largest

@@ -21,7 +21,7 @@ func (s *Subject) at(l *planner.Layout) *config.Config {
 		own[name] = true
 		e := keys.Entry[config.PlacementConfig]{Key: name}
 		ranks := l.Ranks(name)
-		if len(ranks) == 0 { // it has no work in training, but a place all the same
+		if len(ranks) == 0 { // it has no work in training, but still needs a place
 			ranks = l.Actor[:1]
 		}
 		e.Value.Placement = spmd.PlacementOf(ranks)
@@ -56,7 +56,7 @@ func (s *Subject) at(l *planner.Layout) *config.Config {
 	return &c
 }
 
-// follow gives components without a place the layout of the actors, as they have it by default.
+// follow gives components without a place the layout of the actors, which is their default.
 func (s *Subject) follow(c *config.Config) {
 	actor := c.Layout("actor")
 	for _, name := range s.placing.Models {
@@ -66,8 +66,8 @@ func (s *Subject) follow(c *config.Config) {
 	}
 }
 
-// YAML returns the keys of a layout, to paste into a configuration. They replace the keys that are there, and
-// component_placement all of its section, in which components may stand together under one key.
+// YAML returns the keys of a layout, to paste into a configuration. Each key replaces the existing key.
+// component_placement replaces its whole section, because one key of the section may name several components.
 func (s *Subject) YAML(l *planner.Layout) string {
 	var b strings.Builder
 	b.WriteString("# Each key replaces that of the file; component_placement replaces its whole section.\ncluster:\n")
@@ -100,8 +100,8 @@ func (s *Subject) YAML(l *planner.Layout) string {
 	return b.String()
 }
 
-// layoutKeys returns the keys of a component's section that give it the layout of c, if it differs from what the
-// subject's configuration has when the actors have theirs.
+// layoutKeys returns the keys of a component's section that give the component its layout in c. It returns nil if the
+// component has this layout without these keys.
 func (s *Subject) layoutKeys(c *config.Config, component string) []string {
 	now, next := s.Config.Layout(component), c.Layout(component)
 	if (component == "inference" || component == critic) && !c.Given(component+".model") {

@@ -25,8 +25,8 @@ func (r *EmbodiedRunner) produce(ctx context.Context) {
 }
 
 // quiesce pauses env and rollout workers between two steps, and waits until they have paused. Unfinished rollouts stay
-// as they are. Ranks without actors call quiesce earlier than actors. They continue to produce rollouts until no actor
-// waits for one.
+// as they are. Ranks without actors call quiesce earlier than ranks with actors. Env and rollout workers continue to
+// produce rollouts until no actor waits for a rollout.
 func (r *EmbodiedRunner) quiesce(ctx context.Context) error {
 	if r.pause == nil {
 		return nil

@@ -65,7 +65,7 @@ type evaluation struct {
 	spec         env.Spec
 	unit         int    // each rank plays a multiple of this number of episodes
 	film         string // file of the film
-	unrenderable string // the simulator that cannot be rendered; "": none
+	unrenderable string // the simulator that cannot be rendered; "" if there is none
 	episodes     int    // number of episodes, each in its own environment
 	epochs       int    // times that each environment plays an episode
 }

@@ -40,8 +40,8 @@ type Groups struct {
 	Actor     *spmd.Group[*worker.ActorWorker]
 	Rollout   *spmd.Group[*worker.RolloutWorker]
 	Env       *spmd.Group[*worker.EnvWorker]
-	Reward    *spmd.Group[*worker.RewardWorker]    // nil: the environments' own rewards are used
-	Inference *spmd.Group[*worker.InferenceWorker] // nil: actors compute log-probs themselves
+	Reward    *spmd.Group[*worker.RewardWorker]    // nil if the environments' own rewards are used
+	Inference *spmd.Group[*worker.InferenceWorker] // nil if actors compute log-probs themselves
 }
 
 // check compares g with the placement. Its error names the groups that g lacks, and the groups of components that have

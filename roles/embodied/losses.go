@@ -15,7 +15,7 @@ type losses struct {
 }
 
 const (
-	recentEpisodes = 100 // the share is computed over at least this number of episodes, once there are so many
+	recentEpisodes = 100 // the share is over at least this number of the latest episodes, if there are so many
 	fewestEpisodes = 20  // the share of fewer episodes is never too large
 )
 

@@ -31,9 +31,9 @@ type EmbodiedRunner struct {
 	out, batches     *spmd.Channel         // rollout → inference → actor; without inference workers they are equal
 	scores           worker.RewardChannels // rollout → reward → rollout
 	evalObs, evalAct *spmd.Channel
-	pause            context.CancelFunc // pauses env and rollout workers; nil: they are paused
+	pause            context.CancelFunc // pauses env and rollout workers; nil if they are paused
 	producers        []*spmd.Future[loop.None]
-	synced           int64 // version of the weights that rollouts use; -1: none yet
+	synced           int64 // version of the weights that rollouts use; -1 if there is none yet
 }
 
 // Next is the loop head: see loop.Loop.Next.
@@ -42,11 +42,11 @@ func (r *EmbodiedRunner) Next(ctx context.Context) (more bool, err error) { retu
 // GlobalStep returns the number of iterations trained, in this run and in the runs that it resumes.
 func (r *EmbodiedRunner) GlobalStep() int64 { return r.loop.GlobalStep() }
 
-// Log adds a value to a metric of the program's own. Any rank may call Log, and no rank must. The metric is the mean of
-// the values of all ranks.
+// Log adds a value to a metric of the program's own. Any rank may call Log, but no rank has to. The metric is the mean
+// of the values of all ranks.
 func (r *EmbodiedRunner) Log(name string, value float64) { r.loop.Log(name, value) }
 
-// Carry makes the workers of a component of the program's own take their state along when they move to other ranks.
+// Carry is for a component of the program's own. Its workers then take their state along when they move to other ranks.
 // members are the component's workers on this rank. The program has launched them before. All ranks call Carry with the
 // same components, before InitWorkers. Other workers of the program's own begin anew after a move.
 func (r *EmbodiedRunner) Carry(component string, members ...loop.Member) {

@@ -38,8 +38,8 @@ func AvailableOn(nodes []int, node int) Available {
 }
 
 // FindAvailable returns the smallest of three amounts: the free memory of this machine, the free memory in the control
-// groups of this process, and the resource limits of this process times the number of processes. The control groups are
-// those of a container or a Slurm job, for example. root is the folder with /proc and /sys.
+// groups of this process, and the resource limits of this process times the number of processes. A container or a Slurm
+// job has such control groups. root is the folder with /proc and /sys.
 func FindAvailable(root string, processes int) Available {
 	const addressable = 1 << 47
 	least := Available{addressable, "the address space of a process"}

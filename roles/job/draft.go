@@ -63,7 +63,7 @@ func unjoin(err error) []error {
 	return []error{err}
 }
 
-// Workers returns the number of a component's workers; 0 without a placement.
+// Workers returns the number of a component's workers, or 0 if j has no placement.
 func (j *Job) Workers(component string) int {
 	if j.Placement == nil {
 		return 0
@@ -72,8 +72,8 @@ func (j *Job) Workers(component string) int {
 }
 
 // Moved returns j with the placement of to, a job with the same configuration. It returns an error unless both have the
-// same components with the same numbers of members. If the ranks of a pool may not both answer and train, and no rank
-// of j does, then no rank of to may do so.
+// same components with the same numbers of members. In a pool with cluster.use_pre_process_policy false, it also
+// returns an error if a rank of to would both answer and train, unless a rank of j does.
 func (j *Job) Moved(to *Job) (*Job, error) {
 	moved := *to
 	moved.Registries, moved.table = j.Registries, j.table

@@ -64,8 +64,8 @@ func (j *Job) Async() bool { return j.Config.Runner.Async && j.Config.Trains() }
 // SendsPatches reports whether weights travel as changes to the initial weights.
 func (j *Job) SendsPatches() bool { return j.Config.WeightSyncer.Type == config.WeightSyncPatch }
 
-// SyncsAt reports whether the iteration after step begins with the newest weights. In an asynchronous run every
-// iteration after a checkpoint does.
+// SyncsAt reports whether the iteration after step begins with the newest weights. In an asynchronous run, an iteration
+// that follows a checkpoint always does.
 func (j *Job) SyncsAt(step int64) bool { return j.Async() || step%j.SyncInterval == 0 }
 
 // EvaluatesAt reports whether an evaluation follows step.

@@ -10,7 +10,7 @@ type Footprint struct {
 	Channels   int64 // observations and actions in channels
 	Replay     int64 // replay buffer and demonstrations, with the contents of their file
 
-	Activations int64 // activations of a language model, in all micro-batches that are under way; with logits
+	Activations int64 // activations and logits of a language model, in all micro-batches that are under way
 	Messages    int64 // messages between the parts of a language model: activations, gradients and state
 	Texts       int64 // texts to train on
 }

@@ -69,7 +69,7 @@ func examine(ctx context.Context, on *task.Evaluation) error {
 	return err
 }
 
-// takeExam answers the questions that e's copy of the model has, and returns the sums for exam.Metrics.
+// takeExam lets e's copy of the model answer its share of the questions, and returns the sums for exam.Metrics.
 func takeExam(ctx context.Context, e *examinee) (sums []float64, err error) {
 	sums, e.shown, err = e.exam.Take(ctx, e.plan.ValidationQuestions(e.copy, e.copies), shownAtEnd)
 	e.exam.Engine.Close()
@@ -84,7 +84,7 @@ type examinee struct {
 	line         *member.Line // connects the members of this copy
 	copy, copies int          // number of this copy, and number of all copies
 	progress     algo.Progress
-	exam         *exam.Exam   // nil: there are no questions
+	exam         *exam.Exam   // nil if there are no questions
 	shown        []exam.Shown // some answers of the last exam
 	wrong        error        // a mistake of the user
 }

@@ -34,7 +34,7 @@ func measure(ctx context.Context, on *task.Evaluation) error {
 		Count: len(rows), Names: m.Names, Values: m.Values, Width: 19})
 }
 
-// measureTexts measures the share of the texts of e's copy.
+// measureTexts measures the share of the texts that e's copy of the model has.
 func measureTexts(_ context.Context, e *examinee) ([]algo.TextSums, error) {
 	return algo.MeasureTexts(e.model, e.plan.Limit, e.plan.Config.Actor.Threads, lm.Mesh{Layer: e.line},
 		e.plan.Validation(e.copy, e.copies), e.progress)

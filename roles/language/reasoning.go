@@ -20,16 +20,16 @@ type ReasoningRunner struct {
 	*runner
 	ReasoningGroups
 	channels []*spmd.Channel // channels[i] is from stage i of plan.Pipeline to the next stage
-	synced   int64           // version of the weights that rollout workers use; -1: none yet
+	synced   int64           // version of the weights that rollout workers use; -1 if there is none yet
 }
 
 // ReasoningGroups are the groups whose workers a ReasoningRunner calls.
 type ReasoningGroups struct {
 	Actor     *spmd.Group[*worker.ReasoningWorker]
 	Rollout   *spmd.Group[*worker.RolloutWorker]
-	Reward    *spmd.Group[*worker.RewardWorker]    // nil: actors grade answers
-	Inference *spmd.Group[*worker.InferenceWorker] // nil: actors compute log-probs themselves
-	Critic    *spmd.Group[*worker.CriticWorker]    // nil: actors train a critic, or there is none
+	Reward    *spmd.Group[*worker.RewardWorker]    // nil if actors grade answers
+	Inference *spmd.Group[*worker.InferenceWorker] // nil if actors compute log-probs themselves
+	Critic    *spmd.Group[*worker.CriticWorker]    // nil if actors train a critic, or there is none
 }
 
 // Reason is the program that trains a language model on its own answers. It launches a group for each component

@@ -19,7 +19,7 @@ type recorder struct {
 	answers string // file for the answers of evaluations
 
 	path       string       // file for the counts of rewards and the use of engines
-	generation *metrics.Log // the open file; nil: not open
+	generation *metrics.Log // the open file; nil if not open
 	rewards    tally        // rewards since the last line
 	use        engine.Use   // use of engines since the last line
 }

@@ -14,7 +14,7 @@ const mostRewards = 64
 // multiples of a width, the smallest power of two that leaves at most mostRewards values. So the tally of many ranks
 // does not depend on how the rewards were distributed over the ranks.
 type tally struct {
-	width  float64 // 0: values are not rounded
+	width  float64 // 0 if values are not rounded
 	counts map[float64]float64
 }
 

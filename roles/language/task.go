@@ -104,8 +104,8 @@ func (p planned) Axes(component string) []spmd.Axis {
 		{Name: member.Tensor, Size: m.Tensor}}
 }
 
-// Comms returns the communicators of a component. Members of a component sum gradients and metrics over them, and
-// members of a replica compute together and hand on answers. Workers that exchange groups also send direct messages
+// Comms returns the communicators of a component. Members of a component sum gradients and metrics over them. Members
+// of a replica compute together and pass on answers over them. Workers that exchange groups also send direct messages
 // within their component.
 func (p planned) Comms(component string) (comms, direct []string) {
 	switch {

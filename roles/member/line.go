@@ -20,8 +20,8 @@ const (
 const Layers = "layers"
 
 // A Line connects a member with the other members on an axis. Its sums always add along a binary tree over the line, so
-// the layout of the members changes no bit. comm.reduce and comm.table have no effect on these sums. The methods use
-// the context of NewLine. All lines of a member belong to the goroutine of its worker.
+// their results are bit-identical in any layout of the members. comm.reduce and comm.table have no effect on these
+// sums. The methods use the context of NewLine. All lines of a member belong to the goroutine of its worker.
 type Line struct {
 	ctx   context.Context
 	group *collectives.Group

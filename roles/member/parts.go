@@ -24,7 +24,7 @@ type Part struct {
 	Order int
 }
 
-// PartOf returns t as a part: it is the slice s of the whole tensor.
+// PartOf returns t as a part. t is the slice s of the whole tensor.
 func PartOf(file, name string, t tensor.Tensor, s nn.Slice) Part {
 	whole := s.WholeShape(t.Shape())
 	return Part{File: file, Field: tensor.Field{Name: name, DType: t.DType(), Shape: whole}, Memory: t.Bytes(),
@@ -32,7 +32,7 @@ func PartOf(file, name string, t tensor.Tensor, s nn.Slice) Part {
 }
 
 // PartsOf returns the parts that p holds of a whole network, which whole declares. Every parameter and buffer of whole
-// has a part, in the order of whole, even if p does not hold the tensor. prefix begins the names.
+// has a part, in the order of whole, even if p does not hold the tensor. The names begin with prefix.
 func PartsOf(file, prefix string, p, whole *nn.Params[float32]) (parts []Part) {
 	mine, index := p.Layout(), map[string]int{}
 	for i, f := range mine.Fields() {
@@ -50,7 +50,7 @@ func PartsOf(file, prefix string, p, whole *nn.Params[float32]) (parts []Part) {
 }
 
 // FlatPart returns t as a part of a flat tensor. The flat tensor has an element for each parameter of a whole network,
-// and for each gap between parameters. The elements of t are those of p, from element lo of p.Data on.
+// and for each gap between parameters. The elements of t belong to p.Data, from element lo on.
 func FlatPart(file, name string, t tensor.Tensor, lo int, p, whole *nn.Params[float32]) Part {
 	_, n := whole.Range(0, len(whole.Fields)-1)
 	part := Part{File: file, Field: tensor.Field{Name: name, DType: t.DType(), Shape: []int{n}}, Memory: t.Bytes(),

@@ -17,7 +17,7 @@ import (
 // PieceBytes is the size of the pieces in which tensors travel. No rank holds more than two pieces at a time.
 const PieceBytes = 16 << 20
 
-// A Collection has on rank 0 the tensors that ranks hold in parts.
+// A Collection gives rank 0 access to the tensors that ranks hold in parts.
 type Collection struct {
 	comm   spmd.Comm
 	ctx    context.Context
@@ -53,8 +53,8 @@ type holder struct {
 }
 
 // Collect calls write on rank 0 with the parts of all ranks. Meanwhile the other ranks send pieces of their parts, so
-// the memory of parts must not change. On the other ranks Collect returns when write has returned on rank 0, also after
-// an error of write. Collective over the members of g. comm is a communicator of the same members.
+// the memory of parts must not change. On the other ranks Collect returns when write has returned on rank 0, even if
+// write returned an error. Collective over the members of g. comm is a communicator of the same members.
 func Collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []Part,
 	write func(*Collection) error) error {
 	return collect(ctx, g, comm, mine, PieceBytes, write)

@@ -25,7 +25,7 @@ type Replicas struct {
 	of         string // name of the component
 	group      *collectives.Group
 	params     *nn.Params[float32]
-	every      int64 // iterations between comparisons of parameters; 0: never
+	every      int64 // iterations between comparisons of parameters; 0 if there are none
 	compressed bool
 }
 
@@ -65,8 +65,8 @@ func (r *Replicas) Join(ctx context.Context, m *spmd.Member, j *job.Job) error {
 	return nil
 }
 
-// Across returns m's end of the communicator of its replicas for a purpose. In a mesh its members are those on the axis
-// Data. Otherwise they are all members of the component.
+// Across returns m's end of the communicator of its replicas for a purpose. In a mesh the communicator connects the
+// members on the axis Data. Otherwise it connects all members of the component.
 func Across(m *spmd.Member, purpose string) spmd.Comm {
 	if len(m.Axes()) > 0 {
 		return m.AxisComm(Data, purpose)

@@ -13,7 +13,7 @@ type State struct {
 // A Share is one member's part of the state.
 type Share struct {
 	Kind   string      // "model", "trainer", "rollout", "envs"
-	Lo, Hi int         // the range of environments; only of the kind envs
+	Lo, Hi int         // the range of environments, if Kind is envs
 	Dict   tensor.Dict // the part itself
 }
 

@@ -2,8 +2,9 @@ package planner
 
 import "math"
 
-// answer is the closed form of answers by a language model: each rollout worker answers its prompts in stages, the
-// cores of a node are shared, and the workers of further stages work on what has arrived.
+// answer predicts, by a closed form, the phase in which a language model answers prompts. Each rollout worker answers
+// its prompts in stages. Other workers process answers as they arrive: see choice.after. All workers on a node share
+// its cores.
 func (c *choice) answer(m *Machine, p *Profile) played {
 	w := &p.Work
 	each := math.Ceil(float64(w.Prompts) / float64(c.rollout.replicas()))
@@ -14,11 +15,11 @@ func (c *choice) answer(m *Machine, p *Profile) played {
 	slow := slowdown(m, p, OpGenerate, k)
 	generated := stages * (call.Seconds - call.Busy + call.Busy*slow)
 	result := played{seconds: generated, bound: "rollout workers, which generate"}
-	taken := max(0, 1-float64(m.Cores-min(m.Cores, k))/float64(m.Cores)) // of the cores, by answers
+	taken := max(0, 1-float64(m.Cores-min(m.Cores, k))/float64(m.Cores)) // share of the cores that generate answers
 	longest, last, shared := generated, 0.0, generated
 	for _, s := range c.after(w) {
 		work := s.call(m, p, s.op, s.rows/float64(s.replicas())).Seconds * slowdown(m, p, OpGenerate, s.computing())
-		// Groups end at different times: about the last share of the work follows the last answer.
+		// Groups of answers end at different times. So about 1/each of this work follows the last answer.
 		last += work / max(1, each)
 		if s.shareNodes(c.rollout) { // on the same cores as the answers
 			shared += work * taken
@@ -38,7 +39,7 @@ type pass struct {
 	who  string
 }
 
-// after returns the work on the answers of an iteration before the update, in the order in which it is done.
+// after returns the passes over the answers of an iteration that come before the update, in their order.
 func (c *choice) after(w *Work) (list []pass) {
 	answers := float64(w.Prompts * w.Answers)
 	tokens := answers * w.Tokens

@@ -7,15 +7,15 @@ import (
 	"slices"
 )
 
-// A choice is a layout with what closed forms ask of it. Choices of one search share their groups. A group is nil if
-// the job has none.
+// A choice is a layout with the values that closed forms need. Choices of one search share their groups. The group of a
+// component is nil if the job does not have the component.
 type choice struct {
 	nodes                     []int
 	threads                   map[string]int
 	actor, env, rollout       *group
 	reward, inference, critic *group
 	stages                    int
-	steps                     meeting // of env and rollout
+	steps                     meeting // between env and rollout workers
 	trips                     level   // the farthest way of a trajectory to its actor
 	detours                   level   // the farthest way to or from an inference worker, if there are any
 }
@@ -67,8 +67,8 @@ func (c *choice) layout() Layout {
 	return l
 }
 
-// parts counts what makes a layout complicated: members, stages beyond the first, and components with threads or on
-// other ranks than the actors.
+// parts counts what makes a layout complicated: members, stages beyond the first, components with several threads, and
+// components on other ranks than the actors.
 func (c *choice) parts() int {
 	n := c.stages - 1
 	for _, of := range c.all() {
@@ -90,7 +90,7 @@ func (c *choice) parts() int {
 // apart reports whether workers of env and rollout exchange messages.
 func (c *choice) apart() bool { return c.env != nil && !c.steps.inline }
 
-// used returns the i-th 64 ranks of the world as a set of those with members.
+// used returns, as a set of bits, which of the i-th 64 ranks of the world have members.
 func (c *choice) used(i int) (bits uint64) {
 	for _, of := range c.all() {
 		if g := *of; g != nil {
@@ -109,7 +109,7 @@ func (c *choice) idle() int {
 	return idle
 }
 
-// memory returns what the fullest node needs, and that node.
+// memory returns the bytes that the fullest node needs, and the number of this node.
 func (c *choice) memory(w *Work) (bytes int64, node int) {
 	b := &w.Bytes
 	rollouts, units := int64(b.Queued+1), int64(w.Envs+w.Prompts)
@@ -147,7 +147,7 @@ func (c *choice) memory(w *Work) (bytes int64, node int) {
 	return bytes, node
 }
 
-// excess returns the bytes that the fullest node lacks; 0: the choice fits into the memory.
+// excess returns the bytes that the fullest node lacks, or 0 if the choice fits into memory.
 func (c *choice) excess(m *Machine, w *Work) int64 {
 	if m.Memory == 0 {
 		return 0
@@ -156,7 +156,7 @@ func (c *choice) excess(m *Machine, w *Work) int64 {
 	return max(0, need-m.Memory)
 }
 
-// rounds returns the rounds of a tree over n nodes.
+// rounds returns the number of rounds of a tree over n nodes.
 func rounds(n int) float64 { return math.Ceil(math.Log2(float64(max(1, n)))) }
 
 // weights returns the seconds until all readers have the actors' weights, and how they get them.
@@ -180,8 +180,8 @@ func (c *choice) weights(m *Machine, w *Work) (seconds float64, how string) {
 	return seconds / float64(max(1, w.WeightsEvery)), how
 }
 
-// trip returns the seconds of the largest trajectory's way to its actor. On a node the slab is shared memory, unless an
-// inference worker copies it.
+// trip returns the seconds in which the largest trajectory reaches its actor. Within a node no bytes move, because the
+// slab is shared memory. An inference worker copies the slab.
 func (c *choice) trip(m *Machine, w *Work) float64 {
 	if c.rollout == nil {
 		return 0
@@ -200,7 +200,7 @@ func (c *choice) trip(m *Machine, w *Work) float64 {
 	return 2*carry(c.detours) + whole/float64(c.inference.replicas())/m.Copy
 }
 
-// train returns the phase of training: the updates of the actors, and at the same time those of critic workers.
+// train returns the phase of training. Actors and critic workers make their updates at the same time.
 func (c *choice) train(m *Machine, p *Profile) Phase {
 	w := &p.Work
 	f := training{c.actor, OpUpdate, float64(w.GradientBytes), w.Gathers, "actors"}.phase(m, p)
@@ -223,7 +223,7 @@ func (c *choice) train(m *Machine, p *Profile) Phase {
 	return f
 }
 
-// A training is that of the members of a group.
+// A training describes how the members of a group train.
 type training struct {
 	*group
 	op      string
@@ -232,8 +232,8 @@ type training struct {
 	who     string
 }
 
-// phase returns the phase of the training: the update of the most crowded members, the sums that it does not hide, and
-// the weights that they gather.
+// phase returns the phase of the training. It consists of the update of the most crowded members, the sums that this
+// update does not hide, and the gathers of weights.
 func (t training) phase(m *Machine, p *Profile) Phase {
 	w := &p.Work
 	update := t.crowd(m, p, t.op, w.share(t.group))
@@ -257,8 +257,8 @@ func (t training) phase(m *Machine, p *Profile) Phase {
 	return f
 }
 
-// sum returns the seconds of a sum of this many bytes over all replicas, whose members sum a part each: on each node,
-// and by a tree over the nodes, up and down.
+// sum returns the seconds of a sum of this many bytes over all replicas. Each member of a replica sums its own part.
+// The sum runs on each node, and then up and down a tree over the nodes.
 func (g *group) sum(m *Machine, p *Profile, bytes float64) float64 {
 	here, between := g.parts(bytes)
 	t := p.Together(OpSum, min(g.most, g.replicas()), here)
@@ -268,8 +268,8 @@ func (g *group) sum(m *Machine, p *Profile, bytes float64) float64 {
 	return t
 }
 
-// gather returns the seconds until all replicas have the blocks of all: on each node, and between nodes, each of which
-// gets the blocks of the others.
+// gather returns the seconds until every replica has the blocks of all replicas. The replicas first gather on each
+// node. Then each node gets the blocks of the other nodes.
 func (g *group) gather(m *Machine, p *Profile, bytes float64) float64 {
 	here, between := g.parts(bytes)
 	t := p.Together(OpGather, min(g.most, g.replicas()), here)
@@ -279,7 +279,8 @@ func (g *group) gather(m *Machine, p *Profile, bytes float64) float64 {
 	return t
 }
 
-// parts returns how many of this many bytes each member of a replica has, and the members on a node together.
+// parts divides this many bytes among the members of a replica. It returns the bytes of one member, and the bytes of
+// the members on a node together.
 func (g *group) parts(bytes float64) (member, node float64) {
 	n := g.mesh.Members()
 	return bytes / float64(n), bytes * float64(min(n, g.most)) / float64(n)

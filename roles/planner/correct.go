@@ -5,21 +5,21 @@ import (
 	"maps"
 )
 
-// A Trial is what real iterations took with a layout, as medians in seconds.
+// A Trial has the times of real iterations with a layout, as medians in seconds.
 type Trial struct {
 	Layout Layout             `json:"layout"`
 	Step   float64            `json:"step"`   // a whole iteration
 	Phases map[string]float64 `json:"phases"` // by name
-	// Spent has what workers did in an iteration. The zero Spent: it was not recorded.
+	// Spent is the time that workers spent in an iteration. It is zero if it was not recorded.
 	Spent Spent `json:"-"`
 }
 
-// callsAtMost bounds the seconds of a phase that Correct explains by calls and messages. It explains the rest by work
-// that costs more than was measured.
+// callsAtMost is the most seconds of a phase that Correct attributes to calls and messages. Correct attributes the rest
+// to work that costs more than was measured.
 const callsAtMost = 500e-6
 
-// Correct sets p.Real from real iterations of one worker of each kind: first in one goroutine, without messages, then,
-// if there is such a trial, with messages in each step.
+// Correct sets p.Real from real iterations of one worker of each kind. In the trial inTurn, all workers ran in one
+// goroutine, without messages. In the trial messages, they exchanged messages in each step. messages may be nil.
 func Correct(m *Machine, p *Profile, inTurn Trial, messages *Trial) {
 	p.Real = Real{Calls: map[string]float64{}, Scale: map[string]float64{}}
 	made := Predict(m, p, inTurn.Layout, Steady())
@@ -52,9 +52,10 @@ func Correct(m *Machine, p *Profile, inTurn Trial, messages *Trial) {
 	}
 }
 
-// Refit returns p with costs that explain the iterations of t, in a job whose costs may have changed since p was
-// measured. Steps and inferences cost what the workers have spent with them. If only their sum is known, both change
-// alike. The rest is a factor of each phase, for all layouts; that of rollouts with messages is one of its own.
+// Refit returns p with costs that explain the iterations of t. The costs of the job may have changed since p was
+// measured. Steps and inferences cost the time that workers have spent on them. If only the sum of both is known, both
+// change by the same factor. A factor for each phase explains the rest, in all layouts. Rollouts with messages have a
+// factor of their own.
 func Refit(m *Machine, p *Profile, t Trial) *Profile {
 	q := *p
 	q.Real.Calls, q.Real.Scale, q.Real.Apart = maps.Clone(p.Real.Calls), map[string]float64{}, 0
@@ -89,7 +90,7 @@ func Refit(m *Machine, p *Profile, t Trial) *Profile {
 	}
 	for _, f := range made.Phases {
 		took := phases[f.Name]
-		if took <= 0 || p.Work.Async && f.Name == GenerateRollouts { // there the actors' wait for rollouts
+		if took <= 0 || p.Work.Async && f.Name == GenerateRollouts { // the actors' wait for rollouts
 			continue
 		}
 		work := f.Seconds - q.Real.Calls[f.Name]
@@ -111,8 +112,9 @@ func Refit(m *Machine, p *Profile, t Trial) *Profile {
 	return &q
 }
 
-// withoutWaits returns the phases, as long together as the iteration. Each is that of its slowest rank. A rank whose
-// rollouts are ready early waits for the others where the actors next agree. So two phases have this time.
+// withoutWaits returns the phases of t. Their sum is the time of the iteration. In t, each phase is measured on its
+// slowest rank. A rank whose rollouts are ready early waits for the other ranks in a later phase, so this time counts
+// in two phases. withoutWaits takes it out of the later phases.
 func (t *Trial) withoutWaits() map[string]float64 {
 	phases := maps.Clone(t.Phases)
 	twice := phases[SyncWeights] + phases[GenerateRollouts] + phases[CalAdvAndReturns] + phases[ActorTraining] - t.Step
@@ -124,7 +126,7 @@ func (t *Trial) withoutWaits() map[string]float64 {
 	return phases
 }
 
-// ratio returns a/b; 0 if one of them is not known.
+// ratio returns a/b, or 0 if a or b is not known.
 func ratio(a, b float64) float64 {
 	if a <= 0 || b <= 0 {
 		return 0

@@ -7,7 +7,7 @@ import "math"
 //	L1  step + inference + two messages: the way of a step
 //	L2  S·step: an env worker steps its stages in turn
 //	L3  lanes·inference: a rollout worker serves its routes in turn
-//	L4  all that a node's members compute in a step, over its cores
+//	L4  the time that all members of a node compute in a step, divided by its cores
 //	L5  reward workers: the rewards of all their routes, or the way of one of them
 func (c *choice) estimateSteps(m *Machine, p *Profile) played {
 	w, s := &p.Work, c.stages
@@ -38,8 +38,8 @@ func (c *choice) estimateSteps(m *Machine, p *Profile) played {
 	return played{seconds: float64(w.Epochs) * (n*period + infer.Seconds + hops), bound: "the longest of five"}
 }
 
-// rewards returns what a reward worker takes for a step of all routes, which have this many environments each. A route
-// waits for its rewards before it asks for the next ones.
+// rewards returns the time that a reward worker takes for a step of all routes. rows is the number of environments of a
+// route. A route waits for its rewards before it asks for the next ones.
 func (c *choice) rewards(m *Machine, p *Profile, routes int, rows float64) Took {
 	if c.reward == nil {
 		return Took{}

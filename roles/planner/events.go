@@ -2,8 +2,8 @@ package planner
 
 import "container/heap"
 
-// An engine runs processes in virtual time. It is deterministic: of two events at one instant the one that was
-// scheduled first comes first.
+// An engine runs processes in virtual time. It is deterministic: events at the same time are handled in the order in
+// which they were scheduled.
 type engine struct {
 	now    float64
 	agenda agenda
@@ -23,8 +23,8 @@ type process struct {
 	waits   float64 // seconds that it will wait after the present computation
 	busy    float64 // seconds of a core that it has used so far, as on an idle node
 	working float64 // seconds of its computations and their waits so far, as on an idle node
-	on      string  // the kind of the present computation; "": it does not compute
-	ended   float64 // when the process ended; 0: it runs
+	on      string  // the kind of the present computation; "" if there is none
+	ended   float64 // when the process ended; 0 while it runs
 }
 
 // A body decides what a process does next, whenever an action has ended.
@@ -37,10 +37,10 @@ type action struct {
 	wait  float64 // compute: seconds without a core afterwards
 	queue int     // put and get: the number of the queue
 	delay float64 // put: seconds until the item arrives
-	tag   int     // put: what a server answers by
+	tag   int     // put: by which a server selects its answer
 
 	spread []float64 // compute: see Cost.Spread
-	what   string    // compute: its kind, as Spent.add takes it
+	what   string    // compute: its kind, an argument of Spent.add
 }
 
 type kind uint8
@@ -52,13 +52,13 @@ const (
 	get
 )
 
-// cores are those of one node. All computations on the node progress at the same rate.
+// cores are the cores of one node. All computations on the node progress at the same rate.
 type cores struct {
 	slow   func(k int) float64 // how much longer k computations at the same time take
-	done   float64             // seconds of a core that each computation has got since the run began
+	done   float64             // seconds of a core that each computation has had since the run began
 	at     float64             // the time at which done was updated
 	active []job               // the present computations: a heap by end
-	stamp  int                 // the stamp of the only event of this node that counts
+	stamp  int                 // the stamp of this node's latest event; older events do not count
 }
 
 // A job is a computation that ends when the node's done reaches end.
@@ -71,8 +71,8 @@ type job struct {
 type queue struct {
 	items  int
 	room   int    // items that may still be put
-	getter int    // process that waits for an item; -1: none
-	putter int    // process that waits for room; -1: none
+	getter int    // process that waits for an item; -1 if there is none
+	putter int    // process that waits for room; -1 if there is none
 	waits  action // of the putter
 	tags   []int  // of an inbox: the tags of items that have come and were not taken
 }
@@ -109,14 +109,14 @@ func (a *agenda) Pop() any {
 	return x
 }
 
-// A sharing divides the time of a rank among those of its members that compute or wait in a computation.
+// A sharing divides the time of a rank among its members that compute, or wait in a computation.
 type sharing struct {
 	present Spent   // the number of members, by what they compute
-	spent   Spent   // until since
-	since   float64 // the last change
+	spent   Spent   // up to the time since
+	since   float64 // the time of the last change
 }
 
-// change adds n to the number of members that compute this.
+// change adds n to the number of members that compute an operation. what is the name of the operation.
 func (s *sharing) change(what string, n, now float64) {
 	if all := s.present.Step + s.present.Infer + s.present.Play; all > 0 {
 		s.spent = s.spent.plus((now-s.since)/all, s.present)
@@ -154,7 +154,8 @@ func (e *engine) add(x event) {
 	heap.Push(&e.agenda, x)
 }
 
-// run handles events until none is left, or until most have been handled. It returns the time of the last one.
+// run handles events until none is left, but no more events than the argument most. It returns the time of the last
+// event.
 func (e *engine) run(most int) float64 {
 	for len(e.agenda) > 0 && e.events < most {
 		x := heap.Pop(&e.agenda).(event)
@@ -191,7 +192,7 @@ func (e *engine) inbox(n int) int {
 	return index
 }
 
-// tagged returns the tag of the item that was taken last out of an inbox, by its only getter.
+// tagged returns the tag of the item that was last taken out of an inbox. An inbox has only one getter.
 func (e *engine) tagged(index int) int {
 	q := &e.queues[index]
 	tag := q.tags[0]
@@ -263,7 +264,7 @@ func (e *engine) begin(node, p int, busy float64) {
 	e.plan(node)
 }
 
-// progress brings the work that a node's computations have got up to date.
+// progress updates n.done to the present time.
 func (e *engine) progress(n *cores) {
 	if k := len(n.active); k > 0 {
 		n.done += (e.now - n.at) / n.slow(k)
@@ -328,5 +329,5 @@ func (n *cores) pop() job {
 	}
 }
 
-// before orders jobs by their end, and those that end together by process.
+// before orders jobs by their ends. It orders jobs with the same end by process.
 func before(a, b job) bool { return a.end < b.end || a.end == b.end && a.proc < b.proc }

@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// Explain writes what a search has found: the best layouts with their phases, what bounds each phase of the first one,
-// its memory, what would change the winner, and the choice in three sentences.
+// Explain writes what a search has found. It writes the best layouts with their phases. For the first layout it writes
+// what bounds each phase, and the memory. Finally it writes what would change the winner, and the choice in three
+// sentences.
 func (f *Found) Explain(out io.Writer, m *Machine, p *Profile) error {
 	w := f.Winner()
 	how := "ran in virtual time"

@@ -52,7 +52,7 @@ func Read(path string) (*Machine, *Profile, error) {
 	return f.Machine, f.Profile, nil
 }
 
-// An Identity says where, by what and for what something was measured.
+// An Identity says by which build, on which host and for which job something was measured.
 type Identity struct {
 	Build string // of the program
 	Host  string

@@ -19,9 +19,10 @@ func (s *Space) further() (names []string) {
 	return names
 }
 
-// extend adds the further components to choices without them: on the ranks of the actors or of the rollout workers, or
-// on ranks that the others leave, on all of these or on the first. The choices that fit into the memory and are fastest
-// without them come first, and of those that differ by the numbers of ranks alone only one counts.
+// extend adds the further components to choices without them. It places a component on the ranks of the actors, on the
+// ranks of the rollout workers, or on idle ranks. It uses all of these ranks, or only the first. Choices that fit into
+// memory and are fastest without further components come first. Of choices that differ only in which ranks they use,
+// extend keeps one.
 func (s *Space) extend(m *Machine, p *Profile, list []choice) (extended []choice) {
 	names := s.further()
 	if len(names) == 0 {
@@ -46,7 +47,7 @@ func (s *Space) extend(m *Machine, p *Profile, list []choice) (extended []choice
 	for i, b := range bases {
 		if i > 0 {
 			before := bases[i-1]
-			if before.choice = b.choice; before == b { // but for the numbers of ranks
+			if before.choice = b.choice; before == b { // they differ only in which ranks they use
 				continue
 			}
 		}
@@ -57,7 +58,7 @@ func (s *Space) extend(m *Machine, p *Profile, list []choice) (extended []choice
 	return slices.DeleteFunc(extended, func(c choice) bool { return !s.Idle && c.idle() > 0 })
 }
 
-// place appends c to list with the components names in all places where the space has them.
+// place adds the components in names to c at every place that the space allows, and appends the results to list.
 func (s *Space) place(w *Work, c choice, names []string, list []choice) []choice {
 	if len(names) == 0 {
 		if c.detour(); s.runs(&c) {
@@ -79,7 +80,7 @@ func (s *Space) place(w *Work, c choice, names []string, list []choice) []choice
 }
 
 // furtherMeshes returns the ways in which a further component may divide a model: as the configuration says, as the
-// actors do, or not.
+// actors do, or not at all.
 func (s *Space) furtherMeshes(component string, actor Mesh) []Mesh {
 	now := s.Meshes[component].size()
 	list := []Mesh{now}
@@ -94,7 +95,7 @@ func (s *Space) furtherMeshes(component string, actor Mesh) []Mesh {
 	return list
 }
 
-// furtherSets returns the ways to place a further component, which divides a model by mesh, beside the others of l.
+// furtherSets returns the ways to place a further component in l. The component divides its model by mesh.
 func (s *Space) furtherSets(w *Work, l *Layout, component string, mesh Mesh) (list [][]int) {
 	if fixed := s.Fixed[component]; fixed != nil {
 		return [][]int{fixed}
@@ -108,7 +109,7 @@ func (s *Space) furtherSets(w *Work, l *Layout, component string, mesh Mesh) (li
 			}
 		}
 	}
-	if s.Move { // the number stays, and so may the members
+	if s.Move { // the number of members stays, and so may their ranks
 		return s.moves(component, len(s.Present.Ranks(component)), sets)
 	}
 	members := mesh.Members()
@@ -116,7 +117,7 @@ func (s *Space) furtherSets(w *Work, l *Layout, component string, mesh Mesh) (li
 		return dealt(n*members, sets)
 	}
 	for _, set := range sets {
-		if set = whole(set, members); w.Prompts == 0 || len(set)/members <= w.Prompts { // each replica has one
+		if set = whole(set, members); w.Prompts == 0 || len(set)/members <= w.Prompts { // each replica has a prompt
 			list = append(list, set)
 		}
 	}

@@ -1,10 +1,10 @@
 package planner
 
-// A group has the members of one component, with what closed forms ask of them.
+// A group has the members of one component, with the values that closed forms need.
 type group struct {
 	ranks   []int
 	mesh    Mesh
-	threads int      // of a member; 0: 1
+	threads int      // of a member; 0 means 1
 	inside  level    // how far apart the members of a replica are
 	perNode []int    // members on each node
 	most    int      // members on the fullest node
@@ -13,7 +13,8 @@ type group struct {
 	bits    []uint64 // the ranks as a set
 }
 
-// newGroup returns the group of members on these ranks of a world, which divide models so; nil without members.
+// newGroup returns the group of the members on these ranks, or nil if there are none. The members divide models by
+// mesh. Rank r of the world is on node nodes[r].
 func newGroup(ranks, nodes []int, mesh Mesh) *group {
 	if len(ranks) == 0 {
 		return nil
@@ -40,7 +41,8 @@ func newGroup(ranks, nodes []int, mesh Mesh) *group {
 	return g
 }
 
-// crowd returns what a call of op on the rows of each replica takes, where members crowd a node.
+// crowd returns the seconds of a call of op in which each replica has this many rows. Members on the same node slow
+// each other down.
 func (g *group) crowd(m *Machine, p *Profile, op string, rows float64) float64 {
 	t := g.call(m, p, op, rows)
 	return t.Seconds - t.Busy + t.Busy*slowdown(m, p, OpUpdate, g.computing())
@@ -65,7 +67,7 @@ const (
 	twoNodes
 )
 
-// link returns the link between members so far apart.
+// link returns the link between two members at the distance l.
 func (m *Machine) link(l level) Link { return [...]Link{m.Process, m.SameNode, m.Network}[l] }
 
 // apart returns how far apart two ranks are.
@@ -79,14 +81,14 @@ func apart(a, b int, nodes []int) level {
 	return twoNodes
 }
 
-// A meeting says how the members of two groups exchange what they divide alike.
+// A meeting says how the members of two groups exchange things that both groups divide among their members.
 type meeting struct {
-	inline bool  // each member has its peers on its own rank, and no peer has another one
-	worst  level // of two members that exchange
+	inline bool  // each member of the first group has one peer, on its own rank
+	worst  level // the largest distance between two peers
 }
 
-// meet returns how the members of a and b meet, if each group divides the same things evenly and in order. Members of
-// a are those that step environments.
+// meet returns how the members of a and b meet, if each group divides the same things evenly and in order. For steps of
+// environments, a is the group of env workers.
 func meet(a, b *group, nodes []int) meeting {
 	m := meeting{inline: true}
 	for i, j := 0, 0; i < len(a.ranks) && j < len(b.ranks); {

@@ -22,8 +22,8 @@ type Layout struct {
 	Stages int `json:"stages"`
 	// Meshes say which components divide models, and how.
 	Meshes map[string]Mesh `json:"meshes,omitempty"`
-	// Threads are those of each actor and of each rollout worker that compute a language model. Inference and critic
-	// workers have as many as actors.
+	// Threads has the numbers of threads of each actor and each rollout worker that computes a language model.
+	// Inference and critic workers have as many threads as actors.
 	Threads map[string]int `json:"threads,omitempty"`
 }
 
@@ -88,7 +88,7 @@ func (l *Layout) Place(component string, ranks []int) {
 	}
 }
 
-// Moves are the numbers of members of each component that have another rank in one layout than in another.
+// Moves has, for each component, the number of members that have different ranks in two layouts.
 type Moves map[string]int
 
 // All returns the number of members of all components.
@@ -99,7 +99,7 @@ func (m Moves) All() (n int) {
 	return n
 }
 
-// Moves returns what changes its rank on the way from a layout with as many members to l.
+// Moves compares the ranks of members in the layouts from and l, which have the same numbers of members.
 func (l *Layout) Moves(from *Layout) Moves {
 	moves := Moves{}
 	before := from.all()
@@ -129,8 +129,8 @@ func (l *Layout) Idle() (ranks []int) {
 	return ranks
 }
 
-// simpler compares layouts of equal times: those that are nearer to the present layout come first if members move from
-// there, then those with fewer parts, and of as many parts those with fewer idle ranks.
+// simpler compares layouts of equal times. If members move, the layout with fewer moves from the present layout comes
+// first. After that, the layout with fewer parts comes first, and then the layout with fewer idle ranks.
 func (s *Space) simpler(a, b *Layout) int {
 	moves := 0
 	if s.Move {
@@ -146,8 +146,8 @@ type Route struct {
 	Inline              bool // the rollout worker steps these environments itself
 }
 
-// RoutesOf returns the routes of n environments, as the plan of a job has them: the environments of a stage on all env
-// workers, end to end, are divided evenly among the rollout workers.
+// RoutesOf returns the routes of n environments, which are the same as in the plan of a job. The environments of a
+// stage on all env workers form a sequence. This sequence is divided evenly among the rollout workers.
 func RoutesOf(n int, l *Layout) (list []Route) {
 	batch := n / l.Stages
 	each, share := batch/len(l.Env), batch/len(l.Rollout)

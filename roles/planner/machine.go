@@ -11,11 +11,12 @@ type Machine struct {
 	Host  string `json:"host"`  // where it was measured; "" for a machine that was typed in
 	Cores int    `json:"cores"` // of a node
 	Nodes int    `json:"nodes"`
-	// Memory is what the ranks of a node may take, in bytes; 0: not known, and everything fits.
+	// Memory is the number of bytes that the ranks of a node may take. It is 0 if this is not known. Then everything
+	// fits.
 	Memory int64 `json:"memory"`
 	// Copy is the rate at which a core copies memory, in bytes per second.
 	Copy float64 `json:"copy"`
-	// Process, SameNode and Network are the links between members of one rank, of two ranks of a node, and of two
+	// Process, SameNode and Network are the links between members on one rank, on two ranks of a node, and on two
 	// nodes.
 	Process  Link `json:"process"`
 	SameNode Link `json:"node"`
@@ -31,7 +32,7 @@ type Link struct {
 // Time returns the seconds that an item of this many bytes takes.
 func (l Link) Time(bytes float64) float64 { return l.Latency + bytes*l.PerByte }
 
-// Usual is a link between nodes that nobody has measured: 50 µs, 10⁹ bytes per second.
+// Usual returns the link that stands for a network that was not measured: 50 µs, 10⁹ bytes per second.
 func Usual() Link { return Link{Latency: 50e-6, PerByte: 1e-9} }
 
 // between returns the link between two ranks.

@@ -9,9 +9,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Mesh says how the members of a component divide a model. Those of a replica have neighbouring numbers: Pipeline
-// stages have some of the layers each, and Tensor members divide every layer of a stage. The zero Mesh is that of
-// members with a whole model each.
+// A Mesh says how the members of a component divide a model. The members of a replica have consecutive numbers. Each of
+// Pipeline stages has some of the layers, and Tensor members divide every layer of a stage. In the zero Mesh each
+// member has a whole model.
 type Mesh struct {
 	Pipeline int `json:"pipeline"`
 	Tensor   int `json:"tensor"`
@@ -38,7 +38,7 @@ func (m Mesh) size() Mesh { return Mesh{max(1, m.Pipeline), max(1, m.Tensor)} }
 // Axes says which numbers of a Mesh are free.
 type Axes struct{ Pipeline, Tensor bool }
 
-// of returns the mesh m with the free numbers of another one.
+// of returns the mesh m, but with the free numbers of the mesh other.
 func (a Axes) of(m, other Mesh) Mesh {
 	m, other = m.size(), other.size()
 	if a.Pipeline {
@@ -50,11 +50,11 @@ func (a Axes) of(m, other Mesh) Mesh {
 	return m
 }
 
-// A Model has what depends on how members divide a language model.
+// A Model describes a language model that members may divide.
 type Model struct {
 	Layers int `json:"layers"`
 	Width  int `json:"width"` // numbers of a token's hidden state
-	// MicroBatches are those of an optimiser step of one replica, of about Tokens tokens each.
+	// MicroBatches is the number of micro-batches in an optimiser step of one replica. Each has about Tokens tokens.
 	MicroBatches int `json:"micro_batches"`
 	Tokens       int `json:"tokens"`
 	Running      int `json:"running,omitempty"` // answers that a rollout worker generates at the same time
@@ -62,18 +62,19 @@ type Model struct {
 	Parts []Part `json:"parts,omitempty"`
 }
 
-// A Part has the bytes of a member of a replica that divides a model by Mesh: of the one that needs the most. A
-// component that the job does not have needs none.
+// A Part has the memory in bytes of a member if replicas divide the model by Mesh. It is the memory of the member that
+// needs the most. A component that the job does not have needs 0 bytes.
 type Part struct {
 	Mesh
-	// Share is that of a model's work of the stage that has the most; 0: all stages have as much.
+	// Share is the share of a model's work in the stage with the most work. It is 0 if all stages have the same work.
 	Share     float64 `json:"share,omitempty"`
 	Actor     int64   `json:"actor"`
 	Inference int64   `json:"inference,omitempty"`
 	Critic    int64   `json:"critic,omitempty"`
 }
 
-// part returns the bytes of members that divide a model by mesh. Without a model these are those of Bytes.
+// part returns the bytes of members that divide a model by mesh. If the model does not list the mesh, these are in
+// w.Bytes.
 func (w *Work) part(mesh Mesh) Part {
 	mesh = mesh.size()
 	for i := range w.Model.Parts {
@@ -84,7 +85,8 @@ func (w *Work) part(mesh Mesh) Part {
 	return Part{mesh, 0, w.Bytes.Actor, w.Bytes.Inference, w.Bytes.Critic}
 }
 
-// passes returns the passes of a call of op on this many rows, the tokens of each, and whether they also go backward.
+// passes returns the number of passes in a call of op on this many rows, and the tokens of each pass. ways is 2 if the
+// passes also go backward, and else 1.
 func (w *Work) passes(op string, rows float64) (n, tokens float64, ways float64) {
 	x := &w.Model
 	switch op {
@@ -98,12 +100,12 @@ func (w *Work) passes(op string, rows float64) (n, tokens float64, ways float64)
 	return max(1, math.Ceil(rows/tokens)), tokens, 1
 }
 
-// replicas returns the number of models that the members of g have.
+// replicas returns the number of models that the members of g have together.
 func (g *group) replicas() int { return len(g.ranks) / g.mesh.Members() }
 
-// call returns what a call of op on the rows of one replica takes in each of its members, on an idle node: its seconds,
-// and those during which all threads of the member compute. The members share the work of one with a whole model. In
-// every pass they sum the hidden states twice in each layer and at both ends, and hand them to the next stage. Stages
+// call returns the time of a call of op on the rows of one replica, in each of its members and on an idle node. Busy
+// has only the seconds in which all threads of the member compute. The members share the work of a whole model. In
+// every pass they sum the hidden states twice in each layer and at both ends, and send them to the next stage. Stages
 // also wait for each other when a call or an optimiser step begins and ends.
 func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
 	t := p.Time(op, rows)
@@ -134,7 +136,7 @@ func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
 	return Took{waits * (t.Seconds*stage*each + n*messages), t.Busy / stages * each}
 }
 
-// divided returns the share of the work of a call of op that each of n members has who divide every layer.
+// divided returns each member's share of the work of a call of op if n members divide every layer.
 func (p *Profile) divided(op string, n int) float64 {
 	if f := amdahl(p.Halves, op, n); f > 0 {
 		return 1 / f
@@ -142,8 +144,8 @@ func (p *Profile) divided(op string, n int) float64 {
 	return 1 / float64(n)
 }
 
-// layerSum returns the seconds of a sum of this many bytes over the members that divide a layer: on a node as measured,
-// or by the formula.
+// layerSum returns the seconds of a sum of this many bytes over the members that divide a layer. On one node it uses
+// the measurement. Without a measurement, or between nodes, it uses a formula.
 func (g *group) layerSum(m *Machine, p *Profile, bytes float64) float64 {
 	if g.mesh.Tensor <= 1 {
 		return 0

@@ -23,13 +23,13 @@ type Prediction struct {
 	Node   int   `json:"node"`
 	// Events is the number of events of the run in virtual time.
 	Events int `json:"events"`
-	// Spent has what workers of environments and rollouts do in the iteration, if rollouts ran in virtual time.
+	// Spent is the time that env and rollout workers spend in the iteration, if rollouts ran in virtual time.
 	Spent Spent `json:"-"`
 }
 
-// Spent are the seconds of an iteration in which ranks work, by the kind of their workers, the sum over all ranks.
-// Workers of a rank that work at the same time share it, as they would share a core. So Spent does not have the time in
-// which they wait for their turn. Time in which a rank waits for others does not count.
+// Spent has the seconds of an iteration in which ranks work, by the kind of work and summed over all ranks. Workers of
+// a rank that work at the same time share this time, as they would share a core. So the time in which they wait for
+// their turn does not count. Time in which a rank waits for other ranks does not count either.
 type Spent struct {
 	Step  float64 // env workers step
 	Infer float64 // rollout workers choose actions
@@ -60,7 +60,7 @@ func (s Spent) plus(f float64, t Spent) Spent {
 type Phase struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"`
-	Bound   string  `json:"bound"` // what the phase spends its time with
+	Bound   string  `json:"bound"` // on what the phase spends its time
 }
 
 // Phase returns the phase of a name; the zero Phase if there is none.
@@ -88,8 +88,8 @@ func Predict(m *Machine, p *Profile, l Layout, o Options) Prediction {
 	return c.predict(m, p, l, c.generate(m, p))
 }
 
-// Estimate predicts an iteration by a closed form, without a run in virtual time. It is the way to compare thousands
-// of layouts.
+// Estimate predicts an iteration by a closed form, without a run in virtual time. It is fast enough to compare
+// thousands of layouts.
 func Estimate(m *Machine, p *Profile, l Layout) Prediction {
 	c := newChoice(&l)
 	return c.predict(m, p, l, c.generate(m, p))
@@ -115,7 +115,7 @@ func (c *choice) predict(m *Machine, p *Profile, l Layout, g played) Prediction 
 	return pred
 }
 
-// phases returns the phases of an iteration with these rollouts, and its seconds.
+// phases returns the phases of an iteration with these rollouts, and the seconds of the whole iteration.
 func (c *choice) phases(m *Machine, p *Profile, g played) (list [4]Phase, seconds float64) {
 	w, r := &p.Work, &p.Real
 	weights, how := c.weights(m, w)
@@ -144,8 +144,9 @@ func (c *choice) phases(m *Machine, p *Profile, g played) (list [4]Phase, second
 	return list, seconds
 }
 
-// overlap returns the seconds of an iteration whose rollouts go on while actors train: with staleness n the longer of
-// both, or the whole way over n+1 iterations. The phase of rollouts becomes the time that actors wait for them.
+// overlap returns the seconds of an iteration whose rollouts go on while actors train. This is the time of the rollouts
+// or of the training, whichever is longer. With staleness n it is at least the sum of all phases divided by n+1. In
+// list, the phase of rollouts becomes the time that actors wait for them.
 func overlap(list *[4]Phase, staleness int) (seconds float64) {
 	var sum float64
 	for _, f := range list {

@@ -30,8 +30,8 @@ const (
 type Asked struct {
 	Ranks  int           // of the world that is planned for
 	Cores  int           // that may compute at once
-	Budget time.Duration // about what the measurement may take
-	Room   int64         // bytes of memory that it may take; 0: any number
+	Budget time.Duration // about how long the measurement may take
+	Room   int64         // bytes of memory that it may take; 0 for any number
 }
 
 // A Profile has what the operations of one job cost on one machine.
@@ -42,11 +42,11 @@ type Profile struct {
 	Name  string `json:"name"` // of the job, for people
 	Work  Work   `json:"work"`
 	Costs []Cost `json:"costs"`
-	// Crowd are the slow-downs of an operation while several cores of a node compute, from 2 cores on.
+	// Crowd has the slow-downs of operations while several cores of a node compute, from 2 cores up.
 	Crowd []Crowd `json:"crowd"`
-	// Speedups are those by threads. Costs are those of one thread.
+	// Speedups are the speed-ups by threads. Costs are for one thread.
 	Speedups []Speedup `json:"speedups,omitempty"`
-	// Halves say the same of members that divide every layer, without their messages.
+	// Halves are the speed-ups by members that divide every layer, without their messages.
 	Halves []Speedup `json:"halves,omitempty"`
 	Real   Real      `json:"real"`
 }
@@ -57,9 +57,10 @@ type Real struct {
 	Calls map[string]float64 `json:"calls,omitempty"`
 	// Scale is measured ÷ predicted work of a phase.
 	Scale map[string]float64 `json:"scale,omitempty"`
-	// Apart is Scale of the phase of rollouts where workers of env and rollout exchange messages; 0: it is Scale.
+	// Apart takes the place of Scale for rollouts in which env and rollout workers exchange messages. If it is 0, Scale
+	// counts.
 	Apart float64 `json:"apart,omitempty"`
-	// Hop are the seconds that each message of a step takes longer than between two workers that do nothing else.
+	// Hop is how many seconds longer each message of a step takes than between two workers that do nothing else.
 	Hop float64 `json:"hop"`
 	// Rest are the seconds of an iteration outside its phases: votes, reports, metrics.
 	Rest float64 `json:"rest"`
@@ -71,8 +72,9 @@ type Cost struct {
 	Rows    int     `json:"rows"`
 	Seconds float64 `json:"seconds"`
 	Busy    float64 `json:"busy"`              // seconds of a core; the rest of Seconds is waiting
-	Members int     `json:"members,omitempty"` // of OpSum, OpLayerSum and OpGather: those that take part
-	// Spread are quantiles of single calls ÷ median at 0, 1/n, … 1; none: all calls take Seconds.
+	Members int     `json:"members,omitempty"` // of OpSum, OpLayerSum and OpGather: members that take part
+	// Spread has the quantiles at 0, 1/n, … 1 of single calls, divided by the median. If it is empty, all calls take
+	// Seconds.
 	Spread []float64 `json:"spread,omitempty"`
 }
 
@@ -83,15 +85,15 @@ type Crowd struct {
 	Factor float64 `json:"factor"`
 }
 
-// A Took is what a call takes.
+// A Took is the time that a call takes.
 type Took struct{ Seconds, Busy float64 }
 
-// Time returns what a call of op with this many rows takes on an idle node: between measured sizes by interpolation,
-// beyond them by a line a + c·rows with a, c >= 0, and from one size alone in proportion. An operation that was not
-// measured takes no time.
+// Time returns the time of a call of op with this many rows on an idle node. Between measured sizes it interpolates.
+// Beyond them it follows a line a + c·rows with a, c >= 0. If only one size was measured, the time is proportional to
+// the rows. An operation that was not measured takes no time.
 func (p *Profile) Time(op string, rows float64) Took { return curve(p.of(op, 0)).at(rows) }
 
-// Together returns what a sum or a gather of this many bytes takes over n actors of a node.
+// Together returns the seconds of a sum or a gather of this many bytes over n actors of a node.
 func (p *Profile) Together(op string, n int, bytes float64) float64 {
 	if n <= 1 {
 		return 0
@@ -132,8 +134,8 @@ func (p *Profile) Factor(op string, k float64) float64 {
 	return factor
 }
 
-// corrected returns the seconds of a phase, as real iterations have it. messages says that it is one of rollouts with
-// messages.
+// corrected returns the seconds of a phase, corrected by real iterations. work is the predicted time. messages says
+// that the phase is rollouts with messages.
 func (r *Real) corrected(phase string, work float64, messages bool) float64 {
 	if f := r.Scale[phase]; messages && r.Apart > 0 {
 		work *= r.Apart
@@ -154,7 +156,7 @@ func (p *Profile) of(op string, members int) (costs []Cost) {
 	return costs
 }
 
-// A curve are the costs of one operation, by rows.
+// A curve has the costs of one operation, by rows.
 type curve []Cost
 
 // at returns the cost of a call with this many rows.
@@ -173,7 +175,7 @@ func (c curve) at(rows float64) Took {
 		if rows > float64(near.Rows) {
 			near = c[n-1]
 		}
-		// The line gives the slope, and the nearest size the level.
+		// The line gives only the slope. The nearest measured size gives the level.
 		of := func(value func(Cost) float64) float64 {
 			l := c.line(value)
 			fitted := l.At(1, float64(near.Rows))

@@ -1,6 +1,7 @@
 package planner
 
-// A program is a body that repeats sections of actions: all of them in each epoch, and the last one once at the end.
+// A program is a body that repeats sections of actions. It runs all sections in each epoch, and the actions of finally
+// once at the end.
 type program struct {
 	epochs   int
 	sections []section
@@ -15,7 +16,7 @@ type program struct {
 type section struct {
 	actions []action
 	times   int
-	whole   bool // it only computes, and never waits: its computations are one
+	whole   bool // the section only computes and never waits; its computations are merged into one
 }
 
 // next returns the next action, with a drawn duration.
@@ -47,7 +48,7 @@ func (p *program) next() action {
 	return action{}
 }
 
-// sum returns the computations of all repetitions of s as one.
+// sum returns the computations of all repetitions of s as one action.
 func (p *program) sum(s *section) action {
 	total := action{kind: compute, what: opPlay}
 	for range s.times {
@@ -67,7 +68,7 @@ func (p *program) sum(s *section) action {
 // drawn returns a with a duration drawn from its spread.
 func (p *program) drawn(a action) action { return p.draw.drawn(a, &p.calls) }
 
-// A server answers the items of a queue in the order in which they come, by their tags.
+// A server answers the items of a queue in the order in which they arrive. The tag of an item selects its answer.
 type server struct {
 	engine  *engine
 	in      int         // the queue

@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Options are those of a run in virtual time.
+// Options are the options of a run in virtual time.
 type Options struct {
 	// Noise draws the duration of each call from the profile's quantiles, by Seed. Without it all calls of a size
 	// take the same time.
@@ -16,8 +16,8 @@ type Options struct {
 	// Whole runs every part of the world. A part has the nodes whose members exchange items. Without Whole only one of
 	// equal parts runs.
 	Whole bool
-	// Steps is the number of steps of an epoch that run. What a longer epoch takes follows from the second half of
-	// them. 0: all steps run.
+	// Steps is the number of steps of an epoch that run. The time of a longer epoch follows from the second half of
+	// these steps. If Steps is 0, all steps run.
 	Steps int
 }
 
@@ -94,7 +94,7 @@ type scene struct {
 	parts  *union
 }
 
-// reward returns the reward worker of a route; -1: there is none.
+// reward returns the reward worker of a route, or -1 if there is none.
 func (s *scene) reward(r Route) int {
 	if len(s.l.Reward) == 0 {
 		return -1
@@ -130,7 +130,8 @@ func (s *scene) shape(list []Route) string {
 	return string(b)
 }
 
-// slowdown returns how much longer k computations on a node take, of operations that crowd each other as op does.
+// slowdown returns how much longer k computations on a node take than one. The computations crowd each other as calls
+// of op do.
 func slowdown(m *Machine, p *Profile, op string, k int) float64 {
 	n, cores := float64(k), float64(m.Cores)
 	return max(1, n/cores) * p.Factor(op, min(n, cores))
@@ -194,7 +195,7 @@ func (s *scene) run(list []Route) played {
 	return result
 }
 
-// members returns the programs of the members of the routes list.
+// members returns the programs of all members on the routes in list.
 func (s *scene) members(e *engine, list []Route) (envs, rollouts map[int]*program, rewards map[int]*server) {
 	w := &s.p.Work
 	envs, rollouts, rewards = map[int]*program{}, map[int]*program{}, map[int]*server{}
@@ -288,8 +289,8 @@ func (s *scene) call(op string, rows int) action {
 		spread: c.spread(float64(rows))}
 }
 
-// judge finds what the members of a run spend their time with, and what bounds it: the cores of a node, members that
-// work in turn, or the way of one step.
+// judge finds out on what the members of a run spend their time. It also finds out what bounds the run: the cores of a
+// node, members that work in turn, or the way of one step.
 func (s *scene) judge(e *engine, kinds []string, r *played) {
 	if r.seconds <= 0 {
 		return

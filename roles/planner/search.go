@@ -8,22 +8,22 @@ import (
 	"slices"
 )
 
-// Tie is the difference between two iterations, as a share, below which the layout with fewer parts wins.
+// Tie is the relative difference between two times below which the layout with fewer parts wins.
 const Tie = 0.03
 
 // A Found is the result of a Search.
 type Found struct {
 	Best      []Prediction  `json:"best"`              // the best layouts, the winner first
-	Present   *Prediction   `json:"present,omitempty"` // the layout that the job has now, if it runs so
+	Present   *Prediction   `json:"present,omitempty"` // the layout that the job has now, if it can run with it
 	Looked    int           `json:"looked"`            // layouts that fit the job
-	Ran       int           `json:"ran"`               // of them in virtual time
+	Ran       int           `json:"ran"`               // layouts of these that ran in virtual time
 	Sensitive []Sensitivity `json:"sensitive"`         // what would change the winner
 }
 
 // Winner returns the chosen layout.
 func (f *Found) Winner() *Prediction { return &f.Best[0] }
 
-// shown is the number of layouts in Found.Best, unless members move: then it has all that ran in virtual time.
+// shown is the number of layouts in Found.Best. If members move, Found.Best has all layouts that ran in virtual time.
 const shown = 5
 
 // runEvents bounds the events of a Search's runs in virtual time, so that it ends soon in any world.
@@ -32,8 +32,8 @@ const runEvents = 400_000
 // ErrNone is the error of a Search in a space without a layout that the job can have.
 var ErrNone = errors.New("no layout fits the job")
 
-// Search returns the best layouts of a space. A closed form compares all of them, and those that come near the best
-// run in virtual time. Of layouts whose times differ by less than Tie the one with fewer parts wins.
+// Search returns the best layouts of a space. A closed form compares all layouts. Layouts whose times are near the best
+// time then run in virtual time. If two times differ by less than Tie, the layout with fewer parts wins.
 func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 	if err := s.tooSmall(); err != nil {
 		return nil, err
@@ -111,11 +111,12 @@ func (s *Space) sift(m *Machine, p *Profile, list []choice) (fit []estimated, er
 	return fit, nil
 }
 
-// run runs the best of all in virtual time, and keeps the best of these.
+// run takes the fastest layouts of the argument all, and runs them in virtual time. It sets f.Best to the results, the
+// winner first.
 func (f *Found) run(m *Machine, p *Profile, all []estimated, simpler func(a, b *Layout) int) {
 	const least, most, near = 8, 40, 1.6 // layouts; times the best estimate
 	events := 0
-	seen := map[string]bool{} // layouts that differ by the numbers of ranks alone; the nearest or simplest comes first
+	seen := map[string]bool{} // layouts that differ only in which ranks they use; the nearest or simplest comes first
 	for _, e := range all {
 		if n := len(f.Best); n >= least && (n >= most || e.seconds > near*all[0].seconds || events > runEvents) {
 			break
@@ -147,7 +148,7 @@ func SteadyFor(l *Layout) Options {
 	return o
 }
 
-// of returns the prediction of l, from the best if it is one of them.
+// of returns the prediction of l. If f.Best has l, it takes the prediction from there.
 func (f *Found) of(m *Machine, p *Profile, l Layout) *Prediction {
 	for i := range f.Best {
 		if f.Best[i].Layout.String() == l.String() {
@@ -158,7 +159,7 @@ func (f *Found) of(m *Machine, p *Profile, l Layout) *Prediction {
 	return &x
 }
 
-// byParts moves the simplest layout to the front, of those that are within Tie of the best.
+// byParts looks at the layouts that are within Tie of the best one, and moves the simplest of them to the front.
 func byParts(list []Prediction, simpler func(a, b *Layout) int) {
 	win := 0
 	for i := range list {
@@ -208,12 +209,12 @@ func counted(n int, what string) string {
 // A Sensitivity says how wrong an entry of the profile or of the machine must be to change the winner.
 type Sensitivity struct {
 	Entry  string  `json:"entry"`
-	Factor float64 `json:"factor"` // what it must be multiplied by; 0: no factor from 1/4 to 4 changes the winner
+	Factor float64 `json:"factor"` // what it must be multiplied by; 0 if no factor from 1/4 to 4 changes the winner
 	Winner string  `json:"winner"` // the layout that wins then
 }
 
-// sensitivities finds for each entry the factor nearest to 1 with which another of best is the fastest by more than
-// the lead that it lacks now.
+// sensitivities finds, for each entry, the factor nearest to 1 with which another layout of best is clearly the
+// fastest: see race.fastest.
 func sensitivities(m *Machine, p *Profile, best []Prediction) (list []Sensitivity) {
 	if len(best) < 2 {
 		return nil
@@ -244,7 +245,8 @@ func sensitivities(m *Machine, p *Profile, best []Prediction) (list []Sensitivit
 	return list
 }
 
-// A race has the best layouts, the winner first, with the seconds that were predicted and those of the closed form.
+// A race has the best layouts, the winner first, with their predicted seconds and with the seconds of their closed
+// forms.
 type race []struct {
 	*choice
 	seconds, closed float64

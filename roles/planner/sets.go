@@ -2,9 +2,9 @@ package planner
 
 import "slices"
 
-// sets returns the sets of ranks on which a component may have its members. These are the first ranks up to a cut,
-// those behind a cut, those between a cut and its double, the first or last ranks of each node, and the groups. In a
-// job that moves, the ranks that a component has now are another set.
+// sets returns the sets of ranks on which a component may have its members. These are the first ranks up to a cut, the
+// ranks behind a cut, the ranks between a cut and its double, the first or last ranks of each node, and the groups. In
+// a job that moves, the ranks that a component has now are another set.
 func (s *Space) sets() (sets [][]int) {
 	n, perNode := len(s.Nodes), 0
 	for _, at := range s.Nodes {
@@ -43,7 +43,8 @@ func (s *Space) sets() (sets [][]int) {
 	return sets
 }
 
-// inEachNode returns the first ranks of each node, this many, and the others.
+// inEachNode splits the ranks of the world. ranks has the first ranks of each node: the argument first is their number
+// in a node. others has all other ranks.
 func (s *Space) inEachNode(first int) (ranks, others []int) {
 	at, node := 0, -1
 	for r, of := range s.Nodes {
@@ -60,8 +61,8 @@ func (s *Space) inEachNode(first int) (ranks, others []int) {
 	return ranks, others
 }
 
-// cutsOf returns numbers between 1 and n-1 at which n ranks may be cut: all of a few, else powers of two, halves and
-// quarters, and whole nodes if they are few.
+// cutsOf returns numbers between 1 and n-1 at which n ranks may be cut. If n is small, these are all numbers. Otherwise
+// they are powers of two, halves, quarters, n-1, and multiples of perNode if there are few nodes.
 func cutsOf(n, perNode int) (cuts []int) {
 	for c := 1; c < n; c++ {
 		power := c&(c-1) == 0
@@ -90,7 +91,7 @@ func (s *Space) actorSets(w *Work, mesh Mesh, sets [][]int) (list [][]int) {
 	if s.Move {
 		return s.moves("actor", n, sets)
 	}
-	alone := false // with a rank each
+	alone := false // whether a set has a rank for each actor
 	for _, set := range sets {
 		if len(set) <= n && n%len(set) == 0 {
 			list = append(list, repeated(set, n/len(set)))
@@ -103,9 +104,9 @@ func (s *Space) actorSets(w *Work, mesh Mesh, sets [][]int) (list [][]int) {
 	return list
 }
 
-// memberSets returns the ways to place a component: where it is fixed, else one member on each rank of a set, or two
-// on each of a few, and always whole replicas. Members that keep their number are dealt to the ranks of a set. Without
-// the component it returns nil as the only way.
+// memberSets returns the ways to place a component. A fixed component stays where it is. Otherwise each rank of a set
+// has one member. For a small set, a further way has two members on each rank. Replicas are always whole. If members
+// move, their number stays: see moves. If the job does not have the component, the only way is nil.
 func (s *Space) memberSets(has bool, component string, mesh Mesh, sets [][]int) (list [][]int) {
 	if !has {
 		return [][]int{nil}
@@ -127,8 +128,8 @@ func (s *Space) memberSets(has bool, component string, mesh Mesh, sets [][]int) 
 	return list
 }
 
-// moves returns the ways to place n members of a component that has as many now: as it is, or dealt to the ranks of a
-// set.
+// moves returns the ways to place the n members that a component has now: on the present ranks, or distributed over the
+// ranks of a set.
 func (s *Space) moves(component string, n int, sets [][]int) [][]int {
 	now := s.Present.Ranks(component)
 	list := [][]int{now}
@@ -140,7 +141,8 @@ func (s *Space) moves(component string, n int, sets [][]int) [][]int {
 	return list
 }
 
-// whole returns the ranks for one member each, or for n each if their number is no multiple of n.
+// whole returns ranks for whole replicas of n members. If the number of ranks is a multiple of n, each rank has one
+// member. Otherwise each rank has n members.
 func whole(ranks []int, n int) []int {
 	if len(ranks)%n == 0 {
 		return ranks
@@ -148,7 +150,8 @@ func whole(ranks []int, n int) []int {
 	return repeated(ranks, n)
 }
 
-// dealt returns the ways to place n members on sets of ranks: each rank has as many as others, or one more.
+// dealt returns the ways to distribute n members evenly over the ranks of a set. The numbers of members on two ranks
+// differ by at most 1.
 func dealt(n int, sets [][]int) (list [][]int) {
 	for _, set := range sets {
 		if len(set) > n {

@@ -11,32 +11,33 @@ type Space struct {
 	Nodes []int // the node of each rank of the world
 	// Fixed are the ranks of components that stay where they are.
 	Fixed map[string][]int
-	// Further are the components that the job has beside actor, env and rollout, unless they are fixed, with the number
-	// of replicas that each keeps; 0: any number.
+	// Further has the components of the job beside actor, env and rollout, unless they are fixed. The value is the
+	// number of replicas that a component keeps, or 0 if any number is allowed.
 	Further map[string]int
-	// Meshes say which components divide models, and how. Free has the numbers in them that may change. The number of
-	// models that the actors have stays.
+	// Meshes say which components divide models, and how. Free says which numbers of a mesh may change. The number of
+	// replicas of the actors never changes.
 	Meshes map[string]Mesh
 	Free   map[string]Axes
-	// Threads are the only numbers of threads of actors and of rollout workers; without one it is free.
+	// Threads has the fixed numbers of threads of actors and rollout workers. Without an entry the number is free.
 	Threads map[string]int
-	// Runs reports whether a job that is given a layout runs with that layout. nil: it does.
+	// Runs reports whether a job that is given the layout l really runs with l. If Runs is nil, every job does.
 	Runs func(l *Layout) bool
-	// Groups are sets of ranks that a component may have to itself, such as those of a node group.
+	// Groups are sets of ranks that a component may have to itself, such as the ranks of a node group.
 	Groups [][]int
-	// Eval is the number of environments of evaluations, and EvalGroup those that begin alike; 0: no evaluations.
+	// Eval is the number of environments in evaluations, or 0 without evaluations. EvalGroup is the number of these
+	// environments that begin in the same state.
 	Eval, EvalGroup int
-	// Stages is the only number of stages; 0: free.
+	// Stages is the number of stages that all layouts have. If it is 0, layouts may have different numbers.
 	Stages int
 	// Idle allows layouts that leave ranks without members.
 	Idle bool
-	// Present is the layout that the job has now; nil: none. It is always looked at.
+	// Present is the layout that the job has now, or nil. A search always looks at it.
 	Present *Layout
-	// Move keeps the numbers of members and of stages that Present has: only the ranks of members may change.
+	// Move keeps the present numbers of members and stages. Only the ranks of members may change.
 	Move bool
 }
 
-// Allows reports whether l has all that the space leaves no choice about.
+// Allows reports whether l agrees with everything that the space fixes.
 func (s *Space) Allows(l *Layout) bool {
 	if !slices.Equal(l.Nodes, s.Nodes) || s.Stages > 0 && l.Stages != s.Stages {
 		return false
@@ -110,8 +111,8 @@ func (s *Space) rollouts(w *Work, sets [][]int) (list []*group) {
 // mostMeshes bounds the meshes of actors that a search looks at.
 const mostMeshes = 5
 
-// actors returns the ways to place the actors. Of many meshes those count whose updates are fastest, and the one whose
-// members need the least memory.
+// actors returns the ways to place the actors. If there are many meshes, it keeps those with the fastest updates, and
+// the mesh whose members need the least memory.
 func (s *Space) actors(m *Machine, p *Profile, sets [][]int) (list []*group) {
 	w := &p.Work
 	type placed struct {
@@ -142,8 +143,8 @@ func (s *Space) actors(m *Machine, p *Profile, sets [][]int) (list []*group) {
 	return list
 }
 
-// meshes returns the ways in which the members of a component may divide a model, that of the configuration first. For
-// each of the others there is a rank for each member of this many replicas.
+// meshes returns the ways in which the members of a component may divide a model, first the way of the configuration.
+// For every other mesh, the world has a rank for each member of this many replicas.
 func (s *Space) meshes(w *Work, component string, replicas int) []Mesh {
 	now, free := s.Meshes[component].size(), s.Free[component]
 	list := []Mesh{now}
@@ -156,7 +157,7 @@ func (s *Space) meshes(w *Work, component string, replicas int) []Mesh {
 	return list
 }
 
-// groups returns the groups of members on these ranks; nil stands for no members.
+// groups returns the group for each set of ranks. The group of an empty set is nil.
 func (s *Space) groups(sets [][]int, mesh Mesh) (list []*group) {
 	for _, ranks := range sets {
 		list = append(list, newGroup(ranks, s.Nodes, mesh))
@@ -164,13 +165,15 @@ func (s *Space) groups(sets [][]int, mesh Mesh) (list []*group) {
 	return list
 }
 
-// together reports whether env and rollout workers may be placed so: on the same ranks or apart, unless one is fixed.
+// together reports whether env and rollout workers may be on these ranks. Unless one component is fixed, both must have
+// the same ranks, or no rank in common.
 func (s *Space) together(env, rollout *group) bool {
 	return env == nil || s.Fixed["env"] != nil || s.Fixed["rollout"] != nil || slices.Equal(env.ranks, rollout.ranks) ||
 		env.disjoint(rollout)
 }
 
-// divides reports whether the environments or prompts of a job, and those of its evaluations, can be divided.
+// divides reports whether the environments or prompts of a job, and the environments of its evaluations, can be divided
+// among the members.
 func (s *Space) divides(w *Work, env, rollout *group, stages int) bool {
 	l := Layout{Stages: stages}
 	if env != nil {
@@ -184,9 +187,9 @@ func (s *Space) divides(w *Work, env, rollout *group, stages int) bool {
 		s.Eval%len(l.Rollout) == 0)
 }
 
-// begins reports whether the space has a layout, which may have no further components yet. Without fixed components,
-// groups and moves, layouts that differ by the numbers of ranks alone are one: it begins at the first rank, and on one
-// node it leaves no rank out.
+// begins reports whether the space has the layout of c, which may still lack further components. Without fixed
+// components, groups and moves, layouts that differ only in which ranks they use count as one. Of these, the space has
+// the layout that begins at the first rank and, on one node, leaves out no rank.
 func (s *Space) begins(c *choice) bool {
 	free := len(s.Fixed) == 0 && len(s.Groups) == 0 && !s.Move
 	oneNode := len(c.actor.perNode) == 1
@@ -206,7 +209,7 @@ func (s *Space) begins(c *choice) bool {
 	return (s.Idle || !idle || len(s.Further) > 0) && !(free && oneNode && gap)
 }
 
-// runs reports whether a job that is given a choice runs so.
+// runs reports whether a job that is given the layout of c runs with it: see Space.Runs.
 func (s *Space) runs(c *choice) bool {
 	if s.Runs == nil {
 		return true
@@ -215,8 +218,8 @@ func (s *Space) runs(c *choice) bool {
 	return s.Runs(&l)
 }
 
-// fits reports whether the environments or prompts of a job can be divided among a layout's members, which have whole
-// replicas.
+// fits reports whether the environments or prompts of a job can be divided among the members of l, and whether these
+// form whole replicas.
 func fits(w *Work, l *Layout) bool {
 	for _, of := range l.all() {
 		if len(*of.ranks)%l.Meshes[of.name].Members() != 0 {

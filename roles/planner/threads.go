@@ -10,9 +10,9 @@ type Speedup struct {
 // speedup returns how many times as fast a call of op is with n threads as with one.
 func (p *Profile) speedup(op string, n int) float64 { return max(1, amdahl(p.Speedups, op, n)) }
 
-// amdahl returns how many times as fast a call of op is with n threads as with one, by Amdahl's law: from the measured
-// factor follows the share of the call that only one thread works on. All that trains or infers speeds up as an update.
-// Without a measurement it returns 0.
+// amdahl returns how many times as fast a call of op is with n threads as with one, by Amdahl's law. The measured
+// factor tells which share of the call only one thread works on. All operations except OpGenerate use the measurement
+// of OpUpdate. Without a measurement amdahl returns 0.
 func amdahl(measured []Speedup, op string, n int) float64 {
 	if op != OpGenerate {
 		op = OpUpdate
@@ -28,11 +28,11 @@ func amdahl(measured []Speedup, op string, n int) float64 {
 	return 0
 }
 
-// computing returns the computations on the fullest node while all members of g work.
+// computing returns the number of computations on the fullest node while all members of g work.
 func (g *group) computing() int { return g.most * max(1, g.threads) }
 
-// threaded returns the choices of list with one thread for each member, and with as many as leave no core of a node
-// without work. A fixed number stays. Threads change nothing if no speed-up was measured.
+// threaded returns the choices of list with one thread for each member, and with enough threads to use all cores of a
+// node. A fixed number of threads stays. Threads change nothing if no speed-up was measured.
 func (s *Space) threaded(m *Machine, p *Profile, list []choice) (all []choice) {
 	if len(p.Speedups) == 0 {
 		return list

@@ -27,7 +27,7 @@ type Asked struct {
 	JSON     bool // write the metrics as JSON
 }
 
-// An Evaluation is what a rank of a job that only evaluates gets from its session.
+// An Evaluation is what a session gives to each rank of a job that only evaluates.
 type Evaluation struct {
 	Asked
 	World      *spmd.World
@@ -75,7 +75,7 @@ type Results struct {
 	Task      string // the environments, or the files with questions or texts
 	Unit      string // episodes, questions or texts
 	Count     int    // number of units
-	Film      string // file of the film; "": none
+	Film      string // file of the film; "" if there is none
 	Names     []string
 	Values    []float64
 	Intervals map[string][2]float64 // 95 % confidence intervals of some metrics

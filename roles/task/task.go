@@ -27,18 +27,19 @@ type Task interface {
 // A Placing says what a plan may place in a job.
 type Placing struct {
 	Components []string // the components that a plan places; optional components only if the job places them
-	// Pool returns the ranks on which members are that are named on these ranks; nil: they are where they are named.
+	// Pool maps the ranks that the configuration gives to the ranks on which members run. It is nil if these are the
+	// same.
 	Pool func(named map[string][]int) map[string][]int
-	// Divides reports whether the work of the job can be divided among this number of actors, or of actors' replicas.
+	// Divides reports whether the work of the job can be divided among this number of replicas of the actors' model.
 	Divides func(actors int) bool
-	// Models are the components with a model that their members may divide. With Divided they divide it as the
-	// configuration says, and a plan keeps this.
+	// Models are the components whose members may divide a model. If Divided is true, a plan keeps the division of the
+	// configuration.
 	Models  []string
 	Divided bool
-	// Threads are the numbers of threads of components whose time depends on this number.
+	// Threads has the number of threads of each component whose time depends on it.
 	Threads map[string]int
-	// Eval is the number of environments of evaluations; 0: none. EvalGroup is the number of those that begin in the
-	// same state.
+	// Eval is the number of environments in evaluations, or 0 without evaluations. EvalGroup is the number of these
+	// environments that begin in the same state.
 	Eval, EvalGroup int
 }
 
@@ -87,8 +88,8 @@ type Plan interface {
 	CheckFiles(rank int) error
 }
 
-// Move returns p with the placement of to, a draft of the same job. Or it returns everything that is wrong, as one
-// error. The numbers of members and the rest of the plan do not change.
+// Move returns p with the placement of to, a draft of the same job. If anything is wrong, it returns all mistakes as
+// one error. The numbers of members and the rest of the plan do not change.
 func Move(p Plan, to Draft) (Plan, error) {
 	if err := to.Mistakes(); err != nil {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 // goroutine at a time.
 type Collector struct {
 	sources []source
-	own     []byte // the reader's state; nil: the reader uses the state of its only source
-	version int64  // version of the weights in own; -1: none
+	own     []byte // the reader's state; nil if the reader uses the state of its only source
+	version int64  // version of the weights in own; -1 if there is none
 }
 
 // A source is the reader of one flow.
@@ -22,7 +22,7 @@ type source struct {
 	common []overlap // the overlaps of the flow's part with the reader's part
 }
 
-// Collector returns the collector of member m, on this rank. state has the member's parameters. The collector writes
+// Collector returns the collector of m, a member on this rank. state has the member's parameters. The collector writes
 // new parameters to state, unless an actor has the same part.
 func (w *Weights) Collector(m *spmd.Member, state []byte) *Collector {
 	c := &Collector{own: state, version: -1}
@@ -42,8 +42,8 @@ func (w *Weights) Collector(m *spmd.Member, state []byte) *Collector {
 	return c
 }
 
-// Adopt adopts weights of at least a version from all flows: see collectives.WeightsReader.Adopt. Afterwards all flows
-// have the same version.
+// Adopt adopts weights of the version atLeast or a newer version from all flows: see collectives.WeightsReader.Adopt.
+// Afterwards all flows have the same version.
 func (c *Collector) Adopt(ctx context.Context, atLeast int64) (state []byte, version int64, err error) {
 	for i, same := 0, 0; same < len(c.sources); i = (i + 1) % len(c.sources) {
 		s := &c.sources[i]

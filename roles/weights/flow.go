@@ -45,7 +45,8 @@ func (f *flow) add(m member, fields ...int) {
 	f.readers[i].fields = append(f.readers[i].fields, fields...)
 }
 
-// send makes the fields of f that are not nil travel to places without a source.
+// send marks the fields of f that must be sent to places without a source. These are the fields whose slices are not
+// nil.
 func (f *flow) send(fields []*nn.Slice) {
 	if f.sent == nil {
 		f.sent = make([]bool, len(fields))
@@ -63,17 +64,17 @@ type take struct {
 	slice nn.Slice
 }
 
-// A need has all takes from a flow at one place that has no source of the flow.
+// A need has all takes from one flow at one place. The place has no source of the flow.
 type need struct {
 	from   *flow
-	slices []*nn.Slice // the slice that the takes need of each field of the flow's part; nil: none
+	slices []*nn.Slice // for each field of the flow's part, the slice that the takes need; nil if they need none
 	takes  []take
 }
 
-// newFlows returns the flows from actors to readers, the same flows on every rank. A reader with the part of an actor
-// gets this part. Any other reader gets each element of its part once, from the nearest actor that has the element. If
-// no actor of a part is at a place, the part comes to this place once, or only the piece that its readers need.
-// places[r] is the place of rank r.
+// newFlows returns the flows from actors to readers. The flows are the same on every rank. If an actor has the same
+// part as a reader, the reader gets this part. Any other reader gets each element of its part once, from the nearest
+// actor that has the element. If no actor of a part is at a place, the part comes to this place once, or only the piece
+// that its readers need. places[r] is the place of rank r.
 func newFlows(actors, readers []member, places []int) ([]*flow, error) {
 	var flows []*flow
 	for _, a := range actors {
@@ -144,7 +145,7 @@ func nearestFirst(flows []*flow, place int, places []int) []*flow {
 	return append(near, far...)
 }
 
-// takesOf returns the takes of the reader r. It prefers the first flows.
+// takesOf returns the takes of the reader r. It prefers the flows that come first.
 func takesOf(r member, flows []*flow) (takes []take, err error) {
 	for i, f := range r.part.fields {
 		mine, before, missing := r.part.slices[i], len(takes), f.Bytes()

@@ -24,10 +24,10 @@ type Weights struct {
 // An end is this rank's end of a flow.
 type end struct {
 	*flow
-	weights *collectives.Weights // nil: this rank has neither a source nor a reader
-	first   int                  // the first actor on this rank that is a source; -1: none
+	weights *collectives.Weights // nil if this rank has neither a source nor a reader
+	first   int                  // the first actor on this rank that is a source; -1 if there is none
 	state   []byte               // the state of the actor first
-	piece   []byte               // the copy of a part of state that is sent; nil: state itself is sent
+	piece   []byte               // the copy of a part of state that is sent; nil if state itself is sent
 	common  []overlap            // the overlaps of state with piece
 }
 
@@ -57,12 +57,12 @@ type Spec struct {
 	Part func(component string, member int) *nn.Params[float32]
 }
 
-// members returns the actors, or the readers, with their parts. parts has all parts so far, by their declarations.
+// members returns the members of components with their parts. parts has all parts so far, by their declarations.
 func (s *Spec) members(w *spmd.World, j *job.Job, components []string,
 	parts map[*nn.Params[float32]]*part) (all []member) {
 	for _, of := range components {
 		for m, rank := range j.Placement.Ranks(of) {
-			var declared *nn.Params[float32] // nil: all parameters, which the members of this rank have
+			var declared *nn.Params[float32] // nil stands for all parameters, which the members of this rank have
 			if s.Part != nil {
 				declared = s.Part(of, m)
 			}
@@ -184,7 +184,7 @@ func (w *Weights) Publish(ctx context.Context, actor *spmd.Member, version int64
 	return nil
 }
 
-// Reader returns the reader of member m, on this rank. The member must have the same part as an actor.
+// Reader returns the reader of m, a member on this rank. The member must have the same part as an actor.
 func (w *Weights) Reader(m *spmd.Member) *collectives.WeightsReader {
 	for _, e := range w.ends {
 		if i := e.find(m); i >= 0 {

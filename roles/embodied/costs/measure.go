@@ -44,8 +44,8 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// sizesOf returns three numbers of environments of one call: all, the smallest that a plan for this many ranks would
-// use, and one between them. All of them divide the environments in whole groups.
+// sizesOf returns three numbers of environments in one call: all environments, the smallest number that a plan for this
+// many ranks would use, and a number between them. Each number divides the environments into whole groups.
 func sizesOf(envs, group, ranks int) []int {
 	var possible []int
 	for n := group; n <= envs; n += group {
@@ -64,8 +64,8 @@ func sizesOf(envs, group, ranks int) []int {
 	return []int{possible[0], possible[len(possible)/2], envs}
 }
 
-// shareOf returns the number of environments that each of n workers has: the largest up to envs/n that divides the
-// environments in whole groups.
+// shareOf returns the number of environments that each of n workers has. It is the largest number up to envs/n that
+// divides the environments into whole groups.
 func shareOf(envs, group, n int) int {
 	share := max(group, envs/n/group*group)
 	for envs%share != 0 {
@@ -74,7 +74,8 @@ func shareOf(envs, group, n int) int {
 	return share
 }
 
-// rollouts measures steps and inferences, alone at three sizes, and on all cores with a share of the environments each.
+// rollouts measures steps and inferences. First it measures them alone at three sizes. Then it measures them on all
+// cores at the same time, each with a share of the environments.
 func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) error {
 	w := &f.Work
 	sizes := sizesOf(w.Envs, w.Group, a.Ranks)
@@ -94,7 +95,7 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 		}
 		players = append(players, x)
 	}
-	var slower []float64 // of a player beside others
+	var slower []float64 // of a player while others play
 	const rounds = 5
 	for range rounds { // in turns, so that all sizes meet the same machine
 		for i := range sizes {
@@ -145,13 +146,13 @@ func run(ctx context.Context, x *player, d time.Duration, c *calls) error {
 		c.step.Add(spent.step)
 		c.infer.Add(spent.infer)
 		c.score.Add(spent.score)
-		c.step.Busy += max(0, busy.Seconds()-spent.infer.Seconds()-spent.score.Seconds()) // the others are work
+		c.step.Busy += max(0, busy.Seconds()-spent.infer.Seconds()-spent.score.Seconds()) // the rest is the step
 	}
 	return nil
 }
 
-// together lets players play at the same time, and returns the mean time of a step that is work, in seconds. A mean
-// also has the times during which a player got no core, which a median leaves out.
+// together lets players play at the same time, and returns the mean working time of a step, in seconds. Unlike a
+// median, the mean includes the times in which a player got no core.
 func together(ctx context.Context, players []*player, d time.Duration) (step float64, err error) {
 	return probe.Together(len(players), func(i int) (float64, error) {
 		var c calls
@@ -162,7 +163,8 @@ func together(ctx context.Context, players []*player, d time.Duration) (step flo
 	})
 }
 
-// updates measures the update of one actor on its share of the samples, alone and beside others.
+// updates measures the update of one actor on its share of the samples. It measures the update alone, and while other
+// actors update.
 func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) error {
 	first, err := newLearner(p, f.Work.Envs)
 	if err != nil {
@@ -218,7 +220,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 // A learner is one actor with its share of the environments.
 type learner struct {
 	counter probe.Counter
-	player  *player // nil: the algorithm learns from demonstrations alone
+	player  *player // nil if the algorithm learns from demonstrations alone
 	policy  policy.Policy
 	work    policy.Work // of inference workers
 	algo    algo.Algorithm
@@ -249,8 +251,8 @@ func (x *learner) close() {
 	}
 }
 
-// warm learns until updates make optimiser steps, which takes this many iterations with a replay buffer. After the time
-// d it gives up.
+// warm learns until updates make optimiser steps. With a replay buffer, the argument iterations is the number of
+// iterations that this takes. After the time d warm gives up.
 func (x *learner) warm(ctx context.Context, iterations int, d time.Duration) error {
 	begun := time.Now()
 	var none probe.Series
@@ -275,7 +277,7 @@ func (x *learner) learn(infer, prepare, update *probe.Series) error {
 	return x.train(prepare, update)
 }
 
-// rollout makes a rollout, and adds to it what inference workers would.
+// rollout makes a rollout, and adds the tensors that inference workers would add.
 func (x *learner) rollout(infer *probe.Series) error {
 	if x.player == nil {
 		return nil

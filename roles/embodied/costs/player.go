@@ -22,7 +22,7 @@ type player struct {
 	at    int         // the next step of the present rollout
 	taken uint64      // steps of each environment in all rollouts
 
-	rule        reward.Rule // of reward workers; nil: there are none
+	rule        reward.Rule // of reward workers; nil if there are none
 	transitions tensor.Dict
 	batch       reward.Batch
 	scores      []float32

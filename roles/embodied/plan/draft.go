@@ -19,8 +19,8 @@ type Draft struct {
 	tried bool  // tryParts has made the parts
 }
 
-// NewDraft places cfg in a world whose rank r is on node nodes[r]. It makes no environment and no policy, and reads
-// no file but comm.table.
+// NewDraft places cfg in a world whose rank r is on node nodes[r]. It makes no environment and no policy, and reads no
+// file except comm.table.
 func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	common, found := job.New(cfg, reg, nodes)
 	d := &Draft{Plan: &Plan{Job: common, Learning: reg.Learning(cfg), alone: len(nodes) == 1}, found: found,

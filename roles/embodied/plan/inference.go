@@ -20,8 +20,8 @@ func (p *Plan) NextOf(s ActorShard) int {
 	return s.Actor
 }
 
-// InferencePairs returns the pairs of sender and receiver of trajectories. The receivers of in and the senders of out
-// are inference workers.
+// InferencePairs returns the pairs of sender and receiver of trajectories. Inference workers are the receivers in the
+// pairs in, and the senders in the pairs out.
 func (p *Plan) InferencePairs() (in, out map[[2]int]bool) {
 	in, out = map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range p.Train.Routes {

@@ -68,7 +68,8 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	return f
 }
 
-// heapWithin returns an allocator for at most the memory have. An allocation beyond this amount fails with a shortage.
+// heapWithin returns an allocator that allocates at most the available memory. An allocation beyond this amount fails
+// with a shortage.
 func heapWithin(have job.Available) tensor.Allocator {
 	need := int64(0)
 	return func(n int) ([]byte, error) {

@@ -19,10 +19,10 @@ type Plan struct {
 	Spec         env.Spec   // the spec of a training environment with its wrappers
 	EvalEnv      env.Config // the configuration of evaluations' environments
 	EvalSpec     env.Spec   // the spec of an evaluation's environment
-	Unrenderable string     // the simulator that will not be filmed, because it cannot be rendered; "": none
+	Unrenderable string     // the simulator that will not be filmed, because it cannot be rendered; "" if there is none
 
 	Actors, rollouts, simulators int     // the numbers of workers; simulators are the env workers
-	Rewards, Inferences          int     // the numbers of workers of optional components; 0: not placed
+	Rewards, Inferences          int     // the numbers of workers of optional components; 0 if not placed
 	Train, Eval                  Routing // the routings of training and of evaluations
 
 	Epochs, Steps    int  // rollouts for one update, and the steps of each

@@ -100,7 +100,8 @@ func (p *Plan) RewardLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(tensor.Field{Name: algo.FieldReward, DType: tensor.F32, Shape: []int{l.Hi - l.Lo}})
 }
 
-// RewardPairs returns the pairs of sender and receiver: asks are those of transitions, and answers those of rewards.
+// RewardPairs returns pairs of sender and receiver. asks has the pairs for transitions, and answers has the pairs for
+// rewards.
 func (p *Plan) RewardPairs() (asks, answers map[[2]int]bool) {
 	asks, answers = map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range p.Train.Routes {

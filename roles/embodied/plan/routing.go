@@ -6,7 +6,7 @@ package plan
 //
 // Environments are numbered globally. Each env worker simulates a contiguous range, in pipeline stages. The
 // environments of one stage on all env workers, end to end, form a batch, which is divided evenly among the rollout
-// workers. Where the range of an env worker overlaps that of a rollout worker, there is a route: it carries
+// workers. Where the range of an env worker overlaps the range of a rollout worker, there is a route: it carries
 // observations one way and actions the other. With N environments and W actors, actor a trains on [a·N/W, (a+1)·N/W),
 // so each route ends in one or more actor shards.
 type Routing struct {
@@ -75,10 +75,10 @@ func (p Routing) Pairs() (obs, act, out map[[2]int]bool) {
 	return obs, act, out
 }
 
-// RunsInline reports whether the rollout worker of route l steps the environments of l itself, in its own goroutine.
-// It does so if the env worker is on the same rank and no other rollout worker serves these environments: passing
-// observations and actions between goroutines would take longer than a step. of is the routing of l. training says
-// whether of is the routing of training or of evaluations.
+// RunsInline reports whether the rollout worker of route l steps the environments of l itself, in its own goroutine. It
+// does so if the env worker is on the same rank and no other rollout worker serves these environments: passing
+// observations and actions between goroutines would take longer than a step. The argument of is the routing of l.
+// training says whether it is the routing of training or of evaluations.
 func (p *Plan) RunsInline(of Routing, l Route, training bool) bool {
 	if p.Placement.Group("env").Ranks[l.Env] != p.Placement.Group("rollout").Ranks[l.Rollout] {
 		return false

@@ -16,7 +16,7 @@ type RolloutBuilder struct {
 	work         policy.Work
 	Hidden       HiddenState // hidden states of the environments
 	noise        policy.Noise
-	Mixture      *Mixture // lets an expert act in some steps; nil: only the policy acts
+	Mixture      *Mixture // lets an expert act in some steps; nil if only the policy acts
 	critic       bool     // the last actions came with values
 	bootstrapAll bool     // value the last observation of terminated episodes, too
 	// Idles says that environments do not reset themselves: after the end of an episode they idle until Begin.
@@ -103,8 +103,8 @@ func (r *RolloutBuilder) Ended() tensor.Tensor {
 	return ended
 }
 
-// GoOn continues at time t the trajectories that another builder has begun with the same step. dicts have these
-// trajectories, and ended is what Ended of that builder has returned.
+// GoOn continues trajectories at time t. Another builder has begun them with the same step. dicts has these
+// trajectories, and ended is the result of the other builder's Ended.
 func (r *RolloutBuilder) GoOn(dicts []tensor.Dict, step uint64, t int, ended tensor.Tensor) {
 	r.Begin(dicts, step)
 	for i := range r.noise.Step {
@@ -228,8 +228,8 @@ func (r *RolloutBuilder) finalOf(step *env.Step) tensor.Dict {
 	return step.FinalObs
 }
 
-// Transition copies the observations and actions of time t, and the result of the step, to the transitions to. Reward
-// workers receive transitions in this form.
+// Transition writes transitions into the dict to: the observations and actions of time t, and the result of the step.
+// Reward workers receive transitions in this form.
 func (r *RolloutBuilder) Transition(to tensor.Dict, t int, step *env.Step) {
 	final := r.finalOf(step)
 	for i := range r.parts {

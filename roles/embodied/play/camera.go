@@ -16,7 +16,7 @@ import (
 type Camera struct {
 	vec      env.Vec
 	cfg      env.Video
-	file     string // file of the next film; "": do not film the next evaluation
+	file     string // file of the next film; "" if the next evaluation is not filmed
 	by       programs.Entry
 	film     *video.Film
 	sheet    *video.Sheet
@@ -64,8 +64,8 @@ func (c *Camera) newSheet(now *env.Step, n, more int) (sheet *video.Sheet, capti
 	return video.NewSheet(n, c.cfg.Width, c.cfg.Height, lines+more), captions
 }
 
-// Record films the next evaluation into file. Formats other than PNG need the program ffmpeg, which by starts. Without
-// a camera Record does nothing.
+// Record films the next evaluation into file. Formats other than PNG need the program ffmpeg, which is started with the
+// entry by. Without a camera Record does nothing.
 func (s *Stage) Record(file string, by programs.Entry) {
 	if s.camera != nil {
 		s.camera.file, s.camera.by = file, by
@@ -157,5 +157,5 @@ func Film(envs *env.Registry, cfg env.Config) (unrenderable string, err error) {
 	return unrenderable, errors.Join(err, vec.Close())
 }
 
-// mayBeUnrenderable reports whether the environments of cfg need not be rendered, although cfg asks for a film.
+// mayBeUnrenderable reports whether the job may go on without a film if the environments of cfg cannot be rendered.
 func mayBeUnrenderable(cfg env.Config) bool { return cfg.ID() == env.ExternalID }

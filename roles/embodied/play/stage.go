@@ -21,8 +21,8 @@ type Stage struct {
 	Running   bool          // episodes have begun
 	At        int           // steps taken in the present epoch of an asynchronous run
 	first     int           // the number of the first environment among all environments of the job
-	camera    *Camera       // films evaluations; nil: no films
-	report    func()        // reports progress after each step; nil: no report
+	camera    *Camera       // films evaluations; nil without films
+	report    func()        // reports progress after each step; nil if nothing is reported
 	begun     int           // episodes that each environment has begun since CountEpisodes
 }
 
@@ -46,7 +46,8 @@ func NewStage(reg *env.Registry, cfg env.Config, use env.Use, first, n, chunks i
 	return s, err
 }
 
-// take allocates memory for chunks actions and their results. Call Begin after take.
+// take allocates memory for the actions of a step, and for their results. chunks is the number of actions in a step.
+// Call Begin after take.
 func (s *Stage) take(chunks int) {
 	n, spec := s.Vec.Len(), s.Vec.Spec()
 	s.Now = spec.NewStep(n, chunks)
@@ -59,8 +60,8 @@ func (s *Stage) Label() {
 	s.take(s.Now.Reward.Dim(1))
 }
 
-// Fit gives steps the number of actions that pol chooses at a time. It returns this number, and the number of
-// log-probs.
+// Fit sets the number of actions in a step to the number that pol chooses at a time. It returns this number, and the
+// number of log-probs.
 func (s *Stage) Fit(pol policy.Policy) (chunks, logProbs int, err error) {
 	// Nothing was observed yet, so the mask allows no action, which would be an error.
 	if mask, ok := s.Now.Obs.Get(env.ActionMask); ok {

@@ -10,9 +10,10 @@ import (
 )
 
 // TrajectoryFields returns the tensors of a trajectory of t steps of n environments, with the names that channels use.
-// A sample has chunks actions and logProbs log-probs. rewards is chunks if each action has its own reward, else 1.
-// hidden is the length of the hidden state, and latent the length of an action's denoising chain. Both may be 0: the
-// trajectory has no such tensor. mask adds a mask of the steps to train on.
+// chunks is the number of actions in a sample, and logProbs the number of log-probs. rewards is chunks if each action
+// has its own reward, else 1. hidden is the length of the hidden state, and latent the length of an action's denoising
+// chain. If a length is 0, the trajectory has no such tensor. If mask is set, the trajectory has a mask of the steps to
+// train on.
 func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, hidden, latent, t, n int, mask bool) []tensor.Field {
 	action := spec.Action
 	each := []int{t, n}

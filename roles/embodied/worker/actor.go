@@ -169,7 +169,8 @@ func (a *ActorWorker) assemble() {
 	a.batch = a.joined
 }
 
-// copyColumns copies src [T, m, ...] to the columns at, at+1, … of dst [T, n, ...].
+// copyColumns copies src to the columns of dst, from column at on. The shape of src is [T, m, ...], and the shape of
+// dst is [T, n, ...].
 func copyColumns(dst, src tensor.Tensor, at int) {
 	column := src.Len() / (src.Dim(0) * src.Dim(1)) * src.DType().Size()
 	to, from := dst.Bytes(), src.Bytes()

@@ -81,8 +81,8 @@ func inlineEnvs(envs []*EnvWorker, l plan.Route, use env.Use) *play.Stage {
 	return nil
 }
 
-// Interact simulates the environments for one rollout. It sends observations through obs and receives actions
-// through act.
+// Interact simulates the environments for one rollout. It sends observations through the channel obs and receives
+// actions through the channel act.
 func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error {
 	train := slices.DeleteFunc(slices.Clone(w.train), func(s *envStage) bool { return s.inline })
 	if err := w.open(train, obs, act); err != nil {
@@ -115,7 +115,8 @@ func (w *EnvWorker) Interact(ctx context.Context, obs, act *spmd.Channel) error 
 	return nil
 }
 
-// TakeEpisodes appends the episodes that have ended since the last call to train and eval, as rows of env.AppendRows.
+// TakeEpisodes appends the episodes that have ended since the last call, as rows of env.AppendRows. It appends episodes
+// of training to train, and episodes of evaluations to eval.
 func (w *EnvWorker) TakeEpisodes(train, eval []float64) (trained, evaluated []float64) {
 	for _, s := range w.train {
 		train = env.AppendRows(train, s.Episodes.Take())
@@ -165,7 +166,7 @@ func (s *envStage) evaluate(ctx context.Context) error {
 			return err
 		}
 	}
-	// The last item gets no answer. With one, env and rollout workers would wait for each other.
+	// The last item gets no answer. With an answer, env and rollout workers would wait for each other.
 	return s.send(ctx, lastOfEpisodes)
 }
 

@@ -75,7 +75,7 @@ func (s *envStage) send(ctx context.Context, version int64) error {
 	return nil
 }
 
-// fill copies the rows of route l of a step to a Dict of plan.StepLayout.
+// fill copies the rows of route l from a step to a Dict with the layout plan.StepLayout.
 func (l *envRoute) fill(to tensor.Dict, from *env.Step) {
 	for i := range to.Len() {
 		name, dst := to.Entry(i)

@@ -26,8 +26,8 @@ type evalRoute struct {
 	over    bool          // all episodes have ended
 }
 
-// Evaluate receives observations through obs and sends the policy's most likely actions through act, until all
-// routes have played their episodes. Then it restores the rollouts' weights.
+// Evaluate receives observations through the channel obs and sends the policy's most likely actions through the channel
+// act, until all routes have played their episodes. Then it restores the rollouts' weights.
 func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) error {
 	defer r.policy.Params().View(r.state)
 	left, epochs := len(r.evals), r.plan.Config.Env.Eval.RolloutEpoch
@@ -68,7 +68,7 @@ func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) er
 	return nil
 }
 
-// step receives observations and sends actions. The route is over after epochs episodes.
+// step receives observations and sends actions. epochs is the number of episodes after which the route is over.
 func (l *evalRoute) step(ctx context.Context, infer spmd.Span, epochs int) error {
 	item, err := l.obs.Get(ctx)
 	if err != nil {

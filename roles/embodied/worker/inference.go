@@ -25,7 +25,7 @@ type InferenceWorker struct {
 	weights *collectives.WeightsReader
 
 	proximal  bool   // add the log-probabilities of the policy before the update
-	reference []byte // parameters of the reference policy; nil: not needed
+	reference []byte // parameters of the reference policy; nil if not needed
 	known     bool   // reference was set
 }
 
@@ -78,8 +78,8 @@ func (w *InferenceWorker) SyncModelFromActor(ctx context.Context, version int64)
 	return nil
 }
 
-// Infer receives the trajectories of an iteration through in, adds log-probabilities, and sends the trajectories
-// through out.
+// Infer receives the trajectories of an iteration through the channel in, adds log-probabilities, and sends the
+// trajectories through the channel out.
 func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
 	for _, p := range w.through {
 		if err := w.pass(ctx, p, in, out); err != nil {

@@ -9,15 +9,16 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A queue has the rollouts of a shard that an actor of an asynchronous run had received before a move, and not used.
-// The actor uses these rollouts before those in the channel.
+// A queue has rollouts of a shard that an actor of an asynchronous run received before a move, and has not used yet.
+// The actor uses these rollouts before the rollouts in the channel.
 type queue struct {
 	received int64        // rollouts received through channels in the whole run
 	waiting  []*spmd.Item // copies of rollouts that the actor has not used
 	own      []*spmd.Item // copies that the actor is using
 }
 
-// get returns the next rollout. If there is none, get waits if wait is set; otherwise the error is spmd.ErrEmpty.
+// get returns the next rollout. If there is none, get waits if wait is set, and otherwise returns the error
+// spmd.ErrEmpty.
 func (in *input) get(ctx context.Context, wait bool) (item *spmd.Item, err error) {
 	if len(in.waiting) > 0 {
 		item, in.waiting = in.waiting[0], in.waiting[1:]

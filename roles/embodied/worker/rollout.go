@@ -27,9 +27,9 @@ type RolloutWorker struct {
 
 	infer      spmd.Span
 	training   *collectives.WeightsReader
-	evaluation *collectives.WeightsReader // nil: evaluations use the rollouts' weights
+	evaluation *collectives.WeightsReader // nil if evaluations use the rollouts' weights
 	state      []byte                     // the rollouts' weights; evaluations may use other weights
-	version    int64                      // version of state; -1: none yet
+	version    int64                      // version of state; -1 if there is none yet
 }
 
 // A rolloutRoute is a route with the rollout worker's ends of its channels.
@@ -46,7 +46,7 @@ type rolloutRoute struct {
 	steps   views[env.Step]
 	stage   *play.Stage   // the environments, if this worker steps them: see plan.Plan.RunsInline
 	count   algo.Progress // reports steps
-	scorer  *scorer       // nil: the environments' own rewards are used
+	scorer  *scorer       // nil if the environments' own rewards are used
 }
 
 // NewRolloutWorker returns the worker of member m, for loop.Launch. InitWorker completes the worker.
@@ -113,7 +113,7 @@ func newRolloutRoute(l plan.Route, p *plan.Plan, pol policy.Policy, count algo.P
 	return rl
 }
 
-// SyncModelFromActor makes the policy use this version of the weights, or a newer one.
+// SyncModelFromActor makes the policy use this version of the weights, or a newer version.
 func (r *RolloutWorker) SyncModelFromActor(ctx context.Context, version int64) error {
 	state, version, err := r.training.Adopt(ctx, version)
 	if err != nil {
@@ -139,7 +139,8 @@ func (r *RolloutWorker) useWeights(state []byte, version int64) {
 	r.policy.Params().View(state)
 }
 
-// SyncModelForEvaluation makes the policy use this version of the weights, or a newer one, in the next evaluation only.
+// SyncModelForEvaluation makes the policy use this version of the weights, or a newer version, in the next evaluation
+// only.
 func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int64) error {
 	state, _, err := r.evaluation.Adopt(ctx, version)
 	if err == nil {
@@ -148,9 +149,9 @@ func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int6
 	return err
 }
 
-// Generate makes one rollout. It receives observations through obs, sends actions through act, and sends trajectories
-// through out. If there are reward workers, Generate gets the rewards from them through scores. step is the number of
-// steps that every environment has taken before.
+// Generate makes one rollout. It receives observations through the channel obs, sends actions through act, and sends
+// trajectories through out. If there are reward workers, Generate gets the rewards from them through scores. step is
+// the number of steps that every environment has taken before.
 func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channel, scores RewardChannels,
 	step uint64) error {
 	for _, l := range r.routes {
@@ -238,7 +239,7 @@ func (l *rolloutRoute) open(ctx context.Context, m *spmd.Member, obs, act, out *
 	return nil
 }
 
-// connect opens the senders of a route in the first call. Actions are sent under key.
+// connect opens the senders of a route in the first call. key is the key under which actions are sent.
 func (l *rolloutRoute) connect(m *spmd.Member, act *spmd.Channel, key string, out *spmd.Channel,
 	next func(plan.ActorShard) int) (err error) {
 	if l.out != nil {
@@ -336,7 +337,7 @@ type view[V any] struct {
 	data *V
 }
 
-// of returns the view of an item. The first call for an item makes the view by read.
+// of returns the view of an item. The first call for an item makes the view by the function read.
 func (vs *views[V]) of(item *spmd.Item, read func(tensor.Dict) V) *V {
 	rows := item.Hi - item.Lo
 	for _, v := range *vs {

@@ -19,20 +19,20 @@ import (
 type asyncRoute struct {
 	*rolloutRoute
 	weights []byte      // a copy of the weights of the present rollout
-	version int64       // version of weights; -1: none yet
+	version int64       // version of weights; -1 if there is none yet
 	first   uint64      // rollouts made before this run
 	begun   uint64      // rollouts begun in this run
 	taken   int         // shards of the next rollout that have an item
 	open    bool        // a rollout has begun and not ended
 	at      int         // actions recorded in this rollout
 	acting  bool        // the result of the last action has not arrived
-	item    *spmd.Item  // observations without actions yet; nil: the environments are stepping
+	item    *spmd.Item  // observations without actions yet; nil if the environments are stepping
 	moved   tensor.Dict // the unfinished rollout that came with a move; goOn continues it
 	paused  bool        // the environments were told to wait for the next call
 }
 
-// Produce makes rollouts until stop is cancelled. It receives observations through obs, sends actions through act,
-// and sends trajectories through out.
+// Produce makes rollouts until stop is cancelled. It receives observations through the channel obs, sends actions
+// through act, and sends trajectories through out.
 func (r *RolloutWorker) Produce(ctx, stop context.Context, obs, act, out *spmd.Channel) error {
 	for _, l := range r.running {
 		if err := l.connect(r.m, act, anyRoute, out, r.plan.NextOf); err != nil {
@@ -257,7 +257,8 @@ func (l *asyncRoute) observe(ctx context.Context, r *RolloutWorker, st *env.Step
 	return l.deliver(ctx, l.version)
 }
 
-// Finished adds to byRoute[i] the number of rollouts that this worker has made on route i in the whole run.
+// Finished adds a number of rollouts to each element of byRoute. For route i this is the number that this worker has
+// made on the route in the whole run.
 func (r *RolloutWorker) Finished(byRoute []float64) {
 	for _, l := range r.running {
 		byRoute[l.ID] += float64(l.first + l.begun)

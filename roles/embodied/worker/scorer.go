@@ -20,7 +20,7 @@ type scorer struct {
 	layout *tensor.Layout
 	to     *spmd.Sender
 	from   *spmd.Receiver
-	asked  int // the step whose rewards were requested and not yet recorded; -1: none
+	asked  int // the step whose rewards were requested and not yet recorded; -1 if there is none
 }
 
 // RewardChannels connect rollout workers with reward workers. They are nil without reward workers.
@@ -41,7 +41,7 @@ func (s *scorer) open(m *spmd.Member, ch RewardChannels) (err error) {
 	return err
 }
 
-// ask requests the rewards of step t of rec with its result. A nil scorer does nothing.
+// ask requests the rewards of step t of rec. The argument step is the result of this step. A nil scorer does nothing.
 func (s *scorer) ask(ctx context.Context, rec *play.RolloutBuilder, t int, step *env.Step) error {
 	if s == nil {
 		return nil

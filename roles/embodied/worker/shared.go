@@ -22,8 +22,8 @@ type Shared struct {
 	own   *loop.Holdings
 
 	training   *weights.Weights
-	evaluation *weights.Weights // for evaluations with newer weights; nil: evaluations use the rollouts' weights
-	inference  *weights.Weights // for inference workers; nil: there are none
+	evaluation *weights.Weights // for evaluations with newer weights; nil if evaluations use the rollouts' weights
+	inference  *weights.Weights // for inference workers; nil if there are none
 
 	policies map[string]map[int]policy.Policy // by component and member number
 }

@@ -40,7 +40,7 @@ type answerer struct {
 	engine *engine.Engine
 	order  []int32
 
-	grader    *answer.Grader // of reward workers; nil: there are none, or a program grades, which is not measured
+	grader    *answer.Grader // of reward workers; nil without them, or if a program grades, which is not measured
 	responses []answer.Response
 }
 
@@ -129,8 +129,8 @@ func sizesOf(prompts, ranks int) []int {
 	return sizes
 }
 
-// answers measures answers at three sizes, and those of several workers at the same time. It returns the answers to
-// all prompts.
+// answers measures the generation of answers, at three sizes and on several workers at the same time. It returns the
+// answers to all prompts.
 func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) (algo.TextBatch, error) {
 	one, err := newAnswerer(p, 1)
 	if err != nil {
@@ -172,7 +172,7 @@ func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	return all, answersTogether(ctx, p, one, sizes[len(sizes)/2], a, f)
 }
 
-// answersByThreads measures answers with a thread for each core. One thread takes alone seconds.
+// answersByThreads measures answers with a thread for each core. alone is the time in seconds with one thread.
 func answersByThreads(ctx context.Context, p *plan.Plan, prompts int, alone float64, a planner.Asked,
 	f *planner.Profile) error {
 	x, err := newAnswerer(p, a.Cores)
@@ -230,7 +230,7 @@ func answersTogether(ctx context.Context, p *plan.Plan, one *answerer, prompts i
 	return nil
 }
 
-// frozen returns a copy of a model for a KL penalty; nil if the job has none.
+// frozen returns a copy of a model for a KL penalty, or nil if the job has no KL penalty.
 func frozen(p *plan.Plan, of *lm.Model) (*lm.Model, error) {
 	if !p.NeedsReference() {
 		return nil, nil

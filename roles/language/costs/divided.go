@@ -13,13 +13,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// halves are the members of the divided models that are measured. Larger numbers follow from them.
+// halves is the number of members that divide a model in a measurement. The costs of more members follow from these
+// measurements.
 const halves = 2
 
-// mostCrowded bounds the members that compute at the same time in a measurement, each of which has memory of its own.
+// mostCrowded bounds the members that compute at the same time in a measurement, because each needs memory of its own.
 const mostCrowded = 8
 
-// An alone member has no others: sums and gathers take no time, and leave what is there.
+// alone is the axis of a member without others. Sums and gathers take no time, and change nothing.
 type alone struct{ size int }
 
 var _ lm.Axis = alone{}
@@ -30,9 +31,9 @@ func (alone) Sum([]float32) error           { return nil }
 func (alone) Sum64([]float64) error         { return nil }
 func (alone) Gather([]float32, []int) error { return nil }
 
-// divided measures how long a member takes that has half of each layer, beside one with the whole model. It times
-// forward passes: over as many tokens as in an update, and over as many as answers have in a pass. Members on all cores
-// crowd each other. The sums of a micro-batch are measured between goroutine ranks.
+// divided measures the time of a member that has half of each layer, and compares it with the time of a member that has
+// the whole model. It times forward passes over the tokens of an update, and over the tokens of a pass of answers.
+// Members on all cores crowd each other. The sums of a micro-batch are measured between goroutine ranks.
 func divided(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile, texts []algo.Sequence) error {
 	if len(p.Model.Sizes()) < 2 || a.Ranks < halves {
 		return nil
@@ -63,7 +64,7 @@ func divided(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	return probe.AddLayerSums(ctx, f, min(a.Ranks, a.Cores+1))
 }
 
-// halved measures the forward passes of divided with this limit.
+// halved measures the forward passes for divided, with this limit of a micro-batch.
 func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *lm.Model, texts []algo.Sequence,
 	a planner.Asked, f *planner.Profile) error {
 	one := algo.NewTextLogProbs(whole, limit, 1, lm.Mesh{}, 1)
@@ -100,7 +101,7 @@ func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *
 	return nil
 }
 
-// infer computes the texts on all passes at the same time, and adds the mean of their times.
+// infer makes all passes over the texts at the same time, and adds the mean of their times.
 func infer(passes []*algo.TextLogProbs, texts []algo.Sequence, took *probe.Series) error {
 	mean, err := probe.Together(len(passes), func(i int) (float64, error) {
 		start := time.Now()

@@ -1,3 +1,4 @@
-// Package costs answers: what do the operations of a language model's job cost? It calls them as workers do: answers
-// to this job's prompts, log-probs and updates of one actor, at sizes that plans would use, alone and on all cores.
+// Package costs answers: what do the operations of a language model's job cost? It calls them as workers do: answers to
+// this job's prompts, log-probs, and updates of one actor. Each is called at sizes that plans would use, alone and on
+// all cores.
 package costs

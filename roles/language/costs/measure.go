@@ -77,7 +77,7 @@ func WorkOf(p *plan.Plan) planner.Work {
 // A learner is one actor with its share of the texts of a step.
 type learner struct {
 	counter probe.Counter
-	ppo     *algo.TextPPO // nil: fine-tuning
+	ppo     *algo.TextPPO // nil in fine-tuning
 	sft     *algo.SFT
 	batch   algo.TextBatch
 	texts   plan.Batch
@@ -117,7 +117,7 @@ func newLearner(p *plan.Plan, all *algo.TextBatch, threads int) (*learner, error
 	return x, err
 }
 
-// newCritic returns a critic that begins as a model.
+// newCritic returns a critic that begins with the weights of m.
 func newCritic(m *lm.Model) (*algo.TextCritic, error) {
 	c, err := algo.NewTextCritic(m.Config, m.Part(), tensor.Heap)
 	if err != nil {
@@ -182,7 +182,8 @@ func (x *learner) train(infer, prepare, update *probe.Series) error {
 	return nil
 }
 
-// updates measures log-probs and the update of one actor on its share of the texts, alone and beside others.
+// updates measures log-probs and the update of one actor on its share of the texts. It measures them alone, and while
+// other actors update.
 func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile, all *algo.TextBatch) error {
 	var learners []*learner
 	add := func(threads int) (*learner, error) {
@@ -207,7 +208,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		_, err = add(1)
 	}
 	crowded := len(learners)
-	var wide *learner // with a thread for each core; nil: there is one core
+	var wide *learner // with a thread for each core; nil if there is one core
 	if a.Cores > 1 && err == nil {
 		wide, err = add(a.Cores)
 	}
@@ -301,7 +302,7 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	f.Costs = append(f.Costs, values.Cost(planner.OpValues, int(f.Work.Tokens*float64(samples))),
 		update.Cost(planner.OpCritic, samples))
 	f.Work.CriticBytes = counter.Bytes
-	if counter.Gathers > 0 { // it gathers after each optimiser step, and has as many of them as the actors
+	if counter.Gathers > 0 { // critic workers gather after each optimiser step, and make as many steps as actors
 		f.Work.CriticGathers = f.Work.OptimiserSteps
 	}
 	return nil

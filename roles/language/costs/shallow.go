@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/roles/planner"
 )
 
-// need returns about the bytes that a measurement takes on this many cores: learners, of which one has several threads,
-// or rollout workers beside each other.
+// need estimates the bytes that a measurement on this many cores takes. A measurement has learners, one of them with
+// several threads, or rollout workers at the same time.
 func need(p *plan.Plan, cores int) int64 {
 	whole := plan.Mesh{Data: 1, Pipeline: 1, Tensor: 1, Layers: []int{p.Model.Layers}}
 	learners := min(cores, p.Actors)
@@ -21,9 +21,9 @@ func need(p *plan.Plan, cores int) int64 {
 		p.PartBytes("critic", whole)
 }
 
-// Profile measures the operations of the job of p. If there is no room to measure on all cores, it takes fewer. If
-// there is none for the model, it measures a shallow one. A layer then costs as much as the weights that a token meets
-// in it.
+// Profile measures the operations of the job of p. If there is no room to measure on all cores, it uses fewer cores. If
+// there is no room for the model, it measures a model with fewer layers. The cost of a layer is then in proportion to
+// the weights that a token meets in it.
 func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profile, error) {
 	for a.Room > 0 && a.Cores > 1 && need(p, a.Cores) > a.Room {
 		a.Cores /= 2
@@ -51,7 +51,8 @@ func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 		job.Mebibytes(a.Room))
 }
 
-// deepen makes f, the profile of a shallow model, that of the job of p, whose passes cost this many times as much.
+// deepen turns f, the profile of a shallow model, into the profile of the job of p. Passes of this job cost factor
+// times as much.
 func deepen(f *planner.Profile, p *plan.Plan, factor float64) {
 	measured := f.Work
 	f.Work = WorkOf(p)

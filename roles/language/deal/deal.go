@@ -1,11 +1,11 @@
 // Package deal answers: which replica answers which prompt? Each replica of the rollout workers is a Player. A player
 // begins with some prompts, and asks the Dealer for more before it has room for them. When no prompt is left, the
-// dealer orders players with many unfinished answers to give some of them to players with few. A moved answer takes its
+// dealer orders players with many unfinished answers to give some answers to players with few. A moved answer takes its
 // tokens along, and usually its keys and values. Its further tokens are the same on any player, so no result depends on
 // which player generates an answer.
 //
-// The player that takes a prompt collects the answers to this prompt, also those that other players finish. The dealer
-// counts complete groups, and ends the batch after the last group:
+// The player that takes a prompt collects the answers to this prompt, including answers that other players finish. The
+// dealer counts complete groups, and ends the batch after the last group:
 //
 //	player → dealer   Ask, Report, Give (as ordered), Back (a finished answer for its collector), Complete, Bye
 //	dealer → player   Deal (a prompt), None (no prompt is left), Order, Give and Back (passed on), End
@@ -80,8 +80,8 @@ type Cost struct {
 	Moved   float64 // cost of a token of an answer that moves with its cache
 }
 
-// first returns the range of prompts with which a player begins: those of its even share for which it has room. The
-// dealer deals the other prompts.
+// first returns the range of prompts with which a player begins. They are the part of its even share for which it has
+// room. The dealer deals the other prompts.
 func (t *Table) first(player int) (lo, hi int) {
 	lo, hi = player*t.Prompts/t.Players, (player+1)*t.Prompts/t.Players
 	return lo, min(hi, lo+(t.Running+t.Size-1)/t.Size)

@@ -166,7 +166,7 @@ func (d *Dealer) work(lengths []int32) (sum float64) {
 }
 
 // share returns the lengths of the answers that one player should give to another. They are the shortest answers. Their
-// number is such that the later player finishes as early as possible. If the gain is too small, there are none.
+// number is such that the later player finishes as early as possible. If the gain is too small, share returns none.
 func (d *Dealer) share(from, to *seat) []int32 {
 	has := from.has(nil)
 	slices.Sort(has)

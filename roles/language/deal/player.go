@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/engine"
 )
 
-// An Engine generates the texts of a player. It is an engine.Engine, or stands for several that do the same.
+// An Engine generates the texts of a player. It is an engine.Engine, or stands for several engines that do the same.
 type Engine interface {
 	Start(r *engine.Request, index int) (bool, error)
 	Step(w *engine.Watch) error
@@ -27,7 +27,7 @@ type Player struct {
 	groups  map[int]*group // groups that this player collects
 	tokens  int            // number of tokens of all unfinished answers
 	got     int            // number of answers from other players
-	told    [3]int         // numbers of unfinished answers, of tokens and of got that the dealer knows
+	told    [3]int         // what the dealer knows: numbers of unfinished answers and of tokens, and got
 	asked   bool           // the player has asked for a prompt, and has not got one yet
 	none    bool           // no prompt is left
 	over    bool           // the batch has ended

@@ -43,8 +43,8 @@ type Shown struct {
 	Grade    answer.Grade
 }
 
-// Take asks all questions. sums are the sums for Metrics. shown has the greedy answers to the first questions, at most
-// show answers.
+// Take asks all questions. sums are the sums for Metrics. shown has the greedy answers to the first questions. The
+// argument show is the largest number of them.
 func (e *Exam) Take(ctx context.Context, questions []answer.Question, show int) (sums []float64, shown []Shown,
 	err error) {
 	sums = make([]float64, 2*numExamSums+e.Samples+1)
@@ -128,9 +128,9 @@ func count(sums []float64, r *answer.Response, g answer.Grade) {
 
 // Metrics returns the names and values of the metrics. sums are the sums of Take, added over all ranks.
 //
-//   - eval/accuracy: share of right answers among the greedy ones
+//   - eval/accuracy: share of right answers among the greedy answers
 //   - eval/response_length, eval/truncated, eval/unparsable: mean number of tokens of greedy answers, and the
-//     shares of those that were cut off or cannot be parsed
+//     shares of greedy answers that were cut off or cannot be parsed
 //   - eval/pass@k, for k = 1, 2, 4, … and the number of samples: see PassAt
 //   - eval/sampled_response_length, …: the same metrics for sampled answers
 func Metrics(sums []float64) (names []string, values []float64) {

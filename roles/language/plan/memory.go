@@ -85,7 +85,8 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 // the component has no members.
 func (p *Plan) MemberBytes(component string) int64 { return p.memberBytes(component, 0) }
 
-// PartBytes estimates what MemberBytes does for members that divide the model by mesh: for the one that needs the most.
+// PartBytes returns what MemberBytes returns if the members divide the model by mesh. It estimates the memory of the
+// member that needs the most.
 func (p *Plan) PartBytes(component string, mesh Mesh) (most int64) {
 	divided := *p
 	divided.meshes = maps.Clone(p.meshes)

@@ -9,10 +9,10 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 )
 
-// A Mesh arranges the members of a component that has a model. Data replicas have a whole model each. Pipeline stages
+// A Mesh arranges the members of a component that has a model. Each of Data replicas has a whole model. Pipeline stages
 // divide the layers of a replica, and Tensor members divide every layer of a stage. Data is the outermost axis and
-// Tensor the innermost: the members of a replica have neighbouring numbers, and so have those of a stage. The zero Mesh
-// has no members.
+// Tensor the innermost. So the members of a replica have consecutive numbers, and so do the members of a stage. The
+// zero Mesh has no members.
 type Mesh struct {
 	Data, Pipeline, Tensor int
 	// Layers are the layers of each stage. It is empty until the model is known.
@@ -33,7 +33,7 @@ func (m Mesh) At(member int) Point {
 	return Point{member / m.Members(), member / m.Tensor % m.Pipeline, member % m.Tensor}
 }
 
-// First returns the first member of a replica. It speaks with other components for the replica.
+// First returns the first member of a replica. This member exchanges messages with other components.
 func (m Mesh) First(replica int) int { return replica * m.Members() }
 
 // IsFirst reports whether a member is the first of its replica.
@@ -86,7 +86,7 @@ var modelled = []string{"actor", "rollout", "inference", "critic"}
 // Modelled returns the components that have a language model.
 func Modelled() []string { return slices.Clone(modelled) }
 
-// Mesh returns the Mesh of a component. Members of components without a model are replicas of their own.
+// Mesh returns the Mesh of a component. If the component has no model, each member is a replica.
 func (p *Plan) Mesh(component string) Mesh {
 	if m, ok := p.meshes[component]; ok {
 		return m
@@ -94,8 +94,8 @@ func (p *Plan) Mesh(component string) Mesh {
 	return whole(p.Workers(component))
 }
 
-// Beside returns the actor on a rank that has the same part of the model as a member of a component there; -1: none
-// has.
+// Beside returns the actor on a rank that has the same part of the model as a member of a component. It returns -1 if
+// no actor on the rank has this part.
 func (p *Plan) Beside(component string, member, rank int) int {
 	part := p.Mesh(component).Part(member)
 	for _, actor := range p.MembersOn("actor", rank) {
@@ -121,7 +121,7 @@ func pipelineKey(component string) string {
 	return component + ".model.pipeline_model_parallel_size"
 }
 
-// arrange makes the meshes of the components with a model. It reports whether their members can be arranged so.
+// arrange makes the meshes of the components with a model. It reports whether the numbers of members allow this.
 func (d *Draft) arrange() (ok bool) {
 	d.meshes, ok = map[string]Mesh{}, true
 	for _, of := range modelled {
@@ -150,7 +150,8 @@ func (d *Draft) arrange() (ok bool) {
 	return ok
 }
 
-// divide deals the model's layers to the stages of each mesh, and checks that the model can be divided so.
+// divide distributes the model's layers over the stages of each mesh, and checks that the model can be divided in this
+// way.
 func (d *Draft) divide() {
 	for _, of := range modelled {
 		m, placed := d.meshes[of]
@@ -185,8 +186,8 @@ func (d *Draft) divide() {
 	}
 }
 
-// Meshes returns meshes of one replica of the actors that the model allows: that of the job, and those with any number
-// of tensor members and a power of two as the number of stages.
+// Meshes returns meshes that the model allows for one replica of the actors. The first one is the mesh of the job. The
+// others have any number of tensor members, and a power of two as the number of stages.
 func (p *Plan) Meshes() []Mesh {
 	now := p.Mesh("actor")
 	now.Data = 1
@@ -202,7 +203,7 @@ func (p *Plan) Meshes() []Mesh {
 	return list
 }
 
-// LargestStage returns the share of a model's work of the stage of m that has the most.
+// LargestStage returns the share of a model's work in the stage of m with the most work.
 func (p *Plan) LargestStage(m Mesh) float64 {
 	costs, total, most := layerCosts(&p.Model), 0, 0
 	for _, layers := range m.Layers {
@@ -215,7 +216,7 @@ func (p *Plan) LargestStage(m Mesh) float64 {
 	return float64(most) / float64(max(1, total))
 }
 
-// checkTensor checks that the layers of the model can be divided as those of a component.
+// checkTensor checks that the layers of the model can be divided among the tensor members of a component.
 func (d *Draft) checkTensor(of string) {
 	n := d.meshes[of].Tensor
 	if fit := d.Model.Sizes(); !slices.Contains(fit, n) {
@@ -237,8 +238,8 @@ func (d *Draft) checkReader(of string, reader, actor Mesh) {
 	d.found.Want(len(first.Prefixes) == 0, key+"prefixes", first.Prefixes, "null"+because)
 }
 
-// layerCosts returns the weights that a token meets in each layer, with the embedding in the first and the output
-// matrix in the last.
+// layerCosts returns the weights that a token meets in each layer. The first layer includes the embedding, and the last
+// layer includes the output matrix.
 func layerCosts(c *lm.Config) []int {
 	costs := make([]int, c.Layers)
 	for i := range costs {
@@ -255,7 +256,7 @@ func layerCosts(c *lm.Config) []int {
 }
 
 // divided divides layers of these costs into stages of about equal costs, and returns the layers of each stage. A layer
-// belongs to the stage in which its middle falls, but each stage has a layer.
+// belongs to the stage in which its middle falls, but each stage has at least one layer.
 func divided(costs []int, stages int) []int {
 	total, before := 0.0, 0.0
 	for _, c := range costs {
@@ -361,7 +362,7 @@ func (d *Draft) checkBubble() {
 		100*float64(n)/float64(n+m.Pipeline-1), 2*m.Pipeline))
 }
 
-// noteSharding adds a warning if a sharding strategy asks for more than dividing moments.
+// noteSharding adds a warning if a sharding strategy asks to shard more than the moments.
 func (d *Draft) noteSharding() {
 	if s := d.Config.Actor.FSDPConfig.ShardingStrategy; s != config.NoShard {
 		d.notes = append(d.notes, fmt.Sprintf("actor.fsdp_config.sharding_strategy %s: replicas divide the "+
@@ -369,8 +370,8 @@ func (d *Draft) noteSharding() {
 	}
 }
 
-// MicroBatches returns about the number of micro-batches of an update on each replica of the actors, and about the
-// number of tokens of each.
+// MicroBatches estimates the number of micro-batches in an update of each replica of the actors, and the number of
+// tokens in a micro-batch.
 func (p *Plan) MicroBatches() (n, tokens int) {
 	c, texts, length := p.Config, p.batch/p.Actors, p.Config.Runner.SeqLength
 	if c.Reasons() {

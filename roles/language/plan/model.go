@@ -14,10 +14,10 @@ import (
 // A Language is a language model as the configuration describes it.
 type Language struct {
 	Model       lm.Config
-	LoRA        *lm.LoRA    // nil: all weights are trained
+	LoRA        *lm.LoRA    // nil if all weights are trained
 	Tokens      hf.Tokens   // tokens with a special meaning
-	Base        string      // folder of the initial weights; "": they are random
-	From        string      // folder of the initial adapters; "": they are random
+	Base        string      // folder of the initial weights; "" if they are random
+	From        string      // folder of the initial adapters; "" if they are random
 	BaseWeights BaseWeights // used instead of the weights in Base
 	Seed        uint64
 
@@ -151,7 +151,7 @@ func (l *Language) Load(alloc tensor.Allocator) (*lm.Model, error) {
 	return l.LoadPart(lm.Part{}, alloc)
 }
 
-// LoadPart makes a part of the model with its initial weights, which are those of the whole model.
+// LoadPart makes a part of the model with its initial weights. They are the same as in the whole model.
 func (l *Language) LoadPart(part lm.Part, alloc tensor.Allocator) (*lm.Model, error) {
 	m, err := l.part(part)
 	if err != nil {

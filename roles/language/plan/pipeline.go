@@ -14,8 +14,8 @@ import (
 //
 // Groups go from stage to stage. The workers of each stage divide the groups into contiguous ranges. A rollout worker
 // generates its range in rounds, one after the other. When all answers of a group have ended, it sends the group to the
-// next stage, and continues with other groups. With cluster.auto_scheduler groups are dealt to rollout workers instead
-// of divided.
+// next stage, and continues with other groups. With cluster.auto_scheduler, rollout workers have no ranges: package
+// deal decides who gets which group.
 type Pipeline struct {
 	Groups int
 	Rounds int             // rounds of a rollout worker: rollout.pipeline_stage_num
@@ -102,15 +102,15 @@ func span(n, parts, i int) (lo, hi int) { return i * n / parts, (i + 1) * n / pa
 // owner returns the index of the part whose span has element i.
 func owner(n, parts, i int) int { return ((i+1)*parts - 1) / n }
 
-// BalanceGroups returns the owner of each group, one of the replicas. Each replica gets the same number of groups, and
-// about the same number of tokens. tokens[i] is the number of tokens of group i.
+// BalanceGroups returns the replica that owns each group. Each replica gets the same number of groups, and about the
+// same number of tokens. tokens[i] is the number of tokens of group i.
 func BalanceGroups(tokens []float64, replicas int) []int {
 	return balance(tokens, replicas, len(tokens)/replicas)
 }
 
-// balance returns the owner of each text or group, one of the replicas. The longest remaining text or group goes to the
-// replica with the fewest tokens; ties go to the first replica. tokens has the lengths. No replica owns more than most
-// of them.
+// balance returns the replica that owns each text or group. tokens[i] is the number of tokens of text or group i. The
+// longest remaining text or group goes to the replica with the fewest tokens; ties go to the first replica. No replica
+// owns more texts or groups than the argument most.
 func balance(tokens []float64, replicas, most int) []int {
 	longest := make([]int, len(tokens))
 	for i := range longest {

@@ -70,8 +70,8 @@ const (
 )
 
 // Table returns the numbers by which rollout workers deal the prompts of a batch (see package deal). prompt is any
-// prompt of the batch: its length stands for all lengths. mean is the mean length of the answers in the previous batch;
-// 0: it is not known.
+// prompt of the batch: its length stands for all lengths. mean is the mean length of the answers in the previous batch,
+// or 0 if it is not known.
 func (p *Plan) Table(prompt []int32, mean int) deal.Table {
 	if mean == 0 {
 		mean = max(1, p.Sampling.MaxTokens/8)
@@ -87,7 +87,7 @@ func (p *Plan) Table(prompt []int32, mean int) deal.Table {
 }
 
 // ExchangesGroups reports whether the replicas of a component exchange groups so that all have about as many tokens.
-// The component must be one that trains.
+// The component must train.
 func (p *Plan) ExchangesGroups(component string) bool {
 	return p.Config.Reasons() && p.Config.Actor.EnableDPLoadBalance && p.Mesh(component).Data > 1
 }

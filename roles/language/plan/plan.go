@@ -23,8 +23,7 @@ type Plan struct {
 	*job.Job
 	Language
 
-	// The numbers of replicas of each component; 0: it is not placed. The members of a replica have one model
-	// together.
+	// The numbers of replicas of each component, or 0 if it is not placed. The members of a replica share one model.
 	Actors, rollouts, Rewards, Inferences, Critics int
 	meshes                                         map[string]Mesh // the Mesh of each placed component with a model
 

@@ -11,11 +11,12 @@ import (
 // pooled are the components whose ranks are one pool with cluster.auto_scheduler.
 var pooled = []string{"actor", "rollout", "inference"}
 
-// pool makes the ranks of actors, rollout and inference workers one pool. Every rank gets a rollout worker, and an
-// inference worker if this component has a place. The actors, whose number stays, are spread over the ranks. So a rank
-// answers while there are prompts, infers for complete groups, and trains its actors' share. With
-// cluster.use_pre_process_policy false, ranks that are named for actors get no rollout worker. pool reports whether the
-// pool can be made. If a placement names every member, its pool was made before, and members have moved.
+// pool makes one pool of the ranks of actors, rollout and inference workers. Every rank gets a rollout worker, and an
+// inference worker if this component has a place. The number of actors stays, and they are spread over the ranks. So a
+// rank answers while there are prompts, infers for complete groups, and trains its actors' share. With
+// cluster.use_pre_process_policy false, the ranks that the configuration gives to actors get no rollout worker. pool
+// reports whether the pool can be made. If a placement names every member, members have moved, and the pool exists
+// already.
 func (d *Draft) pool(nodes []int) bool {
 	if d.Config.Fixed() {
 		return true
@@ -43,8 +44,8 @@ func (d *Draft) pool(nodes []int) bool {
 	return true
 }
 
-// PoolOf returns where the members of a pool are whose actors, rollout and inference workers are named on these ranks.
-// There are inference workers only if some are named.
+// PoolOf returns the ranks of the members of a pool. named has the ranks that the configuration gives to actors,
+// rollout and inference workers. The pool has inference workers only if named has some.
 func PoolOf(cfg *config.Config, named map[string][]int) map[string][]int {
 	ranks := union(named)
 	to := map[string][]int{"actor": spread(named["actor"], ranks), "rollout": ranks}
@@ -81,8 +82,8 @@ func spread(named, ranks []int) []int {
 	return to
 }
 
-// replace makes the placement anew: the components in to get these ranks, and the others stay where they are. It
-// reports whether this is possible.
+// replace makes a new placement. The map to has the new ranks of some components. The other components stay where they
+// are. replace reports whether this is possible.
 func (d *Draft) replace(to map[string][]int, nodes []int) bool {
 	c := spmd.Cluster{AllowIdleRanks: true}
 	add := func(of string, ranks []int) {

@@ -139,7 +139,7 @@ func (d *Draft) tryGrader() {
 
 // ForEvaluation returns the plan of an evaluation of cfg, without a placement. In the task reasoning the model answers
 // the questions of validation, and is divided like the models of rollout workers. In the task sft the model is measured
-// on the texts of validation, and its layers are divided like those of actors.
+// on the texts of validation, and its layers are divided like the layers of the actors' models.
 func ForEvaluation(cfg *config.Config, reg config.Registries) (*Plan, error) {
 	d := &Draft{Plan: &Plan{Job: &job.Job{Config: cfg, Registries: reg}}, found: cfg.CheckParts(reg)}
 	d.found.Want(len(cfg.Data.ValDataPaths) > 0, "data.val_data_paths", nil, "files of JSON lines, to evaluate with")

@@ -2,7 +2,8 @@ package plan
 
 import "github.com/rlinf/rlinf/roles/job"
 
-// PassCost returns the weights that a token meets on its way through the model, about what a pass costs.
+// PassCost returns the number of weights that a token meets on its way through the model. The cost of a pass is about
+// in proportion to this number.
 func (p *Plan) PassCost() (sum float64) {
 	for _, c := range layerCosts(&p.Model) {
 		sum += float64(c)
@@ -10,8 +11,9 @@ func (p *Plan) PassCost() (sum float64) {
 	return sum
 }
 
-// Shallow returns the plan of a job with the first layers of the model, this many, which every member has as a whole.
-// Its weights are random. Costs of a model that does not fit into the memory follow from those of shallow ones.
+// Shallow returns the plan of a job whose model has only the first layers. The argument is the number of these layers.
+// Every member has the whole shallow model, with random weights. The costs of a model that does not fit into memory
+// follow from the costs of shallow models.
 func (p *Plan) Shallow(layers int) (*Plan, error) {
 	s, cfg := *p, *p.Config
 	cfg.Runner.CkptPath = ""

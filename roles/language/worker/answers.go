@@ -25,14 +25,14 @@ type answers struct {
 
 	tokens  []int32   // the tokens of all answers
 	lengths []int32   // number of tokens of each answer
-	logProb []float32 // log-prob of each token when it was sampled; nil: equal to recomputed
+	logProb []float32 // log-prob of each token when it was sampled; nil if equal to recomputed
 	ended   []uint8   // 1 for an answer with a stop token, 0 for an answer that was cut off
 
-	reward     []float32 // reward of each answer; nil: not graded yet
+	reward     []float32 // reward of each answer; nil if not graded yet
 	outcome    []uint8   // verify.Outcome of each graded answer
-	recomputed []float32 // log-probs of all tokens by the policy before the update; nil: not computed
-	ref        []float32 // log-probs of all tokens by the reference policy; nil: not computed
-	value      []float32 // value before each token, by the critic; nil: not computed
+	recomputed []float32 // log-probs of all tokens by the policy before the update; nil if not computed
+	ref        []float32 // log-probs of all tokens by the reference policy; nil if not computed
+	value      []float32 // value before each token, by the critic; nil if not computed
 }
 
 // newAnswers returns the results of the requests for prompt p as a group. If logProbs is set, the group has the
@@ -270,8 +270,8 @@ func newStageQueue(m *spmd.Member, p *plan.Plan, r *replica) *stageQueue {
 func (q *stageQueue) Member() *spmd.Member { return q.m }
 
 // each calls f on all members of a replica with each of the replica's groups of an iteration, in the order of arrival.
-// Only the first member receives groups through in. It calls once with a group, unless once is nil, and hands the group
-// to the other members. After f it sends the group through out, unless out is nil.
+// Only the first member receives groups, through the channel in. It calls the function once with the group, and sends
+// the group to the other members. After f, it sends the group through the channel out. once and out may be nil.
 func (q *stageQueue) each(ctx context.Context, in, out *spmd.Channel, once, f func(*answers) error) error {
 	lo, hi := q.pipeline.Range(q.stage, q.replica.index)
 	for range hi - lo {
@@ -299,7 +299,8 @@ func (q *stageQueue) each(ctx context.Context, in, out *spmd.Channel, once, f fu
 	return nil
 }
 
-// receive returns the next group, which must be one of [lo, hi). It calls once with the group, unless once is nil.
+// receive returns the next group, which must be one of [lo, hi). It calls the function once with the group, unless this
+// function is nil.
 func (q *stageQueue) receive(ctx context.Context, in *spmd.Channel, lo, hi int, once func(*answers) error) (*answers,
 	error) {
 	a, err := q.in.receive(ctx, in)

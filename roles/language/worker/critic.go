@@ -61,7 +61,8 @@ func newCritic(from *lm.Model, alloc tensor.Allocator) (*algo.TextCritic, error)
 	return c, nil
 }
 
-// Value receives this worker's answers of a step through in, adds values to them, and sends the answers through out.
+// Value receives this worker's answers of a step through the channel in, adds values to them, and sends the answers
+// through the channel out.
 func (w *CriticWorker) Value(ctx context.Context, step int64, in, out *spmd.Channel) error {
 	err := w.receive(ctx, step, in, out, func(a *answers) (err error) {
 		defer w.m.Span("value").Begin().End(0, 0)

@@ -22,7 +22,7 @@ func (w *RolloutWorker) deal(ctx context.Context, step int64, n int, out *spmd.C
 		return engine.Request{Prompt: p.Prompt, Sampling: w.plan.Sampling, Key: uint64(p.Number) & 0xffffffff,
 			Sample: uint64(sample)}
 	}
-	var members *team // nil: the replica has one member
+	var members *team // nil if the replica has one member
 	if lines := w.replica.lines; lines != nil {
 		line := lines[len(lines)-1] // rollout workers have no pipeline stages
 		members = &team{Engine: w.engine, ctx: ctx, line: line, group: w.group}
@@ -82,7 +82,7 @@ type hand struct {
 	fromMine []deal.Message // from this player to the dealer
 }
 
-// toDealer sends a message of the player.
+// toDealer sends a message from the player to the dealer.
 func (h *hand) toDealer(m deal.Message) {
 	if h.dealer != nil {
 		h.fromMine = append(h.fromMine, m)
@@ -91,7 +91,7 @@ func (h *hand) toDealer(m deal.Message) {
 	h.post.send(0, m)
 }
 
-// toPlayer sends a message of the dealer.
+// toPlayer sends a message from the dealer to a player.
 func (h *hand) toPlayer(player int, m deal.Message) {
 	if player == 0 {
 		h.toMine = append(h.toMine, m)
@@ -100,7 +100,7 @@ func (h *hand) toPlayer(player int, m deal.Message) {
 	h.post.send(player, m)
 }
 
-// play plays until the batch is over.
+// play handles messages and lets the player take turns, until the batch is over.
 func (h *hand) play(ctx context.Context) error {
 	if err := h.post.expect(h.peers()); err != nil {
 		return err

@@ -15,9 +15,9 @@ import (
 type InferenceWorker struct {
 	reader
 	*stageQueue
-	reference  *reference         // nil: not needed
-	recomputed *algo.TextLogProbs // computes log-probabilities by the policy; nil: not needed
-	ref        *algo.TextLogProbs // computes log-probabilities by the reference; nil: not needed
+	reference  *reference         // nil if not needed
+	recomputed *algo.TextLogProbs // computes log-probabilities by the policy; nil if not needed
+	ref        *algo.TextLogProbs // computes log-probabilities by the reference; nil if not needed
 }
 
 // NewInferenceWorker returns the worker of member m, for loop.Launch.
@@ -49,8 +49,8 @@ func NewInferenceWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 	return w, err
 }
 
-// Infer receives this worker's answers of an iteration through in, adds log-probabilities to them, and sends the
-// answers through out.
+// Infer receives this worker's answers of an iteration through the channel in, adds log-probabilities to them, and
+// sends the answers through the channel out.
 func (w *InferenceWorker) Infer(ctx context.Context, in, out *spmd.Channel) error {
 	return w.each(ctx, in, out, nil, func(a *answers) (err error) {
 		defer w.m.Span("infer").Begin().End(0, 0)

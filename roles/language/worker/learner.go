@@ -18,7 +18,7 @@ type learner[A textAlgorithm] struct {
 	*tuner
 	algo      A
 	queue     *stageQueue
-	grader    *answer.Grader // nil: other workers grade answers
+	grader    *answer.Grader // nil if other workers grade answers
 	exchanges bool           // groups are exchanged so that all replicas have about as many tokens
 	groups    []*answers
 	batch     algo.TextBatch
@@ -50,9 +50,9 @@ func (w *learner[A]) join(ctx context.Context, m *spmd.Member, p *plan.Plan) err
 	return nil
 }
 
-// receive receives this replica's answers of a step through in, and calls f with each group. Then it sends the group
-// through out, unless out is nil. The answers must be of this step's weights. The replica's first member grades answers
-// that have no reward.
+// receive receives this replica's answers of a step through the channel in, and calls f with each group. Then it sends
+// the group through the channel out, unless this channel is nil. The answers must come from this step's weights. The
+// replica's first member grades answers that have no reward.
 func (w *learner[A]) receive(ctx context.Context, step int64, in, out *spmd.Channel, f func(*answers) error) error {
 	w.groups = w.groups[:0]
 	check := func(a *answers) error {
@@ -106,7 +106,8 @@ func joinAnswers(groups []*answers) algo.TextBatch {
 
 // exchangeGroups exchanges groups among the replicas of a component, if the job does so. Afterwards all replicas have
 // the same number of groups, and about the same number of tokens. Which groups a replica gets follows only from the
-// lengths and numbers of all groups. A member exchanges groups with the members that have its part in other replicas.
+// lengths and numbers of all groups. A member exchanges groups with the members of other replicas that have the same
+// part.
 func (w *learner[A]) exchangeGroups(ctx context.Context) error {
 	if !w.exchanges {
 		return nil
@@ -160,7 +161,7 @@ func (w *learner[A]) leaving(owners []int, from, to int) (groups []int) {
 	return groups
 }
 
-// peer returns the member that has the part of this member in another replica.
+// peer returns the member of another replica that has the same part as this member.
 func (w *learner[A]) peer(replica int) int {
 	mesh := w.plan.Mesh(w.m.Group())
 	return mesh.First(replica) + w.m.Index()%mesh.Members()

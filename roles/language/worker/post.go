@@ -125,8 +125,8 @@ func (p *post) next(i int) (err error) {
 	return err
 }
 
-// receive returns a message that has arrived, and its sender. If no message has arrived, receive waits for one if wait
-// is set. Otherwise ok is false.
+// receive returns a message that has arrived, and its sender. If no message has arrived, receive waits for a message if
+// wait is set, and otherwise returns with ok false.
 func (p *post) receive(ctx context.Context, wait bool) (from int, m deal.Message, ok bool, err error) {
 	if p.err != nil {
 		return 0, m, false, p.err

@@ -14,10 +14,10 @@ import (
 type ReasoningWorker struct {
 	*learner[*algo.TextPPO]
 	weights   *weights.Weights
-	reference *reference       // nil: inference workers have the reference, or there is none
-	critic    *algo.TextCritic // nil: critic workers have the critic, or there is none
+	reference *reference       // nil if inference workers have the reference, or there is none
+	critic    *algo.TextCritic // nil if critic workers have the critic, or there is none
 	early     bool             // compute log-probs while answers arrive
-	inferred  int              // the first inferred groups have log-probs
+	inferred  int              // how many of the first groups have log-probs
 }
 
 // NewReasoningWorker returns the worker of member m, for loop.Launch.
@@ -65,8 +65,8 @@ func (w *ReasoningWorker) SyncModel(ctx context.Context, version int64) error {
 	return w.weights.Publish(ctx, w.m, version)
 }
 
-// Receive receives this actor's answers of a step through in. The answers must be of this step's weights. While answers
-// arrive, Receive grades them and computes log-probs, unless other workers have done so.
+// Receive receives this actor's answers of a step through the channel in. The answers must come from this step's
+// weights. While answers arrive, Receive grades them and computes log-probs, unless other workers have done so.
 func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Channel) error {
 	defer w.m.Span("receive").Begin().End(0, 0)
 	w.inferred = 0

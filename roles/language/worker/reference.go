@@ -21,8 +21,8 @@ type reference struct {
 // referenceWeights is the name of the reference's weights in the trainer's state.
 const referenceWeights = "reference"
 
-// newReference returns the reference of a job, whose weights are the initial weights of the model of. It returns nil if
-// the job needs no reference.
+// newReference returns the reference of a job. Its weights are the initial weights of the given model. It returns nil
+// if the job needs no reference.
 func newReference(p *plan.Plan, of *lm.Model) (*reference, error) {
 	if !p.NeedsReference() {
 		return nil, nil
@@ -42,7 +42,7 @@ func newReference(p *plan.Plan, of *lm.Model) (*reference, error) {
 	return r, nil
 }
 
-// copyWeights copies the weights of the model from, but not its adapters, to the model to. Both have the same tensors.
+// copyWeights copies the weights of one model to another, but not the adapters. Both models have the same tensors.
 func copyWeights(to, from *lm.Model) {
 	source := from.Tensors()
 	for i, t := range to.Tensors() {
@@ -51,7 +51,7 @@ func copyWeights(to, from *lm.Model) {
 }
 
 // load returns the weights of the reference as parts of the trainer's state, or of the model if the state has only
-// weights. There are no parts if the reference is nil or no copy.
+// weights. There are no parts if the reference is nil, or if it is not a copy.
 func (r *reference) load(weights bool) []member.Part {
 	switch {
 	case r == nil || !r.copied:

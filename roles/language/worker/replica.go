@@ -11,22 +11,22 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Groups is the purpose of the communicators over which the first member of a replica hands groups of answers to the
-// others.
+// Groups is the purpose of the communicators over which the first member of a replica sends groups of answers to the
+// other members.
 const Groups = "groups"
 
-// A replica connects the members that have one model together. They work on the same texts and answers. The first
-// member exchanges groups of answers with other components.
+// A replica connects the members that share one model. They work on the same texts and answers. The first member
+// exchanges groups of answers with other components.
 type replica struct {
 	index int     // number of the replica in its component
 	first bool    // this member is the first of its replica
 	mesh  lm.Mesh // connects the members of the replica in passes of the model
 
 	plan *plan.Plan
-	// lines bring groups from the first member to the others. A group goes along the pipeline to the first member of
-	// each stage, and then to the other members of the stage.
+	// lines bring groups from the first member to the other members. A group goes along the pipeline to the first
+	// member of each stage, and then to the other members of the stage.
 	lines []*collectives.Group
-	head  [3]int64 // numbers before a group: encoded bytes, group number, version
+	head  [3]int64 // numbers that are sent before a group: encoded bytes, group number, version
 	buf   []byte   // the encoded group
 }
 
@@ -74,7 +74,8 @@ func (r *replica) join(ctx context.Context, m *spmd.Member, p *plan.Plan, groups
 	return nil
 }
 
-// share returns the group a of the first member on every member. The other members pass nil.
+// share sends the group a from the first member to the other members, and returns the group on every member. The other
+// members pass nil.
 func (r *replica) share(ctx context.Context, a *answers) (*answers, error) {
 	if r.lines == nil {
 		return a, nil

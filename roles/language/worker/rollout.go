@@ -29,12 +29,12 @@ type RolloutWorker struct {
 	logProbs  bool // send log-probs with answers
 	out       *answerSender
 	sums      *collectives.Reducer // sums results of exams over the replicas
-	exam      *exam.Exam           // nil: no evaluations
-	grader    *answer.Grader       // the exam's grader; nil: no evaluations
+	exam      *exam.Exam           // nil without evaluations
+	grader    *answer.Grader       // the exam's grader; nil without evaluations
 	shown     []exam.Shown         // answers of the last evaluation
 	ended     int                  // number of ended answers of the batch
 	asked     int                  // number of all answers of the batch
-	mean      int                  // mean length of the answers of the last batch that was dealt; 0: none yet
+	mean      int                  // mean length of the answers in the last dealt batch; 0 if there is none yet
 	progress  algo.Progress
 }
 
@@ -77,7 +77,7 @@ func NewRolloutWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Ro
 // Part returns the worker's model, and the grader of its exam.
 func (w *RolloutWorker) Part() any { return w.part(w.plan, nil, w.grader) }
 
-// Retire ends the engine, and also the grader unless the part has it.
+// Retire ends the engine. It also ends the grader, unless the worker's successor keeps the grader.
 func (w *RolloutWorker) Retire(part any) error {
 	if part == nil {
 		return w.Close()
@@ -91,8 +91,9 @@ func (w *RolloutWorker) Member() *spmd.Member { return w.m }
 
 // Generate generates the answers to this replica's prompts of batch n of a step. Both numbers begin at 0. With
 // cluster.auto_scheduler prompts are dealt, and unfinished answers move: see package deal. When all answers of a group
-// have ended, the first member sends the group through out, while other answers are generated. Random numbers depend
-// only on the prompt's number in the run, the answer's number in its group, and the position of the token.
+// have ended, the first member sends the group through the channel out. Meanwhile other answers are generated. Random
+// numbers depend only on the prompt's number in the run, the answer's number in its group, and the position of the
+// token.
 func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *spmd.Channel) error {
 	if w.plan.Config.Deals() {
 		return w.deal(ctx, step, n, out)

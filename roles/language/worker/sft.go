@@ -154,8 +154,8 @@ func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err er
 // EarlyStop also returns the reason. It returns nothing if early stops are off.
 func (w *SFTWorker) EarlyStop() []string { return w.stop.describe() }
 
-// First reports whether this worker is the first actor. All actors have equal results, so the runner uses only those of
-// the first.
+// First reports whether this worker is the first actor. All actors have equal results, so the runner uses only the
+// results of the first actor.
 func (w *SFTWorker) First() bool { return w.m.Index() == 0 }
 
 // Part returns the worker itself: see stays.
@@ -192,7 +192,7 @@ type earlyStop struct {
 	sign   float64    // -1 if more is better
 	state  [2]float64 // the best value times sign, and the number of evaluations since the best value
 	last   float64    // the last value of the metric
-	reason string     // why the run must stop; "": it need not
+	reason string     // why the run must stop; "" if it need not
 }
 
 const stopState = "early_stop"

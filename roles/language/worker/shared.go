@@ -24,7 +24,7 @@ type Shared struct {
 	own     *loop.Holdings
 	models  map[string]map[int]*lm.Model // by component and member number
 	inPlace map[*lm.Model]bool           // the actors' models, which other workers may read in place
-	weights *weights.Weights             // nil: no worker reads the actors' weights
+	weights *weights.Weights             // nil if no worker reads the actors' weights
 	judge   *answer.Judge                // the same judge in all worlds
 }
 
@@ -131,13 +131,13 @@ func (s *Shared) reader(m *spmd.Member, model *lm.Model) reader {
 
 // A readerPart is what a reader leaves to its successor on the same rank.
 type readerPart struct {
-	model     *lm.Model      // nil: the model belongs to an actor
-	reference *reference     // nil: there is no reference, or it shares memory with the model
-	grader    *answer.Grader // the grader of a rollout worker's exam; nil: there is no exam
+	model     *lm.Model      // nil if the model belongs to an actor
+	reference *reference     // nil if there is no reference, or it shares memory with the model
+	grader    *answer.Grader // the grader of a rollout worker's exam; nil if there is no exam
 }
 
 // kept returns the model of a worker that stays on its rank in a move. The memory of the model's parameters belonged to
-// the world before, so the model gets new memory. Its parameters come from the actors.
+// the previous world, so the model gets new memory. Its parameters come from the actors.
 func (p *readerPart) kept() *lm.Model {
 	if p.model != nil {
 		p.model.Params.View(tensor.New(tensor.U8, len(p.model.Params.State())).Bytes())

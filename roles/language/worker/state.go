@@ -11,9 +11,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// saved returns the parts that this member adds to checkpoints. parts has all its parts. All replicas are equal, so the
-// first replica adds its parts, and the others add nothing. If replicas divide the moments, all replicas add their flat
-// tensors.
+// saved returns the parts that this member adds to checkpoints. The argument parts has all parts of the member. All
+// replicas are equal, so only the first replica adds them. If replicas shard the optimiser's moments, the other
+// replicas still add their flat tensors.
 func (t *tuner) saved(parts []member.Part) []member.Part {
 	if t.replica.index == 0 {
 		return parts
@@ -34,7 +34,7 @@ type network struct {
 	name  string              // begins the names of the tensors
 	p     *nn.Params[float32] // the member's part of the parameters
 	whole *nn.Params[float32] // declares the parameters of the whole network
-	lo    int                 // the member has the moments from element lo of p on
+	lo    int                 // the first element of p whose moments the member has
 }
 
 // network returns the member's part of m as a network. o is the configuration of the optimiser that trains m.
@@ -53,8 +53,8 @@ func trainerParts(d tensor.Dict, networks ...network) (parts []member.Part) {
 	return parts
 }
 
-// trainerPart returns the parts for the tensor t. For the first parameter of a network these are the parts of all its
-// parameters. For the other parameters there are none.
+// trainerPart returns the parts for the tensor t. For the first parameter of a network, these are the parts of all
+// parameters of the network. For its other parameters there are no parts.
 func trainerPart(name string, t tensor.Tensor, networks []network) []member.Part {
 	for _, n := range networks {
 		own, ok := strings.CutPrefix(name, n.name+".")

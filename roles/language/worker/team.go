@@ -9,9 +9,9 @@ import (
 	"github.com/rlinf/rlinf/roles/language/deal"
 )
 
-// A team connects the engines of the members that have one model together, if requests arrive during generation. The
-// first member starts texts and gives texts up. Before the next pass the other members do the same. So all members have
-// the same texts in a pass.
+// A team connects the engines of the members that share one model, if requests arrive during generation. The first
+// member starts texts and gives up texts. Before the next pass, the other members do the same. So all members have the
+// same texts in a pass.
 type team struct {
 	*engine.Engine
 	ctx   context.Context
@@ -28,7 +28,7 @@ const (
 	giveUpOrder                  // argument: the number of an answer
 )
 
-// Start starts a text on the first member, and adds the order for the others.
+// Start starts a text on the first member, and adds the order for the other members.
 func (t *team) Start(r *engine.Request, index int) (bool, error) {
 	ok, err := t.Engine.Start(r, index)
 	if ok && err == nil {
@@ -38,7 +38,7 @@ func (t *team) Start(r *engine.Request, index int) (bool, error) {
 	return ok, err
 }
 
-// GiveUp gives up a text on the first member, and adds the order for the others.
+// GiveUp gives up a text on the first member, and adds the order for the other members.
 func (t *team) GiveUp(index int) (engine.Begun, bool) {
 	r, ok := t.Engine.GiveUp(index)
 	if ok {

@@ -6,12 +6,13 @@ import "github.com/rlinf/rlinf/roles/language/plan"
 type texts struct {
 	plan  *plan.Plan
 	order []int32 // the order of samples in the epoch
-	epoch int64   // -1: no epoch has begun
+	epoch int64   // -1 if no epoch has begun
 }
 
 func newTexts(p *plan.Plan) *texts { return &texts{plan: p, epoch: -1} }
 
-// at sets t.order to the order of the epoch that has a batch of the run. It returns the batch's number in that epoch.
+// at finds the epoch that has a batch of the run, and sets t.order to the order of this epoch. It returns the batch's
+// number in the epoch.
 func (t *texts) at(batch int64) int64 {
 	if epoch := batch / t.plan.BatchesPerEpoch; epoch != t.epoch {
 		t.order, t.epoch = t.plan.Order(t.order, epoch), epoch

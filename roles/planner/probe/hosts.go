@@ -16,15 +16,16 @@ type Site struct {
 	Host string
 	Copy float64 // bytes per second at which a core copies memory beyond its caches
 	Core float64 // multiplications and additions of a core per second
-	// Link is that to the first node. It is nil for the first node itself, and if enough others were measured.
+	// Link is the link to the first node. It is nil for the first node itself, and for nodes beyond mostLinks.
 	Link *planner.Link
 }
 
 // mostLinks bounds the links that Sites measures, so that it ends soon on many nodes.
 const mostLinks = 8
 
-// Sites measures the first rank of each node, which are the members of c, and the links from member 0 to others, by the
-// transport of c. It returns all sites on member 0 and none elsewhere. Every member calls it.
+// Sites measures nodes and links between them. The members of c are the first ranks of all nodes, and every member
+// calls Sites. The links lead from member 0 to other members, by the transport of c. Sites returns all sites on member
+// 0, and none on other members.
 func Sites(ctx context.Context, c spmd.Comm) ([]Site, error) {
 	var links []*planner.Link
 	for k := 1; k <= min(mostLinks, c.Size()-1); k++ { // before the cores are busy
@@ -79,8 +80,9 @@ func Network(sites []Site) (planner.Link, bool) {
 	return planner.Link{Latency: Median(latency), PerByte: Median(perByte)}, len(latency) > 0
 }
 
-// ask sends items of each size to a member and back, for about as long as each says, and returns the link to it. The
-// first byte of an item tells the member whether it is the last one of its size.
+// ask sends items of each size to a member and back, for about as many seconds per size as the constant budget. It
+// returns the link to this member. The first byte of an item tells the member whether the item is the last one of its
+// size.
 func ask(ctx context.Context, c spmd.Comm, peer int) (planner.Link, error) {
 	const warm, least, most, budget = 2, 5, 400, 0.1 // trips, and seconds
 	var times [len(sizes)]float64
@@ -139,8 +141,8 @@ func receive(ctx context.Context, c spmd.Comm, b []byte, from int) (n int, err e
 	return list[0].N, err
 }
 
-// coreRate returns the multiplications and additions of a core per second, the best of several times, so that others
-// that use the core for a moment do not count.
+// coreRate returns the multiplications and additions of a core per second. It takes the best of several runs, so that
+// other programs that use the core for a moment do not count.
 func coreRate() float64 {
 	const size, rounds = 1 << 12, 1 << 9
 	x := make([]float64, size)

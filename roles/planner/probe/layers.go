@@ -14,9 +14,10 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// AddLayerSums adds to f the costs of sums over members that divide every layer of a model: of a token, and of a
-// micro-batch. Goroutine ranks stand for them, two of as many as the job has: more ranks than cores sleep in a sum, and
-// wake up late. So the members compute between sums, and what a sum takes is the rest of the time.
+// AddLayerSums adds to f the costs of sums over members that divide every layer of a model. It measures sums for a
+// token and for a micro-batch. Two goroutine ranks sum, in a world with as many ranks as the job. If there are more
+// ranks than cores, ranks sleep in a sum, and wake up late. So the members compute between sums. The rest of the time
+// is the cost of the sums.
 func AddLayerSums(ctx context.Context, f *planner.Profile, ranks int) error {
 	model := &f.Work.Model
 	rows := []int{model.Width, max(2, model.Tokens) * model.Width}
@@ -73,8 +74,8 @@ func computeFor(d time.Duration) {
 	}
 }
 
-// usual returns the mean of times, which it sorts, without the longest tenth: in these another program had the core.
-// Without times it is 0.
+// usual sorts times, and returns their mean without the longest tenth. In the longest tenth another program had the
+// core. usual returns 0 if times is empty.
 func usual(times []float64) float64 {
 	slices.Sort(times)
 	if few := times[:len(times)*9/10]; len(few) > 0 {

@@ -25,8 +25,8 @@ func Host() string {
 	return name
 }
 
-// Machine measures this machine as one node of a cluster with this many equal nodes. free are the bytes of memory that
-// its ranks may take.
+// Machine measures this machine as one node of a cluster with this many equal nodes. free is the number of bytes of
+// memory that its ranks may take.
 func Machine(ctx context.Context, build string, nodes int, free int64) (*planner.Machine, error) {
 	m := &planner.Machine{Build: build, Host: Host(), Cores: runtime.GOMAXPROCS(0), Nodes: nodes, Memory: free,
 		Copy: copyRate(), Network: planner.Usual()}
@@ -39,7 +39,8 @@ func Machine(ctx context.Context, build string, nodes int, free int64) (*planner
 	return m, err
 }
 
-// copyRate returns the bytes per second at which a core copies memory beyond its caches: the median of some times.
+// copyRate returns the bytes per second at which a core copies memory beyond its caches. It is the median of several
+// copies.
 func copyRate() float64 {
 	const size = 32 << 20
 	dst, src := make([]byte, size), make([]byte, size)
@@ -62,10 +63,10 @@ func Median(samples []float64) float64 {
 	return stat.Quantile(0.5, stat.LinInterp, samples, nil)
 }
 
-// sizes are the bytes of the items with which a link is measured.
+// sizes are the sizes in bytes of the items with which a link is measured.
 var sizes = [...]int{64, 256 << 10}
 
-// link measures a link between a worker on rank 0 and one on another rank, which may also be 0.
+// link measures a link between a worker on rank 0 and a worker on the rank other, which may also be 0.
 func link(ctx context.Context, other int) (planner.Link, error) {
 	var times [len(sizes)]float64
 	err := spmd.Run(ctx, local.New(other+1), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
@@ -82,14 +83,15 @@ func link(ctx context.Context, other int) (planner.Link, error) {
 	return linkOf(times), nil
 }
 
-// linkOf returns the link on which an item of each size takes these seconds.
+// linkOf returns the link on which an item of sizes[i] bytes takes times[i] seconds.
 func linkOf(times [len(sizes)]float64) planner.Link {
 	l := planner.Link{PerByte: max(0, (times[1]-times[0])/float64(sizes[1]-sizes[0]))}
 	l.Latency = max(0, times[0]-l.PerByte*float64(sizes[0]))
 	return l
 }
 
-// roundTrips sends items of a size there and back, and sets the seconds of one way. Items are filled and read.
+// roundTrips sends items of a size to the rank other and back, and sets the seconds of one way. The workers fill and
+// read the items.
 func roundTrips(ctx context.Context, w *spmd.World, number, size, other int, seconds *float64) error {
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
 	here := spmd.GroupSpec{Name: fmt.Sprintf("here %d", number), Ranks: []int{0}}
@@ -132,7 +134,8 @@ func roundTrips(ctx context.Context, w *spmd.World, number, size, other int, sec
 	return err
 }
 
-// pass gets n items from in and puts n into out, beginning with a put if first. Times get the seconds of each round.
+// pass gets n items from the channel in, and puts n items into the channel out. If first is true, it begins with a put.
+// It appends the seconds of each round to times, unless times is nil.
 func pass(ctx context.Context, m *spmd.Member, in, out *spmd.Channel, layout *tensor.Layout, n int, times *[]float64,
 	first bool) error {
 	receiver, err := in.Receiver(m, spmd.Key{To: 0})
@@ -177,13 +180,14 @@ func pass(ctx context.Context, m *spmd.Member, in, out *spmd.Channel, layout *te
 	return nil
 }
 
-// mostSummed bounds the goroutine ranks that measure sums. unequal is the longer time for which they compute.
+// mostSummed bounds the goroutine ranks that measure sums. unequal is the longer of the two times for which they
+// compute between sums.
 const mostSummed, unequal = 8, 60 * time.Microsecond
 
-// AddSums adds to f the costs of sums over this many actors, if there are several, or over as many critic workers, and
-// those of the weights that they gather, if they do. Goroutine ranks measure them, in a world of as many ranks as the
-// job has: if there are more ranks than cores, members that wait sleep at once, and wake up late. So the members
-// compute between sums, in turn for a shorter and a longer time.
+// AddSums adds to f the costs of sums over this many actors or critic workers. If they gather weights, it also adds the
+// costs of gathers. With only one member it adds nothing. Goroutine ranks measure these costs, in a world with as many
+// ranks as the job. If there are more ranks than cores, members that wait sleep at once, and wake up late. So the
+// members compute between sums, in turn for a shorter and a longer time.
 func AddSums(ctx context.Context, f *planner.Profile, members, ranks int) error {
 	if members <= 1 {
 		return nil
@@ -194,8 +198,8 @@ func AddSums(ctx context.Context, f *planner.Profile, members, ranks int) error 
 	return err
 }
 
-// sums measures sums over the first members of a world of goroutine ranks, of a few numbers and of a gradient, as
-// training makes them, and a gather of weights if they gather.
+// sums measures sums of a few numbers and of a gradient, as training makes them, over the first members of a world of
+// goroutine ranks. If the job gathers weights, it also measures a gather.
 func sums(ctx context.Context, work *planner.Work, members, ranks int) ([]planner.Cost, error) {
 	rows := []int{32, max(64, int(work.GradientBytes/4))}
 	if work.Gathers+work.CriticGathers > 0 {

@@ -6,21 +6,21 @@ import (
 	"github.com/rlinf/rlinf/algo"
 )
 
-// A Counter stands for the sums over the actors of a job: it counts them, and adds nothing. So an update takes as long
-// as without other actors, on the share of one of them.
+// A Counter takes the place of the sums over the actors of a job. It counts the sums, and adds nothing. So an update on
+// the share of one actor takes as long as it would without other actors.
 type Counter struct {
 	Actors    int
 	Small     int // sums of a few numbers
 	Gradients int
 	Gathers   int
 	Bytes     int64         // of the last gradient
-	Backward  time.Duration // while gradients were open, before they were waited for
+	Backward  time.Duration // from the opening of gradients until Wait
 	open      time.Time     // when the present gradient was opened
 }
 
 var _ algo.Replicas = (*Counter)(nil)
 
-// Count returns the number of actors, of which this is the first.
+// Count returns the number of actors, and 0 as the index of this actor.
 func (c *Counter) Count() (n, this int) { return c.Actors, 0 }
 
 // Sum counts a sum.

@@ -16,7 +16,7 @@ type Series struct {
 	Total   float64 // seconds of all calls
 }
 
-// Together calls f for 0 to n-1 at the same time, and returns the mean of the seconds.
+// Together calls f(0) to f(n-1) at the same time, and returns the mean of their seconds.
 func Together(n int, f func(i int) (seconds float64, err error)) (mean float64, err error) {
 	var wg sync.WaitGroup
 	errs, seconds := make([]error, n), make([]float64, n)
@@ -33,7 +33,8 @@ func (s *Series) Add(d time.Duration) {
 	s.Total += d.Seconds()
 }
 
-// Cost returns the cost of an operation with this many rows. Without processor times all of it is work.
+// Cost returns the cost of an operation with this many rows. If processor times were not recorded, all time counts as
+// work.
 func (s *Series) Cost(op string, rows int) planner.Cost {
 	m := Median(s.Samples)
 	c := planner.Cost{Op: op, Rows: rows, Seconds: m, Busy: m}
