@@ -16,7 +16,7 @@ type Builder func(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator
 // A Registry maps Config.ModelType to builders. The zero Registry is empty.
 type Registry struct{ params.Registry[Builder] }
 
-// Builtin returns a registry of the policies of this package; a main of your own adds to it.
+// Builtin returns a registry of the policies of this package. Your own main can add policies to it.
 func Builtin() *Registry {
 	r := new(Registry)
 	r.Add("mlp_policy", NewMLP)

@@ -25,12 +25,12 @@ var words = strings.Fields(`
 	one two three four five six seven eight nine ten all both each every other same
 	. , ; : ! ?`)
 
-// A reader turns instructions into tokens, by the tokenizer of the trunk's folder or by the built-in
-// one. It remembers the tokens of earlier texts.
+// A reader turns instructions into tokens, with the tokenizer of the trunk's folder or with the built-in
+// tokenizer. It remembers the tokens of earlier texts.
 type reader struct {
 	encoder *tokenizer.Encoder // nil: the built-in tokenizer
 	ids     map[string]int32   // of words
-	most    int                // tokens of an instruction
+	most    int                // largest number of tokens of an instruction
 	seen    map[string][]int32
 	text    []byte // of the last readWords
 }
@@ -99,8 +99,8 @@ func (r *reader) read(text []byte) ([]int32, error) {
 	return ids, nil
 }
 
-// spell returns the tokens of a text: one for each word in words, and one for each byte of other
-// words.
+// spell returns the tokens of a text. A word that is in words is one token. Any other word has one token for
+// each byte.
 func (r *reader) spell(text string) (ids []int32) {
 	for _, word := range strings.Fields(text) {
 		lower := strings.ToLower(word)
