@@ -17,9 +17,9 @@ type layer[T Float] interface {
 }
 
 type layerWork[T Float] interface {
-	// Forward returns the output for the n images x, in memory of its own or in x itself.
+	// Forward returns the output for the n images x, in memory of the layerWork or in x itself.
 	Forward(x []T, n int) []T
-	// Backward adds the gradients of the last Forward, whose input was x. dy is the derivative by its output. Backward
+	// Backward adds the gradients of the last Forward, whose input was x. dy is the derivative by the output. Backward
 	// calls ready for the gradients of the layer. It returns the derivative by x, in memory of dx or of dy.
 	Backward(dx, x, dy []T, n int, ready func(lo, hi int)) []T
 }
@@ -53,7 +53,7 @@ func (l *convLayer[T]) Backward(dx, x, dy []T, n int, ready func(lo, hi int)) []
 	return dx
 }
 
-// A rectifier replaces images by their positive parts.
+// A rectifier replaces images with their positive parts.
 type rectifier[T Float] struct{ in Image }
 
 func (r rectifier[T]) Shape() Image                           { return r.in }
@@ -65,8 +65,8 @@ func (r rectifier[T]) Backward(_, x, dy []T, _ int, _ func(lo, hi int)) []T {
 	return dy
 }
 
-// A maxPool takes, of each channel, the largest element of every window of 3×3 pixels. Windows are 2 pixels apart. The
-// outer windows extend over the edges of the image by one pixel.
+// A maxPool takes the largest element of each channel in windows of 3×3 pixels. Windows are 2 pixels apart. The outer
+// windows extend over the edges of the image by one pixel.
 type maxPool[T Float] struct{ in, out Image }
 
 func newMaxPool[T Float](in Image) *maxPool[T] { return &maxPool[T]{in, in.slide(3, 2, 1, in.C)} }

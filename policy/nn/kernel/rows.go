@@ -4,7 +4,7 @@ package kernel
 func ColSum[T Float](dst, a []T, m, n int, acc bool) {
 	checkLen("col sum", "dst", len(dst), 1, n)
 	checkLen("col sum", "a", len(a), m, n)
-	one := [1]T{1} // dst [1,n] += 1·A: a product with the left factor 1 everywhere, exact
+	one := [1]T{1} // dst [1,n] += 1·A: an exact product, whose left factor is 1 everywhere
 	product(dst, a, matrix[T]{one[:], 0, 0}, start[T]{acc: acc}, 1, n, m)
 }
 
