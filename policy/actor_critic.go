@@ -201,7 +201,7 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 }
 
 // Squashes reports whether tanh brings actions within the bounds of the environment
-// (Config.ActionBound). Log-probs are of the actions before tanh.
+// (Config.ActionBound). Log-probs describe the actions before tanh.
 func (p *ActorCritic) Squashes() bool { return p.box != nil }
 
 // Evaluate implements Policy.

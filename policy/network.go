@@ -192,7 +192,7 @@ func (n *network[T]) runCritic(w *networkWork[T]) {
 func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T, ready func(lo, hi int)) {
 	rows := w.x.Rows
 	dh := n.shared.OutGrad(w.shared, rows) // nil without a shared trunk
-	de, dActor := w.dx, []T(nil)           // de is by the encoder's features or by x; dActor is the actor's part
+	de, dActor := w.dx, []T(nil)           // de is the derivative by w.e; dActor is the actor's part of it
 	if n.encoder != nil {
 		de, dActor = w.encoder.OutGrad(rows)
 	}
@@ -250,7 +250,7 @@ func (n *network[T]) sumDims(dst, src []T, rows int) {
 	}
 }
 
-// spread is the gradient of sumDims: it returns the derivatives by the dimensions, [n,D]. src has the
+// spread is the backward pass of sumDims: it returns the derivatives by the dimensions, [n,D]. src has the
 // derivatives by the sums, [n,L]. If src is nil, spread returns zeros.
 func (n *network[T]) spread(dst, src, zeros []T, rows int) []T {
 	switch {

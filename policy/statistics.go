@@ -37,8 +37,8 @@ func (o *observations) statsLen() int {
 	return 1 + 2*o.numbers
 }
 
-// add adds the count to the first of sums, then Σ(x-m) of each element, then Σ(x-m)² of each element. m is the
-// current mean; subtracting it keeps the precision of values that are far from 0 and vary little.
+// add adds to sums the number of rows, then Σ(x-m) for each element, then Σ(x-m)² for each element. m is the current
+// mean. Subtracting m keeps the precision of values that are far from 0 and vary little.
 func (o *observations) add(sums []float64, obs tensor.Dict) error {
 	n, err := Rows(o.fields, obs, math.MaxInt)
 	if err != nil || o.params == nil {

@@ -187,7 +187,7 @@ func (n *ConvNet[T]) some(w *ConvNetWork[T], rows int, do func(lo, count int)) {
 func (n *ConvNet[T]) OutGrad(w *ConvNetWork[T], rows int) []T { return n.head.OutGrad(w.head, rows) }
 
 // Backward adds the gradients of the last Forward on w. It reads the derivative by the features from OutGrad, and
-// overwrites it. Unless ready is nil, Backward calls ready as soon as the gradients of a layer are complete,
+// overwrites this memory. Unless ready is nil, Backward calls ready as soon as the gradients of a layer are complete,
 // beginning with the last layer.
 func (n *ConvNet[T]) Backward(w *ConvNetWork[T], rows int, ready func(lo, hi int)) {
 	if w.d == nil {

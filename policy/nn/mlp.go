@@ -162,7 +162,7 @@ func (m *MLP[T]) OutGrad(w *MLPWork[T], n int) []T {
 }
 
 // Backward adds the gradients of the last Forward on w. It reads the derivative by the output from OutGrad, and
-// overwrites it. Unless ready is nil, Backward calls ready as soon as the gradients of a layer are complete,
+// overwrites this memory. Unless ready is nil, Backward calls ready as soon as the gradients of a layer are complete,
 // beginning with the last layer. Unless dx, [n,In], is nil, Backward sets dx to the derivative by x. An MLP without
 // layers does nothing.
 func (m *MLP[T]) Backward(w *MLPWork[T], dx, x []T, n int, ready func(lo, hi int)) {
@@ -206,7 +206,7 @@ func (m *MLP[T]) normBackward(w *MLPWork[T], i int, dy []T, n int, ready func(lo
 }
 
 // InputGrad sets dx, [n,In-first], to the derivative by the columns [first,In) of the last Forward's x. It reads the
-// derivative by the output from OutGrad, and overwrites it. InputGrad does not change the gradients of the
+// derivative by the output from OutGrad, and overwrites this memory. InputGrad does not change the gradients of the
 // parameters. An MLP without layers does nothing. In the last Forward, norms must have used their running statistics.
 func (m *MLP[T]) InputGrad(w *MLPWork[T], dx []T, n, first int) {
 	for i := len(m.layers) - 1; i >= 0; i-- {

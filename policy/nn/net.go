@@ -94,7 +94,7 @@ func (n *Net[T]) Forward(w *NetWork[T], b Batch[T]) []T {
 func (n *Net[T]) OutGrad(w *NetWork[T]) []T { return w.dy[:w.batch.Rows*n.Out] }
 
 // Backward adds the gradients of the last Forward on w. It reads the derivative by the output from OutGrad, and
-// overwrites it. Unless ready is nil, Backward calls ready as soon as the gradients of a layer are complete,
+// overwrites this memory. Unless ready is nil, Backward calls ready as soon as the gradients of a layer are complete,
 // beginning with the last layer.
 func (n *Net[T]) Backward(w *NetWork[T], ready func(lo, hi int)) {
 	if ready == nil {
@@ -103,7 +103,7 @@ func (n *Net[T]) Backward(w *NetWork[T], ready func(lo, hi int)) {
 	w.root.Backward(&w.batch, nil, n.OutGrad(w), ready)
 }
 
-// unreported stands for a ready that is nil.
+// unreported replaces a nil ready.
 func unreported(lo, hi int) {}
 
 // A builder declares the parameters of layers.
@@ -114,7 +114,7 @@ type builder[T Float] struct {
 	state   int // width of the state of all cells so far
 }
 
-// build returns the unit of l, and the shape of its output. The rows of its input have the shape in, which is
+// build returns the unit of l, and the shape of its output. The argument in is the shape of a row of input, or
 // nil before the first Input.
 func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, error) {
 	switch l.kind {

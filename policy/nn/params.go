@@ -20,7 +20,7 @@ type Params[T Float] struct {
 	Data   []T
 	Grad   []T
 	Fields []Field // in the order of the layout
-	Groups []Group // ranges of Data for an optimiser; they do not overlap, and cover Data
+	Groups []Group // ranges of Data that an optimiser may treat differently; they do not overlap, and cover Data
 	// Buffers belong to the weights but are not trained, such as observation statistics (F64). They are saved and sent
 	// with the weights.
 	Buffers tensor.Dict

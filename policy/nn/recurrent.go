@@ -75,7 +75,7 @@ func (l *Recurrent[T]) NewWork(maxRows int) *RecurrentWork[T] {
 // Forward reads x, [rows,In]: rows/n steps of n sequences. It returns the outputs [rows,Out], in memory of w. The
 // argument state, [n,State], has the states before the first step. Forward sets next, [n,State], to the states after
 // the last step; next and state may be the same slice. Where begins, [rows], is not 0, Forward sets the state to 0
-// before the step. If begins is nil, it is 0 everywhere. x and begins must not change before Backward.
+// before the step. A nil begins stands for 0 everywhere. x and begins must not change before Backward.
 func (l *Recurrent[T]) Forward(w *RecurrentWork[T], next, x, state []T, begins []byte, rows, n int) []T {
 	w.x, w.begins, w.rows, w.n = x, begins, rows, n
 	l.input.Forward(w.in, x, rows)
@@ -113,7 +113,7 @@ func (l *Recurrent[T]) Forward(w *RecurrentWork[T], next, x, state []T, begins [
 func (l *Recurrent[T]) OutGrad(w *RecurrentWork[T]) []T { return w.dy[:w.rows*l.Out] }
 
 // Backward adds the gradients of the last Forward on w. It reads the derivative by the output from OutGrad, and
-// overwrites it. Backward goes back through all steps to the beginning of each episode or sequence. Unless dx,
+// overwrites this memory. Backward goes back through all steps to the beginning of each episode or sequence. Unless dx,
 // [rows,In], is nil, Backward sets dx to the derivative by x.
 func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
 	n, wide := w.n, l.hidden.Out

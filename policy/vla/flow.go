@@ -13,14 +13,14 @@ import (
 
 // A flowHead denoises actions (π0, Black et al. 2024, arXiv:2410.24164). An action has a state x. At time 1 the state
 // is noise, and at time 0 it is the action, within [-1, 1]. Each action of the chunk has a slot, whose input depends
-// on x, on the time and on the position of the slot. The head computes the velocity v of x. From demonstrated actions
-// a it learns with
+// on x, on the time and on the position of the slot. The head computes the velocity v of x. It learns from
+// demonstrated actions a:
 //
 //	x = t·noise + (1-t)·a,    loss Σ (v - (noise - a))²,    t ~ 0.001 + 0.999·Beta(1.5, 1)
 //
 // For reinforcement learning (πRL, Chen et al. 2025, arXiv:2510.25889) one random step adds noise, and the log-prob
-// of a chunk is the log-prob of this step. The other steps add no noise. With δ = 1/num_steps, a = x - v·t and b = x
-// + v·(1-t), the next state is
+// of a chunk is the log-prob of this step. The other steps add no noise. With δ = 1/num_steps, a = x - v·t and
+// b = x + v·(1-t), the next state is
 //
 //	without noise:  a·(1-t+δ) + b·(t-δ)
 //	with noise:     mean a·(1-t+δ) + b·(t-δ-σ²δ/(2t)), deviation σ·√δ, σ = noise_level·√(t/(1-t))

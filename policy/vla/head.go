@@ -32,7 +32,7 @@ type iterativeHead interface {
 	backwardSlots(dSlots []float32, n int)
 }
 
-// A sampling says how to choose actions: the most likely ones at temperature 0, otherwise a random draw.
+// A sampling says how to choose actions: the most likely actions at temperature 0, otherwise random draws.
 type sampling struct {
 	temperature float64
 	training    bool

@@ -11,7 +11,7 @@ const laplaceLog = math.Ln2
 
 // An l1Head computes each action by a small network on the slots of its dimensions, side by side. It
 // learns by the absolute error (Kim et al. 2025, arXiv:2502.19645), in units of half the range of a
-// dimension. This is the log density of a Laplace distribution of scale 1, up to sign and constant:
+// dimension. As a policy it is a Laplace distribution of scale 1, whose log density contains this error:
 //
 //	log p(a) = -|u - μ| - log 2
 //

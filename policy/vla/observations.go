@@ -89,7 +89,7 @@ func newCamera(f env.Field, crop float64) (camera, error) {
 }
 
 // newImages returns two slices with an element for each camera. images is for the views that readImages sets.
-// cropped has memory for the parts that the policy sees, [rows, frames, H, W, C], or nil if it sees whole images.
+// cropped has memory for the parts that the policy sees, [rows, frames, H, W, C], or nil for whole images.
 func (s *observations) newImages(rows int) (images, cropped [][]uint8) {
 	images, cropped = make([][]uint8, len(s.cameras)), make([][]uint8, len(s.cameras))
 	for i, c := range s.cameras {

@@ -39,7 +39,7 @@ type pass struct {
 	images   [][]uint8 // of each camera: the part that the policy sees
 	cropped  [][]uint8 // of each camera: memory for this part; nil if the policy sees the whole image
 	texts    [][]int32 // tokens of each row, in memory of reader
-	choices  []int32   // [rows, max_prompt_length]: tokens + 1 for a network that reads; 0: none
+	choices  []int32   // [rows, max_prompt_length], for a network that reads texts: token + 1, or 0 after the text
 	features []float32 // [rows, tokens·d + predicted], the output of the network
 	ids      []int32   // of all sequences
 	starts   []int32   // where each sequence begins in ids, then the end of the last
@@ -241,7 +241,7 @@ func (x *pass) backwardValues(dValue []float32, ready func(lo, hi int)) {
 	}
 }
 
-// gather copies dLast and dSlots to their places in the derivative by all hidden states, and returns it.
+// gather returns the derivative by all hidden states, with dLast and dSlots at their places.
 func (x *pass) gather() []float32 {
 	d, width := x.p.d, x.p.slots*x.p.d
 	dHidden := x.dHidden[:len(x.ids)*d]

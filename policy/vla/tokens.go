@@ -53,7 +53,7 @@ func (h *tokensHead) group(slot int) *slotGroup {
 	return &h.groups[0]
 }
 
-// each calls f for all slots of n rows. A slot is row i in its group g, and has the index at in [n, C·A].
+// each calls f for all slots of n rows. g is the group of the slot, i is its row in g, and at is its index in [n, C·A].
 func (h *tokensHead) each(n int, f func(g *slotGroup, i, row, slot, at int)) {
 	for k := range h.groups {
 		g := &h.groups[k]

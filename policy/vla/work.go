@@ -29,7 +29,7 @@ type work struct {
 
 	augment   policy.Noise // of the next Evaluate; not used if Env is empty
 	evaluated int          // rows of the last call if it was Evaluate, else 0
-	predicted bool         // the log-probs of the last call include those of auxiliary
+	predicted bool         // the log-probs of the last call include the auxiliary prediction
 }
 
 // actingRows is the largest number of rows that Forward and Value compute at a time.

@@ -369,9 +369,11 @@ func (x *Multiplier) gradientStrip(c, a []float32, p, depth int, rows, columns s
 	}
 }
 
-// Strided computes C = A·B, or C += A·B with acc, for submatrices of larger matrices. The elements are C[i,j] =
-// c[i·cStep+j], A[i,p] = a[i·aRow+p·aCol] and B[p,j] = b[p·bStep+j]. C is [m,n]. k is the length of the summed axis,
-// at most 256. Each element of C is one chain over k.
+// Strided computes C = A·B, or C += A·B with acc, for submatrices of larger matrices:
+//
+//	C[i,j] = c[i·cStep+j],    A[i,p] = a[i·aRow+p·aCol],    B[p,j] = b[p·bStep+j]
+//
+// C is [m,n]. k is the length of the summed axis, at most 256. Each element of C is one chain over k.
 func (x *Multiplier) Strided(c []float32, cStep int, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int,
 	acc bool) {
 	if m == 0 || n == 0 {

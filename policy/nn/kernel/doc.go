@@ -22,8 +22,8 @@
 // Every element of a product is its initial value plus one chain of fused multiply-adds over k in order. Gemm and
 // GemmBias with n ≤ 4 and k ≥ 32 use sixteen chains instead, one for each k mod 16, and add the chains as a tree.
 // Every element of an activation depends only on its input. So a row has the same bits in any batch and at any
-// address, on AVX2 and on AVX-512. The CPU decides once between AVX2 and AVX-512; GODEBUG=cpu.avx512f=off or
-// cpu.avx2=off excludes one of them.
+// address, on AVX2 and on AVX-512. The choice between AVX2 and AVX-512 depends on the CPU, and is made once;
+// GODEBUG=cpu.avx512f=off or cpu.avx2=off excludes one of them.
 //
 // Other machines use portable loops. Their products and transcendental functions may differ in the last bits from the
 // results of the vector code, because the compiler decides which operations it fuses. All other results are equal.

@@ -43,7 +43,7 @@ func productPanels(c, b []float32, a matrix[float32], s start[float32], m, n, k 
 // + A·B. Steps are in bytes.
 type panel struct {
 	c, a, b, start   *float32
-	cStep, startStep int // from row to row of C and of the initial values; 0: one row for all
+	cStep, startStep int // from row to row of C and of the initial values; 0 if all rows of C use one row
 	aStep, aCol      int // from row to row and from column to column of A
 	bStep            int // from row to row of B
 	m, k             int
@@ -134,7 +134,7 @@ func (t *panel) run(columns int) {
 // zeros are initial values of 0. They are never written.
 var zeros [maxColumns]float32
 
-// tailMasks[16-n:] begins with n lanes on. It is never written.
+// tailMasks[16-n:] begins with n lanes that are on. tailMasks is never written.
 var tailMasks = [32]int32{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
 
 // productDots puts k in the lanes, and computes one column of C after the other. A is stored by rows. The choice of

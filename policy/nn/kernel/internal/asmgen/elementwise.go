@@ -235,7 +235,7 @@ func (v *vector) tanh() {
 }
 
 // exp x = 2ⁿ·e^r. 2ⁿ is applied in two halves, so that subnormal results are rounded once and large
-// ones overflow.
+// results overflow.
 func (v *vector) exp() {
 	v.set(1, v.f(-105))
 	v.of("VMAXPS", 0, 1, v.r(0))

@@ -64,8 +64,8 @@ func (a *asm) panel(kind string, w width, vectors, most int) {
 	a.tiles(most, func(rows int) { a.tile(w, vectors, rows, kind) })
 }
 
-// tiles writes code that processes the largest tiles, each of most rows, while enough rows are left. Then one smaller
-// tile processes the rest, and the code returns.
+// tiles writes code that processes the largest tiles while enough rows are left. Then one smaller tile processes the
+// rest, and the code returns. The argument most is the number of rows of the largest tile.
 func (a *asm) tiles(most int, tile func(rows int)) {
 	for rows := most; rows >= 1; rows-- {
 		this, below := fmt.Sprintf("rows%d", rows), fmt.Sprintf("rows%d", rows-1)
