@@ -176,7 +176,7 @@ func (o *observations) sources() []nn.Source {
 	return sources
 }
 
-// An obsWork holds the rows of observations for one of their users, such as an actor or a critic.
+// An obsWork holds the rows of observations for one user, such as an actor or a critic.
 type obsWork struct {
 	rows, mean, inv []float32 // rows are numbers alone, [n,numbers]
 	wide            []float32 // [n,width], numbers and one-hot codes

@@ -39,7 +39,7 @@ const (
 	Deterministic             // take the mode of the distribution, for evaluation
 )
 
-// Noise names the random numbers of one Forward. Row n draws from the streams of (Seed, Env[n], Step[n]) alone, so an
+// Noise selects the random numbers of one Forward. Row n draws only from the streams of (Seed, Env[n], Step[n]), so an
 // environment gets the same noise in every batch, worker and rank. Mode Deterministic needs no noise.
 type Noise struct {
 	Seed uint64

@@ -22,8 +22,8 @@ import (
 // hidden state after its last step.
 type Recurrent interface {
 	Policy
-	// HiddenLen returns M; 0 means that the policy has no hidden state, and takes neither HiddenState
-	// nor Begins.
+	// HiddenLen returns M, or 0 if the policy has no hidden state. A policy without a hidden state takes neither
+	// HiddenState nor Begins.
 	HiddenLen() int
 }
 

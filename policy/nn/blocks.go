@@ -21,8 +21,8 @@ func (s Slice) Block(whole []int) Block {
 		Count: product(whole[:s.Axis])}
 }
 
-// Common returns the indices that s and o, slices along the same axis, have in common. It reports whether there is
-// such an index.
+// Common returns the indices that s and o have in common, and reports whether there are any. s and o are slices along
+// the same axis.
 func (s Slice) Common(o Slice) (Slice, bool) {
 	if s.Whole == 0 {
 		s, o = o, s

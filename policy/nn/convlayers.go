@@ -112,7 +112,7 @@ func (l *poolLayer[T]) Forward(x []T, n int) []T {
 	return l.y[:n*l.out.Len()]
 }
 
-// Backward adds each derivative to the first of the largest elements of its window, and sets dy to 0.
+// Backward adds the derivative of each window to the first of its largest elements, and sets dy to 0.
 func (l *poolLayer[T]) Backward(dx, x, dy []T, n int, _ func(lo, hi int)) []T {
 	dx = dx[:n*l.in.Len()]
 	clear(dx)
@@ -152,8 +152,8 @@ func newResidual[T Float](p *Params[T], name string, in Image) *residual[T] {
 
 func (r *residual[T]) Shape() Image { return r.first.In }
 
-// residualGain makes the variance that a block adds small beside the variance of its input, so that features do not
-// grow with the number of blocks.
+// residualGain keeps the variance that a block adds small compared with the variance of its input, so that features do
+// not grow with the number of blocks.
 var residualGain = math.Sqrt(1. / 6)
 
 func (r *residual[T]) Init(seed uint64) {

@@ -9,9 +9,9 @@ import (
 // Choices has the bounds of some choices. Choice k is from Low[k] to High[k], both included.
 type Choices struct{ Low, High []int }
 
-// An Embedding gives features to choices, such as the words of a sentence. The features are the sum of one row of W
-// [Σ options, Out] for each choice. Every place in the sentence has rows of its own. An Embedding is a Linear without
-// bias on a one-hot code of all choices.
+// An Embedding gives features to choices, such as the words of a sentence. W [Σ options, Out] has a row for each option
+// of each choice. The features are the sum of the rows of the chosen options. An Embedding is a Linear without bias on
+// a one-hot code of all choices.
 type Embedding[T Float] struct {
 	Out int
 

@@ -96,8 +96,8 @@ func SpatialSoftmax(deviation float64) Layer { return Layer{kind: kindKeypoint, 
 // arXiv:1807.03247).
 func Coordinates() Layer { return Layer{kind: kindCoordinates} }
 
-// FiLM replaces each channel x of an image by (1+γ)x + β, with γ and β from a Dense on the output of
-// the parts, a sequence that begins with an input (Perez et al. 2018, arXiv:1709.07871).
+// FiLM replaces each channel x of an image with (1+γ)x + β (Perez et al. 2018, arXiv:1709.07871). The parts
+// are a sequence that begins with an Input. A Dense on the output of the sequence gives γ and β.
 func FiLM(parts ...Layer) Layer { return Layer{kind: kindFiLM, parts: parts} }
 
 // Point locates objects in an image, one for each word of the named sentence: the object that the word refers to
@@ -165,10 +165,10 @@ func (l Layer) String() string {
 type Source struct {
 	Name    string
 	Width   int        // number of numbers in a row
-	Image   Image      // shape of one frame; the zero Image: the source is no image
+	Image   Image      // shape of one frame; the zero Image if the source is no image
 	Frames  int        // number of frames in a row, for an image
 	Range   [2]float64 // for an image: the numbers that bytes 0 and 255 become
-	Choices Choices    // the bounds of choices; empty: the source has no choices
+	Choices Choices    // the bounds of choices; empty if the source has no choices
 }
 
 // isImage and isChoice report whether s is an image or choices.

@@ -36,9 +36,9 @@ func (l *Linear[T]) Forward(y, x []T, n int) {
 	l.p.products.GemmBias(y[:n*l.Out], x[:n*l.In], l.p.Of(l.weight), l.p.Of(l.bias), n, l.Out, l.In)
 }
 
-// Backward adds to the gradients of W and b. x, [n,In], is the input of the last Forward, and dy, [n,Out], the
-// derivative by its output. Unless dx, [n,In], is nil, Backward sets dx to the derivative by x, or adds this derivative
-// to dx if add is set. Without add, dx may be x. If dx is not nil, scratch holds In·Out elements.
+// Backward adds to the gradients of W and b. x, [n,In], is the input of the last Forward, and dy, [n,Out], is the
+// derivative by its output. Unless dx, [n,In], is nil, Backward sets dx to the derivative by x. If add is set, it
+// adds this derivative to dx instead. Without add, dx may be x. If dx is not nil, scratch holds In·Out elements.
 //
 //	dW += xᵀ·dy,   db += Σ_n dy_n,   dx = dy·Wᵀ
 func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {

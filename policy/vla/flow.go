@@ -44,7 +44,7 @@ type flowHead struct {
 	velocity []float32 // [rows, C·A], or the derivative by velocity
 	slope    []float32 // [rows, C·A]: the derivative of a log-prob by the velocity
 	scratch  []float32
-	noisy    []int // the step of each row that has noise; -1: none
+	noisy    []int // for each row: the step that adds noise; -1: none
 }
 
 var _ iterativeHead = (*flowHead)(nil)

@@ -13,7 +13,7 @@ import (
 // A batch is the input of a pass: rows of observations.
 type batch struct {
 	obs     tensor.Dict
-	lo, n   int          // rows lo to lo+n of obs
+	lo, n   int          // rows [lo, lo+n) of obs
 	slots   bool         // the pass includes the slots
 	action  []float32    // [n, C·A], given actions; nil: none
 	augment policy.Noise // for random parts of images and the noise of imitation; not used if Env is empty

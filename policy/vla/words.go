@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 )
 
-// words are words of instructions to robots. In the built-in tokenizer their tokens follow the tokens of the 256 bytes.
-// Other words are spelt in bytes.
+// words are common in instructions to robots. In the built-in tokenizer each of them has a token, after the tokens of
+// the 256 bytes. Other words are spelt in bytes.
 var words = strings.Fields(`
 	a an and are at away back before behind below beside between by close down first from front in inside into is it
 	last left lower middle near next not of off on onto open or out over right second so that the then third to

@@ -39,7 +39,7 @@ const (
 	streamDepth  = 64   // steps of k at a time, without packing, for more rows
 	stripA       = 48   // columns of A at a time in a gradient
 	stripB       = 1024 // columns of B that a gradient packs at a time
-	stridedDepth = 1024 // a gradient packs A if its rows are at least this number of bytes apart
+	stridedDepth = 1024 // a gradient packs A if rows of A are more than this number of bytes apart
 	packDepth    = 2048 // with more steps of k, a strip of columns is packed again for each tile of rows
 	blockDepth   = 256  // steps of k at a time, with packing
 	partRows     = 8    // a part of a product has a multiple of partRows rows

@@ -41,8 +41,8 @@ type adam struct{ scale, beta1, rest1, beta2, rest2, decay, step, root, eps floa
 const sumLanes = 16
 
 // SumSq returns Σ x² in float64, in an order that depends only on the length. Squares of finite
-// float32 do not overflow float64, so the result is finite exactly if every element is: the norm
-// and the check for NaN and Inf take one pass.
+// float32 do not overflow float64. So the result is finite if and only if every element is finite, and
+// one pass gives the norm and checks for NaN and Inf.
 func SumSq(x []float32) float64 {
 	var lanes [sumLanes]float64
 	whole := 0 // elements that vector code adds

@@ -56,14 +56,14 @@ type panel struct {
 	add              [treeLevels + 1]addend
 }
 
-// An addend is a matrix that is added to the final sums, with its bytes from row to row.
+// An addend is a matrix that is added to the final sums. step is the number of bytes from row to row.
 type addend struct {
 	at   *float32
 	step int
 }
 
 // Limits of rows and of steps of k in one call of the assembly. The block of A stays in the second-level cache while
-// the panels of B pass. Calls are short, microseconds, because the garbage collector cannot interrupt assembly.
+// the panels of B pass. A call takes only microseconds, because the garbage collector cannot interrupt assembly.
 const blockRows, blockK = 256, 256
 
 // maxColumns is the largest number of columns of a panel.

@@ -43,8 +43,8 @@ func Normalize[T Float](dst, x, mean, inv []T, m, n int, clip T) {
 }
 
 // LogSoftmax sets each row of dst [m,n] to x - log Σ_j exp(x_j), for x [m,n] with n ≥ 1. It
-// subtracts the row's maximum first, so no finite row overflows. -Inf (a masked action) gives -Inf
-// beside finite elements. dst may be x.
+// subtracts the row's maximum first, so no finite row overflows. In a row with finite elements, -Inf
+// (a masked action) gives -Inf. dst may be x.
 func LogSoftmax[T Float](dst, x []T, m, n int) {
 	checkLen("log softmax", "dst", len(dst), m, n)
 	checkLen("log softmax", "x", len(x), m, n)
