@@ -12,7 +12,7 @@ import (
 )
 
 // An ActorCritic chooses actions by one MLP and estimates values by another MLP, or by a second head on the same MLP.
-// Both may build on the features of images and words, or be heads alone on a recurrent core (NewRNN). Discrete actions
+// Both may build on the features of images and words, or be only heads on a recurrent core (NewRNN). Discrete actions
 // are categorical. Continuous actions are normal, with a deviation that is constant or depends on the state
 // (Config.UseSDE, Config.IndependentStd). Continuous actions are stored without bounds: Act.Feed bounds them for the
 // environment, as Config.ActionBound says.
@@ -48,7 +48,7 @@ func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	return build(cfg, spec, nil, seed, alloc)
 }
 
-// build makes a policy of cfg, which must be valid. Unless own is nil, the layers in own compute the features.
+// build makes the policy that cfg describes. cfg must be valid. If own is not nil, its layers compute the features.
 func build(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.Allocator) (p Policy, err error) {
 	switch {
 	case !cfg.AddQHead:
@@ -129,10 +129,10 @@ func newParams(cfg Config) *nn.Params[float32] {
 	return params
 }
 
-// Spaces returns what the policy observes and what it chooses.
+// Spaces returns the fields of an observation and the space of actions.
 func (p *ActorCritic) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.action }
 
-// Params returns the parameters, in the groups shared, actor and critic, of which some may be missing.
+// Params returns the parameters, in the groups shared, actor and critic. Some groups may be missing.
 func (p *ActorCritic) Params() *nn.Params[float32] { return p.net.params }
 
 // work is one user's memory.
@@ -146,8 +146,8 @@ type work struct {
 	hidden                  tensor.Tensor // [maxRows,M]; the zero Tensor without a hidden state
 	sequences               int           // rows of HiddenState in the last call
 	action, bounded         tensor.Tensor // [maxRows,C,A]; bounded is the zero Tensor unless tanh squashes actions
-	logProb, entropy, value tensor.Tensor // [maxRows,L], [maxRows,V]
-	evaluated               int           // rows of the last call if that was Evaluate, else 0
+	logProb, entropy, value tensor.Tensor // [maxRows,L], but value is [maxRows,V]
+	evaluated               int           // rows of the last call if it was Evaluate, else 0
 }
 
 // NewWork returns a Work for at most maxRows rows at a time.
@@ -201,7 +201,7 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 }
 
 // Squashes reports whether tanh brings actions within the bounds of the environment
-// (Config.ActionBound). Log-probs are of the actions before tanh.
+// (Config.ActionBound). Log-probs describe the actions before tanh.
 func (p *ActorCritic) Squashes() bool { return p.box != nil }
 
 // Evaluate implements Policy.
@@ -257,8 +257,8 @@ func (p *ActorCritic) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 	return nil
 }
 
-// HiddenLen implements Recurrent. It is 0 unless there is a recurrent core, or the features have
-// recurrent cells.
+// HiddenLen implements Recurrent. It returns 0 if the policy has neither a recurrent core nor features
+// with recurrent cells.
 func (p *ActorCritic) HiddenLen() int {
 	switch {
 	case p.core != nil:
@@ -269,18 +269,18 @@ func (p *ActorCritic) HiddenLen() int {
 	return 0
 }
 
-// StatsLen returns the length of the sums that AddStats adds to and MergeStats takes; 0 means that this
-// policy does not normalise observations. Normalisation uses running statistics (Params().Buffers
-// obs.mean, obs.var, obs.count) that change once per iteration:
+// StatsLen returns the length of the sums of AddStats and MergeStats, or 0 if this policy does not
+// normalise observations. Normalisation uses running statistics (Params().Buffers obs.mean, obs.var,
+// obs.count) that change once per iteration:
 //
 //	sums := make([]float64, p.StatsLen())
 //	err := p.AddStats(sums, obs)             // for everything observed in this iteration
 //	err = reducer.Sum(sums)                  // over the replicas
-//	p.MergeStats(sums)                       // the same on all of them
+//	p.MergeStats(sums)                       // with equal sums on all replicas
 func (p *ActorCritic) StatsLen() int { return p.obs.statsLen() }
 
-// AddStats adds to sums the count, the sum and the sum of squares of each element of obs. Both sums are
-// of differences from the current mean.
+// AddStats adds to sums the number of rows of obs, then for each element the sum and the sum of squares
+// of its differences from the current mean.
 func (p *ActorCritic) AddStats(sums []float64, obs tensor.Dict) error {
 	if err := p.obs.add(sums, obs); err != nil {
 		return fmt.Errorf("policy: observation statistics: %w", err)
@@ -291,7 +291,7 @@ func (p *ActorCritic) AddStats(sums []float64, obs tensor.Dict) error {
 // MergeStats updates the running statistics with sums.
 func (p *ActorCritic) MergeStats(sums []float64) { p.obs.merge(sums) }
 
-// begin checks work and observations and returns the rows that the network gets.
+// begin checks work and observations, and returns the rows that the network gets.
 func (p *ActorCritic) begin(wk Work, obs tensor.Dict) (*work, batch[float32], int, error) {
 	w, err := p.own(wk)
 	if err != nil {
@@ -341,7 +341,7 @@ func (w *work) values(n int) tensor.Tensor {
 	return w.value.Slice(0, n)
 }
 
-// nextHidden returns the hidden state after the last call's rows.
+// nextHidden returns the hidden state after the rows of the last call.
 func (w *work) nextHidden() tensor.Tensor {
 	if w.hidden.IsZero() {
 		return tensor.Tensor{}

@@ -9,12 +9,12 @@ import (
 )
 
 // categorical is the distribution of D independent choices: the head's outputs are the unnormalised log-probabilities
-// of each choice's options, side by side. Discrete actions have one dimension, multi-discrete ones several. Options
+// of each choice's options, side by side. Discrete actions have one dimension, multi-discrete actions several. Options
 // that a mask does not allow have probability 0 and get no gradient; the other options share the probability (Huang and
 // Ontañón 2022, arXiv:2006.14171).
 type categorical[T nn.Float] struct {
-	options []int // of each dimension
-	width   int   // their sum
+	options []int // number of options of each dimension
+	width   int   // sum of options
 }
 
 func newCategorical[T nn.Float](options []int) *categorical[T] {
@@ -42,7 +42,7 @@ func (c *categorical[T]) NewWork(maxRows int) distributionWork[T] {
 
 type categoricalWork[T nn.Float] struct {
 	*categorical[T]
-	logp, prob []T // [n,width], of every option
+	logp, prob []T // [n,width]: log-prob and probability of every option
 	entropy    []T // [n,D]
 }
 
@@ -88,7 +88,7 @@ func (w *categoricalWork[T]) Evaluate(logProb, entropy []T, a actions[T], in inp
 	}
 }
 
-// Backward by the logits z of one choice with the probabilities p = softmax(z) and entropy H:
+// Backward uses, for a choice with logits z, probabilities p = softmax(z) and entropy H:
 //
 //	∂ log p_a / ∂z_j = [j=a] - p_j,    ∂H / ∂z_j = -p_j (log p_j + H)
 func (w *categoricalWork[T]) Backward(dOut, dLogProb, dEntropy []T, a actions[T], in inputs[T]) {
@@ -147,8 +147,9 @@ func (w *categoricalWork[T]) normalize(in inputs[T]) {
 	}
 }
 
-// Draw divides [0,1) among the options by their probabilities, and returns the option at u. If rounding
-// leaves u beyond all of them, it returns the last possible option.
+// Draw divides [0,1) into one interval for each option, as long as its probability, and returns the option whose
+// interval contains u. If u lies beyond all intervals because of rounding, Draw returns the last option whose
+// probability is above 0.
 func Draw[T nn.Float](prob []T, u float64) int {
 	last := 0
 	for j, p := range prob {

@@ -6,9 +6,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Checks that every Policy makes. The caller adds the name of its call to the errors.
+// Checks that every Policy makes. The calling method adds its name to the errors.
 
-// Check returns an error unless x names noise for that number of rows.
+// Check returns an error if Env or Step does not have one element for each row.
 func (x Noise) Check(rows int) error {
 	if len(x.Env) != rows || len(x.Step) != rows {
 		return fmt.Errorf("noise for %d environments and %d steps: expected %d", len(x.Env), len(x.Step), rows)
@@ -38,8 +38,8 @@ func finite(t tensor.Tensor, what string, n int) error {
 	return nil
 }
 
-// Check returns an error unless each tensor of g is the zero Tensor, or has the shape of the first
-// n rows of its field in of. A derivative by actions is an error.
+// Check returns an error if a tensor of g, other than the zero Tensor, differs in shape from the first
+// n rows of the same field of the Eval. A derivative by actions is an error.
 func (g Grad) Check(of Eval, n int) error {
 	if !g.Action.IsZero() {
 		return fmt.Errorf("derivative by action: this policy learns by log-probs")

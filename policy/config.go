@@ -225,8 +225,8 @@ func (c *Config) activation() (nn.Activation, bool) {
 	return 0, false
 }
 
-// Summed returns how many of the C·A dimensions of a choice each log-prob sums over; false for an
-// unknown LogProbType.
+// Summed returns the number of dimensions that each log-prob sums over, out of the C·A dimensions of a chunk. It
+// returns false for an unknown LogProbType.
 func (c *Config) Summed(actionDim int) (int, bool) {
 	switch c.LogProbType {
 	case "chunk_level":

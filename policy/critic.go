@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Critic estimates what an action in a box is worth, by H = Config.NumQHeads networks. The least of several
-// estimates, or the mean of some, overestimates less than one (Fujimoto et al. 2018, arXiv:1802.09477). Users share the
-// parameters, and each has a CriticWork of its own.
+// A Critic estimates the values of actions in a box, by H = Config.NumQHeads networks. The minimum of several
+// estimates, or the mean of some, overestimates less than a single estimate (Fujimoto et al. 2018, arXiv:1802.09477).
+// Users share the parameters, and each has a CriticWork of its own.
 type Critic struct {
 	obs  *observations
 	dims int // C·A; 0: the critic values observations alone
@@ -18,7 +18,7 @@ type Critic struct {
 	net  *ensemble[float32]
 }
 
-// newCritic makes a critic of actions that have dims numbers. If dims is 0, the critic values observations alone.
+// newCritic makes a critic. An action has dims numbers. If dims is 0, the critic values observations alone.
 func newCritic(cfg Config, spec env.Spec, dims int, box unitBox, seed uint64, alloc tensor.Allocator) (*Critic, error) {
 	params := newParams(cfg)
 	obs, err := newObservations(spec, cfg, nil, params)
@@ -35,7 +35,7 @@ func newCritic(cfg Config, spec env.Spec, dims int, box unitBox, seed uint64, al
 	return c, nil
 }
 
-// Heads returns H.
+// Heads returns H, the number of networks.
 func (c *Critic) Heads() int { return len(c.net.heads) }
 
 // Params returns the parameters of all heads, one group: critic.
@@ -62,7 +62,7 @@ func (c *Critic) NewWork(maxRows int) *CriticWork {
 }
 
 // Q returns the values, F32 [H,N], of actions [N,C,A] at the N rows of obs. A critic of observations
-// alone does not read action. The values are valid until w's next call.
+// alone ignores action. The values are valid until w's next call.
 func (c *Critic) Q(w *CriticWork, obs tensor.Dict, action tensor.Tensor) (tensor.Tensor, error) {
 	n, err := c.fill(w, 0, obs, action)
 	if err != nil {
@@ -72,9 +72,9 @@ func (c *Critic) Q(w *CriticWork, obs tensor.Dict, action tensor.Tensor) (tensor
 	return w.q.Slice(0, c.Heads()*n).Reshape(c.Heads(), n), nil
 }
 
-// JointQ returns the values, F32 [H,2N], of actions at the N rows of obs, followed by those of
-// nextAction at the N rows of next. All rows are one batch, by whose statistics a critic of
-// Config.QHeadType crossq normalises. The values are valid until w's next call.
+// JointQ returns values, F32 [H,2N]: first the values of action at the N rows of obs, then the values of nextAction
+// at the N rows of next. All 2N rows form one batch. A critic of Config.QHeadType crossq normalises by the statistics
+// of this batch. The values are valid until w's next call.
 func (c *Critic) JointQ(w *CriticWork, obs tensor.Dict, action tensor.Tensor, next tensor.Dict,
 	nextAction tensor.Tensor) (tensor.Tensor, error) {
 	n, err := c.fill(w, 0, obs, action)
@@ -88,7 +88,7 @@ func (c *Critic) JointQ(w *CriticWork, obs tensor.Dict, action tensor.Tensor, ne
 	return w.q.Slice(0, c.Heads()*2*n).Reshape(c.Heads(), 2*n), nil
 }
 
-// fill puts observations and actions in the rows of w.x from first on, and returns their number.
+// fill writes observations and actions to w.x, beginning at row first, and returns the number of rows.
 func (c *Critic) fill(w *CriticWork, first int, obs tensor.Dict, action tensor.Tensor) (int, error) {
 	rows, n, err := c.obs.read(w.obs, obs, w.maxRows-first)
 	if err != nil {
@@ -110,29 +110,29 @@ func (c *Critic) fill(w *CriticWork, first int, obs tensor.Dict, action tensor.T
 	return n, nil
 }
 
-// StatsLen returns the length of the sums that AddStats adds to. 0 means that this critic does not normalise. The
-// running statistics are buffers of the parameters, and move once per update:
+// StatsLen returns the length of the sums of AddStats and MergeStats, or 0 if this critic does not normalise. The
+// running statistics are buffers of the parameters, and change once per update:
 //
-//	c.AddStats(sums, w)         // of the calls of JointQ on w since the last time
+//	c.AddStats(sums, w)         // for the calls of JointQ on w since the last AddStats
 //	err = reducer.Sum(sums)     // over the replicas
-//	c.MergeStats(sums)          // the same on all of them
+//	c.MergeStats(sums)          // with equal sums on all replicas
 func (c *Critic) StatsLen() int { return c.net.statsLen() }
 
-// AddStats adds to sums the number of batches that w has seen, and the sums of their means and
-// variances.
+// AddStats adds to sums the number of batches that w has seen, and the sums of the means and variances
+// of these batches.
 func (c *Critic) AddStats(sums []float64, w *CriticWork) { c.net.addStats(sums, w.net) }
 
 // MergeStats updates the running statistics with sums.
 func (c *Critic) MergeStats(sums []float64) { c.net.mergeStats(sums) }
 
-// Backward adds to Params().Grad the gradient of a loss, given its derivatives by the values that the last Q on w
-// returned. For ready see Policy.Backward.
+// Backward adds the gradient of a loss to Params().Grad. dQ is the derivative of the loss by the values that the last Q
+// on w returned. For ready see Policy.Backward.
 func (c *Critic) Backward(w *CriticWork, dQ tensor.Tensor, ready func(lo, hi int)) {
 	c.net.backward(w.net, dQ.F32(), ready)
 }
 
-// ActionGrad sets dAction to the derivative of a loss by the actions that the last Q on w valued,
-// given dQ, the derivative by the values. dAction has the actions' shape. Params().Grad is unchanged.
+// ActionGrad sets dAction to the derivative of a loss by the actions of the last Q on w. dQ is the derivative of the
+// loss by the values. dAction has the shape of the actions. Params().Grad is unchanged.
 func (c *Critic) ActionGrad(w *CriticWork, dAction, dQ tensor.Tensor) {
 	dst := w.dUnit[:w.net.n*c.dims]
 	clear(dst)

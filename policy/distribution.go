@@ -5,9 +5,9 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// A distribution says how the outputs of the actor's head describe a distribution of actions. One
-// choice has D dimensions that are independent given the observation, so log-probs and entropies of
-// a choice are sums over the dimensions.
+// A distribution turns the outputs of the actor's head into a probability distribution of actions. A chunk of actions
+// has D dimensions, which are independent given the observation. So its log-prob and its entropy are sums over the
+// dimensions.
 type distribution[T nn.Float] interface {
 	// Outputs is the width of the actor's head.
 	Outputs() int
@@ -20,13 +20,13 @@ type distribution[T nn.Float] interface {
 // A distributionWork is the state of one user of a distribution. All slices are for n rows; slices
 // over dimensions are [n,D].
 type distributionWork[T nn.Float] interface {
-	// Choose sets a to actions drawn from the distribution, or to its mode, and logProb to their
-	// log-probs. These have the same bits as those of Evaluate.
+	// Choose sets a to a draw from the distribution, or to the mode of the distribution. It sets logProb to the
+	// log-probs of a. Evaluate gives a the same log-probs, bit for bit.
 	Choose(a actions[T], logProb []T, in inputs[T], mode Mode, noise Noise)
 	// Evaluate sets logProb and entropy for the given actions, and keeps what Backward needs.
 	Evaluate(logProb, entropy []T, a actions[T], in inputs[T])
-	// Backward follows Evaluate and gets the derivatives by its results. It sets dOut to the
-	// derivative by in.out, and adds to the gradients of the distribution's own parameters.
+	// Backward follows Evaluate. dLogProb and dEntropy are the derivatives by the results of Evaluate. Backward sets
+	// dOut to the derivative by in.out, and adds to the gradients of the distribution's own parameters.
 	Backward(dOut, dLogProb, dEntropy []T, a actions[T], in inputs[T])
 	// BackwardFeatures, called after Backward, adds to dFeatures, [n,F], the derivative by
 	// in.features that does not pass through in.out.
@@ -38,13 +38,12 @@ type inputs[T nn.Float] struct {
 	n        int
 	out      []T // the outputs of the actor's head
 	features []T // the inputs of the actor's head
-	// For choices: [n,m], 1 where an option is allowed, the same for all actions of a chunk. nil allows every
-	// option.
+	// For choices: [n,m], 1 where an option is allowed. The mask of a row holds for all actions of a chunk. nil
+	// allows every option.
 	mask []uint8
 }
 
-// actions has the actions of n rows: [n,D] numbers of a box, or indices of choices. The slice that
-// the kind of action does not use is nil.
+// actions has the actions of n rows, [n,D]: numbers of a box, or indices of choices. One of the two slices is nil.
 type actions[T nn.Float] struct {
 	box    []T
 	choice []int32
@@ -56,7 +55,7 @@ const halfLog2Pi = 0.918938533204672741780329736406 // ½ log 2π
 // logStd. u is the deviation from the mean, in standard deviations.
 func normalLogProb[T nn.Float](u, logStd T) T { return -0.5*u*u - logStd - halfLog2Pi }
 
-// normalEntropy returns the entropy of a normal distribution of log standard deviation logStd.
+// normalEntropy returns the entropy of a normal distribution whose log standard deviation is logStd.
 func normalEntropy[T nn.Float](logStd T) T { return 0.5 + halfLog2Pi + logStd }
 
 // Normals sets eps to standard normal numbers from s.
@@ -70,7 +69,8 @@ func Normals[T nn.Float](eps []T, s *philox.Stream) {
 	}
 }
 
-// addNoise adds σε to the rows of x, [n,D]. ε are the normal numbers of the row's stream. std is σ, [D] or [n,D].
+// addNoise adds σε to the rows of x, [n,D]. std holds σ, [D] or [n,D]. ε are standard normal numbers from the stream of
+// the row.
 func addNoise[T nn.Float](x, std []T, dims int, noise Noise) {
 	for at := 0; at < len(x); at += dims {
 		row, x, std := at/dims, x[at:at+dims], std[at%len(std):]

@@ -1,7 +1,7 @@
 // Package policy answers: which networks choose actions, compute the log-probs of actions, and estimate values?
 //
-// A Policy is made from a Config for the observations and actions of an environment. Each user has a
-// Work:
+// A Policy is made from a Config for the observations and actions of an environment. Each user of the
+// policy has a Work of its own:
 //
 //	p, err := policy.Builtin().New(cfg, vec.Spec(), seed, tensor.Heap)
 //	w := p.NewWork(rows)
@@ -12,12 +12,12 @@
 //	eval, err := p.Evaluate(w, obs, action)                   // to learn: log-probs, entropies, values
 //	err = p.Backward(w, grad, ready)                          // adds to p.Params().Grad
 //
-// Forward and Evaluate give an action the same log-prob, bit for bit, in every batch, while the
-// parameters stay the same. Random numbers are named, not drawn in turn (Noise), so an action does not
+// While the parameters stay the same, Forward and Evaluate give an action the same log-prob, bit for bit, in every
+// batch. The random numbers of an action depend only on its seed, environment and step (Noise). So an action does not
 // depend on the worker that computes it.
 //
-// A recurrent policy (Recurrent, NewRNN) takes its hidden state with the observations, and returns
-// the next one with the actions.
+// A recurrent policy (Recurrent, NewRNN) takes its hidden state with the observations, and returns the next hidden
+// state with the actions.
 //
 // Some details of PPO belong to the network ("The 37 Implementation Details of Proximal Policy
 // Optimization", Huang et al. 2022):
@@ -30,8 +30,8 @@
 //   - normalised and clipped observations: ActorCritic.MergeStats, Config.ObsClip
 //
 // An encoder (cnn_policy), which actor and critic share, turns images and words into features. The layers after the
-// encoder read rows of numbers, as in other policies. Choices that an environment does not allow (env.ActionMask) are
-// never made.
+// encoder read rows of numbers, as in other policies. A policy never makes a choice that the environment does not allow
+// (env.ActionMask).
 //
-// A new kind of network is one file with a Builder, and one line where the Registry is made.
+// A new kind of network is one file with a Builder, and one line that adds the Builder to a Registry.
 package policy

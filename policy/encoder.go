@@ -21,9 +21,9 @@ const wordFeatures = 32
 
 // obsShape describes an observation for a network.
 type obsShape struct {
-	numbers int // of a row
+	numbers int // count of numbers in a row
 	images  []imageShape
-	words   nn.Choices // of all words together
+	words   nn.Choices // bounds of all words together
 
 	own     *nn.Layer // the user's own layers, which make features of sources; nil: none
 	sources []nn.Source
@@ -86,8 +86,9 @@ type batch[T nn.Float] struct {
 	mask []uint8 // [Rows, ΣNvec], for the distribution of actions; nil: everything is allowed
 }
 
-// An encoder turns observations into rows of features: features of the words, features of each image
-// by a network that also reads the words, and the numbers, side by side. Actor and critic share it.
+// An encoder turns observations into rows of features. A row holds, side by side, the features of the words, the
+// features of each image, and the numbers. The network of an image also reads the words. Actor and critic share the
+// encoder.
 type encoder[T nn.Float] struct {
 	words     *nn.Embedding[T] // nil without words
 	images    []*nn.ConvNet[T]
@@ -98,8 +99,8 @@ type encoder[T nn.Float] struct {
 
 // features is the part of a network that turns observations into features, before its trunks.
 type features[T nn.Float] interface {
-	Width() int // of a row
-	State() int // numbers that its recurrent cells carry from step to step
+	Width() int // width of a row of features
+	State() int // count of numbers that recurrent cells carry from step to step
 	Init(seed uint64)
 	NewWork(maxRows int) featuresWork[T]
 }
@@ -108,11 +109,11 @@ type features[T nn.Float] interface {
 type featuresWork[T nn.Float] interface {
 	// Forward returns the features [Rows, width] of x, which must not change before Backward.
 	Forward(x batch[T]) []T
-	// OutGrad returns dy, in which Backward expects the derivative by the features, and memory for another part of this
-	// derivative.
+	// OutGrad returns dy, where Backward expects the derivative by the features, and more, which is memory for another
+	// part of this derivative.
 	OutGrad(rows int) (dy, more []T)
-	// Backward adds the gradients of the last Forward, whose input was x, given the derivative in
-	// OutGrad. Ranges become ready from the end to the beginning.
+	// Backward adds the gradients of the last Forward, whose input was x. It reads the derivative by the features from
+	// the dy of OutGrad. Ranges become ready from the end to the beginning.
 	Backward(x batch[T], ready func(lo, hi int))
 }
 

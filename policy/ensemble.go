@@ -7,15 +7,15 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// ensemble is H networks of one shape that value the same rows, independently.
+// An ensemble has H networks of the same shape. Each of them values the same rows, independently of the others.
 type ensemble[T nn.Float] struct {
 	params *nn.Params[T]
 	heads  []*nn.MLP[T]
 	in     int
 }
 
-// newEnsemble declares the parameters, a group critic in params, for rows of in elements. The
-// parameters have no memory yet.
+// newEnsemble declares the parameters as the group critic in params; they have no memory yet. The argument in is the
+// number of elements of a row.
 func newEnsemble[T nn.Float](cfg Config, params *nn.Params[T], in int) *ensemble[T] {
 	e := &ensemble[T]{params: params, in: in}
 	params.Group("critic")
@@ -26,8 +26,8 @@ func newEnsemble[T nn.Float](cfg Config, params *nn.Params[T], in int) *ensemble
 	return e
 }
 
-// newTrunk declares the hidden layers of a critic of actions, or of the actor that comes with it. If Config.QHeadType
-// is crossq, the layers normalise their inputs.
+// newTrunk declares the hidden layers of a critic of actions, or of the actor that learns from this critic. If
+// Config.QHeadType is crossq, the layers normalise their inputs.
 func newTrunk[T nn.Float](cfg Config, params *nn.Params[T], name string, in int) *nn.MLP[T] {
 	f, _ := cfg.activation()
 	if cfg.QHeadType == QHeadCrossQ {
@@ -73,8 +73,8 @@ func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T 
 	return w.q[:len(e.heads)*n]
 }
 
-// backward adds the gradients of a loss, given dq, [H,n], the derivatives of the loss by the
-// values. Ranges become ready from the end to the beginning.
+// backward adds the gradients of a loss. dq, [H,n], is the derivative of the loss by the values.
+// Ranges become ready from the end to the beginning.
 func (e *ensemble[T]) backward(w *ensembleWork[T], dq []T, ready func(lo, hi int)) {
 	for h := len(e.heads) - 1; h >= 0; h-- {
 		copy(e.heads[h].OutGrad(w.heads[h], w.n), dq[h*w.n:(h+1)*w.n])
@@ -82,8 +82,8 @@ func (e *ensemble[T]) backward(w *ensembleWork[T], dq []T, ready func(lo, hi int
 	}
 }
 
-// inputGrad adds to dst, [n,in-first], the derivative by the columns of x from first on. The
-// gradients of the parameters stay as they are.
+// inputGrad adds to dst, [n,in-first], the derivative by the columns of x that begin with column first. It does
+// not change the gradients of the parameters.
 func (e *ensemble[T]) inputGrad(w *ensembleWork[T], dst, dq []T, first int) {
 	dx := w.dx[:w.n*(e.in-first)]
 	for h, head := range e.heads {

@@ -63,7 +63,7 @@ func newGreedy(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tens
 	return p, nil
 }
 
-// Spaces returns what the policy observes and what it chooses.
+// Spaces returns the fields of an observation and the space of actions.
 func (p *Greedy) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.spec.Action }
 
 // Params returns the parameters, one group: critic.
@@ -109,7 +109,7 @@ func (p *Greedy) NewWork(maxRows int) Work {
 	return w
 }
 
-// Values returns the value of each action, F32 [N,A]; an action that is not allowed has -Inf. The
+// Values returns the value of each action, F32 [N,A]. The value of a forbidden action is -Inf. The
 // result is valid until wk's next call.
 func (p *Greedy) Values(wk Work, obs tensor.Dict) (tensor.Tensor, error) {
 	w, q, err := p.estimate(wk, obs)
@@ -140,15 +140,15 @@ func (p *Greedy) estimate(wk Work, obs tensor.Dict) (*greedyWork, tensor.Tensor,
 	return w, q, nil
 }
 
-// BackwardValues adds the gradient of a loss, given its derivatives by the result of Values, which
-// must be the last call on wk. ready is as in Backward.
+// BackwardValues adds the gradient of a loss. dValues is the derivative of the loss by the result of Values,
+// which must be the last call on wk. For ready see Policy.Backward.
 func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, hi int)) error {
 	w, ok := wk.(*greedyWork)
 	if !ok || w.owner != p || w.n == 0 || dValues.Len() != w.n*p.net.Out {
 		return fmt.Errorf("policy: backward: derivative %v by the values of the last call: expected F32[%d %d]",
 			dValues, w.n, p.net.Out)
 	}
-	var de []float32 // by the features of the encoder
+	var de []float32 // derivative by the features of the encoder
 	if p.encoder != nil {
 		de, _ = w.encoder.OutGrad(w.n)
 	}

@@ -7,12 +7,12 @@ import (
 )
 
 // heteroscedastic is the distribution of D independent normal dimensions whose means and deviations
-// both depend on the observation: the head's outputs are D means, then D numbers s that give the
-// log standard deviations within the bounds of squashed,
+// both depend on the observation. The head's outputs are D means, then D numbers s. Each s gives a log
+// standard deviation, within the same bounds as in squashed:
 //
 //	log σ = -5 + 3.5 (tanh(s + s₀) + 1),    in (-5, 2)
 //
-// with s₀ such that s = 0 is the initial deviation.
+// s₀ is chosen so that s = 0 gives the initial deviation.
 type heteroscedastic[T nn.Float] struct {
 	dims  int
 	shift T // s₀

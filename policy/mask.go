@@ -9,8 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// readMask reads the mask of n rows into w. It returns an error unless each row allows an option of
-// every choice.
+// readMask reads the mask of n rows into w. It returns an error if a row forbids all options of a choice.
 func (o *observations) readMask(w *obsWork, obs tensor.Dict, n int) error {
 	if !o.masked {
 		return nil
@@ -26,12 +25,11 @@ func (o *observations) readMask(w *obsWork, obs tensor.Dict, n int) error {
 	return nil
 }
 
-// allows returns an error unless every choice of a, [n,C,A], is one of the options, and the mask of the
-// last read into w allows it.
+// allows returns an error if a choice in a, [n,C,A], is not one of the options, or if the mask in w forbids it.
 func (o *observations) allows(w *obsWork, a tensor.Tensor) error {
 	nvec := o.action.Nvec
 	perRow := a.Dim(1) * len(nvec)
-	at, options := 0, 0 // at: the choice's first option in a row of the mask; options: their number in a row
+	at, options := 0, 0 // the choice's first column in the mask, and the number of columns
 	for _, k := range nvec {
 		options += k
 	}
@@ -48,8 +46,8 @@ func (o *observations) allows(w *obsWork, a tensor.Tensor) error {
 	return nil
 }
 
-// forbid sets the elements of x that mask does not allow to -Inf. x is [n,C,m] and mask is [n,m], where m
-// is the number of all options of an action. A nil mask allows everything.
+// forbid sets an element of x to -Inf if mask does not allow it. x is [n,C,m] and mask is [n,m], where m
+// is the total number of options of an action. A nil mask allows everything.
 func forbid[T nn.Float](x []T, mask []uint8, n int) {
 	if len(mask) == 0 {
 		return

@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A network computes what an ActorCritic needs, without tensors and names. It is generic, so that its
-// gradients can be checked in float64.
+// A network is the computation of an ActorCritic, on plain slices instead of named tensors. It is generic, so
+// that tests can check its gradients in float64.
 //
 //	x → encoder → shared → actor trunk → actor head → distribution
 //	                     → critic → value
@@ -24,14 +24,14 @@ type network[T nn.Float] struct {
 	actorHead      *nn.Linear[T]
 	critic         *nn.MLP[T] // nil: none
 	dist           distribution[T]
-	distLo, distHi int // the distribution's own parameters in the flat gradient
+	distLo, distHi int // range of the distribution's own parameters in the flat gradient
 
 	dims   int // D of the distribution
 	summed int // dimensions in one log-prob: L = D/summed
 }
 
-// newNetwork declares the parameters in params, in the order of the forward pass, for rows of obs.
-// Params.Alloc gives them memory.
+// newNetwork declares the parameters in params, in the order of the forward pass, for observations of the
+// shape obs. Params.Alloc gives the parameters memory.
 func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], obs obsShape) (*network[T], error) {
 	f, _ := cfg.activation()
 	var shared, own []int
@@ -104,7 +104,7 @@ type networkWork[T nn.Float] struct {
 	out, dOut                []T // of the actor's head
 	value                    []T // [n,V]
 	logProb, entropy         []T // [n,L]
-	dimLogProb, dimEntropy   []T // [n,D]; the same memory when L = D
+	dimLogProb, dimEntropy   []T // [n,D]; the memory of logProb and entropy if L = D
 	dDimLogProb, dDimEntropy []T // [n,D]
 	zeros                    []T // [n,D]
 	scratch                  []T // for the weights of the actor's head
@@ -187,12 +187,12 @@ func (n *network[T]) runCritic(w *networkWork[T]) {
 	}
 }
 
-// backward adds the gradients of a loss, given its derivatives by the results of the last evaluate; nil
-// means zeros. Ranges become ready from the end to the beginning, without a gap.
+// backward adds the gradients of a loss. The arguments are the derivatives of the loss by the results of the
+// last evaluate; nil stands for zeros. Ranges become ready from the end to the beginning, without a gap.
 func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T, ready func(lo, hi int)) {
 	rows := w.x.Rows
 	dh := n.shared.OutGrad(w.shared, rows) // nil without a shared trunk
-	de, dActor := w.dx, []T(nil)           // derivative by the encoder's features, or by x; the actor's part of it
+	de, dActor := w.dx, []T(nil)           // de is the derivative by w.e; dActor is the actor's part of it
 	if n.encoder != nil {
 		de, dActor = w.encoder.OutGrad(rows)
 	}
@@ -236,7 +236,7 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 }
 
 // sumDims sets dst, [n,L], to the sums of src, [n,D], over the dimensions of each log-prob. If each
-// log-prob has one dimension, it does nothing, because dst is src.
+// log-prob has one dimension, sumDims does nothing, because dst is src.
 func (n *network[T]) sumDims(dst, src []T, rows int) {
 	if n.summed == 1 {
 		return
@@ -250,8 +250,8 @@ func (n *network[T]) sumDims(dst, src []T, rows int) {
 	}
 }
 
-// spread returns the derivatives by the dimensions, [n,D], given src, [n,L], the derivatives by their
-// sums; it returns zeros if src is nil.
+// spread is the backward pass of sumDims: it returns the derivatives by the dimensions, [n,D]. src has the
+// derivatives by the sums, [n,L]. If src is nil, spread returns zeros.
 func (n *network[T]) spread(dst, src, zeros []T, rows int) []T {
 	switch {
 	case src == nil:

@@ -10,13 +10,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// observations turns named observations into rows of numbers: the numbers of boxes, in the order of the
-// environment's spec, then one-hot codes of the choices, also in order. Bytes are scaled from their
-// bounds to [0, 1]. Numbers, but not choices, are normalised by running statistics. The statistics are
-// part of the parameters, and constant while a policy acts and learns. A policy with an encoder gets
-// images and choices unchanged. An action mask affects only the choice of actions.
+// observations converts named observations to rows of numbers. A row has the numbers of all boxes, in the order of
+// the environment's spec, and then the one-hot codes of all choices, in the same order. Bytes are scaled from their
+// bounds to [0, 1].
+//
+// Running statistics may normalise the numbers, but never the choices. The statistics are part of the parameters, and
+// constant while a policy acts and learns. An encoder gets images and choices unchanged. An action mask is not part
+// of a row; it only limits the choice of actions.
 type observations struct {
-	fields  []env.Field // all
+	fields  []env.Field // all observations
 	action  env.Space
 	masked  bool      // fields include an action mask
 	vectors []numeric // boxes of numbers
@@ -41,8 +43,8 @@ type numeric struct {
 // maxOptions is the largest number of options of all observed choices together.
 const maxOptions = 1 << 16
 
-// newObservations reads the observations of spec for a policy of cfg. own, unless nil, computes the
-// features.
+// newObservations prepares to read the observations of spec for the policy that cfg describes. If own is not
+// nil, its layers compute the features.
 func newObservations(spec env.Spec, cfg Config, own *nn.Layer, params *nn.Params[float32]) (*observations, error) {
 	o := &observations{fields: spec.Obs, action: spec.Action, clip: float32(cfg.ObsClip), own: own}
 	if own != nil {
@@ -115,8 +117,8 @@ func newObservations(spec env.Spec, cfg Config, own *nn.Layer, params *nn.Params
 	return o, nil
 }
 
-// isImage reports whether the bytes of f are an image, by the number of dimensions. Bytes that are
-// numbers have one dimension, or up to two without an encoder, because frames may be stacked.
+// isImage reports whether the bytes of f are an image. The number of dimensions decides: numbers have one
+// dimension, or at most two without an encoder, because frames may be stacked.
 func isImage(f env.Field, cfg Config) bool {
 	return len(f.Shape) > 2 || len(f.Shape) == 2 && cfg.Encoder != ""
 }
@@ -144,7 +146,7 @@ func numericOf(f env.Field) (numeric, error) {
 	return v, nil
 }
 
-// number returns the number that byte b stands for as element k.
+// number converts b, a byte of element k, to a number.
 func (v *numeric) number(b uint8, k int) float32 { return (float32(b) - v.low[k]) * v.share[k] }
 
 // shape describes the observations for a network.
@@ -174,14 +176,14 @@ func (o *observations) sources() []nn.Source {
 	return sources
 }
 
-// An obsWork holds the rows of observations for one of their users, such as an actor or a critic.
+// An obsWork holds the rows of observations for one user, such as an actor or a critic.
 type obsWork struct {
 	rows, mean, inv []float32 // rows are numbers alone, [n,numbers]
 	wide            []float32 // [n,width], numbers and one-hot codes
 
 	images [][]uint8 // of the last read: views of the observations
 	words  []int32
-	mask   []uint8 // a view as well, [n,ΣNvec]; nil: everything is allowed
+	mask   []uint8 // also a view, [n,ΣNvec]; nil: everything is allowed
 }
 
 // batch returns the n rows of the last read, with x as their numbers.
@@ -203,8 +205,8 @@ func (o *observations) newWork(maxRows int) *obsWork {
 	return w
 }
 
-// read returns the rows of obs, [n,width], and n. It sets images, words and mask in w. If no number
-// changes, the rows are the memory of obs itself.
+// read returns the rows of obs, [n,width], and n. It sets images, words and mask in w. If no conversion is
+// necessary, the rows share the memory of obs.
 func (o *observations) read(w *obsWork, obs tensor.Dict, maxRows int) ([]float32, int, error) {
 	n, err := Rows(o.fields, obs, maxRows)
 	if err != nil {
@@ -277,7 +279,7 @@ func (v *numeric) read(dst []float32, step int, t tensor.Tensor, n int) {
 	}
 }
 
-// readWords lays the words of obs side by side in w.
+// readWords checks the words of obs and copies them to w, side by side.
 func (o *observations) readWords(w *obsWork, obs tensor.Dict) error {
 	places, at := len(o.choices.Low), 0
 	for _, f := range o.words {
@@ -295,8 +297,8 @@ func (o *observations) readWords(w *obsWork, obs tensor.Dict) error {
 	return nil
 }
 
-// Rows returns the number of rows of obs, and an error unless obs has these fields and at most maxRows
-// rows.
+// Rows returns the number of rows of obs. It returns an error if a field is missing or has another type or
+// shape, or if obs has more than maxRows rows.
 func Rows(fields []env.Field, obs tensor.Dict, maxRows int) (int, error) {
 	n := -1
 	for _, f := range fields {

@@ -8,17 +8,18 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// NewWithEncoder makes a policy on features of your own: encoder computes them from the observations of
-// spec, which nn.Input and nn.Embed name. Hidden layers, heads and critic follow as in mlp_policy. With
-// Config.NormalizeObservations numbers arrive normalised. With recurrent cells the policy carries their
-// state (Recurrent). It is an ActorCritic, or with Config.AddQHead and discrete actions a Greedy.
+// NewWithEncoder makes a policy with your own encoder. The layers in encoder compute features from the observations
+// of spec; nn.Input and nn.Embed select an observation by its name. Hidden layers, heads and critic follow as in
+// mlp_policy. With Config.NormalizeObservations the encoder gets normalised numbers. If the encoder has recurrent
+// cells, the policy carries their state (Recurrent). The policy is an ActorCritic, or with Config.AddQHead and
+// discrete actions a Greedy.
 //
 //	func newOwn(cfg policy.Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (policy.Policy, error) {
 //		encoder := nn.Sequence(nn.Input("state"), nn.Dense(64), nn.Activate(nn.Tanh), nn.GRU(32))
 //		return policy.NewWithEncoder(cfg, spec, encoder, seed, alloc)
 //	}
 //
-// The gradients follow from the layers; package policytest checks them.
+// The layers compute their own gradients. Package policytest checks the gradients of a policy.
 func NewWithEncoder(cfg Config, spec env.Spec, encoder nn.Layer, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	if err := cfg.Valid(); err != nil {
 		return nil, err

@@ -15,15 +15,15 @@ type Policy interface {
 	NewWork(maxRows int) Work
 	// Forward chooses actions for the N rows of obs. The result is valid until w's next call.
 	Forward(w Work, obs tensor.Dict, mode Mode, noise Noise) (Act, error)
-	// Evaluate computes log-probs by the current parameters for actions taken earlier, [N,C,A], and
-	// keeps what Backward needs; obs and action must not change before that.
+	// Evaluate computes the log-probs of earlier actions, [N,C,A], under the current parameters. It keeps what
+	// Backward needs. The caller must not change obs and action before Backward.
 	Evaluate(w Work, obs tensor.Dict, action tensor.Tensor) (Eval, error)
 	// Value returns only the values, [N,V].
 	Value(w Work, obs tensor.Dict) (tensor.Tensor, error)
-	// Backward adds to Params().Grad the gradient of a loss, given its derivatives by the results of
-	// Evaluate, which must be the last call on w. ready, unless nil, is called as soon as a range
-	// [lo,hi) of the flat gradient is final. Ranges do not overlap, cover everything that is trained,
-	// and come in the same order on every call.
+	// Backward adds the gradient of a loss to Params().Grad. g holds the derivatives of the loss by the results of
+	// Evaluate, which must be the last call on w. Backward calls ready, unless it is nil, as soon as a range [lo,hi)
+	// of the flat gradient is final. The ranges do not overlap, cover all trained parameters, and come in the same
+	// order on every call.
 	Backward(w Work, g Grad, ready func(lo, hi int)) error
 	Params() *nn.Params[float32]
 }
@@ -39,30 +39,31 @@ const (
 	Deterministic             // take the mode of the distribution, for evaluation
 )
 
-// Noise names the random numbers of one Forward. Row n draws from the streams of (Seed, Env[n], Step[n]) alone, so an
+// Noise selects the random numbers of one Forward. Row n draws only from the streams of (Seed, Env[n], Step[n]), so an
 // environment gets the same noise in every batch, worker and rank. Mode Deterministic needs no noise.
 type Noise struct {
 	Seed uint64
 	Env  []uint64 // global index of each row's environment
-	Step []uint64 // steps each environment has taken before this one
+	Step []uint64 // number of earlier steps of each row's environment
 }
 
-// Stream returns the stream of random numbers of a row.
+// Stream returns the random numbers of a row.
 func (x Noise) Stream(row int) philox.Stream {
 	return philox.New(x.Seed, philox.Action, x.Env[row], x.Step[row])
 }
 
-// Act is the result of Forward. L is set by Config.LogProbType: 1, C or C·A.
+// Act is the result of Forward. Config.LogProbType sets L: 1, C or C·A.
 type Act struct {
 	Action tensor.Tensor // [N,C,A], F32 or I32 as the action space says; C is the number of actions in a chunk
-	// the actions that the environment gets; zero Tensor: Action, clipped to the bounds of the space
+	// The actions that the environment gets. If Bounded is the zero Tensor, the environment gets Action, clipped to
+	// the bounds of the space.
 	Bounded tensor.Tensor
 	LogProb tensor.Tensor // F32 [N,L]
 	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
-	// F32 [N,M]: the hidden state for the rows' next observations; zero Tensor: none (Recurrent)
+	// F32 [N,M]: the hidden state for the next observations; the zero Tensor if there is none (Recurrent)
 	Hidden tensor.Tensor
-	// F32 [N,K]: the chain of steps that made the action, with the log-prob LogProb; zero Tensor: none
-	// (Denoiser)
+	// F32 [N,K]: the chain of steps that made the action, whose log-prob is LogProb; the zero Tensor if there is
+	// none (Denoiser)
 	Latent tensor.Tensor
 }
 
@@ -80,28 +81,27 @@ type Eval struct {
 	LogProb tensor.Tensor // F32 [N,L]
 	Entropy tensor.Tensor // F32 [N,L]
 	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
-	// F32 [N,M]: the hidden state for the observations after these; zero Tensor: none (Recurrent)
+	// F32 [N,M]: the hidden state for the next observations; the zero Tensor if there is none (Recurrent)
 	Hidden tensor.Tensor
 }
 
-// Grad holds the derivatives of the loss by the fields of an Eval, of the same shapes; a zero Tensor
-// means that the loss does not depend on the field. Policies whose actions are differentiable functions
-// of their parameters (SoftActor) take derivatives by the Action and LogProb of an Act instead, after
-// Forward.
+// Grad holds the derivatives of the loss by the fields of an Eval, in the shapes of these fields. The zero Tensor
+// means that the loss does not depend on the field. A SoftActor, whose actions are differentiable functions of its
+// parameters, also takes derivatives by the Action and LogProb of an Act, after Forward.
 type Grad struct{ LogProb, Entropy, Value, Action tensor.Tensor }
 
-// A Denoiser is a Policy that makes an action by a chain of denoising steps. Log-probs are those of the steps, so the
-// chain of steps, Act.Latent, is recorded beside the action. Evaluate takes the chain as the observation Latent.
-// Without that observation log-probs measure how well the policy denoises the actions, for imitation.
+// A Denoiser is a Policy that makes an action by a chain of denoising steps. LogProb is the log-prob of the steps, so
+// the caller stores the chain of steps, Act.Latent, beside the action. Evaluate takes the chain as the observation
+// Latent. Without this observation, LogProb measures how well the policy denoises the actions, for imitation.
 type Denoiser interface {
-	// LatentLen returns K; 0 means that there is no chain.
+	// LatentLen returns K, the size of a chain, or 0 if there is no chain.
 	LatentLen() int
 }
 
 // Latent is the observation in which Evaluate takes Act.Latent.
 const Latent = "latent"
 
-// LatentLen returns the length of p's chains, or 0 if p makes none.
+// LatentLen returns K, the size of a chain of p, or 0 if p makes no chains.
 func LatentLen(p Policy) int {
 	if d, ok := p.(Denoiser); ok {
 		return d.LatentLen()
@@ -117,23 +117,23 @@ type Fitter interface {
 }
 
 // A Foreseer is a Policy with an auxiliary prediction: while it learns from demonstrations, it predicts how each
-// demonstration goes on. Foresees names the observations of numbers that it predicts, or none. Evaluate takes their
-// later values, side by side, as the observation Goal. Evaluate then appends the log-prob of the prediction to the
-// log-probs of actions: Eval.LogProb is [N,L+1].
+// demonstration goes on. Foresees returns the names of the numeric observations that it predicts, if any. Evaluate
+// takes the later values of these observations, side by side, as the observation Goal. Evaluate then appends the
+// log-prob of the prediction to the log-probs of actions: Eval.LogProb is [N,L+1].
 type Foreseer interface {
 	Foresees() []string
 }
 
 const (
-	// Goal is the observation with the targets of a Foreseer, F32 [N,2·numbers]: the numbers GoalSteps
-	// later, or at the end of the episode if that comes first, and those at the end.
+	// Goal is the observation with the targets of a Foreseer, F32 [N,2·numbers]. First come the numbers GoalSteps
+	// later, or at the end of the episode if it ends earlier. Then come the numbers at the end of the episode.
 	Goal = "goal"
-	// GoalSteps is about the number of steps in which a robot's hand reaches the next object.
+	// GoalSteps is roughly the number of steps that a robot's hand needs to reach the next object.
 	GoalSteps = 10
 )
 
 // An Augmenter is a Policy that sees random parts of images while it learns from demonstrations. Augment
-// sets the noise that names the part of each row in the next Evaluate on w.
+// sets the noise by which the next Evaluate on w chooses the part for each row.
 type Augmenter interface {
 	Augment(w Work, noise Noise)
 }

@@ -14,7 +14,7 @@ import (
 // passes it with the observations under two names:
 //
 //	HiddenState   F32 [N,M]: zeros where an episode begins, else Act.Hidden of the row's last Forward
-//	Begins        U8 [T·N], for T > 1: not 0 where an episode begins; without Begins none begins after step 0
+//	Begins        U8 [T·N], for T > 1: not 0 where an episode begins; if absent, no episode begins after step 0
 //
 // Observations have T·N rows: row t·N + n is step t of sequence n, whose hidden state at step 0 is row n of
 // HiddenState. To act, T is 1. To learn, Evaluate takes sequences, and Backward goes through their steps. Eval.Hidden
@@ -22,18 +22,18 @@ import (
 // hidden state after its last step.
 type Recurrent interface {
 	Policy
-	// HiddenLen returns M; 0 means that the policy has no hidden state, and takes neither HiddenState
-	// nor Begins.
+	// HiddenLen returns M, or 0 if the policy has no hidden state. A policy without a hidden state takes neither
+	// HiddenState nor Begins.
 	HiddenLen() int
 }
 
-// Names beside the observations of a Recurrent.
+// Names of the inputs that a Recurrent takes beside the environment's observations.
 const (
 	HiddenState = "memory"
 	Begins      = "begins"
 )
 
-// HiddenLen returns the size M of the hidden state of p; 0: p has none.
+// HiddenLen returns M, the size of the hidden state of p, or 0 if p has no hidden state.
 func HiddenLen(p Policy) int {
 	if r, ok := p.(Recurrent); ok {
 		return r.HiddenLen()
@@ -61,7 +61,7 @@ type core[T nn.Float] struct {
 	layer *nn.Recurrent[T]
 }
 
-// newCore declares the parameters, of the group shared, for rows of obs elements.
+// newCore declares the parameters in the group shared. The argument obs is the number of elements of a row.
 func newCore[T nn.Float](cfg Config, params *nn.Params[T], obs int) *core[T] {
 	f, _ := cfg.activation()
 	params.Group("shared")
@@ -84,7 +84,7 @@ func (c *core[T]) init(seed uint64) {
 type coreWork[T nn.Float] struct {
 	trunk *nn.MLPWork[T]
 	layer *nn.RecurrentWork[T]
-	x     []T // of the last forward
+	x     []T // rows of the last forward
 	rows  int
 }
 
@@ -92,15 +92,15 @@ func (c *core[T]) newWork(maxRows int) *coreWork[T] {
 	return &coreWork[T]{trunk: c.trunk.NewWork(maxRows), layer: c.layer.NewWork(maxRows)}
 }
 
-// forward returns the inputs of the heads for the rows of x, which are steps of n sequences. It sets
-// next to the hidden state after the last step; see nn.Recurrent.
+// forward returns the inputs of the heads for the rows of x, which are steps of n sequences. It writes the
+// hidden state after the last step to the argument next; see nn.Recurrent.
 func (c *core[T]) forward(w *coreWork[T], next, x, hidden []T, begins []byte, rows, n int) []T {
 	w.x, w.rows = x, rows
 	return c.layer.Forward(w.layer, next, c.trunk.Forward(w.trunk, x, rows), hidden, begins, rows, n)
 }
 
-// backward adds the gradients of the last forward. OutGrad of the recurrent layer holds the derivative
-// by its output.
+// backward adds the gradients of the last forward. It reads the derivative by the outputs from OutGrad of the
+// recurrent layer.
 func (c *core[T]) backward(w *coreWork[T], ready func(lo, hi int)) {
 	c.layer.Backward(w.layer, c.trunk.OutGrad(w.trunk, w.rows))
 	if ready != nil {
@@ -109,8 +109,8 @@ func (c *core[T]) backward(w *coreWork[T], ready func(lo, hi int)) {
 	c.trunk.Backward(w.trunk, nil, w.x, w.rows, ready)
 }
 
-// hiddenState returns the hidden state, of m numbers, and the beginnings of episodes, of the given number of rows of
-// observations.
+// hiddenState reads the hidden state, of m numbers, and the beginnings of episodes from obs. The argument rows is the
+// number of rows of observations.
 func hiddenState(obs tensor.Dict, rows, m int) (hidden tensor.Tensor, begins []byte, err error) {
 	hidden, _ = obs.Get(HiddenState)
 	if hidden.DType() != tensor.F32 || hidden.Rank() != 2 || hidden.Dim(1) != m || hidden.Dim(0) == 0 ||

@@ -9,14 +9,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Builder makes a policy for the observations and actions of spec, with initial parameters that
-// depend on seed alone, in memory from alloc.
+// A Builder makes a policy for the observations and actions of spec. The initial parameters depend only
+// on seed, and lie in memory from alloc.
 type Builder func(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error)
 
 // A Registry maps Config.ModelType to builders. The zero Registry is empty.
 type Registry struct{ params.Registry[Builder] }
 
-// Builtin returns a registry of the policies of this package; a main of your own adds to it.
+// Builtin returns a registry of the policies of this package. Your own main can add policies to it.
 func Builtin() *Registry {
 	r := new(Registry)
 	r.Add("mlp_policy", NewMLP)

@@ -14,8 +14,8 @@ import (
 //
 //	a_k = μ_k(s) + Σ_j φ_j(s) Z_jk S_jk,    Z ~ N(0, 1),    S = exp(log_std), [F,D]
 //
-// with the same Z for sample_freq steps of an environment, so that exploration is smooth in time.
-// Over Z, a_k given s is normal:
+// Z stays the same for sample_freq steps of an environment, so that exploration is smooth in time.
+// For a given s and random Z, a_k is normal:
 //
 //	a_k ~ N(μ_k, v_k),    v_k = Σ_j φ_j² S_jk² + ε
 type sde[T nn.Float] struct {
@@ -24,7 +24,7 @@ type sde[T nn.Float] struct {
 	feats, dims   int
 	initial       float64
 	freq          uint64
-	learnFeatures bool // pass the derivative by v on to φ
+	learnFeatures bool // whether v passes its derivative on to φ
 }
 
 // sdeVariance is ε: it keeps the density finite where all features are 0.
@@ -115,7 +115,7 @@ func (w *sdeWork[T]) Backward(dOut, dLogProb, dEntropy []T, _ actions[T], in inp
 	}
 }
 
-// BackwardFeatures adds the derivative through the variance, if features learn by it: ∂v_k / ∂φ_j = 2 φ_j S_jk².
+// BackwardFeatures adds the derivative through the variance, ∂v_k / ∂φ_j = 2 φ_j S_jk², if learnFeatures is set.
 func (w *sdeWork[T]) BackwardFeatures(dFeatures []T, in inputs[T]) {
 	if !w.learnFeatures {
 		return
@@ -153,7 +153,7 @@ func (w *sdeWork[T]) logProbs(logProb, entropy []T, a actions[T], in inputs[T]) 
 	}
 }
 
-// matrix returns the Z of a row: that of its environment's current period.
+// matrix returns the Z of a row, for the current period of the row's environment.
 func (w *sdeWork[T]) matrix(row int, noise Noise) []T {
 	m := &w.matrices[row]
 	env, period := noise.Env[row], noise.Step[row]/w.freq

@@ -15,8 +15,8 @@ import (
 //	act, err := p.Forward(w, obs, policy.Sample, noise)
 //	err = p.Backward(w, policy.Grad{Action: …, LogProb: …}, ready)    // derivatives by Action and LogProb of act
 //
-// Imitation trains it by the log-probs of demonstrated actions (Evaluate). Log-probs are of actions
-// scaled to [-1, 1]. A chunk has one log-prob, of all its actions together.
+// Imitation trains it by the log-probs of demonstrated actions (Evaluate). Log-probs are densities of
+// actions scaled to [-1, 1]. A chunk has one log-prob, for all its actions together.
 type SoftActor struct {
 	cfg    Config
 	spec   env.Spec
@@ -53,7 +53,7 @@ func newSoftActor(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator
 	return p, nil
 }
 
-// Spaces returns what the policy observes and what it chooses.
+// Spaces returns the fields of an observation and the space of actions.
 func (p *SoftActor) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.spec.Action }
 
 // Params returns the parameters, one group: actor.
@@ -73,7 +73,7 @@ func (p *SoftActor) NewCritic(seed uint64, alloc tensor.Allocator) (*Critic, err
 	return newCritic(p.cfg, p.spec, p.cfg.NumActionChunks*p.spec.Action.Dim(), p.box, seed, alloc)
 }
 
-// NewValue returns a critic of one head for the same observations, whose Q takes no action.
+// NewValue returns a critic that values the same observations without an action. It has one head.
 func (p *SoftActor) NewValue(seed uint64, alloc tensor.Allocator) (*Critic, error) {
 	cfg := p.cfg
 	cfg.NumQHeads, cfg.QHeadType = 1, QHeadDefault
@@ -99,9 +99,9 @@ type softWork struct {
 	net     *squashedWork[float32]
 	action  tensor.Tensor // [maxRows,C,A]
 	logProb tensor.Tensor // [maxRows,1]
-	dUnit   []float32     // [maxRows,C·A]: actions in [-1, 1], or derivatives by them
+	dUnit   []float32     // [maxRows,C·A]: actions in [-1, 1], or derivatives by these actions
 
-	chosen, evaluated int // rows of the last call if that was Forward, or Evaluate; else 0
+	chosen, evaluated int // rows of the last call if it was Forward, or if it was Evaluate; else 0
 }
 
 // NewWork returns a Work for at most maxRows rows at a time.
@@ -178,13 +178,13 @@ func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Ev
 	return Eval{LogProb: w.logProb.Slice(0, n)}, nil
 }
 
-// StatsLen returns the length of the sums that AddStats adds to; 0 means that this actor does not
-// normalise. Only actors of Config.QHeadType crossq normalise. Their running statistics move once per
-// update, like those of a Critic.
+// StatsLen returns the length of the sums of AddStats and MergeStats, or 0 if this actor does not
+// normalise. Only actors of Config.QHeadType crossq normalise. Their running statistics change once per
+// update, as in a Critic.
 func (p *SoftActor) StatsLen() int { return p.net.net.StatsLen() }
 
 // AddStats adds to sums the number of batches that wk has seen in calls of ForwardBatch since the last
-// AddStats, and the sums of their means and variances.
+// AddStats, and the sums of the means and variances of these batches.
 func (p *SoftActor) AddStats(sums []float64, wk Work) {
 	p.net.net.AddStats(sums, wk.(*softWork).net.net)
 }
@@ -197,8 +197,8 @@ func (p *SoftActor) Value(Work, tensor.Dict) (tensor.Tensor, error) {
 	return tensor.Tensor{}, fmt.Errorf("policy: value: no critic of states: add_value_head is false")
 }
 
-// Backward adds the gradient of a loss, given its derivatives by Action and LogProb of the last
-// Forward, or by LogProb of the last Evaluate.
+// Backward adds the gradient of a loss. g holds the derivatives of the loss by Action and LogProb of the
+// last Forward, or by LogProb of the last Evaluate.
 func (p *SoftActor) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 	w, ok := wk.(*softWork)
 	if !ok || w.owner != p {

@@ -53,7 +53,7 @@ func shapeOf(s env.Space, cfg Config) (actionShape, error) {
 }
 
 // ClipAction copies src, [N,C,A], to dst, and brings each element of a box within the bounds of s. NaN stays NaN. dst
-// may be src. Act.Feed uses ClipAction: what policies store and evaluate is the action before clipping.
+// may be src. Act.Feed calls ClipAction. Policies store and evaluate the action before clipping.
 func ClipAction(s env.Space, dst, src tensor.Tensor) {
 	if s.Kind != env.Box {
 		dst.CopyFrom(src)
@@ -70,8 +70,8 @@ func ClipAction(s env.Space, dst, src tensor.Tensor) {
 	}
 }
 
-// A unitBox maps the actions of a box with bounds to numbers in [-1, 1], and back. Chunks of actions
-// repeat it.
+// A unitBox maps the actions of a box with bounds to numbers in [-1, 1], and back. All actions of a chunk
+// have the same bounds.
 type unitBox struct{ center, half []float32 }
 
 func newUnitBox(s env.Space) (unitBox, error) {
@@ -89,7 +89,7 @@ func newUnitBox(s env.Space) (unitBox, error) {
 	return b, nil
 }
 
-// outOf sets action to the environment's action for unit. action and unit may be the same slice.
+// outOf sets action to unit, scaled so that ±1 become the bounds. action and unit may be the same slice.
 func (b unitBox) outOf(action, unit []float32) {
 	for i, u := range unit {
 		k := i % len(b.half)

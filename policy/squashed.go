@@ -14,17 +14,17 @@ import (
 //	log σ = lo + (hi - lo)(tanh z + 1)/2,    u = μ + σε,    a = tanh u
 //	log p(a) = log N(ε) - log σ - log(1 - a²),    log(1 - tanh² u) = 2 (log 2 - u - softplus(-2u))
 //
-// For given ε, a and its log-prob are differentiable functions of the parameters. backward takes the derivatives by
-// both at once.
+// For a given ε, the action a and its log-prob are differentiable functions of the parameters. backward takes the
+// derivatives by a and by the log-prob in one call.
 //
-// With Config.ExplorationNoise squashed is the actor of TD3: the outputs are the u, and mode Sample adds noise of that
-// deviation to a, clipped to ±1. All log-probs are 0.
+// With Config.ExplorationNoise squashed is the actor of TD3. The outputs are then u. Mode Sample adds normal noise of
+// this deviation to a, and clips the sum to ±1. All log-probs are 0.
 type squashed[T nn.Float] struct {
 	params  *nn.Params[T]
 	net     *nn.MLP[T] // its outputs are the means, then the z
 	dims    int        // D
 	initial float64
-	noise   T // ExplorationNoise; 0: the normal distribution
+	noise   T // ExplorationNoise; 0: actions come from the normal distribution
 }
 
 // The bounds of log σ.
@@ -34,7 +34,8 @@ const (
 	halfRange = (maxLogStd - minLogStd) / 2
 )
 
-// newSquashed declares the parameters in params, for rows of obs elements. They have no memory yet.
+// newSquashed declares the parameters in params; they have no memory yet. The argument obs is the number of elements of
+// a row.
 func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], obs int) *squashed[T] {
 	params.Group("actor")
 	outputs := 2 * dims
@@ -47,7 +48,7 @@ func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], obs int
 	}
 }
 
-// init draws the initial parameters: for all observations means are near 0, and deviations near exp(initial).
+// init draws the initial parameters. For all observations, means are near 0 and deviations near exp(initial).
 func (s *squashed[T]) init(seed uint64) {
 	s.net.Init(seed, math.Sqrt2)
 	if s.noise > 0 {
@@ -57,7 +58,7 @@ func (s *squashed[T]) init(seed uint64) {
 	fill(s.net.Head().Bias()[s.dims:], T(math.Atanh(2*(initial-minLogStd)/(maxLogStd-minLogStd)-1)))
 }
 
-// squashedWork is the state of one user of a squashed after the last forward or evaluate, of n rows.
+// squashedWork is the state of one user of a squashed, after a forward or evaluate of n rows.
 type squashedWork[T nn.Float] struct {
 	net               *nn.MLPWork[T]
 	x                 []T
@@ -190,10 +191,10 @@ func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
 	}
 }
 
-// backward adds the gradients of a loss, given its derivatives by the actions, [n,D], and by the
-// log-probs, [n], of the last forward; nil means zeros. With ExplorationNoise that forward was of
-// mode Deterministic, and dAction is not nil. Ranges become ready from the end to the beginning. With
-// t = tanh z and δ = ∂L/∂a (1 - a²) + ∂L/∂log p · 2a,
+// backward adds the gradients of a loss. dAction, [n,D], and dLogProb, [n], are the derivatives of the loss by the
+// results of the last forward; nil stands for zeros. With ExplorationNoise the last forward must have mode
+// Deterministic, and dAction must not be nil. Ranges become ready from the end to the beginning. With t = tanh z and
+// δ = ∂L/∂a (1 - a²) + ∂L/∂log p · 2a,
 //
 //	∂L/∂μ = δ,    ∂L/∂z = (δ σε - ∂L/∂log p) (hi - lo)/2 (1 - t²)
 func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready func(lo, hi int)) {
@@ -224,7 +225,7 @@ func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready 
 	s.net.Backward(w.net, nil, w.x, w.n, ready)
 }
 
-// backwardEvaluate adds the gradients of a loss, given its derivatives by the log-probs, [n], of
+// backwardEvaluate adds the gradients of a loss. dLogProb, [n], is the derivative of the loss by the log-probs of
 // the last evaluate. With ε = (u - μ)/σ,
 //
 //	∂ log p / ∂μ = ε/σ,    ∂ log p / ∂ log σ = ε² - 1

@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// The running statistics by which numbers are normalised: buffers of the parameters.
+// Buffers of the parameters that hold the running statistics for normalisation.
 const (
 	obsMean  = "obs.mean"  // [numbers]
 	obsVar   = "obs.var"   // [numbers]
@@ -37,8 +37,8 @@ func (o *observations) statsLen() int {
 	return 1 + 2*o.numbers
 }
 
-// add adds to sums: the count, then Σ(x-m), then Σ(x-m)² of each element, with m the current mean. So values that are
-// far from 0 and vary little lose no digits.
+// add adds to sums the number of rows, then Σ(x-m) for each element, then Σ(x-m)² for each element. m is the current
+// mean. Subtracting m keeps the precision of values that are far from 0 and vary little.
 func (o *observations) add(sums []float64, obs tensor.Dict) error {
 	n, err := Rows(o.fields, obs, math.MaxInt)
 	if err != nil || o.params == nil {
@@ -71,7 +71,7 @@ func addTo(s1, s2, mean []float64, k int, x float32) {
 	s2[k] += d * d
 }
 
-// merge joins the running mean and variance of count values with those of the n values in sums
+// merge joins the running mean and variance of count values with the statistics of the n values in sums
 // (Chan, Golub and LeVeque 1983):
 //
 //	δ = Σ(x-m)/n,    m' = m + δ n/(count+n),    M2' = M2 + Σ(x-m)² - n δ² + δ² n·count/(count+n),    var = M2/count

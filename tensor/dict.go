@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// A Dict is an ordered set of named tensors. Nesting is by dotted names: Sub("observation") has the tensors of
-// observation.* without the prefix. The zero Dict is empty and ready to use. Only the maker of a Dict may call Set.
-// Copies share the entries, and are only for reading.
+// A Dict is an ordered set of named tensors. Dotted names express nesting: Sub("observation") has the tensors of
+// observation.* without the prefix. The zero Dict is empty and ready to use. Only the maker of a Dict may call Set,
+// because copies of a Dict share its entries.
 type Dict struct {
 	names   []string
 	tensors []Tensor
@@ -44,10 +44,10 @@ func (d Dict) Must(name string) Tensor {
 // Len returns the number of tensors.
 func (d Dict) Len() int { return len(d.names) }
 
-// Entry returns name and tensor i, in the order in which they were set.
+// Entry returns the name and the tensor of entry i. Entries are in the order in which they were set.
 func (d Dict) Entry(i int) (string, Tensor) { return d.names[i], d.tensors[i] }
 
-// Sub returns the tensors whose names begin with prefix and a dot, under the rest of their names.
+// Sub returns the tensors whose names begin with prefix and a dot. The result has the names without this beginning.
 func (d Dict) Sub(prefix string) Dict {
 	var s Dict
 	for i, name := range d.names {
@@ -58,7 +58,7 @@ func (d Dict) Sub(prefix string) Dict {
 	return s
 }
 
-// Slice returns views [lo:hi] of the first dimension of every tensor.
+// Slice returns a Dict with the view [lo:hi] of each tensor, along the first dimension.
 func (d Dict) Slice(lo, hi int) Dict {
 	var s Dict
 	for i, name := range d.names {
@@ -67,7 +67,7 @@ func (d Dict) Slice(lo, hi int) Dict {
 	return s
 }
 
-// CopyFrom copies the elements of the tensors of src into the tensors of d with the same names.
+// CopyFrom copies into each tensor of d the elements of the tensor in src that has the same name.
 func (d Dict) CopyFrom(src Dict) {
 	for i, name := range d.names {
 		d.tensors[i].CopyFrom(src.Must(name))

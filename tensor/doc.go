@@ -18,10 +18,10 @@
 // files that other programs read. Elements are little-endian in both forms and in memory, because all machines that
 // rlinf runs on are little-endian.
 //
-// Names have dots, and are the same everywhere in rlinf: observation(.state, .image, …), action, reward, done, value,
-// sample_log_prob, advantage, return, terminated, truncated, final_observation, mask, version. Leading dimensions are
-// [T, N]: time, environment.
+// All packages of rlinf use the same names: observation (with parts such as observation.state and observation.image),
+// action, reward, done, value, sample_log_prob, advantage, return, terminated, truncated, final_observation, mask,
+// version. Leading dimensions are [T, N]: time, environment.
 //
-// A mismatch of shapes or types is a mistake of the caller, and panics. Bytes from elsewhere
-// (Decode, safetensors) give errors instead.
+// A function panics if shapes or types do not match, because this is a mistake of the caller. Decode and the
+// safetensors readers return errors instead, because their input comes from elsewhere.
 package tensor

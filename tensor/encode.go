@@ -14,7 +14,7 @@ import (
 const encodedMagic = "RLD1"
 
 // Encode appends d to dst, with names, types and shapes, and returns the result. Decode reads it
-// back. A name must be shorter than 64 KiB.
+// back. Encode panics if a name has 64 KiB or more.
 func Encode(dst []byte, d Dict) []byte {
 	dst = append(dst, encodedMagic...)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(d.names)))
@@ -36,8 +36,8 @@ func Encode(dst []byte, d Dict) []byte {
 	return dst
 }
 
-// Decode returns the Dict that Encode wrote, in memory of its own. b may come from anywhere. Decode
-// returns an error if bytes are damaged, cut off or too many.
+// Decode returns the Dict that Encode wrote, in memory of its own. b may come from an untrusted source: Decode
+// returns an error if b is damaged or cut off, or goes on after the last tensor.
 func Decode(b []byte) (Dict, error) {
 	d, err := decode(b)
 	if err != nil {
@@ -145,7 +145,7 @@ func (r *reader) take(n int) []byte {
 	return t
 }
 
-// number takes a number of size bytes.
+// number takes a little-endian integer. The argument size is its length in bytes.
 func (r *reader) number(size int) uint64 {
 	var word [8]byte
 	copy(word[:], r.take(size))

@@ -28,15 +28,15 @@ func toF16(x float32) uint16 {
 	return sign | uint16((b-(112<<23)+0xfff+b>>13&1)>>13)
 }
 
-// FromF16 converts the float16 bits in src to float32 in dst, which has the same length. It is
-// exact.
+// FromF16 converts the float16 bits in src to float32 in dst, which has the same length. The
+// conversion is exact.
 func FromF16(dst []float32, src []uint16) {
 	if len(dst) != len(src) {
 		panic("tensor: FromF16: length mismatch")
 	}
 	for i, h := range src {
 		b := uint32(h&0x7fff) << 13
-		x := math.Float32frombits(b) * 0x1p112 // exact: the exponent's bias is 15 there and 127 here
+		x := math.Float32frombits(b) * 0x1p112 // exact; the exponent's bias is 15 in float16 and 127 in float32
 		if h&0x7c00 == 0x7c00 {
 			x = math.Float32frombits(b | 0x7f800000)
 		}

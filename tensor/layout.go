@@ -9,7 +9,7 @@ type Field struct {
 	Shape []int
 }
 
-// Bytes returns the size of the tensor.
+// Bytes returns the size of the tensor in bytes.
 func (f Field) Bytes() int { return count(f.Shape) * f.DType.Size() }
 
 // A Layout places named tensors in one piece of memory, each aligned to Align bytes. It is
@@ -41,10 +41,10 @@ func (l *Layout) Fields() []Field { return l.fields }
 // Offset returns the position of field i in bytes.
 func (l *Layout) Offset(i int) int { return l.offs[i] }
 
-// Size returns the bytes that Bind needs, a multiple of Align.
+// Size returns the number of bytes that Bind needs, a multiple of Align.
 func (l *Layout) Size() int { return l.size }
 
-// Bind lays the fields over mem, which must have at least Size bytes and be aligned to Align bytes.
+// Bind returns the fields as views of mem, which must have at least Size bytes and be aligned to Align bytes.
 func (l *Layout) Bind(mem []byte) Dict {
 	d := Dict{names: make([]string, 0, len(l.fields)), tensors: make([]Tensor, 0, len(l.fields))}
 	for i, f := range l.fields {

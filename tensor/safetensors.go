@@ -21,9 +21,9 @@ const (
 	maxHeader   = 100_000_000 // bytes, the limit that the format's own library sets
 )
 
-// WriteSafetensors writes d to w as a safetensors file, with metadata unless it is empty. The
-// elements are aligned to Align bytes in the file, and every tensor to its element's size. Dicts
-// with equal entries in equal order give equal bytes.
+// WriteSafetensors writes d to w as a safetensors file, with metadata unless it is empty. In the file the first
+// tensor is aligned to Align bytes, and each tensor to the size of its elements. Dicts with equal entries in equal
+// order give equal bytes.
 func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
 	fields := make([]Field, d.Len())
 	for i, name := range d.names {
@@ -47,7 +47,7 @@ func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
 
 // WriteSafetensorsHeader writes the beginning of a safetensors file with these fields to w. It
 // returns the order in which the caller must write the elements of the fields, as indices of
-// fields. So a file may be larger than memory.
+// fields. The caller can write one field at a time, so the file may be larger than memory.
 func WriteSafetensorsHeader(w io.Writer, fields []Field, metadata map[string]string) (order []int, err error) {
 	order = make([]int, len(fields)) // wide elements come first, so that all tensors are aligned without holes
 	for i, f := range fields {
@@ -114,9 +114,9 @@ type safetensor struct {
 	Offsets []int  `json:"data_offsets"`
 }
 
-// ReadSafetensors reads a whole safetensors file into memory of its own: the tensors in the order
-// of the header, and the metadata. b may come from anywhere. Bytes that break the format are an
-// error, and so is a type or a number of dimensions that a Tensor cannot have.
+// ReadSafetensors reads b, a whole safetensors file, into memory of its own. It returns the tensors in the order of
+// the header, and the metadata. b may come from an untrusted source: ReadSafetensors returns an error if b breaks the
+// format, or has a type or a number of dimensions that a Tensor cannot have.
 func ReadSafetensors(b []byte) (Dict, map[string]string, error) {
 	r, err := NewSafetensorsReader(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
@@ -129,8 +129,8 @@ func ReadSafetensors(b []byte) (Dict, map[string]string, error) {
 	return d, r.Metadata, nil
 }
 
-// parseHeader returns the header's entries for the tensors, in its order. It checks each entry by
-// itself; checkOffsets checks them together.
+// parseHeader returns the entries of the tensors, in the order of the header. It checks each entry
+// alone; checkOffsets checks all entries together.
 func parseHeader(header []byte) (fields []Field, offsets [][2]int, metadata map[string]string, err error) {
 	in := json.NewDecoder(bytes.NewReader(header))
 	if open, err := in.Token(); err != nil || open != json.Delim('{') || header[0] != '{' {
@@ -142,7 +142,7 @@ func parseHeader(header []byte) (fields []Field, offsets [][2]int, metadata map[
 		if err != nil {
 			return nil, nil, nil, err
 		}
-		name := token.(string) // the decoder allows no other key
+		name := token.(string) // the decoder allows only strings as keys
 		if seen[name] {
 			return nil, nil, nil, fmt.Errorf("tensor %q: occurs twice", name)
 		}
@@ -173,7 +173,7 @@ func parseHeader(header []byte) (fields []Field, offsets [][2]int, metadata map[
 	return fields, offsets, metadata, nil
 }
 
-// field checks an entry by itself.
+// field checks e alone, without the other entries, and returns it as a Field.
 func (e *safetensor) field(name string) (Field, error) {
 	f := Field{Name: name, Shape: e.Shape}
 	var known []string
@@ -198,7 +198,7 @@ func (e *safetensor) field(name string) (Field, error) {
 	return f, nil
 }
 
-// checkOffsets checks that the tensors cover size bytes without hole or overlap.
+// checkOffsets checks that the tensors fill exactly size bytes, without gaps or overlaps.
 func checkOffsets(fields []Field, offsets [][2]int, size int) error {
 	order := make([]int, len(fields))
 	for i := range order {

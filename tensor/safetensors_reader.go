@@ -14,12 +14,12 @@ type SafetensorsReader struct {
 	Metadata map[string]string
 
 	offsets [][2]int
-	base    int64 // of the elements in the file
+	base    int64 // position of the elements in the file
 	file    io.ReaderAt
 }
 
-// NewSafetensorsReader reads the header of a file of size bytes. The file may come from anywhere:
-// the function checks the header like ReadSafetensors.
+// NewSafetensorsReader reads the header of a file of size bytes. The file may come from an untrusted
+// source: NewSafetensorsReader checks the header as ReadSafetensors does.
 func NewSafetensorsReader(file io.ReaderAt, size int64) (*SafetensorsReader, error) {
 	r := &SafetensorsReader{file: file}
 	if err := r.readHeader(size); err != nil {
@@ -55,7 +55,7 @@ func (r *SafetensorsReader) readHeader(size int64) error {
 	return checkOffsets(r.Fields, r.offsets, int(size-r.base))
 }
 
-// ReadTensor fills dst with the bytes of field i from byte off on.
+// ReadTensor fills dst with bytes of field i. The first of them is byte off of the field.
 func (r *SafetensorsReader) ReadTensor(i int, dst []byte, off int) error {
 	f := r.Fields[i]
 	if off < 0 || off+len(dst) > f.Bytes() {

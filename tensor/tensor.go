@@ -6,7 +6,7 @@ import (
 	"unsafe"
 )
 
-// A DType is the type of a tensor's elements. The zero DType is that of the zero Tensor.
+// A DType is the type of a tensor's elements. Only the zero Tensor has the zero DType.
 type DType uint8
 
 const (
@@ -19,7 +19,7 @@ const (
 	F16                   // IEEE float16, for storage alone: collectives do not sum it
 )
 
-// dtypes has the name, in safetensors, and the bytes of an element of each DType.
+// dtypes holds the safetensors name and the element size, in bytes, of each DType.
 var dtypes = [...]struct {
 	name string
 	size int
@@ -27,7 +27,7 @@ var dtypes = [...]struct {
 
 func (d DType) valid() bool { return d > 0 && int(d) < len(dtypes) }
 
-// Size returns the bytes of one element.
+// Size returns the size of one element in bytes.
 func (d DType) Size() int {
 	if !d.valid() {
 		panic(fmt.Sprintf("tensor: no such dtype %d", uint8(d)))
@@ -46,7 +46,7 @@ func (d DType) String() string {
 // MaxRank is the largest number of dimensions of a Tensor.
 const MaxRank = 6
 
-// Align is the alignment, in bytes, of every tensor that a Layout or an Arena places.
+// Align is the alignment, in bytes, of the tensors of a Layout and of the memory of an Allocator.
 const Align = 64
 
 // A Tensor is a dense row-major array over memory that somebody else owns. The zero Tensor has no
@@ -66,7 +66,8 @@ func New(dtype DType, shape ...int) Tensor {
 	return Of(buf[off:off+n], dtype, shape...)
 }
 
-// Of returns a tensor over b, which must hold exactly the elements and be aligned to their size.
+// Of returns a tensor over b. The length of b must be the size of the whole tensor in bytes, and b must be aligned to
+// the size of one element.
 func Of(b []byte, dtype DType, shape ...int) Tensor {
 	if len(shape) > MaxRank {
 		panic(fmt.Sprintf("tensor: %d dimensions, at most %d", len(shape), MaxRank))
@@ -161,13 +162,13 @@ func (t Tensor) I64() []int64 { return data[int64](t, I64) }
 // U8 returns the elements of a byte tensor, as a view.
 func (t Tensor) U8() []byte { return data[byte](t, U8) }
 
-// BF16 returns the elements of a bfloat16 tensor as their bits, as a view.
+// BF16 returns the bits of the elements of a bfloat16 tensor, as a view.
 func (t Tensor) BF16() []uint16 { return data[uint16](t, BF16) }
 
-// F16 returns the elements of a float16 tensor as their bits, as a view.
+// F16 returns the bits of the elements of a float16 tensor, as a view.
 func (t Tensor) F16() []uint16 { return data[uint16](t, F16) }
 
-// At returns the view t[i], with one dimension less.
+// At returns the view t[i], which has one dimension less than t.
 func (t Tensor) At(i int) Tensor {
 	v := t.Slice(i, i+1)
 	v.rank--
@@ -184,13 +185,13 @@ func (t Tensor) Slice(lo, hi int) Tensor {
 	row := count(t.shape[1:t.rank]) * t.dtype.Size()
 	v := t
 	v.shape[0] = hi - lo
-	if row*(hi-lo) > 0 { // an empty view keeps the pointer, which must not leave the memory
+	if row*(hi-lo) > 0 { // not for an empty view, whose pointer could leave the memory of t
 		v.ptr = unsafe.Add(t.ptr, lo*row)
 	}
 	return v
 }
 
-// Reshape returns a view with another shape of the same number of elements.
+// Reshape returns a view of t with the given shape. Both shapes must have the same number of elements.
 func (t Tensor) Reshape(shape ...int) Tensor {
 	if count(shape) != t.Len() || len(shape) > MaxRank {
 		panic(fmt.Sprintf("tensor: reshape %v to %v", t, slices.Clone(shape)))
@@ -200,7 +201,7 @@ func (t Tensor) Reshape(shape ...int) Tensor {
 	return v
 }
 
-// CopyFrom copies the elements of src, which has the same type and number of elements.
+// CopyFrom copies the elements of src to t. Both must have the same type and the same number of elements.
 func (t Tensor) CopyFrom(src Tensor) {
 	if t.dtype != src.dtype || t.Len() != src.Len() {
 		panic(fmt.Sprintf("tensor: copy %v from %v", t, src))
@@ -240,7 +241,7 @@ func count(shape []int) int {
 	n := 1
 	for _, d := range shape {
 		if d < 0 {
-			// print a clone, so that valid shapes stay off the heap
+			// Print a clone: if shape itself were printed, every call would allocate it on the heap.
 			panic(fmt.Sprintf("tensor: shape %v", slices.Clone(shape)))
 		}
 		n *= d

@@ -4,13 +4,14 @@ import "math"
 
 // A BatchRenorm brings each column of a batch to mean 0 and variance 1, then to a scale γ and a
 // shift β of its own (Ioffe and Szegedy 2015, arXiv:1502.03167), with the corrections of Ioffe
-// 2017, arXiv:1702.03275. By the statistics μ_B, σ_B of a batch of n rows,
+// 2017, arXiv:1702.03275. With the statistics μ_B, σ_B of a batch of n rows,
 //
 //	x̂ = (x - μ_B)/σ_B,    y = γ (r x̂ + d) + β,    r = σ_B/σ within [1/3, 3],    d = (μ_B - μ)/σ within ±5
 //
-// where μ and σ are running statistics. The gradient treats r and d as constants; for the first 100,000
-// steps they are 1 and 0. By the running statistics alone, y = γ (x - μ)/σ + β. The running statistics are
-// a buffer of the parameters. Training adds up their changes, also over replicas, and merges them:
+// where μ and σ are running statistics. The gradient treats r and d as constants. For the first 100,000 steps r is 1
+// and d is 0. With the running statistics alone, y = γ (x - μ)/σ + β. The running statistics are a buffer of the
+// parameters. Training sums the statistics of batches, also over replicas, and merges the sums into the running
+// statistics:
 //
 //	b.AddStats(sums, w); …; b.MergeStats(sums)
 type BatchRenorm[T Float] struct {
@@ -84,7 +85,7 @@ func (b *BatchRenorm[T]) Forward(w *BatchRenormWork[T], x []T, n int, batch bool
 		}
 	}
 	scale, shift := b.p.Of(b.scale), b.p.Of(b.shift)
-	mean, a, c := w.mean, w.slope[:len(w.mean)], w.s2[:len(w.mean)] // slices of one length: the loops need no checks
+	mean, a, c := w.mean, w.slope[:len(w.mean)], w.s2[:len(w.mean)] // equal lengths: the loops need no bounds checks
 	for k := range a {
 		a[k], c[k] = scale[k]*w.r[k]*w.inv[k], scale[k]*w.d[k]+shift[k]
 	}
@@ -98,8 +99,8 @@ func (b *BatchRenorm[T]) Forward(w *BatchRenormWork[T], x []T, n int, batch bool
 	return y
 }
 
-// measure computes the statistics of a batch. Sums are those of differences from the running means, so that values
-// far from 0 lose no digits.
+// measure computes the statistics of a batch. It sums differences from the running means, which keeps the precision of
+// values far from 0.
 func (b *BatchRenorm[T]) measure(w *BatchRenormWork[T], n int) {
 	mean, variance := b.running()
 	steps := b.p.Buffers.Must(b.stats).F64()[0]
@@ -132,12 +133,12 @@ func (b *BatchRenorm[T]) measure(w *BatchRenormWork[T], n int) {
 	}
 }
 
-// Backward adds the gradients of γ and β, and replaces dy, [n,Width], by the derivative by x. With
+// Backward adds the gradients of γ and β, and replaces dy, [n,Width], with the derivative by x. With
 // g = Σ dy and h = Σ dy x̂ over the rows,
 //
 //	dβ += g,    dγ += r h + d g,    dx = γ r/σ_B (dy - g/n - x̂ h/n)
 //
-// After a Forward by running statistics, dx lacks the last two terms.
+// After a Forward with running statistics, dx lacks the last two terms.
 func (b *BatchRenorm[T]) Backward(w *BatchRenormWork[T], dy []T, n int) {
 	dy = dy[:n*b.Width]
 	mean, g, h := w.mean, w.s1[:len(w.mean)], w.s2[:len(w.mean)]
@@ -169,8 +170,8 @@ func (b *BatchRenorm[T]) Backward(w *BatchRenormWork[T], dy []T, n int) {
 	}
 }
 
-// InputGrad replaces dy, [rows,n], the derivatives by the last n columns of y, by the derivatives by the
-// same columns of x. The gradients of γ and β stay as they are. The last Forward must have used the
+// InputGrad replaces dy, [rows,n], with the derivatives by the last n columns of x. On entry dy holds the derivatives
+// by the same columns of y. InputGrad does not change the gradients of γ and β. The last Forward must have used the
 // running statistics.
 func (b *BatchRenorm[T]) InputGrad(w *BatchRenormWork[T], dy []T, n int) {
 	if w.batch {
@@ -189,8 +190,8 @@ func (b *BatchRenorm[T]) InputGrad(w *BatchRenormWork[T], dy []T, n int) {
 // StatsLen returns the length of the sums that AddStats adds to.
 func (b *BatchRenorm[T]) StatsLen() int { return 1 + 2*b.Width }
 
-// AddStats adds to sums the number of batches that w has seen since the last call, and the sums of their
-// means and variances.
+// AddStats adds to sums the number of batches that w has seen since the last call, and the sums of the
+// means and variances of these batches.
 func (b *BatchRenorm[T]) AddStats(sums []float64, w *BatchRenormWork[T]) {
 	for i, s := range w.sums {
 		sums[i] += s
@@ -198,8 +199,8 @@ func (b *BatchRenorm[T]) AddStats(sums []float64, w *BatchRenormWork[T]) {
 	clear(w.sums)
 }
 
-// MergeStats moves the running statistics by one step towards the mean of the batches in sums, of
-// which there is at least one.
+// MergeStats moves the running statistics by one step towards the mean of the batches in sums. sums must
+// have at least one batch.
 func (b *BatchRenorm[T]) MergeStats(sums []float64) {
 	s := b.p.Buffers.Must(b.stats).F64()
 	s[0]++

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// A Block says which elements of a whole tensor a part of it has. Both tensors lie flat in memory. The elements are
+// A Block says where the elements of a part lie in the whole tensor. Both tensors lie flat in memory. The elements are
 // Count runs of Len elements. Run i begins at element At + i·Stride of the whole tensor, and at element Here + i·Len of
 // the part.
 type Block struct{ At, Here, Len, Stride, Count int }
@@ -21,8 +21,8 @@ func (s Slice) Block(whole []int) Block {
 		Count: product(whole[:s.Axis])}
 }
 
-// Common returns the indices that s and o, slices along the same axis, have in common. It reports whether there is
-// such an index.
+// Common returns the indices that s and o have in common, and reports whether there are any. s and o are slices along
+// the same axis.
 func (s Slice) Common(o Slice) (Slice, bool) {
 	if s.Whole == 0 {
 		s, o = o, s
@@ -48,8 +48,8 @@ func (p *Params[T]) Blocks(whole *Params[T]) []Block {
 	return blocks
 }
 
-// Moved returns b for a whole tensor that begins at element at of larger memory, and for a part that begins at element
-// here of larger memory.
+// Moved returns b for tensors that lie inside larger memory. The whole tensor begins at element at of its memory, and
+// the part begins at element here of its memory.
 func (b Block) Moved(at, here int) Block {
 	b.At, b.Here = b.At+at, b.Here+here
 	return b
@@ -76,8 +76,8 @@ func (b Block) Clip(lo, hi int) (blocks []Block) {
 	return blocks
 }
 
-// Within calls f for each run of elements of b that are in [lo, hi) of the whole tensor. A run has n elements, from
-// element at on in the whole tensor and from element here on in the part.
+// Within calls f for each run of elements of b that are in [lo, hi) of the whole tensor. A run has n elements. It
+// begins at element at of the whole tensor and at element here of the part.
 func (b Block) Within(lo, hi int, f func(at, here, n int)) {
 	if b.Len == 0 {
 		return
@@ -90,8 +90,8 @@ func (b Block) Within(lo, hi int, f func(at, here, n int)) {
 	}
 }
 
-// Overlap calls f for each run of elements that two parts of a tensor both have. A run has n elements, from element a
-// on in the first part and from element b on in the second.
+// Overlap calls f for each run of elements that two parts of a tensor have in common. A run has n elements. It begins
+// at element a of the first part and at element b of the second part.
 func Overlap(first, second Block, f func(a, b, n int)) {
 	for i := range first.Count {
 		at, here := first.At+i*first.Stride, first.Here+i*first.Len

@@ -13,8 +13,8 @@ type Image struct{ H, W, C int }
 // Len returns the number of elements.
 func (s Image) Len() int { return s.H * s.W * s.C }
 
-// slide returns the output shape for images of shape s, with pad pixels around them, and windows of
-// size×size pixels that are stride pixels apart.
+// slide returns the shape of the output if windows slide over images of the shape s. A window has size×size
+// pixels. Windows are stride pixels apart. An image is framed by pad pixels.
 func (s Image) slide(size, stride, pad, channels int) Image {
 	out := Image{(s.H+2*pad-size)/stride + 1, (s.W+2*pad-size)/stride + 1, channels}
 	if s.H+2*pad < size || s.W+2*pad < size || s.C < 1 {
@@ -23,11 +23,10 @@ func (s Image) slide(size, stride, pad, channels int) Image {
 	return out
 }
 
-// A Conv2D multiplies each window of an image, size×size pixels, by W [size·size·C, filters] and
-// adds b [filters]. Windows are stride pixels apart; around the image are pad pixels of zeros. The
-// windows are laid out as rows of a matrix, some images at a time (Chellapilla, Puri and Simard
-// 2006, "High performance convolutional neural networks for document processing"), so that the
-// layer is a Linear on them.
+// A Conv2D multiplies each window of an image, size×size pixels, by W [size·size·C, filters] and adds b [filters].
+// Windows are stride pixels apart. The image is framed by pad pixels of zeros. The windows of a few images at a time
+// become rows of a matrix (Chellapilla, Puri and Simard 2006, "High performance convolutional neural networks for
+// document processing"). The layer is a Linear on these rows.
 type Conv2D[T Float] struct {
 	In, Out Image
 
@@ -53,8 +52,8 @@ func (c *Conv2D[T]) Range() (lo, hi int) { return c.product.Range() }
 // A ConvWork is memory for the windows of a few images. All convolutions of one user share it.
 type ConvWork[T Float] struct{ windows, dWindows, weight []T }
 
-// windowElements is the most elements of windows that are laid out at a time, except for a single image with more. In
-// float32 they take 128 KiB, which fit into the second-level cache beside weights and derivatives.
+// windowElements limits the elements of the windows that are laid out at a time. Only a single image may have more. In
+// float32 the windows take 128 KiB, which fit into the second-level cache beside weights and derivatives.
 const windowElements = 32 << 10
 
 // fit makes the work large enough for c.
@@ -91,8 +90,8 @@ func (c *Conv2D[T]) Forward(w *ConvWork[T], y, x []T, n int) {
 	}
 }
 
-// Backward adds to the gradients of W and b, given the images x, [n,In], of the last Forward and dy,
-// [n,Out], the derivative by its output. Unless dx, [n,In], is nil, it is set to the derivative by x.
+// Backward adds to the gradients of W and b. x, [n,In], has the images of the last Forward, and dy, [n,Out], is
+// the derivative by its output. Unless dx, [n,In], is nil, Backward sets dx to the derivative by x.
 func (c *Conv2D[T]) Backward(w *ConvWork[T], dx, x, dy []T, n int) {
 	if dx != nil {
 		clear(dx[:n*c.In.Len()])
@@ -126,7 +125,7 @@ func (c *Conv2D[T]) layOut(w *ConvWork[T], x []T, count int) int {
 func (c *Conv2D[T]) cut(windows, x []T) {
 	each := c.product.In
 	first, end := c.span()
-	for oy := range c.Out.H { // clear what is outside the image
+	for oy := range c.Out.H { // clear pixels outside the image
 		row := windows[oy*c.Out.W*each : (oy+1)*c.Out.W*each]
 		if top := oy*c.stride - c.pad; top < 0 || top+c.size > c.In.H {
 			clear(row)
@@ -148,9 +147,10 @@ func (c *Conv2D[T]) addUp(dx, dWindows []T) {
 	})
 }
 
-// lines calls do for every line of pixels in the windows. A line has width elements. It begins at element from of the
-// image, and at element in of the windows. One call covers the same line of n neighbouring windows, which are stride
-// pixels apart in the image. Windows that share a pixel come in their order.
+// lines calls the function do for every line of pixels in the windows. A line has width elements. It begins at
+// element from of the image, and at element in of the windows. One call covers the same line of n neighbouring
+// windows, which are stride pixels apart in the image. If several windows share a pixel, their calls come in the
+// order of the windows.
 func (c *Conv2D[T]) lines(do func(in, from, width, n int)) {
 	line := c.size * c.In.C
 	first, end := c.span()
@@ -178,7 +178,8 @@ func (c *Conv2D[T]) lines(do func(in, from, width, n int)) {
 	}
 }
 
-// span returns the range [first, end) of the windows of a row whose columns are all in the image.
+// span returns the range [first, end) of windows, in a row of windows, that lie between the left and right edges of the
+// image.
 func (c *Conv2D[T]) span() (first, end int) {
 	first = min((c.pad+c.stride-1)/c.stride, c.Out.W)
 	if room := c.In.W + c.pad - c.size; room >= 0 {

@@ -17,9 +17,9 @@ type layer[T Float] interface {
 }
 
 type layerWork[T Float] interface {
-	// Forward returns the output for the n images x, in memory of its own or in x itself.
+	// Forward returns the output for the n images x, in memory of the layerWork or in x itself.
 	Forward(x []T, n int) []T
-	// Backward adds the gradients of the last Forward, whose input was x. dy is the derivative by its output. Backward
+	// Backward adds the gradients of the last Forward, whose input was x. dy is the derivative by the output. Backward
 	// calls ready for the gradients of the layer. It returns the derivative by x, in memory of dx or of dy.
 	Backward(dx, x, dy []T, n int, ready func(lo, hi int)) []T
 }
@@ -53,7 +53,7 @@ func (l *convLayer[T]) Backward(dx, x, dy []T, n int, ready func(lo, hi int)) []
 	return dx
 }
 
-// A rectifier replaces images by their positive parts.
+// A rectifier replaces images with their positive parts.
 type rectifier[T Float] struct{ in Image }
 
 func (r rectifier[T]) Shape() Image                           { return r.in }
@@ -65,8 +65,8 @@ func (r rectifier[T]) Backward(_, x, dy []T, _ int, _ func(lo, hi int)) []T {
 	return dy
 }
 
-// A maxPool takes, of each channel, the largest element of every window of 3×3 pixels. Windows are 2 pixels apart. The
-// outer windows extend over the edges of the image by one pixel.
+// A maxPool takes the largest element of each channel in windows of 3×3 pixels. Windows are 2 pixels apart. The outer
+// windows extend over the edges of the image by one pixel.
 type maxPool[T Float] struct{ in, out Image }
 
 func newMaxPool[T Float](in Image) *maxPool[T] { return &maxPool[T]{in, in.slide(3, 2, 1, in.C)} }
@@ -112,7 +112,7 @@ func (l *poolLayer[T]) Forward(x []T, n int) []T {
 	return l.y[:n*l.out.Len()]
 }
 
-// Backward adds each derivative to the first of the largest elements of its window, and sets dy to 0.
+// Backward adds the derivative of each window to the first of its largest elements, and sets dy to 0.
 func (l *poolLayer[T]) Backward(dx, x, dy []T, n int, _ func(lo, hi int)) []T {
 	dx = dx[:n*l.in.Len()]
 	clear(dx)
@@ -152,8 +152,8 @@ func newResidual[T Float](p *Params[T], name string, in Image) *residual[T] {
 
 func (r *residual[T]) Shape() Image { return r.first.In }
 
-// residualGain makes the variance that a block adds small beside the variance of its input, so that features do not
-// grow with the number of blocks.
+// residualGain keeps the variance that a block adds small compared with the variance of its input, so that features do
+// not grow with the number of blocks.
 var residualGain = math.Sqrt(1. / 6)
 
 func (r *residual[T]) Init(seed uint64) {

@@ -6,11 +6,10 @@ import (
 )
 
 // A ConvNet turns images of bytes into rows of features: convolutions, then a hidden layer of ReLU
-// units. Bytes are divided by 255. Several frames of a scene are one image with the channels of all
-// frames.
+// units. Bytes are divided by 255. Several frames of a scene become one image with the channels of all frames.
 //
-// Words may modulate the features: they replace x in each channel of the first convolution by (1+γ)x +
-// β, with γ and β from an Embedding (FiLM, Perez et al. 2018, arXiv:1709.07871).
+// Words may modulate the features. Each element x of the first convolution then becomes (1+γ)x + β, where γ and β of
+// the channel come from an Embedding (FiLM, Perez et al. 2018, arXiv:1709.07871).
 type ConvNet[T Float] struct {
 	Out int // number of features of an image
 
@@ -21,12 +20,12 @@ type ConvNet[T Float] struct {
 	head   *MLP[T]
 }
 
-// NatureSize is the least height and width of an image for NewNatureCNN.
+// NatureSize is the smallest height and width of an image for NewNatureCNN.
 const NatureSize = 36
 
-// NewNatureCNN declares the network of Mnih et al. 2015 (doi:10.1038/nature14236) in p, for images of
-// the given number of frames and perhaps words. It has 32 filters of 8×8 every 4 pixels, 64 of 4×4
-// every 2, 64 of 3×3, ReLU behind each, and 512 features.
+// NewNatureCNN declares the network of Mnih et al. 2015 (doi:10.1038/nature14236) in p, for images of the given
+// number of frames. If words is not empty, the network also reads words. It has 32 filters of 8×8 pixels at stride 4,
+// 64 filters of 4×4 at stride 2, 64 filters of 3×3 at stride 1, and 512 features. ReLU follows each convolution.
 func NewNatureCNN[T Float](p *Params[T], name string, frame Image, frames int, words Choices) *ConvNet[T] {
 	n := newConvNet(p, name, frame, frames, words, 32, 8, 4, 0)
 	n.rectify()
@@ -39,8 +38,8 @@ func NewNatureCNN[T Float](p *Params[T], name string, frame Image, frames int, w
 }
 
 // NewImpalaCNN declares the residual network of Espeholt et al. 2018 (arXiv:1802.01561, figure 3)
-// in p. For 16, 32 and 32 channels it has a convolution of 3×3, the maximum of every second window
-// of 3×3 and two residual blocks. ReLU and 256 features follow.
+// in p. It has three stages, of 16, 32 and 32 channels. A stage is a convolution of 3×3, a max pooling
+// of 3×3 at stride 2, and two residual blocks. ReLU and 256 features follow.
 func NewImpalaCNN[T Float](p *Params[T], name string, frame Image, frames int, words Choices) *ConvNet[T] {
 	var n *ConvNet[T]
 	for i, channels := range []int{16, 32, 32} {
@@ -60,9 +59,9 @@ func NewImpalaCNN[T Float](p *Params[T], name string, frame Image, frames int, w
 	return n
 }
 
-// NewKeypointCNN declares a small network in p that locates things of a few pixels. It has 32 filters
-// of 3×3 every 2 pixels, ReLU, 32 more filters of that kind, the position at which each is large
-// (Levine et al. 2016, arXiv:1504.00702), and 128 features.
+// NewKeypointCNN declares a small network in p that locates things of a few pixels. It has two convolutions, each
+// with 32 filters of 3×3 at stride 2, and a ReLU between them. For each channel it then computes the position at
+// which the channel is large (Levine et al. 2016, arXiv:1504.00702). 128 features follow.
 func NewKeypointCNN[T Float](p *Params[T], name string, frame Image, frames int, words Choices) *ConvNet[T] {
 	n := newConvNet(p, name, frame, frames, words, 32, 3, 2, 1)
 	n.rectify()
@@ -151,9 +150,8 @@ func (n *ConvNet[T]) NewWork(maxRows int) *ConvNetWork[T] {
 	return w
 }
 
-// Forward returns the features, [n,Out], in memory of w. Its inputs are the n images in pixels,
-// [n,frames,H,W,C], and words, [n,places], nil where the network takes none. pixels and words must not
-// change before Backward.
+// Forward returns the features, [n,Out], in memory of w. pixels, [n,frames,H,W,C], has the n images. words,
+// [n,places], is nil if the network reads no words. pixels and words must not change before Backward.
 func (n *ConvNet[T]) Forward(w *ConvNetWork[T], pixels []uint8, words []int32, rows int) []T {
 	w.pixels, w.words = pixels, words
 	n.some(w, rows, func(lo, count int) {
@@ -173,7 +171,7 @@ func (n *ConvNet[T]) Forward(w *ConvNetWork[T], pixels []uint8, words []int32, r
 	return n.head.Forward(w.head, x, rows)
 }
 
-// some unpacks a few images at a time into w.images, and calls do for each such batch.
+// some unpacks a few images at a time into w.images, and calls the function do for each of these batches.
 func (n *ConvNet[T]) some(w *ConvNetWork[T], rows int, do func(lo, count int)) {
 	each := n.stem.In.Len()
 	for lo, count := 0, 0; lo < rows; lo += count {
@@ -185,11 +183,12 @@ func (n *ConvNet[T]) some(w *ConvNetWork[T], rows int, do func(lo, count int)) {
 	}
 }
 
-// OutGrad returns where Backward expects the derivative by the features, [n,Out].
+// OutGrad returns memory, [n,Out], for the derivative by the features. Fill it before Backward.
 func (n *ConvNet[T]) OutGrad(w *ConvNetWork[T], rows int) []T { return n.head.OutGrad(w.head, rows) }
 
-// Backward adds the gradients of the last Forward on w. The derivative by the output is in OutGrad, which Backward
-// overwrites. Unless ready is nil, it is called as soon as a layer's gradients are complete, the last layer's first.
+// Backward adds the gradients of the last Forward on w. It reads the derivative by the features from OutGrad, and
+// overwrites this memory. Unless ready is nil, Backward calls ready as soon as the gradients of a layer are complete,
+// beginning with the last layer.
 func (n *ConvNet[T]) Backward(w *ConvNetWork[T], rows int, ready func(lo, hi int)) {
 	if w.d == nil {
 		w.d, w.e = Vector[T](w.size), Vector[T](w.size)

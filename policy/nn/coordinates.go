@@ -1,7 +1,7 @@
 package nn
 
-// A coordinates layer adds two channels to images: the x and y of each pixel, from -1 to 1. The next
-// layers can then tell the left of two things from the right (Liu et al. 2018, arXiv:1807.03247).
+// A coordinates layer adds two channels to images: the x and y of each pixel, from -1 to 1. So the next
+// layers can distinguish equal things by their positions (Liu et al. 2018, arXiv:1807.03247).
 type coordinates[T Float] struct {
 	in   Image
 	x, y []T // the x of each column, and the y of each row

@@ -9,9 +9,9 @@ import (
 // Choices has the bounds of some choices. Choice k is from Low[k] to High[k], both included.
 type Choices struct{ Low, High []int }
 
-// An Embedding gives features to choices, such as the words of a sentence. The features are the sum of one row of W
-// [Σ options, Out] for each choice. Every place in the sentence has rows of its own. An Embedding is a Linear without
-// bias on a one-hot code of all choices.
+// An Embedding gives features to choices, such as the words of a sentence. W [Σ options, Out] has a row for each option
+// of each choice. The features are the sum of the rows of the chosen options. An Embedding is a Linear without bias on
+// a one-hot code of all choices.
 type Embedding[T Float] struct {
 	Out int
 
@@ -32,7 +32,7 @@ func NewEmbedding[T Float](p *Params[T], name string, c Choices, out int) *Embed
 	return e
 }
 
-// Init draws an orthogonal weight with such a gain that features have a variance of about 1.
+// Init draws an orthogonal weight. Its gain gives the features a variance of about 1.
 func (e *Embedding[T]) Init(seed uint64) {
 	gain := math.Sqrt(float64(max(e.rows, e.Out)) / float64(len(e.zero)))
 	Orthogonal(e.p.Of(e.weight), e.rows, e.Out, gain, seed, uint64(e.weight))
@@ -50,7 +50,8 @@ func (e *Embedding[T]) Forward(y []T, choices []int32, n int) {
 	}
 }
 
-// Backward adds to the gradient of W, given dy, [n,Out], and the choices of the last Forward.
+// Backward adds to the gradient of W. choices are the input of the last Forward, and dy, [n,Out], is the derivative by
+// its output.
 func (e *Embedding[T]) Backward(dy []T, choices []int32, n int) {
 	grad, places := e.p.GradOf(e.weight), len(e.zero)
 	for i := range n {

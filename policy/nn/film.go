@@ -19,8 +19,8 @@ func modulate[T Float](y, x, film []T, s Image, rows int) {
 	}
 }
 
-// modulateGrad sets dFilm to the derivative by film. It replaces d, the derivative by the output of modulate, by the
-// derivative by x.
+// modulateGrad sets dFilm to the derivative by film. On entry d is the derivative by the output of modulate. On return
+// d is the derivative by x.
 func modulateGrad[T Float](dFilm, d, x, film []T, s Image, rows int) {
 	c := s.C
 	clear(dFilm[:2*rows*c])

@@ -3,8 +3,8 @@ package nn
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
 // gru is the cell of Cho et al. 2014, arXiv:1406.1078, but the reset gate acts after the product,
-// so that one product of the state is enough. With a = x·W + b and u = h·U + d, each for r, z and
-// the candidate g, and σ the logistic function:
+// so that one product of the state is enough. a = x·W + b and u = h·U + d each have a part for the
+// gates r and z and for the candidate g. σ is the logistic function:
 //
 //	r = σ(a_r + u_r),   z = σ(a_z + u_z),   g = tanh(a_g + r·u_g),   h' = (1-z)·g + z·h
 type gru[T Float] struct{}

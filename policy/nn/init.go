@@ -7,13 +7,12 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// Orthogonal fills w, [in,out], with gain times a random orthonormal matrix. Its columns are orthonormal if in ≥ out,
-// and otherwise its rows. Every tensor that a seed initialises has a key of its own.
+// Orthogonal fills w, [in,out], with gain times a random matrix, whose columns are orthonormal if in ≥ out, and whose
+// rows are orthonormal otherwise. Tensors with the same seed must have different keys.
 //
-// The matrix is Q of the QR decomposition of a standard normal matrix with R's diagonal positive.
-// That is uniform over all such matrices (Mezzadri 2007, "How to generate random matrices from the
-// classical compact groups"). As an initialisation: Saxe, McClelland and Ganguli 2014,
-// arXiv:1312.6120.
+// The matrix is Q in the QR decomposition of a standard normal matrix, where the diagonal of R is positive. Such a Q
+// is uniformly distributed (Mezzadri 2007, "How to generate random matrices from the classical compact groups").
+// Saxe, McClelland and Ganguli 2014, arXiv:1312.6120, proposed this initialisation.
 func Orthogonal[T Float](w []T, in, out int, gain float64, seed, key uint64) {
 	if len(w) != in*out {
 		panic(fmt.Sprintf("nn: %d elements for an orthogonal [%d,%d]", len(w), in, out))

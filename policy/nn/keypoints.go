@@ -9,7 +9,7 @@ import (
 // A spotter computes the position at which a channel of an image is large (Levine et al. 2016, arXiv:1504.00702,
 // section 4.2). The position is the mean x and y of the pixels, from -1 to 1 over the image, under the softmax of the
 // channel. Before the softmax it scales the channel to mean 0 and a fixed deviation over the pixels. A few outstanding
-// pixels then have nearly all of the weight, whatever the scale of the network's weights.
+// pixels then have nearly all of the weight, independent of the scale of the network's weights.
 type spotter[T Float] struct {
 	deviation float64
 	x, y, one []T // [H·W]: x and y of the pixels, and ones

@@ -6,7 +6,7 @@ import (
 )
 
 // A Layer describes a part of a network. It holds no parameters and no memory; NewNet makes a network
-// of it. Layers compose:
+// from it. Layers compose:
 //
 //	nn.Sequence(
 //		nn.Concat(
@@ -52,18 +52,18 @@ const (
 	kindConcat
 )
 
-// Input gives the numbers or the image of the source with that name. Source.Range says which numbers
-// the bytes of an image become; several frames are one image with the channels of all.
+// Input gives the numbers or the image of the named source. The bytes of an image are scaled to Source.Range. Several
+// frames become one image, which has the channels of all frames.
 func Input(name string) Layer { return Layer{kind: kindInput, name: name} }
 
-// Embed gives features, [width], to the choices of that name: see Embedding.
+// Embed turns the named choices into features, [width]: see Embedding.
 func Embed(name string, width int) Layer {
 	return Layer{kind: kindEmbed, name: name, width: width}
 }
 
-// Sentence gives features, [width], to the words of a sentence, the choices of that name. They are a
-// sum over the words: the row of a word, which is the same at all places, times the factors of its
-// place. All places have the same options; the least option means no word.
+// Sentence turns the words of a sentence, which are the named choices, into features, [width]. The features are a sum
+// over the words: the row of a word, which is the same at all places, times the factors of its place. All places have
+// the same options; the lowest option stands for no word.
 func Sentence(name string, width int) Layer {
 	return Layer{kind: kindSentence, name: name, width: width}
 }
@@ -84,26 +84,25 @@ func Conv(filters, size, stride, pad int) Layer {
 	return Layer{kind: kindConv, width: filters, size: size, stride: stride, pad: pad}
 }
 
-// MaxPool takes, of each channel, the largest element of every second window of 3×3 pixels.
+// MaxPool takes the largest element of each channel in windows of 3×3 pixels, 2 pixels apart.
 func MaxPool() Layer { return Layer{kind: kindPool} }
 
-// SpatialSoftmax gives the position at which each channel is large, x and y in [-1, 1] (Levine et al.
-// 2016, arXiv:1504.00702). Before the softmax a channel is scaled to this standard deviation over the
-// pixels. The larger the deviation, the more the largest pixels count.
+// SpatialSoftmax gives for each channel the position where the channel is large, x and y in [-1, 1] (Levine et al.
+// 2016, arXiv:1504.00702). Before the softmax a channel is scaled so that its standard deviation over the pixels is
+// the argument deviation. The larger the deviation, the more the largest pixels count.
 func SpatialSoftmax(deviation float64) Layer { return Layer{kind: kindKeypoint, scale: deviation} }
 
 // Coordinates adds two channels to an image: the x and y of its pixels, in [-1, 1] (Liu et al. 2018,
 // arXiv:1807.03247).
 func Coordinates() Layer { return Layer{kind: kindCoordinates} }
 
-// FiLM replaces each channel x of an image by (1+γ)x + β, with γ and β from a Dense on the output of
-// the parts, a sequence that begins with an input (Perez et al. 2018, arXiv:1709.07871).
+// FiLM replaces each channel x of an image with (1+γ)x + β (Perez et al. 2018, arXiv:1709.07871). The parts
+// are a sequence that begins with an Input. A Dense on the output of the sequence gives γ and β.
 func FiLM(parts ...Layer) Layer { return Layer{kind: kindFiLM, parts: parts} }
 
-// Point locates in an image the object that each word of the sentence of that name refers to
-// (word-conditioned attention). The output is all x, then all y, [2·places], in [-1, 1]. Each word has
-// features of its own, the same at all places. Positions are those of a SpatialSoftmax with this
-// deviation.
+// Point locates objects in an image, one for each word of the named sentence: the object that the word refers to
+// (word-conditioned attention). The output is all x, then all y, [2·places], in [-1, 1]. The features of a word do
+// not depend on its place. Positions are computed as in SpatialSoftmax, with the same meaning of deviation.
 func Point(name string, deviation float64) Layer {
 	return Layer{kind: kindPoint, name: name, scale: deviation}
 }
@@ -123,7 +122,7 @@ func Residual(parts ...Layer) Layer { return Layer{kind: kindResidual, parts: pa
 // Concat gives the same input to each part and lays their outputs side by side, as one vector.
 func Concat(parts ...Layer) Layer { return Layer{kind: kindConcat, parts: parts} }
 
-// String returns the layer as it is written, for messages.
+// String returns the Go expression that makes the layer, for messages.
 func (l Layer) String() string {
 	switch l.kind {
 	case kindInput:
@@ -166,10 +165,10 @@ func (l Layer) String() string {
 type Source struct {
 	Name    string
 	Width   int        // number of numbers in a row
-	Image   Image      // shape of one frame; the zero Image: the source is no image
-	Frames  int        // number of frames of an image
-	Range   [2]float64 // the numbers of the bytes 0 and 255 of an image
-	Choices Choices    // the bounds of choices; empty: the source is no choices
+	Image   Image      // shape of one frame; the zero Image if the source is no image
+	Frames  int        // number of frames in a row, for an image
+	Range   [2]float64 // for an image: the numbers that bytes 0 and 255 become
+	Choices Choices    // the bounds of choices; empty if the source has no choices
 }
 
 // isImage and isChoice report whether s is an image or choices.

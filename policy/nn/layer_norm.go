@@ -5,7 +5,7 @@ import "math"
 // layerNormVariance is added to the variance of a row, so that a constant row stays finite.
 const layerNormVariance = 1e-5
 
-// layerNorm is, for each row x of width n with mean μ and variance σ² (Ba, Kiros and Hinton 2016,
+// layerNorm computes, for each row x of width n with mean μ and variance σ² (Ba, Kiros and Hinton 2016,
 // arXiv:1607.06450):
 //
 //	y = γ x̂ + β,    x̂ = (x - μ)/√(σ² + 1e-5)

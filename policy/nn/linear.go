@@ -18,8 +18,8 @@ func NewLinear[T Float](p *Params[T], name string, in, out int) *Linear[T] {
 	return &Linear[T]{In: in, Out: out, p: p, weight: p.Add(name+".weight", in, out), bias: p.Add(name+".bias", out)}
 }
 
-// Init draws an orthogonal weight with the given gain and sets the bias to 0. Layers of one Params
-// draw from streams of their own.
+// Init draws an orthogonal weight with the given gain and sets the bias to 0. Each layer of a Params
+// draws from its own random stream.
 func (l *Linear[T]) Init(seed uint64, gain float64) {
 	Orthogonal(l.p.Of(l.weight), l.In, l.Out, gain, seed, uint64(l.weight))
 	clear(l.p.Of(l.bias))
@@ -36,9 +36,9 @@ func (l *Linear[T]) Forward(y, x []T, n int) {
 	l.p.products.GemmBias(y[:n*l.Out], x[:n*l.In], l.p.Of(l.weight), l.p.Of(l.bias), n, l.Out, l.In)
 }
 
-// Backward adds to the gradients of W and b. x, [n,In], is the input of the last Forward, and dy, [n,Out], the
-// derivative by its output. Unless dx, [n,In], is nil, Backward sets dx to the derivative by x, or adds this derivative
-// to dx if add is set. Without add, dx may be x. If dx is not nil, scratch holds In·Out elements.
+// Backward adds to the gradients of W and b. x, [n,In], is the input of the last Forward, and dy, [n,Out], is the
+// derivative by its output. Unless dx, [n,In], is nil, Backward sets dx to the derivative by x. If add is set, it
+// adds this derivative to dx instead. Without add, dx may be x. If dx is not nil, scratch holds In·Out elements.
 //
 //	dW += xᵀ·dy,   db += Σ_n dy_n,   dx = dy·Wᵀ
 func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {
@@ -53,8 +53,8 @@ func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {
 	l.p.products.Gemm(dx[:n*l.In], dy, wt, n, l.In, l.Out, add)
 }
 
-// InputGrad sets dx, [n,In-first], to the derivative by the columns of x from first on. dy, [n,Out], is the derivative
-// by the output. The gradients of W and b stay as they are. scratch holds In·Out elements.
+// InputGrad sets dx, [n,In-first], to the derivative by the columns [first,In) of x. dy, [n,Out], is the derivative by
+// the output. InputGrad does not change the gradients of W and b. scratch holds In·Out elements.
 func (l *Linear[T]) InputGrad(dx, dy []T, n, first int, scratch []T) {
 	in := l.In - first
 	wt := scratch[:in*l.Out]

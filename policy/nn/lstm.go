@@ -3,7 +3,8 @@ package nn
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
 // lstm is the cell of Hochreiter and Schmidhuber 1997 with the forget gate of Gers et al. 2000.
-// With s = x·W + b + h·U + d for i, f, o and the candidate g, and σ the logistic function:
+// s = x·W + b + h·U + d has a part for each of the gates i, f and o, and for the candidate g. σ is the
+// logistic function:
 //
 //	i, f, o = σ(s_i), σ(s_f), σ(s_o),   g = tanh(s_g),   c' = f·c + i·g,   h' = o·tanh(c')
 type lstm[T Float] struct{}

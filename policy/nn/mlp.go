@@ -43,8 +43,8 @@ func NewMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activa
 	return newMLP(p, name, in, hidden, act, false)
 }
 
-// NewNormedMLP declares an MLP of at least one hidden layer. The input of each layer and the output of
-// the last are normalised: norm i, name.norm.i, comes before layer i.
+// NewNormedMLP declares an MLP of at least one hidden layer. Norm i, name.norm.i, normalises the input of
+// layer i. A last norm normalises the output of the last hidden layer.
 func NewNormedMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activation) *MLP[T] {
 	return newMLP(p, name, in, hidden, act, true)
 }
@@ -79,7 +79,7 @@ func (m *MLP[T]) Head() *Linear[T] { return m.head }
 // hidden reports whether layer i has an activation.
 func (m *MLP[T]) hidden(i int) bool { return m.layers[i] != m.head }
 
-// Init initialises every hidden layer with the given gain, and the head with its own.
+// Init initialises every hidden layer with the given gain, and the head with the gain of AddHead.
 func (m *MLP[T]) Init(seed uint64, gain float64) {
 	for _, b := range m.norms {
 		b.Init()
@@ -128,7 +128,7 @@ func (m *MLP[T]) NewWork(maxRows int) *MLPWork[T] {
 // layers. x must not change before Backward. Norms use their running statistics.
 func (m *MLP[T]) Forward(w *MLPWork[T], x []T, n int) []T { return m.forward(w, x, n, false) }
 
-// ForwardBatch is Forward with norms that use the statistics of these n rows. w keeps the statistics for AddStats.
+// ForwardBatch is Forward, but norms use the statistics of these n rows. w keeps the statistics for AddStats.
 func (m *MLP[T]) ForwardBatch(w *MLPWork[T], x []T, n int) []T { return m.forward(w, x, n, true) }
 
 func (m *MLP[T]) forward(w *MLPWork[T], x []T, n int, batch bool) []T {
@@ -152,7 +152,8 @@ func (m *MLP[T]) normed(w *MLPWork[T], i int, x []T, n int, batch bool) []T {
 	return m.norms[i].Forward(w.norms[i], x, n, batch)
 }
 
-// OutGrad returns where Backward expects the derivative by the output, [n,Out]; nil without layers.
+// OutGrad returns memory, [n,Out], for the derivative by the output. Fill it before Backward. Without layers OutGrad
+// returns nil.
 func (m *MLP[T]) OutGrad(w *MLPWork[T], n int) []T {
 	if m.Empty() {
 		return nil
@@ -160,9 +161,10 @@ func (m *MLP[T]) OutGrad(w *MLPWork[T], n int) []T {
 	return w.dy[len(m.layers)-1][:n*m.Out]
 }
 
-// Backward adds the gradients of the last Forward on w. The derivative by the output is in OutGrad, which Backward
-// overwrites. Unless ready is nil, it is called as soon as a layer's gradients are complete, the last layer's first.
-// Unless dx, [n,In], is nil, it is set to the derivative by x. An MLP without layers does nothing.
+// Backward adds the gradients of the last Forward on w. It reads the derivative by the output from OutGrad, and
+// overwrites this memory. Unless ready is nil, Backward calls ready as soon as the gradients of a layer are complete,
+// beginning with the last layer. Unless dx, [n,In], is nil, Backward sets dx to the derivative by x. An MLP without
+// layers does nothing.
 func (m *MLP[T]) Backward(w *MLPWork[T], dx, x []T, n int, ready func(lo, hi int)) {
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		l := m.layers[i]
@@ -192,7 +194,7 @@ func (m *MLP[T]) Backward(w *MLPWork[T], dx, x []T, n int, ready func(lo, hi int
 	}
 }
 
-// normBackward runs Backward of norm i on dy and reports its range as ready, if there is such a norm.
+// normBackward runs Backward of norm i on dy and reports its range as ready. Without norms it does nothing.
 func (m *MLP[T]) normBackward(w *MLPWork[T], i int, dy []T, n int, ready func(lo, hi int)) {
 	if m.norms == nil {
 		return
@@ -203,9 +205,9 @@ func (m *MLP[T]) normBackward(w *MLPWork[T], i int, dy []T, n int, ready func(lo
 	}
 }
 
-// InputGrad sets dx, [n,In-first], to the derivative by the columns of the last Forward's x from first on. The
-// derivative by the output is in OutGrad, which InputGrad overwrites. The gradients of the parameters stay as they are.
-// An MLP without layers does nothing. Norms must have used their running statistics.
+// InputGrad sets dx, [n,In-first], to the derivative by the columns [first,In) of the last Forward's x. It reads the
+// derivative by the output from OutGrad, and overwrites this memory. InputGrad does not change the gradients of the
+// parameters. An MLP without layers does nothing. In the last Forward, norms must have used their running statistics.
 func (m *MLP[T]) InputGrad(w *MLPWork[T], dx []T, n, first int) {
 	for i := len(m.layers) - 1; i >= 0; i-- {
 		l := m.layers[i]
@@ -235,7 +237,7 @@ func (m *MLP[T]) StatsLen() (n int) {
 	return n
 }
 
-// AddStats adds the statistics of the batches that every norm has seen to sums; see
+// AddStats adds to sums, for each norm, the statistics of the batches that the norm has seen; see
 // BatchRenorm.AddStats.
 func (m *MLP[T]) AddStats(sums []float64, w *MLPWork[T]) {
 	for i, b := range m.norms {
@@ -252,7 +254,7 @@ func (m *MLP[T]) MergeStats(sums []float64) {
 	}
 }
 
-// activate replaces y by f(y).
+// activate replaces y with f(y).
 func activate[T Float](f Activation, y []T) {
 	switch f {
 	case Tanh:
@@ -264,7 +266,7 @@ func activate[T Float](f Activation, y []T) {
 	}
 }
 
-// activateGrad replaces dy, the derivative by y = f(z), by the derivative by z.
+// activateGrad replaces dy, the derivative by y = f(z), with the derivative by z.
 func activateGrad[T Float](f Activation, dy, y []T) {
 	switch f {
 	case Tanh:

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// A Net is a network made of layers. Its backward pass follows from those of the layers.
+// A Net is a network made of layers. Its backward pass runs the backward passes of the layers.
 //
 //	net, err := nn.NewNet(p, "encoder", layer, sources)     // declares its parameters in p
 //	err = p.Alloc(tensor.Heap)
@@ -19,7 +19,7 @@ import (
 //	net.Backward(w, ready)
 type Net[T Float] struct {
 	Out   int // width of a row of output
-	State int // numbers that the recurrent cells carry from step to step, for one sequence
+	State int // count of numbers that recurrent cells carry from step to step, for one sequence
 
 	root unit[T]
 }
@@ -35,10 +35,10 @@ type Batch[T Float] struct {
 	Sequences int
 	State     []T    // [Sequences, State] before the first step
 	Next      []T    // [Sequences, State]: Forward sets it to the state after the last step
-	Begins    []byte // [Rows]: if not 0, the state is 0 before this step; nil: all 0
+	Begins    []byte // [Rows]: where not 0, Forward clears the state before the step; nil: nowhere
 }
 
-// A unit is a layer with parameters. Units are made by a builder, in the order of the forward pass.
+// A unit is a layer with parameters. A builder makes the units, in the order of the forward pass.
 type unit[T Float] interface {
 	Init(seed uint64)
 	NewWork(maxRows int) unitWork[T]
@@ -46,11 +46,11 @@ type unit[T Float] interface {
 
 // A unitWork holds one user's activations of a unit.
 type unitWork[T Float] interface {
-	// Forward returns the output for x, in memory of its own. x stays as it is until Backward.
+	// Forward returns the output for x, in memory of the unitWork. x must not change before Backward.
 	Forward(b *Batch[T], x []T) []T
-	// Backward adds the gradients of the last Forward. dy is the derivative by its output, and Backward may overwrite
-	// dy. It calls ready for complete gradients, those of the last parameters first. Unless dx is nil, it sets dx to
-	// the derivative by x.
+	// Backward adds the gradients of the last Forward. dy is the derivative by the output, and Backward may overwrite
+	// dy. Unless dx is nil, Backward sets dx to the derivative by x. It calls ready for ranges whose gradients are
+	// complete, from the last parameters to the first.
 	Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int))
 }
 
@@ -90,11 +90,12 @@ func (n *Net[T]) Forward(w *NetWork[T], b Batch[T]) []T {
 	return w.root.Forward(&w.batch, nil)
 }
 
-// OutGrad returns where Backward expects the derivative by the output, [Rows,Out].
+// OutGrad returns memory, [Rows,Out], for the derivative by the output. Fill it before Backward.
 func (n *Net[T]) OutGrad(w *NetWork[T]) []T { return w.dy[:w.batch.Rows*n.Out] }
 
-// Backward adds the gradients of the last Forward on w. The derivative by the output is in OutGrad, which Backward
-// overwrites. Unless ready is nil, it is called as soon as a layer's gradients are complete, the last layer's first.
+// Backward adds the gradients of the last Forward on w. It reads the derivative by the output from OutGrad, and
+// overwrites this memory. Unless ready is nil, Backward calls ready as soon as the gradients of a layer are complete,
+// beginning with the last layer.
 func (n *Net[T]) Backward(w *NetWork[T], ready func(lo, hi int)) {
 	if ready == nil {
 		ready = unreported
@@ -102,7 +103,7 @@ func (n *Net[T]) Backward(w *NetWork[T], ready func(lo, hi int)) {
 	w.root.Backward(&w.batch, nil, n.OutGrad(w), ready)
 }
 
-// unreported is ready for a caller that needs no reports.
+// unreported replaces a nil ready.
 func unreported(lo, hi int) {}
 
 // A builder declares the parameters of layers.
@@ -110,11 +111,11 @@ type builder[T Float] struct {
 	params  *Params[T]
 	sources []Source
 	cells   []*recurrentCell[T]
-	state   int // width of the state of the cells so far
+	state   int // width of the state of all cells so far
 }
 
-// build returns the unit of l for rows of shape in, and the shape of its output. in is nil before the
-// first input.
+// build returns the unit of l, and the shape of its output. The argument in is the shape of a row of input, or
+// nil before the first Input.
 func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, error) {
 	switch l.kind {
 	case kindInput, kindEmbed, kindSentence:
@@ -207,7 +208,7 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 	return &numbers[T]{first, s.Width, width}, s.shape(), nil
 }
 
-// find returns the number of the source that l names.
+// find returns the index of the source that l names.
 func (b *builder[T]) find(l Layer) (int, error) {
 	at := slices.IndexFunc(b.sources, func(s Source) bool { return s.Name == l.name })
 	if at < 0 {
@@ -216,7 +217,7 @@ func (b *builder[T]) find(l Layer) (int, error) {
 	return at, nil
 }
 
-// choices returns the first column of the choices of source number at, and the number of all columns.
+// choices returns the first column of the choices of sources[at], and the number of columns of all sources.
 func (b *builder[T]) choices(at int) (first, all int) {
 	return b.before(at, func(s Source) int { return len(s.Choices.Low) })
 }
@@ -232,7 +233,7 @@ func alike(c Choices) bool {
 	return !other(c.Low) && !other(c.High)
 }
 
-// before returns two sums of count: over the sources before source number at, and over all sources.
+// before returns two sums of count: over sources[:at], and over all sources.
 func (b *builder[T]) before(at int, count func(Source) int) (sum, all int) {
 	for i, s := range b.sources {
 		if i < at {
@@ -251,7 +252,7 @@ func (b *builder[T]) names() string {
 	return strings.Join(names, ", ")
 }
 
-// image returns the unit of a layer that reads images of shape in.
+// image returns the unit of a layer whose input is images. The images have the shape in.
 func (b *builder[T]) image(l Layer, name string, in Image) (unit[T], Image, error) {
 	size, stride, pad := l.size, l.stride, l.pad
 	if l.kind == kindPool {
@@ -298,7 +299,7 @@ func (b *builder[T]) sequence(l Layer, name string, in *Image) (unit[T], Image, 
 	return s, *in, nil
 }
 
-// needsInput reports whether the layer reads the output of the layer before it.
+// needsInput reports whether the layer reads the output of the previous layer.
 func (l Layer) needsInput() bool {
 	switch l.kind {
 	case kindInput, kindEmbed, kindSentence:
@@ -311,7 +312,7 @@ func (l Layer) needsInput() bool {
 	return true
 }
 
-// point returns the unit that locates what the words of a sentence refer to in an image.
+// point returns the unit that locates, in an image, the objects that the words of a sentence refer to.
 func (b *builder[T]) point(l Layer, name string, in Image) (unit[T], Image, error) {
 	at, err := b.find(l)
 	if err != nil {

@@ -12,21 +12,21 @@ import (
 // Float is what layers compute in: float32 in training, float64 in gradient checks.
 type Float interface{ float32 | float64 }
 
-// Params are all parameters of a network in one flat buffer, with their gradients in another of the
-// same layout, so that optimisers and reducers see two slices and no structure. Every tensor starts
-// on 64 bytes; the gaps hold zeros and stay zero. The zero Params is empty: declare what it holds
-// with Group, Add and AddBuffer, then call Alloc.
+// Params holds all parameters of a network in one flat buffer, and their gradients in a second buffer of the same
+// layout. So optimisers and reducers see only two slices. Every tensor starts on a multiple of 64 bytes; the gaps
+// hold zeros and stay zero. The zero Params is empty: declare its tensors with Group, Add and AddBuffer, then call
+// Alloc.
 type Params[T Float] struct {
 	Data   []T
 	Grad   []T
 	Fields []Field // in the order of the layout
-	Groups []Group // ranges of Data that an optimiser may treat apart; they do not overlap and cover Data
+	Groups []Group // ranges of Data that an optimiser may treat differently; they do not overlap, and cover Data
 	// Buffers belong to the weights but are not trained, such as observation statistics (F64). They are saved and sent
 	// with the weights.
 	Buffers tensor.Dict
 
 	index   map[string]int   // index in Fields of a field's name
-	slices  map[string]Slice // by name of parameter or frozen weight; a name without an entry: all of the tensor
+	slices  map[string]Slice // by name of parameter or frozen weight; without an entry the tensor is whole
 	size    int              // number of elements declared so far, gaps included
 	buffers []tensor.Field
 	frozen  []frozenField
@@ -40,8 +40,8 @@ type Field struct {
 	Name  string // dotted: actor.0.weight
 	Shape []int
 	Off   int // index of the first element in Data
-	// Optional says that loaded weights may lack this field, as those of a model without adapters do. The field then
-	// keeps its initial values.
+	// Optional says that loaded weights may lack this field. Weights of a model without adapters lack the adapters. The
+	// field then keeps its initial values.
 	Optional bool
 }
 
@@ -56,7 +56,7 @@ type Group struct {
 	Trainable bool
 }
 
-// Group opens a trainable group: what is added from here on belongs to it.
+// Group opens a trainable group. Parameters added after this call, until the next Group, belong to it.
 func (p *Params[T]) Group(name string) {
 	p.Groups = append(p.Groups, Group{Name: name, Lo: p.size, Hi: p.size, Trainable: true})
 }
@@ -100,7 +100,7 @@ func (p *Params[T]) AddFrozen(name string, shape ...int) int {
 	return len(p.frozen) - 1
 }
 
-// FrozenOf returns the elements of the weight that AddFrozen numbered i.
+// FrozenOf returns the elements of the weight for which AddFrozen returned i.
 func (p *Params[T]) FrozenOf(i int) []T {
 	return flat[T](p.frozen[i].data, len(p.frozen[i].data)/sizeOf[T]())
 }
@@ -112,7 +112,7 @@ type Slice struct{ Axis, From, To, Whole int }
 // All reports whether s is all of the tensor.
 func (s Slice) All() bool { return s.Whole == 0 || s.To-s.From == s.Whole }
 
-// WholeShape returns the shape of the tensor of which a tensor of this shape is the slice s.
+// WholeShape returns the shape of the whole tensor, given the shape of its slice s.
 func (s Slice) WholeShape(shape []int) []int {
 	whole := slices.Clone(shape)
 	if !s.All() {
@@ -121,7 +121,7 @@ func (s Slice) WholeShape(shape []int) []int {
 	return whole
 }
 
-// Cut records that the parameter or frozen weight of this name is a slice of a larger tensor.
+// Cut records that the named parameter or frozen weight is the slice s of a larger tensor.
 func (p *Params[T]) Cut(name string, s Slice) {
 	if p.slices == nil {
 		p.slices = map[string]Slice{}
@@ -129,7 +129,7 @@ func (p *Params[T]) Cut(name string, s Slice) {
 	p.slices[name] = s
 }
 
-// SliceOf returns which part of a whole tensor the parameter or frozen weight of this name is.
+// SliceOf returns the Slice that Cut recorded for the named parameter or frozen weight.
 func (p *Params[T]) SliceOf(name string) Slice { return p.slices[name] }
 
 // Alloc takes zeroed memory from alloc: one piece for data and buffers, one for gradients.
@@ -160,12 +160,12 @@ func (p *Params[T]) Layout() *tensor.Layout {
 	return tensor.NewLayout(append(fields, p.buffers...)...)
 }
 
-// State returns the memory that Data and Buffers lie in, one piece.
+// State returns the memory of Data and Buffers, which is one piece.
 func (p *Params[T]) State() []byte { return p.state }
 
-// View makes Data and Buffers views of state from now on. state is the State of parameters of the same
-// layout, so a network computes with those values without a copy. Nothing may compute meanwhile. View
-// does not allocate.
+// View makes Data and Buffers views of state, which is the State of other parameters with the same layout. So a
+// network computes with the values in state, without a copy. No layer may compute during View. View does not
+// allocate.
 func (p *Params[T]) View(state []byte) {
 	at := p.size * sizeOf[T]()
 	if p.state != nil && len(state) != len(p.state) {
@@ -198,7 +198,7 @@ func (p *Params[T]) Of(i int) []T { return within(p.Data, p.Fields[i]) }
 // GradOf returns the gradient of field i, a view of Grad.
 func (p *Params[T]) GradOf(i int) []T { return within(p.Grad, p.Fields[i]) }
 
-// Range returns the part [lo,hi) of Data and Grad that fields first to last take, including the gaps after fields.
+// Range returns the range [lo,hi) of Data and Grad that holds the fields from first to last, including gaps.
 func (p *Params[T]) Range(first, last int) (lo, hi int) {
 	f := p.Fields[last]
 	return p.Fields[first].Off, f.Off + aligned[T](f.Len())

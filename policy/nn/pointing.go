@@ -7,10 +7,10 @@ import (
 )
 
 // pointing is word-conditioned attention: it locates in an image the object that each word of a
-// sentence refers to. A word has a row q of E [words, C], at all places of the sentence. Its position
-// is that of the channel q·F, with F [H,W,C] the features of all pixels: see spotter. All words share
-// F, so that "red" means the same in "the red cube" and in "the red zone". A place without a word has
-// the position (0,0).
+// sentence refers to. A word has a row q of E [words, C], which is the same at all places of the sentence. F [H,W,C]
+// has the features of all pixels. The position of a word is the position of the channel q·F: see spotter. All words
+// share F, so that "red" means the same in "the red cube" and in "the red zone". A place without a word has the
+// position (0,0).
 type pointing[T Float] struct {
 	wording
 	p         *Params[T]
@@ -47,7 +47,7 @@ type pointingWork[T Float] struct {
 	x, y         []T // the input, and the output [n, 2·places]: all x, then all y of a row
 	scale        []T // [n, places], the result scale of spot for each word
 	logits, prob []T // [n, places, H·W]: the words of a row, without gaps for places without a word
-	query        []T // [places, C], the rows of E of these words
+	query        []T // [places, C], the rows of E for the words of one row
 	turned       []T // [C, H·W], the features of an image
 
 	d, dQuery []T // derivatives for one image, [places, H·W] and [places, C]; allocated by the first Backward

@@ -6,6 +6,6 @@ type Products[T Float] struct {
 	GemmBias     func(c, a, b, bias []T, m, n, k int)
 }
 
-// Use makes the layers of p compute with x; call it before Alloc. Without Use they compute with
-// package kernel, whose rows have the same bits in any batch.
+// Use makes the layers of p compute with x. Call Use before Alloc. Without Use the layers compute with
+// package kernel, which gives a row the same bits in every batch.
 func (p *Params[T]) Use(x Products[T]) { p.products = x }

@@ -6,9 +6,9 @@ import "github.com/rlinf/rlinf/policy/nn/kernel"
 //
 //	h_t, c_t = cell(x_t·W + b, h_{t-1}·U + d, h_{t-1}, c_{t-1}),   y_t = h_t
 //
-// with W [In, G·Out] and U [Out, G·Out]. NewGRU and NewLSTM say what G, c and the cell are. One product
-// multiplies all inputs, and one product per step multiplies the states. Rows of steps lie one after
-// the other: row t·n + i is step t of sequence i.
+// with W [In, G·Out] and U [Out, G·Out]. NewGRU and NewLSTM define G, c and the cell. One matrix product handles the
+// inputs of all steps, and one product per step handles the states. Rows are in the order of steps: row t·n + i is
+// step t of sequence i.
 type Recurrent[T Float] struct {
 	In, Out int // widths of a row of input and of output
 	State   int // width of a row of state: h, then c
@@ -22,12 +22,13 @@ type cell[T Float] interface {
 	// Forward computes next from in = x·W + b, rec = h·U + d and the state prev. It sets gates to what
 	// Backward needs.
 	Forward(next, prev cellState[T], gates, in, rec []T)
-	// Backward replaces in and rec, as they were in Forward, by the derivatives by them. It replaces d,
-	// the derivative by next, by the derivative by prev, except for the part that passes through rec.
+	// Backward gets in and rec with their values from Forward, and replaces them with the derivatives by in and rec.
+	// On entry d is the derivative by next. Backward replaces d with the derivative by prev, without the part that
+	// passes through rec.
 	Backward(d, next, prev cellState[T], gates, in, rec []T)
 }
 
-// A cellState is one row's state, or the derivative by it.
+// A cellState is the state of one row, or the derivative by this state.
 type cellState[T Float] struct{ h, c []T } // c is empty if the output is the whole state
 
 // newRecurrent declares a layer in p: name.input and name.hidden. Both products have gates·out columns.
@@ -71,10 +72,10 @@ func (l *Recurrent[T]) NewWork(maxRows int) *RecurrentWork[T] {
 	}
 }
 
-// Forward reads x, [rows,In]: rows/n steps of n sequences that begin in state, [n,State]. It sets next,
-// [n,State], to the states after the last step. It returns the outputs [rows,Out], in memory of w.
-// Where begins, [rows], is not 0, the state is set to 0 before the step. A begins of nil is 0 everywhere. next may be
-// state. x and begins must not change before Backward.
+// Forward reads x, [rows,In]: rows/n steps of n sequences. It returns the outputs [rows,Out], in memory of w. The
+// argument state, [n,State], has the states before the first step. Forward sets next, [n,State], to the states after
+// the last step; next and state may be the same slice. Where begins, [rows], is not 0, Forward sets the state to 0
+// before the step. A nil begins stands for 0 everywhere. x and begins must not change before Backward.
 func (l *Recurrent[T]) Forward(w *RecurrentWork[T], next, x, state []T, begins []byte, rows, n int) []T {
 	w.x, w.begins, w.rows, w.n = x, begins, rows, n
 	l.input.Forward(w.in, x, rows)
@@ -108,12 +109,12 @@ func (l *Recurrent[T]) Forward(w *RecurrentWork[T], next, x, state []T, begins [
 	return w.h[:rows*l.Out]
 }
 
-// OutGrad returns where Backward expects the derivative by the output, [rows,Out].
+// OutGrad returns memory, [rows,Out], for the derivative by the output. Fill it before Backward.
 func (l *Recurrent[T]) OutGrad(w *RecurrentWork[T]) []T { return w.dy[:w.rows*l.Out] }
 
-// Backward adds the gradients of the last Forward on w. The derivative by the output is in OutGrad, which Backward
-// overwrites. It goes back through all steps to the beginning of each episode or sequence. Unless dx, [rows,In], is
-// nil, it is set to the derivative by x.
+// Backward adds the gradients of the last Forward on w. It reads the derivative by the output from OutGrad, and
+// overwrites this memory. Backward goes back through all steps to the beginning of each episode or sequence. Unless dx,
+// [rows,In], is nil, Backward sets dx to the derivative by x.
 func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
 	n, wide := w.n, l.hidden.Out
 	ut := w.scratch[:l.Out*wide]
@@ -155,7 +156,7 @@ func (l *Recurrent[T]) row(h, c []T, i int) cellState[T] {
 // wide returns row i of x, whose rows are as wide as the products.
 func (l *Recurrent[T]) wide(x []T, i int) []T { return x[i*l.hidden.Out : (i+1)*l.hidden.Out] }
 
-// sigmoid replaces each x by 1/(1+e^-x) = ½ + ½ tanh(x/2).
+// sigmoid replaces each x with 1/(1+e^-x) = ½ + ½ tanh(x/2).
 func sigmoid[T Float](x []T) {
 	kernel.Scale(x, 0.5)
 	kernel.Tanh(x, x)

@@ -4,8 +4,8 @@ import (
 	"math"
 )
 
-// A wording finds the words of a sentence among the choices of a row. A row has all columns. Those of the sentence are
-// places columns, from column first on. The option none means no word.
+// A wording finds the words of a sentence among the choices of a row. The field all is the number of columns of a
+// row. The sentence has places of these columns, and begins with column first. The option none stands for no word.
 type wording struct {
 	first, all    int
 	places, words int
@@ -16,8 +16,8 @@ func newWording(c Choices, first, all int) wording {
 	return wording{first: first, all: all, places: len(c.Low), words: c.High[0] - c.Low[0] + 1, none: int32(c.Low[0])}
 }
 
-// each calls do for each word of a row, and returns their number. i counts the words; place is the
-// place of a word in the sentence.
+// each calls the function do for each word of a row, and returns the number of words. i counts the words from 0,
+// and place is the place of the word in the sentence.
 func (s *wording) each(choices []int32, row int, do func(i, place, word int)) (n int) {
 	for place, c := range choices[row*s.all+s.first:][:s.places] {
 		if c != s.none {
@@ -28,10 +28,9 @@ func (s *wording) each(choices []int32, row int, do func(i, place, word int)) (n
 	return n
 }
 
-// sentence gives features to the words of a sentence: Σ_k E[word k] ⊙ P[k]. A word has one row of E
-// [words, Out] wherever it stands. The factors P [places, Out] tell the places apart, so that "the red
-// cube on the blue cube" is not "the blue cube on the red cube". The first option of the vocabulary
-// means no word, and adds nothing.
+// sentence gives features to the words of a sentence: Σ_k E[word k] ⊙ P[k]. A word has the same row of E [words, Out]
+// at all places. The factors P [places, Out] distinguish the places, so that "the red cube on the blue cube" is not
+// "the blue cube on the red cube". The first option of the vocabulary stands for no word, and adds nothing.
 type sentence[T Float] struct {
 	wording
 	p                *Params[T]
@@ -46,8 +45,8 @@ func newSentence[T Float](p *Params[T], name string, c Choices, out, first, all 
 	return s
 }
 
-// wordsOfSentence is a typical number of words; for it the initial features have a variance of about 1. placeSpread is
-// the deviation of the initial factors of places.
+// wordsOfSentence is a typical number of words. A sentence of this length has initial features with a variance of about
+// 1. placeSpread is the deviation of the initial factors of places.
 const (
 	wordsOfSentence = 6
 	placeSpread     = 0.5

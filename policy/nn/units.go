@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// numbers reads the columns [first, first+width) of the numbers of a batch, whose rows have all columns.
+// numbers reads the columns [first, first+width) of Batch.Numbers. The field all is the number of columns.
 type numbers[T Float] struct{ first, width, all int }
 
 func (u *numbers[T]) Init(uint64) {}
@@ -54,7 +54,7 @@ func (w *pictureWork[T]) Forward(b *Batch[T], _ []T) []T {
 
 func (w *pictureWork[T]) Backward(*Batch[T], []T, []T, func(lo, hi int)) {}
 
-// chosen gives features to the choices in the columns [first, first+places) of a row, which has all columns.
+// chosen gives features to the columns [first, first+places) of Batch.Choices. The field all is the number of columns.
 type chosen[T Float] struct {
 	*Embedding[T]
 	first, all, places int
@@ -159,7 +159,7 @@ type imageWork[T Float] struct {
 	of      layerWork[T]
 	in      int
 	x       []T
-	unasked []T // memory for the derivative by the input, if nobody needs this derivative but the layer writes it
+	unasked []T // memory for a derivative by the input that the layer writes but nobody reads
 }
 
 func (w *imageWork[T]) Forward(b *Batch[T], x []T) []T {

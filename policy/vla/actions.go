@@ -9,14 +9,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// actions normalises the dimensions of an action to [-1, 1], and divides them into bins. The range of a dimension is
-// that of the action space. For a policy that learns from demonstrations it is from the 1 % to the 99 % quantile of
-// their actions. The gripper has the two bounds of the action space as its only values. The ranges are buffers of the
+// actions normalises the dimensions of an action to [-1, 1], and divides them into bins. The range of a dimension
+// comes from the action space, or, after fit, from the 1 % and 99 % quantiles of the demonstrated actions. The
+// gripper has only two values, the bounds of its dimension in the action space. The ranges are buffers of the
 // parameters.
 type actions struct {
 	space   env.Space
 	dims    int // A
-	gripper int // its dimension; -1: none
+	gripper int // the gripper's dimension; -1: none
 	bins    int
 	params  *nn.Params[float32]
 }
@@ -70,7 +70,7 @@ func (a *actions) unit(x float32, dim int) float64 {
 	return min(max(2*(float64(x)-low[dim])/(high[dim]-low[dim])-1, -1), 1)
 }
 
-// number is the inverse of unit: it returns the action for u. For the gripper it returns the nearer
+// number is the inverse of unit: it returns the action for u. For the gripper number returns the nearer
 // bound.
 func (a *actions) number(u float64, dim int) float32 {
 	low, high := a.ranges()
@@ -94,8 +94,8 @@ func (a *actions) decode(bin, dim int) float32 {
 	return a.number(float64(2*bin+1)/float64(a.options(dim))-1, dim)
 }
 
-// narrowest is the least width of a range, as a share of the action space. A dimension may be constant in all
-// demonstrations.
+// narrowest is the smallest width of a range, as a share of the width in the action space. fit needs it for dimensions
+// that are constant in all demonstrations.
 const narrowest = 1e-3
 
 // fit sets the ranges to the quantiles of demonstrated actions, [M,C,A].

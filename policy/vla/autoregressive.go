@@ -2,9 +2,9 @@ package vla
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// An autoregressiveHead is a tokensHead whose slots follow one another: each sees the prefix and the
-// slots before it. The input of a slot is its own embedding plus the embedding of the token before
-// it (OpenVLA, Kim et al. 2024, arXiv:2406.09246).
+// An autoregressiveHead is a tokensHead that fills its slots one after the other. A slot sees the prefix
+// and the earlier slots. The input of a slot is its own embedding plus the embedding of the token in the
+// previous slot (OpenVLA, Kim et al. 2024, arXiv:2406.09246).
 type autoregressiveHead struct {
 	*tokensHead
 	tokens []int32 // [rows, C·A], the token of each slot
@@ -16,7 +16,7 @@ func newAutoregressiveHead(p *Policy, rows int) *autoregressiveHead {
 	return &autoregressiveHead{tokensHead: newTokensHead(p, rows), tokens: make([]int32, rows*p.dims)}
 }
 
-// token returns the token of a bin of a slot. The tokens of the gripper come last.
+// token returns the token for a bin of a slot. The tokens of the gripper come last.
 func (h *autoregressiveHead) token(slot, bin int) int32 {
 	if a := h.p.actions; slot%a.dims == a.gripper {
 		return int32(a.bins + bin)
@@ -24,7 +24,7 @@ func (h *autoregressiveHead) token(slot, bin int) int32 {
 	return int32(bin)
 }
 
-// before returns the row of embeddings for the token before a slot. embeddings are the weights or
+// before returns the row of embeddings for the token in the previous slot. embeddings holds the weights or
 // their gradients.
 func (h *autoregressiveHead) before(slot, row int, embeddings []float32) []float32 {
 	d := h.p.d

@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Foresees names the numbers that the policy predicts. See policy.Foreseer.
+// Foresees returns the names of the numbers that the policy predicts. See policy.Foreseer.
 func (p *Policy) Foresees() (names []string) {
 	if p.observed.predicted == 0 {
 		return nil
@@ -17,14 +17,14 @@ func (p *Policy) Foresees() (names []string) {
 	return names
 }
 
-// An auxiliary is the memory of the auxiliary prediction (actor.model.foresight): the policy predicts the numbers some
-// steps ahead and at the end of a demonstration, see policy.Foreseer. The targets are mostly hand positions, so they
-// reveal where the named object is. Demonstrated actions reveal little more than a direction, much of which the robot's
-// own motion already predicts.
+// An auxiliary is the memory of the auxiliary prediction (actor.model.foresight). The policy predicts the numbers
+// some steps ahead and at the end of a demonstration, see policy.Foreseer. The targets are mostly hand positions, so
+// they reveal where the named object is. Demonstrated actions reveal little more than a direction, which the robot's
+// own motion already predicts to a large part.
 //
-// The prediction ĝ is linear in the inputs of the MLP of numbers: numbers, keypoints, and with
-// vision_words or vision_film features of the text. With targets g in units of their deviation, and
-// the weight w of actor.model.foresight,
+// The prediction ĝ is linear in the inputs of the MLP of numbers: the numbers, the keypoints and, with vision_words
+// or vision_film, the features of the text. The targets g are in units of their deviation, and the weight w is
+// actor.model.foresight:
 //
 //	log p(g) = -½ w Σ (g - ĝ)²
 type auxiliary struct {
@@ -39,7 +39,7 @@ func newAuxiliary(p *Policy, maxRows, logProbs int) *auxiliary {
 }
 
 // evaluate appends the log-prob of the prediction to each row of logProb, [n,L], and returns the
-// result, [n,L+1]. features are those of the last pass.
+// result, [n,L+1]. features come from the last pass.
 func (a *auxiliary) evaluate(features []float32, logProb, goal tensor.Tensor) (tensor.Tensor, error) {
 	p := a.p
 	n, l, width := logProb.Dim(0), logProb.Dim(1), p.observed.predicted

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// A Config holds the keys of vla_policy under actor.model beyond those of policy.Config.
+// A Config holds the keys that vla_policy adds under actor.model to the keys of policy.Config.
 type Config struct {
 	ActionHead  string `yaml:"action_head" doc:"How actions are chosen: tokens, tokens_autoregressive, l1 or flow."`
 	ActionBins  int    `yaml:"action_bins" doc:"Bins of each dimension of an action, for tokens."`

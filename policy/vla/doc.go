@@ -6,14 +6,14 @@
 //	text   → embeddings ───┴→ prefix ┐
 //	action slots ────────────────────┴→ transformer (package lm) → action head, value head
 //
-// A sequence holds the tokens of the text, the image tokens, one token of all numbers, and the slots:
-// one for each dimension of each action of a chunk, or with flow one for each action. Tokens of the
-// prefix see each other in both directions. Slots see the prefix and, where all are computed at once,
-// each other. The value head reads the last token of the prefix, which sees no slot.
+// A sequence holds the tokens of the text, the image tokens, one token for all numbers, and the slots. There is one
+// slot for each dimension of each action of a chunk, or with flow one slot for each action. Tokens of the prefix see
+// each other in both directions. Slots see the prefix. A slot of tokens_autoregressive also sees the earlier slots;
+// slots of other heads see each other. The value head reads the last token of the prefix, which sees no slot.
 //
-// A pass (pass.go) has three steps: encode makes the sequences, the trunk computes their hidden states,
-// and scatter hands these to the action head and the value head. An action head is of one of two kinds
-// (head.go). The key action_head names it:
+// A pass (pass.go) has three steps: encode makes the sequences, the trunk computes their hidden states, and scatter
+// hands the states to the action head and the value head. Action heads are parallel or iterative (head.go). The key
+// action_head selects one of them:
 //
 //   - tokens, parallel: bins of each dimension (OpenVLA-OFT, Kim et al. 2025, arXiv:2502.19645)
 //   - l1, parallel: numbers, for learning from demonstrations alone
@@ -24,8 +24,8 @@
 // Keypoints are the positions of image features, and join the numbers. With vision_words each word of
 // the text has a keypoint of its own (word-conditioned attention). With vision_film the text modulates
 // the features of the other keypoints (FiLM, Perez et al. 2018, arXiv:1709.07871). Without vision_words
-// it also modulates the features of the first convolution. With foresight a policy that imitates also
-// predicts from all these how a demonstration goes on.
+// the text also modulates the features of the first convolution. With foresight, a policy that imitates
+// also predicts how a demonstration goes on, from the numbers, the keypoints and the text.
 //
 // The results of a row have the same bits in every batch.
 package vla

@@ -11,21 +11,21 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A flowHead denoises actions (π0, Black et al. 2024, arXiv:2410.24164). Time runs from 1, noise, to
-// 0, an action within [-1, 1]. A slot stands for one action of the chunk. It is made of the state x of
-// that action, of the time and of its position. The head computes the velocity v of x. It learns from
-// demonstrations a by
+// A flowHead denoises actions (π0, Black et al. 2024, arXiv:2410.24164). An action has a state x. At time 1 the state
+// is noise, and at time 0 it is the action, within [-1, 1]. Each action of the chunk has a slot, whose input depends
+// on x, on the time and on the position of the slot. The head computes the velocity v of x. It learns from
+// demonstrated actions a:
 //
 //	x = t·noise + (1-t)·a,    loss Σ (v - (noise - a))²,    t ~ 0.001 + 0.999·Beta(1.5, 1)
 //
-// For reinforcement learning (πRL, Chen et al. 2025, arXiv:2510.25889) one random step has noise, and
-// the log-prob of a chunk is that of this step. The other steps have none. With δ = 1/num_steps,
-// a = x - v·t and b = x + v·(1-t), the next state is
+// For reinforcement learning (πRL, Chen et al. 2025, arXiv:2510.25889) one random step adds noise, and the log-prob
+// of a chunk is the log-prob of this step. The other steps add no noise. With δ = 1/num_steps, a = x - v·t and
+// b = x + v·(1-t), the next state is
 //
-//	without:  a·(1-t+δ) + b·(t-δ)
-//	with:     mean a·(1-t+δ) + b·(t-δ-σ²δ/(2t)), deviation σ·√δ, σ = noise_level·√(t/(1-t))
+//	without noise:  a·(1-t+δ) + b·(t-δ)
+//	with noise:     mean a·(1-t+δ) + b·(t-δ-σ²δ/(2t)), deviation σ·√δ, σ = noise_level·√(t/(1-t))
 //
-// where 1-t is δ at t = 1. Entropies are 0.
+// At t = 1 the denominator 1-t in σ is replaced with δ. Entropies are 0.
 //
 // Slots share the weights of the trunk, while π0 has an action expert with weights of its own.
 type flowHead struct {
@@ -37,19 +37,19 @@ type flowHead struct {
 	waves []float32 // [rows, waves] of times
 	state []float32 // [rows, C·A]
 	next  []float32 // [rows, C·A]: the next state, or the velocity of a demonstration
-	slots []float32 // [rows, C, d]: what states add to slots
-	shift []float32 // [rows, d]: what times add to all slots of a row, or the derivative by shift
+	slots []float32 // [rows, C, d]: what the layers add to slots for the states
+	shift []float32 // [rows, d]: what the layers add to all slots of a row for the time, or the derivative by shift
 
 	hidden   []float32 // of the slots of the last evaluate
 	velocity []float32 // [rows, C·A], or the derivative by velocity
 	slope    []float32 // [rows, C·A]: the derivative of a log-prob by the velocity
 	scratch  []float32
-	noisy    []int // the step of each row that has noise; -1: none
+	noisy    []int // for each row: the step that adds noise; -1: none
 }
 
 var _ iterativeHead = (*flowHead)(nil)
 
-// waves is the number of sines and cosines of a time, of periods from 4 down to 4/1000.
+// waves is the number of sines and cosines that encode a time. Their periods go from 4 down to 4/1000.
 const waves = 32
 
 func newFlowHead(p *Policy, rows int) *flowHead {
@@ -62,7 +62,7 @@ func newFlowHead(p *Policy, rows int) *flowHead {
 	}
 }
 
-// A denoiser takes states through a fixed number of steps, one of which may have noise.
+// A denoiser takes states through a fixed number of steps. One of the steps may add noise.
 type denoiser struct {
 	steps int
 	noise float64 // noise_level
@@ -85,8 +85,8 @@ func (d *denoiser) step(x, v float32, t float64, noisy bool) (mean, deviation, s
 	return float64((float64(x) * (toAction + toNoise))) + float64(float64(v)*slope), deviation, slope
 }
 
-// encode reads the step with noise from the recorded chains. Without chains it draws a time and noise for each
-// demonstrated action.
+// encode reads the step with noise from the recorded chains. Without chains it draws a time for each row, and noise for
+// the demonstrated actions.
 func (h *flowHead) encode(slots []float32, b batch) error {
 	chains, recorded := b.obs.Get(policy.Latent)
 	if h.imitating = !recorded; h.imitating {
@@ -98,7 +98,7 @@ func (h *flowHead) encode(slots []float32, b batch) error {
 	return nil
 }
 
-// readChains sets time, state and next state of each row to those of the step with noise.
+// readChains sets times, state and next of each row to the values at the step with noise.
 func (h *flowHead) readChains(chains tensor.Tensor, n int) error {
 	dims, k := h.p.dims, h.p.LatentLen()
 	if chains.DType() != tensor.F32 || chains.Len() != n*k {
@@ -141,7 +141,7 @@ func (h *flowHead) imitate(b batch) {
 	}
 }
 
-// addTo adds to slots what the layers of the head compute from the states and times of n rows.
+// addTo runs the layers for the states and times of n rows, and adds their outputs to slots.
 func (h *flowHead) addTo(slots []float32, n int) {
 	d, each := h.p.d, h.p.slots
 	for row := range n {

@@ -12,12 +12,12 @@ import (
 // Slots and their hidden states are [n, slots, d]; actions, log-probs and entropies are [n, C·A].
 type head interface {
 	// choose sets action, logProb and chains, [n,K], after a forward pass x. For a parallel head x.slots has the hidden
-	// states of the slots. The slots of an iterative head come after the prefixes in x.cache.
+	// states of the slots. An iterative head appends its slots to the prefixes in x.cache.
 	choose(x *pass, action, logProb, chains []float32, s sampling) error
 	// evaluate sets logProb and entropy, and keeps what backward needs.
 	evaluate(logProb, entropy, hidden, action []float32, n int)
-	// backward adds to the gradients of the head, and sets dHidden, given the derivatives by the
-	// log-probs and entropies of the last evaluate.
+	// backward gets the derivatives by the log-probs and entropies of the last evaluate. It adds to the gradients of
+	// the head, and sets dHidden.
 	backward(dHidden, dLogProb, dEntropy []float32, n int)
 }
 
@@ -25,15 +25,14 @@ type head interface {
 // prefix. Its slots depend on the row: on the tokens chosen so far, or on an action with noise.
 type iterativeHead interface {
 	head
-	// encode adds to slots, which hold their learnt embeddings, the part that depends on the row and
-	// on the given actions of b.
+	// encode completes slots, which hold their learnt embeddings. It adds the part that depends on the row and on the
+	// given actions of b.
 	encode(slots []float32, b batch) error
-	// backwardSlots adds to the gradients of the parameters that encode read, given the derivative by
-	// slots.
+	// backwardSlots gets the derivative by slots, and adds to the gradients of the parameters that encode read.
 	backwardSlots(dSlots []float32, n int)
 }
 
-// A sampling is how actions are chosen: the likeliest at temperature 0, else at random.
+// A sampling says how to choose actions: the most likely actions at temperature 0, otherwise random draws.
 type sampling struct {
 	temperature float64
 	training    bool

@@ -10,8 +10,8 @@ import (
 const laplaceLog = math.Ln2
 
 // An l1Head computes each action by a small network on the slots of its dimensions, side by side. It
-// learns by the absolute error (Kim et al. 2025, arXiv:2502.19645), in units of half a dimension's
-// range. As a distribution it is a Laplace distribution of scale 1, whose log density has that error:
+// learns by the absolute error (Kim et al. 2025, arXiv:2502.19645), in units of half the range of a
+// dimension. As a policy it is a Laplace distribution of scale 1, whose log density contains this error:
 //
 //	log p(a) = -|u - μ| - log 2
 //
@@ -34,7 +34,7 @@ func (h *l1Head) means(hidden []float32, n int) {
 	h.mean = h.p.mean.Forward(h.net, hidden, n*h.p.cfg.NumActionChunks)
 }
 
-// error returns u - μ of element i of the last means, given its action.
+// error returns u - μ for element i of the last means. u is the normalised action.
 func (h *l1Head) error(i int, action float32) float32 {
 	return float32(h.p.actions.unit(action, i%h.p.actions.dims)) - h.mean[i]
 }

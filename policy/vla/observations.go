@@ -15,24 +15,24 @@ type observations struct {
 	fields  []env.Field
 	cameras []camera
 	numbers []numbers
-	width   int // of all numbers
+	width   int // count of all numbers
 	text    string
 	length  int      // bytes of a text, or words of an instruction
 	words   []string // all words of instructions, in the order of their numbers; nil: texts are bytes
 
-	// of the network that makes tokens of the observations
-	tokens     int // of a row
-	predicted  int // numbers of the auxiliary prediction, after the tokens
+	// for the network that turns the observations into tokens
+	tokens     int // tokens of a row
+	predicted  int // count of numbers of the auxiliary prediction, which follow the tokens
 	readable   int // largest number of tokens of a text that the network reads; 0: the network reads no text
 	vocabulary int // number of tokens of the vocabulary
 }
 
-// A camera is an observation of images, [H,W,3] or [frames,H,W,3] of bytes, of which the policy sees
-// a part.
+// A camera is an observation of images, [H,W,3] or [frames,H,W,3] of bytes. The policy sees a part of
+// each image.
 type camera struct {
 	name       string
 	frames     int
-	whole, cut nn.Image // one frame, and the part of it that is seen
+	whole, cut nn.Image // one frame, and the part that the policy sees
 }
 
 // numbers is an observation of numbers.
@@ -73,7 +73,7 @@ func newObservations(spec env.Spec, c *Config) (*observations, error) {
 	return s, nil
 }
 
-// newCamera describes an observation of images. crop is the share of their area that is seen.
+// newCamera describes an observation of images. crop is the share of the area that the policy sees.
 func newCamera(f env.Field, crop float64) (camera, error) {
 	c, dims := camera{name: f.Name, frames: 1}, f.Shape
 	if len(dims) == 4 {
@@ -88,8 +88,8 @@ func newCamera(f env.Field, crop float64) (camera, error) {
 	return c, nil
 }
 
-// newImages returns room for the images of each camera, and memory for the parts that are seen,
-// [rows, frames, H, W, C]. That memory is nil where the whole image is seen.
+// newImages returns two slices with an element for each camera. images is for the views that readImages sets.
+// cropped has memory for the parts that the policy sees, [rows, frames, H, W, C], or nil for whole images.
 func (s *observations) newImages(rows int) (images, cropped [][]uint8) {
 	images, cropped = make([][]uint8, len(s.cameras)), make([][]uint8, len(s.cameras))
 	for i, c := range s.cameras {
@@ -100,8 +100,8 @@ func (s *observations) newImages(rows int) (images, cropped [][]uint8) {
 	return images, cropped
 }
 
-// readImages sets images to what is seen of each camera: the middle of an image, or a part that
-// b.augment names. Whole images are not copied.
+// readImages sets images to the part that the policy sees of each camera: the middle of an image, or a random
+// part, drawn from b.augment. It does not copy whole images.
 func (s *observations) readImages(images, cropped [][]uint8, b batch) {
 	for i := range s.cameras {
 		c := &s.cameras[i]
@@ -122,7 +122,7 @@ func (s *observations) readImages(images, cropped [][]uint8, b batch) {
 	}
 }
 
-// crop sets dst to the part of the images src, of one row, whose first pixel is (top, left).
+// crop sets dst to a part of src, the images of one row. The first pixel of the part is (top, left).
 func (c *camera) crop(dst, src []uint8, top, left int) {
 	line := c.cut.W * c.cut.C
 	for f := range c.frames {
@@ -145,13 +145,13 @@ func (s *observations) readText(r *reader, obs tensor.Dict, row int) ([]int32, e
 	return r.read(obs.Must(s.text).U8()[row*s.length : (row+1)*s.length])
 }
 
-// The buffers of mean and deviation of each number, by which numbers are normalised.
+// The buffers with the mean and the deviation of each number, for normalisation.
 const (
 	numbersMean      = "numbers.mean"
 	numbersDeviation = "numbers.deviation"
 )
 
-// leastDeviation bounds the scale of numbers that never change in demonstrations.
+// leastDeviation is the smallest deviation, for numbers that never change in demonstrations.
 const leastDeviation = 1e-3
 
 func (s *observations) addBuffers(p *nn.Params[float32]) {
@@ -174,7 +174,7 @@ func (s *observations) stats(p *nn.Params[float32]) (mean, deviation []float64) 
 	return p.Buffers.Must(numbersMean).F64(), p.Buffers.Must(numbersDeviation).F64()
 }
 
-// fit sets mean and deviation of each number to those of demonstrations.
+// fit sets mean and deviation of each number to their values in demonstrations.
 func (s *observations) fit(p *nn.Params[float32], obs tensor.Dict) error {
 	at := 0
 	for _, n := range s.numbers {

@@ -13,10 +13,10 @@ import (
 // A batch is the input of a pass: rows of observations.
 type batch struct {
 	obs     tensor.Dict
-	lo, n   int          // rows lo to lo+n of obs
+	lo, n   int          // rows [lo, lo+n) of obs
 	slots   bool         // the pass includes the slots
 	action  []float32    // [n, C·A], given actions; nil: none
-	augment policy.Noise // names random parts of images, and tasks of imitation; without environments: none
+	augment policy.Noise // for random parts of images and the noise of imitation; not used if Env is empty
 }
 
 // A pass is the memory of a forward pass over some rows, and of the backward pass that follows. It has one head, which
@@ -37,12 +37,12 @@ type pass struct {
 	// set by encode
 	numbers  []float32 // [rows, numbers], normalised
 	images   [][]uint8 // of each camera: the part that the policy sees
-	cropped  [][]uint8 // of each camera, memory for that part; nil where the whole image is seen
-	texts    [][]int32 // tokens of each row; they belong to reader
-	choices  []int32   // [rows, max_prompt_length]: tokens + 1 for a network that reads; 0: none
+	cropped  [][]uint8 // of each camera: memory for this part; nil if the policy sees the whole image
+	texts    [][]int32 // tokens of each row, in memory of reader
+	choices  []int32   // [rows, max_prompt_length], for a network that reads texts: token + 1, or 0 after the text
 	features []float32 // [rows, tokens·d + predicted], the output of the network
 	ids      []int32   // of all sequences
-	starts   []int32   // of each sequence in ids, and the end of the last
+	starts   []int32   // where each sequence begins in ids, then the end of the last
 	prefix   []int32   // the length of each prefix
 	given    []float32 // [rows·(tokens + slots), d], the inputs of the trunk other than text
 
@@ -151,7 +151,7 @@ func (x *pass) encode(b batch) error {
 	return nil
 }
 
-// resetSlots sets the slots of n rows to their learnt embeddings. These are all the slots of a parallel head.
+// resetSlots sets the slots of n rows to their learnt embeddings. The slots of a parallel head need nothing else.
 func (x *pass) resetSlots(n int) {
 	learnt := x.p.params.Of(x.p.slotEmbedding)
 	for row := range n {
@@ -159,7 +159,7 @@ func (x *pass) resetSlots(n int) {
 	}
 }
 
-// readTexts sets texts to the tokens of each row, and choices for a network that reads them.
+// readTexts sets texts to the tokens of each row. If the vision network reads texts, it also sets choices.
 func (x *pass) readTexts(b batch) error {
 	length := x.p.observed.readable
 	for row := range b.n {
@@ -208,8 +208,8 @@ func (x *pass) values(value []float32) {
 	}
 }
 
-// backward adds the gradients of a loss, given its derivatives. It takes forward's steps in the
-// opposite order. dValue or dPrediction is nil if the loss does not depend on values or predictions.
+// backward adds the gradients of a loss, whose derivatives are the arguments. It goes through the steps of forward
+// in reverse order. dValue or dPrediction is nil if the loss does not depend on values or predictions.
 func (x *pass) backward(dLogProb, dEntropy, dValue, dPrediction []float32, ready func(lo, hi int)) {
 	p := x.p
 	x.backwardValues(dValue, ready)
@@ -241,7 +241,7 @@ func (x *pass) backwardValues(dValue []float32, ready func(lo, hi int)) {
 	}
 }
 
-// gather returns the derivative by all hidden states, given dLast and dSlots.
+// gather returns the derivative by all hidden states, with dLast and dSlots at their places.
 func (x *pass) gather() []float32 {
 	d, width := x.p.d, x.p.slots*x.p.d
 	dHidden := x.dHidden[:len(x.ids)*d]
@@ -284,7 +284,7 @@ type cache struct {
 	slots     []int32 // the ids of a row's slots
 }
 
-// newCache makes a cache for x, whose rows have at most this number of tokens.
+// newCache makes a cache for x. The argument tokens is the largest number of tokens of a row.
 func newCache(x *pass, tokens int) *cache {
 	pages := x.rows * ((tokens + lm.PageLen - 1) / lm.PageLen)
 	c, memory := &cache{pieces: make([]lm.Piece, x.rows)}, x.p.trunk.NewCache(pages)

@@ -13,27 +13,27 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Policy is a vision-language-action model; see the package.
+// A Policy is a vision-language-action model; see the package comment.
 type Policy struct {
 	cfg       policy.Config
 	own       Config
 	observed  *observations
 	actions   *actions
 	params    *nn.Params[float32]
-	tokenizer *tokenizer.Tokenizer // of the trunk's folder; nil: the built-in one
+	tokenizer *tokenizer.Tokenizer // of the trunk's folder; nil: the built-in tokenizer
 
 	d              int // width of the trunk
-	dims           int // of a chunk, C·A
-	slots          int // of a row: one for each dimension, or with flow for each action
+	dims           int // dimensions of a chunk, C·A
+	slots          int // slots of a row: one for each dimension, or with flow one for each action
 	dimsPerLogProb int
 
 	vision        *nn.Net[float32] // of images and numbers, [tokens·d + predicted]
 	trunk         *lm.Model
 	positions     int // field [tokens, d], added to the output of vision
 	slotEmbedding int // field [slots, d]
-	previous      int // field [bins+2, d], of the token before a slot; only with tokens_autoregressive
+	previous      int // field [bins+2, d], for the token in the previous slot; only with tokens_autoregressive
 
-	// layers of the action heads; nil where action_head has none
+	// layers of the action heads; nil if action_head does not use them
 	bins         *nn.Linear[float32] // tokens: [d, bins], of all dimensions but the gripper
 	gripper      *nn.Linear[float32] // tokens: [d, 2]
 	mean         *nn.MLP[float32]    // l1: from the A·d numbers of an action's slots
@@ -202,7 +202,7 @@ func (p *Policy) addCritic() {
 	p.critic = p.mlp("critic", p.d, p.cfg.HiddenSizes, f, p.cfg.Values(), 0.02)
 }
 
-// checkUnused returns an error for keys of other policies and of other action heads, which would have no effect.
+// checkUnused returns an error if a key is set that has no effect on this policy or on this action head.
 func checkUnused(c *policy.Config, own *Config) error {
 	if err := c.Valid(); err != nil {
 		return err
@@ -257,7 +257,7 @@ func (p *Policy) trunkSizes() (lm.Config, error) {
 	return sizes, nil
 }
 
-// init sets the initial parameters: those of the trunk's folder, and random ones. A blank policy gets none.
+// init draws the initial parameters, and loads the trunk's folder if there is one. A blank policy gets neither.
 func (p *Policy) init(seed uint64) error {
 	p.actions.init()
 	p.observed.init(p.params)
@@ -277,7 +277,7 @@ func (p *Policy) init(seed uint64) error {
 	return nil
 }
 
-// Spaces returns what the policy observes and what it chooses.
+// Spaces returns the fields of an observation and the space of actions.
 func (p *Policy) Spaces() ([]env.Field, env.Space) { return p.observed.fields, p.actions.space }
 
 // Params returns the parameters, in the groups vision, shared, actor and critic.
@@ -290,9 +290,9 @@ func (p *Policy) Fit(obs tensor.Dict, action tensor.Tensor) error {
 	return p.observed.fit(p.params, obs)
 }
 
-// LatentLen returns the length of the chain behind an action. With the head flow it holds the state
-// before the first denoising step and after each, [num_steps+1, C·A], and the number of the step with
-// noise. Other heads have none.
+// LatentLen returns the length of the chain behind a chunk of actions. With the head flow a chain holds the states
+// before the first denoising step and after each step, [num_steps+1, C·A], then the index of the step with noise.
+// Other heads have no chain.
 func (p *Policy) LatentLen() int {
 	if p.own.ActionHead != Flow {
 		return 0

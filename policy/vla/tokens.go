@@ -7,10 +7,10 @@ import (
 
 // A tokensHead gives each slot a distribution over the bins of its dimension: Kim et al. 2025,
 // arXiv:2502.19645, with the log-probs that reinforcement learning needs. Slots are independent given
-// what is observed.
+// the observation.
 type tokensHead struct {
 	p       *Policy
-	groups  []slotGroup // of bins, of the gripper, or of both
+	groups  []slotGroup // the group of bins, of the gripper, or both groups
 	chosen  []int32     // [n, C·A], bins
 	entropy []float32   // [n, C·A]
 	scratch []float32
@@ -53,7 +53,7 @@ func (h *tokensHead) group(slot int) *slotGroup {
 	return &h.groups[0]
 }
 
-// each calls f for all slots of n rows. A slot is row i of its group g, and element at of [n, C·A].
+// each calls f for all slots of n rows. g is the group of the slot, i is its row in g, and at is its index in [n, C·A].
 func (h *tokensHead) each(n int, f func(g *slotGroup, i, row, slot, at int)) {
 	for k := range h.groups {
 		g := &h.groups[k]
@@ -68,7 +68,7 @@ func (h *tokensHead) each(n int, f func(g *slotGroup, i, row, slot, at int)) {
 }
 
 // softmax sets logp and prob for the hidden states x, [n,d]. logp is log softmax(logits/temperature),
-// and prob its exponential.
+// and prob is the exponential of logp.
 func (g *slotGroup) softmax(x []float32, n int, temperature float64) {
 	logp, prob := g.logp[:n*g.layer.Out], g.prob[:n*g.layer.Out]
 	g.layer.Forward(logp, x, n)
@@ -85,8 +85,8 @@ func (g *slotGroup) row(i int) (logp, prob []float32) {
 	return g.logp[i*n : (i+1)*n], g.prob[i*n : (i+1)*n]
 }
 
-// temperature returns the divisor of the logits. If s takes the likeliest actions, it is that of
-// training.
+// temperature returns the divisor of the logits. If s takes the most likely actions, the divisor is the
+// temperature of training.
 func (h *tokensHead) temperature(s *sampling) float64 {
 	if s.temperature == 0 {
 		return h.p.cfg.Temperature

@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// sources are the inputs that the layers of network name. Bytes become numbers from -2 to 2, so that
+// sources returns the inputs of the layers that network describes. Bytes become numbers from -2 to 2, so that
 // images have about mean 0 and deviation 1. Convolutions then learn several times faster than on
 // numbers from 0 to 1.
 func (s *observations) sources() (all []nn.Source) {
@@ -26,9 +26,9 @@ func (s *observations) sources() (all []nn.Source) {
 	return all
 }
 
-// network describes the layers that make tokens of width d, side by side, and sets the number of
-// tokens. Each camera has the tokens of a grid. One more token has all numbers and keypoints, and with
-// vision_film or vision_words also the text. The auxiliary prediction follows.
+// network describes the layers that turn observations into tokens of width d, and sets the number of tokens. Each
+// camera has a grid of tokens. One more token holds all numbers and keypoints, and with vision_film or vision_words
+// also the text. The output has all tokens side by side, then the auxiliary prediction.
 func (s *observations) network(c *Config, d int) (nn.Layer, error) {
 	if err := s.checkVision(c); err != nil {
 		return nn.Layer{}, err
@@ -69,8 +69,8 @@ func (s *observations) network(c *Config, d int) (nn.Layer, error) {
 	return nn.Concat(parts...), nil
 }
 
-// checkVision returns an error for images that no layer would read, and for keys of layers that read texts where these
-// layers would have no effect.
+// checkVision returns an error if no layer would read the images, or if vision_words or vision_film would have no
+// effect.
 func (s *observations) checkVision(c *Config) error {
 	key := "vision_words"
 	if c.VisionFiLM {
@@ -92,7 +92,7 @@ func (s *observations) checkVision(c *Config) error {
 	return nil
 }
 
-// grid describes the layers that make tokens of a camera, and returns the number of tokens. The layers
+// grid describes the layers that turn a camera into tokens, and returns the number of tokens. The layers
 // are convolutions of stride 2, or one convolution over patches (Dosovitskiy et al. 2021,
 // arXiv:2010.11929).
 func (s *observations) grid(cam *camera, c *Config, d int) (grid nn.Layer, tokens int, err error) {
@@ -121,7 +121,7 @@ func (s *observations) grid(cam *camera, c *Config, d int) (grid nn.Layer, token
 	return nn.Sequence(append(layers, nn.Conv(d, 1, 1, 0))...), halved(cam.cut.H, steps) * halved(cam.cut.W, steps), nil
 }
 
-// halved returns the side of an image after this number of convolutions of stride 2.
+// halved returns the side of an image after the given number of convolutions of stride 2.
 func halved(side, convolutions int) int {
 	for range convolutions {
 		side = (side + 1) / 2
@@ -136,7 +136,7 @@ func halved(side, convolutions int) int {
 // With vision_words there is a channel for each word of the text (word-conditioned attention). Its
 // features do not depend on the text, so a word means the same in all texts. With vision_film the text
 // scales and shifts the features of the other channels (FiLM, Perez et al. 2018, arXiv:1709.07871).
-// Channels are not rectified: their maximum counts, even where it is below 0.
+// Channels are not rectified, so the maximum of a channel counts even if it is below 0.
 func (s *observations) keypoints(cam *camera, c *Config) nn.Layer {
 	layers := append(s.firstConv(cam, c, c.VisionWidth), nn.Conv(2*c.VisionWidth, 3, 2, 1))
 	var channels, film []nn.Layer
@@ -155,11 +155,13 @@ func (s *observations) keypoints(cam *camera, c *Config) nn.Layer {
 }
 
 // keypointDeviation is the deviation of the logits of a channel before the softmax over its pixels.
-// Fingers need positions to a few millimetres. At 1 the pixels beside an object still weigh too much.
+// Fingers need positions that are exact to a few millimetres. With a deviation of 1, the pixels beside
+// an object weigh too much.
 const keypointDeviation = 2
 
-// firstConv describes the first convolution of a camera, of at most the given number of channels, with two more
-// channels for the position of each pixel. With vision_film alone the text modulates its features.
+// firstConv describes the first convolution of a camera. The argument most limits its channels. Two more channels
+// hold the position of each pixel. With vision_film, but without vision_words, the text modulates the features of the
+// convolution.
 func (s *observations) firstConv(cam *camera, c *Config, most int) []nn.Layer {
 	layers := []nn.Layer{nn.Input(cam.name), nn.Conv(min(c.VisionWidth, most), 3, 2, 1)}
 	if c.VisionFiLM && !c.VisionWords {
@@ -171,11 +173,11 @@ func (s *observations) firstConv(cam *camera, c *Config, most int) []nn.Layer {
 // film describes the modulation of image features by the text.
 func (s *observations) film() nn.Layer { return nn.FiLM(s.sentence(filmWidth)...) }
 
-// filmWidth is the number of features of a text that modulate those of an image.
+// filmWidth is the number of features of a text that modulate the features of an image.
 const filmWidth = 128
 
-// sentence describes width features of the text. They are rectified, so a feature can stand for several words together,
-// such as a colour at the position of the object to be moved.
+// sentence describes the layers that compute features of the text, [width]. The features are rectified, so that one
+// feature can stand for several words together, such as a colour at the position of the object to be moved.
 func (s *observations) sentence(width int) []nn.Layer {
 	return []nn.Layer{nn.Sentence(s.text, width), nn.Activate(nn.ReLU)}
 }

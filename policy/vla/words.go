@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 )
 
-// words are words of instructions to robots. In the built-in tokenizer their tokens follow the tokens of the 256 bytes.
-// Other words are spelt in bytes.
+// words are common in instructions to robots. In the built-in tokenizer each of them has a token, after the tokens of
+// the 256 bytes. Other words are spelt in bytes.
 var words = strings.Fields(`
 	a an and are at away back before behind below beside between by close down first from front in inside into is it
 	last left lower middle near next not of off on onto open or out over right second so that the then third to
@@ -25,12 +25,12 @@ var words = strings.Fields(`
 	one two three four five six seven eight nine ten all both each every other same
 	. , ; : ! ?`)
 
-// A reader turns instructions into tokens, by the tokenizer of the trunk's folder or by the built-in
-// one. It remembers the tokens of earlier texts.
+// A reader turns instructions into tokens, with the tokenizer of the trunk's folder or with the built-in
+// tokenizer. It remembers the tokens of earlier texts.
 type reader struct {
 	encoder *tokenizer.Encoder // nil: the built-in tokenizer
 	ids     map[string]int32   // of words
-	most    int                // tokens of an instruction
+	most    int                // largest number of tokens of an instruction
 	seen    map[string][]int32
 	text    []byte // of the last readWords
 }
@@ -99,8 +99,8 @@ func (r *reader) read(text []byte) ([]int32, error) {
 	return ids, nil
 }
 
-// spell returns the tokens of a text: one for each word in words, and one for each byte of other
-// words.
+// spell returns the tokens of a text. A word that is in words is one token. Any other word has one token for
+// each byte.
 func (r *reader) spell(text string) (ids []int32) {
 	for _, word := range strings.Fields(text) {
 		lower := strings.ToLower(word)

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// work is one user's memory. Acting takes some rows at a time, and keeps no activations. Evaluate
-// takes all rows at once, in memory that the first Evaluate makes.
+// work is one user's memory. Forward and Value compute a few rows at a time, and keep no activations.
+// Evaluate computes all rows at once, in memory that the first Evaluate allocates.
 type work struct {
 	owner    *Policy
 	maxRows  int
@@ -27,12 +27,12 @@ type work struct {
 	auxiliary                *auxiliary      // nil: none
 	streams                  []philox.Stream // of the rows of acting
 
-	augment   policy.Noise // of the next Evaluate; without environments: none
-	evaluated int          // rows of the last call if that was Evaluate, else 0
-	predicted bool         // the log-probs of the last call include those of auxiliary
+	augment   policy.Noise // of the next Evaluate; not used if Env is empty
+	evaluated int          // rows of the last call if it was Evaluate, else 0
+	predicted bool         // the log-probs of the last call include the auxiliary prediction
 }
 
-// actingRows is the number of rows that are computed at a time where no gradient follows.
+// actingRows is the largest number of rows that Forward and Value compute at a time.
 const actingRows = 32
 
 // NewWork returns a Work for at most maxRows rows at a time.
@@ -60,7 +60,7 @@ func (p *Policy) NewWork(maxRows int) policy.Work {
 }
 
 // Forward implements policy.Policy. Mode Sample draws actions at the temperature of training. Mode
-// Deterministic takes the likeliest, or draws at the temperature of evaluation if there is one.
+// Deterministic takes the most likely actions, or draws at the temperature of evaluation if it is above 0.
 func (p *Policy) Forward(wk policy.Work, obs tensor.Dict, mode policy.Mode, noise policy.Noise) (policy.Act, error) {
 	w, n, err := p.begin(wk, obs)
 	if err != nil {
@@ -94,8 +94,8 @@ func (p *Policy) Forward(wk policy.Work, obs tensor.Dict, mode policy.Mode, nois
 	return act, nil
 }
 
-// act runs the acting pass over n rows of obs, in runs of at most w.acting.rows rows. It sets the values, and after
-// each run calls then with the range of its rows.
+// act runs the acting pass over n rows of obs, in batches of at most w.acting.rows rows. It sets the values. After each
+// batch it calls the function then with the rows [lo, hi) of the batch.
 func (w *work) act(obs tensor.Dict, n int, slots bool, then func(lo, hi int) error) error {
 	for lo := 0; lo < n; lo += w.acting.rows {
 		hi := min(lo+w.acting.rows, n)
@@ -142,8 +142,8 @@ func (p *Policy) Evaluate(wk policy.Work, obs tensor.Dict, action tensor.Tensor)
 	return e, nil
 }
 
-// Augment lets the next Evaluate on w see a random part of each image, if image_crop is less than 1. noise names the
-// part. See policy.Augmenter.
+// Augment lets the next Evaluate on w see a random part of each image, if image_crop is less than 1. The part is drawn
+// from noise. See policy.Augmenter.
 func (p *Policy) Augment(wk policy.Work, noise policy.Noise) {
 	if w, ok := wk.(*work); ok {
 		w.augment = noise
@@ -208,7 +208,7 @@ func (p *Policy) begin(wk policy.Work, obs tensor.Dict) (*work, int, error) {
 	return w, n, err
 }
 
-// rows returns the rows of t from lo to hi; the zero Tensor has none.
+// rows returns the rows [lo, hi) of t. If t is the zero Tensor, rows returns t.
 func rows(t tensor.Tensor, lo, hi int) tensor.Tensor {
 	if t.IsZero() {
 		return t

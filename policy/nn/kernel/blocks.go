@@ -12,14 +12,14 @@ type Term struct {
 	Transposed bool
 }
 
-// A Multiplier computes products whose sums are split into blocks in a fixed way, so that several
-// ranks may compute some of the blocks each and get the same bits. It has scratch memory, so one
-// goroutine at a time may use it. Make it with NewMultiplier.
+// A Multiplier computes products whose sums are split into blocks in a fixed way. So each of several ranks may
+// compute some of the blocks, and the result has the same bits. A Multiplier has scratch memory, so one goroutine at
+// a time may use it. Make it with NewMultiplier.
 //
-// With one block, an element is its initial value plus one chain of fused multiply-adds, over the terms
-// and over k in order. With more blocks, the columns of every A are split into that many pieces of Term.Width
-// columns. Block b is a chain over piece b of every term, from 0 on. The blocks are added as a binary tree,
-// ((0+1)+(2+3))+…, and then to the initial value.
+// With one block, an element is its initial value plus one chain of fused multiply-adds, over the terms and over k in
+// order. With more blocks, the columns of every A are split into pieces of Term.Width columns, one piece for each
+// block. Block b is a chain that starts with 0 and runs over piece b of every term. The blocks are added as a binary
+// tree, ((0+1)+(2+3))+…. The initial value is added last.
 type Multiplier struct {
 	pack   []float32 // panels of B, each [k, columns], one after the other
 	packA  []float32 // columns of A, for gradients
@@ -31,7 +31,7 @@ const (
 	tileRows     = 192  // rows of C at a time: their piece of A fits the second-level cache
 	treeRows     = 48   // rows of C at a time if there are several blocks: their sums fit the first-level cache
 	tileColumns  = 64   // columns of C at a time
-	maxTree      = 8    // most blocks
+	maxTree      = 8    // largest number of blocks
 	treeLevels   = 4    // log₂ maxTree + 1
 	packRows     = 128  // products of fewer rows do not pack B
 	fewRows      = 5    // without packing, at most fewRows rows take fewDepth steps of k at a time
@@ -39,8 +39,8 @@ const (
 	streamDepth  = 64   // steps of k at a time, without packing, for more rows
 	stripA       = 48   // columns of A at a time in a gradient
 	stripB       = 1024 // columns of B that a gradient packs at a time
-	stridedDepth = 1024 // a gradient packs A if its rows are at least this number of bytes apart
-	packDepth    = 2048 // with more steps of k, a strip of columns is not packed once for all rows
+	stridedDepth = 1024 // a gradient packs A if rows of A are more than this number of bytes apart
+	packDepth    = 2048 // with more steps of k, a strip of columns is packed again for each tile of rows
 	blockDepth   = 256  // steps of k at a time, with packing
 	partRows     = 8    // a part of a product has a multiple of partRows rows
 	partColumns  = 32   // or a multiple of partColumns columns
@@ -55,8 +55,8 @@ func (x *Multiplier) Product(c []float32, m, n, blocks int, bias []float32, acc 
 	x.ProductPart(0, 1, c, m, n, blocks, bias, acc, terms...)
 }
 
-// ProductPart computes part number, counted from 0, of all parts of a Product, with the same bits. Several Multipliers
-// may compute parts at the same time.
+// ProductPart computes one of several parts of a Product, with the same bits. The argument number is the index of the
+// part. Several Multipliers may compute parts at the same time.
 func (x *Multiplier) ProductPart(number, parts int, c []float32, m, n, blocks int, bias []float32, acc bool,
 	terms ...Term) {
 	checkLen("product", "c", len(c), m, n)
@@ -130,19 +130,19 @@ type share struct{ from, to int }
 
 func (s share) size() int { return s.to - s.from }
 
-// part splits s into parts of about equal size and returns part number, counted from 0. Sizes are multiples of unit,
-// except for the last part.
+// part splits s into parts of about equal size. It returns the part whose index is the argument number. Sizes are
+// multiples of unit, except for the last part.
 func (s share) part(number, parts, unit int) share {
 	units := (s.size() + unit - 1) / unit
 	return share{min(s.from+units*number/parts*unit, s.to), min(s.from+units*(number+1)/parts*unit, s.to)}
 }
 
-// A piece is a range of k: depth steps from p on, of one term, in one block. at is the number of steps in
-// earlier pieces.
+// A piece is a range of k in one term and one block: depth steps, beginning with step p. at is the number of
+// steps in earlier pieces.
 type piece struct{ block, term, p, depth, at int }
 
-// plan sets x.pieces to the sums of a product, in pieces of at most this number of steps. It returns the number of
-// steps of all pieces.
+// plan splits the sums of a product into x.pieces. The argument most limits the steps of a piece. plan returns the
+// number of steps of all pieces.
 func (x *Multiplier) plan(p *blocked, most int) int {
 	x.pieces = x.pieces[:0]
 	steps := 0
@@ -212,8 +212,8 @@ type origin struct {
 	step int
 }
 
-// block sets the tile `to` to first plus the sums of pieces, and then adds the tiles of add. The tile between holds
-// the sums from one piece to the next.
+// block adds the sums of pieces to the initial values in the tile first, then adds the tiles in add. It writes the
+// result to the argument to. The argument between is memory for the sums from one piece to the next.
 func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin, add []origin, rows, columns share) {
 	n := columns.size()
 	if len(pieces) == 0 { // no step of k at all
@@ -238,7 +238,8 @@ func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin
 	}
 }
 
-// panels sets the tile into to first plus one piece of the sums, and then adds the tiles of add. B is in packed panels.
+// panels adds one piece of the sums to the initial values in the tile first, then adds the tiles in add. It writes the
+// result to the argument into. B is in packed panels.
 func (x *Multiplier) panels(p *blocked, into, first origin, a []float32, q piece, rows int, columns share,
 	add []origin) {
 	n, t := columns.size(), p.terms[q.term]
@@ -321,8 +322,8 @@ func packTransposed(dst, b []float32, step, depth, w int) {
 	}
 }
 
-// Gradient adds Aᵀ·B to C, for A [k,m], B [k,n] and C [m,n]. Each element continues as a chain over
-// the k rows in order. C overlaps no input.
+// Gradient adds Aᵀ·B to C, for A [k,m], B [k,n] and C [m,n]. Each element of C is one chain, which starts with its
+// old value and runs over the k rows in order. C overlaps no input.
 func (x *Multiplier) Gradient(c, a, b []float32, m, n, k int) { x.GradientPart(0, 1, c, a, b, m, n, k) }
 
 // GradientPart computes one part of Gradient, with the same bits. See ProductPart for number and parts.
@@ -368,9 +369,11 @@ func (x *Multiplier) gradientStrip(c, a []float32, p, depth int, rows, columns s
 	}
 }
 
-// Strided computes C = A·B, or C += A·B with acc, for submatrices of larger matrices. Element (i,j)
-// of C is c[i·cStep+j], that of A is a[i·aRow+p·aCol], that of B is b[p·bStep+j]. C is [m,n] and k
-// is the summed axis, at most 256. Each element is one chain over k.
+// Strided computes C = A·B, or C += A·B with acc, for submatrices of larger matrices:
+//
+//	C[i,j] = c[i·cStep+j],    A[i,p] = a[i·aRow+p·aCol],    B[p,j] = b[p·bStep+j]
+//
+// C is [m,n]. k is the length of the summed axis, at most 256. Each element of C is one chain over k.
 func (x *Multiplier) Strided(c []float32, cStep int, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int,
 	acc bool) {
 	if m == 0 || n == 0 {
@@ -386,12 +389,12 @@ func (x *Multiplier) Strided(c []float32, cStep int, a []float32, aRow, aCol int
 	strided(c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, nil, 0)
 }
 
-// maxPages is the most matrices that Pages takes, pageColumns the columns of each.
+// maxPages is the largest number of matrices that Pages takes. Each of them has pageColumns columns.
 const maxPages, pageColumns = 4, 16
 
-// Pages computes C = A·(B₀ B₁ …) for one to four matrices B side by side, each [k,16]; unused pages are
-// nil. Element (i,j) of C is c[i·cStep+j], that of A is a[i·aRow+p]; C has m rows. Each element is one
-// chain over k, at most 256. Rows of C must have room for 64 columns; columns of nil pages are overwritten.
+// Pages computes C = A·(B₀ B₁ …) for one to four matrices B side by side, each [k,16]. Unused pages are nil. The
+// elements are C[i,j] = c[i·cStep+j] and A[i,p] = a[i·aRow+p]. C has m rows. Each element of C is one chain over k,
+// which is at most 256. Rows of C must have room for 64 columns; columns of nil pages are overwritten.
 func (x *Multiplier) Pages(c []float32, cStep int, a []float32, aRow int, pages [maxPages][]float32, m, k int) {
 	if best == avx512 && pages[1] != nil {
 		_, _ = c[(m-1)*cStep+maxPages*pageColumns-1], a[(m-1)*aRow+k-1]
@@ -410,8 +413,8 @@ func (x *Multiplier) Pages(c []float32, cStep int, a []float32, aRow int, pages 
 	}
 }
 
-// strided is Strided with initial values s. It adds the matrices in add to the final sums, one after the other. It
-// prefetches each row of B while it uses the row that is ahead rows before; an ahead of 0 means no prefetch.
+// strided is Strided with initial values s. It adds the matrices in add to the final sums, one after the other. While
+// it uses a row of B, it prefetches a later row. The argument ahead is the distance in rows; 0 means no prefetch.
 func strided(c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int,
 	add []origin, ahead int) {
 	if best != portable {

@@ -71,7 +71,7 @@ func Exp[T Float](dst, x []T) {
 	}
 }
 
-// Log sets dst to the natural logarithm of x, within 1 ulp: -Inf for 0, NaN below. dst may be x.
+// Log sets dst to the natural logarithm of x, within 1 ulp: -Inf for 0, and NaN for x < 0. dst may be x.
 func Log[T Float](dst, x []T) {
 	checkSame("log", "x", len(x), len(dst))
 	if vectors(dst) {

@@ -9,7 +9,7 @@ import (
 // loops, for gradient checks.
 type Float interface{ float32 | float64 }
 
-// A level is an instruction set. Functions use that of the variable best, which only tests change.
+// A level is an instruction set. Functions use the level in the variable best, which only tests change.
 type level uint8
 
 const (

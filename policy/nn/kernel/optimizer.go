@@ -2,7 +2,7 @@ package kernel
 
 import "math"
 
-// AdamStep updates the parameters p and the moments m and v by the gradient g, in one pass over slices of one
+// AdamStep updates the parameters p and the moments m and v with the gradient g, in one pass over slices of equal
 // length. It is algorithm 1 of Kingma and Ba 2015, arXiv:1412.6980, with the decoupled weight decay of
 // Loshchilov and Hutter 2019, arXiv:1711.05101:
 //
@@ -10,7 +10,7 @@ import "math"
 //	m = β₁m + (1-β₁)g,    v = β₂v + (1-β₂)g²
 //	p = p - lr·wd·p - lr·(m/c1)/(√(v/c2) + eps)
 //
-// c1 = 1-β₁ᵗ and c2 = 1-β₂ᵗ for step t, from 1 on. scale includes clipping and averaging; g is not changed.
+// c1 = 1-β₁ᵗ and c2 = 1-β₂ᵗ for step t; the first step is 1. scale includes clipping and averaging; g is not changed.
 // eps is above 0, so without weight decay a parameter whose gradient was always 0 does not change.
 func AdamStep(p, g, m, v []float32, lr, beta1, beta2, eps, wd, c1, c2, scale float32) {
 	checkSame("adam step", "g", len(g), len(p))
@@ -41,8 +41,8 @@ type adam struct{ scale, beta1, rest1, beta2, rest2, decay, step, root, eps floa
 const sumLanes = 16
 
 // SumSq returns Σ x² in float64, in an order that depends only on the length. Squares of finite
-// float32 do not overflow float64, so the result is finite exactly if every element is: the norm
-// and the check for NaN and Inf take one pass.
+// float32 do not overflow float64. So the result is finite if and only if every element is finite, and
+// one pass gives the norm and checks for NaN and Inf.
 func SumSq(x []float32) float64 {
 	var lanes [sumLanes]float64
 	whole := 0 // elements that vector code adds

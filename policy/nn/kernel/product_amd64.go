@@ -1,7 +1,7 @@
 package kernel
 
 // Products with at most dotColumns columns and k ≥ dotMinK use productDots. Products with at most thinColumns columns
-// and at least thinMinRows rows use productThin. productPanels would leave most lanes idle for both.
+// and at least thinMinRows rows use productThin. For both, productPanels would leave most lanes idle.
 const (
 	dotColumns, dotMinK      = 4, 32
 	thinColumns, thinMinRows = 8, 16
@@ -43,34 +43,34 @@ func productPanels(c, b []float32, a matrix[float32], s start[float32], m, n, k 
 // + A·B. Steps are in bytes.
 type panel struct {
 	c, a, b, start   *float32
-	cStep, startStep int // from row to row of C and of the initial values; 0: one row for all
+	cStep, startStep int // from row to row of C and of the initial values; 0 if all rows of C use one row
 	aStep, aCol      int // from row to row and from column to column of A
 	bStep            int // from row to row of B
 	m, k             int
 	whole            int         // 1 if the last vector of columns is complete, else 0
 	mask512          uint64      // lanes of the last vector, for AVX-512
 	mask256          [8]int32    // lanes of the last vector, for AVX2
-	ahead            int         // of streams: bytes from a row of B to the row that is prefetched meanwhile
-	pages            [3]*float32 // of pages512x4: matrices B₁ to B₃
+	ahead            int         // for streams: bytes from the current row of B to the row to prefetch
+	pages            [3]*float32 // for pages512x4: matrices B₁ to B₃
 	addends, added   int         // length of add, and the number of rows to which add has been added
 	add              [treeLevels + 1]addend
 }
 
-// An addend is a matrix that is added to the final sums, with its bytes from row to row.
+// An addend is a matrix that is added to the final sums. step is the number of bytes from row to row.
 type addend struct {
 	at   *float32
 	step int
 }
 
 // Limits of rows and of steps of k in one call of the assembly. The block of A stays in the second-level cache while
-// the panels of B pass. Calls are short, microseconds, because the garbage collector cannot interrupt assembly.
+// the panels of B pass. A call takes only microseconds, because the garbage collector cannot interrupt assembly.
 const blockRows, blockK = 256, 256
 
-// maxColumns is the most columns of a panel.
+// maxColumns is the largest number of columns of a panel.
 const maxColumns = 64
 
-// begin returns the initial values of a panel at c, and their step from row to row. The panel is for steps of k from p
-// on and for columns from j on. The initial values are C itself, the bias, or zeros.
+// begin returns the initial values of a panel, and their step from row to row. The panel begins at c, at step p of k
+// and at column j. The initial values are C itself, the bias, or zeros.
 func begin(s start[float32], p, j int, c *float32, cStep int, zeros *float32) (*float32, int) {
 	switch {
 	case s.acc || p > 0:
@@ -134,11 +134,11 @@ func (t *panel) run(columns int) {
 // zeros are initial values of 0. They are never written.
 var zeros [maxColumns]float32
 
-// tailMasks[16-n:] begins with n lanes on. It is never written.
+// tailMasks[16-n:] begins with n lanes that are on. tailMasks is never written.
 var tailMasks = [32]int32{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
 
-// productDots puts k in the lanes, for A by rows, and computes one column of C after the other. Its use and its order
-// of sums depend only on n and k, so a row has the same bits in any batch.
+// productDots puts k in the lanes, and computes one column of C after the other. A is stored by rows. The choice of
+// productDots and the order of its sums depend only on n and k, so a row has the same bits in any batch.
 func productDots(c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
 	var column [blockK]float32
 	var zero float32
@@ -168,8 +168,8 @@ func productDots(c, b []float32, a matrix[float32], s start[float32], m, n, k in
 	}
 }
 
-// productThin puts the rows of C in the lanes, for A by columns: it computes Cᵀ = Bᵀ·A. Each sum is
-// the usual chain.
+// productThin puts the rows of C in the lanes: it computes Cᵀ = Bᵀ·Aᵀ. A is stored by columns, so its data is
+// Aᵀ by rows. Each sum is the usual chain.
 func productThin(c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
 	var sums [thinColumns * maxColumns]float32 // columns of Cᵀ
 	for i, rows := 0, 0; i < m; i += rows {

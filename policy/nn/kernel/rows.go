@@ -4,7 +4,7 @@ package kernel
 func ColSum[T Float](dst, a []T, m, n int, acc bool) {
 	checkLen("col sum", "dst", len(dst), 1, n)
 	checkLen("col sum", "a", len(a), m, n)
-	one := [1]T{1} // dst [1,n] += 1·A: a product with the left factor 1 everywhere, exact
+	one := [1]T{1} // dst [1,n] += 1·A: an exact product, whose left factor is 1 everywhere
 	product(dst, a, matrix[T]{one[:], 0, 0}, start[T]{acc: acc}, 1, n, m)
 }
 
@@ -43,8 +43,8 @@ func Normalize[T Float](dst, x, mean, inv []T, m, n int, clip T) {
 }
 
 // LogSoftmax sets each row of dst [m,n] to x - log Σ_j exp(x_j), for x [m,n] with n ≥ 1. It
-// subtracts the row's maximum first, so no finite row overflows. -Inf (a masked action) gives -Inf
-// beside finite elements. dst may be x.
+// subtracts the row's maximum first, so no finite row overflows. In a row with finite elements, -Inf
+// (a masked action) gives -Inf. dst may be x.
 func LogSoftmax[T Float](dst, x []T, m, n int) {
 	checkLen("log softmax", "dst", len(dst), m, n)
 	checkLen("log softmax", "x", len(x), m, n)

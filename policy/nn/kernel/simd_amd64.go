@@ -18,8 +18,8 @@ func detect() level {
 	return portable
 }
 
-// transposeTile is the number of rows and of columns that transposeSIMD handles at a time. Each cache line
-// is then read once and written once, however far apart rows are: a tile fits the second-level cache.
+// transposeTile is the number of rows and of columns that transposeSIMD handles at a time. A tile fits the
+// second-level cache. So each cache line is read once and written once, however far apart rows are.
 const transposeTile = 64
 
 // transposeSIMD transposes the whole 8×8 blocks of a [m,n], and returns the rows and columns that they cover.

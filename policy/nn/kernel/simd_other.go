@@ -2,7 +2,7 @@
 
 package kernel
 
-// best is the only level here.
+// best is portable, because this machine has no vector code.
 var best = portable
 
 const noSIMD = "kernel: no vector code on this architecture"

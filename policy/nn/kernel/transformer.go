@@ -37,9 +37,9 @@ func foldLanes[T Float](l *[sumLanes]T) T {
 	return l[0]
 }
 
-// RMSNormGrad is the backward pass of y = RMSNorm(x). dy [m,n] is the derivative by y, and inv [m] is that of the
-// forward pass. RMSNormGrad sets dx [m,n] to the derivative by x, or adds this derivative to dx with acc. Unless dw [n]
-// is nil, it adds Σ dy∘x·inv over the rows, in order, to dw. dx may be dy.
+// RMSNormGrad is the backward pass of y = RMSNorm(x). dy [m,n] is the derivative by y, and inv [m] comes from the
+// forward pass. RMSNormGrad sets dx [m,n] to the derivative by x, or adds this derivative to dx with acc. Unless dw
+// [n] is nil, RMSNormGrad adds Σ dy∘x·inv, summed over the rows in order, to dw. dx may be dy.
 func RMSNormGrad(dx, dw, dy, x, w, inv []float32, m, n int, acc bool) {
 	checkLen("rms norm grad", "dx", len(dx), m, n)
 	checkLen("rms norm grad", "dy", len(dy), m, n)
@@ -86,8 +86,8 @@ type normGrad struct {
 }
 
 // Rotate rotates the pairs of elements j and half+j in all heads of x [rows, heads, 2·half], and multiplies the
-// elements by scale. cos and sin [rows, half] are those of the angles. With back it rotates by the negative angles. Su
-// et al. 2021, arXiv:2104.09864.
+// elements by scale. cos and sin [rows, half] hold the cosines and sines of the angles. With back, Rotate rotates by
+// the negative angles. Su et al. 2021, arXiv:2104.09864.
 func Rotate(x, cos, sin []float32, rows, heads, half int, scale float32, back bool) {
 	checkLen("rotate", "x", len(x), rows*heads, 2*half)
 	checkLen("rotate", "cos", len(cos), rows, half)
@@ -137,7 +137,7 @@ func SwiGLU(y, gate, up []float32) {
 	}
 }
 
-// SwiGLUGrad replaces gate and up by the derivatives by gate and up, and sets y to the result of SwiGLU. dy is the
+// SwiGLUGrad replaces gate and up with the derivatives by gate and up, and sets y to the result of SwiGLU. dy is the
 // derivative by this result. dy and y overlap nothing.
 func SwiGLUGrad(y, gate, up, dy []float32) {
 	checkSame("swiglu grad", "gate", len(gate), len(y))
@@ -169,10 +169,10 @@ func sigmoid(y, x []float32) {
 }
 
 // SoftmaxBlock is one step of a softmax over blocks of columns (Milakov and Gimelshein 2018, arXiv:1805.02867). Row r
-// of x holds width scores from x[r·step] on. Of these, first + r·more count, from the left. For each row SoftmaxBlock
-// sets top to the largest score so far, and replaces scores by e^(score - top), or by 0 if they do not count. It sets
-// decay to e^(old top - top) and sum to sum·decay + Σ row. For the first block, top is -Inf, sum is 0, and decay may be
-// nil. In a later block, a row without scores that count keeps top and sum.
+// of x holds width scores, which begin at x[r·step]. The leftmost first + r·more scores of row r count. For each row
+// SoftmaxBlock sets top to the largest score so far. It replaces a score with e^(score - top) if the score counts,
+// else with 0. It sets decay to e^(old top - top) and sum to sum·decay + Σ row. For the first block, top is -Inf, sum
+// is 0, and decay may be nil. In a later block, a row without scores that count keeps top and sum.
 //
 // Rows must have room for a multiple of 16 elements. SoftmaxBlock overwrites the elements after the width.
 func SoftmaxBlock(x []float32, step, rows, width, first, more int, top, sum, decay []float32) {
@@ -228,7 +228,7 @@ func newSoftmax(x []float32, step, rows, width, first, more int) softmax {
 	return softmax{x: &x[0], step: 4 * step, rows: rows, width: width, bytes: 4 * width, first: first, more: more}
 }
 
-// softmaxPlain is SoftmaxBlock with the logarithm of decay in decay, and Σ row in sums.
+// softmaxPlain is SoftmaxBlock, but sets decay to the logarithm of the decay, and sums to Σ row.
 func softmaxPlain(x []float32, step, rows, width, first, more int, top, sums, decay []float32) {
 	for r := range rows {
 		row := x[r*step:][:width]
@@ -251,9 +251,9 @@ func softmaxPlain(x []float32, step, rows, width, first, more int, top, sums, de
 	}
 }
 
-// SoftmaxBlockGrad replaces scores x by probabilities p = e^(x - lse). It replaces dp, the derivatives by
-// the probabilities, by the derivatives by the scores, p·(dp - mean). Rows, width and counting scores are
-// as in SoftmaxBlock. lse and mean have an element for each row; mean is Σ p·dp over all columns.
+// SoftmaxBlockGrad replaces scores x with probabilities p = e^(x - lse). On entry dp holds the derivatives by the
+// probabilities. SoftmaxBlockGrad replaces dp with the derivatives by the scores, p·(dp - mean). See SoftmaxBlock for
+// rows, width and the scores that count. lse and mean have an element for each row; mean is Σ p·dp over all columns.
 func SoftmaxBlockGrad(x, dp []float32, step, rows, width, first, more int, lse, mean []float32) {
 	if rows == 0 || width == 0 {
 		return

@@ -9,14 +9,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// perTensor is the most elements of each parameter tensor that Layer compares, because networks of
-// images have too many to compare all.
+// perTensor is the largest number of elements of a parameter tensor that Layer compares. Networks for
+// images have too many elements to compare all of them.
 const perTensor = 25
 
-// Layer makes a network of l in float64, with drawn parameters and inputs. It compares the gradient
-// of a loss Σ c·y + ½y² with its central differences, for at most 25 elements of every parameter
-// tensor. Networks with a state read two sequences of three steps, one of which begins an episode
-// on the way. Layer returns an error if l does not fit its input, if no gradient was reported for a
+// Layer makes a network from l in float64, with random parameters and inputs. It compares the gradient
+// of a loss Σ c·y + ½y² with central differences of the loss, for at most 25 elements of every parameter
+// tensor. Networks with a state read two sequences of three steps. In one sequence an episode begins at
+// the second step. Layer returns an error if l does not fit its input, if no gradient was reported for a
 // parameter, or if a derivative differs by more than 1e-6.
 func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 	const steps, sequences = 3, 2
@@ -30,7 +30,7 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 		return Report{}, err
 	}
 	net.Init(1)
-	for i := range p.Fields { // zeros would hide what is multiplied by them
+	for i := range p.Fields { // parameters of 0 would hide errors in the gradients of their factors
 		for k, z := range draw(p.Fields[i].Len(), uint64(i)) {
 			p.Of(i)[k] += 0.1 * z
 		}
@@ -81,8 +81,8 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 	return r, err
 }
 
-// drawn returns the given number of rows of every source. In row number least, all choices are the
-// first option: a sentence without words.
+// drawn returns random inputs, with the given number of rows of every source. In the row with index least,
+// all choices are the first option, which makes a sentence without words.
 func drawn(sources []nn.Source, rows, least int) nn.Batch[float64] {
 	b := nn.Batch[float64]{Rows: rows}
 	numbers, key := 0, uint64(2000)

@@ -18,9 +18,9 @@ type Report struct {
 	Want    float64 // numeric derivative of this value
 }
 
-// Gradients compares grad with the central differences of loss by each element of x, which loss
-// reads and which is left as it was. The step is ∛ε·max(1,|x|), where the truncation error and
-// the rounding error are about equal.
+// Gradients compares grad with the central differences of loss by each element of x. loss reads x, and
+// Gradients restores every element of x. The step is ∛ε·max(1,|x|), where the truncation error and the
+// rounding error are about equal.
 func Gradients(x, grad []float64, loss func() float64) Report {
 	r := Report{At: -1, Worst: -1}
 	for i, at := range x {
@@ -40,11 +40,11 @@ func Gradients(x, grad []float64, loss func() float64) Report {
 	return r
 }
 
-// Params compares like Gradients, for every parameter of p, whose Grad the caller has filled in.
-// At is an index into p.Data. The gaps between parameters are not checked.
+// Params is Gradients for every parameter of p. The caller has filled in p.Grad. Report.At is an index into
+// p.Data. The gaps between parameters are not checked.
 func Params(p *nn.Params[float64], loss func() float64) Report { return some(p, math.MaxInt, loss) }
 
-// some is Params for at most this number of elements of each parameter tensor.
+// some is Params, but limits the number of elements of each parameter tensor to the argument most.
 func some(p *nn.Params[float64], most int, loss func() float64) Report {
 	all := Report{At: -1, Worst: -1}
 	grad := slices.Clone(p.Grad) // loss may run the backward pass too

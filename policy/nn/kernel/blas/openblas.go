@@ -12,13 +12,13 @@ import (
 	"gonum.org/v1/netlib/blas/netlib"
 )
 
-// One thread: a rank has the cores that its launcher gave it, and workers share these already.
+// Use one thread, because the workers of a rank already share the cores that the launcher gave to the rank.
 // OpenBLAS reads its environment variables before our code runs, so only this call can set the number.
 func init() { C.openblas_set_num_threads(1) }
 
 // Core returns the processor type that OpenBLAS computes for, such as SkylakeX: the detected one,
 // or OPENBLAS_CORETYPE in the environment at the start of the process; "" in a build without
-// OpenBLAS. On a processor with AVX-512, a type without it has half the speed.
+// OpenBLAS. On a processor with AVX-512, a type without AVX-512 has half the speed.
 func Core() string { return C.GoString(C.openblas_get_corename()) }
 
 // Gemm computes C = A·B, or C += A·B with acc, for A [m,k], B [k,n] and C [m,n].

@@ -65,14 +65,14 @@ func (a *asm) op(name string, operands ...any) {
 
 func (a *asm) label(name string) { a.raw("\n%s:\n", name) }
 
-// function opens a function without a frame. w is the zero width for a function that exists in one width.
+// function opens a function without a frame. w is the zero width if the function exists in only one width.
 func (a *asm) function(name string, w width, params string) {
 	s := signature{name, w.name, params}
 	a.functions = append(a.functions, s)
 	a.raw("\n// func %s%s(%s)\nTEXT ·%s%s(SB), NOSPLIT, $0-%d\n", name, w.name, params, name, w.name, s.bytes())
 }
 
-// arguments loads arguments, each of eight bytes, into registers. Names and registers come in turns.
+// arguments loads arguments, each of eight bytes, into registers. In pairs, each name is followed by its register.
 func (a *asm) arguments(pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		a.op("MOVQ", fmt.Sprintf("%s+%d(FP)", pairs[i], 4*i), pairs[i+1])

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// A signature is that of a function in the assembly, whose name is name followed by width.
+// A signature describes a function in the assembly. The function is called name followed by width.
 type signature struct{ name, width, params string }
 
 // bytes returns the size of the arguments.
 func (s signature) bytes() int {
 	n, kind := 0, ""
 	for _, p := range slices.Backward(strings.Split(s.params, ", ")) {
-		if _, k, ok := strings.Cut(p, " "); ok { // otherwise p has the type of the parameter after it
+		if _, k, ok := strings.Cut(p, " "); ok { // otherwise p has the type of the next parameter
 			kind = k
 		}
 		if n += 8; kind == "float32" {
@@ -42,7 +42,7 @@ const choice = `%s
 `
 
 // declarations returns the Go files for the functions of the assembly. The file for amd64 declares them. For each
-// function <name><width>, except those of panels, it also has a function <name>SIMD, which calls the one for this
+// function <name><width>, except for panels, it also has a function <name>SIMD, which calls the version for this
 // machine. On other processors <name>SIMD panics.
 func declarations(functions []signature) (amd64, other []byte) {
 	amd64 = []byte(generated + "\npackage kernel\n")

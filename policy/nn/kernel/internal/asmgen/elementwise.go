@@ -40,7 +40,7 @@ func elementwise() *asm {
 	return file
 }
 
-// Registers of an elementwise function: regX holds x, regY holds y or dst, and those up to regLast are scratch.
+// Registers of an elementwise function: regX holds x, regY holds y or dst, and the others up to regLast are scratch.
 // Constants are in the last registers below the mask and a.
 const regX, regY, regLast = 0, 1, 8
 
@@ -94,8 +94,8 @@ func (a *asm) operands(f function, load func(from, to string), w width) {
 	}
 }
 
-// A vector writes the body of a function for one vector width. Its methods take the destination before the sources, as in dst = a
-// ∘ b. The last source may be a constant.
+// A vector writes the body of a function for one vector width. Its methods take the destination before the sources, as
+// in dst = a ∘ b. The last source may be a constant.
 type vector struct {
 	*asm
 	w      width
@@ -193,8 +193,8 @@ func (v *vector) expReduced() {
 }
 
 // tanh x has the sign of x. For |x| < ½·ln 3, where tanh reaches ½, it is x + x³·p(x²), so that
-// nothing cancels however small x is. Above, it is 1 - 2e/(1+e) with e = e^(-2|x|) = 2ⁿ·(e^r-1) +
-// 2ⁿ, so that an error of the quotient counts less.
+// nothing cancels however small x is. For larger |x|, it is 1 - 2e/(1+e) with e = e^(-2|x|) =
+// 2ⁿ·(e^r-1) + 2ⁿ, so that an error of the quotient counts less.
 //
 // p interpolates (tanh √z / √z - 1)/z at the Chebyshev nodes of |z| ≤ (½·ln 3)², with tan instead for z < 0.
 func (v *vector) tanh() {
@@ -235,7 +235,7 @@ func (v *vector) tanh() {
 }
 
 // exp x = 2ⁿ·e^r. 2ⁿ is applied in two halves, so that subnormal results are rounded once and large
-// ones overflow.
+// results overflow.
 func (v *vector) exp() {
 	v.set(1, v.f(-105))
 	v.of("VMAXPS", 0, 1, v.r(0))
@@ -259,7 +259,7 @@ func (v *vector) expLess() {
 	v.exp()
 }
 
-// log x = e·ln 2 + log(1+f) for x = 2^e·(1+f) with 1+f from √½ to √2. The polynomial is that of
+// log x = e·ln 2 + log(1+f) for x = 2^e·(1+f) with 1+f from √½ to √2. The polynomial comes from
 // Moshier's Cephes, logf.c.
 func (v *vector) log() {
 	v.of("VMULPS", 1, 0, v.f(0x1p25))
@@ -323,8 +323,8 @@ func (v *vector) axpy() {
 
 func (v *vector) scale() { v.of("VMULPS", 0, 0, v.r(regA(v.w))) }
 
-// interpolate returns the polynomial with n coefficients, from the constant on, that interpolates f
-// at the Chebyshev nodes of [-h, h].
+// interpolate returns the n coefficients, the constant first, of the polynomial that interpolates f at
+// the Chebyshev nodes of [-h, h].
 func interpolate(f func(float64) float64, h float64, n int) []float64 {
 	coef, basis := make([]float64, n), make([]float64, n) // Newton's form, converted to powers as it grows
 	basis[0] = 1

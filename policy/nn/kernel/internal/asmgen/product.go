@@ -2,9 +2,10 @@ package main
 
 import "fmt"
 
-// tiles are the register tiles of the products, by width. vectors is the number of columns in vectors. rows is the most
-// rows that leave registers for a row of B and one element of A. At least 8 sums are computed in parallel, to hide the
-// latency of a multiply-add. stream says that there is also a stream version.
+// tiles are the register tiles of the products, by width. The field vectors is the width of a tile in vectors.
+// rows is the largest number of rows that leaves registers for a row of B and one element of A. At least 8
+// sums are computed in parallel, to hide the latency of a multiply-add. stream says that there is also a stream
+// version.
 var tiles = map[string][]struct {
 	vectors, rows int
 	stream        bool
@@ -63,7 +64,8 @@ func (a *asm) panel(kind string, w width, vectors, most int) {
 	a.tiles(most, func(rows int) { a.tile(w, vectors, rows, kind) })
 }
 
-// tiles processes as many of the largest tile as fit, then one of the exact remainder, and returns.
+// tiles writes code that processes the largest tiles while enough rows are left. Then one smaller tile processes the
+// rest, and the code returns. The argument most is the number of rows of the largest tile.
 func (a *asm) tiles(most int, tile func(rows int)) {
 	for rows := most; rows >= 1; rows-- {
 		this, below := fmt.Sprintf("rows%d", rows), fmt.Sprintf("rows%d", rows-1)

@@ -65,10 +65,10 @@ func (v *vector) splitRow(vectors int) {
 	v.tailMask(v.w, vectors)
 }
 
-// A part is one vector of a row: a whole one, or a masked one of the rest.
+// A part is one vector of a row: a whole vector, or the masked rest of the row.
 type part struct {
 	*vector
-	h, vectors int // vector h of a chunk of this number of vectors
+	h, vectors int // the index h of the vector in its chunk, and the number of vectors in a chunk
 	masked     bool
 	tag        string // for labels
 }
@@ -337,7 +337,7 @@ func (v *vector) rotate() {
 	v.label("done")
 }
 
-// sigmoid replaces register 0 by 1/(1+e^-x). Scratch: 1 to 5.
+// sigmoid replaces register 0 with 1/(1+e^-x). Scratch: 1 to 5.
 func (v *vector) sigmoid() {
 	v.logic("VPXOR", 0, 0, v.k(signBit))
 	v.exp()
