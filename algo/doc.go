@@ -14,7 +14,7 @@
 //	action               F32 or I32 [T,N,C,A]
 //	sample_log_prob      F32 [T,N,L]        of the action, under the policy that took it
 //	value                F32 [T,N,1]        absent without a critic
-//	next_value           F32 [T,N]          of the observation after the step, before any auto-reset; finite everywhere
+//	next_value           F32 [T,N]          of the observation after the step, before an auto-reset; finite
 //	reward               F32 [T,N]
 //	terminated, truncated  U8 [T,N]         the episode ended by itself; it was cut off from outside
 //	mask                 U8 [T,N], optional 0: the step is not trained on

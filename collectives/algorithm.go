@@ -8,8 +8,8 @@ import (
 )
 
 // An algorithm implements some kinds of operations. Each algorithm has its own file, which
-// documents its steps, bytes and cost with these symbols: P members, S bytes, α the latency of a
-// message in seconds, β the seconds to send a byte, γ the seconds to reduce a byte.
+// documents its steps, bytes and cost. The symbols are P members, S bytes, α the latency of a message in
+// seconds, β the seconds to send a byte, γ the seconds to reduce a byte.
 type algorithm struct {
 	name    string
 	kinds   uint16                                  // set of bits 1<<spmd.Kind

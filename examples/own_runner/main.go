@@ -2,8 +2,8 @@
 // RLinf's. The group watches the policy. An actor sends the parameters through a channel to member 0 of the group.
 // Member 0 finds the largest change of a parameter, and sends this number to member 1, which logs it.
 //
-// The program can move to other ranks while it runs (rlinf scale). To move, it returns the error of Next, and the monitors
-// take along what they remember.
+// The program can move to other ranks while it runs (rlinf scale). To move, it returns the error of Next, and the
+// monitors take along what they remember.
 //
 //	go run ./examples/own_runner -c examples/own_runner/cartpole.yaml
 package main

@@ -144,7 +144,7 @@ actor: {micro_batch_size: 32, global_batch_size: 32, optim: {lr: 1.0e-3}}
 	}
 	r = local.run(t, dir, 0, "eval", "-c", "breaks.yaml", "+env.eval.total_num_envs=2",
 		"+env.eval.max_steps_per_rollout_epoch=8")
-	if says := "episodes were lost, for their simulators failed"; r.code != 1 || !strings.Contains(r.stderr, says) {
+	if says := "episodes were lost, because their simulators failed"; r.code != 1 || !strings.Contains(r.stderr, says) {
 		t.Errorf("eval: exit code %d, want 1 and %q\n%s%s", r.code, says, r.stdout, r.stderr)
 	}
 }

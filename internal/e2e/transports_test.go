@@ -223,7 +223,7 @@ func (p *platform) faulty(t *testing.T, dir string) string {
 // TestSolverFails: if a solver of the same MPI job fails, no other solver can replace it. The job stops with a
 // checkpoint, and says why. It ends even if the solver does not.
 func TestSolverFails(t *testing.T) {
-	const hangs = "does not hear in 5s that it is to end: it hangs, and the job is ended without it"
+	const hangs = "no answer to the shutdown within 5s: a solver hangs, and the job ends without it"
 	const task = `
 cluster: {component_placement: {"actor,rollout": 0, env: %d}}
 runner: {max_steps: 1000, val_check_interval: -1, save_interval: -1, logger: {experiment_name: run}}
@@ -253,7 +253,7 @@ actor: {micro_batch_size: 8, global_batch_size: 8, optim: {lr: 1.0e-3}}
 				why := fmt.Sprintf("rank %d: environments 0-0 of faulty: solver on process %d: %s\nno other solver "+
 					"of this MPI job can take its place\nstopping, with a checkpoint\n", c.rank, c.rank+1, c.says)
 				if r.code != 1 || strings.Count(r.stderr, why) != 1 || strings.Contains(r.stderr, "restart") ||
-					strings.Contains(r.stderr, "does not hear") != (c.ends != "") ||
+					strings.Contains(r.stderr, "no answer to the shutdown") != (c.ends != "") ||
 					!strings.Contains(r.stderr, c.ends) {
 					t.Errorf("exit code %d, want 1, and once:\n%s%s", r.code, why, c.ends)
 				}
