@@ -177,21 +177,24 @@ type Transitions struct {
 	Reward    []float32     // Σ_{i<k} γⁱ r_i over k steps: n_step, or fewer at the end of the episode or of the buffer
 	Discount  []float32     // γᵏ, 0 where the task ended
 	columns   []tensor.Tensor
+	last      []int // the place of the last of the steps
 }
 
 // NewBatch returns memory for the given number of transitions.
 func (r *Replay) NewBatch(rows int) *Transitions {
-	b := &Transitions{Reward: make([]float32, rows), Discount: make([]float32, rows)}
+	b := &Transitions{Reward: make([]float32, rows), Discount: make([]float32, rows), last: make([]int, rows)}
 	for _, c := range r.columns {
 		t := tensor.New(c.data.DType(), append([]int{rows}, c.data.Shape()[2:]...)...)
-		b.columns = append(b.columns, t)
 		if name, ok := strings.CutPrefix(c.name, Observations+"."); ok {
 			b.Obs.Set(name, t)
 		} else if name, ok := strings.CutPrefix(c.name, NextObservations+"."); ok {
 			b.Next.Set(name, t)
 		} else if c.name == FieldAction {
 			b.Action = t
+		} else {
+			t = tensor.Tensor{} // Gather reads this column without a copy
 		}
+		b.columns = append(b.columns, t)
 	}
 	return b
 }
@@ -200,10 +203,13 @@ func (r *Replay) NewBatch(rows int) *Transitions {
 func (b *Transitions) slice(lo, hi int) *Transitions {
 	s := &Transitions{
 		Obs: b.Obs.Slice(lo, hi), Next: b.Next.Slice(lo, hi), Action: b.Action.Slice(lo, hi), Reward: b.Reward[lo:hi],
-		Discount: b.Discount[lo:hi],
+		Discount: b.Discount[lo:hi], last: b.last[lo:hi],
 	}
 	for _, c := range b.columns {
-		s.columns = append(s.columns, c.Slice(lo, hi))
+		if !c.IsZero() {
+			c = c.Slice(lo, hi)
+		}
+		s.columns = append(s.columns, c)
 	}
 	return s
 }
@@ -215,8 +221,7 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 	reward, terminated, truncated := r.reward.F32(), r.terminated.U8(), r.truncated.U8()
 	for i, k := range rows {
 		age := int(k) % size
-		first := r.place(int(k))
-		last, sum, discount := first, float32(0), float32(1)
+		last, sum, discount := r.place(int(k)), float32(0), float32(1)
 		for j := age; j < min(age+nStep, size); j++ {
 			last = r.place(int(k) + j - age)
 			sum += discount * reward[last]
@@ -228,13 +233,19 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 		if terminated[last] != 0 && !always {
 			discount = 0
 		}
-		b.Reward[i], b.Discount[i] = sum, discount
-		for c, col := range r.columns {
-			from := first
-			if col.next {
-				from = last
+		b.Reward[i], b.Discount[i], b.last[i] = sum, discount, last
+	}
+	for c, col := range r.columns {
+		if b.columns[c].IsZero() {
+			continue
+		}
+		dst, src := b.columns[c].Bytes(), col.data.Bytes()
+		for i, k := range rows {
+			from := b.last[i]
+			if !col.next {
+				from = r.place(int(k))
 			}
-			copy(b.columns[c].Bytes()[i*col.size:(i+1)*col.size], col.data.Bytes()[from*col.size:])
+			copy(dst[i*col.size:(i+1)*col.size], src[from*col.size:])
 		}
 	}
 }

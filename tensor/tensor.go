@@ -30,10 +30,15 @@ func (d DType) valid() bool { return d > 0 && int(d) < len(dtypes) }
 // Size returns the size of one element in bytes.
 func (d DType) Size() int {
 	if !d.valid() {
-		panic(fmt.Sprintf("tensor: no such dtype %d", uint8(d)))
+		d.refuse()
 	}
 	return dtypes[d].size
 }
+
+// refuse panics. It is apart from Size, so that Size can be inlined.
+//
+//go:noinline
+func (d DType) refuse() { panic(fmt.Sprintf("tensor: no such dtype %d", uint8(d))) }
 
 // String returns the name that safetensors uses: F32, F64, I32, I64, U8, BF16, F16.
 func (d DType) String() string {

@@ -28,7 +28,8 @@ func TestAutoScheduler(t *testing.T) {
 		train(t, cfg, 2, "")
 		return resultstest.Untimed(t, filepath.Join(log, name))
 	}
-	if moves, stays := job("moves", "true"), job("stays", "false"); !slices.Equal(moves, stays) {
+	moves := job("moves", "true")
+	if !testing.Short() && !slices.Equal(moves, job("stays", "false")) {
 		t.Error("metrics differ")
 	}
 	text, err := os.ReadFile(filepath.Join(log, "moves", "moves.jsonl"))

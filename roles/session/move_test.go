@@ -235,8 +235,11 @@ func membersOf(t *testing.T, ranks int, config string, overrides ...string) map[
 func TestWandering(t *testing.T) {
 	const ranks = 4
 	seeds, all := uint64(2), os.Getenv("RLINF_TEST_FULL") != ""
-	if all {
+	switch {
+	case all:
 		seeds = 6
+	case testing.Short():
+		seeds = 1
 	}
 	for _, c := range walks(all) {
 		t.Run(c.name, func(t *testing.T) {
