@@ -161,26 +161,38 @@ func answers(t *testing.T, log, name, placement string, more ...string) []string
 		"++actor.tokenizer.tokenizer_model=" + filepath.Join(dir, "tokenizer")}, more...)
 }
 
-// TestAutoOfAnswers: a plan places all components of a job that answers, and keeps the number of critic workers. The
-// metrics are those of the hand-placed job.
-func TestAutoOfAnswers(t *testing.T) {
-	log := t.TempDir()
+// answersAsByHand trains a reasoning job on ranks in log, once with the placement auto and once with hand, and checks
+// that both have the same metrics. It returns the plan and the messages of the first.
+func answersAsByHand(t *testing.T, log string, ranks int, auto, hand string, overrides ...string) (*advice.Plan,
+	string) {
+	t.Helper()
 	job := func(name, placement string) ([]string, string) {
 		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, name,
-			placement, "++algorithm.kl_beta=0.1", "++algorithm.adv_type=gae", "++algorithm.loss_type=actor_critic",
-			"++actor.optim.use_distributed_optimizer=true")...)
-		said := train(t, cfg, 3, "")
+			placement, overrides...)...)
+		said := train(t, cfg, ranks, "")
 		return resultstest.Untimed(t, filepath.Join(log, name)), said
 	}
-	planned, said := job("auto", "{actor: 0-1, rollout: auto, reward: auto, inference: auto, critic: auto}")
-	hand, _ := job("hand", "{actor: 0-1, rollout: 2, reward: 1, inference: 2, critic: 0-1}")
-	if !slices.Equal(planned, hand) || len(hand) < 4 {
-		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(hand, "\n"))
+	planned, said := job("auto", auto)
+	placed, _ := job("hand", hand)
+	if !slices.Equal(planned, placed) || len(placed) < 4 {
+		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(placed, "\n"))
 	}
 	p, err := advice.ReadPlan(filepath.Join(log, "auto", "plan.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return p, said
+}
+
+// TestAutoOfAnswers: a plan places all components of a job that answers, and keeps the number of critic workers. The
+// metrics are those of the hand-placed job.
+func TestAutoOfAnswers(t *testing.T) {
+	log := t.TempDir()
+	p, said := answersAsByHand(t, log, 3,
+		"{actor: 0-1, rollout: auto, reward: auto, inference: auto, critic: auto}",
+		"{actor: 0-1, rollout: 2, reward: 1, inference: 2, critic: 0-1}",
+		"++algorithm.kl_beta=0.1", "++algorithm.adv_type=gae", "++algorithm.loss_type=actor_critic",
+		"++actor.optim.use_distributed_optimizer=true")
 	for _, op := range []string{planner.OpScore, planner.OpLogProbs, planner.OpValues, planner.OpCritic} {
 		if took := p.Profile.Time(op, 8); !(took.Seconds > 0) {
 			t.Errorf("%s takes %v", op, took)
@@ -381,6 +393,25 @@ func TestAutoMistakes(t *testing.T) {
 		_, _, err := config.Load(rolestest.Registries(), rolestest.Cartpole, overrides, false)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %s", overrides, err, want)
+		}
+	}
+}
+
+// TestWorldLike: a trial has more ranks than cores only where a node of the job has.
+func TestWorldLike(t *testing.T) {
+	for _, c := range []struct {
+		nodes       []int
+		cores, want int
+	}{
+		{[]int{0}, 2, 1},
+		{[]int{0, 0}, 2, 2},
+		{[]int{0, 0, 0, 0}, 2, 3},
+		{make([]int, 64), 16, 17},
+		{make([]int, 12), 16, 12},
+		{[]int{0, 0, 1, 1, 2, 2}, 2, 2},
+	} {
+		if got := advice.WorldLike(c.nodes, c.cores); got != c.want {
+			t.Errorf("nodes %v, %d cores: %d ranks, expected %d", c.nodes, c.cores, got, c.want)
 		}
 	}
 }

@@ -20,21 +20,7 @@ func TestAutoOfDividedModels(t *testing.T) {
 	log := t.TempDir()
 	layout := []string{"++actor.model.tensor_model_parallel_size=2", "++actor.model.pipeline_model_parallel_size=2",
 		"++rollout.tensor_parallel_size=2", "++cluster.allow_idle_ranks=true"}
-	job := func(name, placement string) ([]string, string) {
-		cfg, _ := rolestest.MustLoad(t, "../../internal/digests/testdata/reasoning.yaml", answers(t, log, name,
-			placement, layout...)...)
-		said := train(t, cfg, 4, "")
-		return resultstest.Untimed(t, filepath.Join(log, name)), said
-	}
-	planned, said := job("auto", "{actor: auto, rollout: auto}")
-	hand, _ := job("hand", "{actor: 0-3, rollout: 0-1}")
-	if !slices.Equal(planned, hand) || len(hand) < 4 {
-		t.Errorf("planned\n%s\nplaced by hand\n%s", strings.Join(planned, "\n"), strings.Join(hand, "\n"))
-	}
-	p, err := advice.ReadPlan(filepath.Join(log, "auto", "plan.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	p, said := answersAsByHand(t, log, 4, "{actor: auto, rollout: auto}", "{actor: 0-3, rollout: 0-1}", layout...)
 	l, w := &p.Layout, &p.Profile.Work
 	if len(l.Actor) != 4 || len(l.Rollout)%2 != 0 || w.Actors != 1 || l.Meshes["actor"].Members() != 4 ||
 		w.Model.MicroBatches != 2 || w.Model.Layers != 2 || w.Model.Running == 0 {

@@ -35,8 +35,9 @@ func (s *Subject) Profile(ctx context.Context, m *planner.Machine, run Runner) (
 		return nil, config.UsageError{Err: err}
 	}
 	room := job.AvailableOn(s.Nodes, 0)
-	f, err := p.Profile(ctx, planner.Asked{Ranks: len(s.Nodes), Cores: runtime.NumCPU(), Budget: Budget,
-		Room: room.Free})
+	cores := runtime.NumCPU()
+	f, err := p.Profile(ctx, planner.Asked{Ranks: len(s.Nodes), World: worldLike(s.Nodes, cores), Cores: cores,
+		Budget: Budget, Room: room.Free})
 	if err != nil {
 		return nil, fmt.Errorf("measure the job: %w", err)
 	}

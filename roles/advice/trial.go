@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 
 	"github.com/rlinf/rlinf/roles/config"
 	"github.com/rlinf/rlinf/roles/planner"
@@ -19,14 +20,27 @@ import (
 // A Runner runs the job of cfg on ranks, without output, and returns its error.
 type Runner func(ctx context.Context, ranks []spmd.Transport, cfg *config.Config) error
 
-// trialTime is roughly how many seconds the real iterations of a trial take. mostTried bounds the ranks of a trial.
-const trialTime, mostTried = 2.5, 8
+// trialTime is roughly how many seconds the real iterations of a trial take.
+const trialTime = 2.5
 
-// Correct runs a few real iterations of the job in a temporary folder, and corrects p by their times. The trial has as
-// many ranks as the job, but at most mostTried, and most of them have no members. The number of ranks matters, because
-// ranks wait in another way if there are more ranks than cores.
+// worldLike returns the size of a world of goroutine ranks that wait for each other as the ranks of node 0 do, on a
+// host with this many cores. Ranks wait in another way if there are more ranks than cores. It does not matter how many
+// more there are.
+func worldLike(nodes []int, cores int) int {
+	here := 0
+	for _, n := range nodes {
+		if n == 0 {
+			here++
+		}
+	}
+	return min(here, cores+1)
+}
+
+// Correct runs a few real iterations of the job in a temporary folder, and corrects p by their times. Most ranks of a
+// trial have no members: they make it wait as the job does (worldLike).
 func (s *Subject) Correct(ctx context.Context, m *planner.Machine, p *planner.Profile, run Runner) error {
-	one := s.inTurn(make([]int, min(len(s.Nodes), mostTried)))
+	world := worldLike(s.Nodes, runtime.NumCPU())
+	one := s.inTurn(make([]int, world))
 	if p.Work.Envs+p.Work.Prompts == 0 { // training from demonstrations
 		one.Env, one.Rollout = nil, nil
 	}
@@ -39,7 +53,7 @@ func (s *Subject) Correct(ctx context.Context, m *planner.Machine, p *planner.Pr
 		return nil
 	}
 	two := one
-	two.Rollout = []int{1}
+	two.Nodes, two.Rollout = make([]int, max(2, world)), []int{1}
 	second, err := s.try(ctx, m, p, two, run)
 	if err == nil {
 		planner.Correct(m, p, *first, second)

@@ -29,6 +29,7 @@ const (
 // Asked says what a profile is for.
 type Asked struct {
 	Ranks  int           // of the world that is planned for
+	World  int           // goroutine ranks that wait for each other as the ranks of a node of this world do
 	Cores  int           // that may compute at once
 	Budget time.Duration // about how long the measurement may take
 	Room   int64         // bytes of memory that it may take; 0 for any number

@@ -32,7 +32,7 @@ func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 	if err := updates(ctx, p, a, f); err != nil {
 		return nil, err
 	}
-	return f, probe.AddSums(ctx, f, p.Actors, a.Ranks)
+	return f, probe.AddSums(ctx, f, p.Actors, a.World)
 }
 
 // processorTime returns the processor time of this process.

@@ -61,7 +61,7 @@ func divided(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 			}
 		}
 	}
-	return probe.AddLayerSums(ctx, f, min(a.Ranks, a.Cores+1))
+	return probe.AddLayerSums(ctx, f, a.World)
 }
 
 // halved measures the forward passes for divided, with this limit of a micro-batch.

@@ -45,7 +45,7 @@ func measure(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 	if err := divided(ctx, p, a, f, texts[:max(1, len(texts)/p.Actors)]); err != nil {
 		return nil, err
 	}
-	return f, probe.AddSums(ctx, f, max(p.Actors, p.Critics), a.Ranks)
+	return f, probe.AddSums(ctx, f, max(p.Actors, p.Critics), a.World)
 }
 
 // WorkOf returns the work of an iteration of the job of p. Measurements add the lengths of answers.

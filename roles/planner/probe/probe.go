@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/rlinf/rlinf/collectives"
 	"github.com/rlinf/rlinf/roles/planner"
 	"github.com/rlinf/rlinf/spmd"
 	"github.com/rlinf/rlinf/spmd/local"
@@ -178,100 +177,4 @@ func pass(ctx context.Context, m *spmd.Member, in, out *spmd.Channel, layout *te
 		}
 	}
 	return nil
-}
-
-// mostSummed bounds the goroutine ranks that measure sums. unequal is the longer of the two times for which they
-// compute between sums.
-const mostSummed, unequal = 8, 60 * time.Microsecond
-
-// AddSums adds to f the costs of sums over this many actors or critic workers. If they gather weights, it also adds the
-// costs of gathers. With only one member it adds nothing. Goroutine ranks measure these costs, in a world with as many
-// ranks as the job. If there are more ranks than cores, members that wait sleep at once, and wake up late. So the
-// members compute between sums, in turn for a shorter and a longer time.
-func AddSums(ctx context.Context, f *planner.Profile, members, ranks int) error {
-	if members <= 1 {
-		return nil
-	}
-	members = min(members, mostSummed)
-	costs, err := sums(ctx, &f.Work, members, max(members, min(ranks, mostSummed)))
-	f.Costs = append(f.Costs, costs...)
-	return err
-}
-
-// sums measures sums of a few numbers and of a gradient, as training makes them, over the first members of a world of
-// goroutine ranks. If the job gathers weights, it also measures a gather.
-func sums(ctx context.Context, work *planner.Work, members, ranks int) ([]planner.Cost, error) {
-	rows := []int{32, max(64, int(work.GradientBytes/4))}
-	if work.Gathers+work.CriticGathers > 0 {
-		rows = append(rows, rows[1])
-	}
-	times := make([][]float64, len(rows))
-	err := spmd.Run(ctx, local.New(ranks), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
-		if w.Rank() >= members {
-			return nil
-		}
-		ends, err := w.NewComm(w.Ranks()[:members], "sums")
-		if err != nil {
-			return err
-		}
-		group, err := collectives.New(w, ends[0], collectives.Options{})
-		if err != nil {
-			return err
-		}
-		r := collectives.NewReducer(ctx, group, work.BucketBytes)
-		memory, err := w.Alloc(4 * rows[1])
-		if err != nil {
-			return err
-		}
-		grad := tensor.Of(memory[:4*rows[1]], tensor.F32, rows[1]).F32()
-		few, shares := make([]float64, rows[0]/2), make([]int, members)
-		for i := range shares {
-			shares[i] = (i+1)*len(grad)/members - i*len(grad)/members
-		}
-		begun := time.Now()
-		for n := range 200 {
-			for i := range rows {
-				start := time.Now()
-				computeFor(unequal / time.Duration(1+(w.Rank()+n*len(rows)+i)%2))
-				switch i {
-				case 0:
-					err = r.Sum(few)
-				case 1:
-					err = r.Gradient(grad).Wait(nil)
-				default:
-					err = r.Gather(grad, shares)
-				}
-				if err != nil {
-					return err
-				}
-				if w.Rank() == 0 && n > 2 {
-					times[i] = append(times[i], max(0, time.Since(start)-unequal).Seconds())
-				}
-			}
-			stop := []float64{0}
-			if w.Rank() == 0 && time.Since(begun) > 300*time.Millisecond {
-				stop[0] = 1
-			}
-			if err := r.Sum(stop); err != nil {
-				return err
-			}
-			if stop[0] > 0 && n >= 9 {
-				return nil
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, fmt.Errorf("measure sums: %w", err)
-	}
-	var costs []planner.Cost
-	for i := range rows {
-		t := usual(times[i])
-		op := planner.OpSum
-		if i > 1 {
-			op = planner.OpGather
-		}
-		costs = append(costs, planner.Cost{Op: op, Rows: rows[i], Members: members, Seconds: t, Busy: t})
-	}
-	return costs, nil
 }

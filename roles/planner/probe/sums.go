@@ -1,0 +1,175 @@
+package probe
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/rlinf/rlinf/collectives"
+	"github.com/rlinf/rlinf/roles/planner"
+	"github.com/rlinf/rlinf/spmd"
+	"github.com/rlinf/rlinf/spmd/local"
+	"github.com/rlinf/rlinf/tensor"
+	"gonum.org/v1/gonum/stat"
+)
+
+// mostSummed bounds the members whose sums are measured. unequal is the longer of the two times for which they
+// compute between sums.
+const mostSummed, unequal = 8, 60 * time.Microsecond
+
+// AddSums adds to f the costs of sums over this many actors or critic workers. If they gather weights, it also adds the
+// costs of gathers. With only one member it adds nothing. Goroutine ranks measure these costs, in a world of this size
+// (planner.Asked). If it has more ranks than cores, members that wait sleep at once, and wake up late. So the members
+// compute between sums, in turn for a shorter and a longer time.
+func AddSums(ctx context.Context, f *planner.Profile, members, world int) error {
+	if members <= 1 {
+		return nil
+	}
+	members = min(members, mostSummed)
+	costs, err := sums(ctx, &f.Work, members, world)
+	f.Costs = append(f.Costs, costs...)
+	return err
+}
+
+// sums measures sums of a few numbers and of a gradient, as training makes them, over the first members of a world of
+// goroutine ranks. If the job gathers weights, it also measures a gather.
+func sums(ctx context.Context, work *planner.Work, members, world int) ([]planner.Cost, error) {
+	rows := []int{32, max(64, int(work.GradientBytes/4))}
+	if work.Gathers+work.CriticGathers > 0 {
+		rows = append(rows, rows[1])
+	}
+	times := make([][]float64, len(rows))
+	err := summing(ctx, world, members, rows[1], func(w *spmd.World, g *collectives.Group, grad []float32) error {
+		r := collectives.NewReducer(ctx, g, work.BucketBytes)
+		few, shares := make([]float64, rows[0]/2), make([]int, members)
+		for i := range shares {
+			shares[i] = (i+1)*len(grad)/members - i*len(grad)/members
+		}
+		begun := time.Now()
+		for n := range 200 {
+			for i := range rows {
+				start := time.Now()
+				computeFor(unequal / time.Duration(1+(w.Rank()+n*len(rows)+i)%2))
+				var err error
+				switch i {
+				case 0:
+					err = r.Sum(few)
+				case 1:
+					err = r.Gradient(grad).Wait(nil)
+				default:
+					err = r.Gather(grad, shares)
+				}
+				if err != nil {
+					return err
+				}
+				if w.Rank() == 0 && n > 2 {
+					times[i] = append(times[i], max(0, time.Since(start)-unequal).Seconds())
+				}
+			}
+			stop := []float64{0}
+			if w.Rank() == 0 && time.Since(begun) > 300*time.Millisecond {
+				stop[0] = 1
+			}
+			if err := r.Sum(stop); err != nil {
+				return err
+			}
+			if stop[0] > 0 && n >= 9 {
+				return nil
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("measure sums: %w", err)
+	}
+	var costs []planner.Cost
+	for i := range rows {
+		t := usual(times[i])
+		op := planner.OpSum
+		if i > 1 {
+			op = planner.OpGather
+		}
+		costs = append(costs, planner.Cost{Op: op, Rows: rows[i], Members: members, Seconds: t, Busy: t})
+	}
+	return costs, nil
+}
+
+// AddLayerSums adds to f the costs of sums over members that divide every layer of a model. It measures sums for a
+// token and for a micro-batch. Two goroutine ranks sum, in a world of this size (planner.Asked). If it has more ranks
+// than cores, ranks sleep in a sum, and wake up late. So the members compute between sums. The rest of the time is the
+// cost of the sums.
+func AddLayerSums(ctx context.Context, f *planner.Profile, world int) error {
+	model := &f.Work.Model
+	rows := []int{model.Width, max(2, model.Tokens) * model.Width}
+	seconds := make([]float64, len(rows))
+	const members = 2
+	err := summing(ctx, world, members, rows[1], func(w *spmd.World, g *collectives.Group, x []float32) error {
+		for i, n := range rows {
+			const warm = 20
+			trips := max(50, min(500, 1<<24/n))
+			var waits []float64
+			for range warm + trips {
+				computeFor(30 * time.Microsecond)
+				start := time.Now()
+				if err := g.Sum32(ctx, x[:n]); err != nil {
+					return err
+				}
+				waits = append(waits, time.Since(start).Seconds())
+			}
+			if w.Rank() == 0 {
+				seconds[i] = usual(waits[warm:])
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("measure sums of layers: %w", err)
+	}
+	for i, n := range rows {
+		f.Costs = append(f.Costs, planner.Cost{Op: planner.OpLayerSum, Rows: n, Members: members, Seconds: seconds[i],
+			Busy: seconds[i]})
+	}
+	return nil
+}
+
+// summing calls do on the first members of a world of goroutine ranks, which has at least as many. do gets the group of
+// these members, and memory for n numbers.
+func summing(ctx context.Context, world, members, n int,
+	do func(w *spmd.World, g *collectives.Group, x []float32) error) error {
+	ranks := local.New(max(members, world))
+	return spmd.Run(ctx, ranks, spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
+		if w.Rank() >= members {
+			return nil
+		}
+		ends, err := w.NewComm(w.Ranks()[:members], "sums")
+		if err != nil {
+			return err
+		}
+		g, err := collectives.New(w, ends[0], collectives.Options{})
+		if err != nil {
+			return err
+		}
+		memory, err := w.Alloc(4 * n)
+		if err != nil {
+			return err
+		}
+		return do(w, g, tensor.Of(memory[:4*n], tensor.F32, n).F32())
+	})
+}
+
+// computeFor uses a core for about this long.
+func computeFor(d time.Duration) {
+	for begun := time.Now(); time.Since(begun) < d; {
+	}
+}
+
+// usual sorts times, and returns their mean without the longest tenth. In the longest tenth another program had the
+// core. usual returns 0 if times is empty.
+func usual(times []float64) float64 {
+	slices.Sort(times)
+	if few := times[:len(times)*9/10]; len(few) > 0 {
+		return stat.Mean(few, nil)
+	}
+	return 0
+}
