@@ -20,8 +20,8 @@ type ActorCritic struct {
 	obs    *observations
 	action env.Space
 	chunks int
-	box    *unitBox       // Act.Feed squashes actions into this box; nil: Act.Feed clips actions
-	core   *core[float32] // recurrent layers; nil: none
+	box    *unitBox       // Act.Feed squashes actions into this box; if nil, it clips them
+	core   *core[float32] // recurrent layers; nil if there are none
 	net    *network[float32]
 }
 
@@ -120,7 +120,7 @@ func newActorCritic(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc
 	return p, nil
 }
 
-// newParams returns empty parameters whose layers compute with OpenBLAS if cfg.BLAS asks for it.
+// newParams returns empty parameters. If cfg.BLAS is set and the build has OpenBLAS, their layers compute with it.
 func newParams(cfg Config) *nn.Params[float32] {
 	params := new(nn.Params[float32])
 	if cfg.BLAS && blas.Core() != "" {
@@ -279,8 +279,8 @@ func (p *ActorCritic) HiddenLen() int {
 //	p.MergeStats(sums)                       // with equal sums on all replicas
 func (p *ActorCritic) StatsLen() int { return p.obs.statsLen() }
 
-// AddStats adds to sums the number of rows of obs, then for each element the sum and the sum of squares
-// of its differences from the current mean.
+// AddStats adds the statistics of obs to sums: the number of rows, then, over the rows, the sum of each element's
+// difference from its current mean, and the sum of the squared differences.
 func (p *ActorCritic) AddStats(sums []float64, obs tensor.Dict) error {
 	if err := p.obs.add(sums, obs); err != nil {
 		return fmt.Errorf("policy: observation statistics: %w", err)
@@ -291,7 +291,7 @@ func (p *ActorCritic) AddStats(sums []float64, obs tensor.Dict) error {
 // MergeStats updates the running statistics with sums.
 func (p *ActorCritic) MergeStats(sums []float64) { p.obs.merge(sums) }
 
-// begin checks work and observations, and returns the rows that the network gets.
+// begin checks the work and the observations, and returns the input of the network.
 func (p *ActorCritic) begin(wk Work, obs tensor.Dict) (*work, batch[float32], int, error) {
 	w, err := p.own(wk)
 	if err != nil {

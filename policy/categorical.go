@@ -8,10 +8,10 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// categorical is the distribution of D independent choices: the head's outputs are the unnormalised log-probabilities
-// of each choice's options, side by side. Discrete actions have one dimension, multi-discrete actions several. Options
-// that a mask does not allow have probability 0 and get no gradient; the other options share the probability (Huang and
-// Ontañón 2022, arXiv:2006.14171).
+// categorical is the distribution of D independent choices. The head's outputs are the logits of all options of all
+// choices, side by side. Discrete actions have one dimension, multi-discrete actions several. Options that a mask does
+// not allow have probability 0 and get no gradient; the other options share the probability (Huang and Ontañón 2022,
+// arXiv:2006.14171).
 type categorical[T nn.Float] struct {
 	options []int // number of options of each dimension
 	width   int   // sum of options
@@ -147,9 +147,8 @@ func (w *categoricalWork[T]) normalize(in inputs[T]) {
 	}
 }
 
-// Draw divides [0,1) into one interval for each option, as long as its probability, and returns the option whose
-// interval contains u. If u lies beyond all intervals because of rounding, Draw returns the last option whose
-// probability is above 0.
+// Draw returns the first option at which the cumulative probability exceeds u, a number in [0,1). If there is none
+// because of rounding, Draw returns the last option whose probability is above 0.
 func Draw[T nn.Float](prob []T, u float64) int {
 	last := 0
 	for j, p := range prob {

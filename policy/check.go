@@ -38,8 +38,8 @@ func finite(t tensor.Tensor, what string, n int) error {
 	return nil
 }
 
-// Check returns an error if a tensor of g, other than the zero Tensor, differs in shape from the first
-// n rows of the same field of the Eval. A derivative by actions is an error.
+// Check returns an error if g.Action is set, or if another tensor of g differs in shape from the first n rows of its
+// field in the Eval. Zero Tensors are valid.
 func (g Grad) Check(of Eval, n int) error {
 	if !g.Action.IsZero() {
 		return fmt.Errorf("derivative by action: this policy learns by log-probs")

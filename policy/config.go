@@ -9,42 +9,42 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// Source has the files of this package that declare keys of the configuration. The comments of the fields are the
-// manual of these keys.
+// Source holds the files of this package that declare configuration keys. The comments of the fields are the user
+// documentation of these keys.
 //
 //go:embed config.go
 var Source embed.FS
 
-// A Config describes a network: the keys of actor.model. Decode into DefaultConfig(), because 0 and false are legal
-// values of many keys.
+// A Config describes a network. Its fields are the keys of actor.model. Decode into DefaultConfig(), because 0 and
+// false are valid values of many keys.
 type Config struct {
-	// ModelType names the kind of network in a Registry: mlp_policy, the default, for numbers and
-	// choices, or cnn_policy for images beside them.
+	// ModelType names the kind of network in a Registry. mlp_policy, the default, takes numbers and choices. cnn_policy
+	// also takes images.
 	ModelType string `yaml:"model_type"`
-	// Encoder is the network by which cnn_policy computes features of images: nature_cnn (its default),
-	// impala (a residual network) or keypoints (the positions of things). Choices (I32), such as words,
-	// modulate the features of images and have 32 features of their own. Actor and critic share all
-	// features and the numbers; the layers of hidden_sizes follow. (+)
+	// Encoder is the network that computes image features in cnn_policy: nature_cnn (its default), impala (a residual
+	// network) or keypoints (the positions at which its channels respond). Choices (I32), such as words, modulate the
+	// image features and have 32 features of their own. Actor and critic share all features and the numbers, and feed
+	// them to the layers of hidden_sizes. (+)
 	Encoder string `yaml:"encoder"`
-	// ObsDim, when not 0, must be the number of elements of one observation of the environment. These
-	// are the numbers and, except with cnn_policy, an element for each option of a choice.
+	// ObsDim, if not 0, must be the number of elements of an observation: one per number and, except with cnn_policy,
+	// one per option of each choice.
 	ObsDim int `yaml:"obs_dim"`
-	// ActionDim, when not 0, must be the environment's: the elements of a box, the options of a discrete action, or the
-	// number of choices made at a time in a multi-discrete one.
+	// ActionDim, if not 0, must be the size of the environment's actions: the number of elements of a box, the number
+	// of options of a discrete action, or the number of choices in a multi-discrete action.
 	ActionDim int `yaml:"action_dim"`
-	// NumActionChunks is C, how many actions are chosen from one observation and then taken in
-	// turn. Default 1.
+	// NumActionChunks is C, the number of actions that the policy chooses from one observation. The environment takes
+	// them one after the other. Default 1.
 	NumActionChunks int `yaml:"num_action_chunks"`
 	// HiddenSizes are the widths of the hidden layers of the actor, and of the critic too. Default
 	// [64, 64]; [] is a linear policy. (+)
 	HiddenSizes []int `yaml:"hidden_sizes"`
-	// HiddenDim is RLinf's key in place of HiddenSizes: with mlp_policy three hidden layers of that
-	// width. It applies where hidden_sizes is not given. 0, the default, means none.
+	// HiddenDim is RLinf's alternative to HiddenSizes: it gives mlp_policy three hidden layers of this width. It
+	// applies only if hidden_sizes is not given. 0, the default, means that it is not given.
 	HiddenDim int `yaml:"hidden_dim,omitempty"`
-	// Activation follows each hidden layer: tanh, the default, or relu.
+	// Activation is the activation function after each hidden layer: tanh, the default, or relu.
 	Activation string `yaml:"activation"`
-	// ShareTrunk gives actor and critic the same hidden layers, with a head each. Default false:
-	// two networks. rnn_policy wants true. (+)
+	// ShareTrunk makes actor and critic share the hidden layers; each has a head of its own. If it is false, the
+	// default, they are two networks. rnn_policy requires true. (+)
 	ShareTrunk bool `yaml:"share_trunk"`
 	// RNNType is the recurrent layer of rnn_policy, after the hidden layers: gru (default) or lstm.
 	// (+)
@@ -53,80 +53,76 @@ type Config struct {
 	RNNHiddenSize int `yaml:"rnn_hidden_size"`
 	// AddValueHead adds the critic. Default true; an algorithm that uses values needs it.
 	AddValueHead bool `yaml:"add_value_head"`
-	// AddQHead makes a policy that learns from values of actions: with a critic of continuous actions
-	// (SAC), or as the critic of discrete actions (DQN). Such a policy has no value head. Default
-	// false.
+	// AddQHead makes a policy that learns from action values. For continuous actions, it has a separate critic (SAC).
+	// For discrete actions, it is itself the critic (DQN). It requires add_value_head: false. Default false.
 	AddQHead bool `yaml:"add_q_head"`
-	// NumQHeads is H, the number of estimates of the critic of AddQHead. Each has a network of its own
-	// with HiddenSizes. Default 2.
+	// NumQHeads is H, the number of networks in the critic of AddQHead. Each of them has HiddenSizes and makes its own
+	// estimate. Default 2.
 	NumQHeads int `yaml:"num_q_heads"`
-	// QHeadType is the kind of the networks of the critic of AddQHead, and of its actor: default, or
-	// crossq, whose layers normalise their inputs over a batch (CrossQ).
+	// QHeadType is the kind of network that AddQHead uses for critic and actor: default, or crossq, whose layers
+	// normalise their inputs over a batch (CrossQ).
 	QHeadType string `yaml:"q_head_type"`
-	// ExplorationNoise, with AddQHead, makes continuous actions a function of the observation (TD3).
-	// Exploration adds noise of this deviation to actions scaled to [-1, 1]. 0, the default, draws them
-	// from a distribution (SAC). (+)
+	// ExplorationNoise, with AddQHead, makes continuous actions a deterministic function of the observation (TD3).
+	// Exploration adds noise with this standard deviation to the actions, scaled to [-1, 1]. If it is 0, the default,
+	// actions are drawn from a distribution (SAC). (+)
 	ExplorationNoise float64 `yaml:"exploration_noise"`
-	// EpsilonStart and EpsilonEnd are the probabilities with which a critic of discrete actions
-	// explores: at first, and after each environment has taken EpsilonSteps steps. Defaults 1, 0.05
-	// and 10000. (+)
+	// EpsilonStart is the initial probability of a random action, with AddQHead and discrete actions. It falls linearly
+	// to EpsilonEnd during the first EpsilonSteps steps of each environment. Defaults 1, 0.05 and 10000. (+)
 	EpsilonStart float64 `yaml:"epsilon_start"`
 	EpsilonEnd   float64 `yaml:"epsilon_end"`
 	EpsilonSteps int     `yaml:"epsilon_steps"`
-	// InitLogStd is the first value of the log of the standard deviation of box actions, for each
-	// dimension. With UseSDE it is that of each element of the noise matrix. The deviation of an action
-	// is then √features times as large, so -2 is a good value. With AddQHead it is that of an action
-	// before tanh, in (-5, 2). Default -0.5. (+)
+	// InitLogStd is the initial log standard deviation of box actions, for each dimension. With UseSDE it applies to
+	// each element of the noise matrix. The deviation of an action is then √features times as large, so -2 is a good
+	// value. With AddQHead it applies to actions before tanh, and is limited to (-5, 2). Default -0.5. (+)
 	InitLogStd float64 `yaml:"init_log_std"`
 	// LearnStd lets training change the deviation of box actions. Default true. With false the deviation is constant.
-	// This suits imitation before reinforcement learning, because the likelihood of demonstrations would take the
+	// This suits imitation before reinforcement learning, because the likelihood of demonstrations would drive the
 	// deviation towards 0. (+)
 	LearnStd bool `yaml:"learn_std"`
-	// IndependentStd makes the deviations of box actions parameters of their own, the same for all observations.
-	// Default true. With false they are outputs of the network, in (e^-5, e^2). InitLogStd is then the log of the
-	// deviation of the first policy.
+	// IndependentStd makes the deviations of box actions parameters, the same for all observations. Default true. If it
+	// is false, they are outputs of the network, in (e^-5, e^2), and InitLogStd is the log of their initial value.
 	IndependentStd bool `yaml:"independent_std"`
-	// ActionBound brings box actions within the bounds of the environment: clip, the default, clips
-	// them; tanh squashes all numbers smoothly into the bounds, which must be finite. Log-probs,
-	// entropy and the stored action are of the action before it is bounded. (+)
+	// ActionBound brings box actions within the bounds of the environment. clip, the default, clips them. tanh squashes
+	// them smoothly into the bounds, which must be finite. Log-probs, entropy and the stored action describe the action
+	// before it is bounded. (+)
 	ActionBound string `yaml:"action_bound"`
-	// UseSDE makes the exploration of box actions state dependent (gSDE, Raffin et al. 2021,
-	// arXiv:2005.05719). Default false. (+)
+	// UseSDE makes the exploration of box actions state-dependent (gSDE, Raffin et al. 2021, arXiv:2005.05719). Default
+	// false. (+)
 	UseSDE bool `yaml:"use_sde"`
 	// SDESampleFreq is the number of steps after which an environment gets a new noise matrix. Default
 	// 4, at least 1. (+)
 	SDESampleFreq int `yaml:"sde_sample_freq"`
-	// SDELearnFeatures lets the gradient of the deviation flow into the features that it depends
-	// on. Default false, as in the paper. (+)
+	// SDELearnFeatures lets the gradient of the deviation flow back into the features. Default false, as in the paper.
+	// (+)
 	SDELearnFeatures bool `yaml:"sde_learn_features"`
 	// NormalizeObservations shifts and scales each observed number to mean 0 and variance 1 over all
 	// observations before the current rollout; choices and images stay unchanged. Default false. (+)
 	NormalizeObservations bool `yaml:"normalize_observations"`
-	// ObsClip bounds a normalised observation to ±ObsClip. Default 10, must be > 0; without
-	// normalisation nothing is clipped. (+)
+	// ObsClip clips normalised observations to ±ObsClip. It must be above 0, and has no effect without normalisation.
+	// Default 10. (+)
 	ObsClip float64 `yaml:"obs_clip"`
 	// LogProbType is algorithm.logprob_type: what one log-prob covers in a chunk of C actions with A
 	// dimensions. chunk_level covers the chunk, so L = 1; action_level, the default, covers one action,
 	// so L = C; token_level covers one dimension, so L = C·A.
 	LogProbType string `yaml:"-"`
-	// ActionValues gives each action of a chunk a value of its own, V = C, all estimated before the
-	// first action. The zero value means V = 1. It follows from algorithm.reward_type.
+	// ActionValues makes the critic estimate one value for each action of a chunk, before the first action: V = C. If
+	// it is false, V = 1. It is derived from algorithm.reward_type.
 	ActionValues bool `yaml:"-"`
-	// Temperature divides the logits of actions that are tokens, both when actions are drawn for
-	// training and in Evaluate. It is rollout.sampling_params.temperature_train. Default 1.
+	// Temperature divides the logits of token actions, in mode Sample and in Evaluate. It is
+	// rollout.sampling_params.temperature_train. Default 1.
 	Temperature float64 `yaml:"-"`
-	// EvalTemperature is the temperature of Mode Deterministic: 0, the default, takes the likeliest
-	// token, and any other draws a token. It is rollout.sampling_params.temperature_eval.
+	// EvalTemperature is the temperature in mode Deterministic. With 0, the default, the policy takes the most likely
+	// token; otherwise it draws a token. It is rollout.sampling_params.temperature_eval.
 	EvalTemperature float64 `yaml:"-"`
-	// BLAS computes the layers' products by OpenBLAS where the build has it (tag blas), for
-	// runner.deterministic: false. Results then depend on how rows are batched; it is faster on
-	// processors for which package kernel has no vector code.
+	// BLAS computes the matrix products of the layers with OpenBLAS, if the build has it (tag blas). It is set for
+	// runner.deterministic: false, because results then depend on the batch. It is faster on processors for which
+	// package kernel has no vector code.
 	BLAS bool `yaml:"-"`
-	// Blank leaves the parameters 0, because the caller will load them. A builder may ignore it. Initial
-	// parameters of wide layers take seconds.
+	// Blank leaves the parameters 0, because the caller will load them. This saves seconds for wide layers. A builder
+	// may ignore Blank.
 	Blank bool `yaml:"-"`
 
-	// Own holds the keys that a user's own policy has here.
+	// Own holds the additional keys of a user-defined policy.
 	Own params.Own `yaml:",inline"`
 }
 
@@ -156,7 +152,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Check calls want once for each rule on the values alone. New checks the rules that depend on the environment.
+// Check validates the values that it can judge without the environment. It calls want once for each rule. New validates
+// the rest.
 func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ObsDim >= 0, "obs_dim", c.ObsDim, "0 (the environment's) or its number of elements")
 	want(c.ActionDim >= 0, "action_dim", c.ActionDim, "0 (the environment's) or its size")
@@ -239,7 +236,7 @@ func (c *Config) Summed(actionDim int) (int, bool) {
 	return 0, false
 }
 
-// Values returns V, the number of values of a row.
+// Values returns V, the number of values per row.
 func (c *Config) Values() int {
 	if c.ActionValues {
 		return c.NumActionChunks

@@ -13,12 +13,12 @@ import (
 // Users share the parameters, and each has a CriticWork of its own.
 type Critic struct {
 	obs  *observations
-	dims int // C·A; 0: the critic values observations alone
+	dims int // C·A, or 0 if the critic values observations without actions
 	box  unitBox
 	net  *ensemble[float32]
 }
 
-// newCritic makes a critic. An action has dims numbers. If dims is 0, the critic values observations alone.
+// newCritic makes a critic. An action has dims numbers. If dims is 0, the critic values observations without actions.
 func newCritic(cfg Config, spec env.Spec, dims int, box unitBox, seed uint64, alloc tensor.Allocator) (*Critic, error) {
 	params := newParams(cfg)
 	obs, err := newObservations(spec, cfg, nil, params)
@@ -61,8 +61,8 @@ func (c *Critic) NewWork(maxRows int) *CriticWork {
 	}
 }
 
-// Q returns the values, F32 [H,N], of actions [N,C,A] at the N rows of obs. A critic of observations
-// alone ignores action. The values are valid until w's next call.
+// Q returns the values, F32 [H,N], of actions [N,C,A] at the N rows of obs. A critic from SoftActor.NewValue ignores
+// the actions. The values are valid until the next call with w.
 func (c *Critic) Q(w *CriticWork, obs tensor.Dict, action tensor.Tensor) (tensor.Tensor, error) {
 	n, err := c.fill(w, 0, obs, action)
 	if err != nil {
@@ -72,9 +72,9 @@ func (c *Critic) Q(w *CriticWork, obs tensor.Dict, action tensor.Tensor) (tensor
 	return w.q.Slice(0, c.Heads()*n).Reshape(c.Heads(), n), nil
 }
 
-// JointQ returns values, F32 [H,2N]: first the values of action at the N rows of obs, then the values of nextAction
-// at the N rows of next. All 2N rows form one batch. A critic of Config.QHeadType crossq normalises by the statistics
-// of this batch. The values are valid until w's next call.
+// JointQ returns values, F32 [H,2N]: first the values of action at the N rows of obs, then the values of nextAction at
+// the N rows of next. All 2N rows form one batch. A critic of Config.QHeadType crossq normalises with the statistics of
+// this batch. The values are valid until the next call with w.
 func (c *Critic) JointQ(w *CriticWork, obs tensor.Dict, action tensor.Tensor, next tensor.Dict,
 	nextAction tensor.Tensor) (tensor.Tensor, error) {
 	n, err := c.fill(w, 0, obs, action)
@@ -125,14 +125,14 @@ func (c *Critic) AddStats(sums []float64, w *CriticWork) { c.net.addStats(sums, 
 // MergeStats updates the running statistics with sums.
 func (c *Critic) MergeStats(sums []float64) { c.net.mergeStats(sums) }
 
-// Backward adds the gradient of a loss to Params().Grad. dQ is the derivative of the loss by the values that the last Q
-// on w returned. For ready see Policy.Backward.
+// Backward adds the gradient of a loss to Params().Grad. dQ is the gradient of the loss with respect to the values that
+// the last Q or JointQ with w returned. For ready see Policy.Backward.
 func (c *Critic) Backward(w *CriticWork, dQ tensor.Tensor, ready func(lo, hi int)) {
 	c.net.backward(w.net, dQ.F32(), ready)
 }
 
-// ActionGrad sets dAction to the derivative of a loss by the actions of the last Q on w. dQ is the derivative of the
-// loss by the values. dAction has the shape of the actions. Params().Grad is unchanged.
+// ActionGrad sets dAction to the gradient of a loss with respect to the actions of the last Q with w. dQ is the
+// gradient of the loss with respect to the values. dAction has the shape of the actions. Params().Grad is unchanged.
 func (c *Critic) ActionGrad(w *CriticWork, dAction, dQ tensor.Tensor) {
 	dst := w.dUnit[:w.net.n*c.dims]
 	clear(dst)

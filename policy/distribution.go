@@ -17,28 +17,29 @@ type distribution[T nn.Float] interface {
 	NewWork(maxRows int) distributionWork[T]
 }
 
-// A distributionWork is the state of one user of a distribution. All slices are for n rows; slices
-// over dimensions are [n,D].
+// A distributionWork is the state of one user of a distribution. Slices have n rows. Slices of log-probs and entropies
+// have the shape [n,D].
 type distributionWork[T nn.Float] interface {
-	// Choose sets a to a draw from the distribution, or to the mode of the distribution. It sets logProb to the
-	// log-probs of a. Evaluate gives a the same log-probs, bit for bit.
+	// Choose sets a to actions drawn from the distribution, or in mode Deterministic to its mode. It sets logProb to
+	// their log-probs, which are those of Evaluate, bit for bit.
 	Choose(a actions[T], logProb []T, in inputs[T], mode Mode, noise Noise)
 	// Evaluate sets logProb and entropy for the given actions, and keeps what Backward needs.
 	Evaluate(logProb, entropy []T, a actions[T], in inputs[T])
-	// Backward follows Evaluate. dLogProb and dEntropy are the derivatives by the results of Evaluate. Backward sets
-	// dOut to the derivative by in.out, and adds to the gradients of the distribution's own parameters.
+	// Backward follows Evaluate. dLogProb and dEntropy are the gradients with respect to the results of Evaluate.
+	// Backward sets dOut to the gradient with respect to in.out, and adds to the gradients of the distribution's own
+	// parameters.
 	Backward(dOut, dLogProb, dEntropy []T, a actions[T], in inputs[T])
-	// BackwardFeatures, called after Backward, adds to dFeatures, [n,F], the derivative by
-	// in.features that does not pass through in.out.
+	// BackwardFeatures follows Backward. It adds to dFeatures, [n,F], the part of the gradient with respect to
+	// in.features that does not flow through in.out.
 	BackwardFeatures(dFeatures []T, in inputs[T])
 }
 
-// inputs is what a distribution depends on, for n rows.
+// inputs are the inputs of a distribution, for n rows.
 type inputs[T nn.Float] struct {
 	n        int
 	out      []T // the outputs of the actor's head
 	features []T // the inputs of the actor's head
-	// For choices: [n,m], 1 where an option is allowed. The mask of a row holds for all actions of a chunk. nil
+	// For choices: [n,m], 1 where an option is allowed. The mask of a row applies to all actions of a chunk. A nil mask
 	// allows every option.
 	mask []uint8
 }

@@ -13,8 +13,8 @@
 //	err = p.Backward(w, grad, ready)                          // adds to p.Params().Grad
 //
 // While the parameters stay the same, Forward and Evaluate give an action the same log-prob, bit for bit, in every
-// batch. The random numbers of an action depend only on its seed, environment and step (Noise). So an action does not
-// depend on the worker that computes it.
+// batch. The random numbers of an action depend only on its seed, environment and step (Noise). So every worker
+// computes the same action.
 //
 // A recurrent policy (Recurrent, NewRNN) takes its hidden state with the observations, and returns the next hidden
 // state with the actions.
@@ -30,8 +30,7 @@
 //   - normalised and clipped observations: ActorCritic.MergeStats, Config.ObsClip
 //
 // An encoder (cnn_policy), which actor and critic share, turns images and words into features. The layers after the
-// encoder read rows of numbers, as in other policies. A policy never makes a choice that the environment does not allow
-// (env.ActionMask).
+// encoder read rows of numbers, as in other policies. A policy never chooses an option that env.ActionMask forbids.
 //
 // A new kind of network is one file with a Builder, and one line that adds the Builder to a Registry.
 package policy

@@ -16,21 +16,20 @@ const (
 	Keypoints = "keypoints"
 )
 
-// wordFeatures is the number of features of all words together.
+// wordFeatures is the total number of features for the words of a row.
 const wordFeatures = 32
 
 // obsShape describes an observation for a network.
 type obsShape struct {
 	numbers int // count of numbers in a row
 	images  []imageShape
-	words   nn.Choices // bounds of all words together
+	words   nn.Choices // bounds of all words, side by side
 
-	own     *nn.Layer // the user's own layers, which make features of sources; nil: none
+	own     *nn.Layer // the user's own layers, which compute features from sources; nil if there are none
 	sources []nn.Source
 }
 
-// An imageShape describes one observation of U8 images: the frames of a row, whose channels are
-// stacked.
+// An imageShape describes an observation of U8 images. A row has several frames, stacked along the channels.
 type imageShape struct {
 	name   string
 	frames int
@@ -40,7 +39,7 @@ type imageShape struct {
 // encoded reports whether own layers or an encoder compute features of the observations.
 func (s obsShape) encoded() bool { return s.own != nil || len(s.images)+len(s.words.Low) > 0 }
 
-// imageOf returns the shape of the image in f, for the encoder of that name.
+// imageOf returns the shape of the images in f. It returns an error if they are too small for the named encoder.
 func imageOf(f env.Field, encoder string) (imageShape, error) {
 	frames, dims := 1, f.Shape
 	if len(dims) == 4 {
@@ -83,7 +82,7 @@ func addWords(c *nn.Choices, f env.Field) error {
 // A batch is some rows of observations.
 type batch[T nn.Float] struct {
 	nn.Batch[T]
-	mask []uint8 // [Rows, ΣNvec], for the distribution of actions; nil: everything is allowed
+	mask []uint8 // [Rows, ΣNvec], for the distribution of actions; nil allows every option
 }
 
 // An encoder turns observations into rows of features. A row holds, side by side, the features of the words, the
@@ -100,7 +99,7 @@ type encoder[T nn.Float] struct {
 // features is the part of a network that turns observations into features, before its trunks.
 type features[T nn.Float] interface {
 	Width() int // width of a row of features
-	State() int // count of numbers that recurrent cells carry from step to step
+	State() int // size of the recurrent state of a row; 0 without recurrent cells
 	Init(seed uint64)
 	NewWork(maxRows int) featuresWork[T]
 }
@@ -109,11 +108,11 @@ type features[T nn.Float] interface {
 type featuresWork[T nn.Float] interface {
 	// Forward returns the features [Rows, width] of x, which must not change before Backward.
 	Forward(x batch[T]) []T
-	// OutGrad returns dy, where Backward expects the derivative by the features, and more, which is memory for another
-	// part of this derivative.
+	// OutGrad returns dy, in which Backward expects the gradient with respect to the features. It also returns more,
+	// memory of the same size for a second term of this gradient.
 	OutGrad(rows int) (dy, more []T)
-	// Backward adds the gradients of the last Forward, whose input was x. It reads the derivative by the features from
-	// the dy of OutGrad. Ranges become ready from the end to the beginning.
+	// Backward adds the gradients of the last Forward, whose input was x. It reads the gradient with respect to the
+	// features from dy, the first result of OutGrad. Ranges become ready from the end to the beginning.
 	Backward(x batch[T], ready func(lo, hi int))
 }
 
@@ -166,10 +165,10 @@ func (e *encoder[T]) Init(seed uint64) {
 // encoderWork is the state of one user of an encoder.
 type encoderWork[T nn.Float] struct {
 	of     *encoder[T]
-	words  []T // [n, wordWidth]: features of words, or the derivative by these features
+	words  []T // [n, wordWidth]: features of words, or their gradient
 	images []*nn.ConvNetWork[T]
 
-	y, dy, more []T // [n, out]: features, the derivative by features, and memory for a part of this derivative
+	y, dy, more []T // [n, out]: features, their gradient, and memory for a second term of the gradient
 }
 
 func (e *encoder[T]) NewWork(maxRows int) featuresWork[T] {

@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// An ensemble has H networks of the same shape. Each of them values the same rows, independently of the others.
+// An ensemble is H networks of the same shape. Each network estimates the values of the same rows on its own.
 type ensemble[T nn.Float] struct {
 	params *nn.Params[T]
 	heads  []*nn.MLP[T]
@@ -59,8 +59,8 @@ func (e *ensemble[T]) newWork(maxRows int) *ensembleWork[T] {
 	return w
 }
 
-// forward returns the values [H,n] of the rows x, which must not change before backward. If batch is set, normalising
-// layers use the statistics of these rows.
+// forward returns the values [H,n] of the rows x, which must not change before backward. If batch is true, normalising
+// layers use the statistics of x.
 func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T {
 	w.x, w.n = x, n
 	for h, head := range e.heads {
@@ -73,8 +73,8 @@ func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T 
 	return w.q[:len(e.heads)*n]
 }
 
-// backward adds the gradients of a loss. dq, [H,n], is the derivative of the loss by the values.
-// Ranges become ready from the end to the beginning.
+// backward adds the gradients of a loss. dq, [H,n], is the gradient of the loss with respect to the values. Ranges
+// become ready from the end to the beginning.
 func (e *ensemble[T]) backward(w *ensembleWork[T], dq []T, ready func(lo, hi int)) {
 	for h := len(e.heads) - 1; h >= 0; h-- {
 		copy(e.heads[h].OutGrad(w.heads[h], w.n), dq[h*w.n:(h+1)*w.n])
@@ -82,8 +82,8 @@ func (e *ensemble[T]) backward(w *ensembleWork[T], dq []T, ready func(lo, hi int
 	}
 }
 
-// inputGrad adds to dst, [n,in-first], the derivative by the columns of x that begin with column first. It does
-// not change the gradients of the parameters.
+// inputGrad adds to dst, [n,in-first], the gradient with respect to the columns [first, in) of x. It does not change
+// the gradients of the parameters.
 func (e *ensemble[T]) inputGrad(w *ensembleWork[T], dst, dq []T, first int) {
 	dx := w.dx[:w.n*(e.in-first)]
 	for h, head := range e.heads {

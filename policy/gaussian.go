@@ -6,10 +6,9 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// gaussian is the distribution of D independent normal dimensions. The head's outputs are the means.
-// The log standard deviations are parameters of their own, the same for every observation (Schulman et
-// al. 2015, arXiv:1502.05477, appendix D). Actions are not squashed. The stored action is the action
-// that was drawn, even if Act.Feed clips it for the environment.
+// gaussian is the distribution of D independent normal dimensions. The head's outputs are the means. The log standard
+// deviations are parameters, the same for every observation (Schulman et al. 2015, arXiv:1502.05477, appendix D).
+// Actions are not squashed. The stored action is the drawn action, even if Act.Feed clips it for the environment.
 type gaussian[T nn.Float] struct {
 	p       *nn.Params[T]
 	logStd  int // field of p, [D]

@@ -19,7 +19,7 @@ type Greedy struct {
 	obs    *observations
 	params *nn.Params[float32]
 
-	encoder features[float32] // nil: observations are vectors, which are the input of net
+	encoder features[float32] // nil if observations are vectors, which net reads directly
 	net     *nn.MLP[float32]  // its outputs are the values of A actions
 }
 
@@ -109,8 +109,8 @@ func (p *Greedy) NewWork(maxRows int) Work {
 	return w
 }
 
-// Values returns the value of each action, F32 [N,A]. The value of a forbidden action is -Inf. The
-// result is valid until wk's next call.
+// Values returns the value of each action, F32 [N,A]. The value of a forbidden action is -Inf. The result is valid
+// until the next call with wk.
 func (p *Greedy) Values(wk Work, obs tensor.Dict) (tensor.Tensor, error) {
 	w, q, err := p.estimate(wk, obs)
 	if err != nil {
@@ -140,15 +140,15 @@ func (p *Greedy) estimate(wk Work, obs tensor.Dict) (*greedyWork, tensor.Tensor,
 	return w, q, nil
 }
 
-// BackwardValues adds the gradient of a loss. dValues is the derivative of the loss by the result of Values,
-// which must be the last call on wk. For ready see Policy.Backward.
+// BackwardValues adds the gradient of a loss. dValues is the gradient of the loss with respect to the result of Values,
+// which must be the last call with wk. For ready see Policy.Backward.
 func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, hi int)) error {
 	w, ok := wk.(*greedyWork)
 	if !ok || w.owner != p || w.n == 0 || dValues.Len() != w.n*p.net.Out {
 		return fmt.Errorf("policy: backward: derivative %v by the values of the last call: expected F32[%d %d]",
 			dValues, w.n, p.net.Out)
 	}
-	var de []float32 // derivative by the features of the encoder
+	var de []float32 // gradient with respect to the features of the encoder
 	if p.encoder != nil {
 		de, _ = w.encoder.OutGrad(w.n)
 	}
@@ -215,12 +215,12 @@ func (p *Greedy) epsilon(step uint64) float64 {
 	return p.cfg.EpsilonStart + (p.cfg.EpsilonEnd-p.cfg.EpsilonStart)*done
 }
 
-// Evaluate returns an error, because a Greedy learns by values.
+// Evaluate returns an error, because a Greedy learns from values, not from log-probs.
 func (p *Greedy) Evaluate(Work, tensor.Dict, tensor.Tensor) (Eval, error) {
 	return Eval{}, fmt.Errorf("policy: evaluate: a policy with add_q_head gives no probabilities of earlier actions")
 }
 
-// Value returns an error, because a Greedy values actions.
+// Value returns an error, because a Greedy has values of actions, not of states.
 func (p *Greedy) Value(Work, tensor.Dict) (tensor.Tensor, error) {
 	return tensor.Tensor{}, fmt.Errorf("policy: value: no critic of states: add_value_head is false")
 }

@@ -14,15 +14,15 @@ import (
 //	                     → critic → value
 //
 // With Config.ShareTrunk all hidden layers are in shared. Otherwise actor trunk and critic have hidden layers of their
-// own, and shared is empty: its output is its input.
+// own, and shared is empty and returns its input.
 type network[T nn.Float] struct {
 	params *nn.Params[T]
 
-	encoder        features[T] // nil: x has only numbers, which are the input of the next layer
+	encoder        features[T] // nil if x has only numbers, which the next layer reads
 	shared         *nn.MLP[T]
 	actorTrunk     *nn.MLP[T]
 	actorHead      *nn.Linear[T]
-	critic         *nn.MLP[T] // nil: none
+	critic         *nn.MLP[T] // nil if there is none
 	dist           distribution[T]
 	distLo, distHi int // range of the distribution's own parameters in the flat gradient
 
@@ -30,8 +30,8 @@ type network[T nn.Float] struct {
 	summed int // dimensions in one log-prob: L = D/summed
 }
 
-// newNetwork declares the parameters in params, in the order of the forward pass, for observations of the
-// shape obs. Params.Alloc gives the parameters memory.
+// newNetwork declares the parameters in params, in the order of the forward pass, for observations of the shape obs.
+// Params.Alloc allocates them.
 func newNetwork[T nn.Float](cfg Config, act actionShape, params *nn.Params[T], obs obsShape) (*network[T], error) {
 	f, _ := cfg.activation()
 	var shared, own []int
@@ -104,18 +104,18 @@ type networkWork[T nn.Float] struct {
 	out, dOut                []T // of the actor's head
 	value                    []T // [n,V]
 	logProb, entropy         []T // [n,L]
-	dimLogProb, dimEntropy   []T // [n,D]; the memory of logProb and entropy if L = D
+	dimLogProb, dimEntropy   []T // [n,D]; the same memory as logProb and entropy if L = D
 	dDimLogProb, dDimEntropy []T // [n,D]
 	zeros                    []T // [n,D]
 	scratch                  []T // for the weights of the actor's head
 
-	// of the last evaluate, for backward
+	// inputs and results of the last evaluate, for backward
 	x      batch[T]
 	e, h   []T // the outputs of encoder and shared
 	in     inputs[T]
 	action actions[T]
 
-	dx []T // memory for the derivative by x, in a network without trunks; nil: not needed
+	dx []T // memory for the gradient with respect to x, in a network without trunks; nil if it is not needed
 }
 
 func (n *network[T]) newWork(maxRows int) *networkWork[T] {
@@ -187,12 +187,12 @@ func (n *network[T]) runCritic(w *networkWork[T]) {
 	}
 }
 
-// backward adds the gradients of a loss. The arguments are the derivatives of the loss by the results of the
+// backward adds the gradients of a loss. The arguments are the gradients of the loss with respect to the results of the
 // last evaluate; nil stands for zeros. Ranges become ready from the end to the beginning, without a gap.
 func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T, ready func(lo, hi int)) {
 	rows := w.x.Rows
 	dh := n.shared.OutGrad(w.shared, rows) // nil without a shared trunk
-	de, dActor := w.dx, []T(nil)           // de is the derivative by w.e; dActor is the actor's part of it
+	de, dActor := w.dx, []T(nil)           // de is the gradient with respect to w.e; dActor is the actor's term of it
 	if n.encoder != nil {
 		de, dActor = w.encoder.OutGrad(rows)
 	}
@@ -250,8 +250,8 @@ func (n *network[T]) sumDims(dst, src []T, rows int) {
 	}
 }
 
-// spread is the backward pass of sumDims: it returns the derivatives by the dimensions, [n,D]. src has the
-// derivatives by the sums, [n,L]. If src is nil, spread returns zeros.
+// spread is the backward pass of sumDims. It takes src, [n,L], the gradient with respect to the sums, and returns the
+// gradient with respect to the dimensions, [n,D]. If src is nil, it returns zeros.
 func (n *network[T]) spread(dst, src, zeros []T, rows int) []T {
 	switch {
 	case src == nil:

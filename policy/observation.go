@@ -26,25 +26,25 @@ type observations struct {
 	images  []imageShape
 	words   []env.Field // choices, of I32
 	choices nn.Choices  // the elements of all words
-	oneHot  []int       // the column of option 0 of each choice; nil: an encoder takes the choices
-	own     *nn.Layer   // the user's own layers for features; nil: none
+	oneHot  []int       // the column of option 0 of each choice; nil if an encoder reads the choices
+	own     *nn.Layer   // the user's own layers for features; nil if there are none
 	width   int         // of a row
 	clip    float32
 
-	params *nn.Params[float32] // holds the statistics; nil: no normalisation
+	params *nn.Params[float32] // holds the statistics; nil without normalisation
 }
 
 // A numeric is an observation of numbers.
 type numeric struct {
 	env.Field
-	low, share []float32 // for U8: byte b is the number (b-low)·share; else nil
+	low, share []float32 // for U8: byte b stands for the number (b-low)·share; nil for F32
 }
 
-// maxOptions is the largest number of options of all observed choices together.
+// maxOptions is the largest total number of options of all observed choices.
 const maxOptions = 1 << 16
 
-// newObservations prepares to read the observations of spec for the policy that cfg describes. If own is not
-// nil, its layers compute the features.
+// newObservations returns a converter for the observations of spec, as cfg needs it. It adds buffers for statistics to
+// params. If own is not nil, its layers compute the features.
 func newObservations(spec env.Spec, cfg Config, own *nn.Layer, params *nn.Params[float32]) (*observations, error) {
 	o := &observations{fields: spec.Obs, action: spec.Action, clip: float32(cfg.ObsClip), own: own}
 	if own != nil {
@@ -117,8 +117,8 @@ func newObservations(spec env.Spec, cfg Config, own *nn.Layer, params *nn.Params
 	return o, nil
 }
 
-// isImage reports whether the bytes of f are an image. The number of dimensions decides: numbers have one
-// dimension, or at most two without an encoder, because frames may be stacked.
+// isImage reports whether the bytes of f are an image. Numbers have one dimension. Without an encoder, stacked frames
+// of numbers may have two.
 func isImage(f env.Field, cfg Config) bool {
 	return len(f.Shape) > 2 || len(f.Shape) == 2 && cfg.Encoder != ""
 }
@@ -157,7 +157,7 @@ func (o *observations) shape() obsShape {
 	return obsShape{numbers: o.width, images: o.images, words: o.choices, own: o.own, sources: o.sources()}
 }
 
-// sources returns the inputs that the user's own layers may name: normalised numbers, images and choices.
+// sources returns the inputs that the user's own layers may refer to by name: normalised numbers, images and choices.
 func (o *observations) sources() []nn.Source {
 	var sources []nn.Source
 	for i := range o.vectors {
@@ -181,9 +181,9 @@ type obsWork struct {
 	rows, mean, inv []float32 // rows are numbers alone, [n,numbers]
 	wide            []float32 // [n,width], numbers and one-hot codes
 
-	images [][]uint8 // of the last read: views of the observations
+	images [][]uint8 // images of the last read, as views of the observations
 	words  []int32
-	mask   []uint8 // also a view, [n,ΣNvec]; nil: everything is allowed
+	mask   []uint8 // also a view, [n,ΣNvec]; nil allows every option
 }
 
 // batch returns the n rows of the last read, with x as their numbers.
@@ -237,7 +237,7 @@ func (o *observations) read(w *obsWork, obs tensor.Dict, maxRows int) ([]float32
 	return w.wide[:n*o.width], n, nil
 }
 
-// alone reports whether the numbers of a row are a single observation of F32.
+// alone reports whether a single observation of F32 holds all numbers of a row.
 func (o *observations) alone() bool { return len(o.vectors) == 1 && o.vectors[0].low == nil }
 
 // readNumbers returns the numbers of n rows of obs, [n,numbers].
@@ -266,8 +266,8 @@ func (o *observations) readNumbers(w *obsWork, obs tensor.Dict, n int) []float32
 	return rows
 }
 
-// read sets the first columns of n rows of dst to the numbers of t. Rows of dst are step elements
-// apart.
+// read copies the numbers of t to the first columns of n rows of dst. A row of dst begins step elements after the row
+// before it.
 func (v *numeric) read(dst []float32, step int, t tensor.Tensor, n int) {
 	width := v.Dim()
 	if v.low == nil {

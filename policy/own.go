@@ -19,7 +19,7 @@ import (
 //		return policy.NewWithEncoder(cfg, spec, encoder, seed, alloc)
 //	}
 //
-// The layers compute their own gradients. Package policytest checks the gradients of a policy.
+// The layers compute their own gradients. policytest.Encoder checks the gradients of an encoder.
 func NewWithEncoder(cfg Config, spec env.Spec, encoder nn.Layer, seed uint64, alloc tensor.Allocator) (Policy, error) {
 	if err := cfg.Valid(); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func NewWithEncoder(cfg Config, spec env.Spec, encoder nn.Layer, seed uint64, al
 	return build(cfg, spec, &encoder, seed, alloc)
 }
 
-// Sources returns the inputs that the layers of an encoder for spec may name.
+// Sources returns the inputs that the layers of an encoder for spec may refer to by name.
 func Sources(spec env.Spec) ([]nn.Source, error) {
 	o, err := newObservations(spec, DefaultConfig(), new(nn.Layer), new(nn.Params[float32]))
 	if err != nil {

@@ -8,22 +8,22 @@ import (
 )
 
 // A Policy maps observations to actions and, where it has a critic, to values. Any number of users share the
-// parameters, and each has a Work of its own. Calls of Forward may run at the same time, unless something writes the
-// parameters. Observations are Dicts like env.Step.Obs: one [N, shape...] per named observation.
+// parameters, and each has a Work of its own. Forward may run concurrently while nobody writes the parameters.
+// Observations have the layout of env.Step.Obs: one tensor [N, shape...] per name.
 type Policy interface {
 	Spaces() (obs []env.Field, action env.Space)
 	NewWork(maxRows int) Work
-	// Forward chooses actions for the N rows of obs. The result is valid until w's next call.
+	// Forward chooses actions for the N rows of obs. The result is valid until the next call with w.
 	Forward(w Work, obs tensor.Dict, mode Mode, noise Noise) (Act, error)
 	// Evaluate computes the log-probs of earlier actions, [N,C,A], under the current parameters. It keeps what
 	// Backward needs. The caller must not change obs and action before Backward.
 	Evaluate(w Work, obs tensor.Dict, action tensor.Tensor) (Eval, error)
 	// Value returns only the values, [N,V].
 	Value(w Work, obs tensor.Dict) (tensor.Tensor, error)
-	// Backward adds the gradient of a loss to Params().Grad. g holds the derivatives of the loss by the results of
-	// Evaluate, which must be the last call on w. Backward calls ready, unless it is nil, as soon as a range [lo,hi)
-	// of the flat gradient is final. The ranges do not overlap, cover all trained parameters, and come in the same
-	// order on every call.
+	// Backward adds the gradient of a loss to Params().Grad. g is the gradient of the loss with respect to the results
+	// of Evaluate, which must be the last call with w. If ready is not nil, Backward calls it as soon as a range
+	// [lo,hi) of the flat gradient is final. The ranges do not overlap, cover all trained parameters, and come in the
+	// same order on every call.
 	Backward(w Work, g Grad, ready func(lo, hi int)) error
 	Params() *nn.Params[float32]
 }
@@ -52,18 +52,18 @@ func (x Noise) Stream(row int) philox.Stream {
 	return philox.New(x.Seed, philox.Action, x.Env[row], x.Step[row])
 }
 
-// Act is the result of Forward. Config.LogProbType sets L: 1, C or C·A.
+// Act is the result of Forward. L is 1, C or C·A, depending on Config.LogProbType.
 type Act struct {
 	Action tensor.Tensor // [N,C,A], F32 or I32 as the action space says; C is the number of actions in a chunk
-	// The actions that the environment gets. If Bounded is the zero Tensor, the environment gets Action, clipped to
+	// Bounded holds the actions for the environment. If it is the zero Tensor, the environment gets Action, clipped to
 	// the bounds of the space.
 	Bounded tensor.Tensor
 	LogProb tensor.Tensor // F32 [N,L]
 	Value   tensor.Tensor // F32 [N,V]; zero Tensor without a critic
 	// F32 [N,M]: the hidden state for the next observations; the zero Tensor if there is none (Recurrent)
 	Hidden tensor.Tensor
-	// F32 [N,K]: the chain of steps that made the action, whose log-prob is LogProb; the zero Tensor if there is
-	// none (Denoiser)
+	// F32 [N,K]: the denoising steps that led to the action; LogProb is their log-prob. The zero Tensor if the policy
+	// is not a Denoiser, or makes no chain.
 	Latent tensor.Tensor
 }
 
@@ -85,14 +85,14 @@ type Eval struct {
 	Hidden tensor.Tensor
 }
 
-// Grad holds the derivatives of the loss by the fields of an Eval, in the shapes of these fields. The zero Tensor
-// means that the loss does not depend on the field. A SoftActor, whose actions are differentiable functions of its
-// parameters, also takes derivatives by the Action and LogProb of an Act, after Forward.
+// Grad holds the gradients of the loss with respect to the fields of an Eval, in the shapes of these fields. The zero
+// Tensor means that the loss does not depend on the field. Only a SoftActor uses Action: after Forward, it takes the
+// gradients with respect to Act.Action and Act.LogProb.
 type Grad struct{ LogProb, Entropy, Value, Action tensor.Tensor }
 
-// A Denoiser is a Policy that makes an action by a chain of denoising steps. LogProb is the log-prob of the steps, so
-// the caller stores the chain of steps, Act.Latent, beside the action. Evaluate takes the chain as the observation
-// Latent. Without this observation, LogProb measures how well the policy denoises the actions, for imitation.
+// A Denoiser is a Policy that makes an action by a chain of denoising steps. LogProb is the log-prob of this chain, so
+// the caller stores the chain, Act.Latent, with the action. Evaluate takes the chain as the observation Latent. Without
+// this observation, LogProb measures how well the policy denoises the actions, for imitation.
 type Denoiser interface {
 	// LatentLen returns K, the size of a chain, or 0 if there is no chain.
 	LatentLen() int
@@ -109,31 +109,30 @@ func LatentLen(p Policy) int {
 	return 0
 }
 
-// A Fitter is a Policy that normalises by statistics of demonstrations. Fit computes the statistics
-// before training, from observations [M,…] and actions [M,C,A], and stores them in the buffers of the
-// parameters.
+// A Fitter is a Policy that normalises its inputs with statistics of demonstrations. Fit computes the statistics before
+// training, from observations [M,…] and actions [M,C,A], and stores them in the buffers of the parameters.
 type Fitter interface {
 	Fit(obs tensor.Dict, action tensor.Tensor) error
 }
 
-// A Foreseer is a Policy with an auxiliary prediction: while it learns from demonstrations, it predicts how each
-// demonstration goes on. Foresees returns the names of the numeric observations that it predicts, if any. Evaluate
-// takes the later values of these observations, side by side, as the observation Goal. Evaluate then appends the
-// log-prob of the prediction to the log-probs of actions: Eval.LogProb is [N,L+1].
+// A Foreseer is a Policy that also predicts later observations while it learns from demonstrations. Foresees returns
+// the names of the predicted numeric observations, if any. Evaluate takes their true later values as the observation
+// Goal, and appends the log-prob of the prediction to the log-probs of actions: Eval.LogProb is [N,L+1].
 type Foreseer interface {
 	Foresees() []string
 }
 
 const (
-	// Goal is the observation with the targets of a Foreseer, F32 [N,2·numbers]. First come the numbers GoalSteps
-	// later, or at the end of the episode if it ends earlier. Then come the numbers at the end of the episode.
+	// Goal is the observation with the targets of a Foreseer, F32 [N,2·numbers]. The first half holds the numbers
+	// GoalSteps later, or at the end of the episode if that comes first. The second half holds the numbers at the end
+	// of the episode.
 	Goal = "goal"
 	// GoalSteps is roughly the number of steps that a robot's hand needs to reach the next object.
 	GoalSteps = 10
 )
 
-// An Augmenter is a Policy that sees random parts of images while it learns from demonstrations. Augment
-// sets the noise by which the next Evaluate on w chooses the part for each row.
+// An Augmenter is a Policy that crops images at random while it learns from demonstrations. Augment sets the noise that
+// the next Evaluate with w uses to choose the crop of each row.
 type Augmenter interface {
 	Augment(w Work, noise Noise)
 }

@@ -17,9 +17,9 @@ import (
 //	Begins        U8 [T·N], for T > 1: not 0 where an episode begins; if absent, no episode begins after step 0
 //
 // Observations have T·N rows: row t·N + n is step t of sequence n, whose hidden state at step 0 is row n of
-// HiddenState. To act, T is 1. To learn, Evaluate takes sequences, and Backward goes through their steps. Eval.Hidden
-// is the hidden state after the last step. Value takes any T. The value of an episode's final observation uses the
-// hidden state after its last step.
+// HiddenState. Forward takes T = 1. Evaluate takes sequences, and Backward propagates gradients through their steps.
+// Eval.Hidden is the hidden state after the last step. Value takes any T. The value of an episode's final observation
+// needs the hidden state after the episode's last step.
 type Recurrent interface {
 	Policy
 	// HiddenLen returns M, or 0 if the policy has no hidden state. A policy without a hidden state takes neither
@@ -27,7 +27,7 @@ type Recurrent interface {
 	HiddenLen() int
 }
 
-// Names of the inputs that a Recurrent takes beside the environment's observations.
+// Names of the inputs that a Recurrent takes in addition to the environment's observations.
 const (
 	HiddenState = "memory"
 	Begins      = "begins"
@@ -99,8 +99,8 @@ func (c *core[T]) forward(w *coreWork[T], next, x, hidden []T, begins []byte, ro
 	return c.layer.Forward(w.layer, next, c.trunk.Forward(w.trunk, x, rows), hidden, begins, rows, n)
 }
 
-// backward adds the gradients of the last forward. It reads the derivative by the outputs from OutGrad of the
-// recurrent layer.
+// backward adds the gradients of the last forward. The caller has written the gradient with respect to the outputs to
+// OutGrad of the recurrent layer.
 func (c *core[T]) backward(w *coreWork[T], ready func(lo, hi int)) {
 	c.layer.Backward(w.layer, c.trunk.OutGrad(w.trunk, w.rows))
 	if ready != nil {
@@ -109,8 +109,8 @@ func (c *core[T]) backward(w *coreWork[T], ready func(lo, hi int)) {
 	c.trunk.Backward(w.trunk, nil, w.x, w.rows, ready)
 }
 
-// hiddenState reads the hidden state, of m numbers, and the beginnings of episodes from obs. The argument rows is the
-// number of rows of observations.
+// hiddenState returns HiddenState and Begins from obs. m is the size of a hidden state, and rows is the number of rows
+// of observations.
 func hiddenState(obs tensor.Dict, rows, m int) (hidden tensor.Tensor, begins []byte, err error) {
 	hidden, _ = obs.Get(HiddenState)
 	if hidden.DType() != tensor.F32 || hidden.Rank() != 2 || hidden.Dim(1) != m || hidden.Dim(0) == 0 ||

@@ -25,8 +25,8 @@ func Builtin() *Registry {
 	return r
 }
 
-// Register adds to r a builder of a policy that has keys of its own under actor.model; see package params. build gets
-// the values of these keys.
+// Register adds to r a builder of a policy with additional keys under actor.model (see package params). build gets
+// their values as own.
 func Register[P any](r *Registry, name string, defaults P,
 	build func(cfg Config, own P, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error)) {
 	r.AddOwn(name, params.New(defaults), func(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy,

@@ -24,7 +24,7 @@ type sde[T nn.Float] struct {
 	feats, dims   int
 	initial       float64
 	freq          uint64
-	learnFeatures bool // whether v passes its derivative on to φ
+	learnFeatures bool // whether the gradient of v flows back into φ
 }
 
 // sdeVariance is ε: it keeps the density finite where all features are 0.
@@ -65,7 +65,7 @@ type sdeWork[T nn.Float] struct {
 	std, std2       []T // [F,D]: S and S²
 	dStd2, scratch  []T // [F,D]
 	square, dSquare []T // [n,F]: φ²
-	variance        []T // [n,D]: v, then the derivative by v
+	variance        []T // [n,D]: v, then the gradient with respect to v
 	u               []T // [n,D]: (a - μ)/√v
 	matrices        []noiseMatrix[T]
 }
@@ -73,7 +73,7 @@ type sdeWork[T nn.Float] struct {
 // A noiseMatrix is the Z of one row, kept for all steps of a period.
 type noiseMatrix[T nn.Float] struct {
 	seed, env, period uint64
-	z                 []T // [F,D]; nil: none yet
+	z                 []T // [F,D]; nil until it is first drawn
 }
 
 func (w *sdeWork[T]) Choose(a actions[T], logProb []T, in inputs[T], mode Mode, noise Noise) {

@@ -8,15 +8,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A SoftActor chooses continuous actions with bounds. It draws from a normal distribution that depends
-// on the observation, and squashes the draw into the bounds by tanh (see squashed). Soft actor-critic
-// trains it through the actions that it chooses now, not by the log-probs of earlier actions.
+// A SoftActor chooses continuous actions with bounds. It draws from a normal distribution that depends on the
+// observation, and squashes the draw into the bounds by tanh (see squashed). Soft actor-critic trains it through the
+// gradients of newly chosen actions, not through log-probs of earlier actions.
 //
 //	act, err := p.Forward(w, obs, policy.Sample, noise)
-//	err = p.Backward(w, policy.Grad{Action: …, LogProb: …}, ready)    // derivatives by Action and LogProb of act
+//	err = p.Backward(w, policy.Grad{Action: …, LogProb: …}, ready)    // gradients with respect to Action and LogProb
 //
-// Imitation trains it by the log-probs of demonstrated actions (Evaluate). Log-probs are densities of
-// actions scaled to [-1, 1]. A chunk has one log-prob, for all its actions together.
+// Imitation trains it with the log-probs of demonstrated actions (Evaluate). Log-probs are densities of actions scaled
+// to [-1, 1]. A chunk has one log-prob, for all its actions together.
 type SoftActor struct {
 	cfg    Config
 	spec   env.Spec
@@ -64,7 +64,7 @@ func (p *SoftActor) Params() *nn.Params[float32] { return p.net.params }
 // Deterministic.
 func (p *SoftActor) Noisy() bool { return p.cfg.ExplorationNoise > 0 }
 
-// QHeadType returns Config.QHeadType, the kind of the networks of actor and critics.
+// QHeadType returns Config.QHeadType, the kind of network of actor and critics.
 func (p *SoftActor) QHeadType() string { return p.cfg.QHeadType }
 
 // NewCritic returns a critic for the same observations and actions. Its initial parameters depend on
@@ -99,9 +99,9 @@ type softWork struct {
 	net     *squashedWork[float32]
 	action  tensor.Tensor // [maxRows,C,A]
 	logProb tensor.Tensor // [maxRows,1]
-	dUnit   []float32     // [maxRows,C·A]: actions in [-1, 1], or derivatives by these actions
+	dUnit   []float32     // [maxRows,C·A]: actions in [-1, 1], or their gradients
 
-	chosen, evaluated int // rows of the last call if it was Forward, or if it was Evaluate; else 0
+	chosen, evaluated int // rows of the last Forward or Evaluate; 0 if it was not the last call
 }
 
 // NewWork returns a Work for at most maxRows rows at a time.
@@ -120,7 +120,8 @@ func (p *SoftActor) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) (A
 	return p.forward(wk, obs, mode, noise, false)
 }
 
-// ForwardBatch is Forward in mode Sample. If p normalises (StatsLen), it uses the statistics of these rows.
+// ForwardBatch is Forward in mode Sample. If p normalises (StatsLen), ForwardBatch uses the statistics of the rows of
+// obs.
 func (p *SoftActor) ForwardBatch(wk Work, obs tensor.Dict, noise Noise) (Act, error) {
 	return p.forward(wk, obs, Sample, noise, true)
 }
@@ -147,7 +148,7 @@ func (p *SoftActor) forward(wk Work, obs tensor.Dict, mode Mode, noise Noise, ba
 	return act, nil
 }
 
-// begin checks work and observations, and returns the rows that the network gets.
+// begin checks the work and the observations, and returns the input of the network.
 func (p *SoftActor) begin(wk Work, obs tensor.Dict) (*softWork, []float32, int, error) {
 	w, ok := wk.(*softWork)
 	if !ok || w.owner != p {
@@ -159,7 +160,7 @@ func (p *SoftActor) begin(wk Work, obs tensor.Dict) (*softWork, []float32, int, 
 }
 
 // Evaluate implements Policy without the entropy, which has no closed form. It moves actions at the bounds of the box
-// slightly inside. For a Noisy policy it returns an error, because actions have no log-prob.
+// slightly inward. For a Noisy policy it returns an error, because actions have no log-prob.
 func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Eval, error) {
 	w, x, n, err := p.begin(wk, obs)
 	if err != nil {
@@ -192,13 +193,13 @@ func (p *SoftActor) AddStats(sums []float64, wk Work) {
 // MergeStats updates the running statistics with sums.
 func (p *SoftActor) MergeStats(sums []float64) { p.net.net.MergeStats(sums) }
 
-// Value returns an error, because a SoftActor's critic values actions.
+// Value returns an error, because a SoftActor's critic has values of actions, not of states.
 func (p *SoftActor) Value(Work, tensor.Dict) (tensor.Tensor, error) {
 	return tensor.Tensor{}, fmt.Errorf("policy: value: no critic of states: add_value_head is false")
 }
 
-// Backward adds the gradient of a loss. g holds the derivatives of the loss by Action and LogProb of the
-// last Forward, or by LogProb of the last Evaluate.
+// Backward adds the gradient of a loss. g is the gradient of the loss with respect to Action and LogProb of the last
+// Forward, or with respect to LogProb of the last Evaluate.
 func (p *SoftActor) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 	w, ok := wk.(*softWork)
 	if !ok || w.owner != p {

@@ -89,7 +89,8 @@ func newUnitBox(s env.Space) (unitBox, error) {
 	return b, nil
 }
 
-// outOf sets action to unit, scaled so that ±1 become the bounds. action and unit may be the same slice.
+// outOf scales numbers in [-1, 1] from unit to the bounds, and writes them to action. unit may be the same slice as
+// action.
 func (b unitBox) outOf(action, unit []float32) {
 	for i, u := range unit {
 		k := i % len(b.half)
@@ -97,7 +98,7 @@ func (b unitBox) outOf(action, unit []float32) {
 	}
 }
 
-// into sets unit to action, scaled so that the bounds become ±1.
+// into scales actions from the bounds to [-1, 1], and writes them to unit.
 func (b unitBox) into(unit, action []float32) {
 	for i, a := range action {
 		k := i % len(b.half)

@@ -15,16 +15,16 @@ import (
 //	log p(a) = log N(ε) - log σ - log(1 - a²),    log(1 - tanh² u) = 2 (log 2 - u - softplus(-2u))
 //
 // For a given ε, the action a and its log-prob are differentiable functions of the parameters. backward takes the
-// derivatives by a and by the log-prob in one call.
+// gradients with respect to both in one call.
 //
-// With Config.ExplorationNoise squashed is the actor of TD3. The outputs are then u. Mode Sample adds normal noise of
-// this deviation to a, and clips the sum to ±1. All log-probs are 0.
+// With Config.ExplorationNoise, squashed is the actor of TD3. The outputs are then u. Mode Sample adds normal noise
+// with this standard deviation to a, and clips the sum to ±1. All log-probs are 0.
 type squashed[T nn.Float] struct {
 	params  *nn.Params[T]
 	net     *nn.MLP[T] // its outputs are the means, then the z
 	dims    int        // D
 	initial float64
-	noise   T // ExplorationNoise; 0: actions come from the normal distribution
+	noise   T // ExplorationNoise; if 0, actions are drawn from the normal distribution
 }
 
 // The bounds of log σ.
@@ -78,8 +78,8 @@ func (s *squashed[T]) newWork(maxRows int) *squashedWork[T] {
 	}
 }
 
-// forward sets w.a to actions and w.logProb to their log-probs; mode Deterministic sets ε to 0. If batch is set,
-// normalising layers use the statistics of these rows.
+// forward sets w.a to actions and w.logProb to their log-probs; mode Deterministic sets ε to 0. If batch is true,
+// normalising layers use the statistics of x.
 func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise Noise, batch bool) {
 	s.outputs(w, x, n, batch)
 	if s.noise > 0 {
@@ -107,7 +107,7 @@ func (s *squashed[T]) forward(w *squashedWork[T], x []T, n int, mode Mode, noise
 	s.addCorrection(w)
 }
 
-// evaluate sets w.logProb for actions a, [n,D] in [-1, 1]. It moves actions at ±1 slightly inside.
+// evaluate sets w.logProb for actions a, [n,D] in [-1, 1]. It moves actions at ±1 slightly inward.
 func (s *squashed[T]) evaluate(w *squashedWork[T], x, a []T, n int) {
 	s.outputs(w, x, n, false)
 	logStd := s.moments(w)
@@ -137,8 +137,7 @@ func (s *squashed[T]) outputs(w *squashedWork[T], x []T, n int, batch bool) {
 	w.out = forward(w.net, x, n)
 }
 
-// moments reads the outputs: it sets w.u to μ, w.zt to tanh z and w.std to σ. It returns log σ, in
-// w.scratch.
+// moments sets w.u to μ, w.zt to tanh z and w.std to σ, from the outputs of the network. It returns log σ in w.scratch.
 func (s *squashed[T]) moments(w *squashedWork[T]) (logStd []T) {
 	n, d := w.n, s.dims
 	u, zt := w.u[:n*d], w.zt[:n*d]
@@ -155,7 +154,7 @@ func (s *squashed[T]) moments(w *squashedWork[T]) (logStd []T) {
 	return logStd
 }
 
-// forwardNoisy is forward for an actor without a distribution.
+// forwardNoisy is forward for an actor with ExplorationNoise.
 func (s *squashed[T]) forwardNoisy(w *squashedWork[T], n int, mode Mode, noise Noise) {
 	d := s.dims
 	kernel.Tanh(w.a[:n*d], w.out[:n*d])
@@ -191,10 +190,10 @@ func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
 	}
 }
 
-// backward adds the gradients of a loss. dAction, [n,D], and dLogProb, [n], are the derivatives of the loss by the
-// results of the last forward; nil stands for zeros. With ExplorationNoise the last forward must have mode
-// Deterministic, and dAction must not be nil. Ranges become ready from the end to the beginning. With t = tanh z and
-// δ = ∂L/∂a (1 - a²) + ∂L/∂log p · 2a,
+// backward adds the gradients of a loss. dAction, [n,D], and dLogProb, [n], are the gradients of the loss with respect
+// to the results of the last forward; nil stands for zeros. With ExplorationNoise the last forward must have mode
+// Deterministic, and dAction must not be nil. Ranges become ready from the end to the beginning. With t = tanh z and δ
+// = ∂L/∂a (1 - a²) + ∂L/∂log p · 2a,
 //
 //	∂L/∂μ = δ,    ∂L/∂z = (δ σε - ∂L/∂log p) (hi - lo)/2 (1 - t²)
 func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready func(lo, hi int)) {
@@ -225,8 +224,8 @@ func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready 
 	s.net.Backward(w.net, nil, w.x, w.n, ready)
 }
 
-// backwardEvaluate adds the gradients of a loss. dLogProb, [n], is the derivative of the loss by the log-probs of
-// the last evaluate. With ε = (u - μ)/σ,
+// backwardEvaluate adds the gradients of a loss. dLogProb, [n], is the gradient of the loss with respect to the
+// log-probs of the last evaluate. With ε = (u - μ)/σ,
 //
 //	∂ log p / ∂μ = ε/σ,    ∂ log p / ∂ log σ = ε² - 1
 func (s *squashed[T]) backwardEvaluate(w *squashedWork[T], dLogProb []T, ready func(lo, hi int)) {

@@ -2,9 +2,8 @@
 // Dicts of named tensors.
 //
 // A Tensor is a small value: element type, shape, and a pointer to memory that somebody else owns. Views (At, Slice,
-// Reshape) share that memory and cost nothing. A Layout describes a set of named tensors that lie in one piece of
-// memory, a slab; Bind lays the Layout over bytes, and returns a Dict. An Allocator returns such memory, aligned to 64
-// bytes:
+// Reshape) share that memory and cost nothing. A Layout describes named tensors in one block of memory. Layout.Bind
+// returns a Dict over such a block. An Allocator returns zeroed memory, aligned to 64 bytes:
 //
 //	layout := tensor.NewLayout(
 //		tensor.Field{Name: "observation.state", DType: tensor.F32, Shape: []int{16, 4}},
@@ -14,8 +13,8 @@
 //	d := layout.Bind(mem)
 //	reward := d.Must("reward").F32()
 //
-// Encode and Decode turn a Dict into bytes and back, for messages. WriteSafetensors and ReadSafetensors do the same for
-// files that other programs read. Elements are little-endian in both forms and in memory, because all machines that
+// Encode and Decode convert a Dict to bytes and back, for messages. WriteSafetensors and ReadSafetensors use a file
+// format that other programs read. Elements are little-endian in memory, messages and files, because all machines that
 // rlinf runs on are little-endian.
 //
 // All packages of rlinf use the same names: observation (with parts such as observation.state and observation.image),
@@ -23,5 +22,5 @@
 // version. Leading dimensions are [T, N]: time, environment.
 //
 // A function panics if shapes or types do not match, because this is a mistake of the caller. Decode and the
-// safetensors readers return errors instead, because their input comes from elsewhere.
+// safetensors readers return errors instead, because their input may be untrusted.
 package tensor

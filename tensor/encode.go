@@ -6,7 +6,7 @@ import (
 	"math"
 )
 
-// The wire form of a Dict, numbers little-endian:
+// The encoded form of a Dict. Numbers are little-endian:
 //
 //	"RLD1"  count u32
 //	count × { dtype u8, rank u8, length of the name u16, name, rank × dimension u64 }
@@ -36,8 +36,8 @@ func Encode(dst []byte, d Dict) []byte {
 	return dst
 }
 
-// Decode returns the Dict that Encode wrote, in memory of its own. b may come from an untrusted source: Decode
-// returns an error if b is damaged or cut off, or goes on after the last tensor.
+// Decode returns the Dict that Encode wrote to b. The Dict does not share the memory of b. b may come from an untrusted
+// source: Decode returns an error if b is damaged or cut off, or has bytes after the last tensor.
 func Decode(b []byte) (Dict, error) {
 	d, err := decode(b)
 	if err != nil {
@@ -128,8 +128,8 @@ func sizeOf(dtype DType, shape []int) (n int, ok bool) {
 	return span, true
 }
 
-// A reader takes bytes from the front of b. If there are too few bytes, short becomes true. From then on the reader
-// returns no bytes, and zeros as numbers.
+// A reader takes bytes from the front of b. If there are too few bytes, it sets short. After that, take returns nil and
+// number returns 0.
 type reader struct {
 	b     []byte
 	short bool

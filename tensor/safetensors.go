@@ -14,16 +14,16 @@ import (
 
 // The safetensors format (github.com/huggingface/safetensors, "Format"): the length of the header as u64, the header in
 // JSON, then the elements, little-endian. The header has {dtype, shape, data_offsets: [begin, end]} for each tensor.
-// Offsets count from the end of the header; the tensors leave no hole and do not overlap. Under __metadata__ the header
-// may have a map of strings.
+// Offsets count from the end of the header. The tensors leave no gap and do not overlap. The key __metadata__ may hold
+// a map of strings.
 const (
 	metadataKey = "__metadata__"
-	maxHeader   = 100_000_000 // bytes, the limit that the format's own library sets
+	maxHeader   = 100_000_000 // bytes, the limit of the reference library
 )
 
-// WriteSafetensors writes d to w as a safetensors file, with metadata unless it is empty. In the file the first
-// tensor is aligned to Align bytes, and each tensor to the size of its elements. Dicts with equal entries in equal
-// order give equal bytes.
+// WriteSafetensors writes d to w as a safetensors file, with metadata unless it is empty. In the file, the first tensor
+// is aligned to Align bytes, and each tensor to the size of its elements. Equal Dicts, with their entries in the same
+// order, give equal bytes.
 func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
 	fields := make([]Field, d.Len())
 	for i, name := range d.names {
@@ -45,11 +45,11 @@ func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
 	return nil
 }
 
-// WriteSafetensorsHeader writes the beginning of a safetensors file with these fields to w. It
-// returns the order in which the caller must write the elements of the fields, as indices of
-// fields. The caller can write one field at a time, so the file may be larger than memory.
+// WriteSafetensorsHeader writes the length and the header of a safetensors file to w. It returns the order, as indices
+// of fields, in which the caller must then write the elements. The caller can write one field at a time, so the file
+// may be larger than memory.
 func WriteSafetensorsHeader(w io.Writer, fields []Field, metadata map[string]string) (order []int, err error) {
-	order = make([]int, len(fields)) // wide elements come first, so that all tensors are aligned without holes
+	order = make([]int, len(fields)) // wide elements come first, so that all tensors are aligned without gaps
 	for i, f := range fields {
 		if f.Name == metadataKey {
 			return nil, fmt.Errorf("write safetensors: tensor %q: no such tensor can be written", f.Name)
@@ -114,9 +114,9 @@ type safetensor struct {
 	Offsets []int  `json:"data_offsets"`
 }
 
-// ReadSafetensors reads b, a whole safetensors file, into memory of its own. It returns the tensors in the order of
-// the header, and the metadata. b may come from an untrusted source: ReadSafetensors returns an error if b breaks the
-// format, or has a type or a number of dimensions that a Tensor cannot have.
+// ReadSafetensors returns copies of the tensors in b, a whole safetensors file, in the order of the header. It also
+// returns the metadata. b may come from an untrusted source: ReadSafetensors returns an error if b breaks the format,
+// or has a type or a number of dimensions that a Tensor cannot have.
 func ReadSafetensors(b []byte) (Dict, map[string]string, error) {
 	r, err := NewSafetensorsReader(bytes.NewReader(b), int64(len(b)))
 	if err != nil {
@@ -129,8 +129,8 @@ func ReadSafetensors(b []byte) (Dict, map[string]string, error) {
 	return d, r.Metadata, nil
 }
 
-// parseHeader returns the entries of the tensors, in the order of the header. It checks each entry
-// alone; checkOffsets checks all entries together.
+// parseHeader returns the entries of the tensors, in the order of the header. It validates each entry by itself.
+// checkOffsets validates them together.
 func parseHeader(header []byte) (fields []Field, offsets [][2]int, metadata map[string]string, err error) {
 	in := json.NewDecoder(bytes.NewReader(header))
 	if open, err := in.Token(); err != nil || open != json.Delim('{') || header[0] != '{' {
@@ -173,7 +173,7 @@ func parseHeader(header []byte) (fields []Field, offsets [][2]int, metadata map[
 	return fields, offsets, metadata, nil
 }
 
-// field checks e alone, without the other entries, and returns it as a Field.
+// field validates e and returns it as a Field.
 func (e *safetensor) field(name string) (Field, error) {
 	f := Field{Name: name, Shape: e.Shape}
 	var known []string
@@ -198,7 +198,7 @@ func (e *safetensor) field(name string) (Field, error) {
 	return f, nil
 }
 
-// checkOffsets checks that the tensors fill exactly size bytes, without gaps or overlaps.
+// checkOffsets returns an error unless the tensors fill exactly size bytes, without gaps or overlaps.
 func checkOffsets(fields []Field, offsets [][2]int, size int) error {
 	order := make([]int, len(fields))
 	for i := range order {

@@ -18,8 +18,8 @@ type SafetensorsReader struct {
 	file    io.ReaderAt
 }
 
-// NewSafetensorsReader reads the header of a file of size bytes. The file may come from an untrusted
-// source: NewSafetensorsReader checks the header as ReadSafetensors does.
+// NewSafetensorsReader reads the header of a file. The argument size is the length of the file in
+// bytes. The file may come from an untrusted source: the header is checked as in ReadSafetensors.
 func NewSafetensorsReader(file io.ReaderAt, size int64) (*SafetensorsReader, error) {
 	r := &SafetensorsReader{file: file}
 	if err := r.readHeader(size); err != nil {
@@ -55,7 +55,7 @@ func (r *SafetensorsReader) readHeader(size int64) error {
 	return checkOffsets(r.Fields, r.offsets, int(size-r.base))
 }
 
-// ReadTensor fills dst with bytes of field i. The first of them is byte off of the field.
+// ReadTensor fills dst with the bytes of field i, beginning at byte off of the field.
 func (r *SafetensorsReader) ReadTensor(i int, dst []byte, off int) error {
 	f := r.Fields[i]
 	if off < 0 || off+len(dst) > f.Bytes() {

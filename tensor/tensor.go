@@ -15,8 +15,8 @@ const (
 	I32                   // int32, discrete actions and tokens
 	I64                   // int64, counters
 	U8                    // byte, images and flags
-	BF16                  // the upper half of a float32, for the wire and for storage
-	F16                   // IEEE float16, for storage alone: collectives do not sum it
+	BF16                  // the upper half of a float32, for messages and storage
+	F16                   // IEEE float16, only for storage: collectives do not sum it
 )
 
 // dtypes holds the safetensors name and the element size, in bytes, of each DType.
@@ -35,7 +35,7 @@ func (d DType) Size() int {
 	return dtypes[d].size
 }
 
-// refuse panics. It is apart from Size, so that Size can be inlined.
+// refuse panics. It is a separate function so that Size can be inlined.
 //
 //go:noinline
 func (d DType) refuse() { panic(fmt.Sprintf("tensor: no such dtype %d", uint8(d))) }
@@ -54,8 +54,8 @@ const MaxRank = 6
 // Align is the alignment, in bytes, of the tensors of a Layout and of the memory of an Allocator.
 const Align = 64
 
-// A Tensor is a dense row-major array over memory that somebody else owns. The zero Tensor has no
-// elements and no type. Copying a Tensor copies the view, not the elements.
+// A Tensor is a dense row-major array over memory that it does not own. The zero Tensor has no elements and no type.
+// Copying a Tensor copies the view, not the elements.
 type Tensor struct {
 	ptr   unsafe.Pointer
 	shape [MaxRank]int
