@@ -152,8 +152,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Check validates the values that it can judge without the environment. It calls want once for each rule. New validates
-// the rest.
+// Check validates the values that do not depend on the environment; New validates the rest. Check calls want once for
+// each rule.
 func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ObsDim >= 0, "obs_dim", c.ObsDim, "0 (the environment's) or its number of elements")
 	want(c.ActionDim >= 0, "action_dim", c.ActionDim, "0 (the environment's) or its size")

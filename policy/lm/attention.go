@@ -6,17 +6,16 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// Attention works in blocks of keyBlock positions, counted from the beginning of the sequence. The
-// blocks do not depend on the number of queries. So the output of a query has the same bits in a whole
-// prefill, in a part of a prefill, and in decoding with a cache. Within a block, scores, probabilities and
-// the weighted sum follow the keys in order. The blocks are added in order, relative to the largest
-// score so far (SoftmaxBlock).
+// Attention processes keys in blocks of keyBlock positions, counted from the beginning of the sequence. The blocks do
+// not depend on the number of queries. So the output of a query has the same bits in a whole prefill, in a part of a
+// prefill, and in decoding with a cache. Within a block, scores, probabilities and the weighted sum follow the keys in
+// order. The blocks are added in order, relative to the largest score so far (SoftmaxBlock).
 const (
 	keyBlock    = 64
 	tileQueries = 32
 )
 
-// A span is the new tokens of one sequence in a forward pass: consecutive rows of the batch.
+// A span describes the new tokens of one sequence in a forward pass. They are consecutive rows of the batch.
 type span struct {
 	row, n int     // first row and number of rows
 	first  int     // position of the first row
@@ -25,8 +24,8 @@ type span struct {
 	both   bool    // Batch.Parallel
 }
 
-// sees returns the number of keys that the token at position p attends to. The result more, 0 or 1, is the increase of
-// this number from each position to the next, for positions below upTo.
+// sees returns the number of keys that the token at position p attends to. The number grows by the result more, 0 or 1,
+// with each later position below the result upTo.
 func (s *span) sees(p int) (keys, upTo, more int) {
 	switch end := s.first + s.n; {
 	case p < s.prefix:
@@ -47,8 +46,8 @@ type tiles struct {
 	keys, values []float32
 }
 
-// A queryTile is a set of rows of queries, ordered by key head. All rows attend to the same positions, except that a
-// later row may attend to a few more at the end.
+// A queryTile is a set of rows of queries, ordered by key head. All rows attend to keys from position 0 on, and a later
+// row may attend to more keys.
 type queryTile struct {
 	at, step    int // offset of the first row in the matrix of queries, and the distance between rows in elements
 	rows        int
@@ -101,13 +100,13 @@ func (w *Work) attend(layer int, out, q, lse []float32) {
 	w.runAttention((*Work).attendPart)
 }
 
-// attention has the arguments of attend or attendGrad.
+// attention holds the arguments of attend or attendGrad.
 type attention struct {
 	layer                     int
 	o, q, lse, dq, dk, dv, do []float32
 }
 
-// runAttention runs job for all spans and key heads. Large jobs are shared by all members.
+// runAttention runs job for all spans and key heads. Large jobs are split among all members of the team.
 func (w *Work) runAttention(job job) {
 	operations := 0
 	for i := range w.spans {
@@ -195,8 +194,8 @@ func (w *Work) attendTile(x *member, layer int, pages []int32, t queryTile, out,
 	}
 }
 
-// attendGrad sets dq, dk and dv to the derivatives of the loss by queries, keys and values. The argument do
-// is the derivative by the attention's output o. q and lse come from the forward pass. dk and dv have the
+// attendGrad sets dq, dk and dv to the gradients of the loss with respect to queries, keys and values. The argument do
+// is the gradient with respect to the attention's output o. q and lse come from the forward pass. dk and dv have the
 // shape [n, key heads·head_dim]. Every sequence begins at position 0.
 //
 //	p = e^(q·k - lse),  dv = Σ p·do,  ds = p·(do·v - do·o),  dq = Σ ds·k,  dk = Σ ds·q

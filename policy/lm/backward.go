@@ -2,21 +2,20 @@ package lm
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// Backward adds the gradient of a loss to the gradients of the trainable parameters. dlogp and dentropy
-// are the derivatives of the loss by the results of the last LogProbs; dentropy may be nil. targets and
-// temperature are the arguments of the last LogProbs. The loss also has the term
-// aux·Config.Experts.AuxCoef·AuxLoss of the last Forward.
+// Backward adds the gradient of a loss to the gradients of the trainable parameters. dlogp and dentropy are the
+// gradients of the loss with respect to the results of the last LogProbs; dentropy may be nil. targets and temperature
+// are the arguments of the last LogProbs. The loss also has the term aux·Config.Experts.AuxCoef·AuxLoss of the last
+// Forward.
 //
-// The gradient of a weight is summed over the tokens in order. So two batches in turn give the same
-// bits as one batch of both, except for AuxLoss, which belongs to one batch. Call FinishGradients
-// before you read gradients.
+// The gradient of a weight is summed over the tokens in order. So two consecutive batches give the same bits as one
+// combined batch, except for AuxLoss, which is computed per batch. Call FinishGradients before you read gradients.
 func (m *Model) Backward(w *Work, dlogp, dentropy []float32, targets []Target, temperature, aux float32) {
 	m.headBackward(w, dlogp, dentropy, targets, temperature)
 	m.BackwardHidden(w, w.head.dh[:w.n*m.Config.Hidden], aux)
 }
 
-// BackwardHidden is Backward for a head outside the model. dh [rows, hidden] is the derivative of
-// the loss by the rows of Hidden. BackwardHidden overwrites dh.
+// BackwardHidden is Backward for a head outside the model. dh [rows, hidden] is the gradient of the loss with respect
+// to Hidden. BackwardHidden overwrites dh.
 func (m *Model) BackwardHidden(w *Work, dh []float32, aux float32) {
 	c := &m.Config
 	d, n := c.Hidden, w.n
@@ -26,8 +25,8 @@ func (m *Model) BackwardHidden(w *Work, dh []float32, aux float32) {
 	m.backwardLayers(w, dx, aux)
 }
 
-// backwardLayers runs the backward passes of this stage's layers. dx [rows, hidden] is the derivative by the output of
-// the last layer, and becomes the derivative by the input of the first layer.
+// backwardLayers runs the backward passes of this stage's layers. dx [rows, hidden] is the gradient with respect to the
+// output of the last layer, and becomes the gradient with respect to the input of the first layer.
 func (m *Model) backwardLayers(w *Work, dx []float32, aux float32) {
 	x, pairs := &m.Config.Experts, float32(max(w.pairs(), 1))
 	for e := range w.slope {
@@ -55,11 +54,11 @@ func (w *Work) announce(fields [2]int) {
 	}
 }
 
-// InputGrad returns the derivative [rows, hidden] of the loss by the input of the first layer, from the
-// last backward pass. The result is valid until the next pass.
+// InputGrad returns the gradient [rows, hidden] of the loss with respect to the input of the first layer, from the last
+// backward pass. The result is valid until the next pass.
 func (w *Work) InputGrad() []float32 { return w.delta[:w.n*w.m.Config.Hidden] }
 
-// backward changes dx from the derivative by the layer's output to the derivative by the layer's
+// backward changes dx from the gradient with respect to the layer's output to the gradient with respect to the layer's
 // input, both in the residual stream.
 func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 	c, n := &w.m.local, w.n
@@ -87,8 +86,8 @@ func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 	kernel.RMSNormGrad(dx, l.norm1.grad(), dn, a.x[:n*d], l.norm1.data(), a.inv1[:n], n, d, true)
 }
 
-// tiedRows sums the gradients of the input embeddings if the embedding is also the output matrix. Each of the two uses
-// has its own sum over all tokens, so the bits do not depend on the split into batches.
+// tiedRows sums the gradients of the input embeddings if the embedding is also the output matrix. The gradients of the
+// output matrix are summed separately, so the bits do not depend on the split into batches.
 type tiedRows struct {
 	index map[int32]int // index of an id in token, and of its row in sum
 	token []int32       // ids, minus the first id of this part of the vocabulary

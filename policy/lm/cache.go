@@ -24,7 +24,7 @@ type Cache struct {
 	page  int     // elements of a page in one layer
 }
 
-// NewCache returns a cache with this number of pages.
+// NewCache returns a cache with the given number of pages.
 func (m *Model) NewCache(pages int) *Cache {
 	c := &Cache{m: m, heads: 2 * m.local.HeadDim * PageLen}
 	c.page = c.heads * m.local.KVHeads
@@ -32,13 +32,13 @@ func (m *Model) NewCache(pages int) *Cache {
 	return c
 }
 
-// PageBytes returns the memory that one page of a cache takes.
+// PageBytes returns the size of a cache page in bytes.
 func (m *Model) PageBytes() int {
 	c := &m.local
 	return 4 * 2 * c.HeadDim * PageLen * c.KVHeads * len(m.layers)
 }
 
-// extend enlarges an empty cache to at least this number of pages.
+// extend enlarges an empty cache to at least the given number of pages.
 func (c *Cache) extend(pages int) {
 	if pages <= c.pages {
 		return
@@ -65,7 +65,7 @@ func (c *Cache) values(layer int, page int32, head int) []float32 {
 	return c.mem[(layer*c.pages+int(page))*c.page+head*c.heads+c.heads/2:][: c.heads/2 : c.heads/2]
 }
 
-// A Sequence is the tokens of a text whose keys and values are in a Cache. Make it with NewSequence.
+// A Sequence is the part of a text whose keys and values are in a Cache. Make it with NewSequence.
 type Sequence struct {
 	cache *Cache
 	pages []int32
@@ -136,15 +136,15 @@ func (c *Cache) take() int32 {
 	return p
 }
 
-// giveBack ends one sequence's use of page p. It frees the page if no other sequence uses it.
+// giveBack decrements the number of users of page p. It frees the page if no sequence uses it any more.
 func (c *Cache) giveBack(p int32) {
 	if c.users[p]--; c.users[p] == 0 {
 		c.free = append(c.free, p)
 	}
 }
 
-// Missing returns the number of pages that the sequence needs to grow by n tokens, including the
-// copy of a shared page.
+// Missing returns the number of additional pages that the sequence needs for n more tokens, including the copy of a
+// shared page.
 func (s *Sequence) Missing(n int) int {
 	missing := (s.len+n+PageLen-1)/PageLen - len(s.pages)
 	if n > 0 && s.shares() {

@@ -25,8 +25,8 @@ type Config struct {
 	MLPBias      bool
 	QKNorm       bool    // RMSNorm of each head of queries and keys, before the rotation
 	MaxPositions int     // sequence length in pre-training; longer sequences are valid
-	Window       int     // longest valid sequence (sliding-window attention is not supported); 0: no limit
-	InitRange    float64 // deviation of initial weights
+	Window       int     // longest valid sequence (sliding-window attention is not supported); 0 means no limit
+	InitRange    float64 // standard deviation of initial weights
 
 	Experts Experts // the zero Experts: every layer is dense
 }
@@ -56,7 +56,7 @@ type Experts struct {
 	SharedIntermediate int     // width of the shared expert, which gets every token; 0 if there is none
 	Normalize          bool    // divide the weights of the chosen experts by their sum
 	AuxCoef            float64 // weight of the load-balancing loss
-	Dense              []bool  // [layers]: whether a layer has no experts; nil: all layers have experts
+	Dense              []bool  // [layers]: whether a layer has no experts; nil if all layers have experts
 }
 
 // Sparse reports whether layer i has experts.
@@ -113,7 +113,7 @@ func (c *Config) Check() error {
 	return nil
 }
 
-// These limits are far above the sizes of any model. They reject mistakes, and prevent overflow of products of sizes.
+// These limits are far above the sizes of any model. They reject mistakes, and prevent integer overflow.
 const (
 	maxSize        = 1 << 24 // length of an axis of a matrix
 	maxFeedForward = 1 << 16 // feed-forward blocks, including each expert
@@ -150,15 +150,15 @@ func (c *Config) tooLarge() (wrong []string) {
 	return wrong
 }
 
-// Limits of Config.Blocks: the most blocks of a sum, and the fewest elements of the attention's output in a block.
+// Limits of Config.Blocks: the maximum number of blocks, and the minimum width of a block of the attention's output.
 const (
 	maxBlocks = 8
 	minBlock  = 32
 )
 
-// Blocks returns the number of blocks in every sum over heads, over a feed-forward width or over
-// the vocabulary. It is the largest power of two up to 8 that divides the heads and the widths, and
-// leaves at least 32 elements of the attention's output in each block.
+// Blocks returns the number of blocks in every sum over heads, over a feed-forward width or over the vocabulary. It is
+// the largest power of two up to 8 that divides the heads and the widths, and leaves at least 32 elements of the
+// attention's output in each block.
 func (c *Config) Blocks() int {
 	blocks := 1
 	fits := func(b int) bool {

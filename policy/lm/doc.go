@@ -11,7 +11,7 @@
 //	w := m.NewTraining(4096)                           // activations of up to 4096 tokens
 //	err = m.Forward(w, batch)
 //	targets = batch.NextTokens(targets[:0])
-//	m.LogProbs(w, logp, nil, targets, 1)               // then a loss, and its derivative by logp
+//	m.LogProbs(w, logp, nil, targets, 1)               // then a loss, and its gradient dlogp
 //	m.Backward(w, dlogp, nil, targets, 1, 0)
 //	m.FinishGradients(w)                               // once per optimiser step; then read m.Params.Grad
 //
@@ -27,11 +27,10 @@
 //
 // # The same bits
 //
-// A token's log-probability has the same bits in Forward and in Extend, in any batch, beside any
-// other sequences and in pieces of any size. Each row is computed separately, so the order of a sum
-// never depends on the number of rows. Attention reads the keys of a sequence in blocks, in the order
-// of their positions. Sums over heads, over a feed-forward width and over the vocabulary are split
-// into Config.Blocks blocks, which are added as a tree (kernel.Multiplier). So each rank may compute
-// some of the blocks (Part, Mesh). The gradient of a weight is summed over the tokens in order,
-// whatever the size of a batch. Bits are equal only on processors of the same kind.
+// A token's log-probability has the same bits in Forward and in Extend, in any batch and in pieces of any size. Each
+// row is computed separately, so the order of a sum never depends on the number of rows. Attention reads the keys of a
+// sequence in blocks, in the order of their positions. Sums over heads, over a feed-forward width and over the
+// vocabulary are split into Config.Blocks blocks, which are added as a tree (kernel.Multiplier). So each rank may
+// compute some of the blocks (Part, Mesh). The gradient of a weight is summed over the tokens in order, for any size of
+// a batch. Bits are equal only on processors of the same kind.
 package lm

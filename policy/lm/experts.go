@@ -16,7 +16,7 @@ type experts struct {
 	shared     feedForward
 	sharedGate linear   // [d,1], if there is a shared expert
 	c          *Experts // sizes of this part
-	apart      bool     // sum the output of each expert over the ranks separately, instead of all outputs at once
+	apart      bool     // sum the outputs over the ranks for each expert separately, instead of at once
 }
 
 func (m *Model) newExperts(prefix string) *experts {
@@ -141,8 +141,8 @@ func (x *experts) route(w *Work, r *routed, in []float32, n int) {
 	}
 }
 
-// backward sets dx [n,d] from dy [n,d] and from in, the input of the forward pass. It adds to the
-// gradients. slope[e] is the derivative of the auxiliary loss by each token's probability of expert e.
+// backward sets dx [n,d] from dy [n,d] and from in, the input of the forward pass. It adds to the gradients. slope[e]
+// is the derivative of the auxiliary loss with respect to a token's probability of expert e.
 func (x *experts) backward(w *Work, r *routed, dx, dy, in, slope []float32, n int) {
 	d, per, f := w.m.Config.Hidden, x.c.PerToken, x.c.Intermediate
 	dprobs := w.dprobs[:n*x.c.Count]
@@ -176,13 +176,14 @@ func (x *experts) backward(w *Work, r *routed, dx, dy, in, slope []float32, n in
 	}
 }
 
-// routeGrad sets dprobs [n,experts] to the derivative of the loss by the router's logits. Arguments are as in backward.
+// routeGrad sets dprobs [n,experts] to the gradient of the loss with respect to the router's logits. Arguments are as
+// in backward.
 func (x *experts) routeGrad(r *routed, dprobs, dy, slope []float32, n, d int) {
 	count, per := x.c.Count, x.c.PerToken
 	for t := range n {
 		row, probs := dprobs[t*count:(t+1)*count], r.probs[t*count:(t+1)*count]
 		copy(row, slope)
-		sum, mean := float32(0), float32(0) // sums of the chosen probabilities, and of the weights' derivatives
+		sum, mean := float32(0), float32(0) // sum of the chosen probabilities; weighted mean of the weights' gradients
 		for s := t * per; s < (t+1)*per; s++ {
 			sum += probs[r.chosen[s]]
 		}
@@ -192,7 +193,7 @@ func (x *experts) routeGrad(r *routed, dprobs, dy, slope []float32, n, d int) {
 			}
 		}
 		for s := t * per; s < (t+1)*per; s++ {
-			by := kernel.Dot(dy[t*d:(t+1)*d], r.out[int(r.place[s])*d:][:d]) // derivative by the slot's weight
+			by := kernel.Dot(dy[t*d:(t+1)*d], r.out[int(r.place[s])*d:][:d]) // gradient of the slot's weight
 			if x.c.Normalize {
 				by = (by - mean) / sum
 			}

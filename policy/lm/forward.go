@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// Forward computes a batch. After a Forward for training, call LogProbs and Backward; w keeps all activations
-// until the next Forward. Do not change b.Given until then. With a Work of NewInference, only Hidden may
-// follow.
+// Forward runs the forward pass of a batch. After a Forward for training, call LogProbs and Backward. w keeps all
+// activations until the next Forward, and b.Given must not change until then. After a Forward with a Work of
+// NewInference, call only Hidden.
 func (m *Model) Forward(w *Work, b Batch) error {
 	if !w.whole {
 		panic("lm: Forward with a Work of NewDecoding")
@@ -79,8 +79,8 @@ func (m *Model) checkBatch(w *Work, b Batch) error {
 	return m.checkIDs(b.IDs, b.Given)
 }
 
-// checkIDs returns an error if an id is beyond the vocabulary, or if given does not have one row
-// for each id that is Given.
+// checkIDs returns an error if an id is outside the vocabulary, or if the argument given does not have one row for each
+// id that equals Given.
 func (m *Model) checkIDs(ids []int32, given []float32) error {
 	rows := 0
 	for i, id := range ids {
@@ -98,19 +98,19 @@ func (m *Model) checkIDs(ids []int32, given []float32) error {
 	return nil
 }
 
-// A Piece is new tokens of a cached sequence.
+// A Piece holds new tokens of a cached sequence.
 type Piece struct {
 	Seq    *Sequence
 	IDs    []int32
 	Given  []float32 // as in a Batch
 	Prefix int       // as in a Batch, for the whole sequence; all tokens of a prefix must be in one piece
-	// Parallel lets the tokens of this piece after a prefix see each other in both directions, as in a Batch.
+	// Parallel lets the tokens of this piece after a prefix attend to each other in both directions, as in a Batch.
 	Parallel bool
 }
 
-// Extend computes new tokens of sequences, and adds their keys and values to the cache of the sequences. Each sequence
-// may have only one piece. Logits and LogProbs number the rows over all pieces: row i belongs to the i-th token of the
-// call. Extend changes nothing if it returns an error about its arguments.
+// Extend runs the forward pass of new tokens of sequences, and adds their keys and values to the cache of the
+// sequences. Each sequence may have only one piece. For Logits and LogProbs, row i belongs to the i-th token over all
+// pieces. Extend changes nothing if it returns an error about its arguments.
 func (m *Model) Extend(w *Work, pieces ...Piece) error {
 	if w.whole {
 		panic("lm: Extend with a Work that NewDecoding did not make")
@@ -157,7 +157,7 @@ func (m *Model) Extend(w *Work, pieces ...Piece) error {
 	return w.err
 }
 
-// forward computes the tokens w.ids, which belong to the sequences w.spans.
+// forward runs the forward pass of the tokens w.ids, which belong to the sequences of w.spans.
 func (m *Model) forward(w *Work) {
 	c := &m.Config
 	w.n = len(w.ids)
@@ -211,7 +211,7 @@ func (m *Model) embedRows(w *Work, x []float32) {
 			counts[m.owner(id)] += d
 		}
 	}
-	next := make([]int, len(counts)) // for each owner, the index of its next row's first element in the slice rows
+	next := make([]int, len(counts)) // for each rank, the offset of its next row in the slice rows
 	for i := 1; i < len(next); i++ {
 		next[i] = next[i-1] + counts[i-1]
 	}
@@ -281,7 +281,7 @@ func (l *layer) forward(w *Work, a *activations, next []float32, number int) {
 	}
 }
 
-// queryScale returns the factor of the products of queries and keys.
+// queryScale returns the factor by which products of queries and keys are scaled.
 func queryScale(c *Config) float32 { return float32(1 / math.Sqrt(float64(c.HeadDim))) }
 
 // store writes keys and values of all rows to the cache.
@@ -304,7 +304,7 @@ func (w *Work) store(layer int) {
 	}
 }
 
-// reserve makes t.keys and t.values long enough for a sequence of this length, with heads of e elements.
+// reserve makes t.keys and t.values large enough for a sequence of the given length, with heads of e elements.
 func (t *tiles) reserve(length, e int) {
 	n := (length + PageLen - 1) / PageLen * PageLen * e
 	if n > len(t.keys) {

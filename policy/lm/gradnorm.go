@@ -2,9 +2,9 @@ package lm
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// GradSquares returns the sum of the squares of all gradients of m.Params, including the parts on other ranks.
-// If an axis may be split among ranks, each of its blocks has its own sum, so the bits do not depend on the split. The
-// sums are added in the order of the parameters of the whole model.
+// GradSquares returns the sum of the squares of all gradients of m.Params, including the parts on other ranks. If an
+// axis may be split among ranks, each of its blocks is summed separately, so the bits do not depend on the split. The
+// sums are added in the order of the whole model's parameters.
 func (m *Model) GradSquares(w *Work) (float64, error) {
 	p := m.Params
 	if w.squares == nil {
@@ -34,7 +34,7 @@ func (m *Model) GradSquares(w *Work) (float64, error) {
 			}
 		}
 	}
-	for _, axis := range []Axis{w.axis, w.pipe} { // one rank has each sum, and all others have 0 in its place
+	for _, axis := range []Axis{w.axis, w.pipe} { // each sum is on one rank; the other ranks have 0 there
 		if axis != nil && w.err == nil {
 			w.err = axis.Sum64(w.squares)
 		}
@@ -46,8 +46,8 @@ func (m *Model) GradSquares(w *Work) (float64, error) {
 	return total, w.Err()
 }
 
-// countSquares allocates w.squares, and sets w.squareOf for all parameters of the whole model. w.squareOf has the index
-// of each parameter's first block in w.squares.
+// countSquares allocates w.squares for all parameters of the whole model. It sets w.squareOf to the index of each
+// parameter's first block in w.squares.
 func (w *Work) countSquares() {
 	w.squareOf = map[string]int{}
 	n := 0

@@ -18,7 +18,7 @@ type headWork struct {
 	logits []float32      // [rows, this part of the vocabulary]
 	hidden []float32      // [rows, d]
 	of     []Distribution // one per target of the last LogProbs
-	dh     []float32      // [n,d], the derivative by the hidden rows
+	dh     []float32      // [n,d], the gradient with respect to the hidden rows
 	all    []float32      // numbers that all ranks exchange
 }
 
@@ -33,7 +33,7 @@ func (w *Work) headRows() int {
 	return rows
 }
 
-// Logits writes the logits of some rows of the last pass to out [len(rows), vocabulary].
+// Logits writes the logits of the given rows of the last pass to out [len(rows), vocabulary].
 func (m *Model) Logits(w *Work, out []float32, rows []int32) {
 	d, v, step := m.Config.Hidden, m.Config.Vocab, w.headRows()
 	for i := 0; i < len(rows); i += step {
@@ -76,7 +76,7 @@ func (m *Model) joinVocabulary(w *Work, out, own []float32, n int) {
 	}
 }
 
-// gather returns a copy of some hidden rows, one after the other.
+// gather returns a copy of the given hidden rows, in the order of the argument rows.
 func (w *Work) gather(rows []int32, d int) []float32 {
 	for i, r := range rows {
 		copy(w.head.hidden[i*d:(i+1)*d], w.final.hidden[int(r)*d:])
@@ -123,8 +123,8 @@ func (m *Model) LogProbs(w *Work, logp, entropy []float32, targets []Target, tem
 	}
 }
 
-// distributions computes, for each target i, the distribution of[i] and the log-probability logp[i]. logits has a row
-// for each target, with the columns of this part of the vocabulary.
+// distributions sets of[i] to the Distribution for target i, and logp[i] to the target's log-probability. logits has a
+// row for each target, with the columns of this part of the vocabulary.
 func (m *Model) distributions(w *Work, of []Distribution, logp, logits []float32, targets []Target) {
 	v := m.local.Vocab
 	per := 3*m.own + 1 // numbers of a rank for each target: 3 for each block, and the target's logit
@@ -153,7 +153,7 @@ func (m *Model) distributions(w *Work, of []Distribution, logp, logits []float32
 	}
 }
 
-// targetLogits returns logits/temperature of the rows of some targets.
+// targetLogits returns logits/temperature at the rows of the given targets.
 func (w *Work) targetLogits(part []Target, temperature float32) []float32 {
 	d, v := w.m.Config.Hidden, w.m.local.Vocab
 	hidden := w.head.hidden[:len(part)*d]
@@ -203,7 +203,7 @@ func (m *Model) likeliest(w *Work, dst []float32, targets []Target) {
 	}
 }
 
-// A Distribution has sums over a row of logits.
+// A Distribution describes softmax(logits) for a row of logits.
 type Distribution struct {
 	LSE     float64 // log Σ e^logit
 	Entropy float64
@@ -222,7 +222,8 @@ func (w *Work) ofAllRanks(n int) (all, mine []float32) {
 	return w.head.all, w.head.all[w.m.part.Index*n:][:n]
 }
 
-// Distribution returns sums over a whole row of logits. Blocks of the vocabulary are merged as a tree.
+// Distribution returns the Distribution of a row of logits over the whole vocabulary. It merges blocks of the
+// vocabulary as a tree.
 func (m *Model) Distribution(logits []float32) Distribution {
 	var parts [maxBlocks]partial
 	width := m.Config.blockWidth(len(logits))
@@ -250,7 +251,7 @@ func sumBlock(logits []float32) partial {
 	return partial{float64(top), float64(sum), float64(weighted)}
 }
 
-// merge returns the sums over all blocks.
+// merge returns the Distribution over all blocks.
 func (m *Model) merge(parts *[maxBlocks]partial) Distribution {
 	for half := 1; half < m.blocks; half *= 2 {
 		for b := 0; b < m.blocks; b += 2 * half {
@@ -261,8 +262,8 @@ func (m *Model) merge(parts *[maxBlocks]partial) Distribution {
 	return Distribution{LSE: p.top + math.Log(p.sum), Entropy: math.Log(p.sum) - p.weighted/p.sum}
 }
 
-// A partial has sums over some logits. top is the largest logit, sum is Σ e^(logit - top), and weighted is
-// Σ e^(logit - top)·(logit - top).
+// A partial holds sums over a block of logits. top is the largest logit, sum is Σ e^(logit - top), and weighted is Σ
+// e^(logit - top)·(logit - top).
 type partial struct{ top, sum, weighted float64 }
 
 func (p partial) merge(q partial) partial {
@@ -283,9 +284,9 @@ func (p partial) shifted(top float64) partial {
 	return partial{top, p.sum * f, (p.weighted + by*p.sum) * f}
 }
 
-// headBackward adds to the gradients of the output matrix, and sets w.head.dh to the derivative by
-// the hidden rows. dlogp and dentropy are the derivatives of the loss by the results of the last
-// LogProbs; dentropy may be nil. The derivative by a row is summed over its targets in order.
+// headBackward adds to the gradients of the output matrix, and sets w.head.dh to the gradient with respect to the
+// hidden rows. dlogp and dentropy are the gradients of the loss with respect to the results of the last LogProbs;
+// dentropy may be nil. The gradient of a row is summed over its targets in order.
 func (m *Model) headBackward(w *Work, dlogp, dentropy []float32, targets []Target, temperature float32) {
 	d, v, step := m.Config.Hidden, m.local.Vocab, w.headRows()
 	dhidden := w.hiddenGrad()
@@ -315,7 +316,7 @@ func (m *Model) headBackward(w *Work, dlogp, dentropy []float32, targets []Targe
 	}
 }
 
-// hiddenGrad clears w.head.dh, which is for the derivative by the hidden rows, and returns it.
+// hiddenGrad returns w.head.dh, set to 0.
 func (w *Work) hiddenGrad() []float32 {
 	d := w.m.Config.Hidden
 	if w.head.dh == nil {
@@ -325,7 +326,7 @@ func (w *Work) hiddenGrad() []float32 {
 	return w.head.dh[:w.n*d]
 }
 
-// logitsGrad replaces the logits x of a row with the derivative of the loss by these logits, without the term
+// logitsGrad replaces the logits x of a row with the gradient of the loss with respect to them, without the term
 // 1_t·dlogp. d is the distribution of the row, p are its probabilities and H is its entropy:
 //
 //	∂logp_t/∂x = 1_t - p,   ∂H/∂x = -p·(log p + H)

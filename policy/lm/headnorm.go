@@ -2,8 +2,8 @@ package lm
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// normSums collect the gradients of the norms of queries and keys. Each block of heads has a sum of its own over all
-// tokens, because the heads may be on several ranks. finish adds the blocks as a tree.
+// normSums accumulates the gradients of the norms of queries and keys. Each block of heads is summed separately over
+// all tokens, because the blocks may be on several ranks. finish adds the blocks as a tree.
 type normSums struct {
 	all    []float32 // [layers, blocks of queries and of keys, head_dim]
 	open   []bool    // [layers]: whether the layer has unfinished sums; nil before the first sum
@@ -30,8 +30,8 @@ func (s *normSums) of(m *Model, layer int) (q, k []float32) {
 	return at[: s.blocks[0]*e : s.blocks[0]*e], at[s.blocks[0]*e:][:s.blocks[1]*e]
 }
 
-// headNormGrad changes dx [n, heads·head_dim] from the derivative by the norm's output to the derivative by the norm's
-// input x. It adds the gradient of the norm to sums [blocks, head_dim].
+// headNormGrad changes dx [n, heads·head_dim] from the gradient with respect to the norm's output to the gradient with
+// respect to the norm's input x. It adds the gradient of the norm's weight to sums [blocks, head_dim].
 func (w *Work) headNormGrad(sums, dx, x, inv []float32, norm *weight, heads int) {
 	e, rows := w.m.local.HeadDim, w.n*heads
 	if sums == nil {

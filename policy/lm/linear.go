@@ -8,17 +8,17 @@ type linear struct {
 	in, out    int // sizes of this part
 	w, b       weight
 	bias       bool
-	over, back sum // over: the sum over inputs; back: the sum over outputs, in the derivative by the input
+	over, back sum // how forward sums over inputs, and how the backward pass sums over outputs
 	adapter    *adapter
 }
 
 // A sum describes how a sum is split into blocks: see kernel.Multiplier. A width of 0 means one block.
 type sum struct {
 	blocks, width int
-	shared        bool // other ranks have other blocks
+	shared        bool // other ranks compute other blocks
 }
 
-// A cut says which axis of a matrix [in, out] is split among the tensor-parallel ranks.
+// A cut selects the axis of a matrix [in, out] that is split among the tensor-parallel ranks.
 type cut uint8
 
 const (
@@ -27,7 +27,7 @@ const (
 	byColumns     // each rank has some of the outputs
 )
 
-// newLinear declares the weights of a product. in and out are the sizes in the whole model.
+// newLinear declares the weights of a product. The arguments in and out are the sizes in the whole model.
 func (m *Model) newLinear(name string, in, out int, bias bool, by cut) linear {
 	l := linear{m: m, bias: bias}
 	l.cut(by, in, out)
@@ -40,7 +40,7 @@ func (m *Model) newLinear(name string, in, out int, bias bool, by cut) linear {
 	return l
 }
 
-// cut sets the sizes and sums of l. in and out are the sizes in the whole model.
+// cut sets the sizes and sums of l. The arguments in and out are the sizes in the whole model.
 func (l *linear) cut(by cut, in, out int) {
 	m := l.m
 	l.in, l.out = in, out
@@ -53,13 +53,13 @@ func (l *linear) cut(by cut, in, out int) {
 	}
 }
 
-// size returns the number of elements that this part has of an axis of n elements.
+// size returns the length of this part's slice of an axis of n elements.
 func (m *Model) size(n int) int {
 	s := m.Config.slice(m.part, 0, n)
 	return s.To - s.From
 }
 
-// split describes the sum over an axis of n elements. The axis is split among the tensor-parallel ranks.
+// split describes the sum over an axis of n elements that is split among the tensor-parallel ranks.
 func (m *Model) split(n int) sum {
 	return sum{blocks: m.own, width: m.Config.blockWidth(n), shared: m.part.Size > 1}
 }
@@ -101,9 +101,8 @@ func (l *linear) forward(w *Work, y, in []float32, n int, add bool) {
 	}
 }
 
-// gradient adds to the gradients of the weights. The argument in [n,in] is the input, and dy [n,out] is
-// the derivative by the output. With an adapter, gradient sets w.low [n,rank] to the derivative by the
-// adapter's inner values.
+// gradient adds to the gradients of the weights. The argument in [n,in] is the input, and dy [n,out] is the gradient
+// with respect to the output. With an adapter, gradient sets w.low [n,rank] to the gradient with respect to x·A.
 func (l *linear) gradient(w *Work, in, dy []float32, n int) {
 	in, dy = in[:n*l.in], dy[:n*l.out]
 	if g := l.w.grad(); g != nil {
@@ -128,14 +127,14 @@ func (l *linear) gradient(w *Work, in, dy []float32, n int) {
 	}
 }
 
-// A derivative is a linear l, and the derivative dy of the loss by its output.
+// A derivative is a linear l with dy, the gradient of the loss with respect to the output of l.
 type derivative struct {
 	l  *linear
 	dy []float32
 }
 
-// inputGrad sets dx [n,in] to the derivative of the loss by the common input of up to three linears. The
-// argument in is that input. inputGrad also adds to the gradients of the weights of these linears.
+// inputGrad sets dx [n,in] to the gradient of the loss with respect to the common input of up to three linears. The
+// argument in is that input. inputGrad also adds to the gradients of the linears' weights.
 func (w *Work) inputGrad(dx, in []float32, n int, from ...derivative) {
 	var terms [3]kernel.Term
 	for i, d := range from {

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A LoRA describes trainable products of low rank that are added to products of the model: y = x·W
-// + scale·(x·A)·B. Hu et al. 2021, arXiv:2106.09685.
+// A LoRA describes trainable low-rank adapters for matrix products of the model: y = x·W +
+// scale·(x·A)·B. Hu et al. 2021, arXiv:2106.09685.
 type LoRA struct {
 	Rank    int
 	Alpha   float64  // scale = Alpha/Rank
@@ -57,7 +57,8 @@ type adapter struct {
 	scale          float32
 }
 
-// adapt gives l an adapter if module is a target. in and out are the sizes of l in the whole model.
+// adapt gives l an adapter if module is a target. The arguments in and out are the sizes of l in
+// the whole model.
 func (l *linear) adapt(module string, by cut, in, out int) {
 	o := l.m.lora
 	if o == nil || !slices.Contains(o.Targets, module[strings.LastIndexByte(module, '.')+1:]) {
@@ -126,9 +127,9 @@ func (m *Model) Adapters() []Tensor {
 	return all
 }
 
-// MergedTensors returns the tensors of the model that has the adapters merged into its weights. The
-// tensors have no Data. The merged model computes the same up to rounding. An adapter of the output
-// matrix unties this matrix from the embedding.
+// MergedTensors returns the tensors, without Data, of the model after merging its adapters into its
+// weights. The merged model gives the same results up to rounding. An adapter of the output matrix
+// unties this matrix from the embedding.
 func (m *Model) MergedTensors() []Tensor {
 	all := m.Tensors()
 	for i := range all {
@@ -151,9 +152,9 @@ const headName = "lm_head.weight"
 
 func (m *Model) unties() bool { return m.Config.Tied && m.head.adapter != nil }
 
-// Merged returns the tensor of MergedTensors that has this name, with Data. If the tensor has no
-// adapter, Data is the model's own memory. Otherwise Data is new memory that holds the weight plus
-// scale·A·B. The model does not change.
+// Merged returns the named tensor of MergedTensors, with Data. If the tensor has no adapter, Data
+// is the model's own memory. Otherwise Data is new memory that holds the weight plus scale·A·B. The
+// model does not change.
 func (m *Model) Merged(name string) Tensor {
 	from := name
 	if name == headName && m.unties() {

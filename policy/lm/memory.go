@@ -1,8 +1,9 @@
 package lm
 
-// TrainingBytes returns the most bytes that a Work of NewRecomputing(tokens, again) takes, for micro-batches of at most
-// the given number of sequences. passes is the largest number of micro-batches that wait for their backward pass at the
-// same time: the number of stages from this stage to the last. TrainingBytes does not need Alloc.
+// TrainingBytes returns an upper bound, in bytes, for the memory of a Work of NewRecomputing(tokens, again). sequences
+// is the largest number of sequences in a micro-batch. passes is the largest number of micro-batches that wait for
+// their backward pass at the same time: the number of stages from this stage to the last. The model need not be
+// allocated.
 func (m *Model) TrainingBytes(tokens, sequences, passes, again int) int {
 	c, n := &m.local, tokens
 	d, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
@@ -48,8 +49,8 @@ func (m *Model) TrainingBytes(tokens, sequences, passes, again int) int {
 	return 4*(total+m.message(n)) + productBytes
 }
 
-// MessageBytes returns the most bytes of messages to other stages that have not been received yet, for micro-batches of
-// the given number of tokens. It is 0 if there is only one stage.
+// MessageBytes returns an upper bound, in bytes, for the messages to other stages that are sent but not yet received.
+// The argument tokens is the number of tokens in a micro-batch. The bound is 0 if there is only one stage.
 func (m *Model) MessageBytes(tokens int) int {
 	neighbours := 2
 	if m.first() {
@@ -77,7 +78,7 @@ func (m *Model) endMessage() int {
 	return min(streamed, m.local.Hidden*m.local.Vocab)
 }
 
-// productBytes is the most memory that a kernel.Multiplier takes for packed pieces of its factors.
+// productBytes is an upper bound, in bytes, for the memory of a kernel.Multiplier.
 const productBytes = 5 << 18
 
 // headRowsOf returns the number of rows of logits that are in memory at a time.

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// A Part says which part of a model this rank has. The zero Part is the whole model.
+// A Part describes the part of a model on this rank. The zero Part is the whole model.
 type Part struct {
 	// Index is the number of this rank among the Size tensor-parallel ranks. They split the heads and the feed-forward
 	// width of every layer, and the vocabulary. A Size of 0 means 1.
@@ -44,8 +44,8 @@ type Pipe interface {
 	Flush() error
 }
 
-// complete returns p with defaults in place of zeros. If a model of c has no such part, complete returns an error that
-// names the valid values.
+// complete returns p with defaults in place of zeros. If p is not valid for a model of c, complete returns an error
+// that names the valid values.
 func (c *Config) complete(p Part) (Part, error) {
 	p.Size = max(p.Size, 1)
 	if p.End == 0 {
@@ -61,8 +61,7 @@ func (c *Config) complete(p Part) (Part, error) {
 	return p, nil
 }
 
-// Sizes returns the valid numbers of tensor-parallel ranks for a model of c. Each of them divides the number of blocks
-// and the number of key heads.
+// Sizes returns the valid numbers of tensor-parallel ranks for a model of c. Each number divides Blocks and KVHeads.
 func (c *Config) Sizes() []int {
 	sizes, blocks := []int{1}, c.Blocks()
 	for n := 2; n <= blocks && c.KVHeads%n == 0 && c.KVHeads*c.HeadDim%blocks == 0; n *= 2 {
@@ -82,21 +81,21 @@ func (c *Config) local(p Part) Config {
 	return l
 }
 
-// slice returns the slice of an axis of n elements that belongs to part p. The slice has whole blocks.
+// slice returns part p's slice of an axis of n elements. The slice has whole blocks.
 func (c *Config) slice(p Part, axis, n int) nn.Slice {
 	per := c.Blocks() / p.Size * c.blockWidth(n)
 	return nn.Slice{Axis: axis, From: min(p.Index*per, n), To: min((p.Index+1)*per, n), Whole: n}
 }
 
-// blockWidth returns the number of elements of a block of an axis of n elements.
+// blockWidth returns the number of elements per block, for an axis of n elements.
 func (c *Config) blockWidth(n int) int { return (n + c.Blocks() - 1) / c.Blocks() }
 
-// owner returns the rank that has the token in its part of the vocabulary.
+// owner returns the rank whose part of the vocabulary has the token.
 func (m *Model) owner(token int32) int {
 	return int(token) / (m.own * m.Config.blockWidth(m.Config.Vocab))
 }
 
-// Part returns the part of the model that this rank has.
+// Part returns the part of the model on this rank.
 func (m *Model) Part() Part { return m.part }
 
 // A Mesh connects the ranks that have the parts of a model. The zero Mesh is for a whole model on one rank.
@@ -105,7 +104,7 @@ type Mesh struct {
 	Stages Pipe // the pipeline stages; nil for one stage
 }
 
-// Join connects w with the ranks that have the other parts of the model. Call it before the first pass.
+// Join connects w with the ranks of the other parts of the model. Call it before the first pass.
 func (w *Work) Join(mesh Mesh) {
 	p := w.m.part
 	if a := mesh.Layer; a != nil && a.Size() > 1 {
@@ -126,9 +125,9 @@ func (w *Work) Join(mesh Mesh) {
 func (m *Model) first() bool { return m.part.First == 0 }
 func (m *Model) last() bool  { return m.part.End == m.Config.Layers }
 
-// Err returns the first error of a message to or from another rank. It also returns an error if the model has other
-// parts and w has not joined them. After an error, results are undefined and w sends no more messages. Forward and
-// Extend return the error, too.
+// Err returns the first error of a message to or from another rank. It also returns an error if the model is only a
+// part and w has not joined the other parts. After an error, results are undefined and w sends no more messages.
+// Forward and Extend return the error, too.
 func (w *Work) Err() error {
 	if w.axis == nil && w.m.part.Size > 1 || w.pipe == nil && !(w.m.first() && w.m.last()) {
 		return errors.New("a part of a model, without the other parts")

@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Model is the weights of a decoder-only transformer. Activations are in a Work, so several
-// goroutines may use a Model at once while nobody changes the weights.
+// A Model holds the weights of a decoder-only transformer. Activations are in a Work, so several goroutines may use a
+// Model at once while nobody changes the weights.
 type Model struct {
 	Config Config
 	Params *nn.Params[float32] // the trainable weights: all of the model, only adapters, or none
@@ -49,18 +49,18 @@ type layer struct {
 	fields       [2]int   // parameters of the layer: [fields[0], fields[1])
 }
 
-// Options say which weights of a model are trained.
+// Options select the weights of a model, and which of them are trained.
 type Options struct {
 	Frozen bool  // the model's own weights are not trained and have no gradient
 	LoRA   *LoRA // trainable adapters; they freeze the model's own weights
-	// Kept puts frozen weights into the State of the parameters, so that they are saved with them.
+	// Kept puts frozen weights into the State of the parameters, so that both are saved together.
 	Kept bool
 	// Headless leaves out the output matrix, for a model whose hidden states another head reads.
 	Headless bool
 	// Values adds a value head: a linear function of the hidden state, with value_head.weight and value_head.bias.
 	// Both are 0 in a new model.
 	Values bool
-	Part   Part // the part of the model that this rank has
+	Part   Part // the part of the model on this rank
 }
 
 // New declares the weights of a model in p. It adds a group "actor" to p unless p has a group already. Before
@@ -168,7 +168,8 @@ func (m *Model) Alloc(alloc tensor.Allocator) error {
 // Headless reports whether the model has no output matrix.
 func (m *Model) Headless() bool { return m.headless }
 
-// Frozen returns the memory of the frozen weights, or nil. It does not change after the model is loaded.
+// Frozen returns the memory of the frozen weights. It is nil if there are none. Its contents do not change after the
+// model is loaded.
 func (m *Model) Frozen() []byte { return m.frozen.mem }
 
 // ShareFrozen makes m use the frozen weights of another model of the same configuration. m must not

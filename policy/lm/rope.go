@@ -16,9 +16,9 @@ type Rope struct {
 	Factor float64 // new length of sequences divided by Original
 
 	LowFreqFactor, HighFreqFactor float64 // for llama3
-	BetaFast, BetaSlow            float64 // for yarn: least rotations of fast pairs, most rotations of slow pairs
-	AttentionFactor               float64 // for yarn: factor of cos and sin; 0: computed from other fields
-	MScale, MScaleAllDim          float64 // for yarn; 0: not given
+	BetaFast, BetaSlow            float64 // for yarn: f_j above BetaFast rotations, f_j/Factor below BetaSlow
+	AttentionFactor               float64 // for yarn: factor of cos and sin; if 0, it is computed from other fields
+	MScale, MScaleAllDim          float64 // for yarn; 0 if not given
 	Exact                         bool    // for yarn: corners are not rounded to whole pairs (truncate: false)
 	Original                      int     // for llama3 and yarn: the length of sequences in pre-training
 }
@@ -149,8 +149,8 @@ func newRotation(c *Config, positions int) rotation {
 	return r
 }
 
-// prepareRotations computes rotations for at least this number of positions. It doubles the table when it
-// grows, so a growing sequence rarely recomputes it.
+// prepareRotations computes rotations for at least the given number of positions. It at least doubles a table that is
+// too small, so a growing sequence rarely recomputes it.
 func (w *Work) prepareRotations(positions int) error {
 	if most := w.m.Config.Window; most > 0 && positions > most {
 		return fmt.Errorf("a sequence of %d tokens is longer than sliding_window, %d: not supported", positions, most)
@@ -173,8 +173,8 @@ func (w *Work) gatherRotations() {
 	}
 }
 
-// rotate rotates the heads of x [n, heads·head_dim] by their positions and multiplies them by
-// scale. If back is true, it rotates in the opposite direction, which gives the derivative.
+// rotate rotates the heads of x [n, heads·head_dim] by their positions and multiplies them by scale. If back is true,
+// it rotates in the opposite direction, for the backward pass.
 func (w *Work) rotate(x []float32, heads int, scale float32, back bool) {
 	half := w.rotation.half
 	kernel.Rotate(x[:w.n*heads*2*half], w.cos, w.sin, w.n, heads, half, scale, back)

@@ -14,10 +14,10 @@ type Micro struct {
 	Aux     float32 // factor of the auxiliary loss: see Backward
 }
 
-// A Head says what a model computes after its layers.
+// A Head selects what a model computes after its layers.
 type Head struct {
-	Values      bool    // compute the values of Options.Values, instead of log-probabilities and entropies
-	Likeliest   bool    // compute 1 if a target is the likeliest token and 0 if not, instead of entropies
+	Values      bool    // compute values (Options.Values) instead of log-probabilities and entropies
+	Likeliest   bool    // instead of entropies, compute 1 if a target is the most likely token, else 0
 	Temperature float32 // for log-probabilities
 }
 
@@ -35,10 +35,10 @@ type Outputs struct {
 	Likeliest               []float32
 	AuxLoss                 float64 // only in training
 
-	// The derivatives of the loss by the outputs. They are 0 until Source.Got sets them.
+	// The gradients of the loss with respect to the outputs. They are 0 until Source.Got sets them.
 	DLogProb, DEntropy, DValue []float32
 
-	all, slopes []float32 // memory of the outputs above, and memory of their derivatives
+	all, slopes []float32 // memory of the outputs above, and memory of their gradients
 	targets     []Target
 	aux         float32
 }
@@ -69,13 +69,14 @@ func (o *Outputs) view(h Head, n int) {
 type Source interface {
 	// Micro returns micro-batch k. The next call of Micro may overwrite its memory.
 	Micro(k int) Micro
-	// Got receives the outputs of micro-batch k. In training it sets the derivatives of the loss.
+	// Got receives the outputs of micro-batch k. In training it sets the gradients of the loss in o.
 	Got(k int, o *Outputs)
 }
 
 // Train adds the gradients of n micro-batches, in their order. With several pipeline stages, forward and backward
 // passes alternate (1F1B, Narayanan et al. 2019, doi:10.1145/3341301.3359646). Stage s of p stages begins with p-s-1
-// forward passes. Every stage gets the same outputs of a micro-batch, before the stage's backward pass for it.
+// forward passes. On every stage, Source.Got receives the same outputs of a micro-batch, before this stage's backward
+// pass.
 //
 // If ready is not nil, Train calls ready(lo, hi) when the range [lo, hi) of m.Params.Grad is final. The calls go from
 // the end of Grad to its beginning. Ranges without a call are final after FinishGradients.
@@ -112,7 +113,7 @@ func (m *Model) Train(w *Work, n int, h Head, s Source, ready func(lo, hi int)) 
 	return w.flush()
 }
 
-// Infer computes the outputs of n micro-batches. Every stage gets the same outputs.
+// Infer computes the outputs of n micro-batches. On every stage, Source.Got receives the same outputs.
 func (m *Model) Infer(w *Work, n int, h Head, s Source) error {
 	var sizes []int // number of outputs of each micro-batch
 	w.results = w.results[:0]
@@ -233,7 +234,7 @@ func (w *Work) recv(from int, parts ...[]float32) {
 	}
 }
 
-// makeMessage makes w.message as long as all parts together, and returns it.
+// makeMessage returns w.message, resized to the total length of parts.
 func (w *Work) makeMessage(parts [][]float32) []float32 {
 	n := 0
 	for _, p := range parts {
@@ -243,7 +244,7 @@ func (w *Work) makeMessage(parts [][]float32) []float32 {
 	return w.message
 }
 
-// streamed is the largest number of elements in a message of the function stream: 16 MiB.
+// streamed is the largest number of elements in a message of the function stream. They take 16 MiB.
 const streamed = 4 << 20
 
 // stream sends or receives long data in several messages. call is the method send or recv.
@@ -281,7 +282,8 @@ func (m *Model) valueForward(w *Work, values []float32, targets []Target) {
 	}
 }
 
-// valueBackward adds to the gradients of the linear function, and sets w.head.dh to the derivative by the hidden rows.
+// valueBackward adds to the gradients of the linear function, and sets w.head.dh to the gradient with respect to the
+// hidden rows.
 func (m *Model) valueBackward(w *Work, slopes []float32, targets []Target) {
 	weight, dw, db := m.value.w.data(), m.value.w.grad(), m.value.b.grad()
 	dh := w.hiddenGrad()

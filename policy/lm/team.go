@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A team computes the products and the attention of a Work on one or several goroutines. One member
-// computes each element, so the number of members does not change bits.
+// A team computes the products and the attention of a Work on one or several goroutines. Each element is computed by
+// one member, so the number of members does not change bits.
 type team struct {
 	w       *Work
 	members []*member // the first member works in the caller's goroutine
@@ -41,7 +41,7 @@ type productArgs struct {
 	k            int
 }
 
-// Products of at least sharedFrom operations are split among the members. One core takes about 20 µs for so many
+// Products of at least sharedFrom operations are split among the members. One core needs about 20 µs for sharedFrom
 // operations.
 const sharedFrom = 2 << 20
 
@@ -75,7 +75,7 @@ func (w *Work) SetThreads(n int) {
 	}
 }
 
-// run runs a job on all members and waits for them. If size is below least, the job runs on the first member alone.
+// run runs a job on all members and waits for them. If size < least, only the first member runs the job.
 func (t *team) run(least, size int, job job) {
 	if len(t.members) == 1 || size < least {
 		job(t.w, 0, 1, t.members[0])
@@ -125,7 +125,7 @@ func (w *Work) gradientPart(number, parts int, m *member) {
 	m.x.GradientPart(number, parts, a.c, a.a, a.b, a.m, a.n, a.k)
 }
 
-// sharedElements is the least number of elements of an elementwise job that is split among members.
+// An elementwise job on at least sharedElements elements is split among the members.
 const sharedElements = 1 << 16
 
 // SwiGLU is kernel.SwiGLU on all members.

@@ -13,10 +13,9 @@ import (
 type Tensor struct {
 	Name  string
 	Shape []int    // shape of Data: matrices are [in, out], embeddings [vocabulary, width]
-	Slice nn.Slice // which part of the whole weight is in Data; its Axis is an axis of Shape
-	// Transposed says that the checkpoint has the transpose of Data. It is true for every matrix [in,
-	// out], and for an embedding that is also the output matrix. Data of such an embedding is [width,
-	// vocabulary].
+	Slice nn.Slice // the part of the whole weight that Data holds; its Axis is an axis of Shape
+	// If Transposed is true, the checkpoint has the transpose of Data. This is so for every matrix [in, out], and for
+	// an embedding that is also the output matrix and has the shape [width, vocabulary].
 	Transposed bool
 	Data       []float32
 	Grad       []float32 // nil if the weight is frozen
@@ -50,7 +49,7 @@ func (w *weight) grad() []float32 {
 
 // frozen holds weights that have no gradient.
 type frozen struct {
-	places [][2]int // for each weight, the range of its elements in all
+	places [][2]int // for each weight, the range of its elements in the slice all
 	size   int      // elements, including gaps
 	mem    []byte
 	all    []float32
@@ -143,7 +142,7 @@ func (m *Model) Count() int {
 	return n
 }
 
-// Whole returns the whole model that m is a part of. It has the same options and all weights, but no memory.
+// Whole returns a model like m, but with all parts of the weights, and without memory for them.
 func (m *Model) Whole() *Model {
 	o := Options{Frozen: m.fixed, LoRA: m.lora, Kept: m.kept, Headless: m.headless, Values: m.values}
 	whole, err := New(new(nn.Params[float32]), m.Config, o)
@@ -176,8 +175,8 @@ func (m *Model) Init(seed uint64) {
 	m.InitAdapters(seed)
 }
 
-// fillNormal sets x to normal numbers from the stream of seed and key. x has block b of a whole tensor, whose elements
-// take the numbers of the stream in order.
+// fillNormal sets x to normal numbers from the stream of seed and key. x is block b of a whole tensor. Element i of the
+// whole tensor is normal number i.
 func fillNormal(x []float32, b nn.Block, deviation float64, seed, key uint64) {
 	const perStream = 1 << 20 // numbers per stream, so that no stream runs out
 	b.Within(0, math.MaxInt, func(at, here, n int) {

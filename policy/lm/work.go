@@ -6,22 +6,21 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// A Batch is whole sequences, one after the other, without padding. Positions restart with every
-// sequence, and sequences do not see each other.
+// A Batch holds whole sequences, one after the other, without padding. Positions restart with every sequence, and
+// sequences do not attend to each other.
 type Batch struct {
 	IDs []int32 // tokens
 	// Starts are the offsets of the sequences in IDs, and the end of the last sequence. Starts[0] is 0,
 	// and sequence i is IDs[Starts[i]:Starts[i+1]].
 	Starts []int32
 
-	// Given has the input rows [k, hidden] of the k tokens whose id is Given, in order. The rows
-	// are outputs of another network, in place of embeddings. Work.InputGrad has the derivative by
-	// these rows.
+	// Given has the input rows [k, hidden] of the k tokens whose id is the constant Given, in order. They are outputs
+	// of another network and replace embeddings. Work.InputGrad returns their gradient.
 	Given []float32
-	// Prefix has the length of each sequence's prefix; nil means no prefixes. The tokens of a prefix see
-	// each other in both directions. Every later token sees the prefix and all tokens before itself.
+	// Prefix has the length of each sequence's prefix; nil means no prefixes. The tokens of a prefix attend to each
+	// other in both directions. Every later token attends to the prefix and to all tokens up to itself.
 	Prefix []int32
-	// Parallel lets the tokens after a prefix see each other in both directions, too.
+	// Parallel lets the tokens after a prefix attend to each other in both directions, too.
 	Parallel bool
 }
 
@@ -38,10 +37,10 @@ type Work struct {
 	err      error // the first error of a message to or from another rank
 	deferred bool  // sums over axis wait for sumDeferred
 	sizes    []int // memory of the method counts
-	rows     int   // most tokens of a forward pass
+	rows     int   // maximum number of tokens in a forward pass
 	training bool
 	whole    bool         // the Work is for Forward, not for Extend
-	again    int          // the backward pass repeats the forward pass of this number of first layers
+	again    int          // number of first layers whose forward pass the backward pass repeats
 	shared   *activations // activations that the repeated layers share; nil if no layer is repeated
 
 	*pass                    // pass of the current micro-batch
@@ -70,7 +69,7 @@ type Work struct {
 	squareOf                      map[string]int // index of each parameter in squares
 }
 
-// A pass is what a forward pass keeps for its backward pass.
+// A pass holds what a forward pass keeps for its backward pass.
 type pass struct {
 	n         int // tokens
 	ids       []int32
@@ -100,13 +99,12 @@ type activations struct {
 	routed       *routed
 }
 
-// NewTraining returns a Work for forward and backward passes over batches of at most this number of
-// tokens. It keeps the activations of all layers.
+// NewTraining returns a Work for forward and backward passes over batches of at most the given number of tokens. It
+// keeps the activations of all layers.
 func (m *Model) NewTraining(tokens int) *Work { return m.NewRecomputing(tokens, 0) }
 
-// NewRecomputing is like NewTraining, but its Work takes less memory. The first layers keep only inputs, keys and
-// values, and the backward pass repeats their forward pass. The argument layers is the number of these layers. Results
-// have the same bits.
+// NewRecomputing is like NewTraining, but its Work needs less memory. The argument layers is the number of first layers
+// that keep only inputs, keys and values. The backward pass repeats their forward pass. Results have the same bits.
 func (m *Model) NewRecomputing(tokens, layers int) *Work {
 	w := m.newWork(tokens, true)
 	if w.again = min(layers, len(m.layers)); w.again > 0 {
@@ -126,7 +124,7 @@ func (m *Model) NewRecomputing(tokens, layers int) *Work {
 	return w
 }
 
-// NewInference returns a Work for Forward alone, over batches of at most this number of tokens. It
+// NewInference returns a Work for Forward without Backward, over batches of at most the given number of tokens. It
 // keeps the activations of one layer.
 func (m *Model) NewInference(tokens int) *Work {
 	w := m.NewDecoding(tokens)
@@ -134,8 +132,8 @@ func (m *Model) NewInference(tokens int) *Work {
 	return w
 }
 
-// NewDecoding returns a Work for Extend, with at most this number of new tokens in a pass. It keeps
-// the activations of one layer.
+// NewDecoding returns a Work for Extend, with at most the given number of new tokens in a pass. It keeps the
+// activations of one layer.
 func (m *Model) NewDecoding(tokens int) *Work {
 	w := m.newWork(tokens, false)
 	w.pass = w.newFinal()
@@ -198,7 +196,7 @@ func (w *Work) newPass() *pass {
 	return p
 }
 
-// newFinal returns a pass that has memory only for the final norm and the outputs, which follow the last layer.
+// newFinal returns a pass with memory only for the final norm and the outputs.
 func (w *Work) newFinal() *pass {
 	p, n, d := &pass{}, w.rows, w.m.local.Hidden
 	p.final.x, p.final.inv, p.final.hidden = nn.Vector[float32](n*d), make([]float32, n), nn.Vector[float32](n*d)

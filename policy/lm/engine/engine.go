@@ -1,13 +1,12 @@
-// Package engine generates many texts at once with one language model. A sequence joins a running
-// batch as soon as the cache has pages for its greatest length, and leaves the batch when it ends.
-// Answers to one prompt that run at the same time share the prompt's pages. A sequence depends only
-// on its own tokens and random numbers, never on other sequences.
+// Package engine generates many texts at once with one language model. A sequence joins a running batch as soon as the
+// cache has pages for its greatest length, and leaves the batch when it ends. Answers to the same prompt that run at
+// the same time share the prompt's pages. The result of a sequence never depends on other sequences.
 //
 //	e, err := engine.New(model, engine.Options{})
 //	results, err := e.Generate(ctx, requests, engine.Watch{})
 //
-// Generate needs all requests when it begins. If requests come later, call Start for each request, and Step for each
-// pass. Such a caller may also give up an unfinished text. Any engine with the same weights can finish the text.
+// Generate needs all requests when it begins. To add requests later, call Start for each request, and Step for each
+// pass. GiveUp stops an unfinished text. Any engine with the same weights can finish the text.
 //
 //	started, err := e.Start(&request, index) // false: no room now
 //	err = e.Step(&watch)                     // one pass, while e.Running() > 0
@@ -23,31 +22,31 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// Options are the limits of an Engine. 0 in a field means its default.
+// Options are the limits of an Engine. A field that is 0 gets its default.
 type Options struct {
 	MaxRunning  int // sequences that run at the same time; default 64
 	CacheTokens int // capacity of the cache; default 16384
 	ChunkTokens int // prompt tokens in one pass; default 512
-	Threads     int // threads of a pass, with the same results for any number; default 1. With more than 1, call Close
+	Threads     int // threads of a pass; results do not depend on it; default 1. If it is above 1, call Close
 	Tokens      int // only ids below Tokens are drawn, for vocabularies larger than the tokenizer's; default all
-	// Axis connects the tensor-parallel ranks of the model; nil for one rank. Each rank has an Engine with the same
-	// options and gets the same requests. Each rank draws the tokens of some of the sequences.
+	// Axis connects the tensor-parallel ranks of the model; nil for one rank. Every rank has an Engine with the same
+	// options and gets the same requests. Each rank draws the tokens of some sequences.
 	Axis lm.Axis
 }
 
-// A Request is a prompt, and the way to continue it.
+// A Request is a prompt to continue, with its options.
 type Request struct {
 	Prompt   []int32 // at least one token
 	Sampling Sampling
 	// Key and Sample select the random numbers of this text. Key identifies the prompt, and Sample
 	// one of its answers. Key is below 2^32 and Sample below 2^16.
 	Key, Sample uint64
-	// Begun is the beginning of the text, which an engine with the same weights generated and gave up. The rest of the
-	// text has the same bits as if that engine had generated it. Sampling.MaxTokens includes the tokens of Begun.
+	// Begun is a result of GiveUp, from an engine with the same weights. The engine continues that text, with the same
+	// bits as the first engine would have generated. Sampling.MaxTokens includes the tokens of Begun.
 	Begun Begun
 }
 
-// A Begun is the beginning of a text.
+// A Begun is the beginning of an unfinished text.
 type Begun struct {
 	Result
 	// Cache has the keys and values of all Tokens except the last. The engine that continues the text copies them and
@@ -62,13 +61,13 @@ type Result struct {
 	// LogProbs are the log-probabilities of Tokens in softmax(logits/temperature) over all tokens,
 	// or in softmax(logits) if the temperature is 0.
 	LogProbs []float32
-	Stopped  bool // the text ended with a stop token; false: it ended at Sampling.MaxTokens
+	Stopped  bool // whether the text ended with a stop token; otherwise it ended at Sampling.MaxTokens
 }
 
 // A Watch has callbacks for texts as they grow. Both functions may be nil.
 type Watch struct {
 	Token func(request int, token int32) // called with each new token
-	// Done is called with a text when it ends, while others still grow. An error ends Generate.
+	// Done is called with each text when it ends, while other texts still grow. An error ends Generate.
 	Done func(request int, r *Result) error
 }
 
@@ -117,10 +116,10 @@ func New(m *lm.Model, o Options) (*Engine, error) {
 	return e, nil
 }
 
-// A Use says how full an engine was. Pages and Running are sums over passes.
+// A Use measures the load of an engine. Pages and Running are sums over passes.
 type Use struct {
 	Passes  int
-	Pages   float64 // share of the cache's pages that sequences used
+	Pages   float64 // share of the cache's pages in use
 	Running float64 // number of running sequences
 	Peak    float64 // the largest share of pages
 }
@@ -132,7 +131,7 @@ func (e *Engine) Use() Use {
 	return use
 }
 
-// Add adds the use of another engine, or of another time.
+// Add adds the use of another engine, or of another period.
 func (u *Use) Add(v Use) {
 	u.Passes, u.Pages, u.Running, u.Peak = u.Passes+v.Passes, u.Pages+v.Pages, u.Running+v.Running, max(u.Peak, v.Peak)
 }
@@ -140,8 +139,8 @@ func (u *Use) Add(v Use) {
 // Close ends the engine's threads.
 func (e *Engine) Close() { e.work.SetThreads(1) }
 
-// Generate continues all requests and returns their results in order. It calls w while texts grow.
-// If a request cannot be served, it returns an error that names the request, before the first token.
+// Generate continues all requests and returns their results in order. It calls w while texts grow. If a request is
+// invalid, Generate returns an error that names the request, before it generates any token.
 func (e *Engine) Generate(ctx context.Context, requests []Request, w Watch) ([]Result, error) {
 	for i := range requests {
 		if err := e.check(&requests[i]); err != nil {
@@ -169,7 +168,7 @@ func (e *Engine) Generate(ctx context.Context, requests []Request, w Watch) ([]R
 	return results, nil
 }
 
-// Start adds a request to the running requests. It returns false if there is no room for the request now. index
+// Start adds a request to the running requests. It returns false if there is no room for the request yet. index
 // identifies the request in calls of a Watch and of GiveUp.
 func (e *Engine) Start(r *Request, index int) (bool, error) {
 	if err := e.check(r); err != nil {
@@ -181,8 +180,8 @@ func (e *Engine) Start(r *Request, index int) (bool, error) {
 // Running returns the number of running texts.
 func (e *Engine) Running() int { return len(e.running) }
 
-// GiveUp stops a running text before its end, and returns the text so far. It returns false if no text with this index
-// runs.
+// GiveUp stops a running text before its end, and returns the text so far. ok is false if no text with this index is
+// running.
 func (e *Engine) GiveUp(index int) (begun Begun, ok bool) {
 	at := slices.IndexFunc(e.running, func(s *sequence) bool { return s.index == index })
 	if at < 0 {
@@ -191,7 +190,7 @@ func (e *Engine) GiveUp(index int) (begun Begun, ok bool) {
 	e.fork()
 	gone := e.running[at]
 	e.running = slices.Delete(e.running, at, at+1)
-	var heir *sequence // computes the prompt from now on, for sequences that wait for gone
+	var heir *sequence // replaces gone as the source of the waiting sequences
 	for _, s := range e.running {
 		switch {
 		case s.source != gone:

@@ -8,8 +8,8 @@ import (
 )
 
 // Step runs one pass, and calls w. The pass has one token of every sequence whose text is in the cache. Tokens of other
-// texts fill the rest of the pass. After the pass, every sequence whose whole text is in the cache gets its next token.
-// Without running sequences Step does nothing.
+// texts that are not in the cache yet fill the rest. After the pass, every sequence whose text is in the cache gets its
+// next token. Step does nothing if no sequence is running.
 func (e *Engine) Step(w *Watch) error {
 	if len(e.running) == 0 {
 		return nil

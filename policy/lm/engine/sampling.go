@@ -9,18 +9,18 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// Sampling says how tokens are drawn. The zero value is invalid; see Greedy.
+// Sampling describes how tokens are drawn. The zero value is invalid; see Greedy.
 type Sampling struct {
-	MaxTokens         int     // most new tokens; at least 1
-	Temperature       float64 // 0: take the likeliest token
-	TopK              int     // draw among the TopK likeliest tokens; 0: among all
-	TopP              float64 // draw among the likeliest tokens whose probabilities add up to TopP; 1: among all
-	RepetitionPenalty float64 // above 1, tokens that the text already has are less likely; 1: no penalty
+	MaxTokens         int     // maximum number of new tokens; at least 1
+	Temperature       float64 // 0 takes the most likely token
+	TopK              int     // draw among the TopK most likely tokens; 0 means all tokens
+	TopP              float64 // draw among the most likely tokens whose probabilities add up to TopP; 1 means all
+	RepetitionPenalty float64 // above 1, tokens that the text already has are less likely; 1 means no penalty
 	Stop              []int32 // tokens that end a text
 	Seed              uint64
 }
 
-// Greedy returns a Sampling that always takes the likeliest token, for at most n tokens.
+// Greedy returns a Sampling that always takes the most likely token, for at most n tokens.
 func Greedy(n int) Sampling { return Sampling{MaxTokens: n, TopP: 1, RepetitionPenalty: 1} }
 
 func (s *Sampling) check() error {
@@ -49,8 +49,8 @@ type picker struct {
 
 func newPicker(vocab, drawn int) picker { return picker{make([]int32, drawn), make([]bool, vocab)} }
 
-// pick draws the next token of s, and returns the token and its log-probability. logits are the logits
-// of s, and pick overwrites them. The prompt's key, the sample and the position select the random number.
+// pick draws the next token of s, and returns the token and its log-probability. logits are the logits of s, and pick
+// overwrites them. Request.Key, Request.Sample and the position select the random number.
 func (p *picker) pick(m *lm.Model, s *sequence, logits []float32) (id int32, logProb float32) {
 	o := &s.request.Sampling
 	if o.RepetitionPenalty != 1 {
@@ -72,7 +72,7 @@ func (p *picker) pick(m *lm.Model, s *sequence, logits []float32) (id int32, log
 }
 
 // sample returns the first token at which the cumulative probability of the allowed tokens exceeds u. The tokens are in
-// the order of their ids. With top_k or top_p, they are in the order of falling probability.
+// the order of their ids; with top_k or top_p, in the order of falling probability.
 func (p *picker) sample(logits []float32, lse float64, o *Sampling, u float64) int32 {
 	share := func(id int32) float64 { return math.Exp(float64(logits[id]) - lse) }
 	drawn := int32(len(p.order))

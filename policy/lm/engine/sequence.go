@@ -14,15 +14,15 @@ type sequence struct {
 	result  *Result
 	text    []int32 // the tokens that must be in the cache before the next token is drawn: the prompt, and Begun
 	prompt  *prompt
-	source  *sequence    // this sequence waits until source has computed their common prompt; nil if it need not wait
+	source  *sequence    // this sequence waits until source has computed the common prompt; nil if it need not wait
 	cache   *lm.Sequence // nil while source is set
-	pages   int          // most pages that the sequence takes besides the pages of prompt
-	last    [1]int32     // the token drawn last
+	pages   int          // maximum number of pages of the sequence, without the pages of prompt
+	last    [1]int32     // the last drawn token
 }
 
-// A prompt is common to all sequences with the same prompt. pages is the number of pages that these sequences share,
-// and users is the number of the sequences. They share only full pages without the prompt's last token, because each
-// sequence recomputes that token to draw the next token.
+// A prompt is shared by all sequences with the same prompt. pages is the number of shared pages, and users is the
+// number of sequences. Only full pages without the prompt's last token are shared, because each sequence recomputes
+// that token to draw the next token.
 type prompt struct{ pages, users int }
 
 // check returns an error for a request that can never be served.
@@ -74,13 +74,14 @@ func (e *Engine) checkBegun(r *Request) error {
 	return nil
 }
 
-// cacheLength returns the length of r.Begun.Cache if it is not empty.
+// cacheLength returns the valid length of r.Begun.Cache, unless it is empty.
 func (e *Engine) cacheLength(r *Request) int {
 	last := len(r.Prompt) - 1
 	return (pagesOf(last+len(r.Begun.Tokens)) - last/lm.PageLen) * e.model.PageBytes() / 4
 }
 
-// length returns the most tokens that a request has in the cache. The last token of its text is never in the cache.
+// length returns the maximum number of tokens of a request in the cache. The last token of its text is never in the
+// cache.
 func (e *Engine) length(r *Request) int { return len(r.Prompt) + r.Sampling.MaxTokens - 1 }
 
 func pagesOf(tokens int) int { return (tokens + lm.PageLen - 1) / lm.PageLen }

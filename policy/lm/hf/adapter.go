@@ -23,9 +23,8 @@ const (
 	adapterPrefix  = "base_model.model."
 )
 
-// ReadAdapter reads adapter_config.json in an adapter folder of PEFT. It returns an error with key
-// and value if a key asks for something that package lm does not compute, or if an unknown key has
-// a value. lora_dropout is accepted, because it matters only in training, and training here has no
+// ReadAdapter reads adapter_config.json in an adapter folder of PEFT. If package lm does not support a value, or an
+// unknown key has a value, the error names key and value. lora_dropout is accepted and ignored: training here has no
 // dropout.
 func ReadAdapter(dir string) (*lm.LoRA, error) {
 	path := filepath.Join(dir, adapterConfig)
@@ -63,9 +62,8 @@ func ReadAdapter(dir string) (*lm.LoRA, error) {
 	return o, nil
 }
 
-// harmful returns "" if the value of a key asks for plain LoRA, and otherwise the reason for an error. The switch lists
-// the keys and values that change nothing. Any other key must be null, false or empty, because a later PEFT may give it
-// a meaning.
+// harmful returns "" if the value of a key is compatible with plain LoRA, and otherwise the reason for an error. An
+// unknown key must be null, false or empty, because a later PEFT may define it.
 func harmful(key string, raw json.RawMessage) string {
 	var compact bytes.Buffer
 	_ = json.Compact(&compact, raw) // raw is a part of a decoded JSON text
@@ -103,7 +101,8 @@ func harmful(key string, raw json.RawMessage) string {
 	return why
 }
 
-// LoadAdapter fills the adapters of m from an adapter folder. m must have the LoRA of ReadAdapter.
+// LoadAdapter fills the adapters of m from an adapter folder. m must have been made with the LoRA that ReadAdapter
+// returned.
 func LoadAdapter(m *lm.Model, dir string) (err error) {
 	defer prefix(&err, "load adapter")
 	f := newFolder()
@@ -117,7 +116,7 @@ func LoadAdapter(m *lm.Model, dir string) (err error) {
 	return f.load(adaptersInFiles(m))
 }
 
-// adaptersInFiles returns the adapters of m under the names that they have in files.
+// adaptersInFiles returns the adapters of m with their names in files.
 func adaptersInFiles(m *lm.Model) []lm.Tensor {
 	all := m.Adapters()
 	for i := range all {
@@ -126,8 +125,7 @@ func adaptersInFiles(m *lm.Model) []lm.Tensor {
 	return all
 }
 
-// SaveAdapter writes an adapter folder that PEFT reads, with weights in float32. base names the
-// model that the adapters belong to.
+// SaveAdapter writes an adapter folder for PEFT, with weights in float32. base is the name of the base model.
 func SaveAdapter(m *lm.Model, dir, base string) (err error) {
 	defer prefix(&err, "save adapter")
 	o := m.LoRA()

@@ -14,9 +14,8 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// ReadConfig reads config.json in a checkpoint folder, as transformers 4 or 5 writes it. It returns
-// an error with key and value if a key asks for something that package lm does not compute. A
-// missing key gets the default of the model's family in transformers 5.
+// ReadConfig reads config.json in a checkpoint folder, as transformers 4 or 5 writes it. If package lm does not support
+// a value, the error names key and value. A missing key gets the default of the model's family in transformers 5.
 func ReadConfig(dir string) (lm.Config, error) {
 	path := filepath.Join(dir, "config.json")
 	text, err := durable.ReadFile(path)
@@ -77,7 +76,7 @@ func get[T any](r *reader, key string, other T) T {
 	return x
 }
 
-// size returns the number under a required key.
+// size returns the number of a required key.
 func (r *reader) size(key string) int {
 	if !r.has(key) {
 		r.fail("%s is missing", key)
@@ -94,7 +93,7 @@ func (r *reader) refuse(key, why string, harmless ...string) {
 	}
 }
 
-// config reads the keys that package lm supports, and adds errors for other keys that change results.
+// config reads the keys that package lm supports, and adds errors for unsupported keys that would change results.
 func (r *reader) config() lm.Config {
 	c := lm.Config{Family: lm.Family(get(r, "model_type", ""))}
 	if !slices.Contains(lm.Families, c.Family) {
@@ -140,7 +139,7 @@ func (r *reader) config() lm.Config {
 	return c
 }
 
-// window returns the length of the longest sequence that fits into the attention window of every layer. 0 means any
+// window returns the length of the longest sequence that fits into the attention windows of all layers. 0 means any
 // length.
 func (r *reader) window(c *lm.Config) int {
 	size := get(r, "sliding_window", 0)

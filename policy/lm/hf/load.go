@@ -16,14 +16,13 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Load fills the weights of m from a checkpoint folder. It checks names, shapes and types before it
-// reads weights. A weight that is NaN or infinite is an error, too. If m has a part of a model, Load
-// reads no more than that part.
+// Load fills the weights of m from a checkpoint folder. It checks names, shapes and types before it reads weights. A
+// weight that is NaN or infinite is an error, too. If m is a part of a model, Load reads only that part.
 func Load(m *lm.Model, dir string) error {
 	return visit(m, dir, func(f *folder) error { return f.load(inFiles(m, m.Tensors())) })
 }
 
-// Check returns the errors that Load finds before it reads weights. The model needs no memory yet.
+// Check returns the errors that Load finds before it reads weights. The model need not be allocated.
 func Check(m *lm.Model, dir string) error { return visit(m, dir, func(*folder) error { return nil }) }
 
 // visit opens a folder, checks that it has the whole model that m is a part of, and calls do.
@@ -41,14 +40,14 @@ func visit(m *lm.Model, dir string, do func(*folder) error) (err error) {
 	return do(f)
 }
 
-// prefix puts the attempted action before the text of *err, unless *err is nil. The argument what names the action.
+// prefix wraps *err with the name of the attempted action, unless *err is nil.
 func prefix(err *error, what string) {
 	if *err != nil {
 		*err = fmt.Errorf("%s: %w", what, *err)
 	}
 }
 
-// inFiles returns tensors of m under the names that they have in files.
+// inFiles returns tensors of m with their names in files.
 func inFiles(m *lm.Model, all []lm.Tensor) []lm.Tensor {
 	for i := range all {
 		all[i].Name = fileName(m.Config.Family, all[i].Name)
@@ -62,14 +61,14 @@ type folder struct {
 	where map[string]place
 }
 
-// A place says where a tensor is: in which file, and at which index.
+// A place locates a tensor: its file, and its index in the file.
 type place struct {
 	path   string
 	reader *tensor.SafetensorsReader
 	index  int
 }
 
-// A folder has all weights in one file, or an index that names the file of each tensor.
+// A checkpoint folder has all weights in one file, or an index that maps each tensor to its file.
 const (
 	oneFile   = "model.safetensors"
 	indexFile = "model.safetensors.index.json"
@@ -86,7 +85,7 @@ func newFolder() *folder { return &folder{where: map[string]place{}} }
 // openAll opens the files of a checkpoint folder.
 func (f *folder) openAll(dir string) error {
 	one, many := filepath.Join(dir, oneFile), filepath.Join(dir, indexFile)
-	if _, err := os.Stat(one); err == nil { // an index beside it is from an earlier save; transformers ignores it, too
+	if _, err := os.Stat(one); err == nil { // an index is then from an earlier save; transformers ignores it, too
 		return f.open(one, nil)
 	}
 	text, err := durable.ReadFile(many)
@@ -186,7 +185,7 @@ func (f *folder) check(want []lm.Tensor, ignored func(string) bool) error {
 	return nil
 }
 
-// load reads tensors that check has found.
+// load reads the tensors in want, which check has found.
 func (f *folder) load(want []lm.Tensor) error {
 	var memory buffers
 	for _, t := range want {
@@ -201,17 +200,17 @@ func (f *folder) load(want []lm.Tensor) error {
 // readable are the types that Load converts to float32.
 var readable = []tensor.DType{tensor.F32, tensor.BF16, tensor.F16}
 
-// chunkElements is approximately the most elements that are read or written at once.
+// chunkElements is about the maximum number of elements that are read or written at once.
 const chunkElements = 1 << 20
 
-// buffers are the memory for one chunk, reused for all tensors.
+// buffers holds one chunk, and is reused for all tensors.
 type buffers struct {
 	raw  []byte
 	wide []float32
 }
 
-// readTensor fills t from tensor i of a file. If t is a slice of the whole tensor, readTensor reads only that slice. It
-// reads several rows of the file at a time.
+// readTensor fills t from tensor i of a file, several rows at a time. If t is a slice of the whole tensor, readTensor
+// reads only that slice.
 func (b *buffers) readTensor(t lm.Tensor, r *tensor.SafetensorsReader, i int) error {
 	field := r.Fields[i]
 	inRow := 1 // elements in a row of the file
@@ -259,8 +258,8 @@ func (b *buffers) readTensor(t lm.Tensor, r *tensor.SafetensorsReader, i int) er
 	return nil
 }
 
-// readRows reads one part of each of n rows of tensor i, and fills dst with the parts. All parts have the same length.
-// The first part begins at byte off, and each next part begins stride bytes later.
+// readRows reads a part of n rows of tensor i, and fills dst with the parts. All parts have the same length. The first
+// part begins at byte off of the tensor, and each next part begins stride bytes later.
 func readRows(r *tensor.SafetensorsReader, i int, dst []byte, n, off, stride int) error {
 	if len(dst) == n*stride { // whole rows
 		return r.ReadTensor(i, dst, off)
@@ -286,8 +285,8 @@ func widen(dst []float32, src tensor.Tensor) {
 	}
 }
 
-// scatter transposes src [n,width] into n columns of dst [width,rows]. The first of these columns has
-// the index row. scatter works in blocks of 16, so that it writes each cache line once.
+// scatter transposes src [n,width] into the columns [row, row+n) of dst [width,rows]. It works in blocks of 16 columns,
+// so that it writes each cache line once.
 func scatter(dst, src []float32, row, n, width, rows int) {
 	for lo := 0; lo < n; lo += 16 {
 		hi := min(lo+16, n)
@@ -300,7 +299,7 @@ func scatter(dst, src []float32, row, n, width, rows int) {
 	}
 }
 
-// gather is the inverse of scatter: it sets dst [n,width] from n columns of src [width,rows].
+// gather is the inverse of scatter: it transposes the columns [row, row+n) of src [width,rows] into dst [n,width].
 func gather(dst, src []float32, row, n, width, rows int) {
 	for lo := 0; lo < n; lo += 16 {
 		hi := min(lo+16, n)

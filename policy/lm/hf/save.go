@@ -14,16 +14,16 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// SaveOptions say how a checkpoint is written.
+// SaveOptions describes how a checkpoint is written.
 type SaveOptions struct {
-	DType      tensor.DType // F32, BF16 or F16; weights are rounded to it. The zero DType is F32.
-	ShardBytes int          // most bytes of tensors in a file, unless one tensor is larger; 0: all tensors in one file
+	DType      tensor.DType // F32, BF16 or F16; weights are rounded to it. 0 means F32.
+	ShardBytes int          // maximum bytes of tensors in a file, unless one tensor is larger; 0 means a single file
 	Tokens     Tokens       // for config.json
 }
 
-// Save writes a checkpoint folder for transformers: config.json and the weights, with adapters
-// merged into them. If the folder exists, Save replaces files of the same names. It removes a
-// model.safetensors or an index of an earlier save, so that every reader finds the new weights.
+// Save writes a checkpoint folder for transformers: config.json and the weights, with adapters merged into them. If the
+// folder exists, Save replaces files of the same names. It removes model.safetensors or the index of an earlier save,
+// so that every reader finds the new weights.
 func Save(m *lm.Model, dir string, o SaveOptions) (err error) {
 	defer prefix(&err, "save model")
 	if o.DType == 0 {
@@ -69,7 +69,7 @@ func Save(m *lm.Model, dir string, o SaveOptions) (err error) {
 	return os.WriteFile(filepath.Join(dir, indexFile), append(text, '\n'), 0o666)
 }
 
-// A shard is the tensors of one file.
+// A shard describes the tensors of one file.
 type shard struct {
 	fields []tensor.Field
 	names  []string // names of the same tensors in package lm

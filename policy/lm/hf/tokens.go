@@ -13,9 +13,9 @@ import (
 
 // Tokens are the ids of special tokens.
 type Tokens struct {
-	BOS int   // begins a text; -1: none
+	BOS int   // begins a text; -1 if there is none
 	EOS []int // each ends a text
-	Pad int   // -1: none
+	Pad int   // -1 if there is none
 }
 
 // ReadTokens reads the ids from config.json and, if it exists, from generation_config.json, which
@@ -53,8 +53,8 @@ func ReadTokens(dir string) (Tokens, error) {
 	return t, nil
 }
 
-// addTo sets the keys of config.json. Missing tokens become null, because a missing key means the
-// family's default.
+// addTo adds the ids to keys, the content of a config.json. Missing tokens become null, because a
+// missing key means the family's default.
 func (t Tokens) addTo(keys map[string]any) {
 	keys["bos_token_id"], keys["pad_token_id"], keys["eos_token_id"] = nil, nil, nil
 	if t.BOS >= 0 {

@@ -8,14 +8,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// architectures has the name of each family's class in transformers.
+// architectures maps each family to its class in transformers.
 var architectures = map[lm.Family]string{
 	lm.Qwen2: "Qwen2ForCausalLM", lm.Qwen3: "Qwen3ForCausalLM", lm.Llama: "LlamaForCausalLM",
 	lm.Mistral:  "MistralForCausalLM",
 	lm.Qwen2MoE: "Qwen2MoeForCausalLM", lm.Qwen3MoE: "Qwen3MoeForCausalLM", lm.Mixtral: "MixtralForCausalLM",
 }
 
-// dtypeNames has the names of types in torch.
+// dtypeNames maps types to their names in torch.
 var dtypeNames = map[tensor.DType]string{tensor.F32: "float32", tensor.BF16: "bfloat16", tensor.F16: "float16"}
 
 // FormatConfig returns the text of a config.json for c with weights of the given type. It has the

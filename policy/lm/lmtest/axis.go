@@ -13,8 +13,8 @@ import (
 
 var _ lm.Axis = (*Axis)(nil)
 
-// A meeting lets goroutines, which stand for ranks, exchange numbers. Each goroutine brings a slice and gets the slices
-// of all goroutines.
+// A meeting exchanges data among goroutines, which stand for ranks. Each goroutine contributes a slice and gets the
+// slices of all goroutines.
 type meeting struct {
 	size    int
 	mu      sync.Mutex
@@ -48,7 +48,7 @@ func (a *Axis) Size() int { return a.size }
 // Index returns the index of this goroutine.
 func (a *Axis) Index() int { return a.index }
 
-// exchange brings b, and returns copies of the slices that all ranks have brought.
+// exchange contributes b, and returns copies of the slices of all ranks.
 func (a *Axis) exchange(b []byte) [][]byte {
 	a.Calls++
 	a.mu.Lock()
@@ -68,7 +68,7 @@ func (a *Axis) exchange(b []byte) [][]byte {
 	return all
 }
 
-// tree adds the slices of all ranks as a binary tree.
+// tree sets x to the sum of the slices of all ranks, added as a binary tree.
 func tree[T float32 | float64](x []T, all [][]T) {
 	for half := 1; half < len(all); half *= 2 {
 		for i := 0; i+half < len(all); i += 2 * half {
@@ -151,7 +151,8 @@ func (p *Pipe) Recv(from int, x []float32) error {
 // Flush does nothing.
 func (p *Pipe) Flush() error { return nil }
 
-// NewPipes returns a Pipe for each of n goroutines. At most one message is under way from one goroutine to another.
+// NewPipes returns a Pipe for each of n goroutines. Each pair of goroutines has at most one message in flight per
+// direction.
 func NewPipes(n int) []*Pipe {
 	pipes, queues := make([]*Pipe, n), make([][]chan []float32, n)
 	for i := range queues {
@@ -166,8 +167,8 @@ func NewPipes(n int) []*Pipe {
 	return pipes
 }
 
-// NewMeshes returns a Mesh for each of size·stages goroutines. Every stage has size goroutines, which split its layers
-// and are next to each other in the result.
+// NewMeshes returns a Mesh for each of size × stages goroutines. Every stage has size goroutines, which split its
+// layers and have consecutive indices in the result.
 func NewMeshes(size, stages int) []lm.Mesh {
 	meshes := make([]lm.Mesh, size*stages)
 	for s := range stages {

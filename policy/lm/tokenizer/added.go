@@ -6,23 +6,23 @@ import (
 	"unicode/utf8"
 )
 
-// An AddedToken is a text that is always one token, whatever is beside it.
+// An AddedToken is a text that is always encoded as one token.
 type AddedToken struct {
 	ID      int32
 	Content string
-	// Special marks a special token. Decoding leaves out special tokens unless the caller asks for them.
+	// Special marks a special token. DecodeText leaves out special tokens.
 	Special bool
-	// SingleWord says that the token does not match if a letter, mark, digit or underscore is beside it.
+	// If SingleWord is true, the token does not match next to a letter, mark, digit or underscore.
 	SingleWord bool
-	// LStrip and RStrip include the white space before and after the text in the token. Decoding
-	// does not restore that white space.
+	// With LStrip, the token takes in the white space before its text; with RStrip, the white space after it. Decoding
+	// does not restore this white space.
 	LStrip, RStrip bool
-	// Normalized says that Encode normalizes Content, and searches for it in the normalized text.
-	// Otherwise Encode searches for Content in the original text.
+	// If Normalized is true, Encode normalizes Content and searches for it in the normalized text. Otherwise Encode
+	// searches for Content in the original text.
 	Normalized bool
 }
 
-// A matcher finds the leftmost added token in text. If several tokens begin there, it finds the longest.
+// A matcher finds the leftmost added token in a text. If several tokens begin at the same byte, it finds the longest.
 type matcher struct {
 	start [256]bool // bytes that begin a token
 	nodes []matchNode
@@ -61,8 +61,8 @@ func (m *matcher) add(text string, token *AddedToken) {
 
 func (m *matcher) empty() bool { return len(m.nodes) == 0 }
 
-// find returns the first token in text[from:], and its bytes text[start:end]. These bytes include the white space of
-// LStrip and RStrip, but start is never below from. If there is no token, token is nil.
+// find returns the first token in text[from:], and its range [start, end) in text. The range includes the white space
+// of LStrip and RStrip, but start >= from. If there is no token, token is nil.
 func (m *matcher) find(text string, from int) (token *AddedToken, start, end int) {
 	for i := from; i < len(text); i++ {
 		if !m.start[text[i]] {

@@ -6,22 +6,22 @@ import (
 	"unicode/utf8"
 )
 
-// bpe is the model: it turns a piece of text into token ids by merging neighbours. It is read-only.
+// bpe is the model: it turns a piece of text into token ids by merging neighbouring tokens. It is read-only.
 type bpe struct {
-	// bytes has the token of each byte if the model is byte-level; -1 for a byte without a token.
+	// bytes maps each byte to its token, or to -1 if it has none. bytes is nil unless the model is byte-level.
 	bytes *[256]int32
-	// chars has the tokens of single characters if the model works on characters.
+	// chars maps characters to their tokens. chars is nil if the model is byte-level.
 	chars map[string]int32
-	// whole has the tokens by text if the model has ignore_merges: a piece that is a token is never split. Otherwise
+	// whole maps texts to tokens if the model has ignore_merges: a piece that is a token is never split. Otherwise
 	// whole is nil.
 	whole map[string]int32
-	// fallback has the tokens <0x00> to <0xFF> for bytes of characters without a token; -1: missing.
+	// fallback has the tokens <0x00> to <0xFF>, for the bytes of characters without a token. Missing tokens are -1.
+	// fallback is nil without byte_fallback.
 	fallback *[256]int32
-	unknown  int32 // token of unknown characters; -1: unknown characters have no token
+	unknown  int32 // token of unknown characters; -1 if they have no token
 	fuse     bool  // a run of unknown characters is one unknown token
 	merges   mergeTable
-	// atWords says that no merge joins ▁ to a character before it. So tokens do not change if text is
-	// cut before ▁.
+	// If atWords is true, no merge joins ▁ to a character before it. So tokens do not change if text is cut before ▁.
 	atWords bool
 }
 
@@ -30,14 +30,13 @@ type merge struct {
 	left, right, id int32
 }
 
-// A mergeTable maps pairs of tokens to the rank and the result of their merge. It is a hash table
-// with open addressing. Most pairs have no merge. For most of these pairs, the fields low and maybe give
-// the answer without a search.
+// A mergeTable maps pairs of tokens to the rank and the result of their merge. It is a hash table with open addressing.
+// Most pairs have no merge. The fields low and maybe exclude most of these pairs without a search.
 type mergeTable struct {
 	slots []mergeSlot // length is a power of two; at most half of them are used
 	shift uint
 	ranks int
-	// low has the results of all pairs of tokens below lowIDs, which are bytes in most vocabularies.
+	// low has the results for all pairs of tokens below lowIDs, which are bytes in most vocabularies.
 	low []uint64
 	// maybe is a Bloom filter with one hash: a bit is 0 if no pair with this hash has a merge.
 	maybe      []uint64
@@ -56,7 +55,7 @@ const noMerge = ^uint64(0)
 
 func newMergeTable(merges []merge) mergeTable {
 	n := max(bits.Len(uint(2*len(merges))), 1)
-	const perMerge = 3 // base-2 logarithm of the number of bits in maybe per merge
+	const perMerge = 3 // log2 of the number of bits per merge in the slice maybe
 	t := mergeTable{
 		slots: make([]mergeSlot, 1<<n), shift: uint(64 - n), ranks: len(merges), low: make([]uint64, lowIDs*lowIDs),
 		maybe: make([]uint64, max(1, 1<<(n+perMerge)/64)), maybeShift: uint(64 - n - perMerge),
@@ -94,7 +93,7 @@ func (t *mergeTable) slot(pair uint64) *mergeSlot {
 	}
 }
 
-// result returns rank<<32 | id for two tokens, or noMerge.
+// result returns rank<<32 | id of the merge of two tokens, or noMerge.
 func (t *mergeTable) result(left, right int32) uint64 {
 	if left < lowIDs && right < lowIDs {
 		return t.low[int(left)*lowIDs+int(right)]
@@ -106,7 +105,7 @@ func (t *mergeTable) result(left, right int32) uint64 {
 	return t.slot(pair).result
 }
 
-// symbols appends to dst the tokens of the smallest parts of a piece: its bytes or characters.
+// symbols appends to dst the tokens of a piece before any merge: those of its bytes or characters.
 func (m *bpe) symbols(dst []int32, piece string) []int32 {
 	unknown := false // an unknown token is pending; with fuse, further unknown characters join it
 	flush := func() {
@@ -160,8 +159,8 @@ func (m *bpe) symbols(dst []int32, piece string) []int32 {
 	return dst
 }
 
-// wordLength returns the length in bytes of the first word of text, which can be encoded separately from the rest. The
-// word ends before the first ▁ that follows another character.
+// wordLength returns the length in bytes of the first word of text. Words can be encoded separately. The word ends
+// before the first ▁ that follows another character.
 func (m *bpe) wordLength(text string) int {
 	if !m.atWords {
 		return len(text)
@@ -176,5 +175,5 @@ func (m *bpe) wordLength(text string) int {
 	return len(text)
 }
 
-// metaspace is the letter for a space in vocabularies of SentencePiece.
+// metaspace stands for a space in vocabularies of SentencePiece.
 const metaspace = "▁"

@@ -9,19 +9,19 @@ import (
 	"time"
 )
 
-// A Chat is a conversation to be written as one text for a model.
+// A Chat is a conversation that a ChatTemplate turns into one text.
 type Chat struct {
-	// Messages is a JSON list of objects with "role" and "content", and further keys that the
-	// template reads, such as "tool_calls". The function Messages makes such a list.
+	// Messages is a JSON list of objects with "role", "content" and other keys that the template reads, such as
+	// "tool_calls". The function Messages makes such a list.
 	Messages json.RawMessage
 	// Tools is a JSON list of the functions that the model may call. It is nil if there are none.
 	Tools json.RawMessage
 	// GenerationPrompt adds the beginning of the model's answer.
 	GenerationPrompt bool
-	// Variables are further values for the template, as JSON by name, such as "enable_thinking".
+	// Variables maps names of other template variables, such as "enable_thinking", to their values in JSON.
 	Variables map[string]json.RawMessage
-	// Now is the time that templates may ask for. If Now is zero, templates write a fixed date or no date, so the text
-	// does not depend on the time.
+	// Now is the current time for templates. If Now is zero, templates write a fixed date or no date, so the text does
+	// not depend on the time.
 	Now time.Time
 }
 
@@ -31,13 +31,13 @@ type Message struct {
 	Content string `json:"content"`
 }
 
-// Messages returns messages in the form of Chat.Messages.
+// Messages returns messages as JSON, for Chat.Messages.
 func Messages(messages ...Message) json.RawMessage {
-	text, _ := json.Marshal(slices.Concat([]Message{}, messages)) // strings always have a JSON
+	text, _ := json.Marshal(slices.Concat([]Message{}, messages)) // encoding strings cannot fail
 	return text
 }
 
-// A ChatTemplate writes conversations as a model expects them. Any number of goroutines may use it.
+// A ChatTemplate turns conversations into the text that a model expects. Any number of goroutines may use it.
 type ChatTemplate struct {
 	name   string
 	tokens config
@@ -45,9 +45,9 @@ type ChatTemplate struct {
 	format format
 }
 
-// ChatTemplate returns the tokenizer's template of this name. "" means the default template. If the tokenizer has no
-// templates, the default is the built-in format whose special tokens the tokenizer has. If there is no template of this
-// name, the error lists the existing templates.
+// ChatTemplate returns the named template of the tokenizer. "" means the default template. If the tokenizer has no
+// templates, the default is the first built-in format whose special tokens the tokenizer has. If there is no such
+// template, the error lists the existing templates.
 func (t *Tokenizer) ChatTemplate(name string) (*ChatTemplate, error) {
 	if name == "" {
 		name = defaultTemplate
@@ -74,8 +74,7 @@ func (t *Tokenizer) hasAdded(text string) bool {
 	return slices.ContainsFunc(t.added, func(a AddedToken) bool { return a.Content == text })
 }
 
-// ParseChatTemplate returns the template of a source in the Jinja language, with the tokenizer's
-// special tokens.
+// ParseChatTemplate parses a template in the Jinja language. The template uses the tokenizer's special tokens.
 func (t *Tokenizer) ParseChatTemplate(source string) (*ChatTemplate, error) {
 	return newChatTemplate(defaultTemplate, source, t.config)
 }
@@ -88,7 +87,7 @@ func newChatTemplate(name, source string, tokens config) (*ChatTemplate, error) 
 	return &ChatTemplate{name: name, tokens: tokens, jinja: j}, nil
 }
 
-// A TemplateError is the message of a template that rejects a conversation.
+// A TemplateError is the error of a template that rejects a conversation.
 type TemplateError struct{ Message string }
 
 func (e *TemplateError) Error() string { return e.Message }

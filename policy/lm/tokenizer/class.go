@@ -13,7 +13,8 @@ const (
 	newline       // CR or LF
 )
 
-// classes has the classes of the characters below U+10000. Others are looked up in package unicode.
+// classes holds the class of each character below U+10000. Other characters are looked up in
+// package unicode.
 type classes [1 << 16]class
 
 func newClasses() *classes {

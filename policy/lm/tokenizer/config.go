@@ -50,9 +50,8 @@ func (t *Tokenizer) readAddedDecoder(o object) {
 	}
 }
 
-// addAround applies flag, which is add_bos_token or add_eos_token, to the ids that are put before or after a
-// sequence. If flag is true, it adds the token to these ids. If flag is false, it removes the token. If flag is
-// null, the ids of the post-processor stay.
+// addAround applies the value of add_bos_token or add_eos_token to around, the ids before or after a sequence. True
+// adds the token, and false removes it. Null keeps the ids of the post-processor.
 func (t *Tokenizer) addAround(flag value, token string, around *[]int32) {
 	if flag.isNull() {
 		return

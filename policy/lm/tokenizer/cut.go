@@ -2,10 +2,10 @@ package tokenizer
 
 import "strings"
 
-// A cut is a step of the pre-tokenizer. It splits a piece of text into smaller ones.
+// A cut is a step of the pre-tokenizer. It splits or changes a piece of text.
 type cut struct {
 	kind     cutKind
-	rule     rule     // for byRule: the rule
+	rule     rule     // for byRule
 	single   bool     // for atNumbers: each numeric character is a piece; otherwise each run of numeric characters
 	text     string   // for atText: the separator; for blanksTo: the letter
 	behavior behavior // for atText: where the separator goes
@@ -22,7 +22,7 @@ const (
 	blanksTo                       // no split: replace spaces by a letter
 )
 
-// A behavior says where the separator goes when a piece is split.
+// A behavior selects where the separator goes when a piece is split.
 type behavior string
 
 const (
@@ -33,8 +33,8 @@ const (
 	contiguous         behavior = "Contiguous"
 )
 
-// cut applies step i and all later steps to a piece, and appends the ids of the results to dst. If first is
-// true, the piece is at the beginning of the text.
+// cut applies step i and all later steps to a piece, and appends the ids of the results to dst. If first is true, the
+// text begins with this piece.
 func (e *Encoder) cut(dst []int32, i int, piece string, first bool) []int32 {
 	if piece == "" {
 		return dst
@@ -79,7 +79,7 @@ func (e *Encoder) cut(dst []int32, i int, piece string, first bool) []int32 {
 // cutAtText splits a piece at the separator of step i.
 func (e *Encoder) cutAtText(dst []int32, i int, piece string, first bool) []int32 {
 	step := &e.t.cuts[i]
-	from, match := 0, false // start of the next piece; whether the part before `at` is the separator
+	from, match := 0, false // start of the next piece; whether the part that ends at `at` is the separator
 	for at := 0; at < len(piece); {
 		was, end := match, at
 		if match = strings.HasPrefix(piece[at:], step.text); match {
@@ -103,8 +103,8 @@ func (e *Encoder) cutAtText(dst []int32, i int, piece string, first bool) []int3
 	return e.cut(dst, i+1, piece[from:], first && from == 0)
 }
 
-// cuts reports whether to split between two parts. left and right say whether the left and the right part are
-// separators.
+// cuts reports whether to split between two adjacent parts. left is true if the left part is a separator, and right if
+// the right part is one.
 func (b behavior) cuts(left, right bool) bool {
 	switch b {
 	case mergedWithPrevious:
@@ -117,9 +117,9 @@ func (b behavior) cuts(left, right bool) bool {
 	return true
 }
 
-// numbers returns the length of the first part of s. The part is a run of numeric characters, or only one such
-// character if single is true. If s begins with another character, the part is the text before the first numeric
-// character.
+// numbers returns the length in bytes of the first piece of s. If s begins with a numeric character, the piece is this
+// character if single is true, and otherwise the run of numeric characters. If not, the piece is the text before the
+// first numeric character.
 func (c *classes) numbers(s string, single bool) int {
 	k, n := c.first(s)
 	switch {

@@ -6,12 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// A decodeStep is a step of the decoder. It gets the text of one token after another, and passes text on to the next
+// A decodeStep is a step of the decoder. It processes the text of each token in turn, and passes the result to the next
 // step.
 type decodeStep struct {
 	kind     decodeKind
-	old, new string // for replaceText: new replaces old; for metaspaceToBlank: old is the letter
-	count    int    // for stripStart: the most copies of old that are removed
+	old, new string // for replaceText: new replaces old; for metaspaceToBlank: old becomes a space
+	count    int    // for stripStart: maximum number of copies of old that are removed
 	strip    bool   // for metaspaceToBlank: remove the spaces of the first token
 	fused    bool   // for stripStart: remove from the whole text, instead of from each token
 }
@@ -22,7 +22,7 @@ const (
 	byteLevelDecoder decodeKind = iota + 1 // tokens are bytes; there is no other step
 	replaceText
 	metaspaceToBlank
-	byteFallback // tokens <0xNN> are bytes; a run of bytes that is not UTF-8 becomes a U+FFFD for each byte
+	byteFallback // tokens <0xNN> are bytes; if a run of bytes is not UTF-8, each of them becomes U+FFFD
 	stripStart
 )
 
@@ -102,16 +102,16 @@ func (t *Tokenizer) decode(ids []int32, skipSpecial bool) string {
 	return string(s.out)
 }
 
-// A Stream decodes ids one at a time, as they are generated. All its texts together are the text that Decode or
-// DecodeText returns.
+// A Stream decodes ids one at a time, as they are generated. The results of Next and End, concatenated, are the text
+// that Decode or DecodeText returns.
 type Stream struct {
 	t           *Tokenizer
 	skipSpecial bool
 
 	out   []byte // complete text
-	bytes []byte // incomplete bytes of a character, or with byteFallback the current run
-	begun bool   // a token was added
-	strip []int  // [decoder]: number of characters that a stripStart step has removed
+	bytes []byte // bytes of an incomplete character; with byteFallback, the current run of bytes
+	begun bool   // whether a token was added
+	strip []int  // number of characters that each stripStart step of the decoder has removed
 }
 
 // NewStream returns a stream. If skipSpecial is true, the stream leaves out special tokens.
@@ -165,7 +165,7 @@ func (s *Stream) end() {
 	s.begun, s.strip = false, nil
 }
 
-// pass passes the text of a token through step i and all later steps.
+// pass applies step i and all later steps to the text of a token.
 func (s *Stream) pass(i int, text string) {
 	if i == len(s.t.decoder) {
 		s.out = append(s.out, text...)
@@ -201,7 +201,7 @@ func byteToken(text string) (byte, bool) {
 	return byte(b), err == nil
 }
 
-// flush passes on the run of bytes that step i has collected.
+// flush passes the run of bytes that step i has collected to the next step.
 func (s *Stream) flush(i int) {
 	if len(s.bytes) == 0 {
 		return
@@ -214,7 +214,8 @@ func (s *Stream) flush(i int) {
 	s.pass(i+1, text)
 }
 
-// stripped removes the characters that step i may still remove from the start of text, and passes on the rest.
+// stripped removes the characters that step i may still remove from the start of text, and passes the rest to the next
+// step.
 func (s *Stream) stripped(i int, text string) {
 	step := &s.t.decoder[i]
 	if s.strip == nil {
@@ -232,9 +233,9 @@ func (s *Stream) stripped(i int, text string) {
 	s.pass(i+1, text)
 }
 
-// appendCharacters appends the characters of UTF-8 bytes to dst, and returns the rest: an incomplete
-// character. Each maximal subpart of an ill-formed character becomes one U+FFFD, as Unicode
-// recommends (chapter 3.9). If end is true, an incomplete character counts as ill-formed, too.
+// appendCharacters appends the characters of UTF-8 bytes to dst, and returns the rest: an incomplete character. Each
+// maximal subpart of an ill-formed character becomes one U+FFFD, as Unicode recommends (chapter 3.9). If the argument
+// end is true, an incomplete character counts as ill-formed, too.
 func appendCharacters(dst, text []byte, end bool) (out, rest []byte) {
 	at := 0
 	for at < len(text) {

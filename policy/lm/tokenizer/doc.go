@@ -1,4 +1,5 @@
-// Package tokenizer turns text into token ids and back, by the tokenizer.json of a model's folder.
+// Package tokenizer turns text into token ids and back, as tokenizer.json in a model's folder
+// describes.
 //
 //	k, err := tokenizer.Load(dir)
 //	e := k.NewEncoder()                   // one for each goroutine
@@ -14,13 +15,13 @@
 //	ids = e.Encode(ids[:0], text)         // templates write special tokens themselves
 //
 // It supports byte pair encoding in two forms. The byte-level form has the patterns of GPT-2, Qwen2
-// and Llama 3. SentencePiece's form, as in Llama 2, has ▁ for spaces and tokens for bytes. Loading
-// a file that asks for anything else returns an error with key and value.
+// and Llama 3. SentencePiece's form, as in Llama 2, has ▁ for spaces and tokens for bytes. Load
+// returns an error that names key and value if a file has another setting.
 //
 // A byte-level tokenizer with a token for each byte preserves text: if x is valid UTF-8,
-// Decode(Encode(x)) is x. This holds without a normalizer, and without added tokens that include
-// white space (LStrip, RStrip). With the normalizer NFC, as in Qwen, the result is the normal form
-// of x.
+// Decode(Encode(x)) is x. This holds only without a normalizer and without added tokens that take
+// in white space (LStrip, RStrip). With the normalizer NFC, as in Qwen, the result is the normal
+// form of x.
 //
 // Train makes a new byte-level tokenizer from texts. Programs should keep ids, and decode them only
 // for people and verifiers, because encoding decoded text again may give other ids.

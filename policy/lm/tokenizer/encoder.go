@@ -4,7 +4,7 @@ import (
 	"hash/maphash"
 )
 
-// An Encoder turns text into ids. It caches the ids of pieces, so each goroutine needs its own Encoder.
+// An Encoder turns text into ids. It has a cache, so each goroutine needs its own Encoder.
 type Encoder struct {
 	t      *Tokenizer
 	merger merger
@@ -40,8 +40,8 @@ func (e *Encoder) Encode(dst []int32, text string) []int32 {
 	})
 }
 
-// around appends the ids of the added tokens that m finds in text. For each part of text without added tokens, it calls
-// the function between. If first is true, the part is at the beginning of the text.
+// around appends the ids of the added tokens that m finds in text. For each part between added tokens, it calls the
+// function between. The argument first of this function is true if text begins with the part.
 func around(dst []int32, m *matcher, text string,
 	between func(dst []int32, part string, first bool) []int32) []int32 {
 	if m.empty() {
@@ -68,7 +68,7 @@ func (e *Encoder) piece(dst []int32, piece string) []int32 {
 	return dst
 }
 
-// word appends the ids of a word, which is a text that is merged separately.
+// word appends the ids of a word: a text that is merged separately.
 func (e *Encoder) word(dst []int32, word string) []int32 {
 	m := &e.t.model
 	if len(word) == 1 && m.bytes != nil && m.bytes[word[0]] >= 0 {
@@ -112,8 +112,8 @@ type cacheSlot struct {
 }
 
 const (
-	longestCached = 48      // most bytes of a cached word
-	cacheWords    = 1 << 15 // most words
+	longestCached = 48      // maximum length of a cached word in bytes
+	cacheWords    = 1 << 15 // maximum number of words
 	firstSlots    = 1 << 10
 )
 

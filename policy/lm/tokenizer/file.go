@@ -65,7 +65,7 @@ func (t *Tokenizer) readNormalizer(v value, depth int) {
 	}
 }
 
-// readPattern reads a pattern that is a plain text, not a regular expression.
+// readPattern reads a pattern that is plain text, not a regular expression.
 func readPattern(v value) string {
 	o := v.object()
 	if regex := o.get("Regex"); !regex.isNull() {
@@ -78,7 +78,8 @@ func readPattern(v value) string {
 	return text
 }
 
-// readPreTokenizer adds the cuts of a pre-tokenizer, and reports whether it writes bytes as letters.
+// readPreTokenizer adds the cuts of a pre-tokenizer. byteLevel reports whether the pre-tokenizer writes bytes as
+// letters.
 func (t *Tokenizer) readPreTokenizer(v value, depth int) (byteLevel bool) {
 	if v.isNull() {
 		return false
@@ -191,8 +192,8 @@ func (t *Tokenizer) addToken(o object, at value) {
 	}
 }
 
-// readPostProcessor reads the ids that are put before and after a text. A later processor puts its ids around the ids
-// of the earlier processors.
+// readPostProcessor reads the ids that are put before and after a text. A later processor puts its ids outside those of
+// earlier processors.
 func (t *Tokenizer) readPostProcessor(v value, depth int) {
 	if v.isNull() {
 		return

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// A format is a built-in chat format, for tokenizers without a template. It supports roles and
-// texts, but no tools.
+// A format is a built-in chat format, for tokenizers without a template. It does not support tools.
 type format struct {
 	name string
 	// marks are added tokens. A tokenizer that has all of them uses the format.
@@ -16,8 +15,8 @@ type format struct {
 	// inst puts each message of the user between [INST] and [/INST]. The system message goes into the
 	// first message of the user.
 	inst bool
-	// header, body and end are the texts before the role, after the role and after the content. They are not used with
-	// inst.
+	// header is the text before the role, body the text after the role, and end the text after the content. They are
+	// empty if inst is true.
 	header, body, end string
 	trim              bool // remove white space around contents
 }

@@ -17,17 +17,16 @@ import (
 	"github.com/nikolalohinski/gonja/v2/parser"
 )
 
-// A jinja is a template in the Jinja language, run by gonja. gonja has faults in features that chat
-// templates use: its JSON sorts keys and escapes characters, rstrip() and replace(a, b) are wrong,
-// and a list of one item has no [-1]. The functions of jinja_methods.go and jinja_functions.go
-// replace these features. Templates cannot read files. A template that loops for ever is not stopped.
+// A jinja is a template in the Jinja language, run by gonja. gonja has bugs in features that chat templates use: its
+// JSON sorts keys and escapes characters, rstrip() and replace(a, b) are wrong, and a list of one item has no [-1].
+// jinja_methods.go, jinja_functions.go and jinja_values.go replace these features. Templates cannot read files. An
+// endless loop in a template is not stopped.
 type jinja struct {
 	template *exec.Template
 }
 
-// maxTemplate is the most bytes of a source, and maxBrackets the greatest depth of its brackets. The
-// limits are necessary because gonja's parser is recursive. The largest published templates have about
-// 30,000 bytes.
+// maxTemplate is the maximum length of a source in bytes, and maxBrackets the maximum depth of its brackets. The limits
+// are necessary because gonja's parser is recursive. The largest published templates have about 30,000 bytes.
 const (
 	maxTemplate = 1 << 17
 	maxBrackets = 1000
@@ -125,8 +124,8 @@ func (j *jinja) render(chat Chat, tokens config) (text string, err error) {
 	return text, err
 }
 
-// statements are the tags that templates may use. None of them reads other templates. The tag generation marks the
-// model's own text and does not change the text.
+// statements returns the tags that templates may use. None of them reads other templates. The tag generation marks the
+// model's own text and does not change it.
 func statements() *exec.ControlStructureSet {
 	set := map[string]parser.ControlStructureParser{"macro": parseMacro, "generation": parseGeneration}
 	for _, name := range []string{"if", "for", "set", "call", "filter", "with", "do", "raw", "break", "continue"} {
@@ -153,14 +152,14 @@ func (g generation) Execute(r *exec.Renderer, _ *nodes.ControlStructureBlock) er
 // A macro is gonja's macro with a limit on the depth of calls.
 type macro struct{ *nodes.Macro }
 
-// calls counts the calls of macros that have not returned.
+// calls counts the macro calls that have not returned.
 type calls struct {
 	n   int
-	err error // set if there were too many
+	err error // set if there were more than maxCalls
 }
 
 const (
-	callsName = "macro calls" // key of the calls in the template's values; templates cannot write a name with a space
+	callsName = "macro calls" // key of calls in the template's values; templates cannot use a name with a space
 	maxCalls  = 100
 )
 

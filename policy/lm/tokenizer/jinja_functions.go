@@ -42,7 +42,7 @@ func dictOf(args *exec.VarArgs) *exec.Value {
 	return exec.AsValue(dict)
 }
 
-// maxRange is the most numbers that range returns.
+// maxRange is the maximum number of results of range.
 const maxRange = 100_000
 
 // numbersFrom implements range(stop), range(start, stop) and range(start, stop, step).
@@ -211,7 +211,8 @@ func (s *jsonStyle) setIndent(v *exec.Value) {
 	}
 }
 
-// strip removes the characters in chars from the ends of a text, or white space if chars is nil.
+// strip removes the characters in chars, or white space if chars is nil, from the left end of a text, the right end, or
+// both.
 func strip(s string, chars *exec.Value, left, right bool) string {
 	cut := func(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f }
 	if chars != nil {

@@ -2,11 +2,13 @@ package tokenizer
 
 import "strings"
 
-// plainSource rewrites a template into the subset of Jinja that gonja parses. gonja supports conditional
-// expressions only outside of brackets, and only one in a tag. Other conditional expressions, such as in
-// f(a if b else c), become ((b) and [a] or [c])[0], which evaluates the same branch only. plainSource removes a line
-// end before the name of a tag. gonja removes spaces before a statement even if text precedes the statement on its
-// line. plainSource adds a plus sign to such a tag, which keeps the spaces.
+// plainSource rewrites a template into the subset of Jinja that gonja parses:
+//
+//   - gonja supports only one conditional expression in a tag, outside of brackets. Others, such as in
+//     f(a if b else c), become ((b) and [a] or [c])[0], which also evaluates only one branch.
+//   - gonja rejects a line end before the name of a tag. plainSource removes it.
+//   - gonja removes the spaces before a statement even if text precedes it on its line. plainSource adds a plus sign to
+//     such a tag, which keeps the spaces.
 func plainSource(source string) string {
 	var b strings.Builder
 	whole := source
@@ -17,7 +19,7 @@ func plainSource(source string) string {
 		}
 		b.WriteString(source[:i])
 		source = source[i:]
-		n := 1     // bytes of source that are already handled
+		n := 1     // length of the part of source that is processed in this round
 		keep := "" // the plus sign
 		if before := whole[:len(whole)-len(source)]; len(source) > 2 && source[2] != '-' && source[2] != '+' &&
 			!startsLine(before) {
@@ -50,8 +52,8 @@ func plainSource(source string) string {
 	return b.String() + source
 }
 
-// startsLine reports whether a statement is the first on its line, or has no spaces before it. The argument text is all
-// text before the statement.
+// startsLine reports whether a statement has only spaces before it on its line, or no spaces at all. The argument text
+// is all text before the statement.
 func startsLine(text string) bool {
 	line := strings.TrimRight(text, " \t")
 	return line == "" || len(line) == len(text) || line[len(line)-1] == '\n'
@@ -82,8 +84,8 @@ func rawLength(source string) int {
 	return len(source)
 }
 
-// unit returns the end of the unit that begins at index i of an expression. A unit is a quoted text, a
-// bracket with its content, or one byte.
+// unit returns the end of the unit that begins at index i of an expression. A unit is a quoted text, a pair of brackets
+// with its content, or one byte.
 func unit(s string, i int) int {
 	switch s[i] {
 	case '"', '\'':
@@ -171,8 +173,8 @@ func plainExpression(s string) string {
 		plainExpression(otherwise) + "])[0]"
 }
 
-// plainGroups rewrites the expressions inside the brackets of an expression. Commas, colons and
-// assignment signs separate these expressions.
+// plainGroups rewrites the expressions inside the brackets of an expression. Commas, colons and assignment signs
+// separate expressions.
 func plainGroups(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); {
@@ -184,7 +186,7 @@ func plainGroups(s string) string {
 		}
 		b.WriteByte(s[i])
 		inner := s[i+1 : end-1]
-		if s[i] != '(' { // gonja allows no comma after the last item
+		if s[i] != '(' { // gonja rejects a comma after the last item
 			inner = strings.TrimSuffix(strings.TrimRight(inner, " \t\r\n"), ",")
 		}
 		from := 0

@@ -121,13 +121,13 @@ func nextObject(d *json.Decoder) (any, error) {
 // A jsonStyle is a layout of JSON. Its fields are options of Python's json.dumps.
 type jsonStyle struct {
 	item, key string // separators of items, and of a key and its value
-	indent    string // indentation per level; empty: one line
+	indent    string // indentation per level, if lines is true
 	lines     bool   // each item is on a line of its own
 	sort      bool   // sort keys
 	ascii     bool   // write characters that are not ASCII as \uXXXX
 }
 
-// maxLevels is the greatest depth of nested values; a template can put a value into itself.
+// maxLevels is the maximum depth of nested values. A template can put a value into itself.
 const maxLevels = 100
 
 func (s *jsonStyle) write(b *strings.Builder, v *exec.Value, level int) error {

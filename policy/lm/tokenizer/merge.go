@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// A merger repeatedly applies the merge of the lowest rank to the tokens of a piece. Of merges with
-// equal ranks, the leftmost comes first. The fields are memory kept between calls.
+// A merger repeatedly applies the merge of the lowest rank to the tokens of a piece. Of merges with equal ranks, it
+// applies the leftmost first. The fields are memory that is reused between calls.
 type merger struct {
-	results    []uint64 // merge of each token with its right neighbour, from mergeTable
+	results    []uint64 // mergeTable.result of each token and its right neighbour
 	prev, next []int32  // neighbours of the remaining tokens of a long piece
 	queue      queue
 	places     []int32 // places of the merges of one rank
@@ -18,9 +18,9 @@ type merger struct {
 }
 
 const (
-	// shortPiece is the most tokens for which a linear search for the best merge beats the queue.
+	// shortPiece is the maximum number of tokens for which a linear search for the best merge is faster than the queue.
 	shortPiece = 32
-	// windowLength is the most tokens for which the memory of a merge stays in the L1 and L2 caches.
+	// windowLength is the maximum number of tokens for which the memory of a merge stays in the L1 and L2 caches.
 	windowLength = 2048
 	// windowOverlap is the approximate number of tokens that two windows share.
 	windowOverlap = 128
@@ -75,11 +75,10 @@ type window struct {
 	ends []int32 // end of each token in the piece
 }
 
-// mergeWindows merges a long piece in overlapping windows, each of them separately. It switches from
-// one window to the next at a token that both windows have at the same place. The tokens are the same
-// as without windows, for this reason: a list of tokens is the result of merging a text if every pair of
-// neighbours is the result of merging the pair's text. Every pair of neighbours is inside one window. In
-// the rare case that two windows have no common token, mergeWindows merges the whole piece at once.
+// mergeWindows merges a long piece in overlapping windows. It switches from one window to the next at a token that both
+// windows have at the same place. The result is the same as without windows. A list of tokens is the result of merging
+// a text if every pair of neighbours is the result of merging the pair's text, and each pair is inside one window. If
+// two windows have no common token, which is rare, mergeWindows merges the whole piece at once.
 func (w *merger) mergeWindows(table *mergeTable, ids []int32, length, overlap int32) []int32 {
 	w.symbols = append(w.symbols[:0], ids...)
 	a, b := &w.window, &w.following
@@ -137,8 +136,8 @@ func common(a, b *window, i int) (inA, inB int, ok bool) {
 
 func last(s []int32) int32 { return s[len(s)-1] }
 
-// mergeLong is merge with a queue of places and a linked list of the remaining tokens. w.results has the current merge
-// at each place. mergeLong skips a queued place if the merge there has changed since it was queued.
+// mergeLong implements merge with a queue of places and a linked list of the remaining tokens. w.results has the
+// current merge at each place. mergeLong skips a queued place if its merge has changed in the meantime.
 func (w *merger) mergeLong(table *mergeTable, ids []int32) []int32 {
 	n := int32(len(ids))
 	w.prev, w.next = w.prev[:0], w.next[:0]
@@ -207,16 +206,16 @@ func (w *merger) pair(table *mergeTable, ids []int32, at int32) {
 }
 
 // A queue has a list of places for each rank, in the order of insertion. A long text has few ranks with many places
-// each. The places are mostly in order, so memory is read in order, too.
+// each.
 type queue struct {
-	last   []int32  // [ranks]: 1 + index of the last block of the rank; 0: the rank has no block
+	last   []int32  // [ranks]: 1 + index of the last block of the rank; 0 if the rank has no block
 	some   []uint64 // a bit for each rank: whether the rank has blocks
 	lowest int      // ranks below lowest have no blocks
 	blocks []block
 }
 
-// A block holds some of the places queued for one merge, and the index of the next block of this merge. The
-// last block of a merge points to the first block. A block fits into a cache line.
+// A block holds some of the places of one rank, and the index of the rank's next block. The last block of a rank points
+// to the first block. A block fits into a cache line.
 type block struct {
 	at      [14]int32
 	n, next int32
@@ -246,7 +245,7 @@ func (q *queue) push(rank int, at int32) {
 	q.blocks, q.last[rank] = append(q.blocks, block{at: [14]int32{at}, n: 1, next: next}), n+1
 }
 
-// first returns the lowest rank that has places, or -1.
+// first returns the lowest rank that has places, or -1 if the queue is empty.
 func (q *queue) first() int {
 	for i := q.lowest / 64; i < len(q.some); i++ {
 		if q.some[i] != 0 {

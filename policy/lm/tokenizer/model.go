@@ -136,7 +136,7 @@ func (t *Tokenizer) readChars(o object, whole bool) {
 	}
 }
 
-// readMerges reads the merges. Each merge is a pair of tokens. In older files, it is a text of two tokens with a space
+// readMerges reads the merges. Each merge is a pair of tokens, or, in older files, a text of two tokens with a space
 // between them.
 func (t *Tokenizer) readMerges(v value) []merge {
 	var texts []string
@@ -196,8 +196,8 @@ func (t *Tokenizer) mergesInWords(merges []merge) bool {
 	return !slices.ContainsFunc(merges, func(m merge) bool { return ends[m.left] && starts[m.right] })
 }
 
-// byteLetter returns the letter for a byte in byte-level vocabularies. A byte that is a printable character of Latin-1
-// has this character. The 68 other bytes have characters from U+0100 on.
+// byteLetter returns the letter for a byte in byte-level vocabularies. The letter of a printable Latin-1 character is
+// the character itself. The other 68 bytes have the letters from U+0100 on.
 func byteLetter(b byte) rune {
 	switch {
 	case b <= ' ':

@@ -8,10 +8,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// A normalizer is one step that changes text before it is split. Exactly one kind of step is set.
+// A normalizer is a step that changes text before it is split. Only the fields of one kind of step are set.
 type normalizer struct {
 	form     *norm.Form // a Unicode normal form
-	prepend  string     // put before any text that is not empty
+	prepend  string     // put before a text unless it is empty
 	old, new string     // old is replaced by new everywhere
 }
 
@@ -31,9 +31,9 @@ func normalize(steps []normalizer, text string) string {
 	return text
 }
 
-// normalForm returns a normal form of text as UAX 15 defines it. Package norm finds the parts that are in the form
-// already. The other parts are normalized here, because norm inserts U+034F into runs of more than 30 marks (the
-// Stream-Safe Text Format), and composes some marks with a character before the last starter.
+// normalForm returns a normal form of text as UAX 15 defines it. It uses package norm only to find the parts that are
+// already normalized, because norm inserts U+034F into runs of more than 30 marks (the Stream-Safe Text Format), and
+// composes some marks with a character before the last starter.
 func normalForm(form norm.Form, text string) string {
 	n := form.QuickSpanString(text)
 	if n == len(text) {
@@ -61,7 +61,7 @@ func normalForm(form norm.Form, text string) string {
 	return string(out)
 }
 
-// appendForm appends the normal form of text by its definition: decompose, sort the marks, compose.
+// appendForm appends the normal form of text, by the definition: decompose, sort the marks, compose.
 func appendForm(out []rune, form norm.Form, text string) []rune {
 	var chars []markedRune
 	sorted := 0 // characters before this index are in order

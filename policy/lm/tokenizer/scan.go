@@ -2,9 +2,9 @@ package tokenizer
 
 import "unicode/utf8"
 
-// A rule names a published regular expression that splits text into pieces. The expressions have
-// ordered alternatives and a look-ahead, \s+(?!\S), which Go's regexp lacks. So each alternative is
-// a few lines of Go here. Every character belongs to some piece.
+// A rule names a published regular expression that splits text into pieces. The expressions have a look-ahead,
+// \s+(?!\S), which Go's regexp does not support. So the alternatives are written in Go here. Every character belongs to
+// a piece.
 type rule uint8
 
 const (
@@ -29,8 +29,8 @@ const (
 	qwen2Pattern  = words + `\p{N}` + others
 )
 
-// patterns maps known expressions to their rules. The last two are the patterns of GPT-2 and Llama 3 as
-// tiktoken writes them. They have the same meaning.
+// patterns maps known expressions to their rules. The last two are tiktoken's forms of the patterns of GPT-2 and Llama
+// 3, with the same meaning.
 var patterns = map[string]rule{
 	gpt2Pattern:   gpt2,
 	llama3Pattern: llama3,
@@ -68,7 +68,7 @@ func (c *classes) next(s string, rule rule) int {
 	case newline:
 		return c.blanks(s, true)
 	}
-	// One character that is no letter, number or line end joins the letters after it.
+	// One character that is not a letter, number or line end joins the letters after it.
 	if size < len(s) {
 		switch second, width := c.first(s[size:]); {
 		case second == letter:
@@ -105,7 +105,7 @@ func (c *classes) first(s string) (class, int) {
 	return c.of(r), size
 }
 
-// run returns the end of a run that begins at index n of s. All characters of the run have the class want.
+// run returns the end of the run of characters of class want that begins at index n of s.
 func (c *classes) run(s string, n int, want class) int {
 	for n < len(s) {
 		if b := s[n]; b < utf8.RuneSelf {
@@ -156,8 +156,8 @@ func (c *classes) blanks(s string, lines bool) int {
 	return last
 }
 
-// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of s. It returns 0 if s begins with
-// other text. If fold is true, upper-case letters and the long s (U+017F) count, too.
+// contraction returns the length of 's, 't, 're, 've, 'm, 'll or 'd at the start of s, or 0 if s begins with other
+// text. If fold is true, upper-case letters and the long s (U+017F) match, too.
 func contraction(s string, fold bool) int {
 	if len(s) < 2 {
 		return 0

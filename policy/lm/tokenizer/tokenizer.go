@@ -14,8 +14,8 @@ import (
 // it.
 type Tokenizer struct {
 	added      []AddedToken // by id
-	raw        matcher      // added tokens that are searched for in the original text
-	normalized matcher      // added tokens that are searched for in normalized text
+	raw        matcher      // finds added tokens in the original text
+	normalized matcher      // finds added tokens in the normalized text
 	normalizer []normalizer
 	cuts       []cut // the pre-tokenizer
 	model      bpe
@@ -105,17 +105,17 @@ func parse(files map[string][]byte) (*Tokenizer, error) {
 	return t, nil
 }
 
-// Size returns the highest token id plus one, which is the least size of an embedding. Not every id below Size has a
+// Size returns the highest token id plus one. An embedding needs at least this size. Some ids below Size may have no
 // token.
 func (t *Tokenizer) Size() int { return len(t.tokens) }
 
-// ID returns the id of the token that has this text in tokenizer.json. ok is false if there is no such token.
+// ID returns the id of a token, given its text in tokenizer.json. ok is false if there is no such token.
 func (t *Tokenizer) ID(token string) (id int32, ok bool) {
 	id, ok = t.ids[token]
 	return id, ok
 }
 
-// Known reports whether a token has the id.
+// Known reports whether there is a token with this id.
 func (t *Tokenizer) Known(id int32) bool {
 	return id >= 0 && int(id) < len(t.tokens) && t.tokens[id].kind != gap
 }
@@ -126,13 +126,13 @@ func (t *Tokenizer) IsSpecial(id int32) bool { return t.Known(id) && t.tokens[id
 // Added returns the added tokens in the order of their ids.
 func (t *Tokenizer) Added() []AddedToken { return slices.Clone(t.added) }
 
-// BOS returns the id of the token that begins a sequence, or -1.
+// BOS returns the id of the token that begins a sequence, or -1 if there is none.
 func (t *Tokenizer) BOS() int32 { return t.configured(t.config.bos) }
 
-// EOS returns the id of the token that ends a sequence, or -1.
+// EOS returns the id of the token that ends a sequence, or -1 if there is none.
 func (t *Tokenizer) EOS() int32 { return t.configured(t.config.eos) }
 
-// Pad returns the id of the token that pads sequences, or -1.
+// Pad returns the id of the token that pads sequences, or -1 if there is none.
 func (t *Tokenizer) Pad() int32 { return t.configured(t.config.pad) }
 
 func (t *Tokenizer) configured(token string) int32 {

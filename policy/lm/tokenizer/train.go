@@ -12,18 +12,18 @@ import (
 
 // Training describes a tokenizer to be trained.
 type Training struct {
-	// VocabSize is the number of tokens: 256 bytes, results of merges, and special tokens. There
-	// are fewer tokens if the texts have no more pairs to merge.
+	// VocabSize is the maximum number of tokens: 256 bytes, merged tokens, and special tokens. The result has fewer if
+	// the texts have too few pairs to merge.
 	VocabSize int
-	// Pattern names the rule that splits text before merging: gpt2, qwen2 (one digit per piece) or
-	// llama3 (up to three).
+	// Pattern names the rule that splits text before merging: gpt2, qwen2 (one digit per piece) or llama3 (up to three
+	// digits).
 	Pattern string
 	// MinCount is at least 1. A pair is merged only if it occurs at least MinCount times.
 	MinCount int
 	// Special are the special tokens, which get the highest ids. Texts are split at special tokens, so no merge
 	// contains a special token.
 	Special []string
-	// BOS, EOS and Pad name special tokens, or are empty. AddBOS puts BOS before every sequence.
+	// BOS, EOS and Pad are special tokens, or empty. If AddBOS is true, BOS is put before every sequence.
 	BOS, EOS, Pad string
 	AddBOS        bool
 	// ChatTemplate is the source of a chat template, or empty.
@@ -59,10 +59,9 @@ func (o *Training) check() error {
 	return nil
 }
 
-// Train makes a byte-level BPE tokenizer from texts, writes tokenizer.json and
-// tokenizer_config.json to a folder, and loads it. It repeatedly merges the most frequent pair of
-// tokens. Of equally frequent pairs, it takes the pair with the smallest left id, and then with the
-// smallest right id. The order of texts does not matter.
+// Train makes a byte-level BPE tokenizer from texts, writes tokenizer.json and tokenizer_config.json to a folder, and
+// loads it. It repeatedly merges the most frequent pair of tokens. Of equally frequent pairs, it takes the pair with
+// the smallest left id, then the smallest right id. The order of texts does not matter.
 func Train(dir string, texts iter.Seq[string], o Training) (*Tokenizer, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -116,7 +115,7 @@ func newTrainer(o *Training) *trainer {
 	for _, s := range o.Special {
 		t.special.add(s, &AddedToken{Content: s})
 	}
-	// Bytes are in the order of their letters, as in GPT-2's vocabulary.
+	// Bytes get ids in the order of their letters, as in GPT-2's vocabulary.
 	letters := make([]rune, 256)
 	for b := range letters {
 		letters[b] = byteLetter(byte(b))
@@ -128,7 +127,7 @@ func newTrainer(o *Training) *trainer {
 	return t
 }
 
-// learn returns the id of a token. It adds a token that is not in the vocabulary.
+// learn returns the id of a token. It first adds the token to the vocabulary if necessary.
 func (t *trainer) learn(token string) int32 {
 	id, known := t.ids[token]
 	if !known {
@@ -157,7 +156,7 @@ func (t *trainer) count(text string) {
 	}
 }
 
-// prepare makes a trainWord of every counted word, and counts the pairs of neighbouring tokens.
+// prepare makes a trainWord for every counted word, and counts the pairs of neighbouring tokens.
 func (t *trainer) prepare() {
 	texts := slices.Sorted(maps.Keys(t.counts))
 	t.words = make([]trainWord, len(texts))
@@ -191,7 +190,7 @@ func (t *trainer) pair(left, right int32) *trainPair {
 	return p
 }
 
-// mergeNext merges the most frequent pair. It returns false if no pair occurs often enough.
+// mergeNext merges the most frequent pair. It returns false if no pair occurs at least the given number of times.
 func (t *trainer) mergeNext(least int) bool {
 	if len(t.queue) == 0 || t.queue[0].count < least {
 		return false
@@ -237,8 +236,8 @@ func (t *trainer) mergeWord(i, left, right, id int32) {
 	}
 }
 
-// change changes the count of a pair. The argument by is the difference. word is the index of a word that now contains
-// the pair, or -1 if a word has lost the pair.
+// change adds the argument by to the count of a pair. word is the index of a word that now contains the pair, or -1 if
+// by is negative.
 func (t *trainer) change(left, right int32, by int, word int32) {
 	p := t.pair(left, right)
 	p.count += by

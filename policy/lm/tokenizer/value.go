@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// A reader keeps the first error found in a file.
+// A reader keeps the first error in a file.
 type reader struct{ err error }
 
 // A value is a JSON value and its path in the file, such as "model.merges[3]". If the reader has an error, methods
@@ -51,12 +51,12 @@ func (v value) fail(want string) {
 	}
 }
 
-// unsupported sets the error for a valid value that this package does not implement.
+// unsupported sets the error for a valid value that this package does not support.
 func (v value) unsupported(known ...string) {
 	v.fail(strings.Join(known, ", ") + " (others are not supported)")
 }
 
-// short shortens s for a message.
+// short shortens s for an error message.
 func short(s string) string {
 	const most = 160
 	if s == "" {
@@ -76,7 +76,7 @@ func short(s string) string {
 // isNull reports whether the value is null or missing.
 func (v value) isNull() bool { return v.reader.err != nil || v.raw == nil || string(v.raw) == "null" }
 
-// decode reads the value into a Go value of a matching type.
+// decode unmarshals the value into the argument to. If this fails, it sets an error and returns false.
 func (v value) decode(to any, want string) bool {
 	if v.reader.err != nil {
 		return false
@@ -123,7 +123,7 @@ func (v value) id() (id int32) {
 	return id
 }
 
-// maxID limits the memory that a file can ask for: tables have an entry for each id.
+// maxID limits the memory that a file can make Load use, because tables have an entry for each id.
 const maxID = 1<<22 - 1
 
 // get returns a field. A missing field is null.
@@ -151,8 +151,7 @@ func (o object) textOr(key, otherwise string) string {
 	return otherwise
 }
 
-// oneOf returns a text field, which must be one of the given texts. If the field is null, it returns the first of these
-// texts.
+// oneOf returns a text field, which must be one of texts. If the field is null, it returns texts[0].
 func (o object) oneOf(key string, texts ...string) string {
 	v := o.get(key)
 	if v.isNull() {
@@ -165,7 +164,7 @@ func (o object) oneOf(key string, texts ...string) string {
 	return s
 }
 
-// only requires that a field is null or has the allowed value. If not, it sets an error.
+// only sets an error unless a field is null or has the allowed value.
 func (o object) only(key, allowed string) {
 	if v := o.get(key); !v.isNull() && string(v.raw) != allowed {
 		v.unsupported("null", allowed)
