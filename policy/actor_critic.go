@@ -14,8 +14,8 @@ import (
 // An ActorCritic chooses actions by one MLP and estimates values by another MLP, or by a second head on the same MLP.
 // Both may build on the features of images and words, or be only heads on a recurrent core (NewRNN). Discrete actions
 // are categorical. Continuous actions are normal, with a deviation that is constant or depends on the state
-// (Config.UseSDE, Config.IndependentStd). Continuous actions are stored without bounds: Act.Feed bounds them for the
-// environment, as Config.ActionBound says.
+// (Config.UseSDE, Config.IndependentStd). The stored actions are unbounded; Act.Feed bounds them for the environment
+// (Config.ActionBound).
 type ActorCritic struct {
 	obs    *observations
 	action env.Space
@@ -269,9 +269,8 @@ func (p *ActorCritic) HiddenLen() int {
 	return 0
 }
 
-// StatsLen returns the length of the sums of AddStats and MergeStats, or 0 if this policy does not
-// normalise observations. Normalisation uses running statistics (Params().Buffers obs.mean, obs.var,
-// obs.count) that change once per iteration:
+// StatsLen returns the length of sums in AddStats and MergeStats, or 0 if this policy does not normalise observations.
+// Normalisation uses running statistics (Params().Buffers obs.mean, obs.var, obs.count) that change once per iteration:
 //
 //	sums := make([]float64, p.StatsLen())
 //	err := p.AddStats(sums, obs)             // for everything observed in this iteration
@@ -279,8 +278,8 @@ func (p *ActorCritic) HiddenLen() int {
 //	p.MergeStats(sums)                       // with equal sums on all replicas
 func (p *ActorCritic) StatsLen() int { return p.obs.statsLen() }
 
-// AddStats adds the statistics of obs to sums: the number of rows, then, over the rows, the sum of each element's
-// difference from its current mean, and the sum of the squared differences.
+// AddStats adds the statistics of obs to sums: the number of rows, then Σ(x-m) for each element, then Σ(x-m)² for each
+// element. m is the current mean of the element.
 func (p *ActorCritic) AddStats(sums []float64, obs tensor.Dict) error {
 	if err := p.obs.add(sums, obs); err != nil {
 		return fmt.Errorf("policy: observation statistics: %w", err)

@@ -35,8 +35,8 @@ type Config struct {
 	// NumActionChunks is C, the number of actions that the policy chooses from one observation. The environment takes
 	// them one after the other. Default 1.
 	NumActionChunks int `yaml:"num_action_chunks"`
-	// HiddenSizes are the widths of the hidden layers of the actor, and of the critic too. Default
-	// [64, 64]; [] is a linear policy. (+)
+	// HiddenSizes are the widths of the hidden layers, of actor and critic alike. Default [64, 64]. [] makes a linear
+	// policy. (+)
 	HiddenSizes []int `yaml:"hidden_sizes"`
 	// HiddenDim is RLinf's alternative to HiddenSizes: it gives mlp_policy three hidden layers of this width. It
 	// applies only if hidden_sizes is not given. 0, the default, means that it is not given.
@@ -75,9 +75,9 @@ type Config struct {
 	// each element of the noise matrix. The deviation of an action is then √features times as large, so -2 is a good
 	// value. With AddQHead it applies to actions before tanh, and is limited to (-5, 2). Default -0.5. (+)
 	InitLogStd float64 `yaml:"init_log_std"`
-	// LearnStd lets training change the deviation of box actions. Default true. With false the deviation is constant.
-	// This suits imitation before reinforcement learning, because the likelihood of demonstrations would drive the
-	// deviation towards 0. (+)
+	// LearnStd lets training change the deviation of box actions. Default true. If it is false, the deviation is
+	// constant. This suits imitation before reinforcement learning, because the likelihood of demonstrations would
+	// drive the deviation towards 0. (+)
 	LearnStd bool `yaml:"learn_std"`
 	// IndependentStd makes the deviations of box actions parameters, the same for all observations. Default true. If it
 	// is false, they are outputs of the network, in (e^-5, e^2), and InitLogStd is the log of their initial value.
@@ -114,9 +114,9 @@ type Config struct {
 	// EvalTemperature is the temperature in mode Deterministic. With 0, the default, the policy takes the most likely
 	// token; otherwise it draws a token. It is rollout.sampling_params.temperature_eval.
 	EvalTemperature float64 `yaml:"-"`
-	// BLAS computes the matrix products of the layers with OpenBLAS, if the build has it (tag blas). It is set for
-	// runner.deterministic: false, because results then depend on the batch. It is faster on processors for which
-	// package kernel has no vector code.
+	// BLAS computes the matrix products of the layers with OpenBLAS, if the build has it (tag blas).
+	// runner.deterministic: false sets it, because results then depend on the batch. It is faster on processors for
+	// which package kernel has no vector code.
 	BLAS bool `yaml:"-"`
 	// Blank leaves the parameters 0, because the caller will load them. This saves seconds for wide layers. A builder
 	// may ignore Blank.

@@ -110,8 +110,8 @@ func (c *Critic) fill(w *CriticWork, first int, obs tensor.Dict, action tensor.T
 	return n, nil
 }
 
-// StatsLen returns the length of the sums of AddStats and MergeStats, or 0 if this critic does not normalise. The
-// running statistics are buffers of the parameters, and change once per update:
+// StatsLen returns the length of sums in AddStats and MergeStats, or 0 if this critic does not normalise. The running
+// statistics are buffers of the parameters, and change once per update:
 //
 //	c.AddStats(sums, w)         // for the calls of JointQ on w since the last AddStats
 //	err = reducer.Sum(sums)     // over the replicas

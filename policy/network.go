@@ -141,7 +141,7 @@ func (n *network[T]) newWork(maxRows int) *networkWork[T] {
 	return w
 }
 
-// forward chooses actions a for the rows of x and sets w.logProb and w.value.
+// forward writes actions for the rows of x to a, and sets w.logProb and w.value.
 func (n *network[T]) forward(w *networkWork[T], x *batch[T], a actions[T], mode Mode, noise Noise) {
 	n.run(w, x)
 	w.dist.Choose(a, w.dimLogProb, w.in, mode, noise)
@@ -212,7 +212,7 @@ func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T,
 		n.spread(w.dDimEntropy, dEntropy, w.zeros, rows), w.action, w.in)
 	dFeatures, added := n.actorTrunk.OutGrad(w.actorTrunk, rows), false
 	if n.actorTrunk.Empty() {
-		dFeatures, added = dh, n.critic != nil // the critic's part is in dh
+		dFeatures, added = dh, n.critic != nil // the critic's term is in dh
 	}
 	n.actorHead.Backward(dFeatures, w.in.features, w.dOut, rows, added, w.scratch)
 	if dFeatures != nil {

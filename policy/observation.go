@@ -178,7 +178,7 @@ func (o *observations) sources() []nn.Source {
 
 // An obsWork holds the rows of observations for one user, such as an actor or a critic.
 type obsWork struct {
-	rows, mean, inv []float32 // rows are numbers alone, [n,numbers]
+	rows, mean, inv []float32 // rows has only the numbers, [n,numbers]
 	wide            []float32 // [n,width], numbers and one-hot codes
 
 	images [][]uint8 // images of the last read, as views of the observations

@@ -31,7 +31,7 @@ type Policy interface {
 // A Work holds one user's activations; only the Policy that made it can read it.
 type Work interface{}
 
-// A Mode is how Forward chooses actions.
+// A Mode selects how Forward chooses actions.
 type Mode uint8
 
 const (

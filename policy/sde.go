@@ -70,7 +70,7 @@ type sdeWork[T nn.Float] struct {
 	matrices        []noiseMatrix[T]
 }
 
-// A noiseMatrix is the Z of one row, kept for all steps of a period.
+// A noiseMatrix is the noise matrix Z of one row, kept for all steps of a period.
 type noiseMatrix[T nn.Float] struct {
 	seed, env, period uint64
 	z                 []T // [F,D]; nil until it is first drawn
@@ -115,7 +115,7 @@ func (w *sdeWork[T]) Backward(dOut, dLogProb, dEntropy []T, _ actions[T], in inp
 	}
 }
 
-// BackwardFeatures adds the derivative through the variance, ∂v_k / ∂φ_j = 2 φ_j S_jk², if learnFeatures is set.
+// BackwardFeatures adds the gradient through the variance, ∂v_k / ∂φ_j = 2 φ_j S_jk², if learnFeatures is true.
 func (w *sdeWork[T]) BackwardFeatures(dFeatures []T, in inputs[T]) {
 	if !w.learnFeatures {
 		return
@@ -153,7 +153,7 @@ func (w *sdeWork[T]) logProbs(logProb, entropy []T, a actions[T], in inputs[T]) 
 	}
 }
 
-// matrix returns the Z of a row, for the current period of the row's environment.
+// matrix returns the noise matrix Z of a row, for the current period of the row's environment.
 func (w *sdeWork[T]) matrix(row int, noise Noise) []T {
 	m := &w.matrices[row]
 	env, period := noise.Env[row], noise.Step[row]/w.freq

@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A SoftActor chooses continuous actions with bounds. It draws from a normal distribution that depends on the
-// observation, and squashes the draw into the bounds by tanh (see squashed). Soft actor-critic trains it through the
-// gradients of newly chosen actions, not through log-probs of earlier actions.
+// A SoftActor chooses bounded continuous actions. It draws from a normal distribution that depends on the observation,
+// and squashes the result into the bounds by tanh (see squashed). Soft actor-critic trains it with gradients with
+// respect to new actions, not with log-probs of earlier actions.
 //
 //	act, err := p.Forward(w, obs, policy.Sample, noise)
 //	err = p.Backward(w, policy.Grad{Action: …, LogProb: …}, ready)    // gradients with respect to Action and LogProb
@@ -73,7 +73,7 @@ func (p *SoftActor) NewCritic(seed uint64, alloc tensor.Allocator) (*Critic, err
 	return newCritic(p.cfg, p.spec, p.cfg.NumActionChunks*p.spec.Action.Dim(), p.box, seed, alloc)
 }
 
-// NewValue returns a critic that values the same observations without an action. It has one head.
+// NewValue returns a critic of the same observations, without actions. It has one head.
 func (p *SoftActor) NewValue(seed uint64, alloc tensor.Allocator) (*Critic, error) {
 	cfg := p.cfg
 	cfg.NumQHeads, cfg.QHeadType = 1, QHeadDefault
@@ -179,9 +179,8 @@ func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Ev
 	return Eval{LogProb: w.logProb.Slice(0, n)}, nil
 }
 
-// StatsLen returns the length of the sums of AddStats and MergeStats, or 0 if this actor does not
-// normalise. Only actors of Config.QHeadType crossq normalise. Their running statistics change once per
-// update, as in a Critic.
+// StatsLen returns the length of sums in AddStats and MergeStats, or 0 if this actor does not normalise. Only actors of
+// Config.QHeadType crossq normalise. Their running statistics change once per update, as in a Critic.
 func (p *SoftActor) StatsLen() int { return p.net.net.StatsLen() }
 
 // AddStats adds to sums the number of batches that wk has seen in calls of ForwardBatch since the last

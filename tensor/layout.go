@@ -12,8 +12,7 @@ type Field struct {
 // Bytes returns the size of the tensor in bytes.
 func (f Field) Bytes() int { return count(f.Shape) * f.DType.Size() }
 
-// A Layout places named tensors in one piece of memory, each aligned to Align bytes. It is
-// immutable.
+// A Layout places named tensors in one block of memory, each aligned to Align bytes. It is immutable.
 type Layout struct {
 	fields []Field
 	offs   []int

@@ -56,7 +56,7 @@ type queryTile struct {
 	heads       bool // rows are heads of one token, not tokens of one head
 }
 
-// last returns the number of keys of the last row, which is the largest of all rows.
+// last returns the number of keys of the last row, which has the most keys.
 func (t *queryTile) last() int { return t.first + (t.rows-1)*t.more }
 
 // eachTile calls f with the query tiles of a span for key heads [from, to). In spans of few tokens,

@@ -32,7 +32,7 @@ func (m *Model) TrainingBytes(tokens, sequences, passes, again int) int {
 	}
 	total := passes*kept + n*(d+2*kv) + wide // normed, key and value, wide
 	total += shared.attn + shared.dense + shared.sparse
-	total += n*(2*d+2*q+2*kv) + wide // derivatives
+	total += n*(2*d+2*q+2*kv) + wide // gradients
 	if m.part.Size > 1 {
 		total += n * d // partial
 	}

@@ -23,7 +23,7 @@ type Part struct {
 type Axis interface {
 	Size() int
 	Index() int
-	// Sum adds x over the ranks in place, by the binary tree over their indices.
+	// Sum replaces x by its sum over the ranks, added as a binary tree over their indices.
 	Sum(x []float32) error
 	// Sum64 is Sum for float64.
 	Sum64(x []float64) error

@@ -1,6 +1,6 @@
 package lm
 
-// A feedForward is down(silu(gate x) ∘ up x).
+// A feedForward computes down(silu(gate x) ∘ up x).
 type feedForward struct {
 	gate, up, down linear
 	width          int // inner width of this part

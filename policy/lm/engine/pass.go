@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// Step runs one pass, and calls w. The pass has one token of every sequence whose text is in the cache. Tokens of other
-// texts that are not in the cache yet fill the rest. After the pass, every sequence whose text is in the cache gets its
-// next token. Step does nothing if no sequence is running.
+// Step runs one pass, and calls w. The pass takes the last token of every sequence that generates, and fills up with
+// tokens of other sequences that the cache does not have yet. Then every sequence whose text is entirely in the cache
+// gets its next token. Step does nothing if no sequence is running.
 func (e *Engine) Step(w *Watch) error {
 	if len(e.running) == 0 {
 		return nil

@@ -112,7 +112,7 @@ func (e *Engine) admit(r *Request, to *Result, index int) bool {
 	return true
 }
 
-// source returns a running sequence that computes this prompt itself, or nil.
+// source returns a running sequence that computes this prompt itself, or nil if there is none.
 func (e *Engine) source(prompt []int32) *sequence {
 	for _, s := range e.running {
 		if s.source == nil && slices.Equal(s.request.Prompt, prompt) {

@@ -74,7 +74,7 @@ func harmful(key string, raw json.RawMessage) string {
 	number, err := strconv.ParseFloat(value, 64)
 	ok, why := false, "not supported"
 	switch key {
-	case "r", "lora_alpha", "use_rslora", "target_modules": // read
+	case "r", "lora_alpha", "use_rslora", "target_modules": // read by ReadAdapter
 		ok = true
 	case "base_model_name_or_path", "revision", "peft_version", "auto_mapping", "inference_mode",
 		"megatron_core", // name of a module; matters only with megatron_config

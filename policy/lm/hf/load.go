@@ -55,7 +55,7 @@ func inFiles(m *lm.Model, all []lm.Tensor) []lm.Tensor {
 	return all
 }
 
-// A folder is the open weight files of a checkpoint.
+// A folder holds the open weight files of a checkpoint.
 type folder struct {
 	files []*os.File
 	where map[string]place
@@ -238,7 +238,7 @@ func (b *buffers) readTensor(t lm.Tensor, r *tensor.SafetensorsReader, i int) er
 	for row := 0; row < rows; row += step {
 		n := min(step, rows-row)
 		part := raw.Slice(0, n*width)
-		begin := (firstRow+row)*inRow + firstColumn // index of an element of the file's tensor
+		begin := (firstRow+row)*inRow + firstColumn // index of the part's first element in the file's tensor
 		if err := readRows(r, i, part.Bytes(), n, begin*size, inRow*size); err != nil {
 			return err
 		}

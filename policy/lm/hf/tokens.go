@@ -15,7 +15,7 @@ import (
 type Tokens struct {
 	BOS int   // begins a text; -1 if there is none
 	EOS []int // each ends a text
-	Pad int   // -1 if there is none
+	Pad int   // pads sequences; -1 if there is none
 }
 
 // ReadTokens reads the ids from config.json and, if it exists, from generation_config.json, which

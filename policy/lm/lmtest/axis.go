@@ -80,7 +80,7 @@ func tree[T float32 | float64](x []T, all [][]T) {
 	copy(x, all[0])
 }
 
-// Sum adds x over the goroutines, by the binary tree.
+// Sum replaces x by its sum over the goroutines, added as a binary tree.
 func (a *Axis) Sum(x []float32) error {
 	var all [][]float32
 	for _, b := range a.exchange(tensor.FromF32(x, len(x)).Bytes()) {

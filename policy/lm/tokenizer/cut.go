@@ -9,7 +9,7 @@ type cut struct {
 	single   bool     // for atNumbers: each numeric character is a piece; otherwise each run of numeric characters
 	text     string   // for atText: the separator; for blanksTo: the letter
 	behavior behavior // for atText: where the separator goes
-	prepend  string   // for blanksTo: put the letter before each piece (always), the first (first) or none (never)
+	prepend  string   // for blanksTo: put the letter before each piece (always), only the first (first) or none (never)
 }
 
 type cutKind uint8
@@ -103,8 +103,8 @@ func (e *Encoder) cutAtText(dst []int32, i int, piece string, first bool) []int3
 	return e.cut(dst, i+1, piece[from:], first && from == 0)
 }
 
-// cuts reports whether to split between two adjacent parts. left is true if the left part is a separator, and right if
-// the right part is one.
+// cuts reports whether to split between two adjacent parts. left and right are true if the part on that side is a
+// separator.
 func (b behavior) cuts(left, right bool) bool {
 	switch b {
 	case mergedWithPrevious:
@@ -118,8 +118,8 @@ func (b behavior) cuts(left, right bool) bool {
 }
 
 // numbers returns the length in bytes of the first piece of s. If s begins with a numeric character, the piece is this
-// character if single is true, and otherwise the run of numeric characters. If not, the piece is the text before the
-// first numeric character.
+// character if single is true, and otherwise the run of numeric characters. If s begins with another character, the
+// piece is the text before the first numeric character.
 func (c *classes) numbers(s string, single bool) int {
 	k, n := c.first(s)
 	switch {

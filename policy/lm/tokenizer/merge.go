@@ -76,9 +76,9 @@ type window struct {
 }
 
 // mergeWindows merges a long piece in overlapping windows. It switches from one window to the next at a token that both
-// windows have at the same place. The result is the same as without windows. A list of tokens is the result of merging
-// a text if every pair of neighbours is the result of merging the pair's text, and each pair is inside one window. If
-// two windows have no common token, which is rare, mergeWindows merges the whole piece at once.
+// windows have at the same place. The result is the same as without windows, because a list of tokens is the result of
+// merging a text if every pair of neighbours is the result of merging the pair's text. Each pair is inside one window.
+// If two windows have no common token, which is rare, mergeWindows merges the whole piece at once.
 func (w *merger) mergeWindows(table *mergeTable, ids []int32, length, overlap int32) []int32 {
 	w.symbols = append(w.symbols[:0], ids...)
 	a, b := &w.window, &w.following

@@ -73,7 +73,7 @@ func short(s string) string {
 	return strings.ToValidUTF8(s[:n], "\ufffd") + "…"
 }
 
-// isNull reports whether the value is null or missing.
+// isNull reports whether the value is null or missing, or the reader has an error.
 func (v value) isNull() bool { return v.reader.err != nil || v.raw == nil || string(v.raw) == "null" }
 
 // decode unmarshals the value into the argument to. If this fails, it sets an error and returns false.
