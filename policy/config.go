@@ -95,15 +95,15 @@ type Config struct {
 	// SDELearnFeatures lets the gradient of the deviation flow back into the features. Default false, as in the paper.
 	// (+)
 	SDELearnFeatures bool `yaml:"sde_learn_features"`
-	// NormalizeObservations shifts and scales each observed number to mean 0 and variance 1 over all
-	// observations before the current rollout; choices and images stay unchanged. Default false. (+)
+	// NormalizeObservations shifts and scales each observed number to mean 0 and variance 1. The statistics are those
+	// of all observations before the current rollout. Choices and images stay unchanged. Default false. (+)
 	NormalizeObservations bool `yaml:"normalize_observations"`
 	// ObsClip clips normalised observations to ±ObsClip. It must be above 0, and has no effect without normalisation.
 	// Default 10. (+)
 	ObsClip float64 `yaml:"obs_clip"`
-	// LogProbType is algorithm.logprob_type: what one log-prob covers in a chunk of C actions with A
-	// dimensions. chunk_level covers the chunk, so L = 1; action_level, the default, covers one action,
-	// so L = C; token_level covers one dimension, so L = C·A.
+	// LogProbType is algorithm.logprob_type. For a chunk of C actions with A dimensions, one log-prob covers the whole
+	// chunk (chunk_level, L = 1), one action (action_level, the default, L = C) or one dimension (token_level, L =
+	// C·A).
 	LogProbType string `yaml:"-"`
 	// ActionValues makes the critic estimate one value for each action of a chunk, before the first action: V = C. If
 	// it is false, V = 1. It is derived from algorithm.reward_type.
@@ -114,9 +114,9 @@ type Config struct {
 	// EvalTemperature is the temperature in mode Deterministic. With 0, the default, the policy takes the most likely
 	// token; otherwise it draws a token. It is rollout.sampling_params.temperature_eval.
 	EvalTemperature float64 `yaml:"-"`
-	// BLAS computes the matrix products of the layers with OpenBLAS, if the build has it (tag blas).
-	// runner.deterministic: false sets it, because results then depend on the batch. It is faster on processors for
-	// which package kernel has no vector code.
+	// BLAS computes the matrix products of the layers with OpenBLAS, if the build has it (tag blas). It is set with
+	// runner.deterministic: false, because results then depend on the batch. It is faster on processors for which
+	// package kernel has no vector code.
 	BLAS bool `yaml:"-"`
 	// Blank leaves the parameters 0, because the caller will load them. This saves seconds for wide layers. A builder
 	// may ignore Blank.

@@ -14,8 +14,8 @@ type ensemble[T nn.Float] struct {
 	in     int
 }
 
-// newEnsemble declares the parameters as the group critic in params; they have no memory yet. The argument in is the
-// number of elements of a row.
+// newEnsemble declares the parameters in the group critic of params. Params.Alloc allocates them. The argument in is
+// the number of elements of a row.
 func newEnsemble[T nn.Float](cfg Config, params *nn.Params[T], in int) *ensemble[T] {
 	e := &ensemble[T]{params: params, in: in}
 	params.Group("critic")
@@ -26,8 +26,8 @@ func newEnsemble[T nn.Float](cfg Config, params *nn.Params[T], in int) *ensemble
 	return e
 }
 
-// newTrunk declares the hidden layers of a critic of actions, or of the actor that learns from this critic. If
-// Config.QHeadType is crossq, the layers normalise their inputs.
+// newTrunk declares the hidden layers of an actor or a critic for Config.AddQHead. If Config.QHeadType is crossq, the
+// layers normalise their inputs.
 func newTrunk[T nn.Float](cfg Config, params *nn.Params[T], name string, in int) *nn.MLP[T] {
 	f, _ := cfg.activation()
 	if cfg.QHeadType == QHeadCrossQ {

@@ -25,7 +25,7 @@ func (o *observations) readMask(w *obsWork, obs tensor.Dict, n int) error {
 	return nil
 }
 
-// allows returns an error if a choice in a, [n,C,A], is not one of the options, or if the mask in w forbids it.
+// allows returns an error if an element of a, [n,C,A], is not a valid option, or if the mask in w forbids it.
 func (o *observations) allows(w *obsWork, a tensor.Tensor) error {
 	nvec := o.action.Nvec
 	perRow := a.Dim(1) * len(nvec)

@@ -54,7 +54,7 @@ func (x Noise) Stream(row int) philox.Stream {
 
 // Act is the result of Forward. L is 1, C or C·A, depending on Config.LogProbType.
 type Act struct {
-	Action tensor.Tensor // [N,C,A], F32 or I32 as the action space says; C is the number of actions in a chunk
+	Action tensor.Tensor // [N,C,A], F32 or I32, depending on the action space; C is the number of actions in a chunk
 	// Bounded holds the actions for the environment. If it is the zero Tensor, the environment gets Action, clipped to
 	// the bounds of the space.
 	Bounded tensor.Tensor

@@ -89,8 +89,8 @@ func newUnitBox(s env.Space) (unitBox, error) {
 	return b, nil
 }
 
-// outOf scales numbers in [-1, 1] from unit to the bounds, and writes them to action. unit may be the same slice as
-// action.
+// outOf maps the numbers in unit from [-1, 1] to the bounds, and writes the results to action. Both may be the same
+// slice.
 func (b unitBox) outOf(action, unit []float32) {
 	for i, u := range unit {
 		k := i % len(b.half)
@@ -98,7 +98,7 @@ func (b unitBox) outOf(action, unit []float32) {
 	}
 }
 
-// into scales actions from the bounds to [-1, 1], and writes them to unit.
+// into maps actions from the bounds to [-1, 1], and writes the results to unit.
 func (b unitBox) into(unit, action []float32) {
 	for i, a := range action {
 		k := i % len(b.half)

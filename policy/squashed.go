@@ -34,8 +34,8 @@ const (
 	halfRange = (maxLogStd - minLogStd) / 2
 )
 
-// newSquashed declares the parameters in params; they have no memory yet. The argument obs is the number of elements of
-// a row.
+// newSquashed declares the parameters in the group actor of params. Params.Alloc allocates them. The argument obs is
+// the number of elements of a row.
 func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], obs int) *squashed[T] {
 	params.Group("actor")
 	outputs := 2 * dims

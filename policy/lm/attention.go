@@ -8,8 +8,8 @@ import (
 
 // Attention processes keys in blocks of keyBlock positions, counted from the beginning of the sequence. The blocks do
 // not depend on the number of queries. So the output of a query has the same bits in a whole prefill, in a part of a
-// prefill, and in decoding with a cache. Within a block, scores, probabilities and the weighted sum follow the keys in
-// order. The blocks are added in order, relative to the largest score so far (SoftmaxBlock).
+// prefill, and in decoding with a cache. Within a block, scores, probabilities and the weighted sum are computed in the
+// order of the keys. The blocks are added in order, relative to the largest score so far (kernel.SoftmaxBlock).
 const (
 	keyBlock    = 64
 	tileQueries = 32

@@ -141,8 +141,9 @@ func (x *experts) route(w *Work, r *routed, in []float32, n int) {
 	}
 }
 
-// backward sets dx [n,d] from dy [n,d] and from in, the input of the forward pass. It adds to the gradients. slope[e]
-// is the derivative of the auxiliary loss with respect to a token's probability of expert e.
+// backward sets dx [n,d] from dy [n,d] and the argument in, which is the input of the forward pass. It adds to the
+// gradients of the weights. slope[e] is the derivative of the auxiliary loss with respect to a token's probability of
+// expert e.
 func (x *experts) backward(w *Work, r *routed, dx, dy, in, slope []float32, n int) {
 	d, per, f := w.m.Config.Hidden, x.c.PerToken, x.c.Intermediate
 	dprobs := w.dprobs[:n*x.c.Count]

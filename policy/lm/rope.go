@@ -19,7 +19,7 @@ type Rope struct {
 	BetaFast, BetaSlow            float64 // for yarn: f_j above BetaFast rotations, f_j/Factor below BetaSlow
 	AttentionFactor               float64 // for yarn: factor of cos and sin; if 0, it is computed from other fields
 	MScale, MScaleAllDim          float64 // for yarn; 0 if not given
-	Exact                         bool    // for yarn: corners are not rounded to whole pairs (truncate: false)
+	Exact                         bool    // for yarn: do not round the ramp's ends to whole pairs (truncate: false)
 	Original                      int     // for llama3 and yarn: the length of sequences in pre-training
 }
 

@@ -90,7 +90,7 @@ func (t *team) run(least, size int, job job) {
 	t.busy.Wait()
 }
 
-// Product is kernel.Multiplier.Product on all members. It takes at most three terms.
+// Product runs kernel.Multiplier.Product on all members. It takes at most three terms.
 func (t *team) Product(c []float32, m, n, blocks int, bias []float32, acc bool, terms ...kernel.Term) {
 	operations := 0
 	for _, x := range terms {
@@ -110,7 +110,7 @@ func (w *Work) productPart(number, parts int, m *member) {
 	m.x.ProductPart(number, parts, a.c, a.m, a.n, a.blocks, a.bias, a.acc, a.terms[:a.count]...)
 }
 
-// Gradient is kernel.Multiplier.Gradient on all members.
+// Gradient runs kernel.Multiplier.Gradient on all members.
 func (t *team) Gradient(c, a, b []float32, m, n, k int) {
 	if len(t.members) == 1 || 2*m*n*k < sharedFrom {
 		t.members[0].x.Gradient(c, a, b, m, n, k)
@@ -128,7 +128,7 @@ func (w *Work) gradientPart(number, parts int, m *member) {
 // An elementwise job on at least sharedElements elements is split among the members.
 const sharedElements = 1 << 16
 
-// SwiGLU is kernel.SwiGLU on all members.
+// SwiGLU runs kernel.SwiGLU on all members.
 func (t *team) SwiGLU(act, gate, up []float32) {
 	t.gates = [4][]float32{act, gate, up}
 	t.run(sharedElements, len(act), (*Work).swigluPart)
@@ -139,7 +139,7 @@ func (w *Work) swigluPart(number, parts int, _ *member) {
 	kernel.SwiGLU(g[0], g[1], g[2])
 }
 
-// SwiGLUGrad is kernel.SwiGLUGrad on all members.
+// SwiGLUGrad runs kernel.SwiGLUGrad on all members.
 func (t *team) SwiGLUGrad(act, gate, up, dact []float32) {
 	t.gates = [4][]float32{act, gate, up, dact}
 	t.run(sharedElements, len(act), (*Work).swigluGradPart)

@@ -56,7 +56,7 @@ type Work struct {
 
 	normed, delta, delta2         []float32 // [n,d]
 	partial                       []float32 // [n,d]; nil if the model is whole
-	key, value, dq, dk, dv, doOut []float32 // [n, kv heads·head_dim], [n, heads·head_dim]
+	key, value, dq, dk, dv, doOut []float32 // dq, doOut: [n, heads·head_dim]; others: [n, kv heads·head_dim]
 	wide, wide2                   []float32 // [n, the largest intermediate width]
 	low, low2                     []float32 // [n, rank]
 	gathered, gathered2           []float32 // [slots, d]

@@ -38,8 +38,8 @@ type Options struct {
 type Request struct {
 	Prompt   []int32 // at least one token
 	Sampling Sampling
-	// Key and Sample select the random numbers of this text. Key identifies the prompt, and Sample
-	// one of its answers. Key is below 2^32 and Sample below 2^16.
+	// Key and Sample select the random numbers of this text. Key identifies the prompt, and Sample identifies one of
+	// its answers. Key is below 2^32 and Sample below 2^16.
 	Key, Sample uint64
 	// Begun is a result of GiveUp, from an engine with the same weights. The engine continues that text, with the same
 	// bits as the first engine would have generated. Sampling.MaxTokens includes the tokens of Begun.

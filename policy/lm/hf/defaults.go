@@ -24,8 +24,8 @@ func (r *reader) addDefaults() {
 }
 
 // defaultKeys returns the defaults of a family in transformers 5.0,
-// src/transformers/models/FAMILY/configuration_FAMILY.py. Version 4.44 has the same values. A
-// default that all families share is in the code that reads its key.
+// src/transformers/models/FAMILY/configuration_FAMILY.py. Version 4.44 has the same values.
+// Defaults that all families share are in the functions that read the keys.
 func defaultKeys(f lm.Family) string {
 	switch f {
 	case lm.Llama:

@@ -201,7 +201,7 @@ func byteToken(text string) (byte, bool) {
 	return byte(b), err == nil
 }
 
-// flush passes the run of bytes that step i has collected to the next step.
+// flush passes the bytes in s.bytes, collected by step i, to the next step.
 func (s *Stream) flush(i int) {
 	if len(s.bytes) == 0 {
 		return

@@ -23,8 +23,8 @@ func (t *Tokenizer) Encode(text string) []int32 {
 	return t.NewEncoder().EncodeSequence(nil, text)
 }
 
-// EncodeSequence appends to dst the ids of a text, with the ids that the post-processor adds around
-// a sequence. Often this is the token that begins a sequence.
+// EncodeSequence appends to dst the ids of a text, with the ids that the post-processor adds around a sequence. Often
+// these are only the token that begins a sequence.
 func (e *Encoder) EncodeSequence(dst []int32, text string) []int32 {
 	return append(e.Encode(append(dst, e.t.prefix...), text), e.t.suffix...)
 }

@@ -156,7 +156,7 @@ func readMetaspace(o object) (letter, scheme string, split bool) {
 	return letter, scheme, o.flag("split", true)
 }
 
-// addToken reads an added token from the object o. The argument at has the token's id.
+// addToken reads an added token from the object o. The argument at is the JSON value of the token's id.
 func (t *Tokenizer) addToken(o object, at value) {
 	id := at.id()
 	a := AddedToken{
