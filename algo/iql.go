@@ -11,13 +11,13 @@ import (
 // learns to act as the better demonstrations do. IQL estimates values only of actions that demonstrations contain.
 // Update makes update_epoch updates, each on a batch of Setup.Demos:
 //
-//  1. the values V(s) by expectile regression on the least of Q'(s, a): nearly the
-//     value of the best action taken there                                            ExpectileLoss
-//  2. the policy by the error of its most likely action, weighted by how much better
-//     than V the action was; this is the likelihood loss of a normal distribution of
-//     fixed deviation                                                                 AdvantageWeights, ActionLoss
-//  3. the critics Q against Σ γⁱ r + γᵏ V(s'), squared error                          QLoss
-//  4. Q' ← Q' + τ (Q - Q') once in target_update_freq updates                         follow
+//  1. V(s) by expectile regression on min Q'(s, a): nearly the value of the best
+//     action that demonstrations take in s                                            ExpectileLoss
+//  2. the policy by the squared error of its most likely action, with the weight
+//     exp(β (min Q'(s, a) - V(s))); this is the likelihood loss of a normal
+//     distribution with a fixed deviation                                             AdvantageWeights, ActionLoss
+//  3. the critics Q by their squared error against Σ γⁱ r + γᵏ V(s')                  QLoss
+//  4. Q' ← Q' + τ (Q - Q') every target_update_freq updates                           follow
 //
 // Metrics, over all replicas and updates of an iteration: iql/value_loss, iql/actor_loss, iql/critic_loss;
 // critic/q_data = mean estimate of the actions taken, critic/value = mean value of the next states; actor/weight = mean
@@ -27,8 +27,8 @@ type IQL struct {
 	actor         *actor
 	critics       *critics  // Q
 	values        *critics  // V
-	half          []float32 // half the widths of the actions' box
-	least, weight []float32 // [micro]
+	half          []float32 // for ActionLoss, see halfWidths
+	least, weight []float32 // [micro]: min Q'(s, a) and AdvantageWeights
 }
 
 var _ Algorithm = (*IQL)(nil)
@@ -96,8 +96,8 @@ func (a *IQL) Update(tensor.Dict) (Metrics, error) {
 	return a.metrics, nil
 }
 
-// update makes one update of values, policy and critics, in this order. Each part uses the networks as the previous
-// part left them.
+// update makes one optimiser step of the values, the policy and the critics, in this order. Each step uses the results
+// of the steps before it.
 func (a *IQL) update() error {
 	if err := a.descend(a.values.train, a.addValue); err != nil {
 		return err
@@ -126,7 +126,7 @@ func (a *IQL) addValue(b *Transitions, ready func(lo, hi int)) error {
 	return nil
 }
 
-// judge returns V(s) of b, and sets a.least to the least of the target critics' Q'(s, a).
+// judge returns V(s) for the transitions b, and sets a.least to the minimum of the target critics' Q'(s, a).
 func (a *IQL) judge(b *Transitions) (v []float32, err error) {
 	q, err := a.critics.target.Q(a.critics.targetWork, b.Obs, b.Action)
 	if err != nil {

@@ -41,9 +41,9 @@ type critics struct {
 	net        *policy.Critic
 	train      *trainState
 	work       *policy.CriticWork
-	target     *policy.Critic // Q', the target network; nil: none
+	target     *policy.Critic // Q', the target network; may be nil
 	targetWork *policy.CriticWork
-	heads      []int         // indices of all heads; SAC puts the heads that count in targets first
+	heads      []int         // indices of all heads; SAC begins with the heads that it draws for targets
 	next, y    []float32     // [micro]: estimates of the next states, and targets
 	dQ         tensor.Tensor // [H,micro]
 }
