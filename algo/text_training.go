@@ -178,7 +178,7 @@ func (t *textTraining) minibatches(b *TextBatch) iter.Seq2[*textMinibatch, error
 // plan divides the texts of an epoch into minibatches, and sets the weights of the tokens. One reduction sums the
 // fields of all minibatches over the replicas.
 func (t *textTraining) plan(b *TextBatch, epoch int) error {
-	CountSamples(t.episodes.steps, t.episodes.of, b.Weight) // sets steps[k] to the number of tokens that count in text k
+	CountSamples(t.episodes.steps, t.episodes.of, b.Weight) // from here on steps has the number of tokens that count
 	per := len(t.order) / len(t.plans)
 	t.planSums = t.planSums[:0]
 	for i := range t.plans {
