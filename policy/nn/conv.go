@@ -147,10 +147,9 @@ func (c *Conv2D[T]) addUp(dx, dWindows []T) {
 	})
 }
 
-// lines calls the function do for every line of pixels in the windows. A line has width elements. The index of its
-// first element is from in the image, and in in the windows. One call covers the same line of n neighbouring windows,
-// which are stride pixels apart in the image. If several windows share a pixel, their calls come in the order of the
-// windows.
+// lines calls the function do for every line of pixels in the windows. A line has width elements. It begins at
+// windows[in] and at image[from]. One call covers the same line of n neighbouring windows, which are stride pixels
+// apart in the image. If several windows share a pixel, their calls come in the order of the windows.
 func (c *Conv2D[T]) lines(do func(in, from, width, n int)) {
 	line := c.size * c.In.C
 	first, end := c.span()

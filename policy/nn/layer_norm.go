@@ -2,7 +2,7 @@ package nn
 
 import "math"
 
-// layerNormVariance is added to the variance of a row, so that a constant row stays finite.
+// layerNormVariance is added to the variance of a row, so that the output for a constant row is finite.
 const layerNormVariance = 1e-5
 
 // layerNorm computes, for each row x of width n with mean μ and variance σ² (Ba, Kiros and Hinton 2016,
