@@ -10,7 +10,7 @@ import (
 )
 
 // Adam is the optimiser of Kingma and Ba 2015, arXiv:1412.6980, with the decoupled weight decay of
-// Loshchilov and Hutter 2019, arXiv:1711.05101 (AdamW), over the flat groups of a network.
+// Loshchilov and Hutter 2019, arXiv:1711.05101 (AdamW). It updates the parameter groups of a network.
 type Adam struct {
 	params *nn.Params[float32]
 	cfg    OptimConfig
@@ -96,13 +96,13 @@ func (a *Adam) Reset() {
 	a.steps.Zero()
 }
 
-// Save adds views of the state to d, under optim.
+// Save adds views of the state to d, with the prefix optim.
 func (a *Adam) Save(d *tensor.Dict) {
 	d.Set("optim.m", a.m)
 	d.Set("optim.v", a.v)
 	d.Set("optim.steps", a.steps)
 }
 
-// IsMoment reports whether Save adds a moment under this name. A moment has an element for each parameter, or for each
-// parameter in the range that OptimConfig.Share returns.
+// IsMoment reports whether name is one of the names under which Save adds moments. A moment has an element for each
+// parameter, or for each parameter in the range of OptimConfig.Share.
 func IsMoment(name string) bool { return name == "optim.m" || name == "optim.v" }

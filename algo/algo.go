@@ -22,7 +22,7 @@ type Algorithm interface {
 	Load(tensor.Dict) error
 }
 
-// Metrics are the named values of one update, in a fixed order. Metrics that RLinf has, too, have RLinf's names
+// Metrics are the named values of one update, in a fixed order. If RLinf has the same metric, the name is RLinf's
 // (actor/policy_loss, critic/value_loss, …).
 type Metrics struct {
 	Names  []string
@@ -64,9 +64,9 @@ func Loss(a Algorithm, m Metrics) (loss float64, ok bool) {
 type Replicas interface {
 	// Count returns the number of replicas, and the index of this replica.
 	Count() (n, this int)
-	// Sum adds x over the replicas, in place.
+	// Sum replaces x with its sum over the replicas.
 	Sum(x []float64) error
-	// Gradient begins the sum of a flat gradient over the replicas; see GradientStream.
+	// Gradient starts to sum a flat gradient over the replicas; see GradientStream.
 	Gradient(grad []float32) GradientStream
 	// Gather fills x with the blocks of all replicas, in the order of their indices. counts holds the lengths of the
 	// blocks. The caller puts this replica's block in its final place in x.

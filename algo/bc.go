@@ -144,7 +144,7 @@ func (b *BC) Update(tensor.Dict) (Metrics, error) {
 // update makes one update of the policy.
 func (b *BC) update() error { return b.descend(b.train, b.add) }
 
-// add adds the gradient on a micro-batch.
+// add adds the gradient of the loss on a micro-batch.
 func (b *BC) add(t *Transitions, ready func(lo, hi int)) error {
 	if b.augmenter != nil {
 		for i := range b.noise.Env {
@@ -160,7 +160,7 @@ func (b *BC) add(t *Transitions, ready func(lo, hi int)) error {
 	return b.policy.Backward(b.work, g, ready)
 }
 
-// loss returns the sum of the losses of the transitions t. The gradient is that of this sum times b.perSample.
+// loss returns the sum of the losses of the transitions t, and the gradient of this sum times b.perSample.
 func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
 	if b.half != nil {
 		act, err := b.policy.Forward(b.work, t.Obs, policy.Deterministic, policy.Noise{})

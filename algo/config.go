@@ -30,12 +30,12 @@ type Config struct {
 	// GAELambda is λ of generalised advantage estimation, in [0, 1]. With 0 advantages depend most on the critic, with
 	// 1 most on the rewards. Default 1.
 	GAELambda float32 `yaml:"gae_lambda"`
-	// BootstrapType is standard (default) or always. With standard, the value of the last observation counts for an
-	// episode that was cut off, but not for one that terminated. With always, it counts for both.
+	// BootstrapType is standard (default) or always. With standard, returns include the value of the last observation
+	// if the episode was cut off, but not if it terminated. With always, returns include this value in both cases.
 	BootstrapType string `yaml:"bootstrap_type"`
-	// NormalizeAdvantages gives advantages mean 0 and deviation 1. batch (default; also true) does
-	// so once, over the rollouts of all actors; minibatch does so over each global batch; none
-	// (also false) does not. grpo normalises within groups instead, and reinpp always uses batch.
+	// NormalizeAdvantages is the set of samples over which advantages are normalised to mean 0 and deviation 1. With
+	// batch (default; also true) it is the rollouts of all actors, with minibatch each global batch. none (also false)
+	// means no normalisation. grpo normalises within groups instead, and reinpp always uses batch.
 	NormalizeAdvantages Normalization `yaml:"normalize_advantages"`
 	// NormalizeRewards divides rewards by the running deviation of the discounted return. Default
 	// false. (+)
@@ -59,7 +59,7 @@ type Config struct {
 	LenRewardPenalty float32 `yaml:"len_reward_penalty"`
 	SafeLength       int     `yaml:"safe_length"`
 	MaxLength        int     `yaml:"max_length"`
-	// UseReinppBaseline lets reinpp subtract the mean score of the group. Default false.
+	// UseReinppBaseline makes reinpp subtract the mean score of the group. Default false.
 	UseReinppBaseline bool `yaml:"use_reinpp_baseline"`
 	// ReinppKLBeta weighs the penalty on log π/π_ref that reinpp subtracts from each step's return;
 	// see KLBeta. Default 0.
@@ -82,8 +82,7 @@ type Config struct {
 
 	// UpdateEpoch is the number of passes over each rollout. Default 1.
 	UpdateEpoch int `yaml:"update_epoch"`
-	// ShuffleRollout draws the samples of each global batch at random, anew in each epoch. Default
-	// true.
+	// ShuffleRollout divides the samples into global batches at random, in a new order in each epoch. Default true.
 	ShuffleRollout bool `yaml:"shuffle_rollout"`
 	// SequenceLength is the number of successive steps of an environment that a recurrent policy (rnn_policy) learns
 	// from at once. Its gradient goes back through these steps, and the hidden state before them is a constant. The
@@ -125,13 +124,13 @@ type Config struct {
 	// EntropyType is the unit whose entropies are summed, with the same values as LogProbType. EntropyBonus weighs the
 	// mean of these sums. Default: the value of LogProbType.
 	EntropyType string `yaml:"entropy_type"`
-	// RewardType is chunk_level (default) or action_level. With chunk_level the rewards of the
-	// actions of a chunk are added up, and Gamma discounts chunks. With action_level each action
-	// has its own reward, value and advantage, and Gamma discounts actions. Actions after the end
-	// of an episode then do not count, and LogProbType must not be chunk_level. With chunks of one
-	// action the two types are the same.
+	// RewardType is chunk_level (default) or action_level. With chunk_level the rewards of the actions of a chunk are
+	// added up, and Gamma discounts chunks. With action_level each action has its own reward, value and advantage, and
+	// Gamma discounts actions. Actions after the end of an episode are then not trained on, and LogProbType must not be
+	// chunk_level. With chunks of one action the two types are the same.
 	RewardType string `yaml:"reward_type"`
-	// EntropyBonus is the weight of the policy's mean entropy, which is subtracted from the loss. Default 0.
+	// EntropyBonus is the weight of the policy's mean entropy. The loss includes minus EntropyBonus times this mean.
+	// Default 0.
 	EntropyBonus float32 `yaml:"entropy_bonus"`
 
 	// ValueClip keeps a new value within ±ValueClip of the old value in the critic's loss. 0, the default, means no
@@ -224,7 +223,7 @@ func (want Want) finite() Want {
 	}
 }
 
-// Check validates all fields, and reports each rule to want. Only RewardsLowerBound and RewardsUpperBound may be
+// Check validates all fields, and reports the results to want. Only RewardsLowerBound and RewardsUpperBound may be
 // infinite.
 func (c *Config) Check(want Want) {
 	c.CheckValues(want)
@@ -353,7 +352,7 @@ type OptimConfig struct {
 	UseDistributedOptimizer bool `yaml:"use_distributed_optimizer"`
 }
 
-// DefaultOptimConfig returns the defaults; LR has none.
+// DefaultOptimConfig returns the defaults. LR has no default, and is 0.
 func DefaultOptimConfig() OptimConfig {
 	return OptimConfig{
 		AdamBeta1: 0.9, AdamBeta2: 0.999, AdamEps: 1e-8, WeightDecay: 0.01, ClipGrad: 1,
@@ -379,7 +378,7 @@ func shareOf(n, replicas, this int) (lo, hi int) {
 	return this * lines / replicas * line, min((this+1)*lines/replicas*line, n)
 }
 
-// Check validates all fields, and reports each rule to want.
+// Check validates all fields, and reports the results to want.
 func (c *OptimConfig) Check(want Want) {
 	want = want.finite()
 	want(c.LR > 0, "lr", c.LR, "a number > 0")

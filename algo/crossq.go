@@ -17,7 +17,7 @@ import (
 //  3. squared error of the estimates of (s, a)                       QLoss
 //  4. running statistics updated with the batches of all replicas    merge
 //
-// The actor normalises too, like the actor of the paper's authors: by the batch in training, and by its running
+// As in the authors' code, the actor also normalises its inputs: by the batch in training, and by its running
 // statistics when it chooses actions. The actor's gradient uses the critics' running statistics. The actor's loss, the
 // temperature and the metrics are those of SAC. Each replica normalises by its own micro-batches.
 type CrossQ struct {
@@ -83,7 +83,7 @@ func (c *CrossQ) update() error {
 	return c.merge(c.actorStats, c.actor.policy.MergeStats)
 }
 
-// addCritic adds the critics' gradient on a micro-batch.
+// addCritic adds the gradient of the critics' loss on a micro-batch.
 func (c *CrossQ) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	act, err := c.actor.policy.Forward(c.actor.work, b.Next, policy.Sample, c.noiseOf(2*c.number))
 	if err != nil {

@@ -180,7 +180,7 @@ func withoutNext(fields []tensor.Field) []tensor.Field {
 const goalName = Observations + "." + policy.Goal
 
 // goals returns the targets of a policy.Foreseer for M transitions, F32 [M,2·n]. n is the number of elements of the
-// observations called names. The first n targets are the values of these observations GoalSteps transitions later, or
+// observations in names. The first n targets are the values of these observations GoalSteps transitions later, or
 // at the end of the episode if that comes first. The last n targets are the values at the end of the episode.
 func goals(demos tensor.Dict, names []string) tensor.Tensor {
 	last := lastOfEpisodes(demos)

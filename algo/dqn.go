@@ -92,7 +92,7 @@ func (d *DQN) update() error {
 	return nil
 }
 
-// add adds the gradient on a micro-batch.
+// add adds the gradient of the loss on a micro-batch.
 func (d *DQN) add(b *Transitions, ready func(lo, hi int)) error {
 	next, err := d.target.Values(d.targetWork, b.Next)
 	if err != nil {

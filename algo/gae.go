@@ -7,10 +7,10 @@ type Trajectory struct {
 	Reward     []float32
 	Value      []float32 // value of the observation before the step
 	Next       []float32 // value of the observation after the step, before any auto-reset; finite everywhere
-	Terminated []uint8   // the episode ended by itself, so Next is not bootstrapped
-	Truncated  []uint8   // the episode was cut off from outside, so Next is bootstrapped
-	// BootstrapAlways also bootstraps terminated episodes (RLinf's bootstrap_type always). Next must then also hold the
-	// values after their last steps.
+	Terminated []uint8   // the episode ended by itself; the return does not include Next
+	Truncated  []uint8   // the episode was cut off from outside; the return includes Next
+	// BootstrapAlways makes the returns of terminated episodes include Next, too (RLinf's bootstrap_type always). Next
+	// must then also hold the values after their last steps.
 	BootstrapAlways bool
 }
 

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// normBlock is the number of elements of a block. The norm adds up the blocks in a fixed order, whatever the order in
-// which ranges of the gradient become final.
+// normBlock is the number of elements of a block. The norm adds up the blocks in a fixed order, so it does not depend
+// on the order in which ranges of the gradient become final.
 const normBlock = 4096
 
 // A gradNorm computes the Euclidean norm of the gradient of all trainable parameters. It sums each

@@ -9,7 +9,7 @@ import (
 
 // GRPO is group relative policy optimisation, Shao et al. 2024, arXiv:2402.03300: PPO's clipped surrogate with
 // advantages that need no critic. The environments of a group begin with the same state, and each episode is compared
-// with the other episodes of its group. Its details, besides those of PPO:
+// with the other episodes of its group. GRPO differs from PPO in these details:
 //
 //  1. one advantage for all steps of an episode, normalised within its group         GRPOAdvantages
 //  2. weight 0 for idle environments, and for groups outside the reward bounds       episodes.keep

@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// IQL is implicit Q-learning, Kostrikov et al. 2022, arXiv:2110.06169. From demonstrations of any quality the policy
-// learns to act as the better demonstrations do. IQL estimates values only of actions that demonstrations contain.
+// IQL is implicit Q-learning, Kostrikov et al. 2022, arXiv:2110.06169. The policy learns to act like the better
+// demonstrations of a mixed set. IQL estimates values only of actions that demonstrations contain.
 // Update makes update_epoch updates, each on a batch of Setup.Demos:
 //
 //  1. V(s) by expectile regression on min Q'(s, a): nearly the value of the best
@@ -114,7 +114,7 @@ func (a *IQL) update() error {
 	return nil
 }
 
-// addValue adds the values' gradient on a micro-batch.
+// addValue adds the gradient of the loss of V on a micro-batch.
 func (a *IQL) addValue(b *Transitions, ready func(lo, hi int)) error {
 	v, err := a.judge(b)
 	if err != nil {
@@ -136,13 +136,13 @@ func (a *IQL) judge(b *Transitions) (v []float32, err error) {
 	return a.valuesOf(b.Obs)
 }
 
-// valuesOf returns V of observations.
+// valuesOf returns V(s) for the observations obs.
 func (a *IQL) valuesOf(obs tensor.Dict) ([]float32, error) {
 	v, err := a.values.net.Q(a.values.work, obs, tensor.Tensor{})
 	return v.F32(), err
 }
 
-// addActor adds the policy's gradient on a micro-batch.
+// addActor adds the gradient of the policy's loss on a micro-batch.
 func (a *IQL) addActor(b *Transitions, ready func(lo, hi int)) error {
 	v, err := a.judge(b)
 	if err != nil {
@@ -159,7 +159,7 @@ func (a *IQL) addActor(b *Transitions, ready func(lo, hi int)) error {
 	return a.actor.policy.Backward(a.actor.work, policy.Grad{Action: dAction}, ready)
 }
 
-// addCritic adds the critics' gradient on a micro-batch.
+// addCritic adds the gradient of the critics' loss on a micro-batch.
 func (a *IQL) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	next, err := a.valuesOf(b.Next)
 	if err != nil {

@@ -55,7 +55,7 @@ func KLLoss(dLogProb, logProb, ref []float32, n int, weight []float32, kind stri
 	return sum, count
 }
 
-// klEstimate returns an estimate of the divergence and its derivative by δ.
+// klEstimate returns an estimate of the divergence, and its derivative with respect to δ.
 func klEstimate(kind string, delta float64) (k, slope float64) {
 	switch kind {
 	case KLK1:

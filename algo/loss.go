@@ -19,7 +19,7 @@ func weighted(scale float32, weight []float32, i int) float64 {
 	return float64(scale) * float64(weight[i])
 }
 
-// ValueSums are sums over samples.
+// ValueSums holds sums of ValueLoss over samples.
 type ValueSums struct {
 	Count   float64
 	Loss    float64

@@ -74,7 +74,7 @@ func (t *metricSums) reset() { clear(t.sums) }
 // setMax sets maximum i of one replica to x.
 func (t *metricSums) setMax(i, replica int, x float64) { t.most[i*len(t.most)/numMaxima+replica] = x }
 
-// max returns maximum i over all replicas; NaN if no replica set it.
+// max returns maximum i over all replicas, or NaN if no replica set it.
 func (t *metricSums) max(i int) float64 {
 	n := len(t.most) / numMaxima
 	most := math.Inf(-1)

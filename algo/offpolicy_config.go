@@ -7,9 +7,9 @@ import "fmt"
 type OffPolicyConfig struct {
 	// ReplayBuffer is the buffer of experience.
 	ReplayBuffer ReplayConfig `yaml:"replay_buffer"`
-	// Demos are demonstrations.
+	// Demos sets the demonstrations.
 	Demos DemoConfig `yaml:"demo_buffer"`
-	// Dagger decides when experts act.
+	// Dagger sets the probability that an expert acts.
 	Dagger DaggerConfig `yaml:"dagger"`
 	// NStep is the number of rewards in a critic's target (n-step return). The critic's estimate replaces all later
 	// rewards. Default 1. (+)

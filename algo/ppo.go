@@ -90,7 +90,7 @@ type PPO struct {
 	report   Metrics // of the last update
 }
 
-// A batchPlan has figures of a minibatch over all replicas, which its loss needs.
+// A batchPlan has the statistics of a minibatch, over all replicas, that its loss needs.
 type batchPlan struct {
 	count      float64 // samples that count, over all replicas
 	shift, inv float32 // the normalised advantages are (a - shift)·inv
@@ -243,7 +243,7 @@ func (p *PPO) plan(rollout tensor.Dict) (stop bool, err error) {
 	return false, nil
 }
 
-// minibatch makes one optimiser step on minibatch m. Its gradient adds up over micro-batches.
+// minibatch makes one optimiser step on minibatch m. It adds up the gradients of the micro-batches.
 func (p *PPO) minibatch(iteration, m int) error {
 	p.train.open()
 	micros := p.local / p.micro

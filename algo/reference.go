@@ -7,8 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A reference is the policy as it was before the first iteration: the same network with other
-// parameters.
+// A reference is the policy before the first iteration. It uses the network of the policy with other parameters.
 type reference struct {
 	policy   policy.Policy
 	work     policy.Work

@@ -113,7 +113,7 @@ func (r *Replay) Add(rollout tensor.Dict) error {
 	return nil
 }
 
-// The statuses that this package knows, as in package env.
+// The values of env.Step.Status that this package uses.
 const (
 	normal  = 0
 	aborted = 1
@@ -213,8 +213,8 @@ func (b *Transitions) slice(lo, hi int) *Transitions {
 	return s
 }
 
-// Gather copies transitions into b. rows has the numbers of the transitions, as from Draw. Each transition has the
-// rewards of up to nStep steps. If always is set, terminated episodes are bootstrapped, too.
+// Gather copies transitions into b. rows has their numbers, which are from Draw. Each transition has the rewards of up
+// to nStep steps. If always is set, the discount is γᵏ also after terminated episodes.
 func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, always bool) {
 	size := r.Size()
 	reward, terminated, truncated := r.reward.F32(), r.terminated.U8(), r.truncated.U8()

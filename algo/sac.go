@@ -163,7 +163,7 @@ func (a *SAC) drawSubset() {
 	}
 }
 
-// addCritic adds the critics' gradient on a micro-batch.
+// addCritic adds the gradient of the critics' loss on a micro-batch.
 func (a *SAC) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	act, err := a.actor.policy.Forward(a.actor.work, b.Next, policy.Sample, a.noiseOf(2*a.number))
 	if err != nil {
@@ -215,7 +215,7 @@ func (a *SAC) updateActor() error {
 	return a.temperature.update(a.iteration, a.sums.sum(sacLogProb)-before, float64(a.local), a.perSample)
 }
 
-// addActor adds the actor's gradient on a micro-batch.
+// addActor adds the gradient of the actor's loss on a micro-batch.
 func (a *SAC) addActor(b *Transitions, ready func(lo, hi int)) error {
 	act, err := a.actor.policy.ForwardBatch(a.actor.work, b.Obs, a.noiseOf(2*a.number+1))
 	if err != nil {

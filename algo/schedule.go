@@ -12,7 +12,7 @@ const (
 	ScheduleCosine   = "cosine"
 )
 
-// A ScheduleName is the Kind of a Schedule in YAML.
+// A ScheduleName is a value of Schedule.Kind in YAML.
 type ScheduleName string
 
 // UnmarshalText reads a ScheduleName. It removes the prefix of RLinf's torch_constant and torch_cosine.

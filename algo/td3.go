@@ -114,7 +114,7 @@ func (a *TD3) update() error {
 	return nil
 }
 
-// addCritic adds the critics' gradient on a micro-batch.
+// addCritic adds the gradient of the critics' loss on a micro-batch.
 func (a *TD3) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	if err := a.smooth(b.Next); err != nil {
 		return err

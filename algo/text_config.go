@@ -20,8 +20,8 @@ type TextConfig struct {
 	// ReinppKLPenaltyType is the estimator of the divergence that ReinppKLBeta weighs at each token. kl (also k1) is
 	// the default; its mean is the divergence. The other values are abs, mse (k2) and low_var_kl (k3).
 	ReinppKLPenaltyType string `yaml:"reinpp_kl_penalty_type"`
-	// RatioClipEps is the default of ClipRatioLow and ClipRatioHigh, if these are not given or
-	// null. Must be in (0, 1]. Default 0.2.
+	// RatioClipEps, in (0, 1], is the value of ClipRatioLow and ClipRatioHigh if these keys are left out or null.
+	// Default 0.2.
 	RatioClipEps float32 `yaml:"ratio_clip_eps"`
 	// EarlyStopImpRatio is a limit of the mean ratio π_new/π_old of a minibatch. An update ends before the optimiser
 	// step of a minibatch that exceeds the limit. 0, the default, means no limit.
@@ -30,8 +30,8 @@ type TextConfig struct {
 	// is larger. Needs RecomputeLogprobs. Defaults false and 1.
 	ImportanceSamplingFix  bool    `yaml:"importance_sampling_fix"`
 	ImportanceSamplingClip float32 `yaml:"importance_sampling_clip"`
-	// MaskTruncated excludes answers that were cut off from training. Their rewards stay in the means of their groups.
-	// Default false.
+	// MaskTruncated leaves truncated answers, which did not end with a stop token, out of training. Their rewards stay
+	// in the means of their groups. Default false.
 	MaskTruncated bool `yaml:"mask_truncated"`
 }
 

@@ -28,10 +28,10 @@ func NewTextCritic(c lm.Config, part lm.Part, alloc tensor.Allocator) (*TextCrit
 	return &TextCritic{m}, m.Alloc(alloc)
 }
 
-// TextCriticPPO trains a critic, either as a part of a TextPPO or on its own replicas. On its own replicas, the policy
-// gets the critic's values in batches (TextSetup.Values), and policy and critic can train at the same time. The results
-// equal those of a TextPPO with a critic, if both have the same number of replicas, and replica i of both has the same
-// texts.
+// TextCriticPPO trains a critic, either as a part of a TextPPO or on its own replicas. If it has its own replicas,
+// batches carry its values to the policy (TextSetup.Values), and policy and critic can train at the same time. The
+// results equal those of a TextPPO with a critic if policy and critic have the same number of replicas, and replica i
+// of both has the same texts.
 //
 // Values computes the values of a batch. Prepare and Update work as in TextPPO. The metrics are the metrics of TextPPO
 // whose names begin with critic/.

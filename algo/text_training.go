@@ -48,7 +48,7 @@ type textMinibatch struct {
 	advantages float64 // Σ |A| over the tokens that count
 }
 
-// common returns a Setup with the fields that TextSetup has, too, and with their defaults.
+// common returns a Setup with the values of s in the fields that both types have, and with defaults for zero values.
 func (s *TextSetup) common() *Setup {
 	c := &Setup{Config: s.Config, Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc,
 		GroupSize: s.GroupSize}

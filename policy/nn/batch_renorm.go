@@ -186,7 +186,7 @@ func (b *BatchRenorm[T]) InputGrad(w *BatchRenormWork[T], dy []T, n int) {
 	}
 }
 
-// StatsLen returns the length of the sums that AddStats adds to.
+// StatsLen returns the length of the argument sums of AddStats.
 func (b *BatchRenorm[T]) StatsLen() int { return 1 + 2*b.Width }
 
 // AddStats adds to sums the number of batches that w has seen since the last call, and the sums of the

@@ -21,8 +21,8 @@ func (s Slice) Block(whole []int) Block {
 		Count: product(whole[:s.Axis])}
 }
 
-// Common returns the intersection of s and o, which are slices along the same axis. It reports whether the intersection
-// has any index.
+// Common returns the intersection of s and o, which are slices along the same axis. It reports false if the
+// intersection is empty.
 func (s Slice) Common(o Slice) (Slice, bool) {
 	if s.Whole == 0 {
 		s, o = o, s
@@ -33,8 +33,8 @@ func (s Slice) Common(o Slice) (Slice, bool) {
 	return s, s.Whole == 0 || s.From < s.To
 }
 
-// Blocks returns the Block of each field of p, from p.Data to whole.Data. The argument whole declares the parameters of
-// the whole network, and needs no memory.
+// Blocks returns a Block for each field of p, which maps elements of p.Data to whole.Data. The argument whole declares
+// the parameters of the whole network, and needs no memory.
 func (p *Params[T]) Blocks(whole *Params[T]) []Block {
 	blocks := make([]Block, len(p.Fields))
 	for i, f := range p.Fields {

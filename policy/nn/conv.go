@@ -25,8 +25,8 @@ func (s Image) slide(size, stride, pad, channels int) Image {
 
 // A Conv2D multiplies each window of an image, size×size pixels, by W [size·size·C, filters] and adds b [filters].
 // Windows are stride pixels apart. The image has a frame of pad pixels of zeros. The layer copies the windows of a few
-// images at a time to the rows of a matrix (im2col; Chellapilla, Puri and Simard 2006, "High performance convolutional
-// neural networks for document processing"), and applies a Linear to these rows.
+// images at a time to the rows of a matrix, and applies a Linear to these rows. This is im2col (Chellapilla, Puri and
+// Simard 2006, "High performance convolutional neural networks for document processing").
 type Conv2D[T Float] struct {
 	In, Out Image
 

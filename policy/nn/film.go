@@ -37,7 +37,7 @@ func modulateGrad[T Float](dFilm, d, x, film []T, s Image, rows int) {
 	}
 }
 
-// film modulates the features of images by the output of another unit.
+// film modulates the features of images with the output of another unit.
 type film[T Float] struct {
 	in Image
 	by unit[T] // gives γ and β

@@ -18,8 +18,8 @@ import (
 //		nn.GRU(64),
 //	)
 //
-// All shapes are known when the network is made. A row is an image [H,W,C]; a vector of n numbers
-// is an image [1,1,n], and a layer of vectors takes the elements of an image in that order.
+// All shapes are known when the network is made. A row is an image [H,W,C], and a vector of n numbers is an image
+// [1,1,n]. A layer that needs a vector reads the elements of an image in this order.
 type Layer struct {
 	kind              layerKind
 	name              string // name of an input
@@ -107,10 +107,10 @@ func Point(name string, deviation float64) Layer {
 	return Layer{kind: kindPoint, name: name, scale: deviation}
 }
 
-// GRU is a recurrent cell with width outputs: see NewGRU. The network carries its state.
+// GRU is a recurrent cell with width outputs; see NewGRU. Its state is a part of Batch.State.
 func GRU(width int) Layer { return Layer{kind: kindGRU, width: width} }
 
-// LSTM is a recurrent cell with width outputs: see NewLSTM. The network carries its state.
+// LSTM is a recurrent cell with width outputs; see NewLSTM. Its state is a part of Batch.State.
 func LSTM(width int) Layer { return Layer{kind: kindLSTM, width: width} }
 
 // Sequence passes the output of each part to the next part.

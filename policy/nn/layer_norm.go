@@ -62,7 +62,7 @@ func (w *layerNormWork[T]) Forward(b *Batch[T], x []T) []T {
 	return w.y[:b.Rows*w.width]
 }
 
-// Backward: with g = γ dy, dx = (g - mean(g) - x̂ mean(g x̂))/√(σ² + 1e-5).
+// Backward computes dx = (g - mean(g) - x̂ mean(g x̂))/√(σ² + 1e-5), with g = γ dy.
 func (w *layerNormWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
 	gamma, dGamma, dBeta := w.p.Of(w.gamma), w.p.GradOf(w.gamma), w.p.GradOf(w.beta)
 	for i := range b.Rows {

@@ -194,7 +194,7 @@ func (m *MLP[T]) Backward(w *MLPWork[T], dx, x []T, n int, ready func(lo, hi int
 	}
 }
 
-// normBackward runs Backward of norm i on dy and reports its range as ready. Without norms it does nothing.
+// normBackward runs Backward of norm i on dy, and calls ready for its range. Without norms it does nothing.
 func (m *MLP[T]) normBackward(w *MLPWork[T], i int, dy []T, n int, ready func(lo, hi int)) {
 	if m.norms == nil {
 		return
@@ -229,7 +229,7 @@ func (m *MLP[T]) InputGrad(w *MLPWork[T], dx []T, n, first int) {
 	}
 }
 
-// StatsLen returns the length of the sums that AddStats adds to, over all norms.
+// StatsLen returns the length of the argument sums of AddStats, for all norms.
 func (m *MLP[T]) StatsLen() (n int) {
 	for _, b := range m.norms {
 		n += b.StatsLen()
@@ -237,8 +237,7 @@ func (m *MLP[T]) StatsLen() (n int) {
 	return n
 }
 
-// AddStats adds to sums, for each norm, the statistics of the batches that the norm has seen; see
-// BatchRenorm.AddStats.
+// AddStats adds the batch statistics of all norms to sums, one norm after the other; see BatchRenorm.AddStats.
 func (m *MLP[T]) AddStats(sums []float64, w *MLPWork[T]) {
 	for i, b := range m.norms {
 		b.AddStats(sums[:b.StatsLen()], w.norms[i])

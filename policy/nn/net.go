@@ -38,7 +38,7 @@ type Batch[T Float] struct {
 	Begins    []byte // [Rows]: if not 0, Forward clears the state before the step; nil means 0 everywhere
 }
 
-// A unit is a layer with parameters. A builder makes the units, in the order of the forward pass.
+// A unit is a layer of a Net, with its parameters. A builder makes the units, in the order of the forward pass.
 type unit[T Float] interface {
 	Init(seed uint64)
 	NewWork(maxRows int) unitWork[T]
@@ -233,7 +233,7 @@ func alike(c Choices) bool {
 	return !other(c.Low) && !other(c.High)
 }
 
-// before returns two sums of count: over sources[:at], and over all sources.
+// before returns the sum of count over sources[:at], and the sum of count over all sources.
 func (b *builder[T]) before(at int, count func(Source) int) (sum, all int) {
 	for i, s := range b.sources {
 		if i < at {
@@ -349,7 +349,7 @@ func (b *builder[T]) residual(l Layer, name string, in Image) (unit[T], Image, e
 	return &skip[T]{u, in.Len()}, out, nil
 }
 
-// film returns the unit that modulates the features of images by the output of the parts.
+// film returns the unit that modulates the features of images with the output of the parts.
 func (b *builder[T]) film(l Layer, name string, in Image) (unit[T], Image, error) {
 	by := Sequence(append(slices.Clone(l.parts), Dense(2*in.C))...)
 	if by.needsInput() {

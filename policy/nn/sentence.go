@@ -15,8 +15,8 @@ func newWording(c Choices, first, all int) wording {
 	return wording{first: first, all: all, places: len(c.Low), words: c.High[0] - c.Low[0] + 1, none: int32(c.Low[0])}
 }
 
-// each calls the function do for each word of a row, and returns the number of words. Of the arguments of do, i counts
-// the words from 0, and place is the place of the word in the sentence.
+// each calls the function do for each word of a row, and returns the number of words. Word i, counted from 0, has the
+// given place in the sentence.
 func (s *wording) each(choices []int32, row int, do func(i, place, word int)) (n int) {
 	for place, c := range choices[row*s.all+s.first:][:s.places] {
 		if c != s.none {

@@ -31,10 +31,10 @@ import (
 type flowHead struct {
 	denoiser
 	p         *Policy
-	imitating bool // the last encode had demonstrations, and no chain
+	imitating bool // whether the last encode had demonstrations, without recorded chains
 
 	times []float32 // [rows]
-	waves []float32 // [rows, waves] of times
+	waves []float32 // [rows, waves]: sines and cosines of times
 	state []float32 // [rows, C·A]
 	next  []float32 // [rows, C·A]: the next state, or the velocity of a demonstration
 	slots []float32 // [rows, C, d]: features of the states, which are added to slots

@@ -151,7 +151,7 @@ func (x *pass) encode(b batch) error {
 	return nil
 }
 
-// resetSlots sets the slots of n rows to their learnt embeddings. The slots of a parallel head need nothing else.
+// resetSlots sets the slots of n rows to their learnt embeddings, which are the complete slots of a parallel head.
 func (x *pass) resetSlots(n int) {
 	learnt := x.p.params.Of(x.p.slotEmbedding)
 	for row := range n {
@@ -312,7 +312,7 @@ func (c *cache) fill(x *pass) error {
 }
 
 // extend appends the slots in x.slots, [n, slots, d], to the cached sequences, and returns their hidden states.
-// Parallel slots see each other, and the cache does not keep them.
+// Parallel slots attend to each other, and the cache does not keep them.
 func (c *cache) extend(x *pass, slots int, parallel bool) ([]float32, error) {
 	width := slots * x.p.d
 	for row := range x.n {

@@ -168,7 +168,7 @@ func (p *Policy) addActionHead() {
 	}
 }
 
-// embedding declares a field of the given number of rows of width d, and returns its index.
+// embedding declares a field [rows, d], and returns its index.
 func (p *Policy) embedding(name string, rows int) int {
 	field := p.params.Add(name, rows, p.d)
 	p.initial = append(p.initial, func(seed uint64) {

@@ -130,7 +130,7 @@ func (h *tokensHead) evaluate(logProb, entropy, hidden, action []float32, n int)
 	})
 }
 
-// backward: with p = softmax(z/T) and entropy H,
+// backward computes the gradient of the logits z. With p = softmax(z/T) and entropy H,
 //
 //	∂ log p_a / ∂z_j = ([j=a] - p_j)/T,    ∂H / ∂z_j = -p_j (log p_j + H)/T
 func (h *tokensHead) backward(dHidden, dLogProb, dEntropy []float32, n int) {

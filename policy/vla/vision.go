@@ -176,8 +176,8 @@ func (s *observations) film() nn.Layer { return nn.FiLM(s.sentence(filmWidth)...
 // filmWidth is the number of features of a text that modulate the features of an image.
 const filmWidth = 128
 
-// sentence describes the layers that compute features of the text, [width]. The features have a ReLU, so that one
-// feature can depend on several words together, such as a colour at the place of the object to be moved.
+// sentence describes the layers that compute features of the text, [width]. With the ReLU, one feature can depend on
+// several words together, such as a colour at the place of the object to be moved.
 func (s *observations) sentence(width int) []nn.Layer {
 	return []nn.Layer{nn.Sentence(s.text, width), nn.Activate(nn.ReLU)}
 }

@@ -75,8 +75,7 @@ func (r *reader) readWords(numbers []int32, words []string) ([]int32, error) {
 // remembered is the maximum number of instructions in the cache of a reader.
 const remembered = 1 << 14
 
-// read returns the tokens of a text, which ends at its first byte of 0. It allocates only for new
-// texts.
+// read returns the tokens of a text, which ends before its first byte that is 0. It allocates only for new texts.
 func (r *reader) read(text []byte) ([]int32, error) {
 	text, _, _ = bytes.Cut(text, []byte{0})
 	if ids, ok := r.seen[string(text)]; ok {

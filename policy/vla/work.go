@@ -165,8 +165,7 @@ func (p *Policy) Value(wk policy.Work, obs tensor.Dict) (tensor.Tensor, error) {
 	return w.value.Slice(0, n), nil
 }
 
-// Backward implements policy.Policy: ranges become ready from the end of the flat gradient to its
-// beginning.
+// Backward implements policy.Policy. It calls ready for ranges from the end of the flat gradient to its beginning.
 func (p *Policy) Backward(wk policy.Work, g policy.Grad, ready func(lo, hi int)) error {
 	w, ok := wk.(*work)
 	if !ok || w.owner != p {

@@ -137,8 +137,8 @@ func (s share) part(number, parts, unit int) share {
 	return share{min(s.from+units*number/parts*unit, s.to), min(s.from+units*(number+1)/parts*unit, s.to)}
 }
 
-// A piece is a range of k in one term and one block: depth steps, beginning with step p. at is the number of
-// steps in earlier pieces.
+// A piece is the range [p, p+depth) of k in one term and one block. The field at is the total depth of the earlier
+// pieces.
 type piece struct{ block, term, p, depth, at int }
 
 // plan splits the sums of a product into x.pieces. The argument most is the maximum number of steps of a piece. plan

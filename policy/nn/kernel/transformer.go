@@ -169,8 +169,8 @@ func sigmoid(y, x []float32) {
 }
 
 // SoftmaxBlock is one step of a softmax over blocks of columns (Milakov and Gimelshein 2018, arXiv:1805.02867). Row r
-// of x is x[r·step:][:width]. Its first s = first + r·more elements are scores, and the other elements are masked. For
-// each row SoftmaxBlock updates the largest score so far, top, and the sum of exponentials, sum:
+// of x is x[r·step:][:width]. Its elements with an index below first + r·more are scores, and the other elements are
+// masked. For each row SoftmaxBlock updates the largest score so far, top, and the sum of exponentials, sum:
 //
 //	top' = max(top, scores),    decay = e^(top - top'),    sum' = sum·decay + Σ e^(score - top')
 //

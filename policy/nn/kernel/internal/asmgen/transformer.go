@@ -37,8 +37,8 @@ func (a *asm) fused(w width, c *constants, name, params string, body func(v *vec
 	a.ret()
 }
 
-// Registers of rows: the offset of the chunk in bytes, the end of the whole chunks in bytes, and the number of elements
-// after it.
+// Registers of rows: the offset of the chunk and the end of the whole chunks, both in bytes, and the number of elements
+// after the whole chunks.
 const index, whole, rest = "BX", "R14", "R15"
 
 // chunk is the number of elements of a row that are processed at a time in sums with lanes: one or two vectors.
