@@ -58,7 +58,7 @@ func ValueLoss(dValue, value, old, ret, weight []float32, clip, delta, scale flo
 	return s
 }
 
-// huber returns h(e) and its derivative.
+// huber returns h(e), as defined in ValueLoss, and its derivative.
 func huber(e, delta float64) (loss, slope float64) {
 	if abs := math.Abs(e); delta > 0 && abs >= delta {
 		return delta * (abs - delta/2), math.Copysign(delta, e)

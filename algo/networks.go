@@ -48,7 +48,7 @@ type critics struct {
 	dQ         tensor.Tensor // [H,micro]
 }
 
-// newCritics makes critics with build. Their initial parameters depend on seed alone. If target is set, it also makes a
+// newCritics makes critics with build. Their initial parameters depend only on seed. If target is set, it also makes a
 // target network with the same parameters.
 func newCritics(s *Setup, micro int, build func(uint64, tensor.Allocator) (*policy.Critic, error), seed uint64,
 	target bool) (*critics, error) {

@@ -143,7 +143,7 @@ func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
 }
 
 // iterate makes the updates of an iteration, each on a new batch, and sums e.sums over the replicas. It makes no
-// updates in the iterations before min_buffer_size.
+// updates before iteration min_buffer_size, counted from 1.
 func (e *offPolicy) iterate(update func() error) error {
 	clear(e.sums)
 	e.sums.add(rolloutReward, e.rewards[0], e.rewards[1])

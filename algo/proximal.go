@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// interpolate sets prox to log-probs between old, those of the behaviour policy, and logProb, those of the present
-// policy. Each sample has one share and L log-probs:
+// interpolate sets prox to interpolated log-probs. old has the log-probs under the behaviour policy, and logProb those
+// under the present policy. Each sample has one share and L log-probs:
 //
 //	prox = old + share (logProb - old)
 func interpolate(prox, logProb, old, share []float32) {

@@ -84,8 +84,8 @@ func (d *denoiser) step(x, v float32, t float64, noisy bool) (mean, deviation, s
 	return float64((float64(x) * (toAction + toNoise))) + float64(float64(v)*slope), deviation, slope
 }
 
-// encode reads the step with noise from the recorded chains. Without chains it draws a time for each row, and noise for
-// the demonstrated actions.
+// encode adds features of states and times to slots. It reads them from recorded chains, at the step with noise.
+// Without chains it draws a time for each row, and noise for the demonstrated actions.
 func (h *flowHead) encode(slots []float32, b batch) error {
 	chains, recorded := b.obs.Get(policy.Latent)
 	if h.imitating = !recorded; h.imitating {

@@ -282,7 +282,7 @@ func (x *pass) backwardEncode(dPrediction []float32) {
 type cache struct {
 	sequences []*lm.Sequence
 	pieces    []lm.Piece
-	slots     []int32 // the ids of a row's slots
+	slots     []int32 // input ids of the slots of a row, all lm.Given
 }
 
 // newCache makes a cache for x. The argument tokens is the largest number of tokens of a row.

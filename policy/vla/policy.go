@@ -36,7 +36,7 @@ type Policy struct {
 	// layers of the action heads; nil if action_head does not use them
 	bins         *nn.Linear[float32] // tokens: [d, bins], for all dimensions except the gripper
 	gripper      *nn.Linear[float32] // tokens: [d, 2]
-	mean         *nn.MLP[float32]    // l1: from the A·d numbers of an action's slots
+	mean         *nn.MLP[float32]    // l1: [A·d, A], from the slots of an action
 	flowState    *nn.Linear[float32] // flow: [A, d]
 	flowTime     *nn.Linear[float32] // flow: [waves, d]
 	flowVelocity *nn.Linear[float32] // flow: [d, A]

@@ -42,8 +42,8 @@ const (
 	stridedDepth = 1024 // a gradient packs A if rows of A are more than this number of bytes apart
 	packDepth    = 2048 // with more steps of k, a strip of columns is packed again for each tile of rows
 	blockDepth   = 256  // steps of k at a time, with packing
-	partRows     = 8    // a part of a product has a multiple of partRows rows
-	partColumns  = 32   // or a multiple of partColumns columns
+	partRows     = 8    // if ProductPart splits the rows, parts have multiples of partRows rows
+	partColumns  = 32   // if ProductPart splits the columns, parts have multiples of partColumns columns
 )
 
 // NewMultiplier returns a Multiplier for this machine.

@@ -40,8 +40,8 @@ func elementwise() *asm {
 	return file
 }
 
-// Registers of an elementwise function: regX holds x, regY holds y or dst, and the others up to regLast are scratch.
-// Constants are in the last registers below the mask and a.
+// Registers of an elementwise function: regX holds x, and regY holds y or dst. All others up to regLast are scratch.
+// The registers after regLast hold constants, a and the mask.
 const regX, regY, regLast = 0, 1, 8
 
 func (a *asm) mapped(w width, f function, c *constants) {
