@@ -10,23 +10,23 @@ import (
 )
 
 // Adam is the optimiser of Kingma and Ba 2015, arXiv:1412.6980, with the decoupled weight decay of
-// Loshchilov and Hutter 2019, arXiv:1711.05101 (AdamW), over the flat groups of a network.
+// Loshchilov and Hutter 2019, arXiv:1711.05101 (AdamW). It updates the parameter groups of a network.
 type Adam struct {
 	params *nn.Params[float32]
 	cfg    OptimConfig
 	sched  Schedule
-	lo, hi int           // the range of params.Data that the optimiser moves
+	lo, hi int           // the range of params.Data that the optimiser updates
 	m, v   tensor.Tensor // moments of the parameters in this range, F32
 	steps  tensor.Tensor // I64 [1]: steps taken since the moments were 0
 }
 
-// NewAdam makes an optimiser of p, with moments in memory from alloc. total is the number of iterations of the run.
-// Schedules end after total iterations, unless cfg.TotalTrainingSteps is set.
+// NewAdam makes an optimiser of p, with moments in memory from alloc. The argument total is the number of iterations of
+// the run. Schedules end with the run, unless cfg.TotalTrainingSteps is set.
 func NewAdam(p *nn.Params[float32], cfg OptimConfig, total int, alloc tensor.Allocator) (*Adam, error) {
 	return newAdam(p, 0, len(p.Data), cfg, total, alloc)
 }
 
-// newAdam is NewAdam for an optimiser that moves p.Data[lo:hi] alone.
+// newAdam is NewAdam for an optimiser that updates only p.Data[lo:hi].
 func newAdam(p *nn.Params[float32], lo, hi int, cfg OptimConfig, total int, alloc tensor.Allocator) (*Adam, error) {
 	if cfg.TotalTrainingSteps > 0 {
 		total = cfg.TotalTrainingSteps
@@ -60,10 +60,11 @@ func (a *Adam) LR(i int) (lr, valueLR float64) {
 // Steps returns the number of steps taken since the moments were 0.
 func (a *Adam) Steps() int { return int(a.steps.I64()[0]) }
 
-// Step moves the trainable groups against the gradient times scale, at the rates of iteration i.
+// Step makes one Adam step on the trainable groups, with the gradient times scale and the learning rates of iteration
+// i.
 func (a *Adam) Step(i int, scale float32) { a.step(i, scale, "") }
 
-// step is Step for the group called only. If only is "", step moves all groups.
+// step is Step for a single group. The argument only is its name; "" means all groups.
 func (a *Adam) step(i int, scale float32, only string) {
 	lr, valueLR := a.LR(i)
 	t := a.steps.I64()
@@ -88,20 +89,20 @@ func (a *Adam) step(i int, scale float32, only string) {
 	}
 }
 
-// Reset forgets the moments.
+// Reset sets the moments and the number of steps to 0.
 func (a *Adam) Reset() {
 	a.m.Zero()
 	a.v.Zero()
 	a.steps.Zero()
 }
 
-// Save adds views of the state to d, under optim.
+// Save adds views of the state to d, with the prefix optim.
 func (a *Adam) Save(d *tensor.Dict) {
 	d.Set("optim.m", a.m)
 	d.Set("optim.v", a.v)
 	d.Set("optim.steps", a.steps)
 }
 
-// IsMoment reports whether Save adds a moment under this name. A moment has an element for each parameter, or for each
-// parameter in the range that OptimConfig.Share returns.
+// IsMoment reports whether name is one of the names under which Save adds moments. A moment has an element for each
+// parameter, or for each parameter in the range of OptimConfig.Share.
 func IsMoment(name string) bool { return name == "optim.m" || name == "optim.v" }

@@ -6,20 +6,20 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An estimator computes the advantages of a rollout. It fills adv and ret, which have T·N elements each, for the
-// samples that count. It may set the weight of further samples to 0. The algorithms that share PPO's loop differ in
-// their estimators.
+// An estimator computes the advantages and returns of a rollout. It fills adv and ret, [T·N], for all samples whose
+// weight is not 0, and may set the weight of further samples to 0.
 type estimator func(adv, ret []float32, x *experience) error
 
 // An experience is the input of an estimator.
 type experience struct {
 	*Trajectory
-	Weight   []float32 // T·N: of each sample in the loss, 0 if the sample does not count; nil if all are 1
-	LogRatio []float32 // T·N: log π(a) - log π_ref(a) of each sample; nil without a reference policy
+	Weight   []float32 // [T·N]: the weight of each sample in the loss; nil if all weights are 1
+	LogRatio []float32 // [T·N]: log π(a) - log π_ref(a) of each sample; nil without a reference policy
 	Episodes *episodes // nil with adv_type gae and loss_agg_func token-mean
 }
 
-// advantages computes the advantages and returns of rollouts, and the weights of samples if these are not all 1.
+// advantages computes the advantages and returns of rollouts. It also computes the weights of samples, unless all are
+// 1.
 type advantages struct {
 	*rolloutView
 	estimator estimator
@@ -27,9 +27,9 @@ type advantages struct {
 	aggregate string // Config.LossAggFunc
 	replicas  Replicas
 
-	rewards  *rewardScale // nil: rewards are not normalised
+	rewards  *rewardScale // nil if rewards are not normalised
 	scaled   []float32    // normalised rewards
-	episodes *episodes    // nil: not needed
+	episodes *episodes    // nil with adv_type gae and loss_agg_func token-mean
 
 	adv, ret, weight tensor.Tensor // F32 [T,N]; with units > 1 [T·C,N], one for each action
 	added            tensor.Dict   // adv, ret and weight in the layout of rollouts; with units > 1 [T,N,C]
@@ -60,8 +60,8 @@ func newAdvantages(s *Setup, e estimator, n Normalization) *advantages {
 	return a
 }
 
-// weigh returns the weight of each sample: its mask, or 1 without a mask. If all samples count the same, weigh returns
-// nil. If the episodes are needed, weigh finds them first.
+// weigh returns the weight of each sample: its mask, or 1 without a mask. With neither a mask nor a.episodes it returns
+// nil. Unless a.episodes is nil, weigh also fills it.
 func (a *advantages) weigh(tr *Trajectory, mask []uint8) []float32 {
 	if a.episodes != nil {
 		a.episodes.find(tr, mask)
@@ -93,8 +93,8 @@ func (a *advantages) standardise(weight []float32) error {
 	return standardise(a.adv.F32(), weight, &a.moments, a.replicas)
 }
 
-// standardise shifts and scales adv, so that the advantages that count have mean 0 and deviation 1
-// over all replicas. sums is scratch space.
+// standardise shifts and scales adv. Over all replicas, the advantages whose weight is not 0 then have mean 0 and
+// deviation 1. sums is scratch space.
 func standardise(adv, weight []float32, sums *[3]float64, r Replicas) error {
 	clear(sums[:])
 	for i, x := range adv {

@@ -9,10 +9,10 @@ const (
 	SeqMeanTokenMean = "seq-mean-token-mean" // the mean over episodes of each episode's mean
 )
 
-// CountSamples returns the number of samples that count, and the number of sequences that have such
-// samples. A sequence is an episode of an environment or an answer of a language model. of[i] is
-// the sequence of sample i, or -1 for none. A sample with weight 0 does not count. CountSamples
-// sets counted[k] to the number of samples of sequence k that count.
+// CountSamples returns the number of samples that count, and the number of sequences with a sample that counts. A
+// sample counts if its weight is not 0. A sequence is an episode of an environment or an answer of a language model.
+// of[i] is the index of the sequence that holds sample i; it is -1 if no sequence does. CountSamples sets counted[k] to
+// the number of samples that count in sequence k.
 func CountSamples(counted []int, of []int32, weight []float32) (samples, sequences float64) {
 	clear(counted)
 	for i, k := range of {
@@ -26,14 +26,14 @@ func CountSamples(counted []int, of []int32, weight []float32) (samples, sequenc
 	return samples, sequences
 }
 
-// Aggregate sets the weights of samples so that Σ weight·loss / samples is the aggregate of the losses. The argument
-// how is one of the constants above. Over all replicas, S samples in K sequences count. A sample in a sequence with s
-// samples that count gets the weight
+// Aggregate sets the weights of samples so that Σ weight·loss / S is the aggregate of the losses. The argument how is
+// TokenMean, SeqMeanTokenSum or SeqMeanTokenMean. S and K are the results samples and sequences of CountSamples, summed
+// over all replicas. With s samples that count in the same sequence, the weight of a sample is
 //
 //	token-mean: 1    seq-mean-token-sum: S/K    seq-mean-token-mean: S/(K s)
 //
-// seq-mean-token-mean is RLinf's scale of embodied losses by valid steps. of, weight and counted are as in
-// CountSamples. Samples that do not count keep weight 0.
+// seq-mean-token-mean is RLinf's scale of embodied losses by valid steps. The arguments of, weight and counted are as
+// in CountSamples. Weights of 0 stay 0.
 func Aggregate(weight []float32, of []int32, counted []int, how string, samples, sequences float64) {
 	if how == TokenMean {
 		return
@@ -49,7 +49,7 @@ func Aggregate(weight []float32, of []int32, counted []int, how string, samples,
 	}
 }
 
-// spread is Aggregate with the numbers of samples and episodes of all replicas.
+// spread calls Aggregate for the episodes, with the counts of all replicas.
 func (e *episodes) spread(weight []float32, how string, r Replicas) error {
 	if how == TokenMean {
 		return nil

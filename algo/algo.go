@@ -7,23 +7,23 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An Algorithm turns rollouts into better parameters. It has the Policy that it trains, and knows nothing of ranks.
+// An Algorithm trains a policy on rollouts. It communicates with other ranks only through Replicas.
 type Algorithm interface {
 	// Prepare adds to rollout the tensors that Update needs: advantage and return, [T,N] for T
 	// steps of N environments. It may read statistics of all replicas.
 	Prepare(rollout *tensor.Dict) error
-	// Update trains on a prepared rollout and returns metrics, already the same on every replica.
+	// Update trains on a prepared rollout. It returns metrics, which are the same on every replica.
 	Update(rollout tensor.Dict) (Metrics, error)
-	// Save returns views of the state, except for the policy's parameters: optimiser moments, counters, reward
-	// statistics. Tensors with names under env. have one row for each of this replica's environments. All others are
-	// the same on every replica.
+	// Save returns views of the state: optimiser moments, counters and reward statistics, but not the policy's
+	// parameters. Tensors whose names begin with env. have one row for each environment of this replica. All other
+	// tensors are the same on every replica.
 	Save() (tensor.Dict, error)
 	// Load restores the state that Save returned.
 	Load(tensor.Dict) error
 }
 
-// Metrics are the named figures of one update, in a fixed order. The names are RLinf's, where RLinf
-// has them (actor/policy_loss, critic/value_loss, …).
+// Metrics are the named values of one update, in a fixed order. If RLinf has the same metric, the name is RLinf's
+// (actor/policy_loss, critic/value_loss, …).
 type Metrics struct {
 	Names  []string
 	Values []float64
@@ -42,9 +42,9 @@ func (m Metrics) Get(name string) (value float64, ok bool) {
 	return m.Values[i], true
 }
 
-// Loss returns the loss that algorithm a minimised in the update with the metrics m, as a mean over the update. ok is
-// false if m has no loss. An algorithm that weighs its losses has a method Loss(Metrics) float64. For others the loss
-// is the sum of the metrics NAME/loss and NAME/…_loss, without those of a validation (NAME/val_loss).
+// Loss returns the mean loss of algorithm a in the update with the metrics m. If a has a method Loss(Metrics) float64,
+// Loss calls it. Otherwise the loss is the sum of the metrics NAME/loss and NAME/…_loss, without NAME/val_loss; ok is
+// false if m has no such metric.
 func Loss(a Algorithm, m Metrics) (loss float64, ok bool) {
 	if w, weighs := a.(interface{ Loss(Metrics) float64 }); weighs {
 		return w.Loss(m), true
@@ -58,18 +58,18 @@ func Loss(a Algorithm, m Metrics) (loss float64, ok bool) {
 	return loss, ok
 }
 
-// Replicas are the data-parallel copies of a model, seen from one of them. Sums always add the replicas in the same
-// order. An algorithm needs nothing else from other ranks. A job passes the actor group, a test passes a fake, and
-// Single is one replica alone. Every replica must call the same methods in the same order.
+// Replicas connects one data-parallel copy of a model with the other copies. Sums add the replicas in a fixed order.
+// Every replica must call the same methods in the same order. A job passes the actor group; Single stands for a job
+// with one replica.
 type Replicas interface {
 	// Count returns the number of replicas, and the index of this replica.
 	Count() (n, this int)
-	// Sum adds x over the replicas, in place.
+	// Sum replaces x with its sum over the replicas.
 	Sum(x []float64) error
-	// Gradient begins the sum of a flat gradient over the replicas; see GradientStream.
+	// Gradient starts to sum a flat gradient over the replicas; see GradientStream.
 	Gradient(grad []float32) GradientStream
-	// Gather fills x with the blocks of all replicas, one after the other. counts are the lengths of the blocks. Before
-	// the call x holds this replica's block, in its final place.
+	// Gather fills x with the blocks of all replicas, in the order of their indices. counts holds the lengths of the
+	// blocks. The caller puts this replica's block in its final place in x.
 	Gather(x []float32, counts []int) error
 }
 
@@ -77,12 +77,12 @@ type Replicas interface {
 type GradientStream interface {
 	// Ready marks grad[lo:hi] as final on this replica, so that the sum of this range may start.
 	Ready(lo, hi int)
-	// Wait returns when all of grad holds the sum. It also sums the ranges for which Ready was not called. If final is
-	// not nil, Wait calls final for each range that holds the sum, usually while the range is still in the cache.
+	// Wait returns when all of grad holds the sum. It also sums the ranges for which Ready was not called. Unless the
+	// function final is nil, Wait calls it for each summed range, usually while the range is in the cache.
 	Wait(final func(lo, hi int)) error
 }
 
-// Single is one replica alone: sums leave their input as it is.
+// Single is the Replicas of a job with one replica. Sums do not change their input.
 type Single struct{}
 
 var _ Replicas = Single{}
@@ -90,17 +90,16 @@ var _ Replicas = Single{}
 // Count returns 1 replica, of index 0.
 func (Single) Count() (n, this int) { return 1, 0 }
 
-// Sum leaves x as it is.
+// Sum does nothing.
 func (Single) Sum([]float64) error { return nil }
 
-// Gradient leaves the gradient as it is.
+// Gradient returns a GradientStream that does not change the gradient.
 func (Single) Gradient(grad []float32) GradientStream { return summed(len(grad)) }
 
-// Gather leaves x as it is.
+// Gather does nothing.
 func (Single) Gather([]float32, []int) error { return nil }
 
-// summed is the GradientStream of a single replica, whose gradient already is the sum. The value of a summed is the
-// number of elements of the gradient.
+// summed is the GradientStream of Single. Its value is the number of elements of the gradient.
 type summed int
 
 func (summed) Ready(lo, hi int) {}
@@ -112,9 +111,8 @@ func (n summed) Wait(final func(lo, hi int)) error {
 	return nil
 }
 
-// A Progress function gets reports of long work: done units of total are finished. The argument what names the work. A
-// working goroutine calls the function often, so the function must not wait, and should allocate nothing. A nil
-// Progress ignores all calls.
+// A Progress function receives progress reports of long work. The argument what names the work; done of total units are
+// finished. It is called often, so it must not block, and should allocate nothing. A nil Progress ignores all calls.
 type Progress func(what string, done, total int)
 
 // Report calls p, unless p is nil.
@@ -124,10 +122,9 @@ func (p Progress) Report(what string, done, total int) {
 	}
 }
 
-// The names of work that algorithms report. An update is counted in micro-batches or texts, an evaluation in texts, a
-// validation in demonstrations.
+// The names of work that algorithms report to Progress, with the units.
 const (
-	workUpdate     = "update"
-	workEvaluation = "evaluation"
-	workValidation = "validation"
+	workUpdate     = "update"     // micro-batches or texts
+	workEvaluation = "evaluation" // texts
+	workValidation = "validation" // demonstrations
 )

@@ -10,13 +10,13 @@ import (
 )
 
 // BC is behaviour cloning: the policy learns to act as in demonstrations (Pomerleau 1991,
-// doi:10.1162/neco.1991.3.1.88). NewBC sets the statistics by which the policy normalises. Update makes update_epoch
-// updates, each on a batch of demonstrations, and then measures the loss of other demonstrations:
+// doi:10.1162/neco.1991.3.1.88). NewBC sets the policy's observation statistics. Update makes update_epoch
+// updates, each on a batch of demonstrations, and then validates the policy:
 //
-//  1. the policy by -log π(a|s), or with add_q_head by the squared error of its
-//     most likely action: actions at the bounds of the box, where experts often
-//     are, have no likelihood under a squashed distribution                         LikelihoodLoss, ActionLoss
-//  2. in the same update, the prediction of how a demonstration goes on             policy.Foreseer
+//  1. the loss -log π(a|s), or with add_q_head the squared error of the policy's
+//     most likely action, because a squashed distribution gives no likelihood to
+//     actions at the bounds of the box                                              LikelihoodLoss, ActionLoss
+//  2. the loss of predicted later observations, in the same update                  policy.Foreseer
 //  3. the loss of the episodes that demo_buffer.validation_share sets aside         validate
 //
 // The policy's critic does not learn. An algorithm that explores may begin with the weights of BC (runner.ckpt_path).
@@ -29,12 +29,12 @@ type BC struct {
 	policy    policy.Policy
 	work      policy.Work
 	train     *trainState
-	half      []float32        // half the widths of the actions' box, the unit of errors; nil: loss by log-probs
-	dAction   tensor.Tensor    // [micro,C,A], used if half is set
-	dLogProb  tensor.Tensor    // [micro,L], used if half is nil; made for the first batch
-	augmenter policy.Augmenter // nil: the policy sees whole images
+	half      []float32        // for ActionLoss, see halfWidths; nil with LikelihoodLoss
+	dAction   tensor.Tensor    // [micro,C,A], for ActionLoss
+	dLogProb  tensor.Tensor    // [micro,L], for LikelihoodLoss; made for the first batch
+	augmenter policy.Augmenter // nil if the policy always sees whole images
 	noise     policy.Noise     // of a micro-batch, for augmenter
-	aside     *Replay          // demonstrations for validation; nil: none
+	aside     *Replay          // demonstrations for validation; nil without validation
 }
 
 var _ Algorithm = (*BC)(nil)
@@ -99,7 +99,8 @@ func newBC(s *Setup) (*BC, error) {
 	return b, nil
 }
 
-// newCloner makes a BC with the given name. If offline is set, it learns from demonstrations, else from experience.
+// newCloner makes a BC with the given name. The BC learns from demonstrations if offline is set, and else from a replay
+// buffer.
 func newCloner(s *Setup, name string, offline bool) (*BC, error) {
 	e, err := newOffPolicy(s, name, offline, numBCMeans)
 	if err != nil {
@@ -143,7 +144,7 @@ func (b *BC) Update(tensor.Dict) (Metrics, error) {
 // update makes one update of the policy.
 func (b *BC) update() error { return b.descend(b.train, b.add) }
 
-// add adds the gradient on a micro-batch.
+// add adds the gradient of the loss on a micro-batch.
 func (b *BC) add(t *Transitions, ready func(lo, hi int)) error {
 	if b.augmenter != nil {
 		for i := range b.noise.Env {
@@ -159,7 +160,7 @@ func (b *BC) add(t *Transitions, ready func(lo, hi int)) error {
 	return b.policy.Backward(b.work, g, ready)
 }
 
-// loss returns the sum of the losses of the transitions t, and the gradient of their part of the mean loss of a batch.
+// loss returns the sum of the losses of the transitions t, and the gradient of this sum times b.perSample.
 func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
 	if b.half != nil {
 		act, err := b.policy.Forward(b.work, t.Obs, policy.Deterministic, policy.Noise{})
@@ -181,8 +182,8 @@ func (b *BC) loss(t *Transitions) (policy.Grad, float64, error) {
 	return policy.Grad{LogProb: dLogProb}, LikelihoodLoss(dLogProb.F32(), eval.LogProb.F32(), b.perSample), nil
 }
 
-// validate returns the mean loss of the demonstrations that were set aside, or NaN if there are none. Every replica
-// evaluates all of these.
+// validate returns the mean loss of the demonstrations in b.aside, or NaN if b.aside is nil. Every replica evaluates
+// all of these demonstrations.
 func (b *BC) validate() (float64, error) {
 	if b.aside == nil {
 		return math.NaN(), nil

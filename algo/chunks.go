@@ -2,13 +2,13 @@ package algo
 
 import "github.com/rlinf/rlinf/tensor"
 
-// chunks turns rollouts into trajectories of single actions. Every action of a chunk has a reward of its own
-// (reward_type action_level). T chunks of C actions in N environments become T·C steps of N environments. γ and λ then
-// apply to single actions. Actions of a chunk after the end of an episode were not executed, and do not count.
+// chunks turns rollouts into trajectories of single actions, for reward_type action_level. T chunks of C actions in N
+// environments become T·C steps of N environments. γ and λ then apply to single actions. Actions of a chunk after the
+// end of an episode were not executed; their mask is 0.
 type chunks struct {
 	Trajectory         // T·C steps of N environments
 	size       int     // C
-	mask       []uint8 // 1 for each action that counts
+	mask       []uint8 // 1 for each action that is trained on
 }
 
 func newChunks(steps, envs, size int) *chunks {
@@ -22,11 +22,10 @@ func newChunks(steps, envs, size int) *chunks {
 	}
 }
 
-// unroll fills c from the tensors of a rollout. reward, terminated, truncated and value are
-// [T,N,C]. next, [T,N], is the value of the observation after the chunk. mask is [T,N], or nil if
-// every chunk counts.
-// value[t,n,k] is the critic's estimate for the state after k actions of the chunk, computed from the
-// observation before the chunk.
+// unroll fills c from the tensors of a rollout. reward, terminated, truncated and value are [T,N,C]. value[t,n,k] is
+// the critic's estimate for the state after k actions of the chunk, computed from the observation before the chunk.
+// next, [T,N], is the value of the observation after the chunk. mask, [T,N], is 0 for chunks that are not trained on; a
+// nil mask is 1 everywhere.
 func (c *chunks) unroll(reward []float32, terminated, truncated []uint8, value, next []float32, mask []uint8) {
 	toActions(c.Reward, reward, c.N, c.size)
 	toActions(c.Terminated, terminated, c.N, c.size)
@@ -71,8 +70,8 @@ func action(i, envs, size int) int {
 	return (t*size+k)*envs + n
 }
 
-// levels returns the number of values that a chunk of actions, [N,C,A], has at a level: one for the
-// chunk, for each action or for each number of an action.
+// levels returns the number of values per chunk at a level: 1 at ChunkLevel, C at ActionLevel, C·A at TokenLevel.
+// actions is [N,C,A].
 func levels(level string, actions tensor.Tensor) int {
 	switch level {
 	case ChunkLevel:

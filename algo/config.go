@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/params"
 )
 
-// Source has the files of this package that declare keys of the configuration. The comments of the fields are the
-// manual of these keys.
+// Source holds the files of this package that declare configuration keys. The reference manual is made from the
+// comments of the fields.
 //
 //go:embed config.go text_config.go offpolicy_config.go demos.go dagger.go
 var Source embed.FS
@@ -17,25 +17,25 @@ var Source embed.FS
 // Config is the section algorithm of the configuration. Start from DefaultConfig, so that a key
 // which is left out has its default.
 type Config struct {
-	// AdvType is the way to compute advantages: gae (default), by a critic; grpo, by comparing the
-	// episodes of a group; reinpp, REINFORCE++, by the scores of episodes.
+	// AdvType is the estimator of advantages. gae (default) uses a critic, grpo compares the episodes of a group, and
+	// reinpp (REINFORCE++) normalises the scores of episodes.
 	AdvType string `yaml:"adv_type"`
-	// LossType is the loss: actor_critic (default); decoupled_actor_critic, the same for rollouts
-	// of older policies; actor, the policy's loss alone, for grpo and reinpp. a2c is the loss of
-	// the plain policy gradient and the critic's, in one step per rollout.
+	// LossType is the loss. actor_critic (default) is PPO's loss of policy and critic. decoupled_actor_critic is the
+	// same loss for rollouts of older policies. actor is the policy's loss without a critic, for grpo and reinpp. a2c
+	// is the plain policy gradient with the critic's loss, in one step per rollout.
 	LossType string `yaml:"loss_type"`
 
-	// Gamma is the discount γ in [0, 1], of chunks or actions: see RewardType. Default 1.
+	// Gamma is the discount γ in [0, 1], per chunk or per action (see RewardType). Default 1.
 	Gamma float32 `yaml:"gamma"`
-	// GAELambda is λ of generalised advantage estimation, in [0, 1]: 0 trusts the critic, 1 the
-	// rewards. Default 1.
+	// GAELambda is λ of generalised advantage estimation, in [0, 1]. With 0 advantages depend most on the critic, with
+	// 1 most on the rewards. Default 1.
 	GAELambda float32 `yaml:"gae_lambda"`
-	// BootstrapType is standard (default) or always. With standard, the value of the last observation counts for an
-	// episode that was cut off, but not for one that terminated. With always, it counts for both.
+	// BootstrapType is standard (default) or always. With standard, returns include the value of the last observation
+	// if the episode was cut off, but not if it terminated. With always, returns include this value in both cases.
 	BootstrapType string `yaml:"bootstrap_type"`
-	// NormalizeAdvantages gives advantages mean 0 and deviation 1. batch (default; also true) does
-	// so once, over the rollouts of all actors; minibatch does so over each global batch; none
-	// (also false) does not. grpo normalises within groups instead, and reinpp always by batch.
+	// NormalizeAdvantages is the set of samples over which advantages are normalised to mean 0 and deviation 1. With
+	// batch (default; also true) it is the rollouts of all actors, with minibatch each global batch. none (also false)
+	// means no normalisation. grpo normalises within groups instead, and reinpp always uses batch.
 	NormalizeAdvantages Normalization `yaml:"normalize_advantages"`
 	// NormalizeRewards divides rewards by the running deviation of the discounted return. Default
 	// false. (+)
@@ -43,61 +43,58 @@ type Config struct {
 	// RewardClip bounds normalised rewards to ±RewardClip. 0 means no bound. Default 10. (+)
 	RewardClip float32 `yaml:"reward_clip"`
 
-	// FilterRewards drops groups (of one episode, where group_size is 1) whose mean score is not in
-	// [RewardsLowerBound, RewardsUpperBound]. For grpo and reinpp. Default false.
+	// FilterRewards drops groups whose mean score is not in [RewardsLowerBound, RewardsUpperBound]. With group_size 1,
+	// a group is one episode. For grpo and reinpp. Default false.
 	FilterRewards     bool    `yaml:"filter_rewards"`
 	RewardsLowerBound float32 `yaml:"rewards_lower_bound"`
 	RewardsUpperBound float32 `yaml:"rewards_upper_bound"`
-	// MaxNumGenBatches is the largest number of rollouts for an update (DAPO's dynamic sampling).
-	// If it is more than 1, a group whose episodes all score the same is replaced by a group of a
-	// further rollout. If no replacement is found, the group does not count. For grpo, with
-	// rollout_epoch 1. The metric rollout/gen_batches is the number of rollouts made; env/steps
-	// counts only one of them. Default 1.
+	// MaxNumGenBatches is the largest number of rollouts for an update (DAPO's dynamic sampling). If it is more than 1,
+	// a group whose episodes all score the same is replaced by a group of a further rollout. A group without a
+	// replacement is not trained on. For grpo, with rollout_epoch 1. The metric rollout/gen_batches is the number of
+	// rollouts made; env/steps counts only one of them. Default 1.
 	MaxNumGenBatches int `yaml:"max_num_gen_batches"`
-	// LenRewardPenalty is subtracted from the score of an episode of MaxLength steps or more. An
-	// episode of more than SafeLength steps loses a part of it (DAPO's soft overlong punishment).
-	// For grpo and reinpp. Default 0.
+	// LenRewardPenalty is subtracted from the score of an episode of MaxLength steps or more. Between SafeLength and
+	// MaxLength steps the penalty rises linearly from 0 (DAPO's soft overlong punishment). For grpo and reinpp. Default
+	// 0.
 	LenRewardPenalty float32 `yaml:"len_reward_penalty"`
 	SafeLength       int     `yaml:"safe_length"`
 	MaxLength        int     `yaml:"max_length"`
-	// UseReinppBaseline lets reinpp subtract the mean score of the group. Default false.
+	// UseReinppBaseline makes reinpp subtract the mean score of the group. Default false.
 	UseReinppBaseline bool `yaml:"use_reinpp_baseline"`
 	// ReinppKLBeta weighs the penalty on log π/π_ref that reinpp subtracts from each step's return;
 	// see KLBeta. Default 0.
 	ReinppKLBeta float32 `yaml:"reinpp_kl_beta"`
-	// RecomputeAdvantages computes advantages again, by the present critic, before each epoch but
-	// the first. For gae. Default false. (+)
+	// RecomputeAdvantages computes advantages again before each epoch but the first, with the critic at that time. For
+	// gae. Default false. (+)
 	RecomputeAdvantages bool `yaml:"recompute_advantages"`
 
-	// KLBeta weighs a penalty in the loss, on leaving the reference policy: the policy before the first iteration of
-	// the run (see runner.ckpt_path). Default 0.
+	// KLBeta weighs a penalty in the loss: the KL divergence from the reference policy, which is the policy before the
+	// first iteration of the run (see runner.ckpt_path). Default 0.
 	KLBeta float32 `yaml:"kl_beta"`
-	// KLPenaltyType is the estimate of KLBeta's divergence: kl (also k1), abs, mse (k2) or
-	// low_var_kl (k3). Default low_var_kl. kl has no effect on average, because the mean of its
-	// gradient is 0. ReinppKLBeta uses kl in environments.
+	// KLPenaltyType is the estimator of the divergence that KLBeta weighs: kl (also k1), abs, mse (k2) or low_var_kl
+	// (k3). Default low_var_kl. kl has no effect on average, because the mean of its gradient is 0. In environments
+	// ReinppKLBeta always uses kl.
 	KLPenaltyType string `yaml:"kl_penalty_type"`
-	// LossAggFunc is the aggregate of the losses of samples. token-mean (default) is their mean.
-	// seq-mean-token-mean is the mean over episodes of each episode's mean, so that short episodes
-	// count as much as long ones. seq-mean-token-sum is the mean over episodes of each episode's
-	// sum.
+	// LossAggFunc is the aggregate of the losses of samples. token-mean (default) is the mean over all samples.
+	// seq-mean-token-mean is the mean over episodes of each episode's mean, so that short and long episodes have the
+	// same weight. seq-mean-token-sum is the mean over episodes of each episode's sum.
 	LossAggFunc string `yaml:"loss_agg_func"`
 
 	// UpdateEpoch is the number of passes over each rollout. Default 1.
 	UpdateEpoch int `yaml:"update_epoch"`
-	// ShuffleRollout draws the samples of each global batch at random, anew in each epoch. Default
-	// true.
+	// ShuffleRollout divides the samples into global batches at random, in a new order in each epoch. Default true.
 	ShuffleRollout bool `yaml:"shuffle_rollout"`
 	// SequenceLength is the number of successive steps of an environment that a recurrent policy (rnn_policy) learns
 	// from at once. Its gradient goes back through these steps, and the hidden state before them is a constant. The
 	// steps of an iteration and actor.micro_batch_size must be multiples of it. 0, the default, means all steps of the
 	// iteration. (+)
 	SequenceLength int `yaml:"sequence_length"`
-	// TargetKL ends an update after the epoch whose mean approx_kl exceeds it, on all actors
-	// together. 0, the default, never ends it. (+)
+	// TargetKL is a limit of approx_kl: an update ends, on all actors, after an epoch whose mean approx_kl exceeds
+	// TargetKL. 0, the default, means no limit. (+)
 	TargetKL float32 `yaml:"target_kl"`
 
-	// ClipRatioLow is ε⁻: for a negative advantage, a ratio π_new/π_old below 1-ε⁻ is clipped to
-	// 1-ε⁻. In (0, 1]. Default 0.2.
+	// ClipRatioLow is ε⁻, in (0, 1]: for a negative advantage, a ratio π_new/π_old below 1-ε⁻ is clipped to 1-ε⁻.
+	// Default 0.2.
 	ClipRatioLow float32 `yaml:"clip_ratio_low"`
 	// ClipRatioHigh is ε⁺: for a positive advantage, a ratio above 1+ε⁺ is clipped to 1+ε⁺. Must be
 	// > 0. Default 0.2.
@@ -112,32 +109,32 @@ type Config struct {
 	// clamp.
 	ClipLogRatioMin float32 `yaml:"clip_log_ratio_min"`
 	ClipLogRatioMax float32 `yaml:"clip_log_ratio_max"`
-	// BehaveWeightThreshold is the largest importance weight in decoupled_actor_critic: samples
-	// with a larger one are dropped. 0, the default, drops nothing.
+	// BehaveWeightThreshold is the largest importance weight in decoupled_actor_critic. Samples with a larger weight
+	// are dropped. 0, the default, drops nothing.
 	BehaveWeightThreshold float32 `yaml:"behave_weight_threshold"`
-	// RecomputeLogprobs clips the probability ratio around the policy before the update. This takes
-	// one more forward pass, which the component inference makes if it is placed. Default false:
-	// the clip is around the policy that took the actions, which is older if rollouts use older
-	// weights. With decoupled_actor_critic the default is a policy between these two: for a rollout
-	// that is d iterations old, d/(d+1) of the way to the policy after the update.
+	// RecomputeLogprobs clips the probability ratio around the policy before the update. This takes one more forward
+	// pass, which the component inference makes if it is placed. With false, the default, the clip is around the policy
+	// that took the actions, which may be older. With false and decoupled_actor_critic, the clip is around an
+	// interpolated policy: for a rollout that is d iterations old, d/(d+1) of the way from the policy that took the
+	// actions to the policy in training.
 	RecomputeLogprobs bool `yaml:"recompute_logprobs"`
-	// LogProbType is the part of a chunk of actions whose log-probs are summed and have a ratio of their own:
-	// chunk_level, the whole chunk; action_level (default), each action; token_level, each dimension.
+	// LogProbType is the unit whose log-probs are summed into one probability ratio. With chunk_level it is a chunk of
+	// actions, with action_level (default) an action, with token_level a dimension of an action.
 	LogProbType string `yaml:"logprob_type"`
-	// EntropyType is the part of a chunk whose entropies are summed; see LogProbType. EntropyBonus
-	// weighs the mean of these sums. Default: LogProbType.
+	// EntropyType is the unit whose entropies are summed, with the same values as LogProbType. EntropyBonus weighs the
+	// mean of these sums. Default: the value of LogProbType.
 	EntropyType string `yaml:"entropy_type"`
-	// RewardType is chunk_level (default) or action_level. With chunk_level the rewards of the
-	// actions of a chunk are added up, and Gamma discounts chunks. With action_level each action
-	// has its own reward, value and advantage, and Gamma discounts actions. Actions after the end
-	// of an episode then do not count, and LogProbType must not be chunk_level. With chunks of one
-	// action the two types are the same.
+	// RewardType is chunk_level (default) or action_level. With chunk_level the rewards of the actions of a chunk are
+	// added up, and Gamma discounts chunks. With action_level each action has its own reward, value and advantage, and
+	// Gamma discounts actions. Actions after the end of an episode are then not trained on, and LogProbType must not be
+	// chunk_level. With chunks of one action the two types are the same.
 	RewardType string `yaml:"reward_type"`
-	// EntropyBonus weighs the policy's mean entropy, which the loss keeps high. Default 0.
+	// EntropyBonus is the weight of the policy's mean entropy. The loss includes minus EntropyBonus times this mean.
+	// Default 0.
 	EntropyBonus float32 `yaml:"entropy_bonus"`
 
-	// ValueClip keeps a new value within ±ValueClip of the old one in the critic's loss. 0, the
-	// default, means no clipping.
+	// ValueClip keeps a new value within ±ValueClip of the old value in the critic's loss. 0, the default, means no
+	// clipping.
 	ValueClip float32 `yaml:"value_clip"`
 	// HuberDelta is the error at which the critic's loss turns from quadratic to linear. With 0,
 	// the default, the loss is quadratic everywhere.
@@ -148,11 +145,11 @@ type Config struct {
 	// OffPolicy is for algorithms that learn from a replay buffer.
 	OffPolicy OffPolicyConfig `yaml:",inline"`
 
-	// Own holds the keys that a user's own algorithm has here.
+	// Own holds the keys of a user's own algorithm.
 	Own params.Own `yaml:",inline"`
 }
 
-// DefaultConfig returns the defaults: RLinf's, and a clip ratio of 0.2.
+// DefaultConfig returns RLinf's defaults, with a clip ratio of 0.2.
 func DefaultConfig() Config {
 	return Config{
 		AdvType: "gae", LossType: "actor_critic",
@@ -191,8 +188,8 @@ const (
 	NormalizeNone      Normalization = "none"
 )
 
-// UnmarshalText reads a Normalization. RLinf's true becomes batch, and false becomes none. Check
-// finds unknown names.
+// UnmarshalText reads a Normalization. RLinf's true becomes batch, and false becomes none. Config.CheckValues reports
+// unknown names.
 func (n *Normalization) UnmarshalText(text []byte) error {
 	switch s := string(text); s {
 	case "true":
@@ -205,7 +202,7 @@ func (n *Normalization) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Want receives the outcome of one check: ok, the key below the section, its value, and a
+// A Want receives the result of one check: whether the value is valid, the key within its section, the value, and a
 // description of valid values.
 type Want func(ok bool, key string, value any, want string)
 
@@ -226,14 +223,15 @@ func (want Want) finite() Want {
 	}
 }
 
-// Check checks each field, and fields that depend on each other. Only the bounds of rewards may be infinite.
+// Check validates all fields, and reports the results to want. Only RewardsLowerBound and RewardsUpperBound may be
+// infinite.
 func (c *Config) Check(want Want) {
 	c.CheckValues(want)
 	c.checkPair(want.finite())
 }
 
-// CheckValues is Check without the rules that depend on AdvType and LossType. It is for configurations whose AdvType
-// and LossType name no algorithm.
+// CheckValues is Check without the rules that depend on AdvType and LossType. Use it if AdvType and LossType do not
+// name an algorithm.
 func (c *Config) CheckValues(want Want) {
 	want(!c.FilterRewards || c.RewardsLowerBound <= c.RewardsUpperBound, "rewards_upper_bound", c.RewardsUpperBound,
 		fmt.Sprintf("at least rewards_lower_bound, %g", c.RewardsLowerBound))
@@ -294,7 +292,7 @@ const (
 	wantBehaveWeight = "a number > 0 with loss_type " + decoupledActorCritic + "; else 0"
 )
 
-// checkPair checks the keys that only some algorithms use.
+// checkPair validates the keys that only some algorithms use.
 func (c *Config) checkPair(want Want) {
 	grpo, reinpp, decoupled := c.AdvType == "grpo", c.AdvType == "reinpp", c.LossType == decoupledActorCritic
 	want(!c.FilterRewards || grpo || reinpp, "filter_rewards", c.FilterRewards,
@@ -318,7 +316,7 @@ func (c *Config) checkPair(want Want) {
 type OptimConfig struct {
 	// LR is the learning rate. Must be > 0; no default.
 	LR float32 `yaml:"lr"`
-	// ValueLR is the learning rate of the critic's own parameters. 0, the default, means LR.
+	// ValueLR is the learning rate of the parameter group critic. 0, the default, means LR.
 	ValueLR float32 `yaml:"value_lr"`
 	// VisionLR is the learning rate of the parameter group vision of vla_policy; see freeze_vision.
 	// 0, the default, means LR. (+)
@@ -334,26 +332,27 @@ type OptimConfig struct {
 	// ClipGrad bounds the norm of the whole model's gradient. 0 means no bound. Default 1.
 	ClipGrad float32 `yaml:"clip_grad"`
 
-	// LRScheduler is constant (default), linear or cosine: from lr to min_lr. A scheduler step is
-	// one training iteration. RLinf's torch_constant and torch_cosine are constant and cosine.
+	// LRScheduler is constant (default), linear or cosine. linear and cosine lower the learning rate from lr to min_lr.
+	// A scheduler step is one training iteration. RLinf's names torch_constant and torch_cosine mean constant and
+	// cosine.
 	LRScheduler ScheduleName `yaml:"lr_scheduler"`
-	// LRWarmupSteps is the number of iterations at the start in which the rates rise linearly.
-	// These iterations are part of TotalTrainingSteps. <= 0, the default, means none.
+	// LRWarmupSteps is the number of iterations at the start in which the rates rise linearly. TotalTrainingSteps
+	// includes these iterations. <= 0, the default, means no warm-up.
 	LRWarmupSteps int `yaml:"lr_warmup_steps"`
 	// TotalTrainingSteps is the iteration at which min_lr is reached. <= 0, the default, means the
 	// length of the run.
 	TotalTrainingSteps int `yaml:"total_training_steps"`
 	// MinLR is the rate at the end of a schedule, at most LR. Default 0.
 	MinLR float32 `yaml:"min_lr"`
-	// CriticWarmupSteps is the number of optimiser steps at the start in which only the critic
-	// learns. Then the moments start anew. Default 0.
+	// CriticWarmupSteps is the number of optimiser steps at the start in which only the critic learns. After them the
+	// optimiser's moments are reset. Default 0.
 	CriticWarmupSteps int `yaml:"critic_warmup_steps"`
-	// UseDistributedOptimizer divides the moments and the step of a language model among the replicas. It changes no
-	// result. Other models ignore it. Default false.
+	// UseDistributedOptimizer shards the optimiser of a language model over the replicas: each replica keeps the
+	// moments of its shard, and updates only this shard. It changes no result. Other models ignore it. Default false.
 	UseDistributedOptimizer bool `yaml:"use_distributed_optimizer"`
 }
 
-// DefaultOptimConfig returns the defaults; LR has none.
+// DefaultOptimConfig returns the defaults. LR has no default, and is 0.
 func DefaultOptimConfig() OptimConfig {
 	return OptimConfig{
 		AdamBeta1: 0.9, AdamBeta2: 0.999, AdamEps: 1e-8, WeightDecay: 0.01, ClipGrad: 1,
@@ -361,7 +360,7 @@ func DefaultOptimConfig() OptimConfig {
 	}
 }
 
-// Share returns the range [lo, hi) of a language model's n parameters that this replica updates. The replica has the
+// Share returns the range [lo, hi) of a language model's n parameters that this replica updates. The replica keeps the
 // optimiser's moments of these parameters. Without UseDistributedOptimizer the range is [0, n).
 func (c *OptimConfig) Share(n int, r Replicas) (lo, hi int) {
 	if !c.UseDistributedOptimizer {
@@ -371,7 +370,7 @@ func (c *OptimConfig) Share(n int, r Replicas) (lo, hi int) {
 	return shareOf(n, replicas, this)
 }
 
-// shareOf returns the range [lo, hi) of n parameters that belongs to one of several replicas. Ranges begin at
+// shareOf returns the shard [lo, hi) of n parameters that belongs to the replica with index this. Shards begin at
 // multiples of 64 bytes.
 func shareOf(n, replicas, this int) (lo, hi int) {
 	const line = 16
@@ -379,7 +378,7 @@ func shareOf(n, replicas, this int) (lo, hi int) {
 	return this * lines / replicas * line, min((this+1)*lines/replicas*line, n)
 }
 
-// Check checks each field, and fields that depend on each other.
+// Check validates all fields, and reports the results to want.
 func (c *OptimConfig) Check(want Want) {
 	want = want.finite()
 	want(c.LR > 0, "lr", c.LR, "a number > 0")

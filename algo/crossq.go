@@ -13,18 +13,17 @@ import (
 // have one distribution, and training is stable without a target network.
 //
 //  1. one pass of the critics over (s, a) and (s', a')               Critic.JointQ
-//  2. targets from the second half, without a gradient               setTargets
-//  3. the first half against these targets, squared error            QLoss
-//  4. running statistics, for the actor's gradient, move towards
-//     the statistics of the batches of all replicas                  merge
+//  2. targets from the estimates of (s', a'), without a gradient     setTargets
+//  3. squared error of the estimates of (s, a)                       QLoss
+//  4. running statistics updated with the batches of all replicas    merge
 //
-// The actor normalises too, like the actor of the paper's authors: by the batch in training, and by its running
-// statistics when it chooses actions. Its loss, the temperature and the metrics are SAC's. Each replica normalises by
-// its own micro-batches.
+// As in the authors' code, the actor also normalises its inputs: by the batch in training, and by its running
+// statistics when it chooses actions. The actor's gradient uses the critics' running statistics. The actor's loss, the
+// temperature and the metrics are those of SAC. Each replica normalises by its own micro-batches.
 type CrossQ struct {
 	*SAC
 	jointWork   *policy.CriticWork
-	q, after    []float32     // [H,micro]: the two halves of the estimates
+	q, after    []float32     // [H,micro]: estimates of (s, a) and of (s', a')
 	dJoint      tensor.Tensor // [H,2·micro]
 	criticStats []float64     // statistics of batches, see policy.Critic.AddStats
 	actorStats  []float64
@@ -84,7 +83,7 @@ func (c *CrossQ) update() error {
 	return c.merge(c.actorStats, c.actor.policy.MergeStats)
 }
 
-// addCritic adds the critics' gradient on a micro-batch.
+// addCritic adds the gradient of the critics' loss on a micro-batch.
 func (c *CrossQ) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	act, err := c.actor.policy.Forward(c.actor.work, b.Next, policy.Sample, c.noiseOf(2*c.number))
 	if err != nil {
@@ -106,14 +105,14 @@ func (c *CrossQ) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	c.sums.add(sacCriticLoss, squares, float64(m))
 	c.sums.add(sacQData, estimates, float64(m))
 	for h := range c.critics.net.Heads() {
-		copy(c.dJoint.F32()[2*m*h:], dQ[m*h:m*(h+1)]) // the gradient of the second half stays 0
+		copy(c.dJoint.F32()[2*m*h:], dQ[m*h:m*(h+1)]) // the gradient of the estimates of (s', a') stays 0
 	}
 	c.critics.net.Backward(c.jointWork, c.dJoint, ready)
 	return nil
 }
 
-// merge sums stats, the statistics of this update's batches, over all replicas. The function into moves the running
-// statistics towards these sums.
+// merge sums the batch statistics stats over all replicas, and passes the sums to the function into, which updates the
+// running statistics.
 func (c *CrossQ) merge(stats []float64, into func([]float64)) error {
 	if err := c.replicas.Sum(stats); err != nil {
 		return fmt.Errorf("statistics of batches: %w", err)

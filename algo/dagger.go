@@ -7,24 +7,24 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// DaggerConfig is the section algorithm.dagger. The expert acts in a step of an environment with
-// probability β, else the policy. In both cases the policy learns the expert's action.
+// DaggerConfig is the section algorithm.dagger. In each step of an environment the expert acts with probability β, and
+// the policy otherwise. In both cases the policy learns the expert's action.
 type DaggerConfig struct {
 	// InitBeta is β in the first iteration, in [0, 1]. Default 0.5.
 	InitBeta float64 `yaml:"init_beta"`
-	// BetaSchedule is exponential (default), the only value: every iteration multiplies β by BetaDecay, down to
-	// BetaMin.
+	// BetaSchedule is exponential, the default and only value. Every iteration multiplies β by BetaDecay. β does not
+	// fall below BetaMin.
 	BetaSchedule string `yaml:"beta_schedule"`
-	// BetaDecay is in [0, 1]. Default 0.99.
+	// BetaDecay is the factor of β per iteration, in [0, 1]. Default 0.99.
 	BetaDecay float64 `yaml:"beta_decay"`
-	// BetaMin is in [0, 1]. Default 0.05.
+	// BetaMin is the lower bound of β, in [0, 1]. Default 0.05.
 	BetaMin float64 `yaml:"beta_min"`
 }
 
 // BetaExponential is the value of DaggerConfig.BetaSchedule.
 const BetaExponential = "exponential"
 
-// check checks each field.
+// check validates each field.
 func (c *DaggerConfig) check(want Want) {
 	want(c.InitBeta >= 0 && c.InitBeta <= 1, "dagger.init_beta", c.InitBeta, "a number in [0, 1]")
 	want(c.BetaSchedule == BetaExponential, "dagger.beta_schedule", c.BetaSchedule, BetaExponential)
@@ -37,16 +37,16 @@ func (c *DaggerConfig) Beta(iteration uint64) float64 {
 	return max(c.BetaMin, c.InitBeta*math.Pow(c.BetaDecay, float64(iteration)))
 }
 
-// DAgger is imitation by dataset aggregation, Ross, Gordon and Bagnell 2011, arXiv:1011.0686. An expert names its own
-// actions in the states that the policy visits. The policy learns these actions as BC does, from all iterations that
-// the replay buffer holds. The actions in rollouts are the expert's (the Kind Labelled).
+// DAgger is imitation by dataset aggregation, Ross, Gordon and Bagnell 2011, arXiv:1011.0686. An expert labels the
+// states that the policy visits with its own actions, which replace the policy's actions in rollouts (the Kind
+// Labelled). The policy learns these actions with the loss of BC, from the replay buffer.
 //
 // Metrics, over all replicas and updates of an iteration, NaN if there were no updates: dagger/loss; dagger/beta, β of
 // the rollout; actor/lr, actor/grad_norm; replay_buffer/size = transitions held, replay_buffer/total_samples = ever
 // added.
 type DAgger struct {
 	*BC
-	stats ObservationStats // nil: the policy normalises nothing
+	stats ObservationStats // nil if the policy does not normalise observations
 	seen  []float64        // sums of the observations since the last update, see ObservationStats
 }
 

@@ -11,19 +11,19 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// DemoConfig is the section algorithm.demo_buffer: transitions of another policy or a person.
-// Algorithms that learn from demonstrations alone need them. An algorithm with a replay buffer
-// draws half of each batch from them (RLPD, Ball et al. 2023, arXiv:2302.02948).
+// DemoConfig is the section algorithm.demo_buffer. Demonstrations are transitions of another policy or of a person.
+// Algorithms that learn only from demonstrations need this section. Algorithms with a replay buffer draw half of each
+// batch from the demonstrations (RLPD, Ball et al. 2023, arXiv:2302.02948).
 type DemoConfig struct {
-	// LoadPath is the file, in safetensors (docs/demonstrations.md). Empty, the default, means
-	// none.
+	// LoadPath is the safetensors file of demonstrations (docs/demonstrations.md). Empty, the default, means no
+	// demonstrations.
 	LoadPath string `yaml:"load_path"`
-	// ValidationShare is the share of the transitions that embodied_bc sets aside: it measures its
-	// loss on these, the last episodes, and does not learn from them. In [0, 1). Default 0. (+)
+	// ValidationShare is the share of the transitions, in [0, 1), that embodied_bc sets aside for validation: it does
+	// not learn from these last episodes, and measures its loss on them. Default 0. (+)
 	ValidationShare float32 `yaml:"validation_share"`
 }
 
-// Check checks each field.
+// Check validates each field.
 func (c *DemoConfig) Check(want Want) {
 	want(c.ValidationShare >= 0 && c.ValidationShare < 1, "demo_buffer.validation_share", c.ValidationShare,
 		"a number in [0, 1)")
@@ -157,8 +157,7 @@ func lastOfEpisodes(demos tensor.Dict) []int {
 	return last
 }
 
-// LooksAhead reports whether the algorithm also reads the observations after the steps of
-// demonstrations.
+// LooksAhead reports whether the algorithm reads the next observations of demonstrations.
 func (c *Config) LooksAhead() bool { return c.AdvType != "embodied_bc" }
 
 // DemoFields returns the fields of rollouts that demonstrations need. It leaves out observations
@@ -170,7 +169,7 @@ func (c *Config) DemoFields(fields []tensor.Field) []tensor.Field {
 	return withoutNext(fields)
 }
 
-// withoutNext returns the fields without the observations after a step.
+// withoutNext returns the fields without next observations.
 func withoutNext(fields []tensor.Field) []tensor.Field {
 	return slices.DeleteFunc(slices.Clone(fields), func(f tensor.Field) bool {
 		return strings.HasPrefix(f.Name, NextObservations+".")
@@ -181,7 +180,7 @@ func withoutNext(fields []tensor.Field) []tensor.Field {
 const goalName = Observations + "." + policy.Goal
 
 // goals returns the targets of a policy.Foreseer for M transitions, F32 [M,2·n]. n is the number of elements of the
-// observations called names. The first n targets are the values of these observations GoalSteps transitions later, or
+// observations in names. The first n targets are the values of these observations GoalSteps transitions later, or
 // at the end of the episode if that comes first. The last n targets are the values at the end of the episode.
 func goals(demos tensor.Dict, names []string) tensor.Tensor {
 	last := lastOfEpisodes(demos)
@@ -223,8 +222,8 @@ func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) 
 	return r, nil
 }
 
-// splitDemos splits demos into the first episodes and the rest, which has about the given share of the
-// transitions. If no episode fits, rest is the zero Dict.
+// splitDemos splits demos at the beginning of an episode, so that rest has about the given share of the transitions. If
+// one of the two results would be empty, first is demos, and rest is the zero Dict.
 func splitDemos(demos tensor.Dict, share float32) (first, rest tensor.Dict) {
 	last := lastOfEpisodes(demos)
 	m := len(last)

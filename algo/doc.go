@@ -10,7 +10,7 @@
 // A rollout is a Dict with leading dimensions [T,N]: T steps of N environments. A chunk has C
 // actions of A numbers and L log-probs, and a hidden state has M numbers:
 //
-//	observation.<name>   [T,N,...]          what was seen
+//	observation.<name>   [T,N,...]          observation before the step
 //	action               F32 or I32 [T,N,C,A]
 //	sample_log_prob      F32 [T,N,L]        of the action, under the policy that took it
 //	value                F32 [T,N,1]        absent without a critic
@@ -32,7 +32,7 @@
 // Language models learn from texts. SFT learns from given texts, TextPPO from a TextBatch of the model's own answers.
 // TextPPO and training in environments share functions on flat slices.
 //
-// An algorithm asks other replicas for sums through Replicas. The pieces (GAE, GRPOAdvantages, Surrogate, KLLoss,
+// An algorithm computes sums over all replicas through Replicas. The pieces (GAE, GRPOAdvantages, Surrogate, KLLoss,
 // ValueLoss, Aggregate, Adam, Schedule) are pure functions on flat slices or small types of their own. A new algorithm
 // is one file that lists its pieces in order, and one line in Builtin.
 package algo

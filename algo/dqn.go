@@ -13,8 +13,8 @@ import (
 // drawn from the buffer:
 //
 //  1. targets y = Σ γⁱ r + γᵏ Q'(s', argmax Q(s', ·)); argmax Q' without double_q         GreedyTargets
-//  2. the network against y, by squared error or Huber's (huber_delta)                    ChosenQLoss
-//  3. Q' ← Q' + τ (Q - Q') once in target_update_freq updates; τ = 1 copies               follow
+//  2. loss of Q against y: squared error, or Huber's loss with huber_delta                ChosenQLoss
+//  3. Q' ← Q' + τ (Q - Q') every target_update_freq updates; τ = 1 copies Q               follow
 //
 // Metrics, over all replicas and updates of an iteration, NaN if there were no updates: dqn/loss;
 // critic/q_data = mean estimate of the actions that were taken, critic/lr, critic/grad_norm;
@@ -92,7 +92,7 @@ func (d *DQN) update() error {
 	return nil
 }
 
-// add adds the gradient on a micro-batch.
+// add adds the gradient of the loss on a micro-batch.
 func (d *DQN) add(b *Transitions, ready func(lo, hi int)) error {
 	next, err := d.target.Values(d.targetWork, b.Next)
 	if err != nil {

@@ -7,12 +7,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Resampler is an Algorithm that may reject parts of a rollout, and replace them by parts of
-// further rollouts before it trains.
+// A Resampler is an Algorithm that may replace parts of a rollout by parts of further rollouts before it trains.
 type Resampler interface {
-	// Resample chooses parts of rollout. n is the number of earlier rollouts of this update. more reports whether
-	// another rollout is needed; it is the same on every replica. If an update may use several rollouts, Resample sets
-	// rollout to the parts chosen so far, in memory of the Resampler.
+	// Resample chooses the parts of rollout to train on. n is the number of earlier rollouts of this update. The result
+	// more reports whether another rollout is needed; it is the same on every replica. If an update may use several
+	// rollouts, Resample sets rollout to the parts chosen so far, in memory of the Resampler.
 	Resample(n int, rollout *tensor.Dict) (more bool, err error)
 }
 
@@ -68,10 +67,10 @@ func (d *DynamicSampler) Resample(n int, rollout *tensor.Dict) (more bool, err e
 	return more && n+1 < d.most, err
 }
 
-// replaceGroups goes through n groups. For each group that is not informative, it calls replace with the next
-// informative fresh group. It ends early when none of the m fresh groups is left.
+// replaceGroups replaces each of n groups for which the function informative is false. The replacement is the next of m
+// new groups for which the function fresh is true. replaceGroups stops when no new group is left.
 func replaceGroups(n, m int, informative, fresh func(g int) bool, replace func(to, from int)) {
-	from := 0 // the next fresh group to look at
+	from := 0 // the next new group
 	for to := range n {
 		for !informative(to) && from < m {
 			if fresh(from) {
@@ -96,8 +95,7 @@ func lacksGroups(n int, informative func(g int) bool, r Replicas) (bool, error) 
 	return lacking[0] > 0, nil
 }
 
-// find finds the episodes of a rollout. Each environment must have exactly one episode, which another rollout can
-// replace.
+// find finds the episodes of a rollout. It returns an error unless each environment has exactly one episode.
 func (d *DynamicSampler) find(rollout tensor.Dict) error {
 	tr, mask, err := d.view.trajectory(rollout)
 	if err != nil {

@@ -5,18 +5,18 @@ import "fmt"
 // episodes are the episodes of a rollout. An episode is a run of samples in one environment, up to the end of the
 // episode or of the rollout.
 type episodes struct {
-	of    []int32   // T·N: the episode that a sample belongs to; -1: no episode, because the environment was idle
-	score []float64 // of each episode: Σ reward
-	steps []int     // number of its samples
-	first []int32   // index of its first sample
+	of    []int32   // [T·N]: index of the episode that holds each sample; -1 if the environment was idle
+	score []float64 // Σ reward of each episode
+	steps []int     // number of samples of each episode
+	first []int32   // index of the first sample of each episode
 
 	relative []float64  // scratch space of estimators: a number for each episode
-	sums     [2]float64 // samples and episodes that count
+	sums     [2]float64 // numbers of samples and of episodes that count; see CountSamples
 }
 
 func newEpisodes(samples int) *episodes { return &episodes{of: make([]int32, samples)} }
 
-// find numbers the episodes of tr by the step at which they begin, then by their environments. Samples with mask 0
+// find finds the episodes of tr, in the order of their first steps, then of their environments. Samples with mask 0
 // belong to no episode.
 func (e *episodes) find(tr *Trajectory, mask []uint8) {
 	e.score, e.steps, e.first = e.score[:0], e.steps[:0], e.first[:0]
@@ -37,8 +37,8 @@ func (e *episodes) find(tr *Trajectory, mask []uint8) {
 	}
 }
 
-// grouped checks that the episodes of each group can be compared: size successive episodes must
-// begin together, in neighbouring environments.
+// grouped returns an error unless the episodes of each group can be compared. A group is size successive episodes,
+// which must begin at the same step in neighbouring environments.
 func (e *episodes) grouped(size, envs int) error {
 	for k, first := range e.first {
 		if int(first)%envs != k%envs || k%envs > 0 && int(first)-int(e.first[k-1]) != 1 {

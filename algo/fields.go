@@ -1,34 +1,34 @@
 package algo
 
-// Names of the tensors of a rollout, of a step and of a transition: in channels, replay buffers, files of
-// demonstrations and checkpoints. Shapes are for T steps of N environments. A chunk has C actions of A numbers each,
-// and L log-probs. A step has I figures.
+// Names of the tensors of rollouts, steps and transitions, in channels, replay buffers, demonstrations and checkpoints.
+// Shapes are for T steps of N environments. A chunk has C actions of A numbers each, and L log-probs. The info of a
+// step has I numbers.
 const (
-	// Observations, NextObservations and FinalObservations are the parts before the dot in the names of observations.
-	// They stand for the observation before the step, the observation after the step, and the last observation of an
+	// Observations, NextObservations and FinalObservations are prefixes of the names of observations, followed by a
+	// dot. They mark the observations before the step, the observations after the step, and the last observations of an
 	// episode that ended.
 	Observations      = "observation"
 	NextObservations  = "next_observation"
 	FinalObservations = "final_observation"
 
 	FieldAction     = "action"     // [T, N, C, A]
-	FieldReward     = "reward"     // [T, N], or [T, N, C] where each action has its own
+	FieldReward     = "reward"     // [T, N], or [T, N, C] with a reward for each action
 	FieldTerminated = "terminated" // U8, shaped like the reward: the episode ended by itself
-	FieldTruncated  = "truncated"  // U8, shaped like the reward: cut off from outside, as by a time limit
-	FieldStatus     = "status"     // U8 [T, N]: env.Step.Status, where simulators may fail
-	FieldMask       = "mask"       // U8 [T, N]: 1 where the step counts
+	FieldTruncated  = "truncated"  // U8, shaped like the reward: the episode was cut off, for example by a time limit
+	FieldStatus     = "status"     // U8 [T, N]: env.Step.Status, if simulators may fail
+	FieldMask       = "mask"       // U8 [T, N]: 1 if the step is trained on
 
-	FieldLogProb   = "sample_log_prob" // [T, N, L] of the actions when they were chosen
-	FieldValue     = "value"           // [T, N] of what the policy saw
-	FieldNextValue = "next_value"      // [T, N] of what the policy saw after the step
+	FieldLogProb   = "sample_log_prob" // [T, N, L]: log-probs under the policy that chose the actions
+	FieldValue     = "value"           // [T, N]: value of the observation before the step
+	FieldNextValue = "next_value"      // [T, N]: value of the observation after the step
 	FieldAdvantage = "advantage"       // shaped like the reward
 	FieldReturn    = "return"          // shaped like the reward
 
-	FieldVersion     = "version"       // I64 [T, N]: the version of the weights that chose the actions
-	FieldProxLogProb = "prox_log_prob" // [T, N, L] by the policy before the update
-	FieldRefLogProb  = "ref_log_prob"  // [T, N, L] by the reference policy
+	FieldVersion     = "version"       // I64 [T, N]: version of the weights that chose the actions
+	FieldProxLogProb = "prox_log_prob" // [T, N, L]: log-probs under the policy before the update
+	FieldRefLogProb  = "ref_log_prob"  // [T, N, L]: log-probs under the reference policy
 
-	FieldInfo  = "info"  // [N, C, I]: the figures of each executed step; in a transition [N, I], of the last step
-	FieldInfos = "infos" // [N, C, I] in a transition: the figures of each executed step
-	FieldSteps = "steps" // I32 [N]: steps executed, where an action is repeated
+	FieldInfo  = "info"  // in a step [N, C, I]: info of each executed step; in a transition [N, I]: of the last step
+	FieldInfos = "infos" // in a transition [N, C, I]: info of each executed step
+	FieldSteps = "steps" // I32 [N]: number of steps executed, if actions are repeated
 )

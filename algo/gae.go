@@ -1,16 +1,16 @@
 package algo
 
-// A Trajectory is what N environments went through in T steps. Every slice has T·N elements. The
-// element for environment n at step t has index t·N + n.
+// A Trajectory holds T steps of N environments. Every slice has T·N elements. The element for environment n at step t
+// has index t·N + n.
 type Trajectory struct {
 	T, N       int
 	Reward     []float32
-	Value      []float32 // of the observation before the step
-	Next       []float32 // of the observation after the step, before any auto-reset; finite everywhere
-	Terminated []uint8   // the episode ended by itself, so Next is not bootstrapped
-	Truncated  []uint8   // the episode was cut off from outside, so Next is bootstrapped
-	// bootstrap terminated episodes, too (RLinf's bootstrap_type always); Next must then have the values after their
-	// ends, too
+	Value      []float32 // value of the observation before the step
+	Next       []float32 // value of the observation after the step, before any auto-reset; finite everywhere
+	Terminated []uint8   // the episode ended by itself; the return does not include Next
+	Truncated  []uint8   // the episode was cut off from outside; the return includes Next
+	// BootstrapAlways makes the returns of terminated episodes include Next, too (RLinf's bootstrap_type always). Next
+	// must then also hold the values after their last steps.
 	BootstrapAlways bool
 }
 
@@ -22,10 +22,9 @@ func generalised(gamma, lambda float32) estimator {
 	}
 }
 
-// GAE fills adv and ret with generalised advantages and the returns that follow from them. adv and ret have T·N
-// elements each, and must not overlap an input. GAE bootstraps except where an episode terminated, and carries
-// advantages only within an episode. Schulman et al. 2016, arXiv:1506.02438, eq. 16; time limits are handled as in
-// Pardo et al. 2018, arXiv:1712.00378:
+// GAE sets adv to generalised advantage estimates, and ret to the returns. adv and ret have T·N elements each, and must
+// not overlap an input. GAE bootstraps unless an episode terminated, and carries advantages only within an episode.
+// Schulman et al. 2016, arXiv:1506.02438, eq. 16; time limits are handled as in Pardo et al. 2018, arXiv:1712.00378:
 //
 //	δ_t = r_t + γ (1 - terminated_t) next_t - v_t
 //	A_t = δ_t + γ λ (1 - done_t) A_{t+1},    ret_t = A_t + v_t
@@ -35,7 +34,7 @@ func GAE(adv, ret []float32, tr *Trajectory, gamma, lambda float32) {
 		len(tr.Terminated) != n || len(tr.Truncated) != n {
 		panic("algo: GAE: length mismatch")
 	}
-	for i := n - 1; i >= 0; i-- { // A_{t+1} of the same environment is N further on
+	for i := n - 1; i >= 0; i-- { // A_{t+1} of the same environment has index i+N
 		a := tr.Reward[i] - tr.Value[i]
 		if tr.Terminated[i] == 0 || tr.BootstrapAlways {
 			a += gamma * tr.Next[i]

@@ -9,16 +9,16 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// normBlock is the number of elements of a block. The norm is computed from the blocks in their order. So the order in
-// which ranges become final changes no bit of the norm.
+// normBlock is the number of elements of a block. The norm adds up the blocks in a fixed order, so it does not depend
+// on the order in which ranges of the gradient become final.
 const normBlock = 4096
 
 // A gradNorm computes the Euclidean norm of the gradient of all trainable parameters. It sums each
 // block as soon as the block is final, while the block is still in the cache.
 type gradNorm struct {
 	params *nn.Params[float32]
-	sums   []float64 // of squares, per block
-	known  []bool    // the blocks that are in sums; cleared before a new gradient
+	sums   []float64 // sum of squares of each block
+	known  []bool    // whether sums has the sum of each block; cleared before a new gradient
 }
 
 func newGradNorm(p *nn.Params[float32]) gradNorm {
@@ -26,8 +26,8 @@ func newGradNorm(p *nn.Params[float32]) gradNorm {
 	return gradNorm{params: p, sums: make([]float64, blocks), known: make([]bool, blocks)}
 }
 
-// final marks elements lo to hi of the gradient as final, and sums the blocks that lie entirely within them. The method
-// squares sums the other blocks.
+// final sums the blocks that lie entirely in the final elements [lo, hi) of the gradient. The method squares sums all
+// other blocks.
 func (n *gradNorm) final(lo, hi int) {
 	for b := (lo + normBlock - 1) / normBlock; b < len(n.sums) && min((b+1)*normBlock, len(n.params.Grad)) <= hi; b++ {
 		n.sum(b)
@@ -43,7 +43,7 @@ func (n *gradNorm) sum(b int) {
 	}
 }
 
-// squares returns the sum of squares of a gradient that is final.
+// squares returns the sum of squares of the gradient, which must be final.
 func (n *gradNorm) squares() float64 {
 	var sum float64
 	for b := range n.sums {
@@ -55,8 +55,8 @@ func (n *gradNorm) squares() float64 {
 	return sum
 }
 
-// root returns the norm of the gradient of p, whose squares add up to sum. If the gradient has a NaN or Inf, root
-// returns an error that names the tensor.
+// root returns the norm √sum of the gradient of p. If the gradient has a NaN or Inf, root returns an error that names
+// the tensor.
 func root(sum float64, p *nn.Params[float32]) (float64, error) {
 	if math.IsNaN(sum) || math.IsInf(sum, 0) { // sums of squares of finite float32s are finite in float64
 		return 0, notFinite(p)
@@ -68,7 +68,7 @@ func root(sum float64, p *nn.Params[float32]) (float64, error) {
 // before the check, so all replicas get the error.
 type DivergedError struct {
 	What      string
-	Elsewhere bool // the tensor is on another rank, which has another part of the model
+	Elsewhere bool // the tensor is on another rank of a sharded model
 }
 
 // Error names the tensor and the element.
@@ -94,8 +94,8 @@ func notFinite(p *nn.Params[float32]) error {
 
 func bad(x float32) bool { return x-x != 0 }
 
-// clipScale returns the factor that bounds a gradient of the given norm to limit. If limit is 0,
-// there is no bound and the factor is 1.
+// clipScale returns the factor that clips a gradient of the given norm to the norm limit. If limit is 0, the factor is
+// 1.
 func clipScale(norm, limit float64) float32 {
 	if limit == 0 || norm <= limit {
 		return 1

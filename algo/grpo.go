@@ -9,19 +9,19 @@ import (
 
 // GRPO is group relative policy optimisation, Shao et al. 2024, arXiv:2402.03300: PPO's clipped surrogate with
 // advantages that need no critic. The environments of a group begin with the same state, and each episode is compared
-// with the other episodes of its group. Its details, besides those of PPO:
+// with the other episodes of its group. GRPO differs from PPO in these details:
 //
 //  1. one advantage for all steps of an episode, normalised within its group         GRPOAdvantages
-//  2. idle environments, and groups outside of the bounds of rewards, do not count   episodes.keep
+//  2. weight 0 for idle environments, and for groups outside the reward bounds       episodes.keep
 //  3. equal weights for all steps, or for all episodes                               episodes.spread
-//  4. groups whose scores are all the same are replaced, or do not count             DynamicSampler
-//  5. a penalty on leaving the first policy                                          KLLoss
+//  4. groups whose scores are all equal are replaced, or get weight 0                DynamicSampler
+//  5. a penalty on the divergence from the reference policy                          KLLoss
 //
 // DAPO, Yu et al. 2025, arXiv:2503.14476, is GRPO with clip_ratio_high > clip_ratio_low,
 // max_num_gen_batches > 1, loss_agg_func token-mean and len_reward_penalty > 0 (Overlong).
 //
-// Metrics besides those of PPO: with max_num_gen_batches > 1 rollout/gen_batches, the number of
-// rollouts made for the update.
+// The metrics are those of PPO. With max_num_gen_batches > 1 GRPO adds rollout/gen_batches, the number of rollouts made
+// for the update.
 type GRPO struct {
 	*PPO
 	*DynamicSampler
@@ -50,11 +50,11 @@ func (g *GRPO) Update(rollout tensor.Dict) (Metrics, error) {
 	return m, err
 }
 
-// groups are runs of environments whose episodes are compared.
+// groups configures the comparison of episodes. A group is size successive environments, or size successive texts.
 type groups struct {
 	size         int
-	envs         int  // 0: episodes are texts, and groups are runs of texts
-	informative  bool // drop groups whose scores do not differ
+	envs         int  // number of environments; 0 if the episodes are texts
+	informative  bool // drop groups whose scores are all equal
 	filter       bool // drop groups whose mean score is not within [lower, upper]
 	lower, upper float64
 	overlong     Overlong
@@ -69,8 +69,8 @@ func newGroups(s Setup) groups {
 	}
 }
 
-// settle checks that the episodes can be compared. It gives weight 0 to episodes that are filtered out, and lowers the
-// scores of long episodes.
+// settle returns an error unless the episodes can be compared. It gives weight 0 to the groups that g drops, and lowers
+// the scores of long episodes.
 func (g *groups) settle(x *experience) error {
 	if g.envs > 0 {
 		if g.envs%g.size != 0 {
@@ -98,7 +98,8 @@ func (g *groups) settle(x *experience) error {
 }
 
 // groupRelative returns the estimator of algorithms that compare the episodes of a group, such as adv_type grpo. The
-// return is the episode's score. compare turns the scores of groups into advantages, in place.
+// return of a sample is the score of its episode. The function compare turns the scores of groups into advantages, in
+// place.
 func groupRelative(g groups, compare func(score []float64, size int)) estimator {
 	return func(adv, ret []float32, x *experience) error {
 		if err := g.settle(x); err != nil {
@@ -124,11 +125,11 @@ func groupRelative(g groups, compare func(score []float64, size int)) estimator 
 //
 // The penalty is 0 up to Safe steps, and -Weight from Max steps on.
 type Overlong struct {
-	Weight    float64 // 0: no punishment
+	Weight    float64 // 0 means no penalty
 	Safe, Max int
 }
 
-// Penalty returns what is added to the score of an episode of n steps.
+// Penalty returns the penalty of an episode of n steps. It is at most 0, and the caller adds it to the score.
 func (o Overlong) Penalty(n int) float64 {
 	if o.Weight == 0 {
 		return 0
@@ -174,7 +175,7 @@ func DrGRPOAdvantages(score []float64, size int) {
 }
 
 // RLOOAdvantages replaces each score by its difference from the mean of the other scores in its group (REINFORCE
-// leave-one-out, Ahmadian et al. 2024, arXiv:2402.14740, §3.2). A group of one gets 0:
+// leave-one-out, Ahmadian et al. 2024, arXiv:2402.14740, §3.2). In a group of one the advantage is 0:
 //
 //	A_i = s_i - Σ_{j≠i} s_j / (n-1)
 func RLOOAdvantages(score []float64, size int) {

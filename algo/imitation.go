@@ -2,8 +2,8 @@ package algo
 
 import "math"
 
-// The losses of learning from demonstrated actions. Each returns a sum over N samples, and writes the gradient of
-// scale·Σ loss.
+// The losses of imitation and offline learning. Each function returns the sum of its loss over N samples, and writes
+// the gradient of scale times this sum.
 
 // LikelihoodLoss is -log π(a|s), for log-probs [N,L] of N actions.
 func LikelihoodLoss(dLogProb, logProb []float32, scale float32) (loss float64) {
@@ -15,8 +15,8 @@ func LikelihoodLoss(dLogProb, logProb []float32, scale float32) (loss float64) {
 }
 
 // ActionLoss is ½ w Σ ((a - target)/half)² over the dimensions of an action. Actions are [N,C,A]: C actions of A
-// numbers for each sample. half has A elements: half the widths of the actions' box. weight has N elements, the w of
-// each sample; nil means 1 everywhere.
+// numbers for each sample. half, [A], is half the width of the action box in each dimension. weight, [N], holds the w
+// of each sample; nil means 1 everywhere.
 func ActionLoss(dAction, action, target, half, weight []float32, scale float32) (loss float64) {
 	per := 1
 	if weight != nil {
@@ -35,7 +35,7 @@ func ActionLoss(dAction, action, target, half, weight []float32, scale float32) 
 }
 
 // ExpectileLoss is |τ - 1(q < v)| (q - v)², for values v and estimates q, both [N] (Kostrikov et al. 2022,
-// arXiv:2110.06169, eq. 5). For τ near 1 the best v is near the largest of the q.
+// arXiv:2110.06169, eq. 5). For τ near 1, the v with the least loss is near the largest q.
 func ExpectileLoss(dV, v, q []float32, tau, scale float32) (loss float64) {
 	for i, x := range v {
 		e, w := q[i]-x, tau

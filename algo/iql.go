@@ -7,17 +7,17 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// IQL is implicit Q-learning, Kostrikov et al. 2022, arXiv:2110.06169. From demonstrations of any quality the policy
-// learns to act as the better demonstrations do. IQL estimates values only of actions that demonstrations contain.
+// IQL is implicit Q-learning, Kostrikov et al. 2022, arXiv:2110.06169. The policy learns to act like the better
+// demonstrations of a mixed set. IQL estimates values only of actions that demonstrations contain.
 // Update makes update_epoch updates, each on a batch of Setup.Demos:
 //
-//  1. the values V(s) by expectile regression on the least of Q'(s, a): nearly the
-//     value of the best action taken there                                            ExpectileLoss
-//  2. the policy by the error of its most likely action, weighted by how much better
-//     than V the action was; this is the likelihood loss of a normal distribution of
-//     fixed deviation                                                                 AdvantageWeights, ActionLoss
-//  3. the critics Q against Σ γⁱ r + γᵏ V(s'), squared error                          QLoss
-//  4. Q' ← Q' + τ (Q - Q') once in target_update_freq updates                         follow
+//  1. V(s) by expectile regression on min Q'(s, a): nearly the value of the best
+//     action that demonstrations take in s                                            ExpectileLoss
+//  2. the policy by the squared error of its most likely action, with the weight
+//     exp(β (min Q'(s, a) - V(s))); this is the likelihood loss of a normal
+//     distribution with a fixed deviation                                             AdvantageWeights, ActionLoss
+//  3. the critics Q by their squared error against Σ γⁱ r + γᵏ V(s')                  QLoss
+//  4. Q' ← Q' + τ (Q - Q') every target_update_freq updates                           follow
 //
 // Metrics, over all replicas and updates of an iteration: iql/value_loss, iql/actor_loss, iql/critic_loss;
 // critic/q_data = mean estimate of the actions taken, critic/value = mean value of the next states; actor/weight = mean
@@ -27,8 +27,8 @@ type IQL struct {
 	actor         *actor
 	critics       *critics  // Q
 	values        *critics  // V
-	half          []float32 // half the widths of the actions' box
-	least, weight []float32 // [micro]
+	half          []float32 // for ActionLoss, see halfWidths
+	least, weight []float32 // [micro]: min Q'(s, a) and AdvantageWeights
 }
 
 var _ Algorithm = (*IQL)(nil)
@@ -96,8 +96,8 @@ func (a *IQL) Update(tensor.Dict) (Metrics, error) {
 	return a.metrics, nil
 }
 
-// update makes one update of values, policy and critics, in this order. Each part uses the networks as the previous
-// part left them.
+// update makes one optimiser step of the values, the policy and the critics, in this order. Each step uses the results
+// of the steps before it.
 func (a *IQL) update() error {
 	if err := a.descend(a.values.train, a.addValue); err != nil {
 		return err
@@ -114,7 +114,7 @@ func (a *IQL) update() error {
 	return nil
 }
 
-// addValue adds the values' gradient on a micro-batch.
+// addValue adds the gradient of the loss of V on a micro-batch.
 func (a *IQL) addValue(b *Transitions, ready func(lo, hi int)) error {
 	v, err := a.judge(b)
 	if err != nil {
@@ -126,7 +126,7 @@ func (a *IQL) addValue(b *Transitions, ready func(lo, hi int)) error {
 	return nil
 }
 
-// judge returns V(s) of b, and sets a.least to the least of the target critics' Q'(s, a).
+// judge returns V(s) for the transitions b, and sets a.least to the minimum of the target critics' Q'(s, a).
 func (a *IQL) judge(b *Transitions) (v []float32, err error) {
 	q, err := a.critics.target.Q(a.critics.targetWork, b.Obs, b.Action)
 	if err != nil {
@@ -136,13 +136,13 @@ func (a *IQL) judge(b *Transitions) (v []float32, err error) {
 	return a.valuesOf(b.Obs)
 }
 
-// valuesOf returns V of observations.
+// valuesOf returns V(s) for the observations obs.
 func (a *IQL) valuesOf(obs tensor.Dict) ([]float32, error) {
 	v, err := a.values.net.Q(a.values.work, obs, tensor.Tensor{})
 	return v.F32(), err
 }
 
-// addActor adds the policy's gradient on a micro-batch.
+// addActor adds the gradient of the policy's loss on a micro-batch.
 func (a *IQL) addActor(b *Transitions, ready func(lo, hi int)) error {
 	v, err := a.judge(b)
 	if err != nil {
@@ -159,7 +159,7 @@ func (a *IQL) addActor(b *Transitions, ready func(lo, hi int)) error {
 	return a.actor.policy.Backward(a.actor.work, policy.Grad{Action: dAction}, ready)
 }
 
-// addCritic adds the critics' gradient on a micro-batch.
+// addCritic adds the gradient of the critics' loss on a micro-batch.
 func (a *IQL) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	next, err := a.valuesOf(b.Next)
 	if err != nil {

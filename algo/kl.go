@@ -2,7 +2,7 @@ package algo
 
 import "math"
 
-// Values of Config.KLPenaltyType, and their other names (kl and low_var_kl are RLinf's).
+// Values of Config.KLPenaltyType, with their other names. kl and low_var_kl are RLinf's names.
 const (
 	KLK1  = "kl" // k1
 	KLAbs = "abs"
@@ -26,8 +26,8 @@ func klName(name string) string {
 }
 
 // KLLoss estimates KL(π‖π_ref) from single actions (Schulman, "Approximating KL divergence", 2020).
-// It adds the gradient of scale·Σ estimate to dLogProb, and returns the sum and the number of the
-// estimates. With δ = log π(a) - log π_ref(a) an estimate is
+// logProb and ref have L numbers for each of n samples. KLLoss adds the gradient of scale·Σ estimate to dLogProb, and
+// returns the sum and the number of the estimates. With δ = log π(a) - log π_ref(a) an estimate is
 //
 //	kl: δ    abs: |δ|    mse: ½ δ²    low_var_kl: exp(-δ) - 1 + δ
 //
@@ -55,7 +55,7 @@ func KLLoss(dLogProb, logProb, ref []float32, n int, weight []float32, kind stri
 	return sum, count
 }
 
-// klEstimate returns an estimate of the divergence and its derivative by δ.
+// klEstimate returns an estimate of the divergence, and its derivative with respect to δ.
 func klEstimate(kind string, delta float64) (k, slope float64) {
 	switch kind {
 	case KLK1:

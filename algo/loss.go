@@ -2,12 +2,11 @@ package algo
 
 import "math"
 
-// The losses of the PPO family, besides Surrogate and KLLoss. Each is a pure function on flat slices of samples and of
-// the policy's new outputs. Samples are the steps of environments or the tokens of texts. A loss returns sums over the
-// samples that count, and writes the gradient of scale·Σ loss with respect to each output. If scale is 1 / (number of
-// samples on all replicas), the gradients of all micro-batches and replicas add up to the gradient of the mean loss. A
-// sample's weight multiplies its gradient, but not its part of the sums. A sample with weight 0 has no gradient and no
-// part of the sums. Nil weights are 1 everywhere.
+// The losses of the PPO family, besides Surrogate and KLLoss, are pure functions on flat slices. Samples are the steps
+// of environments or the tokens of texts. A loss returns plain sums over the samples whose weight is not 0. It writes
+// the gradient of scale·Σ weight·loss with respect to each output of the policy. If scale is 1 / (number of samples on
+// all replicas), the gradients of all micro-batches and replicas add up to the gradient of the mean loss. Nil weights
+// are 1 everywhere.
 
 // idle reports whether sample i has weight 0.
 func idle(weight []float32, i int) bool { return weight != nil && weight[i] == 0 }
@@ -20,11 +19,11 @@ func weighted(scale float32, weight []float32, i int) float64 {
 	return float64(scale) * float64(weight[i])
 }
 
-// ValueSums are sums over samples.
+// ValueSums holds sums of ValueLoss over samples.
 type ValueSums struct {
 	Count   float64
 	Loss    float64
-	Clipped float64 // samples whose value differs from the old value by more than the clip
+	Clipped float64 // number of samples whose value differs from the old value by more than the clip
 }
 
 // ValueLoss is the squared error of value against ret, or Huber's loss of width delta if delta > 0.
@@ -59,7 +58,7 @@ func ValueLoss(dValue, value, old, ret, weight []float32, clip, delta, scale flo
 	return s
 }
 
-// huber returns h(e) and its derivative.
+// huber returns h(e), as defined in ValueLoss, and its derivative.
 func huber(e, delta float64) (loss, slope float64) {
 	if abs := math.Abs(e); delta > 0 && abs >= delta {
 		return delta * (abs - delta/2), math.Copysign(delta, e)
@@ -67,9 +66,8 @@ func huber(e, delta float64) (loss, slope float64) {
 	return e * e / 2, e
 }
 
-// EntropyLoss is -Σ entropy over the samples that count. entropy has L numbers for each of n
-// samples. A lower loss makes the policy explore. EntropyLoss returns Σ entropy and the number of
-// its terms.
+// EntropyLoss is -Σ entropy over the samples whose weight is not 0. entropy has L numbers for each of n samples.
+// EntropyLoss returns Σ entropy and the number of its terms.
 func EntropyLoss(dEntropy, entropy []float32, n int, weight []float32, scale float32) (sum, count float64) {
 	if len(dEntropy) != len(entropy) || n == 0 || len(entropy)%n != 0 || weight != nil && len(weight) != n {
 		panic("algo: EntropyLoss: length mismatch")

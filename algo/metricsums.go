@@ -2,8 +2,7 @@ package algo
 
 import "math"
 
-// means are metrics that are quotients of two sums over all replicas. A mean has two elements, numerator and
-// denominator.
+// means holds metrics that are means. Each mean has two elements: a sum, and the number of samples in the sum.
 type means []float64
 
 // add adds a sum over count samples to mean i.
@@ -12,11 +11,11 @@ func (m means) add(i int, sum, count float64) {
 	m[2*i+1] += count
 }
 
-// sum returns the numerator of mean i, and count its denominator.
+// sum and count return the two elements of mean i.
 func (m means) sum(i int) float64   { return m[2*i] }
 func (m means) count(i int) float64 { return m[2*i+1] }
 
-// mean returns mean i, or NaN if nothing was added to it.
+// mean returns mean i. It is NaN if nothing was added to it.
 func (m means) mean(i int) float64 { return m[2*i] / m[2*i+1] }
 
 // metricSums collects the sums behind an update's metrics in one slice, so that one reduction sums
@@ -26,7 +25,7 @@ type metricSums struct {
 	means
 	fit   []float64 // n, Σr, Σr², Σe, Σe² of returns r and errors e of the critic
 	most  []float64 // maxima: an element for each replica, because Replicas can only add
-	extra []float64 // the caller's own
+	extra []float64 // sums for the caller's use
 }
 
 // Indices of the means of metricSums.
@@ -75,7 +74,7 @@ func (t *metricSums) reset() { clear(t.sums) }
 // setMax sets maximum i of one replica to x.
 func (t *metricSums) setMax(i, replica int, x float64) { t.most[i*len(t.most)/numMaxima+replica] = x }
 
-// max returns maximum i over all replicas; NaN if no replica set it.
+// max returns maximum i over all replicas, or NaN if no replica set it.
 func (t *metricSums) max(i int) float64 {
 	n := len(t.most) / numMaxima
 	most := math.Inf(-1)
@@ -88,7 +87,7 @@ func (t *metricSums) max(i int) float64 {
 	return most
 }
 
-// addFit adds the return of one sample, and the critic's error in it.
+// addFit adds the return of one sample, and the critic's error for this sample.
 func (t *metricSums) addFit(ret, err float64) {
 	t.fit[0]++
 	t.fit[1] += ret

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// permute fills order with 0..n-1, shuffled by Fisher and Yates. The random numbers depend only on seed, replica,
-// iteration and epoch, so a resumed run draws the same order. Without shuffle the numbers stay in order.
+// permute fills order with 0..n-1, and shuffles it (Fisher and Yates) if shuffle is set. The random numbers depend only
+// on seed, replica, iteration and epoch, so a resumed run draws the same order.
 func permute(order []int32, shuffle bool, seed uint64, replica, iteration, epoch int) {
 	for i := range order {
 		order[i] = int32(i)
@@ -36,9 +36,9 @@ type minibatch struct {
 	logProb  []float32
 	value    []float32
 	adv, ret []float32
-	// nil if the rollout has no such tensor
+	// each slice is nil if the rollout lacks its tensor
 	weight, refLogProb, proxLogProb, proxShare []float32
-	state                                      *sequenceState // nil: samples are single steps
+	state                                      *sequenceState // nil if samples are single steps
 }
 
 // A column is one tensor of the rollout and its copy in the minibatch.
@@ -124,7 +124,7 @@ func (b *minibatch) from(r tensor.Dict) error {
 	return nil
 }
 
-// gather copies the samples of the given indices, t·N + n, one for each row.
+// gather copies samples of the rollout to the rows of b. index holds the indices t·N + n of the samples.
 func (b *minibatch) gather(index []int32) {
 	for i := range b.columns {
 		b.columns[i].gather(index)

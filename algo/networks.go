@@ -41,14 +41,14 @@ type critics struct {
 	net        *policy.Critic
 	train      *trainState
 	work       *policy.CriticWork
-	target     *policy.Critic // Q', the target network; nil: none
+	target     *policy.Critic // Q', the target network; may be nil
 	targetWork *policy.CriticWork
-	heads      []int         // indices of all heads; SAC puts the heads that count in targets first
+	heads      []int         // indices of all heads; SAC begins with the heads that it draws for targets
 	next, y    []float32     // [micro]: estimates of the next states, and targets
 	dQ         tensor.Tensor // [H,micro]
 }
 
-// newCritics makes critics with build. Their initial parameters depend on seed alone. If target is set, it also makes a
+// newCritics makes critics with build. Their initial parameters depend only on seed. If target is set, it also makes a
 // target network with the same parameters.
 func newCritics(s *Setup, micro int, build func(uint64, tensor.Allocator) (*policy.Critic, error), seed uint64,
 	target bool) (*critics, error) {

@@ -8,15 +8,15 @@ import (
 // ObservationStats is a policy that normalises observations by statistics, which an algorithm
 // gathers over all replicas.
 type ObservationStats interface {
-	// StatsLen returns how many sums describe a batch, or 0 if observations are not normalised.
+	// StatsLen returns the length of sums, or 0 if observations are not normalised.
 	StatsLen() int
-	// AddStats adds the sums of the rows of obs to sums.
+	// AddStats adds the statistics of the rows of obs to sums.
 	AddStats(sums []float64, obs tensor.Dict) error
 	// MergeStats updates the statistics with sums over all replicas.
 	MergeStats(sums []float64)
 }
 
-// observationStats returns the statistics of a policy, or nil if the policy normalises nothing.
+// observationStats returns p as ObservationStats, or nil if p does not normalise observations.
 func observationStats(p policy.Policy) ObservationStats {
 	if o, ok := p.(ObservationStats); ok && o.StatsLen() > 0 {
 		return o
@@ -24,8 +24,8 @@ func observationStats(p policy.Policy) ObservationStats {
 	return nil
 }
 
-// addObservations adds the observations of a rollout to sums, in pieces that b gathers. Samples
-// with mask 0 do not count. rows is scratch space, for the indices of all samples.
+// addObservations adds the statistics of a rollout's observations to sums. It skips samples with mask 0. It gathers the
+// samples in b, one micro-batch at a time. rows is scratch space with an element for each sample.
 func addObservations(sums []float64, o ObservationStats, rollout tensor.Dict, b *minibatch, rows []int32) error {
 	var mask []uint8
 	if t, ok := rollout.Get(FieldMask); ok {

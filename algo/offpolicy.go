@@ -10,8 +10,8 @@ import (
 )
 
 // offPolicy is the loop of algorithms that learn from transitions: a replay buffer, batches drawn from the buffer, and
-// the updates of an iteration. Each replica draws from the experience of its own environments. An algorithm embeds the
-// loop, and names the parts that learn: an actor, critics, a temperature.
+// the updates of an iteration. Each replica draws from the experience of its own environments. An algorithm embeds
+// offPolicy and adds what it trains, such as an actor, critics and a temperature.
 type offPolicy struct {
 	name       string // in errors
 	cfg        Config
@@ -26,12 +26,12 @@ type offPolicy struct {
 
 	replay  *Replay // experience, or demonstrations if offline is set
 	offline bool
-	rows    []int32      // the batch: numbers of transitions, see Replay.Draw
+	rows    []int32      // the batch: indices of transitions, see Replay.Draw
 	batch   *Transitions // a micro-batch of these transitions
-	shares  []share      // parts of the micro-batch, one for each replay buffer
+	shares  []share      // one share of the micro-batch for each replay buffer
 
 	counters  tensor.Tensor // I64 [2]: iterations, updates
-	state     tensor.Dict   // views of the saved state, without the replay buffer: counters, then the parts
+	state     tensor.Dict   // views of the saved state, without the replay buffer; the algorithm adds its own
 	iteration int           // the present iteration
 	made      int           // updates made in this iteration
 	reported  int           // micro-batches of this iteration that were reported to progress
@@ -39,7 +39,7 @@ type offPolicy struct {
 	first     int           // index in the batch of the micro-batch's first sample
 
 	rewards [2]float64 // sum and number of the rewards in the last rollout
-	sums    means      // of an iteration: rolloutReward, then the algorithm's own
+	sums    means      // of an iteration: rolloutReward, then the means of the algorithm
 	metrics Metrics
 }
 
@@ -49,7 +49,7 @@ const (
 	firstMean
 )
 
-// A share is the part of a micro-batch that comes from one replay buffer: transitions lo to hi, which are copied to
+// A share is the range [lo, hi) of a micro-batch that comes from one replay buffer. Gather copies its transitions to
 // rows.
 type share struct {
 	replay *Replay
@@ -57,17 +57,17 @@ type share struct {
 	rows   *Transitions
 }
 
-// common is the key of random numbers that are the same on all replicas. Other random numbers have the replica's number
-// in place of common.
+// common replaces the replica's index in the key of random numbers that are the same on all replicas.
 const common = 1<<32 - 1
 
-// seeds returns the stream of an algorithm's own seeds. It is the same on all replicas.
+// seeds returns the random stream from which an algorithm draws its seeds. It is the same on all replicas.
 func (s *Setup) seeds() philox.Stream {
 	return philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
 }
 
-// built returns the algorithm that build makes, or an error if s.Policy does not fit. Errors begin with name. fits
-// returns nil for a policy that the algorithm can train, else an error that describes the required policy.
+// built makes an algorithm with build, after it has checked s.Policy with fits. The function fits returns nil for a
+// policy that the algorithm can train, and else an error that describes the required policy. Errors of built begin with
+// name.
 func built[A any](name string, s Setup, fits func(policy.Policy) error, build func(*Setup) (*A, error)) (*A, error) {
 	if err := fits(s.Policy); err != nil {
 		return nil, fmt.Errorf("%s: policy %T: expected %w", name, s.Policy, err)
@@ -80,8 +80,8 @@ func built[A any](name string, s Setup, fits func(policy.Policy) error, build fu
 }
 
 // newOffPolicy makes a loop that draws from the experience of the replica's environments. If there are demonstrations,
-// half of each batch is demonstrations. If offline is set, all of each batch is demonstrations, from the first
-// iteration on. numMeans is the number of means, rolloutReward included.
+// they are half of each batch. If offline is set, batches hold only demonstrations, and learning begins in the first
+// iteration. numMeans is the number of means, rolloutReward included.
 func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy, error) {
 	if err := s.checkOffPolicy(offline); err != nil {
 		return nil, err
@@ -142,8 +142,8 @@ func (e *offPolicy) Prepare(rollout *tensor.Dict) error {
 	return nil
 }
 
-// iterate makes the updates of an iteration, each on a new batch, and adds up e.sums over the replicas. While the
-// replay buffer is below its least size there are no updates.
+// iterate makes the updates of an iteration, each on a new batch, and sums e.sums over the replicas. It makes no
+// updates before iteration min_buffer_size, counted from 1.
 func (e *offPolicy) iterate(update func() error) error {
 	clear(e.sums)
 	e.sums.add(rolloutReward, e.rewards[0], e.rewards[1])
@@ -200,8 +200,8 @@ func (e *offPolicy) gather() {
 	}
 }
 
-// progressed reports the progress of the iteration, after the given number of samples of the present update. An update
-// may go through its batch several times; progressed reports only the first time.
+// progressed reports the progress of the iteration, after the given number of samples of the present update. If an
+// update reads its batch several times, progressed reports only the first time.
 func (e *offPolicy) progressed(samples int) {
 	micros := e.local / e.micro
 	if done := e.made*micros + samples/e.micro; done > e.reported {
@@ -235,8 +235,8 @@ func (e *offPolicy) reportCritic(t *trainState) {
 	e.metrics.add("critic/grad_norm", t.meanNorm())
 }
 
-// reportReplay adds how many transitions the replay buffers of all replicas hold, and how many were ever
-// added.
+// reportReplay adds the metrics of the replay buffers of all replicas: the number of transitions held, and the number
+// ever added.
 func (e *offPolicy) reportReplay() {
 	envs := float64(e.replay.envs * e.count)
 	e.metrics.add("replay_buffer/size", envs*float64(e.replay.Size()))

@@ -2,17 +2,17 @@ package algo
 
 import "fmt"
 
-// OffPolicyConfig are the keys of the section algorithm for algorithms that learn from a replay
-// buffer, or from demonstrations. Start from DefaultConfig.
+// OffPolicyConfig has the keys of the section algorithm for algorithms that learn from a replay buffer or from
+// demonstrations. Start from DefaultConfig.
 type OffPolicyConfig struct {
-	// ReplayBuffer holds experience.
+	// ReplayBuffer is the buffer of experience.
 	ReplayBuffer ReplayConfig `yaml:"replay_buffer"`
-	// Demos are demonstrations.
+	// Demos sets the demonstrations.
 	Demos DemoConfig `yaml:"demo_buffer"`
-	// Dagger decides when experts act.
+	// Dagger sets the probability that an expert acts.
 	Dagger DaggerConfig `yaml:"dagger"`
-	// NStep is the number of rewards that are added up before the critic's estimate takes over.
-	// Default 1. (+)
+	// NStep is the number of rewards in a critic's target (n-step return). The critic's estimate replaces all later
+	// rewards. Default 1. (+)
 	NStep int `yaml:"n_step"`
 	// Tau is τ in (0, 1]: a step of a target network is Q' ← Q' + τ (Q - Q'). Default 0.005.
 	Tau float32 `yaml:"tau"`
@@ -21,40 +21,39 @@ type OffPolicyConfig struct {
 	TargetUpdateFreq int `yaml:"target_update_freq"`
 	// CriticActorRatio is the number of critic updates per actor update. Default 1.
 	CriticActorRatio int `yaml:"critic_actor_ratio"`
-	// TrainActorSteps is the number of iterations after which the actor learns, too; see MinBufferSize.
-	// Default 0: no later than the critic.
+	// TrainActorSteps is the iteration, counted from 1, in which the actor begins to learn. With 0, the default, it
+	// begins with the critic; see MinBufferSize.
 	TrainActorSteps int `yaml:"train_actor_steps"`
-	// AggQ combines the critics' estimates in targets: min (default) or mean. ActorAggQ is the same
-	// for the actor; default: AggQ.
+	// AggQ is the function that combines the critics' estimates in targets: min (default) or mean. ActorAggQ combines
+	// them in the actor's loss; its default is AggQ.
 	AggQ      string `yaml:"agg_q"`
 	ActorAggQ string `yaml:"actor_agg_q"`
-	// CriticSubsampleSize is the number of critics that count in targets, drawn anew for each
-	// update (REDQ). -1, the default, and 0 mean all.
+	// CriticSubsampleSize is the number of critics in targets, drawn at random for each update (REDQ). -1, the default,
+	// and 0 mean all critics.
 	CriticSubsampleSize int `yaml:"critic_subsample_size"`
 	// BackupEntropy adds the entropy of the next action to targets. Default true.
 	BackupEntropy bool `yaml:"backup_entropy"`
-	// DoubleQ makes DQN's targets use the action that the network chooses, instead of the one that
-	// the target network chooses. Default true. (+)
+	// DoubleQ makes DQN's targets use the action that the network chooses. With false they use the action that the
+	// target network chooses. Default true. (+)
 	DoubleQ bool `yaml:"double_q"`
 	// TargetNoise is the deviation of the noise that TD3's targets add to actions in [-1, 1]. The
 	// noise is clipped to ±TargetNoiseClip. Defaults 0.2 and 0.5. (+)
 	TargetNoise     float32 `yaml:"target_noise"`
 	TargetNoiseClip float32 `yaml:"target_noise_clip"`
-	// Expectile is IQL's τ, in (0, 1). With ½ the value of a state is that of the average action
-	// taken there, near 1 that of the best. Default 0.7.
+	// Expectile is IQL's τ, in (0, 1). With ½ the value of a state is the value of the average action taken there. Near
+	// 1 it is the value of the best action taken there. Default 0.7.
 	Expectile float32 `yaml:"expectile"`
 	// Temperature is IQL's β ≥ 0. A larger β gives better actions more weight. 0 means behaviour cloning. Default 3.
 	Temperature float32 `yaml:"temperature"`
-	// EntropyTuning is the temperature α, which weighs the policy's entropy against rewards.
+	// EntropyTuning sets the temperature α, which weighs the policy's entropy against rewards.
 	EntropyTuning EntropyConfig `yaml:"entropy_tuning"`
 }
 
-// ReplayConfig is the section algorithm.replay_buffer. Sizes are numbers of iterations, where
-// RLinf's are numbers of trajectories. In an iteration an actor gets the steps of one rollout in
-// each of its environments.
+// ReplayConfig is the section algorithm.replay_buffer. Sizes are in iterations, but RLinf's are in trajectories. In
+// each iteration the buffer of an actor gets one rollout of each of its environments.
 type ReplayConfig struct {
-	// SampleWindowSize is the number of newest iterations whose transitions are held. Transitions are drawn uniformly.
-	// Must be > 0; no default.
+	// SampleWindowSize is the size of the buffer: it holds the transitions of the last SampleWindowSize iterations.
+	// Transitions are drawn uniformly. Must be > 0; no default.
 	SampleWindowSize int `yaml:"sample_window_size"`
 	// MinBufferSize is the number of iterations after which learning begins. Default 100.
 	MinBufferSize int `yaml:"min_buffer_size"`
@@ -62,15 +61,15 @@ type ReplayConfig struct {
 
 // EntropyConfig is the section algorithm.entropy_tuning.
 type EntropyConfig struct {
-	// AlphaType is the function that keeps α positive while it is learnt: softplus (default) or exp. With
-	// fixed_alpha, α stays InitialAlpha.
+	// AlphaType is the function that keeps a learnt α positive: softplus (default) or exp. With fixed_alpha, α stays
+	// InitialAlpha.
 	AlphaType string `yaml:"alpha_type"`
 	// InitialAlpha is the first value of α. Must be > 0. Default 0.01.
 	InitialAlpha float32 `yaml:"initial_alpha"`
-	// TargetEntropy is the entropy of an action in [-1, 1] that α is tuned to keep. 0, the default,
+	// TargetEntropy is the policy's entropy that α is tuned to keep, for actions scaled to [-1, 1]. 0, the default,
 	// means minus the number of dimensions of an action.
 	TargetEntropy float32 `yaml:"target_entropy"`
-	// Optim is α's optimiser. A key that is not given has its value under actor.optim.
+	// Optim is α's optimiser. A key that is left out has the value of the same key in actor.optim.
 	Optim OptimConfig `yaml:"optim"`
 }
 
@@ -96,7 +95,7 @@ func defaultOffPolicy() OffPolicyConfig {
 	}
 }
 
-// check checks each field, and fields that depend on each other.
+// check validates each field, and fields that depend on each other.
 func (c *ReplayConfig) check(want Want) {
 	want(c.SampleWindowSize > 0, "replay_buffer.sample_window_size", c.SampleWindowSize, "a number of iterations > 0")
 	want(c.MinBufferSize >= 0 && (c.SampleWindowSize <= 0 || c.MinBufferSize <= c.SampleWindowSize),
@@ -104,8 +103,8 @@ func (c *ReplayConfig) check(want Want) {
 		fmt.Sprintf("a number of iterations in [0, %d], up to sample_window_size", max(c.SampleWindowSize, 0)))
 }
 
-// Check checks each field, and fields that depend on each other. With offline it leaves out the fields of the replay
-// buffer.
+// Check validates each field, and fields that depend on each other. With offline it skips the replay buffer and α's
+// optimiser.
 func (c *OffPolicyConfig) Check(want Want, offline bool) {
 	want = want.finite()
 	if !offline {

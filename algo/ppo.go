@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// PPO is proximal policy optimisation, Schulman et al. 2017, arXiv:1707.06347. Its details (Huang
-// et al. 2022, "The 37 implementation details of PPO") in the order of execution, and where they
-// are. The details of the network, such as orthogonal initialisation, are in package policy.
+// PPO is proximal policy optimisation, Schulman et al. 2017, arXiv:1707.06347. The following list has the
+// implementation details (Huang et al. 2022, "The 37 implementation details of PPO") in the order of execution, with
+// the code that implements them. The details of the network, such as orthogonal initialisation, are in package policy.
 //
 //	Prepare: a rollout gets advantages and returns
 //	 1. rewards divided by the deviation of the discounted return, and clipped    rewardScale
@@ -20,14 +20,14 @@ import (
 //	 5. advantages computed again before each further epoch, as an option         recomputation
 //	 6. every sample once per epoch, in a new random order                        permute
 //	    sequences in place of samples, for a policy with a hidden state           sequences
-//	 7. end of the update when the policy has moved too far                       plan
-//	 8. micro-batches, whose gradients add up to the minibatch's                  minibatch
+//	 7. end of the update when approx_kl exceeds target_kl, as an option          plan
+//	 8. the gradient of a minibatch as a sum over micro-batches                   minibatch
 //	loss
 //	 9. new log-probs, entropies and values; approx_kl and clip_fraction          Surrogate
 //	10. advantages normalised over the minibatch of all replicas, as an option    plan, loss
 //	11. ratio clipped to [1-ε⁻, 1+ε⁺]; dual clip and clamps of the log ratio      Surrogate
 //	12. clip around a newer policy than the policy that acted, as an option       proximal
-//	13. penalty on leaving the first policy, as an option                         KLLoss
+//	13. penalty on the divergence from the reference policy, as an option         KLLoss
 //	14. value clip, Huber loss, weight of the critic                              ValueLoss
 //	15. entropy bonus                                                             EntropyLoss
 //	step
@@ -52,7 +52,7 @@ import (
 //   - rollout/rewards: as received; rollout/advantages_* (before normalisation), rollout/returns_*
 //
 // With the decoupled loss the ratio, clipped ratio and KL are called actor/proximal_ratio,
-// actor/clipped_proximal_ratio and actor/proximal_approx_kl. With them come actor/behav_approx_kl,
+// actor/clipped_proximal_ratio and actor/proximal_approx_kl. Further metrics are actor/behav_approx_kl,
 // actor/average_version, actor/current_version, and actor/behav_clip_fraction, the share of samples
 // above behave_weight_threshold.
 type PPO struct {
@@ -74,11 +74,11 @@ type PPO struct {
 	surrogate  Surrogate
 	critic     bool // the critic learns
 	advantages *advantages
-	sequences  *sequences       // nil: samples are single steps
-	reference  *reference       // nil: no penalty on leaving the first policy
-	proximal   *proximal        // nil: the clip is around the policy that took the actions
-	recompute  *recomputation   // nil: advantages are computed once
-	obsStats   ObservationStats // nil: the policy normalises nothing
+	sequences  *sequences       // nil if samples are single steps
+	reference  *reference       // nil without a reference policy
+	proximal   *proximal        // nil if the clip is around the policy that took the actions
+	recompute  *recomputation   // nil if advantages are computed once per update
+	obsStats   ObservationStats // nil if the policy does not normalise observations
 
 	order    []int32     // of the samples in an epoch
 	plans    []batchPlan // of the minibatches of an epoch
@@ -90,7 +90,7 @@ type PPO struct {
 	report   Metrics // of the last update
 }
 
-// A batchPlan describes a minibatch to all replicas before its first sample is evaluated.
+// A batchPlan has the statistics of a minibatch, over all replicas, that its loss needs.
 type batchPlan struct {
 	count      float64 // samples that count, over all replicas
 	shift, inv float32 // the normalised advantages are (a - shift)·inv
@@ -98,8 +98,7 @@ type batchPlan struct {
 
 var _ Algorithm = (*PPO)(nil)
 
-// Prepare computes advantages and returns, and weights if samples do not all count the same; see
-// Algorithm.
+// Prepare adds to the rollout the advantages and returns, and the weights of samples if there are any; see Algorithm.
 func (p *PPO) Prepare(rollout *tensor.Dict) error {
 	a := p.advantages
 	tr, mask, err := a.trajectory(*rollout)
@@ -193,9 +192,8 @@ func (p *PPO) Update(rollout tensor.Dict) (Metrics, error) {
 	return p.metrics(iteration), nil
 }
 
-// plan agrees with the other replicas on an epoch, by at most one reduction: whether the last epoch
-// moved the policy too far, how many samples each minibatch has, and how its advantages are
-// normalised.
+// plan fills p.plans for an epoch, with at most one reduction over the replicas. stop reports whether the last epoch
+// moved the policy too far; see Config.TargetKL.
 func (p *PPO) plan(rollout tensor.Dict) (stop bool, err error) {
 	units := p.advantages.units
 	weighted := p.batch.weight != nil // not all samples count
@@ -245,7 +243,7 @@ func (p *PPO) plan(rollout tensor.Dict) (stop bool, err error) {
 	return false, nil
 }
 
-// minibatch makes one optimiser step on minibatch m. Its gradient adds up over micro-batches.
+// minibatch makes one optimiser step on minibatch m. It adds up the gradients of the micro-batches.
 func (p *PPO) minibatch(iteration, m int) error {
 	p.train.open()
 	micros := p.local / p.micro
@@ -315,7 +313,7 @@ func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error)
 		grad.Value = p.grad.Value
 	}
 
-	coarser := float32(1) // log-probs per sum of entropies
+	coarser := float32(1) // number of log-probs per entropy
 	if p.cfg.EntropyType != "" {
 		coarser = float32(len(b.logProb)/p.micro) / float32(levels(p.cfg.EntropyType, b.action))
 	}
@@ -335,9 +333,8 @@ func (p *PPO) loss(iteration int, plan *batchPlan) (grad policy.Grad, err error)
 // warmsUp reports whether the critic is in its warm-up, in which only the critic learns.
 func (p *PPO) warmsUp() bool { return p.counters.I64()[1] < int64(p.optim.CriticWarmupSteps) }
 
-// step sums the gradient over the replicas and moves the parameters against it. In the critic's
-// warm-up only the critic's parameters move. At the end of the warm-up the optimiser forgets its
-// moments.
+// step sums the gradient over the replicas and makes an optimiser step. In the critic's warm-up it updates only the
+// critic. At the end of the warm-up it resets the optimiser's moments.
 func (p *PPO) step(iteration int) error {
 	if p.train.only = ""; p.warmsUp() {
 		p.train.only = "critic"

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// Names of the metrics for the means from ratio to clipFraction, in the order of these constants. They are RLinf's
-// names, first for the clipped loss, then for the decoupled loss.
+// RLinf's names of the metrics ratio to clipFraction, in the order of these constants: clipMetrics for the clipped
+// loss, proximalMetrics for the decoupled loss.
 var (
 	clipMetrics = []string{"actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio",
 		"actor/approx_kl", "actor/clip_fraction"}
@@ -71,7 +71,7 @@ func (p *PPO) Loss(m Metrics) float64 {
 		term(p.cfg.ValueLossCoef, "critic/value_loss") - term(p.cfg.EntropyBonus, "actor/entropy_loss")
 }
 
-// addClip adds the metrics of the ratio and its clip, if the objective has them.
+// addClip adds the metrics of the ratio and its clip. PolicyGradient has none.
 func (m *Metrics) addClip(s *metricSums, kind SurrogateKind) {
 	names := clipMetrics
 	switch kind {
@@ -85,7 +85,7 @@ func (m *Metrics) addClip(s *metricSums, kind SurrogateKind) {
 	}
 }
 
-// addSurrogate adds the sums of a micro-batch.
+// addSurrogate adds the sums of the surrogate over a micro-batch.
 func (t *metricSums) addSurrogate(s *SurrogateSums) {
 	t.add(policyLoss, s.Loss, s.Count)
 	t.add(policyLossAbs, s.LossAbs, s.Count)
@@ -99,14 +99,14 @@ func (t *metricSums) addSurrogate(s *SurrogateSums) {
 	t.add(behaveClipped, s.BehaveClipped, s.Count)
 }
 
-// addValues adds the sums of a micro-batch.
+// addValues adds the sums of the critic's loss over a micro-batch.
 func (t *metricSums) addValues(v *ValueSums) {
 	t.add(valueLoss, v.Loss, v.Count)
 	t.add(valueClipRatio, v.Clipped, v.Count)
 }
 
-// addRollout adds the rewards, advantages and returns of the samples that count. It reports whether advantages and
-// returns are finite.
+// addRollout adds the rewards, advantages and returns of the samples whose weight is not 0. It reports whether these
+// advantages and returns are finite.
 func (t *metricSums) addRollout(reward, adv, ret, weight []float32, replica int) (finite bool) {
 	lowest, highest := math.Inf(1), math.Inf(-1)
 	lowestRet, highestRet := math.Inf(1), math.Inf(-1)

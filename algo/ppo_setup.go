@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A recipe has the parts in which the algorithms that share PPO's training differ.
+// A recipe holds the differences between the algorithms that share PPO's training.
 type recipe struct {
 	name      string
 	estimator estimator
@@ -24,7 +24,7 @@ func NewPPO(s Setup) (*PPO, error) {
 	return newPPO(s, r)
 }
 
-// newPPO composes the algorithm of a recipe.
+// newPPO makes the algorithm of a recipe.
 func newPPO(s Setup, r recipe) (*PPO, error) {
 	p, err := composePPO(&s, r)
 	if err != nil {
@@ -85,7 +85,7 @@ func composePPO(s *Setup, r recipe) (*PPO, error) {
 	return p, nil
 }
 
-// surrogate returns the policy's objective, except for the clip.
+// surrogate returns the policy's objective. Its Clip is not set.
 func (c *Config) surrogate() Surrogate {
 	s := Surrogate{MaxWeight: c.BehaveWeightThreshold}
 	switch c.LossType {
@@ -97,7 +97,8 @@ func (c *Config) surrogate() Surrogate {
 	return s
 }
 
-// clip returns the bounds of the surrogate in an iteration, on a schedule of total iterations.
+// clip returns the Clip of the surrogate in an iteration. The argument total is the length of the schedule in
+// iterations.
 func (c *Config) clip(iteration, total int) Clip {
 	s := Schedule{Kind: c.ClipRatioSchedule, Total: total}
 	return Clip{
@@ -110,7 +111,7 @@ func (c *Config) clip(iteration, total int) Clip {
 
 // begin prepares the buffers for a rollout.
 func (p *PPO) begin(rollout tensor.Dict) error {
-	p.train.meanNorm() // forget the norms of an update that failed
+	p.train.meanNorm() // discard the norms of an update that failed
 	p.planSums[0], p.planSums[1] = 0, 0
 	if p.batch != nil {
 		return p.batch.from(rollout)

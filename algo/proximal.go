@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// interpolate fills prox with the log-probs of a policy between the behaviour policy and the present policy. Each of
-// the len(share) samples has L log-probs:
+// interpolate sets prox to interpolated log-probs. old has the log-probs under the behaviour policy, and logProb those
+// under the present policy. Each sample has one share and L log-probs:
 //
 //	prox = old + share (logProb - old)
 func interpolate(prox, logProb, old, share []float32) {
@@ -20,8 +20,8 @@ func interpolate(prox, logProb, old, share []float32) {
 	}
 }
 
-// A proximal computes the log-probs of a rollout's actions by the policy of the last iteration.
-// Older policies may have taken the actions.
+// A proximal computes the log-probs of a rollout's actions under the proximal policy, around which the ratio is
+// clipped. Older policies may have taken the actions.
 type proximal struct {
 	recompute bool
 	sequence  int           // Config.SequenceLength
@@ -45,13 +45,12 @@ func newProximal(s *Setup) *proximal {
 	return x
 }
 
-// prepare adds to a rollout the tensor that logProbs reads: prox_log_prob, by the present policy,
-// if x.recompute is set, else prox_share. It returns the sum of the samples' versions.
+// prepare adds a tensor for logProbs to a rollout. If x.recompute is set, it is prox_log_prob, the log-probs under the
+// present policy p; else it is prox_share. prepare returns the sum of the versions of the samples.
 //
-// The version of a sample, I64 [T,N], is the number of iterations that its policy had learnt from. Without versions all
-// samples are of the present policy. A sample whose policy is d iterations older has the share d/(d+1). At the end of
-// this iteration the policy will be d+1 steps from the behaviour policy, and the proximal policy is after d of these
-// steps.
+// The version of a sample, I64 [T,N], is the number of iterations that had trained its policy. Without versions all
+// samples are from the present policy. A sample whose policy is d iterations older has the share d/(d+1): this
+// iteration makes the last of d+1 steps away from that policy.
 func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int) (versions float64, err error) {
 	action := rollout.Must(FieldAction)
 	samples := action.Dim(0) * action.Dim(1)
@@ -84,7 +83,8 @@ func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int)
 	return versions, LogProbs(x.logProb, p, x.work, *rollout, x.sequence)
 }
 
-// logProbs returns the proximal log-probs of a micro-batch; logProb has the log-probs by the present policy.
+// logProbs returns the log-probs of a micro-batch under the proximal policy. logProb has the log-probs under the
+// present policy.
 func (x *proximal) logProbs(b *minibatch, logProb []float32) []float32 {
 	if x.recompute {
 		return b.proxLogProb

@@ -2,12 +2,12 @@ package algo
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// The losses of algorithms with critics of actions. Critics give estimates [H,N]: H heads for each of N samples. Like
-// the losses of the PPO family, each loss returns sums, and writes the gradient of scale·Σ loss with respect to each
-// output of a network.
+// The losses of algorithms with Q critics. A critic's estimates are [H,N], for H heads and N samples. Like the losses
+// of the PPO family, each loss returns sums, and writes the gradient of scale·Σ loss with respect to each output of a
+// network.
 
-// AggregateQ sets dst to the least or the mean of the estimates of the given heads. The estimates q are [H,N], and dst
-// is [N].
+// AggregateQ sets dst, [N], to the minimum or the mean of the estimates q, [H,N], over the given heads. The argument
+// how is AggMin or AggMean.
 func AggregateQ(dst, q []float32, heads []int, how string) {
 	n := len(dst)
 	for i := range dst {
@@ -26,9 +26,9 @@ func AggregateQ(dst, q []float32, heads []int, how string) {
 	}
 }
 
-// SoftTargets sets y to the targets of critics (Haarnoja et al. 2018, arXiv:1812.05905, eq. 3 and
-// 5). next holds the estimates of the actions that follow, and logProb the log-probs of these
-// actions. discount is 0 where nothing follows. alpha 0 leaves entropy out.
+// SoftTargets sets y to the targets of critics (Haarnoja et al. 2018, arXiv:1812.05905, eq. 3 and 5). next holds the
+// estimates of the next actions, and logProb the log-probs of these actions. discount is 0 if there is no next action.
+// With alpha 0 the targets have no entropy term.
 //
 //	y = reward + discount (next - α logProb)
 func SoftTargets(y, reward, discount, next, logProb []float32, alpha float32) {
@@ -40,8 +40,8 @@ func SoftTargets(y, reward, discount, next, logProb []float32, alpha float32) {
 	}
 }
 
-// QLoss is ½ Σ_h (Q_h - y)²: every head h has its own error. It writes dQ. It returns two sums over
-// samples, of (Q - y)² and of Q, each averaged over the heads.
+// QLoss is ½ Σ_h (Q_h - y)², the sum over the heads h. It writes dQ. It returns two sums over samples, of (Q - y)² and
+// of Q, each averaged over the heads.
 func QLoss(dQ, q, y []float32, scale float32) (squares, estimates float64) {
 	n := len(y)
 	for i, x := range q {
@@ -54,10 +54,10 @@ func QLoss(dQ, q, y []float32, scale float32) (squares, estimates float64) {
 	return squares / heads, estimates / heads
 }
 
-// GreedyTargets sets y to the targets of a critic of A discrete actions. next, [N,A], holds the values of the actions
-// that may follow. The target uses the action for which choice, [N,A], is largest. If choice is next, this is the
-// target of DQN (Mnih et al. 2015, doi:10.1038/nature14236). If choice is from the network in training, it is the
-// target of double DQN (van Hasselt et al. 2016, arXiv:1509.06461):
+// GreedyTargets sets y to the targets of a critic of A discrete actions. next, [N,A], holds the values of the next
+// actions. choice, [N,A], holds the values by which the next action is chosen. With the same slice for both, y is the
+// target of DQN (Mnih et al. 2015, doi:10.1038/nature14236). With a choice by the network in training, y is the target
+// of double DQN (van Hasselt et al. 2016, arXiv:1509.06461):
 //
 //	y = reward + discount next[argmax choice]
 func GreedyTargets(y, reward, discount, next, choice []float32) {
@@ -76,8 +76,8 @@ func GreedyTargets(y, reward, discount, next, choice []float32) {
 	}
 }
 
-// ChosenQLoss is ½ (Q[action] - y)², or Huber's loss of width delta where delta > 0, for values q, [N,A]. It writes dQ,
-// which is 0 for the other actions, and returns the sums of the loss and of Q[action].
+// ChosenQLoss is ½ (Q[action] - y)², or Huber's loss of width delta if delta > 0, for values q, [N,A]. It writes dQ,
+// which is 0 for all other actions. It returns the sums of the loss and of Q[action].
 func ChosenQLoss(dQ, q []float32, action []int32, y []float32, delta, scale float32) (loss, estimates float64) {
 	options := len(q) / len(y)
 	clear(dQ)
@@ -91,8 +91,8 @@ func ChosenQLoss(dQ, q []float32, action []int32, y []float32, delta, scale floa
 	return loss, estimates
 }
 
-// SoftActorLoss is α logProb - agg Q (arXiv:1812.05905, eq. 7). q holds the estimates of actions
-// that the policy drew, logProb their log-probs, and how names the aggregate agg. SoftActorLoss
+// SoftActorLoss is α logProb - agg Q (arXiv:1812.05905, eq. 7). q holds the estimates of actions that the policy drew,
+// and logProb the log-probs of these actions. The argument how is the aggregate agg: AggMin or AggMean. SoftActorLoss
 // writes dQ and dLogProb, and returns the sums of the loss and of agg Q.
 func SoftActorLoss(dQ, dLogProb, q, logProb []float32, how string, alpha, scale float32) (loss, estimates float64) {
 	n := len(logProb)

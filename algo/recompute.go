@@ -12,7 +12,7 @@ type recomputation struct {
 	policy          policy.Policy
 	work            policy.Work
 	sequence        int       // Config.SequenceLength
-	newValues, next []float32 // values by the present critic: of each unit, and after each sample
+	newValues, next []float32 // values by the present critic: before each unit (see rolloutView), after each sample
 }
 
 func newRecomputation(s *Setup, of *advantages) *recomputation {
@@ -23,7 +23,7 @@ func newRecomputation(s *Setup, of *advantages) *recomputation {
 }
 
 // recomputeAdvantages replaces the advantages and returns of a rollout. A rollout has no observation after the end of
-// an episode, so the value there is left as the earlier critic computed it.
+// an episode, so it keeps the earlier critic's value there.
 func (r *recomputation) recomputeAdvantages(rollout tensor.Dict) error {
 	a := r.of
 	tr, mask, err := a.view(rollout)

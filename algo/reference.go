@@ -7,8 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A reference is the policy as it was before the first iteration: the same network with other
-// parameters.
+// A reference is the policy before the first iteration. It uses the network of the policy with other parameters.
 type reference struct {
 	policy   policy.Policy
 	work     policy.Work
@@ -36,11 +35,11 @@ func newReference(s *Setup, advantages int) (*reference, error) {
 	}, nil
 }
 
-// take copies the policy's parameters: they become the reference.
+// take makes the policy's present parameters the parameters of the reference.
 func (r *reference) take() { copy(r.state.U8(), r.policy.Params().State()) }
 
-// evaluate adds the reference's log-probs of a rollout's actions as ref_log_prob, unless the rollout has them already.
-// It also fills r.logRatio.
+// evaluate adds ref_log_prob, the reference's log-probs of a rollout's actions, unless the rollout has it already. It
+// also fills r.logRatio.
 func (r *reference) evaluate(rollout *tensor.Dict) error {
 	sampled, ok := rollout.Get(FieldLogProb)
 	if _, there := rollout.Get(FieldAction); !ok || !there {

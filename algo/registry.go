@@ -10,20 +10,20 @@ import (
 	"github.com/rlinf/rlinf/policy"
 )
 
-// A Registry makes Algorithms by adv_type and loss_type.
+// A Registry makes the Algorithm with a given adv_type and loss_type.
 type Registry struct{ entries []entry }
 
 type entry struct {
 	advType, lossType string
 	build             func(Setup) (Algorithm, error)
 	fits              func(policy.Policy) error // see Kind; nil for an algorithm without a Kind
-	offline           bool                      // the algorithm learns from demonstrations alone
+	offline           bool                      // the algorithm learns only from demonstrations
 	labelled          bool                      // the algorithm learns the actions of experts
 	own               params.Own                // the algorithm's own keys under algorithm, with their defaults
 }
 
 // Builtin returns the algorithms that come with rlinf. A new algorithm is one file, and one line here. Your own main
-// may add others.
+// may add further algorithms.
 func Builtin() *Registry {
 	r := &Registry{}
 	r.Add("gae", "actor_critic", as(NewPPO))
@@ -42,7 +42,7 @@ func Builtin() *Registry {
 	return r
 }
 
-// as turns the constructor of one type of algorithm into a constructor that returns an Algorithm.
+// as converts the constructor of one type of algorithm to a constructor that returns an Algorithm.
 func as[A Algorithm](build func(Setup) (A, error)) func(Setup) (Algorithm, error) {
 	return func(s Setup) (Algorithm, error) { return build(s) }
 }
@@ -75,9 +75,8 @@ func Register[P any](r *Registry, advType, lossType string, defaults P, build fu
 	r.entries[len(r.entries)-1].own = own
 }
 
-// A Kind says what data an algorithm learns from: OffPolicy, Offline or Labelled. Each of these has a parameter fits, a
-// function of a policy. fits returns nil if the algorithm can train the policy, else an error that names the required
-// policy.
+// A Kind sets the data that an algorithm learns from. The kinds are OffPolicy, Offline and Labelled. Their argument
+// fits returns nil for a policy that the algorithm can train, and else an error that names the required policy.
 type Kind func(*entry)
 
 // OffPolicy is the Kind of algorithms that learn from transitions in a replay buffer. Their rollouts hold
@@ -87,14 +86,14 @@ func OffPolicy(fits func(policy.Policy) error) Kind {
 	return func(e *entry) { e.fits = fits }
 }
 
-// Offline is the Kind of algorithms that learn from demonstrations alone (Setup.Demos). Their Update is called without
-// a rollout, and their Prepare is never called.
+// Offline is the Kind of algorithms that learn only from demonstrations (Setup.Demos). Their Update is called without a
+// rollout, and their Prepare is never called.
 func Offline(fits func(policy.Policy) error) Kind {
 	return func(e *entry) { e.fits, e.offline = fits, true }
 }
 
 // Labelled is like OffPolicy, but the transitions have the actions of the environments' experts. OffPolicyConfig.Dagger
-// decides whether expert or policy acts.
+// decides whether the expert or the policy acts.
 func Labelled(fits func(policy.Policy) error) Kind {
 	return func(e *entry) { e.fits, e.labelled = fits, true }
 }
@@ -110,7 +109,7 @@ func (r *Registry) Pairs() (pairs [][2]string) {
 // Own returns the algorithm's own keys, which are not in Config, with their defaults.
 func (r *Registry) Own(advType, lossType string) params.Own { return r.find(advType, lossType).own }
 
-// Owner returns the name of the algorithm that has key among its own keys, or "" if there is none.
+// Owner returns the name of the algorithm whose own keys include key, or "" if there is none.
 func (r *Registry) Owner(key string) string {
 	for _, e := range r.entries {
 		if e.own.Has(key) {
@@ -120,13 +119,13 @@ func (r *Registry) Owner(key string) string {
 	return ""
 }
 
-// Has reports whether there is an algorithm for c's pair.
+// Has reports whether r has the algorithm that c names.
 func (r *Registry) Has(c Config) bool { return r.find(c.AdvType, c.LossType).build != nil }
 
 // Labelled reports whether c names an algorithm that learns the actions of experts.
 func (r *Registry) Labelled(c Config) bool { return r.find(c.AdvType, c.LossType).labelled }
 
-// Offline reports whether c names an algorithm that learns from demonstrations alone.
+// Offline reports whether c names an algorithm that learns only from demonstrations.
 func (r *Registry) Offline(c Config) bool { return r.find(c.AdvType, c.LossType).offline }
 
 // OffPolicy reports whether c names an algorithm that learns from a replay buffer.
@@ -150,8 +149,8 @@ func (r *Registry) Fits(c Config, pol policy.Policy) error {
 	return nil
 }
 
-// Check checks that there is an algorithm for c's pair. It also checks the keys that only some
-// algorithms have.
+// Check reports to want whether r has the algorithm that c names. If this is an off-policy algorithm, Check also
+// validates c.OffPolicy.
 func (r *Registry) Check(c Config, want Want) {
 	var adv, loss []string
 	for _, e := range r.entries {
@@ -175,7 +174,8 @@ func (r *Registry) Check(c Config, want Want) {
 	}
 }
 
-// New makes the algorithm that s.Config names. For an unknown pair it returns an error that lists the known pairs.
+// New makes the algorithm that s.Config names. If there is no such algorithm, the error lists the known pairs of
+// adv_type and loss_type.
 func (r *Registry) New(s Setup) (Algorithm, error) {
 	e := r.find(s.Config.AdvType, s.Config.LossType)
 	if e.build == nil {
@@ -189,7 +189,7 @@ func (r *Registry) New(s Setup) (Algorithm, error) {
 	return e.build(s)
 }
 
-// find returns the entry of a pair, or the zero entry if there is none.
+// find returns the entry with the given advType and lossType, or the zero entry if there is none.
 func (r *Registry) find(advType, lossType string) entry {
 	for _, e := range r.entries {
 		if e.advType == advType && e.lossType == lossType {

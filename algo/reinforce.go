@@ -1,11 +1,11 @@
 package algo
 
 // NewReinforce makes REINFORCE++, Hu 2025, arXiv:2501.03262: PPO's clipped surrogate, without a critic and (except with
-// use_reinpp_baseline) without groups. Its details, besides those of PPO:
+// use_reinpp_baseline) without groups. It differs from PPO in these details:
 //
 //  1. the score of an episode is the return of all its steps                 Reinforce
 //  2. minus the mean score of its group, with use_reinpp_baseline            reinforce
-//  3. minus a penalty for every step that leaves the first policy            Reinforce
+//  3. minus a penalty on log π/π_ref for every step                          Reinforce
 //  4. advantages normalised over the samples of all replicas                 advantages.standardise
 func NewReinforce(s Setup) (*PPO, error) {
 	e := reinforce(newGroups(s), s.Config.UseReinppBaseline, float64(s.Config.ReinppKLBeta))
@@ -44,8 +44,8 @@ func reinforce(g groups, baseline bool, beta float64) estimator {
 //
 //	ret_i = score_k - β Σ_{j ≥ i} (log π(a_j) - log π_ref(a_j))
 //
-// where the sum is over the episode's samples from i on. of[i] is k, or -1 for a sample of no episode, which gets 0.
-// logRatio has the differences of log-probs; nil means no penalty.
+// where the sum is over the episode's samples from i on. of[i] is k. It is -1 for a sample that belongs to no episode;
+// its return is 0. logRatio has the differences of log-probs; nil means no penalty.
 func Reinforce(ret []float32, of []int32, score []float64, logRatio []float32, beta float64, n int) {
 	for i := len(ret) - 1; i >= 0; i-- {
 		k := of[i]

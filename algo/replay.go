@@ -16,7 +16,7 @@ type Replay struct {
 	reward         tensor.Tensor // F32 [envs, capacity]
 	terminated     tensor.Tensor // U8
 	truncated      tensor.Tensor
-	status         tensor.Tensor // the zero Tensor where no simulator can fail
+	status         tensor.Tensor // the zero Tensor if simulators cannot fail
 	cursor         tensor.Tensor // I64 [3]: steps in each ring, place of the next step, steps ever added
 }
 
@@ -34,8 +34,7 @@ const (
 	ringTotal
 )
 
-// transitionFields returns the fields of rings that hold capacity transitions of each of envs
-// environments. rollout has the fields of rollouts, [T,N,...].
+// transitionFields returns the fields of rings, [envs, capacity, ...]. rollout has the fields of rollouts, [T,N,...].
 func transitionFields(rollout []tensor.Field, envs, capacity int) []tensor.Field {
 	fields := make([]tensor.Field, len(rollout))
 	for i, f := range rollout {
@@ -44,8 +43,8 @@ func transitionFields(rollout []tensor.Field, envs, capacity int) []tensor.Field
 	return fields
 }
 
-// TransitionBytes returns the memory that one step of one environment takes in a Replay of rollouts
-// with these fields, [T,N,...].
+// TransitionBytes returns the size of one transition in a Replay, in bytes. rollout has the fields of rollouts,
+// [T,N,...].
 func TransitionBytes(rollout []tensor.Field) (n int) {
 	for _, f := range transitionFields(rollout, 1, 1) {
 		n += f.Bytes()
@@ -79,13 +78,13 @@ func NewReplay(rollout []tensor.Field, envs, capacity int, alloc tensor.Allocato
 	return r, nil
 }
 
-// Size returns how many steps of each environment there are to draw from.
+// Size returns the number of steps of each environment that r holds.
 func (r *Replay) Size() int { return int(r.cursor.I64()[ringSize]) }
 
-// Total returns how many steps of each environment were ever added.
+// Total returns the number of steps of each environment that were ever added.
 func (r *Replay) Total() int64 { return r.cursor.I64()[ringTotal] }
 
-// Add copies the steps of a rollout, [T,N,...]. If there is no room, they replace the oldest steps.
+// Add copies the steps of a rollout, [T,N,...], into r. In a full ring they replace the oldest steps.
 func (r *Replay) Add(rollout tensor.Dict) error {
 	c := r.cursor.I64()
 	steps := 0
@@ -114,14 +113,15 @@ func (r *Replay) Add(rollout tensor.Dict) error {
 	return nil
 }
 
-// The statuses that this package knows, as in package env.
+// The values of env.Step.Status that this package uses.
 const (
 	normal  = 0
 	aborted = 1
 )
 
 // abort finds the episodes that were aborted in the newest steps, and marks all of their steps as aborted and
-// truncated. The newest steps begin at place first. The argument older is the number of steps before them.
+// truncated. The argument first is the place of the first of the newest steps, and older is the number of steps before
+// it.
 func (r *Replay) abort(first, steps, older int) {
 	if r.status.IsZero() {
 		return
@@ -146,12 +146,12 @@ func (r *Replay) place(k int) int {
 	return k/size*r.capacity + (int(r.cursor.I64()[ringNext])-size+k%size+r.capacity)%r.capacity
 }
 
-// redraws bounds how often Draw draws again after it has drawn a transition of an aborted episode. 100 is more than
-// enough if there are other transitions.
+// redraws is the maximum number of times that Draw replaces a transition of an aborted episode. 100 is more than enough
+// if there are other transitions.
 const redraws = 100
 
-// Draw fills rows with the numbers of transitions, drawn uniformly and with replacement. Transitions are numbered from
-// the oldest step of the first environment on. Transitions of aborted episodes are left out.
+// Draw fills rows with the numbers of random transitions, drawn uniformly and with replacement. Number k is step
+// k%Size, counted from the oldest, of environment k/Size. Draw avoids transitions of aborted episodes.
 func (r *Replay) Draw(rows []int32, s *philox.Stream) {
 	n, status := r.envs*r.Size(), r.status.U8()
 	for i := range rows {
@@ -170,14 +170,13 @@ func (r *Replay) Draw(rows []int32, s *philox.Stream) {
 
 // Transitions are a batch drawn from a Replay. All batches use the same memory.
 type Transitions struct {
-	// [n, ...] for each observation, without the prefix; Next is what was observed after the last
-	// of the steps
+	// [n, ...] for each observation, without the prefix: Obs before the first step, Next after the last step
 	Obs, Next tensor.Dict
 	Action    tensor.Tensor // [n,C,A]
 	Reward    []float32     // Σ_{i<k} γⁱ r_i over k steps: n_step, or fewer at the end of the episode or of the buffer
-	Discount  []float32     // γᵏ, 0 where the task ended
+	Discount  []float32     // γᵏ; 0 if the target does not bootstrap from Next
 	columns   []tensor.Tensor
-	last      []int // the place of the last of the steps
+	last      []int // place of the last step of each transition
 }
 
 // NewBatch returns memory for the given number of transitions.
@@ -214,8 +213,8 @@ func (b *Transitions) slice(lo, hi int) *Transitions {
 	return s
 }
 
-// Gather copies the transitions of the numbers rows, which are from Draw, into b. Each transition has the rewards of up
-// to nStep steps. If always is set, terminated episodes are bootstrapped, too.
+// Gather copies transitions into b. rows has their numbers, which are from Draw. Each transition has the rewards of up
+// to nStep steps. If always is set, the discount is γᵏ also after terminated episodes.
 func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, always bool) {
 	size := r.Size()
 	reward, terminated, truncated := r.reward.F32(), r.terminated.U8(), r.truncated.U8()
@@ -250,13 +249,12 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 	}
 }
 
-// savedAborted is the value of truncated in saved states, for each step with a status other than
-// normal. So a state needs no tensor for the status, and has the same tensors whether simulators
-// may fail or not.
+// savedAborted is the value of truncated in saved states for a step whose status is not normal. So all saved states
+// have the same tensors, whether simulators may fail or not.
 const savedAborted = 2
 
-// save adds the state to d: the cursor, and the transitions under env. The transitions are copies
-// until the rings are full.
+// save adds the state to d: the cursor, and the transitions with the prefix env. Until the rings are full, the
+// transitions are copies.
 func (r *Replay) save(d *tensor.Dict) {
 	d.Set("replay.cursor", r.cursor)
 	size := r.Size()

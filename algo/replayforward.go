@@ -28,11 +28,11 @@ func LogProbs(dst tensor.Tensor, p policy.Policy, work policy.Work, rollout tens
 	return nil
 }
 
-// A replayForward passes a rollout through a policy again, step by step, and carries the hidden
-// state along.
+// A replayForward gives a policy the observations of a rollout again, step by step, with the hidden state of the
+// previous step.
 type replayForward struct {
 	rollout               tensor.Dict
-	sequence              int // length; 0: all of the rollout
+	sequence              int // Config.SequenceLength; 0 means the whole rollout
 	obs                   tensor.Dict
 	recorded              tensor.Tensor // F32 [T,N,M]; zero Tensor without a hidden state
 	hidden                tensor.Tensor // F32 [N,M]

@@ -24,8 +24,8 @@ func newRewardScale(gamma, clip float32, envs int) *rewardScale {
 	}
 }
 
-// learn computes the discounted return at each step of tr, and adds the returns to the moments.
-// Samples with mask 0 do not count.
+// learn computes the discounted return at each step of tr, and adds the returns to the moments. It skips samples with
+// mask 0.
 func (s *rewardScale) learn(tr *Trajectory, mask []uint8, r Replicas) error {
 	running, m := s.running.F64(), s.moments.F64()
 	s.sums = [3]float64{}

@@ -14,10 +14,10 @@ import (
 // drawn from the buffer:
 //
 //  1. targets y = Σ γⁱ r + γᵏ (agg Q'(s', a') - α log π(a'|s')), a' drawn from the policy     SoftTargets
-//  2. the critics against y, squared error, every head by itself                              QLoss
-//  3. the actor by α log π(a|s) - agg Q(s, a), once in critic_actor_ratio updates             SoftActorLoss
+//  2. the critics by their squared error against y, for each head                             QLoss
+//  3. the actor by α log π(a|s) - agg Q(s, a), every critic_actor_ratio updates               SoftActorLoss
 //  4. after the actor, the temperature by -α (log π + target entropy)                         temperature
-//  5. Q' ← Q' + τ (Q - Q') once in target_update_freq updates                                 follow
+//  5. Q' ← Q' + τ (Q - Q') every target_update_freq updates                                   follow
 //
 // agg is the least estimate (clipped double Q, Fujimoto et al. 2018) or the mean. With critic_subsample_size, targets
 // use a random subset of the critics (REDQ, Chen et al. 2021, arXiv:2101.05982). Each replica draws from the
@@ -163,7 +163,7 @@ func (a *SAC) drawSubset() {
 	}
 }
 
-// addCritic adds the critics' gradient on a micro-batch.
+// addCritic adds the gradient of the critics' loss on a micro-batch.
 func (a *SAC) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	act, err := a.actor.policy.Forward(a.actor.work, b.Next, policy.Sample, a.noiseOf(2*a.number))
 	if err != nil {
@@ -180,8 +180,8 @@ func (a *SAC) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	return err
 }
 
-// noiseOf returns the Noise of a micro-batch. Env numbers the samples and Step is draw, so no two samples
-// and no two draws share noise.
+// noiseOf returns the Noise of a micro-batch. Env holds the indices of the samples, and Step holds draw, so that no two
+// samples and no two draws have the same noise.
 func (a *SAC) noiseOf(draw uint64) policy.Noise {
 	for i := range a.noise.Env {
 		a.noise.Env[i], a.noise.Step[i] = uint64(a.replica*a.local+a.first+i), draw
@@ -189,8 +189,8 @@ func (a *SAC) noiseOf(draw uint64) policy.Noise {
 	return a.noise
 }
 
-// setTargets sets the critics' targets. next, [H,micro], holds the estimates of H heads for the
-// actions that follow, and logProb the log-probs of these actions.
+// setTargets sets the critics' targets. next, [H,micro], holds the estimates of H heads for the next actions, and
+// logProb the log-probs of these actions.
 func (a *SAC) setTargets(b *Transitions, next, logProb []float32) {
 	c := a.critics
 	heads := c.heads
@@ -215,7 +215,7 @@ func (a *SAC) updateActor() error {
 	return a.temperature.update(a.iteration, a.sums.sum(sacLogProb)-before, float64(a.local), a.perSample)
 }
 
-// addActor adds the actor's gradient on a micro-batch.
+// addActor adds the gradient of the actor's loss on a micro-batch.
 func (a *SAC) addActor(b *Transitions, ready func(lo, hi int)) error {
 	act, err := a.actor.policy.ForwardBatch(a.actor.work, b.Obs, a.noiseOf(2*a.number+1))
 	if err != nil {

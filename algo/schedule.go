@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Values of OptimConfig.LRScheduler and, except for the last, of Config.ClipRatioSchedule.
+// Values of OptimConfig.LRScheduler. Config.ClipRatioSchedule has only the first two.
 const (
 	ScheduleConstant = "constant"
 	ScheduleLinear   = "linear"
 	ScheduleCosine   = "cosine"
 )
 
-// A ScheduleName is the Kind of a Schedule in YAML.
+// A ScheduleName is a value of Schedule.Kind in YAML.
 type ScheduleName string
 
-// UnmarshalText reads a ScheduleName. RLinf's torch_constant and torch_cosine lose the prefix.
-// Check finds unknown names.
+// UnmarshalText reads a ScheduleName. It removes the prefix of RLinf's torch_constant and torch_cosine.
+// OptimConfig.Check reports unknown names.
 func (n *ScheduleName) UnmarshalText(text []byte) error {
 	switch s := string(text); s {
 	case "torch_constant", "torch_cosine":
@@ -31,7 +31,7 @@ func (n *ScheduleName) UnmarshalText(text []byte) error {
 type Schedule struct {
 	Kind   string // one of the constants
 	Warmup int    // iterations at the start, in which the number rises linearly from 1/Warmup of its value
-	Total  int    // iterations after which the number stays at the end; not used by constant
+	Total  int    // iteration at which the number reaches its last value; ignored by constant
 }
 
 // At returns the value at iteration i ≥ 0 of a schedule from start to end. As in CleanRL, the value

@@ -8,8 +8,8 @@ import (
 )
 
 // sequences are the training samples of a recurrent policy: the steps of each environment in a rollout, cut into pieces
-// of equal length. Sequence q is piece q/N of environment q%N. It begins with the hidden state that the policy had
-// there when it acted.
+// of equal length. Sequence q is piece q/N of environment q%N. It begins with the hidden state that the rollout
+// recorded at its first step.
 type sequences struct {
 	length int // steps of a sequence
 	envs   int // N
@@ -37,9 +37,8 @@ func newSequences(pol policy.Policy, length, steps, envs, micro int) (*sequences
 	return &sequences{length: length, envs: envs, order: make([]int32, steps/length*envs)}, nil
 }
 
-// permute fills order with the samples of a rollout, in sequences that the function permute shuffles. A micro-batch has
-// whole sequences. It lists the first steps of all its sequences, then the second steps, and so on. If s is nil, the
-// method calls the function permute.
+// permute fills order with the samples of shuffled sequences. A micro-batch has whole sequences: the first steps of all
+// of them, then the second steps, and so on. If s is nil, permute shuffles single samples.
 func (s *sequences) permute(order []int32, micro int, shuffle bool, seed uint64, replica, iteration, epoch int) {
 	if s == nil {
 		permute(order, shuffle, seed, replica, iteration, epoch)
@@ -54,11 +53,11 @@ func (s *sequences) permute(order []int32, micro int, shuffle bool, seed uint64,
 }
 
 // A sequenceState is the recurrent input of a minibatch of sequences: the hidden state at the first step of each
-// sequence, and where episodes begin.
+// sequence, and the steps at which episodes begin.
 type sequenceState struct {
 	length int
-	hidden column        // [rows/length, M] of the rollout's [T,N,M]
-	begins tensor.Tensor // U8 [rows]
+	hidden column        // [rows/length, M], from the rollout's [T,N,M]
+	begins tensor.Tensor // U8 [rows]: not 0 if an episode begins with the step
 	ended  [2][]uint8    // terminated and truncated of the rollout
 }
 

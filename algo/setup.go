@@ -27,17 +27,17 @@ type Setup struct {
 	// means 1
 	GroupSize   int
 	Steps, Envs int // T and N of this replica's rollouts
-	// tensors of rollouts, [T,N,...]; may be nil without a replay buffer, if rollouts bring no
-	// log-probs of a reference or proximal policy
+	// fields of rollouts, [T,N,...]. It may be nil if the algorithm has no replay buffer, and rollouts have neither
+	// ref_log_prob nor prox_log_prob
 	Rollout  []tensor.Field
 	Demos    tensor.Dict // demonstrations, from ReadDemos; the zero Dict if there are none
 	Policy   policy.Policy
-	Replicas Replicas         // nil: Single
-	Alloc    tensor.Allocator // memory of buffers and optimiser; nil: tensor.Heap
+	Replicas Replicas         // nil means Single
+	Alloc    tensor.Allocator // memory of buffers and optimiser; nil means tensor.Heap
 	Progress Progress         // of Update; may be nil
 }
 
-// check reports all mistakes in the two sections of the configuration.
+// check returns an error with all mistakes in s.Config and s.Optim.
 func (s *Setup) check() error {
 	var wrong []string
 	s.Config.Check(noteIn(&wrong, "algorithm"))
@@ -49,8 +49,8 @@ func (s *Setup) check() error {
 	return joined(wrong)
 }
 
-// checkOffPolicy is check for algorithms that learn from a replay buffer. If offline is set, it is for algorithms that
-// learn from demonstrations alone.
+// checkOffPolicy is check for algorithms that learn from a replay buffer or, if offline is set, only from
+// demonstrations.
 func (s *Setup) checkOffPolicy(offline bool) error {
 	if err := s.check(); err != nil {
 		return err
@@ -94,11 +94,11 @@ func (s *Setup) setDefaults() {
 	}
 }
 
-// batchSizes are the numbers of samples of an optimiser step.
+// batchSizes holds the numbers of samples in an optimiser step.
 type batchSizes struct {
 	global int // over all replicas
 	local  int // of this replica
-	micro  int // evaluated at once
+	micro  int // in a micro-batch, which is evaluated at once
 }
 
 // batches returns the sizes for the given number of replicas.
@@ -117,7 +117,7 @@ func (s *Setup) batches(replicas int) (batchSizes, error) {
 	return b, nil
 }
 
-// minibatches is like batches, for algorithms that train on whole rollouts in minibatches.
+// minibatches is batches for algorithms that train on whole rollouts in minibatches.
 func (s *Setup) minibatches(replicas int) (batchSizes, error) {
 	n := s.Steps * s.Envs
 	if n <= 0 || s.GlobalBatch <= 0 || s.GlobalBatch%replicas != 0 || n%(s.GlobalBatch/replicas) != 0 {
@@ -136,6 +136,6 @@ func (s *Setup) brings(name string) bool {
 	return slices.ContainsFunc(s.Rollout, func(f tensor.Field) bool { return f.Name == name })
 }
 
-// ReplaySteps returns how many steps of each environment the replay buffer holds, for rollouts of
-// the given number of steps.
+// ReplaySteps returns the number of steps of each environment that fit in the replay buffer. The argument steps is the
+// number of steps of a rollout.
 func (c *Config) ReplaySteps(steps int) int { return c.OffPolicy.ReplayBuffer.SampleWindowSize * steps }

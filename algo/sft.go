@@ -14,9 +14,9 @@ import (
 //	loss = -Σ log p(token | tokens before it) / T
 //
 // where T is the number of tokens to be learnt in the whole batch, on all replicas. Gradients are summed, never
-// averaged. The sequences of a replica are packed one after the other, in their order. How the texts are cut into
-// micro-batches changes no bit, except for the load-balancing loss of a mixture of experts. This loss is a mean over
-// micro-batches, weighted by their tokens.
+// averaged. The sequences of a replica are packed one after the other, in their order. The micro-batch size changes no
+// bit, except with a mixture of experts: its load-balancing loss is a mean over micro-batches, weighted by their
+// tokens.
 //
 // Metrics, over all replicas: sft/loss; sft/tokens = tokens of the batch; sft/targets = T; sft/aux_loss, with a mixture
 // of experts; actor/lr, actor/grad_norm.
@@ -34,11 +34,11 @@ type SFTSetup struct {
 	Optim      OptimConfig
 	Iterations int // length of the run, for schedules that end with it
 	MicroBatch MicroBatch
-	Mesh       lm.Mesh          // the ranks that have the other parts of the model
-	Recompute  int              // first layers of a stage that backward passes compute again; changes no bit
+	Mesh       lm.Mesh          // the ranks over which the model is sharded
+	Recompute  int              // number of first layers of a stage that backward passes recompute; changes no bit
 	Threads    int              // number of threads, which changes no bit; with more than 1, call Close
-	Replicas   Replicas         // nil: Single
-	Alloc      tensor.Allocator // memory of the optimiser; nil: tensor.Heap
+	Replicas   Replicas         // nil means Single
+	Alloc      tensor.Allocator // memory of the optimiser; nil means tensor.Heap
 	Progress   Progress         // of Update and Evaluate; may be nil
 }
 
@@ -61,8 +61,8 @@ func NewSFT(s SFTSetup) (*SFT, error) {
 // Close ends the threads.
 func (s *SFT) Close() { s.policy.Close() }
 
-// Update takes one optimiser step on this replica's sequences. targets is the number of tokens to be learnt in the
-// whole batch, on all replicas. tokens is the number of all tokens of the whole batch.
+// Update makes one optimiser step. The argument mine has the sequences of this replica. targets is the number of tokens
+// to be learnt, and tokens the number of all tokens, both in the whole batch on all replicas.
 func (s *SFT) Update(mine []Sequence, targets, tokens int) (m Metrics, err error) {
 	p := s.policy
 	s.train.open()
@@ -102,8 +102,8 @@ func (s *SFT) Update(mine []Sequence, targets, tokens int) (m Metrics, err error
 	return m, nil
 }
 
-// Evaluate measures all replicas' sequences together, without learning from them; see
-// TextSums.Metrics.
+// Evaluate returns the metrics of the sequences of all replicas, without a training step; see TextSums.Metrics. The
+// argument mine has the sequences of this replica.
 func (s *SFT) Evaluate(mine []Sequence) (Metrics, error) {
 	var sums TextSums
 	if err := s.policy.measure(mine, func(int) *TextSums { return &sums }, s.progress); err != nil {
@@ -115,8 +115,8 @@ func (s *SFT) Evaluate(mine []Sequence) (Metrics, error) {
 	return sums.Metrics(), nil
 }
 
-// Permutation returns the numbers 0..n-1 in an order that depends only on the seed and the epoch.
-// Without shuffle they stay in order. It uses the memory of order.
+// Permutation returns the numbers 0..n-1 in an order that depends only on seed and epoch. Without shuffle they stay in
+// order. The result reuses the memory of order.
 func Permutation(order []int32, n int, shuffle bool, seed uint64, epoch int64) []int32 {
 	order = sized(order, n)
 	permute(order, shuffle, seed, 0, 0, int(epoch))

@@ -37,41 +37,40 @@ type Surrogate struct {
 	MaxWeight float32
 }
 
-// A Clip bounds how far one update may follow the surrogate objective. Zero fields other than Low
-// and High bound nothing.
+// A Clip has the bounds in the surrogate objective. Dual, LogMin and LogMax set no bound if they are 0.
 type Clip struct {
-	Low, High      float32 // the ratio counts within [1-Low, 1+High]
+	Low, High      float32 // the ratio is clipped to [1-Low, 1+High]
 	Dual           float32 // c > 1: the loss of a sample with negative advantage is at most c·|A|
 	LogMin, LogMax float32 // bounds of the log ratio; no bounds if both are 0
 }
 
-// Samples are what a Surrogate reads: flat slices, L log-probs for each of len(Adv) samples. All L
-// share the sample's advantage.
+// Samples is the input of a Surrogate: flat slices with L log-probs for each of len(Adv) samples. The L log-probs of a
+// sample share its advantage.
 type Samples struct {
 	LogProb []float32 // log π
 	Old     []float32 // not read by PolicyGradient
-	Prox    []float32 // nil: Old
+	Prox    []float32 // nil means Old
 	Adv     []float32
-	Weight  []float32 // of each sample's gradient; a sample of weight 0 counts nowhere; nil if all are 1
+	Weight  []float32 // factor of each sample's gradient; samples of weight 0 are in no sum; nil means 1 everywhere
 }
 
-// SurrogateSums are sums over samples and their L log-probs.
+// SurrogateSums holds sums over the log-probs of samples.
 type SurrogateSums struct {
-	Count       float64 // log-probs that count
+	Count       float64 // number of log-probs
 	Loss        float64 // L
 	Scaled      float64 // scale · weight · L
 	LossAbs     float64 // |L|
 	Ratio       float64 // ρ; 1 for PolicyGradient
 	RatioAbs    float64 // |ρ - 1|
 	Clipped     float64 // ρ clamped to the clip range
-	DualClipped float64 // ρ where the dual clip was in force, 0 elsewhere
+	DualClipped float64 // ρ if the dual clip bounds the loss, else 0
 	KL          float64 // (ρ - 1) - log ρ, whose mean estimates KL(old‖new) without bias and is never negative
-	Outside     float64 // samples whose ρ is outside the clip range
+	Outside     float64 // number of log-probs whose ρ is outside the clip range
 
-	// of Decoupled alone
+	// only with Decoupled
 	Behave        float64 // w
 	BehaveKL      float64 // (w - 1) - log w, whose mean estimates KL(behaviour‖proximal)
-	BehaveClipped float64 // log-probs with w > MaxWeight
+	BehaveClipped float64 // number of log-probs with w > MaxWeight
 }
 
 // Loss returns the sums over x. It writes the gradient of scale·Σ L with respect to each log-prob
@@ -119,7 +118,7 @@ type term struct {
 	loss, slope    float64 // L, and its derivative with respect to the new log-prob
 	logRatio       float64 // after clamping
 	ratio, clipped float64 // ρ, and ρ within the clip range
-	dual           bool    // the dual clip is in force
+	dual           bool    // whether the dual clip bounds the loss
 }
 
 // term returns the clipped objective of a log-prob whose sample has advantage a.
@@ -145,8 +144,8 @@ func (c *Clip) term(a, logRatio float64) term {
 	return x
 }
 
-// behave adds the importance weight exp(logW) to the sums. It returns the loss and slope of x,
-// multiplied by the weight. If most > 0 and the weight is larger than most, both are 0.
+// behave adds the importance weight exp(logW) to the sums. It returns the loss and slope of x, multiplied by the
+// weight. Both are 0 if the weight is larger than most, unless most is 0.
 func (s *SurrogateSums) behave(x *term, logW, most float64) (loss, slope float64) {
 	w := math.Exp(logW)
 	s.Behave += w

@@ -12,10 +12,10 @@ import (
 // Prepare adds a rollout to the replay buffer. Update makes update_epoch updates, each on a batch
 // drawn from the buffer:
 //
-//  1. targets y = Σ γⁱ r + γᵏ agg Q'(s', π'(s') + noise), the noise normal and clipped,
-//     the action kept in its box                                                        smooth
-//  2. the critics against y, squared error, every head by itself                        QLoss
-//  3. the actor by -Q₀(s, π(s)), once in critic_actor_ratio updates (2 in the paper)
+//  1. targets y = Σ γⁱ r + γᵏ agg Q'(s', π'(s') + noise), with normal, clipped noise and
+//     the action clipped to its box                                                     smooth
+//  2. the critics by their squared error against y, for each head                       QLoss
+//  3. the actor by -Q₀(s, π(s)), every critic_actor_ratio updates (2 in the paper)
 //  4. after the actor Q' ← Q' + τ (Q - Q') and π' ← π' + τ (π - π')                     follow
 //
 // Metrics, over all replicas and updates of an iteration, NaN if there were no updates:
@@ -28,7 +28,7 @@ type TD3 struct {
 	target          *policy.SoftActor // π', which follows the actor
 	targetWork      policy.Work
 	critics         *critics
-	low, high, half []float32 // of the actions' box
+	low, high, half []float32 // bounds and half widths of the action box
 	noiseSeed       uint64
 	smoothed        tensor.Tensor // [micro,C,A]
 }
@@ -114,7 +114,7 @@ func (a *TD3) update() error {
 	return nil
 }
 
-// addCritic adds the critics' gradient on a micro-batch.
+// addCritic adds the gradient of the critics' loss on a micro-batch.
 func (a *TD3) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	if err := a.smooth(b.Next); err != nil {
 		return err

@@ -44,7 +44,7 @@ func (t *temperature) update(iteration int, logProbs, n float64, perSample float
 	return t.train.step(iteration)
 }
 
-// alphaOf returns α for the parameter x: softplus x = log(1 + eˣ), or eˣ, or x as it is.
+// alphaOf returns α for the parameter x: log(1 + eˣ) with softplus, eˣ with exp, x with fixed_alpha.
 func alphaOf(alphaType string, x float64) float64 {
 	switch alphaType {
 	case AlphaSoftplus:

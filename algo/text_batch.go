@@ -6,34 +6,33 @@ import (
 )
 
 // A TextBatch holds the texts of one iteration on one replica. Each text is a prompt and one answer to it.
-// TextSetup.GroupSize successive texts answer the same prompt and form a group. There is no padding: slices of figures
-// of tokens have an element for each token with Learn, one text after the other.
+// TextSetup.GroupSize successive texts answer the same prompt and form a group. Slices of log-probs and other token
+// values have an element for each token with Learn, one text after the other, without padding.
 type TextBatch struct {
 	Texts []Sequence // Learn marks the tokens that the policy drew, the stop token included
 
-	LogProb    []float32 // by the policy that drew the tokens; nil: use Recomputed
-	Recomputed []float32 // by the policy before the update; nil: unknown
-	Ref        []float32 // by the reference policy; nil: unknown
-	// Value is the critic's estimate before each token; nil: unknown. A TextPPO that has a critic fills Value.
+	LogProb    []float32 // log-probs under the policy that drew the tokens; nil means Recomputed
+	Recomputed []float32 // log-probs under the policy before the update; may be nil
+	Ref        []float32 // log-probs under the reference policy; may be nil
+	// Value is the critic's estimate before each token. It may be nil. A TextPPO that has a critic fills Value.
 	Value []float32
 
-	Reward     []float32 // of each text
-	Group      []int64   // of each text: the number of its prompt
-	Ended      []bool    // of each text: by a stop token; false: the answer was cut off
-	Right      []bool    // of each text, for metrics; nil: unknown
-	Unparsable []bool    // of each text, set with Right: no answer could be read in the text
+	Reward     []float32 // reward of each text
+	Group      []int64   // number of the prompt of each text
+	Ended      []bool    // whether each text ended with a stop token, and was not cut off
+	Right      []bool    // whether each text has the right answer, for metrics; may be nil
+	Unparsable []bool    // whether no answer could be read in each text; nil if Right is nil
 
 	// Prepare fills the next four, for the tokens with Learn.
-	Old    []float32 // log-probs that ratios refer to
+	Old    []float32 // old log-probs, in the denominators of ratios
 	Adv    []float32
-	Ret    []float32 // returns, before a baseline; the target of the critic
-	Weight []float32 // 0: the token is not trained on
+	Ret    []float32 // returns without a baseline, which are the critic's targets
+	Weight []float32 // 0 for a token that is not trained on
 
 	starts []int32 // number of tokens with Learn before each text; the last element is the total
 }
 
-// check returns an error for a mistake in a batch with groups of the given size. It also counts the
-// tokens with Learn. With recompute the batch may lack LogProb.
+// check validates a batch with groups of the given size, and sets b.starts. With recompute the batch may lack LogProb.
 func (b *TextBatch) check(size int, recompute bool) error {
 	n := len(b.Texts)
 	switch {
@@ -90,7 +89,7 @@ func (b *TextBatch) check(size int, recompute bool) error {
 // tokens returns the range of the tokens with Learn of text k.
 func (b *TextBatch) tokens(k int) (lo, hi int) { return int(b.starts[k]), int(b.starts[k+1]) }
 
-// part returns texts lo to hi of b, which must have been checked. It shares the memory of b.
+// part returns texts [lo, hi) of b, in the memory of b. It reads b.starts, which check sets.
 func (b *TextBatch) part(lo, hi int) TextBatch {
 	from, to := b.starts[lo], b.starts[hi]
 	cut := func(x []float32) []float32 {
@@ -125,9 +124,8 @@ func JoinTexts(parts ...TextBatch) TextBatch {
 	return all
 }
 
-// ImportanceWeights multiplies advantages by min(exp(old - drawn), most). old has the log-probs of tokens under the
-// policy that ratios refer to, and drawn the log-probs under the policy that drew the tokens (RLinf's
-// importance_sampling_fix; truncated importance sampling, Yao et al. 2025).
+// ImportanceWeights multiplies advantages by min(exp(old - drawn), most). old is TextBatch.Old, and drawn is
+// TextBatch.LogProb (RLinf's importance_sampling_fix; truncated importance sampling, Yao et al. 2025).
 func ImportanceWeights(adv, old, drawn []float32, most float64) {
 	if len(old) != len(adv) || len(drawn) != len(adv) {
 		panic("algo: ImportanceWeights: length mismatch")

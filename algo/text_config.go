@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TextConfig holds the keys of the section algorithm that only texts have, beside those of Config.
+// TextConfig holds the keys of the section algorithm that only training on texts has. All other keys are in Config.
 // Start from DefaultTextConfig.
 type TextConfig struct {
 	// NMinibatches is the number of optimiser steps in a pass over the texts of an iteration. The
@@ -17,21 +17,21 @@ type TextConfig struct {
 	// NormByStd divides the advantages of adv_type grpo by the deviation of the group. false means
 	// Dr. GRPO. Default true.
 	NormByStd bool `yaml:"norm_adv_by_std_in_grpo"`
-	// ReinppKLPenaltyType is the estimate of ReinppKLBeta's penalty at each token: kl (k1, the
-	// default), whose mean is the divergence; abs, mse (k2) or low_var_kl (k3).
+	// ReinppKLPenaltyType is the estimator of the divergence that ReinppKLBeta weighs at each token. kl (also k1) is
+	// the default; its mean is the divergence. The other values are abs, mse (k2) and low_var_kl (k3).
 	ReinppKLPenaltyType string `yaml:"reinpp_kl_penalty_type"`
-	// RatioClipEps is the default of ClipRatioLow and ClipRatioHigh, if these are not given or
-	// null. Must be in (0, 1]. Default 0.2.
+	// RatioClipEps, in (0, 1], is the value of ClipRatioLow and ClipRatioHigh if these keys are left out or null.
+	// Default 0.2.
 	RatioClipEps float32 `yaml:"ratio_clip_eps"`
-	// EarlyStopImpRatio ends an update before the optimiser step of a minibatch whose mean ratio
-	// π_new/π_old is larger. 0, the default: never.
+	// EarlyStopImpRatio is a limit of the mean ratio π_new/π_old of a minibatch. An update ends before the optimiser
+	// step of a minibatch that exceeds the limit. 0, the default, means no limit.
 	EarlyStopImpRatio float32 `yaml:"early_stop_imp_ratio"`
-	// ImportanceSamplingFix multiplies advantages by π_recomputed/π_rollout, at most
-	// ImportanceSamplingClip. Needs RecomputeLogprobs. Defaults false and 1.
+	// ImportanceSamplingFix multiplies advantages by π_recomputed/π_rollout, or by ImportanceSamplingClip if the ratio
+	// is larger. Needs RecomputeLogprobs. Defaults false and 1.
 	ImportanceSamplingFix  bool    `yaml:"importance_sampling_fix"`
 	ImportanceSamplingClip float32 `yaml:"importance_sampling_clip"`
-	// MaskTruncated excludes from training the tokens of answers that were cut off. The rewards of
-	// these answers stay in the means of their groups. Default false.
+	// MaskTruncated leaves truncated answers, which did not end with a stop token, out of training. Their rewards stay
+	// in the means of their groups. Default false.
 	MaskTruncated bool `yaml:"mask_truncated"`
 }
 
@@ -41,11 +41,11 @@ func DefaultTextConfig() TextConfig {
 		RatioClipEps: 0.2}
 }
 
-// SeqMeanTokenSumNorm is a value of Config.LossAggFunc for texts alone: seq-mean-token-sum divided
-// by the largest length of an answer (Dr. GRPO).
+// SeqMeanTokenSumNorm is a value of Config.LossAggFunc that only texts have: seq-mean-token-sum divided by the largest
+// length of an answer (Dr. GRPO).
 const SeqMeanTokenSumNorm = "seq-mean-token-sum-norm"
 
-// Values of Config.LossType for texts alone.
+// Values of Config.LossType that only texts have.
 const (
 	lossGSPO           = "gspo"            // one ratio for each text
 	lossPolicyGradient = "policy_gradient" // neither ratio nor clip
@@ -60,22 +60,22 @@ type TextSetup struct {
 
 	Model      *lm.Model       // its Params are trained
 	Critic     *TextCritic     // for loss_type actor_critic, else nil
-	Values     bool            // without Critic: batches have Value, from a critic that a TextCriticPPO trains
-	Reference  *lm.Model       // computes TextBatch.Ref for batches that lack it; nil: batches have it if it is needed
-	Sampling   engine.Sampling // how answers were drawn
+	Values     bool            // whether batches bring Value, from a separate TextCriticPPO; false with a Critic
+	Reference  *lm.Model       // computes TextBatch.Ref for batches that lack it; nil if no batch needs this
+	Sampling   engine.Sampling // options with which answers were drawn
 	GroupSize  int             // answers to each prompt; 0 means 1
 	MicroBatch MicroBatch
-	Mesh       lm.Mesh // the ranks that have the other parts of the models
-	Recompute  int     // number of first layers of a stage that backward passes compute again; it changes no bit
+	Mesh       lm.Mesh // the ranks over which the models are sharded
+	Recompute  int     // number of first layers of a stage that backward passes recompute; changes no bit
 	Threads    int     // number of threads, which changes no bit; with more than 1, call Close
 	Seed       uint64
 	Iterations int // length of the run, for schedules that end with it
 	Replicas   Replicas
-	Alloc      tensor.Allocator // memory of the optimisers; nil: tensor.Heap
+	Alloc      tensor.Allocator // memory of the optimisers; nil means tensor.Heap
 	Progress   Progress         // of Update; may be nil
 }
 
-// check reports all mistakes in the configuration.
+// check returns an error with all mistakes in the configuration.
 func (s *TextSetup) check() error {
 	var wrong []string
 	s.Check(noteIn(&wrong, ""))
@@ -86,8 +86,7 @@ func (s *TextSetup) check() error {
 	return joined(wrong)
 }
 
-// Check checks the section algorithm and how answers are drawn. It reports keys relative to the
-// root.
+// Check validates the section algorithm and the sampling of answers. It reports keys relative to the root.
 func (s *TextSetup) Check(report Want) {
 	want := Want(func(ok bool, key string, value any, want string) { report(ok, "algorithm."+key, value, want) })
 	s.Text.check(want.finite())
@@ -111,8 +110,8 @@ func (s *TextSetup) Check(report Want) {
 	})
 }
 
-// checkPair checks adv_type and loss_type. If c has values that only texts have, it replaces them
-// by the corresponding values of environments, for Config.Check.
+// checkPair validates adv_type and loss_type. In c it replaces values that only texts have by similar values that
+// Config.Check accepts.
 func (s *TextSetup) checkPair(c *Config, want Want) {
 	critic := c.LossType == "actor_critic"
 	want(critic == (c.AdvType == "gae") && critic == (s.Critic != nil || s.Values), "loss_type", c.LossType,
@@ -152,8 +151,8 @@ func (c *TextConfig) check(want Want) {
 	want(c.ImportanceSamplingClip > 0, "importance_sampling_clip", c.ImportanceSamplingClip, "a number > 0")
 }
 
-// checkSampling checks that training computes log-probs of the distribution from which answers were
-// drawn.
+// checkSampling validates the sampling of answers. Training computes log-probs of the model's full distribution, so
+// answers must be drawn from this distribution.
 func (s *TextSetup) checkSampling(want Want) {
 	o := &s.Sampling
 	want(o.Temperature > 0, "temperature", o.Temperature, "a number > 0 in training")

@@ -17,7 +17,7 @@ import (
 // w and b are 0 at first, and so is every value.
 type TextCritic struct{ Model *lm.Model }
 
-// NewTextCritic makes a critic, or the given part of a critic. It allocates memory, but the model has no weights yet.
+// NewTextCritic makes a critic, or one part of a sharded critic. It allocates the weights, but does not set them.
 func NewTextCritic(c lm.Config, part lm.Part, alloc tensor.Allocator) (*TextCritic, error) {
 	p := new(nn.Params[float32])
 	p.Group("critic")
@@ -28,15 +28,15 @@ func NewTextCritic(c lm.Config, part lm.Part, alloc tensor.Allocator) (*TextCrit
 	return &TextCritic{m}, m.Alloc(alloc)
 }
 
-// TextCriticPPO trains a critic: the critic of a TextPPO, or a critic on replicas of its own. If the critic has its own
-// replicas, the policy gets the critic's values in batches (TextSetup.Values). Policy and critic compute the same
-// returns from values and rewards, so they can train at the same time. If both have the same number of replicas, and
-// replica i of both has the same texts, all numbers equal those of a TextPPO that has the critic.
+// TextCriticPPO trains a critic, either as a part of a TextPPO or on its own replicas. If it has its own replicas,
+// batches carry its values to the policy (TextSetup.Values), and policy and critic can train at the same time. The
+// results equal those of a TextPPO with a critic if policy and critic have the same number of replicas, and replica i
+// of both has the same texts.
 //
-// Values computes the values of a batch. Prepare and Update work like those of TextPPO. The metrics are
-// those of TextPPO whose names begin with critic/.
+// Values computes the values of a batch. Prepare and Update work as in TextPPO. The metrics are the metrics of TextPPO
+// whose names begin with critic/.
 type TextCriticPPO struct {
-	*textTraining // shared with a TextPPO that has the critic
+	*textTraining // shared with the TextPPO, if there is one
 	pass          *textPass
 	train         *trainState
 	batch         *TextBatch // in training
@@ -80,7 +80,7 @@ func (s *TextSetup) newCritic(common *Setup, t *textTraining) (*TextCriticPPO, e
 	return c, err
 }
 
-// Values appends to dst the values before the tokens with Learn, one text after the other.
+// Values appends to dst the critic's values before the tokens with Learn, one text after the other.
 func (c *TextCriticPPO) Values(dst []float32, texts []Sequence) ([]float32, error) {
 	err := c.pass.infer(texts, c.pass.head, func(_, _ int, o *lm.Outputs) { dst = append(dst, o.Value...) })
 	return dst, err
@@ -102,13 +102,13 @@ func (c *TextCriticPPO) Prepare(b *TextBatch) error {
 	return nil
 }
 
-// Update trains on the batch of the last Prepare. After an error the parameters are as the last good
-// step left them.
+// Update trains on the batch of the last Prepare. If it returns an error, the parameters keep the state after the last
+// successful step.
 func (c *TextCriticPPO) Update(b *TextBatch) (Metrics, error) {
 	if err := c.take(b); err != nil {
 		return Metrics{}, err
 	}
-	c.train.meanNorm() // forget the norms of an update that failed
+	c.train.meanNorm() // discard the norms of an update that failed
 	iteration := c.iteration()
 	for m, err := range c.minibatches(b) {
 		if err != nil {
@@ -135,8 +135,8 @@ func (c *TextCriticPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int)
 	return c.step(iteration)
 }
 
-// accumulate adds the gradient of a minibatch on this replica. Unless ready is nil, the sum over the replicas has
-// begun.
+// accumulate adds the gradient of a minibatch on this replica. A caller that passes ready must have called
+// trainState.begin.
 func (c *TextCriticPPO) accumulate(b *TextBatch, m *textMinibatch, ready func(lo, hi int)) error {
 	c.batch, c.now = b, m
 	if err := c.pass.train(m.texts, m.rows, c.loss, ready); err != nil {
@@ -159,7 +159,7 @@ func (c *TextCriticPPO) setLoss(first, end int, o *lm.Outputs) {
 	}
 }
 
-// step sums the gradient over the replicas and moves the parameters.
+// step sums the gradient over the replicas and updates the parameters.
 func (c *TextCriticPPO) step(iteration int) error {
 	if err := c.train.step(iteration); err != nil {
 		return fmt.Errorf("critic: %w", err)

@@ -3,8 +3,8 @@ package algo
 // Indices of the means over all answers drawn for an update.
 const (
 	answerReward = iota
-	answerPrompt // tokens of the prompt
-	answerLength // tokens
+	answerPrompt // number of tokens of the prompt
+	answerLength // number of tokens of the answer
 	answerTruncated
 	answerRight
 	answerUnparsable

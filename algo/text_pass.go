@@ -6,17 +6,16 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// A Sequence is a text to learn from. Learn says for each token whether the model learns to predict it. Learn[0] is
-// false.
+// A Sequence is a text to learn from. Learn marks the tokens that the model learns to predict. Learn[0] is false.
 type Sequence struct {
 	IDs   []int32
 	Learn []bool
 }
 
-// A MicroBatch bounds the texts that are computed at once.
+// A MicroBatch is the maximum size of a micro-batch of texts, which is computed at once.
 type MicroBatch struct {
 	Tokens    int // largest number of tokens; no sequence may have more
-	Sequences int // largest number of sequences; 0: any number
+	Sequences int // largest number of sequences; 0 means no limit
 }
 
 // Fit returns the number of sequences in the next micro-batch, which begins with all[0]. It is at least 1.
@@ -29,8 +28,8 @@ func (b MicroBatch) Fit(all []Sequence) int {
 	return n
 }
 
-// A textPass evaluates texts with one language model, in micro-batches. The texts of a micro-batch lie one after the
-// other, in their order. It belongs to one goroutine.
+// A textPass runs one language model on texts, in micro-batches. The texts of a micro-batch are packed in their order.
+// Only one goroutine may use a textPass.
 type textPass struct {
 	model *lm.Model
 	work  *lm.Work
@@ -46,9 +45,9 @@ type textPass struct {
 	targets []lm.Target // tokens of batch to be learnt
 }
 
-// newTextPass returns the textPass of m for micro-batches within limit, on the given number of threads. Backward passes
-// compute the first layers of m again, at most as many as recompute says. mesh connects the ranks that have the other
-// parts of m.
+// newTextPass returns a textPass of m for micro-batches within limit, on the given number of threads. The argument
+// recompute is the maximum number of first layers that backward passes recompute. mesh connects the ranks over which m
+// is sharded.
 func newTextPass(m *lm.Model, limit MicroBatch, threads, recompute int, mesh lm.Mesh, h lm.Head) *textPass {
 	p := &textPass{model: m, work: m.NewRecomputing(limit.Tokens, recompute), limit: limit, head: h}
 	p.work.SetThreads(threads)
@@ -58,9 +57,8 @@ func newTextPass(m *lm.Model, limit MicroBatch, threads, recompute int, mesh lm.
 
 var _ lm.Source = (*textPass)(nil)
 
-// train adds the gradient of texts, which are this replica's part of a minibatch with the given number of tokens. It
-// calls loss with the outputs of each micro-batch in turn. The texts of the micro-batch are texts[lo:hi]. For ready see
-// lm.Model.Train.
+// train adds the gradient of texts, which are this replica's part of a minibatch with the given number of tokens. For
+// each micro-batch, texts[lo:hi], it calls loss with the outputs. For ready see lm.Model.Train.
 func (p *textPass) train(texts []Sequence, tokens float64, loss func(lo, hi int, o *lm.Outputs),
 	ready func(lo, hi int)) error {
 	p.cut(texts)
@@ -68,7 +66,7 @@ func (p *textPass) train(texts []Sequence, tokens float64, loss func(lo, hi int,
 	return p.model.Train(p.work, len(p.ends), p.head, p, ready)
 }
 
-// infer calls got with the outputs of each micro-batch in turn. The texts of the micro-batch are texts[lo:hi].
+// infer runs the model on texts. For each micro-batch, texts[lo:hi], it calls got with the outputs.
 func (p *textPass) infer(texts []Sequence, h lm.Head, got func(lo, hi int, o *lm.Outputs)) error {
 	p.cut(texts)
 	p.total, p.got = 1, got
@@ -133,13 +131,13 @@ func (p *textPass) Got(k int, o *lm.Outputs) {
 // Close ends the threads.
 func (p *textPass) Close() { p.work.SetThreads(1) }
 
-// TextLogProbs computes log-probabilities by one language model, with the same bits as in training. It belongs to one
-// goroutine.
+// TextLogProbs computes log-probabilities with one language model. They have the same bits as in training. Only one
+// goroutine may use a TextLogProbs.
 type TextLogProbs struct{ *textPass }
 
-// NewTextLogProbs returns a TextLogProbs of m for micro-batches within limit, on the given number of
-// threads, at the temperature of sampling. mesh connects the ranks that have the other parts of m. Call Close at the
-// end.
+// NewTextLogProbs returns a TextLogProbs of m for micro-batches within limit, on the given number of threads. The
+// argument temperature is the temperature of sampling. mesh connects the ranks over which m is sharded. Call Close at
+// the end.
 func NewTextLogProbs(m *lm.Model, limit MicroBatch, threads int, mesh lm.Mesh, temperature float64) *TextLogProbs {
 	h := lm.Head{Temperature: float32(temperature)}
 	return &TextLogProbs{newTextPass(m, limit, threads, m.Config.Layers, mesh, h)} // there are no backward passes

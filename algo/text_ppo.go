@@ -9,27 +9,27 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TextPPO trains a language model on answers that got rewards. A token of an answer corresponds to a step of an
-// environment, and an answer to an episode. Its details in the order of execution, and where they are. Training in
-// environments uses most of these functions, too.
+// TextPPO trains a language model on answers with rewards. A token of an answer corresponds to a step of an
+// environment, and an answer to an episode. The following list has its details in the order of execution, with the code
+// that implements them. Training in environments uses most of this code, too.
 //
-//	Resample: groups without a difference are replaced, as an option (DAPO)       replaceGroups
+//	Resample: groups with equal rewards are replaced, as an option (DAPO)         replaceGroups
 //	Prepare: a batch gets advantages
 //	 1. log-probs by the policy before the update, as an option                   Infer
-//	 2. penalty on leaving the reference policy, in the reward, as an option      klEstimate
+//	 2. penalty on KL from the reference policy, in the reward, as an option      klEstimate
 //	 3. advantages: GAE with a critic; or the answers of a group are compared     GAE, GRPOAdvantages,
 //	    (GRPO, Dr. GRPO, RLOO); or the reward of each answer (REINFORCE++)        Reinforce, …
 //	 4. normalised over all replicas, with gae and reinpp                         standardise
 //	 5. multiplied by importance weights, as an option                            ImportanceWeights
 //	Update: epochs over a prepared batch
 //	 6. texts of a replica in a new random order, in minibatches                  permute
-//	 7. one denominator for a minibatch, agreed before its first text             plan
+//	 7. denominators of the mean losses, summed over replicas                     plan
 //	 8. clipped surrogate, or GSPO's                                              Surrogate, gspo
-//	 9. penalty on leaving the reference policy, in the loss, as an option        KLLoss
+//	 9. penalty on KL from the reference policy, in the loss, as an option        KLLoss
 //	10. entropy bonus; the critic's loss                                          EntropyLoss, ValueLoss
 //	11. weights of tokens in the loss                                             Aggregate
 //	12. gradients summed over replicas, never averaged                            trainState
-//	13. no step where all advantages are 0, or the mean ratio is too large        minibatch
+//	13. no step if all advantages are 0, or if the mean ratio is too large        minibatch
 //
 // The texts of a micro-batch are packed. Neither the size of a micro-batch nor its number of texts
 // changes a bit of parameters or metrics, except with a mixture of experts.
@@ -63,9 +63,9 @@ type TextPPO struct {
 	progress Progress
 
 	policy    *textPass
-	reference *TextLogProbs  // nil: batches bring Ref, or it is not needed
+	reference *TextLogProbs  // nil if batches bring Ref or do not need it
 	train     *trainState    // of the policy
-	critic    *TextCriticPPO // nil: there is none, or it is trained separately
+	critic    *TextCriticPPO // nil without a critic, and with a critic that is trained separately
 
 	surrogate Surrogate
 	logRatio  []float32
@@ -75,10 +75,10 @@ type TextPPO struct {
 	batches int         // number of batches made for this update
 	answers means       // of the answers in these batches
 
-	tried                int     // minibatches of this update with a gradient
-	taken                int     // minibatches of this update with a step of the policy
+	tried                int     // number of minibatches of this update with a gradient
+	taken                int     // number of minibatches of this update with a step of the policy
 	ratioSum, ratioCount float64 // of a minibatch
-	largest              float64 // |log ratio| of the first minibatch with a gradient
+	largest              float64 // largest |log ratio| in the first minibatch with a gradient
 
 	batch *TextBatch // in training
 	now   *textMinibatch
@@ -120,9 +120,9 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 	return p, err
 }
 
-// Resample chooses groups of batch. n is the number of earlier batches of this update. more reports whether another
-// batch is needed; it is the same on every replica. Groups of later batches whose rewards differ replace groups whose
-// rewards are all equal. Resample sets batch to the groups chosen so far. With max_num_gen_batches 1 it does nothing.
+// Resample replaces groups whose rewards are all equal by groups of later batches whose rewards differ. It sets batch
+// to the groups chosen so far. n is the number of earlier batches of this update. The result more reports whether
+// another batch is needed; it is the same on every replica. With max_num_gen_batches 1 Resample does nothing.
 func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {
 	p.batches = n + 1
 	most := p.cfg.MaxNumGenBatches
@@ -151,8 +151,8 @@ func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {
 	return more && n+1 < most, err
 }
 
-// Infer fills Recomputed and Ref, where the configuration needs them and the batch lacks them. Prepare does the same.
-// An earlier call of Infer can run while other answers are generated.
+// Infer fills Recomputed and Ref, if the configuration needs them and the batch lacks them. Prepare calls Infer. An
+// earlier call saves time, because it can run while other answers are generated.
 func (p *TextPPO) Infer(b *TextBatch) (err error) {
 	if p.cfg.RecomputeLogprobs && b.Recomputed == nil {
 		if b.Recomputed, err = p.policy.Append(nil, b.Texts); err != nil {
@@ -205,7 +205,7 @@ func (p *TextPPO) prepare(b *TextBatch) error {
 	return nil
 }
 
-// prepareInputs fills the inputs of advantages: Old, and Ref and Value where they are needed.
+// prepareInputs fills the inputs of advantages: Old, and also Ref and Value if they are needed.
 func (p *TextPPO) prepareInputs(b *TextBatch) (err error) {
 	if err := p.Infer(b); err != nil {
 		return err
@@ -226,8 +226,8 @@ func (p *TextPPO) prepareInputs(b *TextBatch) (err error) {
 	return err
 }
 
-// logRatios returns an estimate of each token's KL divergence from the reference policy. This is the penalty in the
-// reward, before weighting. logRatios returns nil if there is no penalty.
+// logRatios returns an estimate of each token's KL divergence from the reference policy, for the penalty in the reward.
+// It returns nil if there is no penalty.
 func (p *TextPPO) logRatios(b *TextBatch) []float32 {
 	if p.cfg.ReinppKLBeta == 0 {
 		return nil
@@ -240,13 +240,13 @@ func (p *TextPPO) logRatios(b *TextBatch) []float32 {
 	return p.logRatio
 }
 
-// Update trains on the batch of the last Prepare. After an error the parameters are as the last
-// good step left them.
+// Update trains on the batch of the last Prepare. If it returns an error, the parameters keep the state after the last
+// successful step.
 func (p *TextPPO) Update(b *TextBatch) (Metrics, error) {
 	if err := p.take(b); err != nil {
 		return Metrics{}, err
 	}
-	p.train.meanNorm() // forget the norms of an update that failed
+	p.train.meanNorm() // discard the norms of an update that failed
 	iteration := p.iteration()
 	p.surrogate.Clip = p.cfg.clip(iteration, p.train.adam.sched.Total)
 	p.tried, p.taken, p.largest = 0, 0, 0
@@ -269,7 +269,7 @@ func (p *TextPPO) Update(b *TextBatch) (Metrics, error) {
 	return p.metrics(iteration), nil
 }
 
-// minibatch makes one optimiser step, or none. stop reports whether the update ends with this minibatch.
+// minibatch makes at most one optimiser step. stop reports whether the update ends with this minibatch.
 func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop bool, err error) {
 	if m.advantages == 0 && !p.valued() && p.cfg.KLBeta == 0 && p.cfg.EntropyBonus == 0 {
 		return false, nil
@@ -305,12 +305,12 @@ func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop
 	return false, p.step(iteration)
 }
 
-// setLoss sets the derivatives of the loss with respect to the log-probs and entropies of a micro-batch. Its texts are
-// [first, last) of the minibatch:
+// setLoss sets the derivatives of the loss with respect to the log-probs and entropies of a micro-batch, which has the
+// texts [first, last) of the minibatch:
 //
 //	L = surrogate + kl_beta·KL - entropy_bonus·H
 //
-// Each text has its own call of each loss, so that sums do not depend on the micro-batch.
+// It calls each loss once per text, so that sums do not depend on the micro-batch.
 func (p *TextPPO) setLoss(first, last int, o *lm.Outputs) {
 	b, m, end := p.batch, p.now, 0
 	p.progress.Report(workUpdate, m.first+first, p.cfg.UpdateEpoch*len(b.Texts))
@@ -358,8 +358,8 @@ func gspo(o *Surrogate, dLogProb []float32, x Samples, scale float32) SurrogateS
 	return s
 }
 
-// step moves the parameters. While the critic warms up, the policy stays. The two gradients are summed one after the
-// other, because Replicas sum one gradient at a time.
+// step updates the parameters of the critic and, after the critic's warm-up, of the policy. It sums the two gradients
+// one after the other, because Replicas sums one gradient at a time.
 func (p *TextPPO) step(iteration int) error {
 	warming := p.valued() && p.counters.I64()[1] < int64(p.optim.CriticWarmupSteps)
 	if p.critic != nil {

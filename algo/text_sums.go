@@ -2,13 +2,13 @@ package algo
 
 import "github.com/rlinf/rlinf/policy/lm"
 
-// TextSums are sums over texts that measure a model.
+// TextSums holds sums over texts, from which Metrics computes the quality of a model.
 type TextSums struct {
 	Loss      float64 // -Σ log p of the tokens to be learnt
-	Targets   float64 // tokens to be learnt
-	Likeliest float64 // tokens to be learnt that have the largest probability
-	Exact     float64 // texts whose tokens to be learnt all have the largest probability
-	Texts     float64
+	Targets   float64 // number of tokens to be learnt
+	Likeliest float64 // number of tokens to be learnt that have the largest probability
+	Exact     float64 // number of texts whose tokens to be learnt all have the largest probability
+	Texts     float64 // number of texts
 }
 
 // Add adds o, the sums of other texts, to s.
@@ -31,8 +31,8 @@ func (s *TextSums) reduce(r Replicas) error {
 // Metrics returns
 //
 //   - loss: the mean over the tokens to be learnt
-//   - token_accuracy: the share of these tokens that the model finds likeliest
-//   - exact_match: the share of texts in which the model finds all of these tokens likeliest, so
+//   - token_accuracy: the share of these tokens that have the largest probability
+//   - exact_match: the share of texts in which all of these tokens have the largest probability, so
 //     that greedy generation gives the answer token for token
 func (s *TextSums) Metrics() (m Metrics) {
 	m.add("loss", s.Loss/s.Targets)
@@ -41,9 +41,9 @@ func (s *TextSums) Metrics() (m Metrics) {
 	return m
 }
 
-// MeasureTexts returns the TextSums of each text, without learning from it. threads is the number of threads, and mesh
-// connects the ranks that have the other parts of m. Neither changes a bit of the results. progress, which may be nil,
-// gets the number of texts measured so far.
+// MeasureTexts returns the TextSums of each text, without a training step. threads is the number of threads, and mesh
+// connects the ranks over which m is sharded. Neither changes a bit of the results. progress, which may be nil,
+// receives the number of texts measured so far.
 func MeasureTexts(m *lm.Model, limit MicroBatch, threads int, mesh lm.Mesh, texts []Sequence, progress Progress) (
 	[]TextSums, error) {
 	p := NewTextLogProbs(m, limit, threads, mesh, 1)

@@ -9,9 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A textTraining has what the training of a policy and the training of a critic share: advantages of a batch,
-// minibatches, weights of tokens and sums of metrics. A TextPPO trains both, or a TextCriticPPO trains the critic
-// separately.
+// A textTraining is the common part of TextPPO and TextCriticPPO: advantages of a batch, minibatches, weights of tokens
+// and sums of metrics.
 type textTraining struct {
 	cfg       Config
 	text      TextConfig
@@ -25,7 +24,7 @@ type textTraining struct {
 	counters  tensor.Tensor // I64 [2]: iterations done, optimiser steps taken
 	sums      *metricSums
 
-	prepared *TextBatch // nil: none
+	prepared *TextBatch // batch of the last Prepare; nil after Update
 	episodes episodes
 	order    []int32         // of the texts in an epoch
 	plans    []textMinibatch // the minibatches of the epoch
@@ -33,22 +32,23 @@ type textTraining struct {
 	weights  []float32       // of tokens in the loss
 }
 
-// A textMinibatch is a minibatch of the texts with tokens that count. The sums are over all
-// replicas.
+// A textMinibatch is a minibatch of texts. A token counts if its weight is not 0. The minibatch leaves out texts in
+// which no token counts.
 type textMinibatch struct {
 	epoch, number int
 	first         int        // number of texts in the earlier minibatches of the update, on this replica
-	texts         []Sequence // on this replica, with tokens that count
-	index         []int      // of each of these texts in the batch
+	texts         []Sequence // the texts on this replica
+	index         []int      // index of each of these texts in the batch
 	perToken      float32    // scale of the loss of a token of weight 1
 
-	tokens     float64 // tokens that count
-	answers    float64
-	rows       float64 // tokens of the texts, prompts included
-	advantages float64 // Σ |A|
+	// plan sums the following over all replicas.
+	tokens     float64 // number of tokens that count
+	answers    float64 // number of texts
+	rows       float64 // number of all tokens of the texts, prompts included
+	advantages float64 // Σ |A| over the tokens that count
 }
 
-// common returns the fields that the setups of texts and of environments share, with their defaults.
+// common returns a Setup with the values of s in the fields that both types have, and with defaults for zero values.
 func (s *TextSetup) common() *Setup {
 	c := &Setup{Config: s.Config, Iterations: s.Iterations, Replicas: s.Replicas, Alloc: s.Alloc,
 		GroupSize: s.GroupSize}
@@ -66,7 +66,7 @@ func (s *TextSetup) newTraining(common *Setup) *textTraining {
 	return t
 }
 
-// recipe returns the estimator of advantages and how they are normalised.
+// recipe returns the estimator of advantages and their Normalization.
 func (s *TextSetup) recipe(g groups) (estimator, Normalization) {
 	c := &s.Config
 	switch {
@@ -82,13 +82,13 @@ func (s *TextSetup) recipe(g groups) (estimator, Normalization) {
 	return groupRelative(g, DrGRPOAdvantages), NormalizeNone
 }
 
-// valued reports whether advantages are from a critic. The critic may be trained separately.
+// valued reports whether the estimator needs a critic's values. The critic may be trained separately.
 func (t *textTraining) valued() bool { return t.cfg.LossType == "actor_critic" }
 
 // iteration returns the number of iterations done.
 func (t *textTraining) iteration() int { return int(t.counters.I64()[0]) }
 
-// check reports mistakes in a batch before it is prepared.
+// check validates a batch before it is prepared.
 func (t *textTraining) check(b *TextBatch, recompute bool) error {
 	t.prepared = nil
 	if err := b.check(t.size, recompute); err != nil {
@@ -101,9 +101,9 @@ func (t *textTraining) check(b *TextBatch, recompute bool) error {
 	return nil
 }
 
-// estimate fills the advantages, returns and weights of a batch, and adds their sums to the metrics. The estimator gets
-// each text as an episode, and all texts as a trajectory of one environment. The reward comes with the last token,
-// after which nothing follows. With a critic the batch must have the critic's values. logRatio is passed on as
+// estimate fills the advantages, returns and weights of a batch, and adds their sums to the metrics. For the estimator,
+// each text is an episode, and all texts are the trajectory of one environment. The last token of a text has the reward
+// and ends the episode. With a critic the batch must have the critic's values. The estimator gets logRatio as
 // experience.LogRatio.
 func (t *textTraining) estimate(b *TextBatch, logRatio []float32) error {
 	n := int(b.starts[len(b.Texts)])
@@ -175,10 +175,10 @@ func (t *textTraining) minibatches(b *TextBatch) iter.Seq2[*textMinibatch, error
 	}
 }
 
-// plan divides the texts of an epoch into minibatches, sums the figures of all minibatches over the
-// replicas by one reduction, and sets the weights of the tokens.
+// plan divides the texts of an epoch into minibatches, and sets the weights of the tokens. One reduction sums the
+// fields of all minibatches over the replicas.
 func (t *textTraining) plan(b *TextBatch, epoch int) error {
-	CountSamples(t.episodes.steps, t.episodes.of, b.Weight) // from here on steps is the number of tokens that count
+	CountSamples(t.episodes.steps, t.episodes.of, b.Weight) // from here on steps has the number of tokens that count
 	per := len(t.order) / len(t.plans)
 	t.planSums = t.planSums[:0]
 	for i := range t.plans {
@@ -212,7 +212,7 @@ func (t *textTraining) plan(b *TextBatch, epoch int) error {
 	return nil
 }
 
-// add adds text k of b to the minibatch. tokens is the number of the text's tokens that count.
+// add adds text k of b to the minibatch. The argument tokens is the number of tokens in this text that count.
 func (m *textMinibatch) add(b *TextBatch, k, tokens int) {
 	m.texts, m.index = append(m.texts, b.Texts[k]), append(m.index, k)
 	m.tokens += float64(tokens)

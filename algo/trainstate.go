@@ -15,16 +15,16 @@ type trainState struct {
 	adam     *Adam
 	clip     float64
 	replicas Replicas
-	shares   []int          // number of parameters that each replica moves; nil: every replica moves all
-	sum      GradientStream // of the gradient over the replicas; nil: the sum has not begun
+	shares   []int          // number of parameters that each replica updates; nil if each replica updates all
+	sum      GradientStream // sum of the gradient over the replicas; nil if it has not begun
 	ready    func(lo, hi int)
-	only     string // the only group that moves; "": all groups move
+	only     string // name of the only group to update; "" means all groups
 
 	norm    gradNorm                // empty for a language model
 	final   func(lo, hi int)        // norm.final; nil for a language model
 	squares func() (float64, error) // returns the sum of squares of the final gradient
 
-	norms, steps float64 // since the last meanNorm: sum of the gradients' norms before clipping, and their number
+	norms, steps float64 // sum and number of the gradients' norms, before clipping, since the last meanNorm
 }
 
 // newTrainState returns the training state of p. The defaults of s must be filled in.
@@ -39,7 +39,7 @@ func (s *Setup) newTrainState(p *nn.Params[float32], cfg OptimConfig) (*trainSta
 }
 
 // newTextTrainState returns the training state of m, which is trained with w. With cfg.UseDistributedOptimizer each
-// replica moves a range of the parameters.
+// replica updates a range of the parameters.
 func (s *Setup) newTextTrainState(m *lm.Model, w *lm.Work, cfg OptimConfig) (*trainState, error) {
 	n := len(m.Params.Data)
 	lo, hi := cfg.Share(n, s.Replicas)
@@ -47,7 +47,7 @@ func (s *Setup) newTextTrainState(m *lm.Model, w *lm.Work, cfg OptimConfig) (*tr
 	if err != nil {
 		return nil, err
 	}
-	t.squares = func() (float64, error) { return m.GradSquares(w) } // of all parts of m, also on other ranks
+	t.squares = func() (float64, error) { return m.GradSquares(w) } // of the whole model, also on other ranks
 	if cfg.UseDistributedOptimizer {
 		replicas, _ := s.Replicas.Count()
 		for r := range replicas {
@@ -58,7 +58,7 @@ func (s *Setup) newTextTrainState(m *lm.Model, w *lm.Work, cfg OptimConfig) (*tr
 	return t, nil
 }
 
-// newShare returns a training state that moves only p.Data[lo:hi]. The caller sets squares.
+// newShare returns a training state that updates only p.Data[lo:hi]. The caller sets squares.
 func (s *Setup) newShare(p *nn.Params[float32], cfg OptimConfig, lo, hi int) (*trainState, error) {
 	adam, err := newAdam(p, lo, hi, cfg, s.Iterations, s.Alloc)
 	if err != nil {
@@ -75,7 +75,7 @@ func (t *trainState) open() {
 	t.begin()
 }
 
-// begin begins to sum the gradient over the replicas.
+// begin starts the sum of the gradient over the replicas.
 func (t *trainState) begin() { t.sum = t.replicas.Gradient(t.params.Grad) }
 
 // readyAt returns the callback by which a backward pass marks ranges of the gradient as final. It returns nil unless
@@ -87,7 +87,7 @@ func (t *trainState) readyAt(last bool) func(lo, hi int) {
 	return nil
 }
 
-// step completes the sum of the gradient over the replicas, and moves the parameters against it.
+// step completes the sum of the gradient over the replicas, and makes an optimiser step.
 func (t *trainState) step(iteration int) error {
 	clear(t.norm.known)
 	if t.sum == nil {

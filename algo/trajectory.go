@@ -9,7 +9,7 @@ import (
 // A rolloutView reads the inputs of advantages from rollouts.
 type rolloutView struct {
 	steps, envs int       // T and N
-	units       int       // advantages of a sample: C with rewards of single actions, else 1
+	units       int       // number of advantages per sample: C with reward_type action_level, else 1
 	critic      bool      // rollouts must have values
 	always      bool      // Trajectory.BootstrapAlways
 	chunks      *chunks   // with units > 1
@@ -34,7 +34,7 @@ func newRolloutView(s *Setup) *rolloutView {
 func (v *rolloutView) samples() int { return v.steps * v.envs }
 
 // trajectory returns the steps of a rollout. With units > 1 each action is a step, so there are T·C steps. mask is 0
-// for steps that do not count; nil means all count. Without a critic values are 0.
+// for steps that are not trained on; nil means 1 everywhere. Without a critic values are 0.
 func (v *rolloutView) trajectory(rollout tensor.Dict) (tr *Trajectory, mask []uint8, err error) {
 	if tr, mask, err = v.view(rollout); err == nil {
 		tr, mask = v.actions(tr, mask)

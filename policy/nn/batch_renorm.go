@@ -2,15 +2,15 @@ package nn
 
 import "math"
 
-// A BatchRenorm brings each column of a batch to mean 0 and variance 1, then to a scale γ and a
-// shift β of its own (Ioffe and Szegedy 2015, arXiv:1502.03167), with the corrections of Ioffe
-// 2017, arXiv:1702.03275. With the statistics μ_B, σ_B of a batch of n rows,
+// A BatchRenorm normalises each column of a batch to mean 0 and variance 1, then multiplies it by γ and adds β (Ioffe
+// and Szegedy 2015, arXiv:1502.03167), with the corrections of Ioffe 2017, arXiv:1702.03275. With the statistics μ_B,
+// σ_B of a batch of n rows,
 //
 //	x̂ = (x - μ_B)/σ_B,    y = γ (r x̂ + d) + β,    r = σ_B/σ within [1/3, 3],    d = (μ_B - μ)/σ within ±5
 //
 // where μ and σ are running statistics. The gradient treats r and d as constants. For the first 100,000 steps r is 1
-// and d is 0. With the running statistics alone, y = γ (x - μ)/σ + β. The running statistics are a buffer of the
-// parameters. Training sums the statistics of batches, also over replicas, and merges the sums into the running
+// and d is 0. A Forward without batch statistics computes y = γ (x - μ)/σ + β. The running statistics are a buffer of
+// the parameters. Training sums the statistics of batches, also over replicas, and merges the sums into the running
 // statistics:
 //
 //	b.AddStats(sums, w); …; b.MergeStats(sums)
@@ -133,8 +133,8 @@ func (b *BatchRenorm[T]) measure(w *BatchRenormWork[T], n int) {
 	}
 }
 
-// Backward adds the gradients of γ and β, and replaces dy, [n,Width], with the derivative by x. With
-// g = Σ dy and h = Σ dy x̂ over the rows,
+// Backward adds the gradients of γ and β, and replaces dy, [n,Width], the gradient of y, with dx, the gradient of x.
+// With g = Σ dy and h = Σ dy x̂ over the rows,
 //
 //	dβ += g,    dγ += r h + d g,    dx = γ r/σ_B (dy - g/n - x̂ h/n)
 //
@@ -170,9 +170,8 @@ func (b *BatchRenorm[T]) Backward(w *BatchRenormWork[T], dy []T, n int) {
 	}
 }
 
-// InputGrad replaces dy, [rows,n], with the derivatives by the last n columns of x. On entry dy holds the derivatives
-// by the same columns of y. InputGrad does not change the gradients of γ and β. The last Forward must have used the
-// running statistics.
+// InputGrad replaces dy, [rows,n], the gradient of the last n columns of y, with the gradient of these columns of x. It
+// does not change the gradients of γ and β. The last Forward must have used the running statistics.
 func (b *BatchRenorm[T]) InputGrad(w *BatchRenormWork[T], dy []T, n int) {
 	if w.batch {
 		panic("nn: InputGrad of a BatchRenorm after a Forward by the batch's statistics")
@@ -187,7 +186,7 @@ func (b *BatchRenorm[T]) InputGrad(w *BatchRenormWork[T], dy []T, n int) {
 	}
 }
 
-// StatsLen returns the length of the sums that AddStats adds to.
+// StatsLen returns the length of the argument sums of AddStats.
 func (b *BatchRenorm[T]) StatsLen() int { return 1 + 2*b.Width }
 
 // AddStats adds to sums the number of batches that w has seen since the last call, and the sums of the

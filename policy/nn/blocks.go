@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// A Block says where the elements of a part lie in the whole tensor. Both tensors lie flat in memory. The elements are
-// Count runs of Len elements. Run i begins at element At + i·Stride of the whole tensor, and at element Here + i·Len of
-// the part.
+// A Block maps the elements of a part of a tensor to the whole tensor. Both are flat in memory. The elements are Count
+// runs of Len elements. Run i begins at element At + i·Stride of the whole tensor, and at element Here + i·Len of the
+// part.
 type Block struct{ At, Here, Len, Stride, Count int }
 
-// Block returns the place of the slice s in the whole tensor, whose shape is whole.
+// Block returns the Block of the slice s in a tensor of the shape whole.
 func (s Slice) Block(whole []int) Block {
 	if s.All() {
 		n := product(whole)
@@ -21,8 +21,8 @@ func (s Slice) Block(whole []int) Block {
 		Count: product(whole[:s.Axis])}
 }
 
-// Common returns the indices that s and o have in common, and reports whether there are any. s and o are slices along
-// the same axis.
+// Common returns the intersection of s and o, which are slices along the same axis. It reports false if the
+// intersection is empty.
 func (s Slice) Common(o Slice) (Slice, bool) {
 	if s.Whole == 0 {
 		s, o = o, s
@@ -33,8 +33,8 @@ func (s Slice) Common(o Slice) (Slice, bool) {
 	return s, s.Whole == 0 || s.From < s.To
 }
 
-// Blocks returns the places of p.Data in the Data of whole, one block for each field of p. whole declares the
-// parameters of the whole network and needs no memory.
+// Blocks returns a Block for each field of p, which maps elements of p.Data to whole.Data. The argument whole declares
+// the parameters of the whole network, and needs no memory.
 func (p *Params[T]) Blocks(whole *Params[T]) []Block {
 	blocks := make([]Block, len(p.Fields))
 	for i, f := range p.Fields {
@@ -48,8 +48,8 @@ func (p *Params[T]) Blocks(whole *Params[T]) []Block {
 	return blocks
 }
 
-// Moved returns b for tensors that lie inside larger memory. The whole tensor begins at element at of its memory, and
-// the part begins at element here of its memory.
+// Moved returns b for tensors inside larger memory. The offset of the whole tensor is at, and the offset of the part is
+// here, in elements.
 func (b Block) Moved(at, here int) Block {
 	b.At, b.Here = b.At+at, b.Here+here
 	return b
@@ -61,7 +61,7 @@ func (b Block) Times(n int) Block {
 	return b
 }
 
-// Clip returns the blocks of a smaller part, which has only the elements [lo, hi) of b's part.
+// Clip returns the blocks of a smaller part: the elements [lo, hi) of the part.
 func (b Block) Clip(lo, hi int) (blocks []Block) {
 	for at, end := max(lo, b.Here), min(hi, b.Here+b.Len*b.Count); at < end; {
 		run, from := (at-b.Here)/b.Len, (at-b.Here)%b.Len
@@ -76,8 +76,8 @@ func (b Block) Clip(lo, hi int) (blocks []Block) {
 	return blocks
 }
 
-// Within calls f for each run of elements of b that are in [lo, hi) of the whole tensor. A run has n elements. It
-// begins at element at of the whole tensor and at element here of the part.
+// Within calls f for each run of elements of the part that is in [lo, hi) of the whole tensor. A run has n elements.
+// Its first element has index at in the whole tensor, and index here in the part.
 func (b Block) Within(lo, hi int, f func(at, here, n int)) {
 	if b.Len == 0 {
 		return
@@ -90,8 +90,8 @@ func (b Block) Within(lo, hi int, f func(at, here, n int)) {
 	}
 }
 
-// Overlap calls f for each run of elements that two parts of a tensor have in common. A run has n elements. It begins
-// at element a of the first part and at element b of the second part.
+// Overlap calls f for each run of elements that is in two parts of a tensor. A run has n elements. Its first element
+// has index a in the first part, and index b in the second part.
 func Overlap(first, second Block, f func(a, b, n int)) {
 	for i := range first.Count {
 		at, here := first.At+i*first.Stride, first.Here+i*first.Len

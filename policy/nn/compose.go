@@ -2,7 +2,7 @@ package nn
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// sequence gives the output of each unit to the next.
+// sequence passes the output of each unit to the next unit.
 type sequence[T Float] struct {
 	units  []unit[T]
 	widths []int // widths of the units' outputs
@@ -26,7 +26,7 @@ type sequenceWork[T Float] struct {
 	units   []unitWork[T]
 	widths  []int
 	maxRows int
-	d       [][]T // the derivative by the output of each unit but the last; allocated by the first Backward
+	d       [][]T // the gradient of the output of each unit but the last; allocated by the first Backward
 }
 
 func (w *sequenceWork[T]) Forward(b *Batch[T], x []T) []T {
@@ -51,7 +51,7 @@ func (w *sequenceWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi in
 	w.units[0].Backward(b, dx, dy, ready)
 }
 
-// skip is x + f(x).
+// skip computes x + f(x).
 type skip[T Float] struct {
 	f     unit[T]
 	width int
@@ -66,7 +66,7 @@ func (s *skip[T]) NewWork(maxRows int) unitWork[T] {
 
 type skipWork[T Float] struct {
 	f     unitWork[T]
-	y, d  []T // the output, and the derivative by the output of f
+	y, d  []T // the output, and the gradient of the output of f
 	width int
 }
 
@@ -86,7 +86,7 @@ func (w *skipWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) 
 	}
 }
 
-// concat lays the outputs of its units side by side.
+// concat concatenates the outputs of its units.
 type concat[T Float] struct {
 	units   []unit[T]
 	widths  []int
@@ -112,8 +112,8 @@ func (c *concat[T]) NewWork(maxRows int) unitWork[T] {
 type concatWork[T Float] struct {
 	*concat[T]
 	works []unitWork[T]
-	y, dx []T   // the output, and the derivative by the input through one unit
-	dy    [][]T // the derivative by the output of each unit
+	y, dx []T   // the output, and the gradient of the input through one unit
+	dy    [][]T // the gradient of the output of each unit
 }
 
 func (w *concatWork[T]) Forward(b *Batch[T], x []T) []T {

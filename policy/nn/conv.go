@@ -13,8 +13,8 @@ type Image struct{ H, W, C int }
 // Len returns the number of elements.
 func (s Image) Len() int { return s.H * s.W * s.C }
 
-// slide returns the shape of the output if windows slide over images of the shape s. A window has size×size
-// pixels. Windows are stride pixels apart. An image is framed by pad pixels.
+// slide returns the output shape of windows that slide over images of the shape s, with the given number of channels. A
+// window has size×size pixels. Windows are stride pixels apart. Each image has a frame of pad pixels.
 func (s Image) slide(size, stride, pad, channels int) Image {
 	out := Image{(s.H+2*pad-size)/stride + 1, (s.W+2*pad-size)/stride + 1, channels}
 	if s.H+2*pad < size || s.W+2*pad < size || s.C < 1 {
@@ -24,9 +24,9 @@ func (s Image) slide(size, stride, pad, channels int) Image {
 }
 
 // A Conv2D multiplies each window of an image, size×size pixels, by W [size·size·C, filters] and adds b [filters].
-// Windows are stride pixels apart. The image is framed by pad pixels of zeros. The windows of a few images at a time
-// become rows of a matrix (Chellapilla, Puri and Simard 2006, "High performance convolutional neural networks for
-// document processing"). The layer is a Linear on these rows.
+// Windows are stride pixels apart. The image has a frame of pad pixels of zeros. The layer copies the windows of a few
+// images at a time to the rows of a matrix, and applies a Linear to these rows. This is im2col (Chellapilla, Puri and
+// Simard 2006, "High performance convolutional neural networks for document processing").
 type Conv2D[T Float] struct {
 	In, Out Image
 
@@ -52,8 +52,8 @@ func (c *Conv2D[T]) Range() (lo, hi int) { return c.product.Range() }
 // A ConvWork is memory for the windows of a few images. All convolutions of one user share it.
 type ConvWork[T Float] struct{ windows, dWindows, weight []T }
 
-// windowElements limits the elements of the windows that are laid out at a time. Only a single image may have more. In
-// float32 the windows take 128 KiB, which fit into the second-level cache beside weights and derivatives.
+// windowElements is the maximum number of elements of the windows that are in memory at a time, unless a single image
+// has more. In float32 they take 128 KiB, which fit in the second-level cache with weights and gradients.
 const windowElements = 32 << 10
 
 // fit makes the work large enough for c.
@@ -78,7 +78,7 @@ func NewConvWork[T Float](layers ...*Conv2D[T]) *ConvWork[T] {
 // rows returns the number of windows of an image.
 func (c *Conv2D[T]) rows() int { return c.Out.H * c.Out.W }
 
-// batch returns the number of images whose windows are laid out at a time.
+// batch returns the number of images whose windows are in memory at a time.
 func (c *Conv2D[T]) batch() int { return max(1, windowElements/(c.rows()*c.product.In)) }
 
 // Forward sets y, [n,Out], from the images x, [n,In].
@@ -90,8 +90,8 @@ func (c *Conv2D[T]) Forward(w *ConvWork[T], y, x []T, n int) {
 	}
 }
 
-// Backward adds to the gradients of W and b. x, [n,In], has the images of the last Forward, and dy, [n,Out], is
-// the derivative by its output. Unless dx, [n,In], is nil, Backward sets dx to the derivative by x.
+// Backward adds to the gradients of W and b. x, [n,In], has the images of the last Forward, and dy, [n,Out], is the
+// gradient of its output. Unless dx, [n,In], is nil, Backward sets dx to the gradient of x.
 func (c *Conv2D[T]) Backward(w *ConvWork[T], dx, x, dy []T, n int) {
 	if dx != nil {
 		clear(dx[:n*c.In.Len()])
@@ -139,7 +139,7 @@ func (c *Conv2D[T]) cut(windows, x []T) {
 	})
 }
 
-// addUp adds the derivatives by the windows to dx, the derivatives by the pixels of an image.
+// addUp adds dWindows, the gradients of the windows of an image, to dx, the gradient of the image (col2im).
 func (c *Conv2D[T]) addUp(dx, dWindows []T) {
 	each := c.product.In
 	c.lines(func(in, from, width, n int) {
@@ -148,9 +148,8 @@ func (c *Conv2D[T]) addUp(dx, dWindows []T) {
 }
 
 // lines calls the function do for every line of pixels in the windows. A line has width elements. It begins at
-// element from of the image, and at element in of the windows. One call covers the same line of n neighbouring
-// windows, which are stride pixels apart in the image. If several windows share a pixel, their calls come in the
-// order of the windows.
+// windows[in] and at image[from]. One call covers the same line of n neighbouring windows, which are stride pixels
+// apart in the image. If several windows share a pixel, their calls come in the order of the windows.
 func (c *Conv2D[T]) lines(do func(in, from, width, n int)) {
 	line := c.size * c.In.C
 	first, end := c.span()
@@ -178,7 +177,7 @@ func (c *Conv2D[T]) lines(do func(in, from, width, n int)) {
 	}
 }
 
-// span returns the range [first, end) of windows, in a row of windows, that lie between the left and right edges of the
+// span returns the range [first, end) of the windows in a row that are entirely between the left and right edges of the
 // image.
 func (c *Conv2D[T]) span() (first, end int) {
 	first = min((c.pad+c.stride-1)/c.stride, c.Out.W)

@@ -6,29 +6,27 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A layer is a part of a ConvNet that follows its first convolution.
+// A layer is a layer of a ConvNet after its first convolution.
 type layer[T Float] interface {
 	// Shape returns the shape of an output image.
 	Shape() Image
 	Init(seed uint64)
-	// NewWork returns the state of one user for at most maxRows images; conv is memory that all
-	// convolutions share.
+	// NewWork returns the memory of one user for at most maxRows images. All convolutions share conv.
 	NewWork(maxRows int, conv *ConvWork[T]) layerWork[T]
 }
 
 type layerWork[T Float] interface {
 	// Forward returns the output for the n images x, in memory of the layerWork or in x itself.
 	Forward(x []T, n int) []T
-	// Backward adds the gradients of the last Forward, whose input was x. dy is the derivative by the output. Backward
-	// calls ready for the gradients of the layer. It returns the derivative by x, in memory of dx or of dy.
+	// Backward adds the gradients of the last Forward, whose input was x. dy is the gradient of the output. Backward
+	// calls ready for the gradients of the layer. It returns the gradient of x, in memory of dx or of dy.
 	Backward(dx, x, dy []T, n int, ready func(lo, hi int)) []T
 }
 
 // Shape returns the shape of an output image.
 func (c *Conv2D[T]) Shape() Image { return c.Out }
 
-// NewWork returns the state of a layer of a ConvNet: memory of its own for maxRows images, and the
-// shared conv.
+// NewWork returns a layerWork with its own memory for maxRows images, and with the shared conv.
 func (c *Conv2D[T]) NewWork(maxRows int, conv *ConvWork[T]) layerWork[T] {
 	conv.fit(c)
 	return &convLayer[T]{c: c, w: conv, y: Vector[T](maxRows * c.Out.Len())}
@@ -53,7 +51,7 @@ func (l *convLayer[T]) Backward(dx, x, dy []T, n int, ready func(lo, hi int)) []
 	return dx
 }
 
-// A rectifier replaces images with their positive parts.
+// A rectifier applies ReLU to images, in place.
 type rectifier[T Float] struct{ in Image }
 
 func (r rectifier[T]) Shape() Image                           { return r.in }
@@ -112,7 +110,7 @@ func (l *poolLayer[T]) Forward(x []T, n int) []T {
 	return l.y[:n*l.out.Len()]
 }
 
-// Backward adds the derivative of each window to the first of its largest elements, and sets dy to 0.
+// Backward adds the gradient of each window to the first of its largest elements, and sets dy to 0.
 func (l *poolLayer[T]) Backward(dx, x, dy []T, n int, _ func(lo, hi int)) []T {
 	dx = dx[:n*l.in.Len()]
 	clear(dx)
@@ -142,8 +140,8 @@ func (l *poolLayer[T]) Backward(dx, x, dy []T, n int, _ func(lo, hi int)) []T {
 	return dx
 }
 
-// A residual adds the output of two convolutions of 3×3 to its input. Each convolution reads the
-// positive part of its own input (He et al. 2016, arXiv:1603.05027).
+// A residual adds to its input the output of two 3×3 convolutions, with a ReLU before each (He et al. 2016,
+// arXiv:1603.05027).
 type residual[T Float] struct{ first, second *Conv2D[T] }
 
 func newResidual[T Float](p *Params[T], name string, in Image) *residual[T] {
@@ -152,8 +150,8 @@ func newResidual[T Float](p *Params[T], name string, in Image) *residual[T] {
 
 func (r *residual[T]) Shape() Image { return r.first.In }
 
-// residualGain keeps the variance that a block adds small compared with the variance of its input, so that features do
-// not grow with the number of blocks.
+// residualGain scales the initial weights of the second convolution. It is small, so that features do not grow with the
+// number of blocks.
 var residualGain = math.Sqrt(1. / 6)
 
 func (r *residual[T]) Init(seed uint64) {
@@ -171,7 +169,7 @@ type residualLayer[T Float] struct {
 	r       *residual[T]
 	w       *ConvWork[T]
 	x, h, y []T // the inputs of the convolutions, and the output
-	d       []T // derivative by h
+	d       []T // gradient of h
 }
 
 func (l *residualLayer[T]) Forward(in []T, n int) []T {

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// A ConvNet turns images of bytes into rows of features: convolutions, then a hidden layer of ReLU
-// units. Bytes are divided by 255. Several frames of a scene become one image with the channels of all frames.
+// A ConvNet computes rows of features from images of bytes. It has convolutions, then a hidden layer of ReLU units.
+// Bytes are divided by 255. Several frames of a scene become one image with the channels of all frames.
 //
 // Words may modulate the features. Each element x of the first convolution then becomes (1+γ)x + β, where γ and β of
 // the channel come from an Embedding (FiLM, Perez et al. 2018, arXiv:1709.07871).
@@ -59,9 +59,9 @@ func NewImpalaCNN[T Float](p *Params[T], name string, frame Image, frames int, w
 	return n
 }
 
-// NewKeypointCNN declares a small network in p that locates things of a few pixels. It has two convolutions, each
-// with 32 filters of 3×3 at stride 2, and a ReLU between them. For each channel it then computes the position at
-// which the channel is large (Levine et al. 2016, arXiv:1504.00702). 128 features follow.
+// NewKeypointCNN declares a small network in p that locates objects of a few pixels. It has two convolutions, each with
+// 32 filters of 3×3 at stride 2, and a ReLU between them. A spatial softmax computes the position of each channel
+// (Levine et al. 2016, arXiv:1504.00702). 128 features follow.
 func NewKeypointCNN[T Float](p *Params[T], name string, frame Image, frames int, words Choices) *ConvNet[T] {
 	n := newConvNet(p, name, frame, frames, words, 32, 3, 2, 1)
 	n.rectify()
@@ -100,8 +100,8 @@ func (n *ConvNet[T]) finish(p *Params[T], name string, features int) {
 	n.head, n.Out = NewMLP(p, name+".features", n.shape().Len(), []int{features}, ReLU), features
 }
 
-// Init draws orthogonal weights with gain √2; biases are 0. Words have an effect from the beginning: γ
-// and β have a variance of about 1.
+// Init draws orthogonal weights with gain √2, and sets biases to 0. γ and β have an initial variance of about 1, so
+// that words have an effect from the beginning.
 func (n *ConvNet[T]) Init(seed uint64) {
 	n.stem.Init(seed)
 	if n.words != nil {
@@ -123,12 +123,12 @@ type ConvNetWork[T Float] struct {
 	in     [][]T // the input of each layer, and of the head
 	head   *MLPWork[T]
 
-	film, dFilm []T // γ and β of each image, and the derivatives by γ and β
+	film, dFilm []T // γ and β of each image, and the gradients of γ and β
 	filmed      []T // the modulated stem
 
 	pixels []uint8 // argument of the last Forward
 	words  []int32
-	d, e   []T // derivatives by the outputs of layers, in turn; allocated by the first Backward
+	d, e   []T // gradients of the outputs of layers, alternately; allocated by the first Backward
 	size   int // of d and of e
 }
 
@@ -171,7 +171,7 @@ func (n *ConvNet[T]) Forward(w *ConvNetWork[T], pixels []uint8, words []int32, r
 	return n.head.Forward(w.head, x, rows)
 }
 
-// some unpacks a few images at a time into w.images, and calls the function do for each of these batches.
+// some unpacks a few images at a time into w.images, and then calls the function do for these images.
 func (n *ConvNet[T]) some(w *ConvNetWork[T], rows int, do func(lo, count int)) {
 	each := n.stem.In.Len()
 	for lo, count := 0, 0; lo < rows; lo += count {
@@ -183,10 +183,10 @@ func (n *ConvNet[T]) some(w *ConvNetWork[T], rows int, do func(lo, count int)) {
 	}
 }
 
-// OutGrad returns memory, [n,Out], for the derivative by the features. Fill it before Backward.
+// OutGrad returns memory, [n,Out], for the gradient of the features. Fill it before Backward.
 func (n *ConvNet[T]) OutGrad(w *ConvNetWork[T], rows int) []T { return n.head.OutGrad(w.head, rows) }
 
-// Backward adds the gradients of the last Forward on w. It reads the derivative by the features from OutGrad, and
+// Backward adds the gradients of the last Forward on w. It reads the gradient of the features from OutGrad, and
 // overwrites this memory. Unless ready is nil, Backward calls ready as soon as the gradients of a layer are complete,
 // beginning with the last layer.
 func (n *ConvNet[T]) Backward(w *ConvNetWork[T], rows int, ready func(lo, hi int)) {

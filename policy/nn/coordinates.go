@@ -1,7 +1,7 @@
 package nn
 
-// A coordinates layer adds two channels to images: the x and y of each pixel, from -1 to 1. So the next
-// layers can distinguish equal things by their positions (Liu et al. 2018, arXiv:1807.03247).
+// A coordinates layer adds two channels to images: the x and y of each pixel, from -1 to 1. So the next layers can
+// distinguish equal objects by their positions (Liu et al. 2018, arXiv:1807.03247).
 type coordinates[T Float] struct {
 	in   Image
 	x, y []T // the x of each column, and the y of each row
@@ -18,7 +18,7 @@ func newCoordinates[T Float](in Image) *coordinates[T] {
 	return c
 }
 
-// along returns the position of the middle of pixel i of n, from -1 to 1.
+// along returns the position of the centre of pixel i in a line of n pixels, from -1 to 1.
 func along[T Float](i, n int) T { return T(2*i+1)/T(n) - 1 }
 
 func (c *coordinates[T]) Shape() Image { return Image{c.in.H, c.in.W, c.in.C + 2} }

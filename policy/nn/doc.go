@@ -15,9 +15,9 @@
 //	logits := net.Forward(w, x, n)                           // n ≤ 128 rows
 //
 // Layers look up their parameters in Params at each call. To compute with another version of the weights, set
-// Params.Data to a buffer of the same layout. All matrices are row-major: a batch is [n, width], and weights are
-// [in, out]. A row of input gives the same output, bit for bit, in every batch. Backward adds to Params.Grad, and no
-// layer clears it.
+// Params.Data to a buffer of the same layout. All matrices are row-major: a batch is [n, width], and weights are [in,
+// out]. A row of input gives the same output, bit for bit, in every batch. Backward adds to Params.Grad, and no layer
+// clears it. The gradient of x is the derivative of the loss with respect to x.
 //
 // A ConvNet turns images of bytes into features, and an Embedding turns words into features. Both are
 // used like an MLP, with a Work for each user. A Recurrent layer, a GRU or an LSTM, reads sequences. It

@@ -6,17 +6,18 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// Choices has the bounds of some choices. Choice k is from Low[k] to High[k], both included.
+// Choices has the bounds of one or more choices. The options of choice k are the integers from Low[k] to High[k], both
+// included.
 type Choices struct{ Low, High []int }
 
-// An Embedding gives features to choices, such as the words of a sentence. W [Σ options, Out] has a row for each option
-// of each choice. The features are the sum of the rows of the chosen options. An Embedding is a Linear without bias on
-// a one-hot code of all choices.
+// An Embedding computes features of choices, such as the words of a sentence. W [Σ options, Out] has a row for each
+// option of each choice. The features are the sum of the rows of the chosen options. An Embedding is a Linear without
+// bias on a one-hot code of all choices.
 type Embedding[T Float] struct {
 	Out int
 
 	p      *Params[T]
-	zero   []int // the row of W for option 0, at each place
+	zero   []int // the row of W for option 0 of each choice
 	rows   int
 	weight int
 }
@@ -50,8 +51,8 @@ func (e *Embedding[T]) Forward(y []T, choices []int32, n int) {
 	}
 }
 
-// Backward adds to the gradient of W. choices are the input of the last Forward, and dy, [n,Out], is the derivative by
-// its output.
+// Backward adds to the gradient of W. choices is the input of the last Forward, and dy, [n,Out], is the gradient of its
+// output.
 func (e *Embedding[T]) Backward(dy []T, choices []int32, n int) {
 	grad, places := e.p.GradOf(e.weight), len(e.zero)
 	for i := range n {

@@ -2,8 +2,8 @@ package nn
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// modulate sets y to (1+γ)x + β, for images x and y of the shape s. film has the γ of all channels,
-// then the β, of each image (FiLM, Perez et al. 2018, arXiv:1709.07871).
+// modulate sets y to (1+γ)x + β, for images x and y of the shape s. For each image, film has the γ of all channels,
+// then the β of all channels (FiLM, Perez et al. 2018, arXiv:1709.07871).
 func modulate[T Float](y, x, film []T, s Image, rows int) {
 	c := s.C
 	for i := range rows {
@@ -19,8 +19,7 @@ func modulate[T Float](y, x, film []T, s Image, rows int) {
 	}
 }
 
-// modulateGrad sets dFilm to the derivative by film. On entry d is the derivative by the output of modulate. On return
-// d is the derivative by x.
+// modulateGrad sets dFilm to the gradient of film. It replaces d, the gradient of y, with the gradient of x.
 func modulateGrad[T Float](dFilm, d, x, film []T, s Image, rows int) {
 	c := s.C
 	clear(dFilm[:2*rows*c])
@@ -38,7 +37,7 @@ func modulateGrad[T Float](dFilm, d, x, film []T, s Image, rows int) {
 	}
 }
 
-// film modulates the features of images by the output of another unit.
+// film modulates the features of images with the output of another unit.
 type film[T Float] struct {
 	in Image
 	by unit[T] // gives γ and β
@@ -55,7 +54,7 @@ type filmWork[T Float] struct {
 	by       unitWork[T]
 	x, y     []T
 	factors  []T // γ and β of each image
-	dFactors []T // the derivatives by γ and β; allocated by the first Backward
+	dFactors []T // the gradients of γ and β; allocated by the first Backward
 	rows     int
 }
 

@@ -2,15 +2,14 @@ package nn
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// gru is the cell of Cho et al. 2014, arXiv:1406.1078, but the reset gate acts after the product,
-// so that one product of the state is enough. a = x·W + b and u = h·U + d each have a part for the
-// gates r and z and for the candidate g. σ is the logistic function:
+// gru is the cell of Cho et al. 2014, arXiv:1406.1078, but it applies the reset gate after the product h·U, so that one
+// product is enough. a = x·W + b and u = h·U + d have columns for the gates r and z and for the candidate g. σ is the
+// logistic function:
 //
 //	r = σ(a_r + u_r),   z = σ(a_z + u_z),   g = tanh(a_g + r·u_g),   h' = (1-z)·g + z·h
 type gru[T Float] struct{}
 
-// NewGRU declares a gated recurrent unit in p: the fields name.input.*, name.hidden.*. Its state is
-// its output.
+// NewGRU declares a gated recurrent unit in p: the fields name.input.* and name.hidden.*. Its output is also its state.
 func NewGRU[T Float](p *Params[T], name string, in, out int) *Recurrent[T] {
 	return newRecurrent(p, name, in, out, 3, out, gru[T]{})
 }

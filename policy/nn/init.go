@@ -7,11 +7,11 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// Orthogonal fills w, [in,out], with gain times a random matrix, whose columns are orthonormal if in ≥ out, and whose
-// rows are orthonormal otherwise. Tensors with the same seed must have different keys.
+// Orthogonal fills w, [in,out], with gain times a random matrix. Its columns are orthonormal if in ≥ out, and otherwise
+// its rows. Tensors with the same seed must have different keys.
 //
-// The matrix is Q in the QR decomposition of a standard normal matrix, where the diagonal of R is positive. Such a Q
-// is uniformly distributed (Mezzadri 2007, "How to generate random matrices from the classical compact groups").
+// The matrix is the Q of the QR decomposition of a standard normal matrix, with a positive diagonal of R. Such a Q is
+// uniformly distributed (Mezzadri 2007, "How to generate random matrices from the classical compact groups").
 // Saxe, McClelland and Ganguli 2014, arXiv:1312.6120, proposed this initialisation.
 func Orthogonal[T Float](w []T, in, out int, gain float64, seed, key uint64) {
 	if len(w) != in*out {

@@ -6,10 +6,10 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A spotter computes the position at which a channel of an image is large (Levine et al. 2016, arXiv:1504.00702,
-// section 4.2). The position is the mean x and y of the pixels, from -1 to 1 over the image, under the softmax of the
-// channel. Before the softmax it scales the channel to mean 0 and a fixed deviation over the pixels. A few outstanding
-// pixels then have nearly all of the weight, independent of the scale of the network's weights.
+// A spotter computes the position of the largest pixels in a channel (spatial softmax; Levine et al. 2016,
+// arXiv:1504.00702, section 4.2). The position is the mean x and y of the pixels, in [-1, 1], under the softmax of the
+// channel. Before the softmax, the spotter scales the channel to mean 0 and a fixed deviation over the pixels. The
+// largest pixels then have nearly all of the weight, for any scale of the network's weights.
 type spotter[T Float] struct {
 	deviation float64
 	x, y, one []T // [H·W]: x and y of the pixels, and ones
@@ -54,10 +54,11 @@ func exponentials[T Float](dst, x []T) {
 	kernel.Exp(dst, dst)
 }
 
-// spotGrad sets d to the derivative by the channel, given the results of spot, and the derivatives dX
-// and dY by the position (X,Y). The derivative by logit j is g_j = prob_j ((x_j - X) dX + (y_j - Y)
-// dY). The sum of all g is 0, so the derivative by pixel j of the channel, with logits u of N pixels,
-// is scale·(g_j - u_j Σ g·u / (N·deviation²)).
+// spotGrad sets d to the gradient of the channel. prob, u, x, y and scale are from spot, and dX and dY are the
+// gradients of x and y. With the position (x_j, y_j) of pixel j and N pixels, the gradients of logit j and of pixel j
+// are
+//
+//	g_j = prob_j ((x_j - x) dX + (y_j - y) dY),    d_j = scale·(g_j - u_j Σ g·u / (N·deviation²))
 func (s *spotter[T]) spotGrad(d, prob, u []T, x, y, scale, dX, dY T) {
 	mean := T(x*dX) + T(y*dY)
 	xs, ys := s.x[:len(d)], s.y[:len(d)]
@@ -68,7 +69,7 @@ func (s *spotter[T]) spotGrad(d, prob, u []T, x, y, scale, dX, dY T) {
 	kernel.Scale(d, scale)
 }
 
-// A keypoints layer gives the position at which each channel of an image is large: all x, then all y.
+// A keypoints layer computes a position for each channel of an image, with a spotter. The output is all x, then all y.
 type keypoints[T Float] struct {
 	in        Image
 	deviation float64
@@ -91,7 +92,7 @@ type keypointLayer[T Float] struct {
 	out          []T
 	logits, prob []T // [n, C, H·W]
 	scale        []T // [n, C], the result scale of spot for each channel
-	d            []T // [C, H·W], the derivative by one image
+	d            []T // [C, H·W], the gradient of one image
 }
 
 func (l *keypointLayer[T]) Forward(in []T, n int) []T {

@@ -18,8 +18,8 @@ import (
 //		nn.GRU(64),
 //	)
 //
-// All shapes are known when the network is made. A row is an image [H,W,C]; a vector of n numbers
-// is an image [1,1,n], and a layer of vectors takes the elements of an image in that order.
+// All shapes are known when the network is made. A row is an image [H,W,C], and a vector of n numbers is an image
+// [1,1,n]. A layer that needs a vector reads the elements of an image in this order.
 type Layer struct {
 	kind              layerKind
 	name              string // name of an input
@@ -52,34 +52,34 @@ const (
 	kindConcat
 )
 
-// Input gives the numbers or the image of the named source. The bytes of an image are scaled to Source.Range. Several
+// Input outputs the numbers or the image of the named source. It scales the bytes of an image to Source.Range. Several
 // frames become one image, which has the channels of all frames.
 func Input(name string) Layer { return Layer{kind: kindInput, name: name} }
 
-// Embed turns the named choices into features, [width]: see Embedding.
+// Embed computes features, [width], of the choices of the named source; see Embedding.
 func Embed(name string, width int) Layer {
 	return Layer{kind: kindEmbed, name: name, width: width}
 }
 
-// Sentence turns the words of a sentence, which are the named choices, into features, [width]. The features are a sum
-// over the words: the row of a word, which is the same at all places, times the factors of its place. All places have
-// the same options; the lowest option stands for no word.
+// Sentence computes features, [width], of a sentence, whose words are the choices of the named source. The features are
+// a sum over the words. Each word adds its row, which is the same at all places, times the factors of its place. All
+// places must have the same options. The lowest option means that there is no word.
 func Sentence(name string, width int) Layer {
 	return Layer{kind: kindSentence, name: name, width: width}
 }
 
-// Dense is y = x·W + b with width outputs: see Linear. Weights begin orthogonal with gain √2.
+// Dense computes y = x·W + b with width outputs; see Linear. The initial weights are orthogonal with gain √2.
 func Dense(width int) Layer { return Layer{kind: kindDense, width: width} }
 
 // Activate applies f to each element.
 func Activate(f Activation) Layer { return Layer{kind: kindActivate, act: f} }
 
-// Norm brings each row to mean 0 and variance 1, then multiplies it by γ and adds β. γ and β are parameters (Ba, Kiros
-// and Hinton 2016, "Layer normalization", arXiv:1607.06450).
+// Norm normalises each row to mean 0 and variance 1, then multiplies it by γ and adds β. γ and β are parameters (Ba,
+// Kiros and Hinton 2016, "Layer normalization", arXiv:1607.06450).
 func Norm() Layer { return Layer{kind: kindNorm} }
 
-// Conv applies filters of size×size pixels, stride pixels apart, to images framed by pad pixels of
-// zeros: see Conv2D. Weights begin orthogonal with gain √2.
+// Conv applies filters of size×size pixels, stride pixels apart, to images with a frame of pad pixels of zeros; see
+// Conv2D. The initial weights are orthogonal with gain √2.
 func Conv(filters, size, stride, pad int) Layer {
 	return Layer{kind: kindConv, width: filters, size: size, stride: stride, pad: pad}
 }
@@ -87,9 +87,9 @@ func Conv(filters, size, stride, pad int) Layer {
 // MaxPool takes the largest element of each channel in windows of 3×3 pixels, 2 pixels apart.
 func MaxPool() Layer { return Layer{kind: kindPool} }
 
-// SpatialSoftmax gives for each channel the position where the channel is large, x and y in [-1, 1] (Levine et al.
-// 2016, arXiv:1504.00702). Before the softmax a channel is scaled so that its standard deviation over the pixels is
-// the argument deviation. The larger the deviation, the more the largest pixels count.
+// SpatialSoftmax computes for each channel the position of its largest pixels, x and y in [-1, 1] (Levine et al. 2016,
+// arXiv:1504.00702). Before the softmax it scales a channel so that its standard deviation over the pixels is the
+// argument deviation. With a larger deviation the largest pixels have more weight.
 func SpatialSoftmax(deviation float64) Layer { return Layer{kind: kindKeypoint, scale: deviation} }
 
 // Coordinates adds two channels to an image: the x and y of its pixels, in [-1, 1] (Liu et al. 2018,
@@ -100,26 +100,26 @@ func Coordinates() Layer { return Layer{kind: kindCoordinates} }
 // are a sequence that begins with an Input. A Dense on the output of the sequence gives γ and β.
 func FiLM(parts ...Layer) Layer { return Layer{kind: kindFiLM, parts: parts} }
 
-// Point locates objects in an image, one for each word of the named sentence: the object that the word refers to
-// (word-conditioned attention). The output is all x, then all y, [2·places], in [-1, 1]. The features of a word do
-// not depend on its place. Positions are computed as in SpatialSoftmax, with the same meaning of deviation.
+// Point locates in an image the object to which each word of a sentence refers (word-conditioned attention). The words
+// are the choices of the named source. The output is all x, then all y, [2·places], in [-1, 1]. The features of a word
+// do not depend on its place. See SpatialSoftmax for positions and the argument deviation.
 func Point(name string, deviation float64) Layer {
 	return Layer{kind: kindPoint, name: name, scale: deviation}
 }
 
-// GRU is a recurrent cell with width outputs: see NewGRU. The network carries its state.
+// GRU is a recurrent cell with width outputs; see NewGRU. Its state is a part of Batch.State.
 func GRU(width int) Layer { return Layer{kind: kindGRU, width: width} }
 
-// LSTM is a recurrent cell with width outputs: see NewLSTM. The network carries its state.
+// LSTM is a recurrent cell with width outputs; see NewLSTM. Its state is a part of Batch.State.
 func LSTM(width int) Layer { return Layer{kind: kindLSTM, width: width} }
 
-// Sequence gives the output of each part to the next.
+// Sequence passes the output of each part to the next part.
 func Sequence(parts ...Layer) Layer { return Layer{kind: kindSequence, parts: parts} }
 
-// Residual is x + f(x), where f is the sequence of the parts. The output of f must have the shape of x.
+// Residual computes x + f(x), where f is the sequence of the parts. The output of f must have the shape of x.
 func Residual(parts ...Layer) Layer { return Layer{kind: kindResidual, parts: parts} }
 
-// Concat gives the same input to each part and lays their outputs side by side, as one vector.
+// Concat passes the same input to each part, and concatenates the outputs to one vector.
 func Concat(parts ...Layer) Layer { return Layer{kind: kindConcat, parts: parts} }
 
 // String returns the Go expression that makes the layer, for messages.
@@ -165,9 +165,9 @@ func (l Layer) String() string {
 type Source struct {
 	Name    string
 	Width   int        // number of numbers in a row
-	Image   Image      // shape of one frame; the zero Image if the source is no image
+	Image   Image      // shape of one frame; the zero Image if the source is not an image
 	Frames  int        // number of frames in a row, for an image
-	Range   [2]float64 // for an image: the numbers that bytes 0 and 255 become
+	Range   [2]float64 // for an image: the numbers for the bytes 0 and 255
 	Choices Choices    // the bounds of choices; empty if the source has no choices
 }
 

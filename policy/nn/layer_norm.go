@@ -2,7 +2,7 @@ package nn
 
 import "math"
 
-// layerNormVariance is added to the variance of a row, so that a constant row stays finite.
+// layerNormVariance is added to the variance of a row, so that the output for a constant row is finite.
 const layerNormVariance = 1e-5
 
 // layerNorm computes, for each row x of width n with mean μ and variance σ² (Ba, Kiros and Hinton 2016,
@@ -62,7 +62,7 @@ func (w *layerNormWork[T]) Forward(b *Batch[T], x []T) []T {
 	return w.y[:b.Rows*w.width]
 }
 
-// Backward: with g = γ dy, dx = (g - mean(g) - x̂ mean(g x̂))/√(σ² + 1e-5).
+// Backward computes dx = (g - mean(g) - x̂ mean(g x̂))/√(σ² + 1e-5), with g = γ dy.
 func (w *layerNormWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int)) {
 	gamma, dGamma, dBeta := w.p.Of(w.gamma), w.p.GradOf(w.gamma), w.p.GradOf(w.beta)
 	for i := range b.Rows {

@@ -37,8 +37,8 @@ func (l *Linear[T]) Forward(y, x []T, n int) {
 }
 
 // Backward adds to the gradients of W and b. x, [n,In], is the input of the last Forward, and dy, [n,Out], is the
-// derivative by its output. Unless dx, [n,In], is nil, Backward sets dx to the derivative by x. If add is set, it
-// adds this derivative to dx instead. Without add, dx may be x. If dx is not nil, scratch holds In·Out elements.
+// gradient of its output. Unless dx, [n,In], is nil, Backward sets dx to the gradient of x, or adds this gradient to dx
+// if add is set. Without add, dx may be x. If dx is not nil, scratch must have In·Out elements.
 //
 //	dW += xᵀ·dy,   db += Σ_n dy_n,   dx = dy·Wᵀ
 func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {
@@ -53,8 +53,8 @@ func (l *Linear[T]) Backward(dx, x, dy []T, n int, add bool, scratch []T) {
 	l.p.products.Gemm(dx[:n*l.In], dy, wt, n, l.In, l.Out, add)
 }
 
-// InputGrad sets dx, [n,In-first], to the derivative by the columns [first,In) of x. dy, [n,Out], is the derivative by
-// the output. InputGrad does not change the gradients of W and b. scratch holds In·Out elements.
+// InputGrad sets dx, [n,In-first], to the gradient of the columns [first,In) of x. dy, [n,Out], is the gradient of the
+// output. InputGrad does not change the gradients of W and b. scratch must have In·Out elements.
 func (l *Linear[T]) InputGrad(dx, dy []T, n, first int, scratch []T) {
 	in := l.In - first
 	wt := scratch[:in*l.Out]

@@ -2,15 +2,14 @@ package nn
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// lstm is the cell of Hochreiter and Schmidhuber 1997 with the forget gate of Gers et al. 2000.
-// s = x·W + b + h·U + d has a part for each of the gates i, f and o, and for the candidate g. σ is the
-// logistic function:
+// lstm is the cell of Hochreiter and Schmidhuber 1997 with the forget gate of Gers et al. 2000. s = x·W + b + h·U + d
+// has columns for the gates i, f and o, and for the candidate g. σ is the logistic function:
 //
 //	i, f, o = σ(s_i), σ(s_f), σ(s_o),   g = tanh(s_g),   c' = f·c + i·g,   h' = o·tanh(c')
 type lstm[T Float] struct{}
 
-// NewLSTM declares a long short-term memory in p: the fields name.input.*, name.hidden.*. Its state
-// is its output h and the cell c.
+// NewLSTM declares a long short-term memory in p: the fields name.input.* and name.hidden.*. Its state is its output h
+// and the cell c.
 func NewLSTM[T Float](p *Params[T], name string, in, out int) *Recurrent[T] {
 	return newRecurrent(p, name, in, out, 4, 2*out, lstm[T]{})
 }

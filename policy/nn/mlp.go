@@ -31,10 +31,10 @@ type MLP[T Float] struct {
 	In, Out int // widths of a row of input and of output
 
 	layers []*Linear[T]
-	norms  []*BatchRenorm[T] // before every layer, and after the last hidden layer; nil: none
+	norms  []*BatchRenorm[T] // before every layer, and after the last hidden layer; may be nil
 	act    Activation
 
-	head     *Linear[T] // the last of layers; nil: no output layer
+	head     *Linear[T] // the last of layers; nil without an output layer
 	headGain float64
 }
 
@@ -99,9 +99,9 @@ func (m *MLP[T]) Empty() bool { return len(m.layers) == 0 }
 // An MLPWork holds the activations of one user of an MLP, for batches up to a fixed number of rows.
 type MLPWork[T Float] struct {
 	y       [][]T // the output of each layer, after the activation
-	dy      [][]T // the derivative by the output of each layer, after its norm
+	dy      [][]T // the gradient of the output of each layer, after its norm
 	norms   []*BatchRenormWork[T]
-	dx      []T // the derivative by the output of the first norm
+	dx      []T // the gradient of the output of the first norm
 	scratch []T
 }
 
@@ -152,7 +152,7 @@ func (m *MLP[T]) normed(w *MLPWork[T], i int, x []T, n int, batch bool) []T {
 	return m.norms[i].Forward(w.norms[i], x, n, batch)
 }
 
-// OutGrad returns memory, [n,Out], for the derivative by the output. Fill it before Backward. Without layers OutGrad
+// OutGrad returns memory, [n,Out], for the gradient of the output. Fill it before Backward. Without layers OutGrad
 // returns nil.
 func (m *MLP[T]) OutGrad(w *MLPWork[T], n int) []T {
 	if m.Empty() {
@@ -161,9 +161,9 @@ func (m *MLP[T]) OutGrad(w *MLPWork[T], n int) []T {
 	return w.dy[len(m.layers)-1][:n*m.Out]
 }
 
-// Backward adds the gradients of the last Forward on w. It reads the derivative by the output from OutGrad, and
+// Backward adds the gradients of the last Forward on w. It reads the gradient of the output from OutGrad, and
 // overwrites this memory. Unless ready is nil, Backward calls ready as soon as the gradients of a layer are complete,
-// beginning with the last layer. Unless dx, [n,In], is nil, Backward sets dx to the derivative by x. An MLP without
+// beginning with the last layer. Unless dx, [n,In], is nil, Backward sets dx to the gradient of x. An MLP without
 // layers does nothing.
 func (m *MLP[T]) Backward(w *MLPWork[T], dx, x []T, n int, ready func(lo, hi int)) {
 	for i := len(m.layers) - 1; i >= 0; i-- {
@@ -194,7 +194,7 @@ func (m *MLP[T]) Backward(w *MLPWork[T], dx, x []T, n int, ready func(lo, hi int
 	}
 }
 
-// normBackward runs Backward of norm i on dy and reports its range as ready. Without norms it does nothing.
+// normBackward runs Backward of norm i on dy, and calls ready for its range. Without norms it does nothing.
 func (m *MLP[T]) normBackward(w *MLPWork[T], i int, dy []T, n int, ready func(lo, hi int)) {
 	if m.norms == nil {
 		return
@@ -205,8 +205,8 @@ func (m *MLP[T]) normBackward(w *MLPWork[T], i int, dy []T, n int, ready func(lo
 	}
 }
 
-// InputGrad sets dx, [n,In-first], to the derivative by the columns [first,In) of the last Forward's x. It reads the
-// derivative by the output from OutGrad, and overwrites this memory. InputGrad does not change the gradients of the
+// InputGrad sets dx, [n,In-first], to the gradient of the columns [first,In) of the last Forward's x. It reads the
+// gradient of the output from OutGrad, and overwrites this memory. InputGrad does not change the gradients of the
 // parameters. An MLP without layers does nothing. In the last Forward, norms must have used their running statistics.
 func (m *MLP[T]) InputGrad(w *MLPWork[T], dx []T, n, first int) {
 	for i := len(m.layers) - 1; i >= 0; i-- {
@@ -229,7 +229,7 @@ func (m *MLP[T]) InputGrad(w *MLPWork[T], dx []T, n, first int) {
 	}
 }
 
-// StatsLen returns the length of the sums that AddStats adds to, over all norms.
+// StatsLen returns the length of the argument sums of AddStats, for all norms.
 func (m *MLP[T]) StatsLen() (n int) {
 	for _, b := range m.norms {
 		n += b.StatsLen()
@@ -237,8 +237,7 @@ func (m *MLP[T]) StatsLen() (n int) {
 	return n
 }
 
-// AddStats adds to sums, for each norm, the statistics of the batches that the norm has seen; see
-// BatchRenorm.AddStats.
+// AddStats adds the batch statistics of all norms to sums, one norm after the other; see BatchRenorm.AddStats.
 func (m *MLP[T]) AddStats(sums []float64, w *MLPWork[T]) {
 	for i, b := range m.norms {
 		b.AddStats(sums[:b.StatsLen()], w.norms[i])
@@ -266,7 +265,7 @@ func activate[T Float](f Activation, y []T) {
 	}
 }
 
-// activateGrad replaces dy, the derivative by y = f(z), with the derivative by z.
+// activateGrad replaces dy, the gradient of y = f(z), with the gradient of z.
 func activateGrad[T Float](f Activation, dy, y []T) {
 	switch f {
 	case Tanh:

@@ -19,7 +19,7 @@ import (
 //	net.Backward(w, ready)
 type Net[T Float] struct {
 	Out   int // width of a row of output
-	State int // count of numbers that recurrent cells carry from step to step, for one sequence
+	State int // length of the recurrent state of one sequence
 
 	root unit[T]
 }
@@ -35,10 +35,10 @@ type Batch[T Float] struct {
 	Sequences int
 	State     []T    // [Sequences, State] before the first step
 	Next      []T    // [Sequences, State]: Forward sets it to the state after the last step
-	Begins    []byte // [Rows]: where not 0, Forward clears the state before the step; nil: nowhere
+	Begins    []byte // [Rows]: if not 0, Forward clears the state before the step; nil means 0 everywhere
 }
 
-// A unit is a layer with parameters. A builder makes the units, in the order of the forward pass.
+// A unit is a layer of a Net, with its parameters. A builder makes the units, in the order of the forward pass.
 type unit[T Float] interface {
 	Init(seed uint64)
 	NewWork(maxRows int) unitWork[T]
@@ -48,9 +48,9 @@ type unit[T Float] interface {
 type unitWork[T Float] interface {
 	// Forward returns the output for x, in memory of the unitWork. x must not change before Backward.
 	Forward(b *Batch[T], x []T) []T
-	// Backward adds the gradients of the last Forward. dy is the derivative by the output, and Backward may overwrite
-	// dy. Unless dx is nil, Backward sets dx to the derivative by x. It calls ready for ranges whose gradients are
-	// complete, from the last parameters to the first.
+	// Backward adds the gradients of the last Forward. dy is the gradient of the output, and Backward may overwrite it.
+	// Unless dx is nil, Backward sets dx to the gradient of x. It calls ready for ranges whose gradients are complete,
+	// from the last parameters to the first.
 	Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int))
 }
 
@@ -90,10 +90,10 @@ func (n *Net[T]) Forward(w *NetWork[T], b Batch[T]) []T {
 	return w.root.Forward(&w.batch, nil)
 }
 
-// OutGrad returns memory, [Rows,Out], for the derivative by the output. Fill it before Backward.
+// OutGrad returns memory, [Rows,Out], for the gradient of the output. Fill it before Backward.
 func (n *Net[T]) OutGrad(w *NetWork[T]) []T { return w.dy[:w.batch.Rows*n.Out] }
 
-// Backward adds the gradients of the last Forward on w. It reads the derivative by the output from OutGrad, and
+// Backward adds the gradients of the last Forward on w. It reads the gradient of the output from OutGrad, and
 // overwrites this memory. Unless ready is nil, Backward calls ready as soon as the gradients of a layer are complete,
 // beginning with the last layer.
 func (n *Net[T]) Backward(w *NetWork[T], ready func(lo, hi int)) {
@@ -103,7 +103,7 @@ func (n *Net[T]) Backward(w *NetWork[T], ready func(lo, hi int)) {
 	w.root.Backward(&w.batch, nil, n.OutGrad(w), ready)
 }
 
-// unreported replaces a nil ready.
+// unreported is a ready function that does nothing.
 func unreported(lo, hi int) {}
 
 // A builder declares the parameters of layers.
@@ -233,7 +233,7 @@ func alike(c Choices) bool {
 	return !other(c.Low) && !other(c.High)
 }
 
-// before returns two sums of count: over sources[:at], and over all sources.
+// before returns the sum of count over sources[:at], and the sum of count over all sources.
 func (b *builder[T]) before(at int, count func(Source) int) (sum, all int) {
 	for i, s := range b.sources {
 		if i < at {
@@ -349,7 +349,7 @@ func (b *builder[T]) residual(l Layer, name string, in Image) (unit[T], Image, e
 	return &skip[T]{u, in.Len()}, out, nil
 }
 
-// film returns the unit that modulates the features of images by the output of the parts.
+// film returns the unit that modulates the features of images with the output of the parts.
 func (b *builder[T]) film(l Layer, name string, in Image) (unit[T], Image, error) {
 	by := Sequence(append(slices.Clone(l.parts), Dense(2*in.C))...)
 	if by.needsInput() {
@@ -362,7 +362,7 @@ func (b *builder[T]) film(l Layer, name string, in Image) (unit[T], Image, error
 	return &film[T]{in, u}, in, nil
 }
 
-// concat returns the unit that lays the outputs of the parts side by side.
+// concat returns the unit that concatenates the outputs of the parts.
 func (b *builder[T]) concat(l Layer, name string, in *Image) (unit[T], Image, error) {
 	if len(l.parts) == 0 {
 		return nil, Image{}, fmt.Errorf("%v: expected at least one part", l)

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Float is what layers compute in: float32 in training, float64 in gradient checks.
+// Float is the element type of layers: float32 in training, float64 in gradient checks.
 type Float interface{ float32 | float64 }
 
 // Params holds all parameters of a network in one flat buffer, and their gradients in a second buffer of the same
@@ -40,16 +40,15 @@ type Field struct {
 	Name  string // dotted: actor.0.weight
 	Shape []int
 	Off   int // index of the first element in Data
-	// Optional says that loaded weights may lack this field. Weights of a model without adapters lack the adapters. The
-	// field then keeps its initial values.
+	// If Optional is set, loaded weights may lack this field, and the field keeps its initial values. For example, the
+	// weights of a model without adapters lack the adapters.
 	Optional bool
 }
 
 // Len returns the number of elements.
 func (f Field) Len() int { return product(f.Shape) }
 
-// A Group is a range of parameters with a name of its own in the config: "actor", "critic",
-// "shared".
+// A Group is a range of parameters with a name, such as "actor", "critic" or "shared".
 type Group struct {
 	Name      string
 	Lo, Hi    int
@@ -151,7 +150,7 @@ func (p *Params[T]) Alloc(alloc tensor.Allocator) error {
 	return nil
 }
 
-// Layout returns the names, types and places of all that State holds: the fields, then the buffers.
+// Layout returns the layout of State: the fields, then the buffers.
 func (p *Params[T]) Layout() *tensor.Layout {
 	fields := make([]tensor.Field, 0, len(p.Fields)+len(p.buffers))
 	for _, f := range p.Fields {
@@ -163,9 +162,8 @@ func (p *Params[T]) Layout() *tensor.Layout {
 // State returns the memory of Data and Buffers, which is one piece.
 func (p *Params[T]) State() []byte { return p.state }
 
-// View makes Data and Buffers views of state, which is the State of other parameters with the same layout. So a
-// network computes with the values in state, without a copy. No layer may compute during View. View does not
-// allocate.
+// View makes Data and Buffers views of state, which is the State of other parameters with the same layout. The network
+// then computes with the values in state, without a copy. No layer may compute during View. View does not allocate.
 func (p *Params[T]) View(state []byte) {
 	at := p.size * sizeOf[T]()
 	if p.state != nil && len(state) != len(p.state) {

@@ -1,7 +1,7 @@
 package nn
 
-// pixels turns the frames of a scene, which are images of bytes, into one image of numbers. This image
-// has the channels of all frames.
+// pixels converts the frames of a scene, which are images of bytes, to one image of numbers with the channels of all
+// frames.
 type pixels[T Float] struct {
 	frames  int
 	frame   Image

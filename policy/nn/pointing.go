@@ -50,7 +50,7 @@ type pointingWork[T Float] struct {
 	query        []T // [places, C], the rows of E for the words of one row
 	turned       []T // [C, H·W], the features of an image
 
-	d, dQuery []T // derivatives for one image, [places, H·W] and [places, C]; allocated by the first Backward
+	d, dQuery []T // gradients for one image, [places, H·W] and [places, C]; allocated by the first Backward
 }
 
 // ask sets query to the rows of E for the words in one row of b, and returns the number of words.

@@ -2,7 +2,7 @@ package nn
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// A Recurrent is a GRU or an LSTM: a layer that reads sequences step by step and carries a state along:
+// A Recurrent is a GRU or an LSTM. It reads sequences step by step, and passes a state from step to step:
 //
 //	h_t, c_t = cell(x_t·W + b, h_{t-1}·U + d, h_{t-1}, c_{t-1}),   y_t = h_t
 //
@@ -19,16 +19,14 @@ type Recurrent[T Float] struct {
 
 // A cell computes one step of a row from the products.
 type cell[T Float] interface {
-	// Forward computes next from in = x·W + b, rec = h·U + d and the state prev. It sets gates to what
-	// Backward needs.
+	// Forward computes next from in = x·W + b, rec = h·U + d and the state prev. It sets gates for Backward.
 	Forward(next, prev cellState[T], gates, in, rec []T)
-	// Backward gets in and rec with their values from Forward, and replaces them with the derivatives by in and rec.
-	// On entry d is the derivative by next. Backward replaces d with the derivative by prev, without the part that
-	// passes through rec.
+	// Backward replaces in and rec, which have their values from Forward, with their gradients. It replaces d, the
+	// gradient of next, with the gradient of prev, without the part that passes through rec.
 	Backward(d, next, prev cellState[T], gates, in, rec []T)
 }
 
-// A cellState is the state of one row, or the derivative by this state.
+// A cellState is the state of one row, or the gradient of this state.
 type cellState[T Float] struct{ h, c []T } // c is empty if the output is the whole state
 
 // newRecurrent declares a layer in p: name.input and name.hidden. Both products have gates·out columns.
@@ -50,10 +48,10 @@ func (l *Recurrent[T]) Init(seed uint64) {
 type RecurrentWork[T Float] struct {
 	h, c         []T // [rows,Out], [rows,State-Out]: the state after each step
 	prevH, prevC []T // [rows,Out], [rows,State-Out]: the state before each step
-	in, rec      []T // [rows,G·Out]: the products; after Backward the derivatives by the products
+	in, rec      []T // [rows,G·Out]: the products; after Backward the gradients of the products
 	gates        []T // [rows,G·Out]
 	dy           []T // [rows,Out]
-	dh, dc       []T // [n,Out], [n,State-Out]: the derivative by the state between two steps
+	dh, dc       []T // [n,Out], [n,State-Out]: the gradient of the state between two steps
 	scratch      []T
 
 	x       []T // this and the following fields: arguments of the last Forward
@@ -74,8 +72,8 @@ func (l *Recurrent[T]) NewWork(maxRows int) *RecurrentWork[T] {
 
 // Forward reads x, [rows,In]: rows/n steps of n sequences. It returns the outputs [rows,Out], in memory of w. The
 // argument state, [n,State], has the states before the first step. Forward sets next, [n,State], to the states after
-// the last step; next and state may be the same slice. Where begins, [rows], is not 0, Forward sets the state to 0
-// before the step. A nil begins stands for 0 everywhere. x and begins must not change before Backward.
+// the last step; next and state may be the same slice. If begins[i] is not 0, Forward sets the state before row i to 0.
+// A nil begins means 0 everywhere. x and begins must not change before Backward.
 func (l *Recurrent[T]) Forward(w *RecurrentWork[T], next, x, state []T, begins []byte, rows, n int) []T {
 	w.x, w.begins, w.rows, w.n = x, begins, rows, n
 	l.input.Forward(w.in, x, rows)
@@ -109,12 +107,12 @@ func (l *Recurrent[T]) Forward(w *RecurrentWork[T], next, x, state []T, begins [
 	return w.h[:rows*l.Out]
 }
 
-// OutGrad returns memory, [rows,Out], for the derivative by the output. Fill it before Backward.
+// OutGrad returns memory, [rows,Out], for the gradient of the output. Fill it before Backward.
 func (l *Recurrent[T]) OutGrad(w *RecurrentWork[T]) []T { return w.dy[:w.rows*l.Out] }
 
-// Backward adds the gradients of the last Forward on w. It reads the derivative by the output from OutGrad, and
+// Backward adds the gradients of the last Forward on w. It reads the gradient of the output from OutGrad, and
 // overwrites this memory. Backward goes back through all steps to the beginning of each episode or sequence. Unless dx,
-// [rows,In], is nil, Backward sets dx to the derivative by x.
+// [rows,In], is nil, Backward sets dx to the gradient of x.
 func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
 	n, wide := w.n, l.hidden.Out
 	ut := w.scratch[:l.Out*wide]
@@ -153,7 +151,7 @@ func (l *Recurrent[T]) row(h, c []T, i int) cellState[T] {
 	return cellState[T]{h[i*l.Out : (i+1)*l.Out], c[i*hidden : (i+1)*hidden]}
 }
 
-// wide returns row i of x, whose rows are as wide as the products.
+// wide returns row i of x, [rows,G·Out].
 func (l *Recurrent[T]) wide(x []T, i int) []T { return x[i*l.hidden.Out : (i+1)*l.hidden.Out] }
 
 // sigmoid replaces each x with 1/(1+e^-x) = ½ + ½ tanh(x/2).

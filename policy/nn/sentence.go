@@ -4,20 +4,19 @@ import (
 	"math"
 )
 
-// A wording finds the words of a sentence among the choices of a row. The field all is the number of columns of a
-// row. The sentence has places of these columns, and begins with column first. The option none stands for no word.
+// A wording finds the words of a sentence in a row of choices.
 type wording struct {
-	first, all    int
-	places, words int
-	none          int32
+	first, all    int   // first column of the sentence, and number of columns of a row
+	places, words int   // number of columns of the sentence, and number of options of a column
+	none          int32 // the option without a word
 }
 
 func newWording(c Choices, first, all int) wording {
 	return wording{first: first, all: all, places: len(c.Low), words: c.High[0] - c.Low[0] + 1, none: int32(c.Low[0])}
 }
 
-// each calls the function do for each word of a row, and returns the number of words. i counts the words from 0,
-// and place is the place of the word in the sentence.
+// each calls the function do for each word of a row, and returns the number of words. Word i, counted from 0, has the
+// given place in the sentence.
 func (s *wording) each(choices []int32, row int, do func(i, place, word int)) (n int) {
 	for place, c := range choices[row*s.all+s.first:][:s.places] {
 		if c != s.none {
@@ -28,9 +27,9 @@ func (s *wording) each(choices []int32, row int, do func(i, place, word int)) (n
 	return n
 }
 
-// sentence gives features to the words of a sentence: Σ_k E[word k] ⊙ P[k]. A word has the same row of E [words, Out]
-// at all places. The factors P [places, Out] distinguish the places, so that "the red cube on the blue cube" is not
-// "the blue cube on the red cube". The first option of the vocabulary stands for no word, and adds nothing.
+// sentence computes the features of a sentence: Σ_k E[word k] ⊙ P[k]. A word has the same row of E [words, Out] at all
+// places. The factors P [places, Out] distinguish the places, so that "the red cube on the blue cube" is not "the blue
+// cube on the red cube". A place without a word adds nothing.
 type sentence[T Float] struct {
 	wording
 	p                *Params[T]

@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// numbers reads the columns [first, first+width) of Batch.Numbers. The field all is the number of columns.
+// numbers reads the columns [first, first+width) of Batch.Numbers. The field all is the number of columns of a row.
 type numbers[T Float] struct{ first, width, all int }
 
 func (u *numbers[T]) Init(uint64) {}
@@ -54,7 +54,8 @@ func (w *pictureWork[T]) Forward(b *Batch[T], _ []T) []T {
 
 func (w *pictureWork[T]) Backward(*Batch[T], []T, []T, func(lo, hi int)) {}
 
-// chosen gives features to the columns [first, first+places) of Batch.Choices. The field all is the number of columns.
+// chosen computes features of the columns [first, first+places) of Batch.Choices. The field all is the number of
+// columns of a row.
 type chosen[T Float] struct {
 	*Embedding[T]
 	first, all, places int
@@ -141,7 +142,7 @@ func (w *activationWork[T]) Backward(b *Batch[T], dx, dy []T, _ func(lo, hi int)
 	copy(dx[:n], dy)
 }
 
-// imageLayer is a layer of a ConvNet.
+// imageLayer is the unit of a layer of images.
 type imageLayer[T Float] struct {
 	layer[T]
 	in Image
@@ -159,7 +160,7 @@ type imageWork[T Float] struct {
 	of      layerWork[T]
 	in      int
 	x       []T
-	unasked []T // memory for a derivative by the input that the layer writes but nobody reads
+	unasked []T // replaces a nil dx, because the layer writes the gradient of its input in any case
 }
 
 func (w *imageWork[T]) Forward(b *Batch[T], x []T) []T {

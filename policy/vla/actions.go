@@ -16,7 +16,7 @@ import (
 type actions struct {
 	space   env.Space
 	dims    int // A
-	gripper int // the gripper's dimension; -1: none
+	gripper int // the gripper's dimension; -1 without a gripper
 	bins    int
 	params  *nn.Params[float32]
 }
@@ -56,7 +56,7 @@ func (a *actions) ranges() (low, high []float64) {
 	return a.params.Buffers.Must(actionLow).F64(), a.params.Buffers.Must(actionHigh).F64()
 }
 
-// options returns how many bins a dimension has.
+// options returns the number of bins of a dimension.
 func (a *actions) options(dim int) int {
 	if dim == a.gripper {
 		return 2
@@ -70,8 +70,7 @@ func (a *actions) unit(x float32, dim int) float64 {
 	return min(max(2*(float64(x)-low[dim])/(high[dim]-low[dim])-1, -1), 1)
 }
 
-// number is the inverse of unit: it returns the action for u. For the gripper number returns the nearer
-// bound.
+// number is the inverse of unit: it returns the action for u. For the gripper it returns the nearer bound.
 func (a *actions) number(u float64, dim int) float32 {
 	low, high := a.ranges()
 	if dim == a.gripper {

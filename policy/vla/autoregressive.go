@@ -2,7 +2,7 @@ package vla
 
 import "github.com/rlinf/rlinf/policy/nn/kernel"
 
-// An autoregressiveHead is a tokensHead that fills its slots one after the other. A slot sees the prefix
+// An autoregressiveHead is a tokensHead that fills its slots one after the other. A slot attends to the prefix
 // and the earlier slots. The input of a slot is its own embedding plus the embedding of the token in the
 // previous slot (OpenVLA, Kim et al. 2024, arXiv:2406.09246).
 type autoregressiveHead struct {

@@ -17,20 +17,19 @@ func (p *Policy) Foresees() (names []string) {
 	return names
 }
 
-// An auxiliary is the memory of the auxiliary prediction (actor.model.foresight). The policy predicts the numbers
-// some steps ahead and at the end of a demonstration, see policy.Foreseer. The targets are mostly hand positions, so
-// they reveal where the named object is. Demonstrated actions reveal little more than a direction, which the robot's
-// own motion already predicts to a large part.
+// An auxiliary is the memory of the auxiliary prediction (actor.model.foresight). The policy predicts the numbers some
+// steps ahead and at the end of a demonstration, see policy.Foreseer. These numbers are mostly hand positions, so they
+// reveal the position of the named object better than actions do.
 //
-// The prediction ĝ is linear in the inputs of the MLP of numbers: the numbers, the keypoints and, with vision_words
-// or vision_film, the features of the text. The targets g are in units of their deviation, and the weight w is
+// The prediction ĝ is linear in the inputs of the MLP of numbers: the numbers, the keypoints and, with vision_words or
+// vision_film, the features of the text. The targets g are in units of their deviation, and the weight w is
 // actor.model.foresight:
 //
 //	log p(g) = -½ w Σ (g - ĝ)²
 type auxiliary struct {
 	p                 *Policy
 	logProb, dLogProb tensor.Tensor // [maxRows,L+1] and [maxRows,L]
-	d                 []float32     // [maxRows, 2·numbers], the derivative of log p(g) by ĝ
+	d                 []float32     // [maxRows, 2·numbers], ∂ log p(g) / ∂ĝ
 }
 
 func newAuxiliary(p *Policy, maxRows, logProbs int) *auxiliary {
@@ -38,8 +37,8 @@ func newAuxiliary(p *Policy, maxRows, logProbs int) *auxiliary {
 		dLogProb: tensor.New(tensor.F32, maxRows, logProbs), d: make([]float32, maxRows*p.observed.predicted)}
 }
 
-// evaluate appends the log-prob of the prediction to each row of logProb, [n,L], and returns the
-// result, [n,L+1]. features come from the last pass.
+// evaluate appends the log-prob of the prediction to each row of logProb, [n,L], and returns the result, [n,L+1].
+// features is pass.features of the last forward.
 func (a *auxiliary) evaluate(features []float32, logProb, goal tensor.Tensor) (tensor.Tensor, error) {
 	p := a.p
 	n, l, width := logProb.Dim(0), logProb.Dim(1), p.observed.predicted
@@ -64,8 +63,8 @@ func (a *auxiliary) evaluate(features []float32, logProb, goal tensor.Tensor) (t
 	return all, nil
 }
 
-// split separates d, the derivative by the result of evaluate, into the derivative by the log-probs of
-// actions, [n,L], and the derivative by the predictions, [n, 2·numbers].
+// split splits d, the gradient of the result of evaluate, into the gradient of the log-probs of actions, [n,L], and the
+// gradient of the predictions, [n, 2·numbers].
 func (a *auxiliary) split(d tensor.Tensor) (dLogProb tensor.Tensor, dPrediction []float32) {
 	n, l, width := d.Dim(0), d.Dim(1)-1, a.p.observed.predicted
 	dLogProb, dPrediction = a.dLogProb.Slice(0, n), a.d[:n*width]

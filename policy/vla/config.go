@@ -59,7 +59,7 @@ const (
 
 var heads = []string{Tokens, TokensAutoregressive, L1, Flow}
 
-// loraTargets are the products of the trunk, which has no output matrix.
+// loraTargets are the products of the trunk that can have an adapter. The trunk has no output matrix.
 var loraTargets = lm.Targets[:len(lm.Targets)-1]
 
 // Defaults returns the defaults.
@@ -70,7 +70,7 @@ func Defaults() Config {
 	}
 }
 
-// Check checks each value.
+// Check validates each value.
 func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(slices.Contains(heads, c.ActionHead), "action_head", c.ActionHead, "one of "+strings.Join(heads, ", "))
 	want(c.ActionBins >= 2 && c.ActionBins <= 4096, "action_bins", c.ActionBins, "a number from 2 to 4096")
@@ -101,7 +101,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	}
 }
 
-// options selects the weights of the trunk that are trained.
+// options returns the options of the trunk, which select the weights to train.
 func (c *Config) options() lm.Options {
 	o := lm.Options{Frozen: c.FreezeTrunk, Kept: true, Headless: true}
 	if c.IsLoRA {

@@ -7,16 +7,17 @@
 //	action slots ────────────────────┴→ transformer (package lm) → action head, value head
 //
 // A sequence holds the tokens of the text, the image tokens, one token for all numbers, and the slots. There is one
-// slot for each dimension of each action of a chunk, or with flow one slot for each action. Tokens of the prefix see
-// each other in both directions. Slots see the prefix. A slot of tokens_autoregressive also sees the earlier slots;
-// slots of other heads see each other. The value head reads the last token of the prefix, which sees no slot.
+// slot for each dimension of each action of a chunk, or with flow one slot for each action. Tokens of the prefix attend
+// to each other in both directions. Slots attend to the prefix. A slot of tokens_autoregressive also attends to the
+// earlier slots; slots of other heads attend to each other. The value head reads the last token of the prefix, which
+// attends to no slot.
 //
 // A pass (pass.go) has three steps: encode makes the sequences, the trunk computes their hidden states, and scatter
-// hands the states to the action head and the value head. Action heads are parallel or iterative (head.go). The key
-// action_head selects one of them:
+// passes the states to the action head and the value head. Action heads are parallel or iterative (head.go). The key
+// action_head selects the head:
 //
 //   - tokens, parallel: bins of each dimension (OpenVLA-OFT, Kim et al. 2025, arXiv:2502.19645)
-//   - l1, parallel: numbers, for learning from demonstrations alone
+//   - l1, parallel: numbers; it can learn only from demonstrations
 //   - tokens_autoregressive, iterative: bins, one after the other (OpenVLA, Kim et al. 2024,
 //     arXiv:2406.09246)
 //   - flow, iterative: numbers that are denoised (π0, Black et al. 2024, arXiv:2410.24164)
@@ -24,8 +25,8 @@
 // Keypoints are the positions of image features, and join the numbers. With vision_words each word of
 // the text has a keypoint of its own (word-conditioned attention). With vision_film the text modulates
 // the features of the other keypoints (FiLM, Perez et al. 2018, arXiv:1709.07871). Without vision_words
-// the text also modulates the features of the first convolution. With foresight, a policy that imitates
-// also predicts how a demonstration goes on, from the numbers, the keypoints and the text.
+// the text also modulates the features of the first convolution. With foresight, imitation also trains a
+// prediction of later numbers in the demonstration, from the numbers, the keypoints and the text.
 //
 // The results of a row have the same bits in every batch.
 package vla

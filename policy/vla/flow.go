@@ -27,24 +27,24 @@ import (
 //
 // At t = 1 the denominator 1-t in σ is replaced with δ. Entropies are 0.
 //
-// Slots share the weights of the trunk, while π0 has an action expert with weights of its own.
+// Slots use the weights of the trunk. In π0 they have their own weights (action expert).
 type flowHead struct {
 	denoiser
 	p         *Policy
-	imitating bool // the last encode had demonstrations, and no chain
+	imitating bool // whether the last encode had demonstrations, without recorded chains
 
 	times []float32 // [rows]
-	waves []float32 // [rows, waves] of times
+	waves []float32 // [rows, waves]: sines and cosines of times
 	state []float32 // [rows, C·A]
 	next  []float32 // [rows, C·A]: the next state, or the velocity of a demonstration
-	slots []float32 // [rows, C, d]: what the layers add to slots for the states
-	shift []float32 // [rows, d]: what the layers add to all slots of a row for the time, or the derivative by shift
+	slots []float32 // [rows, C, d]: features of the states, which are added to slots
+	shift []float32 // [rows, d]: features of the times, which are added to all slots of a row; then their gradient
 
 	hidden   []float32 // of the slots of the last evaluate
-	velocity []float32 // [rows, C·A], or the derivative by velocity
-	slope    []float32 // [rows, C·A]: the derivative of a log-prob by the velocity
+	velocity []float32 // [rows, C·A]: the velocity, then its gradient
+	slope    []float32 // [rows, C·A]: ∂ log-prob / ∂ velocity
 	scratch  []float32
-	noisy    []int // for each row: the step that adds noise; -1: none
+	noisy    []int // the step of each row that adds noise; -1 without noise
 }
 
 var _ iterativeHead = (*flowHead)(nil)
@@ -62,7 +62,7 @@ func newFlowHead(p *Policy, rows int) *flowHead {
 	}
 }
 
-// A denoiser takes states through a fixed number of steps. One of the steps may add noise.
+// A denoiser moves states from time 1 to time 0 in a fixed number of steps. One of the steps may add noise.
 type denoiser struct {
 	steps int
 	noise float64 // noise_level
@@ -71,8 +71,7 @@ type denoiser struct {
 // begin returns the time at which a step begins.
 func (d *denoiser) begin(step int) float32 { return 1 - float32(step)/float32(d.steps) }
 
-// step returns mean and deviation of the state after a step that begins at time t, and the
-// derivative of the mean by the velocity.
+// step returns the mean and the deviation of the state after a step that begins at time t, and the slope ∂ mean / ∂v.
 func (d *denoiser) step(x, v float32, t float64, noisy bool) (mean, deviation, slope float64) {
 	delta := 1 / float64(d.steps)
 	toAction, toNoise := 1-t+delta, t-delta
@@ -85,8 +84,8 @@ func (d *denoiser) step(x, v float32, t float64, noisy bool) (mean, deviation, s
 	return float64((float64(x) * (toAction + toNoise))) + float64(float64(v)*slope), deviation, slope
 }
 
-// encode reads the step with noise from the recorded chains. Without chains it draws a time for each row, and noise for
-// the demonstrated actions.
+// encode adds features of states and times to slots. It reads them from recorded chains, at the step with noise.
+// Without chains it draws a time for each row, and noise for the demonstrated actions.
 func (h *flowHead) encode(slots []float32, b batch) error {
 	chains, recorded := b.obs.Get(policy.Latent)
 	if h.imitating = !recorded; h.imitating {
@@ -200,7 +199,7 @@ func (h *flowHead) choose(x *pass, action, logProb, chains []float32, s sampling
 	return nil
 }
 
-// beginChain draws the first state of a row, and in training the step that has noise.
+// beginChain draws the first state of a row, and in training the step that adds noise.
 func (h *flowHead) beginChain(row int, chain []float32, s sampling) {
 	state := h.state[row*h.p.dims : (row+1)*h.p.dims]
 	h.noisy[row] = -1
@@ -215,7 +214,7 @@ func (h *flowHead) beginChain(row int, chain []float32, s sampling) {
 	chain[len(chain)-1] = float32(h.noisy[row])
 }
 
-// move takes the state of a row through a step.
+// move replaces the state of a row with the state after a step.
 func (h *flowHead) move(row, step int, logProb []float32, stream *philox.Stream) {
 	dims, noisy := h.p.dims, h.noisy[row] == step
 	state, noise := h.state[row*dims:(row+1)*dims], h.next[row*dims:(row+1)*dims]

@@ -9,9 +9,9 @@ import (
 // laplaceLog is log 2, from the log density -|x| - log 2 of a Laplace distribution of scale 1.
 const laplaceLog = math.Ln2
 
-// An l1Head computes each action by a small network on the slots of its dimensions, side by side. It
-// learns by the absolute error (Kim et al. 2025, arXiv:2502.19645), in units of half the range of a
-// dimension. As a policy it is a Laplace distribution of scale 1, whose log density contains this error:
+// An l1Head computes each action with a small network, whose input is the hidden states of the action's slots side by
+// side. Its loss is the absolute error (Kim et al. 2025, arXiv:2502.19645), in units of half the range of a dimension.
+// As a policy it is a Laplace distribution of scale 1, whose log density contains this error:
 //
 //	log p(a) = -|u - μ| - log 2
 //

@@ -10,25 +10,25 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// observations describes what a policy observes: images, numbers and a text.
+// observations describes the observations of a policy: images, numbers and a text.
 type observations struct {
 	fields  []env.Field
 	cameras []camera
 	numbers []numbers
-	width   int // count of all numbers
-	text    string
-	length  int      // bytes of a text, or words of an instruction
-	words   []string // all words of instructions, in the order of their numbers; nil: texts are bytes
+	width   int      // number of all numbers
+	text    string   // name of the text; may be empty
+	length  int      // number of bytes of a text, or of words of an instruction
+	words   []string // all words of instructions, in the order of their numbers; nil if texts are bytes
 
-	// for the network that turns the observations into tokens
-	tokens     int // tokens of a row
-	predicted  int // count of numbers of the auxiliary prediction, which follow the tokens
-	readable   int // largest number of tokens of a text that the network reads; 0: the network reads no text
+	// for the vision network; see method network
+	tokens     int // number of tokens of a row
+	predicted  int // number of outputs of the auxiliary prediction, which follow the tokens
+	readable   int // largest number of tokens of a text that the network reads; 0 if it reads no text
 	vocabulary int // number of tokens of the vocabulary
 }
 
-// A camera is an observation of images, [H,W,3] or [frames,H,W,3] of bytes. The policy sees a part of
-// each image.
+// A camera is an observation of images, [H,W,3] or [frames,H,W,3] of bytes. The policy sees the whole of each image or
+// a part.
 type camera struct {
 	name       string
 	frames     int
@@ -41,7 +41,7 @@ type numbers struct {
 	width int
 }
 
-// newObservations describes the observations of spec.
+// newObservations returns the description of the observations of spec.
 func newObservations(spec env.Spec, c *Config) (*observations, error) {
 	s := &observations{fields: spec.Obs}
 	for _, f := range spec.Obs {
@@ -73,7 +73,7 @@ func newObservations(spec env.Spec, c *Config) (*observations, error) {
 	return s, nil
 }
 
-// newCamera describes an observation of images. crop is the share of the area that the policy sees.
+// newCamera returns the description of an observation of images. crop is the share of the area that the policy sees.
 func newCamera(f env.Field, crop float64) (camera, error) {
 	c, dims := camera{name: f.Name, frames: 1}, f.Shape
 	if len(dims) == 4 {
@@ -88,8 +88,8 @@ func newCamera(f env.Field, crop float64) (camera, error) {
 	return c, nil
 }
 
-// newImages returns two slices with an element for each camera. images is for the views that readImages sets.
-// cropped has memory for the parts that the policy sees, [rows, frames, H, W, C], or nil for whole images.
+// newImages returns the slices for readImages, with an element for each camera. An element of cropped is memory for the
+// parts that the policy sees, [rows, frames, H, W, C]. It is nil if the policy sees whole images.
 func (s *observations) newImages(rows int) (images, cropped [][]uint8) {
 	images, cropped = make([][]uint8, len(s.cameras)), make([][]uint8, len(s.cameras))
 	for i, c := range s.cameras {
@@ -100,8 +100,8 @@ func (s *observations) newImages(rows int) (images, cropped [][]uint8) {
 	return images, cropped
 }
 
-// readImages sets images to the part that the policy sees of each camera: the middle of an image, or a random
-// part, drawn from b.augment. It does not copy whole images.
+// readImages sets images to the part of each image that the policy sees: the middle, or a random part, drawn from
+// b.augment. It does not copy whole images.
 func (s *observations) readImages(images, cropped [][]uint8, b batch) {
 	for i := range s.cameras {
 		c := &s.cameras[i]

@@ -15,7 +15,7 @@ type batch struct {
 	obs     tensor.Dict
 	lo, n   int          // rows [lo, lo+n) of obs
 	slots   bool         // the pass includes the slots
-	action  []float32    // [n, C·A], given actions; nil: none
+	action  []float32    // [n, C·A], given actions; may be nil
 	augment policy.Noise // for random parts of images and the noise of imitation; not used if Env is empty
 }
 
@@ -42,15 +42,15 @@ type pass struct {
 	choices  []int32   // [rows, max_prompt_length], for a network that reads texts: token + 1, or 0 after the text
 	features []float32 // [rows, tokens·d + predicted], the output of the network
 	ids      []int32   // of all sequences
-	starts   []int32   // where each sequence begins in ids, then the end of the last
+	starts   []int32   // start of each sequence in ids, then the end of the last sequence
 	prefix   []int32   // the length of each prefix
-	given    []float32 // [rows·(tokens + slots), d], the inputs of the trunk other than text
+	given    []float32 // [rows·(tokens + slots), d], the inputs of the trunk, without the text
 
 	// set by scatter
 	slots []float32 // [rows, slots, d]: inputs of the trunk, then hidden states
 	last  []float32 // [rows, d]: hidden states of the last token of each prefix
 
-	dHidden, dSlots, dLast []float32 // derivatives by the hidden states of the trunk, by slots and by last
+	dHidden, dSlots, dLast []float32 // gradients of the hidden states of the trunk, of slots and of last
 }
 
 func (p *Policy) newPass(rows int, r *reader, training bool) *pass {
@@ -113,8 +113,8 @@ func (x *pass) forward(b batch) error {
 	return nil
 }
 
-// encode turns each row into a sequence: the tokens of the text, the features of images and numbers,
-// and with b.slots the slots.
+// encode makes a sequence for each row: the tokens of the text, the features of images and numbers, and with b.slots
+// the slots.
 func (x *pass) encode(b batch) error {
 	p := x.p
 	p.observed.readNumbers(x.numbers, p.params, b)
@@ -151,7 +151,7 @@ func (x *pass) encode(b batch) error {
 	return nil
 }
 
-// resetSlots sets the slots of n rows to their learnt embeddings. The slots of a parallel head need nothing else.
+// resetSlots sets the slots of n rows to their learnt embeddings, which are the complete slots of a parallel head.
 func (x *pass) resetSlots(n int) {
 	learnt := x.p.params.Of(x.p.slotEmbedding)
 	for row := range n {
@@ -198,7 +198,7 @@ func (x *pass) scatter(slots bool) {
 	}
 }
 
-// prefixEnd returns where the prefix of a row ends in the hidden states.
+// prefixEnd returns the index in the hidden states at which the prefix of a row ends.
 func (x *pass) prefixEnd(row int) int { return int(x.starts[row]+x.prefix[row]) * x.p.d }
 
 // values sets value, [n,V], from the last token of each prefix, if there is a critic.
@@ -208,8 +208,9 @@ func (x *pass) values(value []float32) {
 	}
 }
 
-// backward adds the gradients of a loss, whose derivatives are the arguments. It goes through the steps of forward
-// in reverse order. dValue or dPrediction is nil if the loss does not depend on values or predictions.
+// backward adds the gradients of the parameters, given the gradients of the outputs of the last forward. It goes
+// through the steps of forward in reverse order. dValue is nil if the loss does not depend on values, and dPrediction
+// is nil if it does not depend on predictions.
 func (x *pass) backward(dLogProb, dEntropy, dValue, dPrediction []float32, ready func(lo, hi int)) {
 	p := x.p
 	x.backwardValues(dValue, ready)
@@ -225,7 +226,7 @@ func (x *pass) backward(dLogProb, dEntropy, dValue, dPrediction []float32, ready
 	p.vision.Backward(x.vision, ready)
 }
 
-// backwardValues sets dLast to the derivative by x.last, given dValue.
+// backwardValues sets dLast to the gradient of x.last through the values.
 func (x *pass) backwardValues(dValue []float32, ready func(lo, hi int)) {
 	p, n := x.p, x.n
 	dLast := x.dLast[:n*p.d]
@@ -241,7 +242,7 @@ func (x *pass) backwardValues(dValue []float32, ready func(lo, hi int)) {
 	}
 }
 
-// gather returns the derivative by all hidden states, with dLast and dSlots at their places.
+// gather returns the gradient of all hidden states, with dLast and dSlots at their places.
 func (x *pass) gather() []float32 {
 	d, width := x.p.d, x.p.slots*x.p.d
 	dHidden := x.dHidden[:len(x.ids)*d]
@@ -254,7 +255,7 @@ func (x *pass) gather() []float32 {
 	return dHidden
 }
 
-// backwardEncode adds to the gradients of positions and slots, and sets the derivative by features.
+// backwardEncode adds to the gradients of positions and slots, and sets the gradient of features.
 func (x *pass) backwardEncode(dPrediction []float32) {
 	p := x.p
 	dInput, dFeatures := x.trunk.InputGrad(), p.vision.OutGrad(x.vision)
@@ -277,11 +278,11 @@ func (x *pass) backwardEncode(dPrediction []float32) {
 	}
 }
 
-// A cache holds the keys and values of the prefixes of some rows, and of the slots behind them.
+// A cache holds the keys and values of the prefixes of a batch, and of the slots after them.
 type cache struct {
 	sequences []*lm.Sequence
 	pieces    []lm.Piece
-	slots     []int32 // the ids of a row's slots
+	slots     []int32 // input ids of the slots of a row, all lm.Given
 }
 
 // newCache makes a cache for x. The argument tokens is the largest number of tokens of a row.
@@ -311,7 +312,7 @@ func (c *cache) fill(x *pass) error {
 }
 
 // extend appends the slots in x.slots, [n, slots, d], to the cached sequences, and returns their hidden states.
-// Parallel slots see each other, and the cache does not keep them.
+// Parallel slots attend to each other, and the cache does not keep them.
 func (c *cache) extend(x *pass, slots int, parallel bool) ([]float32, error) {
 	width := slots * x.p.d
 	for row := range x.n {

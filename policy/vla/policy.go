@@ -20,7 +20,7 @@ type Policy struct {
 	observed  *observations
 	actions   *actions
 	params    *nn.Params[float32]
-	tokenizer *tokenizer.Tokenizer // of the trunk's folder; nil: the built-in tokenizer
+	tokenizer *tokenizer.Tokenizer // of the trunk's folder; nil means the built-in tokenizer
 
 	d              int // width of the trunk
 	dims           int // dimensions of a chunk, C·A
@@ -34,16 +34,16 @@ type Policy struct {
 	previous      int // field [bins+2, d], for the token in the previous slot; only with tokens_autoregressive
 
 	// layers of the action heads; nil if action_head does not use them
-	bins         *nn.Linear[float32] // tokens: [d, bins], of all dimensions but the gripper
+	bins         *nn.Linear[float32] // tokens: [d, bins], for all dimensions except the gripper
 	gripper      *nn.Linear[float32] // tokens: [d, 2]
-	mean         *nn.MLP[float32]    // l1: from the A·d numbers of an action's slots
+	mean         *nn.MLP[float32]    // l1: [A·d, A], from the slots of an action
 	flowState    *nn.Linear[float32] // flow: [A, d]
 	flowTime     *nn.Linear[float32] // flow: [waves, d]
 	flowVelocity *nn.Linear[float32] // flow: [d, A]
 
-	critic *nn.MLP[float32] // nil: none
+	critic *nn.MLP[float32] // nil without a critic
 
-	initial []func(seed uint64) // set the first weights of embeddings, action head and critic
+	initial []func(seed uint64) // draw the initial weights of embeddings, action head and critic
 }
 
 // The groups of the parameters, in their order.
@@ -137,8 +137,8 @@ func (p *Policy) addVision(vocabulary int) error {
 	return err
 }
 
-// firstGain is the gain of the first weights of action heads. It is small, so that a new policy
-// hardly depends on its observation.
+// firstGain is the gain of the initial weights of action heads. It is small, so that a new policy hardly depends on its
+// observation.
 const firstGain = 0.01
 
 // addActionHead adds the embeddings of positions and slots, then the layers of the action head.
@@ -168,7 +168,7 @@ func (p *Policy) addActionHead() {
 	}
 }
 
-// embedding adds rows of width d, and returns their field.
+// embedding declares a field [rows, d], and returns its index.
 func (p *Policy) embedding(name string, rows int) int {
 	field := p.params.Add(name, rows, p.d)
 	p.initial = append(p.initial, func(seed uint64) {
@@ -257,7 +257,8 @@ func (p *Policy) trunkSizes() (lm.Config, error) {
 	return sizes, nil
 }
 
-// init draws the initial parameters, and loads the trunk's folder if there is one. A blank policy gets neither.
+// init draws the initial parameters, and loads the trunk's folder if there is one. For a blank policy
+// (policy.Config.Blank) it does neither.
 func (p *Policy) init(seed uint64) error {
 	p.actions.init()
 	p.observed.init(p.params)
@@ -290,9 +291,9 @@ func (p *Policy) Fit(obs tensor.Dict, action tensor.Tensor) error {
 	return p.observed.fit(p.params, obs)
 }
 
-// LatentLen returns the length of the chain behind a chunk of actions. With the head flow a chain holds the states
-// before the first denoising step and after each step, [num_steps+1, C·A], then the index of the step with noise.
-// Other heads have no chain.
+// LatentLen returns the length of the denoising chain of a chunk of actions. With the head flow a chain holds the
+// states before the first denoising step and after each step, [num_steps+1, C·A], then the index of the step with
+// noise. Other heads have no chain.
 func (p *Policy) LatentLen() int {
 	if p.own.ActionHead != Flow {
 		return 0

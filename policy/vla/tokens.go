@@ -5,9 +5,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A tokensHead gives each slot a distribution over the bins of its dimension: Kim et al. 2025,
-// arXiv:2502.19645, with the log-probs that reinforcement learning needs. Slots are independent given
-// the observation.
+// A tokensHead computes for each slot a distribution over the bins of its dimension (Kim et al. 2025,
+// arXiv:2502.19645), with the log-probs for reinforcement learning. Slots are independent given the observation.
 type tokensHead struct {
 	p       *Policy
 	groups  []slotGroup // the group of bins, of the gripper, or both groups
@@ -16,11 +15,11 @@ type tokensHead struct {
 	scratch []float32
 }
 
-// A slotGroup is the slots that share a layer, with their distributions.
+// A slotGroup holds the slots that share a layer, with their distributions.
 type slotGroup struct {
 	layer      *nn.Linear[float32]
-	slots      []int32   // of a row
-	x          []float32 // [n·slots, d], hidden states, then the derivative by hidden states
+	slots      []int32   // indices of the slots in a row
+	x          []float32 // [n·slots, d], hidden states, then their gradient
 	logp, prob []float32 // [n·slots, bins]
 }
 
@@ -85,7 +84,7 @@ func (g *slotGroup) row(i int) (logp, prob []float32) {
 	return g.logp[i*n : (i+1)*n], g.prob[i*n : (i+1)*n]
 }
 
-// temperature returns the divisor of the logits. If s takes the most likely actions, the divisor is the
+// temperature returns the divisor of the logits: the temperature of s or, if s takes the most likely actions, the
 // temperature of training.
 func (h *tokensHead) temperature(s *sampling) float64 {
 	if s.temperature == 0 {
@@ -131,7 +130,7 @@ func (h *tokensHead) evaluate(logProb, entropy, hidden, action []float32, n int)
 	})
 }
 
-// backward: with p = softmax(z/T) and entropy H,
+// backward computes the gradient of the logits z. With p = softmax(z/T) and entropy H,
 //
 //	∂ log p_a / ∂z_j = ([j=a] - p_j)/T,    ∂H / ∂z_j = -p_j (log p_j + H)/T
 func (h *tokensHead) backward(dHidden, dLogProb, dEntropy []float32, n int) {

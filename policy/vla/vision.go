@@ -129,14 +129,14 @@ func halved(side, convolutions int) int {
 	return side
 }
 
-// keypoints describes the layers that locate things in the images of a camera: two convolutions of
-// stride 2, then the position at which each channel is largest. A channel is a sum over the features
-// of one pixel.
+// keypoints describes the layers that locate objects in the images of a camera: two convolutions of stride 2, then the
+// position at which each channel is largest (spatial softmax). A channel is a weighted sum over the features of one
+// pixel.
 //
 // With vision_words there is a channel for each word of the text (word-conditioned attention). Its
 // features do not depend on the text, so a word means the same in all texts. With vision_film the text
 // scales and shifts the features of the other channels (FiLM, Perez et al. 2018, arXiv:1709.07871).
-// Channels are not rectified, so the maximum of a channel counts even if it is below 0.
+// Channels have no ReLU, so a channel has a position even if all of its values are below 0.
 func (s *observations) keypoints(cam *camera, c *Config) nn.Layer {
 	layers := append(s.firstConv(cam, c, c.VisionWidth), nn.Conv(2*c.VisionWidth, 3, 2, 1))
 	var channels, film []nn.Layer
@@ -154,14 +154,14 @@ func (s *observations) keypoints(cam *camera, c *Config) nn.Layer {
 	return nn.Sequence(append(layers, nn.Concat(channels...))...)
 }
 
-// keypointDeviation is the deviation of the logits of a channel before the softmax over its pixels.
-// Fingers need positions that are exact to a few millimetres. With a deviation of 1, the pixels beside
-// an object weigh too much.
+// keypointDeviation is the deviation of the logits of a channel before the softmax over its pixels. Grasping needs
+// positions that are exact to a few millimetres. With a deviation of 1, the pixels beside an object have too much
+// weight.
 const keypointDeviation = 2
 
-// firstConv describes the first convolution of a camera. The argument most limits its channels. Two more channels
-// hold the position of each pixel. With vision_film, but without vision_words, the text modulates the features of the
-// convolution.
+// firstConv describes the first convolution of a camera. The argument most is the maximum number of its channels. Two
+// more channels hold the position of each pixel. With vision_film, but without vision_words, the text modulates the
+// features of the convolution.
 func (s *observations) firstConv(cam *camera, c *Config, most int) []nn.Layer {
 	layers := []nn.Layer{nn.Input(cam.name), nn.Conv(min(c.VisionWidth, most), 3, 2, 1)}
 	if c.VisionFiLM && !c.VisionWords {
@@ -176,8 +176,8 @@ func (s *observations) film() nn.Layer { return nn.FiLM(s.sentence(filmWidth)...
 // filmWidth is the number of features of a text that modulate the features of an image.
 const filmWidth = 128
 
-// sentence describes the layers that compute features of the text, [width]. The features are rectified, so that one
-// feature can stand for several words together, such as a colour at the position of the object to be moved.
+// sentence describes the layers that compute features of the text, [width]. With the ReLU, one feature can depend on
+// several words together, such as a colour at the place of the object to be moved.
 func (s *observations) sentence(width int) []nn.Layer {
 	return []nn.Layer{nn.Sentence(s.text, width), nn.Activate(nn.ReLU)}
 }

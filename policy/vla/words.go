@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 )
 
-// words are common in instructions to robots. In the built-in tokenizer each of them has a token, after the tokens of
-// the 256 bytes. Other words are spelt in bytes.
+// words are common in instructions to robots. In the built-in tokenizer each of these words has a token, after the
+// tokens of the 256 bytes. Other words are spelt in bytes.
 var words = strings.Fields(`
 	a an and are at away back before behind below beside between by close down first from front in inside into is it
 	last left lower middle near next not of off on onto open or out over right second so that the then third to
@@ -25,10 +25,10 @@ var words = strings.Fields(`
 	one two three four five six seven eight nine ten all both each every other same
 	. , ; : ! ?`)
 
-// A reader turns instructions into tokens, with the tokenizer of the trunk's folder or with the built-in
-// tokenizer. It remembers the tokens of earlier texts.
+// A reader converts instructions to tokens, with the tokenizer of the trunk's folder or with the built-in tokenizer. It
+// caches the tokens of earlier texts.
 type reader struct {
-	encoder *tokenizer.Encoder // nil: the built-in tokenizer
+	encoder *tokenizer.Encoder // nil means the built-in tokenizer
 	ids     map[string]int32   // of words
 	most    int                // largest number of tokens of an instruction
 	seen    map[string][]int32
@@ -72,11 +72,10 @@ func (r *reader) readWords(numbers []int32, words []string) ([]int32, error) {
 	return r.read(r.text)
 }
 
-// remembered is the number of instructions that a reader remembers.
+// remembered is the maximum number of instructions in the cache of a reader.
 const remembered = 1 << 14
 
-// read returns the tokens of a text, which ends at its first byte of 0. It allocates only for new
-// texts.
+// read returns the tokens of a text, which ends before its first byte that is 0. It allocates only for new texts.
 func (r *reader) read(text []byte) ([]int32, error) {
 	text, _, _ = bytes.Cut(text, []byte{0})
 	if ids, ok := r.seen[string(text)]; ok {

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// work is one user's memory. Forward and Value compute a few rows at a time, and keep no activations.
+// work is the policy.Work of one user. Forward and Value compute a few rows at a time, and keep no activations.
 // Evaluate computes all rows at once, in memory that the first Evaluate allocates.
 type work struct {
 	owner    *Policy
@@ -23,8 +23,8 @@ type work struct {
 	value                    tensor.Tensor   // [maxRows,V]; the zero Tensor without a critic
 	latent                   tensor.Tensor   // [maxRows,K]; the zero Tensor without chains
 	dimLogProb, dimEntropy   []float32       // [maxRows,C·A]
-	dDimLogProb, dDimEntropy []float32       // the derivatives by dimLogProb and dimEntropy
-	auxiliary                *auxiliary      // nil: none
+	dDimLogProb, dDimEntropy []float32       // the gradients of dimLogProb and dimEntropy
+	auxiliary                *auxiliary      // nil without an auxiliary prediction
 	streams                  []philox.Stream // of the rows of acting
 
 	augment   policy.Noise // of the next Evaluate; not used if Env is empty
@@ -94,8 +94,8 @@ func (p *Policy) Forward(wk policy.Work, obs tensor.Dict, mode policy.Mode, nois
 	return act, nil
 }
 
-// act runs the acting pass over n rows of obs, in batches of at most w.acting.rows rows. It sets the values. After each
-// batch it calls the function then with the rows [lo, hi) of the batch.
+// act runs the acting pass over n rows of obs, in batches of at most w.acting.rows rows, and sets w.value. After each
+// batch, which is the rows [lo, hi), it calls the function then.
 func (w *work) act(obs tensor.Dict, n int, slots bool, then func(lo, hi int) error) error {
 	for lo := 0; lo < n; lo += w.acting.rows {
 		hi := min(lo+w.acting.rows, n)
@@ -142,8 +142,8 @@ func (p *Policy) Evaluate(wk policy.Work, obs tensor.Dict, action tensor.Tensor)
 	return e, nil
 }
 
-// Augment lets the next Evaluate on w see a random part of each image, if image_crop is less than 1. The part is drawn
-// from noise. See policy.Augmenter.
+// Augment sets the noise from which the next Evaluate on wk draws a part of each image, if image_crop is less than 1.
+// See policy.Augmenter.
 func (p *Policy) Augment(wk policy.Work, noise policy.Noise) {
 	if w, ok := wk.(*work); ok {
 		w.augment = noise
@@ -165,8 +165,7 @@ func (p *Policy) Value(wk policy.Work, obs tensor.Dict) (tensor.Tensor, error) {
 	return w.value.Slice(0, n), nil
 }
 
-// Backward implements policy.Policy: ranges become ready from the end of the flat gradient to its
-// beginning.
+// Backward implements policy.Policy. It calls ready for ranges from the end of the flat gradient to its beginning.
 func (p *Policy) Backward(wk policy.Work, g policy.Grad, ready func(lo, hi int)) error {
 	w, ok := wk.(*work)
 	if !ok || w.owner != p {
@@ -227,8 +226,8 @@ func (p *Policy) sum(dst, src []float32) {
 	}
 }
 
-// spread is the backward pass of sum: it copies the derivative by each log-prob, src [n,L], to the
-// dimensions that the log-prob sums over, dst [n,C·A]. A nil src means zeros.
+// spread is the backward pass of sum. It copies the gradient of each log-prob, in src [n,L], to all dimensions of this
+// log-prob, in dst [n,C·A]. A nil src means zeros.
 func (p *Policy) spread(dst, src []float32) {
 	if src == nil {
 		clear(dst)

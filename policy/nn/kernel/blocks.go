@@ -42,8 +42,8 @@ const (
 	stridedDepth = 1024 // a gradient packs A if rows of A are more than this number of bytes apart
 	packDepth    = 2048 // with more steps of k, a strip of columns is packed again for each tile of rows
 	blockDepth   = 256  // steps of k at a time, with packing
-	partRows     = 8    // a part of a product has a multiple of partRows rows
-	partColumns  = 32   // or a multiple of partColumns columns
+	partRows     = 8    // if ProductPart splits the rows, parts have multiples of partRows rows
+	partColumns  = 32   // if ProductPart splits the columns, parts have multiples of partColumns columns
 )
 
 // NewMultiplier returns a Multiplier for this machine.
@@ -137,12 +137,12 @@ func (s share) part(number, parts, unit int) share {
 	return share{min(s.from+units*number/parts*unit, s.to), min(s.from+units*(number+1)/parts*unit, s.to)}
 }
 
-// A piece is a range of k in one term and one block: depth steps, beginning with step p. at is the number of
-// steps in earlier pieces.
+// A piece is the range [p, p+depth) of k in one term and one block. The field at is the total depth of the earlier
+// pieces.
 type piece struct{ block, term, p, depth, at int }
 
-// plan splits the sums of a product into x.pieces. The argument most limits the steps of a piece. plan returns the
-// number of steps of all pieces.
+// plan splits the sums of a product into x.pieces. The argument most is the maximum number of steps of a piece. plan
+// returns the total number of steps.
 func (x *Multiplier) plan(p *blocked, most int) int {
 	x.pieces = x.pieces[:0]
 	steps := 0
@@ -212,8 +212,9 @@ type origin struct {
 	step int
 }
 
-// block adds the sums of pieces to the initial values in the tile first, then adds the tiles in add. It writes the
-// result to the argument to. The argument between is memory for the sums from one piece to the next.
+// block computes one block of a tile. It adds the sums of pieces to the initial values, which are the argument first,
+// then adds the matrices in add. It writes the result to the argument to. The argument between is memory for the sums
+// after each piece.
 func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin, add []origin, rows, columns share) {
 	n := columns.size()
 	if len(pieces) == 0 { // no step of k at all
@@ -238,8 +239,8 @@ func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin
 	}
 }
 
-// panels adds one piece of the sums to the initial values in the tile first, then adds the tiles in add. It writes the
-// result to the argument into. B is in packed panels.
+// panels computes one piece of the sums, with B in packed panels. It adds the piece to the initial values, which are
+// the argument first, then adds the matrices in add. It writes the result to the argument into.
 func (x *Multiplier) panels(p *blocked, into, first origin, a []float32, q piece, rows int, columns share,
 	add []origin) {
 	n, t := columns.size(), p.terms[q.term]
@@ -289,7 +290,7 @@ func grown(x []float32, n int) []float32 {
 	return make([]float32, n)
 }
 
-// packColumns returns the width of a packed panel: the columns that the assembly takes at a time.
+// packColumns returns the number of columns of a packed panel, which the assembly processes at a time.
 func packColumns() int {
 	if best == avx2 {
 		return 16
@@ -297,7 +298,7 @@ func packColumns() int {
 	return tileColumns
 }
 
-// packPlain copies w columns of depth rows of b.
+// packPlain copies the first w elements of depth rows of b.
 func packPlain(dst, b []float32, step, depth, w int) {
 	for p := range depth {
 		copy(dst[p*w:(p+1)*w], b[p*step:])

@@ -9,7 +9,7 @@
 //	kernel.GemmBias(y, x, w, bias, rows, out, in)       // y = x·w + bias
 //	kernel.Tanh(y, y)
 //
-// and its backward pass, with dy the derivative by y,
+// and its backward pass, with dy the gradient of y,
 //
 //	kernel.TanhGrad(dy, dy, y)
 //	kernel.GemmTA(dw, x, dy, in, out, rows, true)       // dw += xᵀ·dy

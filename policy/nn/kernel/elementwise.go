@@ -14,7 +14,7 @@ func Tanh[T Float](dst, x []T) {
 	}
 }
 
-// TanhGrad sets dx to dy·(1 - y²), the derivative through y = tanh x. dx may be dy or y.
+// TanhGrad sets dx to dy·(1 - y²), the gradient of x for y = tanh x. dx may be dy or y.
 func TanhGrad[T Float](dx, dy, y []T) {
 	checkSame("tanh grad", "dy", len(dy), len(dx))
 	checkSame("tanh grad", "y", len(y), len(dx))
@@ -42,7 +42,7 @@ func Relu[T Float](dst, x []T) {
 	}
 }
 
-// ReluGrad sets dx to 0 where y ≤ 0, and to dy elsewhere: the derivative through y = relu x. dx may be dy or y.
+// ReluGrad sets dx to 0 where y ≤ 0, and to dy elsewhere: the gradient of x for y = relu x. dx may be dy or y.
 func ReluGrad[T Float](dx, dy, y []T) {
 	checkSame("relu grad", "dy", len(dy), len(dx))
 	checkSame("relu grad", "y", len(y), len(dx))

@@ -62,8 +62,8 @@ type addend struct {
 	step int
 }
 
-// Limits of rows and of steps of k in one call of the assembly. The block of A stays in the second-level cache while
-// the panels of B pass. A call takes only microseconds, because the garbage collector cannot interrupt assembly.
+// Limits of rows and of steps of k in one call of the assembly. The block of A stays in the second-level cache for all
+// panels of B. Calls must be short, because the garbage collector cannot interrupt assembly.
 const blockRows, blockK = 256, 256
 
 // maxColumns is the largest number of columns of a panel.
@@ -81,7 +81,7 @@ func begin(s start[float32], p, j int, c *float32, cStep int, zeros *float32) (*
 	return zeros, 0
 }
 
-// panelColumns returns the columns of the next panel if n columns are left.
+// panelColumns returns the number of columns of the next panel if n columns are left.
 func panelColumns(n int) int {
 	lanes := 8
 	if best == avx512 {
@@ -96,7 +96,7 @@ func panelColumns(n int) int {
 	return n
 }
 
-// run calls the assembly for the number of vectors that these columns fill.
+// run calls the assembly for a panel of the given number of columns.
 func (t *panel) run(columns int) {
 	lanes := 8
 	if best == avx512 {
@@ -137,7 +137,7 @@ var zeros [maxColumns]float32
 // tailMasks[16-n:] begins with n lanes that are on. tailMasks is never written.
 var tailMasks = [32]int32{-1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1, -1}
 
-// productDots puts k in the lanes, and computes one column of C after the other. A is stored by rows. The choice of
+// productDots computes C column by column, with successive k in the lanes. A is stored by rows. The choice of
 // productDots and the order of its sums depend only on n and k, so a row has the same bits in any batch.
 func productDots(c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
 	var column [blockK]float32
@@ -168,8 +168,8 @@ func productDots(c, b []float32, a matrix[float32], s start[float32], m, n, k in
 	}
 }
 
-// productThin puts the rows of C in the lanes: it computes Cᵀ = Bᵀ·Aᵀ. A is stored by columns, so its data is
-// Aᵀ by rows. Each sum is the usual chain.
+// productThin computes Cᵀ = Bᵀ·Aᵀ, with the rows of C in the lanes. A is stored by columns, so its data is Aᵀ by rows.
+// Each sum is one chain, as in productPanels.
 func productThin(c, b []float32, a matrix[float32], s start[float32], m, n, k int) {
 	var sums [thinColumns * maxColumns]float32 // columns of Cᵀ
 	for i, rows := 0, 0; i < m; i += rows {

@@ -61,7 +61,7 @@ func LogSoftmax[T Float](dst, x []T, m, n int) {
 			shiftRow(block[r*n:(r+1)*n], x[(i+r)*n:(i+r+1)*n])
 		}
 		clear(sums[:count])
-		for lo := 0; lo < len(block); lo += held { // more than once only if a row is longer
+		for lo := 0; lo < len(block); lo += held { // more than one pass only if n > held
 			part := block[lo:min(lo+held, len(block))]
 			Exp(exps[:len(part)], part)
 			width := min(n, len(part))

@@ -22,7 +22,8 @@ func detect() level {
 // second-level cache. So each cache line is read once and written once, however far apart rows are.
 const transposeTile = 64
 
-// transposeSIMD transposes the whole 8×8 blocks of a [m,n], and returns the rows and columns that they cover.
+// transposeSIMD transposes the whole 8×8 blocks of the matrix a, [m,n]. It returns the numbers of rows and columns of
+// these blocks.
 func transposeSIMD(dst, a []float32, m, n int) (rows, columns int) {
 	rows, columns = m&^7, n&^7
 	for i := 0; i < rows; i += transposeTile {

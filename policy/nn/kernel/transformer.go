@@ -37,9 +37,9 @@ func foldLanes[T Float](l *[sumLanes]T) T {
 	return l[0]
 }
 
-// RMSNormGrad is the backward pass of y = RMSNorm(x). dy [m,n] is the derivative by y, and inv [m] comes from the
-// forward pass. RMSNormGrad sets dx [m,n] to the derivative by x, or adds this derivative to dx with acc. Unless dw
-// [n] is nil, RMSNormGrad adds Σ dy∘x·inv, summed over the rows in order, to dw. dx may be dy.
+// RMSNormGrad is the backward pass of y = RMSNorm(x). dy [m,n] is the gradient of y, and inv [m] comes from the forward
+// pass. RMSNormGrad sets dx [m,n] to the gradient of x, or adds this gradient to dx with acc. Unless dw [n] is nil,
+// RMSNormGrad adds Σ dy∘x·inv, summed over the rows in order, to dw. dx may be dy.
 func RMSNormGrad(dx, dw, dy, x, w, inv []float32, m, n int, acc bool) {
 	checkLen("rms norm grad", "dx", len(dx), m, n)
 	checkLen("rms norm grad", "dy", len(dy), m, n)
@@ -137,8 +137,8 @@ func SwiGLU(y, gate, up []float32) {
 	}
 }
 
-// SwiGLUGrad replaces gate and up with the derivatives by gate and up, and sets y to the result of SwiGLU. dy is the
-// derivative by this result. dy and y overlap nothing.
+// SwiGLUGrad replaces gate and up with their gradients, and sets y to the result of SwiGLU. dy is the gradient of this
+// result. dy and y overlap nothing.
 func SwiGLUGrad(y, gate, up, dy []float32) {
 	checkSame("swiglu grad", "gate", len(gate), len(y))
 	checkSame("swiglu grad", "up", len(up), len(y))
@@ -169,10 +169,13 @@ func sigmoid(y, x []float32) {
 }
 
 // SoftmaxBlock is one step of a softmax over blocks of columns (Milakov and Gimelshein 2018, arXiv:1805.02867). Row r
-// of x holds width scores, which begin at x[r·step]. The leftmost first + r·more scores of row r count. For each row
-// SoftmaxBlock sets top to the largest score so far. It replaces a score with e^(score - top) if the score counts,
-// else with 0. It sets decay to e^(old top - top) and sum to sum·decay + Σ row. For the first block, top is -Inf, sum
-// is 0, and decay may be nil. In a later block, a row without scores that count keeps top and sum.
+// of x is x[r·step:][:width]. Its elements with an index below first + r·more are scores, and the other elements are
+// masked. For each row SoftmaxBlock updates the largest score so far, top, and the sum of exponentials, sum:
+//
+//	top' = max(top, scores),    decay = e^(top - top'),    sum' = sum·decay + Σ e^(score - top')
+//
+// It replaces each score with e^(score - top'), and each masked element with 0. For the first block, top is -Inf, sum
+// is 0, and decay may be nil. In a later block, a row without scores keeps top and sum.
 //
 // Rows must have room for a multiple of 16 elements. SoftmaxBlock overwrites the elements after the width.
 func SoftmaxBlock(x []float32, step, rows, width, first, more int, top, sum, decay []float32) {
@@ -251,9 +254,9 @@ func softmaxPlain(x []float32, step, rows, width, first, more int, top, sums, de
 	}
 }
 
-// SoftmaxBlockGrad replaces scores x with probabilities p = e^(x - lse). On entry dp holds the derivatives by the
-// probabilities. SoftmaxBlockGrad replaces dp with the derivatives by the scores, p·(dp - mean). See SoftmaxBlock for
-// rows, width and the scores that count. lse and mean have an element for each row; mean is Σ p·dp over all columns.
+// SoftmaxBlockGrad replaces the scores x with the probabilities p = e^(x - lse), and dp, the gradient of the
+// probabilities, with the gradient of the scores, p·(dp - mean). The layout of x and dp is that of x in SoftmaxBlock;
+// masked elements become 0. lse and mean have an element for each row; mean is Σ p·dp over all columns.
 func SoftmaxBlockGrad(x, dp []float32, step, rows, width, first, more int, lse, mean []float32) {
 	if rows == 0 || width == 0 {
 		return

@@ -13,11 +13,10 @@ import (
 // images have too many elements to compare all of them.
 const perTensor = 25
 
-// Layer makes a network from l in float64, with random parameters and inputs. It compares the gradient
-// of a loss Σ c·y + ½y² with central differences of the loss, for at most 25 elements of every parameter
-// tensor. Networks with a state read two sequences of three steps. In one sequence an episode begins at
-// the second step. Layer returns an error if l does not fit its input, if no gradient was reported for a
-// parameter, or if a derivative differs by more than 1e-6.
+// Layer makes a network from l in float64, with random parameters and inputs. It compares the gradient of the loss Σ
+// c·y + ½y² with central differences, for at most 25 elements of every parameter tensor. Networks with a state read two
+// sequences of three steps. In one sequence an episode begins at the second step. Layer returns an error if l does not
+// fit its input, if ready was not called for a parameter, or if a derivative differs by more than 1e-6.
 func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 	const steps, sequences = 3, 2
 	p := new(nn.Params[float64])
@@ -81,8 +80,8 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 	return r, err
 }
 
-// drawn returns random inputs, with the given number of rows of every source. In the row with index least,
-// all choices are the first option, which makes a sentence without words.
+// drawn returns random inputs, with the given number of rows of every source. In the row with the index least, all
+// choices are the lowest option, so that its sentences have no words.
 func drawn(sources []nn.Source, rows, least int) nn.Batch[float64] {
 	b := nn.Batch[float64]{Rows: rows}
 	numbers, key := 0, uint64(2000)
@@ -123,7 +122,7 @@ func draw(n int, key uint64) []float64 {
 	return x
 }
 
-// fieldAt returns the name of the element of Data with index at: its field and its index there.
+// fieldAt returns the name of p.Data[at]: its field and the index in this field.
 func fieldAt(p *nn.Params[float64], at int) string {
 	for _, f := range p.Fields {
 		if at >= f.Off && at < f.Off+f.Len() {

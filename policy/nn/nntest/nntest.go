@@ -8,19 +8,18 @@ import (
 	"github.com/rlinf/rlinf/policy/nn"
 )
 
-// A Report says what a check compared. A check that compared nothing proves nothing, so tests
-// assert Checked as well as Worst.
+// A Report is the result of a check. A check without values reports no difference, so tests must also assert Checked.
 type Report struct {
-	Checked int
+	Checked int     // number of values compared
 	Worst   float64 // largest |analytic - numeric| / max(1, |analytic|, |numeric|)
 	At      int     // index of the value with this difference
 	Got     float64 // analytic derivative of this value
 	Want    float64 // numeric derivative of this value
 }
 
-// Gradients compares grad with the central differences of loss by each element of x. loss reads x, and
-// Gradients restores every element of x. The step is ∛ε·max(1,|x|), where the truncation error and the
-// rounding error are about equal.
+// Gradients compares grad with the central differences of loss for each element of x. loss reads x, and Gradients
+// restores every element of x. The step is ∛ε·max(1,|x|), so that the truncation error and the rounding error are about
+// equal.
 func Gradients(x, grad []float64, loss func() float64) Report {
 	r := Report{At: -1, Worst: -1}
 	for i, at := range x {
@@ -40,11 +39,11 @@ func Gradients(x, grad []float64, loss func() float64) Report {
 	return r
 }
 
-// Params is Gradients for every parameter of p. The caller has filled in p.Grad. Report.At is an index into
-// p.Data. The gaps between parameters are not checked.
+// Params is Gradients for every parameter of p. The caller must have filled p.Grad. Report.At is an index into p.Data.
+// Params does not check the gaps between parameters.
 func Params(p *nn.Params[float64], loss func() float64) Report { return some(p, math.MaxInt, loss) }
 
-// some is Params, but limits the number of elements of each parameter tensor to the argument most.
+// some is Params for at most the given number of elements of each parameter tensor, the argument most.
 func some(p *nn.Params[float64], most int, loss func() float64) Report {
 	all := Report{At: -1, Worst: -1}
 	grad := slices.Clone(p.Grad) // loss may run the backward pass too

@@ -16,9 +16,9 @@ import (
 // OpenBLAS reads its environment variables before our code runs, so only this call can set the number.
 func init() { C.openblas_set_num_threads(1) }
 
-// Core returns the processor type that OpenBLAS computes for, such as SkylakeX: the detected one,
-// or OPENBLAS_CORETYPE in the environment at the start of the process; "" in a build without
-// OpenBLAS. On a processor with AVX-512, a type without AVX-512 has half the speed.
+// Core returns the processor type for which OpenBLAS chose its code, such as SkylakeX. OpenBLAS detects the type,
+// unless the environment variable OPENBLAS_CORETYPE sets it. Core returns "" in a build without OpenBLAS. On a
+// processor with AVX-512, a type without AVX-512 has half the speed.
 func Core() string { return C.GoString(C.openblas_get_corename()) }
 
 // Gemm computes C = A·B, or C += A·B with acc, for A [m,k], B [k,n] and C [m,n].

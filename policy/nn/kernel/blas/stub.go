@@ -4,7 +4,7 @@ package blas
 
 const missing = "blas: built without OpenBLAS: add -tags blas"
 
-// Core returns the processor type that OpenBLAS computes for; "" in a build without OpenBLAS.
+// Core returns "", because this build has no OpenBLAS.
 func Core() string { return "" }
 
 // Gemm panics: this build has no OpenBLAS.

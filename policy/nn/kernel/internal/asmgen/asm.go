@@ -72,7 +72,8 @@ func (a *asm) function(name string, w width, params string) {
 	a.raw("\n// func %s%s(%s)\nTEXT ·%s%s(SB), NOSPLIT, $0-%d\n", name, w.name, params, name, w.name, s.bytes())
 }
 
-// arguments loads arguments, each of eight bytes, into registers. In pairs, each name is followed by its register.
+// arguments loads arguments, each of eight bytes, into registers. pairs alternates the names of arguments and
+// registers.
 func (a *asm) arguments(pairs ...string) {
 	for i := 0; i < len(pairs); i += 2 {
 		a.op("MOVQ", fmt.Sprintf("%s+%d(FP)", pairs[i], 4*i), pairs[i+1])
@@ -84,8 +85,8 @@ func (a *asm) ret() {
 	a.op("RET")
 }
 
-// tailMask makes the mask of the first CX lanes of some vectors, in K1 or in the last registers. CX is less than the
-// number of lanes.
+// tailMask makes the mask of the first CX lanes of the given number of vectors, in K1 or in the last registers. CX is
+// less than the number of lanes.
 func (a *asm) tailMask(w width, vectors int) {
 	if w.masks() {
 		a.op("MOVL", "$1", "AX")
@@ -102,7 +103,7 @@ func (a *asm) tailMask(w width, vectors int) {
 	}
 }
 
-// loadMasked loads the lanes of the mask, and 0 elsewhere.
+// loadMasked loads the lanes that are on in the mask, and sets all other lanes to 0.
 func (a *asm) loadMasked(w width, mask, at, to string) {
 	if w.masks() {
 		a.op("VMOVUPS.Z", at, mask, to)

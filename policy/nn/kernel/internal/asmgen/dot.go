@@ -53,7 +53,7 @@ func (a *asm) dotTile(w width, rows, halves int) {
 	a.op("SUBQ", "$16", kLeft)
 	a.op("JGE", loop)
 
-	a.label(rest) // the rest of k, with 0 in the lanes beyond
+	a.label(rest) // the last steps of k, with 0 in the unused lanes
 	a.op("ADDQ", "$16", kLeft)
 	a.op("JZ", reduce)
 	masks := []string{"K1"}

@@ -40,8 +40,8 @@ func elementwise() *asm {
 	return file
 }
 
-// Registers of an elementwise function: regX holds x, regY holds y or dst, and the others up to regLast are scratch.
-// Constants are in the last registers below the mask and a.
+// Registers of an elementwise function: regX holds x, and regY holds y or dst. All others up to regLast are scratch.
+// The registers after regLast hold constants, a and the mask.
 const regX, regY, regLast = 0, 1, 8
 
 func (a *asm) mapped(w width, f function, c *constants) {
@@ -94,7 +94,7 @@ func (a *asm) operands(f function, load func(from, to string), w width) {
 	}
 }
 
-// A vector writes the body of a function for one vector width. Its methods take the destination before the sources, as
+// A vector writes the body of a function for one vector width. The first argument of its methods is the destination, as
 // in dst = a ∘ b. The last source may be a constant.
 type vector struct {
 	*asm
@@ -153,7 +153,7 @@ func (v *vector) compare(mask, a, predicate int, b string) {
 	v.op("VCMPPS", fmt.Sprintf("$%d", predicate), b, v.r(a), to)
 }
 
-// where sets dst to other in the lanes of the mask that compare made.
+// where sets dst to other in the lanes that are on in the mask, which compare made.
 func (v *vector) where(mask, dst int, other string) {
 	if v.w.masks() {
 		v.op("VBLENDMPS", other, v.r(dst), "K2", v.r(dst))
@@ -192,9 +192,8 @@ func (v *vector) expReduced() {
 	v.mulAdd(4, 5, v.r(0))
 }
 
-// tanh x has the sign of x. For |x| < ½·ln 3, where tanh reaches ½, it is x + x³·p(x²), so that
-// nothing cancels however small x is. For larger |x|, it is 1 - 2e/(1+e) with e = e^(-2|x|) =
-// 2ⁿ·(e^r-1) + 2ⁿ, so that an error of the quotient counts less.
+// tanh x has the sign of x. For |x| < ½·ln 3, where |tanh x| < ½, it is x + x³·p(x²), which is accurate for small x.
+// For larger |x|, it is 1 - 2e/(1+e) with e = e^(-2|x|) = 2ⁿ·(e^r-1) + 2ⁿ, which makes errors of the quotient smaller.
 //
 // p interpolates (tanh √z / √z - 1)/z at the Chebyshev nodes of |z| ≤ (½·ln 3)², with tan instead for z < 0.
 func (v *vector) tanh() {

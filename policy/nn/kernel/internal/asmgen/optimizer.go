@@ -13,7 +13,7 @@ func optimizer() *asm {
 	return a
 }
 
-// adam writes the portable loop with vector registers: it rounds after every operation.
+// adam writes the portable loop of AdamStep with vector instructions. Like that loop, it rounds after every operation.
 func (a *asm) adam(w width) {
 	a.function("adam", w, "p, grad, m, v *float32, n int, c *adam")
 	const p, g, m, v, t = 0, 1, 2, 3, 4

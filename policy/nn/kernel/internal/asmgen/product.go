@@ -2,10 +2,9 @@ package main
 
 import "fmt"
 
-// tiles are the register tiles of the products, by width. The field vectors is the width of a tile in vectors.
-// rows is the largest number of rows that leaves registers for a row of B and one element of A. At least 8
-// sums are computed in parallel, to hide the latency of a multiply-add. stream says that there is also a stream
-// version.
+// tiles are the register tiles of the products, by width. The field vectors is the width of a tile in vectors. rows is
+// the largest number of rows that leaves registers for a row of B and one element of A. At least 8 sums are computed in
+// parallel, to hide the latency of a multiply-add. If stream is set, there is also a stream version.
 var tiles = map[string][]struct {
 	vectors, rows int
 	stream        bool
@@ -103,7 +102,7 @@ func rowAddress(r, bytes int) string {
 	return offset(bytes, base) + []string{"", "(" + aStep + "*1)", "(" + aStep + "*2)", "(" + aStep3 + "*1)"}[r%4]
 }
 
-// nextRows moves to the next tile.
+// nextRows moves aTile to the next tile, and lowers rowsLeft.
 func (a *asm) nextRows(rows int) {
 	for range rows {
 		a.op("ADDQ", aStep, aTile)
@@ -111,7 +110,7 @@ func (a *asm) nextRows(rows int) {
 	a.op("SUBQ", fmt.Sprintf("$%d", rows), rowsLeft)
 }
 
-// tile adds rows × vectors sums over all of k, and moves to the next rows.
+// tile writes the code for one tile: it adds up rows × vectors sums over all of k, and moves to the next rows.
 func (a *asm) tile(w width, vectors, rows int, kind string) {
 	sum := func(r, j int) string { return w.v(r*vectors + j) }
 	b := func(j int) string { return w.v(rows*vectors + j) }
@@ -189,7 +188,7 @@ func (a *asm) tile(w width, vectors, rows int, kind string) {
 	a.nextRows(rows)
 }
 
-// addends adds the tile's rows of further matrices to its sums, one matrix after the other.
+// addends adds rows of the matrices in panel.add to the sums of the tile, one matrix after the other.
 func (a *asm) addends(w width, vectors, rows int, element string) {
 	const count, addend, at, addStep = "CX", "AX", "DX", "R15"
 	loop, end := fmt.Sprintf("add%d", rows), fmt.Sprintf("added%d", rows)

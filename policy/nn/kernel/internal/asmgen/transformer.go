@@ -37,8 +37,8 @@ func (a *asm) fused(w width, c *constants, name, params string, body func(v *vec
 	a.ret()
 }
 
-// Registers of rows: the offset of the chunk in bytes, the end of the whole chunks in bytes, and the number of elements
-// after it.
+// Registers of rows: the offset of the chunk and the end of the whole chunks, both in bytes, and the number of elements
+// after the whole chunks.
 const index, whole, rest = "BX", "R14", "R15"
 
 // chunk is the number of elements of a row that are processed at a time in sums with lanes: one or two vectors.
@@ -115,7 +115,7 @@ func (p part) load(base string, to int) {
 	}
 }
 
-// loadOr is load, but with the lanes of register other where the mask is off.
+// loadOr is load, but it takes the lanes that are off in the mask from register other.
 func (p part) loadOr(base string, to, other int) {
 	switch {
 	case !p.masked:
@@ -378,13 +378,13 @@ func (v *vector) swigluGrad() {
 	})
 }
 
-// Registers of softmax rows: the number of counting columns left, and the counting lanes of a
-// vector (in K2 if there are mask registers). A column counts if its score is part of the softmax.
+// Registers of softmax rows. A column counts if its score is part of the softmax. Register left has the number of
+// remaining columns that count. Register shown is the mask of the lanes that count (K2 if there are mask registers).
 const left, shown = 13, 12
 
 const infinite = 0xff800000 // -Inf
 
-// counted sets CX to the number of counting columns in a row.
+// counted sets CX to the number of columns of a row that count.
 func (v *vector) counted() {
 	v.op("XORQ", "AX", "AX")
 	v.op("MOVQ", "R9", "CX")
@@ -401,7 +401,7 @@ func (v *vector) showFrom() {
 	v.op("VPBROADCASTD", low, v.r(left))
 }
 
-// show makes the mask of the counting lanes in vector h of a chunk.
+// show makes the mask of the lanes that count in vector h of a chunk.
 func (v *vector) show(h int) {
 	numbers, mask := fmt.Sprintf("lanes<>+%d(SB)", h*v.w.bytes), v.r(shown)
 	if v.w.masks() {
