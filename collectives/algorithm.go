@@ -18,7 +18,7 @@ type algorithm struct {
 	run     func(ctx context.Context, t *team, c *spmd.Collective) error
 }
 
-// Auto is the name in Options.Algorithm with which the table chooses the algorithm.
+// Auto, as Options.Algorithm, lets the table choose the algorithm.
 const Auto = "auto"
 
 // registry returns all algorithms.

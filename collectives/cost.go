@@ -11,7 +11,7 @@ type Shape struct {
 	Kind    spmd.Kind
 	Members int // P
 	Nodes   int // N: the number of nodes with members
-	Bytes   int // S: bytes of Data, at the root or at every member
+	Bytes   int // S: bytes of the root's Data, or of every member's Data
 }
 
 // A Cost is the length of an operation's critical path. Rounds counts its successive messages or barriers,

@@ -69,7 +69,7 @@ type Group struct {
 	call      spmd.Collective
 	seq, tag  int
 	reqs      []spmd.Request
-	unposted  error // the first error of message
+	unposted  error // the first error of the method message
 	want      []int
 	peers     []int
 	mem       []byte // communication memory for algorithms

@@ -13,7 +13,7 @@ import (
 // of the last subtree to the sum of the previous subtree, and so on: (0 to 7) + ((8 to 11) + 12).
 type subtree struct{ first, levels int }
 
-// none is a subtree that does not exist.
+// none stands for a missing subtree.
 var none = subtree{levels: -1}
 
 func (s subtree) size() int { return 1 << s.levels }

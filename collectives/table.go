@@ -14,7 +14,7 @@ import (
 // operation and its algorithm can run the operation in the group. The first rule that applies decides. If
 // no rule applies, the built-in table decides.
 type Table struct {
-	Schema  int    `json:"schema"`            // 1
+	Schema  int    `json:"schema"`            // must be 1
 	Machine string `json:"machine,omitempty"` // machine on which the table was measured, for human readers
 	Rules   []Rule `json:"rules"`
 }
@@ -62,7 +62,7 @@ func (t *Table) Write(file string) error {
 type rule struct {
 	kind      spmd.Kind
 	members   int
-	one, many bool // matches groups on one node, on several nodes
+	one, many bool // whether it matches groups on one node, and groups on several nodes
 	bytes     int
 	algorithm *algorithm
 }

@@ -311,8 +311,8 @@ func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte,
 }
 
 // Copy is like Adopt, but for a reader that uses one version for long. It copies the newest version to the argument
-// state, so that no Publish waits for this reader. If that version is the argument has, Copy copies nothing: the caller
-// passes the version that state holds.
+// state, so that no Publish waits for this reader. The argument has is the version that state already holds. If it is
+// the newest version, Copy copies nothing.
 func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, state []byte, has int64) (version int64, err error) {
 	newest, version, err := r.Adopt(ctx, atLeast)
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A unitPlan describes a unit: a set of ranks that share one copy of the weights. A unit has the readers of
-// a node, or of one rank.
+// A unitPlan describes a unit: a set of ranks that share one copy of the weights. The readers of a unit are
+// those of a node, or those of one rank.
 type unitPlan struct {
 	leader  int   // rank that writes the copy and owns its memory
 	source  bool  // the leader is a source

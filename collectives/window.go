@@ -154,7 +154,7 @@ func (w *window) data(m, n int) ([]byte, error) {
 	return w.shared.View(w.ranks[m], s.data, n)
 }
 
-// otherLength returns the error for member m, whose Data has the length theirs, while this member's Data has n bytes.
+// otherLength returns an error about the lengths of Data: theirs bytes on member m, and n bytes on this member.
 func (w *window) otherLength(m, theirs, n int) error {
 	return fmt.Errorf("rank %d passes %d bytes where rank %d passes %d: another length or type", w.ranks[m], theirs,
 		w.ranks[w.me], n)

@@ -72,7 +72,7 @@ type Channel struct {
 	mu        sync.Mutex
 	senders   map[handle]*Sender
 	receivers map[handle]*Receiver
-	tags      map[[2]int]int // next free tag between a producer or consumer here and a peer
+	tags      map[[2]int]int // next free tag for each pair of a member on this rank and a peer
 }
 
 type handle struct {

@@ -35,7 +35,7 @@
 //	it, err := r.Get(ctx)
 //	r.Release(it)
 //
-// Sending, receiving and waiting allocate nothing. The doc of each type says who owns its memory, and for how long.
+// Sending, receiving and waiting allocate nothing. The comment of each type describes who owns its memory, and when.
 //
 // The job may go through several worlds. If main returns Again on every rank, Run closes the groups, channels and
 // communicators of the world. It then calls main in a new world, which may place its groups on other ranks. Memory

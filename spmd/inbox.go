@@ -21,7 +21,7 @@ type inbox struct {
 	order   []*queue      // in the order of their creation
 	senders []int         // producers that may put here
 	left    []int         // producers among senders that closed the channel
-	changed []*queue      // queues changed by others; the owner processes them before it sleeps
+	changed []*queue      // queues that other goroutines changed; the owner processes them before it sleeps
 	asleep  bool          // the owner waits for messages; ring wakes it
 	bell    chan struct{} // wakes the owner if port is nil
 

@@ -53,7 +53,7 @@ func (e *PlacementError) Error() string {
 	return e.Key + ": " + e.Value + ": " + e.Want
 }
 
-// A Mode is the kind of sharing of ranks among the components of a job.
+// A Mode describes how the components of a job share ranks.
 type Mode int
 
 const (
@@ -67,7 +67,7 @@ func (m Mode) String() string {
 	return [...]string{"hybrid", "collocated", "disaggregated"}[m]
 }
 
-// A Placement gives the rank of every member of every component.
+// A Placement assigns a rank to every member of every component.
 type Placement struct {
 	nodes []int
 	specs []GroupSpec

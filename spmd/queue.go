@@ -13,7 +13,7 @@ type queue struct {
 	name      string
 	maxsize   int
 	producers int // number of producers that may put, whether they have joined or not
-	gone      int // how many of these producers will put no more
+	gone      int // number of these producers that will put no more items
 
 	sources []*source
 	items   []*slab // arrived items, oldest first
@@ -123,7 +123,7 @@ func (q *queue) peek() *slab {
 	return q.items[q.first]
 }
 
-// state returns the number of items, and the oldest one.
+// state returns the number of items, and the oldest item.
 func (q *queue) state() (n int, first Item, err error) {
 	if head := q.peek(); head != nil {
 		first = head.item

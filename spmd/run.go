@@ -116,7 +116,7 @@ type job struct {
 	failure *Failure
 }
 
-// fail ends the job, unless it has already failed.
+// fail records the first failure and ends the job. Later calls do nothing.
 func (j *job) fail(f *Failure) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

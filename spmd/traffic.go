@@ -2,8 +2,8 @@ package spmd
 
 import "sync/atomic"
 
-// Traffic counts messages that one rank has sent to another, or to itself. It does not count items that stay in a
-// process, reads from shared memory, and the messages of a library's collectives.
+// Traffic counts the messages from one rank to another, or to itself. It does not count items that stay in a process,
+// reads from shared memory, or the messages of a library's collectives.
 type Traffic struct{ Messages, Bytes int64 }
 
 // sent counts the messages to a rank.

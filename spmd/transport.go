@@ -23,7 +23,7 @@ type Transport interface {
 	// profilers show the group's name. The call is collective over these ranks only. ends[p] holds the ends of this
 	// rank's members for purposes[p].
 	NewGroup(ranks []int, name string, purposes []string) (ends [][]Comm, err error)
-	// Spaces lists the message spaces of this rank as the library below knows them: the world, then
+	// Spaces returns the message spaces of this rank as the library below reports them: the world, then
 	// the groups in the order of their creation.
 	Spaces() ([]MessageSpace, error)
 	// Alloc returns zeroed memory, aligned to 64 bytes, that communication uses without copying. It

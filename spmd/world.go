@@ -33,7 +33,7 @@ type World struct {
 	stop    chan struct{}
 
 	mu       sync.Mutex
-	control  Comm // communicator of all ranks, for the start and the end
+	control  Comm // communicator of all ranks, for the barriers of close
 	comms    []Comm
 	groups   map[string]*roster
 	channels []*Channel
@@ -267,7 +267,7 @@ func (w *World) run(main func(ctx context.Context, w *World) error) (again bool,
 // it.
 func (w *World) close(ctx context.Context, again bool) error {
 	for _, phase := range []func(*Channel, context.Context) error{
-		(*Channel).drain, // wait until all sends of this rank have left
+		(*Channel).drain, // wait until all sends of this rank are done
 		(*Channel).halt,  // no rank sends requests any more: stop serving shared keys
 		(*Channel).close, // no rank serves any more: cancel the remaining receives
 	} {

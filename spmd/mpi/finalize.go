@@ -22,9 +22,9 @@ const (
 	longestBeat  = time.Second
 )
 
-// The processes of a node give up MPI_Finalize one after the other, turnTime apart. If a node has many processes, the
-// time is shorter, so that the last gives up at most turnsTime after the first. If processes leave a fence of PMIx
-// 4.2.2 at the same time, the launcher hangs or crashes (docs/known-issues.md).
+// The processes of a node stop waiting for MPI_Finalize one after the other, turnTime apart. If a node has many
+// processes, the time is shorter, so that the last process stops at most turnsTime after the first. If processes leave
+// a fence of PMIx 4.2.2 at the same time, the launcher hangs or crashes (docs/known-issues.md).
 const (
 	turnTime  = 200 * time.Millisecond
 	turnsTime = 10 * time.Second
@@ -73,7 +73,7 @@ func (t *transport) finalize(agreed bool) (stopped bool) {
 	return false
 }
 
-// turn returns how much longer than finalizeTime this process waits, because lower ranks of its node give up first.
+// turn returns how much longer than finalizeTime this process waits, because lower ranks of its node stop first.
 func (t *transport) turn() time.Duration {
 	before, all := 0, 0
 	for rank, node := range t.nodes {

@@ -72,19 +72,19 @@ struct rl_group {
 
 struct rl_world {
 	MPI_Comm world; // the processes that run this program
-	MPI_Comm beats; // a duplicate for heartbeats
+	MPI_Comm beats; // a duplicate of world for heartbeats
 	MPI_Comm node;  // the processes that share memory with this one
-	MPI_Comm plane[MAX_PLANES]; // duplicates for messages
+	MPI_Comm plane[MAX_PLANES]; // duplicates of world for messages
 	int planes;
 	rl_group *groups, **last_group; // in the order in which they were made
 	int rank, size;
 	char name[RL_NAME]; // host and process
 	int64_t beat_ns, stall_ns;
-	int overruns; // this MPI writes past the end of a buffer that is too short: see request.c
+	int overruns; // 1 if this MPI writes past the end of a buffer that is too short: see request.c
 
 	// Fields of the progress thread; see progress.c.
-	_Atomic int sends, receives; // requests under way
-	_Atomic int waiters;         // threads in a wait that poll MPI, and so progress it
+	_Atomic int sends, receives; // numbers of MPI's sends and receives under way
+	_Atomic int waiters;         // number of threads that poll MPI in a wait, and so progress all requests
 	rl_wake_word *_Atomic wake;  // wakes the thread: &own_wake, or a word in memory that the node's ranks share
 	rl_wake_word own_wake;
 	_Atomic int leaving;
@@ -100,8 +100,8 @@ struct rl_world {
 	rl_peer *peers;          // one for each rank
 
 	// Ranks of the node; see node.c.
-	int oversubscribed; // the node has fewer cores than ranks
-	char **region;      // each rank's shared memory, NULL for a rank of another node; NULL if no memory is shared
+	int oversubscribed; // 1 if the node has fewer cores than ranks
+	char **region;      // region[r] is rank r's shared memory, or NULL on another node; NULL if no memory is shared
 	int64_t own_bytes;
 	pthread_mutex_t message_lock;        // guards the next three fields
 	char *message_mem, *message_mem_end; // unused memory for messages
@@ -120,7 +120,7 @@ struct rl_slot {
 	int sending, peer, tag;
 	uintptr_t buf;
 	int64_t bytes, got;
-	void *scratch;       // takes a message that is longer than the buffer
+	void *scratch;       // buffer for a message that is longer than buf
 	int near;            // world rank of a peer that shares memory with this rank; -1 if MPI carries the message
 	int by_mpi;          // 1 if req is an MPI request
 	rl_message *message; // message of a send whose data is not copied yet, or of a receive whose data is not read yet
@@ -138,7 +138,7 @@ struct rl_end {
 	MPI_Comm comm;
 	rl_end *next, **prev; // links the ends of the world
 	_Atomic int busy;     // the lock
-	_Atomic int polling;  // the owner polls MPI in rl_wait
+	_Atomic int polling;  // 1 while the owner polls MPI in rl_wait
 	_Atomic int sends;    // number of MPI's sends under way
 	_Atomic int probe_queues, bucket_queues; // number of queues in probed, and in all buckets
 	rl_slot *free;
@@ -205,7 +205,7 @@ void rl_wake(_Atomic uint32_t *word, _Atomic uint32_t *sleepers);
 // rl_backoff sleeps for 1/64 of the time waited so far.
 void rl_backoff(int64_t waited_ns);
 
-// rl_sleep is nanosleep without timer slack. With timer slack a sleep of 1 us takes 56 us. A signal may end it early.
+// rl_sleep sleeps for ns, without timer slack. With timer slack a sleep of 1 us takes 56 us. A signal may end it early.
 void rl_sleep(int64_t ns);
 
 // rl_wait_asleep waits for a request. It sleeps between tests, because other processes may call late.
@@ -248,7 +248,7 @@ void rl_end_progress(rl_end *e);
 // profilers. It is collective over these ranks.
 int rl_comm_create(rl_world *w, const int *ranks, int n, int tag, const char *name, MPI_Comm *out, rl_fault *fault);
 
-// rl_duplicate is MPI_Comm_dup. It sleeps while it waits.
+// rl_duplicate duplicates a communicator and names the duplicate. It sleeps while it waits.
 int rl_duplicate(MPI_Comm of, const char *name, MPI_Comm *out);
 
 void rl_groups_free(rl_world *w);

@@ -167,11 +167,11 @@ func (n *native) giveUp(ctx context.Context, c *spmd.Collective, waited time.Dur
 	return nil
 }
 
-// checkDeparted returns an error if c certainly waits for a rank whose program has ended. The library does not report
-// for which ranks c waits. A barrier needs every member, and a broadcast needs its root. A reduction or gather is in
-// vain with certainty only if all other members have left.
+// checkDeparted returns an error if c can never end because programs of other ranks have ended. The library does not
+// report for which ranks c waits, so the check is conservative. A barrier fails if any member has left, a broadcast if
+// its root has left, and a reduction or gather only if all other members have left.
 func (n *native) checkDeparted(c *spmd.Collective) error {
-	// c is in vain if every rank of among has left or, if all is false, if one of them has left.
+	// If all is true, c fails only if every rank of among has left. Otherwise one rank that has left is enough.
 	among, all := n.ranks, false
 	switch {
 	case c.Kind == spmd.SendReceive:

@@ -36,7 +36,7 @@ typedef struct {
 } rl_place;
 
 enum {
-	RL_ALL_ZERO = -1,    // nothing to wait for
+	RL_ALL_ZERO = -1,    // all handles are zero
 	RL_PENDING = -2,     // not done
 	RL_FAULT = -3,       // a request failed: see rl_fault
 	RL_UNKNOWN = -4,     // not a handle of this end, or a handle that was waited for before
@@ -118,7 +118,7 @@ void rl_world_waits(rl_world *w, int64_t *woken, int64_t *missed);
 // rl_test tests a request once. It returns 0 if the request is done, RL_PENDING, RL_FAULT or RL_UNKNOWN.
 int rl_test(rl_end *e, rl_request *req, rl_fault *fault);
 // rl_cancel cancels a receive and returns 0. For a send, and for a receive that a message has matched, it returns
-// RL_PENDING: the request must still be waited for.
+// RL_PENDING, and the caller must still wait for the request.
 int rl_cancel(rl_end *e, rl_request *req, rl_fault *fault);
 
 // rl_is_open returns 1 while the handle's request has not been waited for.

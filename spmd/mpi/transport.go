@@ -29,14 +29,14 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Compiled reports whether MPI is in this build.
+// Compiled is true if this build includes MPI.
 const Compiled = true
 
 type transport struct {
 	world       *C.rl_world
 	rank        int
 	size        int
-	blocks      int // number of blocks of spmd.MaxTag tags in a plane
+	blocks      int // number of tag blocks in a plane; a block has spmd.MaxTag tags
 	planes      int
 	nodes       []int
 	about       spmd.Description
@@ -186,7 +186,7 @@ func numberKeys[K comparable](keys []K) []int {
 	return numbers
 }
 
-// watch ends the job if the previous rank falls silent. The text before describes that rank in messages.
+// watch ends the job if the previous rank falls silent. The argument before describes that rank in messages.
 func (t *transport) watch(before string) {
 	var silent C.int64_t
 	stall := C.rl_world_watch(t.world, &silent)
@@ -203,8 +203,9 @@ func (t *transport) watch(before string) {
 	t.Abort(ExitStalled)
 }
 
-// reportWait logs a long wait of this rank. The text something says what it waits for. The other ranks are
-// alive, because the silence of a rank ends the job, but a rank may compute for ever.
+// reportWait logs a long wait of this rank. The argument something describes the message, collective or signal
+// that it waits for. The other ranks are alive, because the silence of a rank ends the job, but a rank may
+// compute for ever.
 func (t *transport) reportWait(waited time.Duration, something string) {
 	if t.ending.Load() { // watch logs the silent rank, and that line must be the last
 		return

@@ -32,7 +32,7 @@ static int came(const rl_event *ev) {
 		(ev->top && atomic_load_explicit(ev->top, memory_order_acquire));
 }
 
-// sleep_for reports whether another thread has ended the sleep.
+// sleep_for sleeps until the event comes, for at most ns. It reports whether another thread has ended the sleep.
 static int sleep_for(const rl_event *ev, int64_t ns) {
 	int woken = 0;
 	struct timespec timeout = {ns / 1000000000, ns % 1000000000};

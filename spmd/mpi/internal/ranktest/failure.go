@@ -70,7 +70,7 @@ func fail(ctx context.Context, t spmd.Transport, args []string) error {
 	})
 }
 
-// failIn makes this rank fail, as the name way says.
+// failIn makes this rank fail. The argument way names the kind of failure.
 func failIn(w *spmd.World, way string) error {
 	switch way {
 	case "leave":
