@@ -44,8 +44,8 @@ func (d *debug) note(on bool) {
 	}
 }
 
-// compare sends this member's record to the next member, and returns an error if the record of the
-// previous member differs. If the records of any two members differ, those of some neighbours differ.
+// compare sends this member's record to the next member, and returns an error if the record of the previous
+// member differs. If any two members differ, then some neighbours in the ring of members differ too.
 func (g *Group) compare(ctx context.Context, c *spmd.Collective) error {
 	if err := g.grow(&g.debug.mem, 2*recordBytes); err != nil {
 		return err
@@ -112,9 +112,9 @@ func recordText(b []byte) string {
 		strings.TrimRight(string(b[recordSite:]), "\x00"))
 }
 
-// SameOnAllRanks returns an error if data differs between members. names[i] names data[i] in the error, and
-// is the same on all members. Every member gets the same error, which names the first difference. Data is
-// compared by CRC-32C.
+// SameOnAllRanks returns an error if data differs between members. It compares CRC-32C checksums. names[i] is
+// the name of data[i] in the error; all members pass the same names. Every member gets the same error, which
+// shows the first difference.
 func (g *Group) SameOnAllRanks(ctx context.Context, names []string, data [][]byte) error {
 	sums := make([]int32, len(names)*g.Size())
 	for i, b := range data {

@@ -271,7 +271,7 @@ func (h *halving) exchange(ctx context.Context, l int) error {
 	return nil
 }
 
-// gather sends the shards of the result to all members. Its messages are those of reduce in the opposite direction and
+// gather sends the shards of the result to all members. It uses the messages of reduce in the reverse direction and
 // order.
 func (h *halving) gather(ctx context.Context) error {
 	part := func(l, i int) []byte { return h.part(h.vector, h.dtype, l, i) }

@@ -86,7 +86,7 @@ func (p *patcher) diff(kinds []byte, slot int, src []byte) []byte {
 }
 
 // compare appends the changes of a tensor to the patch `out`, and returns the kind of the tensor. It appends
-// nothing if there are no changes, or if the changes take at least as many bytes as the whole tensor.
+// nothing if there are no changes, or if they would not take fewer bytes than the whole tensor.
 func (p *patcher) compare(f *wireField, out, old, now []byte) (kind byte, _ []byte) {
 	e := f.dtype.Size()
 	most := (f.bytes - patchHead) / (e + 1) // with more changes, a patch saves no bytes

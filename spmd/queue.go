@@ -12,7 +12,7 @@ import "slices"
 type queue struct {
 	name      string
 	maxsize   int
-	producers int // number of producers that may put, whether they have joined or not
+	producers int // number of producers that may put items, joined or not
 	gone      int // number of these producers that will put no more items
 
 	sources []*source

@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 )
 
-// A World is one rank's view of the job. Any goroutine may call its methods, but collective ones
-// must be called in the same order on every rank.
+// A World is one rank's view of the job. Any goroutine may call its methods. Collective methods must be
+// called in the same order on every rank.
 type World struct {
 	job  *job
 	t    Transport

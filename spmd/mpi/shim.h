@@ -64,8 +64,9 @@ int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *p
 // rl_world_watch returns when the progress thread ends. It returns 0 after rl_world_leave, and 1 if the previous rank
 // has been silent for *silent_ns.
 int rl_world_watch(rl_world *w, int64_t *silent_ns);
-// rl_world_barrier is a barrier that sleeps while it waits. First it waits for the answers to this rank's questions of
-// rl_departed. After the barrier it receives the messages that nobody received, so that MPI_Finalize does not wait.
+// rl_world_barrier is a barrier that sleeps while it waits. First it waits for the answers to the questions that
+// rl_departed has sent. After the barrier it receives messages that nobody received, so that MPI_Finalize does not wait
+// for them.
 int rl_world_barrier(rl_world *w, rl_fault *fault);
 // rl_world_renew resets the world to its state at the start. All ranks must have closed their ends and called
 // rl_world_barrier. It frees the groups, drops messages of the node that nobody received, and undoes rl_leave. It is
