@@ -7,18 +7,18 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// An algorithm implements some kinds of operations. Each algorithm has its own file, which
-// documents its steps, bytes and cost. The symbols are P members, S bytes, α the latency of a message in
-// seconds, β the seconds to send a byte, γ the seconds to reduce a byte.
+// An algorithm implements some kinds of operations. Each algorithm has its own file, which documents its
+// steps and its cost. In the costs, P is the number of members and S the number of bytes. α is the latency
+// of a message, β the time to send a byte, and γ the time to reduce a byte, in seconds.
 type algorithm struct {
 	name    string
 	kinds   uint16                                  // set of bits 1<<spmd.Kind
-	ordered bool                                    // it reduces by the tree over members
+	ordered bool                                    // whether it reduces by the tree over members
 	fits    func(g *Group, c *spmd.Collective) bool // whether it can run c in g; nil means always
 	run     func(ctx context.Context, t *team, c *spmd.Collective) error
 }
 
-// Auto is the name that leaves the choice of algorithm to the table.
+// Auto, as Options.Algorithm, lets the table choose the algorithm.
 const Auto = "auto"
 
 // registry returns all algorithms.
@@ -73,9 +73,8 @@ func (g *Group) Supports(name string, kind spmd.Kind) bool {
 // Choice returns the name of the algorithm that Run uses for c.
 func (g *Group) Choice(c *spmd.Collective) string { return g.choose(c).name }
 
-// choose returns the algorithm for c. If the algorithm of Options.Algorithm supports c, choose
-// returns it. Otherwise it returns the algorithm of the first matching rule. The built-in rules
-// come last.
+// choose returns the algorithm of Options.Algorithm if it supports c. Otherwise it returns the algorithm of
+// the first rule that applies to c. The built-in rules come last.
 func (g *Group) choose(c *spmd.Collective) *algorithm {
 	if g.forced != nil && g.forced.suits(g, c) {
 		return g.forced

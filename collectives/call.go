@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A BF16 holds the bits of a bfloat16, the upper half of a float32. Reductions of BF16 add in
-// float32.
+// A BF16 holds the bits of a bfloat16, which is the upper half of a float32. Reductions of BF16 compute
+// in float32.
 type BF16 uint16
 
 // A Number is an element type of collectives.
@@ -31,32 +31,32 @@ func Broadcast[T Number](x []T, root int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.Broadcast, DType: dtypeOf[T](), Root: root, Data: bytesOf(x)}
 }
 
-// ReduceScatter reduces x over the members. Member m gets block m of the result, at the place of
-// block m in x. counts are the lengths of the blocks; nil means even blocks.
+// ReduceScatter reduces x over the members. Member m gets block m of the result in block m of x.
+// counts[m] is the length of block m; nil counts mean even blocks.
 func ReduceScatter[T Number](x []T, op spmd.Op, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.ReduceScatter, DType: dtypeOf[T](), Op: op, Data: bytesOf(x), Counts: counts}
 }
 
-// AllGather fills x on every member with the blocks of all members. Before the call, x holds this
-// member's block at the place of that block.
+// AllGather fills x on every member with the blocks of all members. Before the call, block m of member m's
+// x holds the data of member m.
 func AllGather[T Number](x []T, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.AllGather, DType: dtypeOf[T](), Data: bytesOf(x), Counts: counts}
 }
 
-// Gather fills root's x with the blocks of all members. root passes all of x, with its own block in
-// place; other members pass their block.
+// Gather fills root's x with the blocks of all members. The root passes a vector for all blocks, which
+// already holds its own block. Other members pass only their own block.
 func Gather[T Number](x []T, root int, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.Gather, DType: dtypeOf[T](), Root: root, Data: bytesOf(x), Counts: counts}
 }
 
-// Scatter sends each member its block of root's x. root passes all of x; other members pass their
-// block.
+// Scatter sends each member its block of root's x. The root passes all blocks. Other members pass the
+// buffer for their own block.
 func Scatter[T Number](x []T, root int, counts []int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.Scatter, DType: dtypeOf[T](), Root: root, Data: bytesOf(x), Counts: counts}
 }
 
-// AllToAll sends block m of send to member m, and receives block m of x from member m. nil counts
-// mean even blocks. A nil send exchanges the blocks of x in place.
+// AllToAll sends block m of the argument send to member m, and receives block m of x from member m. nil
+// counts mean even blocks. If send is nil, AllToAll exchanges the blocks of x in place.
 func AllToAll[T Number](x []T, counts []int, send []T, sendCounts []int) spmd.Collective {
 	c := spmd.Collective{Kind: spmd.AllToAll, DType: dtypeOf[T](), Data: bytesOf(x), Counts: counts,
 		SendCounts: sendCounts}
@@ -66,7 +66,7 @@ func AllToAll[T Number](x []T, counts []int, send []T, sendCounts []int) spmd.Co
 	return c
 }
 
-// SendReceive sends to member `to` and receives x from member `from`.
+// SendReceive sends the vector send to member `to`, and receives x from member `from`.
 func SendReceive[T Number](send []T, to int, x []T, from int) spmd.Collective {
 	return spmd.Collective{Kind: spmd.SendReceive, DType: dtypeOf[T](), Data: bytesOf(x), Send: bytesOf(send), To: to,
 		From: from}
@@ -99,8 +99,8 @@ func view[T any](b []byte) []T {
 	return unsafe.Slice((*T)(unsafe.Pointer(unsafe.SliceData(b))), len(b)/int(unsafe.Sizeof(*new(T))))
 }
 
-// block returns member m's block of b. Elements have e bytes. counts are the lengths of the blocks;
-// nil means even blocks.
+// block returns member m's block of b, which has a block for each of `size` members. An element has e
+// bytes. counts are the lengths of the blocks in elements; nil means even blocks.
 func block(b []byte, e int, counts []int, size, m int) []byte {
 	n := len(b) / e
 	lo, hi := m*n/size, (m+1)*n/size

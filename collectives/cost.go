@@ -11,20 +11,19 @@ type Shape struct {
 	Kind    spmd.Kind
 	Members int // P
 	Nodes   int // N: the number of nodes with members
-	Bytes   int // S: bytes of Data, at the root or at every member
+	Bytes   int // S: bytes of the root's Data, or of every member's Data
 }
 
-// A Cost is the length of an operation's critical path: Rounds successive messages or barriers, and
-// Bytes bytes. The operation takes α·Rounds + β·Bytes.
+// A Cost is the length of an operation's critical path. Rounds counts its successive messages or barriers,
+// and Bytes its bytes. The operation takes α·Rounds + β·Bytes.
 type Cost struct {
 	Rounds, Bytes float64
-	// formulas of Rounds and Bytes for n members on N nodes and S bytes; BytesFormula is the factor
-	// of S
+	// formulas of Rounds and of Bytes/S for n members on N nodes and S bytes
 	RoundsFormula, BytesFormula string
 }
 
-// CostOf returns the documented cost of the named algorithm. The library's algorithm is unknown, so CostOf returns a
-// lower bound of both terms for it. Auto has no cost; see Group.Choice.
+// CostOf returns the documented cost of the named algorithm. For "mpi", whose algorithm is unknown, it returns a lower
+// bound. For Auto, pass the name that Group.Choice returns.
 func CostOf(algorithm string, s Shape) Cost {
 	switch algorithm {
 	case "shared":
@@ -41,7 +40,7 @@ func CostOf(algorithm string, s Shape) Cost {
 	return leastCost(s)
 }
 
-// cost makes a Cost of factor·S bytes.
+// cost returns a Cost with factor·S bytes.
 func (s Shape) cost(rounds float64, roundsFormula string, factor float64, bytesFormula string) Cost {
 	return Cost{rounds, factor * float64(s.Bytes), roundsFormula, bytesFormula}
 }
@@ -53,7 +52,7 @@ func (s Shape) part() float64   { return s.others() / float64(s.Members) }
 // ceilLog returns ⌈log₂n⌉.
 func ceilLog(n int) float64 { return math.Ceil(math.Log2(float64(n))) }
 
-// sharedCost is the cost in shared memory. Rounds are barriers, and Bytes are memory traffic.
+// sharedCost returns the cost of "shared". Rounds are barriers, and Bytes are memory traffic.
 func sharedCost(s Shape) Cost {
 	n := float64(s.Members)
 	switch s.Kind {
@@ -80,7 +79,7 @@ func sharedCost(s Shape) Cost {
 	return s.cost(2, "2", 2, "2")
 }
 
-// hierarchicalCost counts only the communication between nodes.
+// hierarchicalCost returns the cost of "hierarchical". It counts only the communication between nodes.
 func hierarchicalCost(s Shape) Cost {
 	log := ceilLog(s.Nodes)
 	between := [2]string{"1/2 log2 N to 32KiB, then 2(log2 N - 1)", "3/2 log2 N to 32KiB, then 2(N-1)/n"}
@@ -98,7 +97,7 @@ func hierarchicalCost(s Shape) Cost {
 	return s.cost(log, "log2 N", log, "log2 N")
 }
 
-// linearCost is the cost of sending every block in its own message.
+// linearCost returns the cost of an algorithm that sends every block in its own message.
 func linearCost(s Shape) Cost {
 	switch s.Kind {
 	case spmd.SendReceive:
@@ -109,16 +108,16 @@ func linearCost(s Shape) Cost {
 	return s.cost(s.others(), "n-1", s.part(), "(n-1)/n")
 }
 
-// halvingCost is the cost of recursive doubling and halving. If n is not a power of two, members outside of the first
-// subtree get their result in one more message. An allreduce by halving needs no such message, but then moves 2S bytes
-// instead of 2(n-1)/n·S.
+// halvingCost returns the cost of recursive doubling or halving. If n is not a power of two, members outside of the
+// first subtree (see halving) get their result in one more message. An allreduce by halving needs no additional
+// message, but sends 2S bytes in that case, instead of 2(n-1)/n·S.
 func halvingCost(algorithm string, s Shape) Cost {
 	levels, last := math.Floor(math.Log2(float64(s.Members))), 0.0
 	if s.Members&(s.Members-1) != 0 {
 		last = 1
 	}
 	part := 1 - (1-last)*math.Exp2(-levels)
-	rounds := max(levels-1, min(levels, 1)) // the first round joins groups of four
+	rounds := max(levels-1, min(levels, 1)) // the first round merges groups of four
 	switch {
 	case s.Kind == spmd.Barrier:
 		return s.cost(ceilLog(s.Members), "log2 n", 0, "0")
@@ -142,8 +141,8 @@ func treeCost(s Shape) Cost {
 	return s.cost(log, "log2 n", log, "log2 n")
 }
 
-// leastCost is a lower bound for every algorithm: the rounds to inform all members, and the bytes
-// that a member must send or receive.
+// leastCost returns a lower bound for every algorithm: the rounds that reach all members, and the bytes that
+// a member must send or receive.
 func leastCost(s Shape) Cost {
 	log := ceilLog(s.Members)
 	switch s.Kind {

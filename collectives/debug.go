@@ -23,12 +23,12 @@ type debug struct {
 	mem  []byte
 }
 
-// A record encodes a call for other members, in recordBytes: sequence number, kind, type,
-// reduction, root, number of elements (-1 where members may differ), a hash of the counts, and the
-// source position.
+// A record is an encoded call, which is sent to another member. Its recordBytes bytes hold: the sequence
+// number, the kind, the type, the reduction, the root, the number of elements (-1 if members may differ), a
+// hash of the counts, and the source position.
 const recordBytes = 192
 
-// note records the source position of the program's call.
+// note stores the source position of the program's call, if debug mode is on.
 func (d *debug) note(on bool) {
 	if !on {
 		return
@@ -44,8 +44,8 @@ func (d *debug) note(on bool) {
 	}
 }
 
-// compare exchanges records with the neighbours in the ring of members. It returns an error if the
-// previous member's record differs. If any two members differ, some neighbours differ.
+// compare sends this member's record to the next member, and returns an error if the record of the previous
+// member differs. If any two members differ, then some neighbours in the ring of members differ too.
 func (g *Group) compare(ctx context.Context, c *spmd.Collective) error {
 	if err := g.grow(&g.debug.mem, 2*recordBytes); err != nil {
 		return err
@@ -112,9 +112,9 @@ func recordText(b []byte) string {
 		strings.TrimRight(string(b[recordSite:]), "\x00"))
 }
 
-// SameOnAllRanks returns an error if data differs between members. Every member gets the same
-// error, which names the first difference and the member that has it. All members pass the same
-// names. Data is compared by CRC-32C.
+// SameOnAllRanks returns an error if data differs between members. It compares CRC-32C checksums. names[i] is
+// the name of data[i] in the error; all members pass the same names. Every member gets the same error, which
+// shows the first difference.
 func (g *Group) SameOnAllRanks(ctx context.Context, names []string, data [][]byte) error {
 	sums := make([]int32, len(names)*g.Size())
 	for i, b := range data {

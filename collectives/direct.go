@@ -6,15 +6,15 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newDirect returns the algorithm that sends every block directly from its owner to its destination,
-// all at the same time. If all blocks differ, no algorithm moves fewer bytes.
+// newDirect returns the algorithm "direct", which sends all blocks at the same time, each directly from its
+// owner to its destination. If all blocks differ, no algorithm sends fewer bytes.
 //
-//	gather, scatter     the root sends or receives P-1 messages                      (P-1)α + (P-1)/P·Sβ
-//	allgather           every member sends its block to all the others               (P-1)α + (P-1)/P·Sβ
-//	alltoall            every member sends a block to every other                    (P-1)α + (P-1)/P·Sβ
-//	sendrecv            one message each way                                         α + Sβ
+//	gather, scatter     the root receives or sends P-1 messages                      (P-1)α + (P-1)/P·Sβ
+//	allgather           every member sends its block to all other members            (P-1)α + (P-1)/P·Sβ
+//	alltoall            every member sends a block to every other member             (P-1)α + (P-1)/P·Sβ
+//	sendrecv            one message in each direction                                α + Sβ
 //
-// Member me sends to me+1, me+2, … in this order, so that no member receives all first messages.
+// Member m sends to members m+1, m+2, … in this order, so that no member receives all first messages.
 func newDirect() *algorithm {
 	return &algorithm{name: "direct", kinds: of(spmd.Gather, spmd.Scatter, spmd.AllGather, spmd.AllToAll,
 		spmd.SendReceive), run: runDirect}
@@ -35,7 +35,7 @@ func runDirect(ctx context.Context, t *team, c *spmd.Collective) error {
 	}
 }
 
-// directGather gathers the blocks at the root, or scatters them from it.
+// directGather gathers the blocks at the root, or scatters them from the root if scatter is true.
 func directGather(ctx context.Context, t *team, c *spmd.Collective, scatter bool) error {
 	toRoot, atRoot := t.send, t.recv
 	if scatter {

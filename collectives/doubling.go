@@ -6,10 +6,10 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newDoubling returns recursive doubling: groups of members exchange their sums and join, until one group of all
-// members has the sum (Thakur, Rabenseifner and Gropp 2005). Here a round joins four groups. Only the last round may
-// join two. If P is not a power of two, the members beyond the largest power of two below P reduce among themselves,
-// and get the result in one more message (see halving).
+// newDoubling returns recursive doubling: in each round, groups of members exchange their sums and merge, until one
+// group has the sum of all members (Thakur, Rabenseifner and Gropp 2005). Here a round merges four groups; only the
+// last round may merge two. If P is not a power of two, the members beyond the largest power of two below P reduce
+// among themselves, and get the result in one more message (see halving).
 //
 //	allreduce    ½⌊log₂P⌋(α + 3Sβ + 3Sγ), and α + Sβ more where P is not a power of two
 //	barrier      ⌈log₂P⌉α: the dissemination barrier of Hensgen, Finkel and Manber 1988, for any P
@@ -24,7 +24,7 @@ func runDoubling(ctx context.Context, t *team, c *spmd.Collective) error {
 	return doubling(ctx, t, c, c.Data)
 }
 
-// doubling reduces b to every member.
+// doubling reduces b over the team. Every member gets the result in b.
 func doubling(ctx context.Context, t *team, c *spmd.Collective, b []byte) error {
 	h, err := newHalving(t, c, b, true)
 	if err != nil {
@@ -36,8 +36,8 @@ func doubling(ctx context.Context, t *team, c *spmd.Collective, b []byte) error 
 	return h.serve(ctx, b, b)
 }
 
-// dissemination is a barrier. In round k every member tells the member at distance 2^k which members have arrived: the
-// sender, and all members that it has heard of.
+// dissemination runs the dissemination barrier. In round k every member sends an empty message to the member at
+// distance 2^k. After ⌈log₂P⌉ rounds all members have arrived.
 func (t *team) dissemination(ctx context.Context) error {
 	for step := 1; step < t.size(); step *= 2 {
 		to, from := t.members[(t.me+step)%t.size()], t.members[(t.me-step+t.size())%t.size()]

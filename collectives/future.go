@@ -23,7 +23,7 @@ type queue struct {
 	mu      sync.Mutex
 	idle    *sync.Cond // signalled when an operation has ended
 	running bool       // an operation is running
-	drains  bool       // a goroutine that drains the queue was started
+	drains  bool       // a goroutine runs drain
 	// the first failure. All later operations fail with it, because members may be at different
 	// calls
 	failed error
@@ -64,9 +64,8 @@ func (g *Group) runNow(ctx context.Context, c spmd.Collective) error {
 	return err
 }
 
-// Start begins c and returns at once. c completes without another call by this member. Until c
-// completes, the group owns its buffers. Operations of a group run in the order in which they were
-// started.
+// Start begins c and returns at once. c completes without another call by this member. Until c completes,
+// the group owns c's buffers. Operations of a group run in the order in which they were started.
 func (g *Group) Start(ctx context.Context, c spmd.Collective) *Future {
 	g.debug.note(g.opts.Debug)
 	f := &Future{}
@@ -74,7 +73,7 @@ func (g *Group) Start(ctx context.Context, c spmd.Collective) *Future {
 	return f
 }
 
-// start begins c as f, which may have been used before.
+// start begins c, and stores its state in f, which may have been used before.
 func (g *Group) start(f *Future, ctx context.Context, c spmd.Collective) {
 	g.enqueue(f, ctx, c)
 	q := &g.queue
@@ -100,7 +99,7 @@ func (g *Group) enqueue(f *Future, ctx context.Context, c spmd.Collective) {
 	q.mu.Unlock()
 }
 
-// drain runs the queued operations. The operations' futures hold their errors.
+// drain runs the queued operations and stores their errors in their futures.
 func (g *Group) drain() error {
 	q := &g.queue
 	q.mu.Lock()
@@ -132,8 +131,8 @@ func (g *Group) runFirst() {
 	q.idle.Broadcast()
 }
 
-// Wait returns when the operation, or the context that it was started with, has ended. If no
-// goroutine runs the queue, Wait runs the queue itself.
+// Wait returns when the operation has ended, or the context passed to Start. If no goroutine runs the
+// queue, Wait runs it.
 func (f *Future) Wait() error {
 	if f.Done() {
 		f.g.span.Pass(0, 0)

@@ -22,16 +22,16 @@ type Host interface {
 
 // Options configure a Group. They are the same on every member.
 type Options struct {
-	// Fast chooses the fastest algorithm for reductions. Otherwise reductions add by one tree over
-	// members, so that their bits do not depend on transport, library, placement or order of arrival.
+	// Fast allows the fastest algorithm for reductions. Otherwise reductions add by one tree over members,
+	// so that their bits do not depend on transport, library, placement or order of arrival.
 	Fast bool
-	// Algorithm names the algorithm for every operation that it supports. "" and "auto" leave the
-	// choice to the table.
+	// Algorithm names the algorithm for every operation that it supports. With "" and "auto" the table
+	// chooses the algorithm.
 	Algorithm string
-	// Table has precedence over the built-in table. It may be nil.
+	// Table takes precedence over the built-in table. It may be nil.
 	Table *Table
 	// MaxMessage is the largest message in bytes, a multiple of 8. Longer buffers are sent in pieces.
-	// 0 means 1 GiB, because MPI counts with C ints.
+	// 0 means 1 GiB, because MPI counts in C ints.
 	MaxMessage int
 	// Debug compares every call across the members before it runs. The error of a mismatch shows both
 	// calls.
@@ -48,8 +48,8 @@ type Group struct {
 	nodes []int // node of each member
 	all   team
 	node  team // the members of this node
-	// peerGroup has one member of each node: the member that has the same number on its node as this
-	// member has here. It is empty if nodes have different numbers of members.
+	// peerGroup has one member of each node: the one whose number on its node equals this member's number on
+	// this node. It is empty if nodes have different numbers of members.
 	peerGroup team
 	heads     team // the first member of each node
 	nodeIndex int  // this node's index in heads
@@ -69,7 +69,7 @@ type Group struct {
 	call      spmd.Collective
 	seq, tag  int
 	reqs      []spmd.Request
-	unposted  error // the first error of message
+	unposted  error // the first error of the method message
 	want      []int
 	peers     []int
 	mem       []byte // communication memory for algorithms
@@ -127,16 +127,16 @@ func New(h Host, comm spmd.Comm, opts Options) (*Group, error) {
 	return g, nil
 }
 
-// Record makes r record this member's waits for operations. The n-th span belongs to the n-th Run, or to the n-th
-// Future that is waited for. name names the group. If groups of a component have the same name, key distinguishes them;
-// otherwise it is empty. r may be nil.
+// Record makes r record this member's waits: one span for each Run, and one for each Wait of a Future, in order. The
+// arguments name and key identify the group; key is empty unless groups of a component have the same name. If r is nil,
+// nothing is recorded.
 func (g *Group) Record(r spmd.Recorder, name, key string) {
 	if g.Size() > 1 {
 		g.span = spmd.NewSpan(r, spmd.Site{Op: spmd.OpCollect, Name: name, Key: key})
 	}
 }
 
-// arrange makes the teams. nodes has the node of each world rank.
+// arrange makes the teams. nodes[r] is the node of world rank r.
 func (g *Group) arrange(nodes []int) {
 	p := g.comm.Size()
 	everyone, local, ranks := make([]int, p), make([]int, p), make([]int, p)
@@ -205,8 +205,8 @@ func (g *Group) Sum32(ctx context.Context, x []float32) error {
 	return g.Run(ctx, AllReduce(x, spmd.Sum))
 }
 
-// Gather returns every member's b at root, in member order, and nil on other members. Lengths may
-// differ and need not be known to other members. Gather allocates, so it is not for step loops.
+// Gather returns every member's b on the root, in member order, and nil on other members. The lengths of b
+// may differ between members. Gather allocates, so it is not for hot loops.
 func (g *Group) Gather(ctx context.Context, b []byte, root int) ([][]byte, error) {
 	all, err := g.gather(ctx, b, root)
 	if err != nil {
@@ -271,8 +271,8 @@ func (g *Group) scratch(n int) ([]byte, error) {
 	return g.mem[:n], nil
 }
 
-// grow makes mem at least n bytes long. The contents of mem may be lost. Memory is never freed, so
-// the length at least doubles.
+// grow makes *mem at least n bytes long. The contents may be lost. If it allocates, the length at least
+// doubles, because old memory is never freed.
 func (g *Group) grow(mem *[]byte, n int) error {
 	if len(*mem) >= n {
 		return nil

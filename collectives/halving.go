@@ -8,12 +8,12 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A subtree is 2^levels consecutive members. A team of P members consists of one subtree for each bit of P that is 1,
-// the largest first: 13 members are 0 to 7, 8 to 11, and 12. The tree over members adds the sum of the last subtree to
-// the sum of the previous subtree, and so on: (0 to 7) + ((8 to 11) + 12).
+// A subtree is 2^levels consecutive members. A team of P members has one subtree for each bit of P that is 1, the
+// largest first. 13 members, for example, have the subtrees 0 to 7, 8 to 11, and 12. The tree over members adds the sum
+// of the last subtree to the sum of the previous subtree, and so on: (0 to 7) + ((8 to 11) + 12).
 type subtree struct{ first, levels int }
 
-// none is a subtree that does not exist.
+// none stands for a missing subtree.
 var none = subtree{levels: -1}
 
 func (s subtree) size() int { return 1 << s.levels }
@@ -35,18 +35,17 @@ func subtrees(p, m int) (own, before, after subtree) {
 	return own, before, after
 }
 
-// A halving reduces a vector over a team by the tree over members (see subtree). Within a subtree this is recursive
-// halving: in a round, members at distance 2^l exchange halves of the range that both have. After the last round each
-// member has one shard of the subtree's sum. Two rounds may be joined into one, in which four members exchange
-// quarters. The joined round takes three messages instead of two, but only half the time if latency dominates.
+// A halving reduces a vector over a team by the tree over members (see subtree). Within a subtree it uses recursive
+// halving: in the round of level l, members at distance 2^l exchange halves of their common range. After the last round
+// each member has one shard of the subtree's sum. The rounds of two levels may be merged: four members then exchange
+// quarters, which takes three messages instead of two, but the latency of one round.
 //
-// The next subtree, which is smaller, reduces at the same time and takes fewer rounds. Then it sends its sum to this
-// subtree: each member of this subtree gets the range of its own shard. To send these ranges, a member of the smaller
-// subtree splits its shard into parts. If there would be too many parts, it sends fewer, larger parts, to the first
-// members of this subtree, in an earlier round. In the later rounds, a member that has such a part sends half of the
-// part along with half of its own range.
+// The next subtree is smaller and reduces at the same time, in fewer rounds. Then its members split their shards into
+// parts, and send each part to the member of this subtree that has the same range. If this would take too many parts,
+// they send fewer and larger parts, earlier, to the first members of this subtree (see entry). Each of these members
+// then sends half of its part along with half of its own range in the later rounds.
 //
-// If whole is set, members exchange whole vectors instead of halves, which is recursive doubling.
+// If whole is true, members exchange whole vectors instead of halves. This is recursive doubling.
 //
 // Partial sums of bfloat16 are float32, and are rounded at the end. A member's input is sent as bfloat16.
 type halving struct {
@@ -62,19 +61,17 @@ type halving struct {
 	n, levels      int          // the vector has n elements, in 2^levels shards
 	cuts           []int        // first element of each shard, and n; nil if shards are even
 	in, out        []byte       // messages
-	late           []byte       // the part of the sum of the later subtrees that this member has received
+	late           []byte       // received part of the next subtree's sum
 }
 
-// maxSplit is the logarithm of the largest number of parts into which a member splits its shard to send it to the
-// previous subtree.
+// maxSplit limits the parts of a shard. A member sends its shard to the previous subtree in at most 2^maxSplit parts.
 const maxSplit = 3
 
-// entry returns the level at which the members of s receive the sum of the next subtree. They receive it before the
-// exchange of that level.
+// entry returns the level of s at which its members receive the next subtree's sum, before the exchange of that level.
 func entry(s, next subtree) int { return min(s.levels, next.levels+maxSplit) }
 
-// newHalving prepares a reduction of b. A reduce-scatter works on a copy of b. A shard of the copy may hold two blocks:
-// the block of a member m of the first subtree, and the block of the member that m serves (see serve).
+// newHalving prepares a reduction of b. A reduce-scatter works on a copy of b. Each shard of the copy holds the block
+// of a member m of the first subtree and, if there is one, the block of the member to which m sends in serve.
 func newHalving(t *team, c *spmd.Collective, b []byte, whole bool) (*halving, error) {
 	h := &t.g.halving
 	*h = halving{t: t, op: c.Op, whole: whole, dtype: c.DType, partial: c.DType, vector: b, n: len(b) / c.DType.Size(),
@@ -104,7 +101,7 @@ func newHalving(t *team, c *spmd.Collective, b []byte, whole bool) (*halving, er
 	return h, nil
 }
 
-// allocate cuts the memory for messages and partial sums, and for the copy of the vector if there is one.
+// allocate allocates the memory for messages and partial sums and, if copied is true, for a copy of the vector.
 func (h *halving) allocate(copied bool) error {
 	size := func(need bool, elements int, t tensor.DType) int {
 		if !need {
@@ -141,7 +138,7 @@ func (h *halving) allocate(copied bool) error {
 // reverse returns the n lowest bits of i in the opposite order.
 func reverse(i, n int) int { return int(bits.Reverse64(uint64(i)) >> (64 - n)) }
 
-// part returns the range of b that member i of a subtree has before level l. The elements of b are of type t.
+// part returns the range of b that member i of a subtree works on before level l. The elements of b have type t.
 func (h *halving) part(b []byte, t tensor.DType, l, i int) []byte {
 	lo, hi := 0, h.n
 	if !h.whole {
@@ -160,7 +157,7 @@ func (h *halving) cut(shard int) int {
 	return h.n * shard >> h.levels
 }
 
-// reduce leaves each shard's sum with one member of the first subtree, in that member's memory for sums.
+// reduce reduces the vector. Afterwards each member of the first subtree has the result of its shard.
 func (h *halving) reduce(ctx context.Context) error {
 	for l := 0; l < h.own.levels; l += h.width(l) {
 		if err := h.receiveLate(ctx, l); err != nil {
@@ -191,7 +188,7 @@ func (h *halving) reduce(ctx context.Context) error {
 	return h.t.wait(ctx)
 }
 
-// receiveLate receives a part of the next subtree's sum, if level l is its entry.
+// receiveLate receives a part of the next subtree's sum, if this member must receive it at level l.
 func (h *halving) receiveLate(ctx context.Context, l int) error {
 	if h.after == none || l != entry(h.own, h.after) || h.i >= 1<<l {
 		return nil
@@ -211,7 +208,7 @@ func (h *halving) receiveLate(ctx context.Context, l int) error {
 	return nil
 }
 
-// operand returns a member's input or partial sums before level l, and their type.
+// operand returns this member's input (l = 0) or partial sums (l > 0) before level l, and their type.
 func (h *halving) operand(l int) ([]byte, tensor.DType) {
 	if l == 0 {
 		return h.vector, h.dtype
@@ -219,8 +216,8 @@ func (h *halving) operand(l int) ([]byte, tensor.DType) {
 	return h.sum, h.partial
 }
 
-// width returns the number of levels of the round that begins with level l, 1 or 2. If members exchange parts, only
-// the first round may have two levels, because a member sends at most 2⌈log₂P⌉+2 messages.
+// width returns the number of levels of the round that begins with level l, 1 or 2. If members exchange halves, only
+// the first round of the first subtree may have two levels, so that a member sends at most 2⌈log₂P⌉+2 messages.
 func (h *halving) width(l int) int {
 	next := h.own.levels
 	if h.after != none {
@@ -232,13 +229,13 @@ func (h *halving) width(l int) int {
 	return 1
 }
 
-// exchange is the round that begins with level l.
+// exchange runs the round that begins with level l.
 func (h *halving) exchange(ctx context.Context, l int) error {
 	b, t := h.operand(l)
 	next := l + h.width(l)
 	mine := h.part(b, t, next, h.i)
 	in := h.in
-	var late []byte // the part of the later sum that follows in each message goes here
+	var late []byte // buffer for the part of the next subtree's sum at the end of the message
 	if h.after != none && l >= entry(h.own, h.after) && h.i>>l == 1 {
 		late = h.part(h.late, h.partial, next, h.i)
 	}
@@ -274,7 +271,8 @@ func (h *halving) exchange(ctx context.Context, l int) error {
 	return nil
 }
 
-// gather sends the shards of the result to all members, by the messages of reduce in reverse.
+// gather sends the shards of the result to all members. It uses the messages of reduce in the reverse direction and
+// order.
 func (h *halving) gather(ctx context.Context) error {
 	part := func(l, i int) []byte { return h.part(h.vector, h.dtype, l, i) }
 	if h.before != none {
@@ -309,8 +307,8 @@ func (h *halving) gather(ctx context.Context) error {
 	}
 }
 
-// serve ends a reduction: member m of the first subtree, which has n members, sends b to member n+m, if there is one.
-// Member n+m receives the message into mine.
+// serve ends a reduction. Member m of the first subtree, which has n members, sends b to member n+m, if there is one.
+// Member n+m receives the message into its argument mine.
 func (h *halving) serve(ctx context.Context, b, mine []byte) error {
 	switch first := 1 << h.levels; {
 	case h.before != none:

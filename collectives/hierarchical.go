@@ -7,25 +7,24 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// newHierarchical returns the algorithms for several nodes with several members each: N nodes, L members on
-// each. Inside a node these algorithms use shared memory if there is any. Otherwise only broadcasts and barriers
-// are possible, which then use messages.
+// newHierarchical returns the algorithm "hierarchical", for N nodes with L members each. A node's head is its first
+// member, or the root on the root's node. Inside a node the algorithm uses shared memory. Without shared memory it
+// supports only broadcasts and barriers, by messages.
 //
-//	allreduce    long, nodes of one size: reduce-scatter in the node, for each of the
-//	             L shards an allreduce by halving over the nodes, one member a shard,
-//	             and allgather in the node                                             2(⌊log₂N⌋-1)α + 2S/Lβ
-//	             else: reduce to the node's head, recursive doubling over the heads,
-//	             broadcast                                                             ½⌊log₂N⌋(α + 3Sβ)
-//	broadcast    a tree over the heads, then in the nodes                              ⌈log₂N⌉(α + Sβ)
-//	reduce       to the heads, then a tree over them                                   ⌈log₂N⌉(α + Sβ + Sγ)
-//	barrier      the node, then the heads, then the node                               ⌈log₂N⌉α
+//	allreduce    long vector, equal nodes: reduce-scatter in the node; member i of
+//	             each node reduces shard i over the nodes by halving; allgather in
+//	             the node                                                              2(⌊log₂N⌋-1)α + 2S/Lβ
+//	             otherwise: reduce to the node's head; recursive doubling over the
+//	             heads; broadcast in the node                                          ½⌊log₂N⌋(α + 3Sβ)
+//	broadcast    tree over the heads; broadcast in the nodes                           ⌈log₂N⌉(α + Sβ)
+//	reduce       reduce to the heads; tree over the heads                              ⌈log₂N⌉(α + Sβ + Sγ)
+//	barrier      barrier in the node, over the heads, and in the node                  ⌈log₂N⌉α
 //
-// The costs count only communication between nodes. The costs of an allreduce assume that N is a power of two. A node's
-// head is its first member. On the root's node, the root is the head.
+// The costs count only communication between nodes. The costs of an allreduce assume that N is a power of two.
 //
 // A sum has the bits of the tree over members only if each node's members are a subtree of that tree. Unless
-// Options.Fast is set, the algorithm is only for such groups, and not for bfloat16, because it would round the sum of
-// each node.
+// Options.Fast is set, the algorithm supports reductions only in groups with this property. It then also excludes
+// bfloat16, because it would round the sum of each node.
 func newHierarchical() *algorithm {
 	return &algorithm{
 		name: "hierarchical", ordered: true, kinds: of(spmd.Barrier, spmd.Broadcast, spmd.Reduce, spmd.AllReduce),
@@ -37,8 +36,8 @@ func newHierarchical() *algorithm {
 	}
 }
 
-// long is a length in bytes. For vectors of at least this length, every member of a node communicates with the other
-// nodes. For shorter vectors, only the node's head does.
+// long is a length in bytes. In an allreduce of a vector of at least this length, every member of a node communicates
+// with the other nodes. With a shorter vector, only the node's head communicates.
 const long = 32 << 10
 
 func runHierarchical(ctx context.Context, t *team, c *spmd.Collective) error {
@@ -91,7 +90,8 @@ func runHierarchical(ctx context.Context, t *team, c *spmd.Collective) error {
 	return g.inNode(ctx, c, spmd.Broadcast, inNode)
 }
 
-// headed returns the nodes' heads, with the root as head of its node, and the root's index.
+// headed returns the team of the nodes' heads, in which the root is the head of its node, and the root's index in the
+// team.
 func (g *Group) headed(root int) (heads team, at int) {
 	g.rooted = append(g.rooted[:0], g.heads.members...)
 	heads = team{g, g.rooted, -1}

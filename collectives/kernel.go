@@ -8,7 +8,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// combine sets dst to a op b, element by element. dst may be a or b. Each call rounds bfloat16.
+// combine sets dst to the result of op on a and b, element by element. dst may be a or b. The results of bfloat16 are
+// rounded.
 func combine(t tensor.DType, op spmd.Op, dst, a, b []byte) {
 	switch t {
 	case tensor.F32:
@@ -47,7 +48,7 @@ func combineAs[T float32 | float64 | int32 | int64 | uint8](op spmd.Op, dst, a, 
 		for i := range dst {
 			dst[i] = a[i] * b[i]
 		}
-	case spmd.Min: // min and max return NaN for a NaN, so a NaN stays visible
+	case spmd.Min: // if an operand is NaN, min and max return NaN
 		for i := range dst {
 			dst[i] = min(a[i], b[i])
 		}
@@ -73,14 +74,15 @@ func combineBF16(op spmd.Op, dst, a, b []uint16) {
 // sums stay in the L1 cache.
 const cacheBlock = 8 << 10
 
-// A treeSum reduces the pieces of all members by the tree over members: the first 2^k pieces are one operand, and the
-// other pieces are the other operand. 2^k is the largest power of two below the number of pieces. Each operand is
-// reduced in the same way. Five pieces are ((x₀+x₁)+(x₂+x₃))+x₄. A treeSum keeps the memory for partial sums.
+// A treeSum reduces the pieces of all members by the tree over members. The left operand is the result of the first 2^k
+// pieces, and the right operand is the result of the other pieces. 2^k is the largest power of two below the number of
+// pieces. Each operand is reduced in the same way: five pieces are ((x₀+x₁)+(x₂+x₃))+x₄. A treeSum owns the memory for
+// partial sums.
 type treeSum struct {
 	rooms [][]byte // one for each level of the tree
 }
 
-// split returns the number of pieces in the first operand of a reduction of n pieces.
+// split returns the number of pieces in the left operand of a reduction of n pieces.
 func split(n int) int { return 1 << (bits.Len(uint(n-1)) - 1) }
 
 // reduce reduces bytes [from, end) of the pieces and writes the result to the same bytes of each dst. A dst may be one
@@ -111,7 +113,7 @@ func (s *treeSum) reduce(t tensor.DType, op spmd.Op, dsts, pieces [][]byte, from
 	}
 }
 
-// block reduces bytes [lo, hi) of the pieces into acc, which holds float32 where the pieces hold bfloat16. It may use
+// block reduces bytes [lo, hi) of the pieces into acc. If the pieces are bfloat16, acc is float32. block may overwrite
 // the rooms from level on.
 func (s *treeSum) block(t tensor.DType, op spmd.Op, acc []byte, pieces [][]byte, lo, hi, level int) {
 	n := len(pieces)
@@ -152,7 +154,7 @@ func sumBlock(acc []byte, pieces [][]byte, lo, hi int) bool {
 	return (hi-lo)%128 == 0 && sumF32(dst[:], cut[:len(pieces)], 0, hi-lo) == hi-lo
 }
 
-// wide reduces pieces of bfloat16 into dst, which is float32.
+// wide reduces pieces of bfloat16 into dst, whose elements are float32.
 func (s *treeSum) wide(op spmd.Op, dst []byte, pieces [][]byte) {
 	for lo := 0; lo < len(pieces[0]); lo += cacheBlock / 2 {
 		hi := min(lo+cacheBlock/2, len(pieces[0]))

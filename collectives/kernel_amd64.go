@@ -2,7 +2,7 @@ package collectives
 
 import "golang.org/x/sys/cpu"
 
-// addF32 sets dst to a + b. All have the length of dst; dst may be a or b.
+// addF32 sets dst to a + b, element by element. a and b have at least the length of dst. dst may be a or b.
 func addF32(dst, a, b []float32) {
 	n := 0
 	if cpu.X86.HasAVX {
@@ -19,7 +19,7 @@ func addF32(dst, a, b []float32) {
 //go:noescape
 func addF32AVX(dst, a, b *float32, n int)
 
-// maxSumF32 is the largest number of pieces for sumF32, whose partial sums stay in registers.
+// maxSumF32 is the largest number of pieces that sumF32 can sum, because it keeps partial sums in registers.
 const maxSumF32 = 8
 
 // sumF32 sums bytes [from, end) of the pieces by the tree over the pieces, and writes the sum to every dst. There are 2
@@ -39,7 +39,7 @@ func sumF32(dsts, pieces [][]byte, from, end int) int {
 	return end
 }
 
-// sumF32AVX is sumF32 for a range of one or more whole blocks.
+// sumF32AVX is like sumF32, but the range must consist of one or more whole blocks.
 //
 //go:noescape
 func sumF32AVX(dsts, pieces *[]byte, nd, np, from, end int)

@@ -7,10 +7,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newLibrary returns the algorithm "mpi": the collectives of the MPI library, on a separate
-// communicator. The algorithm uses non-blocking calls and waits for them as it waits for messages.
-// So waiting uses no CPU and ends with the job. The library determines the cost and the order of
-// additions.
+// newLibrary returns the algorithm "mpi": the collectives of the MPI library, on a separate communicator.
+// It uses non-blocking calls, so that waiting uses no CPU and ends with the job. The library determines the
+// cost and the order of additions.
 func newLibrary() *algorithm {
 	return &algorithm{
 		name: "mpi", kinds: of(kinds()...), run: runLibrary,

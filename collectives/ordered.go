@@ -6,17 +6,18 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// maxOwners is the largest team for "ordered". In a larger team a member would send more than 2⌈log₂P⌉+2 messages.
+// maxOwners is the size of the largest team for "ordered". In a larger team a member would send more than 2⌈log₂P⌉+2
+// messages.
 const maxOwners = 5
 
-// newOrdered returns the algorithm that makes each member the owner of a block of the vector:
+// newOrdered returns the algorithm "ordered". Each member owns a block of the vector:
 //
 //  1. every member sends its piece of each block to the owner         (P-1)α + (P-1)/P·Sβ
 //  2. the owner reduces the pieces by the tree over members           (P-1)/P·Sγ
-//  3. in an allreduce, the owner sends the result to all              (P-1)α + (P-1)/P·Sβ
+//  3. in an allreduce, the owner sends the result to all members      (P-1)α + (P-1)/P·Sβ
 //
-// The algorithm moves as many bytes as a ring, and the messages of each step travel at the same time. It is for
-// small teams, because every member sends a message to every other.
+// It sends the same number of bytes as the ring, and all messages of a step at the same time. It is for small teams,
+// because every member sends a message to every other member.
 func newOrdered() *algorithm {
 	return &algorithm{name: "ordered", ordered: true, kinds: of(spmd.AllReduce, spmd.ReduceScatter), run: runOrdered,
 		fits: func(g *Group, _ *spmd.Collective) bool { return g.Size() <= maxOwners }}
@@ -27,7 +28,7 @@ func runOrdered(ctx context.Context, t *team, c *spmd.Collective) error {
 	if err := gatherPieces(t, mine); err != nil {
 		return err
 	}
-	for i := 1; i < t.size(); i++ { // each member starts with its next neighbour, to spread the load
+	for i := 1; i < t.size(); i++ { // each member sends to its next neighbour first, to spread the load
 		m := (t.me + i) % t.size()
 		t.send(t.block(c.Data, c, m), m)
 	}
@@ -42,8 +43,8 @@ func runOrdered(ctx context.Context, t *team, c *spmd.Collective) error {
 	return directAllGather(ctx, t, c)
 }
 
-// gatherPieces starts receiving the other members' pieces of this member's block. It puts all pieces into g.pieces,
-// in member order.
+// gatherPieces starts to receive the other members' pieces of this member's block. It stores all pieces, including this
+// member's, in g.pieces, in member order.
 func gatherPieces(t *team, mine []byte) error {
 	g := t.g
 	mem, err := g.scratch(t.size() * len(mine))

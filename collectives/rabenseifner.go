@@ -7,8 +7,8 @@ import (
 )
 
 // newRabenseifner returns Rabenseifner's allreduce (2004): a reduce-scatter by recursive halving, then an
-// allgather by recursive doubling. It moves nearly as few bytes as the ring in a logarithmic number of rounds.
-// Neighbours exchange the largest halves first. In each later round the size halves and the distance doubles.
+// allgather by recursive doubling. It sends few bytes in a logarithmic number of rounds. In the first round
+// neighbours exchange halves of the vector. In each later round the size halves and the distance doubles.
 // P may be any number (see halving).
 //
 //	allreduce         2(⌊log₂P⌋-1)α + 2Sβ + Sγ, with (P-1)/P·S for S if P is a power of two
@@ -22,7 +22,8 @@ func newRabenseifner() *algorithm {
 		}}
 }
 
-// rabenseifner reduces b.
+// rabenseifner reduces b over the team. In an allreduce every member gets the result in b, and in a reduce-scatter its
+// block of the result.
 func rabenseifner(ctx context.Context, t *team, c *spmd.Collective, b []byte) error {
 	h, err := newHalving(t, c, b, false)
 	if err != nil {
@@ -35,7 +36,7 @@ func rabenseifner(ctx context.Context, t *team, c *spmd.Collective, b []byte) er
 		return h.gather(ctx)
 	}
 	mine := t.block(b, c, t.me)
-	shard := h.part(h.vector, h.dtype, h.levels, t.me) // this member's block, then the block of the member it serves
+	shard := h.part(h.vector, h.dtype, h.levels, t.me) // this member's block, then the block for serve
 	if h.before == none {
 		shard = shard[copy(mine, shard):]
 	}

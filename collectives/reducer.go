@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Reducer sums gradients and statistics over the members of a Group, and gathers what each member has computed. The
-// members are the replicas of a model. Methods without a context use the context of NewReducer.
+// A Reducer sums gradients and statistics over the members of a Group, and gathers results of the members. The members
+// are the replicas of a model. Methods without a context use the context of NewReducer.
 type Reducer struct {
 	ctx      context.Context
 	g        *Group
@@ -24,15 +24,15 @@ type Reducer struct {
 // maxBuckets is the largest number of buckets of a gradient.
 const maxBuckets = 1024
 
-// NewReducer returns a Reducer over g that sums gradients in buckets of about bucketBytes. Buckets
-// are larger if there would be more than maxBuckets. Every wait ends with ctx.
+// NewReducer returns a Reducer over g that sums gradients in buckets of about bucketBytes bytes. Buckets
+// are larger if a gradient would have more than maxBuckets of them. Every wait ends when ctx ends.
 func NewReducer(ctx context.Context, g *Group, bucketBytes int) *Reducer {
 	return &Reducer{ctx: ctx, g: g, bucket: max(1, bucketBytes/4)}
 }
 
-// Compress makes later sums send gradients as bfloat16, which about halves the bytes. Each member's
-// values are rounded once. The rounded values are summed in float32, and the sum is rounded again.
-// CompressionError returns the relative error of the first rounding.
+// Compress makes later calls of Gradient send bfloat16, which about halves the bytes. Each member's values
+// are rounded, the rounded values are summed in float32, and the sum is rounded again. CompressionError
+// returns the relative error of the first rounding.
 func (r *Reducer) Compress() { r.compress = true }
 
 // Replicas returns the number of members and this member's number.
@@ -46,25 +46,25 @@ func (r *Reducer) Gather(x []float32, counts []int) error {
 	return r.g.Run(r.ctx, AllGather(x, counts))
 }
 
-// Gradient begins the sum of grad, which must be communication memory. Only one sum may be open at
-// a time. The result is valid until the next call.
+// Gradient begins the sum of grad, which must be memory of World.Alloc. The previous sum must have ended. The
+// result is valid until the next call.
 func (r *Reducer) Gradient(grad []float32) *GradientSum {
 	r.grad.begin(r, grad)
 	return &r.grad
 }
 
-// A GradientSum sums a flat gradient in buckets. A bucket's sum starts when all its elements are final, and runs during
-// the rest of the backward pass. The bucket boundaries are fixed, and each bucket is summed by one tree over members,
-// so the bucket size does not change the result. All members must call Ready with the same ranges in the same order, so
-// that they start buckets in the same order.
+// A GradientSum sums a flat gradient in buckets. The sum of a bucket starts when all its elements are final, and runs
+// during the rest of the backward pass. Every bucket is summed by the same tree over members, so the bucket size does
+// not change the result. All members must call Ready with the same ranges in the same order, so that they start buckets
+// in the same order.
 type GradientSum struct {
 	r       *Reducer
 	grad    []float32
 	bucket  int       // elements
-	missing []int     // per bucket: number of elements not yet ready
-	futures []*Future // futures of the started buckets; the slice may be longer
+	missing []int     // number of elements of each bucket that are not ready
+	futures []*Future // the first `started` elements are the futures of the started buckets
 	started int
-	order   []int  // the buckets in the order of their start
+	order   []int  // the started buckets, in the order of their start
 	wire    []BF16 // the compressed gradient
 
 	squares, lost float64 // sums of squares of the gradient and of its rounding errors
@@ -98,9 +98,9 @@ func (s *GradientSum) Ready(lo, hi int) {
 	}
 }
 
-// Wait starts the buckets that are not complete yet, in order, and returns when all of grad holds the sum. When a
-// bucket holds its sum, Wait calls final with the bucket's range, unless final is nil. The calls follow the order in
-// which the buckets started.
+// Wait starts the remaining buckets, in order, and returns when all of grad holds the sum. For each bucket that holds
+// its sum, Wait calls the function final with the bucket's range, in the order in which the buckets started. final may
+// be nil.
 func (s *GradientSum) Wait(final func(lo, hi int)) error {
 	if final == nil {
 		final = func(lo, hi int) {}
@@ -135,8 +135,8 @@ func (s *GradientSum) Wait(final func(lo, hi int)) error {
 	return nil
 }
 
-// CompressionError returns the relative error (Euclidean norm) that rounding to bfloat16 caused in
-// this member's gradients since the last call. It is 0 if no gradients were compressed.
+// CompressionError returns the relative error, in the Euclidean norm, of rounding this member's gradients
+// to bfloat16 since the last call. It returns 0 if no gradients were compressed.
 func (r *Reducer) CompressionError() float64 {
 	s := &r.grad
 	e := 0.0
@@ -147,8 +147,7 @@ func (r *Reducer) CompressionError() float64 {
 	return e
 }
 
-// start starts the sum of bucket b. If b is the last bucket, start only queues it, because the
-// caller is about to call Wait, which runs it.
+// start starts the sum of bucket b. It only queues the bucket that starts last, which Wait then runs.
 func (s *GradientSum) start(b int) {
 	lo, hi := s.bounds(b)
 	c := AllReduce(s.grad[lo:hi], spmd.Sum)
@@ -165,12 +164,12 @@ func (s *GradientSum) start(b int) {
 	}
 }
 
-// round writes grad[lo:hi] to the compressed gradient and returns that part.
+// round writes grad[lo:hi] as bfloat16 to s.wire[lo:hi], and returns that slice.
 func (s *GradientSum) round(lo, hi int) []BF16 {
 	if len(s.wire) < len(s.grad) {
 		mem, err := s.r.g.host.Alloc(2 * len(s.grad))
 		if err != nil {
-			mem = make([]byte, 2*len(s.grad)) // other members cannot reach this memory, so the Group copies it again
+			mem = make([]byte, 2*len(s.grad)) // works too, but the Group must copy it to communication memory
 		}
 		s.wire = view[BF16](mem)
 	}

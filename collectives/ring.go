@@ -6,12 +6,12 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newRing returns the ring algorithm: the vector is split into P blocks, and each block is passed once around the ring
-// (Patarasuk and Yuan 2009). For any P the ring moves the fewest bytes possible and loads all links equally. Its
-// latency grows with P.
+// newRing returns the ring algorithm: the vector is split into P blocks, and each block goes once around the ring
+// (Patarasuk and Yuan 2009). For any P the ring sends the fewest bytes possible and loads all links equally. Its
+// latency grows linearly with P.
 //
-//	reduce-scatter    P-1 rounds: pass a block on, reduce the next into mine       (P-1)(α + S/P·(β+γ))
-//	allgather         P-1 rounds: pass on what came in the previous round          (P-1)(α + S/P·β)
+//	reduce-scatter    P-1 rounds: send a block, and add the received block         (P-1)(α + S/P·(β+γ))
+//	allgather         P-1 rounds: send the block of the previous round             (P-1)(α + S/P·β)
 //	allreduce         reduce-scatter, then allgather                               2(P-1)(α + S/P·β) + (P-1)/P·Sγ
 func newRing() *algorithm {
 	return &algorithm{name: "ring", kinds: of(spmd.AllReduce, spmd.ReduceScatter, spmd.AllGather),
@@ -32,7 +32,7 @@ func ring(ctx context.Context, t *team, c *spmd.Collective, b []byte) error {
 		if err != nil {
 			return err
 		}
-		for round := 1; round < p; round++ { // the first to send a block is the member after its owner
+		for round := 1; round < p; round++ { // a block starts at the member after its owner, and ends at its owner
 			out, mine := t.block(b, c, (t.me-round+p)%p), t.block(b, c, (t.me-round-1+p)%p)
 			if err := t.exchange(ctx, out, next, in[:len(mine)], before); err != nil {
 				return err

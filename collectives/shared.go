@@ -7,15 +7,15 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// newShared returns the algorithm for members of one node, which have shared memory. It sends no messages. Every member
-// publishes the addresses of its buffers and enters a barrier. Then it reads the data that it needs from the other
-// members' buffers. If needed, a second barrier keeps buffers from changing while they are read. Buffers outside of
-// Alloc's memory are copied into Alloc's memory and back.
+// newShared returns the algorithm "shared", for members of one node that have shared memory. It sends no messages.
+// Every member publishes the locations of its buffers and enters a barrier. Then it reads the data that it needs from
+// the other members' buffers. A second barrier prevents changes of buffers while they are read. Buffers outside of
+// World.Alloc's memory are copied into such memory and back.
 //
 // The last member to arrive reduces a short vector for all members, before it releases them. This takes only one
-// barrier, and members that share a core need not wake each other. A long vector is split into chunks. The members that
-// are awake take the chunks one by one. Each chunk is read once from every member's buffer, and its result is written
-// once to every member's buffer. σ is the time of a barrier, and β the time of a byte of memory traffic:
+// barrier. A long vector is split into chunks. Each member that is awake repeatedly takes the next chunk, reduces it,
+// and writes the result to every member's buffer. In the costs, σ is the time of a barrier, and β the time of a byte of
+// memory traffic:
 //
 //	barrier                              σ
 //	allreduce, short                     σ + 2PSβ
@@ -31,10 +31,9 @@ func newShared() *algorithm {
 	}
 }
 
-// chunk is the number of bytes of a long vector that a member reduces at a time. A vector of at most `short` bytes is
-// reduced by the last member to arrive: splitting one chunk would only add a barrier. Waking members that sleep is
-// slow. If other members sleep, the last member also reduces longer vectors alone, if all members' vectors together
-// have at most maxAlone bytes.
+// chunk is the number of bytes of a long vector that a member reduces at a time. The last member to arrive reduces a
+// vector alone if it has at most `short` bytes. It also does so if another member sleeps and all members' vectors
+// together have at most maxAlone bytes, because waking a member is slow.
 const (
 	chunk    = 64 << 10
 	short    = chunk
@@ -78,7 +77,7 @@ func runShared(ctx context.Context, t *team, c *spmd.Collective) error {
 	return err
 }
 
-// publish writes the addresses of c's buffers to this member's slot. data is c.Data or its copy in shared
+// publish writes the locations of c's buffers to this member's slot. It returns c.Data, or its copy in shared
 // memory.
 func (g *Group) publish(w *window, c *spmd.Collective) (data []byte, err error) {
 	s := &w.slots[w.me]
@@ -100,15 +99,15 @@ func (g *Group) publish(w *window, c *spmd.Collective) (data []byte, err error) 
 		return data, nil
 	}
 	at, e := s.send, c.DType.Size()
-	for m := range row { // each entry is where a member's block of send begins
+	for m := range row { // row[m] is the location of the block for member m
 		row[m] = at
 		at += int64(len(block(send, e, c.SendCounts, len(row), m)))
 	}
 	return data, nil
 }
 
-// staged returns b and its location in shared memory. If b is elsewhere, or if always is set, it returns a
-// copy of b in stage.
+// staged returns b and its location in shared memory. If b is not in shared memory, or if always is true, it
+// returns a copy of b in *stage and the location of the copy.
 func (g *Group) staged(b []byte, stage *[]byte, always bool) (in []byte, at int64, err error) {
 	if at, ok := g.shared.Locate(b); ok && !always || len(b) == 0 {
 		return b, at, nil
@@ -197,7 +196,7 @@ func broadcastInline(ctx context.Context, t *team, c *spmd.Collective, w *window
 	return nil
 }
 
-// pull copies this member's part of c's result from the other members' buffers.
+// pull reads this member's result of c from the other members' buffers into data.
 func pull(t *team, c *spmd.Collective, w *window, data []byte) error {
 	switch c.Kind {
 	case spmd.Broadcast:
@@ -221,7 +220,7 @@ func pull(t *team, c *spmd.Collective, w *window, data []byte) error {
 			return nil
 		}
 	}
-	for i := range t.size() { // each member starts with another peer
+	for i := range t.size() { // each member reads from a different peer first
 		m := (t.me + i) % t.size()
 		mine := t.block(data, c, m)
 		var d []byte

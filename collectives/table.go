@@ -10,12 +10,12 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Table is a list of rules that choose the algorithm of an operation. A rule applies if it
-// matches and its algorithm can run the operation in the group. The first rule that applies
-// decides. If none applies, the built-in table decides.
+// A Table is a list of rules that choose the algorithm of an operation. A rule applies if it matches the
+// operation and its algorithm can run the operation in the group. The first rule that applies decides. If
+// no rule applies, the built-in table decides.
 type Table struct {
-	Schema  int    `json:"schema"`            // 1
-	Machine string `json:"machine,omitempty"` // machine of the measurement, for human readers
+	Schema  int    `json:"schema"`            // must be 1
+	Machine string `json:"machine,omitempty"` // machine on which the table was measured, for human readers
 	Rules   []Rule `json:"rules"`
 }
 
@@ -62,7 +62,7 @@ func (t *Table) Write(file string) error {
 type rule struct {
 	kind      spmd.Kind
 	members   int
-	one, many bool // matches groups on one node, on several nodes
+	one, many bool // whether it matches groups on one node, and groups on several nodes
 	bytes     int
 	algorithm *algorithm
 }
@@ -108,10 +108,9 @@ func kinds() []spmd.Kind {
 	return all
 }
 
-// builtin returns the table for machines without measurements. Shared memory is fastest at every size. Between nodes it
-// minimizes the number of messages, then their length. The size limits between message algorithms are the sizes at
-// which the documented costs are equal for α = 2 µs and β = 0.1 ns per byte. If the first algorithm for a size cannot
-// run, or does not add by the tree over members, the next algorithm is used.
+// builtin returns the table for machines without measurements. Shared memory comes first, because it is fastest at
+// every size. Between nodes the table minimizes the number of messages, then their length. At the size limits between
+// message algorithms, the documented costs are equal for α = 2 µs and β = 0.1 ns per byte.
 func builtin() *Table {
 	rules := []Rule{}
 	for _, k := range kinds() {

@@ -7,8 +7,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A team is the set of a group's members that run an algorithm: all members, the members of a node,
-// or one member of each node. A team's members are numbered 0, 1, … in member order.
+// A team is a set of a group's members that run an algorithm together: all members, the members of a node,
+// or one member of each node. A team's members are numbered 0, 1, … in the order of their numbers in the
+// group.
 type team struct {
 	g       *Group
 	members []int // numbers of the members in the group
@@ -35,7 +36,7 @@ func (t *team) exchange(ctx context.Context, out []byte, to int, in []byte, from
 	return t.wait(ctx)
 }
 
-// shard returns member m's shard of b. The elements of b, of e bytes each, are split evenly.
+// shard returns member m's shard of b, which is split evenly. An element has e bytes.
 func (t *team) shard(b []byte, e, m int) []byte { return block(b, e, nil, t.size(), m) }
 
 // block returns member m's block of b, which is split by c.Counts.
@@ -43,7 +44,7 @@ func (t *team) block(b []byte, c *spmd.Collective, m int) []byte {
 	return block(b, c.DType.Size(), c.Counts, t.size(), m)
 }
 
-// post starts a send to, or a receive from, a member of the group.
+// post starts a send to a member of the group, or a receive from it, in pieces of at most Options.MaxMessage bytes.
 func (g *Group) post(sending bool, b []byte, peer int) {
 	for len(b) > 0 {
 		piece := b[:min(len(b), g.opts.MaxMessage)]
@@ -76,8 +77,8 @@ func (g *Group) message(sending bool, b []byte, peer, tag int) {
 	}
 }
 
-// wait returns when all posted messages are done, or with the first error of message. A received
-// message that is shorter than expected is an error, too.
+// wait returns when all posted messages are done. It returns the first error of the method message, or an
+// error if a received message is shorter than expected.
 func (g *Group) wait(ctx context.Context) error {
 	if g.unposted != nil {
 		return g.unposted

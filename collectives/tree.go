@@ -12,7 +12,7 @@ import (
 // member m-2^k.
 //
 //	broadcast    members are numbered from the root                             ⌈log₂P⌉(α + Sβ)
-//	reduce       the root takes the place of its ancestors                      ⌈log₂P⌉(α + Sβ + Sγ)
+//	reduce       the root replaces its ancestors in the tree                    ⌈log₂P⌉(α + Sβ + Sγ)
 //	allreduce    reduce, then broadcast                                         2⌈log₂P⌉(α + Sβ) + ⌈log₂P⌉Sγ
 //	barrier      the dissemination barrier                                      ⌈log₂P⌉α
 func newTree() *algorithm {
@@ -53,9 +53,9 @@ func treeBroadcast(ctx context.Context, t *team, b []byte, root int) error {
 	return t.wait(ctx)
 }
 
-// treeReduce reduces b to the root by the tree over members. In round k neighbouring subtrees of 2^k members join. The
-// sum of a subtree is at its first member, or at the root if the root is in the subtree. One of the two members that
-// have the sums sends its sum to the other. The root always receives. Partial sums of bfloat16 are float32.
+// treeReduce reduces b to the root by the tree over members. The sum of a subtree is at its first member, or at the
+// root if the subtree contains the root. In round k neighbouring subtrees of 2^k members merge in pairs: the holder of
+// one sum sends it to the holder of the other sum. The root always receives. Partial sums of bfloat16 are float32.
 func treeReduce(ctx context.Context, t *team, c *spmd.Collective, b []byte, root int) error {
 	sum, dtype, need := b, c.DType, len(b)
 	if dtype == tensor.BF16 {

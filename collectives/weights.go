@@ -16,8 +16,8 @@ type WeightsSpec struct {
 	Layout *tensor.Layout
 	// Frozen marks the tensors that do not change after the first version. nil means none.
 	Frozen []bool
-	// Local marks the tensors that are not sent to nodes without a source, because no reader there uses them. nil means
-	// none.
+	// Local marks the tensors that readers on nodes without a source do not use. They are not sent to these nodes. nil
+	// means none.
 	Local []bool
 	// Sources are the ranks that hold a replica of the state. All replicas are equal.
 	Sources []int
@@ -26,25 +26,26 @@ type WeightsSpec struct {
 	// State is this rank's replica, in memory of World.Alloc. On a rank that is not a source, State holds the tensors
 	// of Patch.Held, or is nil.
 	State []byte
-	// Slots is the number of copies that each unit (a set of ranks with a shared copy) keeps. With 2, a version can
-	// arrive while readers use the previous version. With 1, a version waits until readers ask for it. With 0, readers
-	// on a source's node use State in place, and the caller must not change State during their use.
+	// Slots is the number of versions that each unit stores. A unit is a set of ranks that share one copy. With 2, a
+	// version can arrive while readers use the previous version. With 1, a version arrives only when no reader uses the
+	// previous version. With 0, readers on a source's node use State in place, and the caller must not change State
+	// during their use.
 	Slots int
 	// Wire is the type in which F32 tensors are sent: F32 or BF16. With BF16 all readers get rounded
 	// values, even on a source's node.
 	Wire tensor.DType
 	// Group configures the groups that distribute the weights.
 	Group Options
-	// Bucket is the number of bytes to send at once; tensors are not split.
+	// Bucket is the number of bytes to collect before a message with whole tensors is sent. Tensors are not split.
 	Bucket int
-	// If Patch is set, a publication sends only the changed elements of a tensor where this takes fewer bytes.
+	// Patch, if not nil, makes a publication send only the changed elements of a tensor if this takes fewer bytes.
 	Patch *PatchSpec
 }
 
 // A PatchSpec configures how changes are sent.
 type PatchSpec struct {
-	// Delta encodes the indices of changed elements as distances, which takes fewer bytes when many
-	// elements change.
+	// Delta encodes the index of a changed element as the distance from the previous changed element. This
+	// takes fewer bytes if many elements change.
 	Delta bool
 	// Held marks the tensors whose initial values, in State, are the same on all ranks. nil means none. NewWeights
 	// checks that the values are the same.
@@ -53,18 +54,17 @@ type PatchSpec struct {
 	Bucket int
 }
 
-// Weights distribute versions of one state from its sources to readers. Sources publish versions; each reader adopts
-// the newest version when the reader is ready for it:
+// Weights distribute the versions of a state from sources to readers. The sources publish versions. Each reader adopts
+// the newest version when the reader is ready:
 //
 //	w, err := NewWeights(ctx, world, spec)         // collective over Sources and Readers
 //	w.Publish(ctx, version)                        // on every source, in the same order
 //	state, version, err := w.Reader(i).Adopt(ctx, version)
 //	w.Close()                                      // on every rank, when no source will publish again
 //
-// With shared memory, the ranks of a node share one copy: the source's State (Slots 0), or a copy
-// that the node's first source writes. Nodes without a source get a copy by a broadcast from the
-// first of all sources. The broadcast may continue after Publish has returned. All readers see the
-// same bits.
+// With shared memory, the ranks of a node share one copy: the source's State if Slots is 0, or a copy that
+// the node's first source writes. The first of all sources broadcasts the versions to nodes without a
+// source. The broadcast may continue after Publish has returned. All readers get the same bits.
 type Weights struct {
 	spec    WeightsSpec
 	world   *spmd.World
@@ -153,9 +153,9 @@ func newWeights(ctx context.Context, world *spmd.World, spec WeightsSpec) (*Weig
 	return w, nil
 }
 
-// Publish makes the current state of the sources the newest version. Every source calls it, with
-// increasing versions. After Publish returns, the state may change, unless readers use it in place.
-// Publish waits for readers only if all slots are in use.
+// Publish publishes the current State of the sources as the newest version. Every source calls it, with
+// increasing versions. After Publish returns, State may change, unless readers use it in place. Publish
+// waits for readers only if all slots are in use.
 func (w *Weights) Publish(ctx context.Context, version int64) error {
 	if !w.writes {
 		return nil // another rank writes this unit's copy
@@ -186,8 +186,8 @@ func (w *Weights) Publish(ctx context.Context, version int64) error {
 	return nil
 }
 
-// copyState copies State to a slot. F32 tensors are rounded as they are on the wire. Frozen tensors
-// are copied only the first time.
+// copyState copies State to a slot. It rounds F32 tensors to the type of Wire. It copies Frozen tensors
+// only if first is true.
 func (s *WeightsSpec) copyState(slot []byte, first bool) {
 	for i, f := range s.Layout.Fields() {
 		if !first && s.Frozen != nil && s.Frozen[i] {
@@ -236,7 +236,7 @@ func (w *Weights) send(ctx context.Context) error {
 	}
 }
 
-// receive runs on a goroutine and fills the copy of a unit without a source.
+// receive runs on a goroutine of the leader of a unit without a source. It writes received versions to the unit's copy.
 func (w *Weights) receive(ctx context.Context) error {
 	for seq := uint32(1); ; seq++ {
 		version, more, err := w.channel.begin(ctx)
@@ -288,14 +288,14 @@ type WeightsReader struct {
 	span  spmd.Span
 }
 
-// Record makes rec record the reader's waits for weights. rec may be nil.
+// Record makes rec record the reader's waits under the given name. If rec is nil, nothing is recorded.
 func (r *WeightsReader) Record(rec spmd.Recorder, name string) {
 	r.span = spmd.NewSpan(rec, spmd.Site{Op: spmd.OpAdopt, Name: name})
 }
 
-// Adopt waits until a version of at least atLeast has arrived, and moves to the newest version. It returns the state,
-// which does not change until the next call, and the state's version. If atLeast is the version that the reader has,
-// Adopt does not wait. So a reader may call Adopt between two of its steps to get new versions.
+// Adopt waits until a version >= atLeast has arrived. It returns the newest version and its state, which does not
+// change until the next call. If atLeast is the version of the last call, Adopt does not wait, so a reader may call it
+// between two of its steps.
 func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte, version int64, err error) {
 	waits := r.Newest() < atLeast
 	if waits {
@@ -310,9 +310,9 @@ func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte,
 	return state, version, err
 }
 
-// Copy is Adopt for a reader that keeps one version for long. It copies the newest version to state, so that no Publish
-// waits for this reader. The argument has is the version that state holds. If this is already the newest version, Copy
-// copies nothing.
+// Copy is like Adopt, but for a reader that uses one version for long. It copies the newest version to the argument
+// state, so that no Publish waits for this reader. The argument has is the version that state already holds. If it is
+// the newest version, Copy copies nothing.
 func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, state []byte, has int64) (version int64, err error) {
 	newest, version, err := r.Adopt(ctx, atLeast)
 	if err != nil {

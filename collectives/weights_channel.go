@@ -11,7 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// compare compares the ranks' descriptions of the weights on the first source (member 0).
+// compare checks the values of s. On the first source (member 0) it also returns an error if the ranks describe
+// different weights.
 func compare(ctx context.Context, setup *Group, s *WeightsSpec) error {
 	switch {
 	case s.Slots < 0 || s.Slots > maxSlots:
@@ -36,7 +37,7 @@ func compare(ctx context.Context, setup *Group, s *WeightsSpec) error {
 	return nil
 }
 
-// describeWeights encodes names, types and shapes, and a hash of each held tensor.
+// describeWeights encodes the names, types and shapes of the tensors, and hashes of the tensors in Patch.Held.
 func describeWeights(s *WeightsSpec) []byte {
 	var d tensor.Dict
 	for i, f := range s.Layout.Fields() {
@@ -54,7 +55,7 @@ func describeWeights(s *WeightsSpec) []byte {
 	return tensor.Encode(nil, d)
 }
 
-// sameWeights returns an error that shows the first difference of two descriptions.
+// sameWeights returns an error if two descriptions differ. The error shows the first difference.
 func sameWeights(a, b []byte) error {
 	mine, err := tensor.Decode(a)
 	if err != nil {
@@ -86,7 +87,7 @@ func sameWeights(a, b []byte) error {
 	return nil
 }
 
-// How a publication sends a tensor.
+// The kinds in the head of a publication: how it sends each tensor.
 const (
 	notSent    = iota // unchanged
 	sentSparse        // changed elements, in the patch
@@ -97,17 +98,17 @@ const (
 // publication consists of
 //
 //	head      { more u8, version i64, bytes of the patch u64, kind of each tensor u8 }
-//	patch     tensors sent as changes, see weights_patch.go
-//	buckets   tensors sent whole, in the order of the layout; each bucket has at least the size of WeightsSpec.Bucket
-//	credit    from each receiver at the end; the next publication waits for it, so that a fast source
-//	          does not flood a slow reader
+//	patch     changed elements of sparse tensors, see weights_patch.go
+//	buckets   tensors sent whole, in the order of the layout; a bucket has at least WeightsSpec.Bucket bytes
+//	credit    an empty message from each receiver; the next publication waits for the credits, so that a
+//	          fast source does not flood a slow reader
 //
-// F32 tensors are sent in the type of WeightsSpec.Wire. An image holds all tensors in the types of the wire. If
-// these are the types of the state, the state is the image.
+// F32 tensors are sent in the type of WeightsSpec.Wire. An image is a copy of the state in which the tensors have the
+// types in which they are sent. If these are the types of the state, the state is the image.
 type channel struct {
 	g       *Group
 	credits spmd.Comm
-	due     bool           // at the sender: receivers still owe credits for the last publication
+	due     bool           // the sender has not received the credits for the last publication yet
 	reqs    []spmd.Request // one per receiver
 	alloc   tensor.Allocator
 	spec    *WeightsSpec
@@ -120,16 +121,16 @@ type channel struct {
 	count   uint32 // number of publications
 	slots   uint32
 
-	received atomic.Int64 // at a receiver: bytes of tensors received
+	received atomic.Int64 // bytes of tensors that this rank has received
 }
 
-// A wireField is a tensor as it is sent.
+// A wireField describes how a tensor is sent.
 type wireField struct {
 	name      string
-	dtype     tensor.DType // type in which it is sent
-	cast      bool         // converted from F32
-	off, size int          // bytes in the state
-	at, bytes int          // bytes in the image
+	dtype     tensor.DType // type in which the tensor is sent
+	cast      bool         // the tensor is converted from F32 to dtype
+	off, size int          // offset and length in the state, in bytes
+	at, bytes int          // offset and length in the image, in bytes
 	frozen    bool
 	local     bool // not sent
 }
@@ -141,7 +142,7 @@ const (
 	headKinds   = 24
 )
 
-// newChannel makes this rank's end. It is collective over ranks. The first rank is the sender.
+// newChannel makes this rank's end of the broadcast. It is collective over ranks. The first rank is the sender.
 func newChannel(world *spmd.World, ranks []int, s *WeightsSpec) (*channel, error) {
 	comms := [2]spmd.Comm{}
 	for i, what := range []string{"", ": credits"} {
@@ -233,7 +234,7 @@ func (c *channel) send(ctx context.Context, j job, src []byte) error {
 	return c.buckets(ctx, image)
 }
 
-// end tells the receivers that no publication follows.
+// end notifies the receivers that no publication follows.
 func (c *channel) end(ctx context.Context) error {
 	if err := c.collect(ctx); err != nil {
 		return err
@@ -242,7 +243,7 @@ func (c *channel) end(ctx context.Context) error {
 	return c.g.Broadcast(ctx, c.head, 0)
 }
 
-// collect waits until every receiver has confirmed the last publication.
+// collect waits for the receivers' credits for the last publication.
 func (c *channel) collect(ctx context.Context) error {
 	if !c.due {
 		return nil
@@ -259,7 +260,7 @@ func (c *channel) collect(ctx context.Context) error {
 	return c.credits.Wait(ctx, c.reqs)
 }
 
-// credit tells the sender that this receiver has the publication.
+// credit sends the sender this receiver's credit for the last publication.
 func (c *channel) credit(ctx context.Context) error {
 	r, err := c.credits.Isend(nil, 0, 0)
 	if err != nil {
@@ -269,7 +270,8 @@ func (c *channel) credit(ctx context.Context) error {
 	return c.credits.Wait(ctx, c.reqs)
 }
 
-// begin waits for the head of a publication and returns its version. more is false after the last publication.
+// begin waits for the head of a publication and returns its version. The result more is false if the sender has called
+// end instead.
 func (c *channel) begin(ctx context.Context) (version int64, more bool, err error) {
 	if err := c.g.Broadcast(ctx, c.head, 0); err != nil {
 		return 0, false, err
@@ -277,7 +279,8 @@ func (c *channel) begin(ctx context.Context) (version int64, more bool, err erro
 	return int64(binary.LittleEndian.Uint64(c.head[headVersion:])), c.head[headMore] == 1, nil
 }
 
-// receive receives the rest of a publication into dst. Before the call, dst holds the slot's last contents.
+// receive receives the patch and the buckets of a publication into dst, and sends the credit. dst must still hold the
+// last contents of the slot.
 func (c *channel) receive(ctx context.Context, dst []byte) error {
 	image := c.image
 	if image == nil {
@@ -344,10 +347,11 @@ func (c *channel) buckets(ctx context.Context, image []byte) error {
 	return flush()
 }
 
-// gap reports whether the bytes between hi, the end of a tensor in an image, and `at` are more than padding.
+// gap reports whether a tensor that is not sent lies between hi, the end of a tensor in an image, and `at`, the start
+// of a later tensor.
 func (c *channel) gap(hi, at int) bool { return at-hi >= tensor.Align }
 
-// toWire copies the tensor from src to the image, in the type of the wire.
+// toWire copies the tensor from src to the image, in the type in which it is sent.
 func (f *wireField) toWire(image, src []byte) {
 	dst, x := image[f.at:f.at+f.bytes], src[f.off:f.off+f.size]
 	if f.cast {
@@ -357,7 +361,7 @@ func (f *wireField) toWire(image, src []byte) {
 	}
 }
 
-// fromWire copies the tensor from the image to dst, in the type of the state.
+// fromWire copies the tensor from the image to dst, in its type in the state.
 func (f *wireField) fromWire(dst, image []byte) {
 	x, src := dst[f.off:f.off+f.size], image[f.at:f.at+f.bytes]
 	if f.cast {

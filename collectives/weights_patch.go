@@ -7,27 +7,26 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A patcher computes the changes since a slot was last sent, and encodes them as a patch for the
-// receivers' slots. A patch encodes a sparse tensor as, little-endian,
+// A patcher compares the state with the last version in a slot, and encodes the changes as a patch for the
+// receivers' slots. In a patch, a tensor with n changed elements is, little-endian,
 //
-//	n u32, bytes of a number w u8, 0 u24, first changed element u64, n·w numbers, n values
+//	n u32, w u8, 0 u24, index of the first changed element u64, n numbers of w bytes, n values
 //
-// w is 1, 4 or 8: the smallest width that fits every number. A number is the index of a changed
-// element or, with delta, its distance from the previous changed element. A distance takes one byte
-// if at least one element in 256 has changed. The design follows RLinf's patch syncer, which stores
-// a row and a column for each element.
+// A number is the index of a changed element or, with delta, its distance from the previous changed
+// element. w is 1, 4 or 8: the smallest width for the largest number. The design follows RLinf's patch
+// syncer, which stores a row and a column for each element.
 type patcher struct {
 	delta  bool
-	images [][]byte // per slot: the contents last sent, in the types of the wire
-	known  [][]bool // per slot and tensor: the receivers have the image's values
+	images [][]byte // the image that was last sent for each slot
+	known  [][]bool // known[slot][tensor] is true if the receivers' slots hold the image's values
 
 	fields  []wireField
-	cast    []byte // buffer: one tensor in its type on the wire
+	cast    []byte // buffer for one tensor in the type in which it is sent
 	indices []int  // indices of changed elements
 	out     []byte // buffer for the patch, in communication memory
 }
 
-// newPatcher returns the sender's patcher. The patcher takes the held tensors' values from the
+// newPatcher returns the sender's patcher. The receivers already know the held tensors' values in the
 // current state.
 func newPatcher(alloc tensor.Allocator, c *channel) (*patcher, error) {
 	p := &patcher{delta: c.spec.Patch.Delta, fields: c.fields}
@@ -50,17 +49,16 @@ func newPatcher(alloc tensor.Allocator, c *channel) (*patcher, error) {
 		most = max(most, f.bytes)
 	}
 	p.cast = bytesOf(make([]uint64, most/8+1)) // uint64 for the alignment
-	p.indices = make([]int, 0, most/2)         // the largest number that compare keeps
+	p.indices = make([]int, 0, most/2)         // compare keeps at most this number of indices
 	var err error
 	p.out, err = alloc(c.size + patchHead*len(c.fields))
 	return p, err
 }
 
-// patchHead is the number of bytes before a tensor's numbers.
+// patchHead is the number of bytes that precede the numbers of a tensor in a patch.
 const patchHead = 16
 
-// diff updates the image of a slot to src, sets in kinds how each tensor is sent, and returns the
-// patch.
+// diff updates the image of a slot to src, writes the kind of each tensor to kinds, and returns the patch.
 func (p *patcher) diff(kinds []byte, slot int, src []byte) []byte {
 	image, known := p.images[slot], p.known[slot]
 	out := p.out[:0]
@@ -87,8 +85,8 @@ func (p *patcher) diff(kinds []byte, slot int, src []byte) []byte {
 	return out
 }
 
-// compare appends the changes of a tensor to the patch. It appends nothing if there are no changes,
-// or if the whole tensor takes no more bytes than the changes.
+// compare appends the changes of a tensor to the patch `out`, and returns the kind of the tensor. It appends
+// nothing if there are no changes, or if they would not take fewer bytes than the whole tensor.
 func (p *patcher) compare(f *wireField, out, old, now []byte) (kind byte, _ []byte) {
 	e := f.dtype.Size()
 	most := (f.bytes - patchHead) / (e + 1) // with more changes, a patch saves no bytes
@@ -136,8 +134,8 @@ func (p *patcher) compare(f *wireField, out, old, now []byte) (kind byte, _ []by
 	return sentSparse, out
 }
 
-// differences appends to indices each index at which the bits of a and b differ. If there are more
-// than the argument most, it stops and returns true.
+// differences appends each index at which the bits of a and b differ to indices. The argument most is the
+// maximum length of indices. If there are more differences, it stops and returns true.
 func differences[T uint8 | uint16 | uint32 | uint64](indices []int, a, b []T, most int) ([]int, bool) {
 	b = b[:len(a)]
 	for i, x := range a {
@@ -200,7 +198,7 @@ func (p *patcher) applyTo(f *wireField, patch, dst []byte) (rest []byte, err err
 	return patch[n*(w+e):], nil
 }
 
-// width returns the number of bytes that encode n, n ≥ 0.
+// width returns the number of bytes that a patch uses for the number n >= 0.
 func width(n int) int {
 	switch {
 	case n < 1<<8:

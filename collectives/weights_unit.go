@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A unitPlan describes a set of ranks that share one copy of the weights: the readers of a node or
-// of a process.
+// A unitPlan describes a unit: a set of ranks that share one copy of the weights. The readers of a unit are
+// those of a node, or those of one rank.
 type unitPlan struct {
 	leader  int   // rank that writes the copy and owns its memory
 	source  bool  // the leader is a source
@@ -21,8 +21,8 @@ type unitPlan struct {
 	ranks   []int // ranks of the readers
 }
 
-// planUnits groups the readers into units, in the same way on all ranks. The first source always
-// has a unit, because it broadcasts from that unit's copy.
+// planUnits groups the readers into units. The result is the same on all ranks. The first source always has
+// a unit, because it broadcasts the copy of that unit.
 func planUnits(s *WeightsSpec, nodes []int, shared bool) []unitPlan {
 	sources := slices.Sorted(slices.Values(s.Sources))
 	leaderOf := func(rank int) int {
@@ -59,42 +59,41 @@ func planUnits(s *WeightsSpec, nodes []int, shared bool) []unitPlan {
 	return units
 }
 
-// A unit is one copy of the weights, in memory that its writer and readers share. With n slots,
-// publication s is in slot s mod n. Writer and readers synchronize by hazard pointers (Michael
-// 2004). A reader announces the publication that it uses, then checks whether the writer has begun
-// to overwrite that publication. The writer announces what it overwrites, then checks whether
-// readers use it.
+// A unit is one rank's view of a copy of the weights, in memory that the writer and the readers share. With
+// n slots, publication s is in slot s mod n. Writer and readers synchronize by hazard pointers (Michael
+// 2004). A reader announces the publication that it uses, then checks whether the writer has begun to
+// overwrite it. The writer announces the publication that it writes, then waits for readers of the slot.
 type unit struct {
 	plan    *unitPlan
 	rankOf  []int // rank of each reader, for messages
 	slots   int   // number of slots; 0 if readers use the leader's State
-	sends   bool  // this rank broadcasts from this copy to other units
+	sends   bool  // this rank broadcasts this copy to other units
 	size    int   // bytes of a slot
 	mem     []byte
 	signals signals
 	*control
-	using []spmd.Signal // per reader: the publication that it uses; 0 if it uses none
+	using []spmd.Signal // the publication that each reader uses; 0 if it uses none
 }
 
 // control is the start of a unit's memory.
 type control struct {
 	ready    spmd.Signal   // newest complete publication; 0 if there is none
 	sent     spmd.Signal   // newest publication that was broadcast to other units
-	writing  atomic.Uint32 // newest publication begun
+	writing  atomic.Uint32 // newest publication that the writer has begun to write
 	versions [maxSlots]atomic.Int64
 	_        [56 - 8*maxSlots]byte
 }
 
 const maxSlots = 2
 
-// signals are the methods of spmd.Shared that a unit uses after its set-up.
+// signals has the methods of spmd.Shared that a unit uses after newUnit.
 type signals interface {
 	Await(ctx context.Context, s *spmd.Signal, old uint32, rank int) error
 	Post(s *spmd.Signal, value uint32)
 }
 
-// newUnit makes this rank's end of the unit of plan. The leader allocates the memory and sends its
-// location to the other ranks.
+// newUnit makes this rank's view of the planned unit. The leader allocates the memory and sends its location
+// to the other ranks of the unit.
 func newUnit(ctx context.Context, world *spmd.World, shared spmd.Shared, setup spmd.Comm, ranks []int, s *WeightsSpec,
 	plan *unitPlan) (*unit, error) {
 	u := &unit{plan: plan, slots: s.Slots, size: s.Layout.Size()}
@@ -168,8 +167,8 @@ func (u *unit) sendLocations(ctx context.Context, shared spmd.Shared, setup spmd
 	return nil
 }
 
-// recvLocations receives the location of the unit's memory from the leader and returns the
-// control words' memory.
+// recvLocations receives the locations from the leader. It sets u.mem and returns the memory of the control
+// words.
 func (u *unit) recvLocations(ctx context.Context, shared spmd.Shared, setup spmd.Comm, leader, head int) ([]byte,
 	error) {
 	var where [16]byte
@@ -196,7 +195,8 @@ func (u *unit) slot(seq uint32) []byte {
 	return u.mem[at : at+u.size : at+u.size]
 }
 
-// claim waits until the slot of publication seq is free. The caller writes the slot next.
+// claim waits until no reader or broadcast uses the slot of publication seq. Then the caller may write the
+// slot.
 func (u *unit) claim(ctx context.Context, seq uint32) error {
 	u.writing.Store(seq)
 	if seq <= uint32(u.slots) {
@@ -216,7 +216,7 @@ func (u *unit) claim(ctx context.Context, seq uint32) error {
 	return nil
 }
 
-// publish makes the complete publication seq the newest one.
+// publish makes publication seq, which is complete, available to the readers.
 func (u *unit) publish(seq uint32, version int64) {
 	u.versions[int(seq)%max(1, u.slots)].Store(version)
 	u.signals.Post(&u.ready, seq)
@@ -225,7 +225,7 @@ func (u *unit) publish(seq uint32, version int64) {
 // markSent records that publication seq was broadcast to the other units.
 func (u *unit) markSent(seq uint32) { u.signals.Post(&u.sent, seq) }
 
-// awaitSent waits, on the broadcasting rank, until publication seq was broadcast.
+// awaitSent waits until publication seq was broadcast. Only the broadcasting rank calls it.
 func (u *unit) awaitSent(ctx context.Context, seq uint32) error {
 	for {
 		got := u.sent.Value.Load()

@@ -10,17 +10,16 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A window is the memory that the members of a group on one node share. It has words for barriers,
-// and for each member a slot with the locations of its buffers. The window is in the first member's
-// memory.
+// A window is shared memory of a group's members on one node. It has words for barriers, and for each
+// member a slot with the locations of the member's buffers. It is in the first member's memory.
 type window struct {
 	shared spmd.Shared
 	ranks  []int // world ranks of the members
 	me     int
 	*syncWords
 	slots []slot
-	rows  []int64        // for each member: where its blocks for each other member begin
-	small *[2]inlineData // data of short broadcasts in even and in odd phases
+	rows  []int64        // one row per member: the locations of its blocks for each member, in an alltoall
+	small *[2]inlineData // data of short broadcasts, in even and in odd phases
 	phase uint32         // number of barriers so far, the same on every member
 }
 
@@ -39,7 +38,7 @@ type line struct {
 	_ [60]byte
 }
 
-// inline is the largest broadcast, in bytes, that fits in the window itself.
+// inline is the largest broadcast, in bytes, whose data is sent through the window itself.
 const inline = 4 << 10
 
 type inlineData struct {
@@ -97,9 +96,9 @@ func openWindow(ctx context.Context, t *team) (*window, error) {
 	return w, nil
 }
 
-// arrive enters the next barrier and reports whether this member is the last to arrive. If it is
-// the last, the other members wait until it calls release. After the release, the other members see
-// all earlier writes of this member.
+// arrive enters the next barrier and reports whether this member is the last to arrive. The last member
+// must call release, for which the other members wait. After the release, they see all earlier writes of
+// the last member.
 func (w *window) arrive() (last bool) {
 	w.phase++
 	w.slots[w.me].phase.Store(w.phase)
@@ -108,7 +107,7 @@ func (w *window) arrive() (last bool) {
 
 func (w *window) release() { w.shared.Post(&w.released, w.phase) }
 
-// await waits until the last member has arrived and released the others.
+// await waits until the last member has called release.
 func (w *window) await(ctx context.Context) error { return w.awaitSignal(ctx, &w.released) }
 
 func (w *window) awaitSignal(ctx context.Context, s *spmd.Signal) error {
@@ -155,13 +154,13 @@ func (w *window) data(m, n int) ([]byte, error) {
 	return w.shared.View(w.ranks[m], s.data, n)
 }
 
-// otherLength returns the error that the Data of member m and of this member differ in length.
+// otherLength returns an error about the lengths of Data: theirs bytes on member m, and n bytes on this member.
 func (w *window) otherLength(m, theirs, n int) error {
 	return fmt.Errorf("rank %d passes %d bytes where rank %d passes %d: another length or type", w.ranks[m], theirs,
 		w.ranks[w.me], n)
 }
 
-// read fills the buffer `to` from member m's memory, beginning at the location `at`.
+// read fills the buffer `to` from member m's memory at the location `at`.
 func (w *window) read(m int, at int64, to []byte) error {
 	if len(to) == 0 {
 		return nil
@@ -171,5 +170,5 @@ func (w *window) read(m int, at int64, to []byte) error {
 	return err
 }
 
-// row returns member m's row of rows.
+// row returns the row of member m in w.rows.
 func (w *window) row(m int) []int64 { return w.rows[m*len(w.slots):][:len(w.slots)] }

@@ -20,7 +20,7 @@ var (
 type ChannelSpec struct {
 	Name     string
 	From, To GroupSpec // producers and consumers; launch both groups before NewChannel
-	// MaxSize is the number of items that a key queues; 0 means 1. Each producer may have one more
+	// MaxSize is the capacity of a key's queue, in items; 0 means 1. Each producer may have one more
 	// item in transit.
 	MaxSize int
 	// ItemBytes is the largest Layout.Size of an item.
@@ -32,8 +32,8 @@ type ChannelSpec struct {
 	Shared bool
 }
 
-// AnyMember as Key.To names a key that all consumers share: each item goes to the consumer that
-// asks first.
+// AnyMember is the Key.To of a key that all consumers share. Each item goes to the consumer that called
+// Get first.
 const AnyMember = -1
 
 // A Key is one queue of a Channel.
@@ -72,7 +72,7 @@ type Channel struct {
 	mu        sync.Mutex
 	senders   map[handle]*Sender
 	receivers map[handle]*Receiver
-	tags      map[[2]int]int // next free tag between a producer or consumer here and a peer
+	tags      map[[2]int]int // next free tag for each pair of a member on this rank and a peer
 }
 
 type handle struct {
@@ -243,8 +243,8 @@ func (c *Channel) site(op SiteOp, key Key, peer GroupSpec) Site {
 	return Site{Op: op, Name: c.spec.Name, Key: name, Peer: peer.Name}
 }
 
-// Close closes all Senders of member m. Keys that m never opened no longer wait for it. A worker
-// that stops putting items for good calls Close.
+// Close closes all Senders of member m, and announces to the consumers that m will open no more keys. A
+// worker calls it after its last Put.
 func (c *Channel) Close(m *Member) error {
 	if err := c.check(m, c.spec.From, Key{}); err != nil {
 		return fmt.Errorf("channel %q: close: %w", c.spec.Name, err)
@@ -306,7 +306,7 @@ func (c *Channel) tag(here, there, n int) (int, error) {
 	return t, nil
 }
 
-// drain waits until everything that this rank sent has left.
+// drain waits until all sends of this rank are done.
 func (c *Channel) drain(ctx context.Context) (err error) {
 	defer annotate(&err, "channel %q: end", c.spec.Name)
 	for _, s := range c.senders {

@@ -17,10 +17,10 @@ const (
 	Broadcast                 // copies root's Data to every member
 	Reduce                    // reduces all Data into root's Data; other members' Data is undefined afterwards
 	AllReduce                 // reduces all Data into every member's Data
-	ReduceScatter             // reduces; member m gets block m, at its place in Data; the rest of Data is undefined
-	AllGather                 // every member gets block m from member m, at the same place in Data
-	Gather                    // member m's block goes to root; on members other than root, Data is only the block
-	Scatter                   // block m of root's Data goes to member m, whose Data is only the block
+	ReduceScatter             // reduces all Data; member m gets block m of the result; its other blocks are undefined
+	AllGather                 // copies block m of member m's Data to block m of every member's Data
+	Gather                    // copies member m's block to block m of root's Data; other members' Data is one block
+	Scatter                   // copies block m of root's Data to member m, whose Data is one block
 	AllToAll                  // block m of Send goes to member m; block m of Data comes from member m
 	SendReceive               // Send goes to member To; Data comes from member From
 )
@@ -54,9 +54,8 @@ func (o Op) String() string {
 	return fmt.Sprintf("Op(%d)", uint8(o))
 }
 
-// A Collective is one operation of all members of a communicator, with this member's buffers. Results
-// are written in place. Unless a field says otherwise, all fields but Data and Send are the same on
-// every member.
+// A Collective is one operation of all members of a communicator, with this member's buffers. All fields but
+// Data and Send are equal on every member, unless the comment of a field allows a difference.
 type Collective struct {
 	Kind  Kind
 	DType tensor.DType // type of the elements
@@ -66,14 +65,14 @@ type Collective struct {
 	// Data receives the result. For all operations but AllToAll and SendReceive it also holds the
 	// input.
 	Data []byte
-	// Send is the input of AllToAll and SendReceive. AllToAll with a nil Send works in place on Data. In that case all
-	// blocks of all members have the same length.
+	// Send is the input of AllToAll and SendReceive. If it is nil, AllToAll works in place on Data, and all blocks of
+	// all members have the same length.
 	Send []byte
-	// Counts are the numbers of elements of the members' blocks of Data. If Counts is nil, the n elements are split
-	// evenly: member m of P has [m·n/P, (m+1)·n/P). In Gather and Scatter, nil means equal blocks. The Counts of
-	// members differ only in AllToAll.
+	// Counts[m] is the number of elements in member m's block of Data. If Counts is nil, the n elements are split
+	// evenly: member m of P has [m·n/P, (m+1)·n/P). In Gather and Scatter, nil means equal blocks. Only AllToAll
+	// allows different Counts on different members.
 	Counts []int
-	// SendCounts are the numbers of elements of the blocks of Send in an AllToAll with Counts.
+	// SendCounts[m] is the number of elements in block m of Send, in an AllToAll with Counts.
 	SendCounts []int
 	To, From   int // members of a SendReceive
 }
@@ -93,8 +92,8 @@ func (c *Collective) known() bool {
 	return c.Kind <= SendReceive && c.DType >= tensor.F32 && c.DType <= tensor.BF16
 }
 
-// Check returns an error if the fields are invalid for member me in a group of size members. It does
-// not compare this member's fields with those of other members.
+// Check returns an error if the fields are invalid for the member with number me, in a communicator with
+// `size` members. It does not compare this member's fields with those of other members.
 func (c *Collective) Check(size, me int) error {
 	if c.Kind == Barrier {
 		return nil
@@ -166,9 +165,8 @@ func checkCounts(what string, counts []int, n, size, me int, whole bool) error {
 	return nil
 }
 
-// A Native is a member's end of a communicator of the transport's library (MPI), with the library's
-// own collectives. Like a Comm it belongs to one goroutine at a time, and every member makes the same
-// calls in the same order.
+// A Native is a member's end of a communicator that runs the MPI library's own collectives. Like a Comm it
+// belongs to one goroutine at a time. Every member makes the same calls in the same order.
 type Native interface {
 	Rank() int
 	Size() int
@@ -177,8 +175,8 @@ type Native interface {
 	Run(ctx context.Context, c *Collective) error
 	// RunBlocking runs c by the library's blocking call. Only the end of the job can interrupt it.
 	RunBlocking(c *Collective) error
-	// Time runs c by the library's blocking call in a plain C loop. Each sample is a barrier followed
-	// by batch calls; ns receives the nanoseconds of each sample's calls.
+	// Time measures the library's blocking call in a plain C loop. Sample i is a barrier followed by a number
+	// of calls, batch. Time stores the nanoseconds of these calls in ns[i].
 	Time(c *Collective, batch int, ns []float64) error
 	// Close frees the communicator. It is collective.
 	Close() error
@@ -186,17 +184,16 @@ type Native interface {
 
 // A NativeMaker is a Transport whose library has collectives of its own.
 type NativeMaker interface {
-	// NewNative makes a communicator of the library over ranks, in that order. Each rank occurs at
-	// most once. The call is collective over these ranks. The library may need tens of milliseconds
-	// where ranks share cores.
+	// NewNative makes a communicator of the library whose member m is on ranks[m]. A rank may be listed only
+	// once. The call is collective over these ranks. It may take tens of milliseconds if ranks share cores.
 	NewNative(ranks []int, label string) (Native, error)
 }
 
-// A Signal is a word in shared memory that members wait for. It has a cache line of its own. The zero
-// Signal has the value 0. Only Shared.Post changes it.
+// A Signal is a word in shared memory. Shared.Post changes it, and Shared.Await waits for a change. It has a
+// cache line of its own. The zero Signal has the value 0.
 type Signal struct {
 	Value    atomic.Uint32
-	Sleepers atomic.Uint32 // number of members that sleep for it; used by the transport
+	Sleepers atomic.Uint32 // number of members that sleep in Await; used by the transport
 	_        [56]byte
 }
 
@@ -209,16 +206,16 @@ type Shared interface {
 	// View returns n bytes of the memory of a rank on this node, at offset `at`. It does not copy. The view is valid as
 	// long as the memory itself.
 	View(rank int, at int64, n int) ([]byte, error)
-	// Await returns once s.Value differs from old, or with context.Cause(ctx). It spins only if the node has a core for
-	// every rank, and only briefly. The argument rank is only for error messages: it is the rank that is expected to
-	// change s, or -1 if any rank may.
+	// Await waits until s.Value differs from old. If ctx ends first, it returns context.Cause(ctx). It spins only if
+	// the node has a core for every rank, and only briefly. For error messages, rank is the rank that is expected to
+	// change s, or -1 if any rank may change it.
 	Await(ctx context.Context, s *Signal, old uint32, rank int) error
 	// Post sets s.Value and wakes all members that wait for s.
 	Post(s *Signal, value uint32)
 }
 
-// A SharedMaker is a Transport that may offer shared memory. Shared gives the same answer on every rank. It returns
-// false if there is a node whose ranks cannot map each other's memory.
+// A SharedMaker is a Transport that may offer shared memory. Shared returns false if there is a node whose ranks cannot
+// map each other's memory. The result is the same on every rank.
 type SharedMaker interface {
 	Shared() (Shared, bool)
 }

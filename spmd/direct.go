@@ -15,9 +15,9 @@ const (
 	tagDirectTensor
 )
 
-// SendTo sends the tensors of d to a member of a group that GroupSpec.Direct connects with m's
-// group. It returns when the buffers may be reused. For a large tensor it waits for the receiver.
-// Messages from one member to another arrive in order. SendTo belongs to the worker's goroutine.
+// SendTo sends the tensors of d to a member of the named group. One of the two groups must list the other
+// in GroupSpec.Direct. SendTo returns when the buffers may be reused; for a large tensor it waits for the
+// receiver. Messages from one member to another arrive in order. Only the worker's goroutine may call SendTo.
 func (m *Member) SendTo(ctx context.Context, group string, member int, d tensor.Dict) error {
 	c, peer, err := m.directTo(group, member)
 	if err == nil {
@@ -29,9 +29,9 @@ func (m *Member) SendTo(ctx context.Context, group string, member int, d tensor.
 	return nil
 }
 
-// RecvFrom receives the tensors that a member of a group sent with SendTo. If the argument into is not empty, RecvFrom
-// fills its tensors. Their names, types and shapes must match the sent tensors. If into is the zero Dict, RecvFrom
-// allocates new tensors on the Go heap. The result has the tensors in the order in which they were sent.
+// RecvFrom receives the tensors that a member of a group sent with SendTo. It fills the tensors of the Dict `into`,
+// whose names, types and shapes must match the sent tensors. If `into` is empty, RecvFrom allocates the tensors on the
+// Go heap. The result has the tensors in the order in which they were sent.
 func (m *Member) RecvFrom(ctx context.Context, group string, member int, into tensor.Dict) (tensor.Dict, error) {
 	c, peer, err := m.directTo(group, member)
 	if err == nil {
@@ -121,7 +121,7 @@ func recvDict(ctx context.Context, c Comm, from int, into tensor.Dict) (tensor.D
 	return d, c.Wait(ctx, reqs)
 }
 
-// accepts checks that the Dict into matches layout. An empty Dict matches every layout.
+// accepts returns an error unless the Dict `into` is empty or has exactly the fields of layout.
 func accepts(into tensor.Dict, layout *tensor.Layout) error {
 	if into.Len() == 0 {
 		return nil

@@ -10,18 +10,18 @@
 //		res, err := spmd.Call(actor, ctx, "train", train).Wait(ctx)  // runs train and waits for this rank's members
 //	})
 //
-// A worker's calls run one at a time, in the order they were made; two workers of one rank run side by side. The
-// first error anywhere (returned, or a panic in a worker or a goroutine of World.Go) ends the job on every rank,
-// with one line that names the place.
+// A worker runs its calls one at a time, in the order in which they were made. Workers of one rank run concurrently.
+// The first error or panic, in a worker or in a goroutine of World.Go, ends the job on every rank. One line of the log
+// then names the component, the rank and the cause.
 //
 // A group may be a mesh, whose axes are in GroupSpec.Axes. Each member is one point of the mesh and has a coordinate on
 // each axis. Along each axis it has a communicator (Member.AxisComm) with the members that have the same coordinates on
 // all other axes.
 //
 // Workers exchange data in three ways. Communicators (Member.Comm, World.NewComm) carry tagged messages between
-// numbered members; package collectives builds on them. Direct messages (Member.SendTo, RecvFrom) are for rare data.
-// Channels are bounded queues from the members of one group to the members of another. An item is a set of tensors in
-// one slab of memory. The producer fills the slab in place and the consumer reads it in place:
+// numbered members; package collectives builds on them. Direct messages (Member.SendTo, RecvFrom) are for tensors that
+// are sent rarely. Channels are bounded queues from the members of one group to the members of another. An item is a
+// set of tensors in one slab of memory. The producer fills the slab in place and the consumer reads it in place:
 //
 //	obs, err := spmd.NewChannel(w, spmd.ChannelSpec{
 //		Name: "obs", From: env.Spec(), To: rollout.Spec(), ItemBytes: layout.Size(),
@@ -35,13 +35,13 @@
 //	it, err := r.Get(ctx)
 //	r.Release(it)
 //
-// Sending, receiving and waiting allocate nothing. The doc of each type says who owns its memory, and for how long.
+// Sending, receiving and waiting allocate nothing. The comment of each type describes who owns its memory, and when.
 //
-// The job may go through several worlds. If main returns Again on every rank, the world ends in order, with its groups,
-// channels and communicators. Run then calls main in a new world, which may place its groups on other ranks. Memory
-// that World.Keep names stays:
+// The job may go through several worlds. If main returns Again on every rank, Run closes the groups, channels and
+// communicators of the world. It then calls main in a new world, which may place its groups on other ranks. Memory
+// passed to World.Keep survives:
 //
-//	var weights []byte // one for each rank of this process, in a longer program
+//	var weights []byte // a process with several ranks needs one per rank
 //	err := spmd.Run(ctx, ranks, opts, func(ctx context.Context, w *spmd.World) error {
 //		…
 //		w.Keep(weights)

@@ -39,7 +39,7 @@ func (f *Failure) Error() string {
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
 
-// annotate puts a text before *err, unless *err is nil.
+// annotate prefixes *err with a formatted text, unless *err is nil.
 func annotate(err *error, format string, args ...any) {
 	if *err != nil {
 		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), *err)
@@ -61,8 +61,8 @@ func (p *panicError) Unwrap() error {
 	return err
 }
 
-// protect runs f and calls report with its error, or with the panic or Goexit that ended it. It
-// calls report, and does not return the error, because after a Goexit no function returns.
+// protect runs f and passes its error to report. A panic or Goexit of f counts as an error. protect does
+// not return the error, because after a Goexit of f it does not return at all.
 func protect(report func(error), f func() error) {
 	err := errGoexit
 	defer func() {

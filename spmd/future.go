@@ -19,7 +19,7 @@ type Result[R any] struct {
 type Future[R any] struct {
 	w    *World
 	what string
-	span Span          // records waits of main
+	span Span          // records how long main waits for the call
 	done chan struct{} // nil if no member is on this rank
 
 	mu      sync.Mutex
@@ -63,9 +63,9 @@ func (f *Future[R]) Done() bool {
 	}
 }
 
-// Wait returns the results of this rank's members in member order, or the first error. If the group
-// has no member here, there are no results. If ctx ends first, Wait returns context.Cause(ctx), and
-// the call continues. If the job ends, Wait returns the job's first error.
+// Wait waits for the call and returns the results of this rank's members, in member order, or the first
+// error. It returns nil if this rank has no members. If ctx ends first, Wait returns context.Cause(ctx),
+// and the call continues. If the job ends first, Wait returns the job's first error.
 func (f *Future[R]) Wait(ctx context.Context) ([]Result[R], error) {
 	if f.done == nil {
 		return nil, nil

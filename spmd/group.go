@@ -40,10 +40,9 @@ type local[W any] struct {
 	impl   W
 }
 
-// Launch makes the group of spec. It is collective: every rank calls it, in the same order. For
-// each member on this rank, the function new makes the worker, on the goroutine that will run the
-// worker's calls. All calls of new run at the same time, so new may use the communicators. An error
-// of new on any rank ends the job.
+// Launch makes the group that spec describes. It is collective: every rank calls it, in the same order. It
+// calls new for each member on this rank, on the member's goroutine, to make the worker. The calls for all
+// members run concurrently, so new may use the communicators. An error of new on any rank ends the job.
 func Launch[W any](w *World, spec GroupSpec, new func(m *Member) (W, error)) (*Group[W], error) {
 	members, err := w.enroll(spec)
 	if err != nil {
@@ -77,8 +76,8 @@ func (g *Group[W]) Size() int { return len(g.spec.Ranks) }
 // Spec returns the spec that the group was launched with.
 func (g *Group[W]) Spec() GroupSpec { return g.spec }
 
-// Here returns the workers of this rank, in member order. Each worker belongs to its goroutine, so
-// use it only while no call runs.
+// Here returns the workers of this rank, in member order. The caller may use a worker only while the worker
+// runs no call.
 func (g *Group[W]) Here() []W {
 	ws := make([]W, len(g.here))
 	for i := range g.here {

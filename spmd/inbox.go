@@ -21,9 +21,9 @@ type inbox struct {
 	order   []*queue      // in the order of their creation
 	senders []int         // producers that may put here
 	left    []int         // producers among senders that closed the channel
-	changed []*queue      // queues changed by others; the owner processes them before it sleeps
+	changed []*queue      // queues that other goroutines changed; the owner processes them before it sleeps
 	asleep  bool          // the owner waits for messages; ring wakes it
-	bell    chan struct{} // wakes the owner if there is no port
+	bell    chan struct{} // wakes the owner if port is nil
 
 	// Only the owner uses the fields below.
 	links      []*link
@@ -49,8 +49,8 @@ type caller struct {
 	req    Request
 }
 
-// newInbox makes the inbox of a member of the communicator and posts its receives. requesters are the
-// consumers of shared keys. For the inbox of one consumer, requesters is nil.
+// newInbox makes the inbox of a member of the communicator and posts its receives. requesters lists the
+// consumers of shared keys; it is nil for the inbox of a single consumer.
 func newInbox(c *Channel, member int, members []int, p *port, senders, requesters []int) (*inbox, error) {
 	b := &inbox{c: c, member: member, shared: requesters != nil, queues: make(map[string]*queue), senders: senders,
 		bell: make(chan struct{}, 1)}
@@ -126,8 +126,8 @@ func (b *inbox) recycle(sl *slab) {
 	sl.queue.pool.put(b.c, sl)
 }
 
-// markChanged records that a caller other than the owner changed q. The caller holds mu. It returns true
-// if the owner sleeps. Then the caller must wake the owner by ring.
+// markChanged records that a goroutine other than the owner's changed q. The caller holds mu. If the result
+// is true, the owner sleeps, and the caller must wake it by ring.
 func (b *inbox) markChanged(q *queue) bool {
 	if b.port == nil {
 		signal(b.bell)

@@ -7,7 +7,7 @@ import (
 	"sync"
 )
 
-// A Member is one worker's place in its group: its number and its communicators.
+// A Member is one worker's membership in a group. It holds the worker's number and communicators.
 type Member struct {
 	w     *World
 	group *roster
@@ -20,14 +20,14 @@ type Member struct {
 	direct map[string]address // keyed by the name of the peer group
 }
 
-// An address tells how a member reaches the members of a group.
+// An address holds the communicator by which a member reaches the members of another group.
 type address struct {
 	comm  Comm
 	first int // number of the group's member 0 in comm
 	size  int
 }
 
-// World returns the rank that the member lives on.
+// World returns the World of the rank that runs the member.
 func (m *Member) World() *World { return m.w }
 
 // Group returns the name of the member's group.

@@ -7,10 +7,10 @@ import (
 	"slices"
 )
 
-// This file holds the code of an inbox's owner, which waits for messages and handles them. All
-// functions run with mu held; wait releases it while it sleeps.
+// This file holds the code of an inbox's owner, which waits for messages and handles them. The caller of
+// every function holds inbox.mu; wait releases it while it sleeps.
 
-// An event is a request of the owner that may complete.
+// An event is a pending request of the owner.
 type event struct {
 	kind   eventKind
 	req    *Request
@@ -28,7 +28,7 @@ const (
 	replyLeft                    // the send of replies[at] is done
 )
 
-// sendCredits posts receives for the credits that q owes to remote producers, and sends these producers the credits.
+// sendCredits sends remote producers the credits that q owes them. For each credit it first posts a receive.
 func (b *inbox) sendCredits(q *queue) error {
 	for _, s := range q.sources {
 		for s.remote && s.owed > 0 {
@@ -56,7 +56,7 @@ func (b *inbox) sendCredits(q *queue) error {
 
 var errNoPeers = errors.New("nobody is left to wait for")
 
-// wait sleeps until a message for q arrives, and handles it. If q is nil, a message for any queue ends the sleep.
+// wait sleeps until a message for q arrives, and handles it. If q is nil, wait handles a message for any queue.
 func (b *inbox) wait(ctx context.Context, q *queue) error {
 	if b.port == nil {
 		b.mu.Unlock()
@@ -253,7 +253,7 @@ func (b *inbox) control(l *link) error {
 	return fmt.Errorf("a note with op %d", n.op)
 }
 
-// drain waits until all replies have left.
+// drain waits until the sends of all replies are done.
 func (b *inbox) drain(ctx context.Context) error {
 	for _, sl := range b.replies {
 		b.reqs = append(b.reqs[:0], sl.req)

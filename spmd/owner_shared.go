@@ -140,8 +140,8 @@ func (b *inbox) deliver(d *demand) error {
 	return nil
 }
 
-// reply sends a header without an item. The consumer has received the last reply, so the buffer of
-// that reply is free.
+// reply sends a header without an item. The buffer is free, because the consumer sends a request only after
+// it has received the last reply.
 func (b *inbox) reply(ans *answer, line int, h header) error {
 	sl := ans.short[line]
 	sl.writeHeader(h)

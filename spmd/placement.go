@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// A Cluster lists the components of a job and where each runs. Its fields correspond to the section cluster of the
-// configuration.
+// A Cluster lists the components of a job and their placements. Its fields correspond to the configuration's section
+// cluster.
 type Cluster struct {
 	// NumNodes must equal the number of nodes of the world; 0 accepts any number.
 	NumNodes int
@@ -24,11 +24,11 @@ type Cluster struct {
 
 // A ComponentPlacement places one component, or several on the same ranks.
 type ComponentPlacement struct {
-	// Key names the component, or several joined by commas: "actor" or "actor,env".
+	// Key is the name of the component, or several names joined by commas: "actor" or "actor,env".
 	Key string
-	// NodeGroup defines the resources of Placement. "" and "cluster" mean all ranks of the world, and "node" means the
-	// nodes of the world. Any other value is a list of labels of NodeGroups, joined by commas. In that case the
-	// resources are the ranks of the listed nodes, in order.
+	// NodeGroup selects the resources that Placement numbers. "" and "cluster" select all ranks of the world, and
+	// "node" selects the nodes of the world. Any other value is a list of labels of NodeGroups, joined by commas; it
+	// selects the ranks of their nodes, in order.
 	NodeGroup string
 	// Placement is a list of segments resources[:processes], joined by commas. Resources are n, a-b or all, in
 	// ascending order. Processes are n or a-b, numbered from 0 without a gap. The default is one process for
@@ -43,7 +43,7 @@ type NodeGroup struct {
 	NodeRanks []int
 }
 
-// A PlacementError is one mistake in a Cluster. Its text is "key: value: want".
+// A PlacementError is one mistake in a Cluster. Want is a text that says what was expected.
 type PlacementError struct{ Key, Value, Want string }
 
 func (e *PlacementError) Error() string {
@@ -53,7 +53,7 @@ func (e *PlacementError) Error() string {
 	return e.Key + ": " + e.Value + ": " + e.Want
 }
 
-// A Mode classifies how the components of a job share ranks.
+// A Mode describes how the components of a job share ranks.
 type Mode int
 
 const (
@@ -67,7 +67,7 @@ func (m Mode) String() string {
 	return [...]string{"hybrid", "collocated", "disaggregated"}[m]
 }
 
-// A Placement gives the rank of every member of every component.
+// A Placement assigns a rank to every member of every component.
 type Placement struct {
 	nodes []int
 	specs []GroupSpec
@@ -96,9 +96,9 @@ func Place(c Cluster, nodes []int) (*Placement, error) {
 	return &Placement{nodes: slices.Clone(nodes), specs: p.specs}, nil
 }
 
-// Extent returns the smallest number of world ranks that the placements of c need. whole is true if a placement asks
-// for all ranks or for nodes, and so depends on the size of the world. Extent ignores mistakes in c; Place reports
-// them.
+// Extent returns the smallest number of world ranks that the placements of c need. The result whole is true if a
+// placement depends on the size of the world, because it uses all ranks or a node group. Extent ignores mistakes in c;
+// Place reports them.
 func (c Cluster) Extent() (ranks int, whole bool) {
 	for _, comp := range c.Components {
 		if g := strings.TrimSpace(comp.NodeGroup); g != "" && g != "cluster" {
@@ -273,8 +273,9 @@ func (p *placer) place(comp ComponentPlacement) {
 	}
 }
 
-// resources returns the world ranks of each resource of a node group: a single rank, or all ranks of a
-// node. what describes the resources in messages.
+// resources returns the resources of a node group. A resource is a list of world ranks: a single rank, or all
+// ranks of a node. The text what describes the resources in messages. If group is invalid, the text wrong says
+// what was expected.
 func (p *placer) resources(group string) (res [][]int, what, wrong string) {
 	switch group = strings.TrimSpace(group); group {
 	case "", "cluster":

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// A segment is one part resources[:processes] of a placement. It puts consecutive processes on the
+// A segment is one element resources[:processes] of a placement. It puts consecutive processes on the
 // resources first..last.
 type segment struct {
 	first, last int
@@ -16,8 +16,8 @@ type segment struct {
 // maxProcesses is the upper limit on the members of a component.
 const maxProcesses = 1 << 20
 
-// parsePlacement parses a placement over resources 0..n-1. segs are the valid segments. wrongs has one text for each
-// mistake, which says what was expected. In a text, {what} stands for the name of the resources.
+// parsePlacement parses a placement over resources 0..n-1. It returns the valid segments and one message per mistake.
+// In a message, {what} stands for the name of the resources.
 func parsePlacement(s string, n int) (segs []segment, wrongs []string) {
 	p := placementParser{n: n, lastResource: -1}
 	for part := range strings.SplitSeq(s, ",") {
@@ -117,8 +117,8 @@ func number(s string) (int, bool) {
 	return int(n), err == nil
 }
 
-// PlacementOf returns the placement string of members on these ascending ranks, as cluster.component_placement has it:
-// 0-3, or 0-1:0-3 for two members on each rank.
+// PlacementOf returns the value of cluster.component_placement that puts member i on ranks[i]. The ranks ascend.
+// Examples are 0-3, and 0-1:0-3 for two members on each rank.
 func PlacementOf(ranks []int) string {
 	type run struct{ first, last, each int } // a run has `each` members on every rank of first..last
 	var runs []run

@@ -6,8 +6,8 @@ import (
 	"fmt"
 )
 
-// A port is a member's end of a channel's communicator, with its small sends in progress. It
-// belongs to the member's goroutine. The port is nil if all peers of the member are in its process.
+// A port is a member's end of a channel's communicator. It keeps the member's small sends in progress, and
+// belongs to the member's goroutine. It is nil if all peers of the member are in the same process.
 type port struct {
 	comm  Comm
 	sends []Request
@@ -48,7 +48,7 @@ func (p *port) drain(ctx context.Context) error {
 	return err
 }
 
-// cancel cancels a receive. If the message of the receive is already arriving, cancel waits for the
+// cancel cancels a receive. If a message for the receive is already arriving, cancel waits for the
 // message.
 func (p *port) cancel(ctx context.Context, r *Request) error {
 	if r.Handle == 0 || p.comm.Cancel(r) == nil {
@@ -69,12 +69,12 @@ type note struct {
 }
 
 const (
-	opOpen   byte = 1 + iota // the producer will send items of key name with tag
-	opClose                  // the producer has sent count items of the key and will send no more
-	opLeave                  // the producer will send nothing more under any key that it has not opened
-	opGet                    // the consumer waits for an item of key name and receives it with tag
-	opTryGet                 // like opGet, but the consumer does not wait
-	opState                  // the consumer asks for the state of the queue
+	opOpen   byte = 1 + iota // the producer opens a key; its items have the note's tag
+	opClose                  // the producer closes a key, after note.count items
+	opLeave                  // the producer will open no more keys
+	opGet                    // the consumer requests an item, to be sent with the note's tag, and waits for it
+	opTryGet                 // like opGet, but if there is no item, the reply comes at once
+	opState                  // the consumer requests the state of the queue
 )
 
 const noteBytes = 16 + maxKeyName

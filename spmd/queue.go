@@ -2,18 +2,18 @@ package spmd
 
 import "slices"
 
-// A queue holds the arrived items of one key and the credits of each producer, on the key's owner. It
-// does no I/O and is not safe for concurrent use. Its inbox does the I/O and locks.
+// A queue holds the arrived items of one key and the credits of its producers. It lives in the process of the key's
+// owner. It does no I/O and is not safe for concurrent use. Its inbox does the I/O and locks.
 //
-// Flow control by credits: a key has maxsize credits and one more for each producer. Sending an item takes a credit.
+// Credits control the flow: a key has maxsize credits and one more for each producer. Sending an item uses up a credit.
 // When a consumer takes the item, the credit goes to the producer that has the fewest credits. So every producer gets
-// credits, and credits do not pile up at a slow producer. A remote producer starts with its first credit. If it had to
-// wait for a message of the owner, two members that open keys to each other could deadlock.
+// credits, and credits do not pile up at a slow producer. A remote producer has its first credit from the start: if it
+// had to wait for the owner's message, two members that open keys to each other could deadlock.
 type queue struct {
 	name      string
 	maxsize   int
-	producers int // number of producers that may put, whether they have joined or not
-	gone      int // how many of these producers will put no more
+	producers int // number of producers that may put items, joined or not
+	gone      int // number of these producers that will put no more items
 
 	sources []*source
 	items   []*slab // arrived items, oldest first
@@ -40,13 +40,13 @@ type source struct {
 	wake chan struct{} // for a producer in this process: signals a credit, or the end
 	// The fields below are for a remote producer.
 	remote bool
-	first  bool // the first credit, which every producer starts with, is not yet granted
+	first  bool // no receive is posted yet for the first credit, which the producer has from the start
 	tag    int
 	posted []*slab // slabs whose receives are posted, in this order
 	decode decoder
 }
 
-// join adds a producer and grants credits.
+// join adds a producer and grants it credits.
 func (q *queue) join(s *source) {
 	s.queue, s.decode.known = q, &q.layouts
 	q.sources = append(q.sources, s)
@@ -94,8 +94,8 @@ func (q *queue) arrive(s *source, sl *slab) {
 	}
 }
 
-// close records that s sends `total` items altogether. Once all of them have arrived, other sources get the unused
-// credits of s.
+// close records that s has closed after sending `total` items. Once all of these items have arrived, other sources get
+// the unused credits of s.
 func (q *queue) close(s *source, total uint64) {
 	s.closing, s.total = true, total
 	if s.arrived == s.total {
@@ -123,7 +123,7 @@ func (q *queue) peek() *slab {
 	return q.items[q.first]
 }
 
-// state returns the number of items, and the oldest one.
+// state returns the number of items, and the oldest item.
 func (q *queue) state() (n int, first Item, err error) {
 	if head := q.peek(); head != nil {
 		first = head.item
@@ -131,7 +131,7 @@ func (q *queue) state() (n int, first Item, err error) {
 	return q.len(), first, nil
 }
 
-// pop takes the oldest item and grants its credit again.
+// pop removes and returns the oldest item, and grants its credit again.
 func (q *queue) pop() *slab {
 	sl := q.items[q.first]
 	q.items[q.first] = nil

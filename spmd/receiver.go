@@ -15,8 +15,8 @@ import (
 //	use(it.Dict)                // in place
 //	r.Release(it)               // gives the item back
 //
-// The next call frees the queue place of the item that was taken last, even if that item was not
-// released. So a consumer may hold many items. All handles of a member belong to one goroutine at a
+// The item that was taken last counts as queued until the next call, released or not. So a consumer may
+// hold many items without blocking the producers. All handles of a member belong to one goroutine at a
 // time.
 type Receiver struct {
 	c     *Channel
@@ -26,15 +26,15 @@ type Receiver struct {
 	batch []*Item
 }
 
-// An end is a consumer's access to a key. own is for the consumer's own key, common for a shared
-// key that this process owns, and remote for a shared key that another process owns.
+// An end is a consumer's access to a key. There are three kinds: an own for the consumer's own key, a
+// common for a shared key that this process owns, and a remote for a shared key that another process owns.
 type end interface {
-	// take returns the oldest item, or an error: ErrClosed, errHeavy if limit >= 0 and the item
-	// weighs more, or ErrEmpty if there is no item and block is false.
+	// take takes the oldest item. It returns ErrClosed if no more items will come, and ErrEmpty if block is
+	// false and there is no item. If limit >= 0 and the oldest item weighs more, it returns errHeavy.
 	take(ctx context.Context, limit int, block bool) (*slab, error)
 	// release frees a slab that take returned.
 	release(sl *slab)
-	// state returns the number of arrived items, and the oldest one.
+	// state returns the number of arrived items, and the oldest item.
 	state(ctx context.Context) (n int, first Item, err error)
 	// cancel cancels posted receives when the channel closes.
 	cancel(ctx context.Context) error
@@ -73,8 +73,8 @@ func (c *Channel) newReceiver(m *Member, key Key) (*Receiver, error) {
 // nothing is left.
 func (r *Receiver) Get(ctx context.Context) (*Item, error) { return r.get(ctx, -1, true) }
 
-// TryGet is Get, but returns ErrEmpty when no item has arrived. If another process owns the key,
-// TryGet waits for its answer.
+// TryGet is like Get, but returns ErrEmpty if no item has arrived. If another process owns the key, TryGet
+// waits for the reply of that process.
 func (r *Receiver) TryGet(ctx context.Context) (*Item, error) { return r.get(ctx, -1, false) }
 
 func (r *Receiver) get(ctx context.Context, limit int, block bool) (*Item, error) {
@@ -88,7 +88,7 @@ func (r *Receiver) get(ctx context.Context, limit int, block bool) (*Item, error
 	return &sl.item, nil
 }
 
-// take takes an item and records the wait for it. If another process owns the key, the recorded wait is the whole call.
+// take takes an item and records how long it waited. If another process owns the key, the whole call counts as waiting.
 func (r *Receiver) take(ctx context.Context, limit int, block bool) (*slab, error) {
 	_, asks := r.end.(*remote)
 	if !asks {
@@ -109,10 +109,10 @@ func (r *Receiver) take(ctx context.Context, limit int, block bool) (*slab, erro
 	return sl, err
 }
 
-// GetBatch takes items until their total weight reaches the argument weight, or would exceed it with the next item. It
-// waits for items. The first item may have any weight. After the last item of the key the batch may weigh less, and an
-// empty batch returns ErrClosed. The slice is valid until the next GetBatch. With an error, GetBatch also returns the
-// items taken before it.
+// GetBatch waits for items and takes them until their total weight is at least the argument weight. It stops earlier if
+// the next item would make the total exceed that weight, or if no more items will come. The first item may have any
+// weight. If there is no first item, GetBatch returns ErrClosed. The slice is valid until the next GetBatch. With an
+// error, GetBatch also returns the items that it took before the error.
 func (r *Receiver) GetBatch(ctx context.Context, weight int) ([]*Item, error) {
 	r.batch = r.batch[:0]
 	for sum := 0; len(r.batch) == 0 || sum < weight; {
@@ -161,8 +161,8 @@ func (r *Receiver) Full(ctx context.Context) (bool, error) {
 	return n >= r.c.spec.MaxSize, err
 }
 
-// Peek returns the oldest item without taking it, or ErrEmpty. Dict is set only for keys of one
-// consumer, and is valid until that consumer's next Get.
+// Peek returns the oldest item without taking it, or ErrEmpty. The item's Dict is empty if the key is
+// shared. Otherwise the Dict is valid until the next Get.
 func (r *Receiver) Peek(ctx context.Context) (Item, error) {
 	n, it, err := r.state(ctx)
 	if err == nil && n == 0 {
@@ -207,9 +207,8 @@ func (n *near) state(context.Context) (int, Item, error) {
 
 func (n *near) cancel(context.Context) error { return nil } // the inbox cancels the receives
 
-// own is the access of a key's only consumer, which owns the inbox. It sends back an item's credit in the next call, so
-// that sending the credit does not delay the consumer's answer to the item. Until then the producer uses its other
-// credits.
+// own is the access of a key's only consumer, which owns the inbox. It returns an item's credit to the producer in the
+// next call, so that the send does not delay the consumer's work on the item.
 type own struct{ near }
 
 func (o *own) take(ctx context.Context, limit int, block bool) (*slab, error) {

@@ -1,18 +1,18 @@
 package spmd
 
-// A Recorder records how one goroutine spends its time. The goroutine is a worker or the main function of a rank, and
-// only it uses the recorder. Senders, receivers and the like get the numbers of their sites when they are made.
+// A Recorder records how one goroutine spends its time. The goroutine runs a worker or the main function of a rank. No
+// other goroutine may use the recorder.
 type Recorder interface {
 	// Site returns the number of a site.
 	Site(Site) int
-	// Begin begins a span at a site, within the current span.
+	// Begin begins a span at a site. The span is nested in the current span.
 	Begin(site int)
 	// End ends the current span. The meaning of arg depends on the operation of the site: see SiteOp. For an OpGet, n
 	// is the item's number at its producer, from 0. For other operations n is 0.
 	End(arg, n int64)
 	// Mark records an instant at a site.
 	Mark(site int, arg int64)
-	// Pass records a wait that took no time, with the arguments of End.
+	// Pass records a wait of zero duration at a site. The meaning of arg and n is that of End.
 	Pass(site int, arg, n int64)
 }
 
@@ -27,7 +27,7 @@ type Site struct {
 // A SiteOp is the operation at a Site.
 type SiteOp uint8
 
-// The operations. The text after each semicolon is the argument arg of the operation's spans and marks.
+// The operations. The text after each semicolon describes the argument arg of Recorder.End, Mark and Pass.
 const (
 	OpWork    SiteOp = iota // a worker computes; 0
 	OpCall                  // a worker runs a call; 0
@@ -49,7 +49,7 @@ type Span struct {
 	site int
 }
 
-// NewSpan returns a span at a site. r may be nil.
+// NewSpan returns a span at a site. If r is nil, the span records nothing.
 func NewSpan(r Recorder, at Site) Span {
 	if r == nil {
 		return Span{}
@@ -57,7 +57,7 @@ func NewSpan(r Recorder, at Site) Span {
 	return Span{r, r.Site(at)}
 }
 
-// Begin begins the span now, and returns it to be ended.
+// Begin begins the span and returns it, so that the caller can defer its End.
 func (s Span) Begin() Span {
 	if s.r != nil {
 		s.r.Begin(s.site)
@@ -65,7 +65,7 @@ func (s Span) Begin() Span {
 	return s
 }
 
-// End ends the span now.
+// End ends the span. Its arguments are those of Recorder.End.
 func (s Span) End(arg, n int64) {
 	if s.r != nil {
 		s.r.End(arg, n)
@@ -79,15 +79,15 @@ func (s Span) Mark(arg int64) {
 	}
 }
 
-// Pass records a wait that took no time.
+// Pass records a wait of zero duration.
 func (s Span) Pass(arg, n int64) {
 	if s.r != nil {
 		s.r.Pass(s.site, arg, n)
 	}
 }
 
-// Record calls newRecorder with the group "" to make main's recorder. Launch calls newRecorder for each new member of
-// this rank. After Record the world counts its messages. A program calls Record before it launches groups.
+// Record turns on recording. It calls newRecorder with the group "" to make main's recorder, and Launch calls it for
+// each member on this rank. The world also counts its messages from now on: see Traffic. Call Record before Launch.
 func (w *World) Record(newRecorder func(group string, member int) Recorder) {
 	w.newRecorder = newRecorder
 	if w.sent == nil {
@@ -102,5 +102,5 @@ func (w *World) Recorder() Recorder { return w.recorder }
 // Recorder returns the member's recorder, or nil if nothing is recorded.
 func (m *Member) Recorder() Recorder { return m.recorder }
 
-// Span returns the span of some work of this member's worker.
+// Span returns a span that records work of this member's worker under a name.
 func (m *Member) Span(name string) Span { return NewSpan(m.recorder, Site{Op: OpWork, Name: name}) }

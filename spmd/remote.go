@@ -48,11 +48,11 @@ func (r *remote) take(ctx context.Context, limit int, block bool) (*slab, error)
 			return nil, ErrEmpty
 		case kind == isHeavy && r.limit == limit:
 			return nil, errHeavy
-		} // the reply was to an abandoned request: ask again
+		} // the reply was for an abandoned request: send a new request
 	}
 }
 
-// request asks for an item and posts a receive for it.
+// request requests an item from the owner and posts a receive for the reply.
 func (r *remote) request(ctx context.Context, limit int, block bool) error {
 	sl, err := r.pool.get(r.c)
 	if err != nil {
@@ -70,8 +70,8 @@ func (r *remote) request(ctx context.Context, limit int, block bool) error {
 	return r.ask(ctx, note{op: op, tag: r.tag, count: limit, name: r.name})
 }
 
-// answer receives the reply to the request, and stores an item in ready. If block is set, it waits
-// for the reply.
+// answer receives the reply to the last request and returns its kind. If the reply has an item, answer stores
+// the item in ready. If block is false and no reply has arrived, it returns isEmpty.
 func (r *remote) answer(ctx context.Context, block bool) (kind uint32, err error) {
 	sl := r.posted
 	if block {

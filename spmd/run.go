@@ -12,19 +12,19 @@ import (
 
 // Options configure Run. The zero value is ready to use.
 type Options struct {
-	// StallTimeout limits group calls and waits. If a group call takes longer, Run reports it once on Log, and the call
+	// StallTimeout limits waits. If main waits longer for a group call, one line on Log reports the call, which
 	// continues. Waiting for a rank whose main returned more than StallTimeout ago is an error. 0 disables the report
-	// and the error. The transport detects peers whose process hangs.
+	// and the error. The transport detects hanging processes by itself.
 	StallTimeout time.Duration
 	// ExitCode returns the exit code of the job's processes for a failure; nil means 1.
 	ExitCode func(error) int
-	// Failing is called with the failure that ends the job, before Log gets the failure's line. It
-	// handles the stack of a panic. If Failing is nil, the stack goes to Log.
+	// Failing is called with the failure that ends the job, before the failure's line is written to Log. It
+	// must print the stack of a panic. If Failing is nil, Run writes the stack to Log.
 	Failing func(*Failure)
 	// Log receives the failure's line; nil means os.Stderr.
 	Log io.Writer
-	// Debug fills released memory with poison and reports later writes to it, at the cost of a pass
-	// over every item. It also lists each group and its ranks on Log.
+	// Debug fills the memory of released items with a poison byte, and reports later writes to that memory as
+	// errors. It also writes each group and its ranks to Log.
 	Debug bool
 	// VirtualNodes divides the ranks into this many nodes, in contiguous blocks; 0 means the real
 	// nodes. Shared memory still uses real nodes, so a test must not use it between virtual nodes.
@@ -34,7 +34,7 @@ type Options struct {
 // grace is how long Run waits, after a failure, for goroutines that ignore their context.
 const grace = 10 * time.Second
 
-// Again is the error that main returns to end its world and be called again in a new world.
+// Again is the error that main returns so that Run ends this world and calls main in a new one.
 //
 //lint:ignore ST1012 it is an answer, like io.EOF
 var Again = errors.New("call main again, in a new world")
@@ -44,10 +44,10 @@ var Again = errors.New("call main again, in a new world")
 // Run then cancels the context of all ranks, writes the failure to opts.Log, calls Transport.Abort
 // and returns the error as a *Failure. After a success the transports are closed.
 //
-// If main returns Again, or an error that wraps it, on every rank, their world ends in order, and Run calls main again
-// with a new World on the same transports. Groups, channels, communicators and recorders end with their world. The
-// memory of World.Alloc ends with it too, except for the pieces that World.Keep names. Main itself passes all other
-// state to the next world. It is an error if main returns Again on some ranks and nil on others.
+// If main returns Again, or an error that wraps Again, on every rank, Run shuts their world down and calls main with a
+// new World on the same transports. Groups, channels, communicators and recorders do not outlive their world, and
+// neither does the memory of World.Alloc, except for pieces passed to World.Keep. It is an error if main returns Again
+// on some ranks and nil on others.
 func Run(ctx context.Context, ranks []Transport, opts Options, main func(ctx context.Context, w *World) error) error {
 	if len(ranks) == 0 {
 		return errors.New("run: no ranks in this process")
@@ -106,7 +106,7 @@ type job struct {
 	opts   Options
 	ctx    context.Context // passed to main; ends with the context of Run, or at the first failure
 	cancel context.CancelCauseFunc
-	// ends only at the first failure, so that a main whose context ended can still finish in order
+	// ends only at the first failure, so that main can still shut down in order after ctx has ended
 	end    context.Context
 	kill   context.CancelCauseFunc
 	abort  func(code int)
@@ -116,7 +116,7 @@ type job struct {
 	failure *Failure
 }
 
-// fail ends the job, unless it has already failed.
+// fail records the first failure and ends the job. Later calls do nothing.
 func (j *job) fail(f *Failure) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

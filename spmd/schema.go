@@ -9,9 +9,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A schema is the encoding of a layout, little endian. It begins with the number of fields
-// (uint16). Each field has the length of its name, its dtype and its rank (one byte each), its
-// name, and its dimensions (uint32 each).
+// A schema is the encoding of a layout, little endian. It begins with the number of fields (uint16).
+// Then follow, for each field: the length of its name, its dtype and its rank (one byte each), the name,
+// and the dimensions (uint32 each).
 
 // appendSchema adds the schema of l to b.
 func appendSchema(b []byte, l *tensor.Layout) ([]byte, error) {

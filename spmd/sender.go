@@ -14,8 +14,8 @@ import (
 //	copy(it.Dict.Must("reward").F32(), r)  // fill it in place
 //	err = s.Put(ctx, it)                   // now the consumer owns the item
 //
-// Only one goroutine at a time may use the Senders and Receivers of a member. Only the first item of
-// a layout allocates.
+// Only one goroutine at a time may use the Senders and Receivers of a member. Take allocates only for
+// the first items of a layout.
 type Sender struct {
 	c      *Channel
 	key    Key
@@ -77,7 +77,7 @@ func (s *Sender) Take(ctx context.Context, layout *tensor.Layout) (*Item, error)
 	return s.take(ctx, layout, true)
 }
 
-// TryTake is Take, but returns ErrFull when the key has no room.
+// TryTake is like Take, but returns ErrFull if the key has no room.
 func (s *Sender) TryTake(layout *tensor.Layout) (*Item, error) {
 	return s.take(context.Background(), layout, false)
 }
@@ -108,7 +108,7 @@ func (s *Sender) take(ctx context.Context, layout *tensor.Layout, block bool) (*
 	return &sl.item, nil
 }
 
-// slab returns memory for an item, once the key has room.
+// slab returns memory for an item. If the key has no room, slab waits for room or, if block is false, returns ErrFull.
 func (s *Sender) slab(ctx context.Context, block bool) (*slab, error) {
 	if s.box != nil {
 		return s.takeHere(ctx, block)
@@ -162,8 +162,8 @@ func (s *Sender) debug() bool { return s.c.w.job.opts.Debug }
 
 var errWritten = errors.New("an item was written after its Put")
 
-// own returns a slab of pool whose send is done. A pool has at most one slab for each credit of the producer. If
-// poisoned is set, own checks that nobody wrote to the released slab.
+// own returns a slab of the pool that is not in use, or a new slab. A pool has at most one slab for each credit of the
+// producer. If poisoned is true, own checks that nobody wrote to the slab after its release.
 func (s *Sender) own(pool *[]*slab, poisoned bool) (*slab, error) {
 	for _, sl := range *pool {
 		if sl.phase == taken {
@@ -191,7 +191,7 @@ func (s *Sender) own(pool *[]*slab, poisoned bool) (*slab, error) {
 
 var errNotTaken = errors.New("it was not taken from this sender, or was put already")
 
-// Put passes the item to the consumer. It does not wait, because Take has waited for the room.
+// Put passes the item to the consumer. It does not wait, because Take has already waited for room.
 func (s *Sender) Put(ctx context.Context, it *Item) error {
 	if err := context.Cause(ctx); err != nil {
 		return s.errorf("put", err)
@@ -296,7 +296,7 @@ func (s *Sender) Close() error {
 	return nil
 }
 
-// leave tells every inbox that a producer will send nothing under keys that the producer has not opened.
+// leave notifies every inbox that a producer will open no more keys.
 func (c *Channel) leave(member int) error {
 	p := c.producers[member]
 	from, to := len(c.spec.From.Ranks), len(c.spec.To.Ranks)
@@ -333,7 +333,7 @@ func (c *Channel) leave(member int) error {
 	return nil
 }
 
-// drain waits until all items have left.
+// drain waits until the sends of all items are done.
 func (s *Sender) drain(ctx context.Context) error {
 	if s.box != nil {
 		return nil

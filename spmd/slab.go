@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An Item is a message of a Channel: tensors in one slab of memory, and facts about them. The
-// caller owns the item from Take to Put, and from Get to Release.
+// An Item is a message of a Channel. It holds tensors, in one slab of memory, and metadata. The producer
+// owns the item from Take to Put, and the consumer from Get to Release.
 type Item struct {
 	Dict    tensor.Dict // tensors with the layout passed to Take
 	From    int         // the producer that sent it
@@ -17,7 +17,7 @@ type Item struct {
 	Version int64       // version of the weights that produced the item
 	Weight  int         // weight for GetBatch
 
-	number int64 // number of its Put, counted by the Sender
+	number int64 // number of items that the Sender put before this one
 	slab   *slab
 }
 
@@ -36,8 +36,8 @@ type slab struct {
 	bound  []binding
 }
 
-// A binding is the set of tensors of a layout in a slab's memory, kept so that reuse allocates
-// nothing.
+// A binding caches the tensors of one layout in a slab's memory, so that the next item of this layout
+// allocates nothing.
 type binding struct {
 	layout *tensor.Layout
 	dict   tensor.Dict
@@ -118,7 +118,7 @@ func (sl *slab) bind(l *tensor.Layout) {
 // A header precedes the tensors of an item on the wire. A message without an item is only a header.
 type header struct {
 	kind   uint32
-	schema int // bytes of the schema after the tensors; 0 if the schema of the last item still holds
+	schema int // bytes of the schema after the tensors; 0 if the item has the schema of the last item
 	data   int // bytes of the tensors
 	count  int // items in the queue, in a reply of kind isState
 }
@@ -185,8 +185,8 @@ func (sl *slab) pack(withSchema bool) ([]byte, error) {
 	return sl.mem[:end+h.schema], nil
 }
 
-// A decoder turns messages of one sender and key into items. Equal schemas give the same
-// *tensor.Layout, so that a slab finds its binding for that layout.
+// A decoder decodes the messages of one sender and key into items. Equal schemas give the same
+// *tensor.Layout, so that slab.bind finds the binding of that layout.
 type decoder struct {
 	known   *[]knownLayout
 	current *tensor.Layout

@@ -2,15 +2,15 @@ package spmd
 
 import "sync/atomic"
 
-// Traffic counts messages that one rank has sent to another, or to itself. It does not count items that stay in a
-// process, reads from shared memory, and the messages of a library's collectives.
+// Traffic counts the messages from one rank to another, or to itself. It does not count items that stay in a process,
+// reads from shared memory, or the messages of a library's collectives.
 type Traffic struct{ Messages, Bytes int64 }
 
 // sent counts the messages to a rank.
 type sent struct{ messages, bytes atomic.Int64 }
 
-// Traffic returns what this rank has sent to each rank so far, in the order of ranks. It counts communicators that were
-// made after Record; without Record it is empty. Any goroutine may call it.
+// Traffic returns the Traffic from this rank to each rank so far, indexed by rank. It counts messages of communicators
+// that were made after Record. Without Record the result is empty. Any goroutine may call it.
 func (w *World) Traffic() []Traffic {
 	all := make([]Traffic, len(w.sent))
 	for rank := range w.sent {
@@ -19,8 +19,8 @@ func (w *World) Traffic() []Traffic {
 	return all
 }
 
-// keep records new communicators, which the world closes when it ends. After Record it returns communicators that count
-// their messages.
+// keep records new communicators, which the world closes when it ends. After Record it wraps them, so that their
+// messages are counted.
 func (w *World) keep(ends []Comm) []Comm {
 	w.mu.Lock()
 	defer w.mu.Unlock()

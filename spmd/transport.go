@@ -11,27 +11,27 @@ type Transport interface {
 	// Nodes returns the node number of each rank. Nodes are numbered from 0 in the order of their
 	// lowest ranks. Ranks of one node share memory.
 	Nodes() []int
-	// Describe describes the transport and the machine, for provenance and doctor.
+	// Describe describes the transport and the machine, for the provenance of a run and for rlinf doctor.
 	Describe() Description
-	// NewComm makes a communicator of ranks, in that order. A rank that is listed n times has n
-	// members (workers that share a process). The call is collective over these ranks only, and
-	// returns the ends of this rank's members, in order. label identifies the call. It pairs the
-	// ranks' calls and names the communicator in messages about stalls and leaks.
+	// NewComm makes a communicator whose member m is on ranks[m]. A rank may be listed more than once, if
+	// several workers share it. The call is collective over these ranks only, and returns the ends of this
+	// rank's members, in order. All ranks pass the same label. The transport uses it to match the calls of the
+	// ranks, and in messages about stalls and leaks.
 	NewComm(ranks []int, label string) ([]Comm, error)
-	// NewGroup makes a component's communicators, one for each purpose. Each is like the communicator of NewComm over
-	// ranks with the label name/purpose. The group has a message space of its own. If the library below supports names,
-	// debuggers and profilers show name. The call is collective over these ranks only. ends[p] are the ends of this
+	// NewGroup makes a component's communicators, one for each purpose. Each is like a communicator of NewComm with the
+	// label name/purpose. The group has a message space of its own. If the library below supports names, debuggers and
+	// profilers show the group's name. The call is collective over these ranks only. ends[p] holds the ends of this
 	// rank's members for purposes[p].
 	NewGroup(ranks []int, name string, purposes []string) (ends [][]Comm, err error)
-	// Spaces lists the message spaces of this rank as the library below knows them: the world, then
+	// Spaces returns the message spaces of this rank as the library below reports them: the world, then
 	// the groups in the order of their creation.
 	Spaces() ([]MessageSpace, error)
 	// Alloc returns zeroed memory, aligned to 64 bytes, that communication uses without copying. It
 	// is valid until the transport closes, or until a Renew that does not keep it.
 	Alloc(n int) ([]byte, error)
-	// Renew begins a new world: it resets the transport to its state at the start, except for the pieces of Alloc
-	// memory in keep, which stay valid. It undoes Leave and frees groups and all other memory. Messages that nobody
-	// received are lost. Ranks close their communicators before they call Renew. Renew is collective over all ranks.
+	// Renew resets the transport for a new world. It undoes Leave, frees groups and drops messages that nobody
+	// received. It also frees the memory of Alloc, except for the pieces in keep. Ranks close their communicators
+	// before they call Renew. Renew is collective over all ranks.
 	Renew(keep [][]byte) error
 	// Abort ends the whole world at once with an exit code. It does not return if ranks are
 	// processes.
@@ -40,14 +40,13 @@ type Transport interface {
 	Close() error
 }
 
-// A Departer is a Transport that reports an error when a rank waits for a rank whose program has
-// ended.
+// A Departer is a Transport that can fail a wait for a rank whose program has ended.
 type Departer interface {
 	// Leave records that this rank's program has ended. From then on the rank sends and receives only on communicators
-	// passed to Outlast. When the duration `after` has passed, a rank that waits for this one gets an error. The error
-	// names this rank, the communicator and the request. If `after` is 0, there is no error.
+	// passed to Outlast. Other ranks' waits for this rank fail once the duration `after` has passed. Their error names
+	// this rank, the communicator and the request. If `after` is 0, the waits do not fail.
 	Leave(after time.Duration)
-	// Outlast exempts c from Leave: c is served until the world ends.
+	// Outlast exempts c from Leave. This rank sends and receives on c until the world ends.
 	Outlast(c Comm)
 }
 
@@ -57,14 +56,14 @@ type Departer interface {
 type ForeignPeers interface {
 	// NumForeign returns the number of processes of other programs.
 	NumForeign() int
-	// SendForeign sends one message, head followed by payload, and returns when the library has taken it. The argument
-	// by is the deadline. If it passes first, the error is os.ErrDeadlineExceeded.
+	// SendForeign sends one message, head followed by payload, to process number `to`. It returns when the buffers may
+	// be reused. If the deadline `by` passes first, it returns os.ErrDeadlineExceeded.
 	SendForeign(by time.Time, to int, head, payload []byte) error
-	// DeliverForeign sends message and returns when the receiver has begun to receive it.
+	// DeliverForeign is like SendForeign, but returns only when the receiver has begun to receive the message.
 	DeliverForeign(by time.Time, to int, message []byte) error
-	// ReceiveForeign waits for a message of the process with number `from`, or of any process if `from` is -1. It
-	// returns the sender's number and the message. The message is in buf if it fits. After the deadline `by`,
-	// ReceiveForeign fails like SendForeign.
+	// ReceiveForeign waits for a message of process number `from`, or of any process if `from` is -1. It returns the
+	// sender's number and the message, which is in buf if it fits. If the deadline `by` passes first, it returns
+	// os.ErrDeadlineExceeded.
 	ReceiveForeign(by time.Time, from int, buf []byte) (process int, message []byte, err error)
 }
 

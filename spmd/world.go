@@ -12,8 +12,8 @@ import (
 	"sync/atomic"
 )
 
-// A World is one rank's view of the job. Any goroutine may call its methods, but collective ones
-// must be called in the same order on every rank.
+// A World is one rank's view of the job. Any goroutine may call its methods. Collective methods must be
+// called in the same order on every rank.
 type World struct {
 	job  *job
 	t    Transport
@@ -33,7 +33,7 @@ type World struct {
 	stop    chan struct{}
 
 	mu       sync.Mutex
-	control  Comm // communicator of all ranks, for the start and the end
+	control  Comm // communicator of all ranks, for the barriers of close
 	comms    []Comm
 	groups   map[string]*roster
 	channels []*Channel
@@ -60,7 +60,7 @@ func newWorld(j *job, t Transport) *World {
 	return w
 }
 
-// virtualNodes splits size ranks into n contiguous blocks, one for each node, and returns the node of each rank.
+// virtualNodes splits the ranks into n contiguous blocks, one for each node, and returns the node of each rank.
 func virtualNodes(size, n int) []int {
 	nodes := make([]int, size)
 	for r := range nodes {
@@ -78,7 +78,7 @@ func (w *World) Size() int { return w.t.Size() }
 // Ranks returns all ranks, in order.
 func (w *World) Ranks() []int { return ascending(0, w.Size()) }
 
-// ascending returns n consecutive numbers that begin with first.
+// ascending returns the numbers first, first+1, …, first+n-1.
 func ascending(first, n int) []int {
 	numbers := make([]int, n)
 	for i := range numbers {
@@ -131,8 +131,8 @@ func (w *World) Keep(pieces ...[]byte) {
 	w.kept = append(w.kept, pieces...)
 }
 
-// Shared gives access to the memory of all ranks on this node. ok is false if the transport or the
-// machine does not support it. The answer is the same on every rank.
+// Shared gives access to the memory of all ranks on this node. The bool is false if the transport or the
+// machine does not support it. It is the same on every rank.
 func (w *World) Shared() (Shared, bool) {
 	if m, ok := w.t.(SharedMaker); ok {
 		return m.Shared()
@@ -160,9 +160,9 @@ func (w *World) NewNative(ranks []int, label string) (Native, error) {
 // SetStep sets the step of this rank. A failure's line includes it.
 func (w *World) SetStep(step int64) { w.step.Store(step) }
 
-// NewComm makes a communicator of ranks, in that order. A rank that is listed n times has n
-// members. The call is collective over these ranks only, and returns the ends of this rank's
-// members, in order. The world closes them when it ends.
+// NewComm makes a communicator whose member m is on ranks[m]. A rank may be listed more than once. The call
+// is collective over these ranks only, and returns the ends of this rank's members, in order. The world
+// closes them when it ends.
 func (w *World) NewComm(ranks []int, label string) ([]Comm, error) {
 	return w.newComm(ranks, label, false)
 }
@@ -170,8 +170,8 @@ func (w *World) NewComm(ranks []int, label string) ([]Comm, error) {
 // Spaces returns the message spaces that this rank is in. The world's space is the first.
 func (w *World) Spaces() ([]MessageSpace, error) { return w.t.Spaces() }
 
-// newComm is NewComm. If served is set, the communicator stays in use after the ranks' programs have
-// ended.
+// newComm does the work of NewComm. If served is true, the communicator stays in use after main has
+// returned.
 func (w *World) newComm(ranks []int, label string, served bool) ([]Comm, error) {
 	ends, err := w.t.NewComm(ranks, label)
 	if err != nil {
@@ -193,9 +193,9 @@ func (w *World) Go(name string, f func() error) {
 	})
 }
 
-// Calls returns the number of collective steps (launches, channels, calls of groups) that this rank
-// has made, and a hash of them. Both results are equal on all ranks that make the same calls. The
-// loop compares them to detect a rank that took another branch.
+// Calls returns the number of collective steps (Launch, NewChannel, Call) that this rank has made, and a
+// hash of them. Both results are equal on ranks that made the same steps. A comparison between ranks detects
+// a rank that took another branch.
 func (w *World) Calls() (n int64, hash uint64) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -227,8 +227,8 @@ func (w *World) reporter(component string, member int) func(error) {
 	}
 }
 
-// run is the life of a rank: main, then the shutdown, in which every rank takes part. It reports
-// whether there is another world.
+// run runs main and then the shutdown, which is collective over all ranks. It reports whether another world
+// follows.
 func (w *World) run(main func(ctx context.Context, w *World) error) (again bool, err error) {
 	if n := w.job.opts.VirtualNodes; n < 0 || n > w.Size() {
 		return false, fmt.Errorf("virtual nodes: %d for %d ranks, expected 0..%d", n, w.Size(), w.Size())
@@ -267,7 +267,7 @@ func (w *World) run(main func(ctx context.Context, w *World) error) (again bool,
 // it.
 func (w *World) close(ctx context.Context, again bool) error {
 	for _, phase := range []func(*Channel, context.Context) error{
-		(*Channel).drain, // wait until all sends of this rank have left
+		(*Channel).drain, // wait until all sends of this rank are done
 		(*Channel).halt,  // no rank sends requests any more: stop serving shared keys
 		(*Channel).close, // no rank serves any more: cancel the remaining receives
 	} {
@@ -298,9 +298,9 @@ func (w *World) close(ctx context.Context, again bool) error {
 	return nil
 }
 
-// barrier returns when every rank has called it. The result `without` is the lowest rank whose argument again is false,
-// and `with` is the lowest rank whose argument again is true. Each is -1 if there is no such rank. It is the
-// dissemination barrier, with ⌈log₂ P⌉ rounds for P ranks (Hensgen, Finkel, Manber 1988).
+// barrier returns when every rank has called it. The result `without` is the lowest rank that passed again = false, and
+// `with` is the lowest rank that passed again = true; each is -1 if there is no such rank. It is the dissemination
+// barrier, with ⌈log₂ P⌉ rounds for P ranks (Hensgen, Finkel, Manber 1988).
 func (w *World) barrier(ctx context.Context, again bool) (without, with int, err error) {
 	const none = math.MaxUint32
 	first := [2]uint32{none, none}

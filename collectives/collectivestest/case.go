@@ -9,15 +9,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Case is an operation with known input and output. Elements are small integers, exact in every
-// type, so the order of additions does not matter.
+// A Case is an operation with known input and output. The elements are small integers, which every type
+// represents exactly, so the order of additions does not matter.
 type Case struct {
 	Kind   spmd.Kind
 	Type   tensor.DType
 	N      int // approximate number of elements in the whole vector
 	Op     spmd.Op
 	Root   int
-	Uneven bool // the blocks have counts, which are uneven unless N is 1000
+	Uneven bool // whether the call has Counts; the blocks are uneven unless N is 1000
 	Size   int  // number of members
 }
 
@@ -30,8 +30,8 @@ func (c Case) input(m, i int) int {
 	return v
 }
 
-// count returns the number of elements in member m's block. In an AllToAll it is the number that
-// member `from` sends to m.
+// count returns the number of elements in member m's block. In an AllToAll this is the block that member
+// `from` sends to member m.
 func (c Case) count(from, m int) int {
 	switch {
 	case c.N == 0:
@@ -49,7 +49,7 @@ func (c Case) count(from, m int) int {
 	}
 }
 
-// offset returns the first element of member m's block.
+// offset returns the index of the first element of member m's block. For `from`, see count.
 func (c Case) offset(from, m int) (n int) {
 	for i := range m {
 		n += c.count(from, i)
@@ -57,7 +57,7 @@ func (c Case) offset(from, m int) (n int) {
 	return n
 }
 
-// Counts returns member me's Counts and SendCounts.
+// Counts returns the Counts and SendCounts of the member with number me.
 func (c Case) Counts(me int) (counts, sendCounts []int) {
 	if !c.Uneven {
 		return nil, nil
@@ -74,7 +74,7 @@ func (c Case) Counts(me int) (counts, sendCounts []int) {
 
 const junk = 9
 
-// Buffers returns the contents of member me's Data and Send before the call.
+// Buffers returns the contents of Data and Send before the call, on the member with number me.
 func (c Case) Buffers(me int) (data, send []int) {
 	whole := make([]int, c.N)
 	if blocks(c.Kind) {
@@ -126,8 +126,8 @@ func (c Case) Buffers(me int) (data, send []int) {
 	return whole, nil
 }
 
-// Want returns the expected contents of member me's Data after the call; -1 stands for undefined
-// elements.
+// Want returns the expected contents of Data after the call, on the member with number me. An element is -1
+// if it is undefined.
 func (c Case) Want(me int) []int {
 	data, _ := c.Buffers(me)
 	want := make([]int, len(data))
@@ -228,8 +228,8 @@ func fillAs[T float32 | float64 | int32 | int64 | uint8](b []byte, x []int16) {
 	}
 }
 
-// compare returns an error that names the first element of b, of type t, that differs from want. It
-// ignores elements where want is -1.
+// compare returns an error if an element of b differs from want. The elements of b have type t. compare
+// ignores elements for which want is -1.
 func compare(b []byte, t tensor.DType, want []int16) error {
 	switch t {
 	case tensor.F32:

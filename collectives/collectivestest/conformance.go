@@ -10,15 +10,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// sizes are numbers of elements in Data: none, one, odd ones, and more than one chunk.
+// sizes are the tested numbers of elements in Data. The largest needs more than one chunk in shared memory.
 var sizes = []int{0, 1, 7, 1000, 65537}
 
 var types = []tensor.DType{tensor.F32, tensor.F64, tensor.I32, tensor.I64, tensor.U8, tensor.BF16}
 
-// Conformance runs every operation with every algorithm that this world's groups support, or only
-// with opts.Algorithm. It returns the number of operations and the first wrong result. ranks are
-// the members; a rank may be listed more than once. wrap may replace a member's host. opts holds
-// the options that the suite does not choose itself.
+// Conformance runs every operation with every algorithm that this world's groups support, or only with
+// opts.Algorithm if it is set. Member m of the group is on ranks[m]; a rank may be listed more than once. If
+// wrap is not nil, it replaces the host of each member. opts holds the options that the suite does not
+// choose itself. Conformance returns the number of operations, and an error for the first wrong result.
 func Conformance(ctx context.Context, w *spmd.World, ranks []int, wrap func(collectives.Host) collectives.Host,
 	opts collectives.Options) (made int, err error) {
 	ends, err := w.NewComm(ranks, "conformance")
@@ -41,8 +41,8 @@ func Conformance(ctx context.Context, w *spmd.World, ranks []int, wrap func(coll
 	return counts[0], err
 }
 
-// one runs the suite on one member. All algorithms take turns on one Comm, to check that no
-// operation leaves messages for the next one.
+// one runs the suite on one member. All algorithms use the same Comm in turn, so that a message which an
+// operation leaves behind disturbs the next operation.
 func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collectives.Host) collectives.Host,
 	opts collectives.Options, made *int) error {
 	var host collectives.Host = w
@@ -50,7 +50,7 @@ func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collective
 		host = wrap(host)
 	}
 	b := &tester{ctx: ctx, size: end.Size(), me: end.Rank(), made: made, types: types, known: make(map[Case]*expected)}
-	if race || slices.Max(w.Nodes()) > 0 { // one type is enough
+	if race || slices.Max(w.Nodes()) > 0 { // to save time
 		b.types = []tensor.DType{tensor.F32}
 	}
 	algorithms := collectives.Algorithms()
@@ -62,7 +62,7 @@ func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collective
 			return err
 		}
 		for _, name := range algorithms {
-			if private && name != collectives.Auto && name != "mpi" { // the kind of memory matters only for these two
+			if private && name != collectives.Auto && name != "mpi" { // other algorithms treat all memory alike
 				continue
 			}
 			opts.Algorithm, opts.Fast, opts.Debug = name, !private, private && name == collectives.Auto
@@ -84,12 +84,12 @@ func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collective
 	return b.g.Close()
 }
 
-// A tester is one member with its buffers.
+// A tester is the state of one member in the suite.
 type tester struct {
 	ctx        context.Context
 	g          *collectives.Group
 	size, me   int
-	data, send []byte // they have space for the longest buffers and their guards
+	data, send []byte // memory for the longest buffers and their guard bytes
 	made       *int
 	types      []tensor.DType
 	known      map[Case]*expected // keyed by the case, with Type zero

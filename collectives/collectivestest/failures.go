@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Await runs an operation in which member 0 needs member 1. Instead of that operation, member 1
-// runs `instead`. Await returns member 0's error.
+// Await runs an operation that member 0 cannot complete without member 1. Member 1 calls the function
+// `instead` and does not take part in the operation. On member 0, Await returns the operation's error.
 func Await(ctx context.Context, w *spmd.World, algorithm string, kind spmd.Kind,
 	wrap func(collectives.Host) collectives.Host, instead func() error) error {
 	ranks := make([]int, w.Size())
@@ -28,7 +28,7 @@ func Await(ctx context.Context, w *spmd.World, algorithm string, kind spmd.Kind,
 	if err != nil {
 		return err
 	}
-	if err := g.Barrier(ctx); err != nil { // this initializes everything that is made on first use
+	if err := g.Barrier(ctx); err != nil { // the first operation initializes the group
 		return err
 	}
 	if w.Rank() == 1 {

@@ -15,11 +15,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Ordered runs every reduction by every algorithm that the table may choose for it, and compares all bits with a
-// sum by the tree over members that one member computes. Then it sums 100 times while members arrive in random
-// orders. The addends differ so much in size that another tree gives other bits. Ordered checks that no byte
-// beside the buffers changes, and that a member sends at most 2⌈log₂P⌉+2 messages for an operation. It returns the
-// number of operations by algorithm and kind, such as "tree reduce".
+// Ordered runs every reduction with every algorithm that the table may choose for it, and compares the bits of the
+// result with a reference sum by the tree over members. It also repeats sums while members arrive in random orders.
+// The addends differ so much in magnitude that another tree gives other bits. Ordered checks that no byte beside
+// the buffers changes, and that a member sends at most 2⌈log₂P⌉+2 messages for an operation. It returns the number
+// of operations for each algorithm and kind, under keys such as "tree reduce".
 func Ordered(ctx context.Context, w *spmd.World, ranks []int, wrap func(collectives.Host) collectives.Host) (
 	made map[string]int, err error) {
 	ends, err := w.NewComm(ranks, "ordered")
@@ -48,13 +48,13 @@ func Ordered(ctx context.Context, w *spmd.World, ranks []int, wrap func(collecti
 	return counts[0], err
 }
 
-// sums is one member of Ordered.
+// sums is the state of one member in Ordered.
 type sums struct {
 	ctx  context.Context
 	host collectives.Host
 	end  spmd.Comm
 	want *trees
-	mem  []byte // it has space for the longest vector and its guards
+	mem  []byte // memory for the longest vector and its guard bytes
 	made map[string]int
 }
 
@@ -74,7 +74,7 @@ func (s *sums) run(w *spmd.World) (err error) {
 	}
 	groups := map[string]*collectives.Group{}
 	for _, name := range collectives.Algorithms()[1:] {
-		// Only what the table chooses without Options.Fast must add by the tree.
+		// The rules are in a Table, because Options.Algorithm would also force algorithms that do not add by the tree.
 		rules := []collectives.Rule{{Kind: "reduce", Algorithm: name}, {Kind: "allreduce", Algorithm: name},
 			{Kind: "reduce_scatter", Algorithm: name}}
 		if groups[name], err = collectives.New(s.host, s.end, collectives.Options{Table: &collectives.Table{Schema: 1,
@@ -98,7 +98,7 @@ func (s *sums) run(w *spmd.World) (err error) {
 	return auto.Close()
 }
 
-// kinds makes one reduction of each kind, if the algorithm may be chosen for it.
+// kinds runs reductions of each kind, if g chooses the named algorithm for them.
 func (s *sums) kinds(g *collectives.Group, name string, t tensor.DType, mine, want []byte) error {
 	p, me, n := s.end.Size(), s.end.Rank(), len(mine)/t.Size()
 	uneven := make([]int, p)
@@ -146,7 +146,7 @@ func (s *sums) kinds(g *collectives.Group, name string, t tensor.DType, mine, wa
 	return nil
 }
 
-// sum runs c on a copy of mine between guards and returns the result.
+// sum runs c on a copy of the argument mine, with guard bytes around the copy, and returns the result.
 func (s *sums) sum(g *collectives.Group, c spmd.Collective, mine []byte) ([]byte, error) {
 	end := guard + len(mine)
 	before, behind := s.mem[:guard], s.mem[end:end+guard]
@@ -166,7 +166,7 @@ func (s *sums) sum(g *collectives.Group, c spmd.Collective, mine []byte) ([]byte
 	return c.Data, nil
 }
 
-// often sums many times. Members come in another order each time.
+// often repeats a sum. Members arrive in a different order each time.
 func (s *sums) often(g *collectives.Group, t tensor.DType, mine, want []byte) error {
 	r := rand.New(rand.NewPCG(7, uint64(s.end.Rank())))
 	for round := range 20 {
@@ -185,14 +185,14 @@ func (s *sums) often(g *collectives.Group, t tensor.DType, mine, want []byte) er
 	return nil
 }
 
-// trees are the sums that members of one process want, computed once.
+// trees caches the expected sum for all members of the process.
 type trees struct {
 	mu   sync.Mutex
 	t    tensor.DType
 	last []byte // the sum of this type and length
 }
 
-// of returns the sum of n elements over all members.
+// of returns the expected sum of vectors of n elements over all members.
 func (k *trees) of(t tensor.DType, members, n int) []byte {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -203,7 +203,8 @@ func (k *trees) of(t tensor.DType, members, n int) []byte {
 	return k.last
 }
 
-// tree returns the sum of the addends of members lo to hi-1, in the precision of sums of t.
+// tree returns the sum of the addends of members lo to hi-1 by the tree over members. Sums of type t other than F64 are
+// rounded to float32.
 func tree(t tensor.DType, lo, hi, n int) []float64 {
 	if hi == lo+1 {
 		return load(addends(t, lo, n), t)
@@ -221,7 +222,7 @@ func tree(t tensor.DType, lo, hi, n int) []float64 {
 	return sum
 }
 
-// numbers are of such different sizes that another tree gives other bits.
+// numbers returns addends that differ so much in magnitude that another tree gives other bits.
 var numbers = sync.OnceValue(func() []float64 {
 	r, x := rand.New(rand.NewPCG(1, 11)), make([]float64, longestSum+100*prime)
 	for i := range x {

@@ -2,5 +2,5 @@
 
 package collectivestest
 
-// race reports whether the race detector is on.
+// race is true if the race detector is on.
 const race = false

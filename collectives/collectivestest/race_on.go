@@ -2,6 +2,6 @@
 
 package collectivestest
 
-// race reports whether the race detector is on. The element type changes arithmetic, but not
-// synchronization, so with the race detector one type is enough.
+// race is true if the race detector is on. The suite then tests one element type only, because the type
+// does not affect synchronization.
 const race = true

@@ -13,10 +13,10 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Weights tests all ways to distribute versions from sources to readers. In lockstep every reader
-// must get the exact bits of every version. In the background a version that a reader adopted or
-// copied must stay unchanged until the reader moves on. Weights returns the number of tensors
-// compared on this rank. It is collective over the world.
+// Weights tests collectives.Weights with different specs. If versions are published in lockstep with the
+// readers, every reader must get the exact bits of every version. If they are published in the background,
+// a version must not change while a reader uses it. Weights returns the number of comparisons on this rank.
+// It is collective over the world.
 func Weights(ctx context.Context, w *spmd.World, sources, readers []int) (compared int, err error) {
 	ends, err := w.NewComm(w.Ranks(), "weights: steps")
 	if err != nil {
@@ -75,7 +75,7 @@ type reading = func(ctx context.Context, atLeast int64) (state []byte, version i
 
 func adopting(r *collectives.WeightsReader, _ int) reading { return r.Adopt }
 
-// copying returns a reading by Copy into a state of size bytes.
+// copying returns a reading that calls Copy with a state of the given size in bytes.
 func copying(r *collectives.WeightsReader, size int) reading {
 	state, has := tensor.New(tensor.U8, size).Bytes(), int64(-1)
 	return func(ctx context.Context, atLeast int64) ([]byte, int64, error) {
@@ -93,7 +93,7 @@ type scene struct {
 	weights  *collectives.Weights
 	source   bool
 	readers  []*collectives.WeightsReader // the readers on this rank
-	want     tensor.Dict                  // expected contents, rounded like the wire
+	want     tensor.Dict                  // expected contents, rounded to the type of Wire
 	plain    []byte                       // expected contents before rounding
 	version  int64                        // the version in want and plain
 	compared *int
@@ -167,7 +167,7 @@ func (s *scene) lockstep(ctx context.Context) error {
 	return nil
 }
 
-// background publishes versions without waiting for readers, which use the newest one they get.
+// background publishes versions without waiting for readers, which read the newest version.
 func (s *scene) background(ctx context.Context, by func(r *collectives.WeightsReader, size int) reading) error {
 	const versions = 40
 	var calls []func() error
@@ -258,10 +258,10 @@ func weightsLayout() *tensor.Layout {
 	)
 }
 
-// One in changeEvery elements of b.weight changes between versions.
+// From one version to the next, one in changeEvery elements of b.weight changes.
 const changeEvery = 50
 
-// writeVersion advances state by one version. All elements change, except in b.weight.
+// writeVersion changes state from the previous version to this version. In b.weight only some elements change.
 func writeVersion(l *tensor.Layout, state []byte, version int64) {
 	d := l.Bind(state)
 	for i := range d.Len() {
@@ -285,7 +285,7 @@ func write(t tensor.Tensor, k int, version int64) {
 	}
 }
 
-// ofVersion reports whether all elements of t belong to a version.
+// ofVersion reports whether all elements of t have the values of a version.
 func ofVersion(t tensor.Tensor, name string, version int64) bool {
 	want := tensor.New(t.DType(), t.Len())
 	for k := range t.Len() {

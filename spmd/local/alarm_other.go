@@ -11,8 +11,8 @@ func newAlarm() *alarm { return &alarm{make(chan struct{}, 1)} }
 
 func (a *alarm) tune() {}
 
-// sleep returns after d, or when the alarm is rung. A ring before the call counts too. A negative d
-// means no time limit.
+// sleep returns after d, or at a ring. A ring before the call counts too. If d is negative, there is no
+// time limit.
 func (a *alarm) sleep(d time.Duration) {
 	if d < 0 {
 		<-a.bell

@@ -10,19 +10,19 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// eager is the largest size, in bytes, of a message that is copied, so that its send completes at
-// once even if no receive is posted.
+// eager is the size, in bytes, up to which a send copies the message and completes at once, even if no
+// receive is posted.
 const eager = 4096
 
-// A communicator is the state that its members' ends share. mu also guards the ends. No goroutine
-// holds mu while it copies data or waits.
+// A communicator is the shared state of its members' ends. mu also guards the ends. No goroutine holds mu
+// while it copies data or waits.
 type communicator struct {
 	world  *world
 	label  string
 	ranks  []int        // world rank of each member
 	ends   []*comm      // one per member
-	need   int          // number of ranks that have not asked for their ends; guarded by world.mu
-	joined map[int]bool // ranks that have asked; guarded by world.mu
+	need   int          // number of ranks that have not called NewComm; guarded by world.mu
+	joined map[int]bool // ranks that have called NewComm; guarded by world.mu
 
 	mu   sync.Mutex
 	free *parcel // unused parcels
@@ -39,7 +39,7 @@ func newCommunicator(w *world, ranks []int, label string) *communicator {
 	return c
 }
 
-// join records that rank has its ends, and reports whether all ranks have theirs.
+// join records that a rank has called NewComm, and reports whether all ranks have called it.
 func (c *communicator) join(rank int) bool {
 	c.joined[rank] = true
 	c.need--
@@ -53,7 +53,7 @@ type comm struct {
 	shared *communicator
 	rank   int
 	wake   chan struct{} // holds a token when a request of this end is done
-	served bool          // stays in use after the members' programs end
+	served bool          // stays in use after the members' programs have ended: see Outlast
 
 	// Guarded by shared.mu.
 	waiting bool
@@ -79,7 +79,7 @@ type op struct {
 	n      int
 	err    error
 	cargo  *parcel // copy of a small message without a receive; buf is then unused
-	due    int64   // when the message arrives, by the clock of the line
+	due    int64   // arrival time of a small message, by the clock of the line
 }
 
 // A parcel is the memory for the copy of one small message.
@@ -201,8 +201,8 @@ func (c *comm) Wait(ctx context.Context, reqs []spmd.Request) error {
 	}
 }
 
-// reap collects the requests that are done and reports whether any is still open. If one is open,
-// the next completion wakes c.
+// reap collects the requests that are done and reports whether a request is still open. If so, the next
+// completion wakes c.
 func (c *comm) reap(reqs []spmd.Request) (open bool, err error) {
 	c.shared.mu.Lock()
 	defer c.shared.mu.Unlock()
@@ -230,7 +230,8 @@ func (c *comm) WaitAny(ctx context.Context, reqs []spmd.Request) (int, error) {
 	}
 }
 
-// reapOne collects the first request that is done. any reports whether any request was open.
+// reapOne collects the first request that is done and returns its index, or -1. The result any is true if
+// a request was open.
 func (c *comm) reapOne(reqs []spmd.Request) (i int, any bool, err error) {
 	c.shared.mu.Lock()
 	defer c.shared.mu.Unlock()
@@ -247,8 +248,8 @@ func (c *comm) reapOne(reqs []spmd.Request) (i int, any bool, err error) {
 	return -1, any, nil
 }
 
-// park waits until a request of c is done, news is closed or ctx ends. It returns an error if c
-// waits for a rank that has left. If any is set, one of reqs suffices.
+// park waits until a request of c is done, news is closed or ctx ends. It returns an error if the wait for
+// all of reqs, or for one of reqs if any is true, depends on a rank that has left.
 func (c *comm) park(ctx context.Context, news <-chan struct{}, reqs []spmd.Request, any bool) error {
 	if w := c.shared.world; w.departures.Load() > 0 && !c.served {
 		if err := c.leftError(reqs, any); err != nil {
@@ -329,7 +330,7 @@ func (c *comm) errorf(k kind, peer, tag int, cause error) error {
 		cause)
 }
 
-// collect reports whether r is done. If so, it zeroes r and sets N.
+// collect reports whether r is done. If r is done, collect zeroes its handle and sets its N.
 func (c *comm) collect(r *spmd.Request) (bool, error) {
 	if r.Handle == 0 {
 		return true, nil
@@ -362,7 +363,7 @@ func (c *comm) retire(o *op) {
 	c.idle = append(c.idle, o)
 }
 
-// peer returns the member at the other end.
+// peer returns the receiving member of a send, or the sending member of a receive.
 func (o *op) peer() int {
 	if o.kind == send {
 		return o.to
@@ -370,7 +371,7 @@ func (o *op) peer() int {
 	return o.from
 }
 
-// fill copies a message into the receive o. o is matched, so no other goroutine uses it.
+// fill copies a message into the buffer of the receive o. No other goroutine uses o, because o is matched.
 func (o *op) fill(b []byte) {
 	if len(b) > len(o.buf) {
 		o.err = o.owner.errorf(recv, o.from, o.tag, fmt.Errorf("a message of %d bytes for a buffer of %d", len(b),
@@ -392,7 +393,7 @@ func (o *op) complete() {
 	}
 }
 
-// due returns the arrival time of a message that is sent now, or 0 if no link connects the members.
+// due returns the arrival time of a message that is sent now, or 0 if it arrives at once.
 func (s *communicator) due(from, to, n int) int64 {
 	if l := s.world.line; l != nil && s.ranks[from] != s.ranks[to] {
 		return l.due(s.ranks[from], s.ranks[to], n)
@@ -400,7 +401,7 @@ func (s *communicator) due(from, to, n int) int64 {
 	return 0
 }
 
-// completeAt marks o as done when the line's clock reaches due. A due of 0 means at once.
+// completeAt completes o when the line's clock reaches due. If due is 0, it completes o at once.
 func (o *op) completeAt(due int64) {
 	if due == 0 || !o.owner.shared.world.line.hold(o, due) {
 		o.complete()

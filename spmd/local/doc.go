@@ -4,7 +4,7 @@
 //	err := spmd.Run(ctx, local.New(8), spmd.Options{}, program)
 //
 // It follows MPI's rules. Sends and receives match by communicator, sender and tag, in the order in
-// which they were posted. A small message is copied, and its send completes at once. A large send
-// waits for its receive, and its message is copied once. Messages allocate nothing, and waiting
+// which they were posted. The send of a small message copies it and completes at once. The send of a
+// large message waits for the receive, and the message is copied once. Messages allocate nothing. A wait
 // parks the goroutine.
 package local

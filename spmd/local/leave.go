@@ -10,7 +10,7 @@ import (
 
 var _ spmd.Departer = (*transport)(nil)
 
-// Leave wakes all waiting goroutines of the world after the given time, so that each checks whether
+// Leave wakes all waiting goroutines of the world after the given time, so that each of them checks whether
 // it waits for this rank.
 func (t *transport) Leave(after time.Duration) {
 	w := t.world
@@ -32,7 +32,7 @@ func (t *transport) Leave(after time.Duration) {
 	})
 }
 
-// stopLeaving cancels a Leave whose time has not come. world.mu is locked.
+// stopLeaving stops the timer of Leave. The caller holds world.mu.
 func (t *transport) stopLeaving() {
 	if t.leave != nil {
 		t.leave.Stop()
@@ -42,7 +42,7 @@ func (t *transport) stopLeaving() {
 
 func (t *transport) Outlast(c spmd.Comm) { c.(*comm).served = true }
 
-// departed returns an error that names rank if the rank has left.
+// departed returns an error if the rank has left, and nil otherwise.
 func (w *world) departed(rank int) error {
 	if !w.gone[rank].Load() {
 		return nil
@@ -51,9 +51,8 @@ func (w *world) departed(rank int) error {
 	return fmt.Errorf("rank %d (host %s, pid %d) has left: its program has ended", rank, host, os.Getpid())
 }
 
-// leftError returns an error if c waits for a rank that has left. If any is set, one finished
-// request suffices, so it is an error only if all open requests wait for ranks that have left.
-// Otherwise the first open request decides.
+// leftError returns an error if the wait for reqs can never end. If any is false, this holds if the peer of
+// the first open request has left. If any is true, it holds if the peers of all open requests have left.
 func (c *comm) leftError(reqs []spmd.Request, any bool) error {
 	s := c.shared
 	s.mu.Lock()

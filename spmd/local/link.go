@@ -11,32 +11,32 @@ import (
 // A Link simulates a network connection, with equal speed in both directions.
 type Link struct {
 	Latency        time.Duration // time until the first byte arrives
-	BytesPerSecond float64       // rate of the other bytes; 0 means no limit
+	BytesPerSecond float64       // rate at which the bytes follow; 0 means no limit
 }
 
-// A Network simulates the nodes of a cluster. The zero Link takes no time.
+// A Network simulates the nodes of a cluster. Messages take no time on a link that is zero.
 type Network struct {
 	RanksPerNode int  // number of consecutive ranks that form a node; the last node may have fewer
 	Inside       Link // link between every two ranks of a node
-	// Between is a node's connection to the network. All its ranks share it, and each direction
-	// carries one message after the other. A message occupies the connections of both nodes.
+	// Between is the connection of each node to the network. All ranks of the node share it. Each direction
+	// carries one message at a time, and a message occupies the connections of both nodes.
 	Between Link
 }
 
-// NewLinked is New with a simulated link between every two ranks, as if each rank were on its own machine. Messages of
-// one direction use the link one after the other. A message above 4 KiB also waits for its receive to be posted. Both
-// requests are done when the link has carried the message. So the link shows how much a program computes during
-// communication. Goroutines that copy memory could not show this. Shared returns false.
+// NewLinked is like New, but simulates a link between every two ranks, as if each rank were on its own machine. A link
+// carries one message at a time in each direction. A message above 4 KiB also waits for its receive to be posted. Both
+// requests are done when the link has carried the message. So a program can measure how well it overlaps computation
+// and communication. Shared returns false.
 //
-// The link waits in the operating system and uses no CPU. For the Go scheduler to run the
-// goroutines that it wakes, GOMAXPROCS must exceed the number of computing goroutines. The ranks
-// must be closed or aborted. NewLinked panics if n is below 1 or a field of link is negative.
+// The link waits in the operating system and uses no CPU. GOMAXPROCS must exceed the number of computing
+// goroutines, so that the Go scheduler can run the goroutines that a link wakes. The caller must close or
+// abort the ranks. NewLinked panics if n is below 1 or a field of link is negative.
 func NewLinked(n int, link Link) []spmd.Transport {
 	return NewLinks(n, func(int, int) Link { return link })
 }
 
-// NewLinks is NewLinked with different links: the function link returns the link that carries messages from one rank to
-// another.
+// NewLinks is like NewLinked, but with different links. The function link returns the link for messages from one rank
+// to another.
 func NewLinks(n int, link func(from, to int) Link) []spmd.Transport {
 	for i := range n * n {
 		check(link(i/n, i%n))
@@ -91,13 +91,13 @@ type line struct {
 	apart   bool // every two nodes have a link of their own
 
 	mu      sync.Mutex
-	free    map[[2]int]int64 // when the link from one rank to another is free again
-	out, in []int64          // when each node's connection is free again
+	free    map[[2]int]int64 // time at which the link from one rank to another is free again
+	out, in []int64          // times at which each node's connection is free again, per direction
 }
 
 func (l *line) node(rank int) int { return rank / l.perNode }
 
-// due puts n bytes on a link and returns their arrival time. The time 0 means at once.
+// due schedules a message of n bytes on a link and returns its arrival time, or 0 if it arrives at once.
 func (l *line) due(from, to, n int) int64 {
 	a, b, link := l.node(from), l.node(to), l.link(from, to)
 	if link == (Link{}) {

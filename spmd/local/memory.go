@@ -14,7 +14,7 @@ const chunk = 1 << 20 // size of the mappings that small pieces share; a larger 
 // A memory allocates zeroed pieces of memory mappings. Each rank has a memory of its own.
 type memory struct {
 	mu      sync.RWMutex
-	regions []*region.Region // by the number in a location; nil if the number is free
+	regions []*region.Region // one per mapping, indexed by its number; nil if the number is free
 }
 
 func (m *memory) alloc(n int) ([]byte, error) {
@@ -52,7 +52,7 @@ func (m *memory) alloc(n int) ([]byte, error) {
 // bits hold the mapping's number.
 const offsetBits = 44
 
-// locate returns the location of b, and whether b lies in one of the mappings.
+// locate returns the location of b. The bool is false if b is in none of the mappings.
 func (m *memory) locate(b []byte) (at int64, ok bool) {
 	m.mu.RLock()
 	defer m.mu.RUnlock()
@@ -75,7 +75,7 @@ func (m *memory) view(at int64, n int) ([]byte, error) {
 	return mem[off : off+n : off+n], nil
 }
 
-// keep frees all memory but these pieces.
+// keep frees all memory except for the given pieces.
 func (m *memory) keep(pieces [][]byte) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// mmap allocates on the Go heap, the only memory that the race detector watches.
+// mmap allocates on the Go heap, because the race detector checks no other memory.
 func mmap(size int) ([]byte, error) { return tensor.Heap(size) }
 
 func munmap([]byte) error { return nil }

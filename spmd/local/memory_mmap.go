@@ -15,7 +15,7 @@ func mmap(size int) ([]byte, error) {
 
 func munmap(b []byte) error { return unix.Munmap(b) }
 
-// giveBack gives pages back to the system. Only Linux promises that the pages then read as zeros.
+// giveBack returns pages to the system. It works only on Linux, which guarantees that the pages then read as zeros.
 func giveBack(pages []byte) error {
 	if runtime.GOOS != "linux" {
 		return errors.ErrUnsupported

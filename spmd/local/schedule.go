@@ -7,7 +7,7 @@ import (
 )
 
 // A schedule runs tasks at given times, in a thread of its own. A task is one call of do. The thread waits in the
-// operating system and uses no CPU. Its clock counts nanoseconds and starts at 1.
+// operating system and uses no CPU. The schedule's clock counts nanoseconds and starts at 1.
 type schedule[T any] struct {
 	do      func(T)
 	start   time.Time
@@ -39,7 +39,7 @@ func (s *schedule[T]) hold(what T, due int64) bool {
 	}
 	s.order++
 	if s.tasks.push(task[T]{due, s.order, what}) {
-		s.alarm.ring() // the alarm is set to a later time
+		s.alarm.ring() // the thread sleeps until a later task
 	}
 	return true
 }
@@ -70,7 +70,7 @@ func (s *schedule[T]) run() {
 		switch {
 		case len(come) > 0:
 			clear(come)
-			come = come[:0] // the work took time: read the clock again
+			come = come[:0] // the tasks took time, so read the clock again
 		case next == 0:
 			s.alarm.sleep(-1)
 		default:
@@ -97,7 +97,7 @@ type task[T any] struct {
 	what  T
 }
 
-// A heap is a binary heap of tasks, the earliest first. (container/heap would allocate for each task.)
+// A heap is a binary heap of tasks, with the earliest first. (container/heap would allocate for each task.)
 type heap[T any] []task[T]
 
 func (h heap[T]) before(i, j int) bool {
@@ -133,9 +133,9 @@ func (h *heap[T]) pop() task[T] {
 	}
 }
 
-// A Timer wakes goroutines at given times, some tens of microseconds late at most if cores are free. (A
-// timer of package time may be a millisecond late.) Any number of goroutines may use a Timer at the same
-// time.
+// A Timer wakes goroutines at given times. It is late by at most some tens of microseconds if cores are
+// free, while a timer of package time may be late by a millisecond. Any number of goroutines may use a
+// Timer at the same time.
 type Timer struct {
 	waits *schedule[chan struct{}]
 	idle  sync.Pool // holds unused channels
@@ -154,11 +154,11 @@ func (t *Timer) SleepUntil(at time.Time, stop <-chan struct{}) {
 		select {
 		case <-wake:
 		case <-stop:
-			return // wake is not reused, because the schedule still has it
+			return // wake must not be reused, because the schedule will still send on it
 		}
 	}
 	t.idle.Put(wake)
 }
 
-// Close ends the Timer. A SleepUntil in progress returns when its stop is closed.
+// Close ends the Timer. A SleepUntil in progress then returns only when its stop is closed.
 func (t *Timer) Close() { t.waits.close() }

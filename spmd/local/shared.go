@@ -56,8 +56,8 @@ func (s shared) View(rank int, at int64, n int) ([]byte, error) {
 	return b, nil
 }
 
-// Before Await sleeps, it yields to other goroutines and checks the signal this many times. If each rank may have a
-// core, this takes some 50 µs, about as long as waking a sleeper.
+// Await yields to other goroutines and checks the signal spins times before it sleeps, or fewSpins times if there are
+// more ranks than GOMAXPROCS. spins checks take some 50 µs, about as long as waking a sleeper.
 const spins, fewSpins = 400, 8
 
 func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank int) error {
@@ -93,8 +93,8 @@ func (s shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank in
 	}
 }
 
-// leftError returns an error if rank has left and so cannot post a signal. If rank is -1, it returns
-// an error if all other ranks have left.
+// leftError returns an error if the rank has left and so cannot post a signal. For rank = -1, it returns an
+// error if all other ranks have left.
 func (s shared) leftError(rank int) error {
 	if s.world.departures.Load() == 0 {
 		return nil
@@ -134,7 +134,7 @@ type sleepList struct {
 type sleeper struct {
 	next *sleeper
 	sig  *spmd.Signal
-	wake chan struct{} // holds a token when the signal was posted
+	wake chan struct{} // receives a token when the signal is posted
 }
 
 // add adds a sleeper for sig.

@@ -43,21 +43,21 @@ func newWorld(n int, l *line) []spmd.Transport {
 // A world is the state that the ranks share.
 type world struct {
 	size     int
-	spins    int // how often Await checks before it sleeps
+	spins    int // number of checks that Await makes before it sleeps
 	aborted  atomic.Bool
 	memory   []memory              // memory of each rank
 	sleepers [sleepLists]sleepList // sleeping goroutines, by the address of their signal
 	line     *line                 // simulates links between the ranks; if nil, messages arrive at once
 
-	gone       []atomic.Bool                 // ranks whose program has ended, once the time given to Leave has passed
-	departures atomic.Int32                  // number of ranks in gone
+	gone       []atomic.Bool                 // whether each rank has left, and the time given to Leave has passed
+	departures atomic.Int32                  // number of ranks that are gone
 	changed    atomic.Pointer[chan struct{}] // closed and replaced when a rank leaves; closed for good by Abort
 
 	mu      sync.Mutex
-	open    int             // ranks that have not closed their end
-	worlds  int             // counts the worlds that have ended by Renew
-	waiting int             // ranks that wait in Renew for others
-	renewed chan struct{}   // closed, and replaced, when all ranks are in Renew
+	open    int             // number of ranks that have not called Close
+	worlds  int             // number of worlds that Renew has ended
+	waiting int             // number of ranks that wait in Renew
+	renewed chan struct{}   // closed and replaced when all ranks are in Renew
 	forming []*communicator // communicators for which some ranks have not called NewComm yet, oldest first
 }
 
@@ -65,7 +65,7 @@ type transport struct {
 	world  *world
 	rank   int
 	groups []spmd.MessageSpace // guarded by world.mu
-	leave  *time.Timer         // the timer of Leave, or nil
+	leave  *time.Timer         // the timer of Leave; nil if there is none
 	closed bool
 }
 
@@ -95,8 +95,8 @@ func (t *transport) Describe() spmd.Description {
 	return spmd.Description{Transport: "local", Host: host, PID: os.Getpid(), Threads: "goroutines", Shared: shared}
 }
 
-// NewComm does not wait for the other ranks. The first call makes the communicator, and the other
-// calls find it by label and ranks.
+// NewComm does not wait for the other ranks. The first rank that calls it makes the communicator, and the
+// other ranks find the communicator by its label and ranks.
 func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
 	if err := t.check(ranks); err != nil {
 		return nil, fmt.Errorf("communicator %q of ranks %v: %w", label, ranks, err)
@@ -127,7 +127,7 @@ func (t *transport) NewComm(ranks []int, label string) ([]spmd.Comm, error) {
 	return ends, nil
 }
 
-// NewGroup makes each communicator like NewComm: every communicator has its own message space.
+// NewGroup makes a communicator for each purpose by NewComm. Every communicator is isolated from all others.
 func (t *transport) NewGroup(ranks []int, name string, purposes []string) (ends [][]spmd.Comm, err error) {
 	if err := t.check(ranks); err != nil {
 		return nil, fmt.Errorf("group %q of ranks %v: %w", name, ranks, err)
@@ -195,10 +195,10 @@ func (t *transport) Abort(int) {
 // news returns a Go channel that is closed when the world ends or a rank leaves.
 func (w *world) news() <-chan struct{} { return *w.changed.Load() }
 
-// ended returns the error of a wait whose context or world has ended, or nil.
+// ended returns the error for a wait if its context has ended or the world was aborted, and nil otherwise.
 func (w *world) ended(ctx context.Context) error {
 	switch {
-	case ctx.Err() != nil: // its cause says more than ErrAborted
+	case ctx.Err() != nil: // first, because its cause is more specific than ErrAborted
 		return context.Cause(ctx)
 	case w.aborted.Load():
 		return ErrAborted
@@ -206,7 +206,7 @@ func (w *world) ended(ctx context.Context) error {
 	return nil
 }
 
-// Renew waits for all ranks. The last one resets the state that they share.
+// Renew waits for all ranks. The last rank that calls it resets their shared state.
 func (t *transport) Renew(keep [][]byte) error {
 	w := t.world
 	w.mu.Lock()
@@ -231,11 +231,11 @@ func (t *transport) Renew(keep [][]byte) error {
 	return w.memory[t.rank].keep(keep)
 }
 
-// renew resets the state that the ranks share. w.mu is locked. Communicators of the old world are not connected to
-// communicators of the new world.
+// renew resets the shared state of the ranks. The caller holds w.mu. Communicators of the old world are not connected
+// to communicators of the new world.
 func (w *world) renew() {
 	w.forming = nil
-	w.worlds++ // a timer of Leave in the old world has no effect any more
+	w.worlds++ // so that timers of Leave in the old world have no effect
 	for r := range w.gone {
 		w.gone[r].Store(false)
 	}

@@ -18,22 +18,22 @@ import (
 	"github.com/rlinf/rlinf/spmd/internal/region"
 )
 
-// An arena gives out memory that lies outside Go's heap, so that MPI may keep pointers to it. As
-// long as it has room, the memory comes from a reservation, which the other ranks of the node can
-// map.
+// An arena allocates memory outside Go's heap, so that MPI may keep pointers to it. The memory comes from
+// a reservation, which the other ranks of the node can map. If there is no reservation or it is full, the
+// memory comes from private mappings.
 type arena struct {
-	// one sparse shared mapping, or nil if there is none. A page takes memory once it is touched. The mapping is the
-	// first of the regions
+	// the reservation, a sparse shared mapping, or nil if there is none. A page takes memory once it is touched. The
+	// reservation is the first of the regions
 	reserve []byte
 
 	mu      sync.Mutex
-	regions atomic.Pointer[[]*region.Region] // replaced, never changed, so that holds needs no lock
+	regions atomic.Pointer[[]*region.Region] // the slice is replaced, never changed, so that holds needs no lock
 	own     [][]byte                         // the transport's own pieces, which keep does not free
 }
 
 const blockSize = 1 << 20 // size of the mappings that small pieces share; a larger piece has its own mapping
 
-// reserveIn makes b the reservation, before the first alloc.
+// reserveIn makes b the reservation. It must be called before the first alloc.
 func (a *arena) reserveIn(b []byte) {
 	a.reserve = b
 	a.regions.Store(&[]*region.Region{region.New(b)})
@@ -73,27 +73,27 @@ func (a *arena) alloc(n int) ([]byte, error) {
 	return r.Take(n), nil
 }
 
-// allocOwn is alloc for the transport's own memory, which keep does not free.
+// allocOwn is like alloc, but for the transport's own memory, which keep does not free.
 func (a *arena) allocOwn(n int) ([]byte, error) {
 	b, err := a.alloc(n)
 	a.own = append(a.own, b)
 	return b, err
 }
 
-// advise asks for huge pages. This is only a hint: the memory also works without them.
+// advise requests huge pages for b if b is long. The system may ignore the request.
 func advise(b []byte) {
 	if len(b) >= 1<<21 {
 		unix.Madvise(b, unix.MADV_HUGEPAGE)
 	}
 }
 
-// holds reports whether b lies in the arena.
+// holds reports whether b is memory of the arena.
 func (a *arena) holds(b []byte) bool {
 	i, _ := region.Find(a.all(), b)
 	return i >= 0
 }
 
-// keep frees all memory but these pieces and the transport's own.
+// keep frees all memory of the arena except these pieces and the memory of allocOwn.
 func (a *arena) keep(pieces [][]byte) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -121,8 +121,8 @@ func (a *arena) keep(pieces [][]byte) error {
 	return nil
 }
 
-// giveBack gives pages back to the system by the C library's function: MPI may have registered them with a network
-// card, and watches the function.
+// giveBack returns pages to the system. It calls the C library's madvise, because MPI intercepts this function to
+// unregister the pages from a network card.
 func giveBack(pages []byte, how C.int) error {
 	_, err := C.madvise(pointer(pages), C.size_t(len(pages)), how)
 	return err

@@ -37,8 +37,8 @@ import (
 // maxBytes is the largest length of a message, because MPI counts in C ints.
 const maxBytes = 1 << 30
 
-// C gets a Request as it is. If the sizes of spmd.Request and rl_request ever differ, one of these does
-// not compile.
+// Go passes a spmd.Request to C as an rl_request. If their sizes differ, one of these constants does not
+// compile.
 const (
 	_ = uint(unsafe.Sizeof(spmd.Request{}) - C.sizeof_rl_request)
 	_ = uint(C.sizeof_rl_request - unsafe.Sizeof(spmd.Request{}))
@@ -51,10 +51,10 @@ type comm struct {
 	label string
 	me    int
 	layout
-	served bool // stays in use after the members' programs end
-	long   bool // the last wait was longer than the short sleeps, so the next wait is expected to be longer too
+	served bool // stays in use after the members' programs have ended: see Outlast
+	long   bool // the last wait was longer than shortSleepTime, so the next wait is expected to be long too
 
-	pinned []pinned // requests under way with memory of Go
+	pinned []pinned // requests under way whose buffers are Go memory
 	spare  []*runtime.Pinner
 }
 
@@ -115,17 +115,17 @@ func (c *comm) post(sending bool, b []byte, peer, tag int) (spmd.Request, error)
 	return spmd.Request{Handle: handle}, nil
 }
 
-// wireTag returns the tag in MPI. Each communicator has blocks of tags, one for each pair of members on
-// two ranks.
+// wireTag returns the MPI tag of a message between two members, given by their numbers on their ranks. For
+// each such pair of numbers the communicator has a block of tags.
 func (c *comm) wireTag(from, to, tag int) int { return (c.block+from*c.width+to)*spmd.MaxTag + tag }
 
-// inbox returns the inbox that takes the messages for a member on a rank of the node. Ends of a rank
-// that wait at the same time usually have different inboxes.
+// inbox returns the number of the inbox for a member, given by its number on its rank. Ends of a rank that
+// wait at the same time usually have different inboxes.
 func (l *layout) inbox(local int) C.int {
 	return C.int((l.space*5 + uint64(l.block)*3 + uint64(local)) % C.RL_INBOXES)
 }
 
-// refuse returns the error of a request that breaks a rule.
+// refuse returns the error for a request that post rejects.
 func (c *comm) refuse(sending bool, b []byte, peer, tag int) error {
 	var cause error
 	switch {
@@ -145,7 +145,7 @@ func (c *comm) errorf(op string, cause error) error {
 	return fmt.Errorf("communicator %q, member %d: %s: %w", c.label, c.me, op, cause)
 }
 
-// pin keeps b in place until unpin. It returns nil for memory that never moves.
+// pin pins b until unpin. It returns nil for memory outside Go's heap, which needs no pinning.
 func (c *comm) pin(b []byte) *runtime.Pinner {
 	if len(b) == 0 || c.t.arena.holds(b) {
 		return nil
@@ -294,7 +294,7 @@ func (c *comm) failed(r C.int, f *C.rl_fault) error {
 	return c.errorf(c.requestText(f), errors.New(errorText(f.code)))
 }
 
-// requestText names the request in f.
+// requestText describes the request in f.
 func (c *comm) requestText(f *C.rl_fault) string {
 	locals, tag := int(f.tag)/spmd.MaxTag-c.block, int(f.tag)%spmd.MaxTag
 	local := locals / c.width
@@ -305,7 +305,7 @@ func (c *comm) requestText(f *C.rl_fault) string {
 	return opText(f.sending != 0, int(f.bytes), member, tag)
 }
 
-// rankOf returns the world rank of a process that is given by its number in MPI's communicator.
+// rankOf returns the world rank of a process. The argument is its rank in the MPI communicator.
 func (c *comm) rankOf(process int) int {
 	return c.members[slices.IndexFunc(c.members, func(s member) bool { return s.process == process })].rank
 }
@@ -318,8 +318,7 @@ func opText(sending bool, n, peer, tag int) string {
 	return fmt.Sprintf("%s %d bytes %s member %d, tag %d", op, n, side, peer, tag)
 }
 
-// Close frees the end. It gives up requests that were not waited for, and returns an error that names
-// them.
+// Close frees the end. It abandons requests that nobody waited for, and returns an error that names them.
 func (c *comm) Close() error {
 	if c.end == nil {
 		return nil

@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// cgroupOf returns the control group that bounds this process's processor time, and how many cores that group grants.
-// If there is no bound, cores is +Inf. root is the file system's root. The bound of a group holds for all groups below
-// it, so the narrowest bound on the path to the root counts. name is the group that sets this bound.
+// cgroupOf returns the name of the control group that limits this process's processor time, and the number of cores
+// that the group grants. If there is no limit, cores is +Inf. The limit of a group holds for all groups below it, so
+// the smallest limit on the path to the top group counts. root is the root of the file system.
 func cgroupOf(root fs.FS) (name string, cores float64) {
 	cores = math.Inf(1)
 	text, err := fs.ReadFile(root, "proc/self/cgroup")
@@ -25,7 +25,7 @@ func cgroupOf(root fs.FS) (name string, cores float64) {
 			continue
 		}
 		dir, read := "sys/fs/cgroup", quota2
-		if part[1] != "" { // version 1 has a tree for each set of controllers
+		if part[1] != "" { // version 1 has a hierarchy for each set of controllers
 			if !strings.Contains(","+part[1]+",", ",cpu,") {
 				continue
 			}
@@ -40,14 +40,15 @@ func cgroupOf(root fs.FS) (name string, cores float64) {
 	return name, cores
 }
 
-// quota2 returns the cores that a group of version 2 grants. The group's file holds "QUOTA PERIOD" or "max PERIOD".
+// quota2 returns the number of cores that a group of version 2 grants. The file cpu.max holds "QUOTA PERIOD" or "max
+// PERIOD".
 func quota2(root fs.FS, dir string) float64 {
 	text, _ := fs.ReadFile(root, path.Join(dir, "cpu.max"))
 	quota, period, _ := strings.Cut(strings.TrimSpace(string(text)), " ")
 	return ratio(quota, period)
 }
 
-// quota1 returns the cores that a group of version 1 grants. A quota of -1 means no bound.
+// quota1 returns the number of cores that a group of version 1 grants. A quota of -1 means no limit.
 func quota1(root fs.FS, dir string) float64 {
 	quota, _ := fs.ReadFile(root, path.Join(dir, "cpu.cfs_quota_us"))
 	period, _ := fs.ReadFile(root, path.Join(dir, "cpu.cfs_period_us"))

@@ -14,29 +14,29 @@ import (
 	gompi "github.com/sbromberger/gompi"
 )
 
-// finalizeTime is how long Close waits for MPI_Finalize. Close looks at the clock every finalizeBeat. The time between
-// two looks counts as at most longestBeat, so a long stop in a debugger hardly counts.
+// finalizeTime is how long Close waits for MPI_Finalize. Close reads the clock every finalizeBeat. The time between two
+// readings counts as at most longestBeat, so that a long stop in a debugger hardly counts.
 const (
 	finalizeTime = 10 * time.Second
 	finalizeBeat = 100 * time.Millisecond
 	longestBeat  = time.Second
 )
 
-// The processes of a node give up MPI_Finalize one after the other. turnTime is the longest time between two of them,
-// and turnsTime is the longest time between the first and the last. If processes leave a fence of PMIx 4.2.2 at the
-// same time, the launcher hangs or crashes (docs/known-issues.md).
+// The processes of a node stop waiting for MPI_Finalize one after the other, turnTime apart. If a node has many
+// processes, the time is shorter, so that the last process stops at most turnsTime after the first. If processes leave
+// a fence of PMIx 4.2.2 at the same time, the launcher hangs or crashes (docs/known-issues.md).
 const (
 	turnTime  = 200 * time.Millisecond
 	turnsTime = 10 * time.Second
 )
 
-// answerTime is how long Close waits for each answer of a launcher.
+// answerTime is how long Close waits for each reply of the launcher.
 const answerTime = 10 * time.Second
 
-// finalize stops MPI and reports whether it has stopped. If agreed is set, all processes have agreed that the job is
-// done, and finalize waits for MPI_Finalize only for finalizeTime and turn. Then it tells the launcher that the process
-// ends in order, and the program goes on to its exit code. If agreed is not set, finalize waits without limit, because
-// a foreign program may compute for long before it calls MPI_Finalize.
+// finalize stops MPI and reports whether it has stopped. If agreed is true, all processes have agreed that the job is
+// done. finalize then waits for MPI_Finalize at most for finalizeTime and turn. If that time passes, it notifies the
+// launcher that the process exits normally. If agreed is false, finalize waits without limit, because a foreign program
+// may compute for a long time before it calls MPI_Finalize.
 func (t *transport) finalize(agreed bool) (stopped bool) {
 	if !agreed {
 		gompi.Stop()
@@ -73,7 +73,7 @@ func (t *transport) finalize(agreed bool) (stopped bool) {
 	return false
 }
 
-// turn returns how long this process waits for the processes of its node that give up MPI_Finalize earlier.
+// turn returns how much longer than finalizeTime this process waits, because lower ranks of its node stop first.
 func (t *transport) turn() time.Duration {
 	before, all := 0, 0
 	for rank, node := range t.nodes {

@@ -1,6 +1,6 @@
 //go:build mpi
 
-// Messages to and from foreign programs in the same job: bytes on MPI_COMM_WORLD, all with one tag.
+// Exchanges messages with foreign programs in the same job. The messages are bytes on MPI_COMM_WORLD, with one tag.
 
 #include "inner.h"
 
@@ -19,7 +19,7 @@ int rl_foreign_count(rl_world *w) {
 int rl_foreign_send(uintptr_t head, int64_t nh, uintptr_t payload, int64_t np, int to, int deliver, int64_t for_ns,
 	rl_fault *fault) {
 	if (nh + np > INT_MAX) return fault->call = "MPI_Isend", MPI_ERR_COUNT;
-	char *whole = malloc((size_t)(nh + np)); // belongs to MPI until it is received, which may be never
+	char *whole = malloc((size_t)(nh + np)); // not freed after a timeout, because MPI may still read it
 	if (!whole) return fault->call = "malloc", MPI_ERR_NO_MEM;
 	memcpy(whole, (const void *)head, (size_t)nh);
 	if (np > 0) memcpy(whole + nh, (const void *)payload, (size_t)np);

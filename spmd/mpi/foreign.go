@@ -60,8 +60,8 @@ func (t *transport) ReceiveForeign(by time.Time, from int, buf []byte) (process 
 	return int(sender), buf, foreignError(rc, &fault)
 }
 
-// address returns the address of b as a number, because cgo would look for pointers in the whole
-// object of which b is a part.
+// address returns the address of b as a number. If it were a pointer, cgo would check the whole object
+// that contains b for pointers.
 func address(b []byte) C.uintptr_t { return C.uintptr_t(uintptr(unsafe.Pointer(unsafe.SliceData(b)))) }
 
 // left returns the nanoseconds that remain until the deadline by, or 0 if it has passed.

@@ -1,13 +1,13 @@
 //go:build mpi
 
-// Communicators of MPI for parts of the world, with names that debuggers and profilers show.
+// Makes MPI communicators for some of the world's ranks, with names that debuggers and profilers show.
 
 #include "inner.h"
 
 #include <stdlib.h>
 #include <stdio.h>
 
-// prepare names a new communicator and lets its errors return.
+// prepare names a new communicator and makes MPI return errors instead of aborting.
 static int prepare(MPI_Comm comm, const char *name) {
 	char fits[MPI_MAX_OBJECT_NAME];
 	snprintf(fits, sizeof fits, "%s", name);

@@ -16,19 +16,18 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A group is MPI's communicator for the members of a component.
+// A group is the MPI communicator of a component.
 type group struct {
 	handle    *C.rl_group
 	processes []int // ranks in the world, in the communicator's order
 }
 
-// NewGroup makes a communicator of MPI, and a block of its tags for each purpose; see spmd.Transport. A
-// group that is in one process also gets a communicator of MPI. That costs no message, and tools list all
-// groups alike.
+// NewGroup makes an MPI communicator, in which each purpose has a block of tags; see spmd.Transport. A group
+// within one process gets an MPI communicator too, so that debuggers and profilers show all groups.
 //
-// NewGroup first sleeps until the other processes are ready. MPI spins until all processes have made the communicator.
-// Without the sleep, MPI would spin until the last process is ready. A group with the processes of an earlier group
-// duplicates that group's communicator. MPI has a non-blocking call for this, so the wait for it sleeps.
+// NewGroup first sleeps until the other processes have called it, because MPI spins while it makes a communicator. A
+// group with the processes of an earlier group duplicates that group's communicator, which MPI can do by a non-blocking
+// call.
 func (t *transport) NewGroup(ranks []int, name string, purposes []string) (ends [][]spmd.Comm, err error) {
 	defer annotate(&err, "new group %q", name)
 	t.making.Lock()
@@ -73,7 +72,7 @@ func (t *transport) NewGroup(ranks []int, name string, purposes []string) (ends 
 	}
 	ends = make([][]spmd.Comm, len(purposes))
 	for p, purpose := range purposes {
-		// MPI may give this group's number to a group of a later world. Other blocks keep their messages apart.
+		// MPI may reuse this group's context for a group of a later world. Different tags keep their messages apart.
 		l.block = int(made%uint64(t.blocks-blocks+1)) + p*l.width*l.width
 		if ends[p], err = t.newEnds(l, name+"/"+purpose); err != nil {
 			return nil, err
@@ -82,14 +81,14 @@ func (t *transport) NewGroup(ranks []int, name string, purposes []string) (ends 
 	return ends, nil
 }
 
-// makingTag returns the tag for the call that makes a communicator with an agreed block of tags.
-// Simultaneous calls have different blocks.
+// makingTag returns the tag for MPI_Comm_create_group. The argument is the agreed block of tags, which
+// differs between simultaneous calls.
 func makingTag(block uint64) C.int {
 	const tags = 32768 // the number of tags that the standard guarantees
 	return C.int(block % tags)
 }
 
-// Spaces asks MPI for the names and the members of its communicators; see spmd.Transport.
+// Spaces queries MPI for the names and the members of its communicators; see spmd.Transport.
 func (t *transport) Spaces() ([]spmd.MessageSpace, error) {
 	t.making.Lock()
 	defer t.making.Unlock()

@@ -12,26 +12,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A hydra passes on the messages between MPI and Hydra, the launcher of MPICH, while MPI_Finalize runs. If MPI_Finalize
-// does not return, leave ends the conversation in its place. If a process ends without that, Hydra assumes a crash and
-// kills the other processes.
+// A hydra forwards the messages between MPI and Hydra, the launcher of MPICH, while MPI_Finalize runs. If MPI_Finalize
+// does not return, leave sends the remaining messages. Without them, Hydra assumes a crash and kills the other
+// processes.
 //
 // The messages are lines of PMI 1. MPI_Finalize has one barrier: each process sends "cmd=barrier_in", and the launcher
-// answers "cmd=barrier_out" when all processes have sent it. The last message is "cmd=finalize", and its answer
-// "cmd=finalize_ack". A process must not send "cmd=finalize" before the barrier ends, because then Hydra fails. While
-// MPICH waits in the barrier, it does not serve connections to processes that have not reached the barrier. So they and
-// this process may wait for each other for ever.
+// replies "cmd=barrier_out" when all processes have sent it. Then the process sends "cmd=finalize", and the launcher
+// replies "cmd=finalize_ack". Hydra fails if a process sends "cmd=finalize" before the barrier ends. MPICH may deadlock
+// in this barrier, because it serves no connections while it waits.
 type hydra struct {
 	launcher, mpi *os.File
-	out, ack      chan struct{} // closed when the launcher has answered
+	out, ack      chan struct{} // closed at barrier_out, and at finalize_ack
 
 	mu            sync.Mutex // guards the fields below and the writes to launcher
-	in, finalized bool       // MPI has sent barrier_in, finalize
-	left          bool       // leave was called: messages of MPI are not passed on
+	in, finalized bool       // MPI has sent barrier_in; MPI has sent finalize
+	left          bool       // leave was called: messages of MPI are not forwarded
 }
 
-// openHydra puts a hydra between MPI and the launcher. It returns nil under other launchers: Slurm's PMI
-// expects no last message.
+// openHydra puts a hydra between MPI and the launcher. It returns nil under other launchers. Slurm's PMI
+// does not expect a finalize message.
 func openHydra() *hydra {
 	fd, err := strconv.Atoi(os.Getenv("PMI_FD"))
 	if _, launcher := Launched(); err != nil || launcher != "mpiexec" {
@@ -62,7 +61,7 @@ func openHydra() *hydra {
 	return h
 }
 
-// speak passes MPI's messages on to the launcher, until MPI closes its end.
+// speak forwards MPI's messages to the launcher, until MPI closes its end.
 func (h *hydra) speak() {
 	relay(h.mpi, func(text []byte) {
 		h.mu.Lock()
@@ -81,7 +80,7 @@ func (h *hydra) speak() {
 	}
 }
 
-// listen passes the launcher's messages on to MPI, until the launcher closes its end.
+// listen forwards the launcher's messages to MPI, until the launcher closes its end.
 func (h *hydra) listen() {
 	out, ack := sync.OnceFunc(func() { close(h.out) }), sync.OnceFunc(func() { close(h.ack) })
 	relay(h.launcher, func(text []byte) {
@@ -107,7 +106,7 @@ func (h *hydra) hasLeft() bool {
 	return h.left
 }
 
-// relay reads f to its end. It calls pass with the bytes that it reads, and tell with each whole line.
+// relay reads f to its end. It calls the function tell with each complete line, and pass with all bytes.
 func relay(f *os.File, pass func(text []byte), tell func(line string)) {
 	var lines []byte
 	text := make([]byte, 4096)
@@ -129,7 +128,7 @@ func relay(f *os.File, pass func(text []byte), tell func(line string)) {
 	}
 }
 
-// leave sends the messages that MPI has not sent. It waits for each answer for at most the duration wait.
+// leave sends the messages that MPI has not sent. It waits at most the given time for each reply.
 func (h *hydra) leave(wait time.Duration) {
 	h.mu.Lock()
 	h.left = true
@@ -146,7 +145,7 @@ func (h *hydra) leave(wait time.Duration) {
 	await(h.ack, wait)
 }
 
-// await returns when c is closed, or after the duration wait.
+// await returns when c is closed, or after the given time.
 func await(c <-chan struct{}, wait time.Duration) {
 	select {
 	case <-c:

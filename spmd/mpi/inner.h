@@ -24,19 +24,19 @@ typedef struct rl_message rl_message;
 typedef struct {
 	_Atomic uint32_t posts;    // counts sends and receives posted
 	_Atomic uint32_t sleepers; // 1 while the thread sleeps
-	_Atomic int match_wanted;  // a rank of the node waits for a receive that has been posted here
+	_Atomic int match_wanted;  // 1 if a rank of the node waits until this rank matches a posted receive
 	char padding[52];
 } rl_wake_word;
 
 // An inbox takes messages for some ends of a rank; see node.c.
 typedef struct {
 	_Atomic uint64_t top;      // the newest message; 0 if there is none
-	_Atomic uint32_t word;     // changes when a message comes while a thread sleeps, and at other events
-	_Atomic uint32_t sleepers; // how many threads sleep until word changes
+	_Atomic uint32_t word;     // changes if a message comes while a thread sleeps, and at other events
+	_Atomic uint32_t sleepers; // number of threads that sleep until word changes
 	char padding[48];
 } rl_inbox;
 
-// The unexpected messages of an inbox, in the order of arrival: no posted receive has matched them yet.
+// The unexpected messages of an inbox, which no posted receive has matched yet, in the order of arrival.
 typedef struct {
 	_Atomic int busy;
 	_Atomic uint32_t generation; // counts arrivals
@@ -45,12 +45,12 @@ typedef struct {
 
 enum { MESSAGE_FREE, MESSAGE_SENT, MESSAGE_COPIED };
 
-// A message through shared memory, in the memory of its sender. It is a header, followed by the data if the message is
-// short.
+// A message through shared memory. It is stored in the memory of its sender. It is a header, followed by the data if
+// the message is short.
 struct rl_message {
 	union {
-		uint64_t next;     // if in an inbox: the message pushed just before this one
-		rl_message *later; // if unexpected: the next unexpected message
+		uint64_t next;     // in an inbox, a reference to the message that was pushed before this one
+		rl_message *later; // among unexpected messages, the next message
 	};
 	rl_message *ring; // links the sender's messages of this size
 	uint64_t space, at;
@@ -72,20 +72,20 @@ struct rl_group {
 
 struct rl_world {
 	MPI_Comm world; // the processes that run this program
-	MPI_Comm beats; // a duplicate for heartbeats
+	MPI_Comm beats; // a duplicate of world for heartbeats
 	MPI_Comm node;  // the processes that share memory with this one
-	MPI_Comm plane[MAX_PLANES]; // duplicates for messages
+	MPI_Comm plane[MAX_PLANES]; // duplicates of world for messages
 	int planes;
 	rl_group *groups, **last_group; // in the order in which they were made
 	int rank, size;
 	char name[RL_NAME]; // host and process
 	int64_t beat_ns, stall_ns;
-	int overruns; // this MPI writes past the end of a buffer that is too short: see request.c
+	int overruns; // 1 if this MPI writes past the end of a buffer that is too short: see request.c
 
 	// Fields of the progress thread; see progress.c.
-	_Atomic int sends, receives; // requests under way
-	_Atomic int waiters;         // threads in a wait that poll MPI, and so progress it
-	rl_wake_word *_Atomic wake;  // wakes the thread; it is own_wake, or in memory that the node's ranks reach
+	_Atomic int sends, receives; // numbers of MPI's sends and receives under way
+	_Atomic int waiters;         // number of threads that poll MPI in a wait, and so progress all requests
+	rl_wake_word *_Atomic wake;  // wakes the thread: &own_wake, or a word in memory that the node's ranks share
 	rl_wake_word own_wake;
 	_Atomic int leaving;
 	pthread_mutex_t lock; // guards ends
@@ -95,16 +95,16 @@ struct rl_world {
 	_Atomic int64_t woken, missed; // see rl_world_waits
 
 	// Ranks whose program has ended; see peers.c.
-	_Atomic int64_t gone_ns; // when this rank left; 0 if it has not
-	_Atomic int asking;      // questions without an answer
+	_Atomic int64_t gone_ns; // time from which waits for this rank are errors; 0 if this rank has not left
+	_Atomic int asking;      // number of questions that are not answered yet
 	rl_peer *peers;          // one for each rank
 
 	// Ranks of the node; see node.c.
-	int oversubscribed; // the node has fewer cores than ranks
-	char **region;      // each rank's shared memory, NULL for a rank of another node; NULL if no memory is shared
+	int oversubscribed; // 1 if the node has fewer cores than ranks
+	char **region;      // region[r] is rank r's shared memory, or NULL on another node; NULL if no memory is shared
 	int64_t own_bytes;
 	pthread_mutex_t message_lock;        // guards the next three fields
-	char *message_mem, *message_mem_end; // memory for messages that was never used
+	char *message_mem, *message_mem_end; // unused memory for messages
 	rl_message *spare[MESSAGE_SIZES];
 	rl_unexpected unexpected[RL_INBOXES];
 };
@@ -120,38 +120,38 @@ struct rl_slot {
 	int sending, peer, tag;
 	uintptr_t buf;
 	int64_t bytes, got;
-	void *scratch;       // takes a message that is longer than the buffer
+	void *scratch;       // buffer for a message that is longer than buf
 	int near;            // world rank of a peer that shares memory with this rank; -1 if MPI carries the message
-	int by_mpi;          // req is a request of MPI
+	int by_mpi;          // 1 if req is an MPI request
 	rl_message *message; // message of a send whose data is not copied yet, or of a receive whose data is not read yet
-	rl_slot *next;       // in the free list, or behind this one in a queue
-	rl_slot *last;       // if this slot is the first in a queue: the last slot
-	rl_slot *next_queue, **prev_queue; // if this slot is the first in a queue: the first slots of other queues
+	rl_slot *next;       // next slot in the free list, or in this slot's queue
+	rl_slot *last;       // last slot of the queue; only in the first slot of the queue
+	rl_slot *next_queue, **prev_queue; // links to the first slots of other queues; only in the first slot of a queue
 };
 
 enum { CHUNK = 64, CHUNKS = 1024, RL_BUCKETS = 256 };
 
-// The requests of an end belong to the thread that uses it. The progress thread tests them too, so both lock the end.
-// The owner does not wait while it has the lock, and the progress thread takes the lock only if it is free.
+// An end and its requests belong to one thread, the owner. The progress thread tests the requests too, so both lock the
+// end. The owner does not wait while it holds the lock, and the progress thread takes the lock only if it is free.
 struct rl_end {
 	rl_world *w;
 	MPI_Comm comm;
 	rl_end *next, **prev; // links the ends of the world
 	_Atomic int busy;     // the lock
-	_Atomic int polling;  // the owner polls MPI in rl_wait
-	_Atomic int sends;    // sends of MPI under way
-	_Atomic int probe_queues, bucket_queues; // how many queues there are in probed and in bucket
+	_Atomic int polling;  // 1 while the owner polls MPI in rl_wait
+	_Atomic int sends;    // number of MPI's sends under way
+	_Atomic int probe_queues, bucket_queues; // number of queues in probed, and in all buckets
 	rl_slot *free;
 	rl_slot *probed;             // queues of receives that wait for a matched probe of MPI
-	rl_slot *bucket[RL_BUCKETS]; // queues of receives that wait for a message of the node, by rl_bucket_of
-	int needs_mpi; // the last test saw a request of MPI that is not done
-	int uncopied;  // the last test saw a send whose message this rank of the node has not copied; -1 if there is none
+	rl_slot *bucket[RL_BUCKETS]; // queues of receives that wait for a message of the node; see rl_bucket_of
+	int needs_mpi; // 1 if the last test saw an MPI request that is not done
+	int uncopied;  // a rank of the node that had not copied a message at the last test; -1 if there is none
 	// Messages through shared memory; see node.c.
 	uint64_t space;
 	int process, inbox;
-	int fresh;     // receives were posted since the last match
+	int fresh;     // 1 if receives were posted since the last match
 	uint32_t seen; // the generation of the unexpected messages at the last match
-	rl_message *message[MESSAGE_SIZES]; // rings of messages by size; each points to the message used last
+	rl_message *message[MESSAGE_SIZES]; // one ring of messages per size; it points to the message used last
 	int messages[MESSAGE_SIZES];        // lengths of the rings
 	int chunks;
 	rl_slot *chunk[CHUNKS];
@@ -176,7 +176,7 @@ static inline int64_t rl_now(void) {
 
 // The next ten functions are in wake.c, which calls no other file.
 
-// An event is what a thread waits for: word differs from old, or top is not 0. top may be NULL.
+// An event ends a wait: it has come once word differs from old, or top is not 0. top may be NULL.
 typedef struct {
 	_Atomic uint32_t *word, *sleepers;
 	uint32_t old;
@@ -184,51 +184,51 @@ typedef struct {
 } rl_event;
 
 // rl_pause pauses a wait that polls MPI and has taken waited_ns so far. Early in the wait it returns 0 at once, later
-// it yields, and then it sleeps. An event ends the sleep. w may be NULL if there is no event and it does not matter
-// whether ranks share cores.
+// it yields, and then it sleeps. The event ev ends the sleep; it may be NULL. If ev is NULL, w may be NULL too, and
+// rl_pause then assumes that every rank has a core.
 int rl_pause(rl_world *w, int64_t waited_ns, const rl_event *ev);
 
-// rl_spin polls for an event in the first 20 us of a wait. It returns 1 if the event came. If ranks share cores, it
-// returns 0 at once.
+// rl_spin polls for an event in the first 20 us of a wait. It returns 1 if the event has come. If ranks share cores, it
+// returns 0 at once. It updates *waited_ns, the time that the wait has taken.
 int rl_spin(const rl_world *w, const rl_event *ev, int64_t *waited_ns);
 
-// rl_sleep_for sleeps for about sleep_ns or until the event comes. It returns 1 if the event came. *waited_ns is how
-// long the wait has taken.
+// rl_sleep_for sleeps for about sleep_ns or until the event comes. It returns 1 if the event has come. It adds the time
+// of the sleep to *waited_ns.
 int rl_sleep_for(const rl_event *ev, int64_t *waited_ns, int64_t sleep_ns);
 
-// rl_slice returns how long a wait may take before its next return to Go. This time grows with the time waited.
+// rl_slice returns how long a wait may stay in C before it returns to Go. This time grows with the time waited.
 int64_t rl_slice(int64_t waited_ns);
 
-// rl_wake changes the word and wakes the threads that sleep for it.
+// rl_wake changes the word and wakes the threads that sleep on it.
 void rl_wake(_Atomic uint32_t *word, _Atomic uint32_t *sleepers);
 
 // rl_backoff sleeps for 1/64 of the time waited so far.
 void rl_backoff(int64_t waited_ns);
 
-// rl_sleep is nanosleep without timer slack. With timer slack a sleep of 1 us takes 56 us. A signal may end it early.
+// rl_sleep sleeps for ns, without timer slack. With timer slack a sleep of 1 us takes 56 us. A signal may end it early.
 void rl_sleep(int64_t ns);
 
-// rl_wait_asleep waits for a request that other processes may join late. It sleeps between tests.
+// rl_wait_asleep waits for a request. It sleeps between tests, because other processes may call late.
 int rl_wait_asleep(MPI_Request *req);
 
-// rl_idle puts the progress thread to sleep for ns, or until its wake word differs from posts. If the thread is to
-// end, rl_idle returns at once.
+// rl_idle puts the progress thread to sleep for ns, or until the posts of its wake word differ from the argument. After
+// rl_world_leave, it returns at once.
 void rl_idle(rl_world *w, int64_t ns, uint32_t posts);
 
-// rl_wake_progress tells the progress thread that something was posted, and wakes it if it sleeps in rl_idle.
+// rl_wake_progress notifies the progress thread of a new request, and wakes it if it sleeps in rl_idle.
 void rl_wake_progress(rl_world *w);
 
-// Queues, in queue.c. A queue has the receives for one sender and tag that have no message yet, in posted order. The
-// first of each queue is linked in probed or in a bucket.
+// Queues, in queue.c. A queue holds the receives for one sender and tag that have no message yet, in posted order. The
+// first slot of each queue is in the list rl_end.probed or in a bucket.
 rl_slot *rl_queue_find(rl_slot *first, int peer, int tag);
 rl_slot **rl_bucket_of(rl_end *e, int peer, int tag);
 void rl_queue_add(rl_end *e, rl_slot *s);
 void rl_queue_remove(rl_end *e, rl_slot *s);
 
-// Messages through shared memory, in node.c. rl_message_send posts a send and returns 0 or MPI's error.
-// rl_message_copied reports whether the receiver has copied the data. rl_inbox_match returns a list of the receives
-// that have got messages. rl_message_read completes such a receive, or returns 1 if MPI carries the data.
-// rl_messages_release gives an end's messages back. rl_messages_discard takes and forgets the messages that nobody
+// Messages through shared memory, in node.c. rl_message_send posts a send and returns 0 or an MPI error code.
+// rl_message_copied reports whether the receiver has copied the data. rl_inbox_match returns the list of receives that
+// a message has matched. rl_message_read completes a receive of that list, or returns 1 if MPI carries the data.
+// rl_messages_release returns an end's messages to the world. rl_messages_discard drops the messages that nobody
 // received.
 int rl_message_send(rl_end *e, rl_slot *s, int rank, int inbox);
 int rl_message_copied(rl_slot *s);
@@ -238,28 +238,28 @@ void rl_messages_release(rl_end *e);
 void rl_messages_discard(rl_world *w);
 rl_inbox *rl_end_inbox(const rl_end *e);
 
-// rl_wake_peer makes the progress thread of a rank of the node match the receives that were posted on that rank.
+// rl_wake_peer makes the progress thread of another rank of the node match the receives posted there.
 void rl_wake_peer(rl_world *w, int rank);
 
 // rl_end_progress progresses the sends of an end and matches its receives, unless its owner has locked it.
 void rl_end_progress(rl_end *e);
 
-// rl_comm_create makes a communicator of n ranks of the world, in that order, and names it for tools. It is collective
-// over these ranks.
+// rl_comm_create makes a communicator of n ranks of the world, in the order of ranks, and names it for debuggers and
+// profilers. It is collective over these ranks.
 int rl_comm_create(rl_world *w, const int *ranks, int n, int tag, const char *name, MPI_Comm *out, rl_fault *fault);
 
-// rl_duplicate is MPI_Comm_dup. It sleeps while it waits.
+// rl_duplicate duplicates a communicator and names the duplicate. It sleeps while it waits.
 int rl_duplicate(MPI_Comm of, const char *name, MPI_Comm *out);
 
 void rl_groups_free(rl_world *w);
 
 int rl_progress_start(rl_world *w);
 
-// rl_peers_forget forgets that ranks have left, this one included. All questions must have been answered.
+// rl_peers_forget clears the records of ranks that have left, including this rank. All questions must be answered.
 void rl_peers_forget(rl_world *w);
 
-// Only the progress thread calls these three functions: rl_peers_ask sends the questions that are wanted,
-// rl_peers_reply answers a question, and rl_peers_answer receives an answer.
+// Only the progress thread calls three of these functions: rl_peers_ask sends the wanted questions, rl_peers_reply
+// answers a question, and rl_peers_answer receives an answer.
 int rl_peers_open(rl_world *w);
 void rl_peers_free(rl_world *w);
 void rl_peers_ask(rl_world *w);

@@ -10,15 +10,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrMismatch is wrapped in the error of Open if the launcher cannot start this binary as one job.
-// All processes of the job get that error.
+// ErrMismatch is wrapped in the error of Open if this binary was not built for the launcher that started
+// it. All processes of the job get that error.
 var ErrMismatch = errors.New("binary and launcher do not fit")
 
-// Launched returns how many processes a launcher started, this one included, and the launcher's
-// name: "mpirun" (Open MPI), "mpiexec" (MPICH and others that speak PMI), "srun". It reads the
-// environment only. Without a launcher it returns 1 and "". The variables of mpirun and mpiexec
-// count only if the connection to the launcher is there too, because a shell or a script may have
-// kept the variables.
+// Launched returns the number of processes that a launcher started, including this one, and the
+// launcher's name: "mpirun" (Open MPI), "mpiexec" (MPICH and others that speak PMI) or "srun". Without a
+// launcher it returns 1 and "". It reads only the environment. It ignores the variables of mpirun and
+// mpiexec if there is no connection to the launcher, because a shell may have inherited them.
 func Launched() (n int, launcher string) {
 	// The launcher closest to the process comes first, because the processes of an mpirun inside a
 	// Slurm job also see Slurm's variables.
@@ -37,11 +36,10 @@ func Launched() (n int, launcher string) {
 	return 1, ""
 }
 
-// Leads reports whether this process speaks for all of the program before there is a world. It
-// reads the environment only. The program's lowest rank leads, and so does a process without a
-// launcher. If there is a rank but no connection to a launcher, the rank is left over from another
-// program, and the process leads. Call Leads before MPI is closed, because that closes the
-// connection.
+// Leads reports whether this process prints for the whole program before there is a world. The lowest
+// rank of the program leads, and so does a process without a launcher. Leads reads only the environment,
+// and ignores a rank there if there is no connection to the launcher. Call Leads before MPI is closed,
+// because that closes the connection.
 func Leads() bool {
 	n, launcher := Launched()
 	rank := ""
@@ -63,7 +61,7 @@ func Leads() bool {
 	return err != nil || r <= 0 || r >= n
 }
 
-// positive returns the value of the environment variable name if that is a number > 0, otherwise 0.
+// positive returns the value of an environment variable if it is a number > 0, and 0 otherwise.
 func positive(name string) int {
 	n, err := strconv.Atoi(os.Getenv(name))
 	if err != nil {
@@ -72,8 +70,8 @@ func positive(name string) int {
 	return max(n, 0)
 }
 
-// speaksPMI reports whether this process has the launcher's connection for PMI: the address of a
-// port, or a socket that it inherited.
+// speaksPMI reports whether this process has a PMI connection to the launcher: the address of a port, or
+// an inherited socket.
 func speaksPMI() bool {
 	if os.Getenv("PMI_PORT") != "" {
 		return true

@@ -25,11 +25,11 @@ func (t *transport) Leave(after time.Duration) { C.rl_leave(t.world, C.int64_t(a
 
 func (t *transport) Outlast(c spmd.Comm) { c.(*comm).served = true }
 
-// overdue reports whether a wait has taken so long that it should check for ranks that have left.
+// overdue reports whether a wait has taken so long that it must check for ranks that have left.
 func (t *transport) overdue(waited time.Duration) bool { return t.stall > 0 && waited > t.stall/2 }
 
-// departed returns an error that names rank if its program has ended. The rank's answer takes some
-// time, so a wait calls this again and again.
+// departed returns an error if the program of the rank has ended. It sends a question to the rank, whose
+// answer takes some time, so a wait calls departed repeatedly.
 func (t *transport) departed(rank int) error {
 	if where := C.rl_departed(t.world, C.int(rank)); where != nil {
 		return fmt.Errorf("rank %d (%s) has left: its program has ended", rank, C.GoString(where))
@@ -37,11 +37,11 @@ func (t *transport) departed(rank int) error {
 	return nil
 }
 
-// checkDeparted returns an error if c waits for reqs in vain. A wait for all is in vain if the first open request is
-// for a rank that has left. A wait for any is in vain if all open requests are for ranks that have left.
+// checkDeparted returns an error if the wait for reqs can never end. If any is false, this holds if the peer of the
+// first open request has left. If any is true, it holds if the peers of all open requests have left.
 func (c *comm) checkDeparted(reqs []spmd.Request, any bool) error {
 	var first error
-	still := false // some rank has not left, or has not answered yet
+	still := false // a peer has not left, or has not answered yet
 	for _, r := range reqs {
 		var f C.rl_fault
 		if r.Handle == 0 || C.rl_end_request(c.end, C.uint64_t(r.Handle), &f) != 0 {

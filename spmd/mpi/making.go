@@ -18,9 +18,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// NewComm makes a communicator; see spmd.Transport. The communicator is a block of tags in a duplicate of the
-// world's communicator. No other communicator of these processes has that block until Renew. An MPI communicator of
-// its own would take longer to make (see NewGroup), and MPICH has 2048 at most.
+// NewComm makes a communicator; see spmd.Transport. It makes no MPI communicator, which would take longer (see
+// NewGroup), and MPICH allows at most 2048. Instead the communicator gets a block of tags in a duplicate of the
+// world's communicator. Until Renew, no other communicator of these processes uses that block.
 func (t *transport) NewComm(ranks []int, label string) (ends []spmd.Comm, err error) {
 	defer annotate(&err, "new communicator %q", label)
 	t.making.Lock()
@@ -46,7 +46,7 @@ func (t *transport) NewComm(ranks []int, label string) (ends []spmd.Comm, err er
 	return t.newEnds(l, label)
 }
 
-// annotate puts a text before *err, unless *err is nil.
+// annotate prefixes *err with a formatted text, unless *err is nil.
 func annotate(err *error, format string, args ...any) {
 	if *err != nil {
 		*err = fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), *err)
@@ -71,9 +71,9 @@ func (t *transport) newEnds(l layout, label string) (ends []spmd.Comm, err error
 	return ends, nil
 }
 
-// agree returns the first block of tags that is free on all processes, which is the largest of their first free blocks.
-// Messages go as in a dissemination barrier: in round k process i receives from i-2^k. agree also detects a process
-// that makes a different communicator.
+// agree returns the maximum of t.next over all processes of l: from this block of tags on, all blocks are free on all
+// of them. It exchanges messages like a dissemination barrier: in round k process i receives from process i-2^k. agree
+// returns an error if a process makes another communicator.
 func (t *transport) agree(l layout, label string, ranks []int) (first uint64, err error) {
 	const words = 16
 	mine, theirs := t.agreeing[:words], t.agreeing[words:2*words]
@@ -104,23 +104,22 @@ func (t *transport) agree(l layout, label string, ranks []int) (first uint64, er
 	return first, nil
 }
 
-// A layout is how MPI sees the members of a communicator.
+// A layout maps the members of a communicator to MPI's ranks and tags.
 type layout struct {
-	members      []member    // the place of each member
+	members      []member
 	processes    []int       // the ranks that have members
 	here         int         // this process's index in processes
 	width        int         // the largest number of members on one rank
-	group        *C.rl_group // MPI's communicator for its messages; nil if they use the plane
-	plane, block int         // the location of its tags
-	space        uint64      // a unique number among these processes; the purposes of a group share one number
+	group        *C.rl_group // the MPI communicator for messages; nil if they use the plane
+	plane, block int         // the plane, and the first block of tags in the plane or group
+	space        uint64      // a number that is unique among these processes; the purposes of a group share it
 }
 
-// A member is on a rank. process is the number of the rank's process in MPI's communicator, and local is the
-// member's number among the members on that rank.
+// A member of a communicator is on a world rank. process is its rank in the MPI communicator, and local is its number
+// among the members on its world rank.
 type member struct{ rank, process, local int }
 
-// layOut returns the layout of a communicator with one member for each entry of ranks. This process has one or more of
-// the members.
+// layOut returns the layout of a communicator whose member m is on ranks[m]. This process must have a member.
 func (t *transport) layOut(ranks []int) (l layout, err error) {
 	if len(ranks) == 0 {
 		return l, errors.New("no members")
@@ -143,7 +142,7 @@ func (t *transport) layOut(ranks []int) (l layout, err error) {
 	return l, nil
 }
 
-// newEnd opens member me's end of a communicator.
+// newEnd opens a member's end of a communicator.
 func (t *transport) newEnd(l layout, me int, label string) (*comm, error) {
 	end := C.rl_end_open(t.world, l.group, C.int(l.plane), C.uint64_t(l.space), C.int(l.members[me].process),
 		l.inbox(l.members[me].local))

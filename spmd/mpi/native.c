@@ -1,6 +1,6 @@
 //go:build mpi
 
-// The library's own collectives. The blocking and the non-blocking form make the same calls: see CALL.
+// Runs the MPI library's own collectives. Blocking and non-blocking collectives share the code: see CALL.
 
 #include "inner.h"
 #include "native.h"
@@ -16,7 +16,7 @@ struct rl_native {
 	MPI_Op bf16[RL_MAX + 1], u8[RL_MAX + 1];
 	char *scratch; // memory for operations that MPI cannot make in place; it grows
 	int64_t room;
-	// Of the collective that rl_native_start has started:
+	// The fields below belong to the collective that rl_native_start has started.
 	MPI_Request reqs[2];
 	char *data, *send;
 	int64_t at;        // number of elements done
@@ -24,15 +24,14 @@ struct rl_native {
 	int abandoned;
 };
 
-// An abandoned collective may be about to end: the other members have sent their last messages, and the library needs a
-// few calls to receive them. rl_native_close waits at most CLOSE_NS for this end. The end does not come if another
-// member has not joined.
+// rl_native_close waits at most CLOSE_NS for an abandoned collective. The library may need only a few calls to receive
+// the last messages. But the collective never ends if another member does not join it.
 enum { CLOSE_NS = 1000 * 1000 * 1000 };
 
-// Operations of our own, for two types. bfloat16 is the upper half of a float32. MPI has no such type, so it is sent as
-// a 16-bit integer. The operations compute in float32 and round to nearest, ties to even, like tensor.ToBF16. For
-// unsigned bytes the libraries differ: the sum of Open MPI stops at 255 if the machine has AVX (open-mpi/ompi#8045),
-// and the minimum and maximum of MPICH 4.0.2 take 255 for -1.
+// Two types have reductions of our own. MPI has no bfloat16, so a bfloat16 is sent as a 16-bit integer, which is the
+// upper half of a float32. Its reductions compute in float32 and round to nearest, ties to even, like tensor.ToBF16.
+// For unsigned bytes the libraries have bugs: Open MPI's sum saturates at 255 if the machine has AVX
+// (open-mpi/ompi#8045), and the minimum and maximum of MPICH 4.0.2 treat 255 as -1.
 
 static inline float widen(uint16_t b) {
 	uint32_t bits = (uint32_t)b << 16;
@@ -49,8 +48,8 @@ static inline uint16_t narrow(float f) {
 	return (uint16_t)(nan ? upper : rounded);
 }
 
-// Older compilers do not vectorise these loops at -O2. Versions for AVX2, chosen when the program starts, make bfloat16
-// three times as fast. The results have the same bits.
+// Older compilers do not vectorise these loops at -O2. The AVX2 versions, selected when the program starts, make
+// bfloat16 three times as fast. They give the same bits.
 #if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__GLIBC__)
 #define VECTORISED __attribute__((optimize("O3"), target_clones("avx2", "default")))
 #elif defined(__GNUC__) && !defined(__clang__)
@@ -59,8 +58,7 @@ static inline uint16_t narrow(float f) {
 #define VECTORISED
 #endif
 
-// OP defines an operation on elements of a type. In expr, a is the element of one member, and b is the element of the
-// other member.
+// OP defines a reduction function. In its expr, a and b are the elements of the two members.
 #define OP(name, type, read, write, expr)                                         \
 	VECTORISED static void name(void *in, void *inout, int *len, MPI_Datatype *t) { \
 		const type *restrict from = in;                                           \
@@ -126,14 +124,14 @@ static MPI_Op op_of(const rl_native *x) {
 	}
 }
 
-// chunk_at returns how many of n elements the call of MPI that starts at `at` takes.
+// chunk_at returns the number of elements in the MPI call that starts at element `at`, where n is the total.
 static int chunk_at(const rl_native *x, int64_t n, int64_t at) {
 	int64_t rest = n - at;
 	return (int)(rest < 0 ? 0 : rest < x->call.chunk ? rest : x->call.chunk);
 }
 
-// exchange is SENDRECV. Each side sends as many messages as its length needs, at least one. A side that has no message
-// left exchanges with MPI_PROC_NULL.
+// exchange makes the next call of a SENDRECV. Each direction takes one or more messages, depending on its length. A
+// direction that has no elements left uses MPI_PROC_NULL.
 static int exchange(rl_native *x, char *data, char *send, int64_t at, MPI_Request *reqs) {
 	const rl_collective *c = &x->call;
 	MPI_Datatype type = type_of(x);
@@ -158,15 +156,15 @@ static char *scratch_for(rl_native *x, int64_t bytes) {
 	return x->scratch;
 }
 
-// MPICH before 4.3 may crash in an MPI_Reduce in place whose root is not member 0 (pmodels/mpich#6540, #6893).
-// MPI_Ireduce does not.
+// MPICH before 4.3 may crash in an in-place MPI_Reduce if the root is not member 0 (pmodels/mpich#6540, #6893).
+// MPI_Ireduce does not crash.
 #if defined(MPICH_NUMVERSION) && MPICH_NUMVERSION < 40300000
 enum { ROOT_IN_PLACE = 0 };
 #else
 enum { ROOT_IN_PLACE = 1 };
 #endif
 
-// reduce_at_root is the root's blocking MPI_Reduce.
+// reduce_at_root makes the root's blocking MPI_Reduce.
 static int reduce_at_root(rl_native *x, char *data, int n, MPI_Datatype type, MPI_Op op) {
 	int root = x->call.root;
 	if (ROOT_IN_PLACE || root == 0) return MPI_Reduce(MPI_IN_PLACE, data, n, type, op, root, x->comm);
@@ -176,10 +174,10 @@ static int reduce_at_root(rl_native *x, char *data, int n, MPI_Datatype type, MP
 	return MPI_Reduce(x->scratch, data, n, type, op, root, x->comm);
 }
 
-// CALL is MPI_Xyz(…, comm), or MPI_Ixyz(…, comm, reqs) if there are requests to fill in.
+// CALL calls the non-blocking MPI_Ixyz(…, comm, reqs) if reqs is not NULL, and the blocking MPI_Xyz(…, comm) otherwise.
 #define CALL(Xyz, ixyz, ...) (reqs ? MPI_##ixyz(__VA_ARGS__, x->comm, reqs) : MPI_##Xyz(__VA_ARGS__, x->comm))
 
-// own_block returns where this member's block of a reduce-scatter begins, and sets *bytes to its length. Both are in
+// own_block returns the offset of this member's block in a reduce-scatter, and sets *bytes to its length. Both are in
 // bytes.
 static int64_t own_block(const rl_native *x, int64_t *bytes) {
 	const rl_collective *c = &x->call;
@@ -187,9 +185,9 @@ static int64_t own_block(const rl_native *x, int64_t *bytes) {
 	return (c->uneven ? c->displs[x->rank] : x->rank * c->block) * size_of(x);
 }
 
-// reduce_scatter leaves the block in the scratch, and place_block copies it from there. In place, MPI would leave the
-// block at the start of the data, so the block would have to be copied too. Moreover, MPICH 4.0.2 fails if the block
-// overlaps the start.
+// reduce_scatter writes the block to the scratch memory, from which place_block copies it. MPI's in-place form would
+// need the copy too, because it writes the block to the start of the data. Moreover, MPICH 4.0.2 fails if the block
+// overlaps that start.
 static int reduce_scatter(rl_native *x, char *data, MPI_Request *reqs) {
 	const rl_collective *c = &x->call;
 	MPI_Datatype type = type_of(x);
@@ -201,8 +199,8 @@ static int reduce_scatter(rl_native *x, char *data, MPI_Request *reqs) {
 	return CALL(Reduce_scatter_block, Ireduce_scatter_block, data, block, (int)c->block, type, op_of(x));
 }
 
-// step makes the next call of a collective. If the collective can be split, the call takes the elements from `at` on.
-// Otherwise it takes all elements.
+// step makes the next MPI call of a collective. If the collective can be split, the call handles the chunk that begins
+// at element `at`. Otherwise it handles all elements.
 static int step(rl_native *x, char *base, char *send, int64_t at, MPI_Request *reqs) {
 	const rl_collective *c = &x->call;
 	MPI_Datatype type = type_of(x);
@@ -221,7 +219,7 @@ static int step(rl_native *x, char *base, char *send, int64_t at, MPI_Request *r
 	case RL_ALLGATHER:
 		if (c->uneven) return CALL(Allgatherv, Iallgatherv, MPI_IN_PLACE, 0, type, data, c->counts, c->displs, type);
 		return CALL(Allgather, Iallgather, MPI_IN_PLACE, 0, type, data, block, type);
-	case RL_GATHER: // MPI ignores the root's arguments on other members
+	case RL_GATHER: // all members pass the arguments of the root, and MPI ignores them on other members
 		own = is_root ? MPI_IN_PLACE : data;
 		if (c->uneven)
 			return CALL(Gatherv, Igatherv, own, (int)c->n, type, data, c->counts, c->displs, type, c->root);
@@ -241,7 +239,7 @@ static int step(rl_native *x, char *base, char *send, int64_t at, MPI_Request *r
 	}
 }
 
-// more moves `at` to the next step, and reports whether there is one.
+// more advances *at to the next chunk, and reports whether there is a next chunk.
 static int more(const rl_native *x, int64_t *at) {
 	const rl_collective *c = &x->call;
 	*at += c->chunk;
@@ -254,7 +252,7 @@ static int more(const rl_native *x, int64_t *at) {
 	}
 }
 
-// place_block copies the block of a reduce-scatter from the scratch to its place.
+// place_block copies the block of a reduce-scatter from the scratch memory to the data.
 static void place_block(const rl_native *x, char *data) {
 	int64_t at, bytes;
 	if (x->call.kind != RL_REDUCE_SCATTER) return;
@@ -271,17 +269,18 @@ static int run(rl_native *x, char *data, char *send) {
 	return rc;
 }
 
-// after_call wakes the progress thread, since the library may hold a copy of a message that has not left. If the thread
+// after_call wakes the progress thread, since the library may still have to send its copy of a message. If the thread
 // is already awake, this costs one load.
 static int after_call(rl_native *x, int rc) {
 	if (atomic_load(&atomic_load(&x->w->wake)->sleepers)) rl_wake_progress(x->w);
 	return rc;
 }
 
-// Blocking calls do not count as waiters: the two locked instructions would take a tenth of a small broadcast.
+// Blocking calls do not count as waiters: the two atomic instructions would take a tenth of a small broadcast's time.
 int rl_native_run(rl_native *x, void *data, void *send) { return after_call(x, run(x, data, send)); }
 
-// test tests once, and starts the next step. It returns 0, RL_PENDING, RL_SHORT_MESSAGE or an MPI error code.
+// test tests the requests once, and starts the next step if they are done. It returns 0, RL_PENDING, RL_SHORT_MESSAGE
+// or an MPI error code.
 static int test(rl_native *x) {
 	for (int i = 0; i < 2; i++) {
 		if (x->reqs[i] == MPI_REQUEST_NULL) continue;
@@ -346,7 +345,7 @@ int rl_native_time(rl_native *x, void *data, void *send, int batch, int samples,
 	return after_call(x, rc);
 }
 
-// all_done tests the requests of the collective that was started, and reports whether all are done.
+// all_done tests the requests of the started collective, and reports whether all are done.
 static int all_done(rl_native *x) {
 	int done = 1;
 	for (int i = 0; i < 2 && done; i++)

@@ -33,8 +33,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Kinds, operations and types are handed to C as they are. If the numbers of Go and C ever differ, one of
-// these indices is out of range, and this does not compile.
+// Go passes the numbers of kinds, operations and types to C. If a number differs between Go and C, one of
+// these indices is out of range, and the compiler reports it.
 var _ = [...]struct{}{
 	[1]struct{}{}[spmd.Barrier-C.RL_BARRIER], [1]struct{}{}[spmd.Broadcast-C.RL_BROADCAST],
 	[1]struct{}{}[spmd.Reduce-C.RL_REDUCE], [1]struct{}{}[spmd.AllReduce-C.RL_ALLREDUCE],
@@ -47,17 +47,17 @@ var _ = [...]struct{}{
 	[1]struct{}{}[tensor.I64-C.RL_I64], [1]struct{}{}[tensor.U8-C.RL_U8], [1]struct{}{}[tensor.BF16-C.RL_BF16],
 }
 
-// A native is one rank's end of a communicator of MPI.
+// A native is one rank's end of an MPI communicator with the library's own collectives.
 type native struct {
 	t          *transport
 	end        *C.rl_native
 	call       *C.rl_collective // arguments of the next call, in C's memory
-	made       uint64           // ascends in the order of creation, which is the same on all ranks
+	made       uint64           // number that ascends in the order of creation, the same on all members
 	label      string
 	ranks      []int // ranks of the members
 	rank, size int
-	pin        *runtime.Pinner // buffers that C keeps from one call to the next
-	broken     error           // why the communicator cannot be used any more
+	pin        *runtime.Pinner // pins buffers that C keeps from one call to the next
+	broken     error           // why the communicator cannot be used any more; nil if it can
 }
 
 var (
@@ -65,8 +65,7 @@ var (
 	_ spmd.Native      = (*native)(nil)
 )
 
-// NewNative makes a communicator of MPI; see spmd.NativeMaker. On every rank MPI spins from the rank's
-// call until all ranks have called.
+// NewNative makes an MPI communicator; see spmd.NativeMaker. MPI spins until all ranks have called.
 func (t *transport) NewNative(ranks []int, label string) (_ spmd.Native, err error) {
 	defer annotate(&err, "new native communicator %q", label)
 	t.making.Lock()
@@ -87,8 +86,7 @@ func (t *transport) NewNative(ranks []int, label string) (_ spmd.Native, err err
 	for m, r := range ranks {
 		members[m] = C.int(r)
 	}
-	// The agreed block of tags stays unused. Only its number is used, as MPI's tag for making the
-	// communicator.
+	// A native uses no tags. The agreed block number only serves as the tag of MPI_Comm_create_group.
 	if n.made, err = t.agree(l, "native "+label, ranks); err != nil {
 		return nil, err
 	}
@@ -110,11 +108,11 @@ func (t *transport) NewNative(ranks []int, label string) (_ spmd.Native, err err
 func (n *native) Rank() int { return n.rank }
 func (n *native) Size() int { return n.size }
 
-// ChunkAt sets the largest number of elements in one call of MPI, for operations that can be split. It must be the same
-// on every member. Tests lower it.
+// ChunkAt sets the largest number of elements in one MPI call, for operations that can be split. It must be the same on
+// every member. Tests lower it.
 func (n *native) ChunkAt(elements int) { n.call.chunk = C.int64_t(elements) }
 
-// RunBlocking crosses into C only once. During that call cgo keeps the buffers in place.
+// RunBlocking needs no pinning, because it makes only one call into C, and cgo pins the buffers during a call.
 func (n *native) RunBlocking(c *spmd.Collective) error {
 	if err := n.prepare(c); err != nil {
 		return err
@@ -136,7 +134,7 @@ func (n *native) Run(ctx context.Context, c *spmd.Collective) error {
 	for slice := C.int(1); r == C.RL_PENDING; slice++ {
 		waited := time.Duration(slice) * C.RL_SLICE_NS
 		if end := n.giveUp(ctx, c, waited); end != nil {
-			// MPI cannot cancel a collective. It goes on, so that the other members get their results,
+			// MPI cannot cancel a collective. It continues, so that the other members get their results,
 			// and its buffers stay pinned.
 			C.rl_native_abandon(n.end)
 			n.broken = n.errorf(c, errors.New("nobody waited for its end"))
@@ -155,7 +153,7 @@ func (n *native) Run(ctx context.Context, c *spmd.Collective) error {
 	return nil
 }
 
-// giveUp returns an error if c should not be waited for any longer.
+// giveUp returns an error if the wait for c must end: ctx has ended, or c waits for a rank that has left.
 func (n *native) giveUp(ctx context.Context, c *spmd.Collective, waited time.Duration) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -169,11 +167,12 @@ func (n *native) giveUp(ctx context.Context, c *spmd.Collective, waited time.Dur
 	return nil
 }
 
-// checkDeparted returns an error if c waits for a rank whose program has ended. The library does not say which ranks c
-// waits for, so checkDeparted uses only what is certain. A barrier needs every member. A broadcast comes from its root.
-// A reduction or gather is in vain for certain only when all other members have left.
+// checkDeparted returns an error if c can never end because programs of other ranks have ended. The library does not
+// report for which ranks c waits, so the check is conservative. A barrier fails if any member has left, a broadcast if
+// its root has left, and a reduction or gather only if all other members have left.
 func (n *native) checkDeparted(c *spmd.Collective) error {
-	among, all := n.ranks, false // all: every rank of among must have left; otherwise one is enough
+	// If all is true, c fails only if every rank of among has left. Otherwise one rank that has left is enough.
+	among, all := n.ranks, false
 	switch {
 	case c.Kind == spmd.SendReceive:
 		among = []int{n.ranks[c.From], n.ranks[c.To]}
@@ -196,8 +195,8 @@ func (n *native) checkDeparted(c *spmd.Collective) error {
 	return left
 }
 
-// Time makes many calls on the same buffers. Every call after the first works on the result of the previous call, which
-// is in c.Data. So a sum grows, and a maximum does not.
+// Time makes all calls on the same buffers. Every call after the first works on the result of the previous call. So a
+// sum grows, and a maximum does not.
 func (n *native) Time(c *spmd.Collective, batch int, ns []float64) error {
 	if batch < 1 {
 		return n.errorf(c, fmt.Errorf("batches of %d: expected 1 or more", batch))
@@ -233,8 +232,8 @@ func (n *native) Close() error {
 	return fmt.Errorf("close native communicator %q, member %d: %s", n.label, n.rank, errorText(r))
 }
 
-// closeNatives closes the communicators that are still open. On every rank it does so in the order in
-// which they were made.
+// closeNatives closes the natives that are still open, in the order of their creation, which is the same
+// on every rank.
 func (t *transport) closeNatives() error {
 	t.mu.Lock()
 	left := slices.SortedFunc(maps.Keys(t.natives), func(a, b *native) int { return cmp.Compare(a.made, b.made) })
@@ -246,18 +245,18 @@ func (t *transport) closeNatives() error {
 	return errors.Join(errs...)
 }
 
-// pointer returns the address of b, for one call into C.
+// pointer returns the address of b, for use in one call into C.
 func pointer(b []byte) unsafe.Pointer { return unsafe.Pointer(unsafe.SliceData(b)) }
 
-// hold keeps b in place until n.pin is unpinned.
+// hold pins b until n.pin is unpinned.
 func (n *native) hold(b []byte) {
 	if len(b) > 0 && !n.t.arena.holds(b) {
 		n.pin.Pin(unsafe.SliceData(b))
 	}
 }
 
-// prepare writes c to where C reads it. It returns an error for a c that would make MPI read or write
-// outside of the buffers.
+// prepare writes c to n.call, where C reads it. It returns an error if c is invalid, so that MPI never
+// reads or writes outside of the buffers.
 func (n *native) prepare(c *spmd.Collective) error {
 	switch {
 	case n.end == nil:
@@ -291,9 +290,9 @@ func (n *native) prepare(c *spmd.Collective) error {
 	return nil
 }
 
-// prepareBlocks writes the blocks of the data for C. If all blocks have the same length, it tells C so, because MPI has
-// better algorithms for equal blocks. It returns the largest number that MPI must count in a C int: the length of a
-// block, or the sum of uneven blocks.
+// prepareBlocks writes the lengths of the blocks to n.call. It leaves uneven at 0 if all blocks have the same length,
+// because MPI has better algorithms for equal blocks. It returns the largest number that MPI must count in a C int: the
+// length of a block, or the sum of all blocks.
 func (n *native) prepareBlocks(c *spmd.Collective, elements int) (longest int) {
 	to, block := n.call, elements
 	switch whole := c.Kind == spmd.ReduceScatter || c.Kind == spmd.AllGather || c.Root == n.rank; {
@@ -317,8 +316,8 @@ func (n *native) prepareBlocks(c *spmd.Collective, elements int) (longest int) {
 	return block
 }
 
-// prepareExchange is prepareBlocks for an AllToAll. The counts of an AllToAll belong to one member, so
-// equal counts on this member do not mean that the other members' counts are equal.
+// prepareExchange is like prepareBlocks, but for an AllToAll, in which each member has its own counts. So
+// if the counts of this member are equal, those of other members may still differ.
 func (n *native) prepareExchange(c *spmd.Collective, elements int) (longest int) {
 	to := n.call
 	if c.Counts != nil {
@@ -333,7 +332,7 @@ func (n *native) prepareExchange(c *spmd.Collective, elements int) (longest int)
 	return elements / n.size
 }
 
-// writeBlocks writes the lengths of size blocks and where each begins, and returns their sum.
+// writeBlocks writes the lengths and the offsets of the members' blocks, and returns the sum of the lengths.
 func writeBlocks(counts, displs *C.int, size int, count func(m int) int) (sum int) {
 	lengths, starts := unsafe.Slice(counts, size), unsafe.Slice(displs, size)
 	for m := range size {
@@ -343,7 +342,7 @@ func writeBlocks(counts, displs *C.int, size int, count func(m int) int) (sum in
 	return sum
 }
 
-// failed returns the error of a call that returned r.
+// failed returns an error for the result r of a call into C.
 func (n *native) failed(c *spmd.Collective, r C.int) error {
 	if r == C.RL_SHORT_MESSAGE {
 		return n.errorf(c, fmt.Errorf("got %d elements only", n.call.got))
@@ -356,7 +355,7 @@ func (n *native) errorf(c *spmd.Collective, cause error) error {
 	return fmt.Errorf("%s: %w", n.text(c), cause)
 }
 
-// text names a call: communicator "actor", member 0: allreduce of 1000 F32 (max).
+// text describes a call, as in: communicator "actor", member 0: allreduce of 1000 F32 (max).
 func (n *native) text(c *spmd.Collective) string {
 	text := c.String()
 	switch c.Kind {

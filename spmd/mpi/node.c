@@ -1,14 +1,14 @@
 //go:build mpi
 
-// Messages between ranks of a node, through the memory that they share.
+// Carries messages between ranks of a node, through shared memory.
 //
-// A message lies in the memory of its sender. The sender pushes the message on an inbox of the receiver, which is a
-// stack. The receiver takes the whole stack and reverses it, so the messages of a sender keep their order. Messages
-// that match no posted receive become unexpected messages of the inbox, which are linked in the receiver's own memory.
+// A message is stored in the memory of its sender. The sender pushes the message on an inbox of the receiver, which is
+// a stack. The receiver takes the whole stack and reverses it, so the messages of a sender keep their order. Messages
+// that match no posted receive become unexpected messages of the inbox, which form a list in the receiver's memory.
 //
-// The data of a short message follows its header. The header of a long message says where the data lies, and the
-// receiver copies the data from there. If the receiver cannot reach the data, or if too many messages are under way,
-// MPI carries the data, and the header says so. Receives match only headers, so the order stays the same.
+// The data of a short message follows its header. The header of a long message holds a reference to the data, and the
+// receiver copies the data. If the receiver cannot map the data, or if too many messages are under way, MPI carries the
+// data, and the header has the kind BY_MPI. Receives match only headers, so the order stays the same.
 
 #include "inner.h"
 
@@ -16,14 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The kinds of messages: the data follows the header, lies elsewhere in shared memory, or comes by MPI.
+// The kinds of messages. The data follows the header, is elsewhere in shared memory, or is sent by MPI.
 enum { EAGER, RENDEZVOUS, BY_MPI };
 
 _Static_assert(sizeof(rl_message) == 64, "messages begin on cache lines");
 
 static const int64_t room[MESSAGE_SIZES] = {64, 1 << 10, 4 << 10, 16 << 10};
 
-enum { EAGER_MAX = 4 << 10 }; // longer data is copied behind the header only if the receiver cannot reach it
+enum { EAGER_MAX = 4 << 10 }; // longer data follows the header only if the receiver cannot map the sender's buffer
 enum { MANY = 64, SOME = 8 };
 
 // The start of every rank's shared memory.
@@ -37,8 +37,8 @@ int64_t rl_segment_bytes(void) { return sizeof(segment); }
 
 static segment *segment_of(const rl_world *w, int rank) { return (segment *)w->region[rank]; }
 
-// A reference is a rank and an offset in the rank's memory. Every rank of the node can turn a reference into an
-// address.
+// ref returns a reference to p: a rank and an offset in the rank's shared memory. Every rank of the node can convert a
+// reference to an address.
 static uint64_t ref(const rl_world *w, const void *p) {
 	return (uint64_t)(w->rank + 1) << 40 | (uint64_t)((const char *)p - w->region[w->rank]);
 }
@@ -60,7 +60,7 @@ int rl_world_share(rl_world *w, const uintptr_t *regions, int64_t own_bytes, uin
 
 rl_inbox *rl_end_inbox(const rl_end *e) { return &segment_of(e->w, e->w->rank)->inbox[e->inbox]; }
 
-// message_new returns a message that was never used, or that a closed end has released.
+// message_new returns a new message, or a message that a closed end has released.
 static rl_message *message_new(rl_world *w, int size) {
 	rl_message *m = NULL;
 	pthread_mutex_lock(&w->message_lock);
@@ -82,8 +82,8 @@ static rl_message *message_new(rl_world *w, int size) {
 	return m;
 }
 
-// message_take returns a free message of a size. It returns NULL if there is none, or if this end has too many of this
-// size.
+// message_take returns a free message of a size class. It returns NULL if there is no memory, or if this end has too
+// many messages of the class.
 static rl_message *message_take(rl_end *e, int size) {
 	rl_message **last = &e->message[size], *m;
 	int n = e->messages[size], tries = n < MANY ? (n < SOME ? n : SOME) : n;
@@ -163,8 +163,8 @@ static void unexpected_lock(rl_unexpected *u) {
 	for (int idle = 0; !atomic_compare_exchange_weak(&u->busy, &idle, 1); idle = 0) sched_yield();
 }
 
-// take_inbox appends the messages of an inbox to its unexpected messages, the oldest first. It returns 1 if there were
-// any. A thread that sees the inbox empty also sees the new generation.
+// take_inbox moves the messages of an inbox to the end of its unexpected messages, the oldest first. It returns 1 if
+// there were messages. A thread that sees the inbox empty also sees the new generation.
 static int take_inbox(rl_world *w, rl_inbox *inbox, rl_unexpected *u) {
 	if (!atomic_load(&inbox->top)) return 0;
 	atomic_fetch_add(&u->generation, 1);
@@ -208,7 +208,7 @@ rl_slot *rl_inbox_match(rl_end *e) {
 	e->seen = atomic_load(&u->generation);
 	e->fresh = 0;
 	rl_message *before = NULL, *later;
-	int others = 0; // set if there are messages for other ends, whose threads now find the inbox empty
+	int others = 0; // 1 if there are messages for other ends, whose threads now find the inbox empty
 	for (rl_message *m = u->first; m; m = later) {
 		later = m->later;
 		rl_slot *s = NULL;

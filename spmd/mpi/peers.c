@@ -1,8 +1,7 @@
 //go:build mpi
 
-// Detects waits for a rank whose program has ended. A rank that waits for long asks the rank that it waits for. The
-// progress threads carry the question and the answer. Ranks at work send nothing, and a rank that has left need not
-// know which ranks wait for it.
+// Detects waits for a rank whose program has ended. If a wait takes long, the waiting rank sends a question to the rank
+// that it waits for. The progress threads send the question and the answer.
 
 #include "inner.h"
 
@@ -20,10 +19,10 @@ typedef struct {
 	char name[RL_NAME];
 } answer;
 
-// A peer is what this rank knows of another rank, and this rank's messages to that rank.
+// A peer holds what this rank knows about another rank, and this rank's messages to that rank.
 struct rl_peer {
 	_Atomic int state;
-	_Atomic int64_t next_ask; // when to ask again
+	_Atomic int64_t next_ask; // earliest time of the next question
 	char *name;               // host and process of the rank, once it has left
 	MPI_Request question, reply;
 	answer *replied;

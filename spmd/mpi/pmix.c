@@ -1,6 +1,6 @@
 //go:build mpi
 
-// Ends the connection to PMIx, which Open MPI's launcher and Slurm use, in a process that ends without MPI_Finalize.
+// Closes the connection to PMIx in a process that exits without MPI_Finalize. Open MPI's launcher and Slurm use PMIx.
 
 #define _GNU_SOURCE
 #include "shim.h"
@@ -11,8 +11,8 @@
 
 typedef int pmix_finalize(const void *info, size_t n);
 
-// find_pmix looks for PMIx_Finalize in an object of the process. The second name is the function's name in the copy
-// within Open MPI 4.
+// find_pmix looks up PMIx_Finalize in a shared library of the process. The second name is that of the copy in Open
+// MPI 4.
 static int find_pmix(struct dl_phdr_info *object, size_t size, void *found) {
 	(void)size;
 	static const char *const names[] = {"PMIx_Finalize", "OPAL_MCA_PMIX3X_PMIx_Finalize"};
@@ -26,5 +26,5 @@ static int find_pmix(struct dl_phdr_info *object, size_t size, void *found) {
 void rl_pmix_finalize(void) {
 	pmix_finalize *end = NULL;
 	dl_iterate_phdr(find_pmix, &end);
-	for (int n = 0; end && n < 16 && end(NULL, 0) == 0; n++) {} // PMIx counts its starts and needs one end for each
+	for (int n = 0; end && n < 16 && end(NULL, 0) == 0; n++) {} // each PMIx_Init needs its own PMIx_Finalize
 }

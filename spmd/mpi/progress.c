@@ -1,26 +1,25 @@
 //go:build mpi
 
-// The progress thread. While all workers of a process compute, no other thread calls MPI, and MPI then moves no
-// messages. This thread tests the requests of MPI under way every 100 us while there are sends among them, and every 1
-// ms while there are only receives. It sleeps while there are no requests. It also sleeps while another thread polls
-// MPI in a wait, because the polling progresses all requests too. The thread also sends heartbeats to the next rank and
-// receives those of the previous rank.
+// The progress thread. It progresses MPI's requests while all workers of a process compute, because MPI moves messages
+// only inside its calls. It tests the requests every 100 us if there are sends, and every 1 ms if there are only
+// receives. It sleeps while there are no requests, or while another thread polls MPI in a wait and so progresses all
+// requests. The thread also sends heartbeats to the next rank and receives those of the previous rank.
 
 #include "inner.h"
 
 #include <signal.h>
 
 enum { SEND_NS = 100 * 1000, RECEIVE_NS = 1000 * 1000, IDLE_NS = 50 * 1000 * 1000 };
-enum { QUEUE_NS = 3 * 1000 }; // sleep for each queue to probe; a probe takes 150 ns, so probing takes 5 % of a core
+enum { QUEUE_NS = 3 * 1000 }; // additional sleep per probed queue; a probe takes 150 ns, so probes take 5 % of a core
 
 enum { ALIVE = 1, GOODBYE = 2 };
 
 typedef struct {
 	int before, after;  // the neighbours in the ring of ranks
-	int64_t heard, due; // when the last beat came from the previous rank; when the next beat to the next rank is due
-	int64_t word;       // the buffer of the beat under way
-	MPI_Request req;    // the beat under way
-	int left, said;     // whether the previous rank has said goodbye, and whether this rank has
+	int64_t heard, due; // time of the previous rank's last beat; time at which this rank's next beat is due
+	int64_t word;       // the buffer of the beat that is being sent
+	MPI_Request req;    // the send of a beat
+	int left, said;     // 1 if the previous rank has said goodbye; 1 if this rank has said goodbye
 } heartbeat;
 
 // poll_beats progresses MPI, and receives the messages of other progress threads. A probe finds each message before it
@@ -55,8 +54,8 @@ static void beat(rl_world *w, heartbeat *h, int64_t now, int leaving) {
 	MPI_Isend(&h->word, 1, MPI_INT64_T, h->after, BEAT_TAG, w->beats, &h->req);
 }
 
-// progress_ends progresses the requests under way. It returns the number of queues that only this thread probes for:
-// a thread that polls MPI in rl_wait progresses all requests, but matches only the receives of its own end.
+// progress_ends progresses the requests under way. It returns the number of queues that only this thread probes,
+// because a thread that polls MPI in rl_wait matches only the receives of its own end.
 static int progress_ends(rl_world *w, int polled, int match_wanted) {
 	int queues = 0;
 	pthread_mutex_lock(&w->lock);
@@ -69,7 +68,7 @@ static int progress_ends(rl_world *w, int polled, int match_wanted) {
 	return queues;
 }
 
-// said_goodbye reports whether this rank and the previous rank have exchanged goodbyes.
+// said_goodbye reports whether the previous rank's goodbye has arrived and this rank's goodbye has been sent.
 static int said_goodbye(heartbeat *h) {
 	int done = 0;
 	return h->said && h->left && MPI_Test(&h->req, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && done;
@@ -83,7 +82,7 @@ static void *progress(void *arg) {
 		.req = MPI_REQUEST_NULL};
 	for (;; last = now) {
 		now = rl_now();
-		// A round lasts one beat at most. If it took much longer, this process itself was stopped, and cannot tell
+		// A round takes one beat at most. If it took much longer, this process itself was stopped, and does not know
 		// whether its neighbour was silent.
 		if (now - last > 3 * w->beat_ns) h.heard = now;
 
@@ -104,7 +103,7 @@ static void *progress(void *arg) {
 			return NULL;
 		}
 
-		int needed = queues || ((sends || receives) && !polled); // only this thread progresses something
+		int needed = queues || ((sends || receives) && !polled); // some requests are progressed only by this thread
 		if (needed || leaving || asking || posts != seen) active = now;
 		seen = posts;
 		if (sends && !polled) {
@@ -112,8 +111,8 @@ static void *progress(void *arg) {
 		} else if (now - active < 8 * RECEIVE_NS) {
 			rl_sleep(RECEIVE_NS + (int64_t)queues * QUEUE_NS);
 		} else {
-			// Another thread progresses the requests, or there are none. The library may still hold copies of messages
-			// that have not left, so this thread goes on polling, less and less often.
+			// Another thread progresses the requests, or there are none. The library may still have to send copies of
+			// messages, so this thread continues to poll, less and less often.
 			int64_t ns = (now - active) / 8, most = sends || receives ? IDLE_NS : w->beat_ns;
 			if (most > w->beat_ns) most = w->beat_ns;
 			rl_idle(w, ns < most ? ns : most, posts);
@@ -127,7 +126,7 @@ int rl_progress_start(rl_world *w) {
 	pthread_mutex_init(&w->message_lock, NULL);
 	sigset_t all, old;
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old); // Go handles all signals: the thread inherits a mask that blocks them
+	pthread_sigmask(SIG_SETMASK, &all, &old); // the thread inherits a mask that blocks all signals, which Go handles
 	int rc = pthread_create(&w->thread, NULL, progress, w);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	return rc;

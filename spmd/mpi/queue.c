@@ -1,8 +1,8 @@
 //go:build mpi
 
-// Queues of receives. Receives are queued per (sender, tag), in posted order, until they have got a message. The first
-// receive of each queue is in a list. If a matched probe of MPI finds the queue's messages, it is the list `probed`. If
-// the messages come through shared memory, it is a bucket of the match table.
+// Queues of receives. A receive without a message is queued per (sender, tag), in posted order. The first receive of
+// each queue is in a list: rl_end.probed if the messages come by MPI, or a bucket of rl_end.bucket if they come through
+// shared memory.
 
 #include "inner.h"
 

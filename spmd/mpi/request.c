@@ -1,11 +1,11 @@
 //go:build mpi
 
-// Requests are posted without blocking, and waited for in rl_wait.
+// Posts requests without blocking, and waits for them in rl_wait.
 //
-// A message that is longer than its receive is an error, and must not change memory behind the buffer. Open MPI 4.1.4
-// changes that memory when it moves data by RDMA, which it also does in its own shared memory and over TCP.
-// rl_world_open tests whether this MPI does the same. If so, receives are not posted to MPI. They are queued per
-// (sender, tag) until a matched probe returns the message and its size. Everything else is the same.
+// A message that is longer than its receive buffer is an error, and must not change memory behind the buffer. Open MPI
+// 4.1.4 changes that memory when it moves data by RDMA, also in its own shared memory and over TCP. rl_world_open tests
+// whether this MPI has the bug. If it has, receives are not posted to MPI, but queued per (sender, tag) until a matched
+// probe returns the message and its size.
 
 #include "inner.h"
 
@@ -13,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// If an end has at most FEW queues, the test of a request probes for all of them. Otherwise it probes only for the
-// queue of the request.
+// If an end has at most FEW queues, the test of a request probes for messages of all queues. Otherwise it probes only
+// for messages of the request's queue.
 enum { FEW = 16 };
 
 enum { WAKE_PEER_NS = 1000 * 1000 }; // how long a send waits before it wakes the receiver's progress thread
@@ -118,7 +118,7 @@ static void count(rl_end *e, const rl_slot *s, int n) {
 static int send_by_mpi(rl_end *e, rl_slot *s) {
 	int done = 0;
 	int rc = MPI_Isend((const void *)s->buf, (int)s->bytes, MPI_BYTE, s->peer, s->tag, e->comm, &s->req);
-	// A small message has usually left by now. The test also starts the transfer of a large one.
+	// A small message is usually sent by now. The test also starts the transfer of a large message.
 	if (rc == MPI_SUCCESS) rc = MPI_Test(&s->req, &done, MPI_STATUS_IGNORE);
 	s->state = done ? DONE : UNDERWAY;
 	return rc;
@@ -132,7 +132,7 @@ uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag, int near
 	if (s) {
 		fill(s, 1, buf, n, to, tag, near);
 		int rc = near < 0 ? send_by_mpi(e, s) : rl_message_send(e, s, near, inbox);
-		wake = s->by_mpi; // even if the send is done, because the library may hold a copy that has not left
+		wake = s->by_mpi; // even if the send is done, because the library may still have to send its copy
 		if (rc != MPI_SUCCESS || s->state == DONE) {
 			handle = rc == MPI_SUCCESS ? 0 : RL_BAD | (uint32_t)rc;
 			slot_give(e, s);
@@ -146,8 +146,8 @@ uint64_t rl_isend(rl_end *e, uintptr_t buf, int64_t n, int to, int tag, int near
 	return handle;
 }
 
-// match probes for the message of s, the first receive in its queue, and starts to receive it. It returns 0 if the
-// message has not come.
+// match probes for a message for s, the first receive in its queue, and starts to receive the message. It returns 0 if
+// there is no message yet.
 static int match(rl_end *e, rl_slot *s) {
 	int found = 0, n = 0;
 	MPI_Message message;
@@ -168,7 +168,7 @@ static int match(rl_end *e, rl_slot *s) {
 	return 1;
 }
 
-// match_queue matches the receives of a queue, from the first on, until one has no message.
+// match_queue matches the receives of a queue, in order, up to the first receive that has no message yet.
 static void match_queue(rl_end *e, rl_slot *first) {
 	for (rl_slot *behind; first; first = behind) {
 		behind = first->next;
@@ -208,7 +208,7 @@ uint64_t rl_irecv(rl_end *e, uintptr_t buf, int64_t n, int from, int tag, int ne
 	return handle;
 }
 
-// complete records how a request ended. st is NULL for a request that got no message.
+// complete records the outcome of a request. st is NULL for a request that got no message.
 static void complete(rl_end *e, rl_slot *s, int code, MPI_Status *st) {
 	int n = 0;
 	if (s->code == MPI_SUCCESS) s->code = code;
@@ -221,7 +221,7 @@ static void complete(rl_end *e, rl_slot *s, int code, MPI_Status *st) {
 	if (s->by_mpi) count(e, s, -1);
 }
 
-// read_inbox completes the receives whose messages have come through shared memory.
+// read_inbox completes the receives whose messages have arrived through shared memory.
 static void read_inbox(rl_end *e) {
 	for (rl_slot *s = rl_inbox_match(e), *next; s; s = next) {
 		next = s->next;
@@ -295,7 +295,7 @@ int rl_test(rl_end *e, rl_request *req, rl_fault *fault) {
 	return r;
 }
 
-// test_all tests reqs in order, beginning at *first, until a request is not done. It sets *first to the index of that
+// test_all tests reqs in order, from index *first on, until a request is not done. It sets *first to the index of that
 // request. Later requests need no test, since one test progresses all requests.
 static int test_all(rl_end *e, rl_request *reqs, int n, int *first, rl_fault *fault) {
 	for (; *first < n; ++*first) {
@@ -318,7 +318,7 @@ static int test_any(rl_end *e, rl_request *reqs, int n, rl_fault *fault) {
 }
 
 static int try_tests(rl_end *e, rl_request *reqs, int n, int any, int *first, rl_fault *fault) {
-	if (!end_trylock(e)) { // the progress thread has the lock, so this round learns nothing
+	if (!end_trylock(e)) { // the progress thread has the lock, so this round cannot test
 		e->needs_mpi = 1;
 		e->uncopied = -1;
 		return RL_PENDING;
@@ -329,8 +329,8 @@ static int try_tests(rl_end *e, rl_request *reqs, int n, int any, int *first, rl
 	return r;
 }
 
-// poll_mpi adds this thread to the count of threads that poll MPI, or removes it. Such a thread progresses all
-// requests. Threads in other waits sleep and leave progress to the progress thread.
+// poll_mpi adds this thread to the count of threads that poll MPI if on is 1, and removes it if on is 0. While a thread
+// polls MPI, it progresses all requests, and the progress thread need not.
 static void poll_mpi(rl_end *e, int on) {
 	atomic_fetch_add(&e->w->waiters, on ? 1 : -1);
 	atomic_store(&e->polling, on);

@@ -1,6 +1,6 @@
 //go:build mpi
 
-// Agreement on memory that the ranks of a node share.
+// Collectives by which ranks agree on shared memory.
 
 #include "inner.h"
 

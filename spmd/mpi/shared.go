@@ -28,10 +28,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A shared is the memory that the ranks of a node have in common. Each rank's arena lies in a file of
-// its own, which has no name. The other ranks open the file through /proc/PID/fd and map it whole. So
-// the size of /dev/shm does not bound the memory, and the kernel frees it when the last process is
-// gone, however that process ended.
+// A shared is the shared memory of a node's ranks. Each rank's arena is in a file of its own, which has no
+// name. The other ranks open the file through /proc/PID/fd and map it whole. So the size of /dev/shm does
+// not limit the memory, and the kernel frees it when the last process has ended.
 type shared struct {
 	t       *transport
 	regions [][]byte // the arena of each rank of this node, including this rank; nil for a rank of another node
@@ -42,11 +41,10 @@ var (
 	_ spmd.SharedMaker = (*transport)(nil)
 )
 
-// largest is how many bytes an arena reserves if the machine has that much memory. A reserved page takes memory only
-// once it is touched.
+// largest is the maximum size of an arena's reservation, in bytes. A page takes memory only once it is touched.
 const largest = 64 << 30
 
-// An offer is what a rank sends to the ranks of its node, byte by byte.
+// An offer describes a rank and its arena. The ranks of a node exchange their offers as raw bytes.
 type offer struct {
 	rank, pid int64
 	fd        int64 // descriptor of the arena's file in process pid
@@ -73,11 +71,11 @@ func oversubscribed(all []offer) bool {
 	return min(float64(cores.Count()), granted) < float64(len(all))
 }
 
-// share makes t's arena, and maps the arenas of the other ranks of the node. It is collective. If a
-// rank of the world cannot do this, no rank shares memory, and that is no error.
+// share makes t's arena, and maps the arenas of the other ranks of the node. It is collective. If this
+// fails on some rank of the world, no rank shares memory, and share returns nil.
 func (t *transport) share() error {
 	mine := offer{rank: int64(t.rank), pid: int64(os.Getpid())}
-	unix.SchedGetaffinity(0, &mine.cpus) // if this fails, no core is counted and no wait spins
+	unix.SchedGetaffinity(0, &mine.cpus) // if this fails, there seem to be no cores, and no wait spins
 	group, quota := cgroupOf(os.DirFS("/"))
 	h := fnv.New64a()
 	h.Write([]byte(group))
@@ -154,10 +152,10 @@ func splitNodes(nodes []int, n int) []int {
 	return numberKeys(parts)
 }
 
-// messageMemory is how many bytes a rank reserves for messages to ranks of its node.
+// messageMemory is the number of bytes that a rank reserves for messages to ranks of its node.
 const messageMemory = 64 << 20
 
-// open lets messages to ranks of the node go through shared memory.
+// open enables messages through shared memory to ranks of the node.
 func (s *shared) open() error {
 	own := s.t.arena.reserve
 	room, err := s.t.arena.allocOwn(min(messageMemory, len(own)/4))
@@ -175,8 +173,8 @@ func (s *shared) open() error {
 	return nil
 }
 
-// open reserves memory in a file of its own. The size is chosen so that each of the node's n processes can map the
-// memory of all n.
+// open makes a file without a name and reserves its memory. The size is such that each of the node's n processes can
+// map the files of all n processes.
 func (a *arena) open(n int) (fd int, err error) {
 	size := uint64(largest)
 	var info unix.Sysinfo_t
@@ -254,8 +252,9 @@ func (s *shared) unmap() {
 	s.regions = nil
 }
 
-// Shared returns the memory of this node; see spmd.SharedMaker. The environment variable RLINF_SHM=off,
-// on any rank, turns shared memory off. RLINF_SHM=2, on every rank, makes nodes of two ranks.
+// Shared returns the shared memory of this node; see spmd.SharedMaker. The environment variable
+// RLINF_SHM=off, on any rank, turns shared memory off. RLINF_SHM=2, on every rank, splits nodes into nodes
+// of two ranks.
 func (t *transport) Shared() (spmd.Shared, bool) {
 	if t.shared == nil {
 		return nil, false
@@ -283,7 +282,7 @@ func (s *shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank i
 	if sig.Value.Load() != old {
 		return nil
 	}
-	// The signal lies in the arena or, for use within the process, on Go's heap. It does not move in either place.
+	// The signal is in the arena or, for use within the process, on Go's heap. Neither memory moves.
 	value, sleepers := uintptr(unsafe.Pointer(&sig.Value)), uintptr(unsafe.Pointer(&sig.Sleepers))
 	defer runtime.KeepAlive(sig)
 	report := s.t.stall
@@ -314,8 +313,8 @@ func (s *shared) Await(ctx context.Context, sig *spmd.Signal, old uint32, rank i
 	return nil
 }
 
-// checkDeparted returns an error if rank can no longer post a signal. If rank is -1, it returns an
-// error if no other rank of the node can.
+// checkDeparted returns an error if the program of rank has ended, so that rank will post no signal. For
+// rank = -1, it returns an error if the programs of all other ranks of the node have ended.
 func (s *shared) checkDeparted(rank int) error {
 	if rank >= 0 {
 		if err := s.t.departed(rank); err != nil {

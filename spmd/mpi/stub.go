@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Compiled reports whether MPI is in this build.
+// Compiled is true if this build includes MPI.
 const Compiled = false
 
 // Library returns "", because this build has no MPI library.

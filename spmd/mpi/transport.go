@@ -29,14 +29,14 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Compiled reports whether MPI is in this build.
+// Compiled is true if this build includes MPI.
 const Compiled = true
 
 type transport struct {
 	world       *C.rl_world
 	rank        int
 	size        int
-	blocks      int // number of blocks of spmd.MaxTag tags in a plane
+	blocks      int // number of tag blocks in a plane; a block has spmd.MaxTag tags
 	planes      int
 	nodes       []int
 	about       spmd.Description
@@ -47,10 +47,10 @@ type transport struct {
 	arena       arena
 	shared      *shared       // nil if there is none
 	watched     chan struct{} // closed when the progress thread has ended
-	ending      atomic.Bool   // the watch has found a rank that stopped
+	ending      atomic.Bool   // watch has found a silent rank, and ends the job
 	abort       sync.Once
 	making      sync.Mutex // held while a communicator is made
-	next        uint64     // the first block that no communicator of this process has
+	next        uint64     // the first block of tags that no communicator of this process uses
 	groups      []*group   // in the order of their creation; guarded by making
 	control     *comm      // communicator of all ranks, for agree
 	agreeing    []byte     // buffers of agree
@@ -133,7 +133,7 @@ func Open(opts Options) (_ spmd.Transport, err error) {
 	return t, err
 }
 
-// start starts MPI by gompi. If MPI grants a lower thread level than gompi asked for, gompi calls log.Fatalf, and start
+// start starts MPI by gompi. If MPI grants too low a thread level, gompi calls log.Fatalf. start prevents the exit and
 // returns an error instead.
 func start() (err error) {
 	was := log.Writer()
@@ -173,8 +173,8 @@ func Library() string {
 	return strings.Join(strings.Fields(name), " ")
 }
 
-// numberKeys returns a number for each key. Equal keys have the same number. Keys are numbered from 0 in the order of
-// their first occurrence.
+// numberKeys returns a number for each key. It numbers the distinct keys from 0, in the order of their first
+// occurrence.
 func numberKeys[K comparable](keys []K) []int {
 	numbers, known := make([]int, len(keys)), map[K]int{}
 	for i, k := range keys {
@@ -186,7 +186,7 @@ func numberKeys[K comparable](keys []K) []int {
 	return numbers
 }
 
-// watch ends the job when the previous rank falls silent. The argument before names that rank.
+// watch ends the job if the previous rank falls silent. The argument before describes that rank in messages.
 func (t *transport) watch(before string) {
 	var silent C.int64_t
 	stall := C.rl_world_watch(t.world, &silent)
@@ -203,18 +203,19 @@ func (t *transport) watch(before string) {
 	t.Abort(ExitStalled)
 }
 
-// reportWait logs that this rank waits long for something. The rank that it waits for is alive, because
-// its silence would have ended the job. But that rank may compute for ever.
+// reportWait logs a long wait of this rank. The argument something describes the message, collective or signal
+// that it waits for. The other ranks are alive, because the silence of a rank ends the job, but a rank may
+// compute for ever.
 func (t *transport) reportWait(waited time.Duration, something string) {
-	if t.ending.Load() { // watch has named the silent rank, and that line must stay the last
+	if t.ending.Load() { // watch logs the silent rank, and that line must be the last
 		return
 	}
 	fmt.Fprintf(t.log, "rank %d has waited %v for %s; no rank has stopped, so the job goes on\n",
 		t.rank, waited.Round(100*time.Millisecond), something)
 }
 
-// dump passes the stacks of this process to Options.Stalled. It does not wait for long, because the file
-// systems of a node that hangs may hang too.
+// dump passes the stacks of this process to Options.Stalled. It waits at most 5 s for the call, because the
+// file systems of a node that hangs may hang too.
 func (t *transport) dump(stacks []byte) {
 	if t.stalled == nil {
 		fmt.Fprintf(t.log, "%s\n\n", stacks)
@@ -236,10 +237,10 @@ func (t *transport) Size() int                  { return t.size }
 func (t *transport) Nodes() []int               { return slices.Clone(t.nodes) }
 func (t *transport) Describe() spmd.Description { return t.about }
 
-// Waits returns three counts of events in waits of this rank, for tests that cannot rely on the clock. yielded is the
-// number of short sleeps that yielded. A wait sleeps between two tests of MPI; woken is the number of these sleeps that
-// a message ended. missed is the number of messages that came while a wait slept for something else. missed should be
-// 0.
+// Waits returns three counts about the waits of this rank, for tests that cannot rely on the clock. yielded is the
+// number of short sleeps that yielded. woken is the number of sleeps between two tests of MPI that a message through
+// shared memory ended. missed is the number of sleeps that ended by their time limit although a request was done. It
+// should be 0.
 func (t *transport) Waits() (yielded, woken, missed int64) {
 	var w, m C.int64_t
 	C.rl_world_waits(t.world, &w, &m)
@@ -251,7 +252,7 @@ func (t *transport) Alloc(n int) ([]byte, error) { return t.arena.alloc(n) }
 // Abort ends the job with an exit code. It does not return.
 func (t *transport) Abort(code int) {
 	t.abort.Do(func() {
-		time.AfterFunc(5*time.Second, func() { os.Exit(code) }) // in case MPI_Abort hangs too
+		time.AfterFunc(5*time.Second, func() { os.Exit(code) }) // in case MPI_Abort hangs
 		awaitReader(os.Stdout)
 		awaitReader(os.Stderr)
 		gompi.NewCommunicator(nil).Abort(code)
@@ -260,9 +261,8 @@ func (t *transport) Abort(code int) {
 	select {}
 }
 
-// awaitReader waits a short time until the launcher has read the output of this process. MPICH's launcher
-// ends a job without reading the rest of its pipes. Then the line that says why the job ended would be
-// lost.
+// awaitReader waits up to a second until the launcher has read the output of this process. MPICH's launcher
+// ends a job without reading the rest of its pipes, so the last line, with the cause, would be lost.
 func awaitReader(f *os.File) {
 	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
 		return
@@ -275,9 +275,9 @@ func awaitReader(f *os.File) {
 	}
 }
 
-// Renew waits for all ranks. The communicators of the new world take the next blocks of tags after those of the old
-// world. Once half of all blocks are used up, they start again at the first block. So a late message of the old world
-// has a tag that nobody uses.
+// Renew implements spmd.Transport. The communicators of the new world use the next blocks of tags after those of the
+// old world, so that no receive matches a late message of the old world. Once half of all blocks are used up, they
+// start again at the first block.
 func (t *transport) Renew(keep [][]byte) (err error) {
 	defer annotate(&err, "renew")
 	if err := t.closeOpen(); err != nil {
@@ -301,7 +301,7 @@ func (t *transport) Renew(keep [][]byte) (err error) {
 }
 
 // Close waits for all ranks, then stops MPI. It closes communicators that are still open, and returns their errors. If
-// MPI does not stop in time, Close goes on without it; see finalize.
+// MPI does not stop in time, Close returns nevertheless; see finalize.
 func (t *transport) Close() error {
 	errs := []error{t.closeOpen()}
 	C.rl_world_leave(t.world)

@@ -1,7 +1,7 @@
 //go:build mpi
 
-// How threads wait. A wait first spins. Then Go makes short sleeps (shortsleep.go). Then the thread sleeps in this
-// file. The progress thread sleeps in rl_idle until it is woken.
+// Waiting. A wait first spins here, then makes short sleeps in Go (shortsleep.go), and then sleeps here. The progress
+// thread sleeps in rl_idle until it is woken.
 
 #include "inner.h"
 
@@ -17,12 +17,12 @@
 // the rank that it waits for.
 enum { SPIN_NS = 20 * 1000, POLLS = 64 };
 
-// A sleep between tests of MPI takes 1/64 of the time waited so far, so a wait ends late by at most this share.
+// A sleep between two tests of MPI takes 1/64 of the time waited so far, so it lengthens a wait by at most 1/64.
 enum { SLEEP_SHARE = 64, SLEEP_MIN_NS = 5 * 1000, SLEEP_MAX_NS = 400 * 1000 };
 
 enum { SLICE_MAX_NS = 50 * 1000 * 1000 };
 
-// Other processes may sleep for the word, so the futex is not a private one.
+// The futex is not private, because other processes may sleep on the word.
 static long futex(_Atomic uint32_t *word, int op, uint32_t value, const struct timespec *timeout) {
 	return syscall(SYS_futex, word, op, value, timeout, NULL, 0);
 }
@@ -32,12 +32,12 @@ static int came(const rl_event *ev) {
 		(ev->top && atomic_load_explicit(ev->top, memory_order_acquire));
 }
 
-// sleep_for reports whether another thread has ended the sleep.
+// sleep_for sleeps until the event comes, for at most ns. It reports whether another thread has ended the sleep.
 static int sleep_for(const rl_event *ev, int64_t ns) {
 	int woken = 0;
 	struct timespec timeout = {ns / 1000000000, ns % 1000000000};
-	// The increment comes before the last two tests: of ev->top here, and of the word in the kernel. So a thread that
-	// causes the event after these tests sees the increment, and wakes this thread.
+	// The increment comes before the last tests: that of ev->top here, and that of the word in the kernel. So a thread
+	// that causes the event after these tests sees the increment and wakes this thread.
 	atomic_fetch_add(ev->sleepers, 1);
 	if (!ev->top || !atomic_load(ev->top)) woken = !futex(ev->word, FUTEX_WAIT, ev->old, &timeout);
 	atomic_fetch_sub(ev->sleepers, 1);

@@ -1,6 +1,6 @@
 //go:build mpi
 
-// The world, its nodes, and the start and end of its progress thread.
+// Makes the world, finds its nodes, and starts and stops its progress thread.
 
 #include "inner.h"
 
@@ -11,12 +11,12 @@
 #include <string.h>
 #include <unistd.h>
 
-// The colour with which processes of this program call MPI_Comm_split, whatever app context they were started in. Other
-// programs of the job call it with a colour of their own, usually their MPI_APPNUM, as coupled programs do.
+// All processes of this program call MPI_Comm_split with COLOUR. Other programs of the job call it with a colour of
+// their own, usually their MPI_APPNUM.
 enum { COLOUR = 0x726c6e66 };
 
-// TAGS_WANTED is how many tags the planes should have together. A communicator usually takes 4096 tags, until the world
-// ends. In Open MPI and MPICH one plane has enough tags.
+// TAGS_WANTED is the number of tags that all planes together should have. A communicator usually uses 4096 tags until
+// the world ends. In Open MPI and MPICH one plane has enough tags.
 enum { TAGS_WANTED = 1 << 26 };
 
 void *rl_signals_save(void) {
@@ -45,7 +45,7 @@ static const char *level_text(int level) {
 	}
 }
 
-// overruns tests whether MPI writes past the end of the buffer if a message is too long.
+// overruns reports whether MPI writes past the end of the receive buffer if a message is too long.
 static int overruns(void) {
 	enum { LONG = 1 << 16, SHORT = 8 };
 	int over = 0;
@@ -114,7 +114,7 @@ int rl_world_open(int64_t beat_ns, int64_t stall_ns, rl_world **out, rl_place *p
 
 void rl_world_oversubscribed(rl_world *w) { w->oversubscribed = 1; }
 
-// drain receives the messages that nobody received.
+// drain receives and drops the messages of a communicator that nobody received.
 static int drain(MPI_Comm comm, rl_fault *fault) {
 	for (;;) {
 		int found = 0, n = 0;
@@ -131,7 +131,7 @@ static int drain(MPI_Comm comm, rl_fault *fault) {
 }
 
 int rl_world_barrier(rl_world *w, rl_fault *fault) {
-	// Every answer must have come before the progress threads end, and before ranks forget who has left.
+	// Every question must be answered before the progress threads end, and before rl_peers_forget.
 	for (int64_t start = rl_now(); atomic_load(&w->asking);) rl_backoff(rl_now() - start);
 	MPI_Request req;
 	TRY(MPI_Ibarrier(w->world, &req));

@@ -8,12 +8,12 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// axes tests groups that are meshes.
+// axes returns the cases that test groups with axes.
 func axes() []Case {
 	return []Case{{"members of a mesh reach the others of each line", lines}}
 }
 
-// meshes have their axes outermost first.
+// meshes are the axes of the tested groups, the outermost axis first.
 var meshes = [][]spmd.Axis{
 	{{Name: "data", Size: 2}, {Name: "stage", Size: 2}, {Name: "shard", Size: 2}},
 	{{Name: "data", Size: 3}, {Name: "stage", Size: 1}, {Name: "shard", Size: 2}},
@@ -35,7 +35,7 @@ func points(mesh []spmd.Axis) [][]int {
 	return all
 }
 
-// lines launches each mesh in three placements: members assigned to the ranks in turn, in blocks, and all on one rank.
+// lines launches each mesh in three placements: with its members on the ranks in turn, in blocks, and all on one rank.
 func lines(ctx context.Context, w *spmd.World) error {
 	for i, mesh := range meshes {
 		at := points(mesh)
@@ -60,8 +60,8 @@ func lines(ctx context.Context, w *spmd.World) error {
 	return nil
 }
 
-// greet checks a member's lines. Then it sends the member's number to the members of all its lines, on all axes and
-// purposes at once, and checks what it receives.
+// greet checks a member's lines. Then it sends the member's number to all members of its lines, on all axes and
+// purposes at the same time, and checks the received numbers.
 func greet(ctx context.Context, m *spmd.Member, at [][]int) error {
 	var finish []func() error
 	for a, axis := range m.Axes() {
@@ -94,8 +94,8 @@ func greet(ctx context.Context, m *spmd.Member, at [][]int) error {
 	return nil
 }
 
-// greetLine starts the messages of one line. others are the numbers of its members in the group, in order. group is
-// the communicator of the whole group. wait checks what was received.
+// greetLine starts the messages along one line, and returns a function that waits for them and checks them. others
+// lists the members of the line by their numbers in the group. group is the communicator of the whole group.
 func greetLine(ctx context.Context, c spmd.Comm, others []int, mark byte, group spmd.Comm) (wait func() error,
 	err error) {
 	me := c.Rank()

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// channels tests that every item arrives once, in order and under its key, between any two ranks.
+// channels returns the cases that test whether every item arrives once, in order and under its key.
 func channels() []Case {
 	return []Case{
 		{"a key keeps the order of 1000 items", oneKey},
@@ -98,7 +98,7 @@ func sharedKey(ctx context.Context, w *spmd.World) error {
 		}
 		key := spmd.Key{To: spmd.AnyMember, Name: "k"}
 		per := items / len(s.from)
-		counts := make([]byte, per*len(s.from)) // counts of this rank's consumers, which take turns
+		counts := make([]byte, per*len(s.from)) // counts[n] is how often the consumers of this rank got item n
 		got := make(chan []int, len(s.to))
 		err = sc.play(ctx, func(ctx context.Context, m *spmd.Member) error {
 			snd, err := sc.ch.Sender(m, key)
@@ -216,10 +216,10 @@ const privateItems = 40
 
 var privateStages = [2]string{"s0", "s1"}
 
-// getPrivate gets items from m's stages in turns until both are closed. It checks that each producer's items
-// all arrive, in order.
+// getPrivate gets items from m's two stages in turn until both are closed. It checks that all items of each
+// producer arrive, in order.
 func getPrivate(ctx context.Context, sc *scene, m *spmd.Member, producers int) error {
-	next := map[string][]int{} // for each stage; next[stage][i] is producer i's next item
+	next := map[string][]int{} // next[stage][i] is the number of the next item from producer i
 	for _, name := range privateStages {
 		next[name] = make([]int, producers)
 	}

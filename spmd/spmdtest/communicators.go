@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// communicators tests members, separation, memory and nodes of communicators.
+// communicators returns the cases that test communicators, message spaces, memory and nodes.
 func communicators() []Case {
 	return []Case{
 		{"ranks number the members in the order given", numbering},
@@ -150,8 +150,8 @@ func sideBySide(ctx context.Context, w *spmd.World) error {
 	return nil
 }
 
-// placements returns groups that differ in ranks: all, reversed, a subset, one rank, and a mixed
-// order with several members on a rank. Their names contain `of`, because cases may share a world.
+// placements returns groups with different ranks: all, reversed, a subset, one rank, and a mixed order with
+// several members on a rank. Their names begin with `of`, because cases may share a world.
 func placements(w *spmd.World, of string) []spmd.GroupSpec {
 	last, reversed := w.Size()-1, world(w)
 	slices.Reverse(reversed)

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// direct tests direct messages between workers, after RLinf's tests/unit_tests/test_comm.py.
+// direct returns the cases that test direct messages between workers, after RLinf's tests/unit_tests/test_comm.py.
 func direct() []Case {
 	return []Case{
 		{"workers send each other dicts", directDict},
@@ -19,7 +19,8 @@ func direct() []Case {
 	}
 }
 
-// correspond launches two groups of different sizes and runs talk for each pair of their members.
+// correspond launches two groups of different sizes. For each member of one group and each member of the other, it runs
+// talk on both members.
 func correspond(ctx context.Context, w *spmd.World, name string, talk func(ctx context.Context, m *spmd.Member,
 	group string, member int, first bool) error) error {
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
@@ -52,7 +53,7 @@ func correspond(ctx context.Context, w *spmd.World, name string, talk func(ctx c
 	return err
 }
 
-// sheet returns a dict of several types whose contents depend on seed.
+// sheet returns a dict with tensors of several types. The contents depend on seed.
 func sheet(seed int) tensor.Dict {
 	var d tensor.Dict
 	d.Set("observation.image", tensor.New(tensor.U8, 3, 100, 100))

@@ -12,7 +12,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// items tests the contents of items, and their allocations.
+// items returns the cases that test the contents of items, and their allocations.
 func items() []Case {
 	return []Case{
 		{"layouts may change from item to item", layouts},
@@ -66,7 +66,7 @@ func layouts(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// putVarious puts two items of every layout, and checks that a layout that is too large is refused.
+// putVarious puts items of every layout, and checks that Take rejects a layout that is too large.
 func putVarious(ctx context.Context, snd *spmd.Sender) error {
 	all := various()
 	for i := range 10 * len(all) {
@@ -122,7 +122,7 @@ func noAllocationPerItem(ctx context.Context, w *spmd.World) error {
 			if err != nil {
 				return err
 			}
-			const warm, items = 500, 4500 // items of both producers together
+			const warm, items = 500, 4500 // totals of both producers
 			err = sc.play(ctx, func(ctx context.Context, m *spmd.Member) error {
 				snd, err := sc.ch.Sender(m, key)
 				for i := 0; i < items/2 && err == nil; i++ {
@@ -147,7 +147,7 @@ func noAllocationPerItem(ctx context.Context, w *spmd.World) error {
 					}
 				}
 				runtime.ReadMemStats(&after)
-				// the runtime allocates pools for waiting goroutines: a few hundred objects per processor
+				// the runtime allocates a few hundred objects per processor for waiting goroutines
 				if got := after.Mallocs - before.Mallocs; got > (items-warm)*2/3 {
 					return fmt.Errorf("%d items allocated %d times", items-warm, got)
 				}

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// messages tests that messages arrive whole, in order, at the right member.
+// messages returns the cases that test whether messages arrive whole, in order, at the right member.
 func messages() []Case {
 	return []Case{
 		{"messages of any size arrive whole", anySize},
@@ -81,7 +81,7 @@ func keepOrder(ctx context.Context, w *spmd.World) error {
 	c := ends[0]
 	next, prev := around(c)
 	const n = 100
-	// small and large messages, from both kinds of memory: a transport may have a path for each
+	// small and large messages, from Go memory and Alloc memory: a transport may send them differently
 	size := func(i int) int { return 8 + i%5*9000 }
 	var sends, recvs []spmd.Request
 	bufs := make([][]byte, n)
@@ -268,7 +268,7 @@ func lateReceive(ctx context.Context, w *spmd.World) error {
 	if reqs[2], err = c.Isend(nil, next, 3); err != nil {
 		return err
 	}
-	// The empty message was sent last. When it is here, the other messages are in transit, and no
+	// The empty message was sent last. When it has arrived, the other messages are in transit, and no
 	// receive is posted for them.
 	r, err := c.Irecv(nil, prev, 3)
 	if err != nil {

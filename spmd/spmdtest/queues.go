@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// queues tests the capacity of keys, the ways to take items, and the end of a key.
+// queues returns the cases that test the capacity of keys, the methods that take items, and the end of a key.
 func queues() []Case {
 	return []Case{
 		{"GetBatch takes items by weight", batches},
@@ -32,7 +32,7 @@ func batches(ctx context.Context, w *spmd.World) error {
 				return err
 			}
 			weights := []int{1, 2, 3, 3, 7, 2, 1, 1}
-			want := [][]int{{1, 2}, {3}, {3}, {7}, {2, 1}, {1}} // at most 3 together; one item always fits
+			want := [][]int{{1, 2}, {3}, {3}, {7}, {2, 1}, {1}} // a batch has one item, or a total weight of at most 3
 			err = sc.play(ctx, func(ctx context.Context, m *spmd.Member) error {
 				snd, err := sc.ch.Sender(m, key)
 				for i := 0; i < len(weights) && err == nil; i++ {
@@ -107,8 +107,8 @@ func lengths(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// fillsTheKey puts three items into a key of size 2, since one more may be in transit, and checks that a
-// fourth does not fit.
+// fillsTheKey puts three items under a key with MaxSize 2, because one more item may be in transit. It
+// checks that the key has no room for a fourth item.
 func fillsTheKey(ctx context.Context, snd *spmd.Sender, word *spmd.Receiver) error {
 	if _, _, err := get(ctx, word); err != nil { // the consumer has seen the empty key
 		return err
@@ -298,8 +298,8 @@ func holding(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// opening lets two members open keys to each other. Each must be able to open its key while the other member
-// waits in its own opening and handles no messages.
+// opening lets two members open keys to each other. A member must be able to open a key even if the other
+// member is opening a key too, and so handles no messages.
 func opening(ctx context.Context, w *spmd.World) error {
 	return everywhere(ctx, w, func(ctx context.Context, w *spmd.World, s site) error {
 		s.from, s.to = s.from[:1], s.to[:1]
@@ -311,7 +311,7 @@ func opening(ctx context.Context, w *spmd.World) error {
 		if err != nil {
 			return err
 		}
-		ends := map[int]spmd.Comm{} // to signal the end of the first Get
+		ends := map[int]spmd.Comm{} // for nod: members signal the end of the first Get
 		if w.Rank() == s.from[0] || w.Rank() == s.to[0] {
 			mine, err := w.NewComm([]int{s.from[0], s.to[0]}, "opening past")
 			if err != nil {
@@ -329,7 +329,8 @@ func opening(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// opensTwo puts items under two keys: the first at once, the second after the other member's nod. Then it receives.
+// opensTwo puts an item under a first key, waits for the other member's nod, and puts an item under a second key. Then
+// it gets an item.
 func opensTwo(ctx context.Context, m *spmd.Member, there, back *scene, end spmd.Comm) error {
 	for n := range 2 {
 		snd, err := there.ch.Sender(m, spmd.Key{Name: fmt.Sprint(n)})
@@ -352,7 +353,7 @@ func opensTwo(ctx context.Context, m *spmd.Member, there, back *scene, end spmd.
 	return expect(ctx, rcv, 7)
 }
 
-// opensOne puts an item between its gets from two keys.
+// opensOne gets an item of the first key, puts an item, and gets an item of the second key.
 func opensOne(ctx context.Context, m *spmd.Member, there, back *scene, end spmd.Comm) error {
 	for n := range 2 {
 		rcv, err := there.ch.Receiver(m, spmd.Key{Name: fmt.Sprint(n)})
@@ -376,7 +377,7 @@ func opensOne(ctx context.Context, m *spmd.Member, there, back *scene, end spmd.
 	return nil
 }
 
-// nod sends an empty message to the other of two members, or receives one from that member.
+// nod sends an empty message to the other member if send is true. Otherwise it receives an empty message.
 func nod(ctx context.Context, c spmd.Comm, send bool) error {
 	post := c.Irecv
 	if send {

@@ -10,17 +10,17 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// recording tests that waits are recorded where they happen.
+// recording returns the cases that test World.Record.
 func recording() []Case {
 	return []Case{{"every get names the put that ended it", namesPuts},
 		{"messages are counted by their receivers", countsMessages}}
 }
 
-// A logger is a spmd.Recorder that keeps its input.
+// A logger is a spmd.Recorder that stores what it records.
 type logger struct {
 	sites []spmd.Site
 	open  []int
-	got   map[[2]int64]int // gets by producer and number
+	got   map[[2]int64]int // number of gets for each pair of producer and item number
 	marks []int64          // arguments of the marks of puts, in order
 	waits int              // number of spans that ended
 	wrong error
@@ -63,8 +63,8 @@ func (l *logger) Mark(site int, arg int64) {
 	}
 }
 
-// namesPuts sends items of all producers to a key. The recorder of a consumer must get the producer and the number of
-// each item. The recorder of a producer must get the consumer of each Put.
+// namesPuts lets all producers put items under one key. The consumer's recorder must record the producer and the number
+// of each item. Each producer's recorder must record the consumer of each Put.
 func namesPuts(ctx context.Context, w *spmd.World) error {
 	const items = 20
 	return everywhere(ctx, w, func(ctx context.Context, w *spmd.World, s site) error {
@@ -142,8 +142,8 @@ func recordedGets(ctx context.Context, ch *spmd.Channel, m *spmd.Member, key spm
 	return nil
 }
 
-// countsMessages sends 100 (r+1) messages of 3 bytes from each rank r to the next rank, and to itself. The
-// communicator has the ranks in another order. Channels of earlier cases may send a few more messages.
+// countsMessages checks World.Traffic. Each rank r sends 100·(r+1) messages of 3 bytes to the next rank, and the
+// same number to itself. A few more messages are allowed, which channels of earlier cases may send.
 func countsMessages(ctx context.Context, w *spmd.World) error {
 	w.Record(func(string, int) spmd.Recorder { return &logger{} })
 	ranks := w.Ranks()

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// requests tests waiting, testing and cancelling, and arguments that must be refused.
+// requests returns the cases that test waiting, testing and cancelling, and arguments that must be rejected.
 func requests() []Case {
 	return []Case{
 		{"WaitAny returns each request once", waitAny},
@@ -59,8 +59,8 @@ func waitAny(ctx context.Context, w *spmd.World) error {
 	return c.Wait(ctx, sends)
 }
 
-// goAhead tells the previous member of the ring that it may send. Then it waits for the same
-// message from the next member.
+// goAhead sends an empty message to the previous member of the ring, which may then send. Then it waits for
+// the empty message from the next member.
 func goAhead(ctx context.Context, c spmd.Comm) error {
 	const tag = spmd.MaxTag - 1
 	next, prev := around(c)
@@ -135,7 +135,7 @@ func cancel(ctx context.Context, w *spmd.World) error {
 	if err := goAhead(ctx, c); err != nil {
 		return err
 	}
-	// The tag still works, and the cancelled receive's buffer stays unchanged.
+	// The tag still works, and the buffer of the cancelled receive does not change.
 	in := make([]byte, 8)
 	var reqs [2]spmd.Request
 	if reqs[0], err = c.Irecv(in, prev, 4); err != nil {

@@ -9,9 +9,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// RoundTrip measures n round trips between rank 0 and the last rank, with items of the given number
-// of bytes: first as messages of a communicator, then through a pair of channels. It returns the
-// medians on rank 0 and zeros elsewhere. Every rank calls it.
+// RoundTrip measures n round trips of the given number of bytes between rank 0 and the last rank, first as
+// bare messages of a communicator, and then as items of two channels. It returns the median times on
+// rank 0, and zeros on other ranks. Every rank must call it.
 func RoundTrip(ctx context.Context, w *spmd.World, bytes, n int) (bare, channel time.Duration, err error) {
 	ends := []int{0, w.Size() - 1}
 	if w.Rank() == ends[0] || w.Rank() == ends[1] {
@@ -91,7 +91,7 @@ func bareRoundTrip(ctx context.Context, w *spmd.World, ranks []int, bytes, n int
 	return median(times), err
 }
 
-// bounce sends b back and forth n times, starting with member 0.
+// bounce sends b back and forth between two members n times. Member 0 sends first.
 func bounce(ctx context.Context, c spmd.Comm, b []byte, n int) (times []time.Duration, err error) {
 	reqs := make([]spmd.Request, 1)
 	for range n {

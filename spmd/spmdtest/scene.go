@@ -14,7 +14,7 @@ type site struct {
 	from, to []int
 }
 
-// sites returns placements within a process, between processes, and mixed, as far as n ranks allow.
+// sites returns placements within a process, between processes, and mixed, as far as they differ with n ranks.
 func sites(n int) []site {
 	last := n - 1
 	all := []site{
@@ -33,8 +33,8 @@ type scene struct {
 	ch       *spmd.Channel
 }
 
-// stage launches the groups of a site and makes the channel between them. name is the name of the
-// case.
+// stage launches the groups of a site and makes the channel between them. Their names begin with the
+// argument name.
 func stage(w *spmd.World, name string, s site, spec spmd.ChannelSpec) (*scene, error) {
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
 	launched, _ := w.Calls()
@@ -58,8 +58,8 @@ func stage(w *spmd.World, name string, s site, spec spmd.ChannelSpec) (*scene, e
 	return &scene{w, from, to, ch}, nil
 }
 
-// play runs the producers and the consumers at the same time. It returns on all ranks when all of
-// them are done.
+// play runs the producers and the consumers at the same time. It returns on all ranks when all producers
+// and consumers are done.
 func (s *scene) play(ctx context.Context, produce, consume func(ctx context.Context, m *spmd.Member) error) error {
 	void := func(f func(context.Context, *spmd.Member) error) func(context.Context, *spmd.Member) (struct{}, error) {
 		return func(ctx context.Context, m *spmd.Member) (struct{}, error) { return struct{}{}, f(ctx, m) }
@@ -79,8 +79,8 @@ func (s *scene) play(ctx context.Context, produce, consume func(ctx context.Cont
 	return exchange(ctx, ends)
 }
 
-// kinds has a key of each of the three kinds: consumer 0's own key, and shared keys owned by the
-// process of the first and of the second consumer.
+// kinds has one key of each kind: a key of consumer 0, a shared key that the first consumer's process owns,
+// and a shared key that the second consumer's process owns.
 var kinds = []spmd.Key{{To: 0, Name: "k"}, {To: spmd.AnyMember, Name: "k"}, {To: spmd.AnyMember, Name: "l"}}
 
 // number is the layout of an item with one int64.
@@ -120,8 +120,8 @@ func everywhere(ctx context.Context, w *spmd.World, f func(ctx context.Context, 
 	return nil
 }
 
-// both runs producer 0 and consumer 0. The channel of back carries messages from the consumer to
-// the producer.
+// both runs producer 0 and consumer 0. The scene back has a channel for replies from the consumer to the
+// producer.
 func both(ctx context.Context, sc, back *scene, produce func(context.Context, *spmd.Sender, *spmd.Receiver) error,
 	consume func(context.Context, *spmd.Receiver, *spmd.Sender) error, key spmd.Key) error {
 	reply := spmd.Key{Name: "reply"}

@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// shared tests the memory that the ranks of a node share, and its signals. It skips transports
-// without shared memory.
+// shared returns the cases that test shared memory and signals. They pass on transports without shared
+// memory.
 func shared() []Case {
 	return []Case{
 		{"every rank or none has shared memory", sharedAlike},
@@ -26,7 +26,7 @@ func shared() []Case {
 	}
 }
 
-// tell sends a number from every rank to every other rank, and returns the numbers of all ranks.
+// tell sends this rank's number mine to every rank, and returns the numbers of all ranks.
 func tell(ctx context.Context, w *spmd.World, mine uint64) ([]uint64, error) {
 	ends, err := w.NewComm(world(w), "tell")
 	if err != nil {
@@ -74,7 +74,7 @@ func sharedAlike(ctx context.Context, w *spmd.World) error {
 	return nil
 }
 
-// mates returns the ranks of this rank's node, including itself.
+// mates returns the ranks of this rank's node, including this rank.
 func mates(w *spmd.World) []int {
 	var ranks []int
 	for r, node := range w.Nodes() {
@@ -190,8 +190,8 @@ func viewBounds(_ context.Context, w *spmd.World) error {
 	return nil
 }
 
-// signals places n signals in the memory of the node's first rank and returns them on all ranks of
-// the node.
+// signals returns n signals in the memory of the node's first rank. They are the same on all ranks of the
+// node.
 func signals(ctx context.Context, w *spmd.World, sh spmd.Shared, n int) ([]spmd.Signal, error) {
 	size := n * int(unsafe.Sizeof(spmd.Signal{}))
 	b, err := w.Alloc(size)
@@ -242,8 +242,8 @@ func signalPingPong(ctx context.Context, w *spmd.World) error {
 	return nil
 }
 
-// signalBarrier lets the last rank release all others, as a barrier does. Memory that the others
-// wrote before the barrier must be visible after it.
+// signalBarrier implements a barrier, in which the last rank to arrive releases all other ranks. Memory
+// that a rank wrote before the barrier must be visible to all ranks after it.
 func signalBarrier(ctx context.Context, w *spmd.World) error {
 	sh, ok := w.Shared()
 	if !ok {
@@ -291,7 +291,7 @@ func signalContext(ctx context.Context, w *spmd.World) error {
 	cause := errors.New("enough")
 	sub, stop := context.WithCancelCause(ctx)
 	w.Go("stopper", func() error { stop(cause); return nil })
-	for range 2 { // first ctx ends during the wait, then before it
+	for range 2 { // sub ends during the first wait, and before the second wait
 		if err := sh.Await(sub, &sig[w.Rank()], 0, -1); !errors.Is(err, cause) {
 			return fmt.Errorf("the wait returned %v", err)
 		}
@@ -300,7 +300,7 @@ func signalContext(ctx context.Context, w *spmd.World) error {
 		return fmt.Errorf("%d sleepers are left", n)
 	}
 	sh.Post(&sig[w.Rank()], 1)
-	return sh.Await(sub, &sig[w.Rank()], 0, -1) // an earlier signal has precedence
+	return sh.Await(sub, &sig[w.Rank()], 0, -1) // an earlier Post takes precedence over the end of sub
 }
 
 func signalAllocation(ctx context.Context, w *spmd.World) error {

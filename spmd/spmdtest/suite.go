@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Case checks one promise. Run is called on every rank and returns the rank's error. If the error
-// is spmd.Again, Run is called again in the next world.
+// A Case tests one property of a transport. Run is called on every rank and returns the rank's error. If
+// the error is spmd.Again, Run is called again in the next world.
 type Case struct {
 	Name string
 	Run  func(ctx context.Context, w *spmd.World) error
@@ -23,8 +23,8 @@ func Cases() []Case {
 		shared(), recording(), worlds())
 }
 
-// Run runs every case in worlds of 1, 2, 3, 4, 5 and 8 ranks, or only of 3 and 8 ranks with -short.
-// open makes a world and returns its ranks.
+// Run runs every case in worlds of 1, 2, 3, 4, 5 and 8 ranks, or of 3 and 8 ranks with -short. The
+// function open makes a world of n ranks and returns their transports.
 func Run(t *testing.T, open func(n int) []spmd.Transport) {
 	sizes := []int{1, 2, 3, 4, 5, 8}
 	if testing.Short() {
@@ -44,7 +44,7 @@ func Run(t *testing.T, open func(n int) []spmd.Transport) {
 	}
 }
 
-// world returns the ranks 0..n-1.
+// world returns all ranks of w, in order.
 func world(w *spmd.World) []int {
 	all := make([]int, w.Size())
 	for r := range all {
@@ -53,8 +53,8 @@ func world(w *spmd.World) []int {
 	return all
 }
 
-// uneven places 1 + r mod 3 members on each rank r. A rank's members are not consecutive if there
-// are several ranks.
+// uneven returns the ranks of a group with 1 + r mod 3 members on each rank r. If there are several ranks,
+// the members of a rank have no consecutive numbers.
 func uneven(w *spmd.World) []int {
 	var ranks []int
 	for round := range 3 {
@@ -67,7 +67,7 @@ func uneven(w *spmd.World) []int {
 	return ranks
 }
 
-// fill writes a pattern that depends on seed.
+// fill fills b with a pattern that depends on seed.
 func fill(b []byte, seed int) {
 	for i := range b {
 		b[i] = byte(i*31 + i>>8 + seed*101)

@@ -27,8 +27,8 @@ func worlds() []Case {
 	}
 }
 
-// inWorlds returns a program that runs f in n successive worlds. Each rank has its own state, which passes from world
-// to world.
+// inWorlds returns a program that runs f in n successive worlds. Each rank has its own state, which f gets in every
+// world.
 func inWorlds[T any](n int, f func(ctx context.Context, w *spmd.World, world int, state *T) error) func(
 	context.Context, *spmd.World) error {
 	type rank struct {
@@ -58,8 +58,8 @@ func inWorlds[T any](n int, f func(ctx context.Context, w *spmd.World, world int
 	}
 }
 
-// oneOfMany uses everything that a world has. Each world has a different placement. late counts the goroutines that ran
-// in earlier worlds.
+// oneOfMany uses every feature of a world, with a different placement in each world. late counts the goroutines of
+// World.Go that ended in earlier worlds.
 func oneOfMany(ctx context.Context, w *spmd.World, world int, late *atomic.Int64) error {
 	if n, hash := w.Calls(); n != 0 || hash != 0 {
 		return fmt.Errorf("it has made %d calls before its first", n)
@@ -139,7 +139,7 @@ func oneOfMany(ctx context.Context, w *spmd.World, world int, late *atomic.Int64
 	return nil
 }
 
-// together uses what ranks have in common without groups: shared memory, a collective of the library, and message
+// together uses the features of a world that need no group: shared memory, a collective of the library, and message
 // spaces.
 func together(ctx context.Context, w *spmd.World, world int) error {
 	if sh, ok := w.Shared(); ok {
@@ -186,8 +186,8 @@ func together(ctx context.Context, w *spmd.World, world int) error {
 	return nil
 }
 
-// keeping keeps some of its memory in every world: whole pieces of Alloc, and parts of pieces. It checks that kept
-// memory does not change while other memory is allocated and freed.
+// keeping passes some memory to World.Keep in every world: whole pieces of Alloc, and parts of pieces. It checks that
+// kept memory does not change while other memory is allocated and freed.
 func keeping(ctx context.Context, w *spmd.World, world int, kept *map[int][]byte) error {
 	ends, err := w.NewComm(w.Ranks(), "keeping")
 	if err != nil {
@@ -242,11 +242,11 @@ func keeping(ctx context.Context, w *spmd.World, world int, kept *map[int][]byte
 	return nil
 }
 
-// longest is the seed of the piece that keeping keeps for ever.
+// longest is the seed of the piece that keeping keeps in all worlds.
 const longest = 0
 
-// passOn sends a piece of this rank's memory to the next rank, and checks that the ranks of the node see it. The piece
-// holds the pattern of the seed longest.
+// passOn sends the piece b of this rank's memory to the next rank. It also checks that the ranks of the node see each
+// other's pieces through shared memory. All pieces hold the pattern of the seed longest.
 func passOn(ctx context.Context, w *spmd.World, c spmd.Comm, b []byte) error {
 	if b == nil {
 		return nil
@@ -269,8 +269,8 @@ func passOn(ctx context.Context, w *spmd.World, c spmd.Comm, b []byte) error {
 	if err := check(in, longest); err != nil {
 		return err
 	}
-	clear(in) // the buffer must not be zero by chance
-	fill(in, 1)
+	clear(in)
+	fill(in, 1) // the next Alloc of this memory must zero it
 	sh, ok := w.Shared()
 	if !ok {
 		return nil
@@ -301,7 +301,7 @@ func passOn(ctx context.Context, w *spmd.World, c spmd.Comm, b []byte) error {
 // stray sends messages that nobody receives, in communicators that the next world makes again.
 func stray(ctx context.Context, w *spmd.World, world int, _ *struct{}) error {
 	if w.Size() == 1 {
-		return nil // MPI need not deliver a message for which its sender has not waited
+		return nil // MPI need not complete a send to oneself that is never received
 	}
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
 	g, err := spmd.Launch(w, spmd.GroupSpec{Name: "stray", Ranks: w.Ranks(), Comms: []string{"a", "b"}}, self)
@@ -337,9 +337,9 @@ func stray(ctx context.Context, w *spmd.World, world int, _ *struct{}) error {
 	return nil
 }
 
-// Leaving returns a program of three worlds for an Options.StallTimeout of one second and three or more ranks. Rank 1
-// leaves the first and the last world early, and rank 2 must get an error that says so. In the second world rank 2
-// waits long for rank 1, which works.
+// Leaving returns a program that needs three or more ranks and an Options.StallTimeout of one second. It runs in three
+// worlds. In the first and the last world, rank 1 ends while rank 2 waits for it, and rank 2 must get an error. In the
+// second world, rank 1 only works for long, and rank 2 must get no error.
 func Leaving() func(ctx context.Context, w *spmd.World) error { return inWorlds(3, leaving) }
 
 func leaving(ctx context.Context, w *spmd.World, world int, _ *struct{}) error {
@@ -371,10 +371,10 @@ func leaving(ctx context.Context, w *spmd.World, world int, _ *struct{}) error {
 	return c.Cancel(&r)
 }
 
-// Many returns a program of n >= 200 worlds that use everything that a world has. It returns an error if the process
-// grows after the first hundred. Only Linux reports the size of a process.
+// Many returns a program of n >= 200 worlds that uses every feature of a world. The program fails if the process grows
+// after the first 60 to 119 worlds. It needs Linux, which reports the size of the process.
 func Many(n int) func(ctx context.Context, w *spmd.World) error {
-	start := (n-1)%60 + 60 // the world in which placements and kept memory have the sizes of the last world
+	start := (n-1)%60 + 60 // a world with the same placement and the same sizes of kept memory as the last world
 	var reads sync.Mutex   // so that a rank does not count the files that another rank of the process reads
 	type state struct {
 		late  atomic.Int64
@@ -409,7 +409,7 @@ func Many(n int) func(ctx context.Context, w *spmd.World) error {
 	})
 }
 
-// A usage is the resources that the process uses.
+// A usage holds the amounts of resources that the process uses.
 type usage struct{ memory, shared, mapped, files, goroutines int64 }
 
 // used reads the usage of this process from Linux.
@@ -440,11 +440,11 @@ func used() (u usage, err error) {
 	return u, err
 }
 
-// exceeds returns an error if u has grown by more than 5 % since the usage `before`.
+// exceeds returns an error if a resource has grown by more than 5 % and a constant since the usage `before`.
 func (u usage) exceeds(before usage) error {
 	for _, x := range []struct {
 		what        string
-		was, is, by int64 // by is growth that is allowed in addition to 5 %
+		was, is, by int64 // by is the allowed growth in addition to 5 %
 	}{
 		{"KiB of memory", before.memory, u.memory, 1024},
 		{"KiB of shared memory", before.shared, u.shared, 1024},

@@ -64,7 +64,7 @@ func nodes() (n int) {
 	return n
 }
 
-// A program gets the arguments after its name.
+// A program is called on every rank with the arguments after its name.
 type program func(ctx context.Context, w *spmd.World, args []string) error
 
 var programs = map[string]program{
@@ -77,7 +77,7 @@ var programs = map[string]program{
 	"weights":     weights,
 }
 
-// conformance runs the suite with shared memory and with messages, also with several members on a rank.
+// conformance runs collectivestest.Conformance, with shared memory and without.
 func conformance(ctx context.Context, w *spmd.World, _ []string) error {
 	for _, how := range []func(collectives.Host) collectives.Host{nil, byMessages} {
 		made, err := collectivestest.Conformance(ctx, w, w.Ranks(), how, collectives.Options{})
@@ -91,9 +91,9 @@ func conformance(ctx context.Context, w *spmd.World, _ []string) error {
 	return nil
 }
 
-// library runs the suite for the library's collectives in two ways that a Group does not use: in chunks of 999
-// elements, and by blocking calls. The members are not in the order of the ranks. Blocking calls are slow if ranks
-// share cores, so only two members make them.
+// library runs collectivestest.Conformance for the MPI library's collectives in two modes that a Group does not use:
+// in chunks of 999 elements, and by blocking calls. The members are in the reverse order of the ranks. It makes
+// blocking calls only with two ranks, because they are slow if ranks share cores.
 func library(ctx context.Context, w *spmd.World, _ []string) error {
 	ranks, hows := w.Ranks(), []func(collectives.Host) collectives.Host{inChunks}
 	slices.Reverse(ranks)
@@ -112,7 +112,7 @@ func library(ctx context.Context, w *spmd.World, _ []string) error {
 	return nil
 }
 
-// ordered runs the suite of sums in order, also with several members on a rank.
+// ordered runs collectivestest.Ordered, with one and with two members on each rank.
 func ordered(ctx context.Context, w *spmd.World, _ []string) error {
 	made, err := collectivestest.Ordered(ctx, w, w.Ranks(), nil)
 	if err != nil {
@@ -127,7 +127,7 @@ func ordered(ctx context.Context, w *spmd.World, _ []string) error {
 	return nil
 }
 
-// await lets all ranks wait in a collective for rank 1, which is stopped by SIGSTOP or returns. args are the
+// await lets all ranks wait in a collective for rank 1, which stops itself by SIGSTOP or returns. args are the
 // kind, the algorithm, and "stop" or "return".
 func await(ctx context.Context, w *spmd.World, args []string) error {
 	for kind := spmd.Barrier; kind <= spmd.SendReceive; kind++ {
@@ -159,7 +159,7 @@ func mismatch(ctx context.Context, w *spmd.World, _ []string) error {
 	return g.Run(ctx, collectives.AllReduce(make([]float32, 8), spmd.Sum))
 }
 
-// alone starts operations that must complete while every rank computes without making calls.
+// alone starts operations, which must complete while every rank computes and makes no other calls.
 func alone(ctx context.Context, w *spmd.World, _ []string) error {
 	for _, algorithm := range collectives.Algorithms() {
 		ends, err := w.NewComm(w.Ranks(), "alone "+algorithm)
@@ -188,8 +188,8 @@ func alone(ctx context.Context, w *spmd.World, _ []string) error {
 	return nil
 }
 
-// weights runs the suite of weights twice: from the last and the first rank to all ranks, and from a middle rank
-// to the others.
+// weights runs collectivestest.Weights twice: from the last and the first rank to all ranks, and from a middle rank
+// to some other ranks.
 func weights(ctx context.Context, w *spmd.World, _ []string) error {
 	last := w.Size() - 1
 	compared := 0
@@ -214,7 +214,7 @@ func (apart) Shared() (spmd.Shared, bool) { return nil, false }
 
 func byMessages(h collectives.Host) collectives.Host { return apart{h} }
 
-// A changed is a host that changes the library's communicators when they are made.
+// A changed is a host that calls the function change on every new communicator of the MPI library.
 type changed struct {
 	collectives.Host
 	change func(spmd.Native) spmd.Native

@@ -12,24 +12,24 @@ import (
 // Align is the alignment of pieces, in bytes.
 const Align = 64
 
-// A Region gives out zeroed pieces of a memory mapping. It belongs to one goroutine at a time, but any goroutine may
+// A Region allocates zeroed pieces of a memory mapping. It belongs to one goroutine at a time, but any goroutine may
 // call Offset.
 type Region struct {
 	mem  []byte
 	free []span // in ascending order, with memory in use between every two spans
-	used int    // memory beyond this offset was never used, so it is zero and takes no pages
+	used int    // memory from this offset on was never used, so it is zero and takes no pages
 }
 
 // A span is the range [lo, hi) of a region, with bounds at multiples of Align.
 type span struct{ lo, hi int }
 
-// New returns a region of mem, which must be zero. The address and the length of mem are multiples of Align.
+// New returns a region of mem, which must be zero. The address and the length of mem must be multiples of Align.
 func New(mem []byte) *Region { return &Region{mem: mem, free: []span{{0, len(mem)}}} }
 
 // Mem returns the whole mapping.
 func (r *Region) Mem() []byte { return r.mem }
 
-// Room returns how many bytes of a region a piece of n bytes takes.
+// Room returns n rounded up to a multiple of Align: the bytes of a region that a piece of n bytes occupies.
 func Room(n int) int { return (n + Align - 1) &^ (Align - 1) }
 
 // Take returns n zeroed bytes of the first free span that has room, or nil if no span has room.
@@ -50,14 +50,14 @@ func (r *Region) Take(n int) []byte {
 	return nil
 }
 
-// Offset returns the offset of b, and whether b lies in the region.
+// Offset returns the offset of b in the region. The bool is false if b is not in the region.
 func (r *Region) Offset(b []byte) (int, bool) {
 	lo, p := uintptr(unsafe.Pointer(unsafe.SliceData(r.mem))), uintptr(unsafe.Pointer(unsafe.SliceData(b)))
 	return int(p - lo), p >= lo && p-lo < uintptr(len(r.mem)) && uintptr(len(b)) <= uintptr(len(r.mem))-(p-lo)
 }
 
-// Find returns the index of the region that b lies in, and b's offset there. The index is -1 if b lies in none of the
-// regions. Regions may be nil.
+// Find returns the index of the region that contains b, and the offset of b in that region. The index is -1 if no
+// region contains b. Regions may be nil.
 func Find(regions []*Region, b []byte) (index, offset int) {
 	for i, r := range regions {
 		if r == nil {
@@ -70,7 +70,8 @@ func Find(regions []*Region, b []byte) (index, offset int) {
 	return -1, 0
 }
 
-// Sort groups the pieces by region. It leaves out empty pieces.
+// Sort groups the pieces by the region that contains them: element i of the result has the pieces of regions[i]. It
+// ignores empty pieces, and returns an error if no region contains a piece.
 func Sort(regions []*Region, pieces [][]byte) ([][][]byte, error) {
 	sorted := make([][][]byte, len(regions))
 	for _, b := range pieces {
@@ -86,9 +87,9 @@ func Sort(regions []*Region, pieces [][]byte) ([][][]byte, error) {
 	return sorted, nil
 }
 
-// Keep frees all of the region except these pieces of it. If a piece lies in free memory, Keep returns an error and
-// changes nothing. giveBack gives whole pages back to the system, so that they are zero when they are used next. If
-// giveBack returns an error, Keep writes zeros.
+// Keep frees the region except for the given pieces. If a piece is in free memory, Keep returns an error and changes
+// nothing. giveBack returns whole pages to the system, so that they are zero when they are used next. If giveBack
+// fails, Keep writes zeros.
 func (r *Region) Keep(pieces [][]byte, giveBack func(pages []byte) error) error {
 	var kept []span
 	for _, b := range pieces {
@@ -121,7 +122,7 @@ func (r *Region) Keep(pieces [][]byte, giveBack func(pages []byte) error) error 
 	return nil
 }
 
-// clean zeroes b, and gives back the pages that lie completely in b.
+// clean zeroes b, and returns the pages that are completely in b to the system.
 func clean(b []byte, giveBack func(pages []byte) error) {
 	page := uintptr(os.Getpagesize())
 	lo := uintptr(unsafe.Pointer(unsafe.SliceData(b)))

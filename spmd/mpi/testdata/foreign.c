@@ -1,5 +1,5 @@
-// A foreign program in the same job. It takes part in one split of MPI_COMM_WORLD, by its MPI_APPNUM, and in nothing
-// else. The optional argument is how many seconds it runs after that.
+// A foreign program in the same job. It takes part only in one split of MPI_COMM_WORLD, with its MPI_APPNUM as the
+// colour. The optional argument is the number of seconds that it runs after the split.
 #include <mpi.h>
 #include <stdio.h>
 #include <stdlib.h>

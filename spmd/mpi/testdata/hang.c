@@ -1,6 +1,6 @@
-// An MPI_Finalize that does not return, by MPI's profiling interface. HANG_BEFORE is the rank that hangs before the
-// real MPI_Finalize, so that the other ranks wait in it. HANG_AFTER is the rank that hangs after the real MPI_Finalize,
-// when the other ranks have returned from it.
+// An MPI_Finalize that does not return; it uses MPI's profiling interface. The rank HANG_BEFORE hangs before the real
+// MPI_Finalize, so that the other ranks wait in it. The rank HANG_AFTER hangs after the real MPI_Finalize, from which
+// the other ranks have returned too.
 
 #include <mpi.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
-// A profiler by MPI's profiling interface. At the end it prints how many messages of one byte the process sent in each
-// communicator, by its name.
+// A profiler that uses MPI's profiling interface. At the end it prints, for each communicator, its name and the number
+// of messages of one byte that the process sent in it.
 
 #include <mpi.h>
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// For LD_PRELOAD: an MPI that gives fewer threads than were asked for.
+// For LD_PRELOAD: an MPI that grants a lower thread level than the program requested.
 #include <mpi.h>
 
 int MPI_Init_thread(int *argc, char ***argv, int required, int *provided) {

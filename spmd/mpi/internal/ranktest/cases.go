@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/spmd/spmdtest"
 )
 
-// cases runs the conformance suite of transports, each case in a world of its own, and prints how long
-// each took.
+// cases runs the conformance suite of transports, each case in a world of its own, and prints the duration
+// of each case.
 func cases(ctx context.Context, t spmd.Transport, _ []string) error {
 	suite := spmdtest.Cases()
 	at, start := 0, time.Now()

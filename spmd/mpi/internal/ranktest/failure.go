@@ -17,8 +17,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// fail lets rank 1 fail in the way that args[0] names, while the others wait for a message from rank 1, or for what
-// args[1] names.
+// fail lets rank 1 fail as args[0] says, while the other ranks wait for it: for a message or, if args[1] is given, for
+// a signal, a collective or a launch.
 func fail(ctx context.Context, t spmd.Transport, args []string) error {
 	sh, sig, err := signalsOf(ctx, t, 1)
 	if err != nil {
@@ -70,7 +70,7 @@ func fail(ctx context.Context, t spmd.Transport, args []string) error {
 	})
 }
 
-// failIn fails in the given way.
+// failIn makes this rank fail. The argument way names the kind of failure.
 func failIn(w *spmd.World, way string) error {
 	switch way {
 	case "leave":
@@ -94,7 +94,7 @@ func failIn(w *spmd.World, way string) error {
 	return fmt.Errorf("%s: unknown way to fail", way)
 }
 
-// listShared prints the files that this process maps and others may map too.
+// listShared prints the rlinf files that this process maps as shared memory.
 func listShared(rank int) error {
 	text, err := os.ReadFile("/proc/self/maps")
 	if err != nil {
@@ -110,8 +110,8 @@ func listShared(rank int) error {
 	return nil
 }
 
-// resume lets every rank stop itself for longer than the stall timeout, as a suspended job does, and go
-// on. The job must not end. A child wakes the ranks up again.
+// resume suspends every rank for longer than the stall timeout, like a suspended job. A child process resumes
+// the rank. The job must not end.
 func resume(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "resume")
 	if err != nil {
@@ -131,7 +131,7 @@ func resume(ctx context.Context, t spmd.Transport, _ []string) error {
 	if _, err := waker.Wait(); err != nil {
 		return err
 	}
-	// Wait for one more stall timeout, in which a clock that had not been reset would end the job.
+	// Sleep for another stall timeout: if the clock had not been reset, the job would now end.
 	time.Sleep(4 * time.Second)
 	return nil
 }

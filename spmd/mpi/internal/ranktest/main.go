@@ -3,8 +3,8 @@
 // Ranktest holds the programs that the tests of spmd/mpi start under mpirun. Each program shows one
 // property of the transport. The first argument names the program; see programs.
 //
-// RANKTEST_PIDS names a folder in which each rank leaves a file named after its process, so that a
-// test can see that none is left. RANKTEST_STALL is the stall timeout.
+// RANKTEST_PIDS names a folder in which each rank writes a file named by its process ID, so that a test
+// can check that no process is left. RANKTEST_STALL is the stall timeout.
 package main
 
 import (
@@ -55,7 +55,7 @@ func usage(text string) {
 	os.Exit(2)
 }
 
-// A program gets the open transport and closes it.
+// A program receives the open transport and must close it.
 type program func(ctx context.Context, t spmd.Transport, args []string) error
 
 var programs = map[string]program{
@@ -89,7 +89,7 @@ var programs = map[string]program{
 	"end":      end,
 }
 
-// closing closes the transport after a program.
+// closing returns a program that runs p and then closes the transport.
 func closing(p program) program {
 	return func(ctx context.Context, t spmd.Transport, args []string) error {
 		if err := p(ctx, t, args); err != nil {
@@ -124,7 +124,7 @@ func everyone(t spmd.Transport, k int, label string) ([]spmd.Comm, error) {
 	return t.NewComm(ranks, label)
 }
 
-// describe prints what the transport says about itself. The lines of two ranks never mix.
+// describe prints the transport's description on one line. Lines of different ranks never mix.
 func describe(_ context.Context, t spmd.Transport, _ []string) error {
 	d := t.Describe()
 	fmt.Printf("rank %d of %d, nodes %v, %s, %s, threads %s, shared %s\n", t.Rank(), t.Size(), t.Nodes(), d.Library,

@@ -15,8 +15,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// messages shows what this transport must get right beyond the conformance cases: memory of either
-// kind, members that share a process, the libraries' protocols for each size, errors that name the
+// messages tests what the conformance suite does not: buffers in Alloc memory and in Go memory, members that
+// share a process, message sizes for which the libraries have different protocols, and errors that name the
 // request.
 func messages(ctx context.Context, t spmd.Transport, _ []string) error {
 	for _, k := range []int{1, 2, 3} {
@@ -55,8 +55,8 @@ func messages(ctx context.Context, t spmd.Transport, _ []string) error {
 	return someRanks(ctx, t)
 }
 
-// exchange sends a message of every size to every member, itself included, from C memory and from
-// Go memory, with the garbage collector at work.
+// exchange sends messages of several sizes to every member, including itself, from Alloc memory and from Go
+// memory, while the garbage collector runs.
 func exchange(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	for _, size := range []int{0, 1, 7, 4096, 4097, 65537, 300_000} {
 		for _, goMemory := range []bool{false, true} {
@@ -108,7 +108,7 @@ func exchange(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	return nil
 }
 
-// memory returns size bytes with extra bytes on either side, which show an overrun.
+// memory returns a slice of the given size, with spare bytes before and after it.
 func memory(t spmd.Transport, size int, ofGo bool) ([]byte, error) {
 	if ofGo {
 		return make([]byte, size+16)[8 : 8+size : 16+size], nil
@@ -129,9 +129,9 @@ func fill(b []byte, from, to int) {
 	}
 }
 
-// whileOthersWait shows that a large message arrives while its receiver waits only for a second, small
-// one. The sender sends the small message after the large send has completed. The small message goes
-// over the communicator of the large one, and then over a different one.
+// whileOthersWait shows that a large message arrives while its receiver waits only for a small message. The
+// sender sends the small message once the large send is done. The first small message uses the communicator
+// of the large message, and the second uses another communicator.
 func whileOthersWait(ctx context.Context, t spmd.Transport) error {
 	if t.Size() == 1 || t.Rank() > 1 {
 		return nil
@@ -178,7 +178,7 @@ func whileOthersWait(ctx context.Context, t spmd.Transport) error {
 	return nil
 }
 
-// refusals checks calls that must be errors, and what the errors' texts must name.
+// refusals checks calls that must return errors, and the texts of these errors.
 func refusals(ctx context.Context, t spmd.Transport) error {
 	ends, err := everyone(t, 1, "refusals")
 	if err != nil {
@@ -227,8 +227,8 @@ func wrongCalls(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	return nil
 }
 
-// tooLong shows that a message which is too long is an error of Wait, leaves what follows the buffer
-// alone, and names the request.
+// tooLong shows that Wait returns an error if a message is longer than its receive buffer. The error names
+// the request, and the memory behind the buffer does not change.
 func tooLong(ctx context.Context, c spmd.Comm) error {
 	me := c.Rank()
 	for _, size := range []int{16, 300_000} {
@@ -256,7 +256,7 @@ func tooLong(ctx context.Context, c spmd.Comm) error {
 	return nil
 }
 
-// cancelled shows that a context ends a wait, and that a receive that no message has matched can be
+// cancelled shows that the end of a context ends a wait, and that a receive without a message can be
 // cancelled.
 func cancelled(ctx context.Context, c spmd.Comm) error {
 	in, err := c.Irecv(make([]byte, 8), c.Rank(), 6)
@@ -282,7 +282,7 @@ func cancelled(ctx context.Context, c spmd.Comm) error {
 	return nil
 }
 
-// anyOfSome shows that a receive gets the message that a cancelled one might have got, by WaitAny.
+// anyOfSome shows that WaitAny completes a receive after an equal receive was cancelled.
 func anyOfSome(ctx context.Context, c spmd.Comm) error {
 	me := c.Rank()
 	out, err := c.Isend(make([]byte, 3), me, 6)
@@ -304,7 +304,8 @@ func anyOfSome(ctx context.Context, c spmd.Comm) error {
 
 func second[T any](_ T, err error) error { return err }
 
-// someRanks makes communicators of some ranks only, in descending order, at the same time.
+// someRanks makes one communicator of the even ranks and one of the odd ranks, at the same time. The ranks are
+// in descending order, and each has two members.
 func someRanks(ctx context.Context, t spmd.Transport) error {
 	var ranks []int
 	for r := t.Size() - 1; r >= 0; r-- {
@@ -320,7 +321,7 @@ func someRanks(ctx context.Context, t spmd.Transport) error {
 		ends[1].Rank() != ends[0].Rank()+1 {
 		return fmt.Errorf("members %d and %d of %v are on rank %d", ends[0].Rank(), ends[1].Rank(), ranks, t.Rank())
 	}
-	for i, c := range ends { // a token goes once around each of the two rings that skip every second member
+	for i, c := range ends { // each member sends a byte to the next member but one, and receives a byte
 		n := c.Size()
 		in, err := c.Irecv(make([]byte, 1), (c.Rank()+n-2)%n, i)
 		if err != nil {
@@ -340,7 +341,7 @@ func someRanks(ctx context.Context, t spmd.Transport) error {
 	return nil
 }
 
-// leak leaves requests open. Close must name them, and still end in order.
+// leak closes the transport with an open request. Close must return an error that names the request.
 func leak(_ context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "forgotten")
 	if err != nil {
@@ -360,8 +361,8 @@ func leak(_ context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// mismatch lets the last rank make a communicator that differs from the others' communicator. The result must be an
-// error, not a hang.
+// mismatch makes a communicator whose label on the last rank differs from the label on other ranks. The result must be
+// an error, not a hang.
 func mismatch(_ context.Context, t spmd.Transport, _ []string) error {
 	label := "gradients"
 	if t.Rank() == t.Size()-1 {

@@ -12,9 +12,10 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// mixed lets every rank wait at once for its neighbour on a node of two, through memory, and for a rank of another
-// node, by MPI. The messages come in either order, soon or when the wait sleeps, and are short, long in shared memory
-// or long elsewhere. Rank 0 prints how late it saw the last message. Before that, answers checks how rank 0 waits.
+// mixed tests waits for two messages at once: one from the neighbour on the node, through shared memory, and one from a
+// rank of the other node, by MPI. It varies the order of the messages, the pause between them, their length, and the
+// memory of long messages. Rank 0 prints how late it saw the last message. Before that, answers checks how rank 0
+// waits.
 func mixed(ctx context.Context, t spmd.Transport, _ []string) error {
 	if nodes := t.Nodes(); t.Size() != 4 || !slices.Equal(nodes, []int{0, 0, 1, 1}) {
 		return fmt.Errorf("%d ranks on nodes %v: want 4 on two nodes", t.Size(), nodes)
@@ -59,9 +60,9 @@ func mixed(ctx context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// mixedRound exchanges n bytes with the neighbour (rank^1) and a rank of the other node (rank^2); nodeFirst says which
-// comes first. Each rank sends its second message after one of its receives is done and a pause. took is the time from
-// then until all messages have come.
+// mixedRound exchanges n bytes with the neighbour (rank^1) and with a rank of the other node (rank^2). If nodeFirst is
+// true, it sends to the neighbour first. Each rank sends its second message a pause after its first receive is done.
+// took is the time from the second send until all requests are done.
 func mixedRound(ctx context.Context, c spmd.Comm, memory []byte, n, round int, pause time.Duration,
 	nodeFirst bool) (took time.Duration, err error) {
 	me := c.Rank()
@@ -107,12 +108,11 @@ func mixedRound(ctx context.Context, c spmd.Comm, memory []byte, n, round int, p
 }
 
 const (
-	neighbour, remote = 1, 2 // for rank 0: the rank on its node, and the rank on the other node
-	ask, stop         = 1, 2 // the messages from rank 0 to these ranks
+	neighbour, remote = 1, 2 // the rank on the node of rank 0, and a rank on the other node
+	ask, stop         = 1, 2 // the messages from rank 0 to these two ranks
 )
 
-// answers lets rank 0 ask two ranks for answers: its neighbour, and rank 2 on the other node. An answer comes 3 ms
-// later. Rank 0 checks how it waits for the answers.
+// answers checks how rank 0 waits. Rank 0 sends questions to the ranks neighbour and remote, which answer after 3 ms.
 func answers(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	if c.Rank() > remote {
 		return nil
@@ -126,7 +126,7 @@ func answers(ctx context.Context, t spmd.Transport, c spmd.Comm) error {
 	return errors.Join(yieldsOnce(ctx, c, waits), wakesForMessages(ctx, c, waits))
 }
 
-// answer answers rank 0 until rank 0 says stop.
+// answer answers the questions of rank 0 until rank 0 sends stop.
 func answer(ctx context.Context, c spmd.Comm) error {
 	for {
 		word := []byte{0}
@@ -144,7 +144,7 @@ func tell(ctx context.Context, c spmd.Comm, to int, word byte) error {
 	return pass(ctx, c, c.Isend, []byte{word}, to)
 }
 
-// yieldsOnce shows that only the first of several long waits yields.
+// yieldsOnce shows that of several long waits only the first yields the core.
 func yieldsOnce(ctx context.Context, c spmd.Comm, waits func() (yielded, woken, missed int64)) error {
 	time.Sleep(100 * time.Millisecond) // long waits may yield again
 	before, _, _ := waits()
@@ -162,8 +162,8 @@ func yieldsOnce(ctx context.Context, c spmd.Comm, waits func() (yielded, woken, 
 	return nil
 }
 
-// wakesForMessages shows that a wait never sleeps for one message while another message comes. It also shows that a
-// message of the node ends a sleep between two tests of MPI.
+// wakesForMessages shows that no message arrives unnoticed while a wait sleeps (see Waits: missed). It also shows that
+// a message of the node ends a sleep between two tests of MPI (woken).
 func wakesForMessages(ctx context.Context, c spmd.Comm, waits func() (yielded, woken, missed int64)) error {
 	in := make([]spmd.Request, 2) // from the neighbour, and from the other node
 	post := func(from int) (err error) {
@@ -185,7 +185,7 @@ func wakesForMessages(ctx context.Context, c spmd.Comm, waits func() (yielded, w
 	if missed > 0 {
 		return fmt.Errorf("%d messages came while rank 0 slept for others", missed)
 	}
-	for tries := 0; woken == 0; tries++ { // an answer may also come while rank 0 tests
+	for tries := 0; woken == 0; tries++ { // an answer may also arrive while rank 0 tests MPI
 		if tries == 200 {
 			return errors.New("no message has ended a sleep between two tests of MPI")
 		}
@@ -198,7 +198,7 @@ func wakesForMessages(ctx context.Context, c spmd.Comm, waits func() (yielded, w
 		tell(ctx, c, neighbour, stop), tell(ctx, c, remote, stop))
 }
 
-// pass posts a message of tag 0 and waits for it.
+// pass posts a send or receive with tag 0 and waits for it.
 func pass(ctx context.Context, c spmd.Comm, post func([]byte, int, int) (spmd.Request, error), b []byte,
 	peer int) error {
 	r, err := post(b, peer, 0)

@@ -18,14 +18,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// newNative makes a communicator of the library.
+// newNative makes a communicator with the MPI library's own collectives.
 func newNative(t spmd.Transport, ranks []int, label string) (spmd.Native, error) {
 	return t.(spmd.NativeMaker).NewNative(ranks, label)
 }
 
-// natives tries what the conformance suite of package collectives cannot express: groups of one, every value of the
-// types that have operations of our own, refusals, and calls after Close. If args is "huge", it also tries more
-// elements than MPI counts.
+// natives tests what the conformance suite of package collectives does not: groups of one member, the reductions of
+// bfloat16 and bytes on many values, rejected calls, and calls after Close. With the argument "huge", it also tests
+// more elements than MPI can count.
 func natives(ctx context.Context, t spmd.Transport, args []string) error {
 	if err := nativeAlone(ctx, t); err != nil {
 		return err
@@ -51,8 +51,8 @@ func natives(ctx context.Context, t spmd.Transport, args []string) error {
 	return refused(n.RunBlocking(&spmd.Collective{}), "barrier: the communicator is closed")
 }
 
-// nativeAlone runs every kind in a group of one, which returns the member's own input. The communicator
-// stays open: the transport closes it.
+// nativeAlone runs every kind in a group of one, in which the result is the input. The communicator stays
+// open, so that the transport must close it.
 func nativeAlone(ctx context.Context, t spmd.Transport) error {
 	n, err := newNative(t, []int{t.Rank()}, "alone")
 	if err != nil {
@@ -74,8 +74,8 @@ func nativeAlone(ctx context.Context, t spmd.Transport) error {
 	return nil
 }
 
-// arithmetic tries the reductions of each type on two members: all pairs of bytes, every bfloat16 with one other
-// bfloat16, and numbers of either sign that overflow in integers.
+// arithmetic tests the reductions of each type on two members. The data are all pairs of bytes, every bfloat16 paired
+// with one other bfloat16, and positive and negative numbers whose products overflow in integers.
 func arithmetic(n spmd.Native) error {
 	var small [2][]uint8
 	var bits [2][]uint16
@@ -136,7 +136,7 @@ func reduced[T any](n spmd.Native, dtype tensor.DType, op spmd.Op, x []T) ([]T, 
 }
 
 // roundsToEven is like reduces, but for bfloat16. It expects the results of float32, rounded as in package tensor. If
-// the result is a NaN, any NaN will do. A minimum or maximum of two zeros, or with a NaN, is not defined.
+// the result must be a NaN, it accepts any NaN. It skips the minimum and maximum of two zeros, and of a NaN.
 func roundsToEven(n spmd.Native, bits [2][]uint16) error {
 	var x [2][]float32
 	for m := range x {
@@ -165,7 +165,7 @@ func roundsToEven(n spmd.Native, bits [2][]uint16) error {
 	return nil
 }
 
-// beyondInt sums more elements than a C int counts, which the transport cuts into chunks.
+// beyondInt sums more elements than fit a C int, which the transport must split into chunks.
 func beyondInt(ctx context.Context, t spmd.Transport, n spmd.Native) error {
 	data, err := t.Alloc(1<<31 + 5)
 	if err != nil {
@@ -186,8 +186,8 @@ func beyondInt(ctx context.Context, t spmd.Transport, n spmd.Native) error {
 	return nil
 }
 
-// refusesCollectives shows that every call checks its collective, and refuses what MPI cannot count. The tests of spmd
-// try the checks case by case. None of these collectives reaches MPI.
+// refusesCollectives shows that every call checks its collective, and rejects more elements than MPI can count. None of
+// these collectives reaches MPI. The tests of spmd.Collective.Check cover the checks one by one.
 func refusesCollectives(ctx context.Context, t spmd.Transport, n spmd.Native) error {
 	var errs []error
 	data := make([]byte, 16)
@@ -233,7 +233,7 @@ func refused(err error, want string) error {
 	return nil
 }
 
-// nativeShort shows that a message which is shorter than the data is an error of its receiver alone.
+// nativeShort shows that a message that is shorter than the receive buffer is an error on its receiver only.
 func nativeShort(ctx context.Context, t spmd.Transport, _ []string) error {
 	n, err := newNative(t, []int{0, 1}, "short")
 	if err != nil {
@@ -258,8 +258,8 @@ func nativeShort(ctx context.Context, t spmd.Transport, _ []string) error {
 	return n.RunBlocking(&spmd.Collective{})
 }
 
-// nativeAbandon shows that a collective ends for the other ranks after rank 0 gives up its wait, computes and calls MPI
-// no more. args[0] is a folder in which the other ranks leave files when the collective has ended.
+// nativeAbandon shows that a collective ends for the other ranks if rank 0 abandons it and makes no MPI calls any more.
+// The other ranks write files to the folder args[0] when the collective has ended.
 func nativeAbandon(ctx context.Context, t spmd.Transport, args []string) error {
 	all := make([]int, t.Size())
 	for r := range all {
@@ -292,7 +292,7 @@ func nativeAbandon(ctx context.Context, t spmd.Transport, args []string) error {
 	return nil
 }
 
-// abandon gives up c, lets the others join it, and waits for their files.
+// abandon abandons c on rank 0. Then it lets the other ranks run c, and waits for their files.
 func abandon(ctx context.Context, n spmd.Native, c *spmd.Collective, end spmd.Comm, dir string) error {
 	stopped, stop := context.WithCancelCause(ctx)
 	cause := errors.New("enough")
@@ -319,7 +319,7 @@ func abandon(ctx context.Context, n spmd.Native, c *spmd.Collective, end spmd.Co
 	return nil
 }
 
-// joinLate runs c after rank 0 has given it up.
+// joinLate runs c after rank 0 has abandoned it.
 func joinLate(ctx context.Context, n spmd.Native, c *spmd.Collective, end spmd.Comm, dir string) error {
 	if err := pass(ctx, end, end.Irecv, nil, 0); err != nil {
 		return err
@@ -332,7 +332,7 @@ func joinLate(ctx context.Context, n spmd.Native, c *spmd.Collective, end spmd.C
 
 func fileOf(dir string, rank int) string { return fmt.Sprintf("%s/%d", dir, rank) }
 
-// nativeAllocs shows that collectives allocate nothing, from either kind of memory.
+// nativeAllocs shows that collectives allocate nothing, whether their buffers are Alloc memory or Go memory.
 func nativeAllocs(ctx context.Context, t spmd.Transport, _ []string) error {
 	n, err := newNative(t, []int{0, 1}, "allocs")
 	if err != nil {

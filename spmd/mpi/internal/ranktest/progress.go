@@ -18,9 +18,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// progress shows that a large message arrives while its sender computes and never calls MPI. Rank 0
-// computes until rank 1 says, through a file and not by MPI, that it has the message. progress
-// prints how long the messages took.
+// progress shows that a large message arrives while its sender computes and does not call MPI. Rank 0
+// computes until rank 1, after receiving the message, writes a file. progress prints how long the messages
+// took.
 func progress(ctx context.Context, t spmd.Transport, args []string) error {
 	const size, rounds = 1 << 20, 10
 	ends, err := everyone(t, 1, "progress")
@@ -39,7 +39,7 @@ func progress(ctx context.Context, t spmd.Transport, args []string) error {
 		arrived := filepath.Join(args[0], strconv.Itoa(i))
 		switch t.Rank() {
 		case 0:
-			// This waits until the receiver is ready, so that only the message itself is timed.
+			// Wait until the receiver is ready, so that the measured time is that of the message only.
 			if reqs[0], err = c.Irecv(b[:0], 1, 1); err == nil {
 				err = c.Wait(ctx, reqs)
 			}
@@ -81,7 +81,7 @@ func progress(ctx context.Context, t spmd.Transport, args []string) error {
 	return nil
 }
 
-// idle prints what waiting costs. Rank 0 sleeps, and the others wait for it.
+// idle prints the CPU use of a long wait. Rank 0 sleeps, and the other ranks wait for a message from it.
 func idle(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "idle")
 	if err != nil {
@@ -111,8 +111,8 @@ func idle(ctx context.Context, t spmd.Transport, _ []string) error {
 	return err
 }
 
-// steps prints what waiting costs if rank 0, like a simulator, takes 5 ms for each step. After each
-// step the others exchange a message with rank 0.
+// steps prints the CPU use of short waits. Rank 0, like a simulator, takes 5 ms for each step. After each
+// step it exchanges messages with every other rank.
 func steps(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "steps")
 	if err != nil {
@@ -156,7 +156,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// swap exchanges a message with the other of ranks 0 and 1.
+// swap exchanges a message between ranks 0 and 1.
 func swap(ctx context.Context, c spmd.Comm, out, in []byte, reqs []spmd.Request) error {
 	var err error
 	if reqs[0], err = c.Irecv(in, 1-c.Rank(), 3); err != nil {
@@ -168,7 +168,7 @@ func swap(ctx context.Context, c spmd.Comm, out, in []byte, reqs []spmd.Request)
 	return c.Wait(ctx, reqs)
 }
 
-// allocs shows that messages allocate nothing, from either kind of memory, small or large.
+// allocs shows that messages allocate nothing, small or large, from Alloc memory or Go memory.
 func allocs(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "allocs")
 	if err != nil {
@@ -203,8 +203,8 @@ func allocs(ctx context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// pingpong prints the round trip of 1 KiB between ranks 0 and 1: the best of five runs, which shows
-// what the machine can do without other load.
+// pingpong prints the round-trip time of 1 KiB between ranks 0 and 1. It prints the best of fifty runs,
+// which other load disturbs least.
 func pingpong(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "pingpong")
 	if err != nil {
@@ -247,8 +247,8 @@ func pingpong(ctx context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// ring prints how long a hop takes in a ring of all ranks, around which one message of 1 KiB goes.
-// It prints the best of fifty runs.
+// ring prints the time per hop of one message of 1 KiB that goes around a ring of all ranks. It prints the
+// best of fifty runs.
 func ring(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "ring")
 	if err != nil {
@@ -308,9 +308,8 @@ func comms(_ context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// signals shows that Go's handlers are in place after MPI has started: a nil pointer is a panic
-// that can be recovered, and USR1 and USR2 come through a channel. Meanwhile the process computes
-// and calls MPI.
+// signals shows that Go's signal handlers are in place after MPI has started: a nil pointer causes a panic
+// that can be recovered, and USR1 and USR2 arrive on a channel while other goroutines compute.
 func signals(ctx context.Context, t spmd.Transport, _ []string) error {
 	ends, err := everyone(t, 1, "signals")
 	if err != nil {
@@ -330,7 +329,7 @@ func signals(ctx context.Context, t spmd.Transport, _ []string) error {
 	got := make(chan os.Signal, 1)
 	signal.Notify(got, syscall.SIGUSR1, syscall.SIGUSR2)
 	stop := make(chan struct{})
-	for range 2 { // goroutines that are on their own stacks when a signal comes
+	for range 2 { // goroutines that run on their own stacks when a signal arrives
 		go func() {
 			for x := 0; ; x++ {
 				select {

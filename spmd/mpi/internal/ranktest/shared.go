@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// signalsOf places n signals in memory of rank 0, the same for all ranks.
+// signalsOf returns n signals in the memory of rank 0, the same on all ranks.
 func signalsOf(ctx context.Context, t spmd.Transport, n int) (spmd.Shared, []spmd.Signal, error) {
 	sh, ok := t.(spmd.SharedMaker).Shared()
 	if !ok {
@@ -56,9 +56,8 @@ func signalsOf(ctx context.Context, t spmd.Transport, n int) (spmd.Shared, []spm
 	return sh, unsafe.Slice((*spmd.Signal)(unsafe.Pointer(unsafe.SliceData(b))), n), nil
 }
 
-// await prints what waiting for signals takes: a round trip between ranks 0 and 1, and a barrier of
-// all ranks by one counter and one release. It prints the best of five runs, which shows what the
-// machine can do without other load.
+// await prints how long a round trip of signals between ranks 0 and 1 takes, and a barrier of all ranks that
+// uses a counter and a release signal. It prints the best of five runs, which other load disturbs least.
 func await(ctx context.Context, t spmd.Transport, _ []string) error {
 	sh, sig, err := signalsOf(ctx, t, 4)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// spaces launches three groups that share ranks and lets the members of two groups pass a byte
-// around in their communicators. It prints the message spaces of each rank.
+// spaces launches three groups that share ranks. In two of the groups, each member sends a byte to the next
+// member. spaces prints the message spaces of each rank.
 func spaces(ctx context.Context, t spmd.Transport, _ []string) error {
 	return spmd.Run(ctx, []spmd.Transport{t}, spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
 		self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
@@ -47,8 +47,8 @@ func spaces(ctx context.Context, t spmd.Transport, _ []string) error {
 	})
 }
 
-// groups measures how long it takes to make a group of all ranks: first in a new order of ranks,
-// and then in an order that an earlier group has had.
+// groups measures how long it takes to make a group of all ranks, first in a new order of ranks, and then
+// in the order of an earlier group.
 func groups(_ context.Context, t spmd.Transport, _ []string) error {
 	size := t.Size()
 	var first, again time.Duration
@@ -73,7 +73,7 @@ func groups(_ context.Context, t spmd.Transport, _ []string) error {
 	return nil
 }
 
-// around sends a byte to the next member, and receives one.
+// around sends a byte to the next member, and receives a byte from the previous member.
 func around(ctx context.Context, c spmd.Comm) error {
 	n, in := c.Size(), make([]byte, 1)
 	r, err := c.Irecv(in, (c.Rank()+n-1)%n, 7)

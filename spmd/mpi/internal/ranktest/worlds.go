@@ -15,7 +15,7 @@ import (
 	"github.com/rlinf/rlinf/spmd/spmdtest"
 )
 
-// many runs args[0] worlds in which every rank uses all that a world has, and checks that the process does not grow.
+// many runs spmdtest.Many with args[0] worlds.
 func many(ctx context.Context, t spmd.Transport, args []string) error {
 	n, err := strconv.Atoi(args[0])
 	if err != nil {
@@ -24,7 +24,7 @@ func many(ctx context.Context, t spmd.Transport, args []string) error {
 	return spmd.Run(ctx, []spmd.Transport{t}, spmd.Options{}, spmdtest.Many(n))
 }
 
-// empty measures how long it takes to change from one world to the next if nothing happens in them.
+// empty measures how long the change from one empty world to the next takes.
 func empty(ctx context.Context, t spmd.Transport, _ []string) error {
 	const n = 200
 	var start time.Time
@@ -49,7 +49,7 @@ func leaving(ctx context.Context, t spmd.Transport, _ []string) error {
 	return spmd.Run(ctx, []spmd.Transport{t}, spmd.Options{StallTimeout: time.Second}, spmdtest.Leaving())
 }
 
-// failAgain lets rank 1 fail in the way that args[0] names, while worlds change all the time.
+// failAgain makes rank 1 fail as args[0] says, while worlds follow each other quickly.
 func failAgain(ctx context.Context, t spmd.Transport, args []string) error {
 	if args[0] == "kill" && t.Rank() == 1 {
 		time.AfterFunc(200*time.Millisecond, func() { syscall.Kill(os.Getpid(), syscall.SIGKILL) })
