@@ -15,7 +15,7 @@ type node struct {
 	tag    string   // scalar: !!str, !!int, !!float, !!bool or !!null
 	value  string   // scalar: as written
 	wrong  error    // scalar: error of its interpolation
-	quote  string   // scalar: the quotes around it, "" for none
+	quote  string   // scalar: the quotes around it; "" if there are none
 	keys   []string // dict: names of the items
 	items  []*node  // items of a dict or list
 
@@ -184,7 +184,7 @@ func (n *node) merge(src *node) *node {
 	case n.kind != dict || src.kind != dict:
 		return src
 	}
-	if src.origin != commandLine { // mistakes about missing keys name the last file
+	if src.origin != commandLine { // errors about missing keys name the last file
 		n.origin = src.origin
 	}
 	for i, key := range src.keys {

@@ -54,8 +54,7 @@ func (t *Tree) override(text string) *FieldError {
 	return nil
 }
 
-// overrideValue parses the text after the sign =. A text that starts like flow YAML is parsed as flow YAML, any other
-// as one word.
+// overrideValue parses the text after the sign =. It parses flow YAML as such, and any other text as one scalar.
 func overrideValue(text string) (*node, *FieldError) {
 	text = strings.TrimSpace(text)
 	if text == "" {
