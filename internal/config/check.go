@@ -113,7 +113,7 @@ func (c *Check) Want(ok bool, key string, value any, want string) {
 	}
 }
 
-// Problem reports a mistake in a dotted key, as Want does.
+// Problem is like Want with ok false.
 func (c *Check) Problem(key string, value any, want string) { c.Want(false, key, value, want) }
 
 // Err returns all reported mistakes as one error, or nil.

@@ -25,8 +25,8 @@ type Comments struct {
 	common map[string]string             // by field: its key, if the field has the same key in all structs
 }
 
-// Read adds the comments in the Go files of the package path. A field without a comment takes the comment of the field
-// on the previous line, if there is one.
+// Read adds the comments in the Go files of a package, whose import path is path. A field without a comment takes the
+// comment of the field on the previous line, if there is one.
 func (c *Comments) Read(path string, files fs.FS) error {
 	if c.of == nil {
 		c.of, c.keys = map[string]map[string]Comment{}, map[string]map[string]string{}

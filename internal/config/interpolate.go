@@ -16,11 +16,11 @@ const maxText = 1 << 16 // largest value after interpolation, in bytes
 //
 //	${a.b}  ${a.list[0]}            another value, a map or a list too
 //	${.x}  ${..x}                   a sibling, a sibling of the parent
-//	${oc.env:NAME} ${oc.env:NAME,d} an environment variable, d where it is not set
-//	${oc.select:a.b,d}              another value, d (or null) where it is not given
-//	${oc.decode:text}               text as the value that YAML makes of it
+//	${oc.env:NAME} ${oc.env:NAME,d} an environment variable, or d if it is not set
+//	${oc.select:a.b,d}              another value, or d if it is not given; d is null by default
+//	${oc.decode:text}               text, parsed as a YAML scalar
 //	${multiply:2,${a.b}} ${int_div:7,2} ${subtract:3,1} ${not:${a.flag}}
-//	text-${a.b}-text                pasted into text; \${ is a plain ${
+//	text-${a.b}-text                a value inserted into text; \${ is a plain ${
 func (t *Tree) interpolate() {
 	in := newInterpolation(t)
 	in.walk(t.root, "")
@@ -149,7 +149,7 @@ func closing(s string) int {
 	return -1
 }
 
-// outside yields the bytes of s outside of quotes and braces, including a } without its {.
+// outside yields the bytes of s outside of quotes and braces, including a } without a matching {.
 func outside(s string) iter.Seq2[int, byte] {
 	return func(yield func(int, byte) bool) {
 		depth, quote := 0, byte(0)

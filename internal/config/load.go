@@ -31,8 +31,8 @@ type Options struct {
 	// Rewrite, unless nil, is called after the file and the command line were read. It may translate other programs'
 	// keys.
 	Rewrite func(t *Tree)
-	// Choose, unless nil, is called before Defaults are read. It adds the keys of users' own parts to Defaults. The
-	// function given returns the value at a key, which tells Choose the user's choice of parts. Choose returns further
+	// Choose, unless nil, is called before Defaults are read. It adds the keys of users' own parts to Defaults. It gets
+	// the user's choice of parts from the function given, which returns the value at a key. Choose returns further
 	// Known keys for these parts.
 	Choose func(given func(key string) (string, bool)) []Known
 	// Overriding, unless nil, is called before the command line sets a dotted key. It may Remove keys from files that
@@ -81,7 +81,7 @@ func Load(path string, overrides []string, options Options) (*Tree, error) {
 	return t, t.finish()
 }
 
-// Parse reads a configuration from text, without presets. Origins name the file as name.
+// Parse reads a configuration from text, without presets. name is the name of the file in origins.
 func Parse(name string, text []byte, options Options) (*Tree, error) {
 	t := &Tree{file: name, options: options, root: &node{origin: name, kind: dict}}
 	main, err := t.parsed(name, text)

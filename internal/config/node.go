@@ -53,7 +53,7 @@ func scalarTag(tag string) string {
 	return strTag
 }
 
-// text returns the scalar as written, except that True and TRUE become true, and likewise for false.
+// text returns the scalar as written, but true and false in lower case.
 func (n *node) text() string {
 	if n.tag == boolTag {
 		return strings.ToLower(n.value)

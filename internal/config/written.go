@@ -73,8 +73,8 @@ func holdsNumbers(t reflect.Type) bool {
 	return t.Kind() != reflect.String && t.Kind() != reflect.Map
 }
 
-// quoted returns the text of n as written. If the value would have another type without its quotes, hint says to drop
-// the quotes.
+// quoted returns the text of n as written. If the value would have another type without its quotes, hint advises to
+// drop the quotes.
 func (n *node) quoted() (text, hint string) {
 	other := n.quote != "" && strings.ContainsAny(n.value[:min(1, len(n.value))], "[{")
 	if n.kind != scalar || n.tag != strTag || n.value == "" || !other && plain(n.value, "").tag == strTag {

@@ -27,8 +27,8 @@ type Job struct {
 	Steps       int // time steps of an iteration
 	Minibatches int // optimiser steps of an iteration
 	Params      int // parameters of the policy
-	// Shrink divides the parameters to save memory, and multiplies the time of each byte, so that the network takes the
-	// same time. It is at least 1.
+	// Shrink divides the number of parameters, and multiplies the time of each byte, so that the network takes the same
+	// time. It is at least 1.
 	Shrink int
 
 	Step, Infer Cost // a step of a rank's environments, and the inference of their actions

@@ -53,7 +53,7 @@ func (s *Setting) planned() (*planner.Machine, *planner.Profile, planner.Layout)
 }
 
 // spread returns quantiles of a step's random factor, divided by the factor's median. It returns nil without skew. The
-// first and the last quantile are finite: they are at the middle of the outermost of the parts.
+// first and the last quantile are taken at the middle of the first and the last part, because they must be finite.
 func (s *Setting) spread() []float64 {
 	if s.Skew == 0 {
 		return nil

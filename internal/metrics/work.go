@@ -41,9 +41,9 @@ type work struct {
 // stuck is the time without a change of counters after which the elapsed time is shown too.
 const stuck = 2 * time.Second
 
-// Counter returns a function with which one worker reports its progress. The argument what names the work; done of its
-// total units are finished. The line shows the sum over all counters of the same work. Any goroutine may call the
-// function, which allocates nothing. A nil Progress returns a nil function.
+// Counter returns a function with which one worker reports its progress: the name of the work, and the numbers of
+// finished units and of all units. The line shows the sum over all counters of the same work. Any goroutine may call
+// the function, which allocates nothing. A nil Progress returns a nil function.
 func (p *Progress) Counter() func(what string, done, total int) {
 	if p == nil {
 		return nil

@@ -27,7 +27,7 @@ type Move struct {
 	Reason  string    `json:"reason"`
 	Before  string    `json:"before"`  // the placement, as YAML: {actor: 0-3, env: 4-7}
 	After   string    `json:"after"`   // the new placement
-	Seconds float64   `json:"seconds"` // time of the move
+	Seconds float64   `json:"seconds"` // duration of the move
 	Bytes   int64     `json:"bytes"`   // bytes sent from rank to rank
 	Members int       `json:"members"` // number of members that changed their rank
 	// Iteration is the median time of the last iterations before the move, in seconds. It is 0 if unknown.
@@ -161,7 +161,7 @@ func CutBack(folder string, step int64) error {
 	return nil
 }
 
-// Since returns the moves from the time start on.
+// Since returns the moves in all from the time start on.
 func Since(all []Move, start time.Time) []Move {
 	for len(all) > 0 && all[0].Time.Before(start) {
 		all = all[1:]

@@ -18,7 +18,7 @@ type curvesData struct {
 	Columns    map[string]curve `json:"columns"`
 }
 
-// A curve is a metric. Smooth is its moving mean over all rows.
+// A curve has the values of a metric. Smooth is their moving mean over all rows.
 type curve struct {
 	Raw    array    `json:"raw"`
 	Smooth *array   `json:"smooth,omitempty"`

@@ -17,7 +17,7 @@ type heatData struct {
 	Of         string    `json:"of"` // rank or node
 }
 
-// A measure has a value v for each row and column. It stands for the time Top · v / 65535.
+// A measure has a time for each row and column. Value v stands for the time Top · v / 65535.
 type measure struct {
 	Name   string  `json:"name"`
 	Top    float64 `json:"top"`    // seconds

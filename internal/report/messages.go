@@ -48,7 +48,7 @@ func (r *Run) messages(p *packer) *messagesData {
 // mostNodes is the maximum number of nodes in a matrix of messages.
 const mostNodes = 512
 
-// valid reports whether s is possible with this number of ranks. The numbers of a damaged file may not be.
+// valid reports whether the numbers in s are possible with this number of ranks. A damaged file may have other numbers.
 func valid(s trace.Sent, ranks int) bool {
 	return s.From >= 0 && s.From < ranks && s.To >= 0 && s.To < ranks && s.Messages > 0 && s.Bytes >= 0
 }

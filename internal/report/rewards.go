@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Rewards counts answers in the training of a language model by their rewards. It is one line of generation.jsonl.
+// Rewards counts a language model's answers in training by their rewards. It is one line of generation.jsonl.
 type Rewards struct {
 	Step   float64             // the last iteration of the line; its first follows the Step of the previous line
 	Width  float64             // if > 0, rewards are rounded down to multiples of Width

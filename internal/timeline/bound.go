@@ -89,7 +89,7 @@ func (e *evidence) typical() []*view {
 	return e.views
 }
 
-// largestSite returns the site with the largest value of the function of.
+// largestSite returns the site s with the largest of(s).
 func largestSite(r *Shares, of func(SiteCost) float64) SiteCost {
 	return slices.MaxFunc(r.Sites, func(a, b SiteCost) int { return cmp.Compare(of(a), of(b)) })
 }
@@ -100,7 +100,8 @@ const (
 	overlapStages   = 0.10 // for env workers and rollout workers
 )
 
-// busyAdvice returns advice for a critical path whose largest part is work at site s, and the key to change, or "".
+// busyAdvice returns advice for a critical path whose largest part is work at site s, and the key to change. The key is
+// "" if no key helps.
 func (e *evidence) busyAdvice(r *Shares, s SiteCost) (text, key string) {
 	busy := func(components ...string) (share float64) {
 		for _, c := range r.Components {

@@ -15,7 +15,7 @@ type Finding struct {
 	Kind  Kind
 	Rule  Rule
 	Text  string  // one sentence for the user
-	Share float64 // share of the time, from 0 to 1; see Rule
+	Share float64 // fraction of the time, from 0 to 1; see Rule
 	Key   string  // configuration key to change, or ""
 	// The subject. The rule determines which of these fields are set.
 	Component string
@@ -24,12 +24,12 @@ type Finding struct {
 	Iteration int64 // 0 for all iterations
 }
 
-// A Kind is the kind of a Finding.
+// A Kind separates faults from mere descriptions.
 type Kind uint8
 
 // The kinds of findings.
 const (
-	Description Kind = iota // says what the run did; it is no fault
+	Description Kind = iota // describes the run; it is no fault
 	Fault                   // a rule is above its threshold
 )
 
@@ -44,14 +44,14 @@ const (
 	// SlowLink: items need longer from one worker to another than on other links of the channel. Share is the time in
 	// which the receiver waits for items on their way.
 	SlowLink Rule = "slow link"
-	// Room: a component waits for room in a channel. Share is the share of this wait in its workers' time.
+	// Room: a component waits for room in a channel. Share is the fraction of its workers' time spent on this wait.
 	Room Rule = "room"
-	// Staleness: workers of an asynchronous run wait, because their data would become too old. Share is the share of
-	// this wait in their time.
+	// Staleness: workers of an asynchronous run wait, because their data would become too old. Share is the fraction of
+	// their time spent on this wait.
 	Staleness Rule = "staleness"
-	// Stall: a step of an environment took very long once. Share is the share of this step in the iteration.
+	// Stall: a step of an environment took very long once. Share is the fraction of the iteration spent on this step.
 	Stall Rule = "stall"
-	// Bound: the component or kind of time with the largest share of the critical path. Share is that share.
+	// Bound: the component or kind of time that takes most of the critical path. Share is its fraction of the path.
 	Bound Rule = "bound"
 	// NoFault: no rule found a fault. Share is 0.
 	NoFault Rule = "no fault"

@@ -20,7 +20,7 @@ type Lateness struct {
 	Members []LateMember // in the order of workers
 }
 
-// A LateMember is a member of a communicator.
+// A LateMember has the last arrivals of a member of a communicator.
 type LateMember struct {
 	Worker int
 	Last   int     // number of operations to which it came last
@@ -66,7 +66,7 @@ func (v *view) arrivals(l *Lateness, spots []spot, late map[int]*LateMember) {
 	type operation struct {
 		members      int
 		last, second int64 // times of the last and the second last arrival
-		by, before   int   // members of these arrivals
+		by, before   int   // workers of these arrivals
 	}
 	var operations []operation // operation i has the number first+i
 	first, most := int64(math.MaxInt64), 0

@@ -23,8 +23,8 @@ const (
 )
 
 // slowRanks finds members whose work takes longer than the same work of other members in nearly all iterations. Share
-// is the mean excess as a share of an iteration. slowRanks reports only the slowest member for each kind of work, and
-// each rank once.
+// is the mean excess as a fraction of an iteration. slowRanks reports only the slowest member for each kind of work,
+// and each rank once.
 func (e *evidence) slowRanks() (found []Finding) {
 	if len(e.iterations) < fewestIterations {
 		return nil
@@ -167,7 +167,7 @@ func (l *link) counts() bool {
 	return len(l.times) >= linkItems && float64(len(l.times)) >= linkWaits*float64(l.items)
 }
 
-// slowLinks finds slow links, at most one per channel. Share is the share of the iterations in which the receiver waits
+// slowLinks finds slow links, at most one per channel. Share is the fraction of the time in which the receiver waits
 // for items on their way. It is at most the median excess of an item times the number of items. A link is compared with
 // links at the same distance, if there are any. The largest error of the clocks is subtracted from times between nodes.
 func (e *evidence) slowLinks() (found []Finding) {
@@ -325,8 +325,8 @@ func (e *evidence) lastWork(component string) int {
 	return 0
 }
 
-// shortRoom finds channels in which a component waits for room. Share is the share of this wait in the component's
-// time. It leaves out the channel of trajectories in an asynchronous run, because staleness checks that channel.
+// shortRoom finds channels in which a component waits for room. Share is the fraction of the component's time spent on
+// this wait. shortRoom leaves out the channel of trajectories in an asynchronous run, which staleness checks.
 func (e *evidence) shortRoom() (found []Finding) {
 	if len(e.iterations) < fewestIterations {
 		return nil
@@ -370,7 +370,8 @@ func (e *evidence) shortRoom() (found []Finding) {
 	return found
 }
 
-// roomAdvice returns advice to give a channel of a synchronous run more room, and the key to change, or "".
+// roomAdvice returns advice to give a channel of a synchronous run more room, and the key to change. The key is "" if
+// no key helps.
 func roomAdvice(channel, consumer string) (text, key string) {
 	switch channel {
 	case "obs", "act", "rewards": // these channels have a key for each stage
@@ -397,9 +398,9 @@ func (e *evidence) publishers() (list []string) {
 }
 
 // staleness finds components of an asynchronous run that wait for newer weights, or for room for their trajectories,
-// because their data would become too old. Share is the share of these waits in the component's time. The first
-// iteration does not count, because it warms up. The iteration of the component's last work and later iterations do not
-// count either, because workers wait there without a need for another rollout.
+// because their data would become too old. Share is the fraction of the component's time spent on these waits. The
+// first iteration does not count, because it warms up. The iteration of the component's last work and later iterations
+// do not count either, because no iteration needs another rollout then.
 func (e *evidence) staleness() (found []Finding) {
 	publishers := e.publishers()
 	if len(e.iterations) < fewestIterations || len(publishers) == 0 || !e.async() {
@@ -460,8 +461,8 @@ func waitedFor(weights, room float64) string {
 // stallWorks are the names of the work of environments.
 var stallWorks = [...]string{"simulate", "play"}
 
-// stalls finds iterations in which a single span of an environment's work was very long. Share is the share of this
-// span in the iteration. The finding of an iteration names the worker with the longest span.
+// stalls finds iterations in which a single span of an environment's work was very long. Share is the fraction of the
+// iteration spent on this span. The finding of an iteration names the worker with the longest span.
 func (e *evidence) stalls() []Finding {
 	first := e.firstIteration()
 	worst := map[int]*stall{} // by view

@@ -281,7 +281,7 @@ func (c *chrome) args(l *label, iteration, arg int64) {
 	c.event = append(c.event, '}')
 }
 
-// An item identifies an item of a channel by its producer. n is the N of the producer's Put.
+// An item identifies a channel's item by its producer. n is the N of the producer's Put.
 type item struct {
 	channel, key, component string
 	member, n               int64

@@ -27,7 +27,7 @@ type Timing struct {
 	At      time.Time `json:"at"` // when rank 0 received the time
 }
 
-// Waiting has the waiting times of a rank's workers in an iteration, by cause.
+// Waiting has the waits of a rank's workers in an iteration.
 type Waiting struct {
 	Rank  int               `json:"rank"`
 	Waits map[Cause]float64 `json:"waits"` // share of the workers' time, from 0 to 1, by cause

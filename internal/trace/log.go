@@ -284,8 +284,8 @@ func (l *Log) Shift(o Offset) {
 // Now returns the time of the log's clock.
 func (l *Log) Now() int64 { return l.o.Clock() }
 
-// Shares returns the share of each cause in the time of this rank's workers, in the last iteration and in the order of
-// Causes. It reuses the memory of the argument to.
+// Shares returns how this rank's workers spent the last iteration: the share of each cause, in the order of Causes. It
+// reuses the memory of the argument to.
 func (l *Log) Shares(to []float64) []float64 {
 	to = append(to[:0], make([]float64, len(Causes))...)
 	if l == nil {

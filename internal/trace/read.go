@@ -41,7 +41,7 @@ func Read(run string) (*Trace, error) {
 	return r.trace(), nil
 }
 
-// Parse returns the trace in files whose contents are in memory. The argument names is for Problems.
+// Parse returns the trace in files whose contents are in memory. Problems refer to the files by the given names.
 func Parse(names []string, files [][]byte) *Trace {
 	r := newReader()
 	for i, name := range names {

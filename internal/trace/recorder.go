@@ -17,7 +17,7 @@ type Recorder struct {
 	mu     sync.Mutex
 	sites  []Site
 	index  map[Site]int
-	kinds  []int   // kind of each site's work in the tally
+	kinds  []int   // kinds in the tally, by site
 	open   []int   // the sites of the open spans, the outermost first; never empty
 	last   int64   // time of the last boundary
 	times  []int64 // times of the present iteration, by site
@@ -80,7 +80,7 @@ func newRecorder(clock func() int64, t *tally, component string, member int) *Re
 	return r
 }
 
-// Site returns the index of a site. It adds a site that is new.
+// Site returns the index of a site. It adds the site if it is new.
 func (r *Recorder) Site(s Site) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -221,7 +221,7 @@ func (r *Recorder) begin(at int64) {
 	r.events, r.skipped = 0, 0
 }
 
-// cut ends the present iteration, which gets the given number, and begins the next iteration. It drops iteration 0.
+// cut ends the present iteration, whose number is given, and begins the next iteration. It drops iteration 0.
 func (r *Recorder) cut(iteration, at int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -20,7 +20,7 @@ type workKind struct{ component, name string }
 // idle is the kind of spans other than work.
 const idle = -1
 
-// kind returns the index of a kind of work. It adds a kind that is new.
+// kind returns the index of a kind of work. It adds the kind if it is new.
 func (t *tally) kind(k workKind) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
