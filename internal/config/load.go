@@ -268,8 +268,8 @@ func (t *Tree) searchPath(main *node) []string {
 	if hydra := main.remove("hydra"); hydra != nil {
 		if paths := hydra.child("searchpath"); paths != nil {
 			for _, p := range paths.items {
-				// Leave out a path with an unset variable: it is for another machine. If this causes a missing preset,
-				// the error names the preset.
+				// Leave out a path with an unset variable: it is for another machine. If a preset is missing
+				// because of this, the error names the preset.
 				if n, err := newInterpolation(t).expand(p, ""); err == nil {
 					folders = append(folders, strings.TrimPrefix(n.value, "file://"))
 				}

@@ -19,8 +19,7 @@ const (
 	lockFile  = "lock"
 	claimFile = "lock.claim"
 
-	// beat is the interval between renewals of a lock. A lock without a renewal for the duration stale counts as
-	// abandoned.
+	// beat is the interval between renewals of a lock. At the age stale, a lock counts as abandoned.
 	beat  = 15 * time.Second
 	stale = 60 * time.Second
 )

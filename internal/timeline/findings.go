@@ -72,8 +72,8 @@ const (
 	slowIterations = 0.80
 	slowShare      = 0.01
 
-	// A link is slow if its median transfer takes at least linkFactor times the median over the other links of its
-	// channel, and if its receiver waits for transfers for at least a fraction linkShare of an iteration.
+	// A link is slow if its median transfer takes at least linkFactor times the median of the other links of its
+	// channel. Its receiver must also wait for transfers for at least a fraction linkShare of an iteration.
 	linkFactor = 3
 	linkShare  = 0.05
 	// A link counts if its receiver waited for at least linkItems items, and for at least a fraction linkWaits of all

@@ -315,7 +315,7 @@ func (e *evidence) share(sums [][]*trace.Sum, component string, at func(*trace.S
 	return float64(part) / float64(total)
 }
 
-// lastWork returns the number of iterations before the last iteration in which a component worked.
+// lastWork returns the index in e.sums of the last iteration in which a component worked, or 0 if there is none.
 func (e *evidence) lastWork(component string) int {
 	for k := len(e.sums) - 1; k >= 0; k-- {
 		if e.share(e.sums[k:k+1], component, func(s *trace.Site) bool { return s.Cause == trace.Working }) > 0 {

@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// Cost is the time on critical paths by kind of Segment, in seconds.
+// Cost is the time on critical paths, in seconds, by kind of Segment.
 type Cost struct {
 	Busy, Transfer, Wait, Unknown float64
 }
