@@ -14,7 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// A ConfigError says that the configuration of a job differs from the configuration in its checkpoint.
+// A ConfigError reports that the configuration of a job differs from the configuration in its checkpoint.
 type ConfigError struct {
 	Dir         string
 	Differences []Difference

@@ -35,8 +35,8 @@ type Store struct {
 	keepBest bool
 }
 
-// Open opens the store in dir. It makes dir if it is missing, and removes what interrupted writes and removals left.
-// Save keeps only the newest checkpoints. The argument keep is their number. If it is below 1, Save keeps all.
+// Open opens the store in dir. It makes dir if it is missing, and removes the remains of interrupted writes and
+// removals. The argument keep is the number of newest checkpoints that Save keeps. If it is below 1, Save keeps all.
 func Open(dir string, keep int) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("checkpoints: %w", err)
@@ -256,7 +256,8 @@ func (s *Store) supersede(step int64) error {
 	return os.Rename(from, to)
 }
 
-// Latest returns the path of the checkpoint that was saved last in the store dir, or "". Any process may call it.
+// Latest returns the path of the checkpoint that was saved last in the store at dir. It returns "" if there is none.
+// Any process may call Latest.
 func Latest(dir string) string {
 	to, err := os.Readlink(filepath.Join(dir, latest))
 	if _, ok := stepOf(to); err != nil || !ok {
@@ -265,8 +266,8 @@ func Latest(dir string) string {
 	return filepath.Join(dir, to)
 }
 
-// Newest returns the newest valid checkpoint, or nil. Newer checkpoints are invalid, and rejected has the error of
-// each.
+// Newest returns the newest valid checkpoint, or nil. rejected has an error for each newer checkpoint, because all of
+// them are invalid.
 func (s *Store) Newest() (c *Checkpoint, rejected []error, err error) {
 	steps, err := s.steps()
 	if err != nil {

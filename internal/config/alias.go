@@ -9,8 +9,8 @@ import (
 type Alias struct {
 	Old string   // dotted
 	New []string // current names, dotted; all get the same value
-	// Value is a template for the new value, in which %s stands for the old value, such as "${not:%s}". Empty means
-	// that the value stays the same.
+	// Value is a template for the new value, in which %s stands for the old value, such as "${not:%s}". If it is empty,
+	// the value stays the same.
 	Value string
 }
 

@@ -18,7 +18,7 @@ type FieldError struct {
 	Origin string // file:line, "command line", or the file alone for a missing key
 	Key    string // dotted, from the root
 	Value  string // as written; empty if the key itself is wrong
-	Want   string // what would be valid
+	Want   string // description of the valid values
 }
 
 func (e *FieldError) Error() string {
@@ -78,7 +78,7 @@ func (c *Check) Has(key string) bool { return c.tree.has(join(c.prefix, key)) }
 // Overridden reports whether key was given on the command line.
 func (c *Check) Overridden(key string) bool { return c.tree.Overridden(join(c.prefix, key)) }
 
-// Reported reports whether one of the keys, or a key below one of them, has a mistake so far. If it does, skip checks
+// Reported reports whether one of the keys, or a key below one of them, has a mistake so far. In this case, skip checks
 // that depend on the values of these keys.
 func (c *Check) Reported(keys ...string) bool {
 	for bad := range c.found.bad {
@@ -105,7 +105,7 @@ func (c *Check) ReportedBeside(section string, keys ...string) bool {
 }
 
 // Want reports a mistake in key unless ok is true. value is the key's value, or nil to leave it out of the message.
-// want says what would be valid, such as "a number > 0". Only the first mistake of a key is reported, because later
+// want describes the valid values, such as "a number > 0". Only the first mistake of a key is reported, because later
 // mistakes may follow from it.
 func (c *Check) Want(ok bool, key string, value any, want string) {
 	if !ok {
@@ -113,7 +113,7 @@ func (c *Check) Want(ok bool, key string, value any, want string) {
 	}
 }
 
-// Problem reports a mistake in a dotted key, as Want does.
+// Problem is like Want with ok false.
 func (c *Check) Problem(key string, value any, want string) { c.Want(false, key, value, want) }
 
 // Err returns all reported mistakes as one error, or nil.

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// A Comment is the comment of a struct field, as the documentation of its key.
+// A Comment is the comment of a struct field. It documents the field's key.
 type Comment struct {
 	Text string // on one line; field names are replaced by keys
 	Ours bool   // marked (+): RLinf does not have this key
@@ -25,8 +25,8 @@ type Comments struct {
 	common map[string]string             // by field: its key, if the field has the same key in all structs
 }
 
-// Read adds the comments in the Go files of the package path. A field without a comment takes the comment of the field
-// on the previous line, if there is one.
+// Read adds the comments in the Go files of a package, whose import path is path. A field without a comment takes the
+// comment of the field on the previous line, if there is one.
 func (c *Comments) Read(path string, files fs.FS) error {
 	if c.of == nil {
 		c.of, c.keys = map[string]map[string]Comment{}, map[string]map[string]string{}
@@ -107,7 +107,7 @@ func keyOf(tag *ast.BasicLit) string {
 // capital matches a word that begins with a capital: it may name a field.
 var capital = regexp.MustCompile(`\b[A-Z][A-Za-z0-9]*\b`)
 
-// camel matches a capital inside a word: such a word names a field.
+// camel matches a capital inside a word. A word with such a capital names a field.
 var camel = regexp.MustCompile(`[a-z][A-Z]`)
 
 // Of returns the comment of a field of the struct owner. ok is false if no comment was read.

@@ -15,11 +15,13 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Decode writes the tree's values into *into, a struct whose fields hold the defaults. It returns a Check with the
+// Decode sets the fields of *into, a struct that holds the defaults, to the tree's values. It returns a Check with the
 // mistakes so far. A field's key is the name in its yaml tag. Fields of a nested struct tagged ",inline" count as
 // fields of the outer struct. Types with UnmarshalYAML or UnmarshalText decode themselves; parseDuration reads a
-// time.Duration. null sets a pointer, a list, a map, a text, or a number whose default is 0 to its zero value. A struct
-// keeps its defaults. For other fields null is a mistake.
+// time.Duration.
+//
+// A null sets a pointer, a list, a map or a text to its zero value. It leaves a struct, and any field that is zero,
+// unchanged. For other fields null is a mistake.
 func (t *Tree) Decode(into any) *Check {
 	c := &Check{tree: t, found: &findings{bad: map[string]bool{}}}
 	for _, problem := range t.problems {
@@ -29,7 +31,8 @@ func (t *Tree) Decode(into any) *Check {
 	return c
 }
 
-// Decode writes the values below key, if any, into *into, a struct. It reports at most one mistake for each key.
+// Decode sets the fields of *into, a struct, to the values below key, if there are any. It reports at most one mistake
+// for each key.
 func (c *Check) Decode(key string, into any) {
 	key = join(c.prefix, key)
 	if n := c.tree.root.find(key); n != nil {
@@ -132,8 +135,7 @@ func (d *decoder) wrong(n *node, key, want string) {
 	d.check.report(&FieldError{Origin: n.origin, Key: key, Value: text, Want: "expected " + want + hint})
 }
 
-// unresolved reports a mistake for each interpolation at or below key that failed. any reports whether there were
-// failed interpolations.
+// unresolved reports a mistake for each interpolation at or below key that failed. It returns true if there are any.
 func (d *decoder) unresolved(n *node, key string) (any bool) {
 	for i, item := range n.items {
 		any = d.unresolved(item, join(key, n.name(i))) || any

@@ -1,6 +1,6 @@
 // Package config answers: which values does a job's configuration give to the fields of a struct? It reads YAML files
-// with presets, interpolations and overrides from the command line, decoded into structs whose fields hold the
-// defaults. It does not know the meaning of keys.
+// with presets and interpolations, and applies overrides from the command line. It decodes the result into structs
+// whose fields hold the defaults. It does not know the meaning of keys.
 //
 //	tree, err := config.Load("configs/ppo.yaml", []string{"runner.max_epochs=10"}, config.Options{})
 //	check := tree.Decode(&cfg)                                       // wrong types, unknown keys
@@ -8,9 +8,9 @@
 //	err = check.Err()                                                // everything that is wrong, together
 //
 // Every value has an origin: file:line or "command line". Every mistake is a FieldError with the origin, the key, the
-// value and what would be valid. Loading reports all mistakes, not only the first.
+// value and the valid values. Loading reports all mistakes, not only the first.
 //
-// A key of the tree sets the struct field of its name. A known key (Options.Known) belongs to another program and has
-// no effect here. It is accepted if its value disables the other program's feature. Otherwise a warning lists it. Any
-// other key is an error.
+// A key of the tree sets the struct field that has this key as its yaml tag. A known key (Options.Known) belongs to
+// another program and has no effect here. It is accepted if its value disables the other program's feature. Otherwise a
+// warning lists it. Any other key is an error.
 package config

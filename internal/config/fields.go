@@ -16,7 +16,7 @@ type Field struct {
 	Owner reflect.Type // struct that declares the field
 	Name  string       // name of the field in Owner
 	Doc   string       // doc tag of a key of a user's own part; "" for other keys
-	// Section reports whether there are keys below this key.
+	// Section is true if there are keys below this key.
 	Section bool
 }
 

@@ -20,8 +20,8 @@ type Ignored struct {
 // Idle adds key to the keys without effect. The value is valid, but has a meaning only in other programs.
 func (c *Check) Idle(key string, value any) { c.IdleInstead(key, value, "") }
 
-// IdleInstead is like Idle, for a key that changes training results in other programs. instead says what happens here
-// in place of the key's effect.
+// IdleInstead is like Idle, for a key that changes training results in other programs. The argument instead describes
+// what this program does in place of the key's effect.
 func (c *Check) IdleInstead(key string, value any, instead string) {
 	c.ignore(Ignored{Key: join(c.prefix, key), Value: show(value), Instead: instead})
 }

@@ -16,17 +16,17 @@ const maxText = 1 << 16 // largest value after interpolation, in bytes
 //
 //	${a.b}  ${a.list[0]}            another value, a map or a list too
 //	${.x}  ${..x}                   a sibling, a sibling of the parent
-//	${oc.env:NAME} ${oc.env:NAME,d} an environment variable, d where it is not set
-//	${oc.select:a.b,d}              another value, d (or null) where it is not given
-//	${oc.decode:text}               text as the value that YAML makes of it
+//	${oc.env:NAME} ${oc.env:NAME,d} an environment variable, or d if it is not set
+//	${oc.select:a.b,d}              another value, or d if it is not given; d is null by default
+//	${oc.decode:text}               text, parsed as a YAML scalar
 //	${multiply:2,${a.b}} ${int_div:7,2} ${subtract:3,1} ${not:${a.flag}}
-//	text-${a.b}-text                pasted into text; \${ is a plain ${
+//	text-${a.b}-text                a value inserted into text; \${ is a plain ${
 func (t *Tree) interpolate() {
 	in := newInterpolation(t)
 	in.walk(t.root, "")
 }
 
-// An interpolation resolves the values of one tree. It resolves each value once, and changes its node.
+// An interpolation resolves the values of one tree, each once and in place.
 type interpolation struct {
 	tree  *Tree
 	state map[*node]progress
@@ -59,7 +59,8 @@ func (in *interpolation) walk(n *node, key string) {
 	}
 }
 
-// resolve replaces the scalar n of key if it has interpolations. In a dict or list it resolves all items.
+// resolve replaces the interpolations in n, the scalar at key, by their values. In a dict or list it resolves all
+// items.
 func (in *interpolation) resolve(n *node, key string) error {
 	if n.kind != scalar {
 		for i, item := range n.items {
@@ -93,8 +94,8 @@ func (in *interpolation) resolve(n *node, key string) error {
 	return nil
 }
 
-// expand returns the value of n, the scalar of key, with its interpolations replaced. The value of a single
-// interpolation keeps its type; otherwise the result is text. Without an interpolation the result is n.
+// expand returns the value of n, the scalar at key, with its interpolations replaced. If n is a single interpolation,
+// the result keeps the type of its value. If n has no interpolation, the result is n. Otherwise the result is text.
 func (in *interpolation) expand(n *node, key string) (*node, error) {
 	var out strings.Builder
 	found := false
@@ -148,7 +149,7 @@ func closing(s string) int {
 	return -1
 }
 
-// outside yields the bytes of s outside of quotes and braces, including a } without its {.
+// outside yields the bytes of s outside of quotes and braces, including a } without a matching {.
 func outside(s string) iter.Seq2[int, byte] {
 	return func(yield func(int, byte) bool) {
 		depth, quote := 0, byte(0)
@@ -174,8 +175,8 @@ func outside(s string) iter.Seq2[int, byte] {
 	}
 }
 
-// evaluate returns the value of an interpolation ${body}. If body has the form name:arguments, this is the result of a
-// resolver. Otherwise it is the value of a key.
+// evaluate returns the value of an interpolation ${body}. If body has the form name:arguments, it calls a resolver.
+// Otherwise it looks up a key.
 func (in *interpolation) evaluate(body, key string) (*node, error) {
 	if in.depth++; in.depth > maxDepth {
 		return nil, errors.New("interpolations nested too deeply")
@@ -203,8 +204,8 @@ func (in *interpolation) evaluate(body, key string) (*node, error) {
 	return in.lookup(strings.TrimSpace(path.value), key)
 }
 
-// selected returns the value of the key that the first argument names. If there is no such key, it returns the second
-// argument, or null if there is no second argument.
+// selected returns the value of the key in the first argument. If there is no such key, it returns the second argument,
+// or null if there is no second argument.
 func (in *interpolation) selected(args []*node, key string) (*node, error) {
 	if len(args) < 1 || len(args) > 2 || args[0].kind != scalar {
 		return nil, errors.New("oc.select: expected a key, and a value for where it is not given")
@@ -242,7 +243,7 @@ func split(s string) []string {
 	return append(args, s[start:])
 }
 
-// lookup returns a copy of the value at path, relative to key.
+// lookup returns a copy of the value at path. A path with leading dots is relative to key.
 func (in *interpolation) lookup(path, key string) (*node, error) {
 	absolute := strings.NewReplacer("[", ".", "]", "").Replace(path)
 	if up := len(absolute) - len(strings.TrimLeft(absolute, ".")); up > 0 {
@@ -284,7 +285,7 @@ func (in *interpolation) descend(n *node, path string) (*node, error) {
 	return n, in.resolve(n, at)
 }
 
-// copy clones n. A budget of nodes limits nested references.
+// copy clones n. A limit on the number of copied nodes bounds nested references.
 func (in *interpolation) copy(n *node) (*node, error) {
 	if in.nodes += n.size(); in.nodes > maxNodes {
 		return nil, fmt.Errorf("interpolations copy more than %d values", maxNodes)

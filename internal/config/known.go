@@ -12,15 +12,15 @@ type Known struct {
 	// Idle are further values that disable the feature, besides null, None, false, 0, "" and empty lists and maps. They
 	// are compared with the value as written, except that True is read as true.
 	Idle []string
-	// Instead says what happens here in place of the feature, if that changes training results. "" means that the
-	// feature affects only speed, memory or output.
+	// Instead describes what this program does in place of the feature. It is "" if the feature affects only speed,
+	// memory or output.
 	Instead string
-	// Reason says why the key has no effect. It is set if Instead is "".
+	// Reason is why the key has no effect. It is set if Instead is "".
 	Reason string
 	// Switch names one of the keys below Key. Key then ends in **. If the named key is absent or disabled, all keys
 	// below Key are disabled.
 	Switch string
-	// Want says which values are valid. If it is set, any value that asks for the feature is a mistake.
+	// Want describes the valid values. If it is set, any value that enables the feature is a mistake.
 	Want string
 }
 
@@ -34,7 +34,7 @@ type siblings struct {
 	own   []string // sections with keys of a user's own part
 }
 
-// owner returns the owner of key by Options.Owner.
+// owner returns the result of Options.Owner for key.
 func (c *Check) owner(key string) (string, bool) {
 	if c.tree.options.Owner == nil {
 		return "", false
@@ -129,7 +129,7 @@ func (c *Check) judge(n *node, key string, k Known) {
 	c.ignore(Ignored{Key: key, Value: n.what(), Instead: k.Instead, Reason: k.Reason})
 }
 
-// judgeList adds a list of scalars, as one value, to the keys without effect. It adds nothing if all scalars disable
+// judgeList adds a list of scalars, as one value, to the keys without effect. It adds nothing if every scalar disables
 // the feature k.
 func (c *Check) judgeList(n *node, key string, k Known) {
 	var items []string
@@ -161,7 +161,7 @@ func (k Known) isDisabled(n *node) bool {
 	return n.value == "" || n.value == pythonNone || slices.Contains(k.Idle, n.text())
 }
 
-// pythonNone is how Python writes null. Recipes sometimes use it in YAML, where it is text.
+// pythonNone is Python's null. Some recipes use it in YAML, where it is a text.
 const pythonNone = "None"
 
 type match uint8

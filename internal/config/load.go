@@ -16,24 +16,24 @@ import (
 
 // Options configure Load and Decode.
 type Options struct {
-	// Text is the text of the file, read by ReadOnce; nil means that Load reads the file.
+	// Text is the text of the file (see ReadOnce). If it is nil, Load reads the file.
 	Text []byte
-	// SearchPath lists folders of presets. They are searched after the folder of the file and the folders of its
-	// hydra.searchpath.
+	// SearchPath lists folders of presets. Load searches the folder of the file and the folders in its hydra.searchpath
+	// first.
 	SearchPath []string
 	// Aliases are old names of keys.
 	Aliases []Alias
-	// Known are keys of other programs without effect here.
+	// Known are the keys of other programs that have no effect here.
 	Known []Known
-	// Defaults is a value whose YAML form has the defaults that interpolations may refer to. If it is nil, they may
-	// refer only to given values.
+	// Defaults is a struct with the default values. Interpolations may refer to them. If Defaults is nil,
+	// interpolations may refer only to given values.
 	Defaults any
 	// Rewrite, unless nil, is called after the file and the command line were read. It may translate other programs'
 	// keys.
 	Rewrite func(t *Tree)
-	// Choose, unless nil, is called before Defaults are read. It adds the keys of users' own parts to Defaults. given
-	// returns the value at a key, so that Choose can see which parts the user chose. Choose returns further Known keys,
-	// which depend on the user's choice.
+	// Choose, unless nil, is called before Defaults are read. It adds the keys of users' own parts to Defaults. It gets
+	// the user's choice of parts from the function given, which returns the value at a key. Choose returns further
+	// Known keys for these parts.
 	Choose func(given func(key string) (string, bool)) []Known
 	// Overriding, unless nil, is called before the command line sets a dotted key. It may Remove keys from files that
 	// would take precedence over the dotted key.
@@ -56,7 +56,7 @@ type Tree struct {
 }
 
 // Load reads the file at path with its presets, and applies the overrides (in Hydra's grammar, see override). It
-// returns a FieldError only for a file that cannot be read at all. Decode reports all other mistakes.
+// returns a FieldError if it cannot continue, such as for a missing file. Decode reports all other mistakes.
 func Load(path string, overrides []string, options Options) (*Tree, error) {
 	t := &Tree{file: path, options: options, root: &node{origin: path, kind: dict}}
 	text := options.Text
@@ -81,7 +81,7 @@ func Load(path string, overrides []string, options Options) (*Tree, error) {
 	return t, t.finish()
 }
 
-// Parse reads a configuration from text, without presets. name is the file in origins.
+// Parse reads a configuration from text, without presets. name is the name of the file in origins.
 func Parse(name string, text []byte, options Options) (*Tree, error) {
 	t := &Tree{file: name, options: options, root: &node{origin: name, kind: dict}}
 	main, err := t.parsed(name, text)
@@ -137,8 +137,8 @@ func (t *Tree) Null(key string) bool {
 	return n != nil && n.isNull()
 }
 
-// Stand copies the scalar at one key (from) to another key (to). It does nothing if there is no scalar to copy, or if
-// the second key has another value. Otherwise the first key no longer counts as a key without effect.
+// Stand copies the scalar at one key (from) to another key (to), unless the second key has a different value. The first
+// key then no longer counts as a key without effect.
 func (t *Tree) Stand(to, from string) {
 	text, ok := t.Given(from)
 	if !ok {
@@ -172,7 +172,7 @@ func (t *Tree) Section(to, from string) {
 	}
 }
 
-// Said marks key as a repetition of another key. It then does not count as a key without effect.
+// Said marks key as a repetition of another key. Such a key does not count as a key without effect.
 func (t *Tree) Said(key string) { t.repeated = append(t.repeated, key) }
 
 // Set changes the value of a given key to text, parsed as YAML.
@@ -182,8 +182,8 @@ func (t *Tree) Set(key, text string) {
 	}
 }
 
-// Spread replaces the scalar at key by a map with the given names as keys. The value of each key is the scalar. It does
-// not change other kinds of values.
+// Spread replaces the scalar at key by a map in which each of the given names has this scalar. It does not change other
+// kinds of values.
 func (t *Tree) Spread(key string, names ...string) {
 	n := t.root.find(key)
 	if n == nil || n.kind != scalar {
@@ -203,7 +203,8 @@ func (t *Tree) Remove(key string) { t.root.take(key) }
 // has reports whether the dotted key was given.
 func (t *Tree) has(key string) bool { return t.root.find(key) != nil }
 
-// origin returns where key was given. If key was not given, it returns the origin of the section of key, or the file.
+// origin returns the origin of key. If key was not given, that is the origin of the nearest section above it, or the
+// file.
 func (t *Tree) origin(key string) string {
 	for key != "" {
 		if n := t.root.find(key); n != nil {
@@ -229,7 +230,7 @@ func (t *Tree) problem(key string, value any, want string) *FieldError {
 	return e
 }
 
-// mostText is the largest size of a file, in bytes.
+// mostText is the maximum size of a file, in bytes.
 const mostText = 16 << 20
 
 // ReadOnce reads the text of a configuration from path, which may be a pipe.
@@ -267,8 +268,8 @@ func (t *Tree) searchPath(main *node) []string {
 	if hydra := main.remove("hydra"); hydra != nil {
 		if paths := hydra.child("searchpath"); paths != nil {
 			for _, p := range paths.items {
-				// A path with an unset variable is for another machine, and is left out. If a preset is missing for
-				// this reason, a mistake names the preset.
+				// Leave out a path with an unset variable: it is for another machine. If a preset is missing
+				// because of this, the error names the preset.
 				if n, err := newInterpolation(t).expand(p, ""); err == nil {
 					folders = append(folders, strings.TrimPrefix(n.value, "file://"))
 				}
@@ -278,8 +279,8 @@ func (t *Tree) searchPath(main *node) []string {
 	return append(folders, t.options.SearchPath...)
 }
 
-// include merges a file into the tree at the key mount ("" for the root). The presets of its defaults list come first,
-// then the file; _self_ in the list changes the order.
+// include merges a file into the tree at the key mount ("" for the root). It merges the presets of the file's defaults
+// list first, then the file itself. An entry _self_ in the list sets another place for the file.
 func (t *Tree) include(file *node, path, mount string, folders, stack []string) error {
 	stack = append(stack, path)
 	self := func() { t.lay(nest(mount, file)) }
@@ -379,7 +380,7 @@ func parsePreset(item *node, mount string) (preset, error) {
 	return p, nil
 }
 
-// preset finds p in the folder of the file that names it or in the search path, and includes it.
+// preset includes p. It searches the folder of the file that names p, then the search path.
 func (t *Tree) preset(p preset, origin, folder string, folders, stack []string) error {
 	if !strings.HasPrefix(p.path, "/") {
 		folders = append([]string{folder}, folders...)

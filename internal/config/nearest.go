@@ -3,8 +3,7 @@ package config
 import "strings"
 
 // Nearest returns the candidate with the smallest Levenshtein distance from key, or "" if no candidate is close enough.
-// The distance may be a third of the key's length, but always up to 2. For a key of at most four letters it may only be
-// 1.
+// The largest distance is a third of the key's length and at least 2. For a key of at most four letters it is 1.
 func Nearest(key string, candidates []string) string {
 	best, limit := "", max(2, len(key)/3)
 	if len(key) <= 4 {
@@ -18,7 +17,7 @@ func Nearest(key string, candidates []string) string {
 	return best
 }
 
-// Likeliest returns the candidate that a dotted key most likely stands for, or "". key may lack the first sections. A
+// Likeliest returns the most likely candidate for a dotted key, or "". The first sections may be missing in key. A
 // candidate that ends in key takes precedence. Otherwise, a key with a dot is compared with whole candidates. A key
 // without a dot is compared with the last name of each candidate.
 func Likeliest(key string, candidates []string) string {

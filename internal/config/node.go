@@ -15,7 +15,7 @@ type node struct {
 	tag    string   // scalar: !!str, !!int, !!float, !!bool or !!null
 	value  string   // scalar: as written
 	wrong  error    // scalar: error of its interpolation
-	quote  string   // scalar: the quotes around it, "" for none
+	quote  string   // scalar: the quotes around it; "" if there are none
 	keys   []string // dict: names of the items
 	items  []*node  // items of a dict or list
 
@@ -53,7 +53,7 @@ func scalarTag(tag string) string {
 	return strTag
 }
 
-// text returns the scalar as written, except that True and TRUE become true, and likewise for false.
+// text returns the scalar as written, but true and false in lower case.
 func (n *node) text() string {
 	if n.tag == boolTag {
 		return strings.ToLower(n.value)
@@ -184,7 +184,7 @@ func (n *node) merge(src *node) *node {
 	case n.kind != dict || src.kind != dict:
 		return src
 	}
-	if src.origin != commandLine { // mistakes about missing keys name the last file
+	if src.origin != commandLine { // errors about missing keys name the last file
 		n.origin = src.origin
 	}
 	for i, key := range src.keys {

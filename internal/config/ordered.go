@@ -31,7 +31,7 @@ func (m Map[T]) MarshalYAML() (any, error) {
 	return y, nil
 }
 
-// ordered is the decoder's view of a Map of any type.
+// ordered is the interface of every Map. The decoder uses it.
 type ordered interface {
 	add(key string) reflect.Value
 }

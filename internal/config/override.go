@@ -8,8 +8,8 @@ const commandLine = "command line"
 //
 //	key=value     sets a dotted key: a word, a number, null, "quoted", [a, list], {a: map}
 //	key=          sets it to the empty string
-//	+key=value    adds it, an error if it is there already; ++key=value means key=value
-//	~key          removes it, so that the default applies; ~key=value does so only if it has that value
+//	+key=value    adds the key, which must not exist yet; ++key=value means key=value
+//	~key          removes the key, so that its default applies; ~key=value requires that the key has this value
 func (t *Tree) override(text string) *FieldError {
 	wrong := func(key, value, want string) *FieldError {
 		return &FieldError{Origin: commandLine, Key: key, Value: value, Want: want}
@@ -54,8 +54,7 @@ func (t *Tree) override(text string) *FieldError {
 	return nil
 }
 
-// overrideValue parses the text after the sign =. A text that starts like flow YAML is parsed as flow YAML, any other
-// as one word.
+// overrideValue parses the text after the sign =. It parses flow YAML as such, and any other text as one scalar.
 func overrideValue(text string) (*node, *FieldError) {
 	text = strings.TrimSpace(text)
 	if text == "" {

@@ -18,7 +18,7 @@ type OwnKey struct {
 	Doc    string
 }
 
-// Own returns the keys of users' own parts in v, the value that c's tree was decoded into.
+// Own returns the keys of users' own parts in v, the struct into which c's tree was decoded.
 func (c *Check) Own(v any) []OwnKey {
 	var all []OwnKey
 	eachOwn(reflect.ValueOf(v), "", func(section string, own params.Own) {
@@ -64,8 +64,8 @@ func eachOwn(v reflect.Value, section string, f func(section string, own params.
 	}
 }
 
-// inlined returns the struct of the inlined field v. The fields of this struct count as fields of the outer struct.
-// inlined returns the zero Value if v is a zero params.Own.
+// inlined returns the struct of the inlined field v, whose fields count as fields of the outer struct. It returns the
+// zero Value if v is a zero params.Own.
 func inlined(v reflect.Value) reflect.Value {
 	if v.Type() != ownType {
 		return v
@@ -109,7 +109,7 @@ func encodeOwn(v reflect.Value, y *yaml.Node) (err error) {
 	return err
 }
 
-// mapping returns the map at a dotted key below y, and makes it if it is missing.
+// mapping returns the map at a dotted key below y. It adds the map if it is missing.
 func mapping(y *yaml.Node, key string) *yaml.Node {
 	if y.Kind == yaml.DocumentNode {
 		y = y.Content[0]

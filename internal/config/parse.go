@@ -14,15 +14,15 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Limits of one file. They bound the time for any input, even for malicious aliases.
+// Limits of one file. They bound the parsing time for any input, even for malicious aliases.
 const (
 	maxBytes = 4 << 20
 	maxNodes = 200_000
 	maxDepth = 64
 )
 
-// parse parses one YAML document, a dict, into a node. err means that the document cannot be read at all; problems are
-// mistakes that leave the other keys usable.
+// parse parses one YAML document, a dict, into a node. It returns an error if it cannot read the document at all.
+// problems are mistakes that leave the other keys usable.
 func parse(file string, data []byte) (root *node, problems []*FieldError, err error) {
 	if len(data) > maxBytes {
 		return nil, nil, &FieldError{Origin: file, Want: fmt.Sprintf("not a configuration: larger than %d MiB",

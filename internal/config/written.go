@@ -12,9 +12,9 @@ import (
 // padded matches a whole number with a leading zero, which is octal in YAML 1.1, RLinf's format.
 var padded = regexp.MustCompile(`^([-+]?)0([0-9_]+)$`)
 
-// written returns n, a value for a field of type t. It drops the leading zeros of a number from the command line. In a
-// file a leading zero is ambiguous, because it may mark an octal number. written reports such a number as a mistake,
-// and returns ok false.
+// written returns n, a value for a field of type t. If n is a number from the command line, it drops the leading zeros.
+// In a file, a leading zero may mark an octal number: written reports an ambiguous number as a mistake and returns ok
+// false.
 func (d *decoder) written(n *node, t reflect.Type, key string) (as *node, ok bool) {
 	if n.kind == list {
 		c, ok := *n, true
@@ -73,8 +73,8 @@ func holdsNumbers(t reflect.Type) bool {
 	return t.Kind() != reflect.String && t.Kind() != reflect.Map
 }
 
-// quoted returns the text of n as written. If the value would have another type without its quotes, hint says to drop
-// the quotes.
+// quoted returns the text of n as written. If the value would have another type without its quotes, hint advises to
+// drop the quotes.
 func (n *node) quoted() (text, hint string) {
 	other := n.quote != "" && strings.ContainsAny(n.value[:min(1, len(n.value))], "[{")
 	if n.kind != scalar || n.tag != strTag || n.value == "" || !other && plain(n.value, "").tag == strTag {

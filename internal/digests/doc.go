@@ -9,7 +9,7 @@
 //	go test ./internal/digests -update
 //
 // The digests are valid for vector code on amd64: AVX2 with FMA, or AVX-512, which gives the same
-// bits. There the compiler does not fuse products with sums. On other machines the test is skipped.
+// bits. On other machines the test is skipped, because compilers may fuse products with sums there.
 // The numbers also depend on Go's mathematical functions: if a new Go version alone changes the
 // digests, record them again with unchanged code.
 //

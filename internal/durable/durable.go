@@ -12,7 +12,7 @@ import (
 	"syscall"
 )
 
-// WriteFile writes data to the file path, in the same way as Write.
+// WriteFile writes data to the file at path, in the same way as Write.
 func WriteFile(path string, data []byte) error {
 	return Write(path, func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -20,9 +20,9 @@ func WriteFile(path string, data []byte) error {
 	})
 }
 
-// Write replaces the file path by the output of fill. It writes to a temporary file in the same folder, syncs that file
-// and renames it. After an error the old file is unchanged. Two writers must not write the same path at the same time.
-// A device or a pipe at path is an error: to replace /dev/null would break a machine.
+// Write replaces the file at path by the output of fill. It writes to a temporary file in the same folder, syncs that
+// file and renames it. After an error the old file is unchanged. Two writers must not write the same path at the same
+// time. A device or a pipe at path is an error: to replace /dev/null would break a machine.
 func Write(path string, fill func(io.Writer) error) error {
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 		return &os.PathError{Op: "write", Path: path, Err: irregular(info.Mode())}
@@ -37,7 +37,7 @@ func Write(path string, fill func(io.Writer) error) error {
 	return SyncDir(filepath.Dir(path))
 }
 
-// Create creates or overwrites the file path with the output of fill, and syncs the content. The name of the file is
+// Create creates or overwrites the file at path with the output of fill, and syncs the content. The name of the file is
 // durable only after SyncDir. After an error the file does not exist.
 func Create(path string, fill func(io.Writer) error) error {
 	f, err := os.Create(path)
@@ -67,7 +67,7 @@ func SyncDir(dir string) error {
 	return nil
 }
 
-// Open opens the file path for reading. A pipe or a device is an error, because a read could block forever.
+// Open opens the file at path for reading. A pipe or a device is an error, because a read could block forever.
 func Open(path string) (*os.File, error) {
 	f, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // does not block on a pipe without a writer
 	if err != nil {
@@ -96,7 +96,7 @@ func irregular(mode os.FileMode) error {
 	return errors.New("is not a regular file")
 }
 
-// ReadFile returns the content of the file path; see Open.
+// ReadFile returns the content of the file at path. It opens the file with Open.
 func ReadFile(path string) ([]byte, error) {
 	f, err := Open(path)
 	if err != nil {

@@ -1,10 +1,10 @@
 // Package emulate answers: what would a job do on many ranks? It runs the real program on goroutine ranks of this
-// machine. The environment and the policy wait in place of computing, and links wait in place of a network. Messages,
+// machine. In place of computing, the environment and the policy wait. In place of a network, links wait. Messages,
 // votes, sums and reports are real.
 //
-// Ranks share few cores here, so the real work of all ranks takes longer than on a cluster. A run stretches all waits
-// and links by a factor, and divides its figures by this factor, so that real work counts less. Result.RealWork reports
-// the share of real work that is left.
+// Ranks share few cores here, so the real work of all ranks takes longer than on a cluster. To reduce its effect, a run
+// stretches all waits and links by a factor, and divides its measured times by this factor. Result.RealWork reports the
+// remaining share of real work.
 //
 //	s := emulate.Setting{Machine: emulate.Machine{PerNode: 8, Between: link}, Job: job, Ranks: 128, Iterations: 10}
 //	r, err := emulate.Run(ctx, s)

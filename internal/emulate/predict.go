@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Predictor says how many seconds an iteration of a Setting takes. Fit is called once before Predict, with the
-// results of small runs. ClosedForm is a Predictor. A simulation in virtual time can be another Predictor.
+// A Predictor predicts the seconds of an iteration of a Setting. Fit is called once before Predict, with the results of
+// small runs. ClosedForm is a Predictor.
 type Predictor interface {
 	Fit(small []Result)
 	Predict(s Setting) float64
@@ -22,11 +22,11 @@ type Predictor interface {
 //	iteration = rollout of the slowest rank + updates + rounds·α + bytes/rate + β
 //
 // Rounds and bytes are the costs of gradient sums between nodes. Fit determines α, the seconds of a round, and β, the
-// remaining seconds.
+// seconds that do not depend on the setting.
 type ClosedForm struct {
 	Sums string // the algorithm of the sums, as in collectives.CostOf
 	// Rollout returns the seconds of the rollout of the slowest rank. If it is nil, SlowestRollout is used.
-	// VirtualRollout can take its place.
+	// VirtualRollout is an alternative.
 	Rollout     func(s *Setting) float64
 	Alpha, Beta float64
 }
@@ -50,7 +50,7 @@ func (f *ClosedForm) Predict(s Setting) float64 {
 	return seconds + rounds*f.Alpha + f.Beta
 }
 
-// known returns the rounds of an iteration, and the seconds that need no fit.
+// known returns the rounds of an iteration, and the part of its seconds that does not depend on the fit.
 func (f *ClosedForm) known(s *Setting) (rounds, seconds float64) {
 	nodes := (s.Ranks + s.PerNode - 1) / s.PerNode
 	cost := collectives.CostOf(f.Sums, collectives.Shape{Kind: spmd.AllReduce, Members: s.Ranks, Nodes: nodes,
@@ -71,7 +71,7 @@ func (f *ClosedForm) known(s *Setting) (rounds, seconds float64) {
 }
 
 // SlowestRollout returns the seconds of the rollout of the slowest rank. A rollout is a sum of Steps independent waits,
-// so it is almost normal. The expected maximum of n normal numbers is about the quantile at (n - 3/8)/(n + 1/4)
+// so its time is almost normal. The expected maximum of n normal numbers is about the quantile at (n - 3/8)/(n + 1/4)
 // (Blom 1958).
 func SlowestRollout(s *Setting) float64 {
 	seconds := s.rollout().Seconds()

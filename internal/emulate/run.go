@@ -27,27 +27,27 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-// A Result is what a run measured. Durations are times of the emulated machine, without the stretch.
+// A Result has the measurements of a run. Durations are times of the emulated machine, without the stretch.
 type Result struct {
 	Setting    Setting
-	Iterations []float64     // seconds of each iteration that counts
+	Iterations []float64     // seconds of each measured iteration
 	Summary    stats.Summary // of Iterations
-	RealWork   float64       // CPU time of this process in these iterations, as a share of what its cores can give
-	Late       float64       // how much longer the waits in place of computing were than they should be, as a share
+	RealWork   float64       // CPU time of this process in these iterations, as a share of the time of its cores
+	Late       float64       // total lateness of the waits, as a share of their intended durations
 }
 
 const (
-	attempts = 3    // the largest number of runs in one call of Run
+	attempts = 3    // the maximum number of runs in one call of Run
 	tooLate  = 0.35 // see Result.Disturbed
 )
 
-// Disturbed reports whether other programs kept the waits of r from ending in time. The figures of a disturbed run say
-// little.
+// Disturbed reports whether other programs delayed the ends of r's waits. The figures of a disturbed run are not
+// reliable.
 func (r *Result) Disturbed() bool { return r.Late > tooLate }
 
-// Run emulates s. If Setting.Stretch is 0, Run chooses it: it repeats the run with a larger stretch while real work
-// takes more than half of the cores' time. It then also repeats a disturbed run. It returns the run whose waits were
-// least late.
+// Run emulates s. If Setting.Stretch is 0, Run chooses the stretch: it repeats the run with a larger stretch while real
+// work takes more than half of the cores' time. It then also repeats a disturbed run. It returns the run with the least
+// Late.
 func Run(ctx context.Context, s Setting) (Result, error) {
 	if err := s.check(); err != nil {
 		return Result{}, err
@@ -74,14 +74,14 @@ func Run(ctx context.Context, s Setting) (Result, error) {
 	}
 }
 
-// A meter takes the times of rank 0.
+// A meter measures the iterations on rank 0.
 type meter struct {
 	clock    *clock
 	skip     int
 	loops    int // loop heads passed
 	last     time.Time
 	seconds  []float64
-	cpu, all time.Duration // since the first iteration that counts
+	cpu, all time.Duration // since the first measured iteration
 	waits    int64
 	late     int64
 }
@@ -142,7 +142,7 @@ func run(ctx context.Context, s Setting) (Result, error) {
 	m := &meter{clock: c, skip: s.Warmup}
 	asked := loop.Watch()
 	defer asked.Close()
-	// Each rank has its own session, as if it were a process, because its environments and policies wait on its core.
+	// Each rank has its own registries, because its environments and policies wait on its core.
 	regs := make([]config.Registries, s.Ranks)
 	for r := range regs {
 		regs[r] = config.Registries{Algorithms: algo.Builtin(), Rewards: reward.Builtin()}
@@ -181,7 +181,7 @@ func run(ctx context.Context, s Setting) (Result, error) {
 		Late:     float64(m.late) / float64(max(1, m.waits))}, nil
 }
 
-// program is the program of the task. It also takes the times of rank 0.
+// program is the program of the task. On rank 0 it also calls the meter.
 func (m *meter) program(ctx context.Context, cluster *loop.Cluster) error {
 	groups, err := embodied.LaunchEmbodied(ctx, cluster)
 	if err != nil {

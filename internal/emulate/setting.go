@@ -9,31 +9,31 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-// A Machine is what a job runs on.
+// A Machine describes the emulated nodes and their network.
 type Machine struct {
-	PerNode int        // ranks of a node
+	PerNode int        // number of ranks on a node
 	Between local.Link // a node's connection to the network; see local.Network
 }
 
-// A Cost is the duration of a call: Call, plus Row for each row of the call's batch.
+// A Cost is the duration of a call: Call, plus Row for each row of its batch.
 type Cost struct{ Call, Row time.Duration }
 
-// Of returns the duration of a call with this number of rows.
+// Of returns the duration of a call with the given number of rows.
 func (c Cost) Of(rows int) time.Duration { return c.Call + time.Duration(rows)*c.Row }
 
-// A Job is what the ranks do. Every rank simulates its share of the environments, chooses their actions, and trains on
-// their data, unless keys of the setting place the components.
+// A Job is the work of the ranks. Every rank simulates its share of the environments, chooses their actions, and trains
+// on their data, unless Setting.Keys place the components.
 type Job struct {
 	Steps       int // time steps of an iteration
 	Minibatches int // optimiser steps of an iteration
 	Params      int // parameters of the policy
-	// Shrink makes the policy smaller, but keeps the network's times: there are Params/Shrink parameters, and each byte
-	// takes Shrink times as long. Shrink is at least 1.
+	// Shrink divides the number of parameters, and multiplies the time of each byte, so that the network takes the same
+	// time. It is at least 1.
 	Shrink int
 
-	Step, Infer Cost // a step of a rank's environments, and the choice of their actions
+	Step, Infer Cost // a step of a rank's environments, and the inference of their actions
 	Update      Cost // forward and backward pass of a rank's share of a minibatch; its rows are time steps
-	// Skew is the standard deviation of the logarithm of a factor on each wait for environments. The factor's mean is
+	// Skew is the standard deviation of the logarithm of a random factor on each environment step. The factor's mean is
 	// 1. If Skew is 0, all steps take the same time.
 	Skew float64
 }
@@ -54,12 +54,12 @@ type Setting struct {
 	Keys    []string // overrides of the configuration
 	// Drift changes the costs of the job before each iteration. If it is nil, the costs stay the same.
 	Drift func(iteration int, j *Job)
-	// Scheduler decides when members move, and where to. If it is nil, members stay. The times that it gets are
+	// Scheduler decides when and where members move. If it is nil, members do not move. The times that it gets are
 	// stretched.
 	Scheduler session.Scheduler
 }
 
-// rows returns the environments of one rank.
+// rows returns the number of environments of one rank.
 func (s *Setting) rows() int { return s.Envs / s.Ranks }
 
 // batch returns a rank's share of a minibatch, in time steps.
@@ -91,22 +91,21 @@ func (s *Setting) check() error {
 
 func (s *Setting) rowsDivide() bool { return s.Envs/max(1, s.Ranks)*s.Steps%s.Minibatches == 0 }
 
-// Computing returns how long one rank waits in place of computing during an iteration, without skew. An iteration would
-// take this time if messages and all else took no time.
+// Computing returns the time that one rank waits in place of computing in an iteration, without skew. It is the time of
+// an iteration if communication takes no time.
 func (s *Setting) Computing() time.Duration { return s.rollout() + s.updates() }
 
-// rollout returns the mean part of Computing in which rollouts are made. The values of the last observations need one
-// more inference.
+// rollout returns the part of Computing for rollouts. The values of the last observations need one more inference.
 func (s *Setting) rollout() time.Duration {
 	return time.Duration(s.Steps)*(s.Step.Of(s.rows())+s.Infer.Of(s.rows())) + s.Infer.Of(s.rows())
 }
 
-// updates returns the part of Computing in which actors train.
+// updates returns the part of Computing for training.
 func (s *Setting) updates() time.Duration {
 	return time.Duration(s.Minibatches) * s.Update.Of(s.batch())
 }
 
-// network returns the links with all times stretched.
+// network returns the emulated network, with all times stretched.
 func (s *Setting) network() local.Network {
 	b := s.Between
 	b.Latency = time.Duration(float64(b.Latency) * s.Stretch)
@@ -122,10 +121,9 @@ func (s *Setting) guess(cores int) float64 {
 	return math.Max(least, math.Ceil(work/(aim*s.Computing().Seconds())))
 }
 
-// Real work may be at most half of what the cores can do. A guess aims lower. On quiet cores, waits and messages are
-// late by some tens of microseconds. The smallest stretch, least, makes this lateness small compared with the waits.
+// Limits of real work and of the stretch.
 const (
-	most  = 0.5
-	aim   = 0.3
-	least = 25
+	most  = 0.5 // maximum share of real work in the cores' time
+	aim   = 0.3 // share of real work at which a guess aims
+	least = 25  // smallest stretch: the usual lateness of waits, tens of microseconds, is small compared with the waits
 )

@@ -15,16 +15,16 @@ import (
 	"github.com/rlinf/rlinf/internal/plot"
 )
 
-// A Study makes curves of the time of an iteration over the number of ranks.
+// A Study measures the time of an iteration for several numbers of ranks.
 type Study struct {
-	Setting  Setting // Ranks and Envs are set for each point, and Stretch if it is 0
-	Ranks    []int   // ascending; curves are relative to the first
+	Setting  Setting // Curves sets Ranks and Envs for each point, and Run sets Stretch if it is 0
+	Ranks    []int   // ascending; efficiencies are relative to the first
 	Beyond   []int   // numbers of ranks that are only predicted
-	WeakEnvs int     // environments of each rank in weak scaling; 0 for no weak scaling
+	WeakEnvs int     // environments of each rank in weak scaling; 0 means no weak scaling
 	// StrongEnvs are the environments of all ranks in strong scaling. 0 means no strong scaling.
 	StrongEnvs int
 	Skews      []float64
-	FitRanks   int // the Predictor is fitted on undisturbed runs with at most this many ranks
+	FitRanks   int // the Predictor is fitted on runs with at most this many ranks
 	Predictor  Predictor
 }
 
@@ -43,7 +43,7 @@ type Point struct {
 	Seconds float64 `json:"seconds"`
 	Low     float64 `json:"low"`
 	High    float64 `json:"high"`
-	// Efficiency is the work per second and rank, relative to the first number of ranks, with its 95 % interval.
+	// Efficiency is the work per second and rank, relative to the smallest number of ranks, with its 95 % interval.
 	Efficiency     float64 `json:"efficiency"`
 	EfficiencyLow  float64 `json:"efficiency_low"`
 	EfficiencyHigh float64 `json:"efficiency_high"`
@@ -53,9 +53,9 @@ type Point struct {
 	Fitted              bool    `json:"fitted"` // the prediction was fitted on this point
 	Iterations          int     `json:"iterations"`
 	Stretch             float64 `json:"stretch"`
-	RealWork            float64 `json:"real_work"` // share of the cores' time
-	Late                float64 `json:"late"`      // share of the waits' time
-	Disturbed           bool    `json:"disturbed"` // other programs made waits late
+	RealWork            float64 `json:"real_work"` // real work as a share of the cores' time
+	Late                float64 `json:"late"`      // lateness of waits as a share of their duration
+	Disturbed           bool    `json:"disturbed"` // other programs delayed the ends of waits
 
 	result Result
 }
@@ -105,7 +105,7 @@ func (s *Study) Curves(ctx context.Context, done func(Point)) ([]Point, error) {
 	return points, nil
 }
 
-// share returns how much work a rank has, relative to a rank of the point first.
+// share returns the work of a rank relative to the work of a rank at the point first.
 func (p *Point) share(first *Point) float64 {
 	if p.Kind == Weak {
 		return 1
@@ -113,7 +113,7 @@ func (p *Point) share(first *Point) float64 {
 	return float64(first.Ranks) / float64(p.Ranks)
 }
 
-// relate sets the efficiency.
+// relate sets the efficiency of p relative to the point first.
 func (p *Point) relate(first *Point) {
 	ratio, low, high, _ := stats.RatioInterval(first.result.Iterations, p.result.Iterations)
 	share := p.share(first)
@@ -146,8 +146,8 @@ func (s *Study) predict(points []Point) {
 // Error returns the relative error of the prediction.
 func (p *Point) Error() float64 { return p.Predicted/p.Seconds - 1 }
 
-// Errors returns the median and the largest absolute value of the relative errors. It uses predictions that were not
-// fitted. Disturbed runs do not count.
+// Errors returns the median and the maximum of the absolute relative errors. It uses only predictions for undisturbed
+// runs on which the Predictor was not fitted.
 func Errors(points []Point) (median, most float64) {
 	var x []float64
 	for _, p := range points {
@@ -186,7 +186,7 @@ func WriteCSV(w io.Writer, points []Point) error {
 
 func number(x float64) string { return strconv.FormatFloat(x, 'g', 6, 64) }
 
-// Picture returns the efficiencies as an SVG: a chart for each kind of scaling. A chart has the measured and the
+// Picture returns the efficiencies as SVG, with a chart for each kind of scaling. A chart has the measured and the
 // predicted curve of each skew.
 func Picture(points []Point) []byte {
 	f := plot.Figure{Title: "Efficiency of emulated ranks"}

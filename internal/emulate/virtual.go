@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/roles/planner"
 )
 
-// VirtualRollout is like SlowestRollout, but simulates in virtual time: package planner runs the steps and inferences
-// of every rank. VirtualRollout returns the mean of several simulations. Equal settings give equal results.
+// VirtualRollout is like SlowestRollout, but package planner simulates the steps and inferences of every rank in
+// virtual time. It returns the mean of several simulations. Equal settings give equal results.
 func VirtualRollout(s *Setting) float64 {
 	m, p, l := s.planned()
 	runs := 1
@@ -38,7 +38,7 @@ func (s *Setting) planned() (*planner.Machine, *planner.Profile, planner.Layout)
 			Samples: s.Envs * s.Steps, OptimiserSteps: s.Minibatches, GradientBytes: 4 * int64(s.Params),
 			ModelBytes: 4 * int64(s.Params), WeightsEvery: 1},
 		Costs: []planner.Cost{
-			// The median of the factor is below its mean.
+			// The factor's median is below its mean.
 			{Op: planner.OpStep, Rows: s.rows(), Seconds: step * math.Exp(-s.Skew*s.Skew/2), Spread: s.spread()},
 			{Op: planner.OpInfer, Rows: s.rows(), Seconds: s.Infer.Of(s.rows()).Seconds()},
 		},
@@ -52,8 +52,8 @@ func (s *Setting) planned() (*planner.Machine, *planner.Profile, planner.Layout)
 	return m, p, l
 }
 
-// spread returns quantiles of a step's factor, divided by the factor's median. It returns nil without skew. The first
-// and the last quantile are taken at the middle of the outermost parts.
+// spread returns quantiles of a step's random factor, divided by the factor's median. It returns nil without skew. The
+// first and the last quantile are taken at the middle of the first and the last part, because they must be finite.
 func (s *Setting) spread() []float64 {
 	if s.Skew == 0 {
 		return nil

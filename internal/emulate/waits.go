@@ -19,7 +19,8 @@ import (
 // Name is the name of the emulated environment and of the emulated policy.
 const Name = "emulated"
 
-// A clock has the time of a run, in nanoseconds since the clock was made, and the present costs of the job's calls.
+// A clock measures the time of a run, in nanoseconds since the clock was made. It also has the present costs of the
+// job.
 type clock struct {
 	setting *Setting
 	job     atomic.Pointer[Job]
@@ -28,7 +29,7 @@ type clock struct {
 	ended   chan struct{} // closed when the run is over, so that all waits end
 
 	updated     atomic.Int64 // when the last backward pass should have ended
-	waits, late atomic.Int64 // sums over all waits: how long they should be, and how late they ended
+	waits, late atomic.Int64 // sums over all waits: intended duration, and lateness of the end
 }
 
 func newClock(s *Setting) *clock {
@@ -40,8 +41,8 @@ func newClock(s *Setting) *clock {
 // now returns the present time.
 func (c *clock) now() int64 { return int64(time.Since(c.start)) }
 
-// latest returns the latest time of all rows of observations or actions. If actors have trained since then, it returns
-// the present time, because the next wait is the first wait of a rollout.
+// latest returns the latest time of all rows of observations or actions. If actors have trained since that time, it
+// returns the present time, because the next wait is the first wait of a rollout.
 func (c *clock) latest(x []float32) int64 {
 	if t := latest(x); t > c.updated.Load() {
 		return t
@@ -56,12 +57,12 @@ type core struct {
 	free int64 // when the last turn ends
 }
 
-// turn is the longest time for which a member keeps the core while other members want it.
+// turn is the longest time for which a member keeps the core while other members wait for it.
 const turn = time.Millisecond
 
-// wait occupies the core for the stretched time d, in place of computing. It returns the time at which the wait should
-// have ended. d begins at the argument after: the time at which the previous wait should have ended. So real work and
-// lateness since then are part of d.
+// wait occupies the core in place of computing, for the duration d × Setting.Stretch. It returns the time at which the
+// wait should have ended. The duration begins at the argument after, the time at which the previous wait should have
+// ended. So real work and lateness since then are part of it.
 func (c *core) wait(d time.Duration, after int64) (ends int64) {
 	for ends = after; d > 0; d -= turn {
 		ends = c.take(int64(float64(min(d, turn))*c.setting.Stretch), ends)
@@ -69,7 +70,8 @@ func (c *core) wait(d time.Duration, after int64) (ends int64) {
 	return ends
 }
 
-// take takes a turn of length lasts, after all earlier turns. It returns the time at which the turn should have ended.
+// take occupies the core for one turn of lasts nanoseconds, after all earlier turns. It returns the time at which the
+// turn should have ended.
 func (c *core) take(lasts, after int64) int64 {
 	c.mu.Lock()
 	c.free = max(c.free, after) + lasts
@@ -87,8 +89,8 @@ func (c *clock) close() {
 	c.timer.Close()
 }
 
-// Observations and actions carry the time at which the previous wait should have ended, in digits that are exact in
-// float32.
+// Observations and actions carry the time at which the previous wait should have ended. They store it in digits that
+// float32 represents exactly.
 const (
 	digits    = 3
 	digitBits = 21
@@ -112,7 +114,7 @@ func latest(x []float32) (t int64) {
 	return t
 }
 
-// An environment is n environments whose steps wait. Rewards are random numbers, and no episode ends before its limit.
+// An environment simulates n environments by waiting. Rewards are random, and no episode ends before its limit.
 type environment struct {
 	core   *core
 	n      int
@@ -150,7 +152,7 @@ func (e *environment) draw(n int) *rand.Rand {
 	return rand.New(&e.source)
 }
 
-// Step draws its duration for all rows at once.
+// Step draws one random duration for all rows.
 func (e *environment) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte,
 	_ []float32) error {
 	rows, skew := 0, 0.0
@@ -196,7 +198,7 @@ func (e *environment) Observe(mask []bool, obs tensor.Dict) {
 	}
 }
 
-// A waitingPolicy waits in place of computing. Log-probs, values and gradients are 0.
+// A waitingPolicy waits in place of computing. Its log-probs, values and gradients are 0.
 type waitingPolicy struct {
 	core   *core
 	spec   env.Spec
@@ -205,7 +207,7 @@ type waitingPolicy struct {
 
 var _ policy.Policy = (*waitingPolicy)(nil)
 
-// A work holds results.
+// A work holds the results of a call.
 type work struct {
 	action tensor.Tensor
 	zeros  tensor.Tensor
@@ -248,7 +250,7 @@ func (p *waitingPolicy) Value(w policy.Work, obs tensor.Dict) (tensor.Tensor, er
 	return act.Value, err
 }
 
-// Evaluate takes a third of the time of an update, and Backward the rest.
+// Evaluate takes a third of the time of an update. Backward takes the rest.
 func (p *waitingPolicy) Evaluate(w policy.Work, obs tensor.Dict, _ tensor.Tensor) (policy.Eval, error) {
 	k, err := p.begin(w, obs)
 	if err != nil {
@@ -269,7 +271,7 @@ func (p *waitingPolicy) Backward(w policy.Work, _ policy.Grad, ready func(lo, hi
 	return nil
 }
 
-// registries returns registries with the environment and the policy of a rank, so that a configuration can name them.
+// registries returns registries that contain the emulated environment and the emulated policy of this core's rank.
 func (c *core) registries() (*env.Registry, *policy.Registry) {
 	envs, policies := new(env.Registry), new(policy.Registry)
 	envs.Add(Name, func(cfg env.Config, n int) (env.Vec, error) {

@@ -136,8 +136,8 @@ func appendBytes[S string | []byte](b []byte, field byte, s S) []byte {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// maskedCRC returns the CRC-32C of b in TFRecord's masked form: rotated, plus a constant. The mask is needed because
-// the data may contain checksums itself.
+// maskedCRC returns the CRC-32C of b in TFRecord's masked form: rotated, plus a constant. TFRecord masks it because the
+// data may contain checksums.
 func maskedCRC(b []byte) uint32 {
 	c := crc32.Checksum(b, castagnoli)
 	return (c>>15 | c<<17) + 0xa282ead8

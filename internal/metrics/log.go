@@ -23,8 +23,8 @@ type Log struct {
 	line []byte
 }
 
-// OpenLog opens the file path for appending, and makes it if it is missing. It removes an incomplete last line, which a
-// crash leaves.
+// OpenLog opens the file at path for appending, and makes it if it is missing. It removes an incomplete last line,
+// which a crash leaves.
 func OpenLog(path string) (*Log, error) {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
@@ -125,9 +125,9 @@ func (g Gap) String() string {
 	return fmt.Sprintf("steps %d to %d", g.First, g.Last)
 }
 
-// CutBack removes all lines with a step greater than the argument step from the file path. It also removes lines that a
-// crash damaged. It returns the steps up to the argument step whose metrics are lost: the steps of damaged lines, and
-// the steps after the last line. A run that resumes at step calls CutBack before OpenLog. A missing file is no error.
+// CutBack prepares the file at path for a run that resumes at step. It removes the lines of later steps, and lines that
+// a crash damaged. It returns the earlier steps whose metrics are lost: the steps of damaged lines, and the steps after
+// the last line. Call it before OpenLog. A missing file is no error.
 func CutBack(path string, step int64) (lost []Gap, err error) {
 	last, damaged := int64(0), false // the last step kept, and whether damaged lines follow it
 	f, err := durable.Open(path)
@@ -175,16 +175,16 @@ func CutBack(path string, step int64) (lost []Gap, err error) {
 	return lost, nil
 }
 
-// LastStep returns the step of the last complete line of the file path. ok is false if there is none. Another process
-// may be writing the file.
+// LastStep returns the step of the last complete line of the file at path. ok is false if there is none. Another
+// process may be writing the file.
 func LastStep(path string) (step int64, ok bool) {
 	tail := wholeTail(path)
 	tail = bytes.TrimSuffix(tail, []byte("\n"))
 	return stepOf(tail[bytes.LastIndexByte(tail, '\n')+1:])
 }
 
-// Newest returns the newest value of each metric in the last lines of the file path, including step and time. Another
-// process may be writing the file.
+// Newest returns the newest value of each metric in the last lines of the file at path, including step and time.
+// Another process may be writing the file.
 func Newest(path string) map[string]float64 {
 	newest := map[string]float64{}
 	for line := range bytes.Lines(wholeTail(path)) {
@@ -201,7 +201,7 @@ func Newest(path string) map[string]float64 {
 	return newest
 }
 
-// wholeTail returns the last complete lines of the file path, or nil. The first line may be cut at its start.
+// wholeTail returns the last complete lines of the file at path, or nil. The first line may be cut at its start.
 func wholeTail(path string) []byte {
 	f, err := durable.Open(path)
 	if err != nil {

@@ -20,12 +20,12 @@ type State struct {
 	Learnt        int64   // number of Units used in training
 	Unit          string  // "tokens" or "samples"
 	Return, Eval  float64 // mean return in training and in evaluation; NaN if there is none yet
-	// Measure says what Return and Eval are: "loss", "reward", or "" for returns of environments. EnvSteps are shown
-	// only with returns of environments.
+	// Measure is the meaning of Return and Eval: "loss", "reward", or "" for returns of environments. EnvSteps are
+	// shown only with returns of environments.
 	Measure string
 	// Lost is the number of Episodes that were lost because their simulators failed.
 	Lost, Episodes int64
-	// Stop names the rule of an early stop, and says how close the stop is; "" means no rule.
+	// Stop describes the rule of an early stop, and how close the stop is. It is "" if there is no rule.
 	Stop string
 }
 
@@ -57,7 +57,7 @@ type Progress struct {
 	work
 
 	shown   State     // last state written
-	shownAt time.Time // when shown became the state to show
+	shownAt time.Time // when shown was first written
 	rate    float64   // environment steps or Units per second
 	at      time.Time // time of the line that is being written
 	working int64     // step in progress; 0 if there is none
@@ -84,7 +84,7 @@ func NewProgress(out io.Writer, opts Options) *Progress {
 	return p
 }
 
-// Begin begins to show a run that starts with the state start. until is the time limit of the run; zero means none.
+// Begin begins to show a run. start is its first state. until is its time limit, or zero if there is none.
 func (p *Progress) Begin(start State, until time.Time) {
 	if p == nil {
 		return

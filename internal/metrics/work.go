@@ -38,12 +38,12 @@ type work struct {
 	moved    time.Time // when a counter was last seen to change
 }
 
-// stuck is how long the counters may stay unchanged before the elapsed time is shown too.
+// stuck is the time without a change of counters after which the elapsed time is shown too.
 const stuck = 2 * time.Second
 
-// Counter returns a function with which one worker reports its progress. The argument what names the work. The work has
-// total units, of which done are finished. The line shows the sum over all counters of the same work. Any goroutine may
-// call the function, which allocates nothing. A nil Progress returns a nil function.
+// Counter returns a function with which one worker reports its progress: the name of the work, and the numbers of
+// finished units and of all units. The line shows the sum over all counters of the same work. Any goroutine may call
+// the function, which allocates nothing. A nil Progress returns a nil function.
 func (p *Progress) Counter() func(what string, done, total int) {
 	if p == nil {
 		return nil
@@ -79,7 +79,7 @@ func (p *Progress) Phase(name string) {
 	}
 }
 
-// begin begins the phase name; "" means no phase. Earlier reports no longer count as changes of counters.
+// begin begins a phase. An empty name means no phase. Earlier reports no longer count as changes of counters.
 func (w *work) begin(name string) {
 	w.phase, w.counted = name, ""
 	for _, c := range w.counters {
@@ -87,8 +87,8 @@ func (w *work) begin(name string) {
 	}
 }
 
-// describe returns a description of the current work and its progress, or "". If timed is set, it adds the elapsed time
-// to counters.
+// describe returns a description of the current work and its progress, or "". If timed is true, it adds the elapsed
+// time to counters.
 func (w *work) describe(now time.Time, timed bool) string {
 	moving := ""
 	for _, c := range w.counters {

@@ -10,7 +10,7 @@
 //	id, err := moves.Ask(folder, "{actor: 0-3, env: 4-7}")
 //	answer, err := moves.Find(folder, id)                       // nil if there is none yet
 //
-// Rank 0 of the job looks for a request between iterations. It answers the request once it has moved or refused to
+// Rank 0 of the job checks for a request between iterations. It answers a request after it has moved or refused to
 // move:
 //
 //	err := moves.CutBack(folder, resumedAt)                     // when a job begins to use the folder

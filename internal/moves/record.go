@@ -27,17 +27,17 @@ type Move struct {
 	Reason  string    `json:"reason"`
 	Before  string    `json:"before"`  // the placement, as YAML: {actor: 0-3, env: 4-7}
 	After   string    `json:"after"`   // the new placement
-	Seconds float64   `json:"seconds"` // time of the move
+	Seconds float64   `json:"seconds"` // duration of the move
 	Bytes   int64     `json:"bytes"`   // bytes sent from rank to rank
-	Members int       `json:"members"` // number of members that are on another rank now
+	Members int       `json:"members"` // number of members that changed their rank
 	// Iteration is the median time of the last iterations before the move, in seconds. It is 0 if unknown.
 	Iteration float64 `json:"iteration,omitempty"`
 	// Predicted is the predicted time of an iteration after the move, in seconds. It is 0 if there was no prediction.
 	Predicted float64 `json:"predicted,omitempty"`
 }
 
-// Change returns what has moved, such as "env 0-3 → 4-7". If the placements cannot be parsed, it returns both texts
-// unchanged.
+// Change returns the difference of the placements, such as "env 0-3 → 4-7". If it cannot parse them, it returns both
+// texts unchanged.
 func (m *Move) Change() string {
 	before, after := places(m.Before), places(m.After)
 	var words []string
@@ -69,7 +69,7 @@ func places(text string) (all []place) {
 	for i := 0; i+1 < len(pairs); i += 2 {
 		ranks := pairs[i+1].Value
 		if pairs[i+1].Kind != yaml.ScalarNode {
-			text, _ := yaml.Marshal(pairs[i+1]) // in the style in which it was read
+			text, _ := yaml.Marshal(pairs[i+1]) // keeps the style of the text
 			ranks = strings.TrimSpace(string(text))
 		}
 		for name := range strings.SplitSeq(pairs[i].Value, ",") {
@@ -79,7 +79,7 @@ func places(text string) (all []place) {
 	return all
 }
 
-// Cost returns what the move cost, such as "210 ms, 4 members, 1.2 MiB sent".
+// Cost returns the cost of the move, such as "210 ms, 4 members, 1.2 MiB sent".
 func (m *Move) Cost() string {
 	members := "1 member"
 	if m.Members != 1 {
@@ -94,7 +94,7 @@ func (m *Move) Cost() string {
 	return fmt.Sprintf("%s, %s, %.3g %s sent", Seconds(m.Seconds), members, sent, unit)
 }
 
-// Seconds returns a time with three digits, such as 1.23 s or 45.6 ms.
+// Seconds formats a time in seconds with three digits, such as 1.23 s or 45.6 ms.
 func Seconds(x float64) string {
 	switch {
 	case x >= 99.95:
@@ -113,7 +113,7 @@ func Append(folder string, m Move) error {
 	return appendLine(filepath.Join(folder, recordFile), m)
 }
 
-// Read returns the recorded moves in the run folder, and the number of damaged lines, which it leaves out. If there is
+// Read returns the recorded moves in the run folder. It leaves out damaged lines and returns their number. If there is
 // no record, it returns no moves.
 func Read(folder string) (all []Move, damaged int, err error) {
 	err = eachLine(filepath.Join(folder, recordFile), func(line []byte) {
@@ -127,9 +127,9 @@ func Read(folder string) (all []Move, damaged int, err error) {
 	return all, damaged, err
 }
 
-// CutBack prepares the run folder for a job that continues after step. Step 0 means a new run. CutBack removes the
-// moves at this step and at later steps, because the job begins with the placement of its configuration. If an earlier
-// job has left a request without an answer, CutBack refuses the request.
+// CutBack prepares the run folder for a job that continues after step, or for a new run at step 0. It removes the moves
+// at this step and later, because the job begins with the placement of its configuration. If an earlier job has left a
+// request without an answer, CutBack refuses the request.
 func CutBack(folder string, step int64) error {
 	r, err := Pending(folder)
 	if err != nil && !errors.Is(err, errDamaged) {
@@ -161,7 +161,7 @@ func CutBack(folder string, step int64) error {
 	return nil
 }
 
-// Since returns the moves of the job that began at start.
+// Since returns the moves in all from the time start on.
 func Since(all []Move, start time.Time) []Move {
 	for len(all) > 0 && all[0].Time.Before(start) {
 		all = all[1:]
@@ -169,9 +169,9 @@ func Since(all []Move, start time.Time) []Move {
 	return all
 }
 
-// Gain returns the median iteration times before and after the move all[i], in seconds. It uses the iterations between
-// the previous and the next move. A time is 0 if it is unknown. steps and seconds are columns of the metrics:
-// seconds[k] is the mean iteration time from steps[k-1] to steps[k].
+// Gain returns the median iteration times before and after the move all[i], in seconds. A time is 0 if it is unknown.
+// steps and seconds are columns of the metrics: seconds[k] is the mean iteration time from steps[k-1] to steps[k]. Gain
+// uses at most 20 rows on each side, up to the previous and the next move.
 func Gain(all []Move, i int, steps, seconds []float64) (before, after float64) {
 	const most = 20 // rows
 	at, from, to := float64(all[i].Step), 0.0, math.Inf(1)
@@ -209,8 +209,8 @@ func median(x []float64) float64 {
 	return (x[(len(x)-1)/2] + x[len(x)/2]) / 2
 }
 
-// appendLine adds v as a line to the file path, and returns when the line is on disk. If a crash has left an incomplete
-// line, appendLine ends that line first.
+// appendLine adds v as a line to the file at path, and syncs the file. If a crash has left an incomplete line,
+// appendLine ends that line first.
 func appendLine(path string, v any) error {
 	line, err := json.Marshal(v)
 	if err != nil {
@@ -238,7 +238,7 @@ func appendLine(path string, v any) error {
 	return errors.Join(err, f.Close())
 }
 
-// eachLine calls f with each complete line of the file path, except for empty lines. A missing file has no lines.
+// eachLine calls f with each complete line of the file at path, except for empty lines. A missing file has no lines.
 func eachLine(path string, f func(line []byte)) error {
 	file, err := durable.Open(path)
 	if errors.Is(err, os.ErrNotExist) {

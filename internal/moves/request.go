@@ -26,7 +26,7 @@ type Request struct {
 	Placement string    `json:"placement"` // placement of all components, as YAML: {actor: 0-3, env: 4-7}
 }
 
-// An Answer says whether the job has moved as requested.
+// An Answer is the job's answer to a Request.
 type Answer struct {
 	ID      string    `json:"id"` // ID of the request
 	Time    time.Time `json:"time"`
@@ -37,8 +37,8 @@ type Answer struct {
 // ErrReplaced is the error of Find for a request that was replaced by a newer request.
 var ErrReplaced = errors.New("a newer request has replaced this one")
 
-// Ask leaves a request in the run folder, and returns its ID. It replaces a request that has no answer yet. Several
-// processes may ask at once.
+// Ask writes a request into the run folder and returns its ID. It replaces a request that has no answer yet. Several
+// processes may call Ask at once.
 func Ask(folder, placement string) (id string, err error) {
 	r := Request{ID: rand.Text(), Time: now(), Placement: placement}
 	text, err := json.Marshal(r)
@@ -58,8 +58,8 @@ func Ask(folder, placement string) (id string, err error) {
 	return r.ID, nil
 }
 
-// Pending returns the newest request without an answer, or nil if there is none. In that case it only tries to open a
-// missing file. If the file is not a valid request, Pending removes it and returns an error.
+// Pending returns the newest request without an answer, or nil if there is none. Without a request it costs one failed
+// open. If the file is not a valid request, Pending removes it and returns an error.
 func Pending(folder string) (*Request, error) {
 	path := filepath.Join(folder, requestFile)
 	r, err := readRequest(path)
@@ -86,8 +86,8 @@ func readRequest(path string) (*Request, error) {
 	return r, nil
 }
 
-// Reply answers the request r. It writes the answer a, with the ID of r and the present time, and removes the request.
-// A newer request stays.
+// Reply writes the answer a to the request r, with the ID of r and the present time. It then removes the request,
+// unless a newer request has replaced it.
 func Reply(folder string, r *Request, a Answer) error {
 	a.ID, a.Time = r.ID, now()
 	if err := appendLine(filepath.Join(folder, answersFile), a); err != nil {
@@ -117,7 +117,7 @@ func Withdraw(folder, id string) error {
 	return nil
 }
 
-// putBack gives a taken request its old name, path, unless an even newer request has this name.
+// putBack renames the file taken to path, unless there is a newer request at path.
 func putBack(taken, path string) error {
 	err := os.Link(taken, path)
 	if err == nil || errors.Is(err, os.ErrExist) {
@@ -126,10 +126,10 @@ func putBack(taken, path string) error {
 	return os.Rename(taken, path) // the file system has no hard links
 }
 
-// Find returns the answer to the request with the given ID, or nil if there is no answer yet. The error is ErrReplaced
-// if a newer request has replaced this request.
+// Find returns the answer to the request with the given ID, or nil if there is no answer yet. It returns ErrReplaced if
+// a newer request has replaced this request.
 func Find(folder, id string) (*Answer, error) {
-	// Look for the request before the answers: if the request is already gone, it has an answer, or it was replaced.
+	// Check the request before the answers: once the request is gone, it has an answer or was replaced.
 	waits, err := waiting(folder, id)
 	if err != nil {
 		return nil, err
@@ -149,7 +149,7 @@ func Find(folder, id string) (*Answer, error) {
 
 // waiting reports whether the request with the given ID is still in the folder.
 func waiting(folder, id string) (bool, error) {
-	for _, name := range []string{requestFile, takenFile, requestFile} { // it may be taken and put back
+	for _, name := range []string{requestFile, takenFile, requestFile} { // Withdraw may take it and put it back
 		r, err := readRequest(filepath.Join(folder, name))
 		if err == nil && r.ID == id {
 			return true, nil

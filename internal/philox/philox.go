@@ -27,8 +27,8 @@ const (
 	Denoise                        // noise and time of the denoising loss: key and counter like Crop
 )
 
-// block is the Philox4x32-10 bijection of the counter (c0, c1, c2, c3) under the key seed. A Stream sets c0, c1 = its
-// counter, c2 = its key, c3 = purpose·2^24 + number of the block.
+// block is the Philox4x32-10 bijection of the counter (c0, c1, c2, c3) under the key seed. A Stream sets c0 and c1 to
+// its counter, c2 to its key, and c3 to purpose·2^24 + the number of the block.
 func block(seed uint64, c0, c1, c2, c3 uint32) (uint32, uint32, uint32, uint32) {
 	k0, k1 := uint32(seed), uint32(seed>>32)
 	for range 10 {
@@ -41,8 +41,8 @@ func block(seed uint64, c0, c1, c2, c3 uint32) (uint32, uint32, uint32, uint32) 
 	return c0, c1, c2, c3
 }
 
-// A Stream generates the numbers of one seed, purpose, key and counter, block by block. A Stream is a value: a copy
-// continues on its own.
+// A Stream generates the numbers of one seed, purpose, key and counter, block by block. A copy of a Stream continues
+// independently.
 type Stream struct {
 	seed      uint64
 	lo, hi, k uint32
@@ -51,20 +51,20 @@ type Stream struct {
 	have      int
 }
 
-// New returns the stream of a seed, a purpose, a key and a counter. key must be below 2^32.
+// New returns the stream of a seed, a purpose, a key and a counter. The key must be below 2^32.
 func New(seed uint64, p Purpose, key, counter uint64) Stream {
 	return Stream{seed: seed, lo: uint32(counter), hi: uint32(counter >> 32), k: uint32(key), tag: uint32(p) << 24}
 }
 
-// Skip passes over the next n blocks. A block is 4 numbers of Uint32, or 2 of Normal. The numbers drawn so far must
-// fill whole blocks.
+// Skip skips the next n blocks. A block is 4 numbers of Uint32, or 2 of Normal. The numbers drawn so far must fill
+// whole blocks.
 func (s *Stream) Skip(n int) { s.tag += uint32(n) }
 
 // Uint32 returns the next 32 random bits.
 func (s *Stream) Uint32() uint32 {
 	if s.have == 0 {
 		s.buf[0], s.buf[1], s.buf[2], s.buf[3] = block(s.seed, s.lo, s.hi, s.k, s.tag)
-		s.tag++ // after 2^24 blocks the purpose would change
+		s.tag++ // more than 2^24 blocks would change the purpose
 		s.have = 4
 	}
 	s.have--

@@ -30,8 +30,8 @@ type axis struct {
 
 func newAxis(s Scale) axis { return axis{s, math.Inf(1), math.Inf(-1)} }
 
-// at returns the coordinate of v on the axis. On a linear axis this is v. On a logarithmic axis it is the exponent of
-// v, which is not finite for v <= 0.
+// at returns the coordinate of v on the axis: v on a linear axis, and the exponent of v on a logarithmic axis. The
+// exponent is not finite for v <= 0.
 func (a *axis) at(v float64) float64 {
 	switch a.scale {
 	case Log2:
@@ -57,8 +57,7 @@ func (a *axis) ticks() []float64 {
 	if a.scale != Linear {
 		return a.powers()
 	}
-	// If values differ only by rounding, the axis is widened, because steps as small as their range would be lost in
-	// additions.
+	// If the values differ only by rounding, widen the axis: steps as small as their range would be lost in additions.
 	if size := max(math.Abs(a.lo), math.Abs(a.hi)); a.hi-a.lo <= 1e-9*size {
 		d := max(size/10, 1e-3)
 		a.lo, a.hi = a.lo-d, a.hi+d

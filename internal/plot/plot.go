@@ -22,8 +22,8 @@ type Chart struct {
 type Curve struct {
 	Name string
 	X, Y []float64
-	// Low and High are the limits of each point, or nil. They are drawn as a band or, with Marks, as a line through
-	// each point. A band widens the axis by at most a half.
+	// Low and High are the limits of each point, or nil. They are drawn as a band or, with marks, as a line through
+	// each point. The band extends the axis by at most half of the range of Y.
 	Low, High []float64
 	Marks     bool // draw a dot at each point; always done for a single point
 }
@@ -39,15 +39,15 @@ func (c *Curve) marked() bool {
 	return c.Marks || points == 1
 }
 
-// A Figure is a row of charts. One legend below them names the curves of the first chart; curve i has the same color in
+// A Figure is a row of charts. One legend below them names the curves of the first chart. Curve i has the same color in
 // every chart.
 type Figure struct {
 	Title  string
 	Charts []Chart
 }
 
-// Sizes of a chart: the box of its axes and the space around it. The charts of a row are narrower, have a title above
-// the box, and a gap between them.
+// Sizes of a chart: the box of its axes and the space around it. In a row of charts, the boxes are narrower, have a
+// title above them, and have a gap between them.
 const (
 	left, top, wide, high = 78.0, 44.0, 620.0, 340.0
 	right, below          = 24.0, 46.0
@@ -55,7 +55,7 @@ const (
 	narrow, gap, heading  = 470.0, 78.0, 22.0
 )
 
-// colors are the colors of curves. After the last color they repeat, and the lines are dashed.
+// colors are the colors of curves. Further curves repeat them with dashed lines.
 var colors = [...]string{"#0b62a4", "#c1440e", "#2f7d32", "#7b3fa0", "#8a6d00", "#00838f", "#ad1457", "#4e4e4e"}
 
 // SVG returns the picture of the chart.

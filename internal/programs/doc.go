@@ -8,7 +8,7 @@
 //		p, err := starter.Start(exec.Command("simulator"))
 //
 // A Starter has a supervisor: a second process of this executable, in its own process group, with a socket to this
-// process. The supervisor starts the programs; their files are sent over the socket. It is a subreaper: a descendant
+// process. The supervisor starts the programs and gets their files over the socket. It is a subreaper: a descendant
 // whose parent has ended becomes its child, even after setsid or a double fork. When the socket closes, the supervisor
 // kills its children until none is left. A Starter starts its supervisor with the first program.
 //

@@ -50,8 +50,8 @@ func newLink() (*link, error) {
 	}
 	defer null.Close()
 	// /proc/self/exe still works if the executable was replaced. The separate process group keeps signals of terminals
-	// and launchers away. A separate session would keep them away too, but the kernel schedules sessions as competing
-	// groups: on busy cores a simulator's step would take twice as long.
+	// and launchers away. A separate session would do the same, but it competes with other sessions for busy cores: a
+	// simulator's step would take twice as long.
 	process, err := os.StartProcess("/proc/self/exe", append([]string{supervisorName}, os.Args[1:]...), &os.ProcAttr{
 		Env: Environ(), Files: []*os.File{null, null, os.Stderr, theirs}, Sys: &syscall.SysProcAttr{Setpgid: true}})
 	if err != nil {
@@ -128,7 +128,7 @@ func (l *link) start(cmd *exec.Cmd, files []*os.File) (*Process, error) {
 		signal: func(sig syscall.Signal) { l.socket.send(request{ID: id, Signal: sig}, nil) }}
 	timer := time.AfterFunc(limit, func() { l.process.Kill() })
 	defer timer.Stop()
-	// An error here means that the supervisor has ended, which listen reports.
+	// An error here means that the supervisor has ended. listen reports it.
 	l.socket.send(request{ID: id, Path: cmd.Path, Args: cmd.Args, Env: cmd.Environ(), Dir: cmd.Dir,
 		Files: len(files)}, files)
 	err := <-p.started

@@ -18,8 +18,8 @@ import (
 // An Entry proves that the program has called Enter, so its executable can be a supervisor.
 type Entry struct{ entered bool }
 
-// Enter runs the supervisor and does not return if a Starter started this process as its supervisor. Call it first in
-// main: before MPI starts, and before threads or files are made.
+// Enter must be the first call in main: before MPI starts, and before threads or files are made. If a Starter started
+// this process as its supervisor, Enter runs the supervisor and does not return.
 func Enter() Entry {
 	if len(os.Args) > 0 && os.Args[0] == supervisorName {
 		if err := supervise(); err != nil {
@@ -34,8 +34,8 @@ func Enter() Entry {
 // NewStarter returns a Starter with its own supervisor.
 func (e Entry) NewStarter() *Starter { return &Starter{entry: e} }
 
-// Environ returns the environment without the launcher's variables for this rank. With them a program that uses MPI
-// would try to join the job.
+// Environ returns the environment of this process without the variables of the MPI launcher. With these variables, a
+// program that uses MPI would try to join the job.
 func Environ() []string {
 	return slices.DeleteFunc(os.Environ(), func(e string) bool {
 		return slices.ContainsFunc([]string{"OMPI_", "PMI_", "PMIX_", "PMI2_", "PRTE_", "HYDI_", "HYDRA_", "MPIR_"},
@@ -50,11 +50,11 @@ type Starter struct {
 
 	mu     sync.Mutex
 	link   *link       // connection to the supervisor; nil before it is started
-	thread chan func() // starts programs without a supervisor; nil before the first
+	thread chan func() // starts programs without a supervisor; nil before the first program
 }
 
-// limit is the longest time for a supervisor to start a program, and for a program to end after SIGKILL. After this
-// time the supervisor is killed, because it may be stopped, or wait for a disk.
+// limit is the time that a supervisor has to start a program, and a program has to end after SIGKILL. Then the
+// supervisor is killed, because it may be stopped or may wait for a disk.
 const limit = 5 * time.Minute
 
 // A Process is a program started by a Starter.
@@ -66,8 +66,8 @@ type Process struct {
 	giveUp func() // called if the process does not end after SIGKILL
 }
 
-// Done returns a channel that closes when the program has ended. The other processes of its group are killed before the
-// channel closes.
+// Done returns a channel that closes when the program has ended. Before that, the other processes of its group are
+// killed.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err returns the program's outcome after Done: nil for exit status 0, otherwise an ExitError.

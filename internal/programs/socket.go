@@ -17,7 +17,7 @@ type request struct {
 	Args   []string
 	Env    []string
 	Dir    string
-	Files  int // number of descriptors sent with it: the program's 0, 1, 2, ...
+	Files  int // number of descriptors sent with the request: the program's 0, 1, 2, ...
 }
 
 // A report says that a program was started, could not be started, or has ended.
@@ -65,7 +65,7 @@ func (s *socket) send(v any, files []*os.File) error {
 	return s.enc.Encode(v)
 }
 
-// receive decodes the next value into v. The descriptors sent with the value are then next in s.in.
+// receive decodes the next value into v. take then returns the descriptors sent with the value.
 func (s *socket) receive(v any) error { return s.dec.Decode(v) }
 
 // take removes and returns the first n received descriptors.

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// An Evaluation has the sample answers that a language model gave after an iteration.
+// An Evaluation has sample answers of a language model after an iteration.
 type Evaluation struct {
 	Step    string   `json:"step"`
 	Answers []Answer `json:"answers"`
@@ -18,7 +18,7 @@ type Evaluation struct {
 // An Answer is a model's answer to a question.
 type Answer struct {
 	Number   string `json:"number"`  // number of the question
-	Outcome  string `json:"outcome"` // such as right; with "cut off" if the answer had no end
+	Outcome  string `json:"outcome"` // such as right; with "cut off" if the answer is incomplete
 	Reward   string `json:"reward,omitempty"`
 	Question string `json:"question"`
 	Text     string `json:"text"`
@@ -26,7 +26,7 @@ type Answer struct {
 }
 
 // Limits of the answers on a page. If there are more evaluations, the page has the first, the newest, and some between
-// them.
+// these two.
 const (
 	mostEvaluations = 40
 	mostAnswers     = 12   // answers of an evaluation
@@ -36,7 +36,7 @@ const (
 // question matches the beginning of an answer in answers.txt.
 var question = regexp.MustCompile(`\n\nquestion \d+: `)
 
-// readAnswers reads answers.txt, to which evaluations of reasoning append:
+// readAnswers reads answers.txt. Evaluations of reasoning append texts of this form to it:
 //
 //	== after step 20
 //

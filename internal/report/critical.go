@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// criticalData says what the critical paths of some windows consist of. Times are means per iteration, in seconds.
+// criticalData has the shares of the critical paths of some windows. Times are means per iteration, in seconds.
 type criticalData struct {
-	Name       string     `json:"name"` // what the windows have in common
+	Name       string     `json:"name"` // kind of the windows
 	Windows    int        `json:"windows"`
 	Components []costData `json:"components"`
 	Sites      []costData `json:"sites"`
@@ -39,7 +39,7 @@ type linkData struct {
 	Seconds float64 `json:"seconds"`
 }
 
-// lagData says how old weights were when workers adopted them.
+// lagData has the ages of the weights that workers adopted, in versions.
 type lagData struct {
 	Name     string    `json:"name"`
 	Versions []int64   `json:"versions"` // lags
@@ -49,7 +49,7 @@ type lagData struct {
 	Mean     []float64 `json:"mean"`     // the mean lag in each iteration of At
 }
 
-// queueData has the largest and the mean number of items in a channel.
+// queueData has the maximum and the mean number of items in a channel.
 type queueData struct {
 	Channel string  `json:"channel"`
 	Most    int64   `json:"most"`
@@ -57,7 +57,7 @@ type queueData struct {
 	Exact   bool    `json:"exact"` // see timeline.Queue
 }
 
-// The largest numbers of rows in the tables of the critical path.
+// The maximum numbers of rows in the tables of the critical path.
 const mostSites, mostLinks = 14, 10
 
 // critical summarizes the critical paths of an attempt. It separates usual iterations, the slowest iterations, and the

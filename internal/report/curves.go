@@ -11,14 +11,14 @@ type curvesData struct {
 	Iterations array            `json:"iterations"`
 	EnvSteps   *array           `json:"envSteps"` // nil without environments
 	Hours      array            `json:"hours"`    // total time of the iterations so far, in hours
-	Each       int              `json:"each"`     // rows that become a pair of points; if 1, every row is a point
+	Each       int              `json:"each"`     // rows per pair of points; if 1, every row is a point
 	Marks      []mark           `json:"marks"`
 	Groups     []group          `json:"groups"`
 	Rest       []string         `json:"rest"` // metrics in no chart
 	Columns    map[string]curve `json:"columns"`
 }
 
-// A curve is a metric. Smooth is its moving mean over all rows.
+// A curve has the values of a metric. Smooth is their moving mean over all rows.
 type curve struct {
 	Raw    array    `json:"raw"`
 	Smooth *array   `json:"smooth,omitempty"`
@@ -47,9 +47,9 @@ type series struct {
 	Metric string `json:"metric"`
 }
 
-// wanted are the charts that a page can have. A page shows a chart if the run has one of the chart's metrics. A metric
-// is in the first chart that names it. A * at the end of a name stands for any text: the chart then has a series for
-// each metric that matches.
+// wanted are the charts that a page can have. A page shows a chart if the run has one of the chart's metrics. If
+// several charts name a metric, the first of them shows it. A * at the end of a name stands for any text: the chart
+// then has a series for each metric that matches.
 var wanted = []struct {
 	group, title, unit string
 	series             []series
@@ -104,7 +104,7 @@ var wanted = []struct {
 	{"answers", "groups with equal rewards", "share", []series{{"groups", "rollout/uninformative_groups"}}},
 }
 
-// mostBuckets is the largest number of pairs of points of a curve.
+// mostBuckets is the maximum number of buckets of a curve.
 const mostBuckets = 1000
 
 // curves packs the metrics of r. If there are many rows, it joins rows into buckets, and keeps the lowest and the
@@ -244,8 +244,8 @@ func (b buckets) extremes(x []float64) []float64 {
 	return out
 }
 
-// smoothed returns the moving mean of x. The window of a row has a fiftieth of all rows on each side of it. smoothed
-// returns nil if there are few values.
+// smoothed returns the moving mean of x, or nil if x has too few finite values. Its window reaches len(x)/50 rows to
+// both sides.
 func smoothed(x []float64) []float64 {
 	const least = 30
 	sums, counts := make([]float64, len(x)+1), make([]int, len(x)+1)

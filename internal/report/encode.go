@@ -12,11 +12,11 @@ import (
 // A packer collects the arrays of a page's document.
 type packer struct{ data []byte }
 
-// An array refers to numbers that the packer holds. page/data.js replaces each array in the document by a typed array.
+// An array refers to numbers in the packer. page/data.js replaces each array in the document by a typed array.
 type array struct {
 	Type string `json:"$"`  // f64, f32, u32, i32, u16 or u8
 	At   int    `json:"at"` // offset of the first byte
-	N    int    `json:"n"`  // how many numbers
+	N    int    `json:"n"`  // number of numbers
 }
 
 func (p *packer) f64(x []float64) array {
@@ -44,8 +44,7 @@ func (p *packer) u8(x []uint8) array {
 	return pack(p, "u8", x, 1, func(v uint8) uint64 { return uint64(v) })
 }
 
-// pack appends the first bytes of all numbers, then the second bytes, and so on. Bytes of the same weight are alike, so
-// gzip compresses them better in this order.
+// pack appends the first bytes of all numbers, then the second bytes, and so on. gzip compresses this order better.
 func pack[T any](p *packer, kind string, x []T, size int, bits func(T) uint64) array {
 	a := array{kind, len(p.data), len(x)}
 	p.data = append(p.data, make([]byte, len(x)*size)...)
@@ -59,8 +58,8 @@ func pack[T any](p *packer, kind string, x []T, size int, bits func(T) uint64) a
 	return a
 }
 
-// encode returns the document with its arrays as text for the page. It writes the length of the JSON in 4 bytes, the
-// JSON, and the arrays, through gzip and base64. Base64 has no <, so no text of a run can end the element with the
+// encode returns the document and its arrays as text for the page: the length of the JSON in 4 bytes, the JSON, and the
+// arrays, compressed by gzip and encoded in base64. Base64 has no <, so no text of a run can end the element with the
 // data.
 func (p *packer) encode(document any) ([]byte, error) {
 	text, err := json.Marshal(document)
@@ -68,7 +67,7 @@ func (p *packer) encode(document any) ([]byte, error) {
 		return nil, err
 	}
 	var b bytes.Buffer
-	out := gzip.NewWriter(&b) // without a name and a time
+	out := gzip.NewWriter(&b) // the header has neither a name nor a time
 	head := binary.LittleEndian.AppendUint32(nil, uint32(len(text)))
 	for _, part := range [][]byte{head, text, p.data} {
 		if _, err := out.Write(part); err != nil {

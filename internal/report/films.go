@@ -16,7 +16,7 @@ import (
 // A Film is an animated PNG file of an evaluation.
 type Film struct {
 	Name  string // name of the file, without its extension
-	Every int    // the page has every n-th frame
+	Every int    // the page has only every n-th frame
 	PNG   []byte
 }
 
@@ -27,7 +27,7 @@ const (
 	shownFilms = 4
 )
 
-// readFilms reads the first and the newest film of the run, and some between them. Large films lose frames.
+// readFilms reads the first and the newest film of the run, and some between them. It leaves out frames of large films.
 func (r *Run) readFilms() {
 	dir := cmp.Or(r.setting("env.eval.video_cfg.video_base_dir"), r.path("videos"))
 	unseen := func(format string, args ...any) { r.Unseen = append(r.Unseen, fmt.Sprintf(format, args...)) }
@@ -65,7 +65,7 @@ func (r *Run) readFilms() {
 	}
 }
 
-// readFilm reads a film. If it is large, it keeps every n-th frame.
+// readFilm reads a film. If the film is large, readFilm keeps only every n-th frame.
 func readFilm(path string) (Film, error) {
 	f := Film{Name: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path)), Every: 1}
 	text, err := durable.ReadFile(path)

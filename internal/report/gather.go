@@ -27,17 +27,17 @@ type Run struct {
 	Trace      *trace.Trace // nil if there is none
 	Settings   []Setting
 	Films      []Film
-	Unseen     []string // films that are not on the page, with the reason
+	Unseen     []string // films that are not on the page, each with the reason
 	Rewards    []Rewards
 	Answers    []Evaluation
 	Moves      []moves.Move
 	Logs       []RankLog
-	Checkpoint string // the newest, or ""
+	Checkpoint string // the newest checkpoint, or ""
 	Next       string // lines of `rlinf status`
 	Problems   []string
 }
 
-// About is what the command line tells this package about a run.
+// About is the data about a run that only the command line knows.
 type About struct {
 	Defaults []byte // the default configuration, as YAML
 	// Key returns the meaning of a key. If the key's default is the value of another key, it also returns that key.
@@ -158,7 +158,7 @@ func (l *RankLog) warnings() (n int, last string) {
 	return n, last
 }
 
-// mostWarning is the largest length of a warning in the list of problems, in bytes.
+// mostWarning is the maximum length of a warning in the list of problems, in bytes.
 const mostWarning = 300
 
 // resumes returns the iterations after which the run was resumed.
@@ -173,7 +173,7 @@ func (r *Run) resumes() (steps []float64) {
 	return steps
 }
 
-// ranks returns how many ranks and hosts the newest start has, or 0 if this is unknown.
+// ranks returns the numbers of ranks and hosts of the newest start, or 0 if they are unknown.
 func (r *Run) ranks() (ranks, hosts int) {
 	if len(r.Starts) > 0 {
 		names := slices.Clone(r.Starts[len(r.Starts)-1].Hosts)

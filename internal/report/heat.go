@@ -8,11 +8,11 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// heatData has times by rank and iteration. If there are more than mostRanks ranks, its rows are nodes.
+// heatData has times by row and iteration. A row is a rank or, with more than mostRanks ranks, a node.
 type heatData struct {
 	Rows       []string  `json:"rows"`
 	Iterations array     `json:"iterations"`
-	Each       int       `json:"each"` // iterations in a column; the column shows their longest time
+	Each       int       `json:"each"` // number of iterations in a column; the column shows their longest time
 	Measures   []measure `json:"measures"`
 	Of         string    `json:"of"` // rank or node
 }
@@ -24,11 +24,11 @@ type measure struct {
 	Values array   `json:"values"` // row by row
 }
 
-// mostColumns is the largest number of columns of a heat map.
+// mostColumns is the maximum number of columns of a heat map.
 const mostColumns = 600
 
-// heat packs the times of work and of waits. In worlds of at most mostRanks ranks, it also packs the times of phases. A
-// later attempt replaces the iterations that it repeats.
+// heat packs the times of work and of waits. In worlds of at most mostRanks ranks, it also packs the times of phases.
+// If several attempts made an iteration, the last of them counts.
 func (r *Run) heat(p *packer) *heatData {
 	last, _ := r.lastAttempt()
 	if last == nil {
@@ -110,7 +110,7 @@ func newGrids(t *trace.Trace, from, to int64, rows int, byNode bool) *grids {
 				members[row]++
 			}
 		}
-		if len(a.Sums) > 0 { // this attempt repeats all iterations from its first iteration on
+		if len(a.Sums) > 0 { // this attempt replaces all iterations from its first iteration on
 			g.clear(a.Sums[0].Iteration)
 		}
 		for _, s := range a.Sums {

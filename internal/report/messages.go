@@ -2,12 +2,12 @@ package report
 
 import "github.com/rlinf/rlinf/internal/trace"
 
-// messagesData has the messages between ranks in the newest attempt. If there are more than mostRanks ranks, it has the
+// messagesData has the messages between ranks in the newest attempt. With more than mostRanks ranks, it has the
 // messages between nodes.
 type messagesData struct {
 	Of       string `json:"of"`       // rank or node
 	N        int    `json:"n"`        // ranks or nodes
-	Messages array  `json:"messages"` // sender by sender
+	Messages array  `json:"messages"` // one row per sender
 	Bytes    array  `json:"bytes"`
 }
 
@@ -45,10 +45,10 @@ func (r *Run) messages(p *packer) *messagesData {
 	return d
 }
 
-// mostNodes is the largest number of nodes in a matrix of messages.
+// mostNodes is the maximum number of nodes in a matrix of messages.
 const mostNodes = 512
 
-// valid reports whether s is possible in a world with this number of ranks. A damaged file may have other numbers.
+// valid reports whether the numbers in s are possible with this number of ranks. A damaged file may have other numbers.
 func valid(s trace.Sent, ranks int) bool {
 	return s.From >= 0 && s.From < ranks && s.To >= 0 && s.To < ranks && s.Messages > 0 && s.Bytes >= 0
 }

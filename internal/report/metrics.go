@@ -22,8 +22,8 @@ type Metrics struct {
 	Columns map[string][]float64 // by name, each as long as Steps; NaN if there is no value
 }
 
-// readMetrics reads metrics.jsonl. It leaves out damaged lines, and lines that a later line replaces because the run
-// went back to an earlier step.
+// readMetrics reads metrics.jsonl. It leaves out damaged lines. If the run went back to an earlier step, it also leaves
+// out the lines that later lines replace.
 func (r *Run) readMetrics() {
 	m := &Metrics{Columns: map[string][]float64{}}
 	r.Metrics = m
@@ -98,7 +98,7 @@ func (r *Run) readLines(name string, add func(map[string]float64)) (missing bool
 	return false
 }
 
-// parseLine returns the numbers of a line. null, which stands for values that are not finite, becomes NaN. ok is false
+// parseLine returns the numbers of a line. A null stands for a value that is not finite, and becomes NaN. ok is false
 // if the line has no valid step.
 func parseLine(line []byte) (values map[string]float64, ok bool) {
 	var read map[string]*float64
@@ -172,8 +172,8 @@ func (m *Metrics) last(name string) (float64, bool) {
 	return 0, false
 }
 
-// seconds returns, for each row, the time of all iterations up to the row. The metric time/step of a row is the mean
-// time of the iterations since the previous row.
+// seconds returns, for each row, the total time of all iterations up to this row. The metric time/step of a row is the
+// mean time of the iterations since the previous row.
 func (m *Metrics) seconds() []float64 {
 	took := m.Columns["time/step"]
 	sums := make([]float64, len(m.Steps))
@@ -189,7 +189,7 @@ func (m *Metrics) seconds() []float64 {
 
 func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 
-// count returns a number with its noun, in the singular or the plural.
+// count returns n with its noun, in the singular or the plural.
 func count(n int, one, several string) string {
 	if n == 1 {
 		return "1 " + one

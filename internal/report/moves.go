@@ -5,7 +5,7 @@ import "github.com/rlinf/rlinf/internal/moves"
 // movesData is the table of a run's moves.
 type movesData struct {
 	Rows []moveRow `json:"rows"`
-	Left int       `json:"left,omitempty"` // older moves that are left out
+	Left int       `json:"left,omitempty"` // number of older moves that are left out
 }
 
 type moveRow struct {
@@ -19,7 +19,7 @@ type moveRow struct {
 	Predicted string `json:"predicted"`
 }
 
-// A page has the newest mostMoves moves. Its charts have marks for the newest mostMoveMarks moves.
+// A page lists the newest mostMoves moves. Its charts mark the newest mostMoveMarks moves.
 const mostMoves, mostMoveMarks = 200, 40
 
 // readMoves reads moves.jsonl.
@@ -34,7 +34,7 @@ func (r *Run) readMoves() {
 	}
 }
 
-// moves returns the moves of the run, or nil if the run has made no move.
+// moves returns the table of moves, or nil if the run has made no move.
 func (r *Run) moves() *movesData {
 	if len(r.Moves) == 0 {
 		return nil
@@ -59,7 +59,7 @@ func (r *Run) moves() *movesData {
 	return d
 }
 
-// moveMarks returns the marks of the newest moves in charts.
+// moveMarks returns the marks of the newest moves for the charts.
 func (r *Run) moveMarks() (marks []mark) {
 	for _, m := range r.Moves[max(len(r.Moves)-mostMoveMarks, 0):] {
 		marks = append(marks, mark{float64(m.Step), "moved"})

@@ -2,8 +2,8 @@ package report
 
 import "github.com/rlinf/rlinf/internal/trace"
 
-// phaseNames are the page's names for the phases of an iteration: the phases in trace.Phases without the whole step,
-// then the rest of the step.
+// phaseNames are the page's names for the phases of an iteration: the phases of trace.Phases, then the rest of the
+// step.
 var phaseNames = [...]string{"send weights", "make rollouts", "advantages", "train", "evaluate", "rest"}
 
 // phaseMetrics are the metrics of the phases in phaseNames. The phase "rest" has no metric.
@@ -13,23 +13,23 @@ var phaseMetrics = [...]string{"time/sync_weights", "time/generate_rollouts", "t
 // phasesData has the times of an iteration's phases, in seconds.
 type phasesData struct {
 	Iterations array    `json:"iterations"`
-	Each       int      `json:"each"` // iterations in a point
+	Each       int      `json:"each"` // number of iterations in a point
 	Names      []string `json:"names"`
 	Slowest    []array  `json:"slowest"` // times of the slowest rank, by phase
 	Mean       []array  `json:"mean"`    // mean or median times of the ranks, by phase
 	MeanName   string   `json:"meanName"`
 	Rank       *array   `json:"rank"`   // the slowest rank; nil if unknown
-	Source     string   `json:"source"` // where the times come from, in words
+	Source     string   `json:"source"` // source of the times, in words
 }
 
-// A phaseRow has the times of an iteration.
+// A phaseRow has the phase times of an iteration, in seconds.
 type phaseRow struct {
 	iteration     float64
 	slowest, mean [len(phaseNames)]float64
 	rank          int
 }
 
-// phases packs the times of phases. They come from the trace, or from the metrics if there is no trace.
+// phases packs the phase times. It takes them from the trace, or from the metrics if there is no trace.
 func (r *Run) phases(p *packer) *phasesData {
 	d := &phasesData{MeanName: "mean of ranks", Each: 1}
 	rows := r.tracedPhases()
@@ -95,7 +95,7 @@ func thinPhases(rows []phaseRow, each int) (thin []phaseRow) {
 	return thin
 }
 
-// tracedPhases returns the phases in the trace. A later attempt replaces iterations that it repeats.
+// tracedPhases returns the phase times in the trace. A later attempt replaces iterations that it repeats.
 func (r *Run) tracedPhases() (rows []phaseRow) {
 	if r.Trace == nil {
 		return nil
@@ -132,7 +132,7 @@ func rowOf(ph trace.Phases) phaseRow {
 	return row
 }
 
-// split returns the times of the phases of an iteration, and the rest of the whole step.
+// split returns the phase times of an iteration, and the rest of the whole step.
 func split(times [trace.NumPhases]float32) (out [len(phaseNames)]float64) {
 	rest := float64(times[0])
 	for k := range phaseMetrics {
@@ -143,7 +143,7 @@ func split(times [trace.NumPhases]float32) (out [len(phaseNames)]float64) {
 	return out
 }
 
-// measuredPhases returns the phases in the metrics.
+// measuredPhases returns the phase times in the metrics.
 func (r *Run) measuredPhases() (rows []phaseRow) {
 	m := r.Metrics
 	if m.Columns["time/step"] == nil {

@@ -10,11 +10,11 @@ import (
 	"strings"
 )
 
-// Rewards are the rewards of the answers that a language model was trained on, from one line of generation.jsonl.
+// Rewards counts a language model's answers in training by their rewards. It is one line of generation.jsonl.
 type Rewards struct {
-	Step   float64             // the last iteration that the line counts; the first follows the previous line's Step
-	Width  float64             // rewards are rounded down to multiples of Width; 0 if they are not rounded
-	Counts map[float64]float64 // the number of answers by reward
+	Step   float64             // the last iteration of the line; its first follows the Step of the previous line
+	Width  float64             // if > 0, rewards are rounded down to multiples of Width
+	Counts map[float64]float64 // number of answers by reward
 }
 
 // readRewards reads generation.jsonl. The figures about engines in this file become metrics.
@@ -54,11 +54,11 @@ type rewardsData struct {
 	Rows       []string `json:"rows"`  // rewards, the largest first
 	Range      float64  `json:"range"` // a row counts rewards from its value to its value + Range; if 0, only its value
 	Iterations array    `json:"iterations"`
-	Each       int      `json:"each"`   // lines of generation.jsonl in a column
+	Each       int      `json:"each"`   // number of lines of generation.jsonl in a column
 	Counts     array    `json:"counts"` // row by row
 }
 
-// mostBins is the largest number of rows of rewards. If there are more rewards, each row is a range.
+// mostBins is the maximum number of rows of rewards. If there are more rewards, each row is a range.
 const mostBins = 24
 
 // rewards packs the counts of rewards.

@@ -19,7 +19,7 @@ import (
 // Runs has the content of the page about several runs. The runs of a group differ only in their seeds.
 type Runs struct {
 	Table    results.Table   // table of the main metric
-	Groups   []results.Group // the same groups, with all metrics
+	Groups   []results.Group // the same groups as in Table, with all metrics
 	Keys     []runsKey
 	States   []string // of each group
 	Problems []string
@@ -27,14 +27,14 @@ type Runs struct {
 	returns func(task string) (least, most float64)
 }
 
-// A runsKey is a key of the configuration whose values differ between runs.
+// A runsKey is a configuration key whose values differ between runs.
 type runsKey struct {
 	Key    string   `json:"key"`
 	Values []string `json:"values"` // of each group
 }
 
 // GatherRuns reads the runs and sweeps at paths. It leaves out damaged runs and paths without runs, and lists them in
-// Problems. The argument returns is a function. It gives the lowest and the highest possible return of a task.
+// Problems. The function returns gives the lowest and the highest possible return of a task.
 func GatherRuns(paths []string, returns func(task string) (least, most float64)) (*Runs, error) {
 	r := &Runs{returns: returns}
 	var failed error
@@ -91,8 +91,8 @@ func (r *Runs) keep() {
 	r.Groups = kept
 }
 
-// compared returns g with only the rows that `rlinf compare` counts. In a run's folder, a row counts if it has a metric
-// whose name begins with the argument metric. In a file of kept results, all rows count.
+// compared returns g with only the rows that `rlinf compare` counts. In a run's folder, a row counts if the name of one
+// of its metrics begins with metric. In a file of kept results, all rows count.
 func compared(g results.Group, metric string) results.Group {
 	if filepath.Ext(g.Path) == ".csv" {
 		return g
@@ -156,10 +156,10 @@ func (r *Runs) compareSettings() {
 	}
 }
 
-// severalValues stands for the value of a key that differs between the runs of a group.
+// severalValues stands for a value that differs between the runs of a group.
 const severalValues = "several values"
 
-// compareStates says how many runs of each group are in which state.
+// compareStates counts the runs of each group by their states.
 func (r *Runs) compareStates() {
 	tasks := map[string]bool{}
 	for _, g := range r.Groups {
@@ -187,7 +187,7 @@ func (r *Runs) compareStates() {
 	}
 }
 
-// tally counts equal words, in the order in which they appear.
+// tally counts equal words. It lists them in the order of their first appearance.
 func tally(words []string) string {
 	var order []string
 	counts := map[string]int{}
@@ -214,7 +214,7 @@ type runsDocument struct {
 	Steps    string      `json:"steps"` // environment steps or iterations
 	Table    [][]string  `json:"table"`
 	Charts   []runsChart `json:"charts"`
-	Finals   [][]string  `json:"finals"` // rows: a metric, then its mean ± deviation of each group
+	Finals   [][]string  `json:"finals"` // one row per metric: its name, then its mean ± deviation in each group
 	Keys     []runsKey   `json:"keys"`
 }
 
@@ -232,7 +232,7 @@ type runsCurve struct {
 	High  array `json:"high"`
 }
 
-// mostCharts is the largest number of charts on a page about several runs.
+// mostCharts is the maximum number of charts on a page about several runs.
 const mostCharts = 24
 
 // WriteRuns writes the page of several runs.
@@ -302,8 +302,8 @@ func (r *Runs) metrics() (names []string) {
 	return slices.Compact(names)
 }
 
-// drawn returns the metrics that have a chart: the main metric first, then the metrics in the charts of a single run's
-// page.
+// drawn returns the metrics that get a chart: the main metric, then the metrics that have a chart on the page of a
+// single run.
 func (r *Runs) drawn() []string {
 	names := []string{r.Table.Metric}
 	groups, _ := chartsOf(r.metrics())

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/internal/plot"
 )
 
-// mostStill is the largest number of points of a curve in the pictures for browsers without scripts.
+// mostStill is the maximum number of points of a curve in the pictures for browsers without scripts.
 const mostStill = 300
 
 // still returns the HTML for browsers without scripts: the summary, and pictures of the learning curves, the training
@@ -49,7 +49,7 @@ func (r *Run) still(d *document) []byte {
 	return b.Bytes()
 }
 
-// stillSummary writes the title, the state, the facts and the lists of a page as HTML.
+// stillSummary writes the title, the state, the facts and the lists of texts as HTML.
 func stillSummary(b *bytes.Buffer, title, state string, facts []fact, lists ...[]string) {
 	fmt.Fprintf(b, "<h1>%s</h1>\n<p>%s This browser runs no scripts, so the page shows pictures only.</p>\n",
 		html.EscapeString(title), html.EscapeString(state))
@@ -66,7 +66,7 @@ func stillSummary(b *bytes.Buffer, title, state string, facts []fact, lists ...[
 	b.WriteString("</ul>\n")
 }
 
-// sparse returns at most mostStill of the finite points of a curve.
+// sparse returns the finite points of a curve, thinned to at most mostStill points.
 func sparse(x, y []float64) (xs, ys []float64) {
 	for i := range y {
 		if finite(y[i]) {

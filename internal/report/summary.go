@@ -21,7 +21,7 @@ func (r *Run) state() string {
 	return plain(string(r.Status))
 }
 
-// exits say how a run ended.
+// exits describe the end of a run for each status.
 var exits = map[runfolder.Status]string{
 	runfolder.Running:      "The run is not over. The page shows it as it was when the page was written.",
 	runfolder.Done:         "The run ended as planned (exit code 0).",
@@ -87,14 +87,14 @@ func (r *Run) facts() (facts []fact) {
 	return facts
 }
 
-// A sentence says how the run ended, or what bounded it.
+// A sentence describes the end of the run, or a finding about the run.
 type sentence struct {
 	Text  string `json:"text"`
 	Fault bool   `json:"fault,omitempty"`
 	Key   string `json:"key,omitempty"` // configuration key to change, or ""
 }
 
-// sentences returns a sentence about how the run ended, unless it ended as planned, and the findings of the trace.
+// sentences returns the findings of the trace. If the run did not end as planned, a sentence about its end comes first.
 func (r *Run) sentences() (all []sentence) {
 	if r.Status != runfolder.Done && exits[r.Status] != "" {
 		bad := r.Status == runfolder.Failed || r.Status == runfolder.Dead
@@ -145,8 +145,7 @@ func join(words ...string) string {
 	return strings.Join(slices.DeleteFunc(words, func(w string) bool { return w == "" }), ", ")
 }
 
-// runsOf lists the texts of ranks, such as "ranks 0-3: a; rank 4: b". Neighbouring ranks with the same text are one
-// item.
+// runsOf lists one text per rank, such as "ranks 0-3: a; rank 4: b". It joins neighbouring ranks with the same text.
 func runsOf(texts []string) string {
 	var items []string
 	for i := 0; i < len(texts); {

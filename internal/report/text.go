@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// plain returns s with � in place of control characters, separators of lines, changes of direction, and invalid UTF-8.
-// All of these could disturb a page or a message.
+// plain returns s with � in place of characters that could disturb a page or a message. These are control characters,
+// separators of lines, changes of direction, and invalid UTF-8.
 func plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' || r == '\u2028' || r == '\u2029' || isDirection(r) {
@@ -19,7 +19,7 @@ func plain(s string) string {
 	}, strings.ToValidUTF8(s, "�"))
 }
 
-// colouring matches what a program writes to a terminal to change colours or to move the cursor.
+// colouring matches a terminal's control sequence, such as a change of the colour.
 var colouring = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]`)
 
 // printed returns s as plain text without the control sequences of terminals. A carriage return becomes a newline.

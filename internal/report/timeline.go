@@ -14,7 +14,7 @@ import (
 type timelineData struct {
 	Attempts []attemptData `json:"attempts"`
 	Windows  []windowData  `json:"windows"`
-	Note     string        `json:"note"` // says what is left out
+	Note     string        `json:"note"` // description of what is left out
 }
 
 // attemptData has the workers and sites of an attempt. Its windows refer to them by index.
@@ -68,7 +68,7 @@ const (
 	leastTick = 100     // nanoseconds
 )
 
-// reasons say why the spans of an iteration were kept.
+// reasons describe why the spans of an iteration were kept.
 var reasons = map[trace.Reason]string{trace.First: "one of the first", trace.Regular: "one in 50",
 	trace.Slowest: "the slowest of 100", trace.Last: "one of the last", trace.All: "all are kept"}
 
@@ -127,9 +127,9 @@ type choice struct {
 	why             trace.Reason
 }
 
-// choose selects windows for a page, and returns them in their order. The argument most is the largest number of spans.
-// The last windows before an error take precedence, then the slowest, the first, and the regular windows. If not all
-// windows of a kind fit, it drops every second window of this kind until the rest fit. It returns at least one window.
+// choose selects windows for a page, and returns them in their order. The argument most limits the number of spans. The
+// last windows before an error take precedence, then the slowest, the first, and the regular windows. If the windows of
+// a kind do not fit, choose drops every second window of this kind until they fit. It returns at least one window.
 func choose(all []choice, most int) []choice {
 	important := []trace.Reason{trace.Last, trace.Slowest, trace.First, trace.Regular, trace.All}
 	kept, room := make([]bool, len(all)), most
@@ -175,9 +175,8 @@ type ranks map[int]bool
 
 func (r ranks) has(rank int) bool { return r == nil || r[rank] }
 
-// shownRanks returns the ranks that the page shows. In a large world these are the mostRanks/2 ranks that waited most
-// and the mostRanks/2 ranks that waited least. Ranks that waited little delay the other ranks. In a small world
-// shownRanks returns nil.
+// shownRanks returns the ranks that the page shows. In a large world these are the mostRanks/2 ranks that waited most,
+// and the mostRanks/2 ranks that waited least, because such ranks delay the others. In a small world it returns nil.
 func shownRanks(a *trace.Attempt) ranks {
 	if a.Ranks <= mostRanks {
 		return nil
@@ -192,7 +191,7 @@ func shownRanks(a *trace.Attempt) ranks {
 			some[t.Rank] = true
 		}
 	}
-	for rank := 0; len(some) < mostRanks; rank++ { // there are too few ranks with sums
+	for rank := 0; len(some) < mostRanks; rank++ { // fewer ranks than mostRanks have sums
 		some[rank] = true
 	}
 	return some
@@ -235,7 +234,7 @@ func newSites(a *trace.Attempt) *sites {
 	return s
 }
 
-// of returns the index of a worker's site in s.all. Index 0 stands for sites that do not exist.
+// of returns the index of a worker's site in s.all. It returns 0 for a site that does not exist.
 func (s *sites) of(worker, site int) uint16 {
 	if site < 0 || site >= len(s.at[worker]) {
 		return 0
@@ -283,7 +282,7 @@ func packWindow(p *packer, a *trace.Attempt, attempt int, w *trace.Window, s *si
 		Path: packPath(p, timeline.CriticalPath(a, w), at)}
 }
 
-// mostSegments is the largest number of segments of a path on a page.
+// mostSegments is the maximum number of segments of a path on a page.
 const mostSegments = 20_000
 
 func packPath(p *packer, c *timeline.Path, at func(int64) uint32) *path {

@@ -7,14 +7,14 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// waitsData says how workers spent their time in the newest attempt.
+// waitsData has the times of workers by cause in the newest attempt.
 type waitsData struct {
 	Causes     []string         `json:"causes"` // first useful time, then waits
 	Waits      []bool           `json:"waits"`  // whether each cause is a wait
 	Rows       []waitRow        `json:"rows"`
 	Iterations int              `json:"iterations"`
 	Attempt    int              `json:"attempt"` // from 1
-	Hidden     int              `json:"hidden"`  // ranks that are left out
+	Hidden     int              `json:"hidden"`  // number of ranks that are left out
 	Efficiency []efficiencyData `json:"efficiency"`
 	Late       []lateData       `json:"late"`
 }
@@ -36,13 +36,13 @@ type efficiencyData struct {
 	Busiest   string  `json:"busiest"`
 }
 
-// lateData says which member most often arrived last at the operations of a communicator, or at votes.
+// lateData has the member that most often arrived last at the operations of a communicator, or at votes.
 type lateData struct {
 	Name       string  `json:"name"`
 	Operations int     `json:"operations"`
 	Member     string  `json:"member"`
 	Share      float64 `json:"share"`  // share of the operations at which the member was last
-	Chance     float64 `json:"chance"` // Share if each member were last equally often
+	Chance     float64 `json:"chance"` // expected Share if each member were last equally often
 	Delay      float64 `json:"delay"`  // mean, in seconds
 }
 

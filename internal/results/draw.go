@@ -9,8 +9,8 @@ import (
 )
 
 // Draw draws a metric of each group as SVG, over environment steps or, without environments, over iterations. The
-// argument returns is a function. It gives the lowest and the highest possible return of a task. An infinity means no
-// bound. Intervals are clipped to the possible values of the metric.
+// function returns gives the lowest and the highest possible return of a task, which may be infinite. Draw clips
+// intervals to the possible values of the metric.
 func Draw(metric string, groups []Group, returns func(task string) (least, most float64)) []byte {
 	chart := plot.Chart{Title: metric, X: "environment steps", Y: metric}
 	if inIterations(groups) {
@@ -40,7 +40,7 @@ func Bands(metric string, groups []Group, returns func(task string) (least, most
 	return curves
 }
 
-// Curves reports whether the metric has several points, and so a line, in at least one group.
+// Curves reports whether the metric has more than one point in at least one group, so that it has a line to draw.
 func Curves(metric string, groups []Group) bool {
 	return slices.ContainsFunc(groups, func(g Group) bool { return len(g.Curve(metric).X) > 1 })
 }
@@ -59,7 +59,7 @@ func taskOf(groups []Group) string {
 	return task
 }
 
-// limits returns the lowest and highest possible value of a metric.
+// limits returns the lowest and the highest possible value of a metric.
 func limits(metric string) (least, most float64) {
 	for _, share := range []string{"accuracy", "success_once", "success_at_end", "exact_match", "pass@", "truncated",
 		"unparsable", "wrong_object", "told_object"} {

@@ -34,8 +34,9 @@ func NewEstimate(values []float64) Estimate {
 	return e
 }
 
-// Minus returns the difference of the means, and half the width of its 95 % confidence interval by Welch's test (Welch
-// 1947) with degrees of freedom rounded down. The variances may differ.
+// Minus returns the difference of the means of e and o, and half the width of its 95 % confidence interval. The
+// interval is that of Welch's test (Welch 1947), which allows different variances. It rounds the degrees of freedom
+// down.
 func (e Estimate) Minus(o Estimate) (difference, margin float64) {
 	difference, margin = e.Mean-o.Mean, math.Inf(1)
 	if e.N < 2 || o.N < 2 {
@@ -49,7 +50,7 @@ func (e Estimate) Minus(o Estimate) (difference, margin float64) {
 	return difference, student95(int(freedom)) * math.Sqrt(a+b)
 }
 
-// String returns mean ± standard deviation.
+// String returns the mean ± the standard deviation.
 func (e Estimate) String() string {
 	if e.N < 2 {
 		return figure(e.Mean)
@@ -57,7 +58,7 @@ func (e Estimate) String() string {
 	return figure(e.Mean) + " ± " + figure(e.Std)
 }
 
-// Interval returns the ends of the interval, or "" if there is none.
+// Interval returns the ends of the mean's 95 % confidence interval, or "" if there is none.
 func (e Estimate) Interval() string {
 	if math.IsInf(e.Margin, 0) {
 		return ""

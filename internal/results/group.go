@@ -23,12 +23,12 @@ type Group struct {
 // ErrNoRun is the error for an existing path without a run.
 var ErrNoRun = errors.New("expected the folder of a run or of a sweep, or a file of kept results")
 
-// maxDepth is the number of levels below a folder at which Load looks for runs: in the folder logs these are sweeps,
-// then their points.
+// maxDepth is the number of levels below a folder at which Load searches for runs. In the folder logs, these are the
+// levels of sweeps and of their points.
 const maxDepth = 2
 
 // Load returns the groups at path. A file written by Keep is one group. In a folder and the folders below it, each run
-// is a group. But all runs seed_N in one folder, as made by a sweep, are one group. Load skips runs that were set aside
+// is a group, except that all runs seed_N of one folder are one group. Load skips runs that were set aside
 // (earlier-N). See ReadRun for prefix.
 func Load(path, prefix string) ([]Group, error) {
 	groups, damaged, err := LoadWhole(path, prefix)
@@ -38,7 +38,7 @@ func Load(path, prefix string) ([]Group, error) {
 	return groups, err
 }
 
-// LoadWhole is like Load, but leaves out runs that cannot be read. damaged has the errors of these runs.
+// LoadWhole is like Load, but leaves out runs that it cannot read. damaged has the errors of these runs.
 func LoadWhole(path, prefix string) (groups []Group, damaged []error, err error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -71,8 +71,8 @@ type loader struct {
 	damaged []error // errors of runs that cannot be read
 }
 
-// load adds the groups in dir, and in its subfolders up to the given number of levels. name is the name of the group in
-// dir itself.
+// load adds the groups in dir, and in its subfolders down to the given number of levels. name is the name of the group
+// in dir itself.
 func (l *loader) load(dir, name string, levels int) error {
 	alone := l.read(dir)
 	if len(alone) > 0 {
@@ -146,11 +146,11 @@ func (g *Group) At(metric string, envSteps float64) []float64 {
 	return values
 }
 
-// mostPoints is roughly the largest number of points of a curve, enough for the width of a picture.
+// mostPoints is roughly the maximum number of points of a curve, enough for the width of a picture.
 const mostPoints = 500
 
 // Curve returns the mean over the runs with its 95 % interval, at each step at which all runs have a value. If there
-// are many steps, it takes only every n-th step.
+// are many steps, it uses only every n-th step.
 func (g *Group) Curve(metric string) plot.Curve {
 	var at []float64
 	for _, r := range g.Runs {

@@ -13,11 +13,11 @@ import (
 	"strings"
 )
 
-// keptColumns are the first columns of a kept file. Columns of metrics follow.
+// keptColumns are the first columns of a kept file. The columns of metrics follow them.
 var keptColumns = []string{"seed", "step", "env/steps", "seconds"}
 
-// Keep writes the rows of runs as CSV: a comment about their origin, a line of names, and a line for each row. Numbers
-// have six digits.
+// Keep writes the rows of runs as CSV: the comment lines, a line of column names, and a line for each row. Numbers
+// have six significant digits.
 func Keep(w io.Writer, runs []Run, comment ...string) error {
 	for _, line := range comment {
 		if _, err := fmt.Fprintln(w, "#", line); err != nil {

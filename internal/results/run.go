@@ -20,11 +20,11 @@ import (
 
 // A Run holds the metrics of one training run, in rows.
 type Run struct {
-	Name string // its folder; for a kept run, the file's folder with the seed
+	Name string // the run's folder; for a kept run, the file's name with the seed
 	Task string // env_type; task_type for language models
 	Seed uint64 // actor.seed
-	// Iterations is true if the run makes no environment steps, because it learns from texts or demonstrations.
-	// EnvSteps of the rows are then iterations.
+	// Iterations is true if the run makes no environment steps, because it learns from texts or demonstrations. Its
+	// EnvSteps are then iterations.
 	Iterations bool
 	Rows       []Row
 }
@@ -37,8 +37,8 @@ type Row struct {
 	Values   map[string]float64 // values of the requested metrics
 }
 
-// ReadRun reads the run folder dir. It keeps the metrics whose names begin with prefix, and the rows that have such a
-// metric.
+// ReadRun reads the run folder dir. It keeps only the metrics whose names begin with prefix, and only the rows with
+// such a metric.
 func ReadRun(dir, prefix string) (Run, error) {
 	r := Run{Name: filepath.Clean(dir)}
 	var config struct {
@@ -80,15 +80,15 @@ func ReadRun(dir, prefix string) (Run, error) {
 	return r, nil
 }
 
-// readRows reads metrics.jsonl. It returns the largest number of environment steps, or NaN if no line has any. Most
-// lines of a long run lack the wanted metrics, so readRows does not parse these lines as JSON.
+// readRows reads metrics.jsonl. It returns the largest number of environment steps, or NaN if no line has a number.
+// Most lines of a long run lack the wanted metrics, so readRows does not parse these lines as JSON.
 func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 	wanted := []byte(`"` + prefix)
 	var last, seconds float64
 	for lines := bufio.NewReader(in); ; {
 		line, err := lines.ReadBytes('\n')
 		if errors.Is(err, io.EOF) {
-			return steps, nil // the rest after the last newline is still being written
+			return steps, nil // the last line is still being written
 		} else if err != nil {
 			return steps, err
 		}
@@ -124,8 +124,8 @@ func (r *Run) readRows(in io.Reader, prefix string) (steps float64, err error) {
 	}
 }
 
-// StepTimes reads the rows of metrics.jsonl in the run folder dir that have the time of an iteration. It returns their
-// steps. seconds are the mean times of the iterations since the previous row.
+// StepTimes reads metrics.jsonl in the run folder dir. It returns the steps of the rows that have an iteration time,
+// and the mean iteration time since the previous row, in seconds.
 func StepTimes(dir string) (steps, seconds []float64, err error) {
 	f, err := durable.Open(filepath.Join(dir, "metrics.jsonl"))
 	if err != nil {
@@ -159,8 +159,8 @@ func number(line []byte, key string) float64 {
 	return x
 }
 
-// At returns the metric at envSteps environment steps, interpolated linearly between two rows; +Inf means the last row.
-// ok is false if the run has made fewer steps, or lacks the metric.
+// At returns the metric at envSteps environment steps, interpolated linearly between two rows. With envSteps +Inf, it
+// returns the last value. ok is false if the run has made fewer steps or lacks the metric.
 func (r *Run) At(metric string, envSteps float64) (value float64, ok bool) {
 	var before Row
 	have := false

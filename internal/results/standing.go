@@ -16,7 +16,7 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// IsRun reports whether dir is the folder of a run, even if it has no metrics yet or has lost some of its files.
+// IsRun reports whether dir is the folder of a run, even if it has no metrics yet or lacks some of its files.
 func IsRun(dir string) bool {
 	return slices.ContainsFunc([]string{"config.yaml", "STATUS", "metrics.jsonl", "provenance.json"},
 		func(name string) bool {
@@ -41,8 +41,8 @@ type Standing struct {
 	SecondsLeft *float64  `json:"seconds_left,omitempty"`
 	Checkpoint  string    `json:"checkpoint,omitempty"` // the newest checkpoint
 	Updated     time.Time `json:"updated"`              // when metrics or status were last written
-	// Moves is the number of moves. LastMove is the newest move. Placement is the present placement of a run that has
-	// moved since its newest start.
+	// Moves is the number of moves. LastMove is the newest move. Placement is the present placement. It is set only if
+	// the run has moved since its newest start.
 	Moves     int         `json:"moves,omitempty"`
 	LastMove  *moves.Move `json:"last_move,omitempty"`
 	Placement string      `json:"placement,omitempty"`
@@ -66,7 +66,7 @@ func ReadStanding(dir string) (s Standing, err error) {
 	if begun {
 		s.Steps = start.Iterations
 	}
-	if all, _, err := moves.Read(dir); err == nil && len(all) > 0 { // an error here does not affect the metrics
+	if all, _, err := moves.Read(dir); err == nil && len(all) > 0 { // an error here is not fatal
 		s.Moves, s.LastMove = len(all), &all[len(all)-1]
 		if begun && !s.LastMove.Time.Before(start.Started) {
 			s.Placement = s.LastMove.After
@@ -98,8 +98,8 @@ func ReadStanding(dir string) (s Standing, err error) {
 	return s, nil
 }
 
-// RunsIn returns the run in dir. If dir is not a run's folder, it returns all runs at most three levels below it (logs,
-// a sweep, a point, a seed), the newest first.
+// RunsIn returns the run in dir. If dir is not a run's folder, it returns all runs at most three levels below dir (a
+// sweep, a point, a seed), the newest first.
 func RunsIn(dir string) (runs []Standing, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no such folder", dir)

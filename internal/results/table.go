@@ -13,7 +13,7 @@ import (
 // A Table compares groups by one metric.
 type Table struct {
 	Metric string
-	At     float64 // environment steps at which to compare; +Inf for the last value of each run
+	At     float64 // environment steps at which groups are compared; +Inf compares the last value of each run
 	Groups []Group
 }
 
@@ -52,7 +52,7 @@ type jsonGroup struct {
 	Name     string      `json:"name"`
 	Path     string      `json:"path"`
 	Seeds    int         `json:"seeds"`
-	Steps    float64     `json:"steps"` // largest of all runs, in the table's step_unit
+	Steps    float64     `json:"steps"` // largest number of steps of all runs, in the table's step_unit
 	Mean     *float64    `json:"mean,omitempty"`
 	Std      *float64    `json:"std,omitempty"`
 	Interval *[2]float64 `json:"interval,omitempty"` // 95 % confidence interval of the mean
@@ -106,7 +106,7 @@ func (t *Table) stepUnit() string {
 	return "env steps"
 }
 
-// Rows returns the cells; the first row is the header.
+// Rows returns the cells of the table. The first row is the header.
 func (t *Table) Rows() [][]string {
 	steps := t.stepUnit()
 	head := []string{"", "seeds", steps, t.Metric + " ± std", "95 % interval", "lowest"}
@@ -133,14 +133,14 @@ func (t *Table) Rows() [][]string {
 	return rows
 }
 
-// inIterations reports whether the EnvSteps of all groups are iterations.
+// inIterations reports whether every run counts its progress in iterations, not in environment steps.
 func inIterations(groups []Group) bool {
 	return !slices.ContainsFunc(groups, func(g Group) bool {
 		return slices.ContainsFunc(g.Runs, func(r Run) bool { return !r.Iterations })
 	})
 }
 
-// envSteps returns the number of environment steps after which the values were taken, as text.
+// envSteps returns the number of environment steps at which the values were taken, as text.
 func (g *Group) envSteps(at float64) string {
 	if !math.IsInf(at, 1) {
 		return fmt.Sprintf("%.0f", at)

@@ -18,10 +18,10 @@
 //	                   whether a running run is alive
 //	metrics.jsonl      the record of the run
 //	answers.txt        a language model's answers in evaluations
-//	generation.jsonl   how often answers got which reward, and how full the engines were
+//	generation.jsonl   rewards of answers, and load of the engines, over time
 //	tensorboard/       the same metrics for TensorBoard
 //	checkpoints/       global_step_N, and latest
-//	trace/             what each worker spent its time on: see internal/trace
+//	trace/             work and waits of each worker: see internal/trace
 //	live.json          the state of a running run, renewed each second
 //	plan.json          the plan of the placement, if the placement was auto
 //	moves.jsonl        moves to other ranks; with move-request.json and move-answers.jsonl: see internal/moves

@@ -13,15 +13,15 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// A Folder is the folder of a run, locked against other jobs. Only one process uses it. Only KeepAlive may run
-// concurrently with other methods.
+// A Folder is the folder of a run, locked against other jobs. Only one process uses it. Its methods are not safe for
+// concurrent use, except for KeepAlive.
 type Folder struct {
 	path string
 	lock *lock
 }
 
-// Open makes the folder path if it is missing, checks that it is writable, and locks it. job is the scheduler's name of
-// this job, or "". If another job holds the lock, Open returns a *BusyError.
+// Open makes the folder at path if it is missing, checks that it is writable, and locks it. job is the scheduler's name
+// of this job, or "". If another job holds the lock, Open returns a *BusyError.
 func Open(path, job string) (*Folder, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -52,7 +52,8 @@ func (f *Folder) Metrics() string { return filepath.Join(f.path, "metrics.jsonl"
 // Answers returns the path of answers.txt, for people to read.
 func (f *Folder) Answers() string { return filepath.Join(f.path, "answers.txt") }
 
-// Generation returns the path of generation.jsonl: rewards of answers, and how full the engines were, over time.
+// Generation returns the path of generation.jsonl, which has the rewards of answers and the load of the engines over
+// time.
 func (f *Folder) Generation() string { return filepath.Join(f.path, "generation.jsonl") }
 
 // TensorBoard returns the path of the folder of event files.
@@ -61,14 +62,14 @@ func (f *Folder) TensorBoard() string { return filepath.Join(f.path, "tensorboar
 // Checkpoints returns the path of the folder of checkpoints.
 func (f *Folder) Checkpoints() string { return filepath.Join(f.path, "checkpoints") }
 
-// RankLog returns the path of a rank's log in the run folder path. Any rank may call it. The file exists only if the
-// rank wrote something.
+// RankLog returns the path of a rank's log in the run folder at path. Any rank may call it. The file exists only if the
+// rank has written to it.
 func RankLog(path string, rank int) string {
 	return filepath.Join(path, "logs", fmt.Sprintf("rank-%04d.log", rank))
 }
 
-// SetAside moves everything that an earlier run left into a new folder earlier-N, and returns the path of that folder.
-// It returns "" if there was nothing to move. A run that is not resumed calls it before it writes.
+// SetAside moves the output of an earlier run into a new folder earlier-N, and returns the path of that folder. It
+// returns "" if there is nothing to move. A run that is not resumed calls it before it writes.
 func (f *Folder) SetAside() (string, error) {
 	entries, err := os.ReadDir(f.path)
 	if err != nil {
@@ -103,11 +104,11 @@ func (f *Folder) SetAside() (string, error) {
 // WriteConfig writes config.yaml.
 func (f *Folder) WriteConfig(resolved []byte) error { return f.write("config.yaml", resolved) }
 
-// Plan returns the path of the plan of the placement in the run folder path. The file exists only if the run planned
-// its placement.
+// Plan returns the path of the placement plan in the run folder at path. The file exists only if the run planned its
+// placement.
 func Plan(path string) string { return filepath.Join(path, "plan.json") }
 
-// WritePlan writes the plan of the placement.
+// WritePlan writes the placement plan.
 func (f *Folder) WritePlan(text []byte) error { return f.write("plan.json", text) }
 
 // A Rank describes a rank's process.
@@ -146,7 +147,7 @@ const (
 // SetStatus writes STATUS, as Mark does.
 func (f *Folder) SetStatus(s Status) error { return Mark(f.path, s) }
 
-// Mark writes STATUS into the run folder path. Any rank that ends the job may call it, because rank 0 may have died.
+// Mark writes STATUS into the run folder at path. Any rank that ends the job may call it, because rank 0 may have died.
 // Several ranks may call it at once. If the disk is full, Mark overwrites the existing file in place.
 func Mark(path string, s Status) error {
 	status := filepath.Join(path, "STATUS")
@@ -164,7 +165,7 @@ func Mark(path string, s Status) error {
 	return nil
 }
 
-// overwrite replaces the word in the file path in place. A concurrent reader sees the old or the new word, perhaps
+// overwrite replaces the word in the file at path in place. A concurrent reader sees the old or the new word, perhaps
 // followed by empty lines.
 func overwrite(path string, s Status) error {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -188,9 +189,9 @@ func overwrite(path string, s Status) error {
 	return errors.Join(err, f.Close())
 }
 
-// ReadStatus returns the status of the run in the folder path: the word in STATUS, or "" if STATUS is missing. If the
-// word is running, but the process with the lock is dead or has not renewed the lock for a minute, it returns Dead. Any
-// process may call it.
+// ReadStatus returns the status of the run in the folder at path: the word in STATUS, or "" if STATUS is missing. It
+// returns Dead if the word is running, but the process with the lock is dead or has not renewed the lock for a minute.
+// Any process may call it.
 func ReadStatus(path string) (Status, error) {
 	s, err := readStatus(path)
 	if err != nil || s != Running {
@@ -206,7 +207,8 @@ func ReadStatus(path string) (Status, error) {
 	return s, err
 }
 
-// Finished reports whether a run with this resolved configuration is done in the folder path. Any process may call it.
+// Finished reports whether the folder at path has a finished run with this resolved configuration. Any process may call
+// it.
 func Finished(path string, resolved []byte) bool {
 	s, err := readStatus(path)
 	if err != nil || s != Done {

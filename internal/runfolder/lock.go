@@ -19,19 +19,17 @@ const (
 	lockFile  = "lock"
 	claimFile = "lock.claim"
 
-	// beat is the interval between renewals of a lock. A lock that was not renewed for the time stale counts as
-	// abandoned.
+	// beat is the interval between renewals of a lock. At the age stale, a lock counts as abandoned.
 	beat  = 15 * time.Second
 	stale = 60 * time.Second
 )
 
-// An Owner describes the job that holds a lock. The modification time of the lock file is the heartbeat of the job.
-// Other jobs compare it with the time of a new file in the same folder, so both times come from the file system's
-// clock.
+// An Owner describes the job that holds a lock. The modification time of the lock file is the job's heartbeat. Other
+// jobs compare it with the time of a new file in the same folder, because both come from the file system's clock.
 type Owner struct {
 	Host    string    `json:"host"`
 	PID     int       `json:"pid"`
-	PIDs    string    `json:"pids"`          // PID namespace: of the host, or of a container on it
+	PIDs    string    `json:"pids"`          // PID namespace of the host, or of a container on it
 	Job     string    `json:"job,omitempty"` // the scheduler's name of the job
 	Started time.Time `json:"started"`
 	Born    string    `json:"born,omitempty"` // start of the process in clock ticks since boot; "" if unknown
@@ -49,7 +47,7 @@ func self(job string) (Owner, error) {
 }
 
 // processStat returns the state and the start time of a process on this host, or "" if they are unknown. State Z is a
-// zombie: a dead process whose parent did not wait for it. In containers without an init process zombies remain.
+// zombie: a dead process for which its parent has not waited. Zombies remain in containers without an init process.
 func processStat(pid int) (state, born string) {
 	stat, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
@@ -62,8 +60,8 @@ func processStat(pid int) (state, born string) {
 // here reports whether this process, self, can see the process of o.
 func (o Owner) here(self Owner) bool { return o.Host == self.Host && o.PIDs == self.PIDs }
 
-// died reports whether the process of o is known to have died. It returns false if self, this process, cannot see the
-// process of o. Another process may have the same PID by now, but not the same start time.
+// died reports whether the process of o is known to be dead. It returns false if this process, self, cannot see the
+// process of o. A new process may have the same PID, but not the same start time.
 func (o Owner) died(self Owner) bool {
 	if !o.here(self) {
 		return false
@@ -84,7 +82,7 @@ func (o Owner) String() string {
 	return s
 }
 
-// A BusyError says that another job holds the lock of the folder.
+// A BusyError reports that another job holds the lock of the folder.
 type BusyError struct {
 	Folder string
 	Owner  Owner
@@ -99,8 +97,8 @@ func (e *BusyError) Error() string {
 		"runner.logger.experiment_name", e.Folder, e.Owner, max(e.Beat, 0).Round(time.Second))
 }
 
-// A lock is the file lockFile. Its holder is the process that made the current file of that name. It does not use locks
-// of the operating system, because on many parallel file systems they do not work across nodes.
+// A lock is the file lockFile. The process that made the current file holds the lock. It does not use locks of the
+// operating system, because on many parallel file systems these do not work across nodes.
 type lock struct {
 	path string
 	file *os.File
@@ -109,9 +107,8 @@ type lock struct {
 
 // acquire takes the lock of folder for this process.
 //
-// A job may take a lock only while it holds the claim. The claim is a file that exists only for a moment, and that only
-// one job can create. So two jobs that both find a stale lock cannot both replace it. If the creator of a claim dies,
-// the claim becomes stale like a lock.
+// A job may take a lock only while it holds the claim, a short-lived file that only one job can create. So two jobs
+// that find a stale lock cannot both replace it. If the creator of a claim dies, the claim becomes stale like a lock.
 func acquire(folder, job string) (*lock, error) {
 	me, err := self(job)
 	if err != nil {
@@ -135,7 +132,7 @@ func acquire(folder, job string) (*lock, error) {
 	}
 	err = os.Rename(claim.Name(), l.path)
 	if err == nil {
-		err = l.held() // fails if another job considered this claim stale
+		err = l.held() // fails if another job has replaced this claim as stale
 	}
 	if err != nil {
 		return nil, errors.Join(err, claim.Close())
@@ -143,7 +140,7 @@ func acquire(folder, job string) (*lock, error) {
 	return l, nil
 }
 
-// makeClaim makes the claim. It removes a stale claim first.
+// makeClaim creates the claim. It removes a stale claim first.
 func makeClaim(folder string, me Owner, text []byte) (*os.File, error) {
 	path := filepath.Join(folder, claimFile)
 	for {
@@ -183,8 +180,8 @@ func clock(folder string) (time.Time, error) {
 	return info.ModTime(), nil
 }
 
-// hasOwner reports whether a living job holds the lock of folder. If this process may not write to folder, hasOwner
-// uses the clock of this host instead of the file system's clock.
+// hasOwner reports whether a living job holds the lock of folder. If this process cannot write to folder, it uses the
+// clock of this host instead of the file system's clock.
 func hasOwner(folder string) (bool, error) {
 	me, err := self("")
 	if err != nil {
@@ -202,9 +199,9 @@ func hasOwner(folder string) (bool, error) {
 }
 
 // checkStale returns a *BusyError if the owner of the lock or claim at path is alive. now is the file system's time. An
-// owner is alive if its heartbeat is recent, and its process is not known to be dead. A heartbeat in the future means
-// that the clock was set back. Then the owner is alive only if me, this process, can see the owner's process. If there
-// is no file, there is no owner.
+// owner is alive if its heartbeat is recent and its process is not known to be dead. A heartbeat in the future means
+// that the clock was set back. Then the owner counts as alive only if this process, me, can see the owner's process.
+// Without a file there is no owner.
 func checkStale(path string, me Owner, now time.Time) error {
 	info, err := os.Stat(path)
 	if os.IsNotExist(err) {
@@ -234,7 +231,7 @@ func checkStale(path string, me Owner, now time.Time) error {
 var errLost = errors.New("lock lost")
 
 // KeepAlive renews the lock until ctx ends, and then returns nil. It returns an error if it could not renew the lock
-// for a minute, if the lock was removed, or if another job has taken the lock after a minute without a heartbeat.
+// for a minute, or if the lock was removed or taken by another job.
 func (f *Folder) KeepAlive(ctx context.Context) error {
 	tick := time.NewTicker(beat)
 	defer tick.Stop()
@@ -253,7 +250,7 @@ func (f *Folder) KeepAlive(ctx context.Context) error {
 	}
 }
 
-// renew rewrites the lock file. This sets the file's time by the file system's clock.
+// renew rewrites the lock file. This sets the file's time to the time of the file system's clock.
 func (l *lock) renew() error {
 	if err := l.held(); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 const provenanceFile = "provenance.json"
 
 // Provenance describes a start of a run: the program, the machine and the settings, so that the run can be repeated or
-// explained. Describe fills in the facts about this process. Its caller adds the other facts.
+// explained. Describe sets the fields about this process. The caller of Describe sets the others.
 type Provenance struct {
 	Started  time.Time         `json:"started"`
 	Project  string            `json:"project,omitempty"`
@@ -33,15 +33,15 @@ type Provenance struct {
 	Library   string   `json:"library,omitempty"`  // version string of the MPI library
 	Launcher  string   `json:"launcher,omitempty"` // "" if there is none
 	Threads   string   `json:"threads,omitempty"`  // MPI thread level
-	Shared    string   `json:"shared,omitempty"`   // memory that a rank can share with its node, or why it cannot
-	Hosts     []string `json:"hosts"`              // by rank
-	Binding   []string `json:"binding"`            // CPUs by rank; see Binding
-	Resumed   string   `json:"resumed,omitempty"`  // checkpoint that the run resumed from
+	Shared    string   `json:"shared,omitempty"`   // shared memory of a rank and its node, or why there is none
+	Hosts     []string `json:"hosts"`              // host of each rank
+	Binding   []string `json:"binding"`            // CPUs of each rank; see Binding
+	Resumed   string   `json:"resumed,omitempty"`  // checkpoint from which the run resumed
 
 	Iterations int64 `json:"iterations,omitempty"` // planned for the whole run; 0 if unknown
 }
 
-// A Build describes how this binary was built.
+// A Build describes the build of this binary.
 type Build struct {
 	Version  string `json:"version"`            // version of the module; "(devel)" for a checkout without a tag
 	Revision string `json:"revision,omitempty"` // git revision; with "+dirty" if the checkout had changes
@@ -109,7 +109,7 @@ func steering(environ []string) map[string]string {
 	return env
 }
 
-// Binding returns the CPUs that this process may run on, such as 0-3,8, or "" if they are unknown.
+// Binding returns the CPUs on which this process may run, such as 0-3,8. It returns "" if they are unknown.
 func Binding() string {
 	status, err := os.ReadFile("/proc/self/status")
 	if err != nil {
@@ -123,8 +123,8 @@ func Binding() string {
 	return ""
 }
 
-// BinaryID returns an identity of this program: a hash of the size and the beginning of its file. The beginning has the
-// build ID. It returns "" if the file cannot be read.
+// BinaryID returns an identifier of this program: a hash of the size and of the beginning of its file, which contains
+// the build ID. It returns "" if it cannot read the file.
 func BinaryID() string {
 	f, err := os.Open("/proc/self/exe")
 	if err != nil {
@@ -143,7 +143,7 @@ func BinaryID() string {
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
-// LastStart returns the newest entry of provenance.json in the run folder path. ok is false if there is none.
+// LastStart returns the newest entry of provenance.json in the run folder at path. ok is false if there is none.
 func LastStart(path string) (p Provenance, ok bool) {
 	var starts []Provenance
 	text, err := durable.ReadFile(filepath.Join(path, provenanceFile))
@@ -153,7 +153,7 @@ func LastStart(path string) (p Provenance, ok bool) {
 	return starts[len(starts)-1], true
 }
 
-// AddProvenance appends p to provenance.json, a list with one entry for each start of the run.
+// AddProvenance appends p to provenance.json, which has one entry for each start of the run.
 func (f *Folder) AddProvenance(p Provenance) error {
 	path := filepath.Join(f.path, provenanceFile)
 	var starts []json.RawMessage

@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// bound returns a Description of the largest part of the critical paths. Its Share is the size of this part. bound
-// returns nil if there are no paths.
+// bound returns a finding about the largest share of the critical paths: busy time of a component, transfers, or time
+// without an explanation. It returns nil if there are no paths.
 func (e *evidence) bound() *Finding {
 	var paths []*Path
 	for _, v := range e.typical() {
@@ -59,7 +59,7 @@ func (e *evidence) bound() *Finding {
 	return f
 }
 
-// siteName names what happens at a site.
+// siteName returns the name of a site for the text of a finding.
 func siteName(s SiteCost) string {
 	if s.Name != "" {
 		return s.Name
@@ -67,9 +67,9 @@ func siteName(s SiteCost) string {
 	return "other work" // a runner between calls
 }
 
-// typical returns the windows that represent the whole run best. These are the windows that were kept at regular
-// intervals. If there are none, it returns the first iterations, or else all windows. It leaves out the first iteration
-// of the attempt, which warms up, if there are other windows.
+// typical returns the windows that represent the whole run best: the windows that were kept at regular intervals, or
+// else the first iterations, or else all windows. It leaves out the first iteration of the attempt, which warms up, if
+// there are other windows.
 func (e *evidence) typical() []*view {
 	first := e.firstIteration()
 	for _, reasons := range [][]trace.Reason{{trace.Regular, trace.All}, {trace.First}} {
@@ -89,18 +89,19 @@ func (e *evidence) typical() []*view {
 	return e.views
 }
 
-// largestSite returns the site at which of(site) is largest.
+// largestSite returns the site s with the largest of(s).
 func largestSite(r *Shares, of func(SiteCost) float64) SiteCost {
 	return slices.MaxFunc(r.Sites, func(a, b SiteCost) int { return cmp.Compare(of(a), of(b)) })
 }
 
-// An overlap of two components is worth it if each of them has at least this share of the critical path.
+// Findings advise to overlap two components if each of them has at least this share of the critical path.
 const (
 	overlapTraining = 0.20 // for actors and rollouts
 	overlapStages   = 0.10 // for env workers and rollout workers
 )
 
-// busyAdvice says how to shorten the critical path if work at site s is its largest part.
+// busyAdvice returns advice for a critical path whose largest part is work at site s, and the key to change. The key is
+// "" if no key helps.
 func (e *evidence) busyAdvice(r *Shares, s SiteCost) (text, key string) {
 	busy := func(components ...string) (share float64) {
 		for _, c := range r.Components {
@@ -126,7 +127,7 @@ func (e *evidence) busyAdvice(r *Shares, s SiteCost) (text, key string) {
 	return "give " + s.Component + " more ranks (" + placementKey + ")", placementKey
 }
 
-// transferAdvice says how to shorten the critical path if transfers at site s are its largest part.
+// transferAdvice returns advice for a critical path whose largest part is transfers at site s, and the key to change.
 func transferAdvice(s SiteCost) (text, key string) {
 	switch s.Op {
 	case trace.Collect:

@@ -15,21 +15,21 @@ type Finding struct {
 	Kind  Kind
 	Rule  Rule
 	Text  string  // one sentence for the user
-	Share float64 // part of the time that the finding is about, from 0 to 1; see Rule
+	Share float64 // fraction of the time, from 0 to 1; see Rule
 	Key   string  // configuration key to change, or ""
-	// The subject; which fields are set depends on the rule.
+	// The subject. The rule determines which of these fields are set.
 	Component string
 	Worker    int   // index in Attempt.Workers, or -1
 	Peer      int   // the receiver of a link: index in Attempt.Workers, or -1
 	Iteration int64 // 0 for all iterations
 }
 
-// A Kind says whether a Finding is a fault.
+// A Kind separates faults from mere descriptions.
 type Kind uint8
 
 // The kinds of findings.
 const (
-	Description Kind = iota // says what the run did; it is no fault
+	Description Kind = iota // describes the run; it is no fault
 	Fault                   // a rule is above its threshold
 )
 
@@ -44,14 +44,14 @@ const (
 	// SlowLink: items need longer from one worker to another than on other links of the channel. Share is the time in
 	// which the receiver waits for items on their way.
 	SlowLink Rule = "slow link"
-	// Room: a component waits for room in a channel. Share is the part of its workers' time that they wait.
+	// Room: a component waits for room in a channel. Share is the fraction of its workers' time spent on this wait.
 	Room Rule = "room"
-	// Staleness: workers of an asynchronous run wait, because their data would become too old. Share is the part of
-	// their time that they wait.
+	// Staleness: workers of an asynchronous run wait, because their data would become too old. Share is the fraction of
+	// their time spent on this wait.
 	Staleness Rule = "staleness"
-	// Stall: a step of an environment took very long once. Share is its part of the iteration.
+	// Stall: a step of an environment took very long once. Share is the fraction of the iteration spent on this step.
 	Stall Rule = "stall"
-	// Bound: the largest part of the critical path. Share is its size.
+	// Bound: the component or kind of time that takes most of the critical path. Share is its fraction of the path.
 	Bound Rule = "bound"
 	// NoFault: no rule found a fault. Share is 0.
 	NoFault Rule = "no fault"
@@ -59,21 +59,21 @@ const (
 
 // Thresholds of the rules.
 const (
-	// MostFindings is the largest number of findings.
+	// MostFindings is the maximum number of findings.
 	MostFindings = 5
 
 	// If fewer iterations have sums, only the rules that use windows apply.
 	fewestIterations = 3
 
 	// A rank is slow in an iteration if its work takes at least 1 + slowExcess times the median of the other members.
-	// This is a fault if the rank is slow in a fraction slowIterations of all iterations, and if the mean excess is a
-	// fraction slowShare of an iteration.
+	// This is a fault if the rank is slow in at least a fraction slowIterations of all iterations, and if its mean
+	// excess is at least a fraction slowShare of an iteration.
 	slowExcess     = 0.10
 	slowIterations = 0.80
 	slowShare      = 0.01
 
-	// A link is slow if its median transfer takes linkFactor times the median over the other links of its channel, and
-	// if its receiver waits for transfers for linkShare of an iteration.
+	// A link is slow if its median transfer takes at least linkFactor times the median of the other links of its
+	// channel. Its receiver must also wait for transfers for at least a fraction linkShare of an iteration.
 	linkFactor = 3
 	linkShare  = 0.05
 	// A link counts if its receiver waited for at least linkItems items, and for at least a fraction linkWaits of all
@@ -82,22 +82,22 @@ const (
 	linkItems = 3
 	linkWait  = 10_000
 
-	// Room or weights are short if a component waits for them for roomShare of its time. This shortage is a fault if
-	// the workers at the other end also wait for roomShare of their time. Otherwise the workers at the other end bound
-	// the run, and more room cannot help.
+	// Room or weights are short if a component waits for them for at least a fraction roomShare of its time. This
+	// shortage is a fault if the workers at the other end also wait for items for that fraction of their time.
+	// Otherwise these workers bound the run, and more room cannot help.
 	roomShare = 0.05
 
-	// An environment stalled if one span of its work took stallFactor times the median of its spans in other windows,
-	// and stallShare of the iteration. If more than stallWindows of all windows have such a span, none of these spans
-	// is a stall. The first iteration of an attempt does not count.
+	// An environment stalled if one span of its work took at least stallFactor times the median of its spans in other
+	// windows, and at least a fraction stallShare of the iteration. If more than a fraction stallWindows of all windows
+	// have such a span, none of these spans is a stall. The first iteration of an attempt does not count.
 	stallFactor  = 5
 	stallShare   = 0.20
 	stallWindows = 0.20
 )
 
-// Conclude says what bounded a run, in at most MostFindings sentences. Faults come first, the largest Share first. Then
-// comes the Description of the critical path in the attempt with the most iterations. Other Descriptions follow. If
-// there is no fault, the last finding is NoFault. A trace without sums and windows gives no finding.
+// Conclude returns what bounded a run, in at most MostFindings sentences. Faults come first, the largest Share first.
+// Then comes the Description of the critical path in the attempt with the most iterations. Other Descriptions follow.
+// If there is no fault, the last finding is NoFault. A trace without sums and windows gives no finding.
 func Conclude(attempts []trace.Attempt) []Finding {
 	var faults, others, bound []Finding
 	iterations, judged := 0, false
@@ -151,7 +151,7 @@ func distinct(list []Finding) []Finding {
 	})
 }
 
-// An evidence has what the rules need to know about an attempt.
+// An evidence is the data of an attempt for the rules.
 type evidence struct {
 	*index
 	iterations []int64        // iterations with sums, in their order
@@ -211,7 +211,7 @@ func (e *evidence) firstIteration() int64 {
 	return first
 }
 
-// async reports whether the run was asynchronous. Rollout workers of such a run have one call, "produce".
+// async reports whether the run was asynchronous. Only then do rollout workers have a call "produce".
 func (e *evidence) async() bool {
 	return slices.ContainsFunc(e.Workers, func(w trace.Worker) bool {
 		return slices.ContainsFunc(w.Sites, func(s trace.Site) bool {

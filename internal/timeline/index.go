@@ -10,7 +10,7 @@ import (
 // none stands for a worker or a site that is not known.
 const none = -1
 
-// An index finds the workers of an attempt to which the spans of other workers refer.
+// An index finds workers of an attempt by component, rank or group.
 type index struct {
 	*trace.Attempt
 	byMember map[memberKey]int
@@ -24,7 +24,7 @@ type memberKey struct {
 	member    int
 }
 
-// A groupKey names the sites of several workers that belong together. The component is empty for the ends of channels.
+// A groupKey identifies a group of sites on several workers. The component is set only for Collect and Vote.
 type groupKey struct {
 	op                   trace.Op
 	component, name, key string

@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// A Lag says how old the weights were that workers adopted in a window.
+// A Lag counts the adoptions of weights in a window by the age of the weights, in versions.
 type Lag struct {
 	Name string // name of the weights
 	// Counts has the number of adoptions with each lag. A lag is the newest published version at the end of the wait,

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// Lateness says which members of a communicator, or of the runners' vote, arrived last.
+// Lateness counts the last arrivals of each member of a communicator, or of the runners' vote.
 type Lateness struct {
 	Op              trace.Op // Collect or Vote
 	Component, Name string
@@ -20,16 +20,16 @@ type Lateness struct {
 	Members []LateMember // in the order of workers
 }
 
-// A LateMember is a member of a communicator.
+// A LateMember has the last arrivals of a member of a communicator.
 type LateMember struct {
 	Worker int
-	Last   int     // operations to which it came last
-	Share  float64 // share of the operations with a clear order
-	Delay  float64 // sum over the operations to which it came last: seconds since the second last arrival
+	Last   int     // number of operations to which it came last
+	Share  float64 // Last as a share of the operations with a clear order
+	Delay  float64 // seconds since the second last arrival, summed over the operations to which it came last
 }
 
-// LastArrivals returns who was last at collective operations and votes, in the order of their first workers. An
-// operation counts if all members that have tracks have it in the window. Communicators of one member are left out.
+// LastArrivals returns the Lateness of each communicator and of the votes, in the order of their first workers. An
+// operation counts if the window has it for every member with a track. Communicators of one member are left out.
 func LastArrivals(a *trace.Attempt) (all []Lateness) {
 	x := newIndex(a)
 	var views []*view
@@ -66,7 +66,7 @@ func (v *view) arrivals(l *Lateness, spots []spot, late map[int]*LateMember) {
 	type operation struct {
 		members      int
 		last, second int64 // times of the last and the second last arrival
-		by, before   int   // members of these arrivals
+		by, before   int   // workers of these arrivals
 	}
 	var operations []operation // operation i has the number first+i
 	first, most := int64(math.MaxInt64), 0

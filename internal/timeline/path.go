@@ -24,7 +24,7 @@ type Segment struct {
 	Peer       int   // for a Transfer, the sender; -1 if there is none, or if it is not known
 }
 
-// A SegmentKind says how a Segment spent its time.
+// A SegmentKind is the kind of time in a Segment.
 type SegmentKind uint8
 
 // The kinds of segments.
@@ -263,8 +263,8 @@ func (v *view) enderOfCollect(worker int, s *trace.Span, site *trace.Site) (next
 	return next, at
 }
 
-// enderOfVote returns the runner that arrived last. Rank 0 waits for the votes of the other ranks, which they sent when
-// they received the previous decision. The other ranks wait for the decision of rank 0.
+// enderOfVote returns the runner that arrived last. Rank 0 waits for the votes of the other ranks. They sent these
+// votes when they received the previous decision. The other ranks wait for the decision of rank 0.
 func (v *view) enderOfVote(worker int, s *trace.Span, site *trace.Site) (next int, at int64) {
 	if v.Workers[worker].Member != 0 {
 		return v.enderOfCollect(worker, s, site)
@@ -322,8 +322,8 @@ func (v *view) enderOfAwait(runner int, s *trace.Span, site *trace.Site) (next i
 	return next, at
 }
 
-// endOfCall returns when worker last ended a call of this name, before t. If the trace says that the call goes on at t,
-// its end is t, because the runner has seen the end.
+// endOfCall returns the time at which worker last ended a call of this name, at most t. If the call goes on at t in the
+// trace, its end is t, because the runner has seen the end.
 func (v *view) endOfCall(worker int, name string, t int64) (at int64, ok bool) {
 	if !slices.ContainsFunc(v.Workers[worker].Sites, func(s trace.Site) bool {
 		return s.Op == trace.Call && s.Name == name

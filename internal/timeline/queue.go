@@ -10,8 +10,8 @@ import (
 // A Queue describes the number of items in a channel during a window: puts minus gets, over all keys.
 type Queue struct {
 	Channel string
-	// Exact reports whether the number at the start of the window is known. If it is not, the smallest number of items
-	// of each key during the window is taken as 0.
+	// Exact is true if the number at the start of the window is known. Otherwise the minimum of each key in the window
+	// counts as 0.
 	Exact bool
 	Max   int64
 	Mean  float64 // over time
@@ -107,7 +107,7 @@ func sortChanges(all []change) {
 	})
 }
 
-// follow computes the largest and the mean number of items from the changes.
+// follow computes the maximum and the mean number of items from the changes.
 func (q *Queue) follow(changes []change, start, end int64) {
 	sortChanges(changes)
 	items, area, last := int64(0), 0.0, start

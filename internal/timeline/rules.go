@@ -23,8 +23,8 @@ const (
 )
 
 // slowRanks finds members whose work takes longer than the same work of other members in nearly all iterations. Share
-// is the mean excess of an iteration. slowRanks names only the slowest member for each work of a component, and each
-// rank once.
+// is the mean excess as a fraction of an iteration. slowRanks reports only the slowest member for each kind of work,
+// and each rank once.
 func (e *evidence) slowRanks() (found []Finding) {
 	if len(e.iterations) < fewestIterations {
 		return nil
@@ -64,7 +64,7 @@ func (e *evidence) slowRanks() (found []Finding) {
 	})
 }
 
-// A work is a kind of work, such as "simulate", that several members of a component do.
+// A work is a kind of work of a component, such as "simulate", that several members do.
 type work struct {
 	component, name string
 	spots           []spot
@@ -152,25 +152,24 @@ func median(values []float64) float64 {
 	return (values[(n-1)/2] + values[n/2]) / 2
 }
 
-// A link has the times of a channel's items from one worker to another.
+// A link collects the transfer times of a channel's items from one worker to another.
 type link struct {
 	channel  string
 	from, to int
-	items    int       // received in windows, with a known put
+	items    int       // number of items received in windows whose put is known
 	times    []float64 // seconds from the put to the end of the wait; only items for which the receiver waited
 	median   float64   // median of times
-	waited   float64   // the part of these waits in which the items were on their way, in seconds
+	waited   float64   // seconds in which the receiver waited for items on their way
 }
 
-// counts reports whether the receiver waited often enough to judge the link.
+// counts reports whether the receiver waited often enough for a reliable median.
 func (l *link) counts() bool {
 	return len(l.times) >= linkItems && float64(len(l.times)) >= linkWaits*float64(l.items)
 }
 
-// slowLinks finds pairs of workers between which items need longer than between other pairs of the channel. Share is
-// the part of the iterations in which the receiver waits for items that are on their way. It is at most the median
-// excess of an item times the number of items. A pair is compared with pairs at the same distance if there are any: on
-// one rank, on one node, or on two nodes. The largest error of the clocks is subtracted from times between nodes.
+// slowLinks finds slow links, at most one per channel. Share is the fraction of the time in which the receiver waits
+// for items on their way. It is at most the median excess of an item times the number of items. A link is compared with
+// links at the same distance, if there are any. The largest error of the clocks is subtracted from times between nodes.
 func (e *evidence) slowLinks() (found []Finding) {
 	type pair struct {
 		channel  string
@@ -233,8 +232,8 @@ func (v *view) count(l *link, m *trace.Mark, s *trace.Span) {
 	l.waited += seconds(max(0, s.End-max(m.At, s.Start)-unsure))
 }
 
-// slowLink returns a finding about one of the links of a channel: the slow link with the longest waits. It returns nil
-// if no link is slow.
+// slowLink returns a finding about the slow link with the longest waits among the links of a channel. It returns nil if
+// no link is slow. total is the length of all windows in seconds.
 func (e *evidence) slowLink(links []*link, total float64) *Finding {
 	slices.SortStableFunc(links, func(a, b *link) int { return cmp.Compare(b.waited, a.waited) })
 	for _, l := range links {
@@ -242,7 +241,7 @@ func (e *evidence) slowLink(links []*link, total float64) *Finding {
 		if !ok || l.median < linkFactor*usual {
 			continue
 		}
-		// The median limits the share: a few items that needed very long do not make a link slow.
+		// The median limits the share: a few very slow items do not make a link slow.
 		share := min(l.waited, float64(len(l.times))*(l.median-usual)) / total
 		if share < linkShare {
 			continue
@@ -294,8 +293,7 @@ func (e *evidence) distance(a, b int) int {
 	return 2
 }
 
-// share returns the part of a component's time that it spends at certain sites, in the given sums. The function at
-// selects the sites.
+// share returns the share of a component's time at certain sites, in the given sums. The function at selects the sites.
 func (e *evidence) share(sums [][]*trace.Sum, component string, at func(*trace.Site) bool) float64 {
 	var part, total int64
 	for _, by := range sums {
@@ -317,7 +315,7 @@ func (e *evidence) share(sums [][]*trace.Sum, component string, at func(*trace.S
 	return float64(part) / float64(total)
 }
 
-// lastWork returns the number of iterations before the last iteration in which a component worked.
+// lastWork returns the index in e.sums of the last iteration in which a component worked, or 0 if there is none.
 func (e *evidence) lastWork(component string) int {
 	for k := len(e.sums) - 1; k >= 0; k-- {
 		if e.share(e.sums[k:k+1], component, func(s *trace.Site) bool { return s.Cause == trace.Working }) > 0 {
@@ -327,8 +325,8 @@ func (e *evidence) lastWork(component string) int {
 	return 0
 }
 
-// shortRoom finds channels in which a component waits for room. Share is the part of the component's time that it
-// waits. shortRoom leaves out the channel of trajectories of an asynchronous run, which staleness judges.
+// shortRoom finds channels in which a component waits for room. Share is the fraction of the component's time spent on
+// this wait. shortRoom leaves out the channel of trajectories in an asynchronous run, which staleness checks.
 func (e *evidence) shortRoom() (found []Finding) {
 	if len(e.iterations) < fewestIterations {
 		return nil
@@ -372,7 +370,8 @@ func (e *evidence) shortRoom() (found []Finding) {
 	return found
 }
 
-// roomAdvice says which key gives a channel of a synchronous run more room.
+// roomAdvice returns advice to give a channel of a synchronous run more room, and the key to change. The key is "" if
+// no key helps.
 func roomAdvice(channel, consumer string) (text, key string) {
 	switch channel {
 	case "obs", "act", "rewards": // these channels have a key for each stage
@@ -399,9 +398,9 @@ func (e *evidence) publishers() (list []string) {
 }
 
 // staleness finds components of an asynchronous run that wait for newer weights, or for room for their trajectories,
-// because their data would become too old. Share is the part of the component's time that it waits. The first iteration
-// does not count, because it warms up. Iterations from the component's last work on do not count either: workers wait
-// there because no iteration needs another rollout.
+// because their data would become too old. Share is the fraction of the component's time spent on these waits. The
+// first iteration does not count, because it warms up. The iteration of the component's last work and later iterations
+// do not count either, because no iteration needs another rollout then.
 func (e *evidence) staleness() (found []Finding) {
 	publishers := e.publishers()
 	if len(e.iterations) < fewestIterations || len(publishers) == 0 || !e.async() {
@@ -462,8 +461,8 @@ func waitedFor(weights, room float64) string {
 // stallWorks are the names of the work of environments.
 var stallWorks = [...]string{"simulate", "play"}
 
-// stalls finds iterations in which a single span of an environment's work was very long. Share is the span's part of
-// the iteration. The finding of an iteration names the worker with the longest span.
+// stalls finds iterations in which a single span of an environment's work was very long. Share is the fraction of the
+// iteration spent on this span. The finding of an iteration names the worker with the longest span.
 func (e *evidence) stalls() []Finding {
 	first := e.firstIteration()
 	worst := map[int]*stall{} // by view

@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// Cost is time on critical paths by kind, in seconds.
+// Cost is the time on critical paths, in seconds, by kind of Segment.
 type Cost struct {
 	Busy, Transfer, Wait, Unknown float64
 }
@@ -29,7 +29,7 @@ func (c *Cost) add(s *Segment) {
 	}
 }
 
-// Shares divides the time of critical paths among components, sites and links. Each list begins with the largest part.
+// Shares splits the time of critical paths by component, site and link. Each list begins with the largest entry.
 // Components and Sites each add up to Total. A transfer counts for its receiver.
 type Shares struct {
 	Total      Cost
@@ -44,7 +44,7 @@ type ComponentCost struct {
 	Cost      Cost
 }
 
-// A SiteCost is the cost of a site of a component, on all its workers and under all keys.
+// A SiteCost is the cost of a site of a component, summed over all workers and keys.
 type SiteCost struct {
 	Component string
 	Op        trace.Op
@@ -85,7 +85,7 @@ func SharesOf(a *trace.Attempt, paths ...*Path) *Shares {
 
 func largest(a, b Cost) int { return cmp.Compare(b.Total(), a.Total()) }
 
-// entry returns the entry of a key in list. The map at has the index of each key's entry. If key has no entry, entry
+// entry returns the entry of key in list. The map at holds the index of each key's entry. If key has no entry, entry
 // appends v. The pointer is valid until the list grows.
 func entry[K comparable, V any](list *[]V, at map[K]int, key K, v V) *V {
 	i, ok := at[key]

@@ -37,7 +37,7 @@ func (t Times) Waited() (all float64) {
 	return all
 }
 
-// A WaitTable says how workers spent their time.
+// A WaitTable has the times of workers by cause.
 type WaitTable struct {
 	Iterations int              // iterations with sums
 	Workers    []Times          // of each worker

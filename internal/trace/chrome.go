@@ -42,7 +42,7 @@ func WriteChrome(w io.Writer, t *Trace) error {
 	return nil
 }
 
-// betweenAttempts is the time between the last span of an attempt and the first of the next, in nanoseconds.
+// betweenAttempts is the time between the last span of an attempt and the first span of the next, in nanoseconds.
 const betweenAttempts = int64(time.Second)
 
 // A thread is a worker of any attempt.
@@ -155,7 +155,7 @@ func (a *Attempt) first() (first int64, ok bool) {
 	return first, ok
 }
 
-// A label is the part that all events of a site have in common.
+// A label is the part that all events of a site share.
 type label struct {
 	name, args string // in JSON
 	peer       string // the component at the other end, if Arg is the number of its member
@@ -281,7 +281,7 @@ func (c *chrome) args(l *label, iteration, arg int64) {
 	c.event = append(c.event, '}')
 }
 
-// An item identifies what a producer put under a key of a channel. n is the number of the Put.
+// An item identifies a channel's item by its producer. n is the N of the producer's Put.
 type item struct {
 	channel, key, component string
 	member, n               int64
@@ -304,7 +304,7 @@ func (c *chrome) edges(a *Attempt, w *Window) {
 				continue
 			}
 			k := item{s.Name, s.Key, s.Peer, g.Arg, g.Item}
-			// A Get with another number did not end in this window, so its item is not known.
+			// A Get with another N has not ended in this window, so its Item is not set.
 			if old, ok := gets[k]; !ok || old.span.N == g.N {
 				gets[k] = get{worker, g}
 			}

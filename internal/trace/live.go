@@ -24,10 +24,10 @@ type Live struct {
 type Timing struct {
 	Phase   string    `json:"phase"` // a name of loop.Phases
 	Seconds float64   `json:"seconds"`
-	At      time.Time `json:"at"` // when rank 0 learnt it
+	At      time.Time `json:"at"` // when rank 0 received the time
 }
 
-// Waiting says what the workers of a rank waited for in an iteration.
+// Waiting has the waits of a rank's workers in an iteration.
 type Waiting struct {
 	Rank  int               `json:"rank"`
 	Waits map[Cause]float64 `json:"waits"` // share of the workers' time, from 0 to 1, by cause
@@ -41,7 +41,7 @@ type Queue struct {
 	At      time.Time `json:"at"`
 }
 
-// Write writes l to the file path. It replaces an older file.
+// Write writes l to the file at path. It replaces an older file.
 func (l *Live) Write(path string) error {
 	text, err := json.Marshal(l)
 	if err != nil {

@@ -50,8 +50,8 @@ type Log struct {
 	broken  error         // the first error of a write
 }
 
-// An Offset compares the clock of a node with the clock of rank 0's node, in nanoseconds. Ahead says how far the node's
-// clock is ahead. Bound is the largest error of Ahead.
+// An Offset compares the clock of a node with the clock of rank 0's node. Ahead is the node's clock minus that of rank
+// 0's node, in nanoseconds. Bound is the largest error of Ahead, in nanoseconds.
 type Offset struct{ Ahead, Bound int64 }
 
 const (
@@ -78,8 +78,8 @@ func (l *Log) Recorder(component string, member int) *Recorder {
 	return r
 }
 
-// Count makes the log also write what sent returns: the numbers of messages that this rank has sent so far. Any
-// goroutine may call sent.
+// Count makes the log also write the result of sent: the numbers of messages that this rank has sent to each rank so
+// far. The log may call sent from any goroutine.
 func (l *Log) Count(sent func() []Sent) { l.sent = sent }
 
 // Start begins the first iteration of all workers now.
@@ -133,8 +133,8 @@ func (l *Log) reason(iteration int64) Reason {
 	return ""
 }
 
-// Write writes the spans that are due when the newest iteration has ended, and all sums so far. It does nothing if no
-// spans are due, or after the first error.
+// Write writes the spans that are due at the end of the newest iteration, with all sums so far. If no spans are due, it
+// writes nothing. After its first error it does nothing.
 func (l *Log) Write() error {
 	if l == nil {
 		return nil
@@ -157,8 +157,8 @@ func (l *Log) Write() error {
 	return l.write(due)
 }
 
-// Flush writes the sums of all iterations that have ended. If last is set, it also writes the spans of the last
-// iterations and of the present iteration so far, and ends the recording. Any goroutine may call Flush.
+// Flush writes the sums of all iterations that have ended. If last is true, it also writes the spans of the last
+// iterations and of the unfinished iteration, and ends the recording. Any goroutine may call Flush.
 func (l *Log) Flush(last bool) error {
 	if l == nil {
 		return nil
@@ -250,7 +250,7 @@ func (l *Log) append(chunks []byte) error {
 	return nil
 }
 
-// File returns the file of this rank's trace, which it may share with other ranks of its node.
+// File returns the path of the file with this rank's trace. Ranks of a node may share a file.
 func (l *Log) File() string {
 	name := FileOfRank(l.o.Rank)
 	if l.o.Ranks > ranksApart {
@@ -284,8 +284,8 @@ func (l *Log) Shift(o Offset) {
 // Now returns the time of the log's clock.
 func (l *Log) Now() int64 { return l.o.Clock() }
 
-// Shares returns how this rank's workers spent the last iteration: the share of each cause in their time, in the order
-// of Causes. It reuses the memory of the argument to.
+// Shares returns how this rank's workers spent the last iteration: the share of each cause, in the order of Causes. It
+// reuses the memory of the argument to.
 func (l *Log) Shares(to []float64) []float64 {
 	to = append(to[:0], make([]float64, len(Causes))...)
 	if l == nil {
@@ -320,8 +320,8 @@ func (l *Log) Worked(component, name string) (seconds float64) {
 	return l.tally.seconds(workKind{component, name})
 }
 
-// Queued calls f once for each site at which this rank puts items into a channel or gets them. At a Put, items is the
-// number of items put so far. At a Get, items is minus the number of items got so far.
+// Queued calls f for each site at which this rank puts items into a channel or gets items from it. At a Put, items is
+// the number of items put so far. At a Get, it is minus the number of items got so far.
 func (l *Log) Queued(f func(channel string, items int64)) {
 	if l == nil {
 		return

@@ -1,6 +1,6 @@
 package trace
 
-// A Trace says what the workers of a run did, and when.
+// A Trace is a record of the work and the waits of a run's workers.
 type Trace struct {
 	Attempts []Attempt // starts of the run, in the order of time
 	Problems []string  // what is missing or damaged, for the user; in a fixed order
@@ -29,7 +29,7 @@ type Worker struct {
 	Rank, Node int
 	Component  string // Runner for the main goroutine of a rank
 	Member     int    // number in the component; for a Runner, its rank
-	Sites      []Site // the places in its work that spans and marks name
+	Sites      []Site // the sites of its spans and marks
 }
 
 // Runner is the component of the main goroutine of a rank, which calls the workers.
@@ -44,7 +44,7 @@ type Site struct {
 	Cause Cause
 }
 
-// An Op says what happens at a Site.
+// An Op is the kind of operation at a Site.
 type Op uint8
 
 // The operations, with the meaning of Arg in spans and marks.
@@ -64,7 +64,7 @@ const (
 	Skipped           // spans that were not recorded, because the iteration had too many. Arg: 0
 )
 
-// A Cause says what the time of a span was spent on. Causes of waits have the name of what the worker waits for.
+// A Cause classifies the time of a span. The cause of a wait has the name of the awaited item.
 type Cause string
 
 // The causes.
@@ -104,12 +104,12 @@ type Window struct {
 	Iteration int64  // from 1
 	Why       Reason // why the spans were kept
 	Tracks    []Track
-	// Bound is the largest error of the times on the clock of rank 0's node, in nanoseconds. It is 0 if there is one
-	// node.
+	// Bound is the largest error of converting the times to the clock of rank 0's node, in nanoseconds. It is 0 if
+	// there is only one node.
 	Bound int64
 }
 
-// A Reason says why the spans of an iteration were kept.
+// A Reason is why the spans of an iteration were kept.
 type Reason string
 
 // The reasons.
@@ -141,7 +141,7 @@ type Span struct {
 	Item int64
 }
 
-// A Mark is an instant at a Site. N counts as in a Span.
+// A Mark is an instant at a Site. N counts the marks at this site, like Span.N.
 type Mark struct {
 	Site   int
 	At     int64
@@ -156,13 +156,13 @@ type Sum struct {
 	Times     []int64 // by site, in nanoseconds
 }
 
-// NumPhases is the number of durations in Phases for an iteration: of the whole step, and of its phases (loop.Phases).
+// NumPhases is the number of durations in Phases per iteration: the whole step, and each phase of loop.Phases.
 const NumPhases = 6
 
-// Phases has the times of the phases of an iteration, in seconds.
+// Phases has the phase times of an iteration, in seconds.
 type Phases struct {
 	Iteration int64
-	// Ranks has the times of every rank. In worlds of more than 64 ranks it is nil, and the other fields are set.
+	// Ranks has the times of every rank. In worlds of more than 64 ranks it is nil, and the fields below are set.
 	Ranks         [][NumPhases]float32
 	Least, Median [NumPhases]float32
 	Slowest       []RankTimes // the slowest ranks by the time of the whole step, slowest first

@@ -10,7 +10,7 @@ import (
 	"slices"
 )
 
-// A PhaseLog writes the phases of all ranks, on rank 0. A nil PhaseLog writes nothing.
+// A PhaseLog writes the phase times of all ranks. Only rank 0 has one. A nil PhaseLog writes nothing.
 type PhaseLog struct {
 	o      Options
 	file   *os.File  // nil until the first Write
@@ -20,13 +20,13 @@ type PhaseLog struct {
 	broken bool      // a write has failed
 }
 
-// NewPhaseLog returns the log of the phases of rank 0's run.
+// NewPhaseLog returns the PhaseLog of a run.
 func NewPhaseLog(o Options) *PhaseLog { return &PhaseLog{o: o} }
 
 // slowestKept is the number of slow ranks whose times are kept in worlds of more than ranksApart ranks.
 const slowestKept = 3
 
-// Write writes the phases of an iteration, by rank. After the first error it does nothing.
+// Write writes the phase times of an iteration, by rank. After its first error it does nothing.
 func (l *PhaseLog) Write(iteration int64, ranks [][NumPhases]float32) error {
 	if l == nil || l.broken {
 		return nil
@@ -62,7 +62,7 @@ func (l *PhaseLog) Close() error {
 	return l.file.Close()
 }
 
-// appendExtremes appends the least and the median of each phase, and the slowest ranks.
+// appendExtremes appends the minimum and the median of each phase, and the times of the slowest ranks.
 func (l *PhaseLog) appendExtremes(b []byte, ranks [][NumPhases]float32) []byte {
 	var least, median [NumPhases]float32
 	for p := range NumPhases {
@@ -99,7 +99,7 @@ func (d *decoder) times() (t [NumPhases]float32) {
 	return t
 }
 
-// phases decodes a chunk of phases after its header.
+// phases decodes the part after the header of a chunkPhases chunk.
 func (d *decoder) phases() Phases {
 	p := Phases{Iteration: d.int()}
 	n := int(d.uint())

@@ -41,7 +41,7 @@ func Read(run string) (*Trace, error) {
 	return r.trace(), nil
 }
 
-// Parse returns the trace in files whose contents are in memory. Problems refer to the files by names.
+// Parse returns the trace in files whose contents are in memory. Problems refer to the files by the given names.
 func Parse(names []string, files [][]byte) *Trace {
 	r := newReader()
 	for i, name := range names {
@@ -56,7 +56,7 @@ type reader struct {
 	problems []string
 }
 
-// An attempt has what the chunks of an Attempt contain.
+// An attempt collects the chunks of an Attempt.
 type attempt struct {
 	ranks   int
 	hosts   map[int]string
@@ -100,7 +100,7 @@ func (r *reader) problem(format string, args ...any) {
 
 // file reads the chunks of a file. After a damaged chunk it goes on at the next magic word.
 func (r *reader) file(name string, data []byte) {
-	unread, chunks := 0, 0 // numbers of complete chunks: in another format, and in total
+	unread, chunks := 0, 0 // complete chunks: in another format, and in total
 	defer func() {
 		if unread > 0 {
 			r.problem("%s: %d of %d chunks are damaged, or another version of rlinf wrote them", name, unread, chunks)
@@ -146,7 +146,7 @@ func (r *reader) file(name string, data []byte) {
 	}
 }
 
-// chunk reads a payload, and reports whether it is of this format.
+// chunk reads a payload. It returns false if the payload has another format.
 func (r *reader) chunk(payload []byte) bool {
 	d := &decoder{b: payload}
 	kind := d.byte()
@@ -262,8 +262,8 @@ func (w *worker) read(d *decoder) bool {
 	return !d.bad
 }
 
-// track decodes the events of a slot. cut says that the last events are missing. Times are on the clock of the worker's
-// node.
+// track decodes the events of a slot. If cut is true, the last events are missing. Times are on the clock of the
+// worker's node.
 func (w *worker) track(d *decoder, cut bool) (t Track, ok bool) {
 	start := d.int()
 	end := start + d.int()
@@ -347,7 +347,7 @@ func (p *player) state(d *decoder) bool {
 	return true
 }
 
-// piece ends the present piece at the given time. site is the piece's site. It may be skippedSite.
+// piece ends the present piece at the given time. site is the site of the piece, or skippedSite.
 func (p *player) piece(at int64, site int) {
 	o := p.top()
 	if at > p.at || site == skippedSite {
@@ -404,7 +404,7 @@ func (p *player) skip(d *decoder) {
 	p.bad = !p.state(d)
 }
 
-// trace returns what was read, in order.
+// trace returns the Trace of all files read so far.
 func (r *reader) trace() *Trace {
 	t := &Trace{Problems: r.problems}
 	for id, a := range r.attempts {
@@ -462,8 +462,7 @@ func (a *attempt) finish(id int64) Attempt {
 	return out
 }
 
-// shift converts the times of a track to the clock of rank 0's node. ahead says how far the track's clock is ahead of
-// the clock of rank 0's node.
+// shift converts the times of a track to the clock of rank 0's node: it subtracts ahead nanoseconds from them.
 func (t *Track) shift(ahead int64) {
 	for i := range t.Spans {
 		t.Spans[i].Start -= ahead

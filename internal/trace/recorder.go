@@ -17,7 +17,7 @@ type Recorder struct {
 	mu     sync.Mutex
 	sites  []Site
 	index  map[Site]int
-	kinds  []int   // kind of each site's work in the tally
+	kinds  []int   // kinds in the tally, by site
 	open   []int   // the sites of the open spans, the outermost first; never empty
 	last   int64   // time of the last boundary
 	times  []int64 // times of the present iteration, by site
@@ -29,10 +29,10 @@ type Recorder struct {
 	held *slot    // of the slowest iteration of the present hundred; empty if there is none
 
 	events  int   // number of events in the present iteration
-	stride  int   // one in stride blocks of events is recorded
-	skipped int64 // start of the time without recorded events; 0 while events are recorded
+	stride  int   // every stride-th block of events is recorded
+	skipped int64 // when the recording paused; 0 while events are recorded
 
-	finished bool // nothing is recorded any more
+	finished bool // the recording has ended
 
 	sums []int64 // for each iteration since the last chunk: its number, the number of sites, and the times of the sites
 }
@@ -45,9 +45,8 @@ const (
 	maxStride  = 1 << 10
 )
 
-// A slot has the events of one iteration. An event is a code and the nanoseconds since the previous event. A mark and
-// an end also have the argument. The end of a Get also has the item's number at its producer, minus the number of the
-// span.
+// A slot holds the events of one iteration. An event is a code and the nanoseconds since the previous event. After a
+// mark or an end comes its Arg (see Op). After the end of a Get also comes Span.Item minus Span.N.
 type slot struct {
 	iteration  int64 // 0 if the slot is empty
 	start, end int64
@@ -59,7 +58,7 @@ type slot struct {
 }
 
 // Codes of events. The beginning of a span at site i is firstSite+2i, and a mark at that site is firstSite+2i+1. After
-// a resume comes the state of the recorder: the open sites, and the counts of all sites.
+// codeResume come the nanoseconds of the pause and the state of the recorder (see appendState).
 const (
 	codeEnd = iota
 	codeResume
@@ -81,7 +80,7 @@ func newRecorder(clock func() int64, t *tally, component string, member int) *Re
 	return r
 }
 
-// Site returns the number of a site.
+// Site returns the index of a site. It adds the site if it is new.
 func (r *Recorder) Site(s Site) int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -110,8 +109,8 @@ func (r *Recorder) Begin(site int) {
 	r.mu.Unlock()
 }
 
-// End ends the present span. arg is the span's argument (see Op). If the span is a Get, n is the item's number at its
-// producer. Otherwise n is 0.
+// End ends the present span. arg is the span's argument (see Op). At a Get, n is the item's number at its producer.
+// Elsewhere n is 0.
 func (r *Recorder) End(arg, n int64) {
 	r.mu.Lock()
 	if depth := len(r.open); depth > 1 {
@@ -141,7 +140,7 @@ func (r *Recorder) Mark(site int, arg int64) {
 	r.mu.Unlock()
 }
 
-// Pass records a span of no length, for a wait that was over at once. It does not read the clock.
+// Pass records a span of no length, for a wait that ended at once. It does not read the clock.
 func (r *Recorder) Pass(site int, arg, n int64) {
 	r.mu.Lock()
 	r.event(firstSite+2*site, r.last)
@@ -164,8 +163,8 @@ func (r *Recorder) advance(at int64) {
 	r.last = at
 }
 
-// event writes the code and the time of an event, and reports whether it did. An iteration with too many events keeps
-// one in stride blocks.
+// event writes the code and the time of an event. It returns false if it has not written the event: the recording has
+// ended, the slot is full, or the event's block is not recorded (see stride).
 func (r *Recorder) event(code int, now int64) bool {
 	if r.finished {
 		return false
@@ -222,7 +221,7 @@ func (r *Recorder) begin(at int64) {
 	r.events, r.skipped = 0, 0
 }
 
-// cut ends the present iteration at a time, and begins the next iteration. It does not keep iteration 0.
+// cut ends the present iteration, whose number is given, and begins the next iteration. It drops iteration 0.
 func (r *Recorder) cut(iteration, at int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -253,7 +252,7 @@ func (r *Recorder) seal(iteration int64) *slot {
 	return s
 }
 
-// finish ends the recording with the present iteration.
+// finish ends the present iteration and the recording.
 func (r *Recorder) finish(iteration, at int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -265,7 +264,7 @@ func (r *Recorder) finish(iteration, at int64) {
 	r.seal(iteration)
 }
 
-// forget drops the sums, which cannot be written.
+// forget drops the sums because they cannot be written.
 func (r *Recorder) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -278,7 +277,7 @@ func (r *Recorder) hold(iteration int64) {
 	defer r.mu.Unlock()
 	for i, s := range r.past {
 		if s.iteration == iteration {
-			r.past[i], r.held = r.held, s // the old held slot may have one of the last iterations
+			r.past[i], r.held = r.held, s // the old held slot may be one of the last two iterations
 		}
 	}
 }

@@ -20,7 +20,7 @@ type workKind struct{ component, name string }
 // idle is the kind of spans other than work.
 const idle = -1
 
-// kind returns the number of a kind.
+// kind returns the index of a kind of work. It adds the kind if it is new.
 func (t *tally) kind(k workKind) int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -75,7 +75,7 @@ func (t *tally) cut(now int64) {
 	clear(t.spent)
 }
 
-// seconds returns the time of a kind in the previous iteration.
+// seconds returns the time spent on a kind of work in the previous iteration.
 func (t *tally) seconds(k workKind) float64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()

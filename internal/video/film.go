@@ -16,20 +16,20 @@ import (
 	"github.com/rlinf/rlinf/internal/programs"
 )
 
-// A Film writes an animated PNG file, which browsers play like a GIF, but in full colour. Close converts it to another
-// format if needed, and gives the file its final name.
+// A Film writes an animated PNG file, which browsers play like a GIF, but in full colour. Close converts the file to
+// another format if needed, and renames it to its final name.
 //
-// https://www.w3.org/TR/png-3/#apng-structure describes the format. The file is a PNG picture, which is the first
-// frame, with further chunks. acTL holds the number of frames. fcTL begins a frame and holds its position and duration.
-// IDAT holds the pixels of the first frame, and fdAT the pixels of a later frame. Each frame stores only the rectangle
-// that differs from the previous frame.
+// https://www.w3.org/TR/png-3/#apng-structure describes the format. The file is a PNG picture, the first frame, with
+// further chunks. acTL holds the number of frames. fcTL begins a frame and holds its position and duration. IDAT holds
+// the pixels of the first frame, and fdAT the pixels of a later frame. Each frame stores only the rectangle that
+// differs from the previous frame.
 type Film struct {
 	path, temp string
 	file       *os.File
 	out        io.Writer      // file, or memory
 	by         programs.Entry // starts ffmpeg
 	fps        int
-	every      int // a frame is shown for every/fps seconds
+	every      int // a frame lasts every/fps seconds
 	frames     uint32
 	sequence   uint32      // number of the next fcTL or fdAT
 	last       *image.RGBA // the last frame
@@ -39,9 +39,9 @@ type Film struct {
 
 var signature = []byte("\x89PNG\r\n\x1a\n")
 
-// Create begins a film in the file path, and makes the folder of path if it is missing. The extension of path is the
-// format, see CheckFormat. The sheets of the film have the size of s. The film shows fps sheets per second. The
-// argument by starts ffmpeg.
+// Create begins a film in the file at path, and makes the folder of path if it is missing. The extension of path is the
+// format (see CheckFormat). All sheets must have the size of s. The film shows fps sheets per second. The argument by
+// starts ffmpeg.
 func Create(path string, s *Sheet, fps int, by programs.Entry) (*Film, error) {
 	if err := CheckFormat(formatOf(path)); err != nil {
 		return nil, fmt.Errorf("film %s: %w", path, err)
@@ -78,7 +78,7 @@ func (f *Film) Add(s *Sheet) error {
 	return nil
 }
 
-// add writes a frame: picture is a PNG file of the rectangle place.
+// add writes a frame. picture is a PNG file of the rectangle place.
 func (f *Film) add(place image.Rectangle, picture []byte) error {
 	control := f.sequenced()
 	for _, n := range []int{place.Dx(), place.Dy(), place.Min.X, place.Min.Y} {
@@ -113,7 +113,7 @@ func (f *Film) add(place image.Rectangle, picture []byte) error {
 	return nil
 }
 
-// sequenced returns the number of the next fcTL or fdAT, which is the first part of the chunk's data.
+// sequenced returns the number of the next fcTL or fdAT chunk. The data of the chunk begin with it.
 func (f *Film) sequenced() []byte {
 	f.sequence++
 	return binary.BigEndian.AppendUint32(nil, f.sequence-1)
@@ -132,8 +132,8 @@ func encode(kind string, data []byte) []byte {
 	return binary.BigEndian.AppendUint32(b, crc32.ChecksumIEEE(b[4:]))
 }
 
-// difference returns the smallest rectangle that contains all differences of two pictures of the same size. If the
-// pictures are equal, the rectangle is a single pixel.
+// difference returns the smallest rectangle that contains all differences of two pictures of the same size. For equal
+// pictures it returns a single pixel.
 func difference(a, b *image.RGBA) image.Rectangle {
 	var all image.Rectangle
 	for y := a.Rect.Min.Y; y < a.Rect.Max.Y; y++ {

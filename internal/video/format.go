@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/internal/programs"
 )
 
-// converters are the arguments of ffmpeg for each format except PNG. H.264 and VP9 need an even width and height in
-// their usual pixel format.
+// converters are the arguments of ffmpeg for each format except PNG. H.264 and VP9 need an even width and height in the
+// pixel format yuv420p.
 var converters = map[string][]string{
 	"gif": {"-filter_complex", "split[a][b];[a]palettegen[p];[b][p]paletteuse"},
 	"mp4": {"-vf", "pad=ceil(iw/2)*2:ceil(ih/2)*2", "-pix_fmt", "yuv420p", "-c:v", "libx264", "-movflags",
@@ -24,8 +24,8 @@ var converters = map[string][]string{
 		"-crf", "30"},
 }
 
-// CheckFormat returns an error unless films of a format ("png", "gif", "mp4" or "webm") can be made on this machine.
-// All formats except PNG need ffmpeg.
+// CheckFormat returns an error unless this machine can make films of the format: "png", "gif", "mp4" or "webm". All
+// formats except PNG need ffmpeg.
 func CheckFormat(format string) error {
 	if format == "png" {
 		return nil
@@ -39,11 +39,11 @@ func CheckFormat(format string) error {
 	return nil
 }
 
-// formatOf returns the format of a file, which is its extension.
+// formatOf returns the format of a file: its extension.
 func formatOf(path string) string { return strings.TrimPrefix(filepath.Ext(path), ".") }
 
-// convert converts one file (from), an animated PNG, into another file (to), whose extension is the format. The
-// argument by starts ffmpeg.
+// convert converts an animated PNG (from) into another file (to), whose extension is the format. The argument by starts
+// ffmpeg.
 func convert(by programs.Entry, from, to string) error {
 	starter := by.NewStarter()
 	defer starter.Close()

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/image/math/fixed"
 )
 
-// A Sheet is a grid of pictures of the same size. Each picture has lines of text below it.
+// A Sheet is a grid of pictures of the same size, each with lines of text below it.
 type Sheet struct {
 	image         *image.RGBA
 	width, height int // size of a picture
@@ -23,11 +23,11 @@ type Sheet struct {
 // face is the font of captions: ASCII, with characters of equal width.
 var face = basicfont.Face7x13
 
-// margin is the space on both sides of captions, in pixels, that separates neighbouring texts.
+// margin is the space on both sides of a caption, in pixels. It separates neighbouring captions.
 const margin = 4
 
-// NewSheet returns a black sheet for n pictures of the given size, with the given number of lines of text below each
-// picture. The number of columns is the number of rows, or one more.
+// NewSheet returns a black sheet for n pictures of the given size, each with the given number of lines of text below
+// it. The number of columns is the number of rows, or one more.
 func NewSheet(n, width, height, lines int) *Sheet {
 	columns := 1
 	for columns*columns < n {

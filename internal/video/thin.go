@@ -12,8 +12,8 @@ import (
 	"slices"
 )
 
-// Thin returns an animated PNG with every n-th frame of film, the content of a file that a Film wrote. Both take the
-// same time to play.
+// Thin returns an animated PNG with every n-th frame of film, the content of a Film's file. The result plays for the
+// same time.
 func Thin(film []byte, n int) ([]byte, error) {
 	rest, ok := bytes.CutPrefix(film, signature)
 	if !ok {
@@ -51,8 +51,8 @@ func Thin(film []byte, n int) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// Check returns the number of frames of film, the content of a file that a Film wrote. It returns an error if film is
-// damaged. It does not decode pixels.
+// Check returns the number of frames of film, the content of a Film's file. It returns an error if film is damaged. It
+// does not decode pixels.
 func Check(film []byte) (frames int, err error) {
 	rest, ok := bytes.CutPrefix(film, signature)
 	if !ok {
@@ -79,7 +79,7 @@ func Check(film []byte) (frames int, err error) {
 	}
 }
 
-// A reader reads the frames of a film, one after the other.
+// A reader reads the frames of a film in order.
 type reader struct {
 	rest   []byte
 	header []byte
@@ -87,7 +87,7 @@ type reader struct {
 	fps    int
 }
 
-// most is the largest width and height of a frame, in pixels.
+// most is the maximum width and height of a frame, in pixels.
 const most = 1 << 14
 
 // next reads a frame. more is false after the last frame.

@@ -1,4 +1,4 @@
-// Command scaling makes curves of weak and strong scaling on emulated ranks: scripts/scaling runs it.
+// Command scaling draws curves of weak and strong scaling on emulated ranks. scripts/scaling runs it.
 package main
 
 import (
@@ -29,7 +29,7 @@ func main() {
 
 var errUsage = errors.New("see -help")
 
-// A keys collects overrides of the configuration.
+// A keys collects the configuration overrides of the flag -set.
 type keys []string
 
 func (k *keys) String() string { return strings.Join(*k, " ") }
@@ -39,7 +39,7 @@ func (k *keys) Set(s string) error {
 	return nil
 }
 
-// list reads numbers that are separated by commas.
+// list parses a comma-separated list.
 func list[T any](text string, read func(string) (T, error)) ([]T, error) {
 	var all []T
 	for s := range strings.SplitSeq(text, ",") {
@@ -125,7 +125,7 @@ func run(args []string, out io.Writer) error {
 	return save(*folder, points)
 }
 
-// show writes a table for people.
+// show prints the points as a table.
 func show(out io.Writer, points []emulate.Point) {
 	fmt.Fprintf(out, "%-7s %5s %6s %19s %11s %7s %22s %11s %8s %10s\n", "kind", "skew", "ranks", "iteration, ms",
 		"predicted", "error", "efficiency", "predicted", "stretch", "real work")
@@ -153,7 +153,7 @@ func show(out io.Writer, points []emulate.Point) {
 	}
 }
 
-// save writes the files, if there is a folder for them.
+// save writes the points and the picture into folder, unless folder is "".
 func save(folder string, points []emulate.Point) error {
 	if folder == "" {
 		return nil

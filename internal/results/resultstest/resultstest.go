@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// Untimed returns the lines of metrics.jsonl in a run's folder, without metrics of times and of moves. Runs that
-// compute the same have the same lines.
+// Untimed returns the lines of metrics.jsonl in a run's folder, without metrics of times and of moves. Two runs with
+// equal computations have equal lines.
 func Untimed(t testing.TB, run string) (lines []string) {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join(run, "metrics.jsonl"))

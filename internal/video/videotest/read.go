@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// Frames returns the frames of the animated PNG file path as a player shows them, and the frames
-// per second.
+// Frames returns the frames of the animated PNG file at path, as a player shows them, and the
+// number of frames per second.
 func Frames(t testing.TB, path string) (frames []*image.RGBA, fps int) {
 	t.Helper()
 	text, err := os.ReadFile(path)
