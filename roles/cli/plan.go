@@ -110,8 +110,8 @@ func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	return err
 }
 
-// planFiles reads the files of --profile and --machine. The machine in the file of --machine takes precedence over the
-// machine in the file of --profile.
+// planFiles reads the files of --profile and --machine. If both files have a machine, planFiles returns the machine of
+// --machine.
 func planFiles(c *cli.Context) (m *planner.Machine, p *planner.Profile, err error) {
 	if file := c.String("profile"); file != "" {
 		if m, p, err = planner.Read(file); err != nil {

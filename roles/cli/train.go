@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runTrain is the command without a name: it trains, and returns the exit code. The session writes the job's errors.
+// runTrain runs rlinf without a command: it trains, and returns the exit code. The session writes the job's errors.
 func runTrain(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Own) (int, error) {
 	asked := loop.Watch()
 	defer asked.Close()

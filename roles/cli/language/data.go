@@ -83,7 +83,7 @@ func runData(c *cli.Context) error {
 	return err
 }
 
-// readSteps sets the numbers of steps from --steps.
+// readSteps parses steps, the value of --steps, into t.
 func readSteps(t *text.Task, steps string) error {
 	if steps == "" {
 		return nil

@@ -29,10 +29,10 @@ type divided struct {
 	parts *spmd.Group[*part]
 }
 
-// A part is the part of a model that one member of the group has.
+// A part is one member's part of a model.
 type part struct {
 	model *lm.Model
-	line  *member.Line // the members with all parts
+	line  *member.Line // connects the members with all parts of the model
 	wrong error        // why the weights cannot be read
 }
 

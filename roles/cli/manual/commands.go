@@ -40,7 +40,8 @@ func CommandPage(app *cli.App) string {
 	return b.String()
 }
 
-// Each calls f for every command that is not hidden. path is the command's name after the names of its parents.
+// Each calls f for every command that is not hidden. The argument path has the names of the command's parents, and then
+// its own, such as "bridge check".
 func Each(commands []*cli.Command, f func(path string, c *cli.Command)) { each(commands, "", f) }
 
 func each(commands []*cli.Command, above string, f func(path string, c *cli.Command)) {

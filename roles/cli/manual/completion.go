@@ -14,7 +14,8 @@ import (
 const completionUsage = `eval "$(rlinf completion bash)"     # in ~/.bashrc
 eval "$(rlinf completion zsh)"      # in ~/.zshrc, after compinit`
 
-// The scripts of shells. They ask the program for candidates, because it knows its commands, flags and keys.
+// The completion scripts of shells. They call the program for candidates, because it knows its commands, flags and
+// keys.
 const (
 	bashScript = `_rlinf() {
     local line=${COMP_LINE:0:COMP_POINT} cur
@@ -136,7 +137,7 @@ func arguments(reg settings.Registries, flags []cli.Flag, path, current string) 
 	return all
 }
 
-// values returns the possible values of a key if they are names or booleans.
+// values returns the possible values of a key whose values are names or booleans, and nil for other keys.
 func values(reg settings.Registries, k settings.Key) []string {
 	switch name := k.Name[strings.LastIndexByte(k.Name, '.')+1:]; {
 	case k.Type == "boolean":

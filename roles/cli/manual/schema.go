@@ -48,7 +48,7 @@ func Schema(reg settings.Registries) []byte {
 	return b.Bytes()
 }
 
-// write writes a line for each key. The description of a section comes before its keys.
+// write writes s as JSON, one line for each key. The description of a section precedes its keys.
 func write(b *bytes.Buffer, s schema, indent string) {
 	properties, has := s["properties"].(schema)
 	items, _ := s["items"].(schema)

@@ -74,7 +74,7 @@ type outcome struct {
 	Run     int
 	Code    int // the exit code of the run
 	Seconds float64
-	Said    string // what the run wrote to its log
+	Said    string // the log of the run
 }
 
 // Run trains all runs that are not finished, and writes a table of all runs. It returns the exit code.
@@ -252,7 +252,7 @@ func (s *sweep) folder() string {
 	return strings.TrimSuffix(s.runs[0].cfg.Folder(), string(filepath.Separator)+s.runs[0].name())
 }
 
-// picture plots the metric of the finished runs. If the runs were evaluated only once, it plots the metric of training
+// picture plots the metric of the finished runs. If the runs were evaluated only once, it plots the training metric
 // instead.
 func (s *sweep) picture(groups []results.Group) []byte {
 	metric := s.metric

@@ -16,7 +16,7 @@ import (
 // drawEvery is the shortest time between two draws.
 const drawEvery = 250 * time.Millisecond
 
-// A terminal is a window in which a State is shown.
+// A terminal is a window that shows States.
 type terminal struct {
 	in, out *os.File
 	before  *unix.Termios // settings before enter; nil after leave
@@ -130,7 +130,7 @@ func (t *terminal) show(r *Reader, s State) (int, State) {
 	}
 }
 
-// obey returns the exit code for a signal that ends the command, or ExitOK. It stops the process on Ctrl-Z.
+// obey returns the exit code for a signal that ends the command, or ExitOK. On Ctrl-Z it suspends the process.
 func (t *terminal) obey(sig os.Signal) int {
 	switch sig {
 	case unix.SIGINT:
