@@ -18,7 +18,7 @@ type parts struct {
 	unknown   map[string]bool // sections that name a part that is not in the registries
 }
 
-// choose adds the keys of the named parts to c, with their defaults.
+// choose adds the keys of the named parts to c, with their defaults. The function given returns the value of a key.
 func (p *parts) choose(c *Config, given func(key string) (string, bool)) {
 	name := func(otherwise string, keys ...string) string {
 		for _, key := range keys {

@@ -131,7 +131,7 @@ func inherited(key string) string {
 	return ""
 }
 
-// typeName returns a text for the values of a key whose field has type t.
+// typeName describes the values of a key whose field has type t.
 func typeName(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
@@ -244,8 +244,8 @@ func (reg Registries) ownKeys() []ownKey {
 	return all
 }
 
-// WithoutEffect reports whether a key of RLinf has no effect here. If this changes what is learnt, the result instead
-// says what happens here.
+// WithoutEffect reports whether a key of RLinf has no effect here. If the missing effect changes training, the result
+// instead says what happens here.
 func WithoutEffect(key string) (instead string, ok bool) {
 	for _, k := range knownKeys() {
 		if k.Covers(key) {

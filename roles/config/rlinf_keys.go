@@ -161,7 +161,7 @@ func (k *keyList) rollout() {
 		k.tree("rollout."+way+"_parallel_size", "", "", "1")
 	}
 	k.tree("rollout.model", "", "actor.model is the only model", "mlp_policy", "32", "fp32")
-	// Here, too, training samples actions, and evaluation takes the most likely ones.
+	// As in RLinf, training samples actions, and evaluation takes the most likely actions.
 	k.change("rollout", "an answer ends where seq_length does", "sampling_params.max_new_tokens")
 	k.tree("rollout.sampling_params", "", "training samples, evaluation takes the likeliest action or token", "true",
 		"1", "1.0", "-1")
