@@ -53,8 +53,9 @@ func NewHybridComponentPlacement(c *Cluster) HybridComponentPlacement {
 	return loop.NewHybridComponentPlacement(c)
 }
 
-// Launch launches the group of workers that at specifies. It calls new to make the worker of each member. For new, pass
-// a constructor below, or your own. Collective over the world: every rank makes the same launches, in the same order.
+// Launch launches a group of workers, as specified by the argument at. It calls new to make the worker of each member.
+// For new, pass a constructor below, or your own. Collective over the world: every rank makes the same launches, in the
+// same order.
 func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
 	new func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
 	return loop.Launch(ctx, c, at, new)
@@ -74,7 +75,7 @@ type (
 	InferenceWorker = worker.InferenceWorker
 )
 
-// NewActorWorker makes the worker of one actor. It is a constructor for Launch.
+// NewActorWorker makes one worker of the component actor. It is a constructor for Launch.
 func NewActorWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*ActorWorker, error) {
 	return worker.NewActorWorker(ctx, c, m)
 }

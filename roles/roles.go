@@ -60,7 +60,7 @@ func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed
 }
 
 // NewAsyncCollector is like NewSyncCollector, but collects in the background, with copies of learner's parameters. The
-// collector takes over actor, a policy of the same kind, for the copies.
+// copies are in actor, a policy of the same kind, which the collector owns from now on.
 func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.Policy, seed uint64) (*AsyncCollector,
 	error) {
 	return trainer.NewAsyncCollector(reg, cfg, learner, actor, seed)

@@ -90,7 +90,7 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 
 // findings are the result of rlinf check, as JSON.
 type findings struct {
-	Runs      bool         `json:"runs"` // the job runs without overrides
+	Runs      bool         `json:"runs"` // whether the job runs without overrides
 	Verdict   string       `json:"verdict"`
 	Errors    []string     `json:"errors"`
 	Overrides []string     `json:"overrides"`           // they fix some of the errors

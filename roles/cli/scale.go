@@ -202,8 +202,8 @@ func extent(cfg *config.Config) int {
 }
 
 // check returns the configuration of the run with the placement in text, and the mistakes of the placement. If runs is
-// true, the run is running and can move, unless the placement has more ranks. A move must keep the number of members of
-// each component. A resume must keep only the number of actors.
+// true, the run is running and can move, unless the placement needs more ranks than the run has. A move must keep the
+// number of members of each component. A resume must keep only the number of actors.
 func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, runs bool) (*config.Config, error) {
 	from := r.cfg
 	moved, err := from.Moved(reg, text)

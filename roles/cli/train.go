@@ -33,7 +33,7 @@ func runTrain(c *cli.Context, reg config.Registries, tasks task.Tasks, own sessi
 	if err != nil {
 		return 0, err
 	}
-	debug.SetGCPercent(400) // jobs allocate little, and each process has a garbage collector
+	debug.SetGCPercent(400) // collect garbage less often: jobs allocate little
 	return s.Start(c.Context, ranks, cfg, draft, wrong)
 }
 

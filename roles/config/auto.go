@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// PlacementAuto is the placement of components whose place is planned when training starts. As the value of
-// cluster.component_placement it stands for all components that a plan can place.
+// PlacementAuto is the placement of a component whose ranks are planned when training starts. As the value of
+// cluster.component_placement it applies to all components that a plan can place.
 const PlacementAuto = "auto"
 
 const placementKey = "cluster.component_placement"

@@ -103,13 +103,13 @@ type NodeGroupConfig struct {
 	NodeRanks Ranks `yaml:"node_ranks"`
 }
 
-// Ranks are ascending numbers of ranks; in YAML a number, ranges such as "0-3,5", or a list.
+// Ranks are ascending numbers of ranks. In YAML they are a number, ranges such as "0-3,5", or a list.
 type Ranks []int
 
 // MaxRanks is the maximum number of ranks and of nodes.
 const MaxRanks = 1 << 16
 
-// UnmarshalYAML reads any of the three forms.
+// UnmarshalYAML reads a number, ranges, or a list.
 func (r *Ranks) UnmarshalYAML(y *yaml.Node) error {
 	*r = nil
 	if y.Kind == yaml.SequenceNode {
@@ -348,7 +348,8 @@ type CriticConfig struct {
 	Model LayoutConfig `yaml:"model"`
 }
 
-// Default returns a configuration of defaults. Keys without a default have invalid values, which Load reports.
+// Default returns a configuration with the default values. Keys without a default have invalid values, which Load
+// reports.
 func Default() *Config {
 	eval := env.DefaultConfig()
 	trainingAlone(&eval)

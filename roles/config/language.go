@@ -42,10 +42,10 @@ type SamplingConfig struct {
 	TemperatureEval float64 `yaml:"temperature_eval"`
 	// Temperature divides the logits of answers. Must be > 0. Default 1.
 	Temperature float64 `yaml:"temperature"`
-	// TopK samples among this number of most likely tokens. 0, the default, is all. RLinf's presets have 1000000,
-	// which is also all.
+	// TopK restricts sampling to this number of most likely tokens. 0, the default, is all. RLinf's presets have
+	// 1000000, which is also all.
 	TopK int `yaml:"top_k"`
-	// TopP samples among the most likely tokens with this probability together. Default 1.
+	// TopP restricts sampling to the most likely tokens whose probabilities sum to this value. Default 1.
 	TopP float64 `yaml:"top_p"`
 	// RepetitionPenalty above 1 reduces the probability of tokens that are already in the text. Default 1.
 	RepetitionPenalty float64 `yaml:"repetition_penalty"`
@@ -58,9 +58,9 @@ type EvalSamplingConfig struct {
 	N int `yaml:"n"`
 	// Temperature divides the logits; 0 takes the most likely token. Default 1. (+)
 	Temperature float64 `yaml:"temperature"`
-	// TopK samples among this number of most likely tokens. 0, the default, is all. (+)
+	// TopK restricts sampling to this number of most likely tokens. 0, the default, is all. (+)
 	TopK int `yaml:"top_k"`
-	// TopP samples among the most likely tokens with this probability together. Default 1. (+)
+	// TopP restricts sampling to the most likely tokens whose probabilities sum to this value. Default 1. (+)
 	TopP float64 `yaml:"top_p"`
 	// RepetitionPenalty above 1 reduces the probability of tokens that are already in the text. Default 1. (+)
 	RepetitionPenalty float64 `yaml:"repetition_penalty"`

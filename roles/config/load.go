@@ -99,10 +99,10 @@ func (c *Config) decode(tree *config.Tree, p *parts) {
 	c.idleEvaluation()
 }
 
-// evaluationLike returns the section env.eval that follows from env.train if no key of env.eval is given.
+// evaluationLike returns the section env.eval for the section train, if no key of env.eval is given.
 func evaluationLike(train env.Config) env.Config {
 	train.VideoCfg = env.DefaultVideo()
-	train.MaxStepsPerRolloutEpoch, train.RolloutEpoch = 0, 1 // lengths of training do not apply to episodes
+	train.MaxStepsPerRolloutEpoch, train.RolloutEpoch = 0, 1 // the lengths of rollouts do not apply to evaluations
 	trainingAlone(&train)
 	return train
 }
@@ -294,7 +294,7 @@ func (r *RunnerConfig) Iterations() int {
 	return min(r.MaxEpochs, r.MaxSteps)
 }
 
-// Places reports whether component has a placement. The placement may not fit the world.
+// Places reports whether component has a placement. It does not check whether the placement fits the world.
 func (c *Config) Places(component string) bool {
 	return slices.ContainsFunc(c.Cluster.ComponentPlacement, func(e config.Entry[PlacementConfig]) bool {
 		return slices.Contains(componentsIn(e.Key), component)

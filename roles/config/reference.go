@@ -32,8 +32,8 @@ type Key struct {
 	Doc     string // the meaning of the key
 	Ours    bool   // RLinf does not have this key
 	Section bool   // the key contains keys
-	Part    string // the only part with this key, such as "language models"; "": all parts have it
-	Like    string // another key with the same meaning, which is explained there; "" if there is none
+	Part    string // the only part with this key, such as "language models"; "" if all parts have it
+	Like    string // the key where the same meaning is explained; "" if there is none
 }
 
 // Reference returns every key that a configuration may have if reg has its parts, in the order of the sections. It

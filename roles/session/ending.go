@@ -44,7 +44,7 @@ func (r *rank) finish(stopped int) error {
 	return nil
 }
 
-// statusOf returns the status of a run that ended before its last step with the exit code code.
+// statusOf returns the status of a run that ended before its last step. The argument code is its exit code.
 func statusOf(code int) runfolder.Status {
 	switch code {
 	case loop.ExitRequeue:
@@ -161,8 +161,8 @@ func Oversubscribed(getenv func(string) string) bool {
 }
 
 // WriteNext writes the status of the run of cfg in the folder dir, and the commands that continue it. The argument
-// program is how the user calls rlinf. If launchable is false, the commands have no launcher. The run has made step
-// iterations, and where says so in words.
+// program is how the user calls rlinf. If launchable is false, the commands have no launcher. The argument step is the
+// number of iterations made, and where is a text about the progress.
 func WriteNext(out io.Writer, program string, launchable bool, cfg *config.Config, dir string,
 	status runfolder.Status, step int64, where string) {
 	here := *cfg
@@ -192,7 +192,8 @@ func sameFolder(a, b string) bool {
 	return err == nil && err2 == nil && os.SameFile(at, bt)
 }
 
-// write writes the last lines of a run. The run has made step iterations, and where says so in words, or is "".
+// write writes the last lines of a run. The argument step is the number of iterations made. The argument where is a
+// text about the progress, or "".
 func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where string) {
 	if e.program == "" {
 		return

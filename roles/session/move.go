@@ -33,8 +33,8 @@ type Scheduler interface {
 	// Decide returns a decision to move the members, or nil if they should stay. The argument step is the number of
 	// iterations so far, and left is the maximum number of remaining iterations.
 	Decide(step, left int64) *advice.Decision
-	// Moved is called after each move, also after a user's. The argument step is the number of iterations before the
-	// move.
+	// Moved is called after each move, also if a user requested it. The argument step is the number of iterations
+	// before the move.
 	Moved(to *spmd.Placement, step int64, seconds float64)
 	// Refused is called if the job refuses the newest decision.
 	Refused()
@@ -71,7 +71,7 @@ func (m *mover) Due() bool {
 		m.warn(m.unread)
 	}
 	switch s := m.scheduler; {
-	case r != nil && r.ID != m.said: // if its answer could not be written, an old request is still there
+	case r != nil && r.ID != m.said: // skip an answered request whose file is still there
 		m.want = &proposal{advice.Decision{Placement: r.Placement, Reason: "asked for by rlinf scale"}, r}
 	case s != nil:
 		if d := s.Decide(m.book.Step(), m.left()); d != nil {

@@ -50,7 +50,7 @@ type ranks struct {
 	left     bool // leaveAll was called
 }
 
-// atEnd makes leave call f for r.
+// atEnd registers f, which leave calls for r. After leaveAll, atEnd calls f at once.
 func (rs *ranks) atEnd(r *rank, f func()) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()

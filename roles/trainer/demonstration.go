@@ -18,14 +18,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Demonstration records episodes of an expert. The steps of an episode are consecutive, and in order.
+// A Demonstration records episodes of an expert. The steps of an episode follow each other in order.
 type Demonstration struct {
 	Episodes int     // number of episodes to keep
 	Noise    float64 // standard deviation of the noise added to actions
 	Clean    bool    // record the expert's own action, without the noise
 	All      bool    // keep failed episodes, too
 	NoNext   bool    // omit next observations
-	Still    float64 // omit steps whose action is smaller and keeps the gripper command; 0 to omit none
+	Still    float64 // omit steps with actions below this value and the same gripper command; 0 to omit none
 	Seed     uint64  // seed of the noise
 
 	Progress algo.Progress // counts the kept episodes; may be nil

@@ -37,8 +37,8 @@ type Step struct {
 	Metrics  algo.Metrics // metrics of the update: loss (see algo.Loss), then the algorithm's own
 }
 
-// Train trains for nEpochs rounds. A round collects nSteps steps in every environment, updates the policy, and passes
-// its result to each, unless each is nil.
+// Train trains for nEpochs rounds. A round collects nSteps steps in every environment, updates the policy, and passes a
+// Step to the function each, unless it is nil.
 func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(Step) error) error {
 	for epoch := range nEpochs {
 		if err := ctx.Err(); err != nil {

@@ -54,8 +54,8 @@ func folder(c *cli.Context) (string, error) {
 	return "", config.Usagef("%s: no folder: expected -m FOLDER", c.Command.Name)
 }
 
-// checkMemory returns an error if fewer than n bytes of memory are free, where n is the argument bytes. The error
-// begins with the argument what, which names the model or cache.
+// checkMemory returns an error if this machine has less free memory than required. The argument bytes is the required
+// memory. The argument what begins the error, and names the model or cache.
 func checkMemory(what string, bytes int) error {
 	if have := job.FindAvailable("/", 1); int64(bytes) > have.Free {
 		return config.Usagef("%s needs %s, and %v", what, job.Mebibytes(int64(bytes)), have)

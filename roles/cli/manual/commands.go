@@ -97,7 +97,7 @@ func flagDefault(f cli.DocGenerationFlag) string {
 	return text
 }
 
-// sentence returns s with a full stop and, unless it begins with a key, a capital letter.
+// sentence returns s with a capital letter and a full stop. If s begins with a key, the key keeps its case.
 func sentence(s string) string {
 	first, _, _ := strings.Cut(s, " ")
 	if !strings.Contains(first, "_") {

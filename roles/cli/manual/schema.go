@@ -90,7 +90,7 @@ func object(doc string) schema {
 	return s
 }
 
-// at returns the schema of a key of the reference, and makes it if it does not exist. A "*" in the key stands for any
+// at returns the schema of a key below s. It creates the schema if it does not exist. A "*" in the key stands for any
 // item of a list.
 func at(s schema, key string) schema {
 	for name := range strings.SplitSeq(strings.ReplaceAll(key, "[]", ".*"), ".") {

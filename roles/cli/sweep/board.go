@@ -15,7 +15,7 @@ import (
 )
 
 // A board shows the progress of a sweep in one line: the active runs, the best run so far and the time left. On a
-// terminal the line stays below the printed lines. Elsewhere the board prints the line now and then. A board is safe
+// terminal the line stays below the printed lines. Elsewhere the board prints the line at intervals. A board is safe
 // for concurrent use.
 type board struct {
 	out    io.Writer
@@ -167,7 +167,7 @@ func (r *sweepRun) step() int64 {
 	return step
 }
 
-// progress returns a text with the progress of the run.
+// progress returns the step of the run, such as "12/100", or "12" if the number of steps is unknown.
 func (r *sweepRun) progress() string {
 	if most := r.cfg.Runner.Iterations(); most > 0 {
 		return fmt.Sprintf("%d/%d", r.step(), most)

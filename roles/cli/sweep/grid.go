@@ -114,8 +114,8 @@ func points(axes []axis) [][]string {
 	return all
 }
 
-// pointName returns the name of a point's folder: its overrides. A key is shortened to its last part, unless another
-// key has the same last part.
+// pointName returns the name of a point's folder, which consists of its overrides. A key is shortened to its last part,
+// unless another key has the same last part.
 func pointName(point []string) string {
 	last := func(o string) string {
 		key, _, _ := strings.Cut(o, "=")
@@ -185,8 +185,8 @@ func sweepRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, log io.W
 	return runs, nil
 }
 
-// folderEnd is the end of the name of a sweep's folder. A single run of the configuration has another folder, so it
-// never moves the sweep's files aside.
+// folderEnd is the suffix of the name of a sweep's folder. A single run of the configuration has a folder without the
+// suffix, so it never moves the sweep's files aside.
 const folderEnd = "-sweep"
 
 // pointRuns returns the runs of a point, one for each seed. It checks every run.

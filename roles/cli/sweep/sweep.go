@@ -121,7 +121,7 @@ func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Ow
 	return s.finish()
 }
 
-// take returns the next run to train.
+// take returns the next run to train. The result ok is false if none is left, or after a request to stop.
 func (s *sweep) take() (run int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +140,7 @@ func (s *sweep) take() (run int, ok bool) {
 	return 0, false
 }
 
-// acknowledge answers a request to stop in the same way as a session.
+// acknowledge prints an answer to a request to stop, like a session.
 func (s *sweep) acknowledge(atOnce bool) {
 	again := ""
 	if atOnce {

@@ -74,7 +74,7 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 // demos is the override that names a file of demonstrations. It is for algorithms that need demonstrations.
 const demos = "algorithm.demo_buffer.load_path=demos.safetensors"
 
-// atMost matches the message with the largest window that fits into the memory.
+// atMost matches a message that has the largest window that fits into the memory.
 var atMost = regexp.MustCompile(`^expected at most (\d+): `)
 
 // window returns the override of the replay buffer's window. It sets the largest power of ten that is at most half of

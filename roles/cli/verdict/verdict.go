@@ -16,7 +16,8 @@ import (
 	"github.com/rlinf/rlinf/roles/session"
 )
 
-// A Verdict says whether a configuration runs. The zero Verdict says that it runs.
+// A Verdict is the result of Judge: whether a configuration runs, and what it lacks. The zero Verdict means that it
+// runs.
 type Verdict struct {
 	// Policy names the unsupported features, such as "a VLA policy (openvla_oft)". It is "" if all are supported.
 	Policy string
@@ -45,7 +46,7 @@ const standIn = "env.train.external.command=simulator"
 // reveal another mistake.
 const rounds = 5
 
-// Judge returns the verdict on cfg. The argument err has the mistakes of cfg, as from examine.
+// Judge returns the verdict on cfg. The argument err has the mistakes of cfg, as examine returns them.
 func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 	var v Verdict
 	if cfg == nil {

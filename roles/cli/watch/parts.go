@@ -82,7 +82,8 @@ func progress(s *State, width int) Line {
 	return Line{sides(text+bar(share, max(room, 0))+number, note, width), Plain}
 }
 
-// timeLayout returns the layout (see time.Format) for a time that follows now after the duration away.
+// timeLayout returns the layout (see time.Format) for a time in the future. The argument away is the duration until
+// this time.
 func timeLayout(away time.Duration) string {
 	if away < 20*time.Hour {
 		return "15:04"
@@ -208,7 +209,7 @@ func ranks(s *State, width, most int) []Line {
 }
 
 // rankCell returns a text about a rank: its host, its share of waiting, and the causes. If another rank has newer
-// figures, the text has the age of these.
+// figures, the text also has the age of this rank's figures.
 func rankCell(s *State, w Waits, newest time.Time, width, host int) string {
 	text := fmt.Sprintf("  rank %-4d", w.Rank)
 	if host > 0 && width >= 60 {

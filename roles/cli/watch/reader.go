@@ -76,7 +76,7 @@ func (r *Reader) Read(now time.Time) (State, error) {
 	return *s, nil
 }
 
-// readLive reads live.json. If the file is damaged, s keeps what it has.
+// readLive reads live.json. If the file is damaged, s.Live does not change.
 func (s *State) readLive(path string) {
 	l, err := trace.ReadLive(path)
 	switch {

@@ -109,7 +109,7 @@ func sparkline(values []float64, width int) string {
 	return string(line)
 }
 
-// percent formats a fraction, such as 0.62 as 62 %.
+// percent formats a fraction in percent: 0.62 as 62 %.
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 
 // seconds formats a time of x seconds with three digits and a unit.
