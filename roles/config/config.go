@@ -141,8 +141,8 @@ type SPMDConfig struct {
 
 // CommConfig is the section comm: communication between ranks.
 type CommConfig struct {
-	// StallTimeout is the maximum time for which a rank may not respond. After this time the job names the rank, and
-	// ends with exit code 76. 0 is no limit. Default 1m.
+	// StallTimeout limits how long a rank may stop responding. After this time the job names the rank, and ends with
+	// exit code 76. 0 is no limit. Default 1m.
 	StallTimeout time.Duration `yaml:"stall_timeout"`
 	// Reduce is the algorithm that sums over ranks. ordered, the default, uses one binary tree over the members, so
 	// that sums do not depend on the transport or the placement. fast uses the fastest algorithm, which may add in a
@@ -280,7 +280,8 @@ type RolloutConfig struct {
 	GroupName string `yaml:"group_name"`
 	// PipelineStageNum is the number of parts into which the environments of each env worker are split. One part is
 	// simulated while actions are inferred for another. In the task reasoning, it is the number of parts into which
-	// each rollout worker splits its prompts. It answers one part after the other, which changes no result. Default 1.
+	// each rollout worker splits its prompts. The worker answers one part after the other, which changes no result.
+	// Default 1.
 	PipelineStageNum int `yaml:"pipeline_stage_num"`
 	// MaxRunningRequests is the number of answers that a rollout worker of the task reasoning generates at the same
 	// time. It changes no result. Default 64.

@@ -262,11 +262,11 @@ func (c *Config) Trains() bool { return !c.Runner.OnlyEval }
 // Evaluates reports whether the job evaluates.
 func (c *Config) Evaluates() bool { return c.Runner.OnlyEval || c.Runner.ValCheckInterval > 0 }
 
-// Headline returns the metric that measures the trained policy: a metric of evaluations if the job evaluates, else a
-// metric of training.
+// Headline returns the metric that measures the trained policy: an evaluation metric if the job evaluates, else a
+// training metric.
 func (c *Config) Headline() string { return c.headline(c.Evaluates()) }
 
-// TrainingHeadline returns the metric of training that measures the policy.
+// TrainingHeadline returns the training metric that measures the policy.
 func (c *Config) TrainingHeadline() string { return c.headline(false) }
 
 func (c *Config) headline(evaluated bool) string {

@@ -36,7 +36,7 @@ type Key struct {
 	Like    string // the key where the same meaning is explained; "" if there is none
 }
 
-// Reference returns every key that a configuration may have if reg has its parts, in the order of the sections. It
+// Reference returns every key that a configuration with the parts of reg may have, in the order of the sections. It
 // omits old names, and the keys of RLinf that have no effect.
 func Reference(reg Registries) []Key {
 	comments := readComments()

@@ -120,8 +120,8 @@ func simulator(cfg *config.Config) string {
 // plain matches a mistake without an origin.
 var plain = regexp.MustCompile(`(?s)^([a-z0-9_.]+): (\S+): (expected .*)$`)
 
-// mistakes returns the mistakes in err. It omits the missing file of the override demos, because the user makes this
-// file later.
+// mistakes returns the mistakes in err. It ignores that the file of the override demos is missing, because the user
+// makes this file later.
 func mistakes(err error) []*yaml.FieldError {
 	all := yaml.FieldErrors(err)
 	if err != nil && len(all) == 0 {
