@@ -6,7 +6,7 @@
 //	session    one start of a job in a process: agreement on the configuration, the run's folder, exit code
 //	task       the interface of a task
 //	embodied   the task of training policies in environments: runner, plan, workers, evaluation
-//	language   the tasks of training language models: fine-tuning and reasoning, with runners, plan, workers, evaluation
+//	language   the tasks of training language models, sft and reasoning: runners, plan, workers, evaluation
 //	loop       what every runner does between iterations: report, vote, save and load checkpoints, stop
 //	weights    the transfer of new weights from actors to the workers that read them
 //	member     what workers of every task share: timeline, sums of gradients, saved state

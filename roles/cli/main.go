@@ -254,7 +254,7 @@ func inOrder(app *cli.App, words []string) []string {
 }
 
 // endOnlyAsDocumented prevents two undocumented exit codes. Until restore is called, a write to a pipe without a reader
-// fails instead of killing the process. (signal.Ignore would affect child processes, too.) A crash ends with SIGABRT
+// fails instead of killing the process. Here signal.Ignore would affect child processes, too. A crash ends with SIGABRT
 // and exit code 134, because Go's exit code 2 means wrong usage here. It leaves a core file only if GOTRACEBACK is
 // crash.
 func endOnlyAsDocumented() (restore func()) {
