@@ -1,16 +1,16 @@
-// Package roles answers: which names does a user's program need? It is a facade: Main is the command line,
-// Registries hold the parts of jobs, and a Trainer trains in one process. Package roles gives the kinds of jobs,
-// its tasks, to the command line. All work is done in the packages below:
+// Package roles answers: which names does a user's program need? It is a facade: Main is the command line, Registries
+// hold the parts of jobs, and a Trainer trains in one process. Package roles passes the tasks, which are the kinds of
+// jobs, to the command line. The packages below do the work:
 //
 //	cli        the commands
 //	session    one start of a job in a process: agreement on the configuration, the run's folder, exit code
 //	task       the interface of a task
-//	embodied   the task of training policies in environments: its runner, plan, workers, evaluation
-//	language   the tasks of language models: runners of fine-tuning and reasoning, plan, workers, examination
+//	embodied   the task of training policies in environments: runner, plan, workers, evaluation
+//	language   the tasks of training language models, sft and reasoning: runners, plan, workers, evaluation
 //	loop       what every runner does between iterations: report, vote, save and load checkpoints, stop
-//	weights    versions of weights on their way from actors to the workers that read them
+//	weights    the transfer of new weights from actors to the workers that read them
 //	member     what workers of every task share: timeline, sums of gradients, saved state
-//	job        what every task needs of a world: placement, available memory, files of weights
+//	job        what every task needs: placement, available memory, files of weights
 //	config     the configuration and its checks
 //	trainer    training in one process, without ranks
 //

@@ -14,23 +14,23 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Program is the work of a job on every rank. Its Cluster has the ranks of the job, and the configuration.
+// A Program is the function that a training job runs on every rank. Its Cluster has the ranks of the job, and the
+// configuration.
 type (
 	Program = loop.Program
 	Cluster = loop.Cluster
 )
 
-// Run is Main with a program of your own, which runs on each rank of a job that trains. The program of Main is
-// FineTune for the task sft, Reason for the task reasoning, and TrainEmbodied for all others.
+// Run is like Main, but every rank of a training job runs program. Main runs FineTune for the task sft, Reason for the
+// task reasoning, and TrainEmbodied for all others.
 func Run(args []string, reg Registries, program Program) int {
 	return cli.Run(args, reg, tasks(), cli.Own{Program: program})
 }
 
-// RunMovable is Run with a program that can continue in another world, after its members have moved to other ranks. If
-// Next or Run of a runner returns spmd.Again, the program returns this error, too. It is called again, with another
-// Cluster, so it keeps no state of its own between iterations. Only a movable program can be moved by rlinf scale or
-// cluster.auto_scheduler. The program's own workers begin anew after a move, unless EmbodiedRunner.Carry gives them to
-// the runner.
+// RunMovable is like Run, for a program whose workers can move to other ranks during the job. rlinf scale and
+// cluster.auto_scheduler move only such programs. If Next or Run of a runner returns spmd.Again, the program must
+// return this error. It is then called again with another Cluster, so it must keep no state. Its own workers lose their
+// state in a move, unless EmbodiedRunner.Carry registers them.
 func RunMovable(args []string, reg Registries, program Program) int {
 	return cli.Run(args, reg, tasks(), cli.Own{Program: program, Movable: true})
 }
@@ -41,11 +41,11 @@ func FineTune(ctx context.Context, c *Cluster) error { return language.FineTune(
 // Reason is the program of the task reasoning: a ReasoningRunner trains a language model on its own answers.
 func Reason(ctx context.Context, c *Cluster) error { return language.Reason(ctx, c) }
 
-// TrainEmbodied is the program of the other tasks. It launches a group for each component that has a place, and
-// runs an EmbodiedRunner with them.
+// TrainEmbodied is the program of the other tasks. It launches a group for each component in the placement, and runs an
+// EmbodiedRunner with these groups.
 func TrainEmbodied(ctx context.Context, c *Cluster) error { return embodied.Train(ctx, c) }
 
-// A HybridComponentPlacement says on which ranks each component has its workers.
+// A HybridComponentPlacement has the ranks of each component's workers.
 type HybridComponentPlacement = loop.HybridComponentPlacement
 
 // NewHybridComponentPlacement returns the placement of c's components.
@@ -53,14 +53,15 @@ func NewHybridComponentPlacement(c *Cluster) HybridComponentPlacement {
 	return loop.NewHybridComponentPlacement(c)
 }
 
-// Launch launches a group of workers. The function new makes the worker of each member of the group at. It may be a
-// function below, or your own. Collective over the world: every rank makes the same launches, in the same order.
+// Launch launches a group of workers, as specified by the argument at. It calls new to make the worker of each member.
+// For new, pass a constructor below, or your own. Collective over the world: every rank makes the same launches, in the
+// same order.
 func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
 	new func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
 	return loop.Launch(ctx, c, at, new)
 }
 
-// LaunchEmbodied launches the groups of an EmbodiedRunner: one for each component that has a place.
+// LaunchEmbodied launches the groups of an EmbodiedRunner: one for each component in the placement.
 func LaunchEmbodied(ctx context.Context, c *Cluster) (Groups, error) {
 	return embodied.LaunchEmbodied(ctx, c)
 }
@@ -74,27 +75,27 @@ type (
 	InferenceWorker = worker.InferenceWorker
 )
 
-// NewActorWorker makes the worker of a member of the component actor, for Launch.
+// NewActorWorker makes one worker of the component actor. It is a constructor for Launch.
 func NewActorWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*ActorWorker, error) {
 	return worker.NewActorWorker(ctx, c, m)
 }
 
-// NewRolloutWorker makes the worker of a member of the component rollout, for Launch.
+// NewRolloutWorker makes one worker of the component rollout. It is a constructor for Launch.
 func NewRolloutWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*RolloutWorker, error) {
 	return worker.NewRolloutWorker(ctx, c, m)
 }
 
-// NewEnvWorker makes the worker of a member of the component env, for Launch.
+// NewEnvWorker makes one worker of the component env. It is a constructor for Launch.
 func NewEnvWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*EnvWorker, error) {
 	return worker.NewEnvWorker(ctx, c, m)
 }
 
-// NewRewardWorker makes the worker of a member of the component reward, for Launch.
+// NewRewardWorker makes one worker of the component reward. It is a constructor for Launch.
 func NewRewardWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*RewardWorker, error) {
 	return worker.NewRewardWorker(ctx, c, m)
 }
 
-// NewInferenceWorker makes the worker of a member of the component inference, for Launch.
+// NewInferenceWorker makes one worker of the component inference. It is a constructor for Launch.
 func NewInferenceWorker(ctx context.Context, c *Cluster, m *spmd.Member) (*InferenceWorker, error) {
 	return worker.NewInferenceWorker(ctx, c, m)
 }
@@ -111,8 +112,8 @@ func NewEmbodiedRunner(c *Cluster, g Groups) (*EmbodiedRunner, error) {
 	return embodied.NewEmbodiedRunner(c, g)
 }
 
-// Types of the configuration: a Config, what its algorithm learns from (Learning), its LanguageModel, its mistakes
-// (Check), a key of a user's own part (OwnKey), and a key without effect (Ignored).
+// Types of the configuration. Learning describes the data that an algorithm learns from. A Check collects mistakes. An
+// OwnKey is a key of your own part. An Ignored is a key without effect.
 type (
 	Config        = config.Config
 	Learning      = config.Learning
@@ -123,7 +124,7 @@ type (
 	Ignored       = yaml.Ignored
 )
 
-// Types of workers' arguments and results. A loop of your own does not need them.
+// Types of arguments and results of the workers' methods. Your own program need not name them.
 type (
 	Arrivals       = worker.Arrivals
 	RewardChannels = worker.RewardChannels

@@ -12,16 +12,15 @@ import (
 	"github.com/rlinf/rlinf/roles/trainer"
 )
 
-// Registries hold the parts that a job can use. A main of your own adds its parts.
+// Registries hold the parts that a job can use. Your own main function can add more.
 type Registries = config.Registries
 
-// Main is the command line: it runs args (os.Args) with the parts in reg, and returns the exit code. A main of your
-// own is
+// Main runs the command line args (os.Args) with the parts in reg, and returns the exit code. Your own main function is
 //
 //	func main() { os.Exit(roles.Main(os.Args, registries)) }
 func Main(args []string, reg Registries) int { return cli.Run(args, reg, tasks(), cli.Own{}) }
 
-// tasks returns the kinds of jobs. The first one is used for an unknown task, to report it.
+// tasks returns the kinds of jobs. The first one reports an unknown task.
 func tasks() task.Tasks {
 	return task.Tasks{embodied.Task{}, language.FineTuning{}, language.Reasoning{}}
 }
@@ -40,26 +39,28 @@ const (
 	ExitTerminated  = loop.ExitTerminated
 )
 
-// A Trainer trains in one process: it collects, updates and evaluates. A TrainerStep is the result of one round.
+// A Trainer trains a policy in one process: it collects, updates and evaluates. A TrainerStep is the result of one
+// round.
 type (
 	Trainer     = trainer.Trainer
 	TrainerStep = trainer.Step
 )
 
-// A Collector makes rollouts: SyncCollector in the caller's goroutine, AsyncCollector while the Trainer learns.
+// A Collector makes rollouts. A SyncCollector works in the caller's goroutine, an AsyncCollector in the background.
 type (
 	Collector      = trainer.Collector
 	SyncCollector  = trainer.SyncCollector
 	AsyncCollector = trainer.AsyncCollector
 )
 
-// NewSyncCollector makes the environments of cfg from reg, and collects with pol. Random numbers follow from seed.
+// NewSyncCollector makes the environments of cfg from reg, and collects with pol. The argument seed determines the
+// random numbers.
 func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed uint64) (*SyncCollector, error) {
 	return trainer.NewSyncCollector(reg, cfg, pol, seed)
 }
 
-// NewAsyncCollector is like NewSyncCollector, but collects with learner's parameters. actor is a policy of the same
-// kind, which the collector owns from now on.
+// NewAsyncCollector is like NewSyncCollector, but collects in the background, with copies of learner's parameters. The
+// copies are in actor, a policy of the same kind, which the collector owns from now on.
 func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.Policy, seed uint64) (*AsyncCollector,
 	error) {
 	return trainer.NewAsyncCollector(reg, cfg, learner, actor, seed)
@@ -68,7 +69,7 @@ func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.
 // An Evaluator plays episodes without learning from them, always from the same initial states.
 type Evaluator = trainer.Evaluator
 
-// NewEvaluator makes cfg.TotalNumEnvs environments of cfg from reg.
+// NewEvaluator returns an Evaluator with cfg.TotalNumEnvs environments of cfg from reg.
 func NewEvaluator(reg *env.Registry, cfg env.Config) (*Evaluator, error) {
 	return trainer.NewEvaluator(reg, cfg)
 }

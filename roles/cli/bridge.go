@@ -39,7 +39,7 @@ func bridgeCommand(reg config.Registries, job []cli.Flag, code *int) *cli.Comman
 		}}
 }
 
-// runBridgeCheck writes the result of every rule, and returns the exit code.
+// runBridgeCheck tests a simulator, writes the result of every rule, and returns the exit code.
 func runBridgeCheck(c *cli.Context, reg config.Registries) (int, error) {
 	check := external.Check{Command: c.Args().Slice(), Envs: c.Int("num-envs"), Steps: c.Int("steps"),
 		Timeout: c.Duration("timeout"), Only: c.String("rule"), By: reg.Programs}
@@ -52,7 +52,7 @@ func runBridgeCheck(c *cli.Context, reg config.Registries) (int, error) {
 	}
 	out := c.App.Writer
 	rules, skipped := 0, 0
-	first := map[string]string{} // from a finding to the first rule with it; one mistake may break many rules
+	first := map[string]string{} // the first rule that reported an error, by error; one mistake may break many rules
 	failed := check.Run(func(v external.Verdict) {
 		rules++
 		switch {

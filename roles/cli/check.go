@@ -20,8 +20,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runCheck describes a job on the ranks that the job would have. It also writes the verdict, which says whether the job
-// runs, or which overrides would make it run. It returns an error if the job does not run.
+// runCheck describes a job on the ranks that the job would have. It also writes the verdict: whether the job runs, or
+// which overrides would make it run. It returns an error if the job does not run.
 func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	path, overrides := c.String("config"), c.Args().Slice()
 	cfg, err := args.ReadConfig(c, reg, overrides, c.App.ErrWriter)
@@ -88,15 +88,15 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 	return describe(out, p, nodes)
 }
 
-// findings are the result of check as JSON.
+// findings are the result of rlinf check, as JSON.
 type findings struct {
-	Runs      bool         `json:"runs"` // the job runs without overrides
+	Runs      bool         `json:"runs"` // whether the job runs without overrides
 	Verdict   string       `json:"verdict"`
 	Errors    []string     `json:"errors"`
 	Overrides []string     `json:"overrides"`           // they fix some of the errors
 	Placement string       `json:"placement,omitempty"` // collocated, disaggregated or hybrid
 	Ranks     []rankReport `json:"ranks,omitempty"`
-	Batches   []string     `json:"batches,omitempty"` // text about an iteration
+	Batches   []string     `json:"batches,omitempty"` // lines about the batches of an iteration
 }
 
 // A rankReport describes one rank. Memory is in bytes.
@@ -107,7 +107,7 @@ type rankReport struct {
 	Bytes   map[string]int64 `json:"bytes"`
 }
 
-// add adds the facts of the plan p to r.
+// add adds the placement, batches and ranks of the plan p to r. Rank i is on node nodes[i].
 func (r *findings) add(p task.Plan, nodes []int) {
 	j := p.Common()
 	r.Placement, r.Batches = fmt.Sprint(j.Placement.Mode()), p.Describe()

@@ -104,7 +104,7 @@ func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 	return code, nil
 }
 
-// stepsOf returns the range of steps in which the groups have the metric.
+// stepsOf returns, in words, the range of environment steps at which the groups have the metric.
 func stepsOf(groups []results.Group, metric string) string {
 	least, most := math.Inf(1), 0.0
 	for _, g := range groups {
@@ -119,8 +119,8 @@ func stepsOf(groups []results.Group, metric string) string {
 	return fmt.Sprintf("from %.0f to %.0f", least, most)
 }
 
-// keptRuns returns all evaluations of the runs at paths, in the form of results.Keep. The runs must belong to one job,
-// and differ in their seeds.
+// keptRuns returns all evaluations of the runs at paths, in the format of results.Keep. The runs must belong to one
+// job, and differ in their seeds.
 func keptRuns(paths []string) ([]byte, error) {
 	var runs []results.Run
 	for _, p := range paths {
@@ -146,7 +146,7 @@ func keptRuns(paths []string) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// origin returns one line: the provenance of the first run that has a provenance. It returns nil if no run has one.
+// origin returns the provenance of the first run with a recorded start, in one line. It returns nil if no run has one.
 func origin(runs []results.Run) []string {
 	for _, r := range runs {
 		last, ok := runfolder.LastStart(r.Name)

@@ -12,10 +12,9 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// loadGroups reads the groups of runs at paths, and gives them distinct names. The result by is the name of the metric
-// to compare. It is the argument metric, or, if metric is "", the first headline metric that a group has. loadGroups
-// omits groups without this metric, and paths without a run, and lists them in notes. If nothing is left, it returns an
-// error.
+// loadGroups reads the groups of runs at paths, and gives them distinct names. The result by is the metric to compare:
+// the argument metric, or, if metric is "", the first headline metric of any group. loadGroups omits groups without
+// this metric and paths without a run, and lists them in notes. If no group remains, it returns an error.
 func loadGroups(paths []string, metric string) (groups []results.Group, by string, notes []string, err error) {
 	candidates := []string{metric}
 	if metric == "" {
@@ -56,7 +55,7 @@ func loadGroups(paths []string, metric string) (groups []results.Group, by strin
 }
 
 // readGroups reads the groups of runs at paths, with the metrics that begin with prefix. If there are several paths, it
-// skips those without a run and lists them in notes.
+// skips paths without a run, and lists them in notes.
 func readGroups(paths []string, prefix string) (groups []results.Group, notes []string, err error) {
 	for _, path := range paths {
 		gs, err := results.Load(path, prefix)
@@ -77,7 +76,8 @@ func readGroups(paths []string, prefix string) (groups []results.Group, notes []
 // mostNames is the maximum number of metrics in a message.
 const mostNames = 12
 
-// suggest returns a text with the most similar metric of the runs at path, and with other metrics of these runs.
+// suggest returns a hint for an unknown metric: the most similar metric of the runs at path, and a list of their
+// metrics.
 func suggest(path, metric string) string {
 	groups, err := results.Load(path, "")
 	if err != nil {

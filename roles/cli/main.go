@@ -30,10 +30,10 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Own is a user's program, which runs on each rank of training in place of the task's program.
+// Own is a user's program, which replaces the task's program on every rank of a training job.
 type Own = session.Own
 
-// Run is the command line: it runs args (os.Args) with the parts in reg and the tasks, and returns the exit code.
+// Run runs the command line args (os.Args) with the parts in reg and the tasks, and returns the exit code.
 func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 	entry := programs.Enter() // a supervisor process never returns from this call
 	if testing.Testing() {    // a test binary cannot be its own supervisor
@@ -57,9 +57,8 @@ func Run(args []string, reg config.Registries, tasks task.Tasks, own Own) int {
 	return code
 }
 
-// followersWait is how long other processes than the leading process wait after a usage error before they end. In this
-// time the leading process writes the error. Some launchers end the job when the first process ends, and drop text that
-// was just written.
+// followersWait is the time for which all processes but the leading process wait after a usage error. Meanwhile the
+// leading process writes the error. Some launchers end the job when any process ends, and drop its last output.
 const followersWait = 2 * time.Second
 
 // explain writes err and returns its exit code. Usage errors are the same in all processes of a launcher, so only
@@ -184,7 +183,7 @@ func newApp(reg config.Registries, tasks task.Tasks, own session.Own, code *int)
 	return app
 }
 
-// coded returns the action of a command. The action calls run, and stores the exit code in code.
+// coded returns an action that calls run, and stores the exit code in code.
 func coded(code *int, run func(*cli.Context) (int, error)) func(*cli.Context) error {
 	return func(c *cli.Context) (err error) {
 		*code, err = run(c)
@@ -254,10 +253,10 @@ func inOrder(app *cli.App, words []string) []string {
 	return slices.Concat(words[:1], name, flags, plain)
 }
 
-// endOnlyAsDocumented changes two ways in which this process could end. A write to a pipe without a reader fails
-// instead of killing the process, until restore is called. (signal.Ignore would change this for child processes, too.)
-// A crash of Go's runtime ends with SIGABRT and exit code 134, because Go's default, exit code 2, means wrong usage
-// here. A crash leaves a core file only with GOTRACEBACK=crash in the environment.
+// endOnlyAsDocumented prevents two undocumented exit codes. Until restore is called, a write to a pipe without a reader
+// fails instead of killing the process. Instead of this, signal.Ignore would affect child processes, too. A crash ends
+// with SIGABRT and exit code 134, because Go's exit code 2 means wrong usage here. It leaves a core file only if
+// GOTRACEBACK is crash.
 func endOnlyAsDocumented() (restore func()) {
 	lost := make(chan os.Signal, 1)
 	signal.Notify(lost, syscall.SIGPIPE)

@@ -110,8 +110,8 @@ func runPlan(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	return err
 }
 
-// planFiles reads the files of --profile and --machine. The machine in the file of --machine takes precedence over the
-// machine in the file of --profile.
+// planFiles reads the files of --profile and --machine. If both files have a machine, planFiles returns the machine of
+// --machine.
 func planFiles(c *cli.Context) (m *planner.Machine, p *planner.Profile, err error) {
 	if file := c.String("profile"); file != "" {
 		if m, p, err = planner.Read(file); err != nil {
@@ -135,8 +135,8 @@ func planFiles(c *cli.Context) (m *planner.Machine, p *planner.Profile, err erro
 	return m, p, nil
 }
 
-// measureJob measures the machine and the operations of the job, unless they come from files. If the memory of the
-// machine limits the number of models of the actors, note says so.
+// measureJob measures the machine and the operations of the job, unless they come from files. If Subject.Fit reduces
+// the actors' replicas for lack of memory, note says so.
 func measureJob(c *cli.Context, s *advice.Subject, m *planner.Machine, p *planner.Profile,
 	run advice.Runner) (note string, _ *planner.Machine, _ *planner.Profile, err error) {
 	say, described := c.App.ErrWriter, m != nil && m.Host == ""

@@ -16,7 +16,7 @@ func renderFlags() []cli.Flag {
 	return []cli.Flag{&cli.StringFlag{Name: "out", Usage: "the `FILE` to write, PNG", Value: "initial_states.png"}}
 }
 
-// runRender renders the initial states of evaluations as their films would show them.
+// runRender renders the initial states of an evaluation, as the evaluation's film would show them.
 func runRender(c *cli.Context, reg config.Registries) error {
 	cfg, err := args.Config(c, reg, c.App.ErrWriter)
 	if err != nil {
@@ -37,7 +37,7 @@ func runRender(c *cli.Context, reg config.Registries) error {
 	n := min(e.VideoCfg.NumEnvs, e.TotalNumEnvs)
 	made := n
 	if !e.External.IsZero() {
-		made = e.TotalNumEnvs // a simulator may not support another number
+		made = e.TotalNumEnvs // a simulator may refuse a different number of environments
 	}
 	_, stop := args.Progress(c, "rendering")
 	defer stop()

@@ -99,18 +99,17 @@ func runScale(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, err
 	return loop.ExitOK, nil
 }
 
-// How often await reads the answers and the status of a run. It reads the status less often, because this creates a
-// file.
+// The intervals at which await reads answers, and the status of the run. Reading the status creates a file.
 const (
 	answerEvery = 100 * time.Millisecond
 	statusEvery = 2 * time.Second
 )
 
-// await returns the answer to the request id. If the run ends without an answer, await takes the request back.
+// await returns the answer to the request id. If the run ends without an answer, await withdraws the request.
 func await(ctx context.Context, dir, id string) (*moves.Answer, error) {
 	tick := time.NewTicker(answerEvery)
 	defer tick.Stop()
-	over := runfolder.Running // the status of the run at the last look
+	over := runfolder.Running // the last known status of the run
 	for looked := time.Now(); ; {
 		a, err := moves.Find(dir, id)
 		if a != nil || err != nil {
@@ -139,7 +138,7 @@ func await(ctx context.Context, dir, id string) (*moves.Answer, error) {
 type placedRun struct {
 	dir   string
 	cfg   *config.Config
-	pool  *config.Config       // the configuration from which a start makes a pool; nil if the run has no pool
+	pool  *config.Config       // the configuration as the run read it, if it has a pool; else nil
 	start runfolder.Provenance // the newest start of the run
 	nodes []int                // the node of each rank
 }
@@ -180,8 +179,8 @@ func readPlaced(reg config.Registries, tasks task.Tasks, dir string) (*placedRun
 	return r, err
 }
 
-// nodesOf returns the index of each rank's node. Each host is a node. If virtual > 0, there are that many virtual nodes
-// instead.
+// nodesOf returns the index of each rank's node. Each host is a node, unless virtual > 0. In that case virtual is the
+// number of virtual nodes.
 func nodesOf(hosts []string, virtual int) []int {
 	if virtual > 0 {
 		return args.SpreadNodes(len(hosts), min(virtual, len(hosts)))
@@ -202,9 +201,9 @@ func extent(cfg *config.Config) int {
 	return n
 }
 
-// check returns the configuration of the run with the placement in text, and the mistakes of the placement. While the
-// run is running, a move must keep the number of members of each component. A resume must keep only the number of
-// actors.
+// check returns the configuration of the run with the placement in text, and the mistakes of the placement. If runs is
+// true, the run is running and can move, unless the placement needs more ranks than the run has. A move must keep the
+// number of members of each component. A resume must keep only the number of actors.
 func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, runs bool) (*config.Config, error) {
 	from := r.cfg
 	moved, err := from.Moved(reg, text)
@@ -281,7 +280,7 @@ func withoutOrigin(line string) string {
 	return text
 }
 
-// same reports whether all components have the same places in the run and in moved.
+// same reports whether moved leaves all components on their ranks.
 func (r *placedRun) same(moved *config.Config) bool {
 	now, err := r.cfg.Place(r.nodes)
 	then, err2 := moved.Place(r.nodes)
@@ -289,7 +288,7 @@ func (r *placedRun) same(moved *config.Config) bool {
 }
 
 // hosts returns the number of hosts that n ranks need if no host gets more ranks than the fullest host has now. Ranks
-// of one process need one host. If ranks share cores, the number of hosts does not change.
+// of one process need one host. If Open MPI oversubscribes hosts, the number of hosts does not change.
 func (r *placedRun) hosts(n int) int {
 	if r.start.Launcher == "" || r.start.Job == "" && !mpi.Compiled {
 		return 1
@@ -306,7 +305,7 @@ func (r *placedRun) hosts(n int) int {
 	return max(len(ranks), (n+most-1)/most)
 }
 
-// env returns a variable of the environment in which the run was started last.
+// env returns a variable from the environment of the run's last start.
 func (r *placedRun) env(name string) string { return r.start.Env[name] }
 
 // resume returns the command that resumes the run on n ranks with the placement of moved.

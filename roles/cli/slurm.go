@@ -96,8 +96,8 @@ func runSlurm(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	return err
 }
 
-// checkSlurm returns an error if a word for the script is not valid for its flag, or has several lines. The second line
-// would be a command in the script.
+// checkSlurm returns an error if a word for the script is not valid for its flag, or has several lines. The script
+// would run the second line as a command.
 func checkSlurm(c *cli.Context) error {
 	for _, flag := range slurmWords {
 		values := lines{c.String(flag.name)}
@@ -145,8 +145,9 @@ var slurmWords = []struct {
 	{"module", regexp.MustCompile(`^[\w.+/-]+$`), "the name of a module, as openmpi/4.1"},
 }
 
-// slurmParts distributes np ranks evenly over the nodes of count parts of a job. If there are two parts, the first has
-// the nodes with actors, and the second has all other nodes. It returns an error if the job would not run on them.
+// slurmParts distributes np ranks evenly over the nodes of a job. The argument count is the number of parts of the job:
+// one, or, for a hetjob, two. In a hetjob, the first part has the nodes with actors. slurmParts returns an error if the
+// job would not run on these nodes.
 func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks task.Tasks, np,
 	count int) ([]slurm.Part, error) {
 	asked, err := nodesAsked(c.String("nodes"), count)
@@ -202,7 +203,7 @@ func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks
 	return parts, nil
 }
 
-// nodesAsked returns the numbers of --nodes: one for each part, or nil if the flag is not given.
+// nodesAsked parses text, the value of --nodes: a number of nodes for each part. It returns nil if text is "".
 func nodesAsked(text string, parts int) ([]int, error) {
 	if text == "" {
 		return nil, nil
@@ -245,8 +246,8 @@ func actorRanks(j *job.Job, np int) (int, error) {
 	return first, nil
 }
 
-// sideBySide returns how many workers of one rank work at the same time: the maximum over the ranks in [first, end). It
-// counts env and rollout workers, because actors work before or after them.
+// sideBySide returns the maximum number of workers of one rank that work at the same time, among the ranks in [first,
+// end). It counts env and rollout workers, because actors work before or after them.
 func sideBySide(j *job.Job, first, end int) int {
 	busy := make([]int, end)
 	for _, component := range []string{"env", "rollout"} {

@@ -31,8 +31,8 @@ func statusFlags() []cli.Flag {
 	return []cli.Flag{&cli.BoolFlag{Name: "json", Usage: "write a JSON list with an object for each run"}}
 }
 
-// runStatus writes the state of each run named by the arguments, and the commands with which to go on. For a folder
-// of runs (logs, unless another is named), it writes a line for each run, the newest first.
+// runStatus writes the state of each run in the arguments, and the commands that continue it. For a folder of runs
+// (default: logs), it writes one line for each run, the newest first.
 func runStatus(c *cli.Context, reg config.Registries) error {
 	dirs := c.Args().Slice()
 	if len(dirs) == 0 {
@@ -81,7 +81,7 @@ func writeRuns(out io.Writer, reg config.Registries, dir string, runs []results.
 	return w.Flush()
 }
 
-// writeRun writes the state of a run, and the commands with which to go on.
+// writeRun writes the state of a run, and the commands that continue it.
 func writeRun(out io.Writer, reg config.Registries, s results.Standing) error {
 	cfg, err := configOf(reg, s.Run)
 	if err != nil {
@@ -113,7 +113,7 @@ func configOf(reg config.Registries, dir string) (*config.Config, error) {
 	return cfg, err
 }
 
-// writeLastMove writes time, reason, cost and gain of the last move of a run.
+// writeLastMove writes the time, reason, cost and gain of the run's last move.
 func writeLastMove(out io.Writer, s results.Standing) error {
 	all, _, err := moves.Read(s.Run)
 	if err != nil || len(all) == 0 {

@@ -18,7 +18,7 @@ func traceFlags() []cli.Flag {
 		DefaultText: "trace.json in the run's folder"}}
 }
 
-// runTrace writes the trace of the run that the argument names to a file.
+// runTrace reads the trace of a run, and writes it to a file in Chrome's format.
 func runTrace(c *cli.Context) error {
 	if c.NArg() != 1 {
 		return config.Usagef("trace: expected the folder of one run; rlinf status lists runs")

@@ -14,7 +14,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// runTrain is the command without a name: it trains, and returns the exit code. The session writes the job's errors.
+// runTrain runs rlinf without a command: it trains, and returns the exit code. The session writes the job's errors.
 func runTrain(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Own) (int, error) {
 	asked := loop.Watch()
 	defer asked.Close()
@@ -33,7 +33,7 @@ func runTrain(c *cli.Context, reg config.Registries, tasks task.Tasks, own sessi
 	if err != nil {
 		return 0, err
 	}
-	debug.SetGCPercent(400) // jobs allocate little, and each process has a garbage collector
+	debug.SetGCPercent(400) // collect garbage less often: jobs allocate little
 	return s.Start(c.Context, ranks, cfg, draft, wrong)
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// PlacementAuto is the placement of components whose place is planned when training starts. As the value of
-// cluster.component_placement it stands for all components that a plan can place.
+// PlacementAuto is the placement of a component whose ranks are planned when training starts. As the value of
+// cluster.component_placement it applies to all components that a plan can place.
 const PlacementAuto = "auto"
 
 const placementKey = "cluster.component_placement"
@@ -57,14 +57,13 @@ func (c *Config) Auto() (auto []string, others spmd.Cluster) {
 	return auto, others
 }
 
-// Schedules reports whether a scheduler moves the members of this job to other ranks, by the times of iterations.
+// Schedules reports whether the job has a scheduler that moves members to other ranks.
 func (c *Config) Schedules() bool {
 	return c.Cluster.AutoScheduler && c.Runner.TaskType == TaskEmbodied
 }
 
-// Extent returns the smallest number of ranks that the placement needs. The result whole is true if the places of
-// components depend on the size of the world: components are on all ranks or on nodes, or their places are planned. In
-// this case the number of ranks is a multiple of Unit.
+// Extent returns the minimum number of ranks for the placement. The result whole is true if the placement depends on
+// the size of the world: it uses all ranks, counts nodes, or is auto. In this case ranks is a multiple of Unit.
 func (c *Config) Extent() (ranks int, whole bool) {
 	auto, others := c.Auto()
 	ranks, whole = others.Extent()
@@ -109,7 +108,7 @@ func (c *validation) checkScheduler() {
 			"false: the cost of simulators in programs of their own is not measured")
 		c.found.Want(c.Cluster.Tracer.Record, "cluster.tracer.record", false,
 			"true: cluster.auto_scheduler reads the record")
-	case deals: // a pool answers without stages
+	case deals: // a pool has no pipeline stages
 		if n := c.Rollout.PipelineStageNum; n > 1 {
 			c.found.Idle("rollout.pipeline_stage_num", n)
 		}

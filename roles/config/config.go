@@ -41,20 +41,21 @@ type Config struct {
 type ClusterConfig struct {
 	// NumNodes is the required number of nodes. 0, the default, allows any number.
 	NumNodes int `yaml:"num_nodes"`
-	// ComponentPlacement says on which ranks each component has its workers: RLinf's placement strings ("0-7",
-	// "all", "0-1:0-3") under the name of a component, or several names with commas between them. auto, here or for
-	// a component, lets the job measure itself and plan when training starts.
+	// ComponentPlacement gives each component the ranks of its workers. A key is the name of a component, or several
+	// names with commas between them. A value is RLinf's placement string ("0-7", "all", "0-1:0-3"), or auto. With
+	// auto, here or for a component, the job measures itself and plans the ranks when training starts.
 	ComponentPlacement config.Map[PlacementConfig] `yaml:"component_placement"`
-	// NodeGroups names sets of nodes, to use in placements.
+	// NodeGroups defines named sets of nodes, for use in placements.
 	NodeGroups []NodeGroupConfig `yaml:"node_groups"`
 	// Tracer records a timeline of every worker.
 	Tracer TracerConfig `yaml:"tracer"`
 	// AllowIdleRanks allows ranks without workers. Default false. (+)
 	AllowIdleRanks bool `yaml:"allow_idle_ranks"`
-	// AutoScheduler lets work move between ranks while the job runs. Workers move to other ranks when the times of the
-	// iterations predict a gain; this needs cluster.tracer.record. In the task reasoning the ranks of actors, rollout
-	// and inference workers are one pool. Prompts are divided among the pool, unfinished answers move to ranks that
-	// have fewer, and the actors, as many as before, are spread over the pool. No result changes. Default false.
+	// AutoScheduler moves work between ranks while the job runs. Workers move to other ranks when the times of
+	// iterations predict a gain; this needs cluster.tracer.record. In the task reasoning, the ranks of actors, rollout
+	// and inference workers form one pool instead. Prompts are distributed over the pool, and unfinished answers move
+	// to ranks with fewer answers. The number of actors stays, and they are spread over the pool. Results do not
+	// change. Default false.
 	AutoScheduler bool `yaml:"auto_scheduler"`
 	// UsePreProcessPolicy lets the ranks of actors generate answers, too, in the pool of auto_scheduler. Default true.
 	UsePreProcessPolicy bool `yaml:"use_pre_process_policy"`
@@ -62,20 +63,20 @@ type ClusterConfig struct {
 
 // TracerConfig is the section cluster.tracer.
 type TracerConfig struct {
-	// Record writes how every worker spends its time to the run's folder, for report and watch. Default true. (+)
+	// Record logs the times of every worker in the run's folder, for rlinf report and rlinf watch. Default true. (+)
 	Record bool `yaml:"record"`
 	// Enable keeps the record of all iterations, and writes OutputFile when the run ends. Default false.
 	Enable bool `yaml:"enable"`
-	// OutputFile is in Chrome's Trace Event Format. Default: trace.json in the run's folder.
+	// OutputFile is the path of the timeline, in Chrome's Trace Event Format. Default: trace.json in the run's folder.
 	OutputFile string `yaml:"output_file"`
 }
 
 // PlacementConfig is the placement of one component: a placement string, or a map with these keys.
 type PlacementConfig struct {
-	// NodeGroup are labels of node groups. The placement counts the ranks of these groups, in this order. "node" counts
-	// nodes instead of ranks. Default: all nodes.
+	// NodeGroup has labels of node groups. The numbers in Placement count the ranks of these groups, in this order.
+	// With the label "node" they count nodes instead of ranks. Default: all nodes.
 	NodeGroup config.Words `yaml:"node_group"`
-	// Placement is resources, or resources:workers, with commas between segments; or auto, for a planned place.
+	// Placement has segments with commas between them: resources, or resources:workers. auto lets the job plan it.
 	Placement string `yaml:"placement"`
 }
 
@@ -102,13 +103,13 @@ type NodeGroupConfig struct {
 	NodeRanks Ranks `yaml:"node_ranks"`
 }
 
-// Ranks are ascending numbers of ranks; in YAML a number, ranges such as "0-3,5", or a list.
+// Ranks are ascending numbers of ranks. In YAML they are a number, ranges such as "0-3,5", or a list.
 type Ranks []int
 
 // MaxRanks is the maximum number of ranks and of nodes.
 const MaxRanks = 1 << 16
 
-// UnmarshalYAML reads any of the three forms.
+// UnmarshalYAML reads a number, ranges, or a list.
 func (r *Ranks) UnmarshalYAML(y *yaml.Node) error {
 	*r = nil
 	if y.Kind == yaml.SequenceNode {
@@ -133,31 +134,31 @@ func (r *Ranks) UnmarshalYAML(y *yaml.Node) error {
 
 // SPMDConfig is the section spmd.
 type SPMDConfig struct {
-	// Nodes divides the ranks among this number of virtual nodes, in equal contiguous blocks. A single node can then
-	// run code for several nodes. 0, the default, uses the real nodes.
+	// Nodes is the number of virtual nodes. The ranks are divided among them in equal contiguous blocks, so that one
+	// node can run code for several nodes. 0, the default, uses the real nodes.
 	Nodes int `yaml:"nodes"`
 }
 
 // CommConfig is the section comm: communication between ranks.
 type CommConfig struct {
-	// StallTimeout is how long a rank may stop responding before the job ends with exit code 76 and names this rank.
-	// 0 is no limit. Default 1m.
+	// StallTimeout limits how long a rank may stop responding. After this time the job names the rank, and ends with
+	// exit code 76. 0 is no limit. Default 1m.
 	StallTimeout time.Duration `yaml:"stall_timeout"`
-	// Reduce is the way to add over ranks. ordered, the default, adds by one binary tree over the members, so that
-	// results do not depend on the transport and the placement. fast uses the fastest algorithm, which may add in
-	// another order.
+	// Reduce is the algorithm that sums over ranks. ordered, the default, uses one binary tree over the members, so
+	// that sums do not depend on the transport or the placement. fast uses the fastest algorithm, which may add in a
+	// different order.
 	Reduce string `yaml:"reduce"`
 	// Table is a file with the algorithm for each collective operation, written by `rlinf bench --tune` on this
 	// machine. Empty, the default, uses the built-in choice.
 	Table string `yaml:"table"`
-	// BucketBytes is the size of the buckets of a gradient that are summed while the backward pass still runs.
-	// Default 4 MiB.
+	// BucketBytes is the size of a gradient bucket in bytes. Buckets are summed over ranks while the backward pass
+	// still runs. Default 4 MiB.
 	BucketBytes int `yaml:"bucket_bytes"`
-	// Compression is the format of gradients between ranks: none (default) is float32; bf16 about halves the bytes
-	// and rounds. The metric train/actor/compression_error shows the loss of accuracy.
+	// Compression is the format of gradients between ranks. none (default) is float32. bf16 rounds them, and about
+	// halves the bytes. The metric train/actor/compression_error shows the loss of accuracy.
 	Compression string `yaml:"compression"`
-	// CheckReplicas is the number of iterations between comparisons of the actors' parameters. A job whose actors
-	// differ in a bit ends. 0, the default, never compares.
+	// CheckReplicas is the number of iterations between comparisons of the actors' parameters. The job ends if the
+	// actors differ in any bit. 0, the default, never compares.
 	CheckReplicas int `yaml:"check_replicas"`
 	// Debug compares every collective call across its members before it runs. It reports both sides of a mismatch,
 	// which would otherwise hang. Default false.
@@ -170,7 +171,7 @@ type RunnerConfig struct {
 	// the texts of data; or reasoning, which trains a language model on its own answers to the prompts of data. RLinf's
 	// offline is the same as embodied, for algorithms that learn from demonstrations alone.
 	TaskType string `yaml:"task_type"`
-	// Logger says where the run's folder is.
+	// Logger configures the run's folder and its files of metrics.
 	Logger LoggerConfig `yaml:"logger"`
 	// MaxEpochs and MaxSteps bound the number of iterations; the smaller bound counts. A negative number, the default
 	// of both, is no bound. MaxEpochs, MaxSteps or MaxTime must be given.
@@ -182,8 +183,8 @@ type RunnerConfig struct {
 	// ValCheckInterval is the number of iterations between evaluations. Another evaluation follows the last iteration.
 	// ≤ 0, the default, is no evaluation.
 	ValCheckInterval int `yaml:"val_check_interval"`
-	// SaveInterval is the number of iterations between checkpoints, a multiple of ValCheckInterval if both are on.
-	// ≤ 0, the default, is no checkpoint.
+	// SaveInterval is the number of iterations between checkpoints. It must be a multiple of ValCheckInterval if both
+	// are > 0. ≤ 0, the default, is no checkpoint.
 	SaveInterval int `yaml:"save_interval"`
 	// SaveAtEnd saves a checkpoint when the run ends, even without SaveInterval, so that rlinf eval can evaluate it.
 	// Without SaveInterval RLinf saves none. Default true. (+)
@@ -196,7 +197,7 @@ type RunnerConfig struct {
 	// default the newest checkpoint in the run's folder.
 	ResumeDir string `yaml:"resume_dir"`
 	// CkptPath is a file of weights (safetensors) to start from, or to evaluate. With is_lora the file may have all
-	// weights of a language model; then adapters are trained on them, and a resumed run needs the file again.
+	// weights of a language model. The run then trains adapters on these weights, and needs the file again to resume.
 	// Empty, the default, is none.
 	CkptPath string `yaml:"ckpt_path"`
 	// OnlyEval evaluates and does not train. Default false; true for the task embodied_eval.
@@ -208,9 +209,9 @@ type RunnerConfig struct {
 	// train_async. A rollout begins with the newest weights that have arrived. See algorithm.staleness_threshold
 	// and actor.recv_drain_max_trajectories. Results of an asynchronous run depend on timing. Default false. (+)
 	Async bool `yaml:"async"`
-	// Deterministic uses kernels whose results do not depend on the batch that contains a row, to the bit. Default
-	// true; false uses OpenBLAS for products if the build has it (tag blas): faster on processors without AVX2
-	// only. (+)
+	// Deterministic uses kernels whose result for a row of a batch does not depend on the other rows, to the bit.
+	// Default true. false uses OpenBLAS for matrix products if the build has it (tag blas). It is faster only on
+	// processors without AVX2. (+)
 	Deterministic bool `yaml:"deterministic"`
 	// Seed is the seed of all random numbers, unless a part has a seed of its own (actor.seed, env.train.seed,
 	// env.eval.seed). Default 1. (+)
@@ -222,11 +223,11 @@ type RunnerConfig struct {
 	EnableDynamicBatchSize bool `yaml:"enable_dynamic_batch_size"`
 	// MaxTokensPerMbs is the maximum number of tokens of a packed micro-batch: at least SeqLength.
 	MaxTokensPerMbs int `yaml:"max_tokens_per_mbs"`
-	// EarlyStop ends fine-tuning when validation no longer gets better.
+	// EarlyStop ends fine-tuning when validation no longer improves.
 	EarlyStop EarlyStopConfig `yaml:"early_stop"`
 }
 
-// LoggerConfig says where the run's folder is and what is written there.
+// LoggerConfig is the section runner.logger: the run's folder, and its files of metrics.
 type LoggerConfig struct {
 	// LogPath is the parent of the run's folder, <log_path>/<experiment_name>. Default logs.
 	LogPath string `yaml:"log_path"`
@@ -235,27 +236,28 @@ type LoggerConfig struct {
 	// ExperimentName is the name of the run's folder. Default: the name of the configuration file without its
 	// extension.
 	ExperimentName string `yaml:"experiment_name"`
-	// LoggerBackends are further files of metrics beside metrics.jsonl: tensorboard (default), or none.
+	// LoggerBackends are formats of metrics in addition to metrics.jsonl: tensorboard (default), or an empty list.
 	LoggerBackends config.Words `yaml:"logger_backends"`
 	// TensorBoardAxis is TensorBoard's x axis: step (default), the iterations, as in RLinf; or env_steps, the steps
 	// of all environments. metrics.jsonl has both. (+)
 	TensorBoardAxis string `yaml:"tensorboard_axis"`
-	// LogInterval is the number of iterations between two lines of metrics. A line has the means since the line before.
-	// Evaluations, checkpoints and the end of the run always write a line. Default 1. (+)
+	// LogInterval is the number of iterations between two lines of metrics. A line has the means since the previous
+	// line. Evaluations, checkpoints and the end of the run always write a line. Default 1. (+)
 	LogInterval int `yaml:"log_interval"`
 }
 
 // AlgorithmConfig is the section algorithm.
 type AlgorithmConfig struct {
 	algo.Config `yaml:",inline"`
-	// GroupSize consecutive environments share their initial states. Default 1. It applies if env.train.group_size
-	// and env.eval.group_size are not given. With the task reasoning it is the number of answers to each prompt.
+	// GroupSize is the number of consecutive environments that share their initial states. It applies if
+	// env.train.group_size and env.eval.group_size are not given. In the task reasoning it is the number of answers to
+	// each prompt. Default 1.
 	GroupSize int `yaml:"group_size"`
 	// Texts are the keys that only the task reasoning has.
 	Texts algo.TextConfig `yaml:",inline"`
 	// StalenessThreshold is the maximum age of a rollout in an asynchronous run, in iterations of the actors. Older
-	// rollouts are dropped. Algorithms that learn from each rollout once need a bound, and begin no rollout that would
-	// become too old. A negative number, the default, is no bound.
+	// rollouts are dropped. Algorithms that learn from each rollout once need a bound. With them, no rollout begins
+	// that would become too old. A negative number, the default, is no bound.
 	StalenessThreshold int `yaml:"staleness_threshold"`
 }
 
@@ -276,9 +278,10 @@ type EnvConfig struct {
 type RolloutConfig struct {
 	// GroupName is the component's name in messages. Default RolloutGroup.
 	GroupName string `yaml:"group_name"`
-	// PipelineStageNum is S: the environments of each env worker are split into S parts. One part is simulated while
-	// actions are inferred for another. With the task reasoning, each rollout worker answers its prompts in S parts,
-	// one after the other; this changes no result. Default 1.
+	// PipelineStageNum is the number of parts into which the environments of each env worker are split. One part is
+	// simulated while actions are inferred for another. In the task reasoning, it is the number of parts into which
+	// each rollout worker splits its prompts. The worker answers one part after the other, which changes no result.
+	// Default 1.
 	PipelineStageNum int `yaml:"pipeline_stage_num"`
 	// MaxRunningRequests is the number of answers that a rollout worker of the task reasoning generates at the same
 	// time. It changes no result. Default 64.
@@ -286,17 +289,17 @@ type RolloutConfig struct {
 	// ReturnLogprobs sends answers of the task reasoning with the log-probs that their tokens had when they were
 	// sampled. false needs algorithm.recompute_logprobs, which gives the same log-probs. Default true.
 	ReturnLogprobs bool `yaml:"return_logprobs"`
-	// Threads is the number of cores with which a rollout worker of the task reasoning generates answers. It
-	// changes no result. Default 1. (+)
+	// Threads is the number of cores that a rollout worker of the task reasoning uses. It changes no result. Default 1.
+	// (+)
 	Threads int `yaml:"threads"`
 	// TensorParallelSize is the number of rollout workers that divide every layer of one model. rlinf eval divides the
-	// model into as many parts, among goroutines or among its ranks. Default 1.
+	// model into the same number of parts, among goroutines or among its ranks. Default 1.
 	TensorParallelSize int `yaml:"tensor_parallel_size"`
 	// PipelineParallelSize must be 1, the default: rollout workers do not divide a model into stages.
 	PipelineParallelSize int `yaml:"pipeline_parallel_size"`
 	// SamplingParams configures how answers of the task reasoning, and actions of vla_policy, are sampled.
 	SamplingParams SamplingConfig `yaml:"sampling_params"`
-	// EvalSamplingParams configures how evaluations sample answers. All values are allowed. (+)
+	// EvalSamplingParams configures how evaluations sample answers. It supports all values of its keys. (+)
 	EvalSamplingParams EvalSamplingConfig `yaml:"eval_sampling_params"`
 }
 
@@ -310,17 +313,17 @@ type ActorConfig struct {
 	// of MicroBatchSize times the number of actors. Must be > 0; no default.
 	GlobalBatchSize int `yaml:"global_batch_size"`
 	// RecvDrainMaxTrajectories is for asynchronous runs with a replay buffer. It is the maximum number of rollouts of
-	// each environment that the buffer receives before the updates of an iteration: it waits for one, and takes more
-	// if they have arrived. As many rollouts, at most the capacity of the buffer, may wait for it. Default 1024.
+	// each environment that the buffer receives before the updates of an iteration. The buffer waits for one rollout,
+	// and receives more if they have arrived. It is also the maximum number of waiting rollouts, unless the buffer's
+	// capacity is smaller. Default 1024.
 	RecvDrainMaxTrajectories int `yaml:"recv_drain_max_trajectories"`
 	// Seed is the seed of the initial weights, of the noise of actions and of the order of samples. Default:
 	// runner.seed.
 	Seed uint64 `yaml:"seed"`
-	// EnableDPLoadBalance divides the texts of a batch among the actors so that all have about as many tokens. Default
-	// false: each actor gets the same number of texts, in their order.
+	// EnableDPLoadBalance distributes the texts of a batch so that all actors get about the same number of tokens.
+	// Default false: all actors get the same number of texts, in their order.
 	EnableDPLoadBalance bool `yaml:"enable_dp_load_balance"`
-	// Threads is the number of cores with which an actor computes a language model. It changes no result. Default
-	// 1. (+)
+	// Threads is the number of cores that an actor uses for a language model. It changes no result. Default 1. (+)
 	Threads int `yaml:"threads"`
 	// Tokenizer converts texts to tokens.
 	Tokenizer TokenizerConfig `yaml:"tokenizer"`
@@ -331,22 +334,23 @@ type ActorConfig struct {
 	// CriticOptim is the optimiser of critics of actions (add_q_head), and of the critic of answers (RLinf's
 	// critic.optim). The default of a key is its value under optim.
 	CriticOptim algo.OptimConfig `yaml:"critic_optim"`
-	// FSDPConfig says how a language model saves memory, in the words of FSDP.
+	// FSDPConfig configures how a language model saves memory. It has keys of FSDP.
 	FSDPConfig FSDPConfig `yaml:"fsdp_config"`
 }
 
 // CriticConfig is the section critic: the critic of answers of a language model. Its optimiser is
 // actor.critic_optim, and it has the sizes of actor.model.
 type CriticConfig struct {
-	// UseCriticModel turns loss_type actor of a language model into actor_critic, as in RLinf's files. true needs
-	// adv_type gae. Default false.
+	// UseCriticModel changes the loss_type of a language model from actor to actor_critic, as in RLinf's files. true
+	// needs adv_type gae. Default false.
 	UseCriticModel bool `yaml:"use_critic_model"`
-	// Model is the layout of the critic on its ranks. Default: the actor's layout. If the section is
-	// given, its keys are 1 by default.
+	// Model is the layout of the critic on its ranks. Default: the actor's layout. If the section is given, the default
+	// of its keys is 1.
 	Model LayoutConfig `yaml:"model"`
 }
 
-// Default returns a configuration of defaults. Keys without a default have invalid values, which Load reports.
+// Default returns a configuration with the default values. Keys without a default have invalid values, which Load
+// reports.
 func Default() *Config {
 	eval := env.DefaultConfig()
 	trainingAlone(&eval)

@@ -50,7 +50,7 @@ func ForeignPolicy(modelType string) string {
 }
 
 // useOwnNames replaces RLinf's names of algorithms by ours. RLinf names an algorithm by loss_type alone, or by the kind
-// of critic. The argument crossQ says that the critic is of the kind CrossQ. The argument answers says that there is a
+// of critic. The argument crossQ is true if the kind of critic is CrossQ. The argument answers is true if there is a
 // critic of answers. In this case RLinf's loss_type names only the policy's loss.
 func (a *AlgorithmConfig) useOwnNames(crossQ, answers bool) {
 	switch a.LossType {

@@ -42,10 +42,10 @@ type SamplingConfig struct {
 	TemperatureEval float64 `yaml:"temperature_eval"`
 	// Temperature divides the logits of answers. Must be > 0. Default 1.
 	Temperature float64 `yaml:"temperature"`
-	// TopK samples among this number of most likely tokens. 0, the default, is all. RLinf's presets have 1000000,
-	// which is also all.
+	// TopK restricts sampling to this number of most likely tokens. 0, the default, is all. RLinf's presets have
+	// 1000000, which is also all.
 	TopK int `yaml:"top_k"`
-	// TopP samples among the most likely tokens with this probability together. Default 1.
+	// TopP restricts sampling to the most likely tokens whose probabilities sum to this value. Default 1.
 	TopP float64 `yaml:"top_p"`
 	// RepetitionPenalty above 1 reduces the probability of tokens that are already in the text. Default 1.
 	RepetitionPenalty float64 `yaml:"repetition_penalty"`
@@ -58,9 +58,9 @@ type EvalSamplingConfig struct {
 	N int `yaml:"n"`
 	// Temperature divides the logits; 0 takes the most likely token. Default 1. (+)
 	Temperature float64 `yaml:"temperature"`
-	// TopK samples among this number of most likely tokens. 0, the default, is all. (+)
+	// TopK restricts sampling to this number of most likely tokens. 0, the default, is all. (+)
 	TopK int `yaml:"top_k"`
-	// TopP samples among the most likely tokens with this probability together. Default 1. (+)
+	// TopP restricts sampling to the most likely tokens whose probabilities sum to this value. Default 1. (+)
 	TopP float64 `yaml:"top_p"`
 	// RepetitionPenalty above 1 reduces the probability of tokens that are already in the text. Default 1. (+)
 	RepetitionPenalty float64 `yaml:"repetition_penalty"`
@@ -132,7 +132,7 @@ func (c *Config) LanguageModel() LanguageModel {
 	return m
 }
 
-// Check checks each value.
+// Check validates each value by itself. It passes the result of each rule to want.
 func (m LanguageModel) Check(want func(ok bool, key string, value any, want string)) {
 	size := func(n int, key string) {
 		want(n > 0 || m.ModelPath != "", key, n, "a number > 0, or a model_path")
@@ -178,16 +178,16 @@ func (m LanguageModel) Check(want func(ok bool, key string, value any, want stri
 
 // DataConfig is the section data: texts for language models.
 type DataConfig struct {
-	// TrainDataPaths are files with a JSON sample on each line, or with a JSON list of samples, plain or with gzip.
+	// TrainDataPaths are files with a JSON sample on each line, or with a JSON list of samples. They may be gzip files.
 	TrainDataPaths config.Words `yaml:"train_data_paths"`
-	// ValDataPaths are files of validation in the same form, used every runner.val_check_interval steps.
+	// ValDataPaths are files for validation, in the same format. They are used every runner.val_check_interval steps.
 	ValDataPaths config.Words `yaml:"val_data_paths"`
-	// PromptKey and AnswerKey are the keys of a sample's prompt and answer. The model is trained on the answer.
-	// Defaults prompt and answer.
+	// PromptKey and AnswerKey are the keys of the prompt and of the answer in a sample. The model is trained on the
+	// answer. Defaults prompt and answer.
 	PromptKey string `yaml:"prompt_key"`
 	AnswerKey string `yaml:"answer_key"`
-	// MessagesKey is the key of a conversation, a list of {role, content}, in samples that have one. The model is
-	// trained on the assistant's messages. Default messages. (+)
+	// MessagesKey is the key of a conversation in a sample: a list of {role, content}. A sample need not have it. The
+	// model is trained on the assistant's messages. Default messages. (+)
 	MessagesKey string `yaml:"messages_key"`
 	// ApplyChatTemplate formats prompts and conversations with the tokenizer's chat template. Default false: a text is
 	// the prompt, the answer, and the token that ends a text.
@@ -208,7 +208,7 @@ type DataConfig struct {
 
 // EarlyStopConfig is the section runner.early_stop.
 type EarlyStopConfig struct {
-	// Enabled ends the run when validation stops getting better. Default false.
+	// Enabled ends the run when validation stops improving. Default false.
 	Enabled bool `yaml:"enabled"`
 	// Patience is the number of evaluations without a better value before the run ends. Default 5.
 	Patience int `yaml:"patience"`
@@ -216,12 +216,13 @@ type EarlyStopConfig struct {
 	MinDelta float64 `yaml:"min_delta"`
 	// Monitor is the compared metric: val_loss, the default, or val_exact_match.
 	Monitor string `yaml:"monitor"`
-	// Target ends the run when Monitor reaches this value. 0, the default, is none. (+)
+	// Target ends the run when Monitor reaches this value. 0, the default, disables this. (+)
 	Target float64 `yaml:"target"`
 }
 
-// Progress returns a text about Patience or Target, whichever is closer to stopping the run. now is the value of
-// Monitor, NaN before the first evaluation. passed is the number of evaluations since the best value.
+// Progress describes the progress towards Patience or Target, whichever is closer to stopping the run. The argument now
+// is the value of Monitor, or NaN before the first evaluation. The argument passed is the number of evaluations since
+// the best value.
 func (c *EarlyStopConfig) Progress(now float64, passed int) string {
 	switch {
 	case c.Target == 0 || 2*passed >= c.Patience:
@@ -240,7 +241,7 @@ const (
 
 // TokenizerConfig is the section actor.tokenizer.
 type TokenizerConfig struct {
-	// TokenizerModel is the folder of the tokenizer. Empty, the default: actor.model.model_path.
+	// TokenizerModel is the folder of the tokenizer. Empty, the default, means actor.model.model_path.
 	TokenizerModel string `yaml:"tokenizer_model"`
 }
 

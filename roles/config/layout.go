@@ -16,15 +16,14 @@ type InferenceConfig struct {
 	Model LayoutConfig `yaml:"model"`
 }
 
-// LayoutConfig says how the workers of a component partition a language model. The workers of a replica are neighbours
-// in the placement, because data is the outermost axis of the workers, and tensor is the innermost axis. A layout
-// changes no result.
+// LayoutConfig is the parallel layout of a language model on the workers of a component. The workers of a replica are
+// consecutive: data is the outermost axis, and tensor is the innermost. A layout changes no result.
 type LayoutConfig struct {
 	// TensorModelParallelSize is the number of workers that divide every layer of one model.
 	TensorModelParallelSize int `yaml:"tensor_model_parallel_size"`
 	// PipelineModelParallelSize is the number of stages that divide the layers of one model.
 	PipelineModelParallelSize int `yaml:"pipeline_model_parallel_size"`
-	// PipelineLayers are the numbers of layers of the stages. Empty, the default, divides the layers by their cost. (+)
+	// PipelineLayers has the number of layers of each stage. Empty, the default, divides the layers by their cost. (+)
 	PipelineLayers []int `yaml:"pipeline_layers"`
 }
 
@@ -41,7 +40,7 @@ func (l LayoutConfig) equal(o LayoutConfig) bool {
 		l.PipelineModelParallelSize == o.PipelineModelParallelSize && slices.Equal(l.PipelineLayers, o.PipelineLayers)
 }
 
-// check checks each value.
+// check validates each value by itself. It passes the result of each rule to want.
 func (l LayoutConfig) check(want func(ok bool, key string, value any, want string)) {
 	t, p := l.TensorModelParallelSize, l.PipelineModelParallelSize
 	want(t >= 1 && t <= MaxRanks, "tensor_model_parallel_size", t, fmt.Sprintf("a number from 1 to %d", MaxRanks))
@@ -52,13 +51,11 @@ func (l LayoutConfig) check(want func(ok bool, key string, value any, want strin
 	}
 }
 
-// FSDPConfig is the section actor.fsdp_config: how a language model saves memory, in the words of FSDP. No key changes
-// a result.
+// FSDPConfig is the section actor.fsdp_config: keys of FSDP that save memory of language models. They change no result.
 type FSDPConfig struct {
-	// ShardingStrategy says what is sharded over replicas: no_shard (default), shard_grad_op, full_shard or
-	// hybrid_shard. All but no_shard mean the same: the state of the optimiser is sharded, as with
-	// actor.optim.use_distributed_optimizer, and that of a critic of answers, too. Weights and gradients are never
-	// sharded.
+	// ShardingStrategy is no_shard (default), shard_grad_op, full_shard or hybrid_shard. All but no_shard have the same
+	// effect: the state of the optimiser is sharded over replicas, as with actor.optim.use_distributed_optimizer. This
+	// includes the optimiser of a critic of answers. Weights and gradients are never sharded.
 	ShardingStrategy string `yaml:"sharding_strategy"`
 	// GradientCheckpointing has the effect of actor.model.recompute_granularity full. Default false.
 	GradientCheckpointing bool `yaml:"gradient_checkpointing"`
@@ -118,7 +115,8 @@ func (c *Config) SetLayout(component string, tensor, stages int) {
 	}
 }
 
-// Unit returns the number that divides the size of every world in which all components can be on all ranks.
+// Unit returns the least common multiple of the components' layout sizes. If all components are on all ranks, the size
+// of the world must be a multiple of Unit.
 func (c *Config) Unit() int {
 	unit := 1
 	for _, of := range []string{"actor", "rollout", "inference", "critic"} {
@@ -134,8 +132,8 @@ func (m LanguageModel) layout() LayoutConfig {
 	return LayoutConfig{m.TensorSize, m.PipelineSize, m.PipelineLayers}
 }
 
-// RecomputedLayers returns how many layers of each stage the backward pass of trained models recomputes. They are
-// counted from the first layer of the stage.
+// RecomputedLayers returns the number of layers, from the first layer of each stage, that the backward pass recomputes.
+// It returns math.MaxInt32 for all layers.
 func (c *Config) RecomputedLayers() int {
 	m := c.LanguageModel()
 	switch {
@@ -157,7 +155,7 @@ func (c *Config) Optimisers() (model, critic algo.OptimConfig) {
 	return model, critic
 }
 
-// layouts sets the layouts of language models that are not given. Their default is the layout of the actor.
+// layouts sets the layout of inference and of critic. If a layout is not given, it is the actor's.
 func (c *Config) layouts() {
 	if !c.FineTunes() {
 		return

@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/policy"
 )
 
-// Load reads the configuration file path and applies overrides ("runner.max_epochs=10"). It looks for presets
-// beside the file and in configs/. The warnings are for the user; with strict, keys without effect are errors.
+// Load reads the configuration file path and applies overrides ("runner.max_epochs=10"). It looks for presets beside
+// the file and in configs/. It returns warnings for the user. If strict is true, keys without effect are errors.
 //
 // The error has all mistakes in the values, see config.FieldErrors. The Config returned with such an error can be
 // checked further. The Config is nil if the file cannot be read.
@@ -25,7 +25,7 @@ func Load(reg Registries, path string, overrides []string, strict bool) (*Config
 	return LoadText(reg, path, text, overrides, strict)
 }
 
-// LoadText is Load with the text of the file path.
+// LoadText is like Load, but the caller has read the file. The argument text is the content of the file path.
 func LoadText(reg Registries, path string, text []byte, overrides []string, strict bool) (*Config, []string, error) {
 	c, p := Default(), &parts{Registries: reg}
 	c.Runner.Logger.ExperimentName = experimentName(path)
@@ -51,7 +51,7 @@ func experimentName(path string) string {
 	return name
 }
 
-// Parse reads a text that Resolved has returned, on another rank or in another run.
+// Parse reads a result of Resolved, from another rank or another run.
 func Parse(reg Registries, resolved []byte) (*Config, error) {
 	c, p := Default(), &parts{Registries: reg}
 	tree, err := config.Parse("config.yaml", resolved, c.options(p))
@@ -99,16 +99,16 @@ func (c *Config) decode(tree *config.Tree, p *parts) {
 	c.idleEvaluation()
 }
 
-// evaluationLike returns the section env.eval that follows from env.train if no key of env.eval is given.
+// evaluationLike returns the section env.eval for the section train, if no key of env.eval is given.
 func evaluationLike(train env.Config) env.Config {
 	train.VideoCfg = env.DefaultVideo()
-	train.MaxStepsPerRolloutEpoch, train.RolloutEpoch = 0, 1 // lengths of training do not apply to episodes
+	train.MaxStepsPerRolloutEpoch, train.RolloutEpoch = 0, 1 // the lengths of rollouts do not apply to evaluations
 	trainingAlone(&train)
 	return train
 }
 
-// derive sets the keys that are not given and whose defaults depend on other keys. The argument evalApart says that
-// evaluations and training have different environments. The argument offline says that the algorithm learns from
+// derive sets the keys that are not given and whose defaults depend on other keys. The argument evalApart is true if
+// evaluations and training have different environments. The argument offline is true if the algorithm learns from
 // demonstrations alone.
 func (c *Config) derive(evalApart, offline bool) {
 	if offline && !c.found.Has("env.train.total_num_envs") {
@@ -201,7 +201,7 @@ func (c *Config) idleSplit(section string, e *env.Config) {
 	}
 }
 
-// widen sets the hidden layers of m from its HiddenDim. section is the name of m's section.
+// widen sets the hidden layers of m from its HiddenDim. The argument section is the name of m's section.
 func (c *Config) widen(section string, m *policy.Config) {
 	switch {
 	case m.HiddenDim <= 0 || m.HiddenDim > 1<<14 || c.found.Has(section+".hidden_sizes"):
@@ -235,7 +235,7 @@ func (c *Config) Resolved() []byte {
 	return text
 }
 
-// Record returns Resolved for the run's folder, without the checkpoint from which this start of the run resumed.
+// Record returns the result of Resolved for the run's folder, but without the checkpoint from which this start resumed.
 // Later starts resume from other checkpoints, and evaluations use the newest checkpoint.
 func (c *Config) Record() []byte {
 	record := *c
@@ -262,11 +262,11 @@ func (c *Config) Trains() bool { return !c.Runner.OnlyEval }
 // Evaluates reports whether the job evaluates.
 func (c *Config) Evaluates() bool { return c.Runner.OnlyEval || c.Runner.ValCheckInterval > 0 }
 
-// Headline returns the metric that measures the trained policy: a metric of evaluations if the job evaluates, else a
-// metric of training.
+// Headline returns the metric that measures the trained policy: an evaluation metric if the job evaluates, else a
+// training metric.
 func (c *Config) Headline() string { return c.headline(c.Evaluates()) }
 
-// TrainingHeadline returns the metric of training that measures the policy.
+// TrainingHeadline returns the training metric that measures the policy.
 func (c *Config) TrainingHeadline() string { return c.headline(false) }
 
 func (c *Config) headline(evaluated bool) string {
@@ -294,7 +294,7 @@ func (r *RunnerConfig) Iterations() int {
 	return min(r.MaxEpochs, r.MaxSteps)
 }
 
-// Places reports whether component has a placement. The placement may not fit the world.
+// Places reports whether component has a placement. It does not check whether the placement fits the world.
 func (c *Config) Places(component string) bool {
 	return slices.ContainsFunc(c.Cluster.ComponentPlacement, func(e config.Entry[PlacementConfig]) bool {
 		return slices.Contains(componentsIn(e.Key), component)

@@ -18,7 +18,7 @@ type parts struct {
 	unknown   map[string]bool // sections that name a part that is not in the registries
 }
 
-// choose adds the keys of the named parts to c, with their defaults.
+// choose adds the keys of the named parts to c, with their defaults. The function given returns the value of a key.
 func (p *parts) choose(c *Config, given func(key string) (string, bool)) {
 	name := func(otherwise string, keys ...string) string {
 		for _, key := range keys {
@@ -67,8 +67,8 @@ func (p *parts) choose(c *Config, given func(key string) (string, bool)) {
 	}
 }
 
-// owner is called for a key that no chosen part has. It returns another part that has the key. If the name of the
-// chosen part is unknown, the key may belong to the part that the user meant. In this case owner returns "" and true.
+// owner returns a part for a key that no chosen part has. If the name of the chosen part is unknown, owner returns ""
+// and true, because the key may belong to the part that the user meant.
 func (p *parts) owner(key string) (part string, ok bool) {
 	i := strings.LastIndexByte(key, '.')
 	if i < 0 {

@@ -14,7 +14,7 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// ClusterSpec returns the section cluster in the form of package spmd.
+// ClusterSpec returns the section cluster as an spmd.Cluster.
 func (c *Config) ClusterSpec() spmd.Cluster {
 	s := spmd.Cluster{NumNodes: c.Cluster.NumNodes, AllowIdleRanks: c.Cluster.AllowIdleRanks}
 	for _, e := range c.Cluster.ComponentPlacement {
@@ -41,8 +41,8 @@ func (c *Config) Place(nodes []int) (*spmd.Placement, error) {
 	return spmd.Place(c.ClusterSpec(), nodes)
 }
 
-// At returns the configuration with the ranks of place. This placement names every member, so its ranks are not made
-// into a pool. Ranks may be idle.
+// At returns the configuration with the placement place. It names the rank of every member, so the job makes no pool of
+// its ranks. Ranks may be idle.
 func (c *Config) At(place *spmd.Placement) *Config {
 	at := *c
 	at.fixed, at.Cluster.ComponentPlacement, at.Cluster.AllowIdleRanks = true, nil, true
@@ -53,7 +53,7 @@ func (c *Config) At(place *spmd.Placement) *Config {
 	return &at
 }
 
-// Fixed reports whether At has made the placement, which names every member.
+// Fixed reports whether the placement is from At. Such a placement names every member.
 func (c *Config) Fixed() bool { return c.fixed }
 
 // Deals reports whether ranks are a pool over which prompts are distributed.
@@ -141,9 +141,9 @@ func quoted(text string) string {
 	return text
 }
 
-// KeepMembers keeps the number of members that each component has in the argument before. If c names fewer ranks for a
-// component than there are members, KeepMembers distributes the members evenly over these ranks, in order. It does
-// nothing if the placement of c does not fit a world with these nodes.
+// KeepMembers gives each component the number of members that it has in the argument before. If c names fewer ranks for
+// a component, KeepMembers distributes the members evenly over these ranks, in order. It does nothing if the placement
+// of c does not fit a world with these nodes.
 func (c *Config) KeepMembers(before *spmd.Placement, nodes []int) {
 	now, err := c.Place(nodes)
 	if err != nil {

@@ -32,11 +32,11 @@ type Key struct {
 	Doc     string // the meaning of the key
 	Ours    bool   // RLinf does not have this key
 	Section bool   // the key contains keys
-	Part    string // the only part with this key, such as "language models"; "": all parts have it
-	Like    string // another key with the same meaning, which is explained there; "" if there is none
+	Part    string // the only part with this key, such as "language models"; "" if all parts have it
+	Like    string // the key where the same meaning is explained; "" if there is none
 }
 
-// Reference returns every key that a configuration may have if reg has its parts, in the order of the sections. It
+// Reference returns every key that a configuration with the parts of reg may have, in the order of the sections. It
 // omits old names, and the keys of RLinf that have no effect.
 func Reference(reg Registries) []Key {
 	comments := readComments()
@@ -131,7 +131,7 @@ func inherited(key string) string {
 	return ""
 }
 
-// typeName returns a text for the values of a key whose field has type t.
+// typeName describes the values of a key whose field has type t.
 func typeName(t reflect.Type) string {
 	switch t {
 	case reflect.TypeFor[time.Duration]():
@@ -244,8 +244,8 @@ func (reg Registries) ownKeys() []ownKey {
 	return all
 }
 
-// WithoutEffect reports whether a key of RLinf has no effect here. If this changes what is learnt, the result instead
-// says what happens here.
+// WithoutEffect reports whether a key of RLinf has no effect here. If the missing effect changes training, the result
+// instead says what happens here.
 func WithoutEffect(key string) (instead string, ok bool) {
 	for _, k := range knownKeys() {
 		if k.Covers(key) {

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/reward/answer"
 )
 
-// Registries hold the parts that a job can use. A main of your own adds its parts.
+// Registries hold the parts that a job can use. Your own main function can add more.
 type Registries struct {
 	Envs       *env.Registry    // env.train.env_type, env.eval.env_type
 	Policies   *policy.Registry // actor.model.model_type
@@ -31,14 +31,15 @@ func (reg Registries) AnswerRules() *answer.Registry {
 	return reg.Answers
 }
 
-// A Learning says what a job's algorithm learns from. The zero value stands for rollouts of the present policy.
+// A Learning describes the data that a job's algorithm learns from. The zero value means rollouts of the present
+// policy.
 type Learning struct {
 	OffPolicy bool // transitions in a replay buffer
 	Offline   bool // demonstrations alone, without rollouts
 	Labelled  bool // the expert's actions
 }
 
-// Learning returns what c's algorithm learns from.
+// Learning describes the data that c's algorithm learns from.
 func (reg Registries) Learning(c *Config) Learning {
 	if !c.Trains() {
 		return Learning{}

@@ -32,7 +32,7 @@ func (k *keyList) because(section, reason, keys string) {
 	}
 }
 
-// change adds keys of a section that change what is learnt in RLinf. The argument instead says what happens here.
+// change adds keys of a section that change training in RLinf. The argument instead says what happens here.
 func (k *keyList) change(section, instead, keys string) {
 	for key := range strings.FieldsSeq(keys) {
 		*k = append(*k, config.Known{Key: section + "." + key, Instead: instead})
@@ -45,8 +45,8 @@ func (k *keyList) idle(key, instead string, values ...string) {
 	*k = append(*k, config.Known{Key: key, Instead: instead, Idle: values})
 }
 
-// tree adds all keys below the argument key. If toggle is not "", it names one of these keys, which enables the
-// feature. The keys cause no warning if this key is absent or disabled, or if their values are in the argument values.
+// tree adds all keys below the argument key. If toggle is not "", it names the key that enables the feature. The keys
+// cause no warning if the key toggle is absent or false, or if their values are in the argument values.
 func (k *keyList) tree(key, toggle, instead string, values ...string) {
 	*k = append(*k, config.Known{Key: key + ".**", Switch: toggle, Instead: instead, Idle: values})
 }
@@ -108,7 +108,7 @@ func (k *keyList) algorithm() {
 	k.idle("algorithm.n_minibatches", "actor.global_batch_size counts", "1")
 }
 
-// its is the text that says what to do with keys of a simulator.
+// its is the advice for keys of a simulator.
 const its = "the simulator's: set it in its program"
 
 func (k *keyList) env() {
@@ -161,7 +161,7 @@ func (k *keyList) rollout() {
 		k.tree("rollout."+way+"_parallel_size", "", "", "1")
 	}
 	k.tree("rollout.model", "", "actor.model is the only model", "mlp_policy", "32", "fp32")
-	// Here, too, training samples actions, and evaluation takes the most likely ones.
+	// As in RLinf, training samples actions, and evaluation takes the most likely actions.
 	k.change("rollout", "an answer ends where seq_length does", "sampling_params.max_new_tokens")
 	k.tree("rollout.sampling_params", "", "training samples, evaluation takes the likeliest action or token", "true",
 		"1", "1.0", "-1")

@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/internal/config"
 )
 
-// overrideEnv is called before the command line sets the argument key. If this key names an environment, overrideEnv
-// removes names in files that would take precedence: init_params.id, and the name under env.eval if it is the same as
-// under env.train.
+// overrideEnv prepares t for an override of the argument key. If this key names an environment, overrideEnv removes
+// names from files that would take precedence: init_params.id, and the name under env.eval if it is the same as under
+// env.train.
 func overrideEnv(t *config.Tree, key string) {
 	if key == "env.train.env_type" || key == "env.train.init_params.id" {
 		followTraining(t)
@@ -37,15 +37,14 @@ func followTraining(t *config.Tree) {
 	}
 }
 
-// connect sets env_type of e to external if e says how to reach simulators, and its env_type is empty or a simulator of
-// RLinf.
+// connect sets env_type of e to external, if e has the key external, and its env_type is empty or a simulator of RLinf.
 func connect(e *env.Config) {
 	if !e.External.IsZero() && (e.ID() == "" || ForeignSimulator(e.EnvType) != "") {
 		e.EnvType, e.InitParams.ID = env.ExternalID, ""
 	}
 }
 
-// An ExternalUse is training or evaluation in external simulators.
+// An ExternalUse is a use of external simulators: for training, or for evaluation.
 type ExternalUse struct {
 	Key  string      // env.train.external or env.eval.external
 	Env  *env.Config // the environments
@@ -78,7 +77,7 @@ func (reg Registries) Probe(cfg env.Config) (env.Spec, error) {
 // an episode ends after the length of a rollout.
 func (reg Registries) EvalEnv(cfg *Config) (env.Config, env.Spec, error) {
 	e := cfg.Env.Eval
-	e.InstructionMix = "" // so all evaluations play the same episodes
+	e.InstructionMix = "" // so that all evaluations play the same episodes
 	spec, err := reg.Probe(e)
 	most := e.MaxStepsPerRolloutEpoch
 	if most == 0 && spec.MaxSteps == 0 {

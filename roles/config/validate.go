@@ -45,7 +45,7 @@ func (c *validation) checkValues() {
 	}
 }
 
-// checkTemperatures checks the temperatures of actions. It reports them as idle if the policy's actions are no tokens.
+// checkTemperatures checks the temperatures of actions. It reports them as idle if the policy's actions are not tokens.
 func (c *validation) checkTemperatures() {
 	s, d := c.Rollout.SamplingParams, Default().Rollout.SamplingParams
 	want := c.found.At("rollout.sampling_params").Want

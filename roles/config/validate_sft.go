@@ -111,8 +111,8 @@ func (c *validation) checkEvalSampling() {
 // maxSamples is the maximum number of answers to a prompt that have distinct random numbers.
 const maxSamples = 1 << 16
 
-// unasked returns the sections env.train and env.eval as they are if none of their keys is given. The recorded
-// configuration of a run has the sections in this form.
+// unasked returns the sections env.train and env.eval with the values that they have if no key is given. The recorded
+// configuration of a run has these values.
 func (c *validation) unasked() (train, eval env.Config) {
 	train = env.DefaultConfig()
 	train.GroupSize, train.Seed = c.Algorithm.GroupSize, c.Runner.Seed
@@ -158,8 +158,8 @@ func valuesOf(c *Config) map[string]any {
 	return values
 }
 
-// idleKey reports a key without effect if it is given and asks for something. The argument instead has the same meaning
-// as in idleKeys.
+// idleKey reports a key without effect if it is given and the argument asks is true. The argument instead has the same
+// meaning as in idleKeys.
 func (c *validation) idleKey(key string, asks bool, value any, instead string) {
 	if asks && c.found.Has(key) {
 		c.found.IdleInstead(key, value, instead)

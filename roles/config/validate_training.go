@@ -107,7 +107,7 @@ func (c *validation) checkOffPolicy(learns Learning) {
 		c.found.Want(path == "", "algorithm.demo_buffer.load_path", path, fmt.Sprintf("none (loss_type %s)", loss))
 	}
 	if learns.Offline {
-		return // Fits reports the required policy
+		return // algo.Registry.Fits reports the required policy
 	}
 	if !learns.OffPolicy {
 		c.found.Want(!c.Actor.Model.AddQHead, "actor.model.add_q_head", true, fmt.Sprintf("false (loss_type %s)", loss))

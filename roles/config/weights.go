@@ -10,9 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// WeightSyncerConfig is the section weight_syncer. It configures how the actors' parameters travel to rollout
-// workers on nodes without an actor. On an actor's node they do not travel: see the package documentation of
-// collectives.
+// WeightSyncerConfig is the section weight_syncer. It configures how the actors' parameters are sent to rollout workers
+// on nodes without an actor. On an actor's node they are not sent: see the package documentation of collectives.
 type WeightSyncerConfig struct {
 	// Type is bucket (default) or patch. bucket sends all parameters every time. patch sends only the changes of a
 	// tensor if they are smaller than the tensor.
@@ -25,12 +24,12 @@ type WeightSyncerConfig struct {
 
 // WeightBucketConfig is the section weight_syncer.bucket.
 type WeightBucketConfig struct {
-	// BucketSize is the number of bytes sent at once, in whole tensors: a number, or one with KB, MB or GB (of 1024).
-	// Default 512MB.
+	// BucketSize is the number of bytes sent at once, in whole tensors. It is a number, or a number with KB, MB or GB
+	// (of 1024). Default 512MB.
 	BucketSize Bytes `yaml:"bucket_size"`
-	// BucketDType is the format in which parameters are sent: null (default) or fp32, unchanged; bf16, in half the
-	// bytes. Rollouts then use rounded parameters, in every placement. Statistics of observations are always sent
-	// unchanged.
+	// BucketDType is the format in which parameters are sent. null (default) or fp32 sends them unchanged. bf16 rounds
+	// them, and halves the bytes. Rollouts then use rounded parameters, in every placement. Statistics of observations
+	// are always sent unchanged.
 	BucketDType string `yaml:"bucket_dtype"`
 }
 
@@ -38,18 +37,19 @@ type WeightBucketConfig struct {
 type WeightPatchConfig struct {
 	// DeltaEncoding sends indices of changed elements as differences. Default true.
 	DeltaEncoding bool `yaml:"delta_encoding"`
-	// InitSync configures the first version.
+	// InitSync configures how the first version of the weights is sent.
 	InitSync WeightInitSyncConfig `yaml:"init_sync"`
 }
 
 // WeightInitSyncConfig is the section weight_syncer.patch.init_sync.
 type WeightInitSyncConfig struct {
 	// Enabled sends all parameters of the first version. false sends the difference from the initial parameters of
-	// every worker, which follow from actor.seed. Default true.
+	// every worker, which actor.seed determines. Default true.
 	Enabled bool `yaml:"enabled"`
-	// Prefixes are beginnings of names: tensors with such names are sent completely. null, the default, is all tensors.
+	// Prefixes selects the tensors that are sent completely, by the beginnings of their names. null, the default,
+	// selects all tensors.
 	Prefixes config.Words `yaml:"prefixes"`
-	// BucketSize is weight_syncer.bucket.bucket_size for the first version. Default 128MB.
+	// BucketSize replaces weight_syncer.bucket.bucket_size for the first version. Default 128MB.
 	BucketSize Bytes `yaml:"bucket_size"`
 }
 
@@ -87,7 +87,7 @@ func (c *WeightBucketConfig) Wire() tensor.DType {
 	return 0
 }
 
-// Bytes is a size in memory; in YAML a number, or one with KB, MB or GB, which are powers of 1024.
+// Bytes is a size in memory. In YAML it is a number, or a number with KB, MB or GB, which are powers of 1024.
 type Bytes int
 
 // UnmarshalText reads a number with or without a unit.

@@ -11,12 +11,14 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// An identity has values that must be equal on all ranks of a job. An unknown value is "", and agrees with any other.
+// An identity has values that must be equal on all ranks of a job. An unknown value is "", and is compatible with all
+// values.
 type identity struct{ Binary, Config string }
 
 // oddRanks returns, on rank 0, an error that names the ranks whose binary or configuration differs from those of rank
-// 0. Such ranks come from an mpirun with different programs or files. Foreign programs in the same MPI job, such as
-// solvers, are not ranks. A rank whose node lacks the configuration file uses the configuration of rank 0.
+// 0. Such ranks appear if mpirun starts different programs, or the same program with different files. Foreign programs
+// in the same MPI job, such as solvers, are not ranks. A rank whose node lacks the configuration file uses the
+// configuration of rank 0.
 func (r *rank) oddRanks(ctx context.Context) (odd, err error) {
 	if r.w.Describe().Transport != "mpi" {
 		return nil, nil
@@ -56,7 +58,7 @@ func (r *rank) oddRanks(ctx context.Context) (odd, err error) {
 
 func differs(a, b string) bool { return a != "" && b != "" && a != b }
 
-// listed returns a text with the names of ranks, at most the first eight.
+// listed returns ranks in words. It names at most eight.
 func listed(ranks []string) string {
 	const most = 8
 	switch n := len(ranks); {

@@ -18,7 +18,7 @@ import (
 	"github.com/rlinf/rlinf/roles/loop"
 )
 
-// begin opens the run's folder on rank 0, and finds the state with which the run starts. It finds mistakes of the user
+// begin opens the run's folder on rank 0, and finds the state with which the run starts. It checks the user's settings
 // before it changes anything in the folder.
 func (r *rank) begin(ctx context.Context) (err error) {
 	for _, note := range r.plan.Notes() {
@@ -48,9 +48,9 @@ func (r *rank) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// lock opens and locks the folder path. The argument wait is true for a requeued job. In this case a killed job on
-// another host may still have the lock. It looks alive until a minute has passed without a heartbeat. So lock waits for
-// that minute, but gives up if there is a heartbeat or if this job is asked to stop.
+// lock opens and locks the folder path. The argument wait is true for a requeued job. Its killed predecessor on another
+// host may still seem to hold the lock, until a minute has passed without a heartbeat. So lock waits for that minute,
+// but gives up at a heartbeat or a request to stop.
 func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.Folder, error) {
 	var last *runfolder.BusyError
 	for {
@@ -75,9 +75,9 @@ func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.
 	}
 }
 
-// open prepares the folder f for a run. The run starts with the state r.from, or, if resume is auto, with the newest
-// usable checkpoint in f. A run that does not resume moves the files of an earlier run aside. With auto, a run also
-// does so if the earlier run has metrics but no checkpoint.
+// open prepares the folder f for a run that starts with the state r.from. If resume is auto, open first sets r.from to
+// the newest usable checkpoint in f. It moves the files of an earlier run aside if resume is "", or if auto finds
+// metrics but no checkpoint.
 func (r *rank) open(f *runfolder.Folder, resume string) error {
 	j := r.plan.Common()
 	store := func() (err error) {

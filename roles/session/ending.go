@@ -21,7 +21,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// finish closes the run's files, marks its folder with the outcome, and writes the last lines.
+// finish closes the run's files, marks its folder with the outcome, and writes the last lines of output.
 func (r *rank) finish(stopped int) error {
 	status := runfolder.Done
 	if stopped != 0 {
@@ -44,7 +44,7 @@ func (r *rank) finish(stopped int) error {
 	return nil
 }
 
-// statusOf returns the status of a run that ended before its last step, by its exit code.
+// statusOf returns the status of a run that ended before its last step. The argument code is its exit code.
 func statusOf(code int) runfolder.Status {
 	switch code {
 	case loop.ExitRequeue:
@@ -88,7 +88,7 @@ func (s *session) Stalled(stacks []byte) {
 	s.fail()
 }
 
-// fail marks the run's folder as failed, and writes the commands with which to go on.
+// fail marks the run's folder as failed, and writes the commands that continue the run.
 func (s *session) fail() {
 	if end := s.ending.Load(); end != nil {
 		s.ranks.flush()
@@ -103,13 +103,13 @@ func (s *session) failed(error) int {
 	return loop.ExitFailed
 }
 
-// An ending has the facts that the last lines of a run's output need.
+// An ending has the data for the last lines of a run's output.
 type ending struct {
 	cfg     *config.Config
-	program string // how the program is called in one process; "" to write nothing
-	launch  string // the words before program with which a launcher starts all ranks
+	program string // how the user calls rlinf in one process; "" to write nothing
+	launch  string // the launcher's words before program, such as "srun -n 4 "
 	ranks   string // the flag for the number of ranks, after program
-	place   string // overrides that name the run's folder, if the configuration does not; else ""
+	place   string // overrides that name the run's folder; "" if the configuration names it
 	most    int64  // iterations of the whole run; 0 if unknown
 }
 
@@ -129,8 +129,8 @@ func plannedSteps(j *job.Job) int64 {
 	return j.MaxSteps
 }
 
-// launchedBy sets launch or ranks for a job of size ranks with a launcher. getenv returns variables of the job's
-// environment.
+// launchedBy sets e.launch, or, without a launcher, e.ranks. The argument size is the number of ranks of the job, and
+// getenv returns variables of its environment.
 func (e *ending) launchedBy(launcher string, size int, getenv func(string) string) {
 	if launcher != "" {
 		e.launch = Launch(launcher, size, getenv)
@@ -139,8 +139,8 @@ func (e *ending) launchedBy(launcher string, size int, getenv func(string) strin
 	}
 }
 
-// Launch returns the launcher's command line without the program, such as "srun -n 4 ". The launcher starts the program
-// on size ranks. The argument getenv returns variables of the job's environment.
+// Launch returns the launcher's words before the program, such as "srun -n 4 ". The argument size is the number of
+// ranks of the job, and getenv returns variables of its environment.
 func Launch(launcher string, size int, getenv func(string) string) string {
 	if launcher == "srun" {
 		return fmt.Sprintf("srun -n %d ", size)
@@ -160,9 +160,9 @@ func Oversubscribed(getenv func(string) string) bool {
 	return getenv("OMPI_MCA_rmaps_base_oversubscribe") == "1"
 }
 
-// WriteNext writes the state of the run of cfg, and the commands with which to go on. The argument dir is the run's
-// folder, program is how rlinf is called, and launchable says whether a launcher can start its ranks. The argument
-// where says how far the run has come.
+// WriteNext writes the status of the run of cfg in the folder dir, and the commands that continue it. The argument
+// program is how the user calls rlinf. If launchable is false, the commands have no launcher. The argument step is the
+// number of iterations made, and where is a text about the progress.
 func WriteNext(out io.Writer, program string, launchable bool, cfg *config.Config, dir string,
 	status runfolder.Status, step int64, where string) {
 	here := *cfg
@@ -192,8 +192,8 @@ func sameFolder(a, b string) bool {
 	return err == nil && err2 == nil && os.SameFile(at, bt)
 }
 
-// write writes the last lines of a run. The argument step is the number of iterations that the run has made. The
-// argument where says how far the run has come, or is "".
+// write writes the last lines of a run. The argument step is the number of iterations made. The argument where is a
+// text about the progress, or "".
 func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where string) {
 	if e.program == "" {
 		return
@@ -241,8 +241,8 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where
 	}
 }
 
-// compares reports whether rlinf compare can show the run. This is so if the run has a headline metric. A run gets such
-// a metric when its first episode ends.
+// compares reports whether rlinf compare can show the run: whether it has a headline metric. A run gets this metric
+// when its first episode ends.
 func (e *ending) compares() bool {
 	newest := metrics.Newest(filepath.Join(e.cfg.Folder(), "metrics.jsonl"))
 	_, evaluated := newest[e.cfg.Headline()]
@@ -250,8 +250,8 @@ func (e *ending) compares() bool {
 	return evaluated || trained
 }
 
-// annealed returns the name of a value whose schedule has ended with the run, and would begin again in a longer run. It
-// returns "" if there is none.
+// annealed returns the name of a value that the run has annealed to its end, and that a longer run would raise again.
+// It returns "" if no value is annealed.
 func (e *ending) annealed() string {
 	a, c := &e.cfg.Algorithm, &e.cfg.Actor
 	if e.most == 0 {
@@ -281,8 +281,8 @@ func (e *ending) anew() string {
 	return place + " " + name + e.twice()
 }
 
-// longer returns the overrides with which a finished run can go on. If runner.early_stop has stopped the run, they let
-// it go on to its planned end. Otherwise they double its length.
+// longer returns the overrides that continue a finished run. If runner.early_stop has stopped the run, they continue it
+// to its planned end. Otherwise they double its length.
 func (e *ending) longer(status runfolder.Status, step int64) string {
 	switch {
 	case status != runfolder.Done:
@@ -318,7 +318,7 @@ func (e *ending) reached() int64 {
 	return step
 }
 
-// Quote quotes a word for a shell, if it has a character that is not plain.
+// Quote quotes word for a shell, if the shell would change it otherwise.
 func Quote(word string) string {
 	const plain = "/._-+=,:@%0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	if strings.Trim(word, plain) == "" {

@@ -26,7 +26,7 @@ func (r *rank) evaluate(ctx context.Context, cfg *config.Config) error {
 		Registries: r.reg, Out: r.Out, Progress: r.progress, Host: r})
 }
 
-// asked returns the options of the evaluation.
+// asked returns the options of the evaluation, with the checkpoint to evaluate.
 func (s *session) asked(cfg *config.Config) (how task.Asked) {
 	if s.Evaluation != nil {
 		how = *s.Evaluation

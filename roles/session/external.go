@@ -20,13 +20,13 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// WithHub returns reg with the environments of hub, which are external simulators.
+// WithHub returns reg with the simulators of hub as the environment env.ExternalID.
 func WithHub(reg config.Registries, hub *external.Hub) config.Registries {
 	reg.Envs = reg.Envs.With(env.ExternalID, hub.New)
 	return reg
 }
 
-// handshake asks the simulators of a training job for their specification: see Ask.
+// handshake calls Ask for the simulators of a training job.
 func (r *rank) handshake(ctx context.Context, cfg *config.Config) (*config.Config, error) {
 	place, err := cfg.Place(r.w.Nodes())
 	if err != nil || !place.Has("env") {
@@ -35,9 +35,9 @@ func (r *rank) handshake(ctx context.Context, cfg *config.Config) (*config.Confi
 	return r.Ask(ctx, cfg, place.Ranks("env"))
 }
 
-// Ask asks external simulators for their specification. The argument ranks has the ranks with environments, and only
-// the first of them asks. Ask broadcasts the answers, and returns the configuration with the answers. If this fails, it
-// returns nil, and rank 0 has written why.
+// Ask asks external simulators for their specification, and returns cfg with the answers. The argument ranks lists the
+// ranks with environments. The first of these ranks asks, and broadcasts the answers. If this fails, Ask returns nil,
+// and rank 0 writes the error.
 func (r *rank) Ask(ctx context.Context, cfg *config.Config, ranks []int) (*config.Config, error) {
 	met := *cfg
 	uses := config.ExternalUses(&met, ranks)
@@ -65,8 +65,8 @@ func (r *rank) Ask(ctx context.Context, cfg *config.Config, ranks []int) (*confi
 	return &met, nil
 }
 
-// giveUp returns the function to call if the simulators of the run fail too often. This function requests a stop with a
-// checkpoint.
+// giveUp returns the function to call if the simulators of the run fail too often. This function logs the error, and
+// requests a stop with a checkpoint.
 func (r *rank) giveUp() func(error) {
 	s, n := r.session, r.w.Rank()
 	return func(err error) {
@@ -87,7 +87,7 @@ func (s *session) greet(uses []config.ExternalUse, greetings []string) (err erro
 	return nil
 }
 
-// An assignment is a solver in the same MPI job, and the rank with its environments.
+// An assignment assigns a solver in the same MPI job to the rank that has its environments.
 type assignment struct {
 	Process, Rank int
 	Hello         []byte
@@ -135,8 +135,7 @@ func (r *rank) assign(ctx context.Context, uses []config.ExternalUse, ranks []in
 	return r.Agree(ctx, err)
 }
 
-// gather waits until the solvers that the uses need have come. It assigns them to ranks in the order of the solvers'
-// processes.
+// gather waits for the solvers that uses need. It assigns them to ranks in the order of the solvers' processes.
 func gather(out spmd.ForeignPeers, hub *external.Hub, uses []config.ExternalUse, ranks []int) ([]assignment, error) {
 	timeout := uses[0].Env.External.StartTimeout
 	by := time.Now().Add(timeout)
@@ -170,8 +169,8 @@ func gather(out spmd.ForeignPeers, hub *external.Hub, uses []config.ExternalUse,
 	return all, nil
 }
 
-// needed returns the number of solvers for all uses, and a text with the number for each use. hello is the first
-// message of a solver. needed assumes that all solvers are alike.
+// needed returns the number of solvers for all uses, and a text with the number for each use. The argument hello is the
+// first message of one solver. It stands for all solvers.
 func needed(hello []byte, uses []config.ExternalUse) (solvers int, each string, err error) {
 	for _, u := range uses {
 		perVec, err := external.ChildrenOf(hello, u.Env.External, u.Env.TotalNumEnvs/u.Vecs)
@@ -184,7 +183,7 @@ func needed(hello []byte, uses []config.ExternalUse) (solvers int, each string, 
 	return solvers, each, nil
 }
 
-// lastCall is how long a solver has to acknowledge the shutdown.
+// lastCall is the time limit for a solver to acknowledge the shutdown.
 const lastCall = 5 * time.Second
 
 // Leave ends the solvers in the same MPI job before MPI is finalized. Rank 0 also ends the solvers that were not
@@ -269,13 +268,13 @@ func (s *solver) Receive(by time.Time, accept func(head []byte) (uint64, error))
 	return external.Split(s.message, accept)
 }
 
-// Close makes the next Send send a shutdown.
+// Close makes the next Send wait until the solver begins to receive the frame, which must be the shutdown.
 func (s *solver) Close() error {
 	s.closed = true
 	return nil
 }
 
-// warnBound warns of simulators that share one core, because the rank that starts them is bound to that core.
+// warnBound warns of simulators that must share one core, because the rank that starts them is bound to this core.
 func (s *session) warnBound(j *job.Job, binding []string) {
 	at := j.Placement.Ranks("env")
 	if !slices.ContainsFunc(config.ExternalUses(j.Config, at), func(u config.ExternalUse) bool {

@@ -16,25 +16,25 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A mover is the loop.Moves of a rank in one world.
+// A mover implements loop.Moves for a rank in one world.
 type mover struct {
 	*rank
 	want *proposal    // on rank 0: the requested move; nil if there is none
-	next *destination // of the move under way
+	next *destination // the destination of the move under way
 	to   loop.Places  // the places of the members in next
 }
 
 var _ loop.Moves = (*mover)(nil)
 
-// A Scheduler decides where the members of a job should be, from the times of its iterations.
+// A Scheduler decides on which ranks the members of a job run, from the times of its iterations.
 type Scheduler interface {
 	// Observe is called with the times of each iteration.
 	Observe(advice.Iteration)
-	// Decide returns where the members should go, or nil if they should stay. The argument step is the number of
-	// iterations so far, and left is the maximum number of iterations that follow.
+	// Decide returns a decision to move the members, or nil if they should stay. The argument step is the number of
+	// iterations so far, and left is the maximum number of remaining iterations.
 	Decide(step, left int64) *advice.Decision
-	// Moved is called after each move, also if a user has requested the move. The argument step is the number of
-	// iterations before the move.
+	// Moved is called after each move, also if a user requested it. The argument step is the number of iterations
+	// before the move.
 	Moved(to *spmd.Placement, step int64, seconds float64)
 	// Refused is called if the job refuses the newest decision.
 	Refused()
@@ -42,10 +42,10 @@ type Scheduler interface {
 
 var _ Scheduler = (*advice.Scheduler)(nil)
 
-// A proposal is a move that is asked for.
+// A proposal is a requested move.
 type proposal struct {
 	advice.Decision
-	request *moves.Request // nil if the scheduler asks
+	request *moves.Request // the user's request; nil if the scheduler made the proposal
 }
 
 // A transfer is a move under way, on rank 0.
@@ -58,12 +58,12 @@ type transfer struct {
 // A destination is the plan of the job after a move, or the error that prevents the move.
 type destination struct {
 	from *spmd.Placement
-	text string // the placement that is asked for
+	text string // the requested placement
 	plan task.Plan
 	err  error
 }
 
-// Due reports whether a user or the scheduler asks for a move. It refuses the request if the job cannot move.
+// Due reports whether a user or the scheduler requests a move. It refuses the request if the job cannot move.
 func (m *mover) Due() bool {
 	r, err := moves.Pending(m.folder.Load().Path())
 	if err != nil && err.Error() != m.unread { // warn once of a request that cannot be read
@@ -71,7 +71,7 @@ func (m *mover) Due() bool {
 		m.warn(m.unread)
 	}
 	switch s := m.scheduler; {
-	case r != nil && r.ID != m.said: // a request stays if its answer could not be written
+	case r != nil && r.ID != m.said: // skip an answered request whose file is still there
 		m.want = &proposal{advice.Decision{Placement: r.Placement, Reason: "asked for by rlinf scale"}, r}
 	case s != nil:
 		if d := s.Decide(m.book.Step(), m.left()); d != nil {
@@ -88,7 +88,7 @@ func (m *mover) Due() bool {
 	return true
 }
 
-// left returns the maximum number of iterations that follow. If the run has a deadline, left counts only iterations
+// left returns the maximum number of remaining iterations. If the run has a deadline, left counts only iterations
 // before the deadline. It assumes that each iteration takes as long as the last one.
 func (m *mover) left() int64 {
 	left := m.plan.Common().MaxSteps - m.book.Step()
@@ -109,10 +109,10 @@ func (m *mover) immovable() string {
 	return ""
 }
 
-// immovableProgram is the reason why a user's own program does not move.
+// immovableProgram is the reason why a job with a user's program cannot move.
 const immovableProgram = "the program of this job has not said that it can move (roles.RunMovable)"
 
-// refuse answers the present proposal with a refusal, on rank 0.
+// refuse refuses the proposal m.want, on rank 0. It notifies the scheduler, or answers the user's request.
 func (m *mover) refuse(why error) {
 	w := m.want
 	if m.want = nil; w == nil {
@@ -127,7 +127,7 @@ func (m *mover) refuse(why error) {
 	m.answer(w, moves.Answer{Refused: why.Error()})
 }
 
-// answer answers a request. Its error is a warning: the run goes on.
+// answer answers the user's request. It only warns of an error, so that the run goes on.
 func (m *mover) answer(w *proposal, a moves.Answer) {
 	m.said = w.request.ID
 	if err := moves.Reply(m.folder.Load().Path(), w.request, a); err != nil {
@@ -135,7 +135,8 @@ func (m *mover) answer(w *proposal, a moves.Answer) {
 	}
 }
 
-// Next returns the places of the move that is asked for.
+// Next returns the new ranks of all members, or nil if no move is requested or the job refuses it. Collective over the
+// world.
 func (m *mover) Next(ctx context.Context) (loop.Places, error) {
 	var text []byte
 	if m.w.Rank() == 0 && m.want != nil {
@@ -160,7 +161,7 @@ func (m *mover) Next(ctx context.Context) (loop.Places, error) {
 	if !same {
 		return m.to, nil
 	}
-	if m.want != nil && m.want.request == nil { // a scheduler needs no answer to this
+	if m.want != nil && m.want.request == nil { // the scheduler needs no answer
 		m.want = nil
 	}
 	m.refuse(errors.New("the members are there already"))
@@ -185,12 +186,12 @@ func (m *mover) find(text string) *destination {
 		return r
 	}
 	moved.KeepMembers(r.from, nodes)
-	cfg.Cluster = moved.Cluster // the other sections of moved lack what simulators have answered
+	cfg.Cluster = moved.Cluster // the other sections of moved lack the simulators' answers
 	r.plan, r.err = task.Move(now, m.Tasks.Of(&cfg).Draft(&cfg, m.reg, nodes))
 	return r
 }
 
-// placed returns the configuration of j with a placement that names every member, also the members of a pool.
+// placed returns the configuration of j with a placement that names the rank of every member, also in a pool.
 func placed(j *job.Job) *config.Config {
 	if j.Config.Deals() {
 		return j.Config.At(j.Placement)
@@ -198,8 +199,8 @@ func placed(j *job.Job) *config.Config {
 	return j.Config
 }
 
-// agree reports whether all ranks are without error. If not, rank 0 refuses the move. The reason is the error of the
-// lowest rank with an error.
+// agree reports whether err is nil on all ranks. If not, rank 0 refuses the move, because of the error of the lowest
+// failing rank.
 func (m *mover) agree(ctx context.Context, err error) (bool, error) {
 	agreed, _, wrong, err := agree(ctx, m.world, 0, err)
 	if wrong != nil { // on rank 0
@@ -208,7 +209,8 @@ func (m *mover) agree(ctx context.Context, err error) (bool, error) {
 	return agreed, err
 }
 
-// Accept agrees to the move unless a rank has found something wrong, or lacks files or memory for the move.
+// Accept reports whether the job accepts the move. It refuses if the argument wrong of any rank is not nil, or if a
+// rank lacks files or memory. The arguments received and copied are numbers of bytes, by rank.
 func (m *mover) Accept(ctx context.Context, received, copied []float64, wrong error) (bool, error) {
 	nodes, here := m.w.Nodes(), m.w.Node()
 	if wrong == nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/roles/loop"
 )
 
-// measureNodes measures the links between the nodes of an MPI job, and how fast their hosts are, if rank 0 is going to
-// plan. Rank 0 warns of hosts that differ from its own. Every rank calls measureNodes, but only rank 0 needs the right
-// value of the argument plans.
+// measureNodes measures the links between the nodes of an MPI job, and the speed of their hosts, if the argument plans
+// is true on rank 0. It ignores plans on other ranks. Rank 0 warns of hosts whose speed differs. Collective over the
+// world.
 func (r *rank) measureNodes(ctx context.Context, plans bool) error {
 	nodes := r.w.Nodes()
 	if r.w.Describe().Transport != "mpi" || slices.Max(nodes) == 0 {

@@ -20,8 +20,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// place plans the placement, on rank 0, if the configuration asks for a plan. A run that resumes keeps its plan. If the
-// plan does not fit this world, place makes a new one with the same number of actors.
+// place plans the placement, on rank 0, if the configuration asks for a plan. A resumed run keeps its plan. If that
+// plan does not fit this world, place makes a new plan with the same number of actors.
 func (r *rank) place(ctx context.Context) error {
 	if auto, _ := r.cfg.Auto(); len(auto) == 0 {
 		return nil
@@ -52,8 +52,8 @@ func (r *rank) place(ctx context.Context) error {
 	return nil
 }
 
-// measure measures the job for its scheduler, on rank 0, if the configuration asks for a scheduler and place has made
-// no plan. A run that resumes keeps its measurements.
+// measure measures the job for its scheduler, on rank 0, if the job has a scheduler and place has made no plan. A
+// resumed run keeps its measurements.
 func (r *rank) measure(ctx context.Context, cfg *config.Config) error {
 	if r.w.Rank() != 0 || r.Scheduler != nil || !r.moves(cfg) || r.chosen != nil {
 		return nil
@@ -72,12 +72,12 @@ func (r *rank) measure(ctx context.Context, cfg *config.Config) error {
 	return err
 }
 
-// moves reports whether a scheduler moves the members of the job of cfg.
+// moves reports whether the job of cfg has a scheduler that can move its members.
 func (r *rank) moves(cfg *config.Config) bool {
 	return cfg.Schedules() && r.w.Size() > 1 && (r.Own.Program == nil || r.Own.Movable)
 }
 
-// schedule makes the scheduler of the job, on rank 0, if the configuration asks for one. schedule is called when the
+// schedule makes the scheduler of the job, on rank 0, if the configuration asks for a scheduler. It is called when the
 // workers of the first world are ready.
 func (r *rank) schedule() error {
 	cfg := r.plan.Common().Config
@@ -103,7 +103,7 @@ func (r *rank) schedule() error {
 	return nil
 }
 
-// earlierPlan returns the plan of the run that this session resumes, or nil if there is none.
+// earlierPlan returns the plan of the run that this session resumes, or nil if there is no plan.
 func (s *session) earlierPlan() (*advice.Plan, error) {
 	folder := ""
 	switch resume := cmp.Or(s.Resume, s.cfg.Runner.ResumeDir); resume {
@@ -133,8 +133,8 @@ func (s *session) writePlan(f *runfolder.Folder) error {
 	return f.WritePlan(text)
 }
 
-// Try returns a function that runs a job on ranks of this process, in a session of its own that writes nothing. The
-// error of this function has what the session would have written. A request in the argument asked stops the job.
+// Try returns a function that runs a job on ranks of this process, in a separate session without output. If the job
+// fails, the function returns the session's log as an error. A request to stop in asked stops the job, too.
 func Try(reg config.Registries, tasks task.Tasks, asked *loop.Requests) advice.Runner {
 	return func(ctx context.Context, ranks []spmd.Transport, cfg *config.Config) error {
 		var log bytes.Buffer

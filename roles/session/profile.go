@@ -13,13 +13,13 @@ import (
 // A Profile has the options --cpu-profile and --pprof. The zero value profiles nothing.
 type Profile struct {
 	Prefix  string // the file is PREFIX-rank-R.pprof
-	Address string // HOST:PORT; rank R serves on PORT + R; without HOST only for this machine
+	Address string // HOST:PORT; rank R serves on PORT + R; an empty HOST is 127.0.0.1
 
 	file   *os.File
 	server net.Listener
 }
 
-// start starts profiling this process. rank is the lowest rank of the process.
+// start starts profiling this process. The argument rank is the lowest rank of the process.
 func (p *Profile) start(rank int) error {
 	if p.Address != "" {
 		host, port, err := net.SplitHostPort(p.Address)
@@ -27,7 +27,7 @@ func (p *Profile) start(rank int) error {
 		if err != nil || notNumber != nil {
 			return fmt.Errorf("--pprof %q: expected HOST:PORT, as localhost:6060", p.Address)
 		}
-		if host == "" { // serve this machine alone: pprof has no access control
+		if host == "" { // serve only this machine, because pprof has no access control
 			host = "127.0.0.1"
 		}
 		if p.server, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(n+rank))); err != nil {

@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/roles/job"
 )
 
-// showProgress shows, in the process of rank 0, the progress of the job and its present work, until stop is called.
-// An evaluation shows them where errors are written, because a program may read the standard output.
+// showProgress shows the progress of the job and its present phase until stop is called. Only the process of rank 0
+// shows them. An evaluation uses the error output, because a program may read its standard output.
 func (s *session) showProgress() (stop func()) {
 	if s.lead != 0 {
 		return func() {}
@@ -39,7 +39,7 @@ func (r *rank) phase(name string) {
 }
 
 // counters returns the function loop.Services.Count of a rank. All actors make the same updates, so only the first
-// actor of this process reports. Other workers share their work, so their counts are added.
+// actor of this process reports. The workers of other components divide their work, so their counts are added.
 func (r *rank) counters(j *job.Job) func(string, int) func(string, int, int) {
 	if r.progress == nil {
 		return nil
@@ -48,7 +48,7 @@ func (r *rank) counters(j *job.Job) func(string, int) func(string, int, int) {
 	if r.w.Describe().Transport != "mpi" {
 		first = []int{0}
 	} else {
-		r.progress.Forget() // workers that were in this process may be in others
+		r.progress.Forget() // workers may have left this process in a move
 	}
 	return func(component string, member int) func(string, int, int) {
 		if component == "actor" && member != first[0] {
@@ -75,8 +75,8 @@ func (c *counts) of(p *metrics.Progress, component string, member int) func(stri
 	return c.all[worker]
 }
 
-// acknowledge answers a request to stop. atOnce says that another signal would end the process. late says that ranks
-// need a step to agree.
+// acknowledge prints an answer to a request to stop. If atOnce is true, another signal will end the process. If late is
+// true, the ranks need one more step to agree.
 func (s *session) acknowledge(late, atOnce bool) {
 	text := "stopping before the first step"
 	if step := s.logbook.Load().End(late); step > 0 {

@@ -22,23 +22,23 @@ type rank struct {
 	w     *spmd.World        // the present world
 	world *collectives.Group // all ranks of w
 
-	plan     task.Plan // the plan of the present world; nil until the rank begins
+	plan     task.Plan // the plan of the present world; nil before enter
 	holdings *loop.Holdings
 	saver    *loop.Saver
 	ends     []func()   // the functions that leave calls; guarded by ranks.mu
 	trace    *trace.Log // the trace of the present world; guarded by ranks.mu
 	room     int64      // on the first rank of a node: the node's free bytes before the job took memory
-	attempt  int64      // the number of the first world in the trace; 0 if nothing is recorded
+	attempt  int64      // the trace.Options.Attempt of the first world; 0 without a trace
 
 	// On rank 0:
-	nodes     *advice.Nodes // what measureNodes has measured; nil if nothing
+	nodes     *advice.Nodes // the result of measureNodes; nil if it has not measured
 	book      *loop.Logbook
 	from      loop.StartState
 	transfer  *transfer        // the move under way
 	said      string           // the ID of the last request for a move that was answered
 	unread    string           // the last error of reading a request for a move
 	recorded  []runfolder.Rank // the contents of ranks.jsonl in the run's folder
-	scheduler Scheduler        // nil if only rlinf scale asks for moves
+	scheduler Scheduler        // nil if only rlinf scale requests moves
 	took      float64          // seconds of the last iteration, for the scheduler; 0 if unknown
 	entered   time.Time        // when the rank began to load the model
 }
@@ -50,7 +50,7 @@ type ranks struct {
 	left     bool // leaveAll was called
 }
 
-// atEnd makes leave call f for r.
+// atEnd registers f, which leave calls for r. After leaveAll, atEnd calls f at once.
 func (rs *ranks) atEnd(r *rank, f func()) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -68,8 +68,8 @@ func (rs *ranks) leave(r *rank) {
 	r.leave()
 }
 
-// leaveAll is called at the end of the session. It is for ranks that have not called leave, because no world could
-// follow a move.
+// leaveAll is called at the end of the session. It is for ranks that have not called leave, because the world after a
+// move did not start.
 func (rs *ranks) leaveAll() {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -99,8 +99,8 @@ func (rs *ranks) flush() {
 	}
 }
 
-// enter begins the job on a rank, in the first world. It returns what the rank's workers share. It returns nil if there
-// is nothing to train, or if the job could not start.
+// enter begins the job on a rank, in the first world. It returns the data that the rank's workers share. It returns nil
+// if the job only evaluates, or cannot start.
 func (r *rank) enter(ctx context.Context) (loop.Shared, error) {
 	cfg, err := r.configure(ctx)
 	if err != nil || cfg == nil {
@@ -149,7 +149,7 @@ func (r *rank) enter(ctx context.Context) (loop.Shared, error) {
 	return shared, nil
 }
 
-// enterAgain goes on with the job on a rank, in the world that follows a move.
+// enterAgain continues the job on a rank, in the world after a move.
 func (r *rank) enterAgain(ctx context.Context) (loop.Shared, error) {
 	r.holdings.Enter(r.w)
 	r.saver.Join(r.world)

@@ -9,18 +9,17 @@ import (
 	"sync"
 )
 
-// A RankLog is the log of a process: standard error, and a file in the run's folder once the folder is open. The file
-// begins with the text that was written before the folder was open. Without text there is no file. Safe for concurrent
-// use.
+// A RankLog is the log of a process: standard error, and a file in the run's folder. The text written before the folder
+// is open goes into the file, too. The first text creates the file. Safe for concurrent use.
 type RankLog struct {
-	to    io.Writer // used instead of standard error, unless nil
+	to    io.Writer // replaces standard error unless nil
 	mu    sync.Mutex
 	early bytes.Buffer
 	path  string // "" until the folder is open
 	file  *os.File
 }
 
-// Write writes p to standard error and the file. An error of the file is ignored, because standard error has the text.
+// Write writes p to standard error and the file. It ignores errors of the file, because standard error has the text.
 func (l *RankLog) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -29,7 +28,7 @@ func (l *RankLog) Write(p []byte) (int, error) {
 	return cmp.Or(l.to, io.Writer(os.Stderr)).Write(p)
 }
 
-// Keep writes p only to the file. If the folder is not open, it does the same as Write.
+// Keep writes p only to the file. If the folder is not open, Keep calls Write.
 func (l *RankLog) Keep(p []byte) {
 	l.mu.Lock()
 	known := l.path != ""
@@ -43,7 +42,7 @@ func (l *RankLog) Keep(p []byte) {
 	}
 }
 
-// Repeat writes p only to the file, as soon as the folder is open. It is for a text that is similar to an earlier text.
+// Repeat writes p only to the file, as soon as the folder is open. It is for text that repeats earlier messages.
 func (l *RankLog) Repeat(p []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

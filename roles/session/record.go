@@ -16,7 +16,7 @@ import (
 	"github.com/rlinf/rlinf/roles/loop"
 )
 
-// record opens the log file of this process. Rank 0 writes the ranks and the provenance of the run into its folder.
+// record opens the log file of this process. Rank 0 writes the list of ranks and the provenance into the run's folder.
 func (r *rank) record(ctx context.Context) error {
 	j := r.plan.Common()
 	if r.w.Rank() == r.lead {
@@ -88,7 +88,7 @@ func (r *rank) recordTime(ctx context.Context) (*trace.Log, error) {
 	return log, nil
 }
 
-// traceFile returns the file of the timeline in Chrome's format.
+// traceFile returns the path of the trace in Chrome's format.
 func traceFile(cfg *config.Config) string {
 	if file := cfg.Cluster.Tracer.OutputFile; file != "" {
 		return file

@@ -32,16 +32,16 @@ type Options struct {
 	Terminal   *os.File          // the terminal behind Out, or behind Log in evaluations; nil if there is none
 	Log        io.Writer         // errors; nil means standard error
 	Profile    Profile           // profiles to write
-	Debug      bool              // check that no memory is used after it was handed on
+	Debug      bool              // detect access to released memory: see spmd.Options
 	Tasks      task.Tasks        // all tasks
-	Own        Own               // a user's program, which trains in place of the task's program
+	Own        Own               // a user's program, which replaces the task's program
 	Scheduler  Scheduler         // decides on rank 0 whether the members move; nil to obey cluster.auto_scheduler
-	Command    string            // how this program is called, for the last lines; "" for no last lines
+	Command    string            // how the user calls rlinf, for the last lines of output; "" to omit them
 	KeepBest   bool              // also keep the best checkpoint
-	Evaluation *task.Asked       // evaluate, even if the configuration trains; nil to follow the configuration
+	Evaluation *task.Asked       // options of an evaluation, which replaces training; nil to follow the configuration
 }
 
-// Own is a user's program, which runs on each rank of training. Without a Program the task's program runs.
+// Own is a user's program, which every rank of a training job runs. If Program is nil, the task's program runs.
 type Own struct {
 	Program loop.Program
 	Movable bool // Program can go on in another world: it returns spmd.Again, and keeps no state of its own
@@ -50,7 +50,7 @@ type Own struct {
 // A session is the state that the ranks of this process share during one start of a job.
 type session struct {
 	Options
-	reg     config.Registries // with the environments of hub
+	reg     config.Registries // Options.Registries with the environments of hub
 	hub     *external.Hub     // external simulators
 	lead    int               // the lowest rank of this process
 	cfg     *config.Config    // the configuration of rank 0, shared by goroutine ranks; nil on other processes
@@ -65,7 +65,7 @@ type session struct {
 	}
 	log          RankLog
 	code         atomic.Int64                     // the exit code
-	ending       atomic.Pointer[ending]           // the ending of the run, while this job has the lock of the folder
+	ending       atomic.Pointer[ending]           // nil unless this job holds the lock of the run's folder
 	folder       atomic.Pointer[runfolder.Folder] // the run's folder on rank 0, while it is open
 	logbook      atomic.Pointer[loop.Logbook]     // on rank 0
 	solvers      []*solver                        // solvers in the same MPI job that simulate for this process
@@ -90,8 +90,8 @@ func New(o Options) *session {
 func (s *session) Logs() io.Writer { return &s.log }
 
 // Start runs the job of cfg on ranks and returns the exit code. The argument draft is the draft of cfg on these ranks.
-// If it is nil, the session makes the draft. The argument wrong is an error that was already found in cfg. The ranks
-// agree on how to report it. Start returns errors of closing the session. The session reports all other errors.
+// If it is nil, the session makes the draft. The argument wrong is an error that was already found in cfg, or nil.
+// Start logs errors, except errors of closing the session, which it returns.
 func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config.Config, draft task.Draft,
 	wrong error) (int, error) {
 	s.draft = draft
@@ -115,7 +115,7 @@ func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config
 	return int(s.code.Load()), err
 }
 
-// run is the job on one rank in one world. All ranks take the same steps. If the members move, run returns spmd.Again,
+// run runs the job on one rank in one world. Collective over the world. If the members move, run returns spmd.Again,
 // and is called again in the next world.
 func (s *session) run(ctx context.Context, w *spmd.World) (err error) {
 	r := s.ranks.byNumber[w.Rank()]
@@ -157,7 +157,7 @@ func (s *session) run(ctx context.Context, w *spmd.World) (err error) {
 }
 
 // complete returns the plan of cfg, checks that there is enough memory, and starts profiling. It may fail on some ranks
-// only.
+// and succeed on others.
 func (r *rank) complete(cfg *config.Config) (task.Plan, error) {
 	nodes, rank := r.w.Nodes(), r.w.Rank()
 	r.planned.Do(func() {
@@ -186,13 +186,13 @@ func (r *rank) complete(cfg *config.Config) (task.Plan, error) {
 	return p, err
 }
 
-// shareCores sets the number of cores of this rank. Goroutine ranks share the cores of their process.
+// shareCores limits the number of cores of an MPI rank (GOMAXPROCS). Goroutine ranks share the cores of their process.
 func shareCores(w *spmd.World, j *job.Job) {
 	if w.Describe().Transport != "mpi" {
 		return
 	}
 	// With one core, workers would delay each other by 10 ms at a time. If each rank of a node used all its cores, the
-	// ranks' garbage collectors would crowd them.
+	// ranks' garbage collectors would compete for them.
 	more := 0
 	for of, n := range threadsOf(j) {
 		more += len(j.MembersOn(of, w.Rank())) * (n - 1)
@@ -200,12 +200,12 @@ func shareCores(w *spmd.World, j *job.Job) {
 	runtime.GOMAXPROCS(max(2, runtime.NumCPU()/w.LocalSize(), len(j.WorkersOn(w.Rank()))+more+1))
 }
 
-// threadsOf returns the number of threads with which a worker of each component computes.
+// threadsOf returns the number of compute threads of one worker, by component.
 func threadsOf(j *job.Job) map[string]int {
 	return map[string]int{"actor": j.Config.Actor.Threads, "rollout": j.Config.Rollout.Threads}
 }
 
-// checkThreads warns if workers have more threads than there are cores.
+// checkThreads warns if a worker has more threads than this machine has cores.
 func (r *rank) checkThreads(j *job.Job) {
 	for of, n := range threadsOf(j) {
 		if cores := runtime.NumCPU(); n > cores && len(j.MembersOn(of, r.w.Rank())) > 0 {
@@ -214,8 +214,8 @@ func (r *rank) checkThreads(j *job.Job) {
 	}
 }
 
-// train runs the program, while rank 0 renews the lock of the run's folder. It returns the exit code of a run that
-// stopped before its last step, else 0.
+// train runs the program, while rank 0 renews the lock of the run's folder. It returns 0, or the exit code of a run
+// that stopped before its last step.
 func (r *rank) train(ctx context.Context, shared loop.Shared, log *trace.Log, m *mover) (stopped int, err error) {
 	keep, cancel := context.WithCancel(ctx) // ends keepFolder
 	defer cancel()
@@ -225,7 +225,7 @@ func (r *rank) train(ctx context.Context, shared loop.Shared, log *trace.Log, m 
 		with.Started = func() error {
 			r.keepFolder(keep)
 			if m.arrived() {
-				return nil // the status is running, unless the run has failed meanwhile
+				return nil // keep the status: it is running, or the run has failed meanwhile
 			}
 			if err := r.schedule(); err != nil {
 				return err
@@ -255,7 +255,7 @@ func (r *rank) train(ctx context.Context, shared loop.Shared, log *trace.Log, m 
 	return stopped, c.SaveTrace(ctx, traceFile(cfg), r.attempt)
 }
 
-// flush writes the rest of a trace. An error is a warning: the run goes on.
+// flush writes the rest of a trace. It only warns of an error, so that the run goes on.
 func (s *session) flush(log *trace.Log, last bool) {
 	if err := log.Flush(last); err != nil {
 		s.warn(err.Error())
@@ -274,7 +274,8 @@ func (r *rank) keepFolder(ctx context.Context) {
 	})
 }
 
-// configure returns the configuration that rank 0 has read, or an error if it does not fit this world.
+// configure returns the configuration that rank 0 has read. It returns nil if this configuration does not fit the
+// world, after rank 0 has written why.
 func (r *rank) configure(ctx context.Context) (*config.Config, error) {
 	wrong, err := r.oddRanks(ctx)
 	if err != nil {
@@ -320,8 +321,8 @@ func (r *rank) configure(ctx context.Context) (*config.Config, error) {
 
 var _ task.Host = (*rank)(nil)
 
-// Agree returns true if no rank has an error. Otherwise all ranks stop. The error of the lowest rank with an error
-// decides the exit code, and rank 0 writes this error.
+// Agree reports whether err is nil on all ranks. If not, all callers must stop: the error of the lowest failing rank
+// decides the exit code, and rank 0 writes this error. Collective over the world.
 func (r *rank) Agree(ctx context.Context, err error) (bool, error) {
 	code := byte(loop.ExitOK)
 	if err != nil {
@@ -338,8 +339,8 @@ func (r *rank) Agree(ctx context.Context, err error) (bool, error) {
 	return false, nil
 }
 
-// agree reports whether all ranks are without error. If not, it returns the error of the lowest rank with an error in
-// wrong, and this rank's code in flag. Both are valid only on rank 0.
+// agree reports whether err is nil on all ranks. If not, rank 0 gets the error of the lowest failing rank as wrong, and
+// the code of that rank as flag. Elsewhere flag is a buffer of the same size.
 func agree(ctx context.Context, world *collectives.Group, code byte, err error) (agreed bool, flag []byte, wrong,
 	failure error) {
 	var mine []byte
@@ -366,7 +367,7 @@ func agree(ctx context.Context, world *collectives.Group, code byte, err error) 
 }
 
 // refusal returns the exit code of a session that could not start because of err: ExitConfig, or the code of a request
-// to stop. After a request for a requeue it is ExitConfig if the next start would fail, too.
+// to stop. After a request to requeue, it is ExitConfig if err would stop the next start, too.
 func (s *session) refusal(err error) int {
 	stop, _ := s.Asked.Vote()
 	if stop == 0 || stop == loop.ExitRequeue && !errors.Is(err, external.ErrStopRequested) {
@@ -388,7 +389,7 @@ func (r *rank) refuse(code int, err error) {
 
 func (s *session) warn(text string) { fmt.Fprintln(&s.log, "warning:", text) }
 
-// close closes what this process has open, and releases the run's folder.
+// close stops profiling, disconnects simulators, and releases the run's folder.
 func (s *session) close() error {
 	err := s.Profile.stop()
 	err = errors.Join(err, s.hub.Close())

@@ -9,9 +9,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// An AsyncCollector is a SyncCollector that works in the background. While its caller trains on one rollout, it
-// makes the next rollout. When it returns a rollout, it copies the parameters for the next rollout. So each rollout
-// except the first is one update old, as its version says. Results do not depend on time.
+// An AsyncCollector is a SyncCollector that works in the background. While its caller trains on one rollout, it makes
+// the next rollout. When it returns a rollout, it copies the parameters for the next rollout. So each rollout except
+// the first lags one update behind, as its version shows. Results do not depend on timing.
 type AsyncCollector struct {
 	*SyncCollector               // plays with the copied parameters
 	learner        policy.Policy // the caller trains its parameters
@@ -31,8 +31,8 @@ type collected struct {
 
 var _ Collector = (*AsyncCollector)(nil)
 
-// NewAsyncCollector is like NewSyncCollector, but collects with the parameters of learner. The argument actor is a
-// policy of the same kind, which the collector owns from now on.
+// NewAsyncCollector is like NewSyncCollector, but collects in the background, with copies of learner's parameters. The
+// copies are in actor, a policy of the same kind, which the collector owns from now on.
 func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.Policy, seed uint64) (*AsyncCollector,
 	error) {
 	if l, a := len(learner.Params().State()), len(actor.Params().State()); l != a {
@@ -46,11 +46,11 @@ func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.
 	return &AsyncCollector{SyncCollector: sync, learner: learner}, nil
 }
 
-// Collect waits for the rollout of n steps that is being made, returns it, and begins the next rollout of n steps.
-// With reset, or if n has changed, it first makes a new rollout. The learner's parameters must not change during
-// the call. The rollout is valid until the next call. Its tensor algo.FieldVersion is I64 [n, N], where N is the number
-// of environments. Each element is the number of calls that had returned when the rollout began. If an update follows
-// each call, this is the number of updates.
+// Collect waits for the rollout of n steps that is being made, returns it, and begins the next one. If reset is true or
+// n has changed, it first discards that rollout and makes a new one. The learner's parameters must not change during
+// the call. The rollout is valid until the next call. Its tensor algo.FieldVersion, I64 [n, N] for N environments, is
+// filled with the number of calls that had returned when the rollout began. If an update follows each call, this is the
+// number of updates.
 func (c *AsyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	var got collected
 	made := c.calls - 1

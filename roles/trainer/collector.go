@@ -14,20 +14,21 @@ import (
 // in N environments.
 type SyncCollector struct {
 	stage       *play.Stage
-	spec        env.Spec // the spec that the policy gets
+	spec        env.Spec // the spec of one environment, as the policy sees it
 	rec         *play.RolloutBuilder
 	rollout     tensor.Dict
 	dicts       []tensor.Dict
 	chunks      int
 	logProbs    int
-	rewards     int // rewards of a sample: 1, or one for each action
+	rewards     int // number of rewards of a sample: 1, or the number of actions
 	transitions bool
 	fallible    bool // simulators may fail, which aborts episodes
 	length      int
 	steps       uint64
 }
 
-// NewSyncCollector makes the environments of cfg from reg, and collects with pol. Random numbers follow from seed.
+// NewSyncCollector makes the environments of cfg from reg, and collects with pol. The argument seed determines the
+// random numbers.
 func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed uint64) (*SyncCollector, error) {
 	n := cfg.TotalNumEnvs
 	stage, err := play.NewStage(reg, cfg, env.Train, 0, n, 1)
@@ -44,13 +45,13 @@ func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed
 		fallible: cfg.ID() == env.ExternalID}, nil
 }
 
-// CollectTransitions makes rollouts for algorithms with a replay buffer: with next_observation.<name>, without
-// log-probs and values. Call it before the first Collect. The environments must reset themselves.
+// CollectTransitions lets Collect make rollouts for a replay buffer. They have the tensors next_observation.<name>, but
+// no log-probs or values. Call it before the first Collect. The environments must reset themselves.
 func (c *SyncCollector) CollectTransitions() { c.transitions = true }
 
-// CollectLabels makes rollouts for DAgger. d decides in which steps the environments' expert acts instead of the
-// policy. The rollouts have the expert's actions in all steps. Call it before the first Collect, which returns an
-// errors.ErrUnsupported if there is no expert. The policy must choose one action at a time.
+// CollectLabels lets Collect make rollouts for DAgger, with the expert's actions in all steps. The schedule d decides
+// in which steps the expert acts instead of the policy. Call it before the first Collect, which returns
+// errors.ErrUnsupported if the environments have no expert. The policy must choose one action at a time.
 func (c *SyncCollector) CollectLabels(d algo.DaggerConfig) error {
 	if c.chunks > 1 {
 		return fmt.Errorf("collect labels for chunks of %d actions: expected 1", c.chunks)
@@ -61,12 +62,12 @@ func (c *SyncCollector) CollectLabels(d algo.DaggerConfig) error {
 	return nil
 }
 
-// CollectActionRewards makes rollouts with a reward for each action of a chunk, for algorithms with reward_type
+// CollectActionRewards lets Collect make rollouts with a reward for each action of a chunk, for reward_type
 // action_level. Call it before the first Collect. A critic must return a value for each action
 // (policy.Config.ActionValues).
 func (c *SyncCollector) CollectActionRewards() { c.rewards = c.chunks }
 
-// Fields returns the tensors of a rollout of n steps, [n, N, ...], for algo.Setup.Rollout.
+// Fields describes the tensors of a rollout of n steps, with their shapes [n, N, ...], for algo.Setup.Rollout.
 func (c *SyncCollector) Fields(n int) []tensor.Field {
 	spec, envs := c.Spec(), c.stage.Vec.Len()
 	if c.transitions {
@@ -79,9 +80,8 @@ func (c *SyncCollector) Fields(n int) []tensor.Field {
 // Spec returns the spec of one environment.
 func (c *SyncCollector) Spec() env.Spec { return c.spec }
 
-// Collect takes n > 0 steps in every environment. A step takes all the actions that the policy chooses at a time. With
-// reset, or without cfg.AutoReset, all environments start new episodes first. The rollout is valid until the next
-// call.
+// Collect takes n > 0 steps in every environment. A step takes one chunk of actions. If reset is true or cfg.AutoReset
+// is false, all environments first start new episodes. The rollout is valid until the next call.
 func (c *SyncCollector) Collect(n int, reset bool) (tensor.Dict, error) {
 	if n <= 0 {
 		return tensor.Dict{}, fmt.Errorf("collect %d steps: expected at least 1", n)

@@ -18,14 +18,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Demonstration records episodes of an expert, one after the other. The steps of an episode are in order.
+// A Demonstration records episodes of an expert. The steps of an episode follow each other in order.
 type Demonstration struct {
 	Episodes int     // number of episodes to keep
 	Noise    float64 // standard deviation of the noise added to actions
 	Clean    bool    // record the expert's own action, without the noise
 	All      bool    // keep failed episodes, too
-	NoNext   bool    // omit the observations after each step
-	Still    float64 // omit steps with a smaller action and an unchanged gripper command
+	NoNext   bool    // omit next observations
+	Still    float64 // omit steps with actions below this value and the same gripper command; 0 to omit none
 	Seed     uint64  // seed of the noise
 
 	Progress algo.Progress // counts the kept episodes; may be nil
@@ -33,12 +33,12 @@ type Demonstration struct {
 	Spec              env.Spec       // the spec of the environments, after Play
 	fields            []tensor.Field // the tensors of one transition
 	Kept              [][]byte       // encoded transitions
-	own, last         tensor.Tensor  // recorded actions of this step and of the previous step
-	Played, Succeeded int            // numbers of episodes
+	own, last         tensor.Tensor  // actions to record: of this step, and of the previous step
+	Played, Succeeded int            // numbers of played and of successful episodes
 }
 
-// shares splits n into whole numbers in proportion to weights. The first shares with a weight > 0 get the remainder.
-// Without weights there is one share.
+// shares splits n into whole numbers in proportion to weights. The first positive weights get the remainder, one each.
+// Without weights, n is the only share.
 func shares(weights []float64, n int) []int {
 	if len(weights) == 0 {
 		return []int{n}
@@ -60,8 +60,8 @@ func shares(weights []float64, n int) []int {
 	return all
 }
 
-// still reports whether the action of environment i moves nothing. This is so if the last number, which is the gripper
-// command, is the same as in the previous step, and all other numbers are smaller than Still.
+// still reports whether the action of environment i moves nothing: the gripper command, its last number, is the same as
+// in the previous step, and all other magnitudes are below Still.
 func (d *Demonstration) still(action tensor.Tensor, i int) bool {
 	if d.Still == 0 || action.DType() != tensor.F32 {
 		return false
@@ -76,8 +76,9 @@ func (d *Demonstration) still(action tensor.Tensor, i int) bool {
 	return now[fingers] == before[fingers]
 }
 
-// Play lets the expert of cfg's environments play until there are enough episodes. Every environment contributes
-// the same number, so short episodes are not preferred. In a suite each task's share follows its weight.
+// Play lets the expert of cfg's environments play until there are enough episodes. Every environment contributes the
+// same number, so that short episodes are not preferred. In a suite, the number of episodes per task is proportional to
+// the task's weight.
 func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	n := min(cfg.TotalNumEnvs, d.Episodes)
 	cfg.AutoReset = true
@@ -154,7 +155,7 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 	return nil
 }
 
-// act sets the actions of step t: the actions of the expert with noise. The actions to record are in d.own.
+// act sets the actions of step t to the expert's actions with noise. It stores the actions to record in d.own.
 func (d *Demonstration) act(s *play.Stage, t uint64) error {
 	if err := env.Act(s.Vec, s.Action.Must(algo.FieldAction)); errors.Is(err, errors.ErrUnsupported) {
 		return config.Usagef("%w: expected environments that have one", err)
@@ -177,7 +178,7 @@ func (d *Demonstration) act(s *play.Stage, t uint64) error {
 	return nil
 }
 
-// FilmExpert films the expert in the first environments of cfg, one episode in each.
+// FilmExpert writes a film of the expert to file: one episode in each of the first environments of cfg.
 func FilmExpert(reg *env.Registry, cfg env.Config, file string) error {
 	cfg.VideoCfg.SaveVideo, cfg.VideoCfg.Format = true, strings.TrimPrefix(filepath.Ext(file), ".")
 	s, err := play.NewStage(reg, cfg, env.Eval, 0, min(cfg.VideoCfg.NumEnvs, cfg.TotalNumEnvs), 1)
@@ -200,7 +201,7 @@ func FilmExpert(reg *env.Registry, cfg env.Config, file string) error {
 	return nil
 }
 
-// transitionFields returns the tensors of one transition.
+// transitionFields describes the tensors of one transition.
 func (d *Demonstration) transitionFields() []tensor.Field {
 	var fields []tensor.Field
 	sections := []string{algo.Observations, algo.NextObservations}
@@ -237,7 +238,7 @@ func (d *Demonstration) disturb(action tensor.Tensor, t uint64) {
 	}
 }
 
-// transition encodes the last step of environment i of s.
+// transition encodes the last step of environment i of s. The argument before has the observations before the step.
 func (d *Demonstration) transition(i int, before tensor.Dict, s *play.Stage, ended bool) []byte {
 	observations := []tensor.Dict{before, s.Now.Obs}
 	if ended {
@@ -262,7 +263,7 @@ func (d *Demonstration) transition(i int, before tensor.Dict, s *play.Stage, end
 	return out
 }
 
-// Write writes the kept transitions. Their number is the first dimension of every tensor.
+// Write writes the kept transitions as safetensors. The first dimension of every tensor is their number.
 func (d *Demonstration) Write(w io.Writer) error {
 	var all tensor.Dict
 	at := 0

@@ -16,7 +16,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Collector makes rollouts: SyncCollector in the caller's goroutine, AsyncCollector while the Trainer learns.
+// A Collector makes rollouts. A SyncCollector works in the caller's goroutine, an AsyncCollector in the background.
 type Collector interface {
 	Collect(n int, reset bool) (tensor.Dict, error)
 	Episodes() []env.Episode
@@ -34,11 +34,11 @@ type Trainer struct {
 type Step struct {
 	Epoch    int          // number of the round, from 0
 	Episodes env.Summary  // episodes that ended during collection
-	Metrics  algo.Metrics // of the update: loss (see algo.Loss), then the algorithm's metrics
+	Metrics  algo.Metrics // metrics of the update: loss (see algo.Loss), then the algorithm's own
 }
 
-// Train makes nEpochs rounds. A round collects nSteps steps in every environment, updates the policy, and calls the
-// function each. This function may be nil.
+// Train trains for nEpochs rounds. A round collects nSteps steps in every environment, updates the policy, and passes a
+// Step to the function each, unless it is nil.
 func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(Step) error) error {
 	for epoch := range nEpochs {
 		if err := ctx.Err(); err != nil {
@@ -69,7 +69,8 @@ func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(Step
 	return nil
 }
 
-// withLoss returns m with the metric loss in front. It returns m unchanged if m does not have the algorithm's loss.
+// withLoss returns m with the algorithm's loss as the first metric, named loss. If m lacks this loss, withLoss returns
+// m.
 func withLoss(a algo.Algorithm, m algo.Metrics) algo.Metrics {
 	loss, ok := algo.Loss(a, m)
 	if !ok {
@@ -79,7 +80,7 @@ func withLoss(a algo.Algorithm, m algo.Metrics) algo.Metrics {
 		Values: slices.Concat([]float64{loss}, m.Values)}
 }
 
-// collect collects rollouts until the algorithm has enough. Most algorithms need one.
+// collect collects rollouts until the algorithm has enough. Most algorithms need one rollout.
 func (t *Trainer) collect(nSteps int, reset bool) (tensor.Dict, error) {
 	rollout, err := t.Collector.Collect(nSteps, reset)
 	resampler, ok := t.Algorithm.(algo.Resampler)
@@ -99,8 +100,8 @@ func (t *Trainer) Evaluate(nEpisodes int, deterministic bool) (env.Summary, erro
 	return t.Evaluator.Evaluate(t.Policy, nEpisodes, deterministic)
 }
 
-// An Evaluator plays episodes without training on them, each in its own environment. An episode begins with the
-// same state in every evaluation, and does not depend on other episodes.
+// An Evaluator plays episodes without training on them, each in its own environment. Every evaluation has the same
+// initial states, and its episodes are independent.
 type Evaluator struct {
 	reg    *env.Registry
 	cfg    env.Config
@@ -109,8 +110,8 @@ type Evaluator struct {
 	player *play.EvalPlayer // plays the policy of the last evaluation; nil before the first
 }
 
-// NewEvaluator makes cfg.TotalNumEnvs environments of cfg from reg. An evaluation with another number of episodes
-// makes new environments.
+// NewEvaluator returns an Evaluator with cfg.TotalNumEnvs environments of cfg from reg. An evaluation of another number
+// of episodes makes new environments.
 func NewEvaluator(reg *env.Registry, cfg env.Config) (*Evaluator, error) {
 	e := &Evaluator{reg: reg, cfg: cfg}
 	return e, e.open(cfg.TotalNumEnvs)
@@ -131,13 +132,14 @@ func (e *Evaluator) open(n int) (err error) {
 // Spec returns the spec of one environment.
 func (e *Evaluator) Spec() env.Spec { return e.stage.Vec.Spec() }
 
-// Film films the next evaluation into file, as the environments' VideoCfg says: without SaveVideo there is no film.
+// Film makes the next evaluation write a film to file, with the settings of the environments' VideoCfg. If SaveVideo is
+// false, there is no film.
 func (e *Evaluator) Film(file string) {
 	e.file = file
 }
 
 // Evaluate plays nEpisodes > 0 with pol. If deterministic is true, the policy takes its most likely actions. Otherwise
-// it samples actions, with random numbers that follow from the environments' seed.
+// it samples actions, with random numbers from the environments' seed.
 func (e *Evaluator) Evaluate(pol policy.Policy, nEpisodes int, deterministic bool) (env.Summary, error) {
 	if nEpisodes <= 0 {
 		return env.Summary{}, fmt.Errorf("evaluate: %d episodes: expected at least 1", nEpisodes)

@@ -54,9 +54,8 @@ func Config(c *cli.Context, reg config.Registries, log io.Writer) (*config.Confi
 	return cfg, err
 }
 
-// ReadConfig loads the configuration that the command line names, with overrides, and writes its warnings to log. Wrong
-// values are no error of ReadConfig. The method Err of the Config returns them, so that a job can be checked as a
-// whole.
+// ReadConfig loads the configuration that the command line names, with overrides, and writes its warnings to log. It
+// returns no error for wrong values. Config.Err returns them, so that a job can be checked as a whole.
 func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log io.Writer) (*config.Config, error) {
 	for _, a := range overrides {
 		if err := checkOverride(c, a); err != nil {
@@ -104,8 +103,8 @@ func configText(c *cli.Context, path string) ([]byte, error) {
 	return text, err
 }
 
-// CheckFile returns a usage error if the configuration that the command line names is no regular file. Commands call it
-// if other processes will read the file.
+// CheckFile returns a usage error if the configuration file of the command line is not a regular file. Commands call
+// CheckFile if other processes will read the file.
 func CheckFile(c *cli.Context) error {
 	path := c.String("config")
 	if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
@@ -114,7 +113,8 @@ func CheckFile(c *cli.Context) error {
 	return nil
 }
 
-// CheckOut returns a usage error if the file of --out cannot be made. Commands call it before their work.
+// CheckOut returns a usage error if the file path of --out cannot be made. Commands call CheckOut before they begin
+// their work.
 func CheckOut(path string) error {
 	if err := durable.Writable(filepath.Dir(path)); err != nil {
 		return config.Usagef("--out %s: expected a file in a folder that can be written: %w", path, err)
@@ -140,9 +140,8 @@ func GoroutineRanks(c *cli.Context, cfg *config.Config) (int, error) {
 	return np, err
 }
 
-// checkGoroutineRanks returns an error if the memory for np ranks in one process is not available. The constants were
-// measured. In addition to the memory for its work, a rank needs memory for its configuration, plan, stacks and table
-// of ranks.
+// checkGoroutineRanks returns an error if np ranks are too many for one process, or for its memory. The memory is for
+// the ranks' configurations, plans, stacks and tables of ranks. The constants, in bytes, were measured.
 func checkGoroutineRanks(np int, have job.Available) error {
 	const each, pair = 3 << 20, 4 << 10
 	need, expected := int64(np)*(each+int64(np)*pair), ""
@@ -158,8 +157,8 @@ func checkGoroutineRanks(np int, have job.Available) error {
 		"cluster.component_placement)", np, expected)
 }
 
-// DraftHere returns the draft of a job on the ranks that this process would start, and the mistakes of the draft. A job
-// that only evaluates has no draft.
+// DraftHere returns the draft of a job on the ranks that this process would start, and the mistakes of the draft. The
+// draft is nil if the job only evaluates, or if its placement is auto.
 func DraftHere(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config) (task.Draft, error) {
 	np, err := GoroutineRanks(c, cfg)
 	if err != nil {

@@ -133,7 +133,8 @@ func FlagError(c *cli.Context, err error, keys []string) error {
 	return err
 }
 
-// unknownFlag returns the error for a flag that c does not have. name is without dashes.
+// unknownFlag returns the error for a flag that c does not have. The argument name is without dashes, and settings has
+// all keys of the configuration.
 func unknownFlag(c *cli.Context, name string, settings []string) error {
 	var names []string
 	for _, f := range c.Command.Flags {
@@ -162,7 +163,7 @@ func dashed(name string) string {
 	return "--" + name
 }
 
-// kind returns a text for the values that a flag takes.
+// kind describes the values of a flag in words.
 func kind(f cli.Flag) string {
 	switch f.(type) {
 	case *cli.IntFlag, *cli.Int64Flag, *cli.UintFlag, *cli.Uint64Flag:

@@ -156,8 +156,8 @@ func vectors() string {
 	return "none that the kernels use: products run in portable Go"
 }
 
-// singleCopy says whether a process may read the memory of another one, as MPI libraries do for large messages within a
-// node.
+// singleCopy returns, in words, whether a process may read the memory of another process. MPI libraries do so for large
+// messages within a node.
 func singleCopy() string {
 	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
 	if err == nil && strings.TrimSpace(string(scope)) != "0" {

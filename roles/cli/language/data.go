@@ -83,7 +83,7 @@ func runData(c *cli.Context) error {
 	return err
 }
 
-// readSteps sets the numbers of steps from --steps.
+// readSteps parses steps, the value of --steps, into t.
 func readSteps(t *text.Task, steps string) error {
 	if steps == "" {
 		return nil
@@ -116,8 +116,8 @@ func writeProblems(t *text.Task, path string, problems []text.Problem) error {
 	return file.Close()
 }
 
-// trainTokenizer makes a tokenizer for a task. A vocabulary of 257 tokens consists of all bytes and the end of text. It
-// has no merges.
+// trainTokenizer makes a tokenizer for a task. A vocabulary of 257 tokens has all bytes and the end of text, and no
+// merges.
 func trainTokenizer(t *text.Task, dir string, problems []text.Problem) (*tokenizer.Tokenizer, error) {
 	o := tokenizer.Training{VocabSize: t.Vocab, Pattern: "qwen2", MinCount: 2, EOS: "<|endoftext|>",
 		Special: []string{"<|endoftext|>"}}

@@ -20,7 +20,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// partsFlag is the flag for the number of parts of a model.
+// partsFlag is the name of the flag for the number of parts of a model.
 const partsFlag = "tensor-parallel-size"
 
 // A divided is a language model that is partitioned among the goroutines of a group.
@@ -29,15 +29,15 @@ type divided struct {
 	parts *spmd.Group[*part]
 }
 
-// A part is the part of a model that one member of the group has.
+// A part is one member's part of a model.
 type part struct {
 	model *lm.Model
-	line  *member.Line // the members with all parts
+	line  *member.Line // connects the members with all parts of the model
 	wrong error        // why the weights cannot be read
 }
 
-// withModel returns the action of a command that uses the model in the folder of -m, with the adapters in the folder of
-// --adapter, if it is given.
+// withModel returns the action of a command. The action loads the model of -m, with the adapters of --adapter if given,
+// and calls use.
 func withModel(use func(ctx context.Context, c *cli.Context, m *divided) error) func(*cli.Context) error {
 	return func(c *cli.Context) error {
 		whole, o, err := findModel(c)
@@ -63,8 +63,8 @@ func withModel(use func(ctx context.Context, c *cli.Context, m *divided) error) 
 	}
 }
 
-// findModel returns the whole model without memory for weights, and its options. It finds all mistakes that can be
-// found before weights are read.
+// findModel returns the whole model without memory for weights, and its options. It reports all mistakes that it can
+// find without the weights.
 func findModel(c *cli.Context) (m *lm.Model, o lm.Options, err error) {
 	dir, err := folder(c)
 	if err != nil {

@@ -128,7 +128,7 @@ type answers struct {
 	took    time.Duration
 }
 
-// answer runs all requests. While they run, it calls show, but only for the first part of the model.
+// answer runs all requests on all parts of the model. Only the first part calls the functions of show.
 func (m *divided) answer(ctx context.Context, c *cli.Context, tokens int, requests []engine.Request,
 	show engine.Watch) (answers, error) {
 	o, err := engineOptions(c, m, tokens, requests)
@@ -176,7 +176,7 @@ func (m *divided) answerAll(ctx context.Context, c *cli.Context, tokens int, req
 	})
 }
 
-// continueIDs writes the ids that the model generates after ids.
+// continueIDs continues the prompt ids, and writes the generated ids.
 func continueIDs(ctx context.Context, c *cli.Context, m *divided, ids []int32, s engine.Sampling) error {
 	a, err := m.answerAll(ctx, c, 0, []engine.Request{{Prompt: ids, Sampling: s}})
 	if err != nil {

@@ -54,8 +54,8 @@ func folder(c *cli.Context) (string, error) {
 	return "", config.Usagef("%s: no folder: expected -m FOLDER", c.Command.Name)
 }
 
-// checkMemory returns an error if this machine has less free memory than the argument bytes. The error begins with the
-// argument what, which names the thing that needs the memory.
+// checkMemory returns an error if this machine has less free memory than required. The argument bytes is the required
+// memory. The argument what begins the error, and names the model or cache.
 func checkMemory(what string, bytes int) error {
 	if have := job.FindAvailable("/", 1); int64(bytes) > have.Free {
 		return config.Usagef("%s needs %s, and %v", what, job.Mebibytes(int64(bytes)), have)
@@ -63,7 +63,7 @@ func checkMemory(what string, bytes int) error {
 	return nil
 }
 
-// parseIDs returns the ids of --ids. vocab is the number of ids in the vocabulary.
+// parseIDs returns the ids of --ids. The argument vocab is the size of the vocabulary.
 func parseIDs(c *cli.Context, vocab int) ([]int32, error) {
 	text := c.String("ids")
 	wrong := func(format string, args ...any) error {

@@ -46,7 +46,7 @@ func scoreIDs(ctx context.Context, c *cli.Context, m *divided) error {
 	return err
 }
 
-// scoreTokens is the number of tokens in one pass.
+// scoreTokens is the maximum number of tokens in one pass.
 const scoreTokens = 512
 
 // score returns the log-probabilities of all tokens but the first.

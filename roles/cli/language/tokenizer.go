@@ -32,7 +32,7 @@ func runEncode(c *cli.Context) error {
 	return err
 }
 
-// joined returns ids in the form of --ids.
+// joined returns ids in the format of --ids.
 func joined(ids []int32) string {
 	return strings.ReplaceAll(strings.Trim(fmt.Sprint(ids), "[]"), " ", ",")
 }

@@ -40,7 +40,8 @@ func CommandPage(app *cli.App) string {
 	return b.String()
 }
 
-// Each calls f for every command that is not hidden. path is the command's name after the names of its parents.
+// Each calls f for every command that is not hidden. The argument path has the names of the command's parents, and then
+// its own, such as "bridge check".
 func Each(commands []*cli.Command, f func(path string, c *cli.Command)) { each(commands, "", f) }
 
 func each(commands []*cli.Command, above string, f func(path string, c *cli.Command)) {
@@ -96,7 +97,7 @@ func flagDefault(f cli.DocGenerationFlag) string {
 	return text
 }
 
-// sentence returns s with a full stop and, unless it begins with a key, a capital letter.
+// sentence returns s with a capital letter and a full stop. If s begins with a key, the key keeps its case.
 func sentence(s string) string {
 	first, _, _ := strings.Cut(s, " ")
 	if !strings.Contains(first, "_") {

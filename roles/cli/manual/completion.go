@@ -14,7 +14,8 @@ import (
 const completionUsage = `eval "$(rlinf completion bash)"     # in ~/.bashrc
 eval "$(rlinf completion zsh)"      # in ~/.zshrc, after compinit`
 
-// The scripts of shells. They ask the program for candidates, because it knows its commands, flags and keys.
+// The completion scripts of shells. They call the program for candidates, because it knows its commands, flags and
+// keys.
 const (
 	bashScript = `_rlinf() {
     local line=${COMP_LINE:0:COMP_POINT} cur
@@ -69,7 +70,7 @@ func runCompletion(c *cli.Context, reg settings.Registries) error {
 	return nil
 }
 
-// complete returns the candidates for the last word. Without candidates the shell completes files.
+// complete returns the candidates for the last word. If there are none, the shell completes file names.
 func complete(app *cli.App, reg settings.Registries, words []string) []string {
 	current, before := words[len(words)-1], words[:len(words)-1]
 	flags, commands, path := app.Flags, app.Commands, ""
@@ -109,8 +110,8 @@ func complete(app *cli.App, reg settings.Registries, words []string) []string {
 	return slices.DeleteFunc(all, func(s string) bool { return !strings.HasPrefix(s, current) })
 }
 
-// arguments returns candidates for an argument of the command at path. They are keys if the command reads a
-// configuration or explains keys.
+// arguments returns candidates for an argument of the command path, such as "bridge check". They are keys if the
+// command reads a configuration or explains keys.
 func arguments(reg settings.Registries, flags []cli.Flag, path, current string) (all []string) {
 	explains := strings.HasPrefix(path, "help") || path == "config"
 	if path == "completion" {
@@ -136,7 +137,7 @@ func arguments(reg settings.Registries, flags []cli.Flag, path, current string) 
 	return all
 }
 
-// values returns the possible values of a key if they are names or booleans.
+// values returns the possible values of a key whose values are names or booleans, and nil for other keys.
 func values(reg settings.Registries, k settings.Key) []string {
 	switch name := k.Name[strings.LastIndexByte(k.Name, '.')+1:]; {
 	case k.Type == "boolean":

@@ -115,8 +115,8 @@ func nearest(keys []settings.Key, word string) string {
 	return config.Likeliest(word, names)
 }
 
-// pattern returns a dotted key in the form of the reference. This form has "[]" in place of the index of an item, and
-// <name> in place of a name that the user chooses.
+// pattern returns a dotted key in the form of the reference. It replaces the index of an item by "[]", and a name that
+// the user chooses by <name>.
 func pattern(key string) string {
 	names := strings.Split(key, ".")
 	for i, name := range names {

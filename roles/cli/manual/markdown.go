@@ -57,7 +57,7 @@ func Markdown(reg settings.Registries, keys []settings.Key) string {
 		}
 		in := parent(k.Name)
 		if rows[in] == nil && !slices.ContainsFunc(sections, func(s settings.Key) bool { return s.Name == in }) {
-			sections = append(sections, settings.Key{Name: in}) // keys without their section: the page begins with them
+			sections = append(sections, settings.Key{Name: in}) // the page lacks the entry of this section
 		}
 		rows[in] = append(rows[in], k)
 	}

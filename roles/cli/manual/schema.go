@@ -48,7 +48,7 @@ func Schema(reg settings.Registries) []byte {
 	return b.Bytes()
 }
 
-// write writes a line for each key. The description of a section comes before its keys.
+// write writes s as JSON, one line for each key. The description of a section precedes its keys.
 func write(b *bytes.Buffer, s schema, indent string) {
 	properties, has := s["properties"].(schema)
 	items, _ := s["items"].(schema)
@@ -90,7 +90,7 @@ func object(doc string) schema {
 	return s
 }
 
-// at returns the schema of a key of the reference, and makes it if it does not exist. A "*" in the key stands for any
+// at returns the schema of a key below s. It creates the schema if it does not exist. A "*" in the key stands for any
 // item of a list.
 func at(s schema, key string) schema {
 	for name := range strings.SplitSeq(strings.ReplaceAll(key, "[]", ".*"), ".") {

@@ -10,7 +10,7 @@ import (
 	settings "github.com/rlinf/rlinf/roles/config"
 )
 
-// columns is the width of texts.
+// columns is the maximum width of a line.
 const columns = 96
 
 // writeKey writes the description of one key.
@@ -57,7 +57,7 @@ func writeKeys(out io.Writer, keys []settings.Key) error {
 	return err
 }
 
-// defaultOf returns a text for the value that is used if the key is not given. It returns "" if there is no such value.
+// defaultOf returns the default of a key in words. It returns "" if the key has no default.
 func defaultOf(k settings.Key) string {
 	if k.From != "" {
 		return "as " + k.From

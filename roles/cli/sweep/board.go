@@ -15,7 +15,7 @@ import (
 )
 
 // A board shows the progress of a sweep in one line: the active runs, the best run so far and the time left. On a
-// terminal the line stays below the printed lines. Elsewhere the board prints the line now and then. A board is safe
+// terminal the line stays below the printed lines. Elsewhere the board prints the line at intervals. A board is safe
 // for concurrent use.
 type board struct {
 	out    io.Writer
@@ -40,15 +40,15 @@ func newBoard(out io.Writer, live bool, width func() int, metric string, total i
 		began: map[*sweepRun]time.Time{}, best: math.NaN()}
 }
 
-// begin adds a run that now runs.
+// begin adds an active run.
 func (b *board) begin(r *sweepRun) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.began[r] = b.now()
 }
 
-// finished adds a run that is done, with its metric, and returns the number of runs that are done. took is the
-// duration of the run; 0 if the run was done before this start of the sweep.
+// finished adds a finished run, with the value of its metric, and returns the number of finished runs. The argument
+// took is the duration of the run. It is 0 if an earlier start of the sweep finished the run.
 func (b *board) finished(r *sweepRun, value float64, took time.Duration) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -64,7 +64,7 @@ func (b *board) finished(r *sweepRun, value float64, took time.Duration) int {
 	return b.done
 }
 
-// ended removes a run that has stopped running but is not done.
+// ended removes an active run that stopped before its end.
 func (b *board) ended(r *sweepRun) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -167,7 +167,7 @@ func (r *sweepRun) step() int64 {
 	return step
 }
 
-// progress returns a text with the progress of the run.
+// progress returns the step of the run, such as "12/100", or "12" if the number of steps is unknown.
 func (r *sweepRun) progress() string {
 	if most := r.cfg.Runner.Iterations(); most > 0 {
 		return fmt.Sprintf("%d/%d", r.step(), most)
@@ -175,7 +175,7 @@ func (r *sweepRun) progress() string {
 	return fmt.Sprint(r.step())
 }
 
-// part returns the finished share of the run, from 0 to 1; 0 if the share is unknown.
+// part returns the finished fraction of the run, from 0 to 1. It returns 0 if the fraction is unknown.
 func (r *sweepRun) part() float64 {
 	return float64(r.step()) / float64(max(r.cfg.Runner.Iterations(), 1))
 }

@@ -18,7 +18,7 @@ import (
 
 // A sweepRun is one run of a sweep.
 type sweepRun struct {
-	point string // its overrides from the grid, as lr=0.001,gamma=0.9; "" without a grid
+	point string // its overrides from the grid, such as lr=0.001,gamma=0.9; "" without a grid
 	seed  uint64
 	cfg   *config.Config
 	ranks int             // number of goroutine ranks
@@ -41,13 +41,13 @@ func (r *sweepRun) finished() bool {
 	return runfolder.Finished(cfg.Folder(), cfg.Resolved())
 }
 
-// An axis is one key of a grid, with the values that it takes.
+// An axis is one key of a grid, with its values.
 type axis struct {
 	key    string
 	values []string
 }
 
-// splitGrid separates overrides with several values from overrides with one value. The former are the axes of the grid.
+// splitGrid separates overrides with several values, which are the axes of the grid, from overrides with one value.
 // Commas separate values, except within brackets or quotes.
 func splitGrid(overrides []string) (axes []axis, fixed []string, err error) {
 	for _, o := range overrides {
@@ -114,8 +114,8 @@ func points(axes []axis) [][]string {
 	return all
 }
 
-// pointName returns the name of a point's folder: its overrides. A key is shortened to its last part, unless another
-// key has the same last part.
+// pointName returns the name of a point's folder, which consists of its overrides. A key is shortened to its last part,
+// unless another key has the same last part.
 func pointName(point []string) string {
 	last := func(o string) string {
 		key, _, _ := strings.Cut(o, "=")
@@ -137,7 +137,7 @@ func pointName(point []string) string {
 // maxRuns is the maximum number of runs in a sweep. All runs are checked before the first begins.
 const maxRuns = 2000
 
-// sweepRuns returns the runs that the command line asks for, point by point, after checking each. It writes
+// sweepRuns returns the runs of the command line, in the order of their points. It checks every run, and writes
 // warnings to log.
 func sweepRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, log io.Writer) ([]*sweepRun, error) {
 	axes, fixed, err := splitGrid(c.Args().Slice())
@@ -185,11 +185,11 @@ func sweepRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, log io.W
 	return runs, nil
 }
 
-// folderEnd is the end of the name of a sweep's folder. A single run of the configuration has another folder, so it
-// never moves the sweep's files aside.
+// folderEnd is the suffix of the name of a sweep's folder. A single run of the configuration has a folder without the
+// suffix, so it never moves the sweep's files aside.
 const folderEnd = "-sweep"
 
-// pointRuns returns the runs of a point, one for each seed, after checking each.
+// pointRuns returns the runs of a point, one for each seed. It checks every run.
 func pointRuns(c *cli.Context, reg config.Registries, tasks task.Tasks, overrides []string, point string, seeds int,
 	log io.Writer) ([]*sweepRun, error) {
 	first, err := args.ReadConfig(c, reg, overrides, log)
@@ -246,7 +246,7 @@ func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.
 // mistakes collects the mistakes in all points of a grid. Each mistake is reported once.
 type mistakes struct {
 	texts  []string
-	points map[string][]string // the points with each mistake
+	points map[string][]string // the points with a mistake, by mistake
 }
 
 // add adds the mistakes of a point.

@@ -89,7 +89,7 @@ func (s *sweep) work(ctx context.Context, comm spmd.Comm) error {
 	}
 }
 
-// serve assigns runs to the other processes. It returns when no run is left and all processes know this.
+// serve assigns runs to the other processes. It returns when no run is left and all processes have been told so.
 func (s *sweep) serve(ctx context.Context, comm spmd.Comm) error {
 	said := make([][]byte, comm.Size())
 	answers := make([][]byte, comm.Size())

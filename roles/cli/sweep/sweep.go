@@ -74,7 +74,7 @@ type outcome struct {
 	Run     int
 	Code    int // the exit code of the run
 	Seconds float64
-	Said    string // what the run wrote to its log
+	Said    string // the log of the run
 }
 
 // Run trains all runs that are not finished, and writes a table of all runs. It returns the exit code.
@@ -121,7 +121,7 @@ func Run(c *cli.Context, reg config.Registries, tasks task.Tasks, own session.Ow
 	return s.finish()
 }
 
-// take returns the next run to train.
+// take returns the next run to train. The result ok is false if none is left, or after a request to stop.
 func (s *sweep) take() (run int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,7 +140,7 @@ func (s *sweep) take() (run int, ok bool) {
 	return 0, false
 }
 
-// acknowledge answers a request to stop in the same way as a session.
+// acknowledge prints an answer to a request to stop, like a session.
 func (s *sweep) acknowledge(atOnce bool) {
 	again := ""
 	if atOnce {
@@ -252,7 +252,7 @@ func (s *sweep) folder() string {
 	return strings.TrimSuffix(s.runs[0].cfg.Folder(), string(filepath.Separator)+s.runs[0].name())
 }
 
-// picture plots the metric of the finished runs. If the runs were evaluated only once, it plots the metric of training
+// picture plots the metric of the finished runs. If the runs were evaluated only once, it plots the training metric
 // instead.
 func (s *sweep) picture(groups []results.Group) []byte {
 	metric := s.metric

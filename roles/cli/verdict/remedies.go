@@ -32,7 +32,7 @@ var null = regexp.MustCompile(`^expected a value; without the key it is (\S+)$`)
 // quotes matches the message about a number or boolean that should have no quotes.
 var quotes = regexp.MustCompile(`; drop the quotes: (\S+)$`)
 
-// remedy returns the overrides that fix e. It returns none if there is no known remedy.
+// remedy returns the overrides that fix e. It returns nil if no remedy is known.
 func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	switch {
 	case e.Key == "algorithm.staleness_threshold" && !cfg.Runner.Async:
@@ -74,7 +74,7 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 // demos is the override that names a file of demonstrations. It is for algorithms that need demonstrations.
 const demos = "algorithm.demo_buffer.load_path=demos.safetensors"
 
-// atMost matches the message with the largest window that fits into the memory.
+// atMost matches a message that has the largest window that fits into the memory.
 var atMost = regexp.MustCompile(`^expected at most (\d+): `)
 
 // window returns the override of the replay buffer's window. It sets the largest power of ten that is at most half of
@@ -134,8 +134,8 @@ func multiple(e *yaml.FieldError) []string {
 	return []string{fmt.Sprintf("%s=%d", e.Key, max(size/step, 1)*step)}
 }
 
-// nearest returns the largest n <= size that is a multiple of step and divides the argument all. If there is none, it
-// returns the smallest such n > size. If there is none either, it returns 0.
+// nearest returns the largest n <= size that is a multiple of step and divides the argument all. If no such n exists,
+// it returns the smallest such n > size, or 0.
 func nearest(size, step, all int) (found int) {
 	for n := step; n <= all && (n <= size || found == 0); n += step {
 		if all%n == 0 {

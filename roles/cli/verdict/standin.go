@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// StandIn returns reg with a simulator that replaces external simulators. The simulator has the spaces that cfg gives
-// the policy, does nothing, and has an expert.
+// StandIn returns reg with a simulator that replaces external simulators. The simulator does nothing. It has the
+// policy's observation and action spaces from cfg, and an expert.
 func StandIn(reg config.Registries, cfg *config.Config) config.Registries {
 	m := cfg.Actor.Model
 	spec := env.Spec{Name: "the simulator", Action: space(tensor.F32, -1, 1, cmp.Or(m.ActionDim, 1)),

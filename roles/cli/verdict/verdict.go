@@ -16,17 +16,18 @@ import (
 	"github.com/rlinf/rlinf/roles/session"
 )
 
-// A Verdict says whether a configuration runs. The zero Verdict says that it runs.
+// A Verdict is the result of Judge: whether a configuration runs, and what it lacks. The zero Verdict means that it
+// runs.
 type Verdict struct {
-	// Policy names what is not supported: the kind of policy, such as "a VLA policy (openvla_oft)", and other features.
+	// Policy names the unsupported features, such as "a VLA policy (openvla_oft)". It is "" if all are supported.
 	Policy string
-	// Simulator names the simulator to connect, such as "the simulator ManiSkill".
+	// Simulator names the simulator to connect, such as "the simulator ManiSkill". It is "" if none is missing.
 	Simulator string
-	// Own has overrides that name the model and data of a language model, which are not on this machine.
+	// Own has overrides that set the paths of missing files: the model and data of a language-model job.
 	Own []string
-	// Expert says that the job needs an expert, which a simulator with env_type external cannot have.
+	// Expert is true if the job needs an expert, which a simulator with env_type external cannot have.
 	Expert bool
-	// Idle says that the configuration places no workers that act or train.
+	// Idle is true if the placement has neither actors nor rollout workers.
 	Idle bool
 	// Overrides fix the mistakes, in the syntax of the command line.
 	Overrides []string
@@ -34,8 +35,8 @@ type Verdict struct {
 	Left []*yaml.FieldError
 }
 
-// An Examiner loads the configuration with further overrides, and returns its mistakes. standIn says that the simulator
-// of StandIn replaces the missing one. The Config is nil if a file cannot be read.
+// An Examiner loads the configuration with further overrides, and returns it with its mistakes. If standIn is true, the
+// simulator of StandIn replaces the missing simulator. The Config is nil if a file cannot be read.
 type Examiner func(overrides []string, standIn bool) (*config.Config, error)
 
 // standIn is the override that connects a missing simulator.
@@ -45,8 +46,7 @@ const standIn = "env.train.external.command=simulator"
 // reveal another mistake.
 const rounds = 5
 
-// Judge returns the verdict on cfg. The argument err has the mistakes of cfg, in the form in which examine returns
-// them.
+// Judge returns the verdict on cfg. The argument err has the mistakes of cfg, as examine returns them.
 func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 	var v Verdict
 	if cfg == nil {
@@ -120,8 +120,8 @@ func simulator(cfg *config.Config) string {
 // plain matches a mistake without an origin.
 var plain = regexp.MustCompile(`(?s)^([a-z0-9_.]+): (\S+): (expected .*)$`)
 
-// mistakes returns the mistakes in err. It leaves out the mistake that the file in demos does not exist, because the
-// user makes this file later.
+// mistakes returns the mistakes in err. It ignores that the file of the override demos is missing, because the user
+// makes this file later.
 func mistakes(err error) []*yaml.FieldError {
 	all := yaml.FieldErrors(err)
 	if err != nil && len(all) == 0 {
@@ -157,8 +157,8 @@ func (v Verdict) Headline() string {
 	return "runs"
 }
 
-// Text returns the whole verdict: the headline, and how to go on. path is the configuration file, and given are the
-// other arguments.
+// Text returns the headline, and the commands or changes that the job needs. The argument path is the configuration
+// file, and given has the other arguments of the command line.
 func (v Verdict) Text(path string, given []string) string {
 	lines := []string{"verdict: " + v.Headline()}
 	add := func(line string) { lines = append(lines, "  "+line) }

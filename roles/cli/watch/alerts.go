@@ -18,20 +18,20 @@ import (
 var alarming = regexp.MustCompile(
 	`(?m)^(?:warning: |panic: |fatal error: |(?:\S+ )?rank \d+(?: host \S+)?(?: step \d+)?: |.* runs for more than )`)
 
-// alerts looks for the newest warning in the logs of the ranks.
+// alerts finds the newest warning in the logs of the ranks.
 type alerts struct {
 	dir   string
 	tails map[string]tail // the newest tail of each log
 }
 
-// A tail is the result of reading a log.
+// A tail is the result of reading the end of a log.
 type tail struct {
 	size  int64
 	at    time.Time
 	alert string // "" if there is none
 }
 
-// mostTail is the number of bytes read at the end of a log. mostLine is the maximum length of an alert.
+// mostTail is the number of bytes read at the end of a log. mostLine is the maximum length of an alert in bytes.
 const (
 	mostTail = 64 << 10
 	mostLine = 1 << 10

@@ -22,7 +22,7 @@ func labelled(label, text, note string, width int) Line {
 	return Line{sides(left(label, labelWidth)+clean(text), note, width), Plain}
 }
 
-// old returns a text with the age of an old figure. It returns "" if the figure is new.
+// old returns the age of a figure from the time at, such as "20s old". It returns "" if State.Age reports no age.
 func old(s *State, at time.Time) string {
 	if age, ok := s.Age(at); ok {
 		return metrics.Clock(age) + " old"
@@ -82,7 +82,8 @@ func progress(s *State, width int) Line {
 	return Line{sides(text+bar(share, max(room, 0))+number, note, width), Plain}
 }
 
-// timeLayout returns the layout for a point in time. The argument away is the time from now until then.
+// timeLayout returns the layout (see time.Format) for a time in the future. The argument away is the duration until
+// this time.
 func timeLayout(away time.Duration) string {
 	if away < 20*time.Hour {
 		return "15:04"
@@ -166,7 +167,7 @@ func phases(s *State, width int) []Line {
 	return lines
 }
 
-// cellWidth is the width of a rank in a window with several columns of ranks.
+// cellWidth is the minimum width of a column in a window with several columns of ranks.
 const cellWidth = 92
 
 // ranks shows the ranks that wait most. The argument most is the maximum number of lines.
@@ -207,8 +208,8 @@ func ranks(s *State, width, most int) []Line {
 	return lines
 }
 
-// rankCell returns a text about a rank: its host, its share of waiting, and the causes. The text has the age of the
-// figures if another rank has newer ones.
+// rankCell returns a text about a rank: its host, its share of waiting, and the causes. If another rank has newer
+// figures, the text also has the age of this rank's figures.
 func rankCell(s *State, w Waits, newest time.Time, width, host int) string {
 	text := fmt.Sprintf("  rank %-4d", w.Rank)
 	if host > 0 && width >= 60 {
@@ -229,7 +230,7 @@ func rankCell(s *State, w Waits, newest time.Time, width, host int) string {
 	return text
 }
 
-// queues shows the channels that fit in one line, with the number of items in each.
+// queues shows the channels that fit in one line, with their numbers of items.
 func queues(s *State, width int) []Line {
 	if len(s.Live.Queues) == 0 {
 		return nil

@@ -30,8 +30,8 @@ type Reader struct {
 	scanned time.Time // when the logs were read
 }
 
-// How often a Reader reads the status of a run and its logs. Reading the status makes and removes a file, and a run may
-// have a log for each rank. So the Reader reads them less often than other files.
+// The intervals at which a Reader reads the status and the logs of a run. Other files are read more often, because
+// reading the status creates a file, and a run may have a log for each rank.
 const (
 	standingEvery = 2 * time.Second
 	logsEvery     = 5 * time.Second
@@ -76,7 +76,7 @@ func (r *Reader) Read(now time.Time) (State, error) {
 	return *s, nil
 }
 
-// readLive reads live.json. If the file is damaged, s keeps what it has.
+// readLive reads live.json. If the file is damaged, s.Live does not change.
 func (s *State) readLive(path string) {
 	l, err := trace.ReadLive(path)
 	switch {
@@ -112,7 +112,7 @@ func readHosts(path string) map[int]string {
 // mostRecord is the maximum number of bytes that the first read takes from the end of metrics.jsonl.
 const mostRecord = 32 << 20
 
-// A record follows metrics.jsonl.
+// A record reads the new lines of metrics.jsonl.
 type record struct {
 	Record
 	path string
@@ -161,7 +161,7 @@ func (r *record) read() error {
 	}
 }
 
-// add reads a line. It skips a damaged one.
+// add parses a line. It skips damaged lines.
 func (r *record) add(line []byte) {
 	var values map[string]*float64 // a value that is not finite is null, and so nil
 	if json.Unmarshal(line, &values) != nil || values["step"] == nil {

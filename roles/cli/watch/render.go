@@ -12,7 +12,7 @@ type Line struct {
 	Style Style
 }
 
-// A Style is how a terminal shows a Line.
+// A Style is the appearance of a Line on a terminal.
 type Style int
 
 // The styles.
@@ -60,7 +60,8 @@ const (
 	ranksDrop               = 4 // see part
 )
 
-// A part is a part of the screen. Parts with the highest drop are left out first; a part with drop 0 stays.
+// A part is a section of the screen. If the window is too small, the parts with the highest drop are left out first. A
+// part with drop 0 stays.
 type part struct {
 	lines []Line
 	drop  int

@@ -24,7 +24,7 @@ type State struct {
 	NoLive  string     // the reason why Live is zero; "" if Live is known
 	Hosts   map[int]string
 	Alert   Alert
-	Problem string // why the state may be old; "" if the state is new
+	Problem string // why the state may be outdated; "" if it is current
 }
 
 // A Record has the newest metrics of a run.
@@ -33,7 +33,7 @@ type Record struct {
 	At     time.Time          // time of the newest line
 	Curves map[string]Curve   // the headline metrics
 	Timed  int64              // step of Times
-	Times  map[string]float64 // newest seconds of the slowest rank, by phase
+	Times  map[string]float64 // newest time of each phase on its slowest rank, in seconds
 }
 
 // An Alert is the newest warning or error in the logs of the ranks.
@@ -60,11 +60,11 @@ func (s *State) Left() time.Duration {
 	return time.Duration(*s.SecondsLeft * todo / float64(s.Steps-s.Standing.Step) * float64(time.Second))
 }
 
-// oldAfter is the minimum age of a figure whose age is shown.
+// oldAfter is the minimum age that is shown.
 const oldAfter = 10 * time.Second
 
-// Age returns the age of a figure whose time is at. Figures of a run that has ended keep the age that they had at the
-// end. ok is false if the figure is new, or its age is unknown.
+// Age returns the age of a figure from the time at. When a run ends, its figures stop ageing. The result ok is false if
+// the age is below oldAfter or unknown.
 func (s *State) Age(at time.Time) (age time.Duration, ok bool) {
 	now := s.Now
 	if s.Over() {
@@ -74,7 +74,7 @@ func (s *State) Age(at time.Time) (age time.Duration, ok bool) {
 	return age, !at.IsZero() && age >= oldAfter
 }
 
-// A Phase is a phase with the time of the slowest rank.
+// A Phase is a phase of an iteration, with the time of its slowest rank.
 type Phase struct {
 	Name    string
 	Seconds float64
@@ -87,7 +87,7 @@ func (s *State) Phases() (step int64, phases []Phase) {
 		newest := slices.MaxFunc(s.Live.Phases, func(a, b trace.Timing) int { return a.At.Compare(b.At) }).At
 		for _, name := range loop.Phases {
 			for _, t := range s.Live.Phases {
-				if t.Phase == name && t.At.Equal(newest) { // older times are of an earlier iteration
+				if t.Phase == name && t.At.Equal(newest) { // skip the times of earlier iterations
 					phases = append(phases, Phase{name, t.Seconds, t.At})
 				}
 			}
@@ -102,15 +102,15 @@ func (s *State) Phases() (step int64, phases []Phase) {
 	return s.Record.Timed, phases
 }
 
-// Waits says for which share of their time the workers of a rank waited, and why.
+// A Waits has the fraction of time for which the workers of a rank waited, by cause.
 type Waits struct {
 	Rank  int
 	Share float64 // from 0 to 1
-	By    []Wait  // the largest first
+	By    []Wait  // by descending Share
 	At    time.Time
 }
 
-// A Wait is the share of time that a cause took.
+// A Wait is a cause of waiting, with its fraction of time.
 type Wait struct {
 	Cause trace.Cause
 	Share float64
@@ -138,7 +138,7 @@ func (s *State) Waiting() []Waits {
 	return all
 }
 
-// causes returns a text with the n largest causes.
+// causes returns the n largest causes in words.
 func (w Waits) causes(n int) string {
 	var words []string
 	for _, x := range w.By[:min(n, len(w.By))] {

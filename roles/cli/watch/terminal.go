@@ -16,7 +16,7 @@ import (
 // drawEvery is the shortest time between two draws.
 const drawEvery = 250 * time.Millisecond
 
-// A terminal is a window in which a State is shown.
+// A terminal is a window that shows States.
 type terminal struct {
 	in, out *os.File
 	before  *unix.Termios // settings before enter; nil after leave
@@ -47,7 +47,7 @@ func onTerminal(r *Reader, in, out *os.File) (code int, err error) {
 	return code, nil
 }
 
-// enter changes to the alternate screen, and makes keys readable as they are pressed. Ctrl-C and Ctrl-Z still send
+// enter changes to the alternate screen, and makes every pressed key readable at once. Ctrl-C and Ctrl-Z still send
 // signals. It may be called again.
 func (t *terminal) enter() error {
 	if t.before == nil {
@@ -69,7 +69,7 @@ func (t *terminal) enter() error {
 	return err
 }
 
-// leave restores the terminal. It may be called again. It ignores errors, because the terminal may be gone.
+// leave restores the terminal. It may be called more than once. It ignores errors, because the terminal may be gone.
 func (t *terminal) leave() {
 	if t.before == nil {
 		return
@@ -130,7 +130,7 @@ func (t *terminal) show(r *Reader, s State) (int, State) {
 	}
 }
 
-// obey returns the exit code for a signal that ends the command, or ExitOK. It stops the process on Ctrl-Z.
+// obey returns the exit code for a signal that ends the command, or ExitOK. On Ctrl-Z it suspends the process.
 func (t *terminal) obey(sig os.Signal) int {
 	switch sig {
 	case unix.SIGINT:

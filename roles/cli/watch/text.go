@@ -31,7 +31,7 @@ func columns(text string) (n int) {
 	return n
 }
 
-// cut shortens a clean text to at most width columns, and marks the cut by ….
+// cut shortens a clean text to at most width columns, and ends it with … if it was longer.
 func cut(text string, width int) string {
 	if columns(text) <= width {
 		return text
@@ -48,13 +48,13 @@ func cut(text string, width int) string {
 	return text
 }
 
-// left fills a text with spaces at its end, or cuts it, to width columns.
+// left pads a text with spaces on the right, or cuts it, to width columns.
 func left(text string, width int) string {
 	text = cut(clean(text), width)
 	return text + strings.Repeat(" ", max(width-columns(text), 0))
 }
 
-// right fills a text with spaces at its beginning to width columns.
+// right pads a text with spaces on the left to width columns.
 func right(text string, width int) string {
 	return strings.Repeat(" ", max(width-columns(text), 0)) + text
 }
@@ -69,7 +69,7 @@ func sides(a, b string, width int) string {
 	return left(a, room-1) + " " + b
 }
 
-// bar returns a bar of width columns, of which share is filled, in eighths of a column.
+// bar returns a bar of width columns. The fraction share of it, from 0 to 1, is filled, rounded to eighths of a column.
 func bar(share float64, width int) string {
 	if !(share > 0) {
 		share = 0
@@ -82,7 +82,7 @@ func bar(share float64, width int) string {
 	return left(text, width)
 }
 
-// sparkline draws values in at most width columns. A column shows the mean of the values that belong to it.
+// sparkline draws values in at most width columns. A column shows the mean of its values.
 func sparkline(values []float64, width int) string {
 	n := min(len(values), width)
 	if n <= 0 {
@@ -109,10 +109,10 @@ func sparkline(values []float64, width int) string {
 	return string(line)
 }
 
-// percent returns a share in the form 62 %.
+// percent formats a fraction in percent: 0.62 as 62 %.
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 
-// seconds returns a time with three digits.
+// seconds formats a time of x seconds with three digits and a unit.
 func seconds(x float64) string {
 	switch {
 	case math.IsNaN(x) || math.Abs(x) >= 1e9:

@@ -19,7 +19,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Usage is the text about the command's arguments and keys.
+// Usage is the usage text of rlinf watch.
 const Usage = "rlinf watch RUN        # on a terminal: a screen; q or Ctrl-C leaves it\n" +
 	"rlinf watch RUN | cat  # a line for each change, until the run ends"
 

@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A blinker ends after 10 steps, whatever the actions are. It reports success in steps 4 and 10 if 4 divides the
-// seed, in step 4 if only 2 does, and never otherwise. The info x is the number of the step.
+// A blinker ignores actions, and ends after 10 steps. It reports success in step 4 if its seed is even, and also in
+// step 10 if 4 divides the seed. The info x is the number of the step.
 type blinker struct {
 	seed  []uint64
 	steps []float32
@@ -51,7 +51,7 @@ func (b *blinker) Observe(mask []bool, obs tensor.Dict) {
 }
 func (b *blinker) Close() error { return nil }
 
-// Blinkers returns a registry of environments in which actions do not matter, and success comes and goes.
+// Blinkers returns the built-in registry with one more environment, blinker.
 func Blinkers() *env.Registry {
 	r := all.Registry()
 	r.Add("blinker", func(cfg env.Config, n int) (env.Vec, error) {

@@ -9,12 +9,13 @@ import (
 )
 
 // ladders are environments in which an action chooses a rung on each of several ladders. A mask shows the allowed
-// rungs, which change every hold steps. The observation has only the mask. The reward is the share of ladders on which
-// the action chose the highest allowed rung. Choosing a rung that is not allowed is an error.
+// rungs, which change after a number of steps (the field hold). The rest of the observation is constant. The reward is
+// the fraction of ladders on which the action chose the highest allowed rung. Choosing a rung that is not allowed is an
+// error.
 type ladders struct {
 	rungs   []int
 	hold    int
-	steps   []int // number of steps since the mask has changed
+	steps   []int // number of steps since the mask changed, by environment
 	allowed [][]uint8
 	rand    []philox.Stream
 }
@@ -97,7 +98,8 @@ func (l *ladders) Observe(mask []bool, obs tensor.Dict) {
 
 func (l *ladders) Close() error { return nil }
 
-// Ladders returns a registry with Ladders-v0. rungs has the number of rungs of each ladder.
+// Ladders returns a registry with the environment Ladders-v0. The argument hold is the number of steps between changes
+// of the mask. Ladder i has rungs[i] rungs.
 func Ladders(hold int, rungs ...int) *env.Registry {
 	reg := env.NewRegistry()
 	reg.Add("Ladders-v0", func(cfg env.Config, n int) (env.Vec, error) {

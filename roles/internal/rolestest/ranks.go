@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-// OnRanks runs f on n goroutine ranks, with a group of all ranks and a communicator of its own.
+// OnRanks runs f on n goroutine ranks. It passes f a group g and a communicator c of all ranks.
 func OnRanks(t *testing.T, n int,
 	f func(ctx context.Context, rank int, g *collectives.Group, c spmd.Comm) error) error {
 	t.Helper()

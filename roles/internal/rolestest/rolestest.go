@@ -24,10 +24,10 @@ func Registries() config.Registries {
 		Rewards: reward.Builtin()}
 }
 
-// Cartpole is the path of a configuration, relative to a package below roles.
+// Cartpole is the path of the CartPole configuration, relative to a package below roles.
 const Cartpole = "../config/testdata/cartpole.yaml"
 
-// MustLoad loads a configuration, which must have no mistakes.
+// MustLoad loads a configuration, and returns its warnings, too. The test fails if the configuration has mistakes.
 func MustLoad(t testing.TB, path string, overrides ...string) (*config.Config, []string) {
 	t.Helper()
 	c, warnings, err := config.Load(Registries(), path, overrides, false)
@@ -37,7 +37,7 @@ func MustLoad(t testing.TB, path string, overrides ...string) (*config.Config, [
 	return c, warnings
 }
 
-// Expect compares the lines of an error, or warnings, with those expected.
+// Expect fails the test unless got and want have the same lines. The argument what names the lines in the message.
 func Expect(t *testing.T, what string, got []string, want ...string) {
 	t.Helper()
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
@@ -45,7 +45,7 @@ func Expect(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-// ErrorLines returns the lines of an error; nil if there is no error.
+// ErrorLines returns the lines of an error. It returns nil if err is nil.
 func ErrorLines(err error) []string {
 	if err == nil {
 		return nil
@@ -53,14 +53,15 @@ func ErrorLines(err error) []string {
 	return strings.Split(err.Error(), "\n")
 }
 
-// EnvConfig returns a configuration of n environments of one kind.
+// EnvConfig returns the default configuration of n environments of type id, with seed 1.
 func EnvConfig(id string, n int) env.Config {
 	cfg := env.DefaultConfig()
 	cfg.EnvType, cfg.TotalNumEnvs, cfg.Seed = id, n, 1
 	return cfg
 }
 
-// NewPolicy makes a policy for the environments of cfg.
+// NewPolicy makes an MLP policy for the environments of cfg. The function change adjusts its configuration, and may be
+// nil.
 func NewPolicy(t testing.TB, cfg env.Config, seed uint64, change func(*policy.Config)) policy.Policy {
 	t.Helper()
 	net := policy.DefaultConfig()

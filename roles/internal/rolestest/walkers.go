@@ -6,7 +6,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A walker moves from 0 to 3. The seed determines the speed of the walker's expert. A fast expert misses the end.
+// A walker moves on a line from 0, and succeeds at exactly 3. Its expert moves 1 per step if the seed is even, else 2,
+// which misses 3.
 type walker struct{ at, speed []float32 }
 
 func (w *walker) Spec() env.Spec {
@@ -46,7 +47,7 @@ func (w *walker) Act(action tensor.Tensor) error {
 }
 func (w *walker) Close() error { return nil }
 
-// Walkers returns a registry of environments with an expert.
+// Walkers returns the built-in registry with one more environment, walker, which has an expert.
 func Walkers() *env.Registry {
 	r := all.Registry()
 	r.Add("walker", func(cfg env.Config, n int) (env.Vec, error) {
