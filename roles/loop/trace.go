@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A recorder is a trace.Recorder for package spmd, which does not know the causes of waits.
+// A recorder adapts a trace.Recorder to spmd.Recorder. It adds the causes of waits, which package spmd does not know.
 type recorder struct{ *trace.Recorder }
 
 var _ spmd.Recorder = recorder{}
@@ -39,7 +39,7 @@ func Record(w *spmd.World, log *trace.Log) {
 	})
 }
 
-// ops has the name of each operation in a trace, and the cause of its waits. A cause in the map causes takes
+// ops has, for each operation, its name in a trace and the cause of its waits. A cause in the map causes takes
 // precedence.
 var ops = map[spmd.SiteOp]struct {
 	op    trace.Op
