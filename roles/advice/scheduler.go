@@ -38,13 +38,13 @@ type Scheduler struct {
 	candidate *planner.Layout // the last plan's choice; nil if no move pays
 
 	decided string              // the layout of the last decision
-	last    *planner.Prediction // the layout before the last move, with measured times; nil if nothing to compare
+	last    *planner.Prediction // the layout before the last move, with measured times; nil after compare
 	earlier []earlier           // earlier layouts since the costs of the job last changed
 	refused map[string]bool
 }
 
-// A move must reduce the time of an iteration by the fraction shorter. In the remaining iterations, it must save pays
-// times its cost.
+// The constant shorter is the minimum fraction by which a move must reduce the time of an iteration. The constant pays
+// is the minimum ratio of the savings in the remaining iterations to the cost of the move.
 const (
 	shorter = 0.1
 	pays    = 2
@@ -105,8 +105,8 @@ type Decision struct {
 	Now, Then float64 // seconds of an iteration: now, and as predicted in the new placement; 0 if not known
 }
 
-// Decide returns a move that pays. It returns nil if there is none. step is the number of finished iterations, and left
-// is the number of remaining iterations.
+// Decide returns a move that is worth its cost. It returns nil if there is none. step is the number of finished
+// iterations, and left is the number of remaining iterations.
 func (c *Scheduler) Decide(step, left int64) *Decision {
 	m := c.decide(step, left)
 	if m == nil {
@@ -244,8 +244,8 @@ func (c *Scheduler) predict(l planner.Layout) planner.Prediction {
 }
 
 // compare adds the layout before the last move to c.earlier, with its ratio of measured to predicted time. It omits a
-// layout with the rollouts of the present one (rolloutsAlike). The profile must already fit the present layout. The
-// ratio lets a job undo a move that made it slower, and not repeat the move.
+// layout that places rollouts as the present layout does: see rolloutsAlike. The profile must already fit the present
+// layout. The ratio lets a job undo a move that made it slower, and not repeat the move.
 func (c *Scheduler) compare() {
 	if c.last == nil {
 		return

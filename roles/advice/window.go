@@ -39,8 +39,8 @@ func (t *times) iteration() (it Iteration) {
 	return it
 }
 
-// matters reports whether time i is more than a tenth of its total: of the iteration or, for a field of Spent, of all
-// fields of Spent.
+// matters reports whether time i is more than a tenth of the iteration. A field of Spent matters if it is more than a
+// tenth of the sum of these fields.
 func (t *times) matters(i int) bool {
 	n := len(loop.Phases)
 	if i < n {
@@ -49,7 +49,7 @@ func (t *times) matters(i int) bool {
 	return t[i] > (t[n]+t[n+1]+t[n+2])/10
 }
 
-// apart reports whether any time that matters differs between t and u by more than this relative share.
+// apart reports whether any time that matters differs between t and u by more than this fraction.
 func (t *times) apart(u *times, share float64) bool {
 	for i := range t {
 		if (t.matters(i) || u.matters(i)) && max(t[i], u[i]) > min(t[i], u[i])*(1+share) {

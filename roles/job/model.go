@@ -51,8 +51,8 @@ func LoadModel(p *nn.Params[float32], d tensor.Dict) error {
 	return nil
 }
 
-// FitModel compares a list of tensors with the parameters and buffers of p. It returns an error unless they have the
-// same names, types and shapes. Only optional parameters may be missing.
+// FitModel compares a list of tensors with the parameters and buffers of p. It returns an error unless names, types and
+// shapes are equal. Only optional parameters may be missing.
 func FitModel(p *nn.Params[float32], have []tensor.Field) error {
 	want := p.Layout().Fields()
 	missing := 0
@@ -79,8 +79,8 @@ func FitModel(p *nn.Params[float32], have []tensor.Field) error {
 	return fmt.Errorf("model: %s (%v%v) is in it, and is no tensor of this policy", h.Name, h.DType, h.Shape)
 }
 
-// Fit compares a list of tensors with the tensors want. It returns an error unless they have the same names and shapes,
-// and the listed types are float32.
+// Fit compares a list of tensors with the tensors want. It returns an error unless names and shapes are equal and all
+// listed tensors are float32.
 func Fit(have, want []tensor.Field) error {
 	for _, f := range want {
 		i := slices.IndexFunc(have, func(h tensor.Field) bool { return h.Name == f.Name })

@@ -29,7 +29,7 @@ type Program func(ctx context.Context, c *Cluster) error
 
 // A Shared has what the workers of one rank share: models, and the weights that ranks exchange.
 type Shared interface {
-	// Connect connects the weights of all ranks. Collective over the world.
+	// Connect prepares the exchange of weights between ranks. Collective over the world.
 	Connect(ctx context.Context) error
 	// Close ends what Connect began. It is called on every rank after the program.
 	Close()
@@ -140,8 +140,8 @@ func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
 	return spmd.Launch(c.world, at, func(m *spmd.Member) (W, error) { return new(ctx, c, m) })
 }
 
-// LaunchPlaced launches the group of a component and sets *g to it. Without a placement of the component *g stays nil
-// and, if needed is true, *err is set. If *err is not nil, LaunchPlaced does nothing.
+// LaunchPlaced launches the group of a component and sets *g to it. If the component has no placement, *g stays nil. If
+// needed is also true, *err is set. If *err is not nil, LaunchPlaced does nothing.
 func LaunchPlaced[W any](ctx context.Context, c *Cluster, err *error, g **spmd.Group[W], component string, needed bool,
 	new func(context.Context, *Cluster, *spmd.Member) (W, error)) {
 	if p := NewHybridComponentPlacement(c); *err == nil && (needed || p.Has(component)) {

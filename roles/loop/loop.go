@@ -14,7 +14,7 @@ import (
 // A Phase is a part of an iteration whose time is measured. WholeStep is the whole iteration.
 type Phase int
 
-// The phases, in the order of their names.
+// The values of Phase are indices of Phases.
 const (
 	WholeStep Phase = iota
 	SyncWeights

@@ -17,7 +17,7 @@ type Report struct {
 	Rollouts int64     // number of rollouts per environment that training has received in the whole run
 
 	Rewards   []float64 // counts of the rewards of an iteration; the task defines the order
-	Engine    []float64 // how full the engines of this rank were; the task defines the order
+	Engine    []float64 // use of this rank's engines; the task defines the order
 	Answers   []string  // answers of an evaluation, for the user: a line and the full text of each
 	Stop      []string  // the state of runner.early_stop, and the reason if it has stopped the run
 	Spent     []float64 // working seconds of this rank's workers; the task defines the order

@@ -92,7 +92,7 @@ var resumableKeys = [...]string{
 	"env.train.external.max_same_errors", "env.train.external.max_lost_share",
 }
 
-// NamedState returns the checkpoint in dir.
+// NamedState returns the start state from the checkpoint in dir.
 func NamedState(p Plan, yaml []byte, dir string) (StartState, error) {
 	c, err := checkpoint.Load(dir)
 	if err != nil {
@@ -101,7 +101,7 @@ func NamedState(p Plan, yaml []byte, dir string) (StartState, error) {
 	return StateIn(p, yaml, c)
 }
 
-// StateIn returns the checkpoint c, or an error if it belongs to another job.
+// StateIn returns the start state from the checkpoint c. It returns an error if c belongs to another job.
 func StateIn(p Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err error) {
 	var then *config.Config
 	j := p.Common()
@@ -153,7 +153,7 @@ func rescheduled(then, now *config.Config) string {
 	return ""
 }
 
-// WeightsIn finds the file of weights runner.ckpt_path.
+// WeightsIn returns the start state from the file of weights at path, the value of runner.ckpt_path.
 func WeightsIn(p Plan, path string) (b StartState, err error) {
 	b.From = path
 	if p.BelowAdapters(path) {

@@ -21,7 +21,7 @@ func (c *choice) answer(m *Machine, p *Profile) played {
 		// A replica finishes its prompts one after the other, so about one prompt's share of this work follows the last
 		// answer.
 		last += work / max(1, each)
-		if s.shareNodes(c.rollout) { // on the same cores as the answers
+		if s.shareNodes(c.rollout) { // this work competes with the answers for cores
 			shared += work * taken
 		} else if work > longest {
 			longest, result.bound = work, s.who

@@ -214,7 +214,7 @@ func (c *choice) train(m *Machine, p *Profile) Phase {
 	}
 	actor, critic := c.actor.call(m, p, OpUpdate, w.share(c.actor)), c.critic.call(m, p, OpCritic, w.share(c.critic))
 	one, other := float64(max(1, c.actor.threads)), float64(max(1, c.critic.threads))
-	load := 0.0 // of a node
+	load := 0.0 // core seconds of the busiest node
 	for n := range c.actor.perNode {
 		load = max(load, float64(c.actor.perNode[n])*one*actor.Busy+float64(c.critic.perNode[n])*other*critic.Busy)
 	}

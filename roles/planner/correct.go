@@ -36,7 +36,8 @@ func Correct(m *Machine, p *Profile, inTurn Trial, messages *Trial) {
 			p.Real.Scale[ph.Name] = (took - calls) / ph.Seconds
 		}
 	}
-	// An untrained model gets equal rewards for all answers, and real updates skip such answers.
+	// An untrained model gets equal rewards for all answers, and real updates skip such answers. So a scale below 1 is
+	// not realistic.
 	if f := p.Real.Scale[ActorTraining]; f > 0 && p.Work.Prompts > 0 {
 		p.Real.Scale[ActorTraining] = max(1, f)
 	}

@@ -5,7 +5,7 @@
 // each phase. Machine and Profile are files.
 //
 //	found, err := planner.Search(machine, profile, space)   // the best layouts, best first
-//	p := planner.Predict(machine, profile, found.Best().Layout, planner.Steady(profile))
+//	p := planner.Predict(machine, profile, found.Winner().Layout, planner.Steady())
 //
 // Search first compares all layouts by a closed form (Estimate). It then compares the best of them by runs in virtual
 // time (Predict). Both are pure functions: the same files give the same plan on every machine. The package starts no

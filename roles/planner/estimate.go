@@ -2,8 +2,8 @@ package planner
 
 import "math"
 
-// estimateSteps estimates rollouts in environments by a closed form. The period of a step is the longest of five times,
-// where S is the number of stages, and lanes is the number of routes per stage of a rollout worker:
+// estimateSteps estimates rollouts in environments by a closed form. S is the number of stages, and a rollout worker
+// has lanes routes in each stage. The period of a step is the longest of five times:
 //
 //	L1  step + inference + two messages: the latency of a step
 //	L2  S·step: an env worker steps its stages in turn

@@ -54,7 +54,7 @@ const (
 
 // cores are the cores of one node. All computations on the node progress at the same rate.
 type cores struct {
-	slow   func(k int) float64 // how many times as long k concurrent computations take
+	slow   func(k int) float64 // factor by which k concurrent computations are slower than one
 	done   float64             // core seconds that a computation would have had since the run began
 	at     float64             // the time at which done was updated
 	active []job               // the present computations: a heap by end
@@ -83,14 +83,14 @@ type event struct {
 	seq   int
 	what  happening
 	index int // process, queue or node
-	stamp int // of finishes: see cores.stamp; of arrives: the item's tag
+	stamp int // for finishes: see cores.stamp; for arrives: the item's tag
 }
 
 type happening uint8
 
 const (
 	resumes  happening = iota // a process goes on
-	arrives                   // an item is in a queue
+	arrives                   // an item reaches a queue
 	finishes                  // a computation on a node ends
 )
 
@@ -125,8 +125,8 @@ func (s *sharing) change(what string, n, now float64) {
 	s.present.add(what, n)
 }
 
-// newEngine returns an engine with this many nodes and ranks. slow(k) is how many times as long k concurrent
-// computations on a node take.
+// newEngine returns an engine with this many nodes and ranks. slow(k) is the factor by which k concurrent computations
+// on a node are slower than a single one.
 func newEngine(nodes, ranks int, slow func(k int) float64) *engine {
 	e := &engine{nodes: make([]cores, nodes), ranks: make([]sharing, ranks)}
 	for i := range e.nodes {
@@ -154,8 +154,8 @@ func (e *engine) add(x event) {
 	heap.Push(&e.agenda, x)
 }
 
-// run handles events until none is left, or until it has handled the number given by most. It returns the time of the
-// last event.
+// run handles events until none is left, or until e.events reaches the limit most. It returns the time of the last
+// event.
 func (e *engine) run(most int) float64 {
 	for len(e.agenda) > 0 && e.events < most {
 		x := heap.Pop(&e.agenda).(event)

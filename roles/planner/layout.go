@@ -18,7 +18,8 @@ type Layout struct {
 	Reward    []int `json:"reward,omitempty"`
 	Inference []int `json:"inference,omitempty"`
 	Critic    []int `json:"critic,omitempty"`
-	// Stages is S. Each env worker splits its environments, or each rollout worker its prompts, into S stages.
+	// Stages is S. Each env worker splits its environments into S stages. In a job with prompts, each rollout worker
+	// splits its prompts into S stages.
 	Stages int `json:"stages"`
 	// Meshes has the mesh of each component that shards a model.
 	Meshes map[string]Mesh `json:"meshes,omitempty"`

@@ -9,9 +9,9 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Mesh describes how the members of a replica shard a model. They have consecutive numbers. The layers are divided
-// among Pipeline stages, and each layer of a stage is sharded over Tensor members. In the zero Mesh each member has a
-// whole model.
+// A Mesh describes how the members of a replica shard a model. The members have consecutive numbers. The layers are
+// divided among Pipeline stages, and each layer of a stage is sharded over Tensor members. In the zero Mesh each member
+// has a whole model.
 type Mesh struct {
 	Pipeline int `json:"pipeline"`
 	Tensor   int `json:"tensor"`
@@ -105,7 +105,8 @@ func (g *group) replicas() int { return len(g.ranks) / g.mesh.Members() }
 
 // call returns the time of a call of op on the rows of one replica, on idle nodes. Busy counts the seconds in which all
 // threads of a member compute. In each pass, members that shard a layer sum the hidden states twice per layer and at
-// both ends. Stages send hidden states to the next stage, and wait at the ends of each call or optimiser step.
+// both ends. Stages send hidden states to the next stage. They wait for each other at the start and the end of a call
+// or optimiser step.
 func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
 	t := p.Time(op, rows)
 	if g.threads > 1 {

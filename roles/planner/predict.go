@@ -30,7 +30,7 @@ type Prediction struct {
 // Spent counts the working seconds of an iteration, summed over all ranks. It has one field for each kind of work.
 // Workers of a rank that work at the same time share this time. Waits for a core or for other ranks do not count.
 type Spent struct {
-	Step  float64 // env workers step
+	Step  float64 // env workers step environments
 	Infer float64 // rollout workers choose actions
 	Play  float64 // rollout workers do both, with environments on their own rank
 }

@@ -122,7 +122,7 @@ func (p *Profile) Together(op string, n int, bytes float64) float64 {
 	return t * float64(n) / float64(near) // members of a node take turns on its cores
 }
 
-// Factor returns how many times as long a call of op takes while k cores compute.
+// Factor returns the factor by which calls of op are slower while k cores compute.
 func (p *Profile) Factor(op string, k float64) float64 {
 	factor, cores := 1.0, 1.0
 	for _, c := range p.Crowd { // in ascending order of cores

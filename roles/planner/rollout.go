@@ -9,8 +9,8 @@ import (
 
 // Options are the options of a run in virtual time.
 type Options struct {
-	// If Noise is true, the duration of each call is drawn from the profile's quantiles, with Seed. Otherwise calls of
-	// equal size take equal times.
+	// If Noise is true, the duration of each call is drawn at random from the profile's quantiles. Seed is the seed of
+	// the draws. Otherwise calls of equal size take equal times.
 	Noise bool
 	Seed  uint64
 	// If Whole is true, every part of the world runs. A part is a set of nodes whose members exchange items. Otherwise
@@ -130,8 +130,8 @@ func (s *scene) shape(list []Route) string {
 	return string(b)
 }
 
-// slowdown returns how many times as long each of k concurrent computations on a node takes as a single one. They slow
-// each other down as calls of op do.
+// slowdown returns the factor by which k concurrent computations on a node are slower than a single one. They slow each
+// other down as calls of op do.
 func slowdown(m *Machine, p *Profile, op string, k int) float64 {
 	n, cores := float64(k), float64(m.Cores)
 	return max(1, n/cores) * p.Factor(op, min(n, cores))

@@ -45,7 +45,7 @@ type Work struct {
 	CriticBytes   int64 `json:"critic_bytes,omitempty"`
 	CriticGathers int   `json:"critic_gathers,omitempty"`
 
-	// Warmup is the number of iterations before the first update. They only fill the replay buffer.
+	// Warmup is the number of iterations that only fill the replay buffer, before the first update.
 	Warmup int `json:"warmup,omitempty"`
 
 	// ModelBytes is the size of the actors' weights. Rollout and inference workers read them every WeightsEvery
