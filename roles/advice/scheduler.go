@@ -48,7 +48,7 @@ type Scheduler struct {
 const (
 	shorter = 0.1
 	pays    = 2
-	sure    = 1.5 // number of standard errors that are added to shorter
+	sure    = 1.5 // shorter is increased by this number of standard errors
 
 	between = 10  // minimum number of iterations between two moves
 	settle  = 2   // iterations after a move that do not count, because memory is cold
@@ -68,7 +68,7 @@ type move struct {
 }
 
 // NewScheduler returns the scheduler of a job whose layout is space.Present. Moves do not change the numbers of
-// members. launch is the time of a launch of the job's workers, in seconds.
+// members. launch is the time to launch the job's workers, in seconds.
 func NewScheduler(m *planner.Machine, p *planner.Profile, space planner.Space, launch float64) *Scheduler {
 	c := &Scheduler{machine: m, profile: p, space: space, present: *space.Present, cost: launch,
 		skip: settle + p.Work.Warmup, refused: map[string]bool{}}
@@ -251,7 +251,7 @@ func (c *Scheduler) compare() {
 		return
 	}
 	l := c.last.Layout
-	const trust = 2 // a larger ratio has another cause
+	const trust = 2 // a larger ratio has other causes than the layout
 	ratio := c.last.Seconds / c.predict(l).Seconds
 	if !rolloutsAlike(&l, &c.present) {
 		c.earlier = append(c.earlier, earlier{l, min(max(ratio, 1.0/trust), trust)})

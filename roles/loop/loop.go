@@ -30,8 +30,8 @@ var Phases = [...]string{"step", "sync_weights", "generate_rollouts", "cal_adv_a
 // A Loop does the work between iterations that all runners share: reports, votes, checkpoints and moves.
 type Loop struct {
 	leader    Leader
-	shares    SharesHolder // the leader, if it is a SharesHolder; else nil
-	parts     PartsHolder  // the leader, if it is a PartsHolder; else nil
+	shares    SharesHolder // the leader, if it is a SharesHolder; otherwise nil
+	parts     PartsHolder  // the leader, if it is a PartsHolder; otherwise nil
 	pieces    spmd.Comm    // carries parts
 	plan      Plan
 	job       *job.Job
@@ -66,7 +66,7 @@ type Leader interface {
 	Describe(*Report)
 }
 
-// A SharesHolder has a state of whole tensors, which fits into the memory of one rank.
+// A SharesHolder has a state that fits into the memory of one rank. Its tensors are not sharded.
 type SharesHolder interface {
 	// Shares returns this rank's part of the state, without a copy.
 	Shares() ([]member.Share, error)
@@ -140,7 +140,7 @@ func (l *Loop) Restore(ctx context.Context) error {
 	return l.with.Started()
 }
 
-// Report returns the report of the present iteration, for the runner to add to.
+// Report returns the report of the present iteration. The runner adds its results to the report.
 func (l *Loop) Report() *Report { return &l.report }
 
 // Trained adds 1 to GlobalStep.
@@ -302,7 +302,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	if last && l.with.Log.tooManyLost() != nil { // no vote follows that could end the run
 		l.stopped = max(l.stopped, ExitFailed)
 	}
-	// An iteration of this world precedes each move.
+	// Each world makes at least one iteration before a move.
 	if (d.move || now.move) && !l.begun.IsZero() && !last && l.stopped == 0 {
 		l.with.Log.begin("moving")
 		l.with.Log.votesAfter(l.step) // the world after the move begins with a vote

@@ -39,8 +39,8 @@ type Mover interface {
 	Moved()
 }
 
-// A Member is a worker that can go on in another world. There a new worker takes over from it, on the same rank or on
-// another rank.
+// A Member is a worker that can go on in another world. In the new world a new worker replaces it, on the same rank or
+// another.
 type Member interface {
 	Member() *spmd.Member
 	// Part returns what a new worker on the same rank takes over by calling loop.Part. It may return nil. A part may

@@ -47,7 +47,8 @@ func (r *Report) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(r.Rollouts))
 }
 
-// each visits the lists of r in the order of their encoding. It calls numbers or names for each list, by its type.
+// each calls the function numbers for each list of numbers in r, and the function names for each list of strings. It
+// visits the lists in the order of their encoding.
 func (r *Report) each(numbers func(*[]float64), names func(*[]string)) {
 	numbers(&r.Times)
 	numbers(&r.Episodes)
@@ -99,8 +100,8 @@ func (r *Report) parse(b []byte) (err error) {
 	return nil
 }
 
-// queued adds items to the number of items in a channel: the items that this rank has sent, minus those that it has
-// received.
+// queued adds to the count of items in a channel. The argument items is the number of items that this rank has sent,
+// minus the number that it has received.
 func (r *Report) queued(channel string, items int64) {
 	i := slices.Index(r.queueNames, channel)
 	if i < 0 {

@@ -49,11 +49,11 @@ type Requests struct {
 //
 //   - USR1 stops with a checkpoint and asks for a requeue.
 //   - INT and TERM stop the run; a second signal ends the process at once. The same signal within a second counts
-//     once, because timeout sends it to the process and its group, and a launcher may pass on the terminal's signal.
+//     once, because timeout(1) sends it both to the process and to its group, and a launcher may forward it.
 //   - HUP counts as TERM. It is ignored if it was ignored at the start of the process, as under nohup.
 //   - USR2 writes the stacks of all goroutines to standard error.
-//   - QUIT writes the stacks, too, and exits with ExitCrashed. Go's runtime alone would end a binary
-//     with C in another way.
+//   - QUIT also writes the stacks, and exits with ExitCrashed. Without a handler, the exit code of a binary with
+//     C code would differ.
 func Watch() *Requests {
 	r := &Requests{started: time.Now(), arrived: make(chan os.Signal, 4), done: make(chan struct{})}
 	r.signaled, r.signal = context.WithCancel(context.Background())

@@ -55,7 +55,7 @@ const (
 // cores are the cores of one node. All computations on the node progress at the same rate.
 type cores struct {
 	slow   func(k int) float64 // factor by which k concurrent computations are slower than one
-	done   float64             // core seconds that a computation would have had since the run began
+	done   float64             // core seconds that one computation would have received since the run began
 	at     float64             // the time at which done was updated
 	active []job               // the present computations: a heap by end
 	stamp  int                 // the stamp of this node's latest event; older events do not count

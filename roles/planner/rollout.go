@@ -9,8 +9,8 @@ import (
 
 // Options are the options of a run in virtual time.
 type Options struct {
-	// If Noise is true, the duration of each call is drawn at random from the profile's quantiles. Seed is the seed of
-	// the draws. Otherwise calls of equal size take equal times.
+	// If Noise is true, the duration of each call is drawn at random from the profile's quantiles. Otherwise calls of
+	// equal size take equal times. Seed is the seed of the draws.
 	Noise bool
 	Seed  uint64
 	// If Whole is true, every part of the world runs. A part is a set of nodes whose members exchange items. Otherwise

@@ -115,7 +115,7 @@ func (s *Space) sift(m *Machine, p *Profile, list []choice) (fit []estimated, er
 
 // run runs the fastest of the estimated layouts in virtual time. It sets f.Best to their predictions, the winner first.
 func (f *Found) run(m *Machine, p *Profile, all []estimated, simpler func(a, b *Layout) int) {
-	const least, most, near = 8, 40, 1.6 // two numbers of layouts; a multiple of the best estimate
+	const least, most, near = 8, 40, 1.6 // least, most: numbers of layouts; near: multiple of the best time
 	events := 0
 	seen := map[string]bool{} // of layouts that differ only in their ranks, only the first runs
 	for _, e := range all {

@@ -83,7 +83,7 @@ func Network(sites []Site) (planner.Link, bool) {
 // ask measures the link to a member. It sends items of each size to the member and back, for about 0.1 s per size. The
 // first byte of an item is 1 if the item is the last of its size.
 func ask(ctx context.Context, c spmd.Comm, peer int) (planner.Link, error) {
-	const warm, least, most, budget = 2, 5, 400, 0.1 // three numbers of trips, and seconds
+	const warm, least, most, budget = 2, 5, 400, 0.1 // warm, least, most: numbers of trips; budget: seconds
 	var times [len(sizes)]float64
 	for i, size := range sizes {
 		b := make([]byte, size)
@@ -106,7 +106,7 @@ func ask(ctx context.Context, c spmd.Comm, peer int) (planner.Link, error) {
 	return linkOf(times), nil
 }
 
-// answer sends the items of ask back.
+// answer echoes the items that ask sends.
 func answer(ctx context.Context, c spmd.Comm) error {
 	for _, size := range sizes {
 		for b := make([]byte, size); b[0] == 0; {

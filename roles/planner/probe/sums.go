@@ -32,7 +32,7 @@ func AddSums(ctx context.Context, f *planner.Profile, members, world int) error 
 	return err
 }
 
-// sums measures the sums of training, of a few numbers and of a gradient, over the first members of a world of
+// sums measures the two kinds of sums in training (a few numbers, and a gradient) over the first ranks of a world of
 // goroutine ranks. If the job gathers weights, it also measures a gather.
 func sums(ctx context.Context, work *planner.Work, members, world int) ([]planner.Cost, error) {
 	rows := []int{32, max(64, int(work.GradientBytes/4))}
@@ -132,7 +132,7 @@ func AddLayerSums(ctx context.Context, f *planner.Profile, world int) error {
 	return nil
 }
 
-// summing starts a world of goroutine ranks, and calls do on the first members of it. do gets the group of these
+// summing starts a world of goroutine ranks, and calls do on its first ranks, the members. do gets the group of the
 // members, and memory for n numbers.
 func summing(ctx context.Context, world, members, n int,
 	do func(w *spmd.World, g *collectives.Group, x []float32) error) error {
