@@ -12,8 +12,8 @@ import (
 	"github.com/rlinf/rlinf/roles/task"
 )
 
-// A Plan is the choice for a job that plans its placement when it starts. It is written to plan.json in the run's
-// folder. If the configuration gives the placement, the Plan makes no choice, and only has what a Scheduler needs.
+// A Plan has the layout of a job that plans its placement when it starts. It is written to plan.json in the run's
+// folder. If the configuration gives the placement, Found is nil, and the Plan serves only a Scheduler.
 type Plan struct {
 	Identity  planner.Identity `json:"identity"`
 	Layout    planner.Layout   `json:"layout"`
@@ -83,8 +83,8 @@ func ReadPlan(path string) (*Plan, error) {
 	return p, nil
 }
 
-// Serves reports whether a plan of an earlier start fits the subject. The plan must be for the same job in the same
-// world. If the configuration leaves a placement open, the plan must have a choice.
+// Serves reports whether the subject can use p, a plan of an earlier start. p must be for the same job in the same
+// world. If the configuration leaves a placement open, p must be the result of a search.
 func (s *Subject) Serves(p *Plan) bool {
 	if auto, _ := s.Config.Auto(); len(auto) > 0 && p.Found == nil {
 		return false

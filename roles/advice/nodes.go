@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Nodes has measurements of a job's nodes. The first rank of each node has made them.
+// Nodes has measurements of a job's nodes, made on the first rank of each node.
 type Nodes struct {
 	network *planner.Link // nil if not measured
 	// Unequal has a warning for each host that is slower or faster than the first host. A plan measures only the first
@@ -18,7 +18,7 @@ type Nodes struct {
 }
 
 // MeasureNodes measures the links between nodes, and the speed of their hosts. The members of c are the first ranks of
-// all nodes. Every member calls MeasureNodes, and only member 0 gets a result that is not nil.
+// all nodes, and every member calls MeasureNodes. It returns nil on all members but member 0.
 func MeasureNodes(ctx context.Context, c spmd.Comm) (*Nodes, error) {
 	sites, err := probe.Sites(ctx, c)
 	if err != nil || c.Rank() != 0 {
@@ -31,7 +31,7 @@ func MeasureNodes(ctx context.Context, c spmd.Comm) (*Nodes, error) {
 	return n, nil
 }
 
-// unlike is a ratio of the rates of two hosts. Above it, a plan that assumes equal hosts may be wrong.
+// unlike is the ratio of the speeds of two hosts above which Unequal has a warning.
 const unlike = 1.2
 
 // unequal returns the warnings of Nodes.Unequal.

@@ -12,10 +12,10 @@ import (
 	"github.com/rlinf/rlinf/roles/planner/probe"
 )
 
-// Budget is roughly how long the measurement of a job takes. One call of a slow job may take longer.
+// Budget is the approximate time of a job's measurement. One call of a slow job may take longer.
 const Budget = 15 * time.Second
 
-// Machine measures this machine. The result stands for all nodes of the subject's world.
+// Machine measures this machine. All nodes of the subject's world are assumed to be equal to it.
 func (s *Subject) Machine(ctx context.Context) (*planner.Machine, error) {
 	nodes := s.Nodes[len(s.Nodes)-1] + 1
 	free := job.AvailableOn(s.Nodes, 0).Free

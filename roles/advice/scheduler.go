@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Scheduler decides, on rank 0, when the members of a running job move, and where to. It fits the job's profile to
-// the times of its iterations, and searches again.
+// A Scheduler decides, on rank 0, when and where the members of a running job move. It fits the job's profile to the
+// times of finished iterations, and searches for a better layout.
 //
 //	c.Observe(iteration)              // after each iteration
 //	if move := c.Decide(step, left); move != nil {
@@ -29,46 +29,46 @@ type Scheduler struct {
 	cost    float64 // seconds of the last move; before the first move, seconds of a launch of the workers
 	moved   bool    // members have moved before
 	free    int64   // the first step at which members may move
-	skip    int     // how many of the next iterations do not count
+	skip    int     // number of coming iterations that do not count
 
 	window    window
 	planned   int64           // the step of the last plan
 	pause     int64           // iterations until the next plan, if little changes
 	medians   times           // of the window at the last plan; zero before the first plan
-	candidate *planner.Layout // the last plan's choice; nil if it is to stay
+	candidate *planner.Layout // the last plan's choice; nil if no move pays
 
 	decided string              // the layout of the last decision
-	last    *planner.Prediction // the layout before the last move, with measured times; nil if nothing to compare
-	earlier []earlier           // the layouts that the job has had since its costs last changed
+	last    *planner.Prediction // the layout before the last move, with measured times; nil after compare
+	earlier []earlier           // earlier layouts since the costs of the job last changed
 	refused map[string]bool
 }
 
-// A move must make an iteration shorter by the share in the constant shorter. In the iterations that are left, it must
-// save pays times what it costs.
+// The constant shorter is the minimum fraction by which a move must reduce the time of an iteration. The constant pays
+// is the minimum ratio of the savings in the remaining iterations to the cost of the move.
 const (
 	shorter = 0.1
 	pays    = 2
-	sure    = 1.5 // standard errors of the times, which are added to shorter
+	sure    = 1.5 // shorter is increased by this number of standard errors
 
-	between = 10  // iterations from one move to the next
+	between = 10  // minimum number of iterations between two moves
 	settle  = 2   // iterations after a move that do not count, because memory is cold
 	confirm = 2   // iterations until a second plan confirms the first
-	rarely  = 320 // the most iterations until the next plan, if little changes
-	changes = 0.1 // a time that has changed by this share causes another plan
+	rarely  = 320 // maximum number of iterations until the next plan, if little changes
+	changes = 0.1 // relative change of a time that causes another plan
 
 	endless = 1_000_000_000 // a run with this many iterations left has no known end
 )
 
-// A move is the decision to move.
+// A move is a Decision with its layout and cost.
 type move struct {
 	layout    planner.Layout
 	now, then float64 // seconds of an iteration: now, and as predicted with layout
-	cost      float64 // seconds that the move is expected to take
+	cost      float64 // expected seconds of the move
 	why       string  // for people
 }
 
-// NewScheduler returns the scheduler of a job whose layout is space.Present. The numbers of members do not change.
-// launch is the time in seconds that a launch of the job's workers takes.
+// NewScheduler returns the scheduler of a job whose layout is space.Present. Moves do not change the numbers of
+// members. launch is the time to launch the job's workers, in seconds.
 func NewScheduler(m *planner.Machine, p *planner.Profile, space planner.Space, launch float64) *Scheduler {
 	c := &Scheduler{machine: m, profile: p, space: space, present: *space.Present, cost: launch,
 		skip: settle + p.Work.Warmup, refused: map[string]bool{}}
@@ -77,13 +77,13 @@ func NewScheduler(m *planner.Machine, p *planner.Profile, space planner.Space, l
 }
 
 // Scheduler returns the scheduler of the subject's job. The configuration must place all components. p is the plan with
-// which the run began: the result of Decide or Measure. launch is as in NewScheduler.
+// which the run began, from Decide or Measure. The argument launch is described at NewScheduler.
 func (s *Subject) Scheduler(p *Plan, launch float64) *Scheduler {
 	return NewScheduler(p.Machine, p.Profile, s.Space(), launch)
 }
 
-// Observe records the times of an iteration. It is called for all iterations in order, but iterations with an
-// evaluation do not count.
+// Observe records the times of an iteration. It must be called for all iterations in order. It ignores iterations with
+// an evaluation.
 func (c *Scheduler) Observe(it Iteration) {
 	if c.skip > 0 {
 		c.skip--
@@ -98,15 +98,15 @@ func (c *Scheduler) Observe(it Iteration) {
 	}
 }
 
-// A Decision is the decision to move.
+// A Decision is a move that a Scheduler proposes.
 type Decision struct {
-	Placement string  // of the components that should move, in the form that config.Config.Moved takes
+	Placement string  // new placement of the moving components, for config.Config.Moved
 	Reason    string  // for people
 	Now, Then float64 // seconds of an iteration: now, and as predicted in the new placement; 0 if not known
 }
 
-// Decide returns a move that pays, or nil if no move does. step is the number of iterations that have ended, and left
-// is the number of iterations that are left.
+// Decide returns a move that is worth its cost. It returns nil if there is none. step is the number of finished
+// iterations, and left is the number of remaining iterations.
 func (c *Scheduler) Decide(step, left int64) *Decision {
 	m := c.decide(step, left)
 	if m == nil {
@@ -122,7 +122,7 @@ func (c *Scheduler) Decide(step, left int64) *Decision {
 	return &Decision{"{" + strings.Join(parts, ", ") + "}", m.why, m.now, m.then}
 }
 
-// decide returns a move that pays, or nil if no move does. It plans again only if due says so.
+// decide is Decide without the text of the placement. It plans again only if due returns true.
 func (c *Scheduler) decide(step, left int64) *move {
 	if step < c.free || !c.window.enough() {
 		return nil
@@ -165,8 +165,8 @@ func (c *Scheduler) due(step int64, medians *times) bool {
 	return ago >= c.pause || medians.apart(&c.medians, changes)
 }
 
-// plan returns the best move. It returns nil if no layout makes iterations shorter by enough. choice is the layout that
-// the previous plan has chosen, or nil. plan prefers it to layouts that are as good.
+// plan returns the best move. It returns nil if no layout makes iterations sufficiently shorter. choice is the choice
+// of the previous plan, or nil. Of equally good layouts, plan prefers choice.
 func (c *Scheduler) plan(medians *times, choice *planner.Layout) *move {
 	it, doubt := medians.iteration(), c.window.doubt(medians)
 	now := it.Phases[loop.WholeStep]
@@ -177,7 +177,7 @@ func (c *Scheduler) plan(medians *times, choice *planner.Layout) *move {
 	c.profile = planner.Refit(c.machine, c.profile, t)
 	c.compare()
 	found, err := planner.Search(c.machine, c.profile, c.space)
-	if err != nil { // no layout fits into memory; another estimate allowed the present layout
+	if err != nil { // no layout fits into memory by the planner's estimate
 		return nil
 	}
 	var options []planner.Prediction
@@ -219,7 +219,7 @@ func (c *Scheduler) plan(medians *times, choice *planner.Layout) *move {
 			planner.Seconds(best.Seconds))}
 }
 
-// An earlier has an earlier layout and a ratio: the real seconds of the layout divided by its predicted seconds.
+// An earlier has a layout before a move, and the ratio of its measured time to its predicted time.
 type earlier struct {
 	layout planner.Layout
 	ratio  float64
@@ -243,15 +243,15 @@ func (c *Scheduler) predict(l planner.Layout) planner.Prediction {
 	return planner.Predict(c.machine, c.profile, l, planner.SteadyFor(&l))
 }
 
-// compare looks at the layout before the last move, when the profile fits the present layout. It records the ratio of
-// real to predicted seconds of the earlier layout. So a job goes back after a move that made it slower, and does not
-// make this move again.
+// compare adds the layout before the last move to c.earlier, with its ratio of measured to predicted time. It omits a
+// layout that places rollouts as the present layout does: see rolloutsAlike. The profile must already fit the present
+// layout. The ratio lets a job undo a move that made it slower, and not repeat the move.
 func (c *Scheduler) compare() {
 	if c.last == nil {
 		return
 	}
 	l := c.last.Layout
-	const trust = 2 // a larger ratio has another reason
+	const trust = 2 // a larger ratio has other causes than the layout
 	ratio := c.last.Seconds / c.predict(l).Seconds
 	if !rolloutsAlike(&l, &c.present) {
 		c.earlier = append(c.earlier, earlier{l, min(max(ratio, 1.0/trust), trust)})
@@ -259,8 +259,8 @@ func (c *Scheduler) compare() {
 	c.last = nil
 }
 
-// price returns the expected seconds of a move to l. Until the first move, this is the time of a launch and of the
-// copies of what moves. Afterwards it is the time of the last move.
+// price returns the expected seconds of a move to l. Before the first move, this is the time to launch workers and to
+// copy the state that moves. Afterwards it is the time of the last move.
 func (c *Scheduler) price(l *planner.Layout) float64 {
 	if c.moved {
 		return c.cost
@@ -284,12 +284,12 @@ func (c *Scheduler) price(l *planner.Layout) float64 {
 	return c.cost + rate*float64(bytes)
 }
 
-// Moved tells the scheduler that members have moved to the placement to, for any reason. step is the number of
-// iterations that have ended, and seconds is the time that the move took.
+// Moved records that members have moved to another placement, for any reason. step is the number of finished
+// iterations, and seconds is the time of the move.
 func (c *Scheduler) Moved(to *spmd.Placement, step int64, seconds float64) {
 	l := c.present
 	for _, name := range l.Components() {
-		if l.Place(name, to.Ranks(name)); !to.Has(name) { // without a place it is with the actors
+		if l.Place(name, to.Ranks(name)); !to.Has(name) { // without a placement it is on the ranks of the actors
 			l.Place(name, to.Ranks("actor"))
 		}
 	}
@@ -304,6 +304,6 @@ func (c *Scheduler) Moved(to *spmd.Placement, step int64, seconds float64) {
 	c.window, c.medians, c.candidate = nil, times{}, nil
 }
 
-// Refused tells the scheduler that the job cannot make the move that was decided last. The scheduler does not propose
-// its layout again.
+// Refused records that the job cannot make the move of the last Decision. The scheduler does not propose its layout
+// again.
 func (c *Scheduler) Refused() { c.refused[c.decided] = true }

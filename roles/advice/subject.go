@@ -16,7 +16,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Subject is a configuration in a world. A plan finds a placement for it.
+// A Subject is a configuration and a world, for which a plan finds a placement.
 type Subject struct {
 	Config     *config.Config
 	Registries config.Registries
@@ -25,12 +25,12 @@ type Subject struct {
 	Measured   *Nodes // nil if not measured
 
 	placing task.Placing
-	present *spmd.Placement  // of the components that the configuration places itself
+	present *spmd.Placement  // placement of the components that the configuration places itself
 	movable []string         // the components that a plan places
 	fixed   map[string][]int // the ranks of the other components, which a plan does not place
 	meshes  map[string]planner.Mesh
 	actors  int  // number of replicas of the actors' model
-	open    bool // only mostActors limits the number of replicas
+	open    bool // the configuration leaves the number of replicas open
 	critics int  // number of replicas of the critic; 0 if the job has no critic workers
 }
 
@@ -45,7 +45,7 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 		}
 	}
 	auto, own := cfg.Auto()
-	if own.AllowIdleRanks = true; all { // the world may differ from the configuration's world
+	if own.AllowIdleRanks = true; all { // the world may differ from that of the configuration
 		own.NumNodes = 0
 	}
 	var err error
@@ -57,7 +57,7 @@ func New(cfg *config.Config, reg config.Registries, tasks task.Tasks, nodes []in
 	for _, name := range s.placing.Components {
 		of := name
 		if !cfg.Places(name) {
-			of = "actor" // it is with the actors
+			of = "actor" // it is on the ranks of the actors
 		}
 		switch {
 		case slices.Contains(auto, of), all && !s.held(of):
@@ -103,8 +103,8 @@ func (s *Subject) given(component string) []int {
 	return s.present.Ranks(component)
 }
 
-// critic is the name of a component. A plan never changes its number of replicas, because results depend on this
-// number. The same holds for actors.
+// critic is the name of a component. A plan never changes the number of replicas of critic workers or actors, because
+// results depend on it.
 const critic = "critic"
 
 // held reports whether a component is bound to a node group.
@@ -119,9 +119,9 @@ func (s *Subject) held(component string) bool {
 	return false
 }
 
-// mostActors returns the number of replicas of the actors if the configuration leaves it open. It is the largest number
-// with which the job's work can be divided and each member has a rank, or 0 if there is none. Results depend on this
-// number, so it does not depend on a measurement.
+// mostActors returns the number of actor replicas for a configuration that leaves it open. It is the largest number
+// that divides the job's work and allows a rank for each member. It is 0 if there is none. Results depend on it, so it
+// must not depend on measurements.
 func (s *Subject) mostActors() int {
 	n := len(s.Nodes) / s.meshes["actor"].Members()
 	for n > 0 && !s.placing.Divides(n) {
@@ -130,7 +130,8 @@ func (s *Subject) mostActors() int {
 	return n
 }
 
-// KeepActors takes the number of replicas of the actors from p, an earlier plan of the same run.
+// KeepActors takes the number of actor replicas from p, an earlier plan of the same run. It changes nothing if the
+// configuration places the actors.
 func (s *Subject) KeepActors(p *Plan) {
 	if len(s.given("actor")) > 0 {
 		return
@@ -139,9 +140,9 @@ func (s *Subject) KeepActors(p *Plan) {
 	s.setCritics()
 }
 
-// Fit lowers the number of replicas of the actors until a placement fits into the memory of m. It does so only if the
-// configuration leaves the number open, and lets a plan divide models. With fewer replicas, each of them can use more
-// ranks. note tells people about the change. It is "" if the number does not change.
+// Fit lowers the number of actor replicas until a placement fits into the memory of m. With fewer replicas, each can
+// use more ranks. Fit changes the number only if the configuration leaves it open and lets a plan shard the model. note
+// describes the change to people. It is "" if there is no change.
 func (s *Subject) Fit(m *planner.Machine) (note string, err error) {
 	if s.Space().Free["actor"] == (planner.Axes{}) || !s.open || m.Memory == 0 {
 		return "", nil
@@ -219,9 +220,9 @@ func (s *Subject) Space() planner.Space {
 	return space
 }
 
-// axes returns what a plan may change in the way in which a component divides its model. keepsGiven is true for a job
-// that plans when it starts. Such a job keeps the values that the configuration gives. Layers of stages that the
-// configuration gives never change.
+// axes returns the numbers of a component's mesh that a plan may change. If keepsGiven is true, as for a job that plans
+// when it starts, numbers that the configuration gives do not change. A configured list of the layers of stages fixes
+// Pipeline.
 func (s *Subject) axes(component string, keepsGiven bool) planner.Axes {
 	cfg := s.Config
 	if s.placing.Divided || !slices.Contains(s.placing.Models, component) {
@@ -236,7 +237,7 @@ func (s *Subject) axes(component string, keepsGiven bool) planner.Axes {
 			len(cfg.Layout(component).PipelineLayers) == 0}
 }
 
-// layout returns the layout that the configuration has now. A component without a place is with the actors.
+// layout returns the layout of the configuration. A component without a placement is on the ranks of the actors.
 func (s *Subject) layout() *planner.Layout {
 	l := &planner.Layout{Nodes: s.Nodes, Stages: 1, Meshes: s.meshes, Threads: s.placing.Threads}
 	for _, name := range s.placing.Components {
@@ -282,13 +283,13 @@ func (s *Subject) inTurn(nodes []int) planner.Layout {
 	return l
 }
 
-// Identity returns the build, the host and the job for which a profile of this subject must have been measured.
+// Identity returns the identity that a profile of this subject must have.
 func (s *Subject) Identity() planner.Identity {
 	return planner.Identity{Build: runfolder.BinaryID(), Host: probe.Host(), Job: s.hash()}
 }
 
-// hash returns a hash of everything on which costs depend. This is the configuration without its placement, layouts,
-// length and output, the components of the job, and the numbers of replicas of actors and critic workers.
+// hash returns a hash of everything that costs depend on: the configuration (but not its placement, layouts, length and
+// output), the components of the job, and the numbers of replicas of actors and critic workers.
 func (s *Subject) hash() string {
 	c, d := *s.Config, config.Default()
 	c.Cluster, c.SPMD, c.Rollout.PipelineStageNum = d.Cluster, d.SPMD, d.Rollout.PipelineStageNum

@@ -20,12 +20,12 @@ import (
 // A Runner runs the job of cfg on ranks, without output, and returns its error.
 type Runner func(ctx context.Context, ranks []spmd.Transport, cfg *config.Config) error
 
-// trialTime is roughly how many seconds the real iterations of a trial take.
+// trialTime is the approximate time of a trial's real iterations, in seconds.
 const trialTime = 2.5
 
-// worldLike returns the size of a world of goroutine ranks that wait for each other as the ranks of node 0 do, on a
-// host with this many cores. Ranks wait in another way if there are more ranks than cores. It does not matter how many
-// more there are.
+// worldLike returns the size of a world of goroutine ranks that imitates the waits of the ranks on node 0, which has
+// this many cores. Waits differ only between worlds with and without a core for each rank, so cores + 1 ranks are
+// enough.
 func worldLike(nodes []int, cores int) int {
 	here := 0
 	for _, n := range nodes {
@@ -37,7 +37,7 @@ func worldLike(nodes []int, cores int) int {
 }
 
 // Correct runs a few real iterations of the job in a temporary folder, and corrects p by their times. Most ranks of a
-// trial have no members: they make it wait as the job does (worldLike).
+// trial have no members. They only make its waits realistic: see worldLike.
 func (s *Subject) Correct(ctx context.Context, m *planner.Machine, p *planner.Profile, run Runner) error {
 	world := worldLike(s.Nodes, runtime.NumCPU())
 	one := s.inTurn(make([]int, world))
@@ -61,7 +61,7 @@ func (s *Subject) Correct(ctx context.Context, m *planner.Machine, p *planner.Pr
 	return err
 }
 
-// try runs real iterations with a layout.
+// try runs real iterations with a layout, and returns their times.
 func (s *Subject) try(ctx context.Context, m *planner.Machine, p *planner.Profile, l planner.Layout,
 	run Runner) (*planner.Trial, error) {
 	folder, err := os.MkdirTemp("", "rlinf-plan-")
@@ -87,7 +87,7 @@ func (s *Subject) try(ctx context.Context, m *planner.Machine, p *planner.Profil
 	return readTrial(filepath.Join(folder, "trial", "metrics.jsonl"), l, skipped)
 }
 
-// onRanks returns the configuration with all components on the few ranks of l.
+// onRanks returns the configuration of a trial, with all components on the ranks of l.
 func (s *Subject) onRanks(l *planner.Layout) *config.Config {
 	was := s.movable
 	defer func() { s.movable = was }()
@@ -103,7 +103,7 @@ func (s *Subject) onRanks(l *planner.Layout) *config.Config {
 	return c
 }
 
-// readTrial reads the times of a run's iterations. skipped is the number of first iterations that it leaves out.
+// readTrial reads the times of a run's iterations. skipped is the number of iterations that it omits at the beginning.
 func readTrial(file string, l planner.Layout, skipped int) (*planner.Trial, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -14,8 +14,8 @@ type Iteration struct {
 	Spent  planner.Spent             // of all ranks; zero if not recorded
 }
 
-// IterationOf returns the times of an iteration. phases are those of the slowest rank. spent is what workers spent, in
-// the order of the fields of planner.Spent, or empty if this is not recorded.
+// IterationOf returns the times of an iteration. phases has the times of the slowest rank. spent has the fields of
+// planner.Spent in order. It is empty if they are not recorded.
 func IterationOf(phases [len(loop.Phases)]float64, spent []float64) Iteration {
 	it := Iteration{Phases: phases}
 	if len(spent) == 3 {
@@ -24,7 +24,7 @@ func IterationOf(phases [len(loop.Phases)]float64, spent []float64) Iteration {
 	return it
 }
 
-// times are the times of an Iteration: of its phases, and what workers spent. A time that is not known is 0.
+// times has the times of an Iteration in one array: its phases, and then the fields of Spent. An unknown time is 0.
 type times [len(loop.Phases) + 3]float64
 
 func (it *Iteration) times() (t times) {
@@ -39,7 +39,8 @@ func (t *times) iteration() (it Iteration) {
 	return it
 }
 
-// matters reports whether time i is more than a tenth of the iteration, or of what workers spent.
+// matters reports whether time i is more than a tenth of the iteration. A field of Spent matters if it is more than a
+// tenth of the sum of these fields.
 func (t *times) matters(i int) bool {
 	n := len(loop.Phases)
 	if i < n {
@@ -48,7 +49,7 @@ func (t *times) matters(i int) bool {
 	return t[i] > (t[n]+t[n+1]+t[n+2])/10
 }
 
-// apart reports whether any time that matters differs between t and u by more than the given share.
+// apart reports whether any time that matters differs between t and u by more than this fraction.
 func (t *times) apart(u *times, share float64) bool {
 	for i := range t {
 		if (t.matters(i) || u.matters(i)) && max(t[i], u[i]) > min(t[i], u[i])*(1+share) {
@@ -58,23 +59,22 @@ func (t *times) apart(u *times, share float64) bool {
 	return false
 }
 
-// A window has the latest iterations that were alike.
+// A window has the latest iterations, back to the last change of a time.
 type window []times
 
 const (
-	widest = 32 // the most iterations of a window
-	fewest = 3  // the fewest iterations whose medians count
+	widest = 32 // maximum number of iterations in a window
+	fewest = 3  // minimum number of iterations for medians
 
-	// See window.changed. Noise of 10 % gives an alarm once in some ten thousand iterations. A time that doubles gives
-	// an alarm after three iterations.
+	// See window.changed. Noise of 10 % gives a false alarm about once in ten thousand iterations. A time that doubles
+	// gives an alarm after three iterations.
 	drift, most, alarm = 0.1, 0.3, 0.5
 )
 
-// enough reports whether the medians of the window count.
+// enough reports whether w has enough iterations for medians.
 func (w window) enough() bool { return len(w) >= fewest }
 
-// add adds an iteration. If the window then shows that a time has changed, changed is true, and the iterations before
-// the change are left out.
+// add adds an iteration. If a time has changed, it removes the iterations before the change, and changed is true.
 func (w window) add(t times) (_ window, changed bool) {
 	w = append(w, t)
 	if w = w[max(0, len(w)-widest):]; len(w) <= fewest {
@@ -89,9 +89,9 @@ func (w window) add(t times) (_ window, changed bool) {
 	return w[before:], before > 0
 }
 
-// changed looks for iterations in which time i is longer than its median, or shorter if sign is -1. It returns the
-// number of iterations before the change, or 0 if nothing has changed. The test is a cumulative sum (Page 1954) of the
-// differences beyond drift. The constant most limits each difference, so a single iteration never gives an alarm.
+// changed detects an increase of time i over its median or, if sign is -1, a decrease. It returns the number of
+// iterations before the change, or 0 if there is no change. The test is a cumulative sum (Page 1954) of the log ratios
+// beyond drift. The constant most limits each ratio, so a single iteration never gives an alarm.
 func (w window) changed(i int, median, sign float64) (before int) {
 	sum := 0.0
 	for n := range w {
@@ -109,7 +109,7 @@ func (w window) changed(i int, median, sign float64) (before int) {
 	return before
 }
 
-// doubt returns the relative standard error of the medians. It is the largest error of the times that matter.
+// doubt returns the relative standard error of a median: the largest over the times that matter.
 func (w window) doubt(medians *times) (largest float64) {
 	n := float64(len(w))
 	for i, median := range medians {
@@ -129,7 +129,7 @@ func (w window) doubt(medians *times) (largest float64) {
 	return largest
 }
 
-// medians returns the median of each time over the iterations that have it.
+// medians returns the median of each time. Iterations in which a time is unknown do not count.
 func (w window) medians() (m times) {
 	for i := range m {
 		var known []float64

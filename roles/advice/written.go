@@ -21,7 +21,7 @@ func (s *Subject) at(l *planner.Layout) *config.Config {
 		own[name] = true
 		e := keys.Entry[config.PlacementConfig]{Key: name}
 		ranks := l.Ranks(name)
-		if len(ranks) == 0 { // it has no work in training, but still needs a place
+		if len(ranks) == 0 { // it has no work in training, but needs a placement
 			ranks = l.Actor[:1]
 		}
 		e.Value.Placement = spmd.PlacementOf(ranks)
@@ -56,7 +56,7 @@ func (s *Subject) at(l *planner.Layout) *config.Config {
 	return &c
 }
 
-// follow gives components without a place the layout of the actors, which is their default.
+// follow gives components without a placement the mesh of the actors, which is their default.
 func (s *Subject) follow(c *config.Config) {
 	actor := c.Layout("actor")
 	for _, name := range s.placing.Models {
@@ -66,8 +66,8 @@ func (s *Subject) follow(c *config.Config) {
 	}
 }
 
-// YAML returns the keys of a layout, to paste into a configuration. Each key replaces the existing key.
-// component_placement replaces its whole section, because one key of the section may name several components.
+// YAML returns the configuration keys of a layout as text, to paste into a configuration. Each key replaces the
+// existing key. component_placement replaces its whole section, because a key in it may name several components.
 func (s *Subject) YAML(l *planner.Layout) string {
 	var b strings.Builder
 	b.WriteString("# Each key replaces that of the file; component_placement replaces its whole section.\ncluster:\n")
@@ -100,8 +100,8 @@ func (s *Subject) YAML(l *planner.Layout) string {
 	return b.String()
 }
 
-// layoutKeys returns the keys of a component's section that give the component its layout in c. It returns nil if the
-// component has this layout without these keys.
+// layoutKeys returns the keys that set a component's mesh to that of c, as lines of its section. It returns nil if the
+// component has this mesh already.
 func (s *Subject) layoutKeys(c *config.Config, component string) []string {
 	now, next := s.Config.Layout(component), c.Layout(component)
 	if (component == "inference" || component == critic) && !c.Given(component+".model") {

@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Available is an amount of memory that this process can still get.
+// Available is an amount of memory that this process can still allocate.
 type Available struct {
 	Free  int64  // bytes
 	Where string // what limits the amount: the machine, a control group, or a resource limit
@@ -22,7 +22,7 @@ type Available struct {
 // String returns, for example, "this machine has 512 MiB free".
 func (r Available) String() string { return fmt.Sprintf("%s has %s free", r.Where, Mebibytes(r.Free)) }
 
-// AvailableOn returns the memory that all ranks of a node can get together. The node must be this process's own node.
+// AvailableOn returns the memory that the ranks of a node can allocate in total. The node must be that of this process.
 // Rank r is on node nodes[r].
 func AvailableOn(nodes []int, node int) Available {
 	processes := 1
@@ -92,7 +92,7 @@ func FindAvailable(root string, processes int) Available {
 	return least
 }
 
-// numbers reads a file with a word and a number on each line, and returns the numbers by their words. If a line has
+// numbers reads a file with a word and a number on each line. It returns a map from words to numbers. If a line has
 // only a number, its word is "". Other lines are ignored.
 func numbers(file string) map[string]int64 {
 	text, _ := os.ReadFile(file)

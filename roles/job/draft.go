@@ -12,7 +12,7 @@ import (
 )
 
 // New returns the job of cfg in a world whose rank r is on node nodes[r]. The Findings have the mistakes in the keys,
-// in the placement and in comm.table. The plan of a task adds its own mistakes to the Findings.
+// in the placement and in comm.table. The plan of a task adds further mistakes.
 func New(cfg *config.Config, reg config.Registries, nodes []int) (*Job, *config.Findings) {
 	j, found := &Job{Config: cfg, Registries: reg}, cfg.CheckParts(reg)
 	j.readTable(found)
@@ -31,7 +31,7 @@ func (j *Job) readTable(found *config.Findings) {
 	found.Want(err == nil, "comm.table", nil, fmt.Sprintf("a table that can be read: %v", err))
 }
 
-// placeOn computes the placement. If the placement does not fit, j has none.
+// placeOn sets j.Placement. If the placement does not fit the world, j.Placement stays nil.
 func (j *Job) placeOn(nodes []int, found *config.Findings) {
 	if found.Reported("cluster.node_groups", "spmd.nodes") {
 		return // the placement may fail because of these reported mistakes
@@ -55,7 +55,7 @@ func (j *Job) placeOn(nodes []int, found *config.Findings) {
 	}
 }
 
-// unjoin returns the errors that err joins.
+// unjoin returns the errors that are joined in err.
 func unjoin(err error) []error {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
@@ -71,9 +71,9 @@ func (j *Job) Workers(component string) int {
 	return len(j.Placement.Ranks(component))
 }
 
-// Moved returns j with the placement of to, a job with the same configuration. It returns an error unless both have the
-// same components with the same numbers of members. In a pool with cluster.use_pre_process_policy false, it also
-// returns an error if a rank of to would both answer and train, unless a rank of j does.
+// Moved returns j with the placement of another job that has the same configuration. It returns an error unless both
+// jobs have the same components with the same numbers of members. In a pool with cluster.use_pre_process_policy false,
+// it also returns an error if only the other job has ranks with both actors and rollout workers.
 func (j *Job) Moved(to *Job) (*Job, error) {
 	moved := *to
 	moved.Registries, moved.table = j.Registries, j.table
@@ -98,7 +98,7 @@ func (j *Job) Moved(to *Job) (*Job, error) {
 	return &moved, nil
 }
 
-// shared returns a rank with both actors and rollout workers; -1 if there is none.
+// shared returns a rank with both actors and rollout workers. It returns -1 if there is none.
 func (j *Job) shared() int {
 	for _, r := range j.Placement.Ranks("rollout") {
 		if slices.Contains(j.Placement.Ranks("actor"), r) {

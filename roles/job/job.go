@@ -9,21 +9,20 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Job is the part of a plan that all tasks have in common. It is the same on every rank, and does not change.
+// A Job is the part of a plan that all tasks share. It is the same on every rank, and does not change.
 //
-// The plan of a task embeds a Job. Several methods of Job return nothing. A task that has something to return overrides
-// these methods.
+// The plan of a task embeds a Job. Several methods of Job are defaults with an empty result, which tasks override.
 type Job struct {
 	Config     *config.Config
 	Registries config.Registries // the parts that the configuration can name
 	Placement  *spmd.Placement   // the ranks of each component
 
-	SyncInterval int64 // iterations between updates of the rollouts' weights
-	MaxSteps     int64 // iterations of the whole run
+	SyncInterval int64 // number of iterations between updates of the rollouts' weights
+	MaxSteps     int64 // number of iterations of the whole run
 	table        *collectives.Table
 }
 
-// Common returns j itself.
+// Common returns j.
 func (j *Job) Common() *Job { return j }
 
 // Collectives returns the options of collectives in training.
@@ -32,7 +31,7 @@ func (j *Job) Collectives() collectives.Options {
 		Debug: j.Config.Comm.Debug}
 }
 
-// WorkersOn returns the names of the workers on rank r, such as env[0].
+// WorkersOn returns the names of the workers on rank r, for example "env[0]".
 func (j *Job) WorkersOn(r int) []string {
 	workers := []string{}
 	for _, name := range j.Placement.Components() {
@@ -43,7 +42,7 @@ func (j *Job) WorkersOn(r int) []string {
 	return workers
 }
 
-// MembersOn returns the indices of a component's members on a rank; none if the component has no place.
+// MembersOn returns the indices of a component's members on a rank. It returns nil if there are none.
 func (j *Job) MembersOn(component string, rank int) (members []int) {
 	for m, at := range j.Placement.Ranks(component) {
 		if at == rank {
@@ -58,14 +57,14 @@ func (j *Job) On(component string, rank int) bool {
 	return slices.Contains(j.Placement.Ranks(component), rank)
 }
 
-// Async reports whether env and rollout workers make rollouts while actors train.
+// Async reports whether rollouts go on while actors train.
 func (j *Job) Async() bool { return j.Config.Runner.Async && j.Config.Trains() }
 
-// SendsPatches reports whether weights travel as changes to the initial weights.
+// SendsPatches reports whether weights are sent as changes to the initial weights.
 func (j *Job) SendsPatches() bool { return j.Config.WeightSyncer.Type == config.WeightSyncPatch }
 
-// SyncsAt reports whether the iteration after step begins with the newest weights. In an asynchronous run, an iteration
-// that follows a checkpoint always does.
+// SyncsAt reports whether the iteration after step begins with the newest weights. It is true for every iteration after
+// a checkpoint of an asynchronous run.
 func (j *Job) SyncsAt(step int64) bool { return j.Async() || step%j.SyncInterval == 0 }
 
 // EvaluatesAt reports whether an evaluation follows step.

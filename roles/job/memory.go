@@ -10,8 +10,8 @@ type Footprint struct {
 	Channels   int64 // observations and actions in channels
 	Replay     int64 // replay buffer and demonstrations, with the contents of their file
 
-	Activations int64 // activations and logits of a language model, in all micro-batches that are under way
-	Messages    int64 // messages between the parts of a language model: activations, gradients and state
+	Activations int64 // activations and logits of a language model, for all micro-batches in flight
+	Messages    int64 // messages between the shards of a language model: activations, gradients and state
 	Texts       int64 // texts to train on
 }
 
@@ -23,7 +23,7 @@ func (f Footprint) Sum() int64 {
 	return f.Parameters + f.Optimiser + f.Rollouts + f.Channels + f.Replay + f.Activations + f.Messages + f.Texts
 }
 
-// A Column is one part of a footprint, for a table with a line for each rank.
+// A Column is a column of a table of footprints, which has a line for each rank.
 type Column struct {
 	Name  string
 	Bytes func(Footprint) int64

@@ -14,7 +14,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// ModelDict returns views of p's parameters, one per field, and of its buffers.
+// ModelDict returns a view of each parameter of p, and the buffers of p.
 func ModelDict(p *nn.Params[float32]) tensor.Dict {
 	var d tensor.Dict
 	for _, f := range p.Fields {
@@ -51,8 +51,8 @@ func LoadModel(p *nn.Params[float32], d tensor.Dict) error {
 	return nil
 }
 
-// FitModel returns an error unless have lists exactly the parameters and buffers of p, with their types and shapes.
-// Only optional parameters may be missing.
+// FitModel compares a list of tensors with the parameters and buffers of p. It returns an error unless names, types and
+// shapes are equal. Only optional parameters may be missing.
 func FitModel(p *nn.Params[float32], have []tensor.Field) error {
 	want := p.Layout().Fields()
 	missing := 0
@@ -79,7 +79,8 @@ func FitModel(p *nn.Params[float32], have []tensor.Field) error {
 	return fmt.Errorf("model: %s (%v%v) is in it, and is no tensor of this policy", h.Name, h.DType, h.Shape)
 }
 
-// Fit returns an error unless have lists exactly the tensors of want, with their shapes and in float32.
+// Fit compares a list of tensors with the tensors want. It returns an error unless names and shapes are equal and all
+// listed tensors are float32.
 func Fit(have, want []tensor.Field) error {
 	for _, f := range want {
 		i := slices.IndexFunc(have, func(h tensor.Field) bool { return h.Name == f.Name })
@@ -96,13 +97,13 @@ func Fit(have, want []tensor.Field) error {
 	return nil
 }
 
-// A TensorFile is an open file of tensors. It reads them in pieces.
+// A TensorFile is an open file of tensors, which can be read in pieces.
 type TensorFile struct {
 	*tensor.SafetensorsReader
 	file *os.File
 }
 
-// OpenTensors opens the file path.
+// OpenTensors opens the safetensors file at path.
 func OpenTensors(path string) (*TensorFile, error) {
 	file, err := durable.Open(path)
 	if err != nil {
@@ -122,12 +123,12 @@ func OpenTensors(path string) (*TensorFile, error) {
 // Close closes the file.
 func (f *TensorFile) Close() error { return f.file.Close() }
 
-// Index returns the index in Fields of the tensor with this name; -1 if the file does not have it.
+// Index returns the index in Fields of the tensor with this name. It returns -1 if the file lacks the tensor.
 func (f *TensorFile) Index(name string) int {
 	return slices.IndexFunc(f.Fields, func(x tensor.Field) bool { return x.Name == name })
 }
 
-// Small returns the tensors whose size is at most this number of bytes.
+// Small returns the tensors of at most this many bytes.
 func (f *TensorFile) Small(bytes int) (d tensor.Dict, err error) {
 	for i, field := range f.Fields {
 		if field.Bytes() > bytes {
@@ -153,8 +154,8 @@ func (f *TensorFile) ReadSlice(i int, dst []byte, s nn.Slice) (err error) {
 	return err
 }
 
-// Load reads the values of p from the file. p has slices of the network that whole declares, or is whole itself. The
-// tensors of the file must fit whole: see FitModel. Load reads straight into the memory of p.
+// Load reads the values of p from the file, directly into the memory of p. The argument whole declares the network of
+// which p has slices; it may be p itself. The tensors of the file must fit whole: see FitModel.
 func (f *TensorFile) Load(p, whole *nn.Params[float32]) error {
 	if err := FitModel(whole, f.Fields); err != nil {
 		return err
@@ -173,7 +174,7 @@ func (f *TensorFile) Load(p, whole *nn.Params[float32]) error {
 	return nil
 }
 
-// OpenWeights opens the file path, which is the value of the configuration key. Its errors name the key.
+// OpenWeights opens the file at path, the value of a configuration key. Its errors name the key.
 func OpenWeights(key, path string) (*TensorFile, error) {
 	f, err := OpenTensors(path)
 	if err != nil {
@@ -182,7 +183,7 @@ func OpenWeights(key, path string) (*TensorFile, error) {
 	return f, nil
 }
 
-// ReadWeights reads the file path, which is the value of the configuration key. Its errors name the key.
+// ReadWeights reads the file at path, the value of a configuration key. Its errors name the key.
 func ReadWeights(key, path string) (tensor.Dict, error) {
 	b, err := durable.ReadFile(path)
 	if err != nil {
@@ -195,8 +196,8 @@ func ReadWeights(key, path string) (tensor.Dict, error) {
 	return d, err
 }
 
-// MadeBy returns the end of an error message. If err says that a checkpoint is missing, the text names the run that
-// saves this checkpoint. For all other errors it is "".
+// MadeBy returns the end of an error message. If err is about a missing checkpoint, the text names the run that saves
+// the checkpoint. For other errors the text is "".
 func MadeBy(err error) string {
 	var missing *fs.PathError
 	if !errors.As(err, &missing) || !errors.Is(missing, fs.ErrNotExist) {

@@ -10,11 +10,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A vote is one rank's message at a loop head: its step, and whether it wants to stop.
+// A vote is one rank's message at a loop head, with its step and its request to stop.
 type vote struct {
-	step int64   // the step that this rank is about to take
+	step int64   // the next step of this rank
 	path uint64  // hash of the group calls made so far; it differs if this rank took another branch
-	stop int     // exit code with which this rank wants to end the job; 0 to go on
+	stop int     // exit code with which this rank asks to end the job; 0 to go on
 	save bool    // this rank asks for a checkpoint
 	took float64 // seconds of the iteration before the step
 }
@@ -23,7 +23,7 @@ type vote struct {
 type decision struct {
 	stop int // the largest exit code in the votes
 	save bool
-	// hold says that the iteration before the votes is the slowest one so far in its block of hundred iterations.
+	// hold is true if the iteration before the votes is the slowest so far in its block of 100 iterations.
 	hold bool
 	move bool // the members move to other ranks
 }
@@ -37,7 +37,7 @@ type decision struct {
 type agreement struct {
 	world    *spmd.World
 	comm     spmd.Comm
-	parent   int       // the rank above; -1 on rank 0
+	parent   int       // the parent rank; -1 on rank 0
 	below    []subtree // the subtrees below, in the order of ranks
 	passesOn bool      // this rank has ranks below it, and the tree has more than one level
 	passed   chan error
@@ -45,24 +45,24 @@ type agreement struct {
 	// Only one goroutine at a time uses the fields below. Between begin and end this is the goroutine that forwards the
 	// votes. At other times it is the caller.
 	reqs    []spmd.Request
-	votes   []byte // of this rank's subtree, then of each subtree below: tallySize bytes each
+	votes   []byte // tallies of this rank's subtree and of each subtree below, in tallySize bytes each
 	down    []byte
 	report  []byte   // the report of this rank, while it is sent
 	bundle  []byte   // the reports of this rank's subtree in the order of ranks, each after its length
-	reports [][]byte // on rank 0: the parts of bundle
+	reports [][]byte // on rank 0: the reports in bundle
 	decided decision
 	pending bool
 	span    spmd.Span   // records waits for the votes
 	move    func() bool // on rank 0: reports whether a move is due; may be nil
 
-	hundred int64   // on rank 0: the index of the block of hundred iterations to which the votes belong
-	slowest float64 // on rank 0: the seconds of the longest iteration in this block so far
+	hundred int64   // on rank 0: the index of the votes' block of 100 iterations
+	slowest float64 // on rank 0: seconds of the longest iteration in this block so far
 }
 
-// fan is the number of ranks of the smallest complete subtree: one rank and the fan - 1 ranks below it.
+// fan is the number of ranks in the smallest complete subtree: one rank and the fan - 1 leaves below it.
 const fan = 8
 
-// A subtree is a part of the tree: a rank and the ranks that follow it.
+// A subtree has a range of ranks. Its root is the first rank.
 type subtree struct{ first, ranks int }
 
 const (
@@ -88,10 +88,9 @@ func newAgreement(w *spmd.World, comm spmd.Comm, alloc tensor.Allocator) (*agree
 	return a, nil
 }
 
-// position returns the place of a rank in the tree: the rank above it (-1 for rank 0) and the subtrees below it. To get
-// the number of the rank above, write the rank in base fan, and replace the last digit that is not zero by a zero. So
-// the subtree of a rank is a range of ranks. The range lies within a node if the number of ranks of each node is a
-// power of fan.
+// position returns the parent of a rank (-1 for rank 0) and the subtrees below it. To get the parent, write the rank in
+// base fan, and set its last nonzero digit to 0. So a subtree is a range of ranks. It lies within a node if the number
+// of ranks per node is a power of fan.
 func position(rank, size int) (parent int, below []subtree) {
 	parent = -1
 	for step := 1; step < size; step *= fan {
@@ -105,11 +104,11 @@ func position(rank, size int) (parent int, below []subtree) {
 	return parent, below
 }
 
-// A tally is the votes of a subtree in one message.
+// A tally combines the votes of a subtree in one message.
 type tally struct {
-	vote            // the vote of the first rank, but with the largest stop, save and took of all ranks
+	vote            // the first rank's step and path; the maxima of stop, save and took
 	bytes     int   // size of the reports
-	other     int   // the lowest rank with another step or path than the first rank; 0 if there is none
+	other     int   // the lowest rank whose step or path differs from the first rank's; 0 if none differs
 	otherStep int64 // the step of that rank
 }
 
@@ -172,8 +171,8 @@ func (a *agreement) begin(ctx context.Context, v vote, report []byte) error {
 	return nil
 }
 
-// end waits for the votes of the last begin. It returns the decision, and on rank 0 also the reports of all ranks,
-// which are valid until the next begin. Without an earlier begin the decision is to go on.
+// end waits for the votes of the last begin. It returns the decision and, on rank 0, the reports of all ranks, which
+// are valid until the next begin. Without an earlier begin it returns the zero decision, to go on.
 func (a *agreement) end(ctx context.Context) (decision, [][]byte, error) {
 	if !a.pending {
 		return decision{}, nil, nil
@@ -221,8 +220,8 @@ func (a *agreement) passOn(ctx context.Context) error {
 	return a.wait(ctx)
 }
 
-// gather receives the votes and the reports from below. It adds the vote and the report of this rank, and starts to
-// send all of them up.
+// gather receives the votes and the reports of the subtrees below. It adds this rank's vote and report, and starts to
+// send all of them to the parent.
 func (a *agreement) gather(ctx context.Context) error {
 	if err := a.wait(ctx); err != nil {
 		return err
@@ -257,7 +256,7 @@ func (a *agreement) gather(ctx context.Context) error {
 	return a.sendUp(a.bundle)
 }
 
-// sendUp starts to send the votes and the reports of this rank's subtree, and to receive the decision.
+// sendUp starts to send this rank's tally and the reports of its subtree to the parent, and to receive the decision.
 func (a *agreement) sendUp(reports []byte) error {
 	if err := a.post(a.comm.Isend(a.votes[:tallySize], a.parent, voteTag)); err != nil {
 		return err
@@ -276,8 +275,8 @@ func extend(b []byte, n int) []byte {
 	return b[:len(b)+n]
 }
 
-// decide computes the decision and finds the reports in the bundle. If a rank made other group calls than rank 0,
-// decide returns an error that names the first such rank.
+// decide computes the decision and finds the reports in the bundle. If the group calls of any rank differ from those of
+// rank 0, decide returns an error that names the first such rank.
 func (a *agreement) decide() error {
 	var all tally
 	all.get(a.votes)

@@ -25,8 +25,8 @@ func WaitAll(ctx context.Context, futures ...*spmd.Future[None]) error {
 	return nil
 }
 
-// Ask calls f on the actors, the members of g, and returns their answer on all ranks. All actors must have the same
-// answer.
+// Ask calls f on the members of g, which are the actors, and returns their result on all ranks. f must return the same
+// result on all actors.
 func Ask[W any](ctx context.Context, l *Loop, g *spmd.Group[W], what string, f func(W) (bool, error)) (yes bool,
 	err error) {
 	results, err := spmd.Call(g, ctx, what, func(_ context.Context, w W) (bool, error) { return f(w) }).Wait(ctx)

@@ -10,17 +10,17 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A clockSync compares the clocks of nodes. The first rank of each node asks for the time on rank 0. The other ranks,
-// and all ranks of a job on one node, have a nil clockSync, which does nothing.
+// A clockSync compares the clocks of nodes. The first rank of each node queries the time on rank 0. A nil clockSync
+// does nothing; other ranks, and all ranks of a job on one node, have a nil clockSync.
 type clockSync struct {
 	comm spmd.Comm
 	log  *trace.Log
 	time []byte // the time of rank 0, as a message
 	reqs []spmd.Request
-	left []int // on rank 0: the number of questions that each node will still ask
+	left []int // on rank 0: number of remaining questions from each node
 }
 
-// roundTrips is the number of questions of a node. The answer with the shortest round trip counts.
+// roundTrips is the number of questions from each node. The answer with the shortest round trip is used.
 const roundTrips = 10
 
 const (
@@ -108,7 +108,7 @@ func (c *clockSync) answer(ctx context.Context) error {
 	}
 }
 
-// listen starts to receive the next question of a node, if the node will ask again.
+// listen starts to receive the next question from a node, if there is another one.
 func (c *clockSync) listen(node int) (err error) {
 	if c.left[node]--; c.left[node] < 0 {
 		return nil

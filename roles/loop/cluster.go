@@ -13,8 +13,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Cluster is what a program gets on each rank: the ranks of the job, and a configuration that fits them. It
-// corresponds to RLinf's Cluster and cfg.
+// A Cluster gives a program, on each rank, the ranks of the job and the configuration. It corresponds to RLinf's
+// Cluster and cfg.
 type Cluster struct {
 	world  *spmd.World
 	plan   Plan
@@ -27,27 +27,27 @@ type Cluster struct {
 // make the same calls, in the same order. The first error on any rank ends the job.
 type Program func(ctx context.Context, c *Cluster) error
 
-// A Shared is what the workers of one rank have in common: models, and the weights that travel between ranks.
+// A Shared has what the workers of one rank share: models, and the weights that ranks exchange.
 type Shared interface {
-	// Connect connects the weights of all ranks. Collective over the world.
+	// Connect prepares the exchange of weights between ranks. Collective over the world.
 	Connect(ctx context.Context) error
 	// Close ends what Connect began. It is called on every rank after the program.
 	Close()
 }
 
-// Services are what a session gives to the program's runner.
+// Services are the objects that a session provides to the program's runner.
 type Services struct {
 	Saver    *Saver
 	Log      *Logbook   // on rank 0; nil elsewhere
 	Requests *Requests  // requests to stop
 	Trace    *trace.Log // nil if nothing is recorded
 	From     StartState // on rank 0: the state with which the run starts
-	Holdings *Holdings  // what the members on this rank hold
-	Moves    Moves      // nil if the members cannot move
+	Holdings *Holdings  // memory and moved states of the members on this rank
+	Moves    Moves      // nil if members cannot move
 	// Started is called when the workers are ready. It may be nil.
 	Started func() error
-	// GiveUp, on rank 0, asks to stop the run because its simulators fail too often. The argument is their error. If
-	// GiveUp is nil, the run goes on to its last step.
+	// GiveUp asks to stop the run because its simulators fail too often. The argument is their error. GiveUp is used on
+	// rank 0. If it is nil, the run goes on to its last step.
 	GiveUp func(error)
 	// Count returns the function with which a member of a component reports its progress. Count may be nil.
 	Count func(component string, member int) func(what string, done, total int)
@@ -78,7 +78,7 @@ func (c *Cluster) Alloc(m *spmd.Member) tensor.Allocator {
 	return c.with.Holdings.Alloc(m.Group(), m.Index())
 }
 
-// SharedOf returns what the workers of c's rank have in common.
+// SharedOf returns the Shared of c's rank.
 func SharedOf(c *Cluster) Shared { return c.shared }
 
 // PartOf returns the part that the member m left on this rank in a move: see Part.
@@ -94,8 +94,8 @@ func ProgressOf(c *Cluster, m *spmd.Member) algo.Progress {
 	return c.with.Count(m.Group(), m.Index())
 }
 
-// Leave is called when the program has returned. It ends a loop that the program did not end. It returns the exit code
-// of a run that stopped before its last step, else 0. Collective over the world.
+// Leave is called when the program has returned. It ends the loop, if the program has not done so. It returns the exit
+// code of a run that stopped before its last step, and otherwise 0. Collective over the world.
 func (c *Cluster) Leave(ctx context.Context) (stopped int, err error) {
 	if c.loop != nil {
 		err = c.loop.leave(ctx)
@@ -105,8 +105,8 @@ func (c *Cluster) Leave(ctx context.Context) (stopped int, err error) {
 	return stopped, err
 }
 
-// A HybridComponentPlacement says on which ranks each component has its workers. Components may share ranks
-// (collocated), have ranks of their own (disaggregated), or both (hybrid).
+// A HybridComponentPlacement has the ranks of each component's workers. Components may share ranks (collocated), have
+// separate ranks (disaggregated), or both (hybrid).
 type HybridComponentPlacement struct {
 	*spmd.Placement
 	plan Plan
@@ -117,8 +117,8 @@ func NewHybridComponentPlacement(c *Cluster) HybridComponentPlacement {
 	return HybridComponentPlacement{c.plan.Common().Placement, c.plan}
 }
 
-// Strategy returns the workers' ranks of a component, for Launch. Launch returns an error for a component without a
-// place. For a component of your own, set Comms and Direct yourself.
+// Strategy returns the group of a component's workers, for Launch. Launch returns an error if the component has no
+// placement. For a component of your own, set Comms and Direct yourself.
 func (p HybridComponentPlacement) Strategy(component string) spmd.GroupSpec {
 	if !p.Has(component) {
 		return spmd.GroupSpec{Name: component}
@@ -129,8 +129,8 @@ func (p HybridComponentPlacement) Strategy(component string) spmd.GroupSpec {
 	return at
 }
 
-// Launch launches a group of workers. The argument at describes the group, and the function new makes the worker of
-// each member. Collective over the world: every rank makes the same launches, in the same order.
+// Launch launches a group of workers. The argument at describes the group, and new makes the worker of each member.
+// Collective over the world: every rank must make the same launches in the same order.
 func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
 	new func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
 	if known := c.plan.Common().Placement.Components(); len(at.Ranks) == 0 {
@@ -140,8 +140,8 @@ func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
 	return spmd.Launch(c.world, at, func(m *spmd.Member) (W, error) { return new(ctx, c, m) })
 }
 
-// LaunchPlaced launches the group of a component that has a place, and sets *g to the group. If *err is not nil, it
-// does nothing. If the component has no place, *g stays nil. If needed is also true, *err becomes an error.
+// LaunchPlaced launches the group of a component and sets *g to it. If the component has no placement, *g stays nil. If
+// needed is also true, *err is set. If *err is not nil, LaunchPlaced does nothing.
 func LaunchPlaced[W any](ctx context.Context, c *Cluster, err *error, g **spmd.Group[W], component string, needed bool,
 	new func(context.Context, *Cluster, *spmd.Member) (W, error)) {
 	if p := NewHybridComponentPlacement(c); *err == nil && (needed || p.Has(component)) {

@@ -2,10 +2,10 @@
 // iterations its Loop does the following:
 //
 //	agreement     all ranks vote on the next step, and send their Reports to rank 0
-//	Logbook       rank 0 writes the metrics, which the task's Recorder computes from the Reports
-//	Saver         saves checkpoints, and distributes one to the ranks of a run that resumes (StartState)
+//	Logbook       writes the metrics on rank 0; the Recorder of the task computes them from the Reports
+//	Saver         saves checkpoints; at the start of a run, distributes one to all ranks (StartState)
 //	Requests      stops the run after a signal or at a deadline
-//	Moves         takes the members to other ranks, in another world; Holdings go with them
+//	Moves         moves the members to other ranks, in another world; Holdings survive the move
 //
-// A Plan has what the loop needs to know of a task.
+// A Plan describes a task to the loop.
 package loop

@@ -7,26 +7,26 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Holdings are what the members on a rank hold, apart from connections: memory, and what a move brought from the
-// previous world. A rank keeps one Holdings in all its worlds.
+// Holdings has the memory of the members on a rank, and the states that a move brought from the previous world. A rank
+// keeps one Holdings in all its worlds.
 type Holdings struct {
 	moved bool  // the present world follows a move
-	step  int64 // iterations made before that move
+	step  int64 // number of iterations before that move
 
 	mu      sync.Mutex
 	lasting any // see Lasting
 	world   *spmd.World
 	present estate
-	next    estate // what a move leaves to the next world
+	next    estate // what a move leaves for the next world
 }
 
-// An estate is what the members on a rank hold in one world.
+// An estate has the memory and the states of the members on a rank in one world.
 type estate struct {
 	memory map[holder][][]byte
-	parts  map[holder]any         // parts that members of the previous world left on this rank
-	states map[holder]tensor.Dict // states of members without such a part
+	parts  map[holder]any         // see Part
+	states map[holder]tensor.Dict // states of members without a part, for Member.Unpack
 
-	episodes, evals []float64 // as in Report: episodes that are in no report yet
+	episodes, evals []float64 // as in Report: episodes that no report has yet
 }
 
 // A holder names a member by its component and number.
@@ -44,7 +44,7 @@ func newEstate() estate {
 	return estate{memory: map[holder][][]byte{}, parts: map[holder]any{}, states: map[holder]tensor.Dict{}}
 }
 
-// Enter begins the world w, in which the members hold what the move has left.
+// Enter begins the world w after a move. Its members take over what the move has left.
 func (h *Holdings) Enter(w *spmd.World) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -77,8 +77,8 @@ func Part[T any](h *Holdings, component string, member int) (part T, ok bool) {
 	return part, ok
 }
 
-// Lasting returns the value that the workers of a rank share in all worlds. The value is zero at first. All calls for a
-// rank must have the same T.
+// Lasting returns the value that the workers of a rank share in all worlds. The value is zero at first. All calls on a
+// rank must have the same type T.
 func Lasting[T any](h *Holdings) *T {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/internal/trace"
 )
 
-// A board has the contents of live.json, which is about the running job. The loop of rank 0 changes the board, and a
+// A board has the contents of live.json, the state of the running job. The loop of rank 0 changes the board, and a
 // goroutine writes it to the file each second.
 type board struct {
 	path string
@@ -20,10 +20,10 @@ type board struct {
 	step   int64
 	work   string
 	phases [len(Phases)]float64
-	timed  [len(Phases)]time.Time // when the newest times of the phases came
-	waits  [][]float64            // for each rank, the shares of waiting in the order of trace.Causes
-	queues map[string]int64       // items in each channel
-	at     time.Time              // when the newest reports came
+	timed  [len(Phases)]time.Time // when the newest time of each phase arrived
+	waits  [][]float64            // for each rank, the fractions of its time by cause: see Report.Waits
+	queues map[string]int64       // number of items in each channel
+	at     time.Time              // when the newest reports arrived
 }
 
 // newBoard returns a board that writes to path until close.
@@ -71,7 +71,7 @@ func (b *board) add(rank int, r *Report) {
 	})
 }
 
-// took sets the times of phases. The argument longest has the times of the slowest rank in each phase.
+// took sets the times of phases. The argument longest has the time of the slowest rank for each phase.
 func (b *board) took(longest [len(Phases)]float64) {
 	b.change(func() {
 		for p, t := range longest {
@@ -82,7 +82,7 @@ func (b *board) took(longest [len(Phases)]float64) {
 	})
 }
 
-// write writes the board to its file. It ignores errors, because it is called again.
+// write writes the board to its file. It ignores errors, because the next call tries again.
 func (b *board) write() {
 	b.mu.Lock()
 	l := trace.Live{Time: time.Now(), Step: b.step, Work: b.work}

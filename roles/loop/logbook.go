@@ -28,7 +28,7 @@ type Logbook struct {
 	job      *job.Job
 	recorder Recorder
 	state    metrics.State
-	stopped  string // why the run stopped early; "" if it did not
+	stopped  string // reason of an early stop; "" if there was none
 	report   Report
 	voting   atomic.Int64 // the step after which the ranks vote next; 0 until a step begins
 
@@ -40,13 +40,13 @@ type Logbook struct {
 
 	// The metrics since the last line, by their index in names.
 	names  []string
-	sums   []float64 // sums of the values
-	counts []int     // numbers of values
+	sums   []float64 // sum of the values
+	counts []int     // number of values
 	values []float64 // the values of the next line
 }
 
-// OpenLogbook opens the files of the metrics. The argument progress shows the progress of the run, and until is the
-// deadline of the run. The zero time means that there is no deadline.
+// OpenLogbook opens the files of the metrics. The argument progress is the progress line. The argument until is the
+// deadline of the run, or the zero time if there is none.
 func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics.Progress,
 	until time.Time) (*Logbook, error) {
 	j := p.Common()
@@ -69,8 +69,8 @@ func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics
 	return b, nil
 }
 
-// RecordTime makes the logbook write the phases of each iteration, and live.json, into the folder of o. It is called
-// again in the world after a move.
+// RecordTime makes the logbook write live.json, and the phases of each iteration, into the folder of o. It is called
+// again in the new world after a move.
 func (l *Logbook) RecordTime(o trace.Options) error {
 	err := l.phases.Close()
 	l.phases = trace.NewPhaseLog(o)
@@ -84,7 +84,7 @@ func (l *Logbook) RecordTime(o trace.Options) error {
 // slowest rank. The argument spent has the sums of Report.Spent over all ranks, and is valid only during the call.
 func (l *Logbook) Watch(f func(longest [len(Phases)]float64, spent []float64)) { l.watch = f }
 
-// iterate shows that the iteration of a step begins.
+// iterate shows the start of an iteration on the progress line.
 func (l *Logbook) iterate(step int64) {
 	if l != nil {
 		l.votesAfter(step)
@@ -99,9 +99,9 @@ func (l *Logbook) votesAfter(step int64) {
 	}
 }
 
-// End returns the step after which the run ends if it is asked to stop now. It returns 0 if the run ends before the
-// first step. The argument late says that there are several ranks. They decide one step after their vote, unless a
-// checkpoint or the end of the run follows the vote. Any goroutine may call End.
+// End returns the step after which the run ends if a request to stop comes now. It returns 0 if the run ends before the
+// first step. late is true if there are several ranks: they decide one step after their vote, unless a checkpoint or
+// the end of the run follows the vote. Any goroutine may call End.
 func (l *Logbook) End(late bool) int64 {
 	if l == nil {
 		return 0
@@ -141,8 +141,7 @@ func (l *Logbook) x() int64 {
 	return l.state.Step
 }
 
-// record adds the reports of a step. It skips reports of a step that is recorded already: the first ones after a
-// resume.
+// record adds the reports of a step. It skips the first reports after a resume, whose step is already recorded.
 func (l *Logbook) record(step int64, reports [][]byte) error {
 	if l == nil || reports == nil || step <= l.state.Step {
 		return nil
@@ -156,7 +155,7 @@ func (l *Logbook) record(step int64, reports [][]byte) error {
 		l.Print(fmt.Sprintf("warning: %v: the rest of this run is not recorded\n", err))
 	}
 	l.recorder.Added(&l.state)
-	// Write before a checkpoint: else a run that resumes from the checkpoint would lack the metrics.
+	// Write the metrics before a checkpoint, or a run that resumes from it would lack them.
 	if step%int64(l.job.Config.Runner.Logger.LogInterval) == 0 || l.job.EvaluatesAt(step) || l.job.SavesAt(step) {
 		if err := l.write(); err != nil {
 			return err
@@ -214,7 +213,7 @@ func (l *Logbook) add(reports [][]byte) error {
 	return nil
 }
 
-// write writes a line: the means since the last line, and the rates per second. Then it clears the sums.
+// write writes a line with the means since the last line and the rate of work per second. Then it clears the sums.
 func (l *Logbook) write() error {
 	rate, done, err := l.recorder.Line(l)
 	if err != nil {
@@ -239,8 +238,8 @@ func (l *Logbook) write() error {
 	return nil
 }
 
-// score returns the score of the policy after step: from the evaluation after step, or from training in a job without
-// evaluations. It returns nil if there is no such score.
+// score returns the score of the policy after step. It comes from the evaluation after step or, in a job without
+// evaluations, from training. It is nil if there is no score.
 func (l *Logbook) score(step int64) *float64 {
 	if l == nil || l.state.Step != step {
 		return nil
@@ -263,7 +262,7 @@ func finite(x float64) *float64 {
 	return &x
 }
 
-// Set adds a value to the mean of name.
+// Set adds a value to the mean of a metric.
 func (l *Logbook) Set(name string, value float64) {
 	i := slices.Index(l.names, name)
 	if i < 0 {
@@ -274,7 +273,7 @@ func (l *Logbook) Set(name string, value float64) {
 	l.counts[i]++
 }
 
-// Means returns the metrics of the next line whose names begin with prefix, under their names without the prefix.
+// Means returns the metrics of the next line whose names begin with prefix. It removes the prefix from the names.
 func (l *Logbook) Means(prefix string) (m algo.Metrics) {
 	for i, name := range l.names {
 		if name, ok := strings.CutPrefix(name, prefix); ok {
@@ -284,7 +283,7 @@ func (l *Logbook) Means(prefix string) (m algo.Metrics) {
 	return m
 }
 
-// Mean returns the metric of this name in the next line. The result ok is false if there is none.
+// Mean returns the value of a metric in the next line. ok is false if the line does not have the metric.
 func (l *Logbook) Mean(name string) (mean float64, ok bool) {
 	i := slices.Index(l.names, name)
 	if i < 0 {
@@ -293,7 +292,7 @@ func (l *Logbook) Mean(name string) (mean float64, ok bool) {
 	return l.sums[i] / float64(l.counts[i]), true
 }
 
-// Sum returns the sum of a metric since the last line, or 0 if the metric has no value.
+// Sum returns the sum of a metric since the last line. It is 0 if the metric has no value.
 func (l *Logbook) Sum(name string) float64 {
 	if i := slices.Index(l.names, name); i >= 0 {
 		return l.sums[i]
@@ -332,8 +331,7 @@ func (l *Logbook) sync() error {
 	return l.log.Sync()
 }
 
-// flush writes a line if there were iterations since the last line. If there were none, figures of a move stay for the
-// next line.
+// flush writes a line if there were iterations since the last line. Otherwise metrics of a move stay for the next line.
 func (l *Logbook) flush() error {
 	if _, ok := l.Mean("time/" + Phases[WholeStep]); !ok {
 		return nil
@@ -343,10 +341,11 @@ func (l *Logbook) flush() error {
 	return err
 }
 
-// Step returns the number of iterations made.
+// Step returns the number of finished iterations.
 func (l *Logbook) Step() int64 { return l.state.Step }
 
-// Where returns a text with the number of iterations made, and the number of episodes lost since the start of the run.
+// Where returns a text with the number of finished iterations, and the number of episodes lost since the start of the
+// run.
 func (l *Logbook) Where() string {
 	where := fmt.Sprintf("after step %d", l.state.Step)
 	if l.stopped != "" {

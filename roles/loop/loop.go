@@ -11,10 +11,10 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Phase is a part of an iteration whose time is measured, or WholeStep.
+// A Phase is a part of an iteration whose time is measured. WholeStep is the whole iteration.
 type Phase int
 
-// The phases, in the order of their names.
+// The values of Phase are indices of Phases.
 const (
 	WholeStep Phase = iota
 	SyncWeights
@@ -27,11 +27,11 @@ const (
 // Phases are the names of the metrics time/*, indexed by Phase.
 var Phases = [...]string{"step", "sync_weights", "generate_rollouts", "cal_adv_and_returns", "actor_training", "eval"}
 
-// A Loop does the work of all runners between iterations: it reports, agrees, saves and resumes.
+// A Loop does the work between iterations that all runners share: reports, votes, checkpoints and moves.
 type Loop struct {
 	leader    Leader
-	shares    SharesHolder // the leader, if it is a SharesHolder; else nil
-	parts     PartsHolder  // the leader, if it is a PartsHolder; else nil
+	shares    SharesHolder // the leader, if it is a SharesHolder; otherwise nil
+	parts     PartsHolder  // the leader, if it is a PartsHolder; otherwise nil
 	pieces    spmd.Comm    // carries parts
 	plan      Plan
 	job       *job.Job
@@ -42,7 +42,7 @@ type Loop struct {
 
 	ready     bool      // the workers have their state
 	begun     time.Time // when the present iteration began
-	step      int64     // iterations made
+	step      int64     // number of finished iterations
 	leaving   bool      // the program has left the loop
 	ended     bool      // no iteration follows
 	stopEarly bool      // see StopEarly
@@ -51,35 +51,35 @@ type Loop struct {
 	reported  int64 // the step of the report being sent
 	buf       []byte
 
-	ownComponents []string // see Carry, also for ownMembers
+	ownComponents []string // the components and members of Carry
 	ownMembers    []Member
 
 	clocks *clockSync
 	saving spmd.Span
 }
 
-// A Leader is the runner that uses a Loop: it has this rank's workers. It is a SharesHolder or a PartsHolder, too.
+// A Leader is the runner that uses a Loop. It has this rank's workers, and is also a SharesHolder or a PartsHolder.
 type Leader interface {
-	// Quiesce ends the work that goes on between iterations.
+	// Quiesce ends all work that continues between iterations.
 	Quiesce(context.Context) error
 	// Describe adds the results of this rank's workers to the report.
 	Describe(*Report)
 }
 
-// A SharesHolder has a state of whole tensors, which fits into the memory of one rank.
+// A SharesHolder has a state that fits into the memory of one rank. Its tensors are not sharded.
 type SharesHolder interface {
 	// Shares returns this rank's part of the state, without a copy.
 	Shares() ([]member.Share, error)
-	// Load gives a state to this rank's workers. The state may be weights alone.
+	// Load loads a state into this rank's workers. The state may have only weights.
 	Load(member.State) error
 }
 
-// A PartsHolder has a state of which each rank holds parts. The state is saved and loaded in pieces.
+// A PartsHolder has a state that is distributed over the ranks in parts. It is saved and loaded in pieces.
 type PartsHolder interface {
-	// Save returns what this rank adds to a checkpoint. Several ranks may return the same part, but one rank is enough.
+	// Save returns the parts that this rank adds to a checkpoint. Several ranks may return the same part.
 	Save() []member.Part
-	// Load returns the parts of a checkpoint that this rank's workers need. These parts are filled in place. If weights
-	// is true, the checkpoint has only the model.
+	// Load returns the parts that this rank's workers need from a checkpoint. The caller fills them in place. If
+	// weights is true, the checkpoint has only the model.
 	Load(weights bool) []member.Part
 }
 
@@ -140,7 +140,7 @@ func (l *Loop) Restore(ctx context.Context) error {
 	return l.with.Started()
 }
 
-// Report returns the report of the present iteration, for the runner to add to.
+// Report returns the report of the present iteration. The runner adds its results to the report.
 func (l *Loop) Report() *Report { return &l.report }
 
 // Trained adds 1 to GlobalStep.
@@ -171,14 +171,14 @@ func (l *Loop) WarnOnce(text string) {
 // GlobalStep returns the number of iterations trained, in this run and in the runs that it resumes.
 func (l *Loop) GlobalStep() int64 { return l.step }
 
-// Log adds a value to a metric of the program's own. Some ranks may call Log and others not. The metric is the mean of
-// all values.
+// Log adds a value to a metric of the program's own. The metric is the mean of the values from all ranks. Not every
+// rank must call Log.
 func (l *Loop) Log(name string, value float64) {
 	l.report.ownNames, l.report.ownValues = append(l.report.ownNames, name), append(l.report.ownValues, value)
 }
 
-// Worked returns how many seconds of the last iteration this rank's workers of a component spent in spans of work with
-// this name. It returns 0 if nothing is recorded. Workers of the rank that work at the same time share these seconds.
+// Worked returns the seconds of the last iteration that this rank's workers of a component spent in work spans with
+// this name. Workers that work at the same time share these seconds. Worked returns 0 if nothing is recorded.
 func (l *Loop) Worked(component, name string) float64 { return l.with.Trace.Worked(component, name) }
 
 // Call sets the name of a phase on the progress line.
@@ -193,11 +193,10 @@ func (l *Loop) Timed(p Phase, ctx context.Context, f func(context.Context) error
 	return err
 }
 
-// Next is the head of the loop. It reports the last iteration, and all ranks decide whether to save and whether to go
-// on. Decisions that follow from the step number need no vote. A request that only one rank knows (a signal, the
-// clock) is decided one step later, unless there is only one rank. If no iteration follows, Next ends the run. If the
-// members move to other ranks, Next returns spmd.Again. The program must then return spmd.Again, too, and is called
-// again in the new world.
+// Next is the head of the loop. It reports the last iteration. All ranks then decide whether to save a checkpoint and
+// whether to go on. With several ranks, a request of one rank (a signal, the clock) takes effect one step later. If no
+// iteration follows, Next ends the run. If the members move to other ranks, Next returns spmd.Again. The program must
+// then also return spmd.Again, and is called again in the new world.
 func (l *Loop) Next(ctx context.Context) (more bool, err error) {
 	switch {
 	case !l.ready:
@@ -221,8 +220,8 @@ func (l *Loop) Next(ctx context.Context) (more bool, err error) {
 	return true, nil
 }
 
-// cut ends the present iteration in the trace, if there is one. The time until the next iteration begins is part of the
-// next iteration. The ranks have a decision, so no rank's iteration ends before rank 0 is at the loop head.
+// cut ends the present iteration in the trace, if there is one. Time between two iterations belongs to the later one.
+// cut must follow a decision, so that no rank's iteration ends before rank 0 reaches the loop head.
 func (l *Loop) cut(ctx context.Context) error {
 	if l.begun.IsZero() {
 		l.with.Trace.Start()
@@ -303,7 +302,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	if last && l.with.Log.tooManyLost() != nil { // no vote follows that could end the run
 		l.stopped = max(l.stopped, ExitFailed)
 	}
-	// An iteration of this world precedes each move.
+	// Each world makes at least one iteration before a move.
 	if (d.move || now.move) && !l.begun.IsZero() && !last && l.stopped == 0 {
 		l.with.Log.begin("moving")
 		l.with.Log.votesAfter(l.step) // the world after the move begins with a vote
@@ -316,8 +315,8 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	return !last && l.stopped == 0, nil
 }
 
-// decide waits for the votes of the last iteration, and gives the reports of this iteration to the logbook. It asks to
-// stop a run that lost too many episodes.
+// decide waits for the decision on the last votes, and records the reports that came with them. If the run lost too
+// many episodes, decide asks to stop it.
 func (l *Loop) decide(ctx context.Context) (decision, error) {
 	d, reports, err := l.agreement.end(ctx)
 	if err != nil {
@@ -343,8 +342,8 @@ func (l *Loop) savesEarly() bool {
 	return l.step > 0 && (r.SaveAtEnd || l.stopEarly && r.SaveInterval > 0)
 }
 
-// writeReport encodes this rank's report of the last iteration. At the first loop head of a world no iteration has
-// ended. Nobody reads this first report, so the results stay for the next report.
+// writeReport encodes this rank's report of the last iteration. Nobody reads the first report of a world, because no
+// iteration has ended. Its results stay for the next report.
 func (l *Loop) writeReport() {
 	rep, first := &l.report, l.begun.IsZero()
 	if rep.Rollouts = l.step; !first {
@@ -361,8 +360,8 @@ func (l *Loop) writeReport() {
 	clear(rep.Times)
 }
 
-// ActorsSay returns, on all ranks, the value that the actors pass as yes. All actors must pass the same value. Other
-// ranks may pass any value.
+// ActorsSay returns the actors' value of yes on all ranks. All actors must pass the same value. Other ranks may pass
+// any value.
 func (l *Loop) ActorsSay(ctx context.Context, yes bool) (bool, error) {
 	said := []byte{0}
 	if yes {

@@ -14,65 +14,64 @@ import (
 // Places are the ranks of each component's members.
 type Places map[string][]int
 
-// Moves say when the members of a run move to other ranks, and where to. All methods but Due are collective over the
-// world.
+// Moves decides when and where the members of a run move. All methods but Due are collective over the world.
 type Moves interface {
 	// Due reports, on rank 0, whether a move is due. Any goroutine may call it.
 	Due() bool
-	// Next returns the places of the move that is due, or nil if the move is refused or no longer wanted.
+	// Next returns the places of the move that is due. It returns nil if the move is refused or no longer wanted.
 	Next(ctx context.Context) (Places, error)
-	// Accept reports whether the move takes place. The argument received has the number of bytes that each rank will
-	// receive from other ranks, and copied has the number of bytes that each rank will copy within its memory. The
-	// argument wrong is an error that this rank has found. If Accept refuses the move, the run goes on without it.
+	// Accept reports whether the move takes place. received and copied have, for each rank, the bytes that it will
+	// receive from other ranks and the bytes that it will copy in its memory. wrong is an error of this rank. If Accept
+	// refuses the move, the run goes on without it.
 	Accept(ctx context.Context, received, copied []float64, wrong error) (bool, error)
 }
 
 // A Mover is a Leader whose workers can go on in another world.
 type Mover interface {
 	Leader
-	// Settle ends the messages that are under way between members after Quiesce. Collective over the world.
+	// Settle completes the messages between members that are in flight after Quiesce. Collective over the world.
 	Settle(context.Context) error
 	// Components returns the components whose workers can go on. The result must be the same on all ranks.
 	Components() []string
 	// Members returns the workers of these components on this rank.
 	Members() []Member
-	// Moved is called in the new world, when all members have their state.
+	// Moved is called in the new world when all members have their state.
 	Moved()
 }
 
-// A Member is a worker that can go on in another world. In that world a new worker takes its place, on the same rank or
-// on another rank.
+// A Member is a worker that can go on in another world. In the new world a new worker replaces it, on the same rank or
+// another.
 type Member interface {
 	Member() *spmd.Member
-	// Part returns what the new worker takes over with loop.Part if it is on the same rank. It returns nil if there is
-	// nothing to take over. A part may have memory of Holdings.Alloc, but no other memory of the world. If the move is
-	// refused later, the old worker goes on.
+	// Part returns what a new worker on the same rank takes over by calling loop.Part. It may return nil. A part may
+	// use memory of Holdings.Alloc, but no other memory of the world. If the move is refused later, the old worker goes
+	// on.
 	Part() any
 	// Pack returns the state that a new worker without a part needs. It does not copy the state.
 	Pack() (tensor.Dict, error)
-	// Unpack gives a new worker the state that Pack returned.
+	// Unpack loads the state from Pack into a new worker.
 	Unpack(tensor.Dict) error
-	// Retire ends what the worker runs, except what belongs to the argument part. The new worker takes this part over.
-	// It may be nil.
+	// Retire stops everything that the worker runs, except what belongs to part. The new worker takes part over. It may
+	// be nil.
 	Retire(part any) error
 }
 
-// Carry makes the workers of a component of the program's own keep their state in a move. The argument members has the
-// workers on this rank. All ranks must call Carry with the same components.
+// Carry makes the workers of one of the program's own components keep their state in a move. The argument members has
+// the workers on this rank. All ranks must call Carry with the same components.
 func (l *Loop) Carry(component string, members ...Member) {
 	l.ownComponents, l.ownMembers = append(l.ownComponents, component), append(l.ownMembers, members...)
 }
 
-// A leaving is a member of this rank in a move.
+// A leaving is a member of this rank during a move.
 type leaving struct {
 	Member
 	to    int         // the rank of the new worker
-	part  any         // what the member leaves on this rank; nil if nothing
-	state tensor.Dict // what the new worker needs if the member leaves no part
+	part  any         // see Member.Part; nil if there is none
+	state tensor.Dict // see Member.Pack; empty if there is a part
 }
 
-// move takes the members of all ranks to other places, if a move is due and all ranks accept it. Then moved is true,
-// and the program must return spmd.Again.
+// move moves the members to other ranks, if Moves.Next returns places and Moves.Accept accepts them. Then moved is
+// true, and the program must return spmd.Again.
 func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 	mover, ok := l.leader.(Mover)
 	if !ok {
@@ -88,7 +87,7 @@ func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 	if err := mover.Settle(ctx); err != nil {
 		return false, err
 	}
-	l.leader.Describe(&l.report) // add what has ended since the last report to the next report
+	l.leader.Describe(&l.report) // adds results since the last report to the next report
 	all, bytes, wrong := l.pack(mover, to)
 	if err := l.with.Saver.group.Sum64(ctx, bytes); err != nil {
 		return false, err
@@ -111,9 +110,9 @@ func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 	return true, nil
 }
 
-// pack returns the members of this rank, and packs the states of the members that leave no part on this rank. The first
-// half of bytes has the number of bytes that this rank will send to each rank. The second half has, at the index of
-// this rank, the number of bytes that this rank will copy.
+// pack returns the members of this rank. It packs the states of members without a part. The first half of bytes has the
+// number of bytes that this rank will send to each rank. The second half has, at the index of this rank, the number of
+// bytes that it will copy.
 func (l *Loop) pack(mover Mover, to Places) (all []leaving, bytes []float64, err error) {
 	bytes = make([]float64, 2*l.world.Size())
 	for _, m := range slices.Concat(mover.Members(), l.ownMembers) {
@@ -140,7 +139,7 @@ func (l *Loop) pack(mover Mover, to Places) (all []leaving, bytes []float64, err
 	return all, bytes, nil
 }
 
-// exchange sends the states of members to their new ranks, and returns what this rank has in the next world.
+// exchange sends the states of members to their new ranks, and returns the estate of this rank in the next world.
 func (l *Loop) exchange(ctx context.Context, all []leaving, to Places) (next estate, err error) {
 	ends, err := l.world.NewComm(l.world.Ranks(), "moves")
 	if err != nil {
@@ -154,7 +153,7 @@ func (l *Loop) exchange(ctx context.Context, all []leaving, to Places) (next est
 	}
 	place, carried := l.job.Placement, slices.Concat(l.leader.(Mover).Components(), l.ownComponents)
 	for _, component := range place.Components() { // all ranks go through the members in the same order
-		if !slices.Contains(carried, component) { // the workers of this component begin anew
+		if !slices.Contains(carried, component) { // workers of this component start without a state
 			continue
 		}
 		for m, from := range place.Ranks(component) {
@@ -188,7 +187,7 @@ func cloned(d tensor.Dict) (c tensor.Dict) {
 	return c
 }
 
-// takeOver gives the members their state from the previous world.
+// takeOver loads the states from the previous world into the members.
 func (l *Loop) takeOver() error {
 	own := l.with.Holdings
 	l.step = own.step

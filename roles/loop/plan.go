@@ -9,17 +9,17 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Plan has what the loop needs to know of a task. It is the same on every rank, and does not change.
+// A Plan describes a task to the loop. It is the same on every rank, and does not change.
 type Plan interface {
-	// Common returns the part that all tasks have in common.
+	// Common returns the part of the plan that all tasks share.
 	Common() *job.Job
 	// EnvSpec returns the observations and actions of one training environment. It returns the zero Spec if there are
 	// no environments.
 	EnvSpec() env.Spec
 	// NumParams returns the number of trained parameters.
 	NumParams() int
-	// Comms returns the names of the communicators among the members of a component. The result direct has the
-	// components to which these members send direct messages.
+	// Comms returns the names of the communicators among the members of a component. direct has the components to which
+	// these members send direct messages.
 	Comms(component string) (comms, direct []string)
 	// Axes returns the axes of a component that is a mesh, outermost first: see spmd.GroupSpec.
 	Axes(component string) []spmd.Axis
@@ -27,13 +27,13 @@ type Plan interface {
 	Environments() (n int, saved bool)
 	// MayDiffer returns the keys of this task that may differ in a resumed run.
 	MayDiffer() []string
-	// BelowAdapters reports whether the file of weights runner.ckpt_path has the weights below adapters. These weights
-	// are not trained.
+	// BelowAdapters reports whether the file of weights runner.ckpt_path has base weights of adapters, which are not
+	// trained.
 	BelowAdapters(path string) bool
-	// Fits returns an error unless model has the tensors of this job's model, and trainer belongs to this job's data.
-	// The argument trainer has the small tensors of a trainer's state. It is empty if only weights are loaded.
+	// Fits returns an error unless model lists the tensors of this job's model, and trainer belongs to this job's data.
+	// trainer has the small tensors of a trainer's state. It is empty if only weights are loaded.
 	Fits(model []tensor.Field, trainer tensor.Dict) error
-	// NewRecorder returns the recorder of a run that starts with a state, on rank 0.
+	// NewRecorder returns the recorder of a run with this start state. It is called on rank 0.
 	NewRecorder(f *runfolder.Folder, from StartState) Recorder
 }
 
@@ -43,15 +43,15 @@ type Recorder interface {
 	Begin(*metrics.State)
 	// Add adds the report of one rank.
 	Add(l *Logbook, r *Report) error
-	// Added is called after Add has got the reports of all ranks of an iteration.
+	// Added is called after the calls of Add for all reports of an iteration.
 	Added(*metrics.State)
-	// Line sets the metrics of the next line that do not come from reports. It returns the name of the metric for work
+	// Line sets the metrics of the next line that are not in the reports. It returns the name of the metric for work
 	// per second, and the amount of work since the last line.
 	Line(l *Logbook) (rate string, done float64, err error)
-	// Timed reports whether the time of a phase becomes a metric. seconds is the time of the slowest rank.
+	// Timed reports whether the time of a phase is written as a metric. seconds is the time of the slowest rank.
 	Timed(p Phase, seconds float64) bool
-	// Score turns the value of the headline metric into a score, for which more is better. It returns NaN if the
-	// value says nothing about the policy.
+	// Score returns the score for a value of the headline metric. Higher scores are better. The score is NaN if the job
+	// does not measure the policy.
 	Score(value float64) float64
 	// Excess returns an error if more episodes were lost than the configuration allows.
 	Excess() error

@@ -14,21 +14,21 @@ type Report struct {
 	Evals    []float64 // episodes of evaluations, in the same form
 	Names    []string  // names of metrics that all actors agree on; only actor 0 reports them
 	Values   []float64 // the values of Names
-	Rollouts int64     // rollouts of each environment that training has received in the whole run
+	Rollouts int64     // number of rollouts per environment that training has received in the whole run
 
 	Rewards   []float64 // counts of the rewards of an iteration; the task defines the order
-	Engine    []float64 // how full the engines of this rank were; the task defines the order
-	Answers   []string  // answers of an evaluation, for the user: for each a line and the full text
+	Engine    []float64 // use of this rank's engines; the task defines the order
+	Answers   []string  // answers of an evaluation, for the user: a line and the full text of each
 	Stop      []string  // the state of runner.early_stop, and the reason if it has stopped the run
-	Spent     []float64 // seconds that workers of this rank have worked; the task defines the order
+	Spent     []float64 // working seconds of this rank's workers; the task defines the order
 	ownNames  []string  // names of the program's own metrics
 	ownValues []float64
 
-	// Waits are the shares of the workers' time by cause, in the order of trace.Causes. It is empty if nothing is
-	// recorded.
+	// Waits has the fraction of the workers' time for each cause, in the order of trace.Causes. It is empty if nothing
+	// is recorded.
 	Waits      []float64
-	queueNames []string  // channels
-	queueItems []float64 // for each channel: the items that this rank has put, minus the items that it has got
+	queueNames []string  // names of channels
+	queueItems []float64 // for each channel: number of items sent by this rank, minus items received
 }
 
 // append appends the encoded report to b.
@@ -47,7 +47,8 @@ func (r *Report) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(r.Rollouts))
 }
 
-// each calls one of the functions numbers and names for each list of r, in the order of the encoding.
+// each calls the function numbers for each list of numbers in r, and the function names for each list of strings. It
+// visits the lists in the order of their encoding.
 func (r *Report) each(numbers func(*[]float64), names func(*[]string)) {
 	numbers(&r.Times)
 	numbers(&r.Episodes)
@@ -99,8 +100,8 @@ func (r *Report) parse(b []byte) (err error) {
 	return nil
 }
 
-// queued adds to the number of items in a channel. The argument items is the number that this rank has put into the
-// channel, minus the number that it has got.
+// queued adds to the count of items in a channel. The argument items is the number of items that this rank has sent,
+// minus the number that it has received.
 func (r *Report) queued(channel string, items int64) {
 	i := slices.Index(r.queueNames, channel)
 	if i < 0 {

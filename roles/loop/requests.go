@@ -28,7 +28,7 @@ const (
 	ExitTerminated  = 143
 )
 
-// Requests are requests to stop the run: signals, the clock and failures. Ranks read them when they vote.
+// Requests has the requests to stop a run: from signals, the clock and failures. Ranks read them when they vote.
 type Requests struct {
 	parent   *Requests       // the requests of the sweep to which this run belongs; nil if there is none
 	stop     atomic.Int64    // the exit code to stop with; 0 if there is no request
@@ -40,7 +40,7 @@ type Requests struct {
 	deadline atomic.Int64 // when the clock stops the run, in Unix nanoseconds; 0 means never
 	urgent   urgency
 	mu       sync.Mutex
-	exits    map[int]func(code int) // functions to call before the process exits at once; under mu
+	exits    map[int]func(code int) // see BeforeExit; protected by mu
 	arrived  chan os.Signal
 	done     chan struct{}
 }
@@ -49,11 +49,11 @@ type Requests struct {
 //
 //   - USR1 stops with a checkpoint and asks for a requeue.
 //   - INT and TERM stop the run; a second signal ends the process at once. The same signal within a second counts
-//     once, because timeout sends it to the process and its group, and a launcher may pass on the terminal's signal.
+//     once, because timeout(1) sends it both to the process and to its group, and a launcher may forward it.
 //   - HUP counts as TERM. It is ignored if it was ignored at the start of the process, as under nohup.
 //   - USR2 writes the stacks of all goroutines to standard error.
-//   - QUIT writes the stacks, too, and exits with ExitCrashed. Go's runtime alone would end a binary
-//     with C in another way.
+//   - QUIT also writes the stacks, and exits with ExitCrashed. Without a handler, the exit code of a binary with
+//     C code would differ.
 func Watch() *Requests {
 	r := &Requests{started: time.Now(), arrived: make(chan os.Signal, 4), done: make(chan struct{})}
 	r.signaled, r.signal = context.WithCancel(context.Background())
@@ -88,10 +88,10 @@ func (r *Requests) listen() {
 	}
 }
 
-// interrupt asks to stop with an exit code. After an earlier signal it may end the process at once.
+// interrupt handles a signal with this exit code. After an earlier signal it may end the process at once.
 func (r *Requests) interrupt(code int) {
 	if r.urgent.add(code, time.Now()) {
-		r.mu.Lock() // until the end of the process, so that the hooks stay
+		r.mu.Lock() // until the process ends, so that no hook is removed
 		for _, f := range r.exits {
 			f(code)
 		}
@@ -162,7 +162,7 @@ func (r *Requests) ForRun() *Requests {
 	return &Requests{parent: r, started: time.Now(), signaled: r.signaled, pressed: r.pressed}
 }
 
-// Vote returns the exit code to stop with (0: go on), and whether to save a checkpoint before the end.
+// Vote returns the exit code to stop with, or 0 to go on. save reports whether to save a checkpoint before the end.
 func (r *Requests) Vote() (stop int, save bool) {
 	stop = int(r.stop.Load())
 	if stop == 0 && r.parent != nil {
@@ -192,7 +192,7 @@ func (r *Requests) Expire(maxTime time.Duration) {
 	}
 }
 
-// Deadline returns the time at which the clock stops the run; the zero time means never.
+// Deadline returns the time at which the clock stops the run. It returns the zero time if there is no deadline.
 func (r *Requests) Deadline() time.Time {
 	if at := r.deadline.Load(); at != 0 {
 		return time.Unix(0, at)

@@ -24,7 +24,7 @@ const (
 	envFile = "env.safetensors"
 )
 
-// A Saver saves checkpoints: it gathers the state of a run on rank 0, which writes the files. It also distributes a
+// A Saver saves checkpoints. It gathers the state of a run on rank 0, which writes the files. It also distributes a
 // checkpoint to all ranks. All its methods are collective over the world.
 type Saver struct {
 	group  *collectives.Group
@@ -44,7 +44,7 @@ func NewSaver(group *collectives.Group, yaml []byte, warn func(string)) *Saver {
 // Join makes the saver work with the ranks of a new world.
 func (s *Saver) Join(group *collectives.Group) { s.group = group }
 
-// save writes a checkpoint of the present step. Nothing may be in flight.
+// save writes a checkpoint of the present step. No messages may be in flight.
 func (s *Saver) save(ctx context.Context, r *Loop) error {
 	if s.saved == r.step {
 		return nil
@@ -96,8 +96,8 @@ func (s *Saver) write(r *Loop, files ...checkpoint.File) error {
 	return err
 }
 
-// Restore distributes the state with which the run starts to all ranks. It uses the argument from only on rank 0. If
-// there is no state to start with, Restore does nothing.
+// Restore distributes the start state of the run to all ranks. The argument from is used only on rank 0. If it has no
+// state, Restore does nothing.
 func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
 	if r.parts != nil {
 		return s.restoreParts(ctx, r, from)
@@ -133,7 +133,7 @@ func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
 		Envs: shares[3].Dict})
 }
 
-// A start describes the parts with which a run starts.
+// A start describes the start state of a run in parts.
 type start struct {
 	Step    int64
 	Sources []member.Source // empty if nothing is loaded
@@ -181,12 +181,12 @@ func readTensors(from *checkpoint.Checkpoint, file string) (tensor.Dict, error) 
 	return d, err
 }
 
-// partsOf returns the tensors of a file of c as a file of a checkpoint.
+// partsOf returns a checkpoint file with the tensors that c has for one of its files.
 func partsOf(c *member.Collection, name, file string) checkpoint.File {
 	return checkpoint.File{Name: name, Write: func(w io.Writer) error { return c.Write(w, file) }}
 }
 
-// safetensors returns d as a file of a checkpoint.
+// safetensors returns a checkpoint file with the tensors of d.
 func safetensors(name string, d tensor.Dict) checkpoint.File {
 	return checkpoint.File{Name: name, Write: func(w io.Writer) error { return tensor.WriteSafetensors(w, d, nil) }}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// EncodeShares appends shares to b.
+// EncodeShares appends the encoded shares to b.
 func EncodeShares(b []byte, all []member.Share) []byte {
 	size := 0
 	for _, s := range all {
@@ -18,7 +18,7 @@ func EncodeShares(b []byte, all []member.Share) []byte {
 			size += len(name) + 1<<7 + len(t.Bytes())
 		}
 	}
-	b = slices.Grow(b, size) // only once, because growing copies all
+	b = slices.Grow(b, size) // once, because each growth copies b
 	for _, s := range all {
 		b = append(b, byte(len(s.Kind)))
 		b = append(b, s.Kind...)
@@ -50,10 +50,9 @@ func decodeShares(b []byte) ([]member.Share, error) {
 	return all, nil
 }
 
-// JoinShares joins shares with the encoded shares of other ranks. The argument n is the number of environments. Their
-// shares are joined in the order of the environments' indices. JoinShares leaves out a tensor that only some
-// environments have, because a resumed run expects each tensor from all environments. The result may refer to the
-// memory of the argument shares.
+// JoinShares joins shares with the encoded shares of other ranks. The states of the n environments are ordered by
+// index. JoinShares omits a tensor that only some environments have, because a resumed run expects each tensor from all
+// environments. The result may share memory with the argument shares.
 func JoinShares(shares []member.Share, ranks [][]byte, n int) (member.State, error) {
 	var st member.State
 	for _, b := range ranks {

@@ -15,11 +15,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A StartState is the state with which a run starts: a checkpoint, weights alone, or nothing.
+// A StartState is the state with which a run starts: a checkpoint, only weights, or nothing.
 type StartState struct {
 	From string // the checkpoint's folder, or the file of weights; "" for nothing
-	Step int64  // iterations made before
-	// Rescheduled is a warning if a schedule is not the same as in the checkpoint's run. Otherwise it is "".
+	Step int64  // number of iterations before the start
+	// Rescheduled is a warning if a schedule differs from that of the checkpoint's run. Otherwise it is "".
 	Rescheduled string
 
 	checkpoint *checkpoint.Checkpoint // nil for weights alone, or for nothing
@@ -31,10 +31,10 @@ type StartState struct {
 // smallBytes is the maximum size of a tensor in StartState.trainer, which has hashes and counters.
 const smallBytes = 4 << 10
 
-// Rollouts returns the number of rollouts of each environment that the actors have trained on.
+// Rollouts returns the number of rollouts per environment that the actors have trained on.
 func (b StartState) Rollouts() int64 { return member.State{Trainer: b.trainer}.Rollouts(b.Step) }
 
-// load reads all of the state.
+// load reads the whole state.
 func (b StartState) load() (st member.State, err error) {
 	if b.weights != "" {
 		st.Model, err = job.ReadWeights("runner.ckpt_path", b.weights)
@@ -49,8 +49,8 @@ func (b StartState) load() (st member.State, err error) {
 	return st, err
 }
 
-// open opens the file of the model, and for a checkpoint also the file of the trainer's state. It returns no file if
-// there is nothing to load. The caller closes the files, also after an error.
+// open opens the file of the model and, for a checkpoint, the file of the trainer's state. It returns no files if there
+// is nothing to load. The caller must close the files, also after an error.
 func (b StartState) open() (files []*job.TensorFile, err error) {
 	if b.weights != "" {
 		f, err := job.OpenWeights("runner.ckpt_path", b.weights)
@@ -78,21 +78,21 @@ func openTensors(c *checkpoint.Checkpoint, file string) (*job.TensorFile, error)
 	return job.OpenTensors(path)
 }
 
-// resumableKeys are the keys that may differ in a resumed run of any task.
+// resumableKeys are the configuration keys that may differ in a resumed run of any task.
 var resumableKeys = [...]string{
 	"runner.max_steps", "runner.max_epochs", "runner.max_time", "runner.val_check_interval", "runner.save_interval",
 	"runner.save_at_end", "runner.keep_checkpoints", "runner.resume_dir", "runner.ckpt_path", "runner.logger",
 	"runner.early_stop", "actor.threads", "rollout.threads", "rollout.max_running_requests", "cluster", "spmd", "comm",
 	"env.eval", "data.val_data_paths",
 	"rollout.pipeline_stage_num",
-	// Keys for timeouts and for how simulators are reached, but not for which simulators are used.
+	// Keys for the connection to simulators and its timeouts, but not keys that select simulators.
 	"env.train.external.command", "env.train.external.n", "env.train.external.listen", "env.train.external.token_file",
 	"env.train.external.shared_memory",
 	"env.train.external.start_timeout", "env.train.external.step_timeout", "env.train.external.max_restarts",
 	"env.train.external.max_same_errors", "env.train.external.max_lost_share",
 }
 
-// NamedState returns the checkpoint in dir.
+// NamedState returns the start state from the checkpoint in dir.
 func NamedState(p Plan, yaml []byte, dir string) (StartState, error) {
 	c, err := checkpoint.Load(dir)
 	if err != nil {
@@ -101,7 +101,7 @@ func NamedState(p Plan, yaml []byte, dir string) (StartState, error) {
 	return StateIn(p, yaml, c)
 }
 
-// StateIn returns the checkpoint c, or an error if it belongs to another job.
+// StateIn returns the start state from the checkpoint c. It returns an error if c belongs to another job.
 func StateIn(p Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err error) {
 	var then *config.Config
 	j := p.Common()
@@ -130,9 +130,8 @@ func StateIn(p Plan, yaml []byte, c *checkpoint.Checkpoint) (b StartState, err e
 	return b.check(p)
 }
 
-// rescheduled returns a warning if the two configurations differ in the length of the run, and a schedule depends on
-// the length. The warning says how to keep the old schedule. If there is no difference, or if the argument then is nil,
-// rescheduled returns "".
+// rescheduled returns a warning if the lengths of two runs differ, and a schedule depends on the length. The warning
+// explains how to keep the old schedule. Without a difference, or without an old configuration, rescheduled returns "".
 func rescheduled(then, now *config.Config) string {
 	if then == nil || then.Runner.Iterations() == now.Runner.Iterations() {
 		return ""
@@ -154,7 +153,7 @@ func rescheduled(then, now *config.Config) string {
 	return ""
 }
 
-// WeightsIn finds the file of weights runner.ckpt_path.
+// WeightsIn returns the start state from the file of weights at path, the value of runner.ckpt_path.
 func WeightsIn(p Plan, path string) (b StartState, err error) {
 	b.From = path
 	if p.BelowAdapters(path) {
@@ -187,9 +186,9 @@ func (b StartState) check(p Plan) (StartState, error) {
 // Latest returns the path of the newest checkpoint in the run's folder. The checkpoint may not exist.
 func Latest(cfg *config.Config) string { return filepath.Join(cfg.Folder(), "checkpoints", "latest") }
 
-// FindModel opens the tensors of a policy in the checkpoint in dir, and returns the folder or file that has the
-// tensors. If dir is "", FindModel opens runner.ckpt_path. If this key is not set either, it opens the newest
-// checkpoint in the run's folder.
+// FindModel opens the model of the checkpoint in dir, and returns the path of the checkpoint or file. If dir is "",
+// FindModel opens the file of weights runner.ckpt_path. If this key is not set either, it opens the newest checkpoint
+// in the run's folder.
 func FindModel(cfg *config.Config, dir string) (from string, f *job.TensorFile, err error) {
 	if path := cfg.Runner.CkptPath; dir == "" && path != "" {
 		f, err = job.OpenWeights("runner.ckpt_path", path)

@@ -13,7 +13,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A recorder is a trace.Recorder for package spmd, which does not know the causes of waits.
+// A recorder adapts a trace.Recorder to spmd.Recorder. It adds the causes of waits, which package spmd does not know.
 type recorder struct{ *trace.Recorder }
 
 var _ spmd.Recorder = recorder{}
@@ -39,7 +39,7 @@ func Record(w *spmd.World, log *trace.Log) {
 	})
 }
 
-// ops has the name of each operation in a trace, and the cause of its waits. A cause in the map causes takes
+// ops has, for each operation, its name in a trace and the cause of its waits. A cause in the map causes takes
 // precedence.
 var ops = map[spmd.SiteOp]struct {
 	op    trace.Op
@@ -71,7 +71,7 @@ var causes = map[string]trace.Cause{
 	"state": trace.Voting, member.Layers: trace.Message,
 }
 
-// Site returns the number of a site.
+// Site returns the number of a site in the trace.
 func (r recorder) Site(s spmd.Site) int {
 	o := ops[s.Op]
 	if cause, ok := causes[s.Name]; ok && (s.Op == spmd.OpGet || s.Op == spmd.OpCollect) {
@@ -80,8 +80,8 @@ func (r recorder) Site(s spmd.Site) int {
 	return r.Recorder.Site(trace.Site{Op: o.op, Name: s.Name, Key: s.Key, Peer: s.Peer, Cause: o.cause})
 }
 
-// SaveTrace gathers the traces of all ranks, and writes them to file on rank 0 in Chrome's format, if the configuration
-// enables the tracer. It omits attempts with a lower number than first. Collective over the world.
+// SaveTrace writes the traces of all ranks to a file on rank 0, in Chrome's format. It omits attempts whose number is
+// below the argument first. It does nothing if the configuration does not enable the tracer. Collective over the world.
 func (c *Cluster) SaveTrace(ctx context.Context, file string, first int64) error {
 	if c.loop == nil || !c.Config().Cluster.Tracer.Enable {
 		return nil

@@ -2,9 +2,8 @@ package planner
 
 import "math"
 
-// answer predicts, by a closed form, the phase in which a language model answers prompts. Each rollout worker answers
-// its prompts in stages. Other workers process answers as they arrive: see choice.after. All workers on a node share
-// its cores.
+// answer estimates rollouts of a language model by a closed form. Each rollout worker answers its prompts in stages.
+// Other workers process answers as they arrive: see choice.after. All workers on a node share its cores.
 func (c *choice) answer(m *Machine, p *Profile) played {
 	w := &p.Work
 	each := math.Ceil(float64(w.Prompts) / float64(c.rollout.replicas()))
@@ -15,13 +14,14 @@ func (c *choice) answer(m *Machine, p *Profile) played {
 	slow := slowdown(m, p, OpGenerate, k)
 	generated := stages * (call.Seconds - call.Busy + call.Busy*slow)
 	result := played{seconds: generated, bound: "rollout workers, which generate"}
-	taken := max(0, 1-float64(m.Cores-min(m.Cores, k))/float64(m.Cores)) // share of the cores that generate answers
+	taken := max(0, 1-float64(m.Cores-min(m.Cores, k))/float64(m.Cores)) // fraction of the cores that generate answers
 	longest, last, shared := generated, 0.0, generated
 	for _, s := range c.after(w) {
 		work := s.call(m, p, s.op, s.rows/float64(s.replicas())).Seconds * slowdown(m, p, OpGenerate, s.computing())
-		// Groups of answers end at different times. So about 1/each of this work follows the last answer.
+		// A replica finishes its prompts one after the other, so about one prompt's share of this work follows the last
+		// answer.
 		last += work / max(1, each)
-		if s.shareNodes(c.rollout) { // on the same cores as the answers
+		if s.shareNodes(c.rollout) { // this work competes with the answers for cores
 			shared += work * taken
 		} else if work > longest {
 			longest, result.bound = work, s.who
@@ -31,7 +31,7 @@ func (c *choice) answer(m *Machine, p *Profile) played {
 	return result
 }
 
-// A pass is what the members of a group do with answers that have arrived.
+// A pass is an operation of a group on finished answers.
 type pass struct {
 	*group
 	op   string
@@ -39,7 +39,7 @@ type pass struct {
 	who  string
 }
 
-// after returns the passes over the answers of an iteration that come before the update, in their order.
+// after returns the passes between the generation of answers and the update, in their order.
 func (c *choice) after(w *Work) (list []pass) {
 	answers := float64(w.Prompts * w.Answers)
 	tokens := answers * w.Tokens
@@ -58,7 +58,7 @@ func (c *choice) after(w *Work) (list []pass) {
 	return list
 }
 
-// shareNodes reports whether members of two groups are on one node.
+// shareNodes reports whether any node has members of both groups.
 func (g *group) shareNodes(h *group) bool {
 	for n, k := range h.perNode {
 		if k > 0 && g.perNode[n] > 0 {

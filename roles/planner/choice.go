@@ -7,20 +7,20 @@ import (
 	"slices"
 )
 
-// A choice is a layout with the values that closed forms need. Choices of one search share their groups. The group of a
-// component is nil if the job does not have the component.
+// A choice is a layout with the values that closed forms need. Choices of one search share their groups. A group is nil
+// if the job lacks the component.
 type choice struct {
 	nodes                     []int
 	threads                   map[string]int
 	actor, env, rollout       *group
 	reward, inference, critic *group
 	stages                    int
-	steps                     meeting // between env and rollout workers
-	trips                     level   // the farthest way of a trajectory to its actor
-	detours                   level   // the farthest way to or from an inference worker, if there are any
+	steps                     meeting // of env and rollout workers
+	trips                     level   // the largest distance of a rollout worker from its actors
+	detours                   level   // the largest distance of an inference worker from its peers, if there are any
 }
 
-// newChoice returns the choice of a layout.
+// newChoice returns the choice for a layout.
 func newChoice(l *Layout) *choice {
 	c := &choice{nodes: l.Nodes, stages: l.Stages}
 	for i, of := range l.all() {
@@ -90,7 +90,7 @@ func (c *choice) parts() int {
 // apart reports whether workers of env and rollout exchange messages.
 func (c *choice) apart() bool { return c.env != nil && !c.steps.inline }
 
-// used returns, as a set of bits, which of the i-th 64 ranks of the world have members.
+// used returns the bits of the ranks 64·i to 64·i + 63. A bit is set if its rank has a member.
 func (c *choice) used(i int) (bits uint64) {
 	for _, of := range c.all() {
 		if g := *of; g != nil {
@@ -156,10 +156,11 @@ func (c *choice) excess(m *Machine, w *Work) int64 {
 	return max(0, need-m.Memory)
 }
 
-// rounds returns the number of rounds of a tree over n nodes.
+// rounds returns the number of communication rounds of a tree over n nodes.
 func rounds(n int) float64 { return math.Ceil(math.Log2(float64(max(1, n)))) }
 
-// weights returns the seconds until all readers have the actors' weights, and how they get them.
+// weights returns the average seconds per iteration in which readers get the actors' weights, and a description of the
+// transfer.
 func (c *choice) weights(m *Machine, w *Work) (seconds float64, how string) {
 	if c.rollout == nil {
 		return 0, "no reader"
@@ -180,8 +181,8 @@ func (c *choice) weights(m *Machine, w *Work) (seconds float64, how string) {
 	return seconds / float64(max(1, w.WeightsEvery)), how
 }
 
-// trip returns the seconds in which the largest trajectory reaches its actor. Within a node no bytes move, because the
-// slab is shared memory. An inference worker copies the slab.
+// trip returns the seconds that a trajectory takes to reach its actor. Within a node the trajectory is in shared memory
+// and only the latency counts. An inference worker copies the trajectory.
 func (c *choice) trip(m *Machine, w *Work) float64 {
 	if c.rollout == nil {
 		return 0
@@ -200,7 +201,7 @@ func (c *choice) trip(m *Machine, w *Work) float64 {
 	return 2*carry(c.detours) + whole/float64(c.inference.replicas())/m.Copy
 }
 
-// train returns the phase of training. Actors and critic workers make their updates at the same time.
+// train predicts the phase ActorTraining. Actors and critic workers update at the same time.
 func (c *choice) train(m *Machine, p *Profile) Phase {
 	w := &p.Work
 	f := training{c.actor, OpUpdate, float64(w.GradientBytes), w.Gathers, "actors"}.phase(m, p)
@@ -213,7 +214,7 @@ func (c *choice) train(m *Machine, p *Profile) Phase {
 	}
 	actor, critic := c.actor.call(m, p, OpUpdate, w.share(c.actor)), c.critic.call(m, p, OpCritic, w.share(c.critic))
 	one, other := float64(max(1, c.actor.threads)), float64(max(1, c.critic.threads))
-	load := 0.0 // of a node
+	load := 0.0 // core seconds of the busiest node
 	for n := range c.actor.perNode {
 		load = max(load, float64(c.actor.perNode[n])*one*actor.Busy+float64(c.critic.perNode[n])*other*critic.Busy)
 	}
@@ -228,18 +229,18 @@ type training struct {
 	*group
 	op      string
 	bytes   float64 // of the gradient
-	gathers int     // in an iteration
+	gathers int     // per iteration
 	who     string
 }
 
-// phase returns the phase of the training. It consists of the update of the most crowded members, the sums that this
-// update does not hide, and the gathers of weights.
+// phase predicts the phase of the training: the update on the fullest node, the sums that do not overlap with the
+// update, and the gathers of weights.
 func (t training) phase(m *Machine, p *Profile) Phase {
 	w := &p.Work
 	update := t.crowd(m, p, t.op, w.share(t.group))
 	sum := float64(w.OptimiserSteps) * t.sum(m, p, t.bytes)
 	if buckets := math.Ceil(t.bytes / float64(max(1, w.BucketBytes))); w.BucketBytes > 0 && buckets > 1 {
-		sum -= min(sum*(1-1/buckets), w.Backward*update) // nothing hides the last bucket
+		sum -= min(sum*(1-1/buckets), w.Backward*update) // the last bucket overlaps with nothing
 	}
 	sum += float64(w.SmallSums) * t.sum(m, p, 256)
 	gather := float64(t.gathers) * t.gather(m, p, t.bytes)
@@ -257,8 +258,8 @@ func (t training) phase(m *Machine, p *Profile) Phase {
 	return f
 }
 
-// sum returns the seconds of a sum of this many bytes over all replicas. Each member of a replica sums its own part.
-// The sum runs on each node, and then up and down a tree over the nodes.
+// sum returns the seconds of an all-reduce of this many bytes over all replicas. Each member of a replica sums its own
+// shard. The sum runs within each node, and then up and down a tree of nodes.
 func (g *group) sum(m *Machine, p *Profile, bytes float64) float64 {
 	here, between := g.parts(bytes)
 	t := p.Together(OpSum, min(g.most, g.replicas()), here)
@@ -268,8 +269,8 @@ func (g *group) sum(m *Machine, p *Profile, bytes float64) float64 {
 	return t
 }
 
-// gather returns the seconds until every replica has the blocks of all replicas. The replicas first gather on each
-// node. Then each node gets the blocks of the other nodes.
+// gather returns the seconds of an all-gather of this many bytes over all replicas. It runs within each node, and then
+// between nodes.
 func (g *group) gather(m *Machine, p *Profile, bytes float64) float64 {
 	here, between := g.parts(bytes)
 	t := p.Together(OpGather, min(g.most, g.replicas()), here)
@@ -279,8 +280,8 @@ func (g *group) gather(m *Machine, p *Profile, bytes float64) float64 {
 	return t
 }
 
-// parts divides this many bytes among the members of a replica. It returns the bytes of one member, and the bytes of
-// the members on a node together.
+// parts shards this many bytes over the members of a replica. It returns the bytes of one member, and the sum over the
+// members on a node.
 func (g *group) parts(bytes float64) (member, node float64) {
 	n := g.mesh.Members()
 	return bytes / float64(n), bytes * float64(min(n, g.most)) / float64(n)

@@ -5,7 +5,7 @@ import (
 	"maps"
 )
 
-// A Trial has the times of real iterations with a layout, as medians in seconds.
+// A Trial has the median times of real iterations with one layout, in seconds.
 type Trial struct {
 	Layout Layout             `json:"layout"`
 	Step   float64            `json:"step"`   // a whole iteration
@@ -14,12 +14,12 @@ type Trial struct {
 	Spent Spent `json:"-"`
 }
 
-// callsAtMost is the most seconds of a phase that Correct attributes to calls and messages. Correct attributes the rest
-// to work that costs more than was measured.
+// callsAtMost is the maximum overhead of calls and messages in a phase, in seconds, that Correct assumes. Correct
+// attributes further time to the work of the phase.
 const callsAtMost = 500e-6
 
-// Correct sets p.Real from real iterations of one worker of each kind. In the trial inTurn, all workers ran in one
-// goroutine, without messages. In the trial messages, they exchanged messages in each step. messages may be nil.
+// Correct sets p.Real from real iterations with one worker per component. In the trial inTurn, all workers ran in one
+// goroutine, without messages. In the trial messages, which may be nil, they exchanged messages in each step.
 func Correct(m *Machine, p *Profile, inTurn Trial, messages *Trial) {
 	p.Real = Real{Calls: map[string]float64{}, Scale: map[string]float64{}}
 	made := Predict(m, p, inTurn.Layout, Steady())
@@ -36,7 +36,8 @@ func Correct(m *Machine, p *Profile, inTurn Trial, messages *Trial) {
 			p.Real.Scale[ph.Name] = (took - calls) / ph.Seconds
 		}
 	}
-	// Answers of a model that has learnt nothing have equal rewards, and real updates leave them out.
+	// An untrained model gets equal rewards for all answers, and real updates skip such answers. So a scale below 1 is
+	// not realistic.
 	if f := p.Real.Scale[ActorTraining]; f > 0 && p.Work.Prompts > 0 {
 		p.Real.Scale[ActorTraining] = max(1, f)
 	}
@@ -52,18 +53,17 @@ func Correct(m *Machine, p *Profile, inTurn Trial, messages *Trial) {
 	}
 }
 
-// Refit returns p with costs that explain the iterations of t. The costs of the job may have changed since p was
-// measured. Steps and inferences cost the time that workers have spent on them. If only the sum of both is known, both
-// change by the same factor. A factor for each phase explains the rest, in all layouts. Rollouts with messages have a
-// factor of their own.
+// Refit returns a copy of p with costs that match the iterations of t. It scales the costs of steps and inferences to
+// the times in t.Spent. If only their sum is known, it scales both by the same factor. It then fits Real.Scale of each
+// phase, and Real.Apart for rollouts with messages.
 func Refit(m *Machine, p *Profile, t Trial) *Profile {
 	q := *p
 	q.Real.Calls, q.Real.Scale, q.Real.Apart = maps.Clone(p.Real.Calls), map[string]float64{}, 0
 	predict := func() Prediction { return Predict(m, &q, t.Layout, SteadyFor(&t.Layout)) }
 	made := predict()
-	rounds := 2 // workers that crowd a node slow each other down
+	rounds := 2 // workers on one node slow each other down
 	if p.Work.Async && p.Work.Staleness < 0 {
-		rounds = 0 // any number of rollouts belongs to an iteration
+		rounds = 0 // the number of rollouts in an iteration is not fixed
 	}
 	for range rounds {
 		step, infer := ratio(t.Spent.Step, made.Spent.Step), ratio(t.Spent.Infer, made.Spent.Infer)
@@ -90,7 +90,7 @@ func Refit(m *Machine, p *Profile, t Trial) *Profile {
 	}
 	for _, f := range made.Phases {
 		took := phases[f.Name]
-		if took <= 0 || p.Work.Async && f.Name == GenerateRollouts { // the actors' wait for rollouts
+		if took <= 0 || p.Work.Async && f.Name == GenerateRollouts { // with Async, only the actors' wait for rollouts
 			continue
 		}
 		work := f.Seconds - q.Real.Calls[f.Name]
@@ -112,9 +112,9 @@ func Refit(m *Machine, p *Profile, t Trial) *Profile {
 	return &q
 }
 
-// withoutWaits returns the phases of t. Their sum is the time of the iteration. In t, each phase is measured on its
-// slowest rank. A rank whose rollouts are ready early waits for the other ranks in a later phase, so this time counts
-// in two phases. withoutWaits takes it out of the later phases.
+// withoutWaits returns the phases of t, cut so that they add up to t.Step. Each phase of t is the time of its slowest
+// rank. A rank with early rollouts waits for the other ranks in a later phase, so t counts this wait twice.
+// withoutWaits subtracts it from the later phases.
 func (t *Trial) withoutWaits() map[string]float64 {
 	phases := maps.Clone(t.Phases)
 	twice := phases[SyncWeights] + phases[GenerateRollouts] + phases[CalAdvAndReturns] + phases[ActorTraining] - t.Step
@@ -126,7 +126,7 @@ func (t *Trial) withoutWaits() map[string]float64 {
 	return phases
 }
 
-// ratio returns a/b, or 0 if a or b is not known.
+// ratio returns a/b. It returns 0 if a or b is unknown, that is, not positive.
 func ratio(a, b float64) float64 {
 	if a <= 0 || b <= 0 {
 		return 0

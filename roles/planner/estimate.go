@@ -2,13 +2,14 @@ package planner
 
 import "math"
 
-// estimateSteps is the closed form of rollouts in environments. The period of a step is the largest of five:
+// estimateSteps estimates rollouts in environments by a closed form. S is the number of stages, and a rollout worker
+// has lanes routes in each stage. The period of a step is the longest of five times:
 //
-//	L1  step + inference + two messages: the way of a step
+//	L1  step + inference + two messages: the latency of a step
 //	L2  S·step: an env worker steps its stages in turn
-//	L3  lanes·inference: a rollout worker serves its routes in turn
-//	L4  the time that all members of a node compute in a step, divided by its cores
-//	L5  reward workers: the rewards of all their routes, or the way of one of them
+//	L3  S·lanes·inference: a rollout worker serves its routes in turn
+//	L4  core seconds of all members of a node in a step, divided by the number of cores
+//	L5  reward workers: the time for the rewards of all their routes, or the latency of one route
 func (c *choice) estimateSteps(m *Machine, p *Profile) played {
 	w, s := &p.Work, c.stages
 	each, share := w.Envs/s/len(c.env.ranks), w.Envs/s/len(c.rollout.ranks) // rows of a stage at each worker
@@ -38,8 +39,8 @@ func (c *choice) estimateSteps(m *Machine, p *Profile) played {
 	return played{seconds: float64(w.Epochs) * (n*period + infer.Seconds + hops), bound: "the longest of five"}
 }
 
-// rewards returns the time that a reward worker takes for a step of all routes. rows is the number of environments of a
-// route. A route waits for its rewards before it asks for the next ones.
+// rewards returns the time that a reward worker takes to score one step of all its routes. The job has this many
+// routes, each with this many rows (environments). A route waits for its rewards before it sends the next step.
 func (c *choice) rewards(m *Machine, p *Profile, routes int, rows float64) Took {
 	if c.reward == nil {
 		return Took{}

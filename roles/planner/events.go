@@ -12,7 +12,7 @@ type engine struct {
 	ranks  []sharing
 	queues []queue
 	procs  []process
-	events int // handled so far
+	events int // number of events handled so far
 }
 
 // A process is a sequence of actions on one node.
@@ -20,24 +20,24 @@ type process struct {
 	body    body
 	node    int
 	rank    int
-	waits   float64 // seconds that it will wait after the present computation
-	busy    float64 // seconds of a core that it has used so far, as on an idle node
+	waits   float64 // seconds to wait after the present computation
+	busy    float64 // core seconds of its computations so far, as on an idle node
 	working float64 // seconds of its computations and their waits so far, as on an idle node
 	on      string  // the kind of the present computation; "" if there is none
 	ended   float64 // when the process ended; 0 while it runs
 }
 
-// A body decides what a process does next, whenever an action has ended.
+// A body is the program of a process. The engine calls next for each action, when the previous one has ended.
 type body interface{ next() action }
 
-// An action is one thing that a process does.
+// An action is one step of a process.
 type action struct {
 	kind  kind
-	busy  float64 // compute: seconds of a core
-	wait  float64 // compute: seconds without a core afterwards
+	busy  float64 // compute: core seconds
+	wait  float64 // compute: seconds of waiting after that, without a core
 	queue int     // put and get: the number of the queue
 	delay float64 // put: seconds until the item arrives
-	tag   int     // put: by which a server selects its answer
+	tag   int     // put: selects the answer of a server
 
 	spread []float64 // compute: see Cost.Spread
 	what   string    // compute: its kind, an argument of Spent.add
@@ -54,8 +54,8 @@ const (
 
 // cores are the cores of one node. All computations on the node progress at the same rate.
 type cores struct {
-	slow   func(k int) float64 // how much longer k computations at the same time take
-	done   float64             // seconds of a core that each computation has had since the run began
+	slow   func(k int) float64 // factor by which k concurrent computations are slower than one
+	done   float64             // core seconds that one computation would have received since the run began
 	at     float64             // the time at which done was updated
 	active []job               // the present computations: a heap by end
 	stamp  int                 // the stamp of this node's latest event; older events do not count
@@ -73,24 +73,24 @@ type queue struct {
 	room   int    // items that may still be put
 	getter int    // process that waits for an item; -1 if there is none
 	putter int    // process that waits for room; -1 if there is none
-	waits  action // of the putter
-	tags   []int  // of an inbox: the tags of items that have come and were not taken
+	waits  action // the putter's put
+	tags   []int  // of an inbox: the tags of the items in it
 }
 
-// An event is due at a time.
+// An event is a change at a point of virtual time.
 type event struct {
 	at    float64
 	seq   int
 	what  happening
 	index int // process, queue or node
-	stamp int // of finishes: see cores.stamp; of arrives: the item's tag
+	stamp int // for finishes: see cores.stamp; for arrives: the item's tag
 }
 
 type happening uint8
 
 const (
 	resumes  happening = iota // a process goes on
-	arrives                   // an item is in a queue
+	arrives                   // an item reaches a queue
 	finishes                  // a computation on a node ends
 )
 
@@ -109,14 +109,14 @@ func (a *agenda) Pop() any {
 	return x
 }
 
-// A sharing divides the time of a rank among its members that compute, or wait in a computation.
+// A sharing divides the time of a rank evenly among its members that compute or wait in a computation.
 type sharing struct {
-	present Spent   // the number of members, by what they compute
-	spent   Spent   // up to the time since
+	present Spent   // numbers of members, by operation
+	spent   Spent   // until the last change
 	since   float64 // the time of the last change
 }
 
-// change adds n to the number of members that compute an operation. what is the name of the operation.
+// change adds n to the number of members that compute an operation. The argument what is its name.
 func (s *sharing) change(what string, n, now float64) {
 	if all := s.present.Step + s.present.Infer + s.present.Play; all > 0 {
 		s.spent = s.spent.plus((now-s.since)/all, s.present)
@@ -125,8 +125,8 @@ func (s *sharing) change(what string, n, now float64) {
 	s.present.add(what, n)
 }
 
-// newEngine returns an engine with this many nodes and ranks. slow(k) says how much longer k computations of a node
-// take.
+// newEngine returns an engine with this many nodes and ranks. slow(k) is the factor by which k concurrent computations
+// on a node are slower than a single one.
 func newEngine(nodes, ranks int, slow func(k int) float64) *engine {
 	e := &engine{nodes: make([]cores, nodes), ranks: make([]sharing, ranks)}
 	for i := range e.nodes {
@@ -141,7 +141,7 @@ func (e *engine) queue(n int) int {
 	return len(e.queues) - 1
 }
 
-// start adds a process of a rank.
+// start adds a process on a rank, and returns its number.
 func (e *engine) start(node, rank int, b body) int {
 	e.procs = append(e.procs, process{body: b, node: node, rank: rank})
 	e.add(event{at: 0, what: resumes, index: len(e.procs) - 1})
@@ -154,7 +154,7 @@ func (e *engine) add(x event) {
 	heap.Push(&e.agenda, x)
 }
 
-// run handles events until none is left, but no more events than the argument most. It returns the time of the last
+// run handles events until none is left, or until e.events reaches the limit most. It returns the time of the last
 // event.
 func (e *engine) run(most int) float64 {
 	for len(e.agenda) > 0 && e.events < most {
@@ -185,7 +185,7 @@ func (e *engine) run(most int) float64 {
 	return e.now
 }
 
-// inbox adds a queue with room for n items, which keeps their tags.
+// inbox adds a queue with room for n items that keeps their tags, and returns its number.
 func (e *engine) inbox(n int) int {
 	index := e.queue(n)
 	e.queues[index].tags = []int{}
@@ -200,7 +200,7 @@ func (e *engine) tagged(index int) int {
 	return tag
 }
 
-// take takes an item out of a queue, and lets a process that waits for room go on.
+// take takes an item out of a queue, and resumes a process that waits for room.
 func (e *engine) take(index int) {
 	q := &e.queues[index]
 	q.items--
@@ -282,7 +282,7 @@ func (e *engine) plan(node int) {
 	}
 }
 
-// finish ends the first computation on a node, and lets its process go on after its wait.
+// finish ends the computation that is due first on a node, and resumes its process after its wait.
 func (e *engine) finish(node int) {
 	n := &e.nodes[node]
 	e.progress(n)
@@ -329,5 +329,5 @@ func (n *cores) pop() job {
 	}
 }
 
-// before orders jobs by their ends. It orders jobs with the same end by process.
+// before orders jobs by end, and jobs with equal ends by process.
 func before(a, b job) bool { return a.end < b.end || a.end == b.end && a.proc < b.proc }

@@ -8,9 +8,8 @@ import (
 	"time"
 )
 
-// Explain writes what a search has found. It writes the best layouts with their phases. For the first layout it writes
-// what bounds each phase, and the memory. Finally it writes what would change the winner, and the choice in three
-// sentences.
+// Explain writes the results of a search. A table has the best layouts with the times of their phases and their memory.
+// Below are the bounds of the winner's phases, the Sensitive entries and the Sentences.
 func (f *Found) Explain(out io.Writer, m *Machine, p *Profile) error {
 	w := f.Winner()
 	how := "ran in virtual time"
@@ -52,7 +51,7 @@ func (f *Found) Explain(out io.Writer, m *Machine, p *Profile) error {
 	return nil
 }
 
-// explainWrong writes how wrong each entry must be to change the winner.
+// explainWrong writes the factors in f.Sensitive.
 func (f *Found) explainWrong(out io.Writer) {
 	if len(f.Sensitive) == 0 {
 		return
@@ -67,7 +66,7 @@ func (f *Found) explainWrong(out io.Writer) {
 	}
 }
 
-// Sentences returns the choice in three sentences: what it is, why, and what it saves.
+// Sentences describes the winner in three sentences: its layout, its time, and a comparison with another layout.
 func (f *Found) Sentences(p *Profile) []string {
 	w := f.Winner()
 	longest := w.Longest()
@@ -94,7 +93,7 @@ func (f *Found) Sentences(p *Profile) []string {
 	return list
 }
 
-// Seconds formats seconds as a duration with three digits.
+// Seconds formats a number of seconds as a duration with about three digits.
 func Seconds(s float64) string {
 	d := time.Duration(s * 1e9)
 	switch {

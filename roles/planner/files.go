@@ -24,7 +24,7 @@ func Write(path string, m *Machine, p *Profile) error {
 	return durable.WriteFile(path, append(text, '\n'))
 }
 
-// Read reads a file of Write. The machine and the profile are nil if the file has none.
+// Read reads a file that Write has written. The machine or the profile is nil if the file lacks it.
 func Read(path string) (*Machine, *Profile, error) {
 	text, err := durable.ReadFile(path)
 	if err != nil {
@@ -52,15 +52,15 @@ func Read(path string) (*Machine, *Profile, error) {
 	return f.Machine, f.Profile, nil
 }
 
-// An Identity says by which build, on which host and for which job something was measured.
+// An Identity names the build, the host and the job of a measurement.
 type Identity struct {
 	Build string // of the program
 	Host  string
 	Job   string // hash of the configuration: see Profile.Job
 }
 
-// Fits returns an error unless p was measured by this build, on this host and for this job. elsewhere allows another
-// host, for a machine that the user describes.
+// Fits returns an error if p is from another build, host or job than id. If elsewhere is true, the host may differ,
+// because the user describes the machine.
 func (p *Profile) Fits(id Identity, elsewhere bool) error {
 	var errs []error
 	want := func(what, has, here, remedy string) {
@@ -77,7 +77,7 @@ func (p *Profile) Fits(id Identity, elsewhere bool) error {
 	return errors.Join(errs...)
 }
 
-// short returns the first characters of a long name.
+// short shortens a name to 16 bytes.
 func short(name string) string {
 	if len(name) > 16 {
 		return name[:16]

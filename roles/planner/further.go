@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// mostExtended bounds the choices with further components that a search looks at.
+// mostExtended is the number of choices at which extend stops.
 const mostExtended = 5000
 
-// further returns the names of the components that the layouts of the space have beside actor, env and rollout.
+// further returns the names of the job's components other than actor, env and rollout.
 func (s *Space) further() (names []string) {
 	all := new(Layout).all()
 	for _, of := range all[3:] {
@@ -19,10 +19,9 @@ func (s *Space) further() (names []string) {
 	return names
 }
 
-// extend adds the further components to choices without them. It places a component on the ranks of the actors, on the
-// ranks of the rollout workers, or on idle ranks. It uses all of these ranks, or only the first. Choices that fit into
-// memory and are fastest without further components come first. Of choices that differ only in which ranks they use,
-// extend keeps one.
+// extend adds the components of Space.further to the choices in list. It places a component on the ranks of the actors,
+// the ranks of the rollout workers, or idle ranks: on all of them or only the first. It starts with the fastest choices
+// that fit into memory. Of choices that differ only in their ranks, it extends one.
 func (s *Space) extend(m *Machine, p *Profile, list []choice) (extended []choice) {
 	names := s.further()
 	if len(names) == 0 {
@@ -47,7 +46,7 @@ func (s *Space) extend(m *Machine, p *Profile, list []choice) (extended []choice
 	for i, b := range bases {
 		if i > 0 {
 			before := bases[i-1]
-			if before.choice = b.choice; before == b { // they differ only in which ranks they use
+			if before.choice = b.choice; before == b { // they differ only in their ranks
 				continue
 			}
 		}
@@ -58,7 +57,7 @@ func (s *Space) extend(m *Machine, p *Profile, list []choice) (extended []choice
 	return slices.DeleteFunc(extended, func(c choice) bool { return !s.Idle && c.idle() > 0 })
 }
 
-// place adds the components in names to c at every place that the space allows, and appends the results to list.
+// place appends to list the choices that extend c by the components in names, in all placements that the space allows.
 func (s *Space) place(w *Work, c choice, names []string, list []choice) []choice {
 	if len(names) == 0 {
 		if c.detour(); s.runs(&c) {
@@ -79,8 +78,8 @@ func (s *Space) place(w *Work, c choice, names []string, list []choice) []choice
 	return list
 }
 
-// furtherMeshes returns the ways in which a further component may divide a model: as the configuration says, as the
-// actors do, or not at all.
+// furtherMeshes returns the meshes that a search tries for a further component: the configured mesh, the actors' mesh
+// and the zero Mesh, as far as s.Free allows.
 func (s *Space) furtherMeshes(component string, actor Mesh) []Mesh {
 	now := s.Meshes[component].size()
 	list := []Mesh{now}
@@ -95,7 +94,7 @@ func (s *Space) furtherMeshes(component string, actor Mesh) []Mesh {
 	return list
 }
 
-// furtherSets returns the ways to place a further component in l. The component divides its model by mesh.
+// furtherSets returns the placements that a search tries for a further component of l with this mesh.
 func (s *Space) furtherSets(w *Work, l *Layout, component string, mesh Mesh) (list [][]int) {
 	if fixed := s.Fixed[component]; fixed != nil {
 		return [][]int{fixed}
@@ -109,7 +108,7 @@ func (s *Space) furtherSets(w *Work, l *Layout, component string, mesh Mesh) (li
 			}
 		}
 	}
-	if s.Move { // the number of members stays, and so may their ranks
+	if s.Move { // the number of members does not change
 		return s.moves(component, len(s.Present.Ranks(component)), sets)
 	}
 	members := mesh.Members()

@@ -5,15 +5,15 @@ type group struct {
 	ranks   []int
 	mesh    Mesh
 	threads int      // of a member; 0 means 1
-	inside  level    // how far apart the members of a replica are
+	inside  level    // the largest distance within a replica
 	perNode []int    // members on each node
 	most    int      // members on the fullest node
-	hosts   []int    // ranks of each node that have members
-	on      int      // nodes with members
+	hosts   []int    // ranks with members on each node
+	on      int      // number of nodes with members
 	bits    []uint64 // the ranks as a set
 }
 
-// newGroup returns the group of the members on these ranks, or nil if there are none. The members divide models by
+// newGroup returns the group of the members on these ranks, or nil if there are none. Their replicas shard models by
 // mesh. Rank r of the world is on node nodes[r].
 func newGroup(ranks, nodes []int, mesh Mesh) *group {
 	if len(ranks) == 0 {
@@ -41,14 +41,14 @@ func newGroup(ranks, nodes []int, mesh Mesh) *group {
 	return g
 }
 
-// crowd returns the seconds of a call of op in which each replica has this many rows. Members on the same node slow
-// each other down.
+// crowd returns the seconds of a call of op on this many rows per replica, on the fullest node. Members on one node
+// slow each other down.
 func (g *group) crowd(m *Machine, p *Profile, op string, rows float64) float64 {
 	t := g.call(m, p, op, rows)
 	return t.Seconds - t.Busy + t.Busy*slowdown(m, p, OpUpdate, g.computing())
 }
 
-// disjoint reports whether two groups have no rank in common.
+// disjoint reports whether g and h have no rank in common.
 func (g *group) disjoint(h *group) bool {
 	for i := range g.bits {
 		if g.bits[i]&h.bits[i] != 0 {
@@ -58,7 +58,7 @@ func (g *group) disjoint(h *group) bool {
 	return true
 }
 
-// A level is how far apart two members are.
+// A level is the distance between two members.
 type level int
 
 const (
@@ -67,10 +67,10 @@ const (
 	twoNodes
 )
 
-// link returns the link between two members at the distance l.
+// link returns the link between two members at distance l.
 func (m *Machine) link(l level) Link { return [...]Link{m.Process, m.SameNode, m.Network}[l] }
 
-// apart returns how far apart two ranks are.
+// apart returns the distance between two ranks.
 func apart(a, b int, nodes []int) level {
 	switch {
 	case a == b:
@@ -81,14 +81,14 @@ func apart(a, b int, nodes []int) level {
 	return twoNodes
 }
 
-// A meeting says how the members of two groups exchange things that both groups divide among their members.
+// A meeting describes the pairs of members, from two groups, that exchange data. Two such members are peers.
 type meeting struct {
 	inline bool  // each member of the first group has one peer, on its own rank
 	worst  level // the largest distance between two peers
 }
 
-// meet returns how the members of a and b meet, if each group divides the same things evenly and in order. For steps of
-// environments, a is the group of env workers.
+// meet returns the meeting of a and b. Both groups divide the same rows, such as environments, evenly and in order.
+// Members with common rows are peers. For steps of environments, a is the group of env workers.
 func meet(a, b *group, nodes []int) meeting {
 	m := meeting{inline: true}
 	for i, j := 0, 0; i < len(a.ranks) && j < len(b.ranks); {

@@ -12,22 +12,23 @@ import (
 type Layout struct {
 	Nodes   []int `json:"nodes"`         // the node of each rank
 	Actor   []int `json:"actor"`         // the rank of each actor
-	Rollout []int `json:"rollout"`       // the rank of each rollout worker; empty: the job has none
-	Env     []int `json:"env,omitempty"` // the rank of each env worker; empty: the job has none
-	// Reward, Inference and Critic are the ranks of further workers. Empty: the job has none, and others do their work.
+	Rollout []int `json:"rollout"`       // the rank of each rollout worker; empty if the job has none
+	Env     []int `json:"env,omitempty"` // the rank of each env worker; empty if the job has none
+	// Reward, Inference and Critic are the ranks of further workers. A list is empty if the job has no such workers.
 	Reward    []int `json:"reward,omitempty"`
 	Inference []int `json:"inference,omitempty"`
 	Critic    []int `json:"critic,omitempty"`
-	// Stages is S: each env worker's environments, or each rollout worker's prompts, are split into S parts.
+	// Stages is S. Each env worker splits its environments into S stages. In a job with prompts, each rollout worker
+	// splits its prompts into S stages.
 	Stages int `json:"stages"`
-	// Meshes say which components divide models, and how.
+	// Meshes has the mesh of each component that shards a model.
 	Meshes map[string]Mesh `json:"meshes,omitempty"`
-	// Threads has the numbers of threads of each actor and each rollout worker that computes a language model.
-	// Inference and critic workers have as many threads as actors.
+	// Threads has the number of threads of an actor, and of a rollout worker, in a job with a language model. Inference
+	// and critic workers have the number of an actor.
 	Threads map[string]int `json:"threads,omitempty"`
 }
 
-// String names the ranks of the components, as actor 0-1, env 0, rollout 1, 2 stages.
+// String describes the layout, for example "actor 0-1, env 0, rollout 1, 2 stages".
 func (l Layout) String() string {
 	var parts []string
 	for _, name := range l.Components() {
@@ -69,7 +70,7 @@ func (l *Layout) Components() (names []string) {
 	return names
 }
 
-// Ranks returns the ranks of a component's members; nil if it has none.
+// Ranks returns the ranks of a component's members. It returns nil if there are none.
 func (l *Layout) Ranks(component string) []int {
 	for _, c := range l.all() {
 		if c.name == component && len(*c.ranks) > 0 {
@@ -79,7 +80,7 @@ func (l *Layout) Ranks(component string) []int {
 	return nil
 }
 
-// Place gives the members of a component these ranks. It does nothing for a component that is not planned.
+// Place sets the ranks of a component's members. It ignores a component that a Layout does not have.
 func (l *Layout) Place(component string, ranks []int) {
 	for _, c := range l.all() {
 		if c.name == component {
@@ -88,10 +89,10 @@ func (l *Layout) Place(component string, ranks []int) {
 	}
 }
 
-// Moves has, for each component, the number of members that have different ranks in two layouts.
+// Moves has, for each component, the number of members whose ranks differ between two layouts.
 type Moves map[string]int
 
-// All returns the number of members of all components.
+// All returns the sum over all components.
 func (m Moves) All() (n int) {
 	for _, moved := range m {
 		n += moved
@@ -99,7 +100,8 @@ func (m Moves) All() (n int) {
 	return n
 }
 
-// Moves compares the ranks of members in the layouts from and l, which have the same numbers of members.
+// Moves compares the ranks of members in l with those in an earlier layout. Both layouts must have equal numbers of
+// members.
 func (l *Layout) Moves(from *Layout) Moves {
 	moves := Moves{}
 	before := from.all()
@@ -129,8 +131,8 @@ func (l *Layout) Idle() (ranks []int) {
 	return ranks
 }
 
-// simpler compares layouts of equal times. If members move, the layout with fewer moves from the present layout comes
-// first. After that, the layout with fewer parts comes first, and then the layout with fewer idle ranks.
+// simpler orders layouts with equal times. If s.Move is true, fewer moves from the present layout come first. Then
+// fewer parts come first (see choice.parts), and then fewer idle ranks.
 func (s *Space) simpler(a, b *Layout) int {
 	moves := 0
 	if s.Move {
@@ -142,12 +144,12 @@ func (s *Space) simpler(a, b *Layout) int {
 // A Route carries the rows of one stage between an env worker and a rollout worker.
 type Route struct {
 	Env, Rollout, Stage int
-	First, Rows         int  // its first environment, and how many there are
+	First, Rows         int  // the first environment, and the number of environments
 	Inline              bool // the rollout worker steps these environments itself
 }
 
-// RoutesOf returns the routes of n environments, which are the same as in the plan of a job. The environments of a
-// stage on all env workers form a sequence. This sequence is divided evenly among the rollout workers.
+// RoutesOf returns the routes of n environments. A job with the layout l uses the same routes. In each stage, the
+// environments of all env workers form a sequence, which is divided evenly among the rollout workers.
 func RoutesOf(n int, l *Layout) (list []Route) {
 	batch := n / l.Stages
 	each, share := batch/len(l.Env), batch/len(l.Rollout)

@@ -8,11 +8,11 @@ import (
 // A Machine is a set of equal nodes, and the links between their ranks.
 type Machine struct {
 	Build string `json:"build"` // of the program that measured; "" fits every build
-	Host  string `json:"host"`  // where it was measured; "" for a machine that was typed in
+	Host  string `json:"host"`  // where it was measured; "" for a machine that a user describes
 	Cores int    `json:"cores"` // of a node
 	Nodes int    `json:"nodes"`
-	// Memory is the number of bytes that the ranks of a node may take. It is 0 if this is not known. Then everything
-	// fits.
+	// Memory is the number of bytes that the ranks of a node may use. It is 0 if the number is unknown; then every
+	// layout fits.
 	Memory int64 `json:"memory"`
 	// Copy is the rate at which a core copies memory, in bytes per second.
 	Copy float64 `json:"copy"`
@@ -32,13 +32,13 @@ type Link struct {
 // Time returns the seconds that an item of this many bytes takes.
 func (l Link) Time(bytes float64) float64 { return l.Latency + bytes*l.PerByte }
 
-// Usual returns the link that stands for a network that was not measured: 50 µs, 10⁹ bytes per second.
+// Usual returns the default for a network that was not measured: 50 µs, 10⁹ bytes per second.
 func Usual() Link { return Link{Latency: 50e-6, PerByte: 1e-9} }
 
 // between returns the link between two ranks.
 func (m *Machine) between(a, b int, nodes []int) Link { return m.link(apart(a, b, nodes)) }
 
-// check returns an error if a number of m makes no sense.
+// check returns an error if m has an impossible number.
 func (m *Machine) check() error {
 	var errs []error
 	want := func(ok bool, key string, value any, want string) {

@@ -9,18 +9,18 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Mesh says how the members of a component divide a model. The members of a replica have consecutive numbers. Each of
-// Pipeline stages has some of the layers, and Tensor members divide every layer of a stage. In the zero Mesh each
-// member has a whole model.
+// A Mesh describes how the members of a replica shard a model. The members have consecutive numbers. The layers are
+// divided among Pipeline stages, and each layer of a stage is sharded over Tensor members. In the zero Mesh each member
+// has a whole model.
 type Mesh struct {
 	Pipeline int `json:"pipeline"`
 	Tensor   int `json:"tensor"`
 }
 
-// Members returns the number of members that have a model together.
+// Members returns the number of members of a replica.
 func (m Mesh) Members() int { return max(1, m.Pipeline) * max(1, m.Tensor) }
 
-// String describes the mesh, as 2 stages × 4 parts; "" if it divides nothing.
+// String describes the mesh, for example "2 stages × 4 parts". It returns "" if each member has a whole model.
 func (m Mesh) String() string {
 	var parts []string
 	if m.Pipeline > 1 {
@@ -32,13 +32,13 @@ func (m Mesh) String() string {
 	return strings.Join(parts, " × ")
 }
 
-// size returns the mesh without zeros.
+// size returns m with 1 in place of 0.
 func (m Mesh) size() Mesh { return Mesh{max(1, m.Pipeline), max(1, m.Tensor)} }
 
-// Axes says which numbers of a Mesh are free.
+// Axes marks the numbers of a Mesh that a search may change.
 type Axes struct{ Pipeline, Tensor bool }
 
-// of returns the mesh m, but with the free numbers of the mesh other.
+// of returns the mesh m, with the marked numbers taken from the mesh other.
 func (a Axes) of(m, other Mesh) Mesh {
 	m, other = m.size(), other.size()
 	if a.Pipeline {
@@ -50,31 +50,31 @@ func (a Axes) of(m, other Mesh) Mesh {
 	return m
 }
 
-// A Model describes a language model that members may divide.
+// A Model describes a language model that members may shard.
 type Model struct {
 	Layers int `json:"layers"`
-	Width  int `json:"width"` // numbers of a token's hidden state
-	// MicroBatches is the number of micro-batches in an optimiser step of one replica. Each has about Tokens tokens.
+	Width  int `json:"width"` // size of a token's hidden state
+	// MicroBatches is the number of micro-batches in an optimiser step of one replica. A micro-batch has about Tokens
+	// tokens.
 	MicroBatches int `json:"micro_batches"`
 	Tokens       int `json:"tokens"`
 	Running      int `json:"running,omitempty"` // answers that a rollout worker generates at the same time
-	// Parts has the meshes that the model allows.
+	// Parts lists the meshes that the model allows.
 	Parts []Part `json:"parts,omitempty"`
 }
 
-// A Part has the memory in bytes of a member if replicas divide the model by Mesh. It is the memory of the member that
-// needs the most. A component that the job does not have needs 0 bytes.
+// A Part has the memory of one member, in bytes, if its replica shards the model by Mesh. It is the memory of the
+// largest member. It is 0 for a component that the job lacks.
 type Part struct {
 	Mesh
-	// Share is the share of a model's work in the stage with the most work. It is 0 if all stages have the same work.
+	// Share is the fraction of a model's work in its largest stage. It is 0 if all stages have equal work.
 	Share     float64 `json:"share,omitempty"`
 	Actor     int64   `json:"actor"`
 	Inference int64   `json:"inference,omitempty"`
 	Critic    int64   `json:"critic,omitempty"`
 }
 
-// part returns the bytes of members that divide a model by mesh. If the model does not list the mesh, these are in
-// w.Bytes.
+// part returns the Part of mesh. If w.Model.Parts does not list the mesh, the bytes come from w.Bytes.
 func (w *Work) part(mesh Mesh) Part {
 	mesh = mesh.size()
 	for i := range w.Model.Parts {
@@ -85,14 +85,14 @@ func (w *Work) part(mesh Mesh) Part {
 	return Part{mesh, 0, w.Bytes.Actor, w.Bytes.Inference, w.Bytes.Critic}
 }
 
-// passes returns the number of passes in a call of op on this many rows, and the tokens of each pass. ways is 2 if the
-// passes also go backward, and else 1.
+// passes returns the number n of passes in a call of op on this many rows, and the number of tokens per pass. ways is 2
+// if each pass has a forward and a backward half, and 1 if it is only forward.
 func (w *Work) passes(op string, rows float64) (n, tokens float64, ways float64) {
 	x := &w.Model
 	switch op {
 	case OpUpdate, OpCritic:
 		return float64(max(1, w.OptimiserSteps*x.MicroBatches)), float64(x.Tokens), 2
-	case OpGenerate: // a token of each answer
+	case OpGenerate: // each pass adds one token to each answer
 		running := max(1, min(rows, float64(x.Running)))
 		return max(1, w.Longest, w.New*rows/running), running, 1
 	}
@@ -100,13 +100,13 @@ func (w *Work) passes(op string, rows float64) (n, tokens float64, ways float64)
 	return max(1, math.Ceil(rows/tokens)), tokens, 1
 }
 
-// replicas returns the number of models that the members of g have together.
+// replicas returns the number of replicas that the members of g form.
 func (g *group) replicas() int { return len(g.ranks) / g.mesh.Members() }
 
-// call returns the time of a call of op on the rows of one replica, in each of its members and on an idle node. Busy
-// has only the seconds in which all threads of the member compute. The members share the work of a whole model. In
-// every pass they sum the hidden states twice in each layer and at both ends, and send them to the next stage. Stages
-// also wait for each other when a call or an optimiser step begins and ends.
+// call returns the time of a call of op on the rows of one replica, on idle nodes. Busy counts the seconds in which all
+// threads of a member compute. In each pass, members that shard a layer sum the hidden states twice per layer and at
+// both ends. Stages send hidden states to the next stage. They wait for each other at the start and the end of a call
+// or optimiser step.
 func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
 	t := p.Time(op, rows)
 	if g.threads > 1 {
@@ -123,7 +123,7 @@ func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
 	if stages > 1 {
 		messages += ways * m.link(g.inside).Time(bytes)
 	}
-	inStep := n // micro-batches between two times at which all stages wait
+	inStep := n // micro-batches between two flushes of the pipeline
 	if ways > 1 {
 		inStep = float64(max(1, p.Work.Model.MicroBatches))
 	}
@@ -136,7 +136,7 @@ func (g *group) call(m *Machine, p *Profile, op string, rows float64) Took {
 	return Took{waits * (t.Seconds*stage*each + n*messages), t.Busy / stages * each}
 }
 
-// divided returns each member's share of the work of a call of op if n members divide every layer.
+// divided returns the fraction of a call of op that each member computes if every layer is sharded over n members.
 func (p *Profile) divided(op string, n int) float64 {
 	if f := amdahl(p.Halves, op, n); f > 0 {
 		return 1 / f
@@ -144,8 +144,8 @@ func (p *Profile) divided(op string, n int) float64 {
 	return 1 / float64(n)
 }
 
-// layerSum returns the seconds of a sum of this many bytes over the members that divide a layer. On one node it uses
-// the measurement. Without a measurement, or between nodes, it uses a formula.
+// layerSum returns the seconds of a sum of this many bytes over the members that shard a layer. Within a node it uses a
+// measurement, if there is one. Otherwise it uses collectives.CostOf.
 func (g *group) layerSum(m *Machine, p *Profile, bytes float64) float64 {
 	if g.mesh.Tensor <= 1 {
 		return 0

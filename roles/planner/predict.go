@@ -13,12 +13,12 @@ const (
 	ActorTraining    = "actor_training"
 )
 
-// A Prediction says what an iteration takes with a layout.
+// A Prediction has the predicted time and memory of an iteration with one layout.
 type Prediction struct {
 	Layout  Layout  `json:"layout"`
 	Seconds float64 `json:"seconds"` // of an iteration
-	Phases  []Phase `json:"phases"`  // in their order
-	// Memory is what the fullest node needs, in bytes, and Node is that node.
+	Phases  []Phase `json:"phases"`  // in order
+	// Memory is the memory of the fullest node, in bytes. Node is the number of this node.
 	Memory int64 `json:"memory"`
 	Node   int   `json:"node"`
 	// Events is the number of events of the run in virtual time.
@@ -27,19 +27,18 @@ type Prediction struct {
 	Spent Spent `json:"-"`
 }
 
-// Spent has the seconds of an iteration in which ranks work, by the kind of work and summed over all ranks. Workers of
-// a rank that work at the same time share this time, as they would share a core. So the time in which they wait for
-// their turn does not count. Time in which a rank waits for other ranks does not count either.
+// Spent counts the working seconds of an iteration, summed over all ranks. It has one field for each kind of work.
+// Workers of a rank that work at the same time share this time. Waits for a core or for other ranks do not count.
 type Spent struct {
-	Step  float64 // env workers step
+	Step  float64 // env workers step environments
 	Infer float64 // rollout workers choose actions
-	Play  float64 // rollout workers do both, in environments on their own ranks
+	Play  float64 // rollout workers do both, with environments on their own rank
 }
 
-// opPlay stands for calls of OpStep and OpInfer in turn.
+// opPlay is the operation of a rollout worker that alternates calls of OpStep and OpInfer.
 const opPlay = "play"
 
-// add adds seconds of an operation.
+// add adds the seconds of an operation.
 func (s *Spent) add(op string, seconds float64) {
 	switch op {
 	case OpStep:
@@ -60,10 +59,10 @@ func (s Spent) plus(f float64, t Spent) Spent {
 type Phase struct {
 	Name    string  `json:"name"`
 	Seconds float64 `json:"seconds"`
-	Bound   string  `json:"bound"` // on what the phase spends its time
+	Bound   string  `json:"bound"` // what bounds the phase
 }
 
-// Phase returns the phase of a name; the zero Phase if there is none.
+// Phase returns the phase with this name. It returns the zero Phase if there is none.
 func (p Prediction) Phase(name string) Phase {
 	for _, f := range p.Phases {
 		if f.Name == name {
@@ -78,8 +77,8 @@ func (p *Prediction) Longest() Phase {
 	return slices.MaxFunc(p.Phases, func(a, b Phase) int { return cmp.Compare(a.Seconds, b.Seconds) })
 }
 
-// Predict predicts an iteration of the job of p on m with a layout. Rollouts run in virtual time, and the other phases
-// have a closed form.
+// Predict predicts an iteration of the job of p on m, with the layout l. Rollouts in environments run in virtual time.
+// All other phases have a closed form.
 func Predict(m *Machine, p *Profile, l Layout, o Options) Prediction {
 	c := newChoice(&l)
 	if c.env != nil && p.Work.Envs > 0 {
@@ -95,7 +94,7 @@ func Estimate(m *Machine, p *Profile, l Layout) Prediction {
 	return c.predict(m, p, l, c.generate(m, p))
 }
 
-// generate is the closed form of the phase of rollouts.
+// generate estimates the rollouts by a closed form.
 func (c *choice) generate(m *Machine, p *Profile) played {
 	switch w := &p.Work; {
 	case w.Envs > 0 && c.env != nil:
@@ -106,7 +105,7 @@ func (c *choice) generate(m *Machine, p *Profile) played {
 	return played{}
 }
 
-// predict predicts an iteration with these rollouts.
+// predict predicts an iteration with the rollouts g.
 func (c *choice) predict(m *Machine, p *Profile, l Layout, g played) Prediction {
 	pred := Prediction{Layout: l, Events: g.events, Spent: g.spent}
 	phases, seconds := c.phases(m, p, g)
@@ -115,7 +114,7 @@ func (c *choice) predict(m *Machine, p *Profile, l Layout, g played) Prediction 
 	return pred
 }
 
-// phases returns the phases of an iteration with these rollouts, and the seconds of the whole iteration.
+// phases returns the phases of an iteration with the rollouts g, and the seconds of the whole iteration.
 func (c *choice) phases(m *Machine, p *Profile, g played) (list [4]Phase, seconds float64) {
 	w, r := &p.Work, &p.Real
 	weights, how := c.weights(m, w)
@@ -144,9 +143,9 @@ func (c *choice) phases(m *Machine, p *Profile, g played) (list [4]Phase, second
 	return list, seconds
 }
 
-// overlap returns the seconds of an iteration whose rollouts go on while actors train. This is the time of the rollouts
-// or of the training, whichever is longer. With staleness n it is at least the sum of all phases divided by n+1. In
-// list, the phase of rollouts becomes the time that actors wait for them.
+// overlap returns the seconds of an iteration in which rollouts go on while actors train. It is the longer of both
+// times and, with staleness n, at least the sum of all phases divided by n+1. overlap sets the phase of rollouts in
+// list to the time that actors wait for rollouts.
 func overlap(list *[4]Phase, staleness int) (seconds float64) {
 	var sum float64
 	for _, f := range list {

@@ -10,15 +10,15 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 )
 
-// The operations of a Profile. Rows are what one call works on.
+// The operations of a Profile. The rows of a call are the units that it processes.
 const (
 	OpStep       = "step"       // a step of environments; rows: environments
 	OpInfer      = "infer"      // an inference, with recording; rows: environments
 	OpAdvantages = "advantages" // advantages of a rollout; rows: samples
 	OpUpdate     = "update"     // an update without sums over actors; rows: samples of one actor
 	OpSum        = "sum"        // a sum over the actors of a node; rows: 4-byte numbers
-	OpLayerSum   = "layersum"   // a sum over the members of a node that divide a layer; rows: 4-byte numbers
-	OpGather     = "gather"     // weights that the actors of a node gather after a step; rows: 4-byte numbers
+	OpLayerSum   = "layersum"   // a sum over members of a node that shard a layer; rows: 4-byte numbers
+	OpGather     = "gather"     // a gather of weights over the actors of a node; rows: 4-byte numbers
 	OpGenerate   = "generate"   // answers of one rollout worker; rows: answers
 	OpLogProbs   = "logprobs"   // log-probs before the update; rows: tokens of answers, or samples
 	OpScore      = "score"      // rewards; rows: environments of a step, or answers
@@ -26,16 +26,16 @@ const (
 	OpCritic     = "critic"     // an update of a critic worker without sums; rows: samples of one critic worker
 )
 
-// Asked says what a profile is for.
+// Asked has the options of the measurement of a Profile.
 type Asked struct {
-	Ranks  int           // of the world that is planned for
-	World  int           // goroutine ranks that wait for each other as the ranks of a node of this world do
-	Cores  int           // that may compute at once
-	Budget time.Duration // about how long the measurement may take
-	Room   int64         // bytes of memory that it may take; 0 for any number
+	Ranks  int           // number of ranks in the world of the job
+	World  int           // number of goroutine ranks that imitate the waits of the ranks on a node
+	Cores  int           // number of cores that may compute at once
+	Budget time.Duration // approximate time of the measurement
+	Room   int64         // maximum memory of the measurement, in bytes; 0 for no maximum
 }
 
-// A Profile has what the operations of one job cost on one machine.
+// A Profile has the costs of one job's operations on one machine.
 type Profile struct {
 	Build string `json:"build"` // of the program that measured
 	Host  string `json:"host"`
@@ -43,55 +43,57 @@ type Profile struct {
 	Name  string `json:"name"` // of the job, for people
 	Work  Work   `json:"work"`
 	Costs []Cost `json:"costs"`
-	// Crowd has the slow-downs of operations while several cores of a node compute, from 2 cores up.
+	// Crowd has the slow-downs of operations while 2 or more cores of a node compute, in ascending order of cores.
 	Crowd []Crowd `json:"crowd"`
 	// Speedups are the speed-ups by threads. Costs are for one thread.
 	Speedups []Speedup `json:"speedups,omitempty"`
-	// Halves are the speed-ups by members that divide every layer, without their messages.
+	// Halves are the speed-ups by members that shard every layer, without the time of their messages. Speedup.Threads
+	// is the number of members.
 	Halves []Speedup `json:"halves,omitempty"`
 	Real   Real      `json:"real"`
 }
 
 // Real are corrections from real iterations. The zero value corrects nothing.
 type Real struct {
-	// Calls are the seconds that a phase takes beside its work: calls, waits and messages of an iteration.
+	// Calls is the overhead of each phase in seconds per iteration: calls, waits and messages.
 	Calls map[string]float64 `json:"calls,omitempty"`
-	// Scale is measured ÷ predicted work of a phase.
+	// Scale is the measured time of the work of each phase, divided by its predicted time.
 	Scale map[string]float64 `json:"scale,omitempty"`
-	// Apart takes the place of Scale for rollouts in which env and rollout workers exchange messages. If it is 0, Scale
-	// counts.
+	// Apart replaces Scale for rollouts in which env and rollout workers exchange messages. If it is 0, Scale is used.
 	Apart float64 `json:"apart,omitempty"`
-	// Hop is how many seconds longer each message of a step takes than between two workers that do nothing else.
+	// Hop is the additional time of each message of a step, in seconds, compared with a message between two idle
+	// workers.
 	Hop float64 `json:"hop"`
-	// Rest are the seconds of an iteration outside its phases: votes, reports, metrics.
+	// Rest is the time of an iteration outside its phases, in seconds: votes, reports, metrics.
 	Rest float64 `json:"rest"`
 }
 
-// A Cost is what one call takes on an idle node, as medians.
+// A Cost has the median times of one call on an idle node.
 type Cost struct {
 	Op      string  `json:"op"`
 	Rows    int     `json:"rows"`
 	Seconds float64 `json:"seconds"`
-	Busy    float64 `json:"busy"`              // seconds of a core; the rest of Seconds is waiting
-	Members int     `json:"members,omitempty"` // of OpSum, OpLayerSum and OpGather: members that take part
+	Busy    float64 `json:"busy"`              // core seconds; the rest of Seconds is waiting
+	Members int     `json:"members,omitempty"` // number of members of OpSum, OpLayerSum or OpGather
 	// Spread has the quantiles at 0, 1/n, … 1 of single calls, divided by the median. If it is empty, all calls take
 	// Seconds.
 	Spread []float64 `json:"spread,omitempty"`
 }
 
-// A Crowd says that a call of Op takes Factor times as long while Cores cores compute the same.
+// A Crowd is the slow-down of a call of Op: it takes Factor times as long while Cores cores of the node run calls of
+// Op.
 type Crowd struct {
 	Op     string  `json:"op"`
 	Cores  int     `json:"cores"`
 	Factor float64 `json:"factor"`
 }
 
-// A Took is the time that a call takes.
+// A Took has the time of a call and, as Busy, the core seconds in it.
 type Took struct{ Seconds, Busy float64 }
 
-// Time returns the time of a call of op with this many rows on an idle node. Between measured sizes it interpolates.
+// Time returns the time of a call of op with this many rows on an idle node. It interpolates between measured sizes.
 // Beyond them it follows a line a + c·rows with a, c >= 0. If only one size was measured, the time is proportional to
-// the rows. An operation that was not measured takes no time.
+// the rows. If none was measured, the time is 0.
 func (p *Profile) Time(op string, rows float64) Took { return curve(p.of(op, 0)).at(rows) }
 
 // Together returns the seconds of a sum or a gather of this many bytes over n actors of a node.
@@ -120,10 +122,10 @@ func (p *Profile) Together(op string, n int, bytes float64) float64 {
 	return t * float64(n) / float64(near) // members of a node take turns on its cores
 }
 
-// Factor returns how much longer calls of op take while k cores compute.
+// Factor returns the factor by which calls of op are slower while k cores compute.
 func (p *Profile) Factor(op string, k float64) float64 {
 	factor, cores := 1.0, 1.0
-	for _, c := range p.Crowd { // ascending
+	for _, c := range p.Crowd { // in ascending order of cores
 		if c.Op != op {
 			continue
 		}
@@ -135,8 +137,8 @@ func (p *Profile) Factor(op string, k float64) float64 {
 	return factor
 }
 
-// corrected returns the seconds of a phase, corrected by real iterations. work is the predicted time. messages says
-// that the phase is rollouts with messages.
+// corrected returns the corrected seconds of a phase. work is its predicted time. messages is true for rollouts in
+// which env and rollout workers exchange messages.
 func (r *Real) corrected(phase string, work float64, messages bool) float64 {
 	if f := r.Scale[phase]; messages && r.Apart > 0 {
 		work *= r.Apart
@@ -146,7 +148,7 @@ func (r *Real) corrected(phase string, work float64, messages bool) float64 {
 	return work + r.Calls[phase]
 }
 
-// of returns the costs of op, by rows.
+// of returns the costs of op for this number of members, sorted by rows.
 func (p *Profile) of(op string, members int) (costs []Cost) {
 	for _, c := range p.Costs {
 		if c.Op == op && c.Members == members {
@@ -157,7 +159,7 @@ func (p *Profile) of(op string, members int) (costs []Cost) {
 	return costs
 }
 
-// A curve has the costs of one operation, by rows.
+// A curve has the costs of one operation, sorted by rows.
 type curve []Cost
 
 // at returns the cost of a call with this many rows.
@@ -209,7 +211,7 @@ func (c curve) line(value func(Cost) float64) stats.Line {
 	return stats.Fit(points)
 }
 
-// spread returns the quantiles of single calls of op at the size nearest to rows.
+// spread returns the Spread of the cost whose rows are nearest to the argument rows.
 func (c curve) spread(rows float64) []float64 {
 	var near *Cost
 	for i := range c {
@@ -223,7 +225,7 @@ func (c curve) spread(rows float64) []float64 {
 	return near.Spread
 }
 
-// scaled returns a copy of p in which every call of op costs factor times as much.
+// scaled returns a copy of p in which the costs of op are multiplied by factor.
 func (p *Profile) scaled(op string, factor float64) *Profile {
 	q := *p
 	q.Costs = slices.Clone(p.Costs)
@@ -235,7 +237,7 @@ func (p *Profile) scaled(op string, factor float64) *Profile {
 	return &q
 }
 
-// check returns an error if a number of p makes no sense.
+// check returns an error if p has an impossible number.
 func (p *Profile) check() error {
 	var errs []error
 	for i, c := range p.Costs {

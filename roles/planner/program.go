@@ -16,7 +16,7 @@ type program struct {
 type section struct {
 	actions []action
 	times   int
-	whole   bool // the section only computes and never waits; its computations are merged into one
+	whole   bool // the section has only computations without waits, which are merged into one
 }
 
 // next returns the next action, with a drawn duration.
@@ -48,7 +48,7 @@ func (p *program) next() action {
 	return action{}
 }
 
-// sum returns the computations of all repetitions of s as one action.
+// sum merges the computations of all repetitions of s into one action.
 func (p *program) sum(s *section) action {
 	total := action{kind: compute, what: opPlay}
 	for range s.times {
@@ -72,8 +72,8 @@ func (p *program) drawn(a action) action { return p.draw.drawn(a, &p.calls) }
 type server struct {
 	engine  *engine
 	in      int         // the queue
-	answers [][2]action // for each tag a computation and a put
-	left    int         // items that will come
+	answers [][2]action // by tag: the computation and the put of the answer
+	left    int         // number of items still to come
 	draw    drawer
 
 	tag, at int
@@ -105,7 +105,7 @@ type drawer struct {
 	process uint64
 }
 
-// drawn returns a with a duration drawn from its spread. It counts the calls.
+// drawn returns a with a duration drawn from its spread. It adds 1 to *calls for each draw.
 func (d drawer) drawn(a action, calls *uint64) action {
 	if a.kind == compute && d.noisy {
 		*calls++
@@ -115,7 +115,7 @@ func (d drawer) drawn(a action, calls *uint64) action {
 	return a
 }
 
-// factor returns a factor drawn from the quantiles spread, for the n-th call.
+// factor draws the factor of the n-th call from the quantiles in spread.
 func (d drawer) factor(spread []float64, n uint64) float64 {
 	if len(spread) < 2 {
 		return 1

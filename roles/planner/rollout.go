@@ -9,26 +9,26 @@ import (
 
 // Options are the options of a run in virtual time.
 type Options struct {
-	// Noise draws the duration of each call from the profile's quantiles, by Seed. Without it all calls of a size
-	// take the same time.
+	// If Noise is true, the duration of each call is drawn at random from the profile's quantiles. Otherwise calls of
+	// equal size take equal times. Seed is the seed of the draws.
 	Noise bool
 	Seed  uint64
-	// Whole runs every part of the world. A part has the nodes whose members exchange items. Without Whole only one of
-	// equal parts runs.
+	// If Whole is true, every part of the world runs. A part is a set of nodes whose members exchange items. Otherwise
+	// only one of several equal parts runs.
 	Whole bool
-	// Steps is the number of steps of an epoch that run. The time of a longer epoch follows from the second half of
-	// these steps. If Steps is 0, all steps run.
+	// Steps is the maximum number of steps of an epoch that run. The time of a longer epoch is extrapolated from the
+	// second half of these steps. If Steps is 0, all steps run.
 	Steps int
 }
 
-// Steady are the options with which layouts are compared: enough steps to see the period, with noise.
+// Steady returns the options with which a search compares layouts: noise, and enough steps to reach a steady state.
 func Steady() Options { return Options{Noise: true, Seed: 1, Steps: 48} }
 
-// A played is the result of the rollouts of an iteration.
+// A played has the predicted time of an iteration's rollouts.
 type played struct {
 	seconds float64
 	bound   string
-	share   float64 // share of the time in which the bound is at work
+	share   float64 // fraction of the time in which the bound is busy
 	events  int
 	spent   Spent
 }
@@ -47,7 +47,7 @@ func play(m *Machine, p *Profile, l *Layout, o Options) played {
 	return long
 }
 
-// playSteps runs epochs of this many steps.
+// playSteps runs the rollouts with this many steps per epoch.
 func playSteps(m *Machine, p *Profile, l *Layout, o Options, steps int) (all played) {
 	scene := &scene{m: m, p: p, l: l, o: o, steps: steps, routes: RoutesOf(p.Work.Envs, l),
 		parts: newUnion(len(l.Nodes))}
@@ -83,7 +83,7 @@ func playSteps(m *Machine, p *Profile, l *Layout, o Options, steps int) (all pla
 	return all
 }
 
-// A scene is a run with its parts. See Options.Whole.
+// A scene is a run in virtual time. Its parts are described at Options.Whole.
 type scene struct {
 	m      *Machine
 	p      *Profile
@@ -94,7 +94,7 @@ type scene struct {
 	parts  *union
 }
 
-// reward returns the reward worker of a route, or -1 if there is none.
+// reward returns the index of the reward worker of a route. It returns -1 if the job has none.
 func (s *scene) reward(r Route) int {
 	if len(s.l.Reward) == 0 {
 		return -1
@@ -130,14 +130,14 @@ func (s *scene) shape(list []Route) string {
 	return string(b)
 }
 
-// slowdown returns how much longer k computations on a node take than one. The computations crowd each other as calls
-// of op do.
+// slowdown returns the factor by which k concurrent computations on a node are slower than a single one. They slow each
+// other down as calls of op do.
 func slowdown(m *Machine, p *Profile, op string, k int) float64 {
 	n, cores := float64(k), float64(m.Cores)
 	return max(1, n/cores) * p.Factor(op, min(n, cores))
 }
 
-// crowded returns slowdown as a function of k that remembers its values.
+// crowded returns slowdown as a function of k. The function caches its values.
 func crowded(m *Machine, p *Profile, op string) func(k int) float64 {
 	var table []float64
 	return func(k int) float64 {
@@ -195,7 +195,8 @@ func (s *scene) run(list []Route) played {
 	return result
 }
 
-// members returns the programs of all members on the routes in list.
+// members returns the programs of the env and rollout workers on the routes in list, and the servers of the reward
+// workers. The keys are the numbers of the members.
 func (s *scene) members(e *engine, list []Route) (envs, rollouts map[int]*program, rewards map[int]*server) {
 	w := &s.p.Work
 	envs, rollouts, rewards = map[int]*program{}, map[int]*program{}, map[int]*server{}
@@ -261,8 +262,8 @@ func (s *scene) members(e *engine, list []Route) (envs, rollouts map[int]*progra
 	return envs, rollouts, rewards
 }
 
-// ask returns what the rollout worker of a route does to get the rewards of a step, and adds the route to its reward
-// worker. Without reward workers there is nothing to do.
+// ask adds a route to its reward worker. It returns the actions of the rollout worker that request the rewards of a
+// step, and the actions that wait for them. Without reward workers it returns nil.
 func (s *scene) ask(e *engine, rewards map[int]*server, r Route) (ask, rewarded []action) {
 	w := s.reward(r)
 	if w < 0 {
@@ -281,7 +282,7 @@ func (s *scene) ask(e *engine, rewards map[int]*server, r Route) (ask, rewarded 
 	return ask, []action{{kind: get, queue: answer}}
 }
 
-// call returns a call of op as an action.
+// call returns the action for a call of op on this many rows.
 func (s *scene) call(op string, rows int) action {
 	c := curve(s.p.of(op, 0))
 	t := c.at(float64(rows))
@@ -289,8 +290,8 @@ func (s *scene) call(op string, rows int) action {
 		spread: c.spread(float64(rows))}
 }
 
-// judge finds out on what the members of a run spend their time. It also finds out what bounds the run: the cores of a
-// node, members that work in turn, or the way of one step.
+// judge sets r.spent from the ranks of e. It also sets r.bound to what bounds the run: the cores of a node, the workers
+// of one component, or the latency of a step.
 func (s *scene) judge(e *engine, kinds []string, r *played) {
 	if r.seconds <= 0 {
 		return
@@ -323,7 +324,7 @@ func (s *scene) judge(e *engine, kinds []string, r *played) {
 	}
 }
 
-// A union joins nodes whose members exchange items.
+// A union is a disjoint-set forest. It joins nodes whose members exchange items.
 type union struct{ up []int }
 
 func newUnion(n int) *union {
@@ -334,7 +335,7 @@ func newUnion(n int) *union {
 	return u
 }
 
-// of returns the representative of x.
+// of returns the representative of the set of x.
 func (u *union) of(x int) int {
 	for u.up[x] != x {
 		u.up[x] = u.up[u.up[x]]
@@ -343,7 +344,7 @@ func (u *union) of(x int) int {
 	return x
 }
 
-// join joins the sets of a and b; the smaller number represents them.
+// join joins the sets of a and b. The smaller of the two representatives represents the result.
 func (u *union) join(a, b int) {
 	a, b = u.of(a), u.of(b)
 	u.up[max(a, b)] = min(a, b)

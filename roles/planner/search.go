@@ -8,15 +8,16 @@ import (
 	"slices"
 )
 
-// Tie is the relative difference between two times below which the layout with fewer parts wins.
+// Tie is the relative difference below which two times count as equal. Then the layout with fewer parts wins: see
+// choice.parts.
 const Tie = 0.03
 
 // A Found is the result of a Search.
 type Found struct {
 	Best      []Prediction  `json:"best"`              // the best layouts, the winner first
-	Present   *Prediction   `json:"present,omitempty"` // the layout that the job has now, if it can run with it
-	Looked    int           `json:"looked"`            // layouts that fit the job
-	Ran       int           `json:"ran"`               // layouts of these that ran in virtual time
+	Present   *Prediction   `json:"present,omitempty"` // the present layout, if the job can run with it
+	Looked    int           `json:"looked"`            // number of layouts that fit the job
+	Ran       int           `json:"ran"`               // number of these layouts that ran in virtual time
 	Sensitive []Sensitivity `json:"sensitive"`         // what would change the winner
 }
 
@@ -26,14 +27,15 @@ func (f *Found) Winner() *Prediction { return &f.Best[0] }
 // shown is the number of layouts in Found.Best. If members move, Found.Best has all layouts that ran in virtual time.
 const shown = 5
 
-// runEvents bounds the events of a Search's runs in virtual time, so that it ends soon in any world.
+// runEvents is the number of events in virtual time after which a Search starts no further run. It limits the time of a
+// Search in a large world.
 const runEvents = 400_000
 
-// ErrNone is the error of a Search in a space without a layout that the job can have.
+// ErrNone is the error of a Search if no layout of the space fits the job.
 var ErrNone = errors.New("no layout fits the job")
 
-// Search returns the best layouts of a space. A closed form compares all layouts. Layouts whose times are near the best
-// time then run in virtual time. If two times differ by less than Tie, the layout with fewer parts wins.
+// Search returns the best layouts of a space. It compares all layouts by a closed form, and then runs the fastest in
+// virtual time. If two times differ by less than Tie, the layout with fewer parts wins.
 func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 	if err := s.tooSmall(); err != nil {
 		return nil, err
@@ -63,22 +65,22 @@ func Search(m *Machine, p *Profile, s Space) (*Found, error) {
 	return f, nil
 }
 
-// Fits reports whether a layout of a space fits into the memory of m, in a job that does the work w.
+// Fits reports whether any layout of s fits into the memory of m, for a job with the work w.
 func Fits(m *Machine, w Work, s Space) bool {
 	p := &Profile{Work: w}
 	return slices.ContainsFunc(s.extend(m, p, s.choices(m, p)), func(c choice) bool { return c.excess(m, &w) == 0 })
 }
 
-// An estimated layout has the seconds of its closed form.
+// An estimated choice has the seconds of its closed form.
 type estimated struct {
 	*choice
 	seconds float64
-	moves   int // of members, from the present layout
+	moves   int // number of members that move from the present layout
 	parts   int
 	idle    int
 }
 
-// sift returns the choices that fit into the memory, the fastest first by their closed form.
+// sift returns the choices of list that fit into memory, ordered by the seconds of their closed form.
 func (s *Space) sift(m *Machine, p *Profile, list []choice) (fit []estimated, err error) {
 	nearest, least, at := -1, int64(math.MaxInt64), 0
 	for i := range list {
@@ -111,12 +113,11 @@ func (s *Space) sift(m *Machine, p *Profile, list []choice) (fit []estimated, er
 	return fit, nil
 }
 
-// run takes the fastest layouts of the argument all, and runs them in virtual time. It sets f.Best to the results, the
-// winner first.
+// run runs the fastest of the estimated layouts in virtual time. It sets f.Best to their predictions, the winner first.
 func (f *Found) run(m *Machine, p *Profile, all []estimated, simpler func(a, b *Layout) int) {
-	const least, most, near = 8, 40, 1.6 // layouts; times the best estimate
+	const least, most, near = 8, 40, 1.6 // least, most: numbers of layouts; near: multiple of the best time
 	events := 0
-	seen := map[string]bool{} // layouts that differ only in which ranks they use; the nearest or simplest comes first
+	seen := map[string]bool{} // of layouts that differ only in their ranks, only the first runs
 	for _, e := range all {
 		if n := len(f.Best); n >= least && (n >= most || e.seconds > near*all[0].seconds || events > runEvents) {
 			break
@@ -139,7 +140,7 @@ func (f *Found) run(m *Machine, p *Profile, all []estimated, simpler func(a, b *
 	byParts(f.Best, simpler)
 }
 
-// SteadyFor returns Steady with fewer steps for layouts with many members.
+// SteadyFor returns the options Steady, with fewer steps if l has many members.
 func SteadyFor(l *Layout) Options {
 	o := Steady()
 	for n := len(l.Env) + len(l.Rollout); n > 256 && o.Steps > 8; n /= 2 {
@@ -148,7 +149,7 @@ func SteadyFor(l *Layout) Options {
 	return o
 }
 
-// of returns the prediction of l. If f.Best has l, it takes the prediction from there.
+// of returns the prediction of l, from f.Best if it is there.
 func (f *Found) of(m *Machine, p *Profile, l Layout) *Prediction {
 	for i := range f.Best {
 		if f.Best[i].Layout.String() == l.String() {
@@ -159,7 +160,7 @@ func (f *Found) of(m *Machine, p *Profile, l Layout) *Prediction {
 	return &x
 }
 
-// byParts looks at the layouts that are within Tie of the best one, and moves the simplest of them to the front.
+// byParts moves the simplest of the layouts within Tie of the best time to the front of list.
 func byParts(list []Prediction, simpler func(a, b *Layout) int) {
 	win := 0
 	for i := range list {
@@ -183,7 +184,7 @@ func (s *Space) tooSmall() error {
 	return nil
 }
 
-// nothing returns the error of a space without layouts.
+// nothing returns the error for a space without a layout that fits the job.
 func (s *Space) nothing(w *Work) error {
 	what := counted(w.Samples, "sample")
 	switch {
@@ -198,7 +199,7 @@ func (s *Space) nothing(w *Work) error {
 		counted(w.Actors, "actor"), counted(len(s.Nodes), "rank"))
 }
 
-// counted returns a number of things, such as 2 ranks.
+// counted formats a number with its noun, for example "2 ranks".
 func counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -206,15 +207,15 @@ func counted(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// A Sensitivity says how wrong an entry of the profile or of the machine must be to change the winner.
+// A Sensitivity is the smallest error in an entry of the profile or the machine that changes the winner.
 type Sensitivity struct {
 	Entry  string  `json:"entry"`
-	Factor float64 `json:"factor"` // what it must be multiplied by; 0 if no factor from 1/4 to 4 changes the winner
-	Winner string  `json:"winner"` // the layout that wins then
+	Factor float64 `json:"factor"` // multiplies the entry; 0 if no factor from 1/4 to 4 changes the winner
+	Winner string  `json:"winner"` // the layout that then wins
 }
 
-// sensitivities finds, for each entry, the factor nearest to 1 with which another layout of best is clearly the
-// fastest: see race.fastest.
+// sensitivities returns, for each entry, the factor nearest to 1 that makes another layout of best the winner: see
+// race.fastest.
 func sensitivities(m *Machine, p *Profile, best []Prediction) (list []Sensitivity) {
 	if len(best) < 2 {
 		return nil
@@ -245,8 +246,8 @@ func sensitivities(m *Machine, p *Profile, best []Prediction) (list []Sensitivit
 	return list
 }
 
-// A race has the best layouts, the winner first, with their predicted seconds and with the seconds of their closed
-// forms.
+// A race compares the best layouts, the winner first. It has the predicted seconds of each layout, and the seconds of
+// its closed form.
 type race []struct {
 	*choice
 	seconds, closed float64
@@ -262,15 +263,15 @@ func newRace(m *Machine, p *Profile, best []Prediction) race {
 	return r
 }
 
-// fastest returns the index of the fastest layout on another machine or with another profile. Closed forms say by how
-// much each layout's time changes.
+// fastest returns the index of the fastest layout for a changed machine or profile. It scales each predicted time by
+// the change of the closed form. To win, a layout must beat the first by more than Tie.
 func (r race) fastest(m *Machine, p *Profile) int {
 	win, least := 0, math.Inf(1)
 	for i, x := range r {
 		_, closed := x.phases(m, p, x.generate(m, p))
 		t := x.seconds * closed / x.closed
 		if i > 0 {
-			t *= 1 + Tie // another layout must be clearly better
+			t *= 1 + Tie // a tie does not change the winner
 		}
 		if t < least {
 			win, least = i, t

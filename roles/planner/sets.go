@@ -2,9 +2,9 @@ package planner
 
 import "slices"
 
-// sets returns the sets of ranks on which a component may have its members. These are the first ranks up to a cut, the
-// ranks behind a cut, the ranks between a cut and its double, the first or last ranks of each node, and the groups. In
-// a job that moves, the ranks that a component has now are another set.
+// sets returns the sets of ranks that a search tries for the members of a component. For each cut c of cutsOf these are
+// the ranks below c, the ranks from c on, and the ranks from c to 2c-1. Further sets are the first or last ranks of
+// each node, s.Groups and, if s.Move is true, the present ranks of each component.
 func (s *Space) sets() (sets [][]int) {
 	n, perNode := len(s.Nodes), 0
 	for _, at := range s.Nodes {
@@ -43,8 +43,7 @@ func (s *Space) sets() (sets [][]int) {
 	return sets
 }
 
-// inEachNode splits the ranks of the world. ranks has the first ranks of each node: the argument first is their number
-// in a node. others has all other ranks.
+// inEachNode splits the ranks of the world into the first n ranks of each node and all others. The argument first is n.
 func (s *Space) inEachNode(first int) (ranks, others []int) {
 	at, node := 0, -1
 	for r, of := range s.Nodes {
@@ -61,8 +60,8 @@ func (s *Space) inEachNode(first int) (ranks, others []int) {
 	return ranks, others
 }
 
-// cutsOf returns numbers between 1 and n-1 at which n ranks may be cut. If n is small, these are all numbers. Otherwise
-// they are powers of two, halves, quarters, n-1, and multiples of perNode if there are few nodes.
+// cutsOf returns the numbers from 1 to n-1 at which a search cuts n ranks in two. If n is at most 8, it returns all of
+// them. Otherwise it returns powers of two, quarters of n, n-1, and multiples of perNode if there are at most 8 nodes.
 func cutsOf(n, perNode int) (cuts []int) {
 	for c := 1; c < n; c++ {
 		power := c&(c-1) == 0
@@ -82,7 +81,7 @@ func span(lo, hi int) []int {
 	return ranks
 }
 
-// actorSets returns the ways to place the actors, whose number is fixed.
+// actorSets returns the placements of the actors that a search tries. The number of actors is fixed.
 func (s *Space) actorSets(w *Work, mesh Mesh, sets [][]int) (list [][]int) {
 	if ranks := s.Fixed["actor"]; ranks != nil {
 		return [][]int{ranks}
@@ -104,9 +103,10 @@ func (s *Space) actorSets(w *Work, mesh Mesh, sets [][]int) (list [][]int) {
 	return list
 }
 
-// memberSets returns the ways to place a component. A fixed component stays where it is. Otherwise each rank of a set
-// has one member. For a small set, a further way has two members on each rank. Replicas are always whole. If members
-// move, their number stays: see moves. If the job does not have the component, the only way is nil.
+// memberSets returns the placements of a component that a search tries. A fixed component has one placement. Otherwise
+// each rank of a set has one member or, in sets of at most 8 ranks, also two members. All replicas are complete. If
+// s.Move is true, the number of members does not change: see moves. If the job lacks the component, the only placement
+// is nil.
 func (s *Space) memberSets(has bool, component string, mesh Mesh, sets [][]int) (list [][]int) {
 	if !has {
 		return [][]int{nil}
@@ -128,8 +128,8 @@ func (s *Space) memberSets(has bool, component string, mesh Mesh, sets [][]int) 
 	return list
 }
 
-// moves returns the ways to place the n members that a component has now: on the present ranks, or distributed over the
-// ranks of a set.
+// moves returns the placements of the n members of a component that a search tries: the present ranks, and the
+// distributions of n members over each set.
 func (s *Space) moves(component string, n int, sets [][]int) [][]int {
 	now := s.Present.Ranks(component)
 	list := [][]int{now}
@@ -141,8 +141,8 @@ func (s *Space) moves(component string, n int, sets [][]int) [][]int {
 	return list
 }
 
-// whole returns ranks for whole replicas of n members. If the number of ranks is a multiple of n, each rank has one
-// member. Otherwise each rank has n members.
+// whole places complete replicas of n members on ranks. If the number of ranks is a multiple of n, each rank gets one
+// member. Otherwise each rank gets n members.
 func whole(ranks []int, n int) []int {
 	if len(ranks)%n == 0 {
 		return ranks
@@ -150,8 +150,7 @@ func whole(ranks []int, n int) []int {
 	return repeated(ranks, n)
 }
 
-// dealt returns the ways to distribute n members evenly over the ranks of a set. The numbers of members on two ranks
-// differ by at most 1.
+// dealt distributes n members evenly over the ranks of each set. It omits sets of more than n ranks.
 func dealt(n int, sets [][]int) (list [][]int) {
 	for _, set := range sets {
 		if len(set) > n {
@@ -166,7 +165,7 @@ func dealt(n int, sets [][]int) (list [][]int) {
 	return list
 }
 
-// repeated returns each rank n times.
+// repeated returns a list that has each rank n times.
 func repeated(ranks []int, n int) (list []int) {
 	for _, r := range ranks {
 		for range n {

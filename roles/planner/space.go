@@ -6,38 +6,40 @@ import (
 	"slices"
 )
 
-// A Space is the set of layouts that a Search looks at.
+// A Space is the set of layouts that a Search may choose from.
 type Space struct {
 	Nodes []int // the node of each rank of the world
-	// Fixed are the ranks of components that stay where they are.
+	// Fixed has the ranks of the components that a search does not place.
 	Fixed map[string][]int
-	// Further has the components of the job beside actor, env and rollout, unless they are fixed. The value is the
-	// number of replicas that a component keeps, or 0 if any number is allowed.
+	// Further has the job's components other than actor, env and rollout, without those in Fixed. The value is the
+	// number of replicas of the component. It is 0 if any number is allowed.
 	Further map[string]int
-	// Meshes say which components divide models, and how. Free says which numbers of a mesh may change. The number of
-	// replicas of the actors never changes.
+	// Meshes has the mesh of each component that shards a model. Free marks the numbers of a mesh that a search may
+	// change. The number of replicas of the actors never changes.
 	Meshes map[string]Mesh
 	Free   map[string]Axes
-	// Threads has the fixed numbers of threads of actors and rollout workers. Without an entry the number is free.
+	// Threads has the fixed numbers of threads of actors and rollout workers. If a component has no entry, a search
+	// chooses the number.
 	Threads map[string]int
-	// Runs reports whether a job that is given the layout l really runs with l. If Runs is nil, every job does.
+	// Runs reports whether a job that is configured with l runs its members on exactly these ranks. If Runs is nil,
+	// every job does.
 	Runs func(l *Layout) bool
-	// Groups are sets of ranks that a component may have to itself, such as the ranks of a node group.
+	// Groups are further sets of ranks for the members of a component, such as the ranks of a node group.
 	Groups [][]int
-	// Eval is the number of environments in evaluations, or 0 without evaluations. EvalGroup is the number of these
-	// environments that begin in the same state.
+	// Eval is the number of environments in evaluations. It is 0 if there are no evaluations. EvalGroup is the number
+	// of these environments that begin in the same state.
 	Eval, EvalGroup int
-	// Stages is the number of stages that all layouts have. If it is 0, layouts may have different numbers.
+	// Stages is the number of stages of all layouts. If it is 0, a search chooses the number.
 	Stages int
-	// Idle allows layouts that leave ranks without members.
+	// If Idle is true, layouts may have ranks without members.
 	Idle bool
-	// Present is the layout that the job has now, or nil. A search always looks at it.
+	// Present is the layout that the job has now. It may be nil. A search always tries it.
 	Present *Layout
-	// Move keeps the present numbers of members and stages. Only the ranks of members may change.
+	// If Move is true, the numbers of members and stages are those of Present. Only the ranks of members may change.
 	Move bool
 }
 
-// Allows reports whether l agrees with everything that the space fixes.
+// Allows reports whether l has the nodes, stages, threads, ranks and meshes that the space fixes.
 func (s *Space) Allows(l *Layout) bool {
 	if !slices.Equal(l.Nodes, s.Nodes) || s.Stages > 0 && l.Stages != s.Stages {
 		return false
@@ -56,7 +58,8 @@ func (s *Space) Allows(l *Layout) bool {
 	return true
 }
 
-// choices returns the layouts of the space that a job can have, each once, in a fixed order.
+// choices returns the layouts of the space that fit the job, without the components of Further. Each occurs once, in a
+// fixed order.
 func (s *Space) choices(m *Machine, p *Profile) (list []choice) {
 	w := &p.Work
 	stages := []int{1, 2, 4}
@@ -65,7 +68,7 @@ func (s *Space) choices(m *Machine, p *Profile) (list []choice) {
 	} else if s.Stages > 0 {
 		stages = []int{s.Stages}
 	} else if w.Envs == 0 {
-		stages = stages[:1] // later rounds of answers only wait for earlier ones
+		stages = stages[:1] // a second stage of prompts would only wait for the first
 	}
 	sets := s.sets()
 	actors, envs := s.actors(m, p, sets), s.groups(s.memberSets(w.Envs > 0, "env", Mesh{}, sets), Mesh{})
@@ -100,7 +103,7 @@ func (s *Space) choices(m *Machine, p *Profile) (list []choice) {
 	return list
 }
 
-// rollouts returns the ways to place rollout workers, with each mesh that they may have.
+// rollouts returns the placements of rollout workers that a search tries, for each of their meshes.
 func (s *Space) rollouts(w *Work, sets [][]int) (list []*group) {
 	for _, mesh := range s.meshes(w, "rollout", 1) {
 		list = append(list, s.groups(s.memberSets(w.Envs+w.Prompts > 0, "rollout", mesh, sets), mesh)...)
@@ -108,11 +111,11 @@ func (s *Space) rollouts(w *Work, sets [][]int) (list []*group) {
 	return list
 }
 
-// mostMeshes bounds the meshes of actors that a search looks at.
+// mostMeshes is the maximum number of actor meshes that a search tries.
 const mostMeshes = 5
 
-// actors returns the ways to place the actors. If there are many meshes, it keeps those with the fastest updates, and
-// the mesh whose members need the least memory.
+// actors returns the placements of the actors that a search tries. From more than mostMeshes meshes it selects the
+// configured mesh, the meshes with the fastest updates, and the mesh with the least memory per member.
 func (s *Space) actors(m *Machine, p *Profile, sets [][]int) (list []*group) {
 	w := &p.Work
 	type placed struct {
@@ -143,8 +146,8 @@ func (s *Space) actors(m *Machine, p *Profile, sets [][]int) (list []*group) {
 	return list
 }
 
-// meshes returns the ways in which the members of a component may divide a model, first the way of the configuration.
-// For every other mesh, the world has a rank for each member of this many replicas.
+// meshes returns the meshes that a search tries for a component. The configured mesh comes first. Every other mesh must
+// allow this many replicas with a rank for each member.
 func (s *Space) meshes(w *Work, component string, replicas int) []Mesh {
 	now, free := s.Meshes[component].size(), s.Free[component]
 	list := []Mesh{now}
@@ -157,7 +160,7 @@ func (s *Space) meshes(w *Work, component string, replicas int) []Mesh {
 	return list
 }
 
-// groups returns the group for each set of ranks. The group of an empty set is nil.
+// groups returns a group for each set of ranks. It is nil for an empty set.
 func (s *Space) groups(sets [][]int, mesh Mesh) (list []*group) {
 	for _, ranks := range sets {
 		list = append(list, newGroup(ranks, s.Nodes, mesh))
@@ -165,8 +168,8 @@ func (s *Space) groups(sets [][]int, mesh Mesh) (list []*group) {
 	return list
 }
 
-// together reports whether env and rollout workers may be on these ranks. Unless one component is fixed, both must have
-// the same ranks, or no rank in common.
+// together reports whether a search tries these ranks for env and rollout workers. Unless one of the two is fixed, they
+// must have the same ranks, or no rank in common.
 func (s *Space) together(env, rollout *group) bool {
 	return env == nil || s.Fixed["env"] != nil || s.Fixed["rollout"] != nil || slices.Equal(env.ranks, rollout.ranks) ||
 		env.disjoint(rollout)
@@ -187,9 +190,9 @@ func (s *Space) divides(w *Work, env, rollout *group, stages int) bool {
 		s.Eval%len(l.Rollout) == 0)
 }
 
-// begins reports whether the space has the layout of c, which may still lack further components. Without fixed
-// components, groups and moves, layouts that differ only in which ranks they use count as one. Of these, the space has
-// the layout that begins at the first rank and, on one node, leaves out no rank.
+// begins reports whether a search tries c, perhaps with further components. Without fixed components, groups and moves,
+// it tries only one of the layouts that differ only in their ranks: the one that uses rank 0 and, on one node, has no
+// gaps.
 func (s *Space) begins(c *choice) bool {
 	free := len(s.Fixed) == 0 && len(s.Groups) == 0 && !s.Move
 	oneNode := len(c.actor.perNode) == 1
@@ -209,7 +212,7 @@ func (s *Space) begins(c *choice) bool {
 	return (s.Idle || !idle || len(s.Further) > 0) && !(free && oneNode && gap)
 }
 
-// runs reports whether a job that is given the layout of c runs with it: see Space.Runs.
+// runs is Space.Runs for the layout of c.
 func (s *Space) runs(c *choice) bool {
 	if s.Runs == nil {
 		return true
@@ -218,8 +221,8 @@ func (s *Space) runs(c *choice) bool {
 	return s.Runs(&l)
 }
 
-// fits reports whether the environments or prompts of a job can be divided among the members of l, and whether these
-// form whole replicas.
+// fits reports whether the environments or prompts of a job can be divided among the members of l. The members of each
+// component must form complete replicas.
 func fits(w *Work, l *Layout) bool {
 	for _, of := range l.all() {
 		if len(*of.ranks)%l.Meshes[of.name].Members() != 0 {

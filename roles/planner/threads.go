@@ -1,18 +1,18 @@
 package planner
 
-// A Speedup says how many times as fast a call of Op is with this many threads as with one.
+// A Speedup has the speed-up of a call of Op with several threads: its time with one thread divided by its time with
+// Threads threads.
 type Speedup struct {
 	Op      string  `json:"op"`
 	Threads int     `json:"threads"`
 	Factor  float64 `json:"factor"`
 }
 
-// speedup returns how many times as fast a call of op is with n threads as with one.
+// speedup returns the speed-up of a call of op with n threads. It is at least 1.
 func (p *Profile) speedup(op string, n int) float64 { return max(1, amdahl(p.Speedups, op, n)) }
 
-// amdahl returns how many times as fast a call of op is with n threads as with one, by Amdahl's law. The measured
-// factor tells which share of the call only one thread works on. All operations except OpGenerate use the measurement
-// of OpUpdate. Without a measurement amdahl returns 0.
+// amdahl extrapolates the measured speed-up of op to n threads by Amdahl's law. All operations except OpGenerate use
+// the measurement of OpUpdate. Without a measurement amdahl returns 0.
 func amdahl(measured []Speedup, op string, n int) float64 {
 	if op != OpGenerate {
 		op = OpUpdate
@@ -28,11 +28,12 @@ func amdahl(measured []Speedup, op string, n int) float64 {
 	return 0
 }
 
-// computing returns the number of computations on the fullest node while all members of g work.
+// computing returns the number of threads that compute on the fullest node while all members of g work.
 func (g *group) computing() int { return g.most * max(1, g.threads) }
 
-// threaded returns the choices of list with one thread for each member, and with enough threads to use all cores of a
-// node. A fixed number of threads stays. Threads change nothing if no speed-up was measured.
+// threaded returns copies of the choices in list with different numbers of threads: one thread per member, and enough
+// threads to use all cores of a node. Numbers in s.Threads are fixed. Without a measured speed-up threaded returns
+// list.
 func (s *Space) threaded(m *Machine, p *Profile, list []choice) (all []choice) {
 	if len(p.Speedups) == 0 {
 		return list
@@ -64,7 +65,7 @@ func (s *Space) threaded(m *Machine, p *Profile, list []choice) (all []choice) {
 	return all
 }
 
-// thread gives the members threads. Inference and critic workers have as many as actors.
+// thread sets the number of threads of each member. Inference and critic workers get the number of an actor.
 func (c *choice) thread(threads map[string]int) {
 	c.threads = threads
 	of := [...]string{"actor", "", "rollout", "", "actor", "actor"}

@@ -16,18 +16,18 @@ import (
 
 // An Asked holds the options of an evaluation.
 type Asked struct {
-	// Checkpoint is a checkpoint's folder, or auto for the newest checkpoint in the run's folder. "" takes the first
-	// of these that exists: runner.resume_dir; runner.ckpt_path, if config.Config.EvaluatesWeights is true; the newest
-	// checkpoint in the run's folder; runner.ckpt_path.
+	// Checkpoint is a checkpoint's folder, or "auto" for the newest checkpoint in the run's folder. "" stands for the
+	// first of these that exists: runner.resume_dir; runner.ckpt_path, if config.Config.EvaluatesWeights is true; the
+	// newest checkpoint in the run's folder; runner.ckpt_path.
 	Checkpoint string
 	// Episodes is the number of episodes, each in its own environment. For a language model it is the number of
-	// questions or texts from data.val_data_paths. 0 means env.eval.rollout_epoch episodes in each environment of
-	// env.eval, or all questions or texts.
+	// questions or texts from data.val_data_paths. If it is 0, each environment of env.eval runs env.eval.rollout_epoch
+	// episodes, and a language model gets all questions or texts.
 	Episodes int
 	JSON     bool // write the metrics as JSON
 }
 
-// An Evaluation is what a session gives to each rank of a job that only evaluates.
+// An Evaluation has what a session provides to each rank of a job that only evaluates.
 type Evaluation struct {
 	Asked
 	World      *spmd.World
@@ -41,13 +41,13 @@ type Evaluation struct {
 
 // A Host is the session that runs an evaluation.
 type Host interface {
-	// Agree returns true if no rank has an error err. Otherwise it returns false on all ranks, and rank 0 has written
-	// the error.
+	// Agree returns true if err is nil on all ranks. Otherwise it returns false on all ranks, and rank 0 writes the
+	// error.
 	Agree(ctx context.Context, err error) (bool, error)
-	// Ask asks the external simulators of cfg for their specification, on the first rank of ranks. It returns cfg with
-	// the answers. If the simulators do not answer, Ask returns nil, and rank 0 has written the reason.
+	// Ask queries the specification of the external simulators of cfg, on the first rank of ranks. It returns cfg with
+	// the specification. If the simulators do not answer, Ask returns nil, and rank 0 writes the reason.
 	Ask(ctx context.Context, cfg *config.Config, ranks []int) (*config.Config, error)
-	// Leave ends the simulators in the same MPI job.
+	// Leave ends the simulators that run in the same MPI job.
 	Leave(ctx context.Context) error
 }
 
@@ -58,8 +58,8 @@ func (e *Evaluation) Phase(name string) {
 	}
 }
 
-// GatherRows returns, on rank 0, the rows of all ranks in the order of ranks, as little-endian bytes. rows is a slice
-// of values whose size is fixed. Other ranks get nil.
+// GatherRows returns, on rank 0, the rows of all ranks in the order of ranks, as little-endian bytes. It returns nil on
+// other ranks. rows is a slice of fixed-size values: see binary.Append.
 func (e *Evaluation) GatherRows(ctx context.Context, rows any) ([]byte, error) {
 	mine, err := binary.Append(nil, binary.LittleEndian, rows)
 	if err != nil {
@@ -74,12 +74,12 @@ type Results struct {
 	From      string // folder or file of the model
 	Task      string // the environments, or the files with questions or texts
 	Unit      string // episodes, questions or texts
-	Count     int    // number of units
+	Count     int    // number of these units
 	Film      string // file of the film; "" if there is none
 	Names     []string
 	Values    []float64
 	Intervals map[string][2]float64 // 95 % confidence intervals of some metrics
-	Width     int                   // smallest width of the column of names
+	Width     int                   // minimum width of the column of names
 }
 
 // Write writes r to e.Out: a line for each metric, or one JSON object with the same names.

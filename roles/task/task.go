@@ -16,7 +16,7 @@ type Task interface {
 	Has(cfg *config.Config) bool
 	// Draft places cfg in a world whose rank r is on node nodes[r].
 	Draft(cfg *config.Config, reg config.Registries, nodes []int) Draft
-	// Placing returns what a plan may place in a job of cfg.
+	// Placing describes what a plan may place in a job of cfg.
 	Placing(cfg *config.Config) Placing
 	// Run is the task's program on every rank: it trains.
 	Run(ctx context.Context, c *loop.Cluster) error
@@ -24,43 +24,42 @@ type Task interface {
 	Evaluate(ctx context.Context, e *Evaluation) error
 }
 
-// A Placing says what a plan may place in a job.
+// A Placing describes what a plan may place in a job.
 type Placing struct {
 	Components []string // the components that a plan places; optional components only if the job places them
-	// Pool maps the ranks that the configuration gives to the ranks on which members run. It is nil if these are the
-	// same.
+	// Pool maps the configured ranks of components to the ranks on which their members run. It is nil if members run on
+	// the configured ranks.
 	Pool func(named map[string][]int) map[string][]int
 	// Divides reports whether the work of the job can be divided among this number of replicas of the actors' model.
 	Divides func(actors int) bool
-	// Models are the components whose members may divide a model. If Divided is true, a plan keeps the division of the
+	// Models are the components whose members may shard a model. If Divided is true, a plan keeps the meshes of the
 	// configuration.
 	Models  []string
 	Divided bool
 	// Threads has the number of threads of each component whose time depends on it.
 	Threads map[string]int
-	// Eval is the number of environments in evaluations, or 0 without evaluations. EvalGroup is the number of these
-	// environments that begin in the same state.
+	// Eval is the number of environments in evaluations. It is 0 if there are no evaluations. EvalGroup is the number
+	// of these environments that begin in the same state.
 	Eval, EvalGroup int
 }
 
-// A Draft is a plan that is not complete. A process makes one for each start of a job.
+// A Draft is an incomplete Plan. A process makes one for each start of a job.
 type Draft interface {
-	// Mistakes returns everything that is wrong with the configuration in its world, as one error. It starts no
-	// programs.
+	// Mistakes returns all mistakes of the configuration in its world, as one error. It starts no programs.
 	Mistakes() error
-	// Complete returns the plan, or everything that is wrong, as one error. cfg is the draft's configuration, with
-	// the specification of connected simulators if they were asked. reg also has these simulators.
+	// Complete returns the plan, or all mistakes as one error. cfg is the draft's configuration. If connected
+	// simulators were queried, cfg has their specification, and reg has the simulators.
 	Complete(cfg *config.Config, reg config.Registries) (Plan, error)
-	// Common returns the job as far as it is known. Without mistakes it has its placement.
+	// Common returns the job as far as it is known. It has a placement if there are no mistakes.
 	Common() *job.Job
 }
 
-// A Plan is what sessions and commands need to know of a job, in addition to what the loop needs.
+// A Plan describes a job to sessions and commands. It extends loop.Plan.
 type Plan interface {
 	loop.Plan
-	// With returns the plan with the placement of j. j is the same job with another placement.
+	// With returns the plan with the placement of j, which is the same job with another placement.
 	With(j *job.Job) Plan
-	// Open makes what the workers of a rank share, such as models. It may fail on some ranks and not on others. own has
+	// Open makes the objects that the workers of a rank share, such as models. It may fail on only some ranks. own has
 	// the state that the rank keeps from its previous world.
 	Open(w *spmd.World, own *loop.Holdings) (loop.Shared, error)
 	// Notes returns warnings that the user should see before the job begins.
@@ -73,23 +72,23 @@ type Plan interface {
 	OwnKeys() []config.OwnKey
 	// MemoryOf estimates the memory that a rank needs.
 	MemoryOf(rank int) job.Footprint
-	// MemoryColumns returns the columns of a table of MemoryOf.
+	// MemoryColumns returns the columns of a table with MemoryOf for each rank.
 	MemoryColumns() []job.Column
-	// CheckMemory returns an error if the ranks of a node need more memory than it has.
+	// CheckMemory returns an error if the ranks of a node need more memory than the node has.
 	CheckMemory(nodes []int, node int, have job.Available) error
-	// CheckReplay returns an error if the replay buffers and demonstrations on a rank's node need more memory than
-	// it has.
+	// CheckReplay returns an error if the replay buffers and demonstrations on a rank's node need more memory than the
+	// node has.
 	CheckReplay(nodes []int, rank int) error
-	// Work returns the work of an iteration, as far as it is known without a measurement.
+	// Work describes the work of an iteration, as far as it is known without a measurement.
 	Work() planner.Work
-	// Profile measures what the operations of the job cost.
+	// Profile measures the costs of the job's operations.
 	Profile(ctx context.Context, a planner.Asked) (*planner.Profile, error)
 	// CheckFiles returns an error if the workers of a rank cannot read their files.
 	CheckFiles(rank int) error
 }
 
-// Move returns p with the placement of to, a draft of the same job. If anything is wrong, it returns all mistakes as
-// one error. The numbers of members and the rest of the plan do not change.
+// Move returns p with the placement of another draft of the same job. It returns all mistakes of the draft as one
+// error. The numbers of members and the rest of the plan do not change.
 func Move(p Plan, to Draft) (Plan, error) {
 	if err := to.Mistakes(); err != nil {
 		return nil, err

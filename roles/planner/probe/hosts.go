@@ -11,21 +11,21 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Site is what the first rank of a node has measured.
+// A Site has the measurements of the first rank of a node.
 type Site struct {
 	Host string
 	Copy float64 // bytes per second at which a core copies memory beyond its caches
-	Core float64 // multiplications and additions of a core per second
-	// Link is the link to the first node. It is nil for the first node itself, and for nodes beyond mostLinks.
+	Core float64 // multiply-adds of a core per second
+	// Link is the link to the first node. It is nil for the first node itself, and for nodes after the first 1 +
+	// mostLinks.
 	Link *planner.Link
 }
 
-// mostLinks bounds the links that Sites measures, so that it ends soon on many nodes.
+// mostLinks is the maximum number of links that Sites measures. It limits the time on many nodes.
 const mostLinks = 8
 
-// Sites measures nodes and links between them. The members of c are the first ranks of all nodes, and every member
-// calls Sites. The links lead from member 0 to other members, by the transport of c. Sites returns all sites on member
-// 0, and none on other members.
+// Sites measures nodes, and the links from the first node to others over the transport of c. The members of c are the
+// first ranks of all nodes, and every member calls Sites. It returns all sites on member 0, and nil on other members.
 func Sites(ctx context.Context, c spmd.Comm) ([]Site, error) {
 	var links []*planner.Link
 	for k := 1; k <= min(mostLinks, c.Size()-1); k++ { // before the cores are busy
@@ -69,7 +69,7 @@ func Sites(ctx context.Context, c spmd.Comm) ([]Site, error) {
 	return sites, nil
 }
 
-// Network returns the median link between the nodes of sites; false if none was measured.
+// Network returns the median of the links in sites. It returns false if no link was measured.
 func Network(sites []Site) (planner.Link, bool) {
 	var latency, perByte []float64
 	for _, x := range sites {
@@ -80,11 +80,10 @@ func Network(sites []Site) (planner.Link, bool) {
 	return planner.Link{Latency: Median(latency), PerByte: Median(perByte)}, len(latency) > 0
 }
 
-// ask sends items of each size to a member and back, for about as many seconds per size as the constant budget. It
-// returns the link to this member. The first byte of an item tells the member whether the item is the last one of its
-// size.
+// ask measures the link to a member. It sends items of each size to the member and back, for about 0.1 s per size. The
+// first byte of an item is 1 if the item is the last of its size.
 func ask(ctx context.Context, c spmd.Comm, peer int) (planner.Link, error) {
-	const warm, least, most, budget = 2, 5, 400, 0.1 // trips, and seconds
+	const warm, least, most, budget = 2, 5, 400, 0.1 // warm, least, most: numbers of trips; budget: seconds
 	var times [len(sizes)]float64
 	for i, size := range sizes {
 		b := make([]byte, size)
@@ -107,7 +106,7 @@ func ask(ctx context.Context, c spmd.Comm, peer int) (planner.Link, error) {
 	return linkOf(times), nil
 }
 
-// answer sends back what ask sends.
+// answer echoes the items that ask sends.
 func answer(ctx context.Context, c spmd.Comm) error {
 	for _, size := range sizes {
 		for b := make([]byte, size); b[0] == 0; {
@@ -130,7 +129,7 @@ func send(ctx context.Context, c spmd.Comm, b []byte, to int) error {
 	return c.Wait(ctx, []spmd.Request{r})
 }
 
-// receive returns the number of bytes that came.
+// receive returns the number of received bytes.
 func receive(ctx context.Context, c spmd.Comm, b []byte, from int) (n int, err error) {
 	r, err := c.Irecv(b, from, 0)
 	if err != nil {
@@ -141,8 +140,8 @@ func receive(ctx context.Context, c spmd.Comm, b []byte, from int) (n int, err e
 	return list[0].N, err
 }
 
-// coreRate returns the multiplications and additions of a core per second. It takes the best of several runs, so that
-// other programs that use the core for a moment do not count.
+// coreRate returns the multiply-adds of a core per second. It is the best of several runs, because other programs may
+// slow down single runs.
 func coreRate() float64 {
 	const size, rounds = 1 << 12, 1 << 9
 	x := make([]float64, size)
@@ -159,7 +158,7 @@ func coreRate() float64 {
 		}
 		best = min(best, time.Since(start).Seconds())
 	}
-	if math.IsNaN(sum) { // the sum is used, so that it is computed
+	if math.IsNaN(sum) { // prevents the compiler from removing the sum
 		return 0
 	}
 	return size * rounds / best

@@ -15,7 +15,7 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// Host returns the name of this host; "" if it has none.
+// Host returns the name of this host. It returns "" if the name is unknown.
 func Host() string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -24,8 +24,8 @@ func Host() string {
 	return name
 }
 
-// Machine measures this machine as one node of a cluster with this many equal nodes. free is the number of bytes of
-// memory that its ranks may take.
+// Machine measures this machine as one node of a cluster with this many equal nodes. free is the memory that its ranks
+// may use, in bytes.
 func Machine(ctx context.Context, build string, nodes int, free int64) (*planner.Machine, error) {
 	m := &planner.Machine{Build: build, Host: Host(), Cores: runtime.GOMAXPROCS(0), Nodes: nodes, Memory: free,
 		Copy: copyRate(), Network: planner.Usual()}
@@ -43,7 +43,7 @@ func Machine(ctx context.Context, build string, nodes int, free int64) (*planner
 func copyRate() float64 {
 	const size = 32 << 20
 	dst, src := make([]byte, size), make([]byte, size)
-	copy(dst, src) // the system gives the memory at the first touch
+	copy(dst, src) // the system allocates memory at the first touch
 	var rates []float64
 	for range 5 {
 		start := time.Now()
@@ -53,7 +53,7 @@ func copyRate() float64 {
 	return Median(rates)
 }
 
-// Median returns the median of samples, which it sorts. Without samples it is 0.
+// Median sorts samples, and returns their median. It returns 0 if there are no samples.
 func Median(samples []float64) float64 {
 	if len(samples) == 0 {
 		return 0
@@ -62,10 +62,10 @@ func Median(samples []float64) float64 {
 	return stat.Quantile(0.5, stat.LinInterp, samples, nil)
 }
 
-// sizes are the sizes in bytes of the items with which a link is measured.
+// sizes are the sizes of the items that measure a link, in bytes.
 var sizes = [...]int{64, 256 << 10}
 
-// link measures a link between a worker on rank 0 and a worker on the rank other, which may also be 0.
+// link measures the link between two workers: one on rank 0, and one on the rank given by other, which may be 0 too.
 func link(ctx context.Context, other int) (planner.Link, error) {
 	var times [len(sizes)]float64
 	err := spmd.Run(ctx, local.New(other+1), spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
@@ -89,8 +89,8 @@ func linkOf(times [len(sizes)]float64) planner.Link {
 	return l
 }
 
-// roundTrips sends items of a size to the rank other and back, and sets the seconds of one way. The workers fill and
-// read the items.
+// roundTrips sends items of a size from rank 0 to another rank and back. It sets *seconds to half of the median round
+// trip. The workers fill and read the items.
 func roundTrips(ctx context.Context, w *spmd.World, number, size, other int, seconds *float64) error {
 	self := func(m *spmd.Member) (*spmd.Member, error) { return m, nil }
 	here := spmd.GroupSpec{Name: fmt.Sprintf("here %d", number), Ranks: []int{0}}
@@ -133,8 +133,8 @@ func roundTrips(ctx context.Context, w *spmd.World, number, size, other int, sec
 	return err
 }
 
-// pass gets n items from the channel in, and puts n items into the channel out. If first is true, it begins with a put.
-// It appends the seconds of each round to times, unless times is nil.
+// pass receives n items on one channel and sends n items on the other, in turn. If first is true, it begins with a
+// send. It appends the seconds of each round to *times, unless times is nil.
 func pass(ctx context.Context, m *spmd.Member, in, out *spmd.Channel, layout *tensor.Layout, n int, times *[]float64,
 	first bool) error {
 	receiver, err := in.Receiver(m, spmd.Key{To: 0})

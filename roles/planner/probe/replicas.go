@@ -6,16 +6,16 @@ import (
 	"github.com/rlinf/rlinf/algo"
 )
 
-// A Counter takes the place of the sums over the actors of a job. It counts the sums, and adds nothing. So an update on
-// the share of one actor takes as long as it would without other actors.
+// A Counter replaces the sums over the actors of a job. It counts sums, and adds nothing. So a measurement of one
+// actor's update contains no time for other actors.
 type Counter struct {
 	Actors    int
 	Small     int // sums of a few numbers
 	Gradients int
 	Gathers   int
 	Bytes     int64         // of the last gradient
-	Backward  time.Duration // from the opening of gradients until Wait
-	open      time.Time     // when the present gradient was opened
+	Backward  time.Duration // sum of the times from Gradient to Wait
+	open      time.Time     // when Gradient was last called
 }
 
 var _ algo.Replicas = (*Counter)(nil)
@@ -35,7 +35,7 @@ func (c *Counter) Gather([]float32, []int) error {
 	return nil
 }
 
-// Reset forgets what was counted.
+// Reset sets the counts to 0.
 func (c *Counter) Reset() { *c = Counter{Actors: c.Actors, Bytes: c.Bytes} }
 
 // Gradient counts the sum of a gradient.
@@ -45,7 +45,7 @@ func (c *Counter) Gradient(grad []float32) algo.GradientStream {
 	return &stream{c, len(grad)}
 }
 
-// A stream is a gradient that is being counted.
+// A stream is the GradientStream of a Counter.
 type stream struct {
 	c *Counter
 	n int

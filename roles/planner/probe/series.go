@@ -12,7 +12,7 @@ import (
 // A Series has the samples of one operation, in seconds.
 type Series struct {
 	Samples []float64
-	Busy    float64 // seconds of processor time of all calls
+	Busy    float64 // processor seconds of all calls
 	Total   float64 // seconds of all calls
 }
 
@@ -33,8 +33,7 @@ func (s *Series) Add(d time.Duration) {
 	s.Total += d.Seconds()
 }
 
-// Cost returns the cost of an operation with this many rows. If processor times were not recorded, all time counts as
-// work.
+// Cost returns the cost of an operation with this many rows. If s has no processor time, all time counts as busy.
 func (s *Series) Cost(op string, rows int) planner.Cost {
 	m := Median(s.Samples)
 	c := planner.Cost{Op: op, Rows: rows, Seconds: m, Busy: m}
@@ -43,7 +42,7 @@ func (s *Series) Cost(op string, rows int) planner.Cost {
 	}
 	if n := len(s.Samples); n >= 20 && m > 0 {
 		const parts = 10
-		for i := range parts + 1 { // without the two ends, which are the machine's noise
+		for i := range parts + 1 { // without the extremes, which are noise of the machine
 			q := 0.02 + 0.96*float64(i)/parts
 			c.Spread = append(c.Spread, stat.Quantile(q, stat.LinInterp, s.Samples, nil)/m)
 		}

@@ -14,14 +14,14 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// mostSummed bounds the members whose sums are measured. unequal is the longer of the two times for which they
-// compute between sums.
+// mostSummed is the maximum number of members in a measured sum. Between sums, the members compute for the time unequal
+// and for half of this time, in turn.
 const mostSummed, unequal = 8, 60 * time.Microsecond
 
-// AddSums adds to f the costs of sums over this many actors or critic workers. If they gather weights, it also adds the
-// costs of gathers. With only one member it adds nothing. Goroutine ranks measure these costs, in a world of this size
-// (planner.Asked). If it has more ranks than cores, members that wait sleep at once, and wake up late. So the members
-// compute between sums, in turn for a shorter and a longer time.
+// AddSums adds to f the costs of sums over this many actors or critic workers and, if they gather weights, of gathers.
+// With only one member it adds nothing. It measures goroutine ranks; world is planner.Asked.World. The members compute
+// for unequal times between sums: if a world has more ranks than cores, a member that waits sleeps at once and wakes up
+// late.
 func AddSums(ctx context.Context, f *planner.Profile, members, world int) error {
 	if members <= 1 {
 		return nil
@@ -32,7 +32,7 @@ func AddSums(ctx context.Context, f *planner.Profile, members, world int) error 
 	return err
 }
 
-// sums measures sums of a few numbers and of a gradient, as training makes them, over the first members of a world of
+// sums measures the two kinds of sums in training (a few numbers, and a gradient) over the first ranks of a world of
 // goroutine ranks. If the job gathers weights, it also measures a gather.
 func sums(ctx context.Context, work *planner.Work, members, world int) ([]planner.Cost, error) {
 	rows := []int{32, max(64, int(work.GradientBytes/4))}
@@ -95,10 +95,9 @@ func sums(ctx context.Context, work *planner.Work, members, world int) ([]planne
 	return costs, nil
 }
 
-// AddLayerSums adds to f the costs of sums over members that divide every layer of a model. It measures sums for a
-// token and for a micro-batch. Two goroutine ranks sum, in a world of this size (planner.Asked). If it has more ranks
-// than cores, ranks sleep in a sum, and wake up late. So the members compute between sums. The rest of the time is the
-// cost of the sums.
+// AddLayerSums adds to f the costs of sums over members that shard every layer of a model, for one token and for a
+// micro-batch. It measures two goroutine ranks; world is planner.Asked.World. The ranks compute between sums: if a
+// world has more ranks than cores, a rank sleeps in a sum and wakes up late.
 func AddLayerSums(ctx context.Context, f *planner.Profile, world int) error {
 	model := &f.Work.Model
 	rows := []int{model.Width, max(2, model.Tokens) * model.Width}
@@ -133,8 +132,8 @@ func AddLayerSums(ctx context.Context, f *planner.Profile, world int) error {
 	return nil
 }
 
-// summing calls do on the first members of a world of goroutine ranks, which has at least as many. do gets the group of
-// these members, and memory for n numbers.
+// summing starts a world of goroutine ranks, and calls do on its first ranks, the members. do gets the group of the
+// members, and memory for n numbers.
 func summing(ctx context.Context, world, members, n int,
 	do func(w *spmd.World, g *collectives.Group, x []float32) error) error {
 	ranks := local.New(max(members, world))
@@ -158,14 +157,14 @@ func summing(ctx context.Context, world, members, n int,
 	})
 }
 
-// computeFor uses a core for about this long.
+// computeFor keeps a core busy for about this long.
 func computeFor(d time.Duration) {
 	for begun := time.Now(); time.Since(begun) < d; {
 	}
 }
 
-// usual sorts times, and returns their mean without the longest tenth. In the longest tenth another program had the
-// core. usual returns 0 if times is empty.
+// usual sorts times, and returns their mean without the longest tenth, in which other programs used the core. It
+// returns 0 if times is empty.
 func usual(times []float64) float64 {
 	slices.Sort(times)
 	if few := times[:len(times)*9/10]; len(few) > 0 {
