@@ -46,7 +46,7 @@ func (s Spec) checkElements(elements []int) error {
 func NewPartial(v Vec, elements []int) *Partial {
 	w := &Partial{wrapper: wrapper{Vec: v}, elements: elements, spec: v.Spec()}
 	w.inner.Obs, w.inner.FinalObs = w.spec.newObs(v.Len()), w.spec.newObs(v.Len())
-	w.own = memory{{"partial", w.inner.Obs.Must(stateName)}} // saved because an environment that is done keeps its observation
+	w.own = memory{{"partial", w.inner.Obs.Must(stateName)}} // an environment that is done keeps its observation
 	w.spec.Obs = slices.Clone(w.spec.Obs)
 	for i := range w.spec.Obs {
 		if f := &w.spec.Obs[i]; f.Name == stateName {

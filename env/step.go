@@ -103,7 +103,8 @@ func (s Spec) newObs(n int) tensor.Dict {
 	return d
 }
 
-// checkObs returns an error unless d has, for every observation, a tensor for n environments. The errors call d what.
+// checkObs returns an error unless d has, for every observation, a tensor for n environments. The argument what is the
+// name of d in errors.
 func (s Spec) checkObs(what string, d tensor.Dict, n int) error {
 	for i := range s.Obs {
 		f := &s.Obs[i]

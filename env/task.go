@@ -51,7 +51,7 @@ type Quantity struct {
 	Sensor   string `yaml:"sensor,omitempty"`   // output of a sensor
 	Body     string `yaml:"body,omitempty"`     // position of a body's frame, x, y, z [m]
 	Site     string `yaml:"site,omitempty"`     // position of a site, x, y, z [m]
-	Actuator string `yaml:"actuator,omitempty"` // number of the action for an actuator, not clipped; valid only in rewards
+	Actuator string `yaml:"actuator,omitempty"` // action of an actuator, not clipped; only in rewards
 
 	// RelativeTo is a body or a site. Its position is subtracted from the position of the
 	// quantity's body or site. If a body and a site have this name, the part of the quantity's own
