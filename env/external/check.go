@@ -277,7 +277,7 @@ func (k *checker) draws() error {
 			if err := t.turn(t.all(), true, got); err != nil {
 				return err
 			}
-			mask[n%t.n] = n < 2 // the last mask selects no further environment
+			mask[n%t.n] = n < 2 // with one environment, the last mask is empty
 			if _, err := t.render(33, 17, mask, k.by()); err != nil {
 				return fmt.Errorf("RENDER: %w", err)
 			}

@@ -71,7 +71,7 @@ func Dismisses(head []byte) bool {
 	return err == nil && h.kind == closing
 }
 
-// Plays reports whether head is a valid header other than CONFIG's.
+// Plays reports whether head is the header of a request that follows CONFIG.
 func Plays(head []byte) bool {
 	if len(head) < headerSize {
 		return false

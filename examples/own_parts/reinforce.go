@@ -12,7 +12,7 @@ type reinforce struct {
 	adam     *algo.Adam
 	work     policy.Work
 	adv, ret tensor.Tensor // [T,N]
-	none     []float32     // values where there is no critic
+	none     []float32     // zeros in place of a critic's values
 	dLogProb tensor.Tensor
 	counters tensor.Tensor // I64 [1]: iterations done
 }
@@ -49,7 +49,7 @@ func (r *reinforce) Update(rollout tensor.Dict) (algo.Metrics, error) {
 		name, t := seen.Entry(i)
 		obs.Set(name, rows(t))
 	}
-	sums := []float64{float64(n), 0} // samples and returns, over all replicas
+	sums := []float64{float64(n), 0} // number of samples and sum of returns, over all replicas
 	for _, x := range r.adv.F32() {
 		sums[1] += float64(x)
 	}
