@@ -19,8 +19,8 @@ type Vec interface {
 	//
 	// If seeds is not nil, an environment whose episode ended resets itself with its seed: FinalObs gets the last
 	// observation of the old episode, and Obs the first observation of the new episode. If seeds is nil, the
-	// environment stays done until its Reset. Further steps keep its Obs and Status and give Reward 0. In their column
-	// 0 they repeat its flags and its last Info.
+	// environment stays done until its Reset. Further steps keep its Obs and Status, give Reward 0, and repeat its
+	// flags and last Info in column 0.
 	//
 	// If an action or a buffer is invalid, or before the first Reset, Step returns an error and changes nothing.
 	Step(action tensor.Dict, seeds []uint64, out *Step) error
@@ -43,8 +43,8 @@ type Step struct {
 	// cannot fail
 	Status tensor.Tensor
 	// F32 [N, K·Repeats, len(Spec.Info)]: the figures of each step, with Repeats rows for each
-	// action. Rows after the end of an episode are 0. The Info may be the zero Tensor: then no
-	// figures are written
+	// action. Rows after the end of an episode are 0. If Info is the zero Tensor, no figures are
+	// written
 	Info tensor.Tensor
 	// I32 [N]: number of steps that each environment took, counting repeated actions. If
 	// Spec.Repeats is 1, the zero Tensor is allowed, and Took returns the number
@@ -77,7 +77,7 @@ type Spec struct {
 	// Repeat is the number of times that ActionRepeat takes each action; 0 means once. Info has one row for each
 	// repetition.
 	Repeat int
-	// Tasks are the names of the tasks among which each episode has one. It is nil if there is only
+	// Tasks are the names of the tasks. Each episode has one of them. Tasks is nil if there is only
 	// one task. The figure TaskNumber is the index of the episode's task in Tasks.
 	Tasks []string
 	// TaskWeights are the relative frequencies of Tasks. A task with weight 0 is never drawn.

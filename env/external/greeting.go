@@ -64,7 +64,7 @@ func (b *bounds) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// of returns the bounds of n elements, with the value none for elements without a bound.
+// of returns the bounds of n elements. Elements without a bound get the value of the argument none.
 func (b bounds) of(n int, none float32) ([]float32, error) {
 	if b.wrong {
 		return nil, errors.New("expected a number, null, or an array of them")

@@ -11,11 +11,11 @@ import (
 // A Link carries frames to a child and back, through a stream or MPI messages. It is not safe for
 // concurrent use.
 type Link interface {
-	// Send sends a frame with the given header and payload. The deadline is by.
+	// Send sends a frame with the given header and payload. It returns os.ErrDeadlineExceeded at the time by.
 	Send(by time.Time, head, payload []byte) error
 	// Receive returns the header and the payload of the next frame, which are valid until the next call. The deadline
-	// is by. The function accept validates the header and returns the payload's size. If it returns an error, Receive
-	// returns that error and does not read the payload.
+	// is the time by. The function accept validates the header and returns the payload's size. If it returns an error,
+	// Receive returns that error and does not read the payload.
 	Receive(by time.Time, accept func(head []byte) (payload uint64, err error)) (head, payload []byte, err error)
 	// Close closes the connection.
 	Close() error
@@ -58,7 +58,7 @@ func EnvsPerChild(cfg env.External) (int, error) {
 	return g.NumEnvs, nil
 }
 
-// Dismiss sends CLOSE to a child and closes the link. The deadline is by.
+// Dismiss sends CLOSE to a child, with the deadline by, and closes the link.
 func Dismiss(link Link, by time.Time) error {
 	var head [headerSize]byte
 	header{kind: closing}.put(head[:])

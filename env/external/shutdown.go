@@ -64,8 +64,8 @@ func (s *shutdown) pollMillis() int64 {
 	return pollInterval.Milliseconds()
 }
 
-// tooLate returns an error if a shutdown ends a wait that began at start and has the deadline by.
-// If plays is false, it is a wait for a new simulator, which any shutdown ends.
+// tooLate returns an error if a shutdown has ended a wait. The wait began at start, and its own
+// deadline is by. If plays is false, it is a wait for a new simulator, which any shutdown ends.
 func (s *shutdown) tooLate(start, by time.Time, plays bool) error {
 	switch {
 	case !plays && s.requested():
@@ -76,8 +76,8 @@ func (s *shutdown) tooLate(start, by time.Time, plays bool) error {
 	return errNoReply
 }
 
-// deadline returns the deadline of a wait for a reply that began at start: the time by, or earlier
-// if the program must stop at once.
+// deadline returns the deadline of a wait for a reply. It is by, or an earlier time if the program
+// must stop at once. The wait began at start.
 func (s *shutdown) deadline(start, by time.Time) time.Time {
 	if !s.limitsReplies() {
 		return by

@@ -140,9 +140,8 @@ func (e *cutError) what() string {
 	return fmt.Sprintf("%d of the %d bytes of %v came", e.came, h.length, h.kind)
 }
 
-// late returns a message for err, a timeout. The argument what names the missing answer, within is
-// the time limit, and setting is the key of the limit. The message includes the number of received
-// bytes of an incomplete frame.
+// late returns the error to report for err, a timeout. It includes the name of the missing answer,
+// the time limit, the limit's key, and the number of bytes received of an incomplete frame.
 func late(what string, within time.Duration, setting string, err error) error {
 	came := ""
 	if cut := (*cutError)(nil); errors.As(err, &cut) {

@@ -106,7 +106,7 @@ func colours(m *C.mjModel) []float32 {
 	return slices.Clone(unsafe.Slice((*float32)(unsafe.Pointer(m.geom_rgba)), 4*m.ngeom))
 }
 
-// names returns the n names whose offsets in m.names begin at at. The name of an unnamed part is "".
+// names returns n names of m. The argument at points to their offsets in m.names. The name of an unnamed part is "".
 func names(m *C.mjModel, n int, at *C.int) []string {
 	list := make([]string, n)
 	for i, offset := range unsafe.Slice(at, n) {

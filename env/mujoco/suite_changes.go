@@ -78,8 +78,8 @@ func (t *suite) disturb() {
 	}
 }
 
-// free reports whether the target can be moved to the position at. The argument zone is true if the
-// target is a zone.
+// free reports whether the target can be moved to a new position, at. The argument zone is true if
+// the target is a zone.
 func (t *suite) free(at []float64, zone bool) bool {
 	if zone {
 		return apart(at, t.zone(1-t.meantZone())) > 0.11

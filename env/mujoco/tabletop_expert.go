@@ -2,8 +2,7 @@ package mujoco
 
 import "math"
 
-// steer writes the action that moves the fingertips towards the position to, and shuts or opens
-// them.
+// steer writes the action that moves the fingertips towards a position, and shuts or opens them.
 func (s *scene) steer(action []float32, to [3]float64, shut bool) {
 	for i, x := range s.hand() {
 		action[i] = float32(clip(approach*(to[i]-x)/commandStep, 1))
@@ -85,8 +84,8 @@ func pushSpeed(left float64) float64 {
 	return 0.9
 }
 
-// handFits reports whether the hand can come down at the position at without touching an object
-// other than the target.
+// handFits reports whether the hand can come down at a position without touching an object other
+// than the target.
 func (s *scene) handFits(at []float64) bool {
 	const room, reach = 0.045, 0.245
 	for i := range s.bodies {

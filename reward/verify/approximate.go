@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// approximates reports whether an approximation begins at token at: \approx 1.41, (\approx 1.41), approximately 1.41,
-// or = 1.41\ldots.
+// approximates reports whether an approximation begins with p.tokens[at]: \approx 1.41, (\approx 1.41), approximately
+// 1.41, or = 1.41\ldots.
 func (p *parser) approximates(at int) bool {
 	for ; at < len(p.tokens); at++ {
 		t := p.tokens[at]

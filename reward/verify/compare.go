@@ -168,8 +168,8 @@ func equalTrees(a, b *node) bool {
 func agree(a, b string) bool { return a == b || a == "" || b == "" || a == "?" || b == "?" }
 
 // sameItems reports whether the items of two lists can be matched one to one, so that matched items are equal. Labels
-// must be equal: "x = 2, y = 1" is not "1, 2". Only numbered labels, x_1 and x_2, may be missing in one list. If b, the
-// solution, has them, the values in a must be in their order; otherwise any order is right.
+// must be equal: "x = 2, y = 1" is not "1, 2". Only numbered labels, x_1 and x_2, may be missing in one list. If only
+// b, the solution, has them, the values in a must be in their order. If only a has them, any order is right.
 func sameItems(a, b []*node) bool {
 	if len(a) != len(b) {
 		return false
@@ -180,7 +180,7 @@ func sameItems(a, b []*node) bool {
 	case x == nil && y != nil && !hasRelations(a):
 		return slices.EqualFunc(a, y, equalTrees)
 	}
-	owner := make([]*node, len(b)) // owner[i]: the item of a that is matched with b[i]
+	owner := make([]*node, len(b)) // the match of each item of b; a match may change when a later item needs it
 	var place func(x *node, tried []bool) bool
 	place = func(x *node, tried []bool) bool {
 		for i, y := range b {

@@ -406,9 +406,9 @@ func (l *lexer) number() {
 	l.add(number, text)
 }
 
-// thousands appends groups of three digits to whole, and returns the rest of s. A comma without
-// braces separates such groups only if plain is true, which it is outside brackets. The comma stays
-// in the text, because "100,200" may also be a list.
+// thousands appends groups of three digits to whole, and returns the rest of s. All groups must
+// have three digits. A comma without braces separates groups only if plain is true, which it is
+// outside brackets. The comma stays in the text, because "100,200" may also be a list.
 func thousands(whole, s string, plain bool) (string, string) {
 	first, rest := whole, s
 	for {

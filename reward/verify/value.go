@@ -104,7 +104,7 @@ func (v *value) equals(w *value) bool {
 	return ok && okay && near(a, c) && near(b, d)
 }
 
-// near reports whether |a - b| < 2^-agreeBits · max(1, |a|, |b|), up to rounding.
+// near reports whether two numbers agree to agreeBits, relative to max(1, |a|, |b|).
 func near(a, b *big.Float) bool {
 	d := new(big.Float).Sub(a, b)
 	scale := max(0, a.MantExp(nil), b.MantExp(nil))
