@@ -171,7 +171,7 @@ func (c Config) NoSuite() error {
 	return nil
 }
 
-// MaxEnvs is the largest number of environments of a job.
+// MaxEnvs is the maximum number of environments of a job.
 const MaxEnvs = 1 << 20
 
 // Check validates the values of c. It reports each rule through want, whose arguments are: whether the rule holds, the

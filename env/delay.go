@@ -45,7 +45,7 @@ func (w *Delay) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return nil
 }
 
-// duration returns the duration of an action that follows step other actions.
+// duration returns the duration of the next action. The argument step is the number of previous actions.
 func (w *Delay) duration(step uint64) time.Duration {
 	if w.most == w.per {
 		return w.per

@@ -16,8 +16,8 @@ type Constructor func(cfg Config, n int) (Vec, error)
 // ErrNotBuilt is the error of a Constructor whose library is not in this build.
 var ErrNotBuilt = errors.New("not in this build")
 
-// A Registry maps names to environments. Package env/all returns a filled one. Reads are safe for
-// concurrent use.
+// A Registry maps names to environments. Package env/all returns a Registry of all environments of
+// this module. Concurrent reads are safe.
 type Registry struct{ params.Registry[Constructor] }
 
 // NewRegistry returns an empty registry.

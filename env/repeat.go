@@ -72,8 +72,8 @@ func (w *ActionRepeat) size(k int) {
 	w.inner.Truncated = tensor.New(tensor.U8, n, k*w.times)
 }
 
-// repeatRows copies each row of src to dst, the given number of times in succession. A row has the
-// given number of bytes.
+// repeatRows copies each row of src to dst, the given number of times in succession. The argument
+// row is the size of a row in bytes.
 func repeatRows(dst, src []byte, row, times int) {
 	for at := 0; at < len(src); at += row {
 		for range times {

@@ -69,7 +69,7 @@ type Quantity struct {
 	Clip float64 `yaml:"clip,omitempty"`
 }
 
-// A Reward is Weight times the sum of the quantity's numbers, or Weight times Constant.
+// A Reward is Weight times the sum of the quantity's numbers, or Constant.
 type Reward struct {
 	Quantity `yaml:",inline"`
 	// Constant is a fixed reward, in place of a quantity.

@@ -86,7 +86,7 @@ func (o Own) Clone() Own {
 	return Own{c.Interface()}
 }
 
-// Has reports whether o has the key, a name without dots.
+// Has reports whether o has a key, or a section of keys, with this name.
 func (o Own) Has(key string) bool {
 	for _, k := range o.Keys() {
 		name, _, _ := strings.Cut(k.Name, ".")

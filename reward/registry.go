@@ -80,7 +80,7 @@ func (r *Registry) New(s Setup) (Rule, error) {
 	return weigh(score, s.Config), nil
 }
 
-// weigh returns the rule that adds the weighted score and environment's reward.
+// weigh returns the rule RewardWeight·score + EnvRewardWeight·(the environment's reward).
 func weigh(score Rule, c Config) Rule {
 	terminal := c.RewardMode == Terminal
 	return func(reward []float32, b *Batch) error {

@@ -19,12 +19,12 @@ type task[S state, A int32 | float32] struct {
 	sketch  func(s *S) sketch
 	actions func(tensor.Tensor) []A // the elements of an action
 	expert  func(s *S) A            // the expert's action; nil if there is no expert
-	// success reports whether a step is a success; nil if the Spec has no figure "success". The
-	// argument last is true if the time limit ends the episode.
+	// success reports whether a step is a success. It is nil if the Spec has no figure "success".
+	// The argument last is true if the time limit ends the episode.
 	success func(terminated, last bool) bool
 }
 
-// state is the constraint of the state types.
+// state is the type constraint for states.
 type state interface{ ~[2]float64 | ~[4]float64 }
 
 // A batch is N environments of one task.

@@ -23,8 +23,8 @@ const (
 // bells are the two bells of a conversation, seen from one side.
 type bells struct {
 	out, in *bell
-	heard   uint64 // seq of the last frame from the bell in
-	taken   uint64 // seq of the last frame from the bell in or from the stream
+	heard   uint64 // seq of the last frame from the incoming bell
+	taken   uint64 // seq of the last frame from the incoming bell or the stream
 }
 
 // bellsSize is the size of both bells in bytes. The parent writes the first bell, the child the
@@ -60,9 +60,9 @@ func (b *bells) news(head []byte) bool {
 	return true
 }
 
-// ring writes a header to the bell out, and reports whether the other side polls this bell. The
-// stores and the load are sequentially consistent, so if ring returns true, the other side will see
-// the header.
+// ring writes a header to the outgoing bell, and reports whether the other side polls this bell.
+// The stores and the load are sequentially consistent, so if ring returns true, the other side will
+// see the header.
 func (b *bells) ring(head []byte) bool {
 	for _, i := range [...]int{0, 1, 3, seqWord} {
 		atomic.StoreUint64(&b.out[i], binary.LittleEndian.Uint64(head[8*i:]))
@@ -70,8 +70,8 @@ func (b *bells) ring(head []byte) bool {
 	return atomic.LoadUint64(&b.out[looking]) != 0
 }
 
-// rung polls the bell in at most looks times. When it finds a new header, it copies the header to
-// head and returns the number of polls. It returns 0 if it finds none.
+// rung polls the incoming bell for a new header, at most looks times. If it finds one, it copies
+// the header to head and returns the number of polls. Otherwise it returns 0.
 func (b *bells) rung(looks int, head []byte) int {
 	for look := 1; look <= looks; look++ {
 		if seq := atomic.LoadUint64(&b.in[seqWord]); seq != b.heard {
@@ -89,7 +89,7 @@ func (b *bells) rung(looks int, head []byte) int {
 	return 0
 }
 
-// look announces to the other side that this side polls the bell in.
+// look announces to the other side that this side polls the incoming bell.
 func (b *bells) look() {
 	if atomic.LoadUint64(&b.in[looking]) == 0 {
 		atomic.StoreUint64(&b.in[looking], 1)

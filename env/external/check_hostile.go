@@ -155,8 +155,8 @@ func notAnAction(s env.Space) []byte {
 	return binary.LittleEndian.AppendUint32(nil, x)
 }
 
-// bear makes the attack a, and returns an error if the child crashes, hangs, or silently accepts
-// the attack.
+// bear attacks the child with a, and returns an error if the child crashes, hangs, or silently
+// accepts the attack.
 func (t *trial) bear(a attack) error {
 	if a.after != hello {
 		if err := t.configure(setup{}); err != nil {

@@ -101,7 +101,7 @@ type setup struct {
 	ignoreTerminations bool
 	shareMemory        bool
 	noBells            bool    // if true, the memory has no bells
-	memory             *memory // memory to offer, for tests; nil for memory according to shareMemory
+	memory             *memory // memory to offer, for tests; if nil, shareMemory selects it
 	before             time.Time
 }
 
@@ -205,7 +205,8 @@ func (c *conversation) hear(by time.Time) error {
 	return c.check(final)
 }
 
-// call sends a frame with payload, and returns the payload of the answer, which must have want bytes.
+// call sends a frame with payload, and returns the payload of the answer. The argument want is its required size in
+// bytes.
 func (c *conversation) call(k kind, payload []byte, want int, by time.Time) ([]byte, error) {
 	if err := c.send(header{kind: k}, payload, by); err != nil {
 		return nil, err

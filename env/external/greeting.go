@@ -54,7 +54,7 @@ type spaceJSON struct {
 type bounds struct {
 	all   *float64
 	each  []*float64
-	wrong bool // the JSON is neither; the method of reports it, in an error with the field's name
+	wrong bool // whether the JSON is invalid; bounds.of returns the error
 }
 
 func (b *bounds) UnmarshalJSON(text []byte) error {

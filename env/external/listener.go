@@ -48,14 +48,14 @@ type visitor struct {
 const maxWaiting = 1024
 
 // A visitor must send its greeting within greetingTime. If there are maxVisitors, a new visitor replaces the oldest
-// visitor once that has had firstTime.
+// one, which has had at least firstTime.
 const (
 	greetingTime = 10 * time.Second
 	firstTime    = 500 * time.Millisecond
 	maxVisitors  = 1024
 )
 
-// listen starts a listener. The argument address is env.External.Listen; splitAddress makes it this rank's own.
+// listen starts a listener at this rank's address; see splitAddress. The argument address is env.External.Listen.
 func (h *Hub) listen(address, tokenFile string) (*listener, error) {
 	network, at, err := splitAddress(address, h.rank)
 	if err != nil {
@@ -285,7 +285,7 @@ func (l *listener) welcome(h *Hub, conn net.Conn, token string) (*conversation, 
 	return c, nil
 }
 
-// name returns the name in messages of the child that connected with conn.
+// name returns a name, for messages, of the child that connected with conn.
 func (l *listener) name(conn net.Conn) string {
 	if conn.RemoteAddr().Network() == "unix" {
 		return fmt.Sprintf("simulator at %v", l.net.Addr())
@@ -293,8 +293,8 @@ func (l *listener) name(conn net.Conn) string {
 	return fmt.Sprintf("simulator at %v", conn.RemoteAddr())
 }
 
-// manyRefusals is the number of refusals that are all logged. Of the later ones only each 2ⁿ-th is
-// logged, so that strangers cannot fill the log.
+// manyRefusals is the number of refusals that are all logged. Afterwards only the refusals 16, 32,
+// 64, … are logged, so that strangers cannot fill the log.
 const manyRefusals = 8
 
 // refuse closes conn and logs err as the reason.

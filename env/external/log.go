@@ -20,8 +20,8 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// Repeat passes p, a text like one that the log already has, to the method Repeat of the underlying writer. It returns
-// false if there is no such method. So a log can hide the same text from many simulators.
+// Repeat passes a text that repeats an earlier text to the method Repeat of the underlying writer, which may hide it.
+// It returns false if there is no such method.
 func (w *lineWriter) Repeat(p []byte) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

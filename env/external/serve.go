@@ -174,7 +174,8 @@ func openMemory(path string, size int) (*memory, error) {
 // obsPrefix precedes the names of observations in saved states.
 const obsPrefix = "shown."
 
-// saveWith returns the state of vec together with the observations in now, its last step.
+// saveWith returns the state of vec together with its last observations. The argument now is the
+// last Step.
 func saveWith(vec env.Vec, now *env.Step) (tensor.Dict, error) {
 	state, err := env.Save(vec)
 	for i := range now.Obs.Len() {

@@ -76,8 +76,8 @@ func (s *shutdown) tooLate(start, by time.Time, plays bool) error {
 	return errNoReply
 }
 
-// deadline returns the deadline of a wait for a reply. It is by, or an earlier time if the program
-// must stop at once. The wait began at start.
+// deadline returns the deadline of a wait for a reply that began at start. If the program must stop
+// at once, the deadline may be earlier than by.
 func (s *shutdown) deadline(start, by time.Time) time.Time {
 	if !s.limitsReplies() {
 		return by

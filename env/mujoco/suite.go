@@ -54,7 +54,8 @@ func TabletopSuite(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// A suite is the tabletop with many instructions. It serves one environment at a time, which the method at selects.
+// A suite is the tabletop with many instructions. It works on one environment at a time, the argument of the last call
+// of at.
 type suite struct {
 	*scene
 	orders  []instruction
@@ -68,16 +69,16 @@ type suite struct {
 
 // Indices into physics.memo for the suite, after those of the other tabletop tasks.
 const (
-	suiteOrder    = memoLen + iota // number of the instruction
+	suiteOrder    = memoLen + iota // index of the instruction
 	suiteOther                     // the second object of the instruction
-	suiteToldDone                  // consecutive steps in which it is done with the object that the sentence names
+	suiteToldDone                  // consecutive steps with the task done as the sentence says
 	suiteClock                     // steps so far
 	suiteKey                       // 32-bit key of the picture noise
 	suiteMoveAt                    // number of the step that begins with the disturbance; 0 for none
 	suiteMoveTo                    // direction of the disturbance, in radians
 	suiteBright                    // factor for pictures
 	suiteWhite                     // addend for pictures, after the factor
-	suiteNoise                     // noise in pictures, in levels
+	suiteNoise                     // amplitude of the noise in pictures, in levels of 255
 	suiteTable                     // the table's colour: an index into tableColors
 	suiteThird                     // the third cube's colour; -1 if there is no third cube
 	suiteStart                     // [suiteObjects,2]: initial positions of the objects

@@ -13,7 +13,7 @@ type layout struct {
 	order int
 	goal
 	at     [suiteThings][2]float64 // positions of objects, zones and the third cube
-	half   [suiteObjects]float64   // half of each object's turn about z, in radians
+	half   [suiteObjects]float64   // half of each object's rotation angle about z, in radians
 	colors [suiteThings]int
 	hand   [handJoints]float64
 }
@@ -24,7 +24,7 @@ const (
 	streamChange          // the change that the split makes
 	streamSentence        // a second scene, which gives the sentence if it is perturbed
 	streamStandIn         // a third scene, which pictures show if they are perturbed
-	streamNoise           // noise in pictures; counter: step
+	streamNoise           // noise in pictures; the step is the stream's counter
 )
 
 // begin writes the initial state of an episode.
@@ -155,7 +155,7 @@ func (l *layout) scatter(r *philox.Stream, o *instruction, what change) {
 	}
 }
 
-// thing returns the index in the arrays of l of the target of o.
+// thing returns the index of o's target in the arrays of l.
 func (l *layout) thing(o *instruction) int {
 	if o.noun == aZone {
 		return tableObjects + l.zone

@@ -101,7 +101,7 @@ func (t *suite) orderNames() []string {
 	return names
 }
 
-// named returns the index in g of the target of o, an object or a zone.
+// named returns the index of o's target in g. The target is an object or a zone.
 func (o *instruction) named(g goal) int {
 	if o.noun == aZone {
 		return g.zone

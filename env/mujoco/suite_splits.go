@@ -12,8 +12,8 @@ import (
 // A split is a subset of a suite's episodes. The zero value is the split of training.
 type split struct {
 	name    string
-	heldOut bool // the object has a colour that this instruction never has in training
-	role    bool // the object has a colour that only zones have in training
+	heldOut bool // the target has a colour that it never has in training with this instruction
+	role    bool // the target has a colour that only zones have in training
 	phrased bool // the sentence has another word order
 	changes []change
 }

@@ -10,8 +10,8 @@ import (
 )
 
 // The tabletop is a hand with two fingers above a table with two cubes, a ball and two coloured zones. A seed
-// determines their positions and colours, and the target object and the target zone of the task. The code calls these
-// meant.
+// determines their positions and colours, and the target object and the target zone of the task. In the code, these are
+// the object and the zone that are meant.
 //
 // An action is four numbers, clipped to ±1. The first three move the commanded position of the hand by up to 2 cm along
 // x, y and z. The commanded position stays within 4 cm of the hand. The fourth closes the fingers if it is > 0, and
@@ -43,7 +43,7 @@ import (
 type tabletopTask struct {
 	name     string
 	limit    int      // steps of an episode
-	objects  int      // the target is one of the first so many objects
+	objects  int      // number of objects that may be the target: the first ones
 	zone     bool     // whether the task has a target zone
 	sentence []string // the instruction, with the placeholders OBJECT and ZONE
 

@@ -28,9 +28,9 @@ func over(p []float64, z float64) [3]float64 { return [3]float64{p[0], p[1], z} 
 // pushExpert pushes the cube to the zone.
 func (s *scene) pushExpert() ([3]float64, bool) { return s.pushTowards(s.zone(s.meantZone())) }
 
-// pushTowards lowers the hand behind the cube and pushes the cube to place, correcting sideways. If
-// the hand loses the cube, it moves up and starts again. If the hand cannot come down behind the
-// cube, it pushes in the nearest possible direction.
+// pushTowards lowers the hand behind the cube and pushes the cube to the given place, correcting
+// sideways. If the hand loses the cube, it moves up and starts again. If the hand cannot come down
+// behind the cube, it pushes in the nearest possible direction.
 func (s *scene) pushTowards(place []float64) ([3]float64, bool) {
 	hand, cube := s.hand(), s.object(s.meant())
 	x, y := direction(cube, place)

@@ -41,7 +41,7 @@ const (
 	robotJoints  = handJoints + fingerJoints
 )
 
-// A scene is the table with its task. It serves one environment at a time, which the method at selects.
+// A scene is the table with its task. It works on one environment at a time, the argument of the last call of at.
 type scene struct {
 	*physics
 	task   tabletopTask
@@ -166,8 +166,8 @@ func (s *scene) draw(r *philox.Stream) {
 	copy(s.memo[memoColor:], order[:tableThings])
 }
 
-// lay writes the position and quaternion of a free joint: x and y in at, the given height, and a rotation about z by
-// 2·half radians.
+// lay writes the position and orientation of a free joint. The argument at is x and y, and half is half of the rotation
+// angle about z, in radians.
 func lay(qpos []float64, at [2]float64, height, half float64) {
 	copy(qpos, []float64{at[0], at[1], height, math.Cos(half), 0, 0, math.Sin(half)})
 }

@@ -89,8 +89,9 @@ type task struct {
 	// is the number of these values.
 	memory int
 	before func(p *physics, note []float64)
-	// control writes the actuators' inputs, ctrl, for an action. The action then has commands
-	// numbers within ±1. If control is nil, the action itself holds the inputs.
+	// control writes the actuators' inputs, ctrl, for an action. The field commands is then the
+	// length of the action, whose numbers are within ±1. If control is nil, the action itself holds
+	// the inputs.
 	commands int
 	control  func(p *physics, action, ctrl []float32)
 	// step returns the results of the step that was just simulated, and fills info.
@@ -108,7 +109,7 @@ type task struct {
 	expert func(p *physics, action []float32)
 }
 
-// A view is one named observation: width numbers, or a picture.
+// A view is one named observation: a vector of width numbers, or a picture.
 type view struct {
 	name    string
 	dtype   tensor.DType // F32, I32 or U8

@@ -217,7 +217,7 @@ func (r *reader) sample(keys map[string]json.RawMessage) (Sample, error) {
 }
 
 // pair makes a sample of a prompt and its answers. The argument keys is the whole record. If Chat is not nil, the
-// prompt is messages.
+// prompt is in messages.
 func (r *reader) pair(prompt string, messages []message, keys map[string]json.RawMessage, answers []string) (s Sample,
 	err error) {
 	tools, err := toolsIn(keys)

@@ -247,9 +247,9 @@ func toolsIn(keys map[string]json.RawMessage) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// render makes a sample of messages with the chat template. Messages of the assistant are learnt,
-// from index first on. The text before an answer includes the generation prompt, so that a model
-// sees the same tokens when it answers.
+// render makes a sample of messages with the chat template. It marks the messages of the assistant
+// with an index ≥ first as learnt. The text before an answer includes the generation prompt, so
+// that a model sees the same tokens when it answers.
 func (r *reader) render(messages []message, tools json.RawMessage, first int) (s Sample, err error) {
 	done, last := "", 0 // the text that s contains, and its number of messages
 	for i, m := range messages {

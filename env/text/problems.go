@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// Words for word problems.
+// Names and things for word problems.
 var (
 	people = []string{"Anna", "Ben", "Carla", "David", "Emma", "Felix", "Grace", "Hugo", "Iris", "Jonas"}
 	things = []string{"apples", "books", "coins", "eggs", "flowers", "marbles", "pencils", "stamps", "stones", "cards"}
@@ -63,8 +63,9 @@ func (s step) apply(n int) int {
 	return n + s.by
 }
 
-// work returns the calculations of a problem and the result in \boxed{}. Each calculation is wrong
-// by 1, 2 or 10, with the probability slips. The next calculation continues with the wrong number.
+// work returns the calculations of a problem and the result in \boxed{}. The argument slips is the
+// probability that a calculation is wrong, by 1, 2 or 10. The next calculation continues with the
+// wrong number.
 func (p *Problem) work(s *philox.Stream, slips float64) string {
 	var b strings.Builder
 	n := p.start

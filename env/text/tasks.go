@@ -26,7 +26,7 @@ type Problem struct {
 // A Task generates problems of one kind.
 type Task struct {
 	Name string
-	Doc  string // describes a problem
+	Doc  string // description of the problems
 	Chat bool   // whether problems are conversations
 	// Vocab is the vocabulary size of a tokenizer for the task, at least 257.
 	Vocab int
@@ -63,7 +63,7 @@ func TaskNamed(name string) (Task, error) {
 	return Task{}, fmt.Errorf("no task %q: expected one of %s", name, strings.Join(names, ", "))
 }
 
-// testShare is the number of problems of which one, on average, is for tests only.
+// testShare is the ratio of all problems to the problems for tests.
 const testShare = 8
 
 // Generate returns distinct problems for training and for tests. The seed and Problem.numbers

@@ -26,7 +26,7 @@ func newLayers(cfg policy.Config, keys layersKeys, spec env.Spec, seed uint64, a
 	return policy.NewWithEncoder(cfg, spec, features(keys.Width), seed, alloc)
 }
 
-// features are the layers in front of actor and critic.
+// features returns the layers in front of actor and critic.
 func features(width int) nn.Layer {
 	return nn.Sequence(nn.Input("state"), nn.Dense(width), nn.Activate(nn.Tanh))
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// reinforce takes one step per rollout along Σ (return - mean) ∇ log π(action), Williams 1992.
+// reinforce takes one optimizer step per rollout along Σ (return - mean) ∇ log π(action), Williams
+// 1992.
 type reinforce struct {
 	algo.Setup
 	adam     *algo.Adam

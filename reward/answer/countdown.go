@@ -88,7 +88,7 @@ func computes(a int64, sign byte, b, c int64) bool {
 	return b != 0 && a%b == 0 && a/b == c
 }
 
-// take removes one n from numbers. It returns false if there is none.
+// take removes one occurrence of n from numbers. It returns false if there is none.
 func take(numbers *[]int64, n int64) bool {
 	i := slices.Index(*numbers, n)
 	if i < 0 {

@@ -69,9 +69,8 @@ func (p *parser) approximated(exact *node) *node {
 	return p.fail()
 }
 
-// fits reports whether x differs from its approximation about by at most one unit of the last digit of text. The
-// argument text is the first number in the approximation, and literal is its value. Trailing zeros of an integer do not
-// count as digits.
+// fits reports whether |x - about| is at most one unit of the last digit of text. The node about is the approximation,
+// text is its first number, and literal is the value of text. Trailing zeros of an integer do not count as digits.
 func fits(x, about *node, literal *big.Rat, text string) bool {
 	if x.hasVariables() || !isDecimal(about) || literal == nil || strings.ContainsAny(text, "(") {
 		return false

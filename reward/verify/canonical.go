@@ -41,7 +41,7 @@ func (c *canon) all() (out []token) {
 	return out
 }
 
-// unit reads a group, or a token with its arguments. The argument before has the canonical tokens before it.
+// unit reads a group, or a token with its arguments. The argument before holds the previous canonical tokens.
 func (c *canon) unit(before []token) []token {
 	t := c.tokens[c.at]
 	if m := c.modulus(); m != nil {
@@ -192,7 +192,7 @@ func braced(tokens []token) []token {
 	return append(out, token{kind: symbol, text: "}"})
 }
 
-// standsAlone reports whether the last token in before separates the next operand from the previous one.
+// standsAlone reports whether the next operand is separate from the previous tokens, the argument before.
 func standsAlone(before []token) bool {
 	if len(before) == 0 {
 		return true

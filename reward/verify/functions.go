@@ -181,7 +181,7 @@ var (
 	euler = sync.OnceValue(func() *big.Float { return exp(float(1)) })
 )
 
-// machin returns π = 16 atan(1/5) - 4 atan(1/239), computed in fixed point with the given bits after the point.
+// machin returns π = 16 atan(1/5) - 4 atan(1/239), computed in fixed point.
 func machin() *big.Float {
 	const bits = precision + 64
 	inverse := func(n, times int64) *big.Int {

@@ -32,10 +32,10 @@ const (
 	opBinomial
 
 	// The following are not single values; see isValue.
-	opList     // without order
+	opList     // args: items, in any order
 	opTuple    // name: the brackets
 	opMatrix   // args: the rows, which are opTuples
-	opUnion    // of intervals
+	opUnion    // args: intervals
 	opRelation // name: the relations between the args, such as "= =" or "< le"
 )
 

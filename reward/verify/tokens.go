@@ -160,8 +160,8 @@ const (
 	smallForms   = "0123456789+-n"
 )
 
-// raised rewrites a sequence of characters in small as an exponent or an index, by sign. It reports whether there was
-// one.
+// raised rewrites leading characters of the set small as an exponent or an index. The argument sign is ^ or _. raised
+// reports whether there were such characters.
 func (l *lexer) raised(sign, small string) bool {
 	forms := []rune(small)
 	end := strings.IndexFunc(l.rest, func(r rune) bool { return !slices.Contains(forms, r) })
@@ -466,7 +466,7 @@ func isDigit(r rune) bool       { return '0' <= r && r <= '9' }
 func isASCIILetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
 
 // write returns the text of tokens, with spaces only between letters and between digits. If fold is
-// true, all but commands is in lower case.
+// true, it converts everything except commands to lower case.
 func write(tokens []token, fold bool) string {
 	var b strings.Builder
 	last := ' '

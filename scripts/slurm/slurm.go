@@ -33,7 +33,7 @@ func Names() []string {
 	return names
 }
 
-// A Job describes a job to adapt a script to.
+// A Job describes the job that a script is adapted to.
 type Job struct {
 	// Name is the name of the job in squeue and of the output file. Scripts without a configuration
 	// ignore it.
@@ -63,7 +63,7 @@ type Part struct {
 	Nodes        int
 	TasksPerNode int
 	CPUsPerTask  int
-	GPUsPerNode  int // 0 to request none
+	GPUsPerNode  int // 0 for none
 }
 
 // Script returns the named script, adapted to j. It panics if the name is unknown, or if
@@ -161,7 +161,8 @@ func (p Part) option(j Job, name, line string) string {
 	return "#SBATCH --" + name + "=" + value
 }
 
-// jobName replaces characters of name that are invalid in file names or options of sbatch.
+// jobName replaces the characters of name that are invalid in file names or options of sbatch by
+// "-".
 func jobName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_.,:=+-", r) {

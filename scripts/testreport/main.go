@@ -7,7 +7,7 @@
 // matches it. Each line of that file has a regular expression, which must match "package.Test" as a
 // whole, and a reason. Testreport appends the numbers of passed, failed and skipped tests to the
 // counts file. The exit code is 0 without failures, 1 with failures, and 2 if the command could not
-// be run or its output not be read.
+// be run or its output could not be read.
 package main
 
 import (
