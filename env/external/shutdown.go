@@ -99,10 +99,10 @@ func (h *Hub) RequestStop(atOnce bool) { h.shutdown.request(atOnce) }
 // StopRequested reports whether RequestStop was called.
 func (h *Hub) StopRequested() bool { return h.shutdown.requested() }
 
-// Wait waits for a reply, for Links outside this package. It calls the function look, with a time at which look must
-// return, until look returns anything but os.ErrDeadlineExceeded. Wait returns os.ErrDeadlineExceeded at the deadline
-// by. After RequestStop it returns an error that wraps ErrStopRequested earlier, if atOnce was true or plays is false.
-// The argument plays is false for a wait for a new simulator.
+// Wait waits for a reply, for Links outside this package. It calls the function look, each time with a deadline for
+// that call, until look returns anything but os.ErrDeadlineExceeded. At the time by, Wait returns
+// os.ErrDeadlineExceeded. After RequestStop it returns earlier, with an error that wraps ErrStopRequested, if atOnce
+// was true or plays is false. The argument plays is false for a wait for a new simulator.
 func (h *Hub) Wait(by time.Time, plays bool, look func(until time.Time) error) error {
 	for start := time.Now(); ; {
 		until := h.shutdown.deadline(start, by)

@@ -150,10 +150,10 @@ func late(what string, within time.Duration, setting string, err error) error {
 	return fmt.Errorf("no %s in %v (%s)%s", what, within, setting, came)
 }
 
-// Numbers of polls of the bell, about 20 ns each, between two system calls of await. They are 1,
-// then fewLooks, then twice as many each time, up to manyLooks. If the other side runs on another
-// core, they begin with besideLooks. A virtual machine loses its core for a while after about 3000
-// polls in a row.
+// Numbers of polls of the bell, about 20 ns each, between two system calls of await. The first two
+// are 1 and fewLooks. Then the number doubles each time, up to manyLooks. If the other side runs on
+// another core, the first number is besideLooks. A virtual machine loses its core for a while after
+// about 3000 polls in a row.
 const (
 	fewLooks    = 50
 	manyLooks   = 400

@@ -10,7 +10,7 @@ import (
 // adds the contact forces on the 13 bodies, clipped to ±1. The action is 8 torques, clipped to ±1.
 // An episode has 1000 steps of 0.05 s.
 //
-//	reward = Δx/Δt + 1 - 0.5 Σ a²,    v5: 1 only while it is healthy, and - 0.0005 Σ (contact forces, clipped to ±1)²
+//	reward = Δx/Δt + 1 - 0.5 Σ a²,    v5: 1 only while healthy, and - 0.0005 Σ (contact forces, clipped to ±1)²
 //
 // x is the position of the torso. The ant is healthy while 0.2 ≤ z ≤ 1; otherwise the episode ends.
 //

@@ -12,14 +12,14 @@ import (
 // selects and weighs instructions, Config.Split selects the scenes, and Config.Perturb changes
 // observations (suite_splits.go).
 //
-// A seed and a split determine the scene of an episode, with any value of Perturb. With
+// A seed and a split determine the scene of an episode, which does not depend on Perturb. With
 // InstructionMix, the instruction also depends on the environment's earlier episodes. Actions are
 // those of the other tabletop tasks. Config.Observations selects observations:
 //
-//	state        the default, 58 numbers: the 43 of the other tasks, with the object's destination
-//	             in place of the zone; one-hot codes of the instruction (12), and of the second object
-//	             in the sentence (3). For reach_zone, the vector from the hand to the object is
-//	             replaced by the vector from the hand to the zone
+//	state        the default, 58 numbers: the 43 numbers of the other tasks, with the place to which
+//	             the object must go instead of the target zone; one-hot codes of the instruction (12)
+//	             and of its second object (3). For reach_zone, the vector from the hand to the target
+//	             object is replaced by the vector from the hand to the target zone
 //	proprio      8 numbers, as in the other tasks
 //	image        U8 [64, 64, 3], from the camera in front
 //	wrist_image  U8 [64, 64, 3], from a camera on the hand

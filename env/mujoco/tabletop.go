@@ -20,18 +20,19 @@ import (
 // env.Config.Observations selects the observations and their order. Lengths are in dm and
 // velocities in dm/s, so that most numbers are about 1:
 //
-//	state        the default, 43 numbers: proprio; velocity of the hand (3); of each object position
-//	             (3), cosine and sine of its turn about z; of each zone x and y; one-hot codes of the
-//	             object (3) and the zone (2) that are meant; the vector from the hand to the object
-//	             meant (3), and from there to the zone meant (2); velocity of the object meant (3).
-//	             Without a zone in the task, numbers about it are 0
-//	proprio      8 numbers: position between the fingertips, mean distance of the fingers from their
-//	             shut position, the last command to them (±1), the vector from the hand to its
-//	             commanded position
-//	image        U8 [64, 64, 3], from the camera in front, the things in their colours
-//	text         U8 [128]: the sentence of instruction in UTF-8, padded with 0
-//	instruction  12 tokens, I32, of a sentence such as "push the red cube to the green zone", padded
-//	             with 0: see Sentence
+//	state        the default, 43 numbers: proprio (8); velocity of the hand (3); for each object, its
+//	             position (3) and the cosine and sine of its rotation about z; for each zone, x and y;
+//	             one-hot codes of the target object (3) and the target zone (2); the vector from the
+//	             hand to the target object (3); the vector from the target object to the target zone
+//	             (2); velocity of the target object (3). Numbers about the target zone are 0 if the
+//	             task has none
+//	proprio      8 numbers: position of the point between the fingertips (3), mean distance of the
+//	             fingers from their shut position, last command to the fingers (±1), vector from the
+//	             hand to its commanded position (3)
+//	image        U8 [64, 64, 3], from the camera in front, which shows the colours
+//	text         U8 [128]: the sentence of the observation instruction in UTF-8, padded with 0
+//	instruction  I32 [12]: tokens of a sentence such as "push the red cube to the green zone", padded
+//	             with 0; see Sentence
 //
 // The figures of a step are success and wrong_object. A step is a success if the task is done for the second step in a
 // row. It has wrong_object if the task is done with another object, also twice in a row. Both end the episode. The

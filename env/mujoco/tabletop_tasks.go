@@ -51,9 +51,9 @@ func (s *scene) pushReward(aim []float64) float64 {
 // cm above the table, in 60 steps.
 //
 //	reward = (1 - tanh 5|hand - cube| + grip + 2 held min(lifted / 6 cm, 1)) / 4
-//	held   = 0 to 1 as the fingers shut on a cube between them, else 0
-//	grip   = ½ + ½ held with the cube between the fingers, else, in the plane,
-//	         ½ (1 - tanh 20|hand - cube|) opening / widest opening
+//	held   = 0 to 1 as the fingers shut on a cube between them; 0 without a cube between them
+//	grip   = ½ + ½ held                                                if the cube is between the fingers
+//	grip   = ½ (1 - tanh 20|hand - cube|) opening / widest opening,    otherwise, with the distance in the plane
 func TabletopPick(cfg env.Config, n int) (env.Vec, error) {
 	return tabletopTask{
 		name: "TabletopPick-v1", limit: 60, objects: tableCubes, sentence: strings.Fields("pick up the OBJECT"),

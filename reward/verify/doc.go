@@ -8,16 +8,16 @@
 // equal one of the solutions.
 //
 // Two answers are equal if one of these holds:
-//   - The texts agree, up to spaces and notation: \dfrac and \frac, \leq and ≤, x_8 and x_{8}, full-width
-//     signs. Case counts only if it may distinguish variables, as in GMm.
+//   - The texts are the same except for spaces and notation: \dfrac and \frac, \leq and ≤, x_8 and x_{8},
+//     full-width signs. Case matters only if it may distinguish variables, as in GMm.
 //   - The values agree: numbers, fractions, mixed numbers, percents, roots, powers, π, e, i, functions,
 //     factorials, and variables. A thousands comma is part of a number.
-//   - Tuples and intervals agree in brackets and items, matrices in entries.
-//   - Lists and sets agree in items, in any order. "x = ±2" is a list of two items. "x_1 = 1, x_2 = 2" equals
+//   - Tuples and intervals have equal brackets and items. Matrices have equal entries.
+//   - Lists and sets have equal items, in any order. "x = ±2" is a list of two items. "x_1 = 1, x_2 = 2" equals
 //     "1, 2". As a solution, "x_1 = 1, x_2 = 2" also requires this order.
-//   - Equations and inequalities agree in the difference of their sides. For equations the differences may
+//   - Equations and inequalities have equal differences of their sides. For equations, the differences may
 //     have opposite signs. "x = 3" equals "3", and "x = 3" differs from "y = 3". The name on the left may
-//     also be in words, \text{Area} = 12, or be f'(x).
+//     also be words, as in \text{Area} = 12, or f'(x).
 //   - One answer is only a choice from A to E, and the other answer begins with this choice: "(B) 12".
 //
 // Units are ignored, unless both answers have a unit that this package knows; then the units must be the same. There is
