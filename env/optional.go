@@ -43,8 +43,7 @@ func Render(v any, view View, mask []bool, rgb tensor.Tensor) error {
 	return fmt.Errorf("draw %T: %w", v, errors.ErrUnsupported)
 }
 
-// A memory lists the tensors of a Vec that belong to its saved state, with their names in it. They have the leading
-// dimension N.
+// A memory lists tensors that this package adds to a saved state, with their names. Their leading dimension is N.
 type memory []namedTensor
 
 type namedTensor struct {

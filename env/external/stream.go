@@ -212,7 +212,7 @@ func (s *stream) fill(b []byte, by time.Time) error {
 	return err
 }
 
-// read fills b from the stream. With an error, it returns the number of missing bytes.
+// read fills b from the stream. If it fails, it returns the number of missing bytes.
 func (s *stream) read(b []byte, by time.Time) (left int, err error) {
 	for len(b) > 0 {
 		n, err := unix.Read(s.in, b)

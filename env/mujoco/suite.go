@@ -12,9 +12,11 @@ import (
 // selects and weighs instructions, Config.Split selects the scenes, and Config.Perturb changes
 // observations (suite_splits.go).
 //
-// A seed and a split determine the scene of an episode, which does not depend on Perturb. With
-// InstructionMix, the instruction also depends on the environment's earlier episodes. Actions are
-// those of the other tabletop tasks. Config.Observations selects observations:
+// The seed, the split and the weights of the instructions determine the scene of an episode.
+// Perturb changes only observations, except that other_cube also excludes instructions that are not
+// about a cube. With InstructionMix, the instruction also depends on the environment's earlier
+// episodes. Actions are those of the other tabletop tasks. Config.Observations selects
+// observations:
 //
 //	state        the default, 58 numbers: the 43 numbers of the other tasks, with the place to which
 //	             the object must go instead of the target zone; one-hot codes of the instruction (12)
