@@ -8,59 +8,62 @@ import (
 	"github.com/rlinf/rlinf/params"
 )
 
-// A Config is the section env.train or env.eval. Start from DefaultConfig: not every default is
-// zero.
+// A Config is the section env.train or env.eval of the configuration. Start from DefaultConfig,
+// because some defaults are not zero.
 type Config struct {
-	// EnvType is the environment's name in the registry, such as CartPole-v1. If InitParams has a
-	// name, EnvType is RLinf's name of the family, and is ignored.
+	// EnvType is the environment's name in the registry, such as CartPole-v1. If InitParams has an
+	// ID, EnvType is ignored; in RLinf it is then the name of a family of environments.
 	EnvType string `yaml:"env_type"`
 	// InitParams are the arguments of the environment.
 	InitParams InitParams `yaml:"init_params"`
-	// ModelPath is the file of your own model, for the environments that take one (mujoco: MJCF).
-	// Every rank with environments reads it. (+)
+	// ModelPath is the file of your own model, for environments that load a model: mujoco reads
+	// MJCF. Every rank with environments reads the file. (+)
 	ModelPath string `yaml:"model_path,omitempty"`
 	// Task is the task of the model at ModelPath. (+)
 	Task *Task `yaml:"task,omitempty"`
 	// External configures the simulators of env_type external. (+)
 	External External `yaml:"external,omitempty"`
-	// Observations selects the observations, for environments that have several. Their
-	// documentation lists them. Default: the environment's own choice. (+)
+	// Observations selects observations by name, for environments that offer several. The
+	// environment's documentation lists them. Default: the environment's own choice. (+)
 	Observations []string `yaml:"observations,omitempty"`
 	// Instructions selects and weighs the instructions of a suite: a list of names, or a map from
 	// name to weight. Default: all, with equal weights. (+)
 	Instructions Mix `yaml:"instructions,omitempty"`
-	// InstructionMix success adapts the weights of instructions to the success of each environment.
-	// The weight of an instruction is multiplied by 0.2 + 4p(1-p), where p is the share of success
-	// among the environment's last episodes with it. Default: weights stay. (+)
+	// InstructionMix adapts the weights of the instructions. With the value success, each
+	// environment multiplies the weight of an instruction by 0.2 + 4p(1-p). Here p is the share of
+	// successes among the environment's last episodes with that instruction. Default: the weights
+	// stay. (+)
 	InstructionMix string `yaml:"instruction_mix,omitempty"`
-	// Split is the part of a suite's scenes that episodes are drawn from, such as seen or new_role.
-	// The suite's documentation lists them. Default: the suite's own choice. (+)
+	// Split names the subset of a suite's scenes from which episodes are drawn, such as seen or
+	// new_role. The suite's documentation lists the names. Default: the suite's own choice. (+)
 	Split string `yaml:"split,omitempty"`
-	// Perturb changes an input on purpose, to measure how much a policy depends on it; the suite's
-	// documentation lists the changes. Default: nothing. (+)
+	// Perturb changes one input of the policy on purpose, to measure how much the policy depends on
+	// that input. The suite's documentation lists the changes. Default: no change. (+)
 	Perturb string `yaml:"perturb,omitempty"`
 	// RewardMode is raw (default) or only_success. raw keeps the environment's own rewards. With
-	// only_success, a step that is a success has reward 1 and every other step 0. The environment
-	// must report success.
+	// only_success, the reward is 1 for a successful step and 0 for every other step. The
+	// environment must report success.
 	RewardMode string `yaml:"reward_mode,omitempty"`
-	// TotalNumEnvs is the number of environments of the whole job. Must be positive; no default.
+	// TotalNumEnvs is the number of environments of the whole job. It must be positive and has no default.
 	TotalNumEnvs int `yaml:"total_num_envs"`
-	// RolloutEpoch is the number of rollouts of MaxStepsPerRolloutEpoch steps that are collected
-	// for one update. In an evaluation it is the number of episodes that each environment plays,
-	// one after the other. Default 1, also in evaluations, which do not inherit it.
+	// RolloutEpoch is the number of rollouts collected for one update. Each has
+	// MaxStepsPerRolloutEpoch steps. In an evaluation, RolloutEpoch is the number of episodes that
+	// each environment plays, one after the other. Default 1; evaluations do not inherit the value
+	// of training.
 	RolloutEpoch int `yaml:"rollout_epoch"`
-	// MaxStepsPerRolloutEpoch is the number of steps of each environment in one rollout. Must be
-	// positive; no default.
+	// MaxStepsPerRolloutEpoch is the number of steps of each environment in one rollout. It must be
+	// positive and has no default.
 	MaxStepsPerRolloutEpoch int `yaml:"max_steps_per_rollout_epoch"`
-	// AutoReset lets an environment start a new episode in the step that ended the last one. If it
-	// is false, the environment idles until the next rollout, and all environments start afresh
-	// there. Default true. Evaluations play whole episodes, and do not inherit it.
+	// AutoReset makes an environment start a new episode in the same step that ended the previous
+	// one. If it is false, the environment idles until the next rollout, where all environments
+	// start new episodes. Default true. Evaluations play whole episodes, and do not inherit the
+	// value of training.
 	AutoReset bool `yaml:"auto_reset"`
-	// IgnoreTerminations ignores the task's own reasons to end an episode, so that every episode
-	// goes on to the time limit. Default false.
+	// IgnoreTerminations makes every episode run until the time limit, even if the task would end
+	// it earlier. Default false.
 	IgnoreTerminations bool `yaml:"ignore_terminations"`
-	// MaxEpisodeSteps truncates episodes after that many steps of the simulator. 0, the default,
-	// means the task's own limit.
+	// MaxEpisodeSteps is the number of simulator steps after which an episode is truncated. 0, the
+	// default, means the task's own limit.
 	MaxEpisodeSteps int `yaml:"max_episode_steps"`
 	// GroupSize is the number of consecutive environments that share their initial states, which
 	// GRPO needs. Default 1.
@@ -70,34 +73,36 @@ type Config struct {
 	UseFixedResetStateIDs bool `yaml:"use_fixed_reset_state_ids"`
 	// Seed determines the initial states. Default 0.
 	Seed uint64 `yaml:"seed"`
-	// UseRelReward replaces the reward of a step by its change since the step before. The first
-	// step of an episode keeps its reward. If rewards measure how near the goal is, the change is
-	// the progress towards it. Default false. This key, RewardCoef and RewardClip are for training
-	// alone: evaluations do not inherit them.
+	// UseRelReward replaces the reward of each step by the difference from the previous step's
+	// reward. The first step of an episode keeps its reward. If rewards measure how near the goal
+	// is, the difference is the progress towards the goal. Default false. Evaluations do not
+	// inherit UseRelReward, RewardCoef and RewardClip.
 	UseRelReward bool `yaml:"use_rel_reward"`
-	// RewardCoef multiplies every reward. Episode metrics report the task's own rewards. Must not
-	// be 0; default 1.
+	// RewardCoef multiplies every reward. Episode metrics report the task's own rewards. It must
+	// not be 0. Default 1.
 	RewardCoef float32 `yaml:"reward_coef"`
-	// RewardClip keeps every reward, after RewardCoef, within ±RewardClip. 0, the default, means no
-	// clipping. (+)
+	// RewardClip clips every reward to ±RewardClip, after RewardCoef was applied. 0, the default,
+	// means no clipping. (+)
 	RewardClip float32 `yaml:"reward_clip"`
-	// ActionRepeat takes every action that many times, or until the episode ends, and adds up the
-	// rewards. Default 1. (+)
+	// ActionRepeat is the number of times that every action is taken, unless the episode ends
+	// before. The rewards are added up. Default 1. (+)
 	ActionRepeat int `yaml:"action_repeat"`
-	// StateElements are the elements of the observation "state" that policies see, in that order,
-	// counted from 0: [0, 2] of CartPole-v1 hides its velocities. Default: all. (+)
+	// StateElements lists the elements of the observation "state" that policies see, counted from
+	// 0. The policies see them in the order of the list. For example, [0, 2] hides the velocities
+	// of CartPole-v1. Default: all elements. (+)
 	StateElements []int `yaml:"state_elements,omitempty"`
-	// FrameStack is the number of last observations that policies see together, oldest first, in a
-	// new leading dimension. Default 1: the last one alone, without a new dimension. (+)
+	// FrameStack is the number of most recent observations that policies see together, oldest
+	// first, in a new leading dimension. Default 1: only the current observation, without a new
+	// dimension. (+)
 	FrameStack int `yaml:"frame_stack"`
-	// StepDelay makes each step of the batch last at least that long, in place of a slow simulator.
+	// StepDelay is the minimum duration of each step of the batch, to imitate a slow simulator.
 	// Default 0. (+)
 	StepDelay time.Duration `yaml:"step_delay"`
 	// StepDelayMax makes the durations of steps random, from StepDelay to StepDelayMax. Most are
-	// short and few are long: a duration twice as long is half as frequent. It has an effect only
-	// together with StepDelay. Default 0: all steps last StepDelay. (+)
+	// short and few are long: a duration twice as long is half as frequent. StepDelayMax needs
+	// StepDelay. Default 0: all steps last StepDelay. (+)
 	StepDelayMax time.Duration `yaml:"step_delay_max"`
-	// VideoCfg configures the films of evaluations; env.train has no films.
+	// VideoCfg configures the videos of evaluations. Training makes no videos.
 	VideoCfg Video `yaml:"video_cfg"`
 }
 
@@ -106,12 +111,12 @@ type InitParams struct {
 	// ID is the environment's name in the registry. Default: EnvType.
 	ID string `yaml:"id"`
 
-	// Own holds the keys that a user's environment defines itself.
+	// Own holds the keys that a user's own environment defines.
 	Own params.Own `yaml:",inline"`
 }
 
-// DefaultConfig returns the defaults; TotalNumEnvs, MaxStepsPerRolloutEpoch and the environment's
-// name have none.
+// DefaultConfig returns the defaults. TotalNumEnvs, MaxStepsPerRolloutEpoch and the environment's
+// name have no default.
 func DefaultConfig() Config {
 	return Config{RolloutEpoch: 1, AutoReset: true, GroupSize: 1, RewardCoef: 1, ActionRepeat: 1, FrameStack: 1,
 		VideoCfg: DefaultVideo(), External: DefaultExternal()}
@@ -134,11 +139,11 @@ const (
 	RewardOnlySuccess = "only_success"
 )
 
-// MixBySuccess is a value of Config.InstructionMix.
+// MixBySuccess is the only value of Config.InstructionMix besides "".
 const MixBySuccess = "success"
 
-// Plain returns an error if c has a key that only some environments take: a model, a choice of
-// observations, or a key of suites.
+// Plain returns an error if c has a key that is only valid for some environments: a model, a
+// selection of observations, or a key of suites.
 func (c Config) Plain() error {
 	if err := c.NoSuite(); err != nil {
 		return err
@@ -152,7 +157,7 @@ func (c Config) Plain() error {
 	return nil
 }
 
-// NoSuite returns an error if c has a key that only suites of instructions take.
+// NoSuite returns an error if c has a key that is only valid for suites of instructions.
 func (c Config) NoSuite() error {
 	for _, k := range []struct {
 		name  string
@@ -166,11 +171,11 @@ func (c Config) NoSuite() error {
 	return nil
 }
 
-// MaxEnvs is the largest number of environments of a job.
+// MaxEnvs is the maximum number of environments of a job.
 const MaxEnvs = 1 << 20
 
-// Check calls the function want once for each rule. The arguments of want are whether the rule holds, the key below
-// env.train or env.eval, the key's value, and a description of valid values.
+// Check validates the values of c. It reports each rule through want, whose arguments are: whether the rule holds, the
+// key below env.train or env.eval, the key's value, and a description of valid values.
 func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ID() != "", "env_type", c.EnvType, "the name of an environment")
 	want((c.ModelPath == "") == (c.Task == nil), "model_path", c.ModelPath, "a model and a task, or neither")
@@ -208,7 +213,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	c.VideoCfg.check(below("video_cfg", want))
 }
 
-// below returns a want for the keys of a section. It puts the name of the section before each key.
+// below returns a function that prefixes each key with the section and a dot, and then calls want.
 func below(section string, want func(ok bool, key string, value any, want string)) func(bool, string, any, string) {
 	return func(ok bool, key string, value any, need string) { want(ok, section+"."+key, value, need) }
 }

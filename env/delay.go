@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Delay makes steps last longer, to imitate a slow simulator on another machine. The caller sleeps, so that others can
-// use its core.
+// Delay makes steps last longer, to imitate a slow simulator on another machine. Step sleeps and does not spin, so that
+// other goroutines can use the core.
 type Delay struct {
 	wrapper
 	per, most time.Duration
@@ -16,10 +16,9 @@ type Delay struct {
 	steps     uint64 // number of actions so far
 }
 
-// NewDelay wraps v so that a Step with chunks of K actions lasts at least K·per. If most is larger
-// than per, each action has a random duration d between per and most, with P(d > t) = (per/t -
-// per/most) / (1 - per/most). This is a bounded Pareto distribution of exponent 1. Environments
-// that begin with the same seeds have the same durations.
+// NewDelay wraps v so that a Step with chunks of K actions lasts at least K·per. If most > per, the
+// duration of an action is drawn from a bounded Pareto distribution on [per, most], with exponent
+// 1: P(d > t) = (per/t - per/most) / (1 - per/most). Equal initial seeds give equal durations.
 func NewDelay(v Vec, per, most time.Duration) *Delay {
 	return &Delay{wrapper: wrapper{Vec: v}, per: per, most: max(per, most)}
 }
@@ -46,7 +45,7 @@ func (w *Delay) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return nil
 }
 
-// duration returns how long an action takes. The argument step is the number of previous actions.
+// duration returns the duration of the next action. The argument step is the number of previous actions.
 func (w *Delay) duration(step uint64) time.Duration {
 	if w.most == w.per {
 		return w.per

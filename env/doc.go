@@ -1,8 +1,8 @@
-// Package env defines vector environments, and has the parts that every environment shares:
-// episodes, wrappers, seeds, metrics, a registry.
+// Package env defines vector environments, and implements what all environments share: episodes,
+// wrappers, seeds, metrics and a registry.
 //
-// A Vec is N environments that step together, into buffers of the caller. The registry makes one by
-// name, with the wrappers that its Config asks for:
+// A Vec is a batch of N environments that step together and write into buffers of the caller. The
+// registry makes a Vec by name, with the wrappers that its Config selects:
 //
 //	vec, err := registry.New(cfg, n)                // env/all has the registry of everything in this module
 //	step := vec.Spec().NewStep(n, 1)                // the buffers; a worker may lay them over its own memory instead
@@ -16,10 +16,10 @@
 //		seeds.Observe(step)
 //	}
 //
-// A new environment is a Simulator, which is dynamics alone. NewEpisodic makes a Vec of it: it adds
-// chunks of actions, time limits, resets at the end of an episode, and saving. Package envtest
-// checks any Vec against the contract.
+// To add an environment, implement a Simulator, which has only the dynamics. NewEpisodic turns a
+// Simulator into a Vec: it adds chunks of actions, time limits, automatic resets and saving.
+// Package envtest tests whether a Vec meets the contract.
 //
-// The package knows nothing of policies, algorithms and ranks. The caller of a Vec gives its
-// environments their global numbers.
+// The package is independent of policies, algorithms and ranks. The caller assigns the global
+// indices of the environments.
 package env

@@ -2,27 +2,27 @@ package env
 
 import "github.com/rlinf/rlinf/tensor"
 
-// A Vec is N environments that step together, into buffers of the caller. Not for concurrent use.
+// A Vec is a batch of N environments that step together and write into buffers of the caller. It is not safe for
+// concurrent use.
 type Vec interface {
-	// Spec describes one environment; it does not change.
+	// Spec describes one environment. It never changes.
 	Spec() Spec
 	// Len returns N.
 	Len() int
-	// Reset starts new episodes in the environments where mask is true, or in all if mask is nil,
-	// and writes their Obs. All other values of out stay as they are. seeds holds one seed per
-	// environment; seeds of environments outside mask are ignored. Equal seeds give equal states.
+	// Reset starts new episodes in the environments where mask is true, or in all if mask is nil.
+	// It writes their rows of Obs and no other value of out. The slice seeds has one seed per
+	// environment. Equal seeds give equal states.
 	Reset(mask []bool, seeds []uint64, out *Step) error
-	// Step applies the tensor "action" [N,K,A] of the argument action, with A numbers per action, and
-	// fills out. K > 1 is a chunk: an environment takes its K actions in turn and stops at the first
-	// end of an episode. Later rewards, flags and Info are 0.
+	// Step applies the tensor "action" [N,K,A] of the argument action, with A numbers per action, and fills out. If K >
+	// 1, the K actions are a chunk: an environment takes them one after the other and stops when its episode ends.
+	// Later rewards, flags and Info are 0.
 	//
-	// If seeds is not nil, an environment whose episode ended resets itself with its seed: FinalObs
-	// gets the last observation of the old episode, and Obs the first of the new episode. If seeds is
-	// nil, the environment stays done until its Reset. Further steps keep its Obs and Status and give
-	// Reward 0; their column 0 repeats its flags and its last Info.
+	// If seeds is not nil, an environment whose episode ended resets itself with its seed: FinalObs gets the last
+	// observation of the old episode, and Obs the first observation of the new episode. If seeds is nil, the
+	// environment stays done until its Reset. Further steps keep its Obs and Status, give Reward 0, and repeat its
+	// flags and last Info in column 0.
 	//
-	// If the actions or the buffers are bad, or there was no Reset yet, Step returns an error and does
-	// nothing.
+	// If an action or a buffer is invalid, or before the first Reset, Step returns an error and changes nothing.
 	Step(action tensor.Dict, seeds []uint64, out *Step) error
 	Close() error
 }
@@ -30,21 +30,21 @@ type Vec interface {
 // A Step is the result of one call of Step or Reset for N environments. The caller owns it and may
 // reuse it.
 type Step struct {
-	Obs tensor.Dict // one tensor [N, shape...] for each observation of the Spec, under its name ("state", "image")
-	// the last observations of episodes, like Obs; a row is valid only if the step ended the
-	// environment's episode and the environment reset itself
+	Obs tensor.Dict // a tensor [N, shape...] for each observation of the Spec, by name ("state", "image")
+	// the last observations of the old episodes, laid out like Obs; a row is valid only if this
+	// step ended the environment's episode and the environment reset itself
 	FinalObs   tensor.Dict
 	Reward     tensor.Tensor // F32 [N,K]
-	Terminated tensor.Tensor // U8 [N,K]: the task's own end, after which no reward can come
-	// U8 [N,K]: cut off from outside, by a time limit or by a failure of the simulator; may be true
-	// together with Terminated
+	Terminated tensor.Tensor // U8 [N,K]: the task ended the episode, and no reward can follow
+	// U8 [N,K]: a time limit or a failure of the simulator ended the episode; Terminated may be
+	// true too
 	Truncated tensor.Tensor
 	// U8 [N]: Normal, Aborted or NoEpisode. The zero Tensor is allowed for a Vec whose simulators
 	// cannot fail
 	Status tensor.Tensor
-	// F32 [N, K·Repeats, len(Spec.Info)]: the figures of each step of the chunk. Each action has
-	// Repeats rows. Rows after the end of an episode are 0. If Info is the zero Tensor, no figures
-	// are written
+	// F32 [N, K·Repeats, len(Spec.Info)]: the figures of each step, with Repeats rows for each
+	// action. Rows after the end of an episode are 0. If Info is the zero Tensor, no figures are
+	// written
 	Info tensor.Tensor
 	// I32 [N]: number of steps that each environment took, counting repeated actions. If
 	// Spec.Repeats is 1, the zero Tensor is allowed, and Took returns the number
@@ -56,61 +56,61 @@ type Step struct {
 const (
 	// Normal: the simulator answered.
 	Normal = iota
-	// Aborted: the simulator failed and the episode ended with this step. Do not train on any step of
-	// this episode. Metrics count the episode as lost and use no other figure of it.
+	// Aborted: the simulator failed and the episode ended with this step. Do not train on any step of this episode.
+	// Metrics count the episode as lost and ignore all its figures.
 	Aborted
-	// NoEpisode: the simulator is permanently gone. If the previous status was Aborted or
-	// NoEpisode, no episode was running and none is counted. Otherwise the running episode is lost.
-	// This status occurs only in steps with seeds.
+	// NoEpisode: the simulator is permanently gone. If the previous status was Normal, the running
+	// episode is lost; otherwise no episode was running. This status occurs only in steps with
+	// seeds.
 	NoEpisode
 )
 
 // A Spec describes one environment of a Vec.
 type Spec struct {
 	Name     string   // name in the registry, such as CartPole-v1
-	Obs      []Field  // named observations; an ActionMask limits the policy's choices and is not its input
+	Obs      []Field  // named observations; an ActionMask is no input of the policy: it limits the actions
 	Action   Space    // the actions of Step
 	MaxSteps int      // steps after which an episode is truncated; 0 if there is no limit
 	Info     []string // names of per-step figures
 	// Returns are the smallest and the largest return of an episode of MaxSteps; nil if unknown.
 	Returns *[2]float64
-	// Repeat is the number of times that ActionRepeat takes each action; 0 means once. Info has that
-	// many rows for an action.
+	// Repeat is the number of times that ActionRepeat takes each action; 0 means once. Info has one row for each
+	// repetition.
 	Repeat int
-	// Tasks are the names of the tasks that an episode may have; nil if there is only one task. The
-	// figure TaskNumber is the index of the episode's task in Tasks.
+	// Tasks are the names of the tasks. Each episode has one of them. Tasks is nil if there is only
+	// one task. The figure TaskNumber is the index of the episode's task in Tasks.
 	Tasks []string
 	// TaskWeights are the relative frequencies of Tasks. A task with weight 0 is never drawn.
 	TaskWeights []float64
 }
 
-// Figures of a step that this package interprets, besides TaskReward.
+// Names of the figures in Info that this package interprets, besides TaskReward.
 const (
 	Success     = "success"      // the task is done
-	WrongObject = "wrong_object" // the task is done with an object that was not meant
-	// ToldObject: the task is done with the object that the sentence names. Such an environment
-	// names a wrong object in the sentence on purpose.
+	WrongObject = "wrong_object" // the task is done, but with the wrong object
+	// ToldObject: the task is done with the object that the instruction names. An environment with
+	// this figure names a wrong object in the instruction on purpose.
 	ToldObject = "told_object"
-	TaskNumber = "task_number" // number of the episode's task in Spec.Tasks
+	TaskNumber = "task_number" // index of the episode's task in Spec.Tasks
 )
 
 // A Field is one named observation.
 type Field struct {
-	Name string // "state", "image"; travels as observation.<Name>
+	Name string // "state", "image"; messages call it observation.<Name>
 	Space
-	// Words makes the observation a text: each number is an index into Words, and 0 means no word.
-	// Words is nil if the observation has no words.
+	// Words is the vocabulary of an observation that is a text: each number is an index into Words,
+	// and 0 means no word. It is nil for all other observations.
 	Words []string
-	// Text makes an observation of U8 a text in UTF-8, with zeros after its end.
+	// If Text is true, the observation is a UTF-8 text in U8, with zeros after its end.
 	Text bool
 }
 
-// A Kind is the meaning of the numbers of a Space.
+// A Kind is the kind of numbers in a Space.
 type Kind uint8
 
 const (
 	Box           Kind = 1 + iota // real numbers within Low and High
-	Discrete                      // one of N choices
+	Discrete                      // one choice out of Nvec[0]
 	MultiDiscrete                 // len(Nvec) independent choices
 )
 
@@ -119,7 +119,7 @@ type Space struct {
 	Kind  Kind
 	DType tensor.DType
 	Shape []int     // Box: shape of one value; Discrete: [1]; MultiDiscrete: [len(Nvec)]
-	Low   []float32 // Box: bounds per element, ±Inf where there is none
+	Low   []float32 // Box: bounds per element; ±Inf means no bound
 	High  []float32
 	Nvec  []int // Discrete: [n]; MultiDiscrete: number of options of each choice
 }
@@ -133,12 +133,11 @@ func (s Space) Dim() int {
 	return n
 }
 
-// A Saver is a Vec, or a part of a Vec, whose state can be saved and loaded, so that a resumed run
+// A Saver is a Vec or a Simulator whose state can be saved and loaded, so that a resumed run
 // continues where it stopped.
 type Saver interface {
 	// Save returns the state of every environment, in tensors with leading dimension N. The caller
-	// owns the Dict. A wrapper around a Vec that is no Saver returns an error that is
-	// errors.ErrUnsupported.
+	// owns the Dict. If a wrapper wraps a Vec that is no Saver, its error is errors.ErrUnsupported.
 	Save() (tensor.Dict, error)
 	// Load restores N rows that Save returned, in the order of this Vec's environments. The rows may
 	// come from Vecs of other sizes.
@@ -147,9 +146,9 @@ type Saver interface {
 
 // An Expert is a Vec that can solve its task, for demonstrations and labels.
 type Expert interface {
-	// Act fills action, [N,1,A], with the expert's action in each environment's present state. The
-	// action depends on that state alone, and Act changes no state. Environments whose episode is
-	// over get an action too. A wrapper around a Vec that is no Expert returns an error that is
+	// Act fills action, [N,1,A], with the expert's action in each environment's current state. The
+	// action depends only on this state, which Act does not change. Environments whose episode is
+	// over get an action too. If a wrapper wraps a Vec that is no Expert, its error is
 	// errors.ErrUnsupported.
 	Act(action tensor.Tensor) error
 }
@@ -157,14 +156,13 @@ type Expert interface {
 // A Renderer is a Vec that can draw its environments.
 type Renderer interface {
 	// Render draws the environments where mask is true, or all if mask is nil, into their rows of
-	// rgb, U8 [N,Height,Width,3]. The first row of a picture is its top. Render changes nothing
-	// else. If mask is false everywhere, Render draws nothing and only reports whether it can draw
-	// the view. A wrapper around a Vec that is no Renderer returns an error that is
-	// errors.ErrUnsupported.
+	// rgb, U8 [N,Height,Width,3]. The first row of a picture is its top. If mask is false
+	// everywhere, Render draws nothing, and returns an error if it cannot draw the view. If a
+	// wrapper wraps a Vec that is no Renderer, its error is errors.ErrUnsupported.
 	Render(view View, mask []bool, rgb tensor.Tensor) error
 }
 
-// A View describes pictures of environments.
+// A View describes how to draw a picture of an environment.
 type View struct {
 	Width, Height int    // pixels
 	Camera        string // name of a camera in the model; "" for the environment's default

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Episodes follows the running episodes of environments [first, first+n), and stores each episode
-// when it finishes. Only Take may be called while another goroutine uses the Episodes.
+// Episodes tracks the running episodes of environments [first, first+n), and stores each episode
+// when it finishes. Only Take is safe for concurrent use.
 type Episodes struct {
 	first      int
 	success    int   // column of Success in Info; -1 if there is none
@@ -19,19 +19,19 @@ type Episodes struct {
 	told       int   // column of ToldObject in Info; -1 if there is none
 	task       int   // column of TaskNumber in Info; -1 if there is none
 	taskReward int   // column of TaskReward in Info; -1 if Reward is the task's own
-	figures    []int // columns of Info that are reported unchanged
+	figures    []int // columns of Info that this package does not interpret
 	autoReset  bool
 
 	ret        tensor.Tensor // F64 [n]: sum of the rewards so far
 	length     tensor.Tensor // I64 [n]: steps so far
-	hadSuccess tensor.Tensor // U8 [n]: a step of the episode had Success
-	hadWrong   tensor.Tensor // U8 [n]: a step of the episode had WrongObject
-	hadTold    tensor.Tensor // U8 [n]: a step of the episode had ToldObject
+	hadSuccess tensor.Tensor // U8 [n]: a step of the episode had the figure Success
+	hadWrong   tensor.Tensor // U8 [n]: a step of the episode had the figure WrongObject
+	hadTold    tensor.Tensor // U8 [n]: a step of the episode had the figure ToldObject
 	sums       tensor.Tensor // F64 [n, len(figures)]: sums of the figures so far
-	summed     tensor.Tensor // I64 [n]: steps in sums, counting repeated actions
+	summed     tensor.Tensor // I64 [n]: number of steps added to sums, counting repeated actions
 	over       tensor.Tensor // U8 [n]: the episode is done, and its environment idles
-	number     []int         // [n]: number of the episode's task
-	failed     []bool        // [n]: the last episode was aborted, and no step had status Normal since
+	number     []int         // [n]: Episode.Task of the running episode
+	failed     []bool        // [n]: the last episode was aborted, and no step has had status Normal since
 
 	mu       sync.Mutex
 	finished batch
@@ -55,11 +55,11 @@ type Episode struct {
 	WrongObject  bool      // a step had the figure WrongObject
 	ToldObject   bool      // a step had the figure ToldObject
 	Task         int       // number of its task in Spec.Tasks, counted from 1; 0 if Spec.Tasks is nil
-	Info         []float64 // mean of each of the Spec's Figures over the steps
+	Info         []float64 // for each name in Spec.Figures, the mean over the steps
 }
 
-// Figures returns the names of the Info that episodes report unchanged, because this package does
-// not interpret them.
+// Figures returns the names in Info that this package does not interpret. Episodes report their
+// means.
 func (s Spec) Figures() []string {
 	var names []string
 	for _, i := range s.figures() {
@@ -144,7 +144,7 @@ func (e *Episodes) Observe(step *Step) {
 	}
 }
 
-// add adds the figures of one step of environment n, and returns whether it was a success.
+// add adds the figures of one step of environment n, and reports whether the step was a success.
 func (e *Episodes) add(n int, info []float32) (success bool) {
 	has := func(column int) bool { return column >= 0 && info[column] != 0 }
 	if e.taskReward >= 0 {
@@ -203,8 +203,8 @@ func (e *Episodes) sumsOf(n int) []float64 {
 	return e.sums.F64()[n*len(e.figures) : (n+1)*len(e.figures)]
 }
 
-// Take returns the episodes that finished or were aborted since the last Take, in the order of (step,
-// environment). They are valid until the next Take.
+// Take returns the episodes that finished or were aborted since the last Take, ordered by step, then by environment.
+// They are valid until the next Take.
 func (e *Episodes) Take() []Episode {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -212,8 +212,8 @@ func (e *Episodes) Take() []Episode {
 	return e.taken.episodes
 }
 
-// Progress returns the number of steps of the episode of environment n, and the return so far. If the
-// episode has ended and Take has not returned it yet, Progress returns its final values.
+// Progress returns the number of steps and the return so far of the episode of environment n. For an environment that
+// idles after its episode, it returns the final values until Take returns the episode.
 func (e *Episodes) Progress(n int) (steps int, ret float64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -253,11 +253,10 @@ func (e *Episodes) memory() memory {
 	return m
 }
 
-// episodeWidth is the number of figures of an Episode, besides its Info, in the rows that travel
-// between ranks.
+// episodeWidth is the number of figures in a row of AppendRows, without the Info.
 const episodeWidth = 9
 
-// AppendRows appends one row of figures per episode to rows, and returns the result.
+// AppendRows appends one row of figures per episode to rows, to send them to other ranks, and returns the result.
 func AppendRows(rows []float64, episodes []Episode) []float64 {
 	for _, e := range episodes {
 		rows = append(rows, float64(e.Env), float64(e.Len), e.Return, count(e.SuccessOnce), count(e.SuccessAtEnd),
@@ -285,11 +284,11 @@ func FromRows(rows []float64, figures int) ([]Episode, error) {
 	return episodes, nil
 }
 
-// A Summary holds the means over episodes that env/* and eval/* metrics report, under RLinf's
+// A Summary holds statistics of episodes, which the metrics env/* and eval/* report under RLinf's
 // names.
 type Summary struct {
 	NumTrajectories int       // episodes that finished; if 0, the means are 0
-	NumLost         int       // aborted episodes, which are in no mean
+	NumLost         int       // aborted episodes; no mean includes them
 	Return          float64   // mean Return
 	ReturnStd       float64   // sample standard deviation of Return; 0 for one episode
 	ReturnMin       float64   // lowest Return
@@ -300,18 +299,17 @@ type Summary struct {
 	WrongObject     float64   // share of episodes
 	ToldObject      float64   // share of episodes
 	ByTask          []OfTask  // for each of Spec.Tasks, up to the last task that occurred
-	Info            []float64 // mean of each of Spec.Figures; nil for no episodes
+	Info            []float64 // for each name in Spec.Figures, the mean; nil if no episode has figures
 }
 
-// An OfTask is the part of a Summary about the episodes of one task.
+// An OfTask summarizes the episodes of one task.
 type OfTask struct {
 	NumTrajectories int     // episodes that finished; if 0, SuccessOnce is 0
 	SuccessOnce     float64 // share of episodes
 }
 
-// Summarize returns the Summary of episodes. It sorts the slice by environment, keeping the order
-// within each environment, and sums in that order. So the result does not depend on the placement of
-// the environments.
+// Summarize returns the Summary of episodes. It first sorts the slice by environment, stably, so that the rounding of
+// the sums does not depend on the placement of the environments.
 func Summarize(episodes []Episode) Summary {
 	slices.SortStableFunc(episodes, func(a, b Episode) int { return cmp.Compare(a.Env, b.Env) })
 	var s Summary
@@ -357,7 +355,7 @@ func Summarize(episodes []Episode) Summary {
 	return s
 }
 
-// spread fills in the deviation and the minimum of the returns of episodes.
+// spread computes ReturnStd and ReturnMin.
 func (s *Summary) spread(episodes []Episode) {
 	if s.NumTrajectories == 0 {
 		return

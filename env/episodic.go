@@ -6,20 +6,19 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Episodic is a Vec made of a Simulator. It adds episodes to the dynamics, in the same way for
-// every environment.
+// Episodic is a Vec made of a Simulator. It adds episodes to the dynamics of the Simulator.
 type Episodic struct {
 	sim    Simulator
 	spec   Spec
 	n      int
-	ignore bool // terminations do not end episodes
-	sparse int  // column of Info that replaces the reward; -1 if none does
+	ignore bool // if true, terminations do not end episodes
+	sparse int  // column of Info that replaces the reward; -1 for none
 
 	elapsed tensor.Tensor // I32 [N]: steps of the running episode
-	over    tensor.Tensor // U8 [N]: terminated, truncated, needsReset; 0 while the episode runs
+	over    tensor.Tensor // U8 [N]: flags terminated, truncated, needsReset; 0 while the episode runs
 	info    tensor.Tensor // F32 [N,I]: figures of each environment's last step
 
-	// Scratch of one step.
+	// Scratch memory of one step.
 	wasOver    []bool
 	ended      []bool
 	turn       []Turn
@@ -42,8 +41,8 @@ const (
 	needsReset // there was no Reset yet
 )
 
-// NewEpisodic returns a Vec made of sim, with the MaxEpisodeSteps, IgnoreTerminations and
-// RewardMode of cfg. The Vec owns sim from now on.
+// NewEpisodic returns a Vec made of sim. It applies MaxEpisodeSteps, IgnoreTerminations and
+// RewardMode of cfg. The Vec takes ownership of sim.
 func NewEpisodic(sim Simulator, cfg Config) *Episodic {
 	n, spec := sim.Len(), sim.Spec()
 	if cfg.MaxEpisodeSteps > 0 {
@@ -117,7 +116,7 @@ func (e *Episodic) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 			return fmt.Errorf("%s: step of environment %d before its first reset", e.spec.Name, n)
 		}
 		e.wasOver[n] = f != 0
-		if f != 0 { // still done
+		if f != 0 { // the episode was already over
 			out.Terminated.U8()[n*chunk] = f & terminated
 			out.Truncated.U8()[n*chunk] = f & truncated / truncated
 			e.inform(out, n, n*chunk)
@@ -136,7 +135,7 @@ func (e *Episodic) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return e.renew(seeds, out)
 }
 
-// takeTurns sets the turn of every environment, and counts the coming step of each running episode. It reports whether
+// takeTurns sets the Turn of every environment, and counts the coming step of each running episode. It reports whether
 // any episode is running.
 func (e *Episodic) takeTurns() bool {
 	over, elapsed, limit := e.over.U8(), e.elapsed.I32()[:e.n], int32(e.spec.MaxSteps)
@@ -171,7 +170,7 @@ func (e *Episodic) actions(a tensor.Tensor, k int) tensor.Tensor {
 	return e.column
 }
 
-// judge writes column k of the results of the step, and decides which episodes are over.
+// judge writes the results of action k of the chunk to out, and marks the episodes that are over.
 func (e *Episodic) judge(out *Step, k, chunk int) {
 	reward, term, trunc, over := out.Reward.F32(), out.Terminated.U8(), out.Truncated.U8(), e.over.U8()
 	if chunk == 1 && !out.Info.IsZero() { // one copy of all rows is faster
@@ -200,7 +199,7 @@ func (e *Episodic) judge(out *Step, k, chunk int) {
 	}
 }
 
-// inform writes the figures of the last step of environment n to row i of Info, if Info is wanted.
+// inform writes the figures of the last step of environment n to row i of out.Info, unless that is the zero Tensor.
 func (e *Episodic) inform(out *Step, n, i int) {
 	if columns := len(e.spec.Info); !out.Info.IsZero() {
 		copy(out.Info.F32()[i*columns:], e.info.F32()[n*columns:(n+1)*columns])
@@ -275,7 +274,7 @@ func (e *Episodic) Render(view View, mask []bool, rgb tensor.Tensor) error {
 	return nil
 }
 
-// copyRows copies the rows of src where mask is true into dst, which has the same names.
+// copyRows copies the rows of src where mask is true into the tensors of the same names in dst.
 func copyRows(dst, src tensor.Dict, mask []bool) {
 	for i := range src.Len() {
 		name, t := src.Entry(i)

@@ -7,59 +7,62 @@ import (
 	"time"
 )
 
-// An External configures the simulators of env_type external. They are programs of their own, in
-// any language, that speak the protocol of docs/bridge.md. Either Command or Listen is given.
+// An External configures the simulators of env_type external. These are separate programs, in any
+// language, that speak the protocol of docs/bridge.md. Set either Command or Listen.
 type External struct {
-	// Command is the program and its arguments. A text is split at blanks. Every rank with
-	// environments starts it N times, and ends it.
+	// Command is the program and its arguments: a list, or a text that is split at white space.
+	// Every rank with environments starts the program N times, and stops it at the end.
 	Command Command `yaml:"command"`
-	// N is the number of children that share the environments of a rank. With
-	// rollout.pipeline_stage_num, they share those of one stage of a rank. Default 1. Children that
-	// play a fixed number of environments are started as often as needed.
+	// N is the number of children that share the environments of a rank, or of each stage of a rank
+	// with rollout.pipeline_stage_num. Default 1. If each child plays a fixed number of
+	// environments, the job starts enough children for all environments.
 	N int `yaml:"n"`
-	// Listen is where to wait for children that were started elsewhere: unix:/path or
-	// tcp:host:port. Rank R listens at path.R (rank 0: path) or port+R. Without a host, only this
-	// machine can connect. With mpi, the children are other programs of the same MPI job.
+	// Listen is the address at which the job waits for children that were started elsewhere:
+	// unix:/path or tcp:host:port. Rank R listens at path.R (rank 0: path) or port+R. Without a
+	// host, only children on this machine can connect. With the value mpi, the children are other
+	// programs of the same MPI job.
 	Listen string `yaml:"listen"`
-	// TokenFile is a file whose first line is a secret. Children must know the secret to connect.
-	// The file is made if it does not exist. Only its owner may be able to read or change it. TCP
-	// needs a token file.
+	// TokenFile is a file whose first line is a secret that children must send to connect. The file
+	// is created if it does not exist. Only its owner may have the permission to read or write it.
+	// TCP needs a token file.
 	TokenFile string `yaml:"token_file"`
-	// SharedMemory lets children on the same machine have arrays in shared memory. Default true.
+	// SharedMemory lets children on the same machine exchange arrays through shared memory. Default
+	// true.
 	SharedMemory bool `yaml:"shared_memory"`
-	// StartTimeout is the longest time for a child to connect and to begin the protocol. Default
-	// 2m.
+	// StartTimeout is the maximum time that a child may take to connect and to begin the protocol.
+	// Default 2m.
 	StartTimeout time.Duration `yaml:"start_timeout"`
-	// StepTimeout is the longest time for a step of a child's environments, or for any other
-	// answer. Default 1m.
+	// StepTimeout is the maximum time that a child may take for a step of its environments, or for
+	// any other answer. Default 1m.
 	StepTimeout time.Duration `yaml:"step_timeout"`
-	// MaxRestarts is how many times in a row a failing child is replaced, if no episode finishes in
-	// between. After that the job stops, with a checkpoint. Default 3. With listen: mpi no child is
-	// replaced.
+	// MaxRestarts is the maximum number of successive replacements of a failing child without a
+	// finished episode in between. After these, the job stops with a checkpoint. Default 3. With
+	// listen: mpi no child is replaced.
 	MaxRestarts int `yaml:"max_restarts"`
-	// MaxSameErrors is how often simulators may report the same error; numbers in its text do not
-	// matter. Then the job stops, with a checkpoint and exit code 1. Each rank counts for itself,
-	// and begins anew after 100 episodes that ended well. 0: no limit. Default 10.
+	// MaxSameErrors is the number of times that simulators may report the same error, ignoring the
+	// numbers in its text. Then the job stops with a checkpoint and exit code 1. Each rank has its
+	// own count, and restarts it after 100 episodes without a failure. 0 means no limit. Default
+	// 10.
 	MaxSameErrors int `yaml:"max_same_errors"`
-	// MaxLostShare is the largest share of the last 100 episodes that may be lost because their
-	// simulators failed. Above it the job stops, with a checkpoint and exit code 1. 1: no limit.
-	// Default 0.5.
+	// MaxLostShare is the maximum share of the last 100 episodes that may be lost because
+	// simulators fail. If more are lost, the job stops with a checkpoint and exit code 1. 1 means
+	// no limit. Default 0.5.
 	MaxLostShare float64 `yaml:"max_lost_share"`
-	// Greeting describes the simulator. The job asks the simulator for it and records it. Not for
-	// users.
+	// Greeting is the simulator's description of itself. The job records it here; users do not set
+	// it.
 	Greeting string `yaml:"greeting,omitempty"`
 }
 
-// ListenMPI is the Listen of simulators in the same MPI job.
+// ListenMPI is the value of Listen for simulators in the same MPI job.
 const ListenMPI = "mpi"
 
-// MaxSocketPath is the largest length of the path of a Unix socket, in bytes.
+// MaxSocketPath is the maximum length of a Unix socket's path, in bytes.
 const MaxSocketPath = 107
 
 // A Command is a program and its arguments.
 type Command []string
 
-// UnmarshalText splits a text at blanks.
+// UnmarshalText splits a text at white space.
 func (c *Command) UnmarshalText(text []byte) error {
 	*c = strings.Fields(string(text))
 	return nil
@@ -79,7 +82,8 @@ func (e External) Same(f External) bool {
 	return e.Listen == f.Listen && slices.Equal(e.Command, f.Command)
 }
 
-// check calls the function want for each rule, with the key relative to the section external.
+// check validates e and reports each rule through want; see Config.Check. Keys are relative to the
+// section external.
 func (e External) check(want func(ok bool, key string, value any, want string)) {
 	if e.IsZero() {
 		return

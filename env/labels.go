@@ -6,16 +6,16 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// ExpertAction is the observation that Labels adds: an action of the environment, [1,A].
+// ExpertAction is the name of the observation that Labels adds: the expert's action, [1,A].
 const ExpertAction = "expert_action"
 
-// Labels adds the expert's action to each observation, for algorithms that learn from such labels.
-// It is the outermost wrapper. FinalObs also has a tensor for the label, but Labels never writes
+// Labels adds the expert's action to each observation, for algorithms that imitate an expert. It
+// must be the outermost wrapper. FinalObs also has a tensor for the label, but Labels never writes
 // it, because no action follows a final observation.
 type Labels struct {
 	wrapper
 	spec  Spec
-	label tensor.Dict // a buffer for ExpertAction alone
+	label tensor.Dict // a buffer for ExpertAction only
 }
 
 // NewLabels wraps v, which must be an Expert. Otherwise Reset and Step return errors that are

@@ -10,12 +10,12 @@ import (
 // ActionMask is the name of the observation that marks the allowed actions, in an environment whose actions are
 // choices. It is a box of U8 with one element for each option of each choice, in the order of Nvec: 1 for an allowed
 // option, else 0. While the episode runs, each choice must have an allowed option. Policies take only allowed options.
-// Frames of masks are not stacked. A mask applies to all actions of a chunk, although it describes the state before the
+// FrameStack does not stack masks. A mask applies to all actions of a chunk, although it describes the state before the
 // first action.
 const ActionMask = "action_mask"
 
-// Blocked returns the index of the first choice of an action in s that has no allowed option, or -1.
-// mask is one row of an ActionMask.
+// Blocked returns the index of the first choice for which mask, one row of an ActionMask, allows no option. It returns
+// -1 if there is none.
 func (s Space) Blocked(mask []uint8) int {
 	for k, n := range s.Nvec {
 		if !slices.ContainsFunc(mask[:n], func(m uint8) bool { return m != 0 }) {
@@ -26,8 +26,8 @@ func (s Space) Blocked(mask []uint8) int {
 	return -1
 }
 
-// Allow replaces each choice in action that mask forbids by the next allowed option. action is [n,
-// len(Nvec)], and mask has n rows of an ActionMask. Each choice must have an allowed option.
+// Allow replaces each forbidden choice in action by the next allowed option. The argument action is
+// [n, len(Nvec)], and mask has n rows of an ActionMask. Each choice must have an allowed option.
 func (s Space) Allow(action []int32, mask []uint8) {
 	for i, choice := range action {
 		n := s.Nvec[i%len(s.Nvec)]
@@ -38,8 +38,8 @@ func (s Space) Allow(action []int32, mask []uint8) {
 	}
 }
 
-// A masked Vec makes sure that each choice has an allowed option. At the end of an episode
-// environments may allow nothing. No action follows there, so the wrapper allows everything.
+// A masked Vec returns an error if a choice has no allowed option. After the last step of an
+// episode, where no action follows, it allows every option instead.
 type masked struct {
 	wrapper
 	spec Spec
@@ -112,8 +112,8 @@ func (w masked) check(n int, obs tensor.Dict) error {
 	return nil
 }
 
-// release allows every option to environment n, whose episode is over, if some choice has no
-// allowed option.
+// release makes the mask of environment n, whose episode is over, allow every option, if a choice
+// has no allowed option.
 func (w masked) release(n int, obs tensor.Dict) {
 	if row := w.row(n, obs); w.spec.Action.Blocked(row) >= 0 {
 		for i := range row {

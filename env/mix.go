@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// A Mix maps the names of parts to their weights. In YAML it is a map from name to weight, or a list
-// of names, whose weights are 1.
+// A Mix maps names to weights. In YAML it is a map from name to weight, or a list of names with weight 1.
 type Mix map[string]float64
 
-// AddWeight adds a part; the configuration calls it for each item.
+// AddWeight sets the weight of a name. The decoder of the configuration calls it for each item.
 func (m *Mix) AddWeight(name string, weight float64) {
 	if *m == nil {
 		*m = Mix{}

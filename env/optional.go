@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Save returns a copy of the state of v, a Vec or a Simulator. If v, or a Vec that v wraps, is no Saver, it returns an
-// error that is errors.ErrUnsupported.
+// Save returns a copy of the state of v, a Vec or a Simulator. The error is errors.ErrUnsupported if v, or a Vec that v
+// wraps, is no Saver.
 func Save(v any) (tensor.Dict, error) {
 	if s, ok := v.(Saver); ok {
 		return s.Save()
@@ -16,8 +16,8 @@ func Save(v any) (tensor.Dict, error) {
 	return tensor.Dict{}, fmt.Errorf("save %T: %w", v, errors.ErrUnsupported)
 }
 
-// Load puts a state that Save returned back into v. If a tensor is missing or has another shape,
-// Load returns an error, and v must be reset.
+// Load restores a state that Save returned. If a tensor is missing or has another shape, Load
+// returns an error, and v must be reset.
 func Load(v any, state tensor.Dict) error {
 	if s, ok := v.(Saver); ok {
 		return s.Load(state)
@@ -25,8 +25,8 @@ func Load(v any, state tensor.Dict) error {
 	return fmt.Errorf("load %T: %w", v, errors.ErrUnsupported)
 }
 
-// Act fills action, [N,1,A], with the present actions of the expert of v, a Vec or a Simulator. If v, or a Vec that v
-// wraps, is no Expert, it returns an error that is errors.ErrUnsupported.
+// Act fills action, [N,1,A], with the actions of v's expert in the current states. The argument v is a Vec or a
+// Simulator. The error is errors.ErrUnsupported if v, or a Vec that v wraps, is no Expert.
 func Act(v interface{ Spec() Spec }, action tensor.Tensor) error {
 	if e, ok := v.(Expert); ok {
 		return e.Act(action)
@@ -34,8 +34,8 @@ func Act(v interface{ Spec() Spec }, action tensor.Tensor) error {
 	return fmt.Errorf("%s has no expert (%w)", v.Spec().Name, errors.ErrUnsupported)
 }
 
-// Render draws environments of v. If v, or a Vec that v wraps, is no Renderer, it returns an error
-// that is errors.ErrUnsupported.
+// Render draws environments of v; see Renderer. The error is errors.ErrUnsupported if v, or a Vec
+// that v wraps, is no Renderer.
 func Render(v any, view View, mask []bool, rgb tensor.Tensor) error {
 	if r, ok := v.(Renderer); ok {
 		return r.Render(view, mask, rgb)
@@ -43,8 +43,7 @@ func Render(v any, view View, mask []bool, rgb tensor.Tensor) error {
 	return fmt.Errorf("draw %T: %w", v, errors.ErrUnsupported)
 }
 
-// A memory is the part of a saved state that this package keeps: tensors with leading dimension N, under their names
-// in the state.
+// A memory lists tensors that this package adds to a saved state, with their names. Their leading dimension is N.
 type memory []namedTensor
 
 type namedTensor struct {

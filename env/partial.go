@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// stateName is the name of the observation that Partial hides parts of.
+// stateName is the name of the observation of which Partial hides elements.
 const stateName = "state"
 
 // Partial shows some elements of the observation "state" and hides the others. A task may then need
@@ -17,10 +17,11 @@ type Partial struct {
 	elements []int
 	width    int // width of the wrapped Vec's state
 	spec     Spec
-	inner    Step // Obs and FinalObs with all elements; the rest is the caller's
+	inner    Step // its Obs and FinalObs have all elements; its other tensors are the caller's
 }
 
-// checkElements returns an error if s has no vector "state" with the given elements. It accepts an empty selection.
+// checkElements returns an error unless the observation "state" of s is a vector with all the given elements. If
+// elements is empty, it returns nil.
 func (s Spec) checkElements(elements []int) error {
 	if len(elements) == 0 {
 		return nil
@@ -98,7 +99,7 @@ func (w *Partial) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return nil
 }
 
-// share lets the inner Vec write all but the state straight to the caller's memory.
+// share lets the inner Vec write everything except the state directly to the caller's memory.
 func (w *Partial) share(out *Step) {
 	w.inner.Reward, w.inner.Terminated, w.inner.Truncated = out.Reward, out.Terminated, out.Truncated
 	w.inner.Status, w.inner.Info, w.inner.Steps = out.Status, out.Info, out.Steps

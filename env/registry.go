@@ -9,17 +9,15 @@ import (
 	"github.com/rlinf/rlinf/params"
 )
 
-// A Constructor makes n environments. It applies the environment's own keys of cfg, and MaxEpisodeSteps,
-// IgnoreTerminations and RewardMode. A Vec of NewEpisodic applies these three already. Wrappers and workers apply the
-// other keys.
+// A Constructor makes n environments. It applies the environment's own keys, MaxEpisodeSteps, IgnoreTerminations and
+// RewardMode. NewEpisodic applies the last three. Wrappers and workers apply the other keys of cfg.
 type Constructor func(cfg Config, n int) (Vec, error)
 
-// ErrNotBuilt is the error of a Constructor that needs a library, if the program was built without
-// it.
+// ErrNotBuilt is the error of a Constructor whose library is not in this build.
 var ErrNotBuilt = errors.New("not in this build")
 
-// A Registry maps names to environments. The caller fills it, or env/all does. Reading it is safe
-// for concurrent use.
+// A Registry maps names to environments. Package env/all returns a Registry of all environments of
+// this module. Concurrent reads are safe.
 type Registry struct{ params.Registry[Constructor] }
 
 // NewRegistry returns an empty registry.
@@ -42,8 +40,7 @@ func (r *Registry) With(name string, c Constructor) *Registry {
 	return &Registry{r.Registry.With(name, c)}
 }
 
-// Find returns nil if r has name. Otherwise it returns an error that lists all names, and suggests the nearest name if
-// one is near.
+// Find returns an error if r has no environment called name. The error lists all names, and suggests a similar one.
 func (r *Registry) Find(name string) error {
 	if _, ok := r.Builder(name); ok {
 		return nil
@@ -55,9 +52,8 @@ func (r *Registry) Find(name string) error {
 	return fmt.Errorf("unknown environment %q%s Known: %s", name, hint, strings.Join(r.Names(), ", "))
 }
 
-// New makes n environments with the wrappers that cfg asks for: actions repeated, rewards scaled
-// and clipped, observations hidden, frames stacked, steps delayed. It checks an ActionMask, now and
-// in every step.
+// New makes n environments and wraps them; see Wrap. It returns an error if the environment does
+// not support a key of cfg.
 func (r *Registry) New(cfg Config, n int) (Vec, error) {
 	if err := r.Find(cfg.ID()); err != nil {
 		return nil, err
@@ -76,7 +72,7 @@ func (r *Registry) New(cfg Config, n int) (Vec, error) {
 	return Wrap(vec, cfg), nil
 }
 
-// fits returns an error if an environment with the Spec s cannot do what c asks for.
+// fits returns an error if an environment with the Spec s does not support a key of c.
 func (c Config) fits(s Spec) error {
 	if c.MaxEpisodeSteps > 0 && s.MaxSteps != c.MaxEpisodeSteps {
 		return fmt.Errorf("%s: max_episode_steps %d, but it has a limit of its own: %d", c.ID(), c.MaxEpisodeSteps,
@@ -94,7 +90,8 @@ func (c Config) fits(s Spec) error {
 	return s.checkStack(c.FrameStack)
 }
 
-// Wrap adds the wrappers that cfg asks for to vec. If vec shows an ActionMask, Wrap adds its check.
+// Wrap adds the wrappers that cfg selects to vec: repeated actions, scaled and clipped rewards, hidden elements,
+// stacked frames, delayed steps. If vec has an ActionMask, Wrap also adds its check.
 func Wrap(vec Vec, cfg Config) Vec {
 	if slices.ContainsFunc(vec.Spec().Obs, Field.isMask) {
 		vec = masked{wrapper{Vec: vec}, vec.Spec()}
@@ -129,7 +126,7 @@ func nearest(name string, known []string) string {
 	return best
 }
 
-// edits returns the least number of insertions, deletions and replacements of bytes that turn a
+// edits returns the minimum number of insertions, deletions and replacements of bytes that turn a
 // into b (Levenshtein 1966).
 func edits(a, b string) int {
 	row := make([]int, len(b)+1) // row[j]: edits from a[:i] to b[:j]

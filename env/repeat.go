@@ -2,19 +2,19 @@ package env
 
 import "github.com/rlinf/rlinf/tensor"
 
-// ActionRepeat takes every action several times and adds up the rewards. The end of an episode ends
-// the repetition. The wrapped Vec gets a repeated action as a chunk of equal actions, so the rules
-// for chunks hold. Info has the figures of every repetition.
+// ActionRepeat takes every action several times and adds up the rewards. It stops when the episode
+// ends. The wrapped Vec gets a repeated action as a chunk of equal actions. Info has a row for each
+// repetition.
 type ActionRepeat struct {
 	wrapper
 	times  int
 	action tensor.Dict // [N,K·times,A]
-	// has its own Reward, Terminated, Truncated [N,K·times], and its own Steps if the wrapped Vec
-	// also repeats actions; the rest is the caller's
+	// owns Reward, Terminated, Truncated [N,K·times], and Steps if the wrapped Vec also repeats
+	// actions; its other tensors are the caller's
 	inner Step
 }
 
-// NewActionRepeat wraps v.
+// NewActionRepeat wraps v, and takes each action the given number of times.
 func NewActionRepeat(v Vec, times int) *ActionRepeat {
 	w := &ActionRepeat{wrapper: wrapper{Vec: v}, times: times}
 	if v.Spec().Repeats() > 1 {
@@ -72,7 +72,7 @@ func (w *ActionRepeat) size(k int) {
 	w.inner.Truncated = tensor.New(tensor.U8, n, k*w.times)
 }
 
-// repeatRows writes every row of src to dst, the given number of times in succession. The argument
+// repeatRows copies each row of src to dst, the given number of times in succession. The argument
 // row is the size of a row in bytes.
 func repeatRows(dst, src []byte, row, times int) {
 	for at := 0; at < len(src); at += row {

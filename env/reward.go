@@ -6,25 +6,24 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TaskReward is the figure with the task's own reward, in a Vec that changes the Reward. If an action is repeated, the
-// first row of the action has the sum, and its other rows have 0.
+// TaskReward is the figure with the task's own reward, in a Vec that changes the Reward. If an action is repeated, its
+// first row has the sum of the rewards, and its other rows have 0.
 const TaskReward = "task_reward"
 
-// RewardScale makes rewards relative if asked to, multiplies them by a factor, and clips them. It
-// adds TaskReward to the Info, so that returns are still those of the task.
+// RewardScale optionally makes rewards relative, multiplies them by a factor, and clips them. It
+// adds TaskReward to the Info, so that Episodes still reports the task's own returns.
 type RewardScale struct {
 	wrapper
 	coef, clip float32
-	// [N]: the task's last reward of each episode, 0 before its first step; nil if rewards are
-	// absolute
+	// [N]: the task's last reward in each running episode, 0 before the first step; nil if rewards
+	// are not made relative
 	last []float32
 	spec Spec
 	info tensor.Tensor // F32 [N,K·Repeats,I] for the wrapped Vec; the zero Tensor if it has no Info
 }
 
-// NewRewardScale wraps v. A reward r becomes coef·r, and is clipped to ±clip if clip is not 0. If
-// relative is true, r is first replaced by its change since the previous step, except in the first
-// step of an episode.
+// NewRewardScale wraps v. A reward r becomes coef·r, clipped to ±clip if clip is not 0. If relative
+// is true, the previous reward of the episode is first subtracted from r.
 func NewRewardScale(v Vec, coef, clip float32, relative bool) *RewardScale {
 	w := &RewardScale{wrapper: wrapper{Vec: v}, coef: coef, clip: clip, spec: v.Spec()}
 	if relative {
@@ -96,8 +95,8 @@ func (w *RewardScale) inform(info []float32, reward tensor.Tensor) {
 	}
 }
 
-// relate makes the rewards of environment n relative. The first reward of an episode is relative to
-// 0. The rewards of an environment that idles after its episode stay 0.
+// relate subtracts from each reward of environment n the previous reward of its episode, or 0 for
+// the first. The rewards of an environment that idles after its episode stay 0.
 func (w *RewardScale) relate(n int, out *Step) {
 	steps, ended := out.Took(n)
 	row := out.Reward.F32()[n*out.Reward.Dim(1):][:steps]

@@ -5,7 +5,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Use is training or evaluation. The two have different initial states.
+// A Use is training or evaluation. Their initial states differ.
 type Use uint8
 
 const (
@@ -13,9 +13,8 @@ const (
 	Eval
 )
 
-// A Seeder draws the seeds of the initial states of environments [first, first+n). The seed of an
-// episode depends only on the job's seed, the environment's group and the episode's number, so it
-// is the same in every placement.
+// A Seeder draws the seeds of the episodes of environments [first, first+n). A seed depends only on
+// the job's seed, the environment's group and the episode's number, not on the placement.
 type Seeder struct {
 	seed    uint64
 	purpose philox.Purpose
@@ -26,8 +25,8 @@ type Seeder struct {
 	next    []uint64
 }
 
-// NewSeeder returns the Seeder of cfg's Seed, GroupSize and UseFixedResetStateIDs; first is the
-// global index of environment 0.
+// NewSeeder returns a Seeder for n environments, with Seed, GroupSize and UseFixedResetStateIDs of
+// cfg. The argument first is the global index of the first environment.
 func NewSeeder(cfg Config, use Use, first, n int) *Seeder {
 	s := &Seeder{
 		seed: cfg.Seed, purpose: philox.Reset, group: max(cfg.GroupSize, 1), fixed: cfg.UseFixedResetStateIDs,
@@ -45,7 +44,7 @@ func NewSeeder(cfg Config, use Use, first, n int) *Seeder {
 // it when an episode begins.
 func (s *Seeder) Next() []uint64 { return s.next }
 
-// Started records that a Reset with mask began episodes with the seeds of Next.
+// Started records that a Reset with this mask began episodes with the seeds of Next.
 func (s *Seeder) Started(mask []bool) {
 	for n := range s.next {
 		if mask == nil || mask[n] {
@@ -54,8 +53,8 @@ func (s *Seeder) Started(mask []bool) {
 	}
 }
 
-// Observe records a Step that was given the seeds of Next. Each environment whose episode ended has
-// begun a new episode.
+// Observe records a Step that got the seeds of Next: each environment whose episode ended has begun
+// a new episode.
 func (s *Seeder) Observe(step *Step) {
 	for n := range s.next {
 		if _, ended := step.Took(n); ended {
@@ -71,7 +70,7 @@ func (s *Seeder) Rewind() {
 	s.drawAll()
 }
 
-// Save returns a copy of the episodes' numbers, [n].
+// Save returns a copy of the episode numbers, [n].
 func (s *Seeder) Save() (tensor.Dict, error) {
 	var d tensor.Dict
 	s.memory().save(&d)

@@ -2,8 +2,8 @@ package env
 
 import "embed"
 
-// Source has the files of this package that declare keys of the configuration. The comments of the
-// fields are the manual of these keys.
+// Source embeds the files of this package that declare keys of the configuration. The comments of
+// the fields document these keys.
 //
 //go:embed config.go external.go video.go task.go
 var Source embed.FS

@@ -7,18 +7,18 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// FrameStack stacks the last observations, oldest first: each observation [shape...] becomes
-// [frames, shape...]. An ActionMask is not stacked. A new episode begins with its first observation
-// in all frames. A chunk of actions gives one frame, the observation at its end.
+// FrameStack stacks the most recent observations, oldest first: each observation [shape...] becomes
+// [frames, shape...]. An ActionMask is not stacked. At the start of an episode, all frames are its
+// first observation. A chunk of actions adds one frame, the observation at its end.
 type FrameStack struct {
 	wrapper
 	spec  Spec
-	inner Step          // Obs and FinalObs are single frames; the rest is the caller's
+	inner Step          // its Obs and FinalObs are single frames; its other tensors are the caller's
 	stack tensor.Dict   // each environment's last frames
 	over  tensor.Tensor // U8 [N]: 1 where the episode is done and no frame follows
 }
 
-// NewFrameStack wraps v.
+// NewFrameStack wraps v, and stacks the given number of frames.
 func NewFrameStack(v Vec, frames int) *FrameStack {
 	w := &FrameStack{wrapper: wrapper{Vec: v}, spec: v.Spec(), over: tensor.New(tensor.U8, v.Len())}
 	w.inner.Obs, w.inner.FinalObs = w.spec.newObs(v.Len()), w.spec.newObs(v.Len())
@@ -42,8 +42,8 @@ func NewFrameStack(v Vec, frames int) *FrameStack {
 	return w
 }
 
-// checkStack returns an error if an observation of s becomes too large with the given number of
-// frames.
+// checkStack returns an error if an observation of s, stacked the given number of times, is too
+// large.
 func (s Spec) checkStack(frames int) error {
 	const most = 1 << 24 // numbers, 64 MiB of F32
 	for _, f := range s.Obs {
@@ -103,8 +103,8 @@ func (w *FrameStack) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return nil
 }
 
-// push appends environment n's new frame to its stack. If anew is true, the environment has reset
-// itself. Then push writes the final stack to FinalObs and begins a new stack.
+// push appends the new frame of environment n to its stack. If anew is true, the environment has
+// reset itself: push then writes the final stack to FinalObs and begins a new stack.
 func (w *FrameStack) push(n int, anew bool, out *Step) {
 	for i := range w.stack.Len() {
 		name, _ := w.stack.Entry(i)

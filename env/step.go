@@ -28,8 +28,8 @@ func (s Spec) NewStep(n, k int) *Step {
 // Repeats returns the number of times that an action is taken.
 func (s Spec) Repeats() int { return max(s.Repeat, 1) }
 
-// Took returns how many steps of its chunk environment n took, and whether the last of these steps
-// ended its episode.
+// Took returns the number of steps of the chunk that environment n took, and whether its episode
+// ended.
 func (s *Step) Took(n int) (steps int, ended bool) {
 	chunk := s.Reward.Dim(1)
 	terminated, truncated := s.Terminated.U8()[n*chunk:(n+1)*chunk], s.Truncated.U8()[n*chunk:(n+1)*chunk]
@@ -41,8 +41,8 @@ func (s *Step) Took(n int) (steps int, ended bool) {
 	return chunk, false
 }
 
-// InfoOf returns the rows of Info of the steps that environment n took, one after the other, or nil if Info is the zero
-// Tensor. An environment that was already done has one row, the figures of its last step.
+// InfoOf returns the rows of Info for the steps that environment n took, concatenated. It returns nil if Info is the
+// zero Tensor. An environment that was already done has one row, the figures of its last step.
 func (s *Step) InfoOf(n int) []float32 {
 	if s.Info.IsZero() {
 		return nil
@@ -82,8 +82,8 @@ func (s Spec) CheckReset(n int, mask []bool, seeds []uint64, out *Step) error {
 	return s.checkObs("Obs", out.Obs, n)
 }
 
-// CheckStep checks the arguments of a Step of n environments, and returns the tensor of the
-// actions, [n,K,Dim].
+// CheckStep returns the actions, [n,K,Dim], of a Step of n environments, or an error if an argument
+// is invalid.
 func (s Spec) CheckStep(n int, action tensor.Dict, seeds []uint64, out *Step) (tensor.Tensor, error) {
 	a, err := s.action(action, n)
 	if err != nil {
@@ -103,7 +103,8 @@ func (s Spec) newObs(n int) tensor.Dict {
 	return d
 }
 
-// checkObs checks that d has a tensor for n environments under every observation's name.
+// checkObs returns an error unless d has, for every observation, a tensor for n environments. The argument what is the
+// name of d in errors.
 func (s Spec) checkObs(what string, d tensor.Dict, n int) error {
 	for i := range s.Obs {
 		f := &s.Obs[i]
@@ -116,8 +117,8 @@ func (s Spec) checkObs(what string, d tensor.Dict, n int) error {
 	return nil
 }
 
-// checkOut checks the buffers of a step of n environments with k actions each. If final is true, it
-// also checks FinalObs.
+// checkOut returns an error if a buffer of a step of n environments with k actions each is invalid.
+// It checks FinalObs only if final is true.
 func (s Spec) checkOut(out *Step, n, k int, final bool) error {
 	if err := s.checkObs("Obs", out.Obs, n); err != nil {
 		return err
@@ -157,8 +158,8 @@ func shaped(t tensor.Tensor, dtype tensor.DType, dims ...int) bool {
 	return true
 }
 
-// action returns the tensor "action" of the argument action, [n,K,Dim] for n environments. It
-// returns an error if the shape or a value does not fit the space.
+// action returns the tensor "action" of the given Dict, [n,K,Dim]. It returns an error if the shape
+// or a value does not fit the action space.
 func (s Spec) action(action tensor.Dict, n int) (tensor.Tensor, error) {
 	a, ok := action.Get("action")
 	if !ok || a.DType() != s.Action.DType || a.Rank() != 3 || a.Dim(0) != n || a.Dim(1) == 0 ||
@@ -181,8 +182,8 @@ func (s Spec) action(action tensor.Dict, n int) (tensor.Tensor, error) {
 	return a, nil
 }
 
-// badChoice returns the index of the first number of x that is not a valid choice, or -1. x has
-// rows of len(nvec) numbers.
+// badChoice returns the index of the first number of x that is not a valid choice, or -1 if there
+// is none. The rows of x have len(nvec) numbers.
 func badChoice(x []int32, nvec []int) int {
 	for i := 0; i < len(x); i += len(nvec) {
 		for j, n := range nvec {
@@ -194,7 +195,7 @@ func badChoice(x []int32, nvec []int) int {
 	return -1
 }
 
-// badNumber returns the index of the first number of x that is NaN or infinite; -1 if there is
+// badNumber returns the index of the first number of x that is NaN or infinite, or -1 if there is
 // none.
 func badNumber(x []float32) int {
 	for i, v := range x {

@@ -7,79 +7,81 @@ import (
 )
 
 // A Task describes the task of a user's own model (Config.ModelPath): observations, actions,
-// rewards, and how an episode starts and ends. Names are those of the model.
+// rewards, and how an episode starts and ends. All names refer to parts of the model.
 type Task struct {
-	// FrameSkip is the number of steps of the simulation in one step of the environment, with the
-	// same action. Default 1.
+	// FrameSkip is the number of simulation steps in one step of the environment, all with the same
+	// action. Default 1.
 	FrameSkip int `yaml:"frame_skip,omitempty"`
 	// MaxSteps is the task's usual time limit, in steps. 0, the default, means no limit.
 	MaxSteps int `yaml:"max_steps,omitempty"`
-	// Observations are the observed quantities, one after the other. At least one.
+	// Observations are the observed quantities. The observation "state" concatenates them. There must be at least one.
 	Observations []Quantity `yaml:"observations,omitempty"`
-	// Actuators are the actuators that an action sets, in the order of its numbers. Their control
-	// ranges are the bounds. Default: all of the model's.
+	// Actuators are the actuators that an action sets, one per number of the action, in this order.
+	// Their control ranges are the bounds of the action. Default: all actuators of the model.
 	Actuators []string `yaml:"actuators,omitempty"`
 	// Delta makes actions relative. An action within ±1 moves the set point of an actuator by up to
 	// Delta, in the unit of the actuator's joint. The set point starts at the joint's initial
-	// position. For actuators of positions. With 0, the default, an action is the set point itself.
+	// position. Delta is for position actuators. With 0, the default, an action is the set point
+	// itself.
 	Delta float64 `yaml:"delta,omitempty"`
-	// Lead bounds how far Delta may move the set point ahead of its joint. With 0, the default,
-	// only the actuator's control range limits it.
+	// Lead is the maximum distance of the set point from its joint's position, if Delta is used.
+	// With 0, the default, only the actuator's control range limits the set point.
 	Lead float64 `yaml:"lead,omitempty"`
-	// Rewards add up to the reward of a step. At least one.
+	// Rewards add up to the reward of a step. There must be at least one.
 	Rewards []Reward `yaml:"rewards,omitempty"`
-	// Terminations end the episode when one of their numbers leaves its bounds.
+	// Terminations end the episode when a number of one of these quantities leaves its bounds.
 	Terminations []Bounds `yaml:"terminations,omitempty"`
-	// Success ends the episode, with the figure "success", when all of its numbers are within their
-	// bounds. Default: no such end.
+	// Success ends the episode, with the figure "success", when all numbers of these quantities are
+	// within their bounds. Default: no success.
 	Success []Bounds `yaml:"success,omitempty"`
-	// SuccessSteps is the number of successive steps for which Success must hold. Default 1.
+	// SuccessSteps is the number of successive steps in which Success must hold. Default 1.
 	SuccessSteps int `yaml:"success_steps,omitempty"`
-	// ResetNoise is added to the model's own initial state.
+	// ResetNoise is added to the model's initial state at the start of an episode.
 	ResetNoise []Noise `yaml:"reset_noise,omitempty"`
 }
 
-// A Quantity is a list of numbers of the simulation. Exactly one of its first six keys is given.
-// The name "*" stands for all parts of that kind, in the model's order. Values belong to the state
-// after the step. Sensors of forces and accelerations are the exception: their values belong to the
-// last state for which the simulation computed them.
+// A Quantity is a list of numbers of the simulation. Set exactly one of its first six keys. The
+// name "*" means all parts of the kind, in the model's order. Values are those after the step. Only
+// sensors of forces and accelerations have older values: those of the last state for which the
+// simulation computed them.
 type Quantity struct {
-	// position of a joint: an angle [rad] or a distance [m]; 7 numbers of a free joint, 4 of a ball
+	// position of a joint: an angle [rad] or a distance [m]; a free joint has 7 numbers, a ball joint 4
 	Joint    string `yaml:"joint,omitempty"`
 	Velocity string `yaml:"velocity,omitempty"` // velocity of a joint
 	Sensor   string `yaml:"sensor,omitempty"`   // output of a sensor
 	Body     string `yaml:"body,omitempty"`     // position of a body's frame, x, y, z [m]
 	Site     string `yaml:"site,omitempty"`     // position of a site, x, y, z [m]
-	Actuator string `yaml:"actuator,omitempty"` // the action's number for an actuator, not clipped; only in rewards
+	Actuator string `yaml:"actuator,omitempty"` // action of an actuator, not clipped; only in rewards
 
-	// RelativeTo is a body or a site whose position is subtracted from that of the quantity's body
-	// or site. If a body and a site share the name, the one of the quantity's kind is meant.
+	// RelativeTo is a body or a site. Its position is subtracted from the position of the
+	// quantity's body or site. If a body and a site have this name, the part of the quantity's own
+	// kind is used.
 	RelativeTo string `yaml:"relative_to,omitempty"`
 	// Elements selects some of the numbers, counted from 0. Default: all.
 	Elements []int `yaml:"elements,omitempty"`
 	// Scale multiplies the numbers; 0 means 1.
 	Scale float64 `yaml:"scale,omitempty"`
-	// Apply lists functions that are applied in the list's order. cos, sin, wrap (an angle to [-π,
-	// π)), abs, square and tanh act on each number. norm (their length) and sum make one number of
-	// all.
+	// Apply lists functions, which are applied in this order. cos, sin, wrap (an angle to [-π, π)),
+	// abs, square and tanh act on each number. norm (Euclidean length) and sum reduce all numbers
+	// to one.
 	Apply []string `yaml:"apply,omitempty"`
-	// Clip finally keeps each number within ±Clip. 0, the default, does nothing.
+	// Clip clips each number to ±Clip, after Apply. 0, the default, means no clipping.
 	Clip float64 `yaml:"clip,omitempty"`
 }
 
-// A Reward is weight times the sum of a quantity's numbers.
+// A Reward is Weight times the sum of the quantity's numbers, or Constant.
 type Reward struct {
 	Quantity `yaml:",inline"`
-	// Constant is a reward by itself, in place of a quantity.
+	// Constant is a fixed reward, in place of a quantity.
 	Constant float64 `yaml:"constant,omitempty"`
-	// Weight must not be 0 with a quantity.
+	// Weight multiplies the sum of the quantity's numbers. With a quantity it must not be 0.
 	Weight float64 `yaml:"weight,omitempty"`
-	// Before takes the value from before the step.
+	// If Before is true, the value before the step counts.
 	Before bool `yaml:"before,omitempty"`
-	// Rate takes the change of the value in the step, per second, instead of the value.
+	// If Rate is true, the change of the value during the step counts, per second, in place of the value.
 	Rate bool `yaml:"rate,omitempty"`
-	// When is "always", the default; "alive": only in steps without a termination; or "success":
-	// only in steps that are a success.
+	// When selects the steps that give this reward: "always", the default, all steps; "alive" those
+	// without a termination; "success" only successful steps.
 	When string `yaml:"when,omitempty"`
 }
 
@@ -91,9 +93,9 @@ type Bounds struct {
 }
 
 // Noise is drawn independently for every number of a joint's position or velocity: uniformly from
-// [Low, High), or normally with Std.
+// [Low, High), or from a normal distribution with standard deviation Std.
 type Noise struct {
-	Joint    string  `yaml:"joint,omitempty"` // "*": all
+	Joint    string  `yaml:"joint,omitempty"` // "*" means all joints
 	Velocity string  `yaml:"velocity,omitempty"`
 	Elements []int   `yaml:"elements,omitempty"` // elements of a joint with several numbers; default: all
 	Low      float64 `yaml:"low,omitempty"`
@@ -104,8 +106,8 @@ type Noise struct {
 // functions are the functions of Quantity.Apply.
 var functions = []string{"cos", "sin", "wrap", "abs", "square", "tanh", "norm", "sum"}
 
-// Source returns q's kind, as a key ("joint", "velocity", "sensor", "body", "site", "actuator"),
-// and the name. Both are "" unless exactly one key is given.
+// Source returns the kind of q ("joint", "velocity", "sensor", "body", "site", "actuator") and the
+// name in the model. Both are "" unless exactly one of these keys is set.
 func (q Quantity) Source() (kind, name string) {
 	given := 0
 	for _, k := range []struct{ kind, name string }{
@@ -123,8 +125,8 @@ func (q Quantity) Source() (kind, name string) {
 	return kind, name
 }
 
-// check calls the function want for each rule that can be checked without a model. Keys are relative to the key of the
-// task.
+// check validates what it can check without the model. It reports each rule through want; see Config.Check. Keys are
+// relative to the section task.
 func (t *Task) check(want func(ok bool, key string, value any, want string)) {
 	number := func(x float64, key string) {
 		want(finite(float32(x)), key, x, "a number that float32 can hold")

@@ -1,25 +1,27 @@
 package env
 
-// A Video is the section env.eval.video_cfg: whether and how evaluations are filmed.
+// A Video is the section env.eval.video_cfg, which configures the videos of evaluations.
 type Video struct {
-	// SaveVideo writes a film of each evaluation, global_step_N.png, an animated PNG that browsers
-	// play. Below each environment the film shows its step, its return, and its instruction if it
+	// SaveVideo writes a video of each evaluation: global_step_N.png, an animated PNG that browsers
+	// play. Below each environment, the video shows its step, its return, and its instruction if it
 	// observes one. Default false.
 	SaveVideo bool `yaml:"save_video"`
-	// VideoBaseDir is the folder of the films. "", the default, means videos in the run's folder.
+	// VideoBaseDir is the folder of the videos. "", the default, means the folder videos in the
+	// run's folder.
 	VideoBaseDir string `yaml:"video_base_dir"`
-	// Format is png, or gif, mp4 or webm, which need ffmpeg. Default png. (+)
+	// Format is png, gif, mp4 or webm. All but png need ffmpeg. Default png. (+)
 	Format string `yaml:"format"`
-	// FPS is the number of steps of an environment in a second of the film. Default 30.
+	// FPS is the number of environment steps shown per second. Default 30.
 	FPS int `yaml:"fps"`
-	// NumEnvs is the number of environments shown side by side: the first ones of the first env
-	// worker. Default 4. (+)
+	// NumEnvs is the number of environments shown side by side. They are the first environments of
+	// the first env worker. Default 4. (+)
 	NumEnvs int `yaml:"num_envs"`
-	// Width and Height are those of the picture of one environment, in pixels. Default 128. (+)
+	// Width and Height are the size of the picture of one environment, in pixels. Default 128. (+)
 	Width  int `yaml:"width"`
 	Height int `yaml:"height"`
-	// Camera, Renderer (of MuJoCo's environments: caster, osmesa) and Shadows choose how the
-	// picture is drawn, see View. Default: the environment's choices, and true. (+)
+	// Camera, Renderer and Shadows select how the picture is drawn; see View. MuJoCo environments
+	// have the renderers caster and osmesa. Default: the environment's own camera and renderer,
+	// with shadows. (+)
 	Camera   string `yaml:"camera"`
 	Renderer string `yaml:"renderer"`
 	Shadows  bool   `yaml:"shadows"`
@@ -35,7 +37,8 @@ func (v Video) View() View {
 	return View{Width: v.Width, Height: v.Height, Camera: v.Camera, Renderer: v.Renderer, Shadows: v.Shadows}
 }
 
-// check calls the function want for each rule, with the key relative to the section video_cfg.
+// check validates v and reports each rule through want; see Config.Check. Keys are relative to the
+// section video_cfg.
 func (v Video) check(want func(ok bool, key string, value any, want string)) {
 	const widest = 4096
 	want(v.FPS > 0 && v.FPS <= 1000, "fps", v.FPS, "a number from 1 to 1000")

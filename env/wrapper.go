@@ -2,8 +2,8 @@ package env
 
 import "github.com/rlinf/rlinf/tensor"
 
-// A wrapper is a Vec that passes every call on to another Vec. Each wrapper type of this package embeds a wrapper and
-// replaces some of its methods.
+// A wrapper is a Vec that forwards every call to another Vec. Each wrapper type of this package embeds a wrapper and
+// overrides some methods.
 type wrapper struct {
 	Vec
 	own memory // state of the wrapper itself, without the wrapped Vec

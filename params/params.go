@@ -1,7 +1,7 @@
-// Package params lets a user's own part have its own keys in the configuration. A part is an
+// Package params lets parts that users add define their own keys in the configuration. A part is an
 // algorithm, policy, environment or reward that another module adds to a registry.
 //
-// The keys are the fields of a struct. The yaml tag is the key's name, the doc tag its
+// The keys are the fields of a struct. The yaml tag is the key's name, and the doc tag is its
 // documentation. The registered value of the struct holds the defaults. An optional method Check
 // reports invalid values:
 //
@@ -15,7 +15,7 @@
 //
 //	algo.Register(registry, "gae", "my_loss", Params{Coef: 0.1}, newAlgorithm)
 //
-// The functions Register of packages algo, policy, env and reward take such a struct, and pass the
+// The functions Register of packages algo, policy, env and reward take this struct, and pass the
 // configured values to the part's constructor. Package internal/config reads and writes the keys.
 package params
 
@@ -32,8 +32,8 @@ type Own struct {
 	values any // pointer to the struct; not changed after decoding
 }
 
-// New returns an Own with the values of the struct p. All exported fields must have a name in a
-// yaml tag and, unless they are structs, a documentation in a doc tag. New panics otherwise.
+// New returns an Own with the values of the struct p. New panics unless all exported fields have a
+// name in a yaml tag and, except for structs, documentation in a doc tag.
 func New[P any](p P) Own {
 	t := reflect.TypeFor[P]()
 	if t.Kind() != reflect.Struct {
@@ -49,7 +49,8 @@ func New[P any](p P) Own {
 }
 
 // Get returns the values of o, or defaults if o is the zero Own. It returns an error if the values
-// do not have the type P. If P's Check reports mistakes, it returns the first one as an error.
+// do not have the type P. If the method Check of P reports invalid values, Get returns the first as
+// an error.
 func Get[P any](o Own, defaults P) (P, error) {
 	if o.IsZero() {
 		o = Own{&defaults}
@@ -70,8 +71,8 @@ func Get[P any](o Own, defaults P) (P, error) {
 // IsZero reports whether o has no keys.
 func (o Own) IsZero() bool { return o.values == nil }
 
-// Values returns a pointer to the struct, or nil for the zero Own. Only a decoder may write to it,
-// on a clone of o.
+// Values returns a pointer to the struct, or nil for the zero Own. Only a decoder may write to the
+// struct, on a clone of o.
 func (o Own) Values() any { return o.values }
 
 // Clone returns an independent copy of o.
@@ -85,7 +86,7 @@ func (o Own) Clone() Own {
 	return Own{c.Interface()}
 }
 
-// Has reports whether o has the key, a name without dots.
+// Has reports whether o has a key, or a section of keys, with this name.
 func (o Own) Has(key string) bool {
 	for _, k := range o.Keys() {
 		name, _, _ := strings.Cut(k.Name, ".")
@@ -103,8 +104,8 @@ type Key struct {
 	Value any
 }
 
-// Keys returns the keys of o in the order of the fields; nested structs give a key for each of
-// their fields.
+// Keys returns the keys of o in the order of the fields. A nested struct has a key for each of its
+// fields.
 func (o Own) Keys() []Key {
 	if o.IsZero() {
 		return nil
@@ -118,8 +119,8 @@ func (o Own) Keys() []Key {
 	return all
 }
 
-// Check calls the struct's method Check, if it has one. The method calls want for every rule with
-// the result, the key relative to the section, its value, and what would be valid.
+// Check calls the struct's method Check, if it has one. That method reports each rule through want:
+// whether it holds, the key relative to the section, the value, and a description of valid values.
 func (o Own) Check(want func(ok bool, key string, value any, want string)) {
 	if o.IsZero() {
 		return
@@ -129,8 +130,8 @@ func (o Own) Check(want func(ok bool, key string, value any, want string)) {
 	}
 }
 
-// isCheck reports whether t is the type of a valid method Check. The type of its parameter may have
-// a name, such as algo.Want.
+// isCheck reports whether t is a valid type for the method Check. Its parameter may have a named
+// type, such as algo.Want.
 func isCheck(t reflect.Type) bool {
 	return t.NumIn() == 1 && t.NumOut() == 0 && wantType.ConvertibleTo(t.In(0))
 }
@@ -142,7 +143,8 @@ type key struct {
 	index     []int
 }
 
-// keysOf returns the keys of a struct, with prefix. It panics if a field breaks the rules of New.
+// keysOf returns the keys of a struct, with prefix and a dot before each name. It panics if a field
+// breaks the rules of New.
 func keysOf(t reflect.Type, prefix string, seen map[string]bool) (keys []key) {
 	for f := range t.Fields() {
 		name, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
@@ -176,7 +178,7 @@ func keysOf(t reflect.Type, prefix string, seen map[string]bool) (keys []key) {
 	return keys
 }
 
-// fieldError returns what is wrong with the yaml tag of a field, or nil.
+// fieldError returns an error if the yaml tag of a field is invalid.
 func fieldError(name, options string, inline bool) error {
 	switch {
 	case inline && name == "":

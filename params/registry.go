@@ -6,7 +6,8 @@ import (
 )
 
 // A Registry maps the names of parts of one kind to their constructors and their own keys. The zero
-// Registry is empty. The registries of packages policy, env, reward and reward/answer embed one.
+// Registry is empty. The registries of packages policy, env, reward and reward/answer embed a
+// Registry.
 type Registry[B any] struct {
 	names    []string
 	builders []B
@@ -16,7 +17,7 @@ type Registry[B any] struct {
 // Add adds a part without own keys. It panics if the name is taken.
 func (r *Registry[B]) Add(name string, build B) { r.AddOwn(name, Own{}, build) }
 
-// AddOwn adds a part with its own keys, which hold the defaults.
+// AddOwn adds a part whose own keys, with their defaults, are in own.
 func (r *Registry[B]) AddOwn(name string, own Own, build B) {
 	if slices.Contains(r.names, name) {
 		panic(fmt.Sprintf("two of the name %q: %T", name, build))
@@ -24,8 +25,8 @@ func (r *Registry[B]) AddOwn(name string, own Own, build B) {
 	r.names, r.builders, r.owns = append(r.names, name), append(r.builders, build), append(r.owns, own)
 }
 
-// With returns a copy of r in which build makes the part name, which has no own keys. It replaces a
-// part of that name.
+// With returns a copy of r in which the part called name has the constructor build and no own keys.
+// It adds or replaces this part.
 func (r *Registry[B]) With(name string, build B) Registry[B] {
 	more := Registry[B]{slices.Clone(r.names), slices.Clone(r.builders), slices.Clone(r.owns)}
 	if i := slices.Index(more.names, name); i >= 0 {
@@ -36,7 +37,7 @@ func (r *Registry[B]) With(name string, build B) Registry[B] {
 	return more
 }
 
-// Builder returns the constructor of the part name. ok is false if there is none.
+// Builder returns the constructor of the part called name. ok is false if there is none.
 func (r *Registry[B]) Builder(name string) (build B, ok bool) {
 	i := slices.Index(r.names, name)
 	if i < 0 {
@@ -45,7 +46,7 @@ func (r *Registry[B]) Builder(name string) (build B, ok bool) {
 	return r.builders[i], true
 }
 
-// Own returns the own keys of a part, with their defaults.
+// Own returns the own keys of the part called name, with their defaults.
 func (r *Registry[B]) Own(name string) Own {
 	if i := slices.Index(r.names, name); i >= 0 {
 		return r.owns[i]
@@ -53,7 +54,7 @@ func (r *Registry[B]) Own(name string) Own {
 	return Own{}
 }
 
-// PartWith returns the name of the first part that has the key, or "".
+// PartWith returns the name of the first part that has the key, or "" if there is none.
 func (r *Registry[B]) PartWith(key string) string {
 	if i := slices.IndexFunc(r.owns, func(o Own) bool { return o.Has(key) }); i >= 0 {
 		return r.names[i]
@@ -61,5 +62,5 @@ func (r *Registry[B]) PartWith(key string) string {
 	return ""
 }
 
-// Names returns the names in the order of their addition.
+// Names returns the names in the order in which they were added.
 func (r *Registry[B]) Names() []string { return slices.Clone(r.names) }

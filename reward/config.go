@@ -7,61 +7,61 @@ import (
 	"github.com/rlinf/rlinf/reward/answer"
 )
 
-// Source has the files of this package that declare keys of the configuration. The comments of the fields are the
-// manual of these keys.
+// Source embeds the files of this package that declare keys of the configuration. The comments of the fields document
+// these keys.
 //
 //go:embed config.go
 var Source embed.FS
 
 // Config is the section reward of the configuration. Start from DefaultConfig.
 type Config struct {
-	// UseRewardModel takes scores from the network Model. With false, the default, they are from
-	// the rule RewardType.
+	// If UseRewardModel is true, the network Model computes the scores. Otherwise the rule
+	// RewardType computes them. Default false.
 	UseRewardModel bool `yaml:"use_reward_model"`
-	// RewardType names a rule: env (default), the environment's own reward; success, 1 where the task was solved, else
-	// 0; potential, the gain of a potential in the step; or one of your own. The task reasoning has other rules. exact
-	// (its default) gives 1 for the right answer, token for token, else 0. math gives 1 for a boxed answer that is
-	// right as mathematics, else -1. countdown gives 1 for steps that reach the target, else 0. program asks a program
-	// of the user.
+	// RewardType names a rule. env, the default, gives the environment's own reward. success gives 1 if the task was
+	// solved, otherwise 0. potential gives the increase of a potential in the step. Your own program can add rules. The
+	// task reasoning has other rules. exact, its default, gives 1 for exactly the tokens or the text of a right answer,
+	// otherwise 0. math gives 1 for a boxed answer that is mathematically right, otherwise -1. countdown gives 1 for
+	// steps that reach the target, otherwise 0. program calls a program of the user.
 	RewardType string `yaml:"reward_type"`
-	// RewardMode is per_step (default), or terminal: only the step that ends an episode is scored, other steps get 0.
+	// RewardMode is per_step (default) or terminal. With terminal, only the last step of an episode has a score, and
+	// all other scores are 0.
 	RewardMode string `yaml:"reward_mode"`
-	// RewardWeight and EnvRewardWeight weigh the two parts of a reward, RewardWeight·score +
-	// EnvRewardWeight·(the environment's own). Defaults 1 and 0.
+	// RewardWeight and EnvRewardWeight are the weights in the reward: RewardWeight·score +
+	// EnvRewardWeight·(the environment's own reward). Defaults 1 and 0.
 	RewardWeight    float32 `yaml:"reward_weight"`
 	EnvRewardWeight float32 `yaml:"env_reward_weight"`
-	// SuccessInfo names the figure by which the environment reports success. Any value of it except 0 is a success.
-	// Default success. (+)
+	// SuccessInfo is the name of the figure that reports success. Any value except 0 is a success. Default success. (+)
 	SuccessInfo string `yaml:"success_info"`
-	// Potential has the keys of the rule potential. (+)
+	// Potential configures the rule potential. (+)
 	Potential PotentialConfig `yaml:"potential"`
-	// Model is the network of UseRewardModel. Its value of the observation after the step is the
-	// score.
+	// Model is the network for UseRewardModel. The score is its value of the observation after the
+	// step.
 	Model ModelConfig `yaml:"model"`
 
-	// Answers are the keys of the task reasoning alone.
+	// Answers are the keys that are only for the task reasoning.
 	Answers answer.Config `yaml:",inline"`
 
 	// Own are the keys of a user-defined rule.
 	Own params.Own `yaml:",inline"`
 }
 
-// PotentialConfig is the section reward.potential: Φ(s) = -|x - Target|, minus the distance of some
-// elements x of an observation from the values that they should have.
+// PotentialConfig is the section reward.potential, which defines the potential Φ(s) = -|x -
+// Target|. Here x are selected elements of an observation.
 type PotentialConfig struct {
-	// Observation names the observation with the elements x. Default: state.
+	// Observation is the name of the observation with the elements x. Default: state.
 	Observation string `yaml:"observation"`
-	// Indices are the elements of the observation that count. No default.
+	// Indices are the indices of the elements x, counted from 0. There is no default.
 	Indices []int `yaml:"indices"`
-	// Target has the wanted value of each of these elements. No default.
+	// Target has the desired value of each element in Indices. There is no default.
 	Target []float32 `yaml:"target"`
 }
 
-// ModelConfig is the section reward.model: a network with a value head, described like that of
+// ModelConfig is the section reward.model: a network with a value head, with the keys of
 // actor.model.
 type ModelConfig struct {
-	// ModelPath is a file of the network's parameters (safetensors), such as model.safetensors of a
-	// checkpoint. No default.
+	// ModelPath is a file with the network's parameters (safetensors), such as model.safetensors of
+	// a checkpoint. There is no default.
 	ModelPath string `yaml:"model_path"`
 
 	policy.Config `yaml:",inline"`
@@ -83,8 +83,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Check checks the values by themselves. For each check it calls want with the key below reward, the key's value and a
-// description of valid values. New checks what depends on the environment.
+// Check validates the values that it can check without the environment. It reports each rule through want: whether it
+// holds, the key below reward, the value, and a description of valid values.
 func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.RewardMode == PerStep || c.RewardMode == Terminal, "reward_mode", c.RewardMode, "per_step or terminal")
 	want(c.RewardWeight != 0 || c.EnvRewardWeight != 0, "reward_weight", c.RewardWeight,

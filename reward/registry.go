@@ -12,36 +12,36 @@ import (
 
 // A Batch is n transitions, one in each row.
 type Batch struct {
-	Obs, Next  tensor.Dict   // [n,…]: observations before and after the step; Next is before any reset
-	Action     tensor.Tensor // [n,C,A], as the policy drew it
+	Obs, Next  tensor.Dict   // [n,…]: observations before and after the step; Next is never that of a new episode
+	Action     tensor.Tensor // [n,C,A], as the policy sampled it
 	Reward     []float32     // the environment's reward, summed over a chunk
 	Terminated []uint8
 	Truncated  []uint8
-	Info       tensor.Tensor // F32 [n, len(env.Spec.Info)], of the last step; the zero Tensor without Info
-	Infos      tensor.Tensor // F32 [n, C·Repeats, len(env.Spec.Info)], of each step, 0 for steps not taken
+	Info       tensor.Tensor // F32 [n, len(env.Spec.Info)], of the last step; zero Tensor if Spec.Info is empty
+	Infos      tensor.Tensor // F32 [n, C·Repeats, len(env.Spec.Info)], of each step; 0 after the episode's end
 }
 
-// A Rule writes the reward of each of the n transitions of b to score, which has n elements. It scores each transition
-// by itself, and keeps no state between transitions. Each reward worker has a Rule of its own, and a resume or a move
-// to another rank makes a new Rule. One goroutine at a time uses it.
+// A Rule writes the reward of transition i of b to score[i]. It scores each transition independently, and keeps no
+// state, because a resume or a move to another rank makes a new Rule. Each reward worker has its own Rule. It need not
+// be safe for concurrent use.
 type Rule func(score []float32, b *Batch) error
 
-// A Setup has all inputs for making a Rule.
+// A Setup holds what a Rule is made of.
 type Setup struct {
 	Config  Config
 	Spec    env.Spec
 	Gamma   float32       // discount of a step (algorithm.gamma)
 	Network policy.Policy // the network of Config.Model, with its parameters; nil without use_reward_model
-	Rows    int           // largest number of transitions in a batch
+	Rows    int           // maximum number of transitions in a batch
 }
 
-// A Builder makes a Rule. Its errors are mistakes of the user, and name keys below reward.
+// A Builder makes a Rule. Its errors name keys below reward.
 type Builder func(Setup) (Rule, error)
 
-// A Registry maps Config.RewardType to rules.
+// A Registry maps values of Config.RewardType to rules.
 type Registry struct{ params.Registry[Builder] }
 
-// Builtin returns the rules that come with rlinf. Your own main may add others.
+// Builtin returns a registry with the rules of rlinf. Your own program can add rules.
 func Builtin() *Registry {
 	r := &Registry{}
 	r.Add("env", newEnv)
@@ -50,8 +50,8 @@ func Builtin() *Registry {
 	return r
 }
 
-// Register adds a rule with keys of its own under reward; see package params. build gets the values
-// of these keys.
+// Register adds a rule with its own keys under reward; see package params. The function build gets
+// the values of the keys.
 func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) (Rule, error)) {
 	r.AddOwn(name, params.New(defaults), func(s Setup) (Rule, error) {
 		p, err := params.Get(s.Config.Own, defaults)
@@ -62,9 +62,8 @@ func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) 
 	})
 }
 
-// New makes the Rule of s.Config. The Rule computes the weighted sum of a score and the environment's reward. The
-// score is from the network or from the named rule. In the mode Terminal the score is 0 except in the last step of an
-// episode.
+// New makes the Rule that s.Config defines. It computes the weighted sum of a score, from the network or the named
+// rule, and the environment's reward. In the mode Terminal, the score is 0 except in the last step of an episode.
 func (r *Registry) New(s Setup) (Rule, error) {
 	var build Builder = newModel
 	if !s.Config.UseRewardModel {
@@ -81,7 +80,7 @@ func (r *Registry) New(s Setup) (Rule, error) {
 	return weigh(score, s.Config), nil
 }
 
-// weigh returns the rule that combines score with the environment's reward.
+// weigh returns the rule RewardWeight·score + EnvRewardWeight·(the environment's reward).
 func weigh(score Rule, c Config) Rule {
 	terminal := c.RewardMode == Terminal
 	return func(reward []float32, b *Batch) error {

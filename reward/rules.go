@@ -17,8 +17,8 @@ func newEnv(Setup) (Rule, error) {
 	}, nil
 }
 
-// newSuccess makes the rule success: 1 if the environment reports success in a step of the
-// transition, else 0.
+// newSuccess makes the rule success: 1 if the environment reports success in any step of the
+// transition, otherwise 0.
 func newSuccess(s Setup) (Rule, error) {
 	column := s.Spec.InfoIndex(s.Config.SuccessInfo)
 	if column < 0 {
@@ -37,9 +37,8 @@ func newSuccess(s Setup) (Rule, error) {
 	}, nil
 }
 
-// newPotential makes the rule potential. The rule leads to states of high Φ, and does not change the best policy (Ng,
-// Harada and Russell 1999, "Policy invariance under reward transformations"). Φ(s') counts as 0 if the episode
-// terminated:
+// newPotential makes the rule potential. It rewards progress to states of high Φ without changing the optimal policy
+// (Ng, Harada and Russell 1999, "Policy invariance under reward transformations"):
 //
 //	score = γ Φ(s') (1 - terminated) - Φ(s)
 func newPotential(s Setup) (Rule, error) {
@@ -82,7 +81,7 @@ func newPotential(s Setup) (Rule, error) {
 	}, nil
 }
 
-// newModel makes the rule whose score is the network's value of the observation after the step.
+// newModel makes a rule whose score is the network's value of the observation after the step.
 func newModel(s Setup) (Rule, error) {
 	if s.Network == nil {
 		return nil, fmt.Errorf("use_reward_model: true: expected a network")

@@ -1,4 +1,4 @@
-// Package all lists the environments of this module.
+// Package all registers the environments of this module.
 package all
 
 import (
@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/env/mujoco"
 )
 
-// Registry returns a registry of every environment of this module. A new environment is a line
-// here. A program of your own adds its environments to the returned value.
+// Registry returns a registry with every environment of this module. To add an environment to this
+// module, add a line here. Your own program can add environments to the returned registry.
 func Registry() *env.Registry {
 	r := env.NewRegistry()
 	r.Add("CartPole-v1", classic.NewCartPole)
@@ -16,7 +16,7 @@ func Registry() *env.Registry {
 	r.Add("MountainCar-v0", classic.NewMountainCar)
 	r.Add("MountainCarContinuous-v0", classic.NewMountainCarContinuous)
 	r.Add("Acrobot-v1", classic.NewAcrobot)
-	// Without the build tag mujoco these names are known, but their constructors return an error that names the tag.
+	// Without the build tag mujoco, these constructors return an error that names the tag.
 	r.Add("InvertedPendulum-v4", mujoco.InvertedPendulum(mujoco.V4))
 	r.Add("InvertedPendulum-v5", mujoco.InvertedPendulum(mujoco.V5))
 	r.Add("Reacher-v4", mujoco.Reacher(mujoco.V4))

@@ -10,8 +10,8 @@ import (
 
 // NewAcrobot makes n environments of Acrobot-v1: two links hang from a fixed joint. Actions 0, 1
 // and 2 apply a torque of -1, 0 or 1 at the joint between the links. The goal is to swing the tip
-// up to one length above the fixed joint. The reward is -1 for every step, and 0 for the step that
-// reaches this height, which is success. An episode has at most 500 steps.
+// up to one link length above the fixed joint; this is success. The reward is 0 for the step that
+// reaches this height, and -1 for every other step. An episode has at most 500 steps.
 //
 // The equations are from Sutton and Barto, "Reinforcement Learning", 2nd edition, 2018. They differ
 // from Sutton 1996.
@@ -95,7 +95,7 @@ func (s acrobot) derivative(torque float64) acrobot {
 	return acrobot{w1, w2, a1, a2}
 }
 
-// turnBack adds whole turns until x is in [-π, π].
+// turnBack adds multiples of 2π to x until it is in [-π, π].
 func turnBack(x float64) float64 {
 	for x > math.Pi {
 		x -= 2 * math.Pi

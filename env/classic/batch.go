@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A task defines one environment with states S and actions A.
+// A task defines an environment with states of type S and actions of type A.
 type task[S state, A int32 | float32] struct {
 	spec    env.Spec
 	reset   func(r *philox.Stream) S
@@ -19,12 +19,12 @@ type task[S state, A int32 | float32] struct {
 	sketch  func(s *S) sketch
 	actions func(tensor.Tensor) []A // the elements of an action
 	expert  func(s *S) A            // the expert's action; nil if there is no expert
-	// success returns the figure "success", if the Spec has it. The argument last is true if the
-	// time limit ends the episode.
+	// success reports whether a step is a success. It is nil if the Spec has no figure "success".
+	// The argument last is true if the time limit ends the episode.
 	success func(terminated, last bool) bool
 }
 
-// state is the constraint of the state types.
+// state is the type constraint for states.
 type state interface{ ~[2]float64 | ~[4]float64 }
 
 // A batch is N environments of one task.
@@ -72,8 +72,8 @@ func (b *batch[S, A]) Step(action tensor.Tensor, turn []env.Turn, reward []float
 	return nil
 }
 
-// Act fills action with the actions of the task's expert. If the task has no expert, the error is
-// errors.ErrUnsupported.
+// Act fills action with the actions of the task's expert. The error is errors.ErrUnsupported if the
+// task has no expert.
 func (b *batch[S, A]) Act(action tensor.Tensor) error {
 	if b.expert == nil {
 		return fmt.Errorf("%s has no expert (%w)", b.spec.Name, errors.ErrUnsupported)
@@ -135,12 +135,12 @@ func bit(b bool) byte {
 	return 0
 }
 
-// box returns a space of float32 between low and high, element by element.
+// box returns a space of float32 vectors with a lower and an upper bound for each element.
 func box(low, high []float32) env.Space {
 	return env.Space{Kind: env.Box, DType: tensor.F32, Shape: []int{len(low)}, Low: low, High: high}
 }
 
-// within returns a space of float32 between -high and high, element by element.
+// within returns a space of float32 vectors whose element i lies within ±high[i].
 func within(high ...float32) env.Space {
 	low := make([]float32, len(high))
 	for i := range high {

@@ -10,8 +10,8 @@ import (
 
 // NewCartPole makes n environments of CartPole-v1: a pole on a cart is kept upright by pushing the
 // cart left (0) or right (1). The reward is 1 for every step. An episode ends when the pole leans
-// by more than 12° or the cart has moved by more than 2.4 m. It also ends after 500 steps, which is
-// success.
+// by more than 12° or the cart is more than 2.4 m from the middle. It also ends after 500 steps,
+// which is success.
 //
 // Barto, Sutton and Anderson, "Neuronlike adaptive elements that can solve difficult learning
 // control problems", 1983, with the corrected dynamics of Florian 2007 without friction.
@@ -74,7 +74,7 @@ func stepCartPole(s *cartPole, action int32) (float64, bool) {
 	if !fallen(s[0], s[2]) {
 		return 1, false
 	}
-	if fallen(x, theta) { // the pole had fallen before, which happens only if terminations are ignored
+	if fallen(x, theta) { // it had fallen before this step: possible only if terminations are ignored
 		return 0, true
 	}
 	return 1, true

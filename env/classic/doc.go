@@ -1,8 +1,8 @@
-// Package classic has the classic-control tasks: CartPole-v1, Pendulum-v1, MountainCar-v0,
-// MountainCarContinuous-v0, Acrobot-v1.
+// Package classic implements the classic-control tasks CartPole-v1, Pendulum-v1, MountainCar-v0,
+// MountainCarContinuous-v0 and Acrobot-v1.
 //
-// They follow Gymnasium (https://github.com/Farama-Foundation/Gymnasium, 1.4) step for step. They
-// compute in float64, and their observation "state" is float32. Initial states have the same
-// distributions, but other random numbers. Each task is one file that defines one environment, and
-// batch makes N environments of it.
+// Their dynamics are those of Gymnasium 1.4 (https://github.com/Farama-Foundation/Gymnasium). They
+// compute in float64, and their observation "state" is float32. Initial states have Gymnasium's
+// distributions, but come from another random generator. Each file defines one task, and batch
+// makes N environments of a task.
 package classic

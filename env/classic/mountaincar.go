@@ -31,8 +31,8 @@ func NewMountainCar(cfg env.Config, n int) (env.Vec, error) {
 
 // NewMountainCarContinuous makes n environments of MountainCarContinuous-v0: the same valley, but
 // the top is at 0.45 and the push has any strength up to 1 in either direction. The reward is -0.1
-// a² for every step, where the action a is not clipped, and 100 more at the top. An episode has at
-// most 999 steps.
+// a² for every step, where the action a is not clipped, plus 100 at the top. An episode has at most
+// 999 steps.
 func NewMountainCarContinuous(cfg env.Config, n int) (env.Vec, error) {
 	return newVec(task[car, float32]{
 		spec: env.Spec{
@@ -62,7 +62,8 @@ func arrived(terminated, _ bool) bool { return terminated }
 
 func resetCar(r *philox.Stream) car { return car{r.Uniform(-0.6, -0.4), 0} }
 
-// drive moves the car by v += push - 0.0025 cos 3p, p += v; the wall on the left stops it.
+// drive moves the car one step: v += push - 0.0025 cos 3p, then p += v. The wall on the left stops
+// the car.
 func (s *car) drive(push float64) {
 	p, v := s[0], s[1]
 	v = clip(v+(push-0.0025*math.Cos(3*p)), -maxSpeed, maxSpeed)
@@ -78,8 +79,8 @@ func stepMountainCar(s *car, action int32) (float64, bool) {
 	return -1, s[0] >= 0.5 && s[1] >= 0
 }
 
-// stepMountainCarContinuous rounds its state to float32 after each step, as Gymnasium does. It
-// decides before rounding whether the top is reached.
+// stepMountainCarContinuous rounds the state to float32 after each step, as Gymnasium does. It
+// tests for the top before it rounds.
 func stepMountainCarContinuous(s *car, action float32) (float64, bool) {
 	a := float64(action)
 	s.drive(clip(a, -1, 1) * 0.0015)

@@ -9,9 +9,9 @@ import (
 )
 
 // NewPendulum makes n environments of Pendulum-v1: a pendulum is swung up and kept up by a torque
-// too weak to lift it at once. The action is the torque, clipped to ±2. The reward is minus a cost,
-// which is 0 if the pendulum stands upright at rest without a torque. An episode ends only after
-// 200 steps.
+// too weak to lift it at once. The action is the torque, clipped to ±2. The reward is the negative
+// cost. The cost is 0 if the pendulum stands upright at rest without a torque. An episode ends only
+// after 200 steps.
 func NewPendulum(cfg env.Config, n int) (env.Vec, error) {
 	return newVec(task[pendulum, float32]{
 		spec: env.Spec{
@@ -39,8 +39,8 @@ func resetPendulum(r *philox.Stream) pendulum {
 	return pendulum{r.Uniform(-math.Pi, math.Pi), r.Uniform(-1, 1)}
 }
 
-// stepPendulum first computes the cost norm(θ)² + 0.1 ω² + 0.001 u². Then it moves, with g = 10 and
-// m = l = 1:
+// stepPendulum computes the cost norm(θ)² + 0.1 ω² + 0.001 u², and then moves the pendulum, with g
+// = 10 and m = l = 1:
 //
 //	ω += (3g/2l sin θ + 3/(m l²) u) dt,    θ += ω dt
 func stepPendulum(s *pendulum, action float32) (float64, bool) {
@@ -53,8 +53,8 @@ func stepPendulum(s *pendulum, action float32) (float64, bool) {
 	return -cost, false
 }
 
-// swingUp raises the energy, ω²/6 + 5 cos θ, to a little more than the energy of standing upright at
-// rest. Near this position it holds the pendulum.
+// swingUp is the expert. It raises the energy, ω²/6 + 5 cos θ, to slightly more than that of the upright pendulum at
+// rest. Near the upright position it is a linear controller.
 func swingUp(s *pendulum) float32 {
 	theta, omega := wrapAngle(s[0]), s[1]
 	if math.Cos(theta) > 0.9 && math.Abs(omega) < 3 {

@@ -8,14 +8,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A sketch is the picture of an environment from the side: strokes, the later ones in front, in a
-// window of ±span around (0, y). Lengths are in m, y points up.
+// A sketch is a side view of an environment: a list of strokes, drawn in order. The window reaches
+// span metres from its centre (0, y) in each direction; y points up.
 type sketch struct {
 	y, span float64
 	strokes []stroke
 }
 
-// A stroke is a straight line with round ends; thick is half its width.
+// A stroke is a straight line with round ends. The field thick is half its width.
 type stroke struct {
 	x0, y0, x1, y1, thick float64
 	colour                [3]float64
@@ -29,7 +29,8 @@ var (
 	flag  = [3]float64{40, 150, 60}
 )
 
-// Render draws the environments where mask is true. It has only the default camera and renderer.
+// Render draws the environments where mask is true. It supports only the default camera and
+// renderer.
 func (b *batch[S, A]) Render(view env.View, mask []bool, rgb tensor.Tensor) error {
 	if view.Camera != "" || view.Renderer != "" || view.Width <= 0 || view.Height <= 0 {
 		return fmt.Errorf("camera %q, renderer %q, %d × %d pixels: expected neither name, and 1 or more", view.Camera,
@@ -47,8 +48,8 @@ func (b *batch[S, A]) Render(view env.View, mask []bool, rgb tensor.Tensor) erro
 	return nil
 }
 
-// draw draws p into rgb, [Height,Width,3]. The window of the sketch fills the shorter side of the
-// picture.
+// draw draws p into rgb, [Height,Width,3]. The sketch is scaled so that its window fits the shorter
+// side of the picture.
 func (p sketch) draw(view env.View, rgb []byte) {
 	pixel := 2 * p.span / float64(min(view.Width, view.Height))
 	for i := range view.Width * view.Height {
@@ -68,7 +69,7 @@ func (p sketch) draw(view env.View, rgb []byte) {
 	}
 }
 
-// distance returns the distance of a point from the middle of the stroke.
+// distance returns the distance of the point (x, y) from the centre line of the stroke.
 func (s stroke) distance(x, y float64) float64 {
 	dx, dy := s.x1-s.x0, s.y1-s.y0
 	along := 0.0

@@ -1,8 +1,8 @@
-// Package envtest checks that a Vec keeps the contract of package env.
+// Package envtest tests whether a Vec meets the contract of package env.
 //
 //	envtest.Run(t, func(n int) (env.Vec, error) { return NewMine(cfg, n) }, envtest.Options{})
 //
-// Keep the episodes short, at least by the time limit: the suite must see several of them end.
+// Keep the episodes short, for example with a time limit: several of them must end during the tests.
 package envtest
 
 import (
@@ -21,9 +21,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Options are permitted differences from the contract.
+// Options are permitted deviations from the contract.
 type Options struct {
-	// ChunkFrames says that observations depend on the grouping of steps in chunks, as with stacked frames.
+	// If ChunkFrames is true, observations may depend on how steps are grouped in chunks, as with stacked frames.
 	ChunkFrames bool
 }
 
@@ -32,8 +32,7 @@ const (
 	steps = 120
 )
 
-// Run tests the Vecs that the function make returns. The argument of make is the number of
-// environments.
+// Run tests the Vecs that make returns. The argument of make is the number of environments.
 func Run(t *testing.T, make func(n int) (env.Vec, error), opt Options) {
 	s := suite{make: make, opt: opt}
 	t.Run("spec", s.spec)
@@ -53,7 +52,7 @@ type suite struct {
 	opt  Options
 }
 
-// spec: the Spec is complete.
+// spec tests that the Spec is complete.
 func (s suite) spec(t *testing.T) {
 	r := s.open(t, 2, 1)
 	spec := r.spec
@@ -88,7 +87,8 @@ func checkSpace(t *testing.T, name string, space env.Space) {
 	}
 }
 
-// seeds: equal seeds give equal states, in any environment, and only environments of the mask are reset.
+// seeds tests that equal seeds give equal states in all environments, and that Reset changes only environments in the
+// mask.
 func (s suite) seeds(t *testing.T) {
 	a, b := s.open(t, envs, 1), s.open(t, envs, 1)
 	same := []uint64{7, 8, 7, 9, 7}
@@ -115,7 +115,7 @@ func (s suite) seeds(t *testing.T) {
 	}
 }
 
-// rows: an environment behaves the same alone and among others.
+// rows tests that an environment behaves the same in a Vec of 1 and in a Vec of several environments.
 func (s suite) rows(t *testing.T) {
 	all := s.open(t, envs, 1)
 	all.resetAll()
@@ -135,7 +135,8 @@ func (s suite) rows(t *testing.T) {
 	all.wantEnds()
 }
 
-// autoReset: a step with seeds equals a step without seeds, followed by a reset of ended episodes.
+// autoReset tests that a step with seeds equals a step without seeds and a reset of the environments whose episode
+// ended.
 func (s suite) autoReset(t *testing.T) {
 	auto, manual := s.open(t, envs, 1), s.open(t, envs, 1)
 	auto.resetAll()
@@ -160,7 +161,7 @@ func (s suite) autoReset(t *testing.T) {
 	auto.wantEnds()
 }
 
-// done: without seeds, an environment whose episode ended does not change.
+// done tests that an environment whose episode ended does not change in steps without seeds.
 func (s suite) done(t *testing.T) {
 	r := s.open(t, envs, 1)
 	r.resetAll()
@@ -196,7 +197,7 @@ func (r *rollout) last() [][]float32 {
 	return last
 }
 
-// limit: an episode ends after MaxSteps at the latest, and is truncated only then.
+// limit tests that every episode ends after at most MaxSteps, and is truncated only then.
 func (s suite) limit(t *testing.T) {
 	r := s.open(t, envs, 1)
 	if r.spec.MaxSteps == 0 {
@@ -220,8 +221,8 @@ func (s suite) limit(t *testing.T) {
 	}
 }
 
-// chunks: a call with K actions, each taken several times, equals single steps, up to the end of the
-// episode. The Episodes are equal, too.
+// chunks tests that a Step with K actions, each repeated several times, gives the same results and the same Episodes as
+// single steps.
 func (s suite) chunks(t *testing.T) {
 	for _, c := range []struct{ actions, times int }{{3, 1}, {10, 1}, {1, 3}, {2, 3}} {
 		t.Run(fmt.Sprintf("%d of %d", c.actions, c.times), func(t *testing.T) { s.chunk(t, c.actions, c.times) })
@@ -271,15 +272,16 @@ func (s suite) chunk(t *testing.T, chunk, times int) {
 	equalEpisodes(t, got.Take(), want.Take(), times == 1)
 }
 
-// sums are the results of single steps, added up as a chunk of repeated actions must report them.
+// sums are the results of single steps, accumulated as a chunk of repeated actions must report them.
 type sums struct {
 	reward []float64   // [N,K]
 	flags  [][2]byte   // [N,K]: Terminated and Truncated
-	info   [][]float32 // [N]: the rows of Info, up to the end of the episode
+	info   [][]float32 // [N]: the rows of Info until the end of the episode
 	ended  []bool      // [N]: the episode has ended
 }
 
-// add adds a single step, which repeats action k of a chunk, to the sums of the environments that have not ended.
+// add adds the results of a single step, which belongs to action k of the chunk, for the environments whose episode has
+// not ended.
 func (s *sums) add(single *env.Step, chunk, k int) {
 	for n := range s.ended {
 		if s.ended[n] {
@@ -317,8 +319,8 @@ func (r *rollout) equalSums(k int, want sums) {
 	}
 }
 
-// equalEpisodes compares Episodes. It compares their Len only if the argument lengths is true,
-// because Len counts actions.
+// equalEpisodes compares episodes. It compares Len only if lengths is true, because Len does not
+// count repetitions of an action.
 func equalEpisodes(t *testing.T, got, want []env.Episode, lengths bool) {
 	t.Helper()
 	if len(got) == 0 || len(got) != len(want) {
@@ -341,8 +343,8 @@ func equalEpisodes(t *testing.T, got, want []env.Episode, lengths bool) {
 	}
 }
 
-// save: a Vec that loads the saved state of another Vec continues in the same way, even with fewer
-// environments. The saved state is a copy.
+// save tests that a Vec that loads the state of another Vec continues in the same way, even with
+// fewer environments, and that the saved state is a copy.
 func (s suite) save(t *testing.T) {
 	r := s.open(t, envs, 1)
 	r.resetAll()
@@ -363,7 +365,7 @@ func (s suite) save(t *testing.T) {
 	if err := env.Load(part.vec, state); err == nil {
 		t.Error("2 environments loaded the state of 5")
 	}
-	for range 3 { // checks that state is a copy
+	for range 3 { // must not change state
 		r.step(k, true)
 		k++
 	}
@@ -390,7 +392,7 @@ func (s suite) save(t *testing.T) {
 	}
 }
 
-// badInput: an invalid action gives an error with the place and the value, and does nothing.
+// badInput tests that a step with an invalid action returns an error that names the environment, and changes nothing.
 func (s suite) badInput(t *testing.T) {
 	r, untouched := s.open(t, envs, 1), s.open(t, envs, 1)
 	r.act(0)
@@ -446,7 +448,7 @@ func (r *rollout) wantError(naming string) {
 	}
 }
 
-// allocations: a step allocates nothing, including resets.
+// allocations tests that a step allocates nothing, even if environments reset themselves.
 func (s suite) allocations(t *testing.T) {
 	for _, chunk := range []int{1, 2} {
 		r := s.open(t, envs, chunk)
@@ -463,19 +465,19 @@ func (s suite) allocations(t *testing.T) {
 	}
 }
 
-// A rollout steps a Vec with actions and seeds that depend only on the environment and the time.
+// A rollout steps a Vec with actions and seeds that depend only on the environment and the number of the step.
 type rollout struct {
 	t       *testing.T
 	vec     env.Vec
 	spec    env.Spec
 	first   int // environment n gets the actions and seeds of environment first+n
 	chunk   int
-	times   int // how many steps each drawn action lasts
+	times   int // number of steps that each drawn action lasts
 	action  tensor.Dict
 	out     *env.Step
 	guards  [][]byte
 	episode []uint64 // number of each environment's next episode
-	over    []bool   // the environment's episode has ended, and no reset followed
+	over    []bool   // the environment's episode has ended, and the environment was not reset since
 	ended   []bool   // the environment's episode ended in the last step
 	ends    int      // number of ended episodes
 }
@@ -513,7 +515,7 @@ func (s suite) open(t *testing.T, n, chunk int) *rollout {
 	return r
 }
 
-// guard returns a tensor like t between two strips of bytes that must not change.
+// guard returns a tensor like t in memory between two guard areas, which checkGuards checks for writes.
 func (r *rollout) guard(t tensor.Tensor) tensor.Tensor {
 	const strip, fill = tensor.Align, 0xA5
 	size := t.Len() * t.DType().Size()
@@ -569,7 +571,7 @@ func (r *rollout) reset(mask []bool, seeds []uint64) {
 
 func (r *rollout) resetAll() { r.t.Helper(); r.reset(nil, r.seeds()) }
 
-// act draws the actions of call k, which are the steps k·chunk to (k+1)·chunk-1.
+// act draws the actions of the Step with index k, a chunk with the steps k·chunk to (k+1)·chunk-1.
 func (r *rollout) act(k int) {
 	a, dim := r.action.Must("action"), r.spec.Action.Dim()
 	for n := range r.vec.Len() {
@@ -675,7 +677,7 @@ func dictOf(d tensor.Dict) []tensor.Tensor {
 	return ts
 }
 
-// finals returns the observations of d that FinalObs has: all but the expert's action.
+// finals returns all observations of d except the expert's action, which FinalObs never has.
 func finals(d tensor.Dict) []tensor.Tensor {
 	var ts []tensor.Tensor
 	for i := range d.Len() {
@@ -694,7 +696,7 @@ func clone(ts []tensor.Tensor) []tensor.Tensor {
 	return c
 }
 
-// row returns the bytes of environment n in all of ts.
+// row returns the bytes of environment n in all tensors of ts.
 func row(ts []tensor.Tensor, n int) []byte {
 	var b []byte
 	for _, t := range ts {

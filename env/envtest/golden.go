@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Golden reads the episodes in testdata/NAME.json.gz as values of type E. The test fails if the
+// Golden reads the episodes in testdata/NAME.json.gz as values of type E. It fails the test if the
 // file cannot be read or has no episode.
 func Golden[E any](t testing.TB, name string) []E {
 	t.Helper()

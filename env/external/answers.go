@@ -7,7 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// check returns an error if the reply block contains values that the protocol forbids.
+// check returns an error if the reply block contains a value that the protocol forbids. The argument final reports
+// whether the RESULT frame has the flag FINAL.
 func (c *conversation) check(final bool) error {
 	ended := byte(0)
 	for n, steps := range c.mask {
@@ -40,8 +41,8 @@ func (c *conversation) check(final bool) error {
 	return c.checkObs(c.final, "final ", true)
 }
 
-// checkObs checks the observations of the environments that took part. If the argument over is true, it checks only the
-// environments whose episode ended.
+// checkObs returns an error if an observation of an environment in c.mask is invalid. If over is true, it checks only
+// the environments whose episode ended.
 func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) error {
 	for k, f := range c.greeting.spec.Obs {
 		t, mask := obs[k], f.Name == env.ActionMask
@@ -80,8 +81,8 @@ func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) err
 	return nil
 }
 
-// checkMask checks the action mask of environment n. While its episode runs, at least one option of
-// each choice must be allowed.
+// checkMask returns an error if the action mask of environment n is invalid. While the episode
+// runs, each choice must have an allowed option.
 func (c *conversation) checkMask(mask []byte, n int, what string, over bool) error {
 	for i, x := range mask {
 		if x > 1 {
@@ -99,7 +100,7 @@ func (c *conversation) checkMask(mask []byte, n int, what string, over bool) err
 	return nil
 }
 
-// badNumber returns the index of the first number in row n of t that is NaN or infinite, or -1.
+// badNumber returns the index of the first number in row n of t that is NaN or infinite, or -1 if there is none.
 func badNumber(t tensor.Tensor, n int) int {
 	rows := t.F32()
 	width := len(rows) / t.Dim(0)
@@ -111,8 +112,8 @@ func badNumber(t tensor.Tensor, n int) int {
 	return -1
 }
 
-// allFinite reports whether no number is NaN or infinite. It sums x - x, which is NaN for such a
-// number and 0 for any other. This is faster than checking each number.
+// allFinite reports whether no number is NaN or infinite. It sums x - x, which is NaN for these
+// numbers and 0 for all others. This is faster than a branch for each number.
 func allFinite(x []float32) bool {
 	var a, b, c, d float32
 	for ; len(x) >= 4; x = x[4:] {

@@ -2,7 +2,7 @@
 
 package external
 
-// takeLines copies nothing: the gain was measured on amd64 only.
+// takeLines copies nothing, because only the assembly for amd64 exists.
 func takeLines(_, _ []byte) int { return 0 }
 
 func pause() {}

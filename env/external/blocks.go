@@ -8,12 +8,12 @@ import (
 // pageSize is the alignment of the reply block.
 const pageSize = 4096
 
-// blocks are the layout of the arrays of n environments in a memory: the request block at byte 0,
-// and the reply block at replyAt.
+// blocks describe the layout of the arrays of n environments in a memory: the request block at byte
+// 0, and the reply block at byte replyAt.
 type blocks struct {
 	request, reply *tensor.Layout
 	replyAt        int
-	finalAt        int // where the final observations begin in the reply block
+	finalAt        int // offset of the final observations in the reply block
 }
 
 func newBlocks(spec env.Spec, n int) blocks {

@@ -14,31 +14,30 @@ import (
 )
 
 // A Check tests whether a simulator follows docs/bridge.md. For each rule it starts children with
-// the command. It drives them through the whole protocol and through input that the protocol
-// forbids.
+// the command. The rules cover the whole protocol and invalid input.
 type Check struct {
 	Command []string
-	Envs    int            // environments of a child whose greeting leaves the number open; > 0
-	Steps   int            // steps of each environment when episodes are compared; > 0
-	Timeout time.Duration  // longest time for an answer, and for the end of a child; > 0
-	Only    string         // checks the greeting and the rules whose name contains this text; "" for all rules
-	By      programs.Entry // the supervisors of this entry start the children
+	Envs    int            // environments of a child whose greeting has num_envs 0; > 0
+	Steps   int            // steps of each environment in a rule that compares episodes; > 0
+	Timeout time.Duration  // maximum time for an answer, and for the exit of a child; > 0
+	Only    string         // selects the rules whose name contains this text; the greeting is always checked
+	By      programs.Entry // entry of the supervisors that start the children
 }
 
 // A Verdict is the result of one rule.
 type Verdict struct {
 	Rule    string
-	Err     error  // the value found and the valid values; nil if the rule held
-	Skipped string // why the rule does not apply to this simulator; "" if it does
+	Err     error  // the value found and the valid values; nil if the simulator obeys the rule
+	Skipped string // reason why the rule does not apply to this simulator; "" if it applies
 }
 
-// A rule is one check. It starts its own children.
+// A rule is one rule of the protocol with its check, which starts its own children.
 type rule struct {
 	name  string
 	check func(*checker) error
 }
 
-// rules returns the rules of docs/bridge.md, in its order, and then the rules for invalid frames.
+// rules returns the rules of docs/bridge.md in the order of that page, and then the rules for invalid frames.
 func rules() []rule {
 	inMemory := setup{shareMemory: true, maxSteps: short}
 	return append([]rule{
@@ -79,8 +78,8 @@ func (c Check) Rules() []string {
 	return names
 }
 
-// Run checks the rules in order, calls the function say with the verdict of each, and returns how
-// many failed. It ends after the first rule if the child sends no greeting.
+// Run checks the rules in order, passes each Verdict to say, and returns the number of failed
+// rules. If the child sends no valid greeting, Run stops after the first rule.
 func (c Check) Run(say func(Verdict)) (failed int) {
 	k := &checker{Check: c, programs: c.By.NewStarter()}
 	defer k.programs.Close()
@@ -112,13 +111,13 @@ func (n notSpoken) Error() string { return string(n) }
 type checker struct {
 	Check
 	programs *programs.Starter
-	greeting *greeting // nil until a child has sent it
+	greeting *greeting // nil until the rule meet has received it
 	n        int       // environments of a child
 }
 
 func (k *checker) by() time.Time { return time.Now().Add(k.Timeout) }
 
-// greeted starts a child, receives its greeting, and calls the function do with the trial of the child.
+// greeted starts a child, receives its greeting, calls the function do with the child's trial, and ends the child.
 func (k *checker) greeted(do func(*trial) error) error {
 	proc, link, err := start(k.programs, k.Command, "child", io.Discard)
 	if errors.Is(err, exec.ErrNotFound) {
@@ -137,7 +136,7 @@ func (k *checker) greeted(do func(*trial) error) error {
 	return t.explain(do(t))
 }
 
-// with starts a child, configures it by s, and calls the function do with the trial of the child.
+// with starts a child, configures it with s, calls the function do with the child's trial, and ends the child.
 func (k *checker) with(s setup, do func(*trial) error) error {
 	return k.greeted(func(t *trial) error {
 		if err := t.configure(s); err != nil {
@@ -190,7 +189,7 @@ func (k *checker) playsItsNumber() error {
 	}
 	accepted := false
 	err := k.greeted(func(t *trial) error {
-		t.greeting.NumEnvs = 0 // otherwise configure would refuse
+		t.greeting.NumEnvs = 0 // otherwise configure returns an error
 		accepted = t.configure(setup{n: own + 1}) == nil
 		return nil
 	})
@@ -215,7 +214,7 @@ func (k *checker) goesOn() error {
 	var episode, steps []uint64
 	var want [][]outcome
 	again := func(t *trial) error {
-		time.Sleep(time.Millisecond) // the child stops polling, so it does not look at its bell while LOAD comes
+		time.Sleep(time.Millisecond) // the child stops polling its bell, and LOAD comes through the stream
 		if err := t.resetAll(); err != nil {
 			return err
 		}
@@ -308,7 +307,7 @@ func (k *checker) endsWithStream() error {
 	})
 }
 
-// sayClose sends CLOSE, and waits for the child to end.
+// sayClose sends CLOSE, and waits for the child to exit.
 func (t *trial) sayClose() error {
 	if err := t.send(header{kind: closing}, nil, t.check.by()); err != nil {
 		return err
@@ -316,7 +315,7 @@ func (t *trial) sayClose() error {
 	return t.leaves()
 }
 
-// leaves waits for a child to end with exit status 0.
+// leaves waits for the child to exit, and returns an error unless the exit status is 0.
 func (t *trial) leaves() error {
 	if err := t.ends(t.check.by()); err != nil {
 		return err
@@ -327,7 +326,7 @@ func (t *trial) leaves() error {
 	return nil
 }
 
-// ends waits for a child to end, and returns an error if a signal ended it.
+// ends waits for the child to exit, and returns an error if a signal ended it.
 func (t *trial) ends(by time.Time) error {
 	select {
 	case <-t.proc.done:

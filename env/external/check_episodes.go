@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// short is the max_steps of rules that need several episodes.
+// short is the max_steps for rules that need several episodes.
 const short = 7
 
-// played starts a child configured by s, takes the given number of steps, and returns each
-// environment's outcomes. If resets is true, an environment whose episode ends resets itself.
+// played starts a child, configures it with s, takes the given number of steps, and returns the
+// outcomes of each environment. If resets is true, environments reset themselves.
 func (k *checker) played(s setup, steps int, resets bool) (outcomes [][]outcome, err error) {
 	err = k.with(s, func(t *trial) (err error) {
 		outcomes, err = t.playAnew(steps, resets)
@@ -19,8 +19,8 @@ func (k *checker) played(s setup, steps int, resets bool) (outcomes [][]outcome,
 	return outcomes, err
 }
 
-// sameEpisodes returns a check that two children, configured by one and other, give the same outcomes. In the second
-// child, an environment whose episode ends resets itself. In the first child this happens only if resets is true.
+// sameEpisodes returns a check that starts two children, with the two setups, and compares their outcomes. In the
+// second child, environments reset themselves; in the first child, only if resets is true.
 func sameEpisodes(one, other setup, resets bool) func(*checker) error {
 	return func(k *checker) error {
 		want, err := k.played(one, k.Steps, resets)
@@ -149,7 +149,7 @@ func (k *checker) stepsByMask() error {
 		first, others := make([]byte, t.n), t.all()
 		first[0], others[0] = 1, 0
 		got := make([][]outcome, t.n)
-		for range 2 * k.Steps { // alternately, with the others three steps ahead
+		for range 2 * k.Steps { // environment 0 stays about three steps behind the others
 			mask := others
 			if len(got[1]) == k.Steps || len(got[0])+3 <= len(got[1]) {
 				mask = first

@@ -11,19 +11,19 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// An attack is a sequence of bytes that no parent sends, followed by the end of the stream.
+// An attack is invalid input, followed by the end of the stream.
 type attack struct {
 	name      string
-	after     kind // the last valid frame before the attack: config or reset; hello if there is none
+	after     kind // last valid frame before the attack: config or reset, or hello for none
 	bytes     func(t *trial) []byte
-	tolerable bool // an answer is as good as an error
+	tolerable bool // if true, the child may answer instead of failing
 }
 
 // A change modifies the header and the payload of a frame.
 type change func(h *header, payload []byte) []byte
 
-// attacks returns rules about input that breaks the protocol. The child must end with an error, or
-// answer if the input makes sense. It must neither crash nor hang.
+// attacks returns the rules for invalid input. The child must end with an error, or answer if the
+// input is tolerable. It must neither crash nor hang.
 func attacks() []rule {
 	configs := func(c change) func(*trial) []byte {
 		return func(t *trial) []byte {
@@ -131,8 +131,8 @@ func attacks() []rule {
 	return out
 }
 
-// frame returns the bytes of a frame after the change c, if c is not nil. The length in the header
-// is the payload's length, unless c has set another.
+// frame returns the bytes of a frame, modified by c unless c is nil. The length in the header is
+// that of the modified payload, unless c changes the length.
 func frame(h header, payload []byte, c change) []byte {
 	whole := uint64(len(payload))
 	if h.length = whole; c != nil {
@@ -146,7 +146,7 @@ func frame(h header, payload []byte, c change) []byte {
 	return append(head, payload...)
 }
 
-// notAnAction returns the bytes of a number that no action of s may have.
+// notAnAction returns the bytes of a number that is invalid in any action of s.
 func notAnAction(s env.Space) []byte {
 	x := uint32(math.MaxInt32)
 	if s.Kind == env.Box {
@@ -155,7 +155,8 @@ func notAnAction(s env.Space) []byte {
 	return binary.LittleEndian.AppendUint32(nil, x)
 }
 
-// bear returns an error if the child crashed, hung, or silently accepted an attack.
+// bear attacks the child with a, and returns an error if the child crashes, hangs, or silently
+// accepts the attack.
 func (t *trial) bear(a attack) error {
 	if a.after != hello {
 		if err := t.configure(setup{}); err != nil {

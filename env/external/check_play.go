@@ -12,16 +12,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A trial is a child under test: a conversation and the progress of its environments. Seeds and
-// actions follow from the progress, so the same steps of the same episodes can be compared between
-// children.
+// A trial is the conversation with a child under test. Seeds and actions depend only on an
+// environment's episode and step numbers, so that trials can be compared.
 type trial struct {
 	*conversation
 	check   *checker
 	stream  *stream
-	episode []uint64 // number of each environment's episode
-	steps   []uint64 // steps of each environment so far, over all episodes
-	alike   bool     // all environments have the seeds and actions of environment 0
+	episode []uint64 // episode number of each environment
+	steps   []uint64 // number of steps of each environment, over all episodes
+	alike   bool     // if true, all environments get the seeds and actions of environment 0
 }
 
 // An outcome is the result of one step of one environment.
@@ -30,7 +29,7 @@ type outcome struct {
 	terminated, truncated byte
 	info                  []float32
 	// last are the observations after the step; next are the first observations of the next episode
-	// if the step ended an episode, else the same as last
+	// if the step ended the episode, otherwise last again
 	last, next []tensor.Tensor
 }
 
@@ -47,7 +46,7 @@ func (t *trial) configure(s setup) error {
 // resetAll begins an episode in every environment.
 func (t *trial) resetAll() error { return t.exchange(reset, 0, t.all()) }
 
-// playAnew is play after a RESET.
+// playAnew resets all environments and then calls play.
 func (t *trial) playAnew(steps int, autoReset bool) ([][]outcome, error) {
 	if err := t.resetAll(); err != nil {
 		return nil, err
@@ -55,7 +54,7 @@ func (t *trial) playAnew(steps int, autoReset bool) ([][]outcome, error) {
 	return t.play(steps, autoReset)
 }
 
-// play steps every environment the given number of times, and returns the outcomes of each.
+// play takes the given number of steps in every environment, and returns the outcomes of each environment.
 func (t *trial) play(steps int, autoReset bool) ([][]outcome, error) {
 	played := make([][]outcome, t.n)
 	for range steps {
@@ -66,8 +65,8 @@ func (t *trial) play(steps int, autoReset bool) ([][]outcome, error) {
 	return played, nil
 }
 
-// turn steps the environments of mask, and appends the outcomes to played. If an episode ends, its
-// environment begins a new one.
+// turn steps the environments in mask, and appends their outcomes to played. An environment whose
+// episode ends begins a new episode.
 func (t *trial) turn(mask []byte, autoReset bool, played [][]outcome) error {
 	flags := uint16(0)
 	if autoReset {
@@ -77,7 +76,7 @@ func (t *trial) turn(mask []byte, autoReset bool, played [][]outcome) error {
 		if mask[n] != 0 {
 			t.act(n)
 			t.steps[n]++
-			t.episode[n]++ // the episode that AUTORESET begins
+			t.episode[n]++ // for the seed that AUTORESET uses
 		}
 	}
 	if err := t.keeping(step, flags, mask); err != nil {
@@ -117,7 +116,7 @@ func (t *trial) turn(mask []byte, autoReset bool, played [][]outcome) error {
 	return nil
 }
 
-// keeping calls exchange, and checks that the rows of environments outside the mask do not change.
+// keeping calls exchange, and returns an error if a row of an environment outside the mask changes.
 func (t *trial) keeping(k kind, flags uint16, mask []byte) error {
 	kept := make([][]tensor.Tensor, t.n)
 	for n := range kept {
@@ -139,7 +138,7 @@ func (t *trial) keeping(k kind, flags uint16, mask []byte) error {
 	return nil
 }
 
-// rows returns copies of environment n's rows of the reply block, without final observations.
+// rows returns copies of the rows of environment n in the reply block, without final observations.
 func (t *trial) rows(n int) []tensor.Tensor {
 	var rows []tensor.Tensor
 	reply := t.blocks.reply.Bind(t.memory.bytes[t.blocks.replyAt:])
@@ -158,7 +157,8 @@ func rowsOf(all []tensor.Tensor, n int) []tensor.Tensor {
 	return rows
 }
 
-// exchange sends a RESET or a STEP for the environments of mask, with the seeds of their episodes.
+// exchange sends a RESET or a STEP for the environments in mask, with the seeds of their episodes, and receives the
+// answer.
 func (t *trial) exchange(k kind, flags uint16, mask []byte) error {
 	copy(t.mask, mask)
 	for n := range t.episode {
@@ -178,7 +178,7 @@ func (t *trial) exchange(k kind, flags uint16, mask []byte) error {
 	return nil
 }
 
-// draw returns the random numbers of environment n for event i of a purpose: 1 seeds, 2 actions.
+// draw returns the random generator for seed i (purpose 1) or action i (purpose 2) of environment n.
 func (t *trial) draw(n int, i, purpose uint64) *rand.Rand {
 	if t.alike {
 		n = 0
@@ -186,7 +186,7 @@ func (t *trial) draw(n int, i, purpose uint64) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(n)<<8|purpose, i))
 }
 
-// act draws environment n's next action within its bounds and its mask.
+// act draws the next action of environment n, within the bounds and the action mask.
 func (t *trial) act(n int) {
 	r, space := t.draw(n, t.steps[n], 2), t.greeting.spec.Action
 	dim := space.Dim()
@@ -228,7 +228,7 @@ func (t *trial) all() []byte {
 	return mask
 }
 
-// compare returns an error that names the first difference between two sets of outcomes.
+// compare returns an error that describes the first step whose outcome differs.
 func (t *trial) compare(got, want [][]outcome) error {
 	f32 := func(x float32) tensor.Tensor { return tensor.FromF32([]float32{x}, 1) }
 	u8 := func(x byte) tensor.Tensor { return tensor.FromU8([]byte{x}, 1) }
@@ -260,7 +260,7 @@ func sameNumbers(what string, got, want tensor.Tensor) error {
 	return fmt.Errorf("%s is %s, expected %s", what, text(got), text(want))
 }
 
-// text returns the first numbers of t.
+// text returns the first numbers of t as text.
 func text(t tensor.Tensor) string {
 	const most = 8
 	dots := ""
@@ -280,7 +280,7 @@ func text(t tensor.Tensor) string {
 	return fmt.Sprint(numbers) + dots
 }
 
-// explain adds the exit status and the last output of the child to err, if err is not nil.
+// explain adds the exit status and the last output of the child to err, unless err is nil.
 func (t *trial) explain(err error) error {
 	var skipped notSpoken
 	if err == nil || errors.As(err, &skipped) {
@@ -289,5 +289,5 @@ func (t *trial) explain(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("%w (after %v, --timeout)", err, t.check.Timeout)
 	}
-	return fmt.Errorf("%w%s%s", err, t.proc.fate(err), t.proc.outputTail()) // the child's output is not in a log
+	return fmt.Errorf("%w%s%s", err, t.proc.fate(err), t.proc.outputTail()) // the child's output is in no log
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A conversation is this process's side of the protocol with one child. After an error it can only
-// be closed.
+// A conversation is the parent's side of the protocol with one child. After an error it can only be
+// closed.
 type conversation struct {
 	link     Link
 	proc     *process // the child; nil if this process did not start it
-	who      string   // for messages
+	who      string   // name of the child in messages
 	greeting *greeting
 	text     string // the greeting, without its token
 	log      io.Writer
-	stranger bool // the child has not shown its token yet
+	stranger bool // the child has not sent its token yet
 
 	n      int
 	blocks blocks
@@ -36,13 +36,13 @@ type conversation struct {
 	info                  tensor.Tensor // the zero Tensor if there are no figures
 	obs, final            []tensor.Tensor
 
-	// The last frame that was sent, and the kind of frame that must follow.
+	// The last frame sent, and the kind of its answer.
 	head      [headerSize]byte
 	seq       uint64
 	asked     kind
 	autoReset bool
 	count     uint32
-	pixels    int // bytes of the requested pictures
+	pixels    int // size of the requested pictures in bytes
 	wanted    kind
 
 	received header
@@ -56,14 +56,14 @@ var (
 	errNoToken = errors.New("greeting: wrong token")
 )
 
-// newConversation returns a conversation that has not received the greeting.
+// newConversation returns a conversation that waits for the greeting.
 func newConversation(link Link, proc *process, who string, log io.Writer) *conversation {
 	c := &conversation{link: link, proc: proc, who: who, log: log, wanted: hello}
 	c.accept = c.expect
 	return c
 }
 
-// receiveHello returns the payload of the greeting.
+// receiveHello waits for HELLO, and returns its payload.
 func (c *conversation) receiveHello(by time.Time) ([]byte, error) {
 	payload, err := c.receive(by)
 	switch {
@@ -75,8 +75,8 @@ func (c *conversation) receiveHello(by time.Time) ([]byte, error) {
 	return payload, err
 }
 
-// greet waits for the child's greeting, which must contain token. Until the child has shown the
-// token, greet logs nothing that the child sends.
+// greet waits for the child's greeting, which must contain token. Before the greeting, greet logs
+// no text of a child that must send a token.
 func greet(link Link, proc *process, who, token string, log io.Writer, by time.Time) (*conversation, error) {
 	c := newConversation(link, proc, who, log)
 	c.stranger = token != ""
@@ -100,12 +100,12 @@ type setup struct {
 	n, child, maxSteps int
 	ignoreTerminations bool
 	shareMemory        bool
-	noBells            bool    // do not use bells in the memory
-	memory             *memory // memory to offer; if it is nil, shareMemory decides
+	noBells            bool    // if true, the memory has no bells
+	memory             *memory // memory to offer, for tests; if nil, shareMemory selects it
 	before             time.Time
 }
 
-// configure sends CONFIG, and agrees with the child on the memory.
+// configure sends CONFIG, waits for READY, and sets up the memory.
 func (c *conversation) configure(s setup) error {
 	if own := c.greeting.NumEnvs; own != 0 && own != s.n {
 		return fmt.Errorf("it plays %d environments, expected %d", own, s.n)
@@ -152,8 +152,8 @@ func (c *conversation) configure(s setup) error {
 	return nil
 }
 
-// configPayload returns the payload of CONFIG for s. The argument shared is the size of the shared
-// memory at path in bytes, or 0 if there is none.
+// configPayload returns the payload of CONFIG for s. The argument shared is the size in bytes of
+// the shared memory at path. It is 0 if there is no shared memory.
 func configPayload(s setup, path string, shared uint64) []byte {
 	payload := make([]byte, configSize, configSize+len(path))
 	for i, x := range []int{version, s.n, s.child, s.maxSteps} {
@@ -166,7 +166,7 @@ func configPayload(s setup, path string, shared uint64) []byte {
 	return append(payload, path...)
 }
 
-// bind lays the blocks over the memory.
+// bind sets the arrays of the blocks to views of the memory.
 func (c *conversation) bind() {
 	request, reply := c.blocks.request.Bind(c.memory.bytes), c.blocks.reply.Bind(c.memory.bytes[c.blocks.replyAt:])
 	c.action, c.seed, c.mask = request.Must("action").Bytes(), request.Must("seed").I64(), request.Must("mask").U8()
@@ -179,7 +179,7 @@ func (c *conversation) bind() {
 	}
 }
 
-// ask sends a RESET or STEP with the request block; hear receives the answer.
+// ask sends a RESET or STEP with the request block. Call hear for the answer.
 func (c *conversation) ask(k kind, flags uint16, by time.Time) error {
 	var payload []byte
 	if !c.shared {
@@ -188,7 +188,7 @@ func (c *conversation) ask(k kind, flags uint16, by time.Time) error {
 	return c.send(header{kind: k, flags: flags, count: uint32(c.n)}, payload, by)
 }
 
-// hear waits for the answer to ask, writes it to the reply block, and checks it.
+// hear waits for the answer to ask. It writes the answer to the reply block and validates it.
 func (c *conversation) hear(by time.Time) error {
 	payload, err := c.receive(by)
 	if err != nil {
@@ -205,8 +205,8 @@ func (c *conversation) hear(by time.Time) error {
 	return c.check(final)
 }
 
-// call sends a frame with payload, and returns the payload of the answer. The argument want is the size that the
-// answer's payload must have, in bytes.
+// call sends a frame with payload, and returns the payload of the answer. The argument want is its required size in
+// bytes.
 func (c *conversation) call(k kind, payload []byte, want int, by time.Time) ([]byte, error) {
 	if err := c.send(header{kind: k}, payload, by); err != nil {
 		return nil, err
@@ -248,7 +248,7 @@ func (c *conversation) receive(by time.Time) ([]byte, error) {
 		default:
 			lines := strings.ReplaceAll(strings.TrimSpace(string(payload)), "\n", "\n"+c.who+": ")
 			fmt.Fprintf(c.log, "%s: %s\n", c.who, printable(lines))
-			if time.Now().After(by) { // the child may send LOG frames for ever
+			if time.Now().After(by) { // a child may send LOG frames forever
 				return nil, os.ErrDeadlineExceeded
 			}
 		}
@@ -260,7 +260,7 @@ type complaint string
 
 func (c complaint) Error() string { return "error: " + printable(string(c)) }
 
-// expect checks every header before its payload is read, and returns the payload's size.
+// expect validates a received header, and returns the payload's size. It runs before the payload is read.
 func (c *conversation) expect(head []byte) (uint64, error) {
 	h, err := parse(head)
 	if c.stranger && (err != nil || h.kind != hello) {
@@ -324,7 +324,7 @@ func (c *conversation) save(by time.Time) ([]byte, error) {
 	return c.call(save, nil, c.n*c.greeting.State, by)
 }
 
-// load restores the states, and receives the observations into the reply block.
+// load restores states that save returned. The observations go to the reply block.
 func (c *conversation) load(states []byte, by time.Time) error {
 	for n := range c.mask {
 		c.mask[n] = 1
@@ -351,8 +351,8 @@ func (c *conversation) render(width, height int, mask []bool, by time.Time) ([]b
 	return c.call(render, payload, c.pixels, by)
 }
 
-// close ends the conversation, and the child if this process started it. If useless is true, the
-// child gets no time to end by itself.
+// close ends the conversation, and the child if this process started it. If useless is true, it
+// kills the child at once.
 func (c *conversation) close(useless bool) error {
 	if !useless {
 		c.send(header{kind: closing}, nil, time.Now().Add(time.Second))
@@ -367,9 +367,9 @@ func (c *conversation) close(useless bool) error {
 	return err
 }
 
-// exitReport describes the end of the child after its error err, with the last lines of its output.
-// It leaves out the lines if the child sent an ERROR and the log has all of its output. It returns
-// "" if this process did not start the child.
+// exitReport describes how the child ended after the error err, with the last lines of its output.
+// It omits the lines if the child sent an ERROR and all its output is in the log. It returns "" if
+// this process did not start the child.
 func (c *conversation) exitReport(err error) string {
 	if c.proc == nil {
 		return ""

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Token returns the secret with which this process connects as a child. It is RLB_TOKEN, else the
-// first line of the file RLB_TOKEN_FILE, else "".
+// Token returns the secret that this process sends when it connects as a child. It is the value of
+// RLB_TOKEN, otherwise the first line of the file RLB_TOKEN_FILE, otherwise "".
 func Token() (string, error) {
 	if token := os.Getenv("RLB_TOKEN"); token != "" {
 		return token, nil
@@ -26,7 +26,7 @@ func Token() (string, error) {
 	return line, nil
 }
 
-// patience is how long a child tries to connect to a parent that does not listen yet.
+// patience is the time for which a child tries to connect to a parent that does not listen yet.
 const patience = 10 * time.Second
 
 // dial connects a child to its parent.

@@ -44,14 +44,14 @@ const (
 	headerSize = 32
 	magic      = "RLB1"
 	maxPayload = 1 << 31
-	maxText    = 1 << 20 // bytes of a greeting, an error, a line
-	maxEnvs    = 1 << 20 // environments of a child
-	maxSide    = 1 << 14 // pixels of a side of a picture
+	maxText    = 1 << 20 // maximum bytes of a greeting, an error or a LOG
+	maxEnvs    = 1 << 20 // maximum environments of a child
+	maxSide    = 1 << 14 // maximum width and height of a picture, in pixels
 	configSize = 32      // bytes of a CONFIG, without its path
 	maxPath    = 4096
 )
 
-// A header precedes every payload.
+// A header begins every frame. The payload follows.
 type header struct {
 	kind   kind
 	flags  uint16

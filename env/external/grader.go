@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/internal/programs"
 )
 
-// A Grader is a program that grades answers of a language model (docs/bridge.md, Graders). After an
-// error it can only be closed.
+// A Grader is a running program that grades answers of a language model (docs/bridge.md, Graders).
+// After an error it can only be closed.
 type Grader struct {
 	c        *conversation
 	programs *programs.Starter
@@ -26,8 +26,8 @@ type Submission struct {
 	Solutions []string `json:"solutions"`
 }
 
-// StartGrader starts the program command under a supervisor, and waits for its greeting. timeout
-// limits this wait and each call of Grade. The program's output goes to log.
+// StartGrader starts the program in command under a supervisor, and waits for its greeting. The
+// timeout is for this wait and for each call of Grade. The program's output goes to log.
 func StartGrader(by programs.Entry, command []string, timeout time.Duration, log io.Writer) (*Grader, error) {
 	g := &Grader{patient: timeout, programs: by.NewStarter()}
 	lines := &lineWriter{to: log}
@@ -64,8 +64,7 @@ func (g *Grader) greet() error {
 	return nil
 }
 
-// Grade returns one grade per submission. A nil grade means that the program cannot read the
-// answer.
+// Grade returns one grade per submission. A grade is nil if the program cannot parse the answer.
 func (g *Grader) Grade(submissions []Submission) (worth []*float32, err error) {
 	payload, err := json.Marshal(submissions)
 	if err != nil {
@@ -87,7 +86,7 @@ func (g *Grader) Grade(submissions []Submission) (worth []*float32, err error) {
 	return worth, nil
 }
 
-// explain adds to err how the program ended, and its last output.
+// explain adds the program's exit status and last output to err.
 func (g *Grader) explain(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		err = fmt.Errorf("no answer in %v (reward.program.timeout)", g.patient)

@@ -37,7 +37,7 @@ type greeting struct {
 	spec env.Spec
 }
 
-// A spaceJSON is a space in a greeting.
+// A spaceJSON is an observation or the action in a greeting.
 type spaceJSON struct {
 	Name  string `json:"name"`
 	Kind  string `json:"kind"`
@@ -49,12 +49,12 @@ type spaceJSON struct {
 	Nvec  []int  `json:"nvec"`
 }
 
-// bounds are either one bound for all elements or one bound per element. A nil bound means that
-// there is no bound.
+// bounds hold either one bound for all elements or one bound per element. A nil bound means no
+// bound.
 type bounds struct {
 	all   *float64
 	each  []*float64
-	wrong bool // the JSON is neither; UnmarshalJSON reports no error, because it does not know the field's name
+	wrong bool // whether the JSON is invalid; bounds.of returns the error
 }
 
 func (b *bounds) UnmarshalJSON(text []byte) error {
@@ -64,8 +64,7 @@ func (b *bounds) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// of returns the bounds of n elements. An element without a bound gets the value of the argument
-// none.
+// of returns the bounds of n elements. Elements without a bound get the value of the argument none.
 func (b bounds) of(n int, none float32) ([]float32, error) {
 	if b.wrong {
 		return nil, errors.New("expected a number, null, or an array of them")
@@ -86,8 +85,8 @@ func (b bounds) of(n int, none float32) ([]float32, error) {
 	return out, nil
 }
 
-// maxElements is the greatest number of elements of one space, and of all spaces of an environment
-// together. maxState is the greatest size in bytes of a saved environment.
+// maxElements is the maximum number of elements in the action, and in all observations together.
+// maxState is the maximum size of the saved state of an environment, in bytes.
 const (
 	maxElements = 1 << 24
 	maxState    = 1 << 28
@@ -95,7 +94,7 @@ const (
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
-// tokenIn returns the token in the payload of a HELLO, or "".
+// tokenIn returns the token in the payload of a HELLO, or "" if there is none.
 func tokenIn(text []byte) string {
 	var g struct {
 		Token string `json:"token"`
@@ -106,19 +105,20 @@ func tokenIn(text []byte) string {
 	return g.Token
 }
 
-// withoutToken returns the text of a greeting without its token, with its members sorted by name.
+// withoutToken returns the JSON of a greeting with its token removed and its members sorted by
+// name.
 func withoutToken(text []byte) (string, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(text, &members); err != nil {
 		return "", fmt.Errorf("greeting: %w", err)
 	}
-	// the JSON decoder ignores case, too
+	// ignores case, like the JSON decoder
 	maps.DeleteFunc(members, func(name string, _ json.RawMessage) bool { return strings.EqualFold(name, "token") })
 	clean, err := json.Marshal(members)
 	return string(clean), err
 }
 
-// readGreeting reads and checks the payload of a HELLO.
+// readGreeting decodes and validates the payload of a HELLO.
 func readGreeting(text []byte) (*greeting, error) {
 	g := &greeting{}
 	if err := json.Unmarshal(text, g); err != nil {
@@ -179,7 +179,7 @@ func (g *greeting) spaces() (spec env.Spec, err error) {
 
 var errName = errors.New("expected 1 to 64 letters, digits, '.', '_' and '-'")
 
-// checkFigures checks the names of the figures.
+// checkFigures returns an error if the name of a figure is invalid or occurs twice.
 func (g *greeting) checkFigures() error {
 	figures := map[string]bool{}
 	for i, name := range g.Info {
@@ -194,8 +194,8 @@ func (g *greeting) checkFigures() error {
 	return nil
 }
 
-// checkLimits checks the name and the numbers of a greeting. The argument observations is its
-// number of observations.
+// checkLimits returns an error if the name or a number of the greeting is invalid. The argument
+// observations is the number of observations.
 func (g *greeting) checkLimits(observations int) error {
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 	switch {
@@ -216,8 +216,8 @@ func (g *greeting) checkLimits(observations int) error {
 	return nil
 }
 
-// inJSON describes err by its place in the JSON and the valid values. It does not quote the text,
-// which may contain a token.
+// inJSON adds the place in the JSON and the valid values to err. It does not quote the JSON, which
+// may contain a token.
 func inJSON(err error) error {
 	var syntax *json.SyntaxError
 	if errors.As(err, &syntax) {
@@ -237,7 +237,7 @@ func inJSON(err error) error {
 	return fmt.Errorf("%s: %s, expected %s", kind.Field, kind.Value, want)
 }
 
-// fits returns an error if n environments are too many for one child.
+// fits returns an error if one child cannot have n environments.
 func (g *greeting) fits(n int) error {
 	if n > maxEnvs {
 		return fmt.Errorf("%d environments for one child, expected at most %d", n, maxEnvs)
@@ -309,8 +309,8 @@ func choiceSpace(k env.Kind, nvec []int) (env.Space, error) {
 	return env.Space{Kind: k, DType: tensor.I32, Shape: []int{len(nvec)}, Nvec: nvec}, nil
 }
 
-// greetingOf returns the members of the greeting of environments with this Spec. state is the size
-// of a saved environment in bytes; drawing says whether they can render.
+// greetingOf returns the members of the greeting for environments with the given Spec. The argument
+// state is the size of a saved state in bytes, and drawing reports whether they can render.
 func greetingOf(spec env.Spec, state int, drawing bool, token string) map[string]any {
 	space := func(s env.Space) map[string]any {
 		switch s.Kind {
@@ -340,7 +340,7 @@ func greetingOf(spec env.Spec, state int, drawing bool, token string) map[string
 	}
 }
 
-// numbers returns bounds for JSON, where null means no bound.
+// numbers returns bounds for JSON, with nil (null) for infinite bounds.
 func numbers(x []float32) []*float64 {
 	out := make([]*float64, len(x))
 	for i, v := range x {

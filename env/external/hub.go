@@ -18,29 +18,28 @@ import (
 )
 
 // A Hub starts children, or accepts children that connect. One Hub serves a whole process. Several
-// goroutines may make and use its Vecs.
+// goroutines may create Vecs, and use different Vecs.
 type Hub struct {
 	log      *lineWriter
-	output   io.Writer // children's output: goes to log, up to maxOutput bytes
+	output   io.Writer // for the children's output: writes up to maxOutput bytes to log
 	rank     int
 	programs *programs.Starter
 	shutdown *shutdown
 	repeats  repeats            // counts errors that simulators report
 	failures repeats            // counts failures of all kinds
-	offered  chan *conversation // children that connected over other links
+	offered  chan *conversation // children added with Offer
 
 	mu        sync.Mutex
 	listeners map[string]*listener
-	spare     map[string]*conversation // children that Ask started or accepted and no Vec uses yet
+	spare     map[string]*conversation // children opened by Ask that no Vec uses yet, by source
 	vecs      map[*Vec]struct{}
-	started   int // number of children so far
+	started   int // number of children started so far
 	stop      func(error)
 }
 
-// NewHub returns a Hub that writes its children's output and failures to log. If log has a method Repeat([]byte), this
-// method gets the lines that another child has written before, and the failures that repeat the last one. The argument
-// rank is the rank of this process in its job, or 0 if it is alone. It makes the socket addresses of the ranks
-// distinct.
+// NewHub returns a Hub that writes its children's output and failures to log. If log has a method Repeat([]byte),
+// repeated lines and failures go to this method instead. The argument rank is the rank of this process in its job; each
+// rank listens at its own address.
 func NewHub(log io.Writer, rank int) *Hub {
 	lines := &lineWriter{to: log}
 	novel := &novelWriter{to: lines, by: map[string]string{}}
@@ -51,15 +50,15 @@ func NewHub(log io.Writer, rank int) *Hub {
 	}
 }
 
-// Supervise makes the Hub start its children under a supervisor, so that all their processes end
-// with this process. It returns the Hub. Call it before the Hub starts children.
+// Supervise makes the Hub start its children under a supervisor, which ends all their processes
+// when this process ends. It returns the Hub. Call it before the Hub starts children.
 func (h *Hub) Supervise(by programs.Entry) *Hub {
 	h.programs = by.NewStarter()
 	return h
 }
 
-// Ask returns the greeting of the simulators of cfg, for env.External.Greeting. The first Vec with
-// the same command or address uses the child that Ask started or accepted.
+// Ask returns the greeting of the simulators of cfg, for env.External.Greeting. It starts or
+// accepts a child, which the first Vec with the same command or address will use.
 func (h *Hub) Ask(cfg env.Config) (string, error) {
 	c, err := h.open(cfg.External)
 	if err != nil {
@@ -74,7 +73,7 @@ func (h *Hub) Ask(cfg env.Config) (string, error) {
 	return c.text, err
 }
 
-// Offer adds a child that talks over link. Vecs whose env.External.Listen is env.ListenMPI use it.
+// Offer adds a child that talks over link. It is for Vecs whose env.External.Listen is env.ListenMPI.
 func (h *Hub) Offer(link Link, who string) error {
 	c, err := greet(link, nil, who, "", h.output, time.Now().Add(greetingTime))
 	if err == nil {
@@ -83,15 +82,15 @@ func (h *Hub) Offer(link Link, who string) error {
 	return err
 }
 
-// Watch sets the function that the Hub calls when a child has failed too often to be replaced. From then
-// on the child's environments have no episodes (env.NoEpisode). Without Watch, Step returns the error.
+// Watch sets the function that the Hub calls when a child fails and is not replaced. The child's environments then have
+// no further episodes (env.NoEpisode). Without Watch, Step returns the error.
 func (h *Hub) Watch(stop func(error)) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.stop = stop
 }
 
-// giveUp passes err to the function of Watch, or returns it if there is none.
+// giveUp passes err to the function set by Watch. If there is none, it returns err.
 func (h *Hub) giveUp(err error) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -102,8 +101,8 @@ func (h *Hub) giveUp(err error) error {
 	return nil
 }
 
-// Close ends all children, including those of Vecs that were not closed, and stops listening. It
-// may be called again.
+// Close ends all children, including those of open Vecs, and stops listening. It may be called
+// again.
 func (h *Hub) Close() error {
 	h.mu.Lock()
 	vecs, spare, listeners := h.vecs, h.spare, h.listeners
@@ -138,8 +137,8 @@ func closeAll(queue chan *conversation) (err error) {
 	}
 }
 
-// open returns a child that has sent its greeting: a spare child, a new process, or a child that
-// connected.
+// open returns a child that has sent its greeting: a spare child, a child that connected, or a new
+// process.
 func (h *Hub) open(cfg env.External) (*conversation, error) {
 	h.mu.Lock()
 	spare := h.spare[source(cfg)]
@@ -213,12 +212,11 @@ func (h *Hub) await(cfg env.External, by time.Time) (*conversation, error) {
 	}
 }
 
-// errNoSolver is the error if a child from the same MPI job is needed, but every child that
-// Hub.Offer added is in use.
+// errNoSolver is the error of await if all children added with Hub.Offer are in use.
 var errNoSolver = errors.New("no other solver is in this MPI job; solvers in the MPI job serve only a training job " +
 	"(rlinf -c), no other command")
 
-// source returns a name for the origin of the children of cfg. Different origins have different names.
+// source returns the address or the quoted command of cfg, as a unique key and for messages.
 func source(cfg env.External) string {
 	if cfg.Listen != "" {
 		return cfg.Listen

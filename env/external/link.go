@@ -8,20 +8,20 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// A Link carries frames to a child and back, by a stream of this machine or by MPI messages. Not
-// for concurrent use.
+// A Link carries frames to a child and back, through a stream or MPI messages. It is not safe for
+// concurrent use.
 type Link interface {
-	// Send sends a frame that consists of head and payload. by is the deadline.
+	// Send sends a frame with the given header and payload. It returns os.ErrDeadlineExceeded at the time by.
 	Send(by time.Time, head, payload []byte) error
-	// Receive returns the next frame's header and payload. They are valid until the next call. by is the deadline.
-	// accept gets the header and returns the payload's size. An error of accept ends Receive before the payload
-	// is read.
+	// Receive returns the header and the payload of the next frame, which are valid until the next call. The deadline
+	// is the time by. The function accept validates the header and returns the payload's size. If it returns an error,
+	// Receive returns that error and does not read the payload.
 	Receive(by time.Time, accept func(head []byte) (payload uint64, err error)) (head, payload []byte, err error)
-	// Close ends the conversation.
+	// Close closes the connection.
 	Close() error
 }
 
-// Split divides a message into header and payload, for the Receive of Links that carry messages.
+// Split splits a message into header and payload, for Links that implement Receive over messages.
 func Split(message []byte, accept func(head []byte) (uint64, error)) (head, payload []byte, err error) {
 	if len(message) < headerSize {
 		return nil, nil, fmt.Errorf("a message of %d bytes, expected at least the %d of a header", len(message),
@@ -35,7 +35,7 @@ func Split(message []byte, accept func(head []byte) (uint64, error)) (head, payl
 	return head, payload, err
 }
 
-// ChildrenOf is Children for a cfg without Greeting. It takes the greeting from hello, the first message of a child.
+// ChildrenOf is like Children, but takes the greeting from hello, the first message of a child.
 func ChildrenOf(hello []byte, cfg env.External, n int) (int, error) {
 	_, payload, err := Split(hello, func(head []byte) (uint64, error) {
 		h, err := parse(head)
@@ -48,8 +48,8 @@ func ChildrenOf(hello []byte, cfg env.External, n int) (int, error) {
 	return Children(cfg, n)
 }
 
-// EnvsPerChild returns the number of environments of each child of cfg, whose Greeting is known. It returns 0 if a
-// child can play any number.
+// EnvsPerChild returns the number of environments that each child of cfg plays, or 0 if a child can play any number. It
+// needs cfg.Greeting.
 func EnvsPerChild(cfg env.External) (int, error) {
 	g, err := readGreeting([]byte(cfg.Greeting))
 	if err != nil {
@@ -71,7 +71,7 @@ func Dismisses(head []byte) bool {
 	return err == nil && h.kind == closing
 }
 
-// Plays reports whether head is the header of a request to a simulator that has reported READY.
+// Plays reports whether head is the header of a request that follows CONFIG.
 func Plays(head []byte) bool {
 	if len(head) < headerSize {
 		return false
@@ -80,12 +80,13 @@ func Plays(head []byte) bool {
 	return err == nil && h.kind != config
 }
 
-// ErrGone is a Link's error after the other side has closed the connection or ended. A timeout is
-// os.ErrDeadlineExceeded instead.
+// ErrGone is the error of a Link if the other side has closed the connection or exited. The error
+// of a timeout is os.ErrDeadlineExceeded.
 var ErrGone = errors.New("the other side is gone")
 
-// Children returns how many children play n environments of cfg, whose Greeting is known. It
-// returns an error if n is not a multiple of the number that each child plays.
+// Children returns the number of children for n environments of cfg. It needs cfg.Greeting. It
+// returns an error if each child plays a fixed number of environments and n is not a multiple of
+// this number.
 func Children(cfg env.External, n int) (int, error) {
 	g, err := readGreeting([]byte(cfg.Greeting))
 	if err != nil {

@@ -23,12 +23,12 @@ import (
 )
 
 // A listener accepts children that were started elsewhere. Children with a valid greeting wait in
-// its queue.
+// the queue.
 type listener struct {
 	net       net.Listener
 	queue     chan *conversation
 	done      chan struct{} // closed when it stops listening
-	room      chan struct{} // has one element for each visitor
+	room      chan struct{} // semaphore: one element for each visitor
 	accepting sync.WaitGroup
 	greeting  sync.WaitGroup
 
@@ -37,25 +37,25 @@ type listener struct {
 	refused  int        // number of refusals so far
 }
 
-// A visitor is a connection that has not greeted yet.
+// A visitor is a connection that has not sent its greeting yet.
 type visitor struct {
 	conn  net.Conn
 	since time.Time
 }
 
-// maxWaiting is the largest number of children in the queue. Further children block until there is
+// maxWaiting is the maximum number of children in the queue. Further children wait until there is
 // room.
 const maxWaiting = 1024
 
-// A visitor has greetingTime to send its greeting. If there are maxVisitors, a new visitor replaces the oldest one, but
-// only after the oldest has had firstTime.
+// A visitor must send its greeting within greetingTime. If there are maxVisitors, a new visitor replaces the oldest
+// one, which has had at least firstTime.
 const (
 	greetingTime = 10 * time.Second
 	firstTime    = 500 * time.Millisecond
 	maxVisitors  = 1024
 )
 
-// listen starts to listen at the address of this rank, where address is env.External.Listen.
+// listen starts a listener at this rank's address; see splitAddress. The argument address is env.External.Listen.
 func (h *Hub) listen(address, tokenFile string) (*listener, error) {
 	network, at, err := splitAddress(address, h.rank)
 	if err != nil {
@@ -85,8 +85,8 @@ func (h *Hub) listen(address, tokenFile string) (*listener, error) {
 	return l, nil
 }
 
-// splitAddress returns network and address of "unix:/path" or "tcp:host:port" for rank. Each rank
-// above 0 has a path or port of its own.
+// splitAddress parses "unix:/path" or "tcp:host:port", and returns the network and the address for
+// rank. Each rank has a path or a port of its own.
 func splitAddress(address string, rank int) (network, at string, err error) {
 	network, at, _ = strings.Cut(address, ":")
 	switch network {
@@ -120,8 +120,8 @@ func splitAddress(address string, rank int) (network, at string, err error) {
 	return "", "", fmt.Errorf("%q, expected unix:/path, tcp:host:port or mpi", address)
 }
 
-// makeRoom removes a socket that a killed job has left at path, if nobody listens on it. Anything
-// else at path is an error.
+// makeRoom removes a stale socket that a killed job has left at path. It returns an error if
+// anything else is there, or if a process listens.
 func makeRoom(path string) error {
 	old, err := os.Lstat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -146,7 +146,7 @@ func makeRoom(path string) error {
 	return os.Remove(path)
 }
 
-// ownersOnly gives the file of a Unix socket mode 0600 before it appears.
+// ownersOnly sets the mode of a Unix socket's file to 0600 before the file appears.
 func ownersOnly(_, _ string, c syscall.RawConn) (err error) {
 	if e := c.Control(func(fd uintptr) { err = os.NewSyscallError("fchmod", unix.Fchmod(int(fd), 0o600)) }); e != nil {
 		return e
@@ -154,7 +154,7 @@ func ownersOnly(_, _ string, c syscall.RawConn) (err error) {
 	return err
 }
 
-// mostVisitors returns maxVisitors, or less if this process may open only a few files.
+// mostVisitors returns the maximum number of visitors: maxVisitors, or less if this process may open only a few files.
 func mostVisitors() int {
 	var files unix.Rlimit
 	if unix.Getrlimit(unix.RLIMIT_NOFILE, &files) != nil {
@@ -200,7 +200,7 @@ func (l *listener) accept(h *Hub, token string) {
 	}
 }
 
-// admit makes conn a visitor as soon as there is room. It returns nil if the listener is closed first.
+// admit makes conn a visitor as soon as there is room. It returns nil if the listener is closed before.
 func (l *listener) admit(conn net.Conn) *visitor {
 	select {
 	case l.room <- struct{}{}:
@@ -237,7 +237,7 @@ func (l *listener) enter(conn net.Conn) *visitor {
 	return v
 }
 
-// sendAway closes the connections of the n oldest visitors, or of all if there are fewer.
+// sendAway closes the connections of the n oldest visitors, or of all visitors if there are fewer.
 func (l *listener) sendAway(n int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -248,7 +248,7 @@ func (l *listener) sendAway(n int) {
 	l.visitors = slices.Delete(l.visitors, 0, n)
 }
 
-// leave removes v, so that another visitor has room. It reports whether v was sent away before.
+// leave removes v to make room for another visitor. It reports whether sendAway removed v before.
 func (l *listener) leave(v *visitor) (sent bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -285,7 +285,7 @@ func (l *listener) welcome(h *Hub, conn net.Conn, token string) (*conversation, 
 	return c, nil
 }
 
-// name returns the name of the child behind conn for messages.
+// name returns a name, for messages, of the child that connected with conn.
 func (l *listener) name(conn net.Conn) string {
 	if conn.RemoteAddr().Network() == "unix" {
 		return fmt.Sprintf("simulator at %v", l.net.Addr())
@@ -293,15 +293,15 @@ func (l *listener) name(conn net.Conn) string {
 	return fmt.Sprintf("simulator at %v", conn.RemoteAddr())
 }
 
-// manyRefusals is the number of refusals that each get a log line. After these, a refusal gets a
-// line only if its number is a power of two, so that strangers cannot fill the log.
+// manyRefusals is the number of refusals that are all logged. Afterwards only the refusals 16, 32,
+// 64, … are logged, so that strangers cannot fill the log.
 const manyRefusals = 8
 
-// refuse closes conn because of err.
+// refuse closes conn and logs err as the reason.
 func (l *listener) refuse(h *Hub, conn net.Conn, err error) {
 	defer conn.Close()
 	select {
-	case <-l.done: // all visitors are sent away
+	case <-l.done: // the listener closes all visitors itself
 		return
 	default:
 	}
@@ -317,7 +317,7 @@ func (l *listener) refuse(h *Hub, conn net.Conn, err error) {
 	}
 }
 
-// A visitorLink is the Link to a visitor. It waits in Go's poller, because a stream would block a thread.
+// A visitorLink is the Link to a visitor. It uses Go's poller, so that many visitors do not block many threads.
 type visitorLink struct{ conn net.Conn }
 
 func (v visitorLink) Send(by time.Time, head, payload []byte) error {
@@ -328,7 +328,7 @@ func (v visitorLink) Send(by time.Time, head, payload []byte) error {
 
 func (v visitorLink) Receive(by time.Time, accept func(head []byte) (uint64, error)) (head, payload []byte, err error) {
 	v.conn.SetReadDeadline(by)
-	read := func(n uint64) []byte { // allocates no memory for bytes that do not arrive
+	read := func(n uint64) []byte { // allocates only as bytes arrive
 		var b []byte
 		if b, err = io.ReadAll(io.LimitReader(v.conn, int64(n))); errors.Is(err, unix.ECONNRESET) ||
 			err == nil && uint64(len(b)) < n {
@@ -349,8 +349,7 @@ func (v visitorLink) Receive(by time.Time, accept func(head []byte) (uint64, err
 
 func (v visitorLink) Close() error { return v.conn.Close() }
 
-// knownUser returns an error if the peer of conn runs neither as the user of this process nor as
-// root.
+// knownUser returns an error unless the peer of conn runs as the user of this process or as root.
 func knownUser(conn *net.UnixConn) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -380,8 +379,8 @@ func (l *listener) close() error {
 	return errors.Join(err, closeAll(l.queue))
 }
 
-// secret returns the first line of file. If there is no file, it makes one with a new secret and
-// mode 0600.
+// secret returns the first line of file. If the file does not exist, secret creates it with a new
+// secret and mode 0600.
 func secret(file string) (string, error) {
 	line, err := readSecret(file)
 	if errors.Is(err, os.ErrNotExist) {
@@ -397,13 +396,13 @@ func secret(file string) (string, error) {
 	return line, err
 }
 
-// maxSecret is the greatest length of a secret in bytes.
+// maxSecret is the maximum length of a secret in bytes.
 const maxSecret = 4096
 
-// readSecret returns the first line of file. It returns an error if other users may read or change
+// readSecret returns the first line of file. It returns an error if other users may read or write
 // the file.
 func readSecret(file string) (string, error) {
-	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0) // a FIFO may have no writer
+	f, err := os.OpenFile(file, os.O_RDONLY|unix.O_NONBLOCK, 0) // does not block if it is a FIFO
 	if err != nil {
 		return "", err
 	}
@@ -424,12 +423,12 @@ func readSecret(file string) (string, error) {
 	return strings.TrimSpace(line), err
 }
 
-// newSecret makes file atomically, with a new secret.
+// newSecret creates file atomically with a new secret, which it returns.
 func newSecret(file string) (string, error) {
 	var random [32]byte
 	rand.Read(random[:])
 	made := hex.EncodeToString(random[:])
-	f, err := os.CreateTemp(filepath.Dir(file), ".token-*") // for its owner alone
+	f, err := os.CreateTemp(filepath.Dir(file), ".token-*") // has mode 0600
 	if err != nil {
 		return "", err
 	}

@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// A lineWriter serialises writes.
+// A lineWriter serializes writes.
 type lineWriter struct {
 	mu sync.Mutex
 	to io.Writer
@@ -20,9 +20,8 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// Repeat writes p, a text that the log has shown before, to the log's place for repeats. It returns false if the log
-// has no such place. If many simulators write the same text or fail in the same way, a person needs to see only one of
-// them.
+// Repeat passes a text that repeats an earlier text to the method Repeat of the underlying writer, which may hide it.
+// It returns false if there is no such method.
 func (w *lineWriter) Repeat(p []byte) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -33,18 +32,18 @@ func (w *lineWriter) Repeat(p []byte) bool {
 	return ok
 }
 
-// A novelWriter takes lines of children, each after the child's name. Lines that another child has written before go to
-// the log's place for repeats.
+// A novelWriter passes on lines of the form "child: line". It uses lineWriter.Repeat for lines that another child wrote
+// before.
 type novelWriter struct {
 	to *lineWriter
 	mu sync.Mutex
 	by map[string]string // line → the child that wrote it first
 }
 
-// mostNovel is the largest number of lines that a novelWriter remembers.
+// mostNovel is the maximum number of lines that a novelWriter remembers.
 const mostNovel = 1 << 12
 
-// Write takes a line.
+// Write writes one line.
 func (w *novelWriter) Write(p []byte) (int, error) {
 	who, line, _ := strings.Cut(string(p), ": ")
 	w.mu.Lock()
@@ -59,16 +58,16 @@ func (w *novelWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// maxOutput limits the output of all children of a Hub together in its log, in bytes. Without a
-// limit, children that are replaced again and again would fill the disk.
+// maxOutput is the maximum output of all children of a Hub in its log, in bytes. Without a limit,
+// children that fail again and again could fill the disk.
 const maxOutput = 16 << 20
 
-// A limitedWriter passes on writes up to a number of bytes. Then it writes one notice and drops the
-// rest. It may be used by several goroutines.
+// A limitedWriter passes on a limited number of bytes. Then it writes one notice and drops the
+// rest. It is safe for concurrent use.
 type limitedWriter struct {
 	mu   sync.Mutex
 	to   io.Writer
-	left int // bytes that it may still pass on; < 0 after the notice
+	left int // remaining bytes; < 0 after the notice
 }
 
 func (w *limitedWriter) Write(p []byte) (int, error) {

@@ -11,11 +11,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A memory holds the arrays of a conversation. It is shared with the child, or private.
+// A memory holds the arrays of a conversation. It is either shared with the child or private.
 type memory struct {
 	bytes  []byte
 	path   string // path for the child to open; "" if the memory is not shared
-	remove bool   // path is a file that hide must remove
+	remove bool   // whether hide must remove the file at path
 	mapped bool
 }
 
@@ -25,8 +25,8 @@ const inherited = 5
 // privateMemory returns memory that is not shared.
 func privateMemory(size int) *memory { return &memory{bytes: tensor.New(tensor.U8, size).Bytes()} }
 
-// newAnonymous returns a file without a name for a child to inherit. Map it with mapAnonymous once
-// its size is known.
+// newAnonymous returns an unnamed file for a child to inherit. Call mapAnonymous once the size is
+// known.
 func newAnonymous() (*os.File, error) {
 	fd, err := unix.MemfdCreate("rlinf-bridge", unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -35,8 +35,8 @@ func newAnonymous() (*os.File, error) {
 	return os.NewFile(uintptr(fd), "rlinf-bridge"), nil
 }
 
-// mapAnonymous maps size bytes of f and seals its size. Otherwise a child could kill this
-// process with SIGBUS, by making the file shorter.
+// mapAnonymous sets the size of f, seals it, and maps f. Without the seal, a child could truncate
+// the file and so kill this process with SIGBUS.
 func mapAnonymous(f *os.File, size int) (*memory, error) {
 	if err := f.Truncate(int64(size)); err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func mapAnonymous(f *os.File, size int) (*memory, error) {
 	return mapFile(f, size, fmt.Sprintf("/proc/self/fd/%d", inherited))
 }
 
-// newNamed makes shared memory that any child on this machine can open by its path.
+// newNamed creates shared memory that children on this machine can open by its path.
 func newNamed(size int) (*memory, error) {
 	var name [16]byte
 	rand.Read(name[:])
@@ -82,7 +82,7 @@ func mapFile(f *os.File, size int, path string) (*memory, error) {
 	return &memory{bytes: b, path: path, mapped: true}, nil
 }
 
-// hide removes the path. Call it after the child has opened it.
+// hide removes the file at path. Call it after the child has opened the file.
 func (m *memory) hide() {
 	if m.remove {
 		os.Remove(m.path)

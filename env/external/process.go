@@ -18,26 +18,26 @@ import (
 // A process is a child that this process started.
 type process struct {
 	program *programs.Process
-	memory  *os.File      // shared memory that it inherits
-	done    chan struct{} // closed when it has ended and its output was read
+	memory  *os.File      // shared memory that the child inherits
+	done    chan struct{} // closed when the child has exited and its output was read
 
 	mu       sync.Mutex
 	lines    []string // the last lines of its output
-	unlogged bool     // the log lacks some of its output
+	unlogged bool     // some of the output is not in the log
 }
 
-// lastLines is the number of output lines that the report of a failure shows. lineLimit is their
-// greatest length in bytes.
+// lastLines is the number of output lines in the report of a failure. lineLimit is the maximum
+// length of a line in bytes.
 const (
 	lastLines = 10
 	lineLimit = 4096
 )
 
-// grace is how long a child may take to end by itself before it is killed.
+// grace is the time that a child has to exit before it is killed.
 const grace = 2 * time.Second
 
-// start runs command as a child of s, and returns a stream to the child. The child's output goes to
-// log, each line with the prefix who.
+// start runs command as a child process, and returns a stream to the child. The child's output goes
+// to log, each line with the prefix who.
 func start(s *programs.Starter, command []string, who string, log io.Writer) (p *process, link *stream, err error) {
 	p = &process{done: make(chan struct{})}
 	var files []*os.File // files to close before start returns
@@ -79,7 +79,7 @@ func start(s *programs.Starter, command []string, who string, log io.Writer) (p 
 	return p, link, nil
 }
 
-// watch passes on the child's output and waits for its end.
+// watch copies the child's output to log, and closes p.done when the child has exited.
 func (p *process) watch(out *os.File, who string, log io.Writer) {
 	written := make(chan struct{})
 	go func() {
@@ -103,15 +103,15 @@ func (p *process) watch(out *os.File, who string, log io.Writer) {
 		}
 	}()
 	<-p.program.Done()
-	select { // a process that left the group may still hold the pipe open
+	select { // a process outside the child's group may still hold the pipe open
 	case <-written:
 	case <-time.After(time.Second):
 	}
 	close(p.done)
 }
 
-// end ends the child and the processes that it has started. If useless is false, the child first
-// gets a moment to end by itself.
+// end kills the child and its descendants. If useless is false, it first waits up to grace for the
+// child to exit.
 func (p *process) end(useless bool) error {
 	if !useless {
 		select {
@@ -124,9 +124,8 @@ func (p *process) end(useless bool) error {
 	return p.memory.Close()
 }
 
-// fate describes the end of the child after its error err. It returns "" if the child is still
-// running or its output is still being read. It waits a moment for both, and longer if err means
-// that the child is about to end.
+// fate returns the exit status of the child, or "" if the child does not exit soon. It waits longer
+// if err indicates that the child is about to exit.
 func (p *process) fate(err error) string {
 	patience := 200 * time.Millisecond
 	if errors.Is(err, ErrGone) || errors.Is(err, errMute) || errors.As(err, new(complaint)) {
@@ -150,7 +149,8 @@ func (p *process) logged() bool {
 	return !p.unlogged
 }
 
-// outputTail returns the last lines of the child's output, to be appended to a message, or "".
+// outputTail returns the last lines of the child's output, to append to a message. It returns "" if
+// there is no output.
 func (p *process) outputTail() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,7 +158,7 @@ func (p *process) outputTail() string {
 		return ""
 	}
 	lines := p.lines
-	if !p.unlogged { // the log has the frames of a Python traceback
+	if !p.unlogged { // a Python traceback is already in the log
 		lines = slices.DeleteFunc(slices.Clone(lines), func(line string) bool {
 			return strings.HasPrefix(line, "  ") || strings.HasPrefix(line, "Traceback (")
 		})

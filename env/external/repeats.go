@@ -6,21 +6,21 @@ import (
 	"sync"
 )
 
-// repeats counts how often simulators report the same error in a row. Several goroutines may use it.
+// repeats counts how often simulators report the same error in a row. It is safe for concurrent use.
 type repeats struct {
 	mu    sync.Mutex
 	text  string // the last error, without numbers
 	times int
-	ended int // well-ended episodes since then
+	ended int // episodes that ended without a failure since the last error
 }
 
-// calm is the number of well-ended episodes after which an error counts as new.
+// calm is the number of episodes without a failure after which an error counts as new.
 const calm = 100
 
 var digits = regexp.MustCompile(`[0-9]+`)
 
 // add counts err, and returns how many times in a row simulators have reported it. It returns 0 if
-// no simulator reported err.
+// err is no ERROR of a simulator.
 func (r *repeats) add(err error) int {
 	var said complaint
 	if !errors.As(err, &said) {
@@ -29,7 +29,7 @@ func (r *repeats) add(err error) int {
 	return r.count(string(said))
 }
 
-// count is add for the text of an error.
+// count counts the text of an error, ignoring its numbers. It returns how many times in a row the error has occurred.
 func (r *repeats) count(text string) int {
 	text = digits.ReplaceAllString(text, "#")
 	r.mu.Lock()
@@ -42,7 +42,7 @@ func (r *repeats) count(text string) int {
 	return r.times
 }
 
-// end counts an episode that ended well.
+// end counts an episode that ended without a failure.
 func (r *repeats) end() {
 	r.mu.Lock()
 	r.ended++

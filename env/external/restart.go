@@ -9,10 +9,10 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// errNoChild is the error of an exchange with environments whose child failed too often.
+// errNoChild is the error of a request to environments that have no child.
 var errNoChild = errors.New("they have no simulator")
 
-// start spawns the children, once.
+// start spawns the children when it is first called.
 func (v *Vec) start() error {
 	if v.started {
 		return nil
@@ -63,17 +63,16 @@ func (v *Vec) spawn(c *child) error {
 	return nil
 }
 
-// firstWait is the backoff before the first restart in a row. It doubles with each further restart,
-// up to longestWait.
+// firstWait is the delay before the first of several successive restarts. It doubles with each
+// further restart, up to longestWait.
 const (
 	firstWait   = 100 * time.Millisecond
 	longestWait = 10 * time.Second
 )
 
-// restart replaces child c if it failed in the last exchange. If seeds is not nil, all environments of c whose episodes
-// are not over begin new episodes. If c was replaced too often, or cannot be replaced, its environments have no
-// simulator from then on. The function of Hub.Watch then gets the error; without such a function, restart returns the
-// error. After a request to stop, restart only logs the failure.
+// restart replaces child c if it failed in the last exchange. If seeds is not nil, environments whose episodes are not
+// over begin new episodes. If c cannot be replaced, its environments have no simulator any more, and restart calls
+// Hub.giveUp. After a request to stop, restart only logs the failure.
 func (v *Vec) restart(c *child, seeds []uint64) error {
 	for c.err != nil && !c.gone {
 		why := c.err.Error()
@@ -113,14 +112,14 @@ func (v *Vec) restart(c *child, seeds []uint64) error {
 	return nil
 }
 
-// finalFailure returns the reason why child c cannot be replaced, or "" if it can. The argument same is how often its
-// error was reported.
+// finalFailure returns the reason why child c is not replaced, or "" if it can be replaced. The argument same is the
+// number of times that its error was reported.
 func (v *Vec) finalFailure(c *child, same int) string {
 	most := v.cfg.External.MaxSameErrors
 	switch {
 	case most > 0 && same >= most:
 		return fmt.Sprintf("the simulators have reported this error %s (external.max_same_errors)", times(same))
-	case v.cfg.External.Listen == env.ListenMPI: // all solvers were offered when the job began
+	case v.cfg.External.Listen == env.ListenMPI: // no solver joins a running job
 		return "no other solver of this MPI job can take its place"
 	case c.restarts == v.cfg.External.MaxRestarts:
 		return fmt.Sprintf("that was %s in a row without the end of an episode (external.max_restarts)",
@@ -129,7 +128,7 @@ func (v *Vec) finalFailure(c *child, same int) string {
 	return ""
 }
 
-// explain describes the failure err of child c, with its exit status and its last output.
+// explain returns a message for the failure err of child c, with its exit status and last output.
 func (v *Vec) explain(c *child, err error) string {
 	switch {
 	case !errors.Is(err, os.ErrDeadlineExceeded):
@@ -148,7 +147,7 @@ func times(n int) string {
 	return fmt.Sprintf("%d times", n)
 }
 
-// begin starts new episodes in the environments of c whose episode is not over.
+// begin starts new episodes in the environments of c whose episodes are not over.
 func (v *Vec) begin(c *child, seeds []uint64) error {
 	turn := make([]byte, c.hi-c.lo)
 	for i := range turn {

@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Serve makes this program a child: it plays environments for the parent at address, usually
-// RLB_ADDR, until the parent sends CLOSE or ends. The function new makes one environment, which
+// Serve makes this program a child of the parent at address, usually RLB_ADDR. It plays
+// environments until the parent sends CLOSE or exits. The function new makes one environment, which
 // must obey maxSteps and ignoreTerminations and must not repeat actions.
 func Serve(address, token string, new func(maxSteps int, ignoreTerminations bool) (env.Vec, error)) error {
 	link, err := dial(address)
@@ -35,13 +35,13 @@ func Serve(address, token string, new func(maxSteps int, ignoreTerminations bool
 	return err
 }
 
-// A server is the child's side of a conversation. Each environment is a Vec of its own, because
-// environments whose mask is 0 must not step.
+// A server is the child's side of a conversation. Each environment is a Vec of its own, because a
+// STEP steps only the environments in its mask.
 type server struct {
 	link    *stream
 	new     func(maxSteps int, ignoreTerminations bool) (env.Vec, error)
 	spec    env.Spec
-	state   int // bytes of one environment's state; 0 if environments cannot be saved
+	state   int // size of an environment's saved state in bytes; 0 if it cannot be saved
 	drawing bool
 	n       int
 	vecs    []env.Vec
@@ -57,10 +57,10 @@ type server struct {
 	accept         func(head []byte) (uint64, error) // the method expect
 }
 
-// forever returns the deadline of a child, which waits as long as its parent lives.
+// forever returns a deadline that never comes. A child waits as long as its parent lives.
 func forever() time.Time { return time.Now().Add(math.MaxInt64) }
 
-// converse greets the parent and answers its requests until CLOSE or an error.
+// converse sends the greeting, and answers requests until CLOSE or an error.
 func (s *server) converse(token string) error {
 	if err := s.greet(token); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (s *server) greet(token string) error {
 	return s.link.Send(forever(), s.header(hello, 0, len(hi)), hi)
 }
 
-// configure makes the environments that CONFIG asks for.
+// configure handles CONFIG: it makes the environments and sends READY.
 func (s *server) configure(payload []byte) error {
 	word := func(i int) int { return int(binary.LittleEndian.Uint32(payload[4*i:])) }
 	n, maxSteps, flags := word(1), word(3), word(4)
@@ -174,7 +174,8 @@ func openMemory(path string, size int) (*memory, error) {
 // obsPrefix precedes the names of observations in saved states.
 const obsPrefix = "shown."
 
-// saveWith returns the state of vec, and the observations of its last step, now.
+// saveWith returns the state of vec together with its last observations. The argument now is the
+// last Step.
 func saveWith(vec env.Vec, now *env.Step) (tensor.Dict, error) {
 	state, err := env.Save(vec)
 	for i := range now.Obs.Len() {
@@ -184,7 +185,8 @@ func saveWith(vec env.Vec, now *env.Step) (tensor.Dict, error) {
 	return state, err
 }
 
-// expect checks every header before its payload is read, and returns the payload's size.
+// expect validates a received header, and returns the payload's size. It runs before the payload is
+// read.
 func (s *server) expect(head []byte) (uint64, error) {
 	h, err := parse(head)
 	if err != nil {
@@ -221,7 +223,7 @@ func (s *server) expect(head []byte) (uint64, error) {
 	return h.length, nil
 }
 
-// answer answers the last request.
+// answer handles the last request, and sends the reply.
 func (s *server) answer(payload []byte) error {
 	switch s.asked.kind {
 	case save:
@@ -239,7 +241,7 @@ func (s *server) answer(payload []byte) error {
 	case render:
 		return s.draw(payload)
 	}
-	copy(s.memory.bytes, payload) // copies nothing with shared memory
+	copy(s.memory.bytes, payload) // empty with shared memory
 	flags := uint16(0)
 	for n, turn := range s.request.Must("mask").U8() {
 		switch turn {
@@ -260,7 +262,7 @@ func (s *server) answer(payload []byte) error {
 	return s.sendReply(flags)
 }
 
-// load restores states that SAVE returned.
+// load handles LOAD.
 func (s *server) load(states []byte) error {
 	for n, vec := range s.vecs {
 		state, err := tensor.Decode(states[n*s.state : (n+1)*s.state])
@@ -287,8 +289,8 @@ func (s *server) load(states []byte) error {
 	return s.sendReply(0)
 }
 
-// play resets or steps environment n, and writes the results to the reply block. It reports whether
-// the episode is over.
+// play resets or steps environment n as requested, and writes the results to the reply block. It
+// reports whether the episode is over.
 func (s *server) play(n int) (over bool, err error) {
 	out := s.steps[n]
 	s.seed[0] = uint64(s.request.Must("seed").I64()[n])
@@ -335,7 +337,7 @@ func (s *server) sendReply(flags uint16) error {
 	return s.link.Send(forever(), s.header(result, flags, len(payload)), payload)
 }
 
-// draw answers RENDER.
+// draw handles RENDER.
 func (s *server) draw(payload []byte) error {
 	width, height := binary.LittleEndian.Uint32(payload), binary.LittleEndian.Uint32(payload[4:])
 	if wanted := uint64(bytes.Count(payload[8:], []byte{1})); width-1 >= maxSide || height-1 >= maxSide ||

@@ -11,22 +11,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A stream is a Link over descriptors: a pair of pipes, or a socket. It waits in the kernel and
-// blocks a thread of this process, which takes less time than Go's poller.
+// A stream is a Link over file descriptors: a pair of pipes, or a socket. A wait blocks a thread in
+// the kernel, which is faster than Go's poller.
 type stream struct {
 	in, out int
-	bells   *bells // carry frames without payload; nil if there are none
+	bells   *bells // carry frames without payload; nil without shared memory
 	// the other side seems to run on another core: a frame arrived between two polls, and since
-	// then this side never yielded before a frame arrived
+	// then all frames came before this side yielded
 	beside   bool
 	spin     spinPolicy
 	shutdown *shutdown
-	plays    bool // a request after CONFIG was sent
+	plays    bool // whether a request after CONFIG was sent
 	head     [headerSize]byte
 	payload  []byte
 }
 
-// newPipes returns a stream that reads from in and writes to out. It owns both files.
+// newPipes returns a stream that reads from in and writes to out. It takes ownership of both files.
 func newPipes(in, out *os.File) (*stream, error) {
 	s := &stream{in: -1, out: -1}
 	var err error
@@ -39,7 +39,7 @@ func newPipes(in, out *os.File) (*stream, error) {
 	return s, nil
 }
 
-// newSocket returns a stream over conn, and owns it.
+// newSocket returns a stream over conn, and takes ownership of conn.
 func newSocket(conn net.Conn) (*stream, error) {
 	defer conn.Close()
 	f, err := conn.(interface{ File() (*os.File, error) }).File()
@@ -60,8 +60,8 @@ func own(f *os.File) (int, error) {
 	return fd, os.NewSyscallError("fcntl", unix.SetNonblock(fd, true))
 }
 
-// hang makes s use the bells in memory for frames without payload. The argument child is true if s
-// is the child's side.
+// hang makes s use the bells in memory for frames without payload. The argument child is true on
+// the child's side.
 func (s *stream) hang(memory []byte, child bool) { s.bells = newBells(memory, child) }
 
 func (s *stream) Send(by time.Time, head, payload []byte) error {
@@ -89,7 +89,8 @@ func (s *stream) Send(by time.Time, head, payload []byte) error {
 	return nil
 }
 
-// write writes some of the parts. For a header alone, as with shared memory, Write is faster than Writev.
+// write writes as much of the parts as the descriptor accepts. For a header without payload, Write is faster than
+// Writev.
 func (s *stream) write(parts [2][]byte) (int, error) {
 	if len(parts[1]) == 0 {
 		return unix.Write(s.out, parts[0])
@@ -105,7 +106,7 @@ func (s *stream) Receive(by time.Time, accept func(head []byte) (uint64, error))
 		if s.bells == nil || s.bells.news(s.head[:]) {
 			break
 		}
-		if time.Now().After(by) { // old headers may arrive for ever
+		if time.Now().After(by) { // old headers may arrive forever
 			return nil, nil, os.ErrDeadlineExceeded
 		}
 	}
@@ -123,8 +124,7 @@ func (s *stream) Receive(by time.Time, accept func(head []byte) (uint64, error))
 	return s.head[:], s.payload, nil
 }
 
-// A cutError is the error of a frame whose payload is incomplete, for example because the header
-// announces more than was sent.
+// A cutError is the error of a frame whose payload is incomplete.
 type cutError struct {
 	head [headerSize]byte
 	came int
@@ -136,13 +136,12 @@ func (e *cutError) Error() string { return fmt.Sprintf("%s: %v", e.what(), e.err
 func (e *cutError) Unwrap() error { return e.err }
 
 func (e *cutError) what() string {
-	h, _ := parse(e.head[:]) // the header was accepted before
+	h, _ := parse(e.head[:]) // no error: the header was accepted before
 	return fmt.Sprintf("%d of the %d bytes of %v came", e.came, h.length, h.kind)
 }
 
-// late returns an error that describes err, a timeout. The argument what names the missing answer,
-// within is the time limit, and setting is the limit's key. The error also says how much of the
-// frame had arrived.
+// late returns the error to report for err, a timeout. It includes the name of the missing answer,
+// the time limit, the limit's key, and the number of bytes received of an incomplete frame.
 func late(what string, within time.Duration, setting string, err error) error {
 	came := ""
 	if cut := (*cutError)(nil); errors.As(err, &cut) {
@@ -151,18 +150,17 @@ func late(what string, within time.Duration, setting string, err error) error {
 	return fmt.Errorf("no %s in %v (%s)%s", what, within, setting, came)
 }
 
-// Numbers of polls of the bell, about 20 ns each, before await polls the stream by a system call.
-// await begins with one poll, because the other side may need this core. It continues with fewLooks
-// polls, and doubles this number up to manyLooks. If the other side runs on another core, await
-// begins with besideLooks instead, because a frame that arrives during a system call is noticed
-// later. Virtual machines lose their core for a while after some 3000 polls in a row.
+// Numbers of polls of the bell, about 20 ns each, between two system calls of await. The first two
+// are 1 and fewLooks. Then the number doubles each time, up to manyLooks. If the other side runs on
+// another core, the first number is besideLooks. A virtual machine loses its core for a while after
+// about 3000 polls in a row.
 const (
 	fewLooks    = 50
 	manyLooks   = 400
 	besideLooks = 2000
 )
 
-// await waits for a header, by the bell or by the stream.
+// await waits for a header from the bell or the stream.
 func (s *stream) await(by time.Time) error {
 	if s.bells == nil {
 		return s.fill(s.head[:], by)
@@ -190,7 +188,7 @@ func (s *stream) await(by time.Time) error {
 			s.spin.found()
 		}
 		if err != unix.EAGAIN && err != unix.EINTR {
-			if n <= 0 && s.bells.rung(1, s.head[:]) > 0 { // the other side's last frame before it closed the stream
+			if n <= 0 && s.bells.rung(1, s.head[:]) > 0 { // the last frame before the other side closed the stream
 				return nil
 			}
 			return s.fill(s.head[max(n, 0):], by) // the rest of the header, or the error
@@ -208,13 +206,13 @@ func (s *stream) await(by time.Time) error {
 	return s.fill(s.head[:], by)
 }
 
-// fill reads len(b) bytes into b.
+// fill fills b from the stream.
 func (s *stream) fill(b []byte, by time.Time) error {
 	_, err := s.read(b, by)
 	return err
 }
 
-// read reads len(b) bytes into b. After an error, it returns the number of missing bytes.
+// read fills b from the stream. If it fails, it returns the number of missing bytes.
 func (s *stream) read(b []byte, by time.Time) (left int, err error) {
 	for len(b) > 0 {
 		n, err := unix.Read(s.in, b)
@@ -237,12 +235,12 @@ func (s *stream) read(b []byte, by time.Time) (left int, err error) {
 }
 
 // A spinPolicy decides whether to poll again or to block. Waking up takes longer than a fast
-// simulator's step, so the caller first polls for spinFor and yields the core between polls. If
-// polling fails, because the simulator is slow or the cores are busy, the caller blocks at once for
-// the next 1, 3, 7, … up to maxSleeps answers.
+// simulator's step, so the caller first polls for spinFor, and yields the core between polls. If no
+// answer comes in this time, the caller does not poll for the next 1, 3, 7, … up to maxSleeps
+// answers.
 type spinPolicy struct {
-	until           time.Time // when polling for the present answer ends; zero if it has not begun
-	backoff, sleeps int       // number of answers to block for after polling last failed, and how many are left
+	until           time.Time // end of the polling for the current answer; zero before it begins
+	backoff, sleeps int       // number of answers without polling after the last failure, and how many of them are left
 }
 
 const (
@@ -250,7 +248,7 @@ const (
 	maxSleeps = 63
 )
 
-// spins reports whether the caller polls for the next answer.
+// spins reports whether to poll for the next answer.
 func (p *spinPolicy) spins() bool { return p.sleeps == 0 }
 
 // again reports whether to poll again. Call it after each poll that found no answer.
@@ -272,14 +270,14 @@ func (p *spinPolicy) again() bool {
 	return false
 }
 
-// found ends polling: the answer is there.
+// found records that the answer has arrived.
 func (p *spinPolicy) found() {
 	if !p.until.IsZero() {
 		p.until, p.backoff = time.Time{}, 0
 	}
 }
 
-// wait blocks until fd is ready for events, or the other side is gone.
+// wait blocks until fd is ready for events or the other side is gone.
 func (s *stream) wait(fd int, events int16, by time.Time) error {
 	for start, longest := time.Now(), s.shutdown.pollMillis(); ; {
 		until := s.shutdown.deadline(start, by)
@@ -291,7 +289,7 @@ func (s *stream) wait(fd int, events int16, by time.Time) error {
 		case err != nil:
 			return os.NewSyscallError("poll", err)
 		case n > 0:
-			return nil // the next call finds out whether there is data
+			return nil // ready, or closed: the next read or write reports which
 		case !time.Now().Before(by):
 			return os.ErrDeadlineExceeded
 		}
@@ -301,7 +299,7 @@ func (s *stream) wait(fd int, events int16, by time.Time) error {
 	}
 }
 
-// finish closes the sending pipe. The stream still receives.
+// finish closes the sending descriptor. The stream can still receive.
 func (s *stream) finish() error {
 	err := unix.Close(s.out)
 	s.out = -1

@@ -11,9 +11,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Vec is an env.Vec whose environments are played by children. Each child plays consecutive
+// A Vec is an env.Vec whose environments run in children. Each child plays consecutive
 // environments. The first Reset or Load spawns the children. If a child fails, its episodes are
-// aborted (env.Aborted) and another child takes its place.
+// aborted (env.Aborted) and another child replaces it.
 type Vec struct {
 	hub      *Hub
 	cfg      env.Config
@@ -22,12 +22,12 @@ type Vec struct {
 	started  bool
 	spec     env.Spec
 	n        int
-	sparse   int // column of Info that replaces the reward; -1 if none does
+	sparse   int // column of Info that replaces the reward; -1 for none
 	children []*child
-	over     []byte // [n]: flags of ended episodes, whose environments idle
+	over     []byte // [n]: flags of ended episodes; 0 while an episode runs
 
-	// Scratch of one step.
-	turn []byte // [n], 1: the environment takes part in the exchange
+	// Scratch memory of one step.
+	turn []byte // [n]: 1 if the environment takes part in the exchange
 }
 
 var (
@@ -41,7 +41,7 @@ const (
 	terminated = 1 << iota
 	truncated
 	aborted    // its child failed
-	needsReset // no Reset so far
+	needsReset // there was no Reset yet
 )
 
 // A child plays environments [lo, hi) of a Vec.
@@ -49,16 +49,16 @@ type child struct {
 	*conversation // nil if its environments have no simulator
 	number        int
 	lo, hi        int
-	restarts      int  // number of replacements since the last end of an episode
-	gone          bool // it failed too often, and is not replaced
+	restarts      int  // number of replacements since an episode last ended
+	gone          bool // it failed and is not replaced
 	idle          bool // none of its environments took part in the last exchange
 	by            time.Time
 	err           error // error of the last exchange
 }
 
-// New makes n environments of cfg.External; it is an env.Constructor.
+// New makes n environments of cfg.External. It is an env.Constructor.
 func (h *Hub) New(cfg env.Config, n int) (env.Vec, error) {
-	cfg.Split = "" // RLinf's simulators have such a key, which has no effect here
+	cfg.Split = "" // a key of RLinf's simulators, without effect here
 	if err := cfg.Plain(); err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func (v *Vec) Step(action tensor.Dict, seeds []uint64, out *env.Step) error {
 	return nil
 }
 
-// act copies column k of the actions of all environments into the request blocks of their children.
+// act copies action k of each chunk into the request blocks of the children.
 func (v *Vec) act(a tensor.Tensor, k int) {
 	chunk, src := a.Dim(1), a.Bytes()
 	row := len(src) / (v.n * chunk)
@@ -220,8 +220,8 @@ func (v *Vec) act(a tensor.Tensor, k int) {
 	}
 }
 
-// exchange sends one request of kind k to all children, for the environments whose turn it is, and
-// then receives their answers. A failure is in the child's err.
+// exchange sends a request of kind k, for the environments that v.turn selects, to their children.
+// Then it receives the answers. It sets the err of each child.
 func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 	for _, c := range v.children {
 		c.by = v.by()
@@ -233,7 +233,7 @@ func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 		if c.err == nil {
 			start := c.by.Add(-v.cfg.External.StepTimeout) // when the request was sent
 			c.by = v.hub.shutdown.deadline(start, c.by)
-			// the wait for earlier children may have used up the time, and this child may still be
+			// the wait for earlier children may have used up the time, while this child is still
 			// writing an answer that does not fit into a pipe
 			if i > 0 {
 				if late := time.Now().Add(leeway); c.by.Before(late) {
@@ -245,11 +245,11 @@ func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 	}
 }
 
-// leeway is the least time that a child has for its answer once the Vec begins to receive it.
+// leeway is the minimum time that a child has to send its answer once the Vec begins to receive it.
 const leeway = time.Second
 
-// ask sends a request for the environments in turn; answer receives the reply. If no environment of
-// the child has a turn, ask sends nothing.
+// ask sends a request for the environments that turn selects, or nothing if it selects none. Call
+// answer for the reply.
 func (c *child) ask(k kind, flags uint16, turn []byte, seeds []uint64, by time.Time) error {
 	if c.idle = bytes.IndexByte(turn, 1) < 0; c.idle {
 		return nil
@@ -272,7 +272,8 @@ func (c *child) answer(by time.Time) error {
 	return c.hear(by)
 }
 
-// judge writes column k of the results of child c's environments, and marks ended episodes.
+// judge writes the results of action k of the chunk, for the environments of child c, and marks
+// ended episodes.
 func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
 	reward, term, trunc := out.Reward.F32(), out.Terminated.U8(), out.Truncated.U8()
 	chunk := out.Reward.Dim(1)
@@ -309,7 +310,8 @@ func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
 	}
 }
 
-// abort writes column k of the environments whose child failed: their episodes are aborted.
+// abort writes the results of action k of the chunk, for the environments of the failed child c:
+// their episodes are aborted.
 func (v *Vec) abort(c *child, k int, autoReset bool, out *env.Step) {
 	trunc, status, chunk := out.Truncated.U8(), out.Status.U8(), out.Reward.Dim(1)
 	for n := c.lo; n < c.hi; n++ {
@@ -331,8 +333,8 @@ func (v *Vec) abort(c *child, k int, autoReset bool, out *env.Step) {
 	}
 }
 
-// show copies observation i of environment n of child c to its row of dst. Without a simulator, the
-// row becomes zeros; in an action mask it becomes ones, which allow everything.
+// show copies observation i of environment n, which child c plays, to row n of dst. Without a
+// simulator, it fills the row with zeros, or with ones in an action mask.
 func (v *Vec) show(c *child, dst tensor.Tensor, i, n int) {
 	switch {
 	case c.conversation != nil:
@@ -347,7 +349,7 @@ func (v *Vec) show(c *child, dst tensor.Tensor, i, n int) {
 	}
 }
 
-// showAll does what show does, for all environments of c.
+// showAll calls show for all environments of c, in one copy if possible.
 func (v *Vec) showAll(c *child, dst tensor.Tensor, i int) {
 	if c.conversation == nil {
 		for n := c.lo; n < c.hi; n++ {
@@ -359,7 +361,7 @@ func (v *Vec) showAll(c *child, dst tensor.Tensor, i int) {
 	take(dst.Bytes()[c.lo*size:c.hi*size], c.obs[i].Bytes())
 }
 
-// inform writes child c's figures of environment n to row i of Info, if Info is wanted.
+// inform writes the figures of environment n to row i of out.Info, unless that is the zero Tensor.
 func (v *Vec) inform(c *child, n, i int, out *env.Step) {
 	if figures := len(v.spec.Info); !out.Info.IsZero() && c.conversation != nil {
 		copy(out.Info.F32()[i*figures:], c.info.F32()[(n-c.lo)*figures:(n-c.lo+1)*figures])

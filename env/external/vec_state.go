@@ -10,7 +10,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Save returns the state of every simulator, and the flags of ended episodes. See env.Saver.
+// Save returns the states of the environments and the flags of ended episodes; see env.Saver.
 func (v *Vec) Save() (tensor.Dict, error) {
 	size := v.greeting.State
 	if size == 0 {
@@ -24,7 +24,7 @@ func (v *Vec) Save() (tensor.Dict, error) {
 				c.lo, c.hi-1, errors.ErrUnsupported)
 		}
 		got, err := c.save(v.by())
-		if err != nil { // the next step finds no simulator and replaces it
+		if err != nil { // the next step will replace the child
 			why := v.explain(c, err)
 			c.close(true)
 			c.conversation = nil
@@ -56,7 +56,7 @@ func (v *Vec) Load(state tensor.Dict) error {
 	for _, c := range v.children {
 		switch {
 		case c.conversation != nil:
-		case v.hub.shutdown.requested(): // the first step finds no simulator
+		case v.hub.shutdown.requested(): // the first step will report it
 			continue
 		default:
 			return fmt.Errorf("load %s: environments %d-%d: %w", v.spec.Name, c.lo, c.hi-1, errNoChild)
@@ -69,12 +69,13 @@ func (v *Vec) Load(state tensor.Dict) error {
 	return nil
 }
 
-// Render draws the environments; see env.Renderer. The simulator chooses camera and shadows.
+// Render draws the environments; see env.Renderer. It ignores the view's camera, renderer and
+// shadows.
 func (v *Vec) Render(view env.View, mask []bool, rgb tensor.Tensor) error {
 	if !v.greeting.Render {
 		return fmt.Errorf("render %s, whose simulators cannot render: %w", v.spec.Name, errors.ErrUnsupported)
 	}
-	if mask != nil && !slices.Contains(mask, true) { // only asks whether the simulator can draw
+	if mask != nil && !slices.Contains(mask, true) { // only tests whether the simulator can draw
 		return nil
 	}
 	if err := v.start(); err != nil {

@@ -6,11 +6,11 @@ import (
 )
 
 // Ant makes Ant-v4 and -v5: a torso on four legs of two links each must run along the x axis. The
-// observation is the position and orientation of the torso without its x and y, 8 joint angles, and
-// 14 velocities. v5 adds the contact forces on the 13 bodies, clipped to ±1. The action is 8
-// torques, clipped to ±1. An episode has 1000 steps of 0.05 s.
+// observation is the height and orientation of the torso, 8 joint angles, and 14 velocities. v5
+// adds the contact forces on the 13 bodies, clipped to ±1. The action is 8 torques, clipped to ±1.
+// An episode has 1000 steps of 0.05 s.
 //
-//	reward = Δx/Δt + 1 - 0.5 Σ a²,    v5: 1 only while it is healthy, and - 0.0005 Σ (contact forces, clipped to ±1)²
+//	reward = Δx/Δt + 1 - 0.5 Σ a²,    v5: 1 only while healthy, and - 0.0005 Σ (contact forces, clipped to ±1)²
 //
 // x is the position of the torso. The ant is healthy while 0.2 ≤ z ≤ 1; otherwise the episode ends.
 //
@@ -46,7 +46,7 @@ func ant(v Version) definition {
 					n := copy(obs, p.qpos[2:])
 					n += copy(obs[n:], p.qvel)
 					if v == V5 {
-						for i, f := range p.cfrcExt[6:] { // without the row of the world
+						for i, f := range p.cfrcExt[6:] { // without the first row, that of the world
 							obs[n+i] = clip(f, 1)
 						}
 					}
@@ -56,8 +56,8 @@ func ant(v Version) definition {
 	}
 }
 
-// contactEffort returns Σ f² of forces clipped to ±1. It adds in NumPy's order for fewer than 128
-// numbers: eight partial sums.
+// contactEffort returns Σ f² of forces clipped to ±1. It adds up eight partial sums, which is
+// NumPy's order for fewer than 128 numbers.
 func contactEffort(force []float64) float64 {
 	var s [8]float64
 	n := len(force) / 8 * 8

@@ -24,17 +24,16 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// A batch is n environments of one model in MuJoCo's memory. All calls of C go through it.
+// A batch holds n environments of one model in MuJoCo's memory. It makes the calls into C for all of them.
 type batch struct {
 	c       *C.rl_batch
 	model   *C.mjModel
 	physics []physics   // [n]: views of data
-	state   [][]field   // [n]: views of every array that a step or a task reads
+	state   [][]field   // [n]: views of all arrays that a step or a task reads
 	memos   [][]float64 // [n]: physics.memo
 }
 
-// A field is one array in the state of an environment. The fields together are the whole state: an
-// environment that gets all fields of another environment continues in the same way.
+// A field is one array in the state of an environment. All fields together are its complete state.
 type field struct {
 	name   string // MuJoCo's name, or "memo"
 	values []float64
@@ -64,11 +63,11 @@ func library() string { return C.GoString(C.mj_versionString()) }
 // unload frees a model.
 func unload(m *C.mjModel) { C.mj_deleteModel(m) }
 
-// describe returns the model of m for tasks.
+// describe returns the description of m that tasks use.
 func describe(file string, m *C.mjModel) *model {
 	d := &model{file: file, timestep: float64(m.opt.timestep), nq: int(m.nq), nv: int(m.nv), parts: map[string][]part{}}
 	add := func(kind, name string, at, of int) { d.parts[kind] = append(d.parts[kind], part{name, at, of}) }
-	// numbers of a joint in qpos and in qvel
+	// number of elements of a joint in qpos and in qvel
 	size := map[C.int][2]int{C.mjJNT_FREE: {7, 6}, C.mjJNT_BALL: {4, 3}, C.mjJNT_SLIDE: {1, 1}, C.mjJNT_HINGE: {1, 1}}
 	for i, name := range names(m, int(m.njnt), m.name_jntadr) {
 		add("joint", name, int(at(m.jnt_qposadr, i)), size[at(m.jnt_type, i)][0])
@@ -107,7 +106,7 @@ func colours(m *C.mjModel) []float32 {
 	return slices.Clone(unsafe.Slice((*float32)(unsafe.Pointer(m.geom_rgba)), 4*m.ngeom))
 }
 
-// names returns n names of m, given their offsets in m.names. A part without a name has "".
+// names returns n names of m. The argument at points to their offsets in m.names. The name of an unnamed part is "".
 func names(m *C.mjModel, n int, at *C.int) []string {
 	list := make([]string, n)
 	for i, offset := range unsafe.Slice(at, n) {
@@ -121,7 +120,7 @@ func at[T any](array *T, i int) T {
 	return *(*T)(unsafe.Add(unsafe.Pointer(array), uintptr(i)*unsafe.Sizeof(*array)))
 }
 
-// newBatch makes n environments of m for task t. The batch owns m and frees it.
+// newBatch makes n environments of m for the task t. The batch takes ownership of m.
 func newBatch(m *C.mjModel, t task, n int) (*batch, error) {
 	b := &batch{model: m, c: (*C.rl_batch)(C.calloc(1, C.sizeof_rl_batch)), physics: make([]physics, n),
 		state: make([][]field, n), memos: make([][]float64, n)}
@@ -185,7 +184,7 @@ func (b *batch) view(i int) {
 // clear puts environment i into the model's initial state.
 func (b *batch) clear(i int) { C.mj_resetData(b.model, at(b.c.data, i)) }
 
-// begin computes MuJoCo's derived quantities after qpos and qvel of environment i were written.
+// begin computes the derived quantities of environment i. Call it after writing qpos and qvel.
 func (b *batch) begin(i int) error {
 	if C.rl_begin(b.c, C.int(i)) == 0 {
 		return b.fault(i)
@@ -193,9 +192,9 @@ func (b *batch) begin(i int) error {
 	return nil
 }
 
-// step steps the environments whose turn is not Idle, each with its row of action. If one fails,
-// the others still step, and lost[i] is set for each environment i that failed. The error is the
-// Fault of the first failed environment, with the number of further failures.
+// step steps the environments whose turn is not Idle, each with its row of action. If environment i
+// fails, step sets lost[i] and goes on with the next environment. The error is the Fault of the
+// first failed environment, with the number of further failures.
 func (b *batch) step(action []float32, turn []env.Turn, lost []bool) (err error) {
 	more := 0
 	for from := 0; from < len(turn); {
@@ -216,9 +215,9 @@ func (b *batch) step(action []float32, turn []env.Turn, lost []bool) (err error)
 	return err
 }
 
-// fault returns the error of environment i, and replaces the environment's data.
+// fault returns the Fault of environment i, and gives the environment new data.
 func (b *batch) fault(i int) error {
-	said, _, _ := strings.Cut(b.said(), " Time = ") // Fault.Time has the time already
+	said, _, _ := strings.Cut(b.said(), " Time = ") // the time is already in Fault.Time
 	f := &Fault{Env: i, Time: float64(b.c.time), Said: strings.TrimSuffix(said, ".")}
 	if C.rl_remake(b.c, C.int(i)) == 0 {
 		return fmt.Errorf("%w; make it anew: %s", f, b.said())

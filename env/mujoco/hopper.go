@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// Hopper makes Hopper-v4 and -v5: one leg of four links in a plane must hop ahead. The observation
-// is the positions of its 6 degrees of freedom without x, and their velocities, clipped to ±10. The
-// action is 3 torques, clipped to ±1. An episode has 1000 steps of 0.008 s.
+// Hopper makes Hopper-v4 and -v5: one leg of four links in a plane must hop forward. The
+// observation is the positions of its 6 degrees of freedom without x, and their velocities, clipped
+// to ±10. The action is 3 torques, clipped to ±1. An episode has 1000 steps of 0.008 s.
 //
 //	reward = Δx/Δt + 1 - 0.001 Σ a²,    v5: 1 only while the hopper is healthy
 //
@@ -33,8 +33,8 @@ func hopper(v Version) definition {
 	}
 }
 
-// walker returns the task of Hopper and Walker2d: to move ahead in the plane while the function
-// well returns true.
+// walker returns the task of Hopper and Walker2d: move forward in the plane and stay healthy. The
+// function well reports whether the robot is healthy.
 func walker(m *model, dt float64, v Version, well func(p *physics) bool) task {
 	return task{
 		reset: func(r *philox.Stream, p *physics) {
@@ -56,7 +56,7 @@ func walker(m *model, dt float64, v Version, well func(p *physics) bool) task {
 	}
 }
 
-// within reports whether all of x are between -limit and limit.
+// within reports whether all elements of x are between -limit and limit.
 func within(x []float64, limit float64) bool {
 	return !slices.ContainsFunc(x, func(v float64) bool { return !(-limit < v && v < limit) })
 }

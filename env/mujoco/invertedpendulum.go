@@ -8,9 +8,9 @@ import (
 )
 
 // InvertedPendulum makes InvertedPendulum-v4 and -v5: a force on a cart, clipped to ±3, must keep a
-// pole on the cart upright. The observation is the position, the angle, and their velocities. The
-// reward is 1; in v5 it is 0 for the step that ends the episode. The episode ends when the pole
-// leans more than 0.2 rad, or after 1000 steps of 0.04 s.
+// pole on the cart upright. The observation is the cart's position, the pole's angle, and their
+// velocities. The reward of a step is 1; in v5 it is 0 if the pole falls. An episode ends when the
+// pole leans more than 0.2 rad, or after 1000 steps of 0.04 s.
 func InvertedPendulum(v Version) env.Constructor { return invertedPendulum(v).constructor() }
 
 func invertedPendulum(v Version) definition {

@@ -2,24 +2,24 @@ package mujoco
 
 import "fmt"
 
-// A model describes an MJCF model for tasks: its sizes and its named parts.
+// A model describes an MJCF model for the tasks: its sizes and its named parts.
 type model struct {
 	file     string
 	timestep float64 // s
 	nq, nv   int
-	parts    map[string][]part // by kind, as in env.Quantity, and "geom" for colours; in the model's order
-	control  [][2]float64      // bounds of each actuator's input; infinite if there are none
-	moves    []int             // [actuators]: index in qpos of the moved joint; -1 if it moves no joint with one number
+	parts    map[string][]part // by kind: the kinds of env.Quantity and "geom"; in the model's order
+	control  [][2]float64      // bounds of each actuator's input; ±Inf means no bound
+	moves    []int             // [actuators]: index in qpos, if it moves a joint with one number; else -1
 }
 
-// A part is a joint, a body or the like. It is a range of elements in an array of the physics; for
-// an actuator, it is a range of the action.
+// A part is a joint, a sensor, a body, a site, a geom or an actuator of a model. It has a range of
+// elements in an array of the physics, or in the action for an actuator.
 type part struct {
-	name   string // "" if it has none
+	name   string // "" if the part is unnamed
 	at, of int    // the first element, and the number of elements
 }
 
-// all returns the numbers of all actuators: 0, 1, 2, …
+// all returns the indices of all actuators: 0, 1, 2, …
 func (m *model) all() []int {
 	list := make([]int, len(m.control))
 	for i := range list {
@@ -28,10 +28,11 @@ func (m *model) all() []int {
 	return list
 }
 
-// body returns the number of the body of an embedded model.
+// body returns the index of the body called name, which the model must have.
 func (m *model) body(name string) int { return m.number("body", name) }
 
-// number returns the index of a part of an embedded model among the parts of its kind.
+// number returns the index of the part called name among the parts of its kind. It panics if there
+// is none, which cannot happen for embedded models.
 func (m *model) number(kind, name string) int {
 	for i, p := range m.parts[kind] {
 		if p.name == name {

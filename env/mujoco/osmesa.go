@@ -15,7 +15,7 @@ import (
 	"unsafe"
 )
 
-// mesa returns a brush that draws p with MuJoCo's own renderer, and a function that frees it.
+// mesa returns a brush that draws with MuJoCo's own renderer, and a function that frees the brush.
 func (p *painter) mesa() (brush, func(), error) {
 	if os.Getenv("LP_NUM_THREADS") == "" {
 		if err := os.Setenv("LP_NUM_THREADS", "0"); err != nil { // otherwise drawing uses every core

@@ -13,7 +13,7 @@ import (
 )
 
 // NewModel makes n environments of cfg.ModelPath, an MJCF file, with the task in cfg.Task. If the
-// task names a part that the model lacks, the error lists the parts of the model.
+// task names a part that the model does not have, the error lists the names of that kind.
 func NewModel(cfg env.Config, n int) (env.Vec, error) {
 	if cfg.ModelPath == "" || cfg.Task == nil {
 		return nil, fmt.Errorf("%s: your own MJCF model: set model_path and task", cfg.ID())
@@ -29,7 +29,7 @@ func NewModel(cfg env.Config, n int) (env.Vec, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: model_path: %w", cfg.ID(), err)
 	}
-	if !info.Mode().IsRegular() { // MuJoCo would wait for a writer of a pipe
+	if !info.Mode().IsRegular() { // reading a pipe could block forever
 		what := "not a regular file"
 		if info.IsDir() {
 			what = "a folder"
@@ -41,7 +41,7 @@ func NewModel(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// declare returns the task that t describes for m.
+// declare compiles t for the model m. Errors list all mistakes in t.
 func declare(m *model, t *env.Task) (task, error) {
 	if !(m.timestep > 0) {
 		return task{}, fmt.Errorf("%s: option timestep %g: expected a number > 0, in seconds", m.file, m.timestep)
@@ -100,7 +100,7 @@ func declare(m *model, t *env.Task) (task, error) {
 	return out, nil
 }
 
-// An outcome computes the reward of a step of a declared task, and whether the episode ends.
+// An outcome computes the reward of a step in a user's task, and whether the episode ends.
 type outcome struct {
 	rewards               []*term
 	terminations, success []*bounds
@@ -108,7 +108,8 @@ type outcome struct {
 	dt                    float64 // seconds per step
 }
 
-// arrived counts consecutive steps with success in memo[0], and reports whether there are enough.
+// arrived counts in memo[0] the consecutive steps in which the success bounds hold, and reports whether they are
+// enough.
 func (o *outcome) arrived(p *physics) bool {
 	for _, b := range o.success {
 		if !b.hold(p) {
@@ -141,13 +142,13 @@ func (o *outcome) step(p *physics, action []float32, note []float64, info []floa
 	return reward, failed || arrived
 }
 
-// A quantity is an env.Quantity bound to a model: elements of an array of the physics, and the
-// functions to apply to them.
+// A quantity is a compiled env.Quantity: elements of an array of the physics, and the functions to
+// apply to them.
 type quantity struct {
 	array   func(p *physics) []float64 // nil if the quantity is a part of the action
 	at      []int                      // indices into array, or into the action
-	origin  func(p *physics) []float64 // the array that minus indexes
-	minus   []int                      // indices into origin of the elements to subtract; nil if there are none
+	origin  func(p *physics) []float64 // the array of the elements to subtract
+	minus   []int                      // indices into origin; nil if nothing is subtracted
 	scale   float64
 	apply   []string
 	clip    float64
@@ -164,7 +165,7 @@ func (q *quantity) width() int {
 	return len(q.at)
 }
 
-// read returns the values; they are valid until the next read.
+// read returns the values of the quantity. They are valid until the next call.
 func (q *quantity) read(p *physics, action []float32) []float64 {
 	x := q.scratch
 	if q.array == nil {
@@ -231,7 +232,7 @@ func sum(x []float64) float64 {
 	return s
 }
 
-// wrap returns the angle x in [-π, π): ((x+π) mod 2π) - π, with a mod that is never negative.
+// wrap returns the angle x in [-π, π): ((x+π) mod 2π) - π, where mod is never negative.
 func wrap(x float64) float64 {
 	m := math.Mod(x+math.Pi, 2*math.Pi)
 	if m < 0 {
@@ -240,17 +241,17 @@ func wrap(x float64) float64 {
 	return m - math.Pi
 }
 
-// A term is an env.Reward bound to a model.
+// A term is a compiled env.Reward.
 type term struct {
 	quantity *quantity // nil if the term is constant
 	constant float64
 	weight   float64
 	rate     bool
-	memory   int // number of values noted before the step
+	memory   int // number of values to save before the step
 	when     string
 }
 
-// value returns the term's part of the reward for a step of dt seconds.
+// value returns the term's contribution to the reward of a step of dt seconds.
 func (r *term) value(p *physics, action []float32, note []float64, dt float64) float64 {
 	if r.quantity == nil {
 		return r.constant
@@ -268,18 +269,18 @@ func (r *term) value(p *physics, action []float32, note []float64, dt float64) f
 	return r.weight * total
 }
 
-// bounds are an env.Bounds bound to a model.
+// bounds are a compiled env.Bounds.
 type bounds struct {
 	quantity  *quantity
 	low, high float64
 }
 
-// hold reports whether all numbers are within the bounds.
+// hold reports whether all numbers of the quantity are within the bounds.
 func (b *bounds) hold(p *physics) bool {
 	return !slices.ContainsFunc(b.quantity.read(p, nil), func(v float64) bool { return !(b.low <= v && v <= b.high) })
 }
 
-// noise is an env.Noise bound to a model.
+// noise is a compiled env.Noise.
 type noise struct {
 	array     func(p *physics) []float64
 	at        []int
@@ -299,14 +300,14 @@ func (n *noise) draw(r *philox.Stream, p *physics) {
 	}
 }
 
-// A compiler turns the names in an env.Task into indices into the model's arrays, and collects errors.
+// A compiler resolves the names in an env.Task to indices in the model's arrays, and collects the errors.
 type compiler struct {
 	model *model
 	read  map[string]bool // kinds of quantities that the task reads
 	wrong []string
 }
 
-// compile calls f with each item of a list and the item's key, and returns the results.
+// compile calls f for each item of a list, with the item's key, and returns the results.
 func compile[T, U any](c *compiler, key string, list []T, f func(key string, item T) U) []U {
 	out := make([]U, len(list))
 	for i, item := range list {
@@ -315,7 +316,7 @@ func compile[T, U any](c *compiler, key string, list []T, f func(key string, ite
 	return out
 }
 
-// arrayOf returns the array that holds a kind of quantity, or nil for an action.
+// arrayOf returns a function that returns the array of the given kind. It returns nil for actuators.
 func arrayOf(kind string) func(p *physics) []float64 {
 	switch kind {
 	case "joint":
@@ -332,7 +333,7 @@ func arrayOf(kind string) func(p *physics) []float64 {
 	return nil
 }
 
-// find returns the indices of the elements of the part called name; "*" means all parts of its kind.
+// find returns the indices of the elements of the part called name, or of all parts of this kind if name is "*".
 func (c *compiler) find(key, kind, name string) (at []int) {
 	var known []string
 	for _, p := range c.model.parts[kind] {
@@ -367,8 +368,7 @@ func (c *compiler) complain(key, format string, args ...any) {
 	c.wrong = append(c.wrong, key+": "+fmt.Sprintf(format, args...))
 }
 
-// actuators returns the numbers of the actuators that an action sets. If names is nil, these are
-// all actuators.
+// actuators returns the indices of the named actuators, or of all actuators if names is nil.
 func (c *compiler) actuators(names []string) []int {
 	list := c.model.all()
 	if names != nil {
@@ -417,8 +417,8 @@ func (c *compiler) pick(key string, elements, list []int) (picked []int) {
 	return picked
 }
 
-// term compiles r. The argument order lists the actuators that an action sets. term increases
-// memory by the number of values that the result needs from before a step.
+// term compiles r. The argument order lists the actuators of the action. If the term needs values
+// from before the step, their number is added to memory.
 func (c *compiler) term(key string, r env.Reward, order []int, memory *int) *term {
 	out := &term{constant: r.Constant, weight: r.Weight, rate: r.Rate, when: r.When}
 	kind, _ := r.Source()
@@ -463,7 +463,7 @@ func (c *compiler) noise(key string, n env.Noise) *noise {
 	return out
 }
 
-// follow makes actions move the joints' set points, which the memo keeps: see env.Task.Delta.
+// follow makes actions relative: they move the joints' set points, which are kept in physics.memo. See env.Task.Delta.
 func (c *compiler) follow(out *task, delta, lead float64) {
 	var joints []int
 	for _, a := range out.actuator {
@@ -490,8 +490,7 @@ func (c *compiler) follow(out *task, delta, lead float64) {
 	}
 }
 
-// ahead clips command to bounds. If lead is not 0, it first keeps command within lead of the
-// joint's position.
+// ahead clips command to bounds. If lead > 0, it first clips command to joint ± lead.
 func ahead(command, joint, lead float64, bounds [2]float64) float64 {
 	if lead > 0 {
 		command = joint + clip(command-joint, lead)

@@ -25,14 +25,14 @@ type painter struct {
 	view  *C.rl_view
 	batch *batch
 	frame int    // bytes of one picture
-	brush brush  // draws the pictures; if nil, rl_cast does
+	brush brush  // draws the pictures; if nil, rl_cast draws them
 	free  func() // frees the brush; may be nil
 }
 
-// A brush draws n environments with the arguments of rl_cast.
+// A brush draws n environments. Its arguments and result are those of rl_cast.
 type brush func(n C.int, mask *C.uint8_t, colour *C.float, rgb *C.uint8_t) C.int
 
-// newPainter returns a painter of b for the view v.
+// newPainter returns a painter that draws the environments of b with the view v.
 func newPainter(b *batch, v env.View) (*painter, error) {
 	if v.Width <= 0 || v.Height <= 0 || v.Width > 1<<14 || v.Height > 1<<14 {
 		return nil, fmt.Errorf("a picture of %d × %d pixels, expected 1 to %d each", v.Width, v.Height, 1<<14)
@@ -67,7 +67,7 @@ func newPainter(b *batch, v env.View) (*painter, error) {
 	return p, nil
 }
 
-// pictureSpace returns the space of pictures of v.
+// pictureSpace returns the space of pictures with the size of v.
 func pictureSpace(v env.View) env.Space {
 	space := box(tensor.U8, 3*v.Width*v.Height, 255)
 	space.Shape = []int{v.Height, v.Width, 3}
@@ -76,8 +76,8 @@ func pictureSpace(v env.View) env.Space {
 }
 
 // draw draws the environments where mask is true, or all if mask is nil, into their pictures in rgb,
-// [N,Height,Width,3]. If colour is not nil, it replaces the colours of the model's geoms. It is [N,geoms,4]: red,
-// green, blue and opacity from 0 to 1. A geom with an opacity of 0 is not drawn.
+// [N,Height,Width,3]. If colour is not nil, it has the colours of the geoms in place of the model's, [N,geoms,4]: red,
+// green, blue and opacity from 0 to 1. Geoms with opacity 0 are not drawn.
 func (p *painter) draw(mask []bool, colour []float32, rgb []byte) error {
 	n := len(p.batch.physics)
 	if len(rgb) != n*p.frame || mask != nil && len(mask) != n || colour != nil &&

@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// Pusher makes Pusher-v4 and -v5: an arm of seven joints must push a cylinder to a goal on a table. The
-// observation is angles and velocities of the joints, and the positions of the tips, the object and the
-// goal. The action is 7 torques, clipped to ±2. An episode ends only after 100 steps of 0.05 s.
+// Pusher makes Pusher-v4 and -v5: an arm of seven joints must push a cylinder to a goal on a table. The observation is
+// the angles and velocities of the joints, and the positions of the fingertips, the object and the goal. The action is
+// 7 torques, clipped to ±2. An episode ends only after 100 steps of 0.05 s.
 //
 //	reward = -|object - goal| - 0.1 Σ a² - 0.5 |object - tips|,    the distances before the step in v4, after it in v5
 //

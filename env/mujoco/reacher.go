@@ -8,9 +8,10 @@ import (
 )
 
 // Reacher makes Reacher-v4 and -v5: an arm of two links in a plane must bring its tip to a target.
-// The observation is cosines and sines of the two angles, the target, the two angular velocities,
-// and the vector from the target to the tip; v5 leaves out its z, which is always 0. The action is
-// 2 torques, clipped to ±1. An episode ends only after 50 steps of 0.02 s.
+// The observation is the cosines and sines of the two angles, the position of the target, the two
+// angular velocities, and the vector from the target to the tip. In v5 this vector lacks its z,
+// which is always 0. The action is 2 torques, clipped to ±1. An episode ends only after 50 steps of
+// 0.02 s.
 //
 //	reward = -|tip - target| - Σ a²,    the distance before the step in v4, after it in v5
 func Reacher(v Version) env.Constructor { return reacher(v).constructor() }

@@ -13,7 +13,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// newVec makes n environments of the model from src. plan returns the task for the model.
+// newVec makes n environments of the model in src. The function plan returns the task for the
+// model.
 func newVec(src source, plan func(m *model) (task, error), cfg env.Config, n int) (env.Vec, error) {
 	s, err := newSimulator(src, plan, n)
 	if err != nil {
@@ -22,12 +23,12 @@ func newVec(src source, plan func(m *model) (task, error), cfg env.Config, n int
 	return env.NewEpisodic(s, cfg), nil
 }
 
-// A simulator is N environments of one task on one model.
+// A simulator is an env.Simulator for N environments of one task and one model.
 type simulator struct {
 	spec  env.Spec
 	task  task
 	batch *batch
-	lost  []bool    // [N]: failed and remade, not yet reset
+	lost  []bool    // [N]: the environment has failed and needs a Reset
 	notes []float64 // [N,memory]: values from task.before
 	obs   []float64 // scratch: one observation
 	ctrl  []float32 // [N,actuators]: output of task.control
@@ -35,7 +36,7 @@ type simulator struct {
 
 	painters map[env.View]*painter // a painter for each view rendered so far
 	colour   []float32             // [N,geoms,4]: output of task.paint
-	unseen   error                 // the drawing error of the last Observe
+	unseen   error                 // the error of a drawing in Observe; Step returns it
 }
 
 var (
@@ -131,7 +132,8 @@ func (s *simulator) Reset(n int, seed uint64) error {
 }
 
 // Step takes one step of every environment that is not idle. The error is the Fault of the first
-// environment that failed, with the number of further failures; all others have taken the step.
+// environment that failed, with the number of further failures. All other environments have taken
+// the step.
 func (s *simulator) Step(action tensor.Tensor, turn []env.Turn, reward []float32, terminated []byte,
 	info []float32) error {
 	for n := range turn {
@@ -170,7 +172,7 @@ func (s *simulator) Step(action tensor.Tensor, turn []env.Turn, reward []float32
 	return err
 }
 
-// note returns the part of notes for environment n.
+// note returns the elements of notes for environment n.
 func (s *simulator) note(n int) []float64 { return s.notes[n*s.task.memory : (n+1)*s.task.memory] }
 
 // Observe writes the observations of the environments where mask is true to their rows of obs.
@@ -206,7 +208,7 @@ func convert[T int32 | float32 | uint8](dst []T, src []float64) {
 	}
 }
 
-// see draws observation i, which must be a picture, into rgb.
+// see draws the observation with index i, which must be a picture, into rgb.
 func (s *simulator) see(i int, mask []bool, rgb tensor.Tensor) error {
 	s.each(mask, s.task.stage)
 	err := s.Render(*s.task.views[i].picture, mask, rgb)
@@ -224,8 +226,7 @@ func (s *simulator) see(i int, mask []bool, rgb tensor.Tensor) error {
 	return nil
 }
 
-// each calls the function do for each environment where mask is true. If do is nil, it does
-// nothing.
+// each calls the function do, unless it is nil, for each environment where mask is true.
 func (s *simulator) each(mask []bool, do func(p *physics)) {
 	for n := range s.lost {
 		if do != nil && (mask == nil || mask[n]) {
@@ -234,7 +235,7 @@ func (s *simulator) each(mask []bool, do func(p *physics)) {
 	}
 }
 
-// Act writes the actions of the task's expert.
+// Act fills action with the actions of the task's expert.
 func (s *simulator) Act(action tensor.Tensor) error {
 	if s.task.expert == nil {
 		return fmt.Errorf("%s has no expert: %w", s.spec.Name, errors.ErrUnsupported)
@@ -274,7 +275,8 @@ func (s *simulator) Close() error {
 	return s.batch.close()
 }
 
-// Save returns the states of all environments: F64 [N,·] under MuJoCo's names, and "lost", U8 [N].
+// Save returns the states of all environments: arrays F64 [N,·] under MuJoCo's names, and "lost",
+// U8 [N].
 func (s *simulator) Save() (tensor.Dict, error) {
 	var d tensor.Dict
 	for i, f := range s.batch.state[0] {
@@ -321,7 +323,8 @@ func (s *simulator) Load(d tensor.Dict) error {
 	return nil
 }
 
-// saved returns the tensor called name of a saved state, or the zero Tensor if elements is 0.
+// saved returns the tensor called name in the saved state d. It returns an error if the tensor has
+// another type or size. If elements is 0, it returns the zero Tensor.
 func (s *simulator) saved(d tensor.Dict, name string, dtype tensor.DType, elements int) (tensor.Tensor, error) {
 	t, ok := d.Get(name)
 	if elements == 0 {

@@ -9,26 +9,28 @@ import (
 
 // TabletopSuite makes TabletopSuite-v1: twelve instructions on the tabletop
 // (suite_instructions.go). An episode has one instruction and 100 steps. Config.Instructions
-// selects and weighs instructions, Config.Split selects the scenes, and Config.Perturb falsifies
+// selects and weighs instructions, Config.Split selects the scenes, and Config.Perturb changes
 // observations (suite_splits.go).
 //
-// A seed and a split determine the scene of an episode, whatever Perturb is. With InstructionMix
-// the instruction depends on the environment's earlier episodes, too. Actions are those of the
-// other tabletop tasks. The observations, in the order of Config.Observations:
+// The seed, the split and the weights of the instructions determine the scene of an episode.
+// Perturb changes only observations, except that other_cube also excludes instructions that are not
+// about a cube. With InstructionMix, the instruction also depends on the environment's earlier
+// episodes. Actions are those of the other tabletop tasks. Config.Observations selects
+// observations:
 //
-//	state        the default, 58 numbers: the 43 of the other tasks, with the object's destination
-//	             in place of the zone; one-hot codes of the instruction (12), and of the second object
-//	             in the sentence (3). For reach_zone, the vector from the hand to the object is
-//	             replaced by the vector from the hand to the zone
+//	state        the default, 58 numbers: the 43 numbers of the other tasks, with the place to which
+//	             the object must go instead of the target zone; one-hot codes of the instruction (12)
+//	             and of its second object (3). For reach_zone, the vector from the hand to the target
+//	             object is replaced by the vector from the hand to the target zone
 //	proprio      8 numbers, as in the other tasks
 //	image        U8 [64, 64, 3], from the camera in front
 //	wrist_image  U8 [64, 64, 3], from a camera on the hand
 //	text         U8 [128]: the sentence in UTF-8, padded with 0
 //
 // An episode ends with success if the instruction is done in two consecutive steps. It ends as a
-// failure if the instruction is done in two consecutive steps with another thing. The figures of a
-// step are success, wrong_object and task_number; if Perturb is other_cube, also told_object.
-// Rewards are as in the other tasks.
+// failure if the instruction is done with the wrong object or zone in two consecutive steps. The
+// figures of a step are success, wrong_object and task_number, and also told_object if Perturb is
+// other_cube. Rewards are like those of the other tasks.
 func TabletopSuite(cfg env.Config, n int) (env.Vec, error) {
 	const name = "TabletopSuite-v1"
 	asked := cfg
@@ -54,36 +56,37 @@ func TabletopSuite(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// A suite is the tabletop with many instructions. It is used for one environment at a time.
+// A suite is the tabletop with many instructions. It works on one environment at a time, the argument of the last call
+// of at.
 type suite struct {
 	*scene
 	orders  []instruction
 	weights []float64 // of each instruction
 	split   split
 	perturb string
-	mixes   bool // instructions are drawn by their success (suite_mix.go)
+	mixes   bool // if true, weights depend on success (suite_mix.go)
 	mixed   [orderCount]float64
 	table   int // index of the table's colour
 }
 
 // Indices into physics.memo for the suite, after those of the other tabletop tasks.
 const (
-	suiteOrder    = memoLen + iota // number of the instruction
+	suiteOrder    = memoLen + iota // index of the instruction
 	suiteOther                     // the second object of the instruction
-	suiteToldDone                  // consecutive steps in which the instruction is done with the object of the sentence
+	suiteToldDone                  // consecutive steps with the task done as the sentence says
 	suiteClock                     // steps so far
 	suiteKey                       // 32-bit key of the picture noise
-	suiteMoveAt                    // the step before which the disturbance comes; 0 if there is none
+	suiteMoveAt                    // number of the step that begins with the disturbance; 0 for none
 	suiteMoveTo                    // direction of the disturbance, in radians
 	suiteBright                    // factor for pictures
 	suiteWhite                     // addend for pictures, after the factor
-	suiteNoise                     // noise in pictures, in levels
+	suiteNoise                     // amplitude of the noise in pictures, in levels of 255
 	suiteTable                     // the table's colour: an index into tableColors
 	suiteThird                     // the third cube's colour; -1 if there is no third cube
-	suiteStart                     // [suiteObjects,2]: initial places of objects
+	suiteStart                     // [suiteObjects,2]: initial positions of the objects
 	suiteSaid     = suiteStart + 2*suiteObjects
 	suiteStandIn  = suiteSaid + saidLen
-	suiteLen      = suiteStandIn + standInLen // without the tallyLen numbers for mixes
+	suiteLen      = suiteStandIn + standInLen // without the tallyLen numbers of suite_mix.go
 	suiteObjects  = tableObjects + 1
 	thirdCube     = tableObjects
 	suiteLimit    = 100
@@ -96,19 +99,19 @@ func (t *suite) order() *instruction { return &t.orders[int(t.memo[suiteOrder])]
 // other returns the second object that the instruction names.
 func (t *suite) other() int { return int(t.memo[suiteOther]) }
 
-// start returns the initial place of an object in the episode.
+// start returns the initial position of an object, x and y.
 func (t *suite) start(object int) []float64 { return t.memo[suiteStart+2*object:][:2] }
 
-// goal returns the things that the instruction is about.
+// goal returns the objects and the zone that the instruction is about.
 func (t *suite) goal() goal { return goal{t.meant(), t.other(), t.meantZone()} }
 
-// at makes t work on the environment p, and returns t.
+// at selects the environment p for the methods of t, and returns t.
 func (t *suite) at(p *physics) *suite {
 	t.physics = p
 	return t
 }
 
-// on returns the suite as a task with the observations views.
+// on returns the suite as a task with the given observations.
 func (t *suite) on(views []view) task {
 	out := task{
 		skip: 10, limit: suiteLimit, actuator: t.model.all(), renew: positions, memo: suiteLen,
@@ -150,7 +153,8 @@ func (t *suite) on(views []view) task {
 	return out
 }
 
-// act counts a step, makes the disturbance that is due, and writes the actuators' inputs for an action.
+// act counts the step, disturbs the scene if this step has the disturbance, and writes the actuators' inputs for an
+// action.
 func (t *suite) act(action, ctrl []float32) {
 	t.memo[suiteClock]++
 	if t.memo[suiteClock] == t.memo[suiteMoveAt] {
@@ -159,9 +163,9 @@ func (t *suite) act(action, ctrl []float32) {
 	t.command(action, ctrl)
 }
 
-// judge evaluates the last step. success means that the instruction is done with the object that is
-// meant, wrong that it is done with another object, and told that it is done with the object that
-// the sentence names. Each of them needs two consecutive steps.
+// judge evaluates the last step. It reports whether the instruction was done in two consecutive
+// steps: with the right object (success), with another object (wrong), or with the object that a
+// perturbed sentence names (told).
 func (t *suite) judge() (success, wrong, told bool) {
 	o, g := t.order(), t.goal()
 	other := false
@@ -179,7 +183,7 @@ func (t *suite) judge() (success, wrong, told bool) {
 	return success, wrong && !success, told && !success
 }
 
-// rivals reports whether thing i of this scene, a zone or an object, fits the noun of o.
+// rivals reports whether object or zone i of the scene can be mistaken for the target of o.
 func (t *suite) rivals(o *instruction, i int) bool {
 	switch {
 	case o.noun == aZone:

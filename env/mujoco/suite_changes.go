@@ -12,10 +12,10 @@ const (
 	noiseLevels = 32 // of 255
 )
 
-// tableColors are the colours of the table. Training has the first colour.
+// tableColors are the colours of the table. Training uses the first one.
 var tableColors = [...][3]float32{{0.76, 0.70, 0.62}, {0.35, 0.45, 0.55}, {0.45, 0.33, 0.25}, {0.62, 0.72, 0.62}}
 
-// change applies a change to the episode.
+// change applies a change of the split to the episode.
 func (t *suite) change(what change, r *philox.Stream) {
 	switch what {
 	case brightness:
@@ -52,8 +52,9 @@ func direction3(r *philox.Stream) [3]float64 {
 	return [3]float64{s * math.Cos(angle), s * math.Sin(angle), z}
 }
 
-// disturb moves the target by 5 cm, in the direction that was drawn. If the new place is not free
-// or is near the hand, it tries further directions in turn. If none is possible, the target stays.
+// disturb moves the target by 5 cm, in the direction drawn for the episode. If the new place is not
+// free, it tries other directions. The target stays if no direction is possible, or if the hand is
+// already at the target.
 func (t *suite) disturb() {
 	const far, directions = 0.05, 16
 	zone := t.order().noun == aZone
@@ -77,8 +78,8 @@ func (t *suite) disturb() {
 	}
 }
 
-// free reports whether the place at is free for the target. The argument zone is true if the target
-// is a zone.
+// free reports whether the target can be moved to a new position, at. The argument zone is true if
+// the target is a zone.
 func (t *suite) free(at []float64, zone bool) bool {
 	if zone {
 		return apart(at, t.zone(1-t.meantZone())) > 0.11
@@ -91,7 +92,7 @@ func (t *suite) free(at []float64, zone bool) bool {
 	return apart(at, t.hand()) > 0.07 || t.hand()[2] > 0.09
 }
 
-// paint writes the colours of all things and of the table.
+// paint writes the colours of the objects, the zones and the table.
 func (t *suite) paint(colour []float32) {
 	t.scene.paint(colour)
 	copy(colour[t.table:], tableColors[int(t.memo[suiteTable])][:])
@@ -102,13 +103,14 @@ func (t *suite) paint(colour []float32) {
 	}
 }
 
-// develops reports whether pictures change after they are drawn.
+// develops reports whether develop may change pictures.
 func (t *suite) develops() bool {
 	return t.perturb == perturbBlackImage || slices.Contains(t.split.changes, brightness) ||
 		slices.Contains(t.split.changes, pictureNoise)
 }
 
-// develop changes an observed picture. The argument view is the number of its view.
+// develop applies brightness, noise or blackness to an observed picture. The argument view is the
+// index of the observation.
 func (t *suite) develop(view int, rgb []byte) {
 	if t.perturb == perturbBlackImage {
 		clear(rgb)

@@ -6,25 +6,25 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-const suiteThings = tableThings + 1 // the last thing is the third cube
+const suiteThings = tableThings + 1 // the objects, the zones and the third cube
 
 // A layout is a scene drawn at random.
 type layout struct {
 	order int
 	goal
-	at     [suiteThings][2]float64 // places of objects, zones and the third cube
-	half   [suiteObjects]float64   // half of each object's turn about z, in radians
+	at     [suiteThings][2]float64 // positions of objects, zones and the third cube
+	half   [suiteObjects]float64   // half of each object's rotation angle about z, in radians
 	colors [suiteThings]int
 	hand   [handJoints]float64
 }
 
-// The random streams of an episode. All of them have the same key.
+// The random streams of an episode. They all have the same key.
 const (
 	streamScene    = iota // the scene
 	streamChange          // the change that the split makes
-	streamSentence        // another scene, whose sentence is shown
-	streamStandIn         // a further scene, which pictures show
-	streamNoise           // noise in pictures; counter: step
+	streamSentence        // a second scene, which gives the sentence if it is perturbed
+	streamStandIn         // a third scene, which pictures show if they are perturbed
+	streamNoise           // noise in pictures; the step is the stream's counter
 )
 
 // begin writes the initial state of an episode.
@@ -55,7 +55,8 @@ func (t *suite) begin(r *philox.Stream) {
 	}
 }
 
-// install puts the things at the places of l.
+// install writes the scene l into the physics and the memo. If third is false, it puts the third
+// cube out of sight.
 func (t *suite) install(l *layout, third bool) {
 	for i := range suiteObjects {
 		at, height := l.at[thingOf(i)], cubeHalf+1e-4
@@ -81,7 +82,8 @@ func (t *suite) install(l *layout, third bool) {
 	}
 }
 
-// thingOf returns the number of an object among all things.
+// thingOf returns the index of an object in the arrays of a layout, where the third cube comes
+// last.
 func thingOf(object int) int {
 	if object == thirdCube {
 		return tableThings
@@ -89,7 +91,7 @@ func thingOf(object int) int {
 	return object
 }
 
-// draw draws a scene of the split, and repeats until no two things are too near.
+// draw draws a scene of the split. It draws the positions again until fits returns true.
 func (t *suite) draw(r *philox.Stream, what change) layout {
 	var l layout
 	l.order = pickWeighted(r, t.chances())
@@ -117,7 +119,7 @@ func (t *suite) draw(r *philox.Stream, what change) layout {
 	return l
 }
 
-// pickWeighted draws an index, with probabilities in proportion to weights.
+// pickWeighted draws an index with probabilities proportional to weights.
 func pickWeighted(r *philox.Stream, weights []float64) int {
 	sum := 0.0
 	for _, w := range weights {
@@ -137,11 +139,11 @@ func pickWeighted(r *philox.Stream, weights []float64) int {
 }
 
 const (
-	areaX, areaY = 0.17, 0.15 // half the sides of the area for things in training
+	areaX, areaY = 0.17, 0.15 // half the sides of the area for objects and zones in training
 	ringX, ringY = 0.20, 0.18 // half the sides of the ring around it
 )
 
-// scatter draws the places of all things.
+// scatter draws the positions of all objects and zones.
 func (l *layout) scatter(r *philox.Stream, o *instruction, what change) {
 	meant := l.thing(o)
 	for i := range l.at {
@@ -153,7 +155,7 @@ func (l *layout) scatter(r *philox.Stream, o *instruction, what change) {
 	}
 }
 
-// thing returns the index, among all objects and zones, of the thing that o is about.
+// thing returns the index of o's target in the arrays of l.
 func (l *layout) thing(o *instruction) int {
 	if o.noun == aZone {
 		return tableObjects + l.zone
@@ -161,7 +163,8 @@ func (l *layout) thing(o *instruction) int {
 	return l.object
 }
 
-// fits reports whether no two things are too near, and the scene fits the instruction.
+// fits reports whether all objects and zones are far enough apart and their positions fit the
+// instruction.
 func (l *layout) fits(o *instruction, what change) bool {
 	things := l.at[:]
 	if what != third {
@@ -184,14 +187,15 @@ func (l *layout) fits(o *instruction, what change) bool {
 	if o.side == byColor {
 		return true
 	}
-	// one cube is clearly left (towards +x) of the other, and the third cube is between them
+	// the target is clearly on its side of the other cube (left is +x), and the third cube is
+	// between them
 	meant, other, between := l.at[l.object][0], l.at[l.other][0], l.at[tableThings][0]
 	ahead := -float64(o.side) * (meant - other)
 	return ahead >= 0.06 && (what != third || between > min(meant, other)+0.02 && between < max(meant, other)-0.02)
 }
 
-// colour draws the colours of a scene, all different. The split says which colours the target
-// object may have. Other objects have colours of training. Zones may have any colour.
+// colour draws distinct colours for all objects and zones. The split determines the possible
+// colours of the target object. Other objects get colours of training. Zones get any colour.
 func (t *suite) colour(r *philox.Stream, l *layout, o *instruction) {
 	var taken [len(colors)]bool
 	take := func(thing int, fits func(c int) bool) {

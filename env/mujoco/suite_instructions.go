@@ -2,7 +2,7 @@ package mujoco
 
 import "strings"
 
-// A noun is the kind of thing that an instruction is about.
+// A noun is the kind of an instruction's target.
 type noun uint8
 
 const (
@@ -11,7 +11,7 @@ const (
 	aZone
 )
 
-// A side is the word by which an instruction names its cube: left, right, or a colour.
+// A side is how an instruction names its target: by a side, left or right, or by a colour.
 type side int8
 
 const (
@@ -20,28 +20,28 @@ const (
 	rightCube side = 1
 )
 
-// A goal holds the numbers of the things that an instruction is about; 0 for a thing that it does
-// not name.
+// A goal holds the indices of the objects and the zone that an instruction names. An index that the
+// instruction does not name is 0.
 type goal struct{ object, other, zone int }
 
 // An instruction is one of the twelve tasks of the suite.
 type instruction struct {
 	name     string
-	phrases  [2][]string // words in training, and in the split new_phrasing; OBJECT, OTHER and ZONE are placeholders
+	phrases  [2][]string // words in training and in new_phrasing, with the placeholders OBJECT, OTHER and ZONE
 	noun     noun
 	side     side
-	zone     bool // it names a zone besides the object
-	other    bool // it names another cube besides the object
-	anyShape bool // a ball might be meant instead of a cube, or a cube instead of a ball
-	heldOut  int  // a colour that its object has only in held-out splits; none if it names no object's colour
+	zone     bool // whether it names a zone
+	other    bool // whether it names a second cube
+	anyShape bool // whether cubes and the ball can be mistaken for each other
+	heldOut  int  // colour that its object has only in held-out splits; none if it names no object's colour
 
 	done   func(t *suite, g goal) bool
-	aim    func(t *suite) [3]float64                   // where the object must go
+	aim    func(t *suite) [3]float64                   // where the target must go
 	reward func(t *suite) float64                      // reward of a step without success
-	expert func(t *suite) (hand [3]float64, shut bool) // the next place for the fingertips
+	expert func(t *suite) (hand [3]float64, shut bool) // next position of the fingertips, and whether to shut them
 }
 
-// The numbers of held-out colours.
+// Indices into colors.
 const (
 	red = iota
 	green
@@ -49,11 +49,11 @@ const (
 	yellow
 	orange
 	purple
-	objectColors // number of colours of objects in training; zones may have further ones
+	objectColors // number of colours of objects in training; zones may have more
 	none         = -1
 )
 
-// instructions returns all instructions, in the order of their numbers.
+// instructions returns all instructions in the order of their indices.
 func instructions() []instruction {
 	twice := func(train, other string) [2][]string {
 		return [2][]string{strings.Fields(train), strings.Fields(other)}
@@ -86,8 +86,8 @@ func instructions() []instruction {
 	}
 }
 
-// The numbers of the two instructions that name a cube by its side. With the perturbation
-// other_cube, each of them gets the sentence of the other.
+// Indices of the instructions that name a cube by its side. The perturbation other_cube exchanges
+// their sentences.
 const (
 	orderPickLeft  = 8
 	orderPickRight = 9
@@ -101,7 +101,7 @@ func (t *suite) orderNames() []string {
 	return names
 }
 
-// named returns the thing of g that o is about: the number of an object, or of a zone.
+// named returns the index of o's target in g. The target is an object or a zone.
 func (o *instruction) named(g goal) int {
 	if o.noun == aZone {
 		return g.zone
@@ -109,7 +109,7 @@ func (o *instruction) named(g goal) int {
 	return g.object
 }
 
-// instead returns g with thing i in place of the thing that o is about.
+// instead returns g with object or zone i in place of the target of o.
 func (o *instruction) instead(g goal, i int) goal {
 	if o.noun == aZone {
 		g.zone = i

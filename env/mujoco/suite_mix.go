@@ -1,29 +1,28 @@
 package mujoco
 
-// The weights of instructions can depend on their success. Instructions that sometimes succeed
-// teach most, so they get the highest weights. Each environment counts its own episodes, in
-// physics.memo after suiteLen. So the mix is saved with the environment, and does not depend on the
-// placement of other environments.
+// Indices into physics.memo after suiteLen, for weights that depend on success. Instructions that
+// sometimes succeed teach most, so they get the highest weights. Each environment counts its own
+// episodes, so the weights do not depend on the placement of the environments.
 const (
-	tallySolved   = iota // 1: the current episode was a success
-	tallyEpisodes        // [orderCount]: discounted number of episodes so far; then the same for successes
+	tallySolved   = iota // 1 if the current episode is a success
+	tallyEpisodes        // [2,orderCount]: discounted numbers of episodes and of successes so far
 	tallyLen      = tallyEpisodes + 2*orderCount
 	orderCount    = 12
 )
 
 const (
-	mixForgets = 0.9 // discount of old episodes for each new one with the same instruction
-	mixLeast   = 0.2 // factor of the weight for an instruction that always or never succeeds
+	mixForgets = 0.9 // discount of the counts for each new episode with the same instruction
+	mixLeast   = 0.2 // minimum factor of a weight, if the instruction always or never succeeds
 )
 
-// tally returns the counters of an environment: success of the current episode, and the episodes
-// and successes of each instruction.
+// tally returns the counters of the environment: the success of the current episode, and the
+// episodes and successes of each instruction.
 func (t *suite) tally() (solved *float64, episodes, successes []float64) {
 	m := t.memo[suiteLen:]
 	return &m[tallySolved], m[tallyEpisodes:][:orderCount], m[tallyEpisodes+orderCount:][:orderCount]
 }
 
-// solved notes that the episode is a success.
+// solved records that the current episode is a success.
 func (t *suite) solved() {
 	if t.mixes {
 		solved, _, _ := t.tally()
@@ -31,7 +30,7 @@ func (t *suite) solved() {
 	}
 }
 
-// tallyUp counts the episode that ends now, if there is one.
+// tallyUp adds the previous episode, if there was one, to the counters.
 func (t *suite) tallyUp() {
 	if !t.mixes || t.memo[suiteClock] == 0 {
 		return
@@ -43,14 +42,14 @@ func (t *suite) tallyUp() {
 	*solved = 0
 }
 
-// chances returns the current weights for drawing an instruction.
+// chances returns the current weights of the instructions.
 func (t *suite) chances() []float64 {
 	if !t.mixes {
 		return t.weights
 	}
 	_, episodes, successes := t.tally()
 	for i, w := range t.weights {
-		p := (successes[i] + 1) / (episodes[i] + 2) // with one success in two episodes as a prior
+		p := (successes[i] + 1) / (episodes[i] + 2) // the prior is one success in two episodes
 		t.mixed[i] = w * (mixLeast + 4*p*(1-p))
 	}
 	return t.mixed[:]

@@ -12,20 +12,20 @@ import (
 // A split is a subset of a suite's episodes. The zero value is the split of training.
 type split struct {
 	name    string
-	heldOut bool // the object has a colour that this instruction never has in training
-	role    bool // the object has a colour that only zones have in training
+	heldOut bool // the target has a colour that it never has in training with this instruction
+	role    bool // the target has a colour that only zones have in training
 	phrased bool // the sentence has another word order
 	changes []change
 }
 
-// A change is a difference from the scenes of training. Each episode has one of its split's changes.
+// A change is a difference from the scenes of training. Each episode of a split has one of the split's changes.
 type change uint8
 
 const (
 	noChange     change = iota
-	brightness          // pictures are mixed with 30 % of black, or of white
+	brightness          // pictures are mixed with 30 % black or white
 	tableColor          // the table has another colour
-	pictureNoise        // every number in pictures changes by up to noiseLevels
+	pictureNoise        // noise of up to ±noiseLevels is added to pictures
 	movedCamera         // the camera in front is moved by 2 cm and turned by 3°
 	ring                // the object lies outside the area of training
 	handStart           // the hand begins at another place
@@ -57,17 +57,17 @@ func splits() []split {
 
 // Values of Config.Perturb.
 const (
-	perturbOtherSentence = "other_sentence" // the sentence of another episode
-	perturbOtherCube     = "other_cube"     // the sentence for the other cube of the same scene
+	perturbOtherSentence = "other_sentence" // the sentence comes from another scene
+	perturbOtherCube     = "other_cube"     // the sentence names the other cube of the scene
 	perturbBlackImage    = "black_image"    // pictures are black
-	perturbShuffled      = "shuffled"       // pictures show a second episode's things, the sentence is from a third
+	perturbShuffled      = "shuffled"       // pictures show a second scene, the sentence comes from a third
 )
 
 func perturbations() []string {
 	return []string{perturbOtherSentence, perturbOtherCube, perturbBlackImage, perturbShuffled}
 }
 
-// choose sets the instructions, the split and the perturbation of cfg.
+// choose applies Instructions, Split and Perturb of cfg to t.
 func (t *suite) choose(cfg env.Config) (err error) {
 	t.orders = instructions()
 	if t.weights, err = cfg.Instructions.Weights(t.orderNames()); err != nil {
@@ -88,7 +88,8 @@ func (t *suite) choose(cfg env.Config) (err error) {
 	return t.restrict()
 }
 
-// restrict gives weight 0 to instructions to which the split or the perturbation does not apply.
+// restrict gives weight 0 to the instructions that the split or the perturbation excludes. It returns an error if none
+// is left.
 func (t *suite) restrict() error {
 	sum := 0.0
 	for i, o := range t.orders {

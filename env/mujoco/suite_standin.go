@@ -1,7 +1,7 @@
 package mujoco
 
-// Indices into physics.memo, counted from suiteStandIn. They hold the places and colours of the
-// scene that pictures show instead of the episode's own scene.
+// Indices into physics.memo, relative to suiteStandIn. With the perturbation shuffled, pictures
+// show this scene in place of the episode's own.
 const (
 	standInObjects = 0                               // [tableObjects,7], as in qpos
 	standInZones   = standInObjects + 7*tableObjects // [tableZones,3]
@@ -9,7 +9,7 @@ const (
 	standInLen     = standInColors + tableThings
 )
 
-// keepStandIn notes l as the scene that pictures show.
+// keepStandIn stores l as the scene that pictures show.
 func (t *suite) keepStandIn(l *layout) {
 	memo := t.memo[suiteStandIn:][:standInLen]
 	for i := range tableObjects {
@@ -24,8 +24,8 @@ func (t *suite) keepStandIn(l *layout) {
 	}
 }
 
-// swapStandIn exchanges the things of the scene with the things that keepStandIn noted. A second call restores the
-// scene. Pictures depend on these numbers alone.
+// swapStandIn exchanges the scene with the scene that keepStandIn stored. A second call exchanges them back. Only
+// numbers that pictures depend on are exchanged.
 func (t *suite) swapStandIn() {
 	memo := t.memo[suiteStandIn:][:standInLen]
 	swap(t.qpos[robotJoints:][:7*tableObjects], memo[standInObjects:])

@@ -1,15 +1,15 @@
 package mujoco
 
-// Reaching: the point between the fingertips comes within 3.5 cm of the target.
+// An object or zone is reached if the point between the fingertips is within 3.5 cm of it.
 
 func reachDone(t *suite, g goal) bool { return distance(t.hand(), t.object(g.object)) < 0.035 }
 
 func reachZoneDone(t *suite, g goal) bool { return distance(t.hand(), t.zone(g.zone)) < 0.035 }
 
-// stay is the aim of instructions that move no object: the present place of the target.
+// stay is the aim of instructions that move no object: the target's current position.
 func stay(t *suite) [3]float64 { return [3]float64(t.target()) }
 
-// target returns the position of the object or the zone that is meant.
+// target returns the position of the object or the zone that is the target.
 func (t *suite) target() []float64 {
 	if t.order().noun == aZone {
 		return t.zone(t.meantZone())
@@ -25,31 +25,30 @@ func reachExpert(t *suite) ([3]float64, bool) {
 }
 
 const (
-	pushFar    = 0.08 // m: least shift of a pushed cube to the side
-	pushAcross = 0.04 // m: greatest shift forwards or backwards meanwhile
+	pushFar    = 0.08 // m: minimum shift of a pushed cube to the side
+	pushAcross = 0.04 // m: maximum shift forwards or backwards meanwhile
 	pushAim    = 0.095
 )
 
-// Left and right are as the camera in front sees them: left is along +x.
+// Left and right are seen from the camera in front: left is +x.
 
 func pushLeftDone(t *suite, g goal) bool  { return t.pushed(g.object, 1) }
 func pushRightDone(t *suite, g goal) bool { return t.pushed(g.object, -1) }
 
-// pushed reports whether an object was pushed to one side, and rests there. sign is 1 for the left
-// side and -1 for the right side.
+// pushed reports whether an object was pushed to one side and rests there. The argument sign is 1
+// for the left side and -1 for the right side.
 func (t *suite) pushed(object int, sign float64) bool {
 	at, from := t.object(object), t.start(object)
 	across := at[1] - from[1]
 	return sign*(at[0]-from[0]) >= pushFar && across <= pushAcross && across >= -pushAcross && t.rests(object)
 }
 
-// pushZoneDone: a cube rests within 4 cm of the centre of the zone.
+// pushZoneDone reports whether a cube rests within 4 cm of the centre of the zone.
 func pushZoneDone(t *suite, g goal) bool {
 	return apart(t.object(g.object), t.zone(g.zone)) < 0.04 && t.rests(g.object)
 }
 
-// rests reports whether an object lies flat on the table and hardly moves. An object that was
-// thrown, leans on another one, or is held above the table does not rest.
+// rests reports whether an object lies flat on the table and hardly moves.
 func (t *suite) rests(object int) bool {
 	return t.object(object)[2] < cubeHalf+0.004 && t.still(object)
 }
@@ -75,39 +74,39 @@ func pushReward(t *suite) float64 {
 	return t.pushReward(aim[:])
 }
 
-// suitePushExpert moves down behind the cube and pushes it to its aim.
+// suitePushExpert pushes the cube to its aim.
 func suitePushExpert(t *suite) ([3]float64, bool) {
 	aim := t.order().aim(t)
 	return t.pushTowards(aim[:])
 }
 
-// pickDone: the fingers hold a cube high above the table. A thrown cube does not count.
+// pickDone reports whether the fingers hold a cube high above the table. A thrown cube does not count.
 func pickDone(t *suite, g goal) bool {
 	return t.object(g.object)[2] > pickLift && t.between(g.object)
 }
 
 const (
-	placeAway   = 0.05 // m: least height of the hand above the table at the end
-	besideLeast = 0.05 // m between the centres of neighbouring cubes
+	placeAway   = 0.05 // m: minimum height of the hand above the surface at the end
+	besideLeast = 0.05 // m: minimum distance between the centres of neighbouring cubes
 	besideMost  = 0.08
 	besideAim   = 0.065
-	besideMoved = 0.02  // m: greatest shift of the cube that must stay
-	stackMost   = 0.015 // m: greatest horizontal distance of the centres of stacked cubes
+	besideMoved = 0.02  // m: maximum shift of the cube that must stay
+	stackMost   = 0.015 // m: maximum horizontal distance between the centres of stacked cubes
 	stackOff    = 0.005 // m: tolerance of the upper cube's height
 	placeNear   = 0.012 // m: horizontal distance from the aim at which the expert lowers the object
 )
 
-// putZoneDone: a cube lies on the zone, the fingers are open and the hand is away.
+// putZoneDone reports whether a cube lies on the zone, with the fingers open and the hand away.
 func putZoneDone(t *suite, g goal) bool { return pushZoneDone(t, g) && t.handAway(0) }
 
-// besideDone: the cube lies beside the other cube, which has not moved.
+// besideDone reports whether the cube was put beside the other cube, which has not moved.
 func besideDone(t *suite, g goal) bool {
 	d := apart(t.object(g.object), t.object(g.other))
 	return d >= besideLeast && d <= besideMost && apart(t.object(g.other), t.start(g.other)) < besideMoved &&
 		apart(t.object(g.object), t.start(g.object)) > besideMoved && t.rests(g.object) && t.handAway(0)
 }
 
-// stackDone: the cube rests only on the other cube: above its centre, and one cube higher.
+// stackDone reports whether the cube rests on the other cube, centred and released.
 func stackDone(t *suite, g goal) bool {
 	upper, lower := t.object(g.object), t.object(g.other)
 	off := upper[2] - lower[2] - 2*cubeHalf
@@ -115,11 +114,11 @@ func stackDone(t *suite, g goal) bool {
 		t.still(g.object) && t.handAway(2*cubeHalf)
 }
 
-// handAway reports whether the fingers are open, and the hand is more than placeAway above the surface on which the
-// object lies. The argument height is the height of this surface.
+// handAway reports whether the fingers are open and the hand is more than placeAway above the surface on which the
+// object lies. The argument height is the height of the surface.
 func (t *suite) handAway(height float64) bool { return t.released() && t.hand()[2] > placeAway+height }
 
-// toBeside returns the nearest place for the object beside the other cube.
+// toBeside returns the position beside the other cube that is nearest to the object's initial position.
 func toBeside(t *suite) [3]float64 {
 	other := t.object(t.other())
 	x, y := direction(other, t.start(t.meant()))
@@ -131,7 +130,7 @@ func ontoOther(t *suite) [3]float64 {
 	return over(other, other[2]+2*cubeHalf)
 }
 
-// placeReward is the reward of TabletopPut, with the aim instead of the zone.
+// placeReward is the reward of TabletopPut, with the aim in place of the zone.
 func placeReward(t *suite) float64 {
 	cube, aim := t.object(t.meant()), t.order().aim(t)
 	off := distance(cube, aim[:])
@@ -141,7 +140,7 @@ func placeReward(t *suite) float64 {
 	return (near(distance(t.hand(), cube)) + t.grip(t.meant()) + t.held(t.meant())*near(off)) / 6
 }
 
-// placeExpert grasps the object, carries it over its aim, lowers and releases it, and moves up.
+// placeExpert grasps the object, carries it above its aim, lowers and releases it, and moves up.
 func placeExpert(t *suite) ([3]float64, bool) {
 	hand, cube, aim := t.hand(), t.object(t.meant()), t.order().aim(t)
 	left, above := apart(cube, aim[:]), cube[2]-aim[2]

@@ -1,17 +1,17 @@
 package mujoco
 
-// Indices into physics.memo, counted from suiteSaid. They describe the sentence, which may belong
-// to another scene.
+// Indices into physics.memo, relative to suiteSaid. They describe the sentence, which belongs to
+// another scene if it is perturbed.
 const (
-	saidOrder  = iota // number of the instruction
-	saidPhrase        // number of its phrase
+	saidOrder  = iota // index of the instruction
+	saidPhrase        // index of its phrase
 	saidObject        // colours of the object, of the second object, and of the zone
 	saidOther
 	saidZone
 	saidLen
 )
 
-// noteSentence notes the sentence for l. With the perturbation other_cube, it notes the sentence for the other cube.
+// noteSentence stores the sentence for l, or for the other cube with the perturbation other_cube.
 func (t *suite) noteSentence(l *layout) {
 	said := t.memo[suiteSaid:][:saidLen]
 	g, order := l.goal, l.order

@@ -10,45 +10,47 @@ import (
 )
 
 // The tabletop is a hand with two fingers above a table with two cubes, a ball and two coloured zones. A seed
-// determines their places and colours. It also determines which object and which zone are meant, that is, which ones
-// the task is about.
+// determines their positions and colours, and the target object and the target zone of the task. In the code, these are
+// the object and the zone that are meant.
 //
-// An action is four numbers, clipped to ±1. Three move the commanded position of the hand by up to 2 cm along x, y
-// and z; this position stays within 4 cm of the hand. The fourth closes the fingers if it is > 0, and opens them
-// otherwise. A step lasts 0.05 s.
+// An action is four numbers, clipped to ±1. The first three move the commanded position of the hand by up to 2 cm along
+// x, y and z. The commanded position stays within 4 cm of the hand. The fourth closes the fingers if it is > 0, and
+// opens them otherwise. A step lasts 0.05 s.
 //
 // env.Config.Observations selects the observations and their order. Lengths are in dm and
 // velocities in dm/s, so that most numbers are about 1:
 //
-//	state        the default, 43 numbers: proprio; velocity of the hand (3); of each object position
-//	             (3), cosine and sine of its turn about z; of each zone x and y; one-hot codes of the
-//	             object (3) and the zone (2) that are meant; the vector from the hand to the object
-//	             meant (3), and from there to the zone meant (2); velocity of the object meant (3).
-//	             Without a zone in the task, numbers about it are 0
-//	proprio      8 numbers: position between the fingertips, mean distance of the fingers from their
-//	             shut position, the last command to them (±1), the vector from the hand to its
-//	             commanded position
-//	image        U8 [64, 64, 3], from the camera in front, the things in their colours
-//	text         U8 [128]: the sentence of instruction in UTF-8, padded with 0
-//	instruction  12 tokens, I32, of a sentence such as "push the red cube to the green zone", padded
-//	             with 0: see Sentence
+//	state        the default, 43 numbers: proprio (8); velocity of the hand (3); for each object, its
+//	             position (3) and the cosine and sine of its rotation about z; for each zone, x and y;
+//	             one-hot codes of the target object (3) and the target zone (2); the vector from the
+//	             hand to the target object (3); the vector from the target object to the target zone
+//	             (2); velocity of the target object (3). Numbers about the target zone are 0 if the
+//	             task has none
+//	proprio      8 numbers: position of the point between the fingertips (3), mean distance of the
+//	             fingers from their shut position, last command to the fingers (±1), vector from the
+//	             hand to its commanded position (3)
+//	image        U8 [64, 64, 3], from the camera in front, which shows the colours
+//	text         U8 [128]: the sentence of the observation instruction in UTF-8, padded with 0
+//	instruction  I32 [12]: tokens of a sentence such as "push the red cube to the green zone", padded
+//	             with 0; see Sentence
 //
-// The figures of a step are success and wrong_object. success: the task is done for the second step in a row.
-// wrong_object: the same with another object, which is a failure. Both end the episode. Rewards are at most 1 in a
-// step, and 1 after success. With env.Config.IgnoreTerminations, each further step in success has this reward, too.
-// Otherwise success ends the episode and its rewards, so it pays only with RewardOnlySuccess.
+// The figures of a step are success and wrong_object. A step is a success if the task is done for the second step in a
+// row. It has wrong_object if the task is done with another object, also twice in a row. Both end the episode. The
+// reward of a step is 1 for a success, and at most 1 otherwise. With env.Config.IgnoreTerminations, each further
+// successful step also has reward 1. Without it, success ends the rewards of the episode, so it pays only with
+// RewardOnlySuccess.
 
-// A tabletopTask describes one task on the table.
+// A tabletopTask defines one task on the table.
 type tabletopTask struct {
 	name     string
 	limit    int      // steps of an episode
-	objects  int      // number of objects that can be meant, counted from the first
-	zone     bool     // a zone is meant, too
-	sentence []string // the instruction; OBJECT and ZONE are placeholders
+	objects  int      // number of objects that may be the target: the first ones
+	zone     bool     // whether the task has a target zone
+	sentence []string // the instruction, with the placeholders OBJECT and ZONE
 
-	done   func(s *scene, object int) bool             // success with the given object
+	done   func(s *scene, object int) bool             // whether the task is done with the given object
 	reward func(s *scene) float64                      // reward of a step without success
-	expert func(s *scene) (hand [3]float64, shut bool) // the next place for the fingertips
+	expert func(s *scene) (hand [3]float64, shut bool) // next position of the fingertips, and whether to shut them
 }
 
 // environments makes n environments of t.
@@ -69,8 +71,8 @@ func (t tabletopTask) environments(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// chooseViews returns the views in names, in the same order. If names is empty, it returns the first view. The argument
-// id is the environment's name.
+// chooseViews returns the views called names, in this order, or the first view if names is empty. Errors begin with id,
+// the environment's name.
 func chooseViews(id string, names []string, all []view) (chosen []view, err error) {
 	if len(names) == 0 {
 		return all[:1], nil
@@ -91,7 +93,7 @@ func chooseViews(id string, names []string, all []view) (chosen []view, err erro
 	return chosen, nil
 }
 
-// on returns t as a task of s with the observations views.
+// on returns t as a task on the scene s with the given observations.
 func (t tabletopTask) on(s *scene, views []view) task {
 	return task{
 		skip: 10, limit: t.limit, actuator: s.model.all(), renew: positions,

@@ -2,7 +2,7 @@ package mujoco
 
 import "math"
 
-// steer writes the action that moves the fingertips towards a place, and opens or shuts them.
+// steer writes the action that moves the fingertips towards a position, and shuts or opens them.
 func (s *scene) steer(action []float32, to [3]float64, shut bool) {
 	for i, x := range s.hand() {
 		action[i] = float32(clip(approach*(to[i]-x)/commandStep, 1))
@@ -14,7 +14,7 @@ func (s *scene) steer(action []float32, to [3]float64, shut bool) {
 }
 
 const (
-	approach = 0.8 // part of the remaining distance per step, within the hand's top speed
+	approach = 0.8 // fraction of the remaining distance that the hand moves in a step, up to its top speed
 
 	// Heights of the fingertips above the table, m.
 	cruiseHeight = 0.10 // above all objects
@@ -22,15 +22,15 @@ const (
 	graspHeight  = 0.018
 )
 
-// over returns the place above p at height z.
+// over returns the point above p at height z.
 func over(p []float64, z float64) [3]float64 { return [3]float64{p[0], p[1], z} }
 
 // pushExpert pushes the cube to the zone.
 func (s *scene) pushExpert() ([3]float64, bool) { return s.pushTowards(s.zone(s.meantZone())) }
 
-// pushTowards moves down behind the cube and pushes it towards a place, with corrections to the
-// side. If the hand loses the cube, it moves up and begins again. If another thing is behind the
-// cube, or the hand cannot come down there, pushTowards pushes in the nearest possible direction.
+// pushTowards lowers the hand behind the cube and pushes the cube to the given place, correcting
+// sideways. If the hand loses the cube, it moves up and starts again. If the hand cannot come down
+// behind the cube, it pushes in the nearest possible direction.
 func (s *scene) pushTowards(place []float64) ([3]float64, bool) {
 	hand, cube := s.hand(), s.object(s.meant())
 	x, y := direction(cube, place)
@@ -59,12 +59,12 @@ func (s *scene) pushTowards(place []float64) ([3]float64, bool) {
 }
 
 const (
-	pushBehind = 0.055 // m behind the cube's centre, where the hand comes down
-	pushLane   = 0.02  // m: greatest distance of a pushing hand from the line of the push through the cube
+	pushBehind = 0.055 // m: the hand comes down at this distance behind the cube's centre
+	pushLane   = 0.02  // m: maximum sideways distance of a pushing hand from the line of the push
 )
 
-// pushTurns are the possible directions of a push, as angles from the direction to the aim. The
-// best direction comes first.
+// pushTurns are the possible directions of a push, relative to the direction to the aim. The best
+// comes first.
 var pushTurns = func() (turns []struct{ cos, sin float64 }) {
 	for _, degrees := range []float64{0, 40, -40, 80, -80, 120, -120, 180} {
 		sin, cos := math.Sincos(degrees * math.Pi / 180)
@@ -73,7 +73,7 @@ var pushTurns = func() (turns []struct{ cos, sin float64 }) {
 	return turns
 }()
 
-// pushSpeed returns the hand's speed as a fraction of its top speed, given the distance left.
+// pushSpeed returns the hand's speed for a remaining distance, as a fraction of its top speed.
 func pushSpeed(left float64) float64 {
 	switch {
 	case left < 0.02:
@@ -84,7 +84,8 @@ func pushSpeed(left float64) float64 {
 	return 0.9
 }
 
-// handFits reports whether the hand can come down at a place without touching another object.
+// handFits reports whether the hand can come down at a position without touching an object other
+// than the target.
 func (s *scene) handFits(at []float64) bool {
 	const room, reach = 0.045, 0.245
 	for i := range s.bodies {
@@ -103,7 +104,7 @@ func (s *scene) pickExpert() ([3]float64, bool) {
 	return s.grasp()
 }
 
-// grasp moves the hand over the cube and down, and then shuts the fingers.
+// grasp moves the hand above the cube and down, and then shuts the fingers.
 func (s *scene) grasp() ([3]float64, bool) {
 	hand, cube := s.hand(), s.object(s.meant())
 	off := apart(hand, cube)
@@ -116,7 +117,7 @@ func (s *scene) grasp() ([3]float64, bool) {
 	return over(hand, hand[2]), true
 }
 
-// putExpert grasps the cube, carries it over the zone, lowers and releases it, and moves up.
+// putExpert grasps the cube, carries it above the zone, lowers and releases it, and moves up.
 func (s *scene) putExpert() ([3]float64, bool) {
 	hand, cube, zone := s.hand(), s.object(s.meant()), s.zone(s.meantZone())
 	left := apart(cube, zone)

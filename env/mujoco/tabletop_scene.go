@@ -15,45 +15,45 @@ const (
 	cubeHalf     = 0.02 // m
 
 	commandStep = 0.02 // m: move of the commanded position of the hand for an action of 1
-	commandLead = 0.04 // m: greatest distance of the commanded position from the hand, along each axis
+	commandLead = 0.04 // m: maximum distance of the commanded position from the hand, along each axis
 	fingerOpen  = -0.005
 	fingerShut  = 0.03 // m, with nothing between the fingers
 	wideOpening = fingerShut - fingerOpen
-	cubeOpening = 0.021 // of each finger with a cube between them
+	cubeOpening = 0.021 // m: mean distance of the fingers from fingerShut with a cube between them
 )
 
 // Indices into physics.memo for an episode.
 const (
-	memoTarget = 0              // [3]: commanded position of the hand, in the coordinates of its joints
+	memoTarget = 0              // [3]: commanded position of the hand, in joint coordinates
 	memoGrip   = memoTarget + 3 // last command to the fingers: 1 shut, -1 open
-	memoObject = memoGrip + 1   // the object meant
-	memoZone   = memoObject + 1 // the zone meant
+	memoObject = memoGrip + 1   // index of the target object
+	memoZone   = memoObject + 1 // index of the target zone
 	memoDone   = memoZone + 1   // consecutive steps in which the task is done
 	memoWrong  = memoDone + 1   // consecutive steps in which the task is done with another object
-	memoColor  = memoWrong + 1  // [tableThings]: numbers of the objects' and the zones' colours
+	memoColor  = memoWrong + 1  // [tableThings]: colours of objects and zones, as indices into colors
 	memoLen    = memoColor + tableThings
 )
 
-// The numbers of the robot's joints. Each object adds one further joint to the model, a free joint.
+// Numbers of joints of the robot. In the model, the free joints of the objects follow them.
 const (
 	handJoints   = 3
 	fingerJoints = 2
 	robotJoints  = handJoints + fingerJoints
 )
 
-// A scene is the table, with its task. It is used for one environment at a time; at selects the environment.
+// A scene is the table with its task. It works on one environment at a time, the argument of the last call of at.
 type scene struct {
 	*physics
 	task   tabletopTask
 	model  *model
 	words  map[string]float64 // word → token
-	tip    int                // number of the site between the fingertips
-	bodies []int              // body numbers of the objects
-	zones  int                // number of the first zone among the mocap bodies
+	tip    int                // index of the site between the fingertips
+	bodies []int              // indices of the objects' bodies
+	zones  int                // index of the first zone among the mocap bodies
 	geoms  []int              // indices of the colours of objects and zones
 }
 
-// find looks up the parts of the scene in m, and sets their numbers.
+// find looks up the parts of the scene in m, and sets their indices.
 func (s *scene) find(m *model) {
 	s.model, s.words, s.tip = m, tokens(), m.number("site", "tcp")
 	for i, name := range [tableThings]string{"o0", "o1", "o2", "z0", "z1"} {
@@ -64,13 +64,13 @@ func (s *scene) find(m *model) {
 	}
 }
 
-// at makes s work on the environment p, and returns s.
+// at selects the environment p for the methods of s, and returns s.
 func (s *scene) at(p *physics) *scene {
 	s.physics = p
 	return s
 }
 
-// hand returns the position between the fingertips.
+// hand returns the position of the point between the fingertips.
 func (s *scene) hand() []float64 { return s.siteXpos[3*s.tip : 3*s.tip+3] }
 
 // object returns the position of an object.
@@ -79,7 +79,7 @@ func (s *scene) object(i int) []float64 { return s.body(s.bodies[i]) }
 // velocity returns the linear velocity of an object.
 func (s *scene) velocity(i int) []float64 { return s.qvel[robotJoints+6*i:][:3] }
 
-// turn returns cosine and sine of an object's turn about z, from its quaternion.
+// turn returns the cosine and sine of an object's rotation about z.
 func (s *scene) turn(i int) (cos, sin float64) {
 	q := s.qpos[robotJoints+7*i+3:][:4]
 	return 1 - 2*(q[2]*q[2]+q[3]*q[3]), 2 * (q[0]*q[3] + q[1]*q[2])
@@ -88,7 +88,7 @@ func (s *scene) turn(i int) (cos, sin float64) {
 // zone returns the position of a zone.
 func (s *scene) zone(i int) []float64 { return s.mocapPos[3*(s.zones+i):][:3] }
 
-// meant and meantZone return the numbers of the object and the zone that are meant.
+// meant and meantZone return the indices of the target object and the target zone.
 func (s *scene) meant() int     { return int(s.memo[memoObject]) }
 func (s *scene) meantZone() int { return int(s.memo[memoZone]) }
 
@@ -100,8 +100,8 @@ func (s *scene) between(object int) bool {
 	return distance(s.hand(), s.object(object)) < cubeHalf && s.opening() > cubeOpening-0.004
 }
 
-// held returns 1 if the fingers hold a cube tightly, less if they are further apart, and 0 if they
-// are wide open or the cube is not between them.
+// held returns 0 if the cube is not between the fingers. Otherwise it grows from 0 with wide open
+// fingers to 1 with fingers that hold the cube tightly.
 func (s *scene) held(object int) float64 {
 	if !s.between(object) {
 		return 0
@@ -109,9 +109,9 @@ func (s *scene) held(object int) float64 {
 	return 1 - min(max((s.opening()-cubeOpening)/(wideOpening-cubeOpening), 0), 1)
 }
 
-// grip rewards closing the fingers around a cube: up to ½ for approaching with open fingers, and
-// from ½ to 1 as they shut around it. Horizontal distances count fourfold, because fingers that
-// are off by a finger's width would come down on top of the cube.
+// grip is a reward for closing the fingers around a cube: up to ½ for approaching it with open
+// fingers, and from ½ to 1 for shutting them around it. Horizontal distances count fourfold, so
+// that the fingers do not come down on top of the cube.
 func (s *scene) grip(object int) float64 {
 	if s.between(object) {
 		return 0.5 + 0.5*s.held(object)
@@ -119,18 +119,18 @@ func (s *scene) grip(object int) float64 {
 	return 0.5 * near(4*apart(s.hand(), s.object(object))) * s.opening() / wideOpening
 }
 
-// grasped reports whether the fingers are commanded to shut and hold a cube.
+// grasped reports whether the fingers hold a cube and the last command to them was to shut.
 func (s *scene) grasped(object int) bool { return s.memo[memoGrip] > 0 && s.held(object) > 0.7 }
 
 // apart returns the horizontal distance between two points.
 func apart(a, b []float64) float64 { return math.Hypot(a[0]-b[0], a[1]-b[1]) }
 
-// near returns 1 at a distance of 0, and falls towards 0 as the distance grows. It is the same as
-// in ManiSkill (https://github.com/haosulab/ManiSkill, mani_skill/envs/tasks/tabletop).
+// near returns 1 - tanh(5 distance): 1 at distance 0, and less for larger distances. ManiSkill has
+// the same formula (https://github.com/haosulab/ManiSkill, mani_skill/envs/tasks/tabletop).
 func near(distance float64) float64 { return 1 - math.Tanh(5*distance) }
 
-// draw writes a random initial state. It draws the places again until no two things are too near
-// each other.
+// draw writes a random initial state. It draws the positions again until all objects and zones are
+// far enough apart.
 func (s *scene) draw(r *philox.Stream) {
 	var at [tableThings][2]float64
 	for free := false; !free; {
@@ -166,8 +166,8 @@ func (s *scene) draw(r *philox.Stream) {
 	copy(s.memo[memoColor:], order[:tableThings])
 }
 
-// lay writes the numbers of a free joint. Its object is at the given place and height, and turned about z by 2·half
-// radians.
+// lay writes the position and orientation of a free joint. The argument at is x and y, and half is half of the rotation
+// angle about z, in radians.
 func lay(qpos []float64, at [2]float64, height, half float64) {
 	copy(qpos, []float64{at[0], at[1], height, math.Cos(half), 0, 0, math.Sin(half)})
 }
@@ -187,8 +187,8 @@ func (s *scene) command(action, ctrl []float32) {
 	ctrl[handJoints], ctrl[handJoints+1] = float32(finger), float32(finger)
 }
 
-// judge evaluates the last step. success means that the task is done, and wrong that it is done with another object.
-// Each of them needs two consecutive steps.
+// judge evaluates the last step. It reports whether the task was done in two consecutive steps, with the target
+// (success) or with another object (wrong).
 func (s *scene) judge() (success, wrong bool) {
 	other := false
 	for i := range s.task.objects {
@@ -199,8 +199,8 @@ func (s *scene) judge() (success, wrong bool) {
 	return success, wrong && !success
 }
 
-// inTwoSteps counts in n the consecutive steps in which done is true, and reports whether there are
-// two or more.
+// inTwoSteps counts the consecutive calls with done = true in n, and reports whether there were two
+// or more.
 func inTwoSteps(n *float64, done bool) bool {
 	*n = (*n + 1) * count(done)
 	return *n >= 2
@@ -230,7 +230,7 @@ func (s *scene) proprioView() view {
 	return numbersView("proprio", 8, func(p *physics, obs []float64) { s.at(p).appendProprio(obs[:0]) })
 }
 
-// cameraView returns the observation called name: the picture of a camera of the table.
+// cameraView returns an observation called name, with the pictures of a camera.
 func cameraView(name, camera string) view {
 	return view{name: name, picture: &env.View{Width: 64, Height: 64, Camera: camera, Shadows: true}}
 }
@@ -244,7 +244,7 @@ func (s *scene) appendProprio(obs []float64) []float64 {
 	return obs
 }
 
-// appendThings appends the robot's numbers, and the places of objects and zones.
+// appendThings appends the robot's numbers, the poses of the objects and the positions of the zones.
 func (s *scene) appendThings(obs []float64) []float64 {
 	obs = decimetres(s.appendProprio(obs), s.qvel[:handJoints]...)
 	for i := range tableObjects {
@@ -262,7 +262,7 @@ func (s *scene) state(obs []float64) {
 	for i := range tableObjects {
 		obs = append(obs, count(i == s.meant()))
 	}
-	// without a zone the goal is the object's own place
+	// without a target zone, the goal is the object's own position
 	hand, object, goal := s.hand(), s.object(s.meant()), s.object(s.meant())
 	if s.task.zone {
 		goal = s.zone(s.meantZone())
@@ -274,7 +274,8 @@ func (s *scene) state(obs []float64) {
 	decimetres(obs, s.velocity(s.meant())...)
 }
 
-// decimetres appends lengths or velocities in metres as decimetres: numbers about 1 are easier to learn from.
+// decimetres appends lengths in metres as decimetres, or velocities in m/s as dm/s. Numbers near 1 are easier to learn
+// from.
 func decimetres(obs []float64, metres ...float64) []float64 {
 	for _, m := range metres {
 		obs = append(obs, 10*m)

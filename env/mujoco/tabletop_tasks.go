@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// TabletopReach makes TabletopReach-v1: the hand must come within 3.5 cm of the object that is
-// meant, a cube or the ball, in 40 steps.
+// TabletopReach makes TabletopReach-v1: the hand must come within 3.5 cm of the target object, a
+// cube or the ball, in 40 steps.
 //
 //	reward = 1 - tanh 5|hand - object|
 func TabletopReach(cfg env.Config, n int) (env.Vec, error) {
@@ -23,12 +23,12 @@ func TabletopReach(cfg env.Config, n int) (env.Vec, error) {
 	}.environments(cfg, n)
 }
 
-// TabletopPush makes TabletopPush-v1: the cube that is meant must be pushed to within 4 cm of the
-// centre of the zone that is meant, in 100 steps.
+// TabletopPush makes TabletopPush-v1: the hand must push the target cube to within 4 cm of the
+// centre of the target zone, in 100 steps.
 //
 //	reward = (1 - tanh 5|hand - cube| + grip + 2 (1 - tanh 5|cube - zone|)) / 4
 //
-// grip is defined at TabletopPick. The reward favours a hand that closes its fingers around the cube and drags it over
+// See TabletopPick for grip. The reward favours a hand that closes its fingers around the cube and drags the cube over
 // the table, as in Meta-World's push (Yu et al. 2019, arXiv:1910.10897). Pushing from behind with shut fingers
 // succeeds, too.
 func TabletopPush(cfg env.Config, n int) (env.Vec, error) {
@@ -41,19 +41,19 @@ func TabletopPush(cfg env.Config, n int) (env.Vec, error) {
 	}.environments(cfg, n)
 }
 
-// pushReward rewards a hand near the cube, and a cube near its aim.
+// pushReward is the reward of TabletopPush, with aim in place of the zone.
 func (s *scene) pushReward(aim []float64) float64 {
 	cube := s.object(s.meant())
 	return (near(distance(s.hand(), cube)) + s.grip(s.meant()) + 2*near(apart(cube, aim))) / 4
 }
 
-// TabletopPick makes TabletopPick-v1: the centre of the cube that is meant must rise more than 8 cm
-// above the table, in 60 steps.
+// TabletopPick makes TabletopPick-v1: the hand must lift the centre of the target cube more than 8
+// cm above the table, in 60 steps.
 //
 //	reward = (1 - tanh 5|hand - cube| + grip + 2 held min(lifted / 6 cm, 1)) / 4
-//	held   = 0 to 1 as the fingers shut on a cube between them, else 0
-//	grip   = ½ + ½ held with the cube between the fingers, else, in the plane,
-//	         ½ (1 - tanh 20|hand - cube|) opening / widest opening
+//	held   = 0 to 1 as the fingers shut on a cube between them; 0 without a cube between them
+//	grip   = ½ + ½ held                                                if the cube is between the fingers
+//	grip   = ½ (1 - tanh 20|hand - cube|) opening / widest opening,    otherwise, with the distance in the plane
 func TabletopPick(cfg env.Config, n int) (env.Vec, error) {
 	return tabletopTask{
 		name: "TabletopPick-v1", limit: 60, objects: tableCubes, sentence: strings.Fields("pick up the OBJECT"),
@@ -62,23 +62,23 @@ func TabletopPick(cfg env.Config, n int) (env.Vec, error) {
 	}.environments(cfg, n)
 }
 
-const pickLift = 0.08 // m above the table, where a cube is picked up
+const pickLift = 0.08 // m: height of a cube's centre at which it is picked up
 
-// pickReward rewards a hand near the cube, and a cube that the fingers hold and lift.
+// pickReward is the reward of TabletopPick.
 func (s *scene) pickReward() float64 {
 	cube := s.object(s.meant())
 	lifted := clip((cube[2]-cubeHalf)/(pickLift-cubeHalf), 1)
 	return (near(distance(s.hand(), cube)) + s.grip(s.meant()) + 2*s.held(s.meant())*lifted) / 4
 }
 
-// TabletopPut makes TabletopPut-v1: the cube that is meant must lie within 4 cm of the centre of
-// the zone that is meant. The fingers must be open, and the hand more than 5 cm above the table. An
-// episode has 100 steps.
+// TabletopPut makes TabletopPut-v1: the hand must put the target cube within 4 cm of the centre of
+// the target zone, then open its fingers and rise more than 5 cm above the table. An episode has
+// 100 steps.
 //
 //	reward = (1 - tanh 5|hand - cube| + grip + held (1 - tanh 5|cube - zone|)) / 6, while the cube is off the zone
 //	reward = (3 + open + min(hand's height / 5 cm, 1)) / 6,                         while the cube is on it
 //
-// held and grip are defined at TabletopPick.
+// See TabletopPick for held and grip.
 func TabletopPut(cfg env.Config, n int) (env.Vec, error) {
 	const away = 0.05
 	return tabletopTask{
@@ -98,16 +98,16 @@ func TabletopPut(cfg env.Config, n int) (env.Vec, error) {
 	}.environments(cfg, n)
 }
 
-// tableCubes is the number of cubes; they are the first objects.
+// tableCubes is the number of cubes. The cubes come before the ball in the list of objects.
 const tableCubes = 2
 
-// onZone reports whether an object lies on the zone that is meant.
+// onZone reports whether an object lies on the target zone.
 func (s *scene) onZone(object int) bool {
 	p := s.object(object)
 	return apart(p, s.zone(s.meantZone())) < 0.04 && p[2] < 0.03
 }
 
-// released reports whether the fingers are open wider than a cube.
+// released reports whether the fingers are open wider than a cube and the last command to them was to open.
 func (s *scene) released() bool { return s.qpos[handJoints] < 0.01 && s.memo[memoGrip] < 0 }
 
 // direction returns the unit vector from a to b in the plane.

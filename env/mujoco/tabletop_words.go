@@ -2,19 +2,19 @@ package mujoco
 
 import "strings"
 
-// The names of the observations that show the instruction, as tokens and as text.
+// Names of the observations with the instruction, as tokens and as text.
 const (
 	instructionView = "instruction"
 	textView        = "text"
 )
 
-// InstructionLen is the number of tokens of an instruction, TextLen the number of bytes of its text.
+// InstructionLen is the length of an instruction in tokens. TextLen is the length of its text in bytes.
 const (
 	InstructionLen = 12
 	TextLen        = 128
 )
 
-// A color is a possible colour of objects and zones. No two things of a scene have the same colour.
+// A color is a colour of objects and zones. All objects and zones of a scene have different colours.
 type color struct {
 	name string
 	rgb  [3]float32
@@ -27,7 +27,7 @@ var colors = [...]color{
 	{"white", [3]float32{0.95, 0.95, 0.95}}, {"black", [3]float32{0.05, 0.05, 0.05}},
 }
 
-// vocabulary returns the words of instructions. A token is an index into it; 0 means no word.
+// vocabulary returns the words of instructions. A token is an index into the vocabulary; 0 means no word.
 func vocabulary() []string {
 	words := []string{"", "reach", "push", "pick", "put", "up", "the", "to", "on", "cube", "ball", "zone"}
 	for _, c := range colors {
@@ -49,10 +49,10 @@ func Sentence(tokens []int32) string {
 	return strings.Join(said, " ")
 }
 
-// A wording has the words that take the place of the placeholders OBJECT, OTHER and ZONE in a phrase.
+// A wording has the words that replace the placeholders OBJECT, OTHER and ZONE in a phrase.
 type wording struct {
 	object, other, zone string // names of colours
-	kind                string // of the object: cube or ball
+	kind                string // kind of the object: cube or ball
 }
 
 // spell calls the function do with each word of the phrase.
@@ -106,7 +106,7 @@ func (w wording) write(phrase []string, obs []float64) {
 	})
 }
 
-// color returns the name of a thing's colour.
+// color returns the name of the colour of an object or a zone.
 func (s *scene) color(thing int) string { return colors[int(s.memo[memoColor+thing])].name }
 
 // tokens returns the token of every word.

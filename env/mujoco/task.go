@@ -16,13 +16,13 @@ var models embed.FS
 // A Version is Gymnasium's version number of a task.
 type Version int
 
-// The versions differ in rewards, observations and models; each constructor says how.
+// The versions differ in rewards, observations and models; see each constructor.
 const (
 	V4 Version = 4
 	V5 Version = 5
 )
 
-// A definition is a named environment: a model and a task.
+// A definition defines a named environment: a model and a task.
 type definition struct {
 	name    string // "HalfCheetah"; the version is added
 	file    string // name in models
@@ -55,11 +55,11 @@ func (d definition) plan(m *model) (task, error) {
 // A source is the origin of a model.
 type source struct {
 	name string // the environment's name
-	file string // path of the model, or its name among the embedded ones
-	text []byte // the model itself; if nil, file is read
+	file string // path of the model, or its name in models
+	text []byte // the MJCF text; if nil, file is read
 }
 
-// embedded returns the compiled-in model in file, as the source of the environment called name.
+// embedded returns a source with the embedded model in file, for the environment called name.
 func embedded(name, file string) source {
 	text, err := models.ReadFile("models/" + file)
 	if err != nil {
@@ -68,13 +68,13 @@ func embedded(name, file string) source {
 	return source{name: name, file: file, text: text}
 }
 
-// A task describes one environment by functions of the physics. The functions have no state of
-// their own.
+// A task describes one environment by functions of the physics. The functions keep no state between
+// calls.
 type task struct {
 	skip, limit int   // simulation steps per environment step; steps of an episode
-	actuator    []int // the actuators that control sets, or the action if control is nil; in the order of its numbers
-	turning     []int // indices into qpos of the angles for physics.cos and sin
-	contacts    bool  // compute physics.cfrcExt
+	actuator    []int // actuators that control sets, or that the action sets if control is nil
+	turning     []int // indices into qpos of the angles of physics.cos and physics.sin
+	contacts    bool  // whether to compute physics.cfrcExt
 	renew       renewal
 	info        []string
 	names       []string  // Tasks of the env.Spec
@@ -85,52 +85,54 @@ type task struct {
 	// reset writes the initial state into qpos, qvel, mocapPos and memo. Before the call, qpos and
 	// qvel hold the model's own initial state.
 	reset func(r *philox.Stream, p *physics)
-	// before, if not nil, is called before the simulation. It writes values to note, which step
-	// gets. memory is the number of these values.
+	// before, if not nil, is called before the simulation. It saves values in note for step. memory
+	// is the number of these values.
 	memory int
 	before func(p *physics, note []float64)
-	// control writes the actuators' inputs for an action. commands is the length of the action,
-	// whose numbers are within ±1. If control is nil, the action itself holds the inputs.
+	// control writes the actuators' inputs, ctrl, for an action. The field commands is then the
+	// length of the action, whose numbers are within ±1. If control is nil, the action itself holds
+	// the inputs.
 	commands int
 	control  func(p *physics, action, ctrl []float32)
-	// step returns the result of the step just taken, and fills info.
+	// step returns the results of the step that was just simulated, and fills info.
 	step func(p *physics, action []float32, note []float64, info []float32) (reward float64, terminated bool)
 	// stage, if not nil, is called before and after an observed picture is drawn. The first call
 	// may change qpos, mocapPos and memo. The second call must restore them.
 	stage func(p *physics)
 	// develop, if not nil, changes an observed picture, [height,width,3]. The argument view is the
-	// number of its view.
+	// index of the observation in views.
 	develop func(p *physics, view int, rgb []byte)
-	// paint writes the colours of geoms for pictures, [geoms,4] like MuJoCo's geom_rgba. If paint
-	// is nil, pictures have the model's colours.
+	// paint writes the colours of the geoms, [geoms,4] like MuJoCo's geom_rgba. If it is nil,
+	// pictures have the model's colours.
 	paint func(p *physics, colour []float32)
-	// expert writes the expert's action in the present state; nil if there is no expert.
+	// expert writes the expert's action in the current state. It is nil if there is no expert.
 	expert func(p *physics, action []float32)
 }
 
-// A view is one named observation: width numbers, or a picture.
+// A view is one named observation: a vector of width numbers, or a picture.
 type view struct {
 	name    string
 	dtype   tensor.DType // F32, I32 or U8
-	text    bool         // U8: a text in UTF-8
+	text    bool         // whether the numbers, U8, are a text in UTF-8
 	width   int
 	bound   float32 // numbers are within ±bound
 	observe func(p *physics, obs []float64)
 	picture *env.View // U8 [height,width,3]; if not nil, name is the only other field that is set
 }
 
-// numbersView returns the observation called name: a vector of length width that observe writes.
+// numbersView returns an observation called name: a vector of width numbers, which the function
+// observe writes.
 func numbersView(name string, width int, observe func(p *physics, obs []float64)) view {
 	return view{name: name, dtype: tensor.F32, width: width, bound: float32(math.Inf(1)), observe: observe}
 }
 
-// stateView returns the only observation of a task, under the name "state".
+// stateView returns the views of a task whose only observation is "state".
 func stateView(width int, observe func(p *physics, obs []float64)) []view {
 	return []view{numbersView("state", width, observe)}
 }
 
-// A renewal selects the quantities that are computed again after a step. All others keep the values
-// that the integrator computed last.
+// A renewal selects the quantities that are recomputed after a step. All other quantities keep the
+// values of the integrator's last stage.
 type renewal int
 
 const (
@@ -139,20 +141,20 @@ const (
 	sensors                  // positions, and sensors of positions and velocities
 )
 
-// physics is one environment in MuJoCo's memory, under MuJoCo's names
-// (https://mujoco.readthedocs.io, mjData). A task's reset may write qpos, qvel, mocapPos and
-// mocapQuat, and its control may write qpos and mocapPos. Every function may write memo. All other
-// fields are read-only.
+// physics holds views of one environment in MuJoCo's memory, with MuJoCo's names
+// (https://mujoco.readthedocs.io, mjData). task.reset may write qpos, qvel, mocapPos and mocapQuat,
+// and task.control may write qpos and mocapPos. Every function may write memo. All other fields are
+// read-only.
 type physics struct {
 	qpos, qvel []float64 // [nq], [nv]
 	xpos       []float64 // [nbody,3]: positions of the bodies' frames
 	siteXpos   []float64 // [nsite,3]
 	sensor     []float64 // [nsensordata]
-	cfrcExt    []float64 // [nbody,6]: contact torques and forces, where the task has contacts
+	cfrcExt    []float64 // [nbody,6]: contact torques and forces, if task.contacts is true
 	mocapPos   []float64 // [nmocap,3]: positions of mocap bodies
 	mocapQuat  []float64 // [nmocap,4]: their orientations
-	cos, sin   []float64 // of the angles in task.turning, computed by the C library
-	memo       []float64 // values that the task keeps over an episode
+	cos, sin   []float64 // cosines and sines of the angles in task.turning, computed by the C library
+	memo       []float64 // values that the task keeps during an episode
 }
 
 // body returns the position of a body.
@@ -185,13 +187,13 @@ func effort(action []float32) float64 {
 	return sum
 }
 
-// distance returns |a - b| of two points in space.
+// distance returns the distance between two points in space.
 func distance(a, b []float64) float64 {
 	x, y, z := a[0]-b[0], a[1]-b[1], a[2]-b[2]
 	return math.Sqrt(x*x + y*y + z*z)
 }
 
-// clip keeps x within ±limit.
+// clip clips x to ±limit.
 func clip(x, limit float64) float64 { return min(max(x, -limit), limit) }
 
 func count(b bool) float64 {

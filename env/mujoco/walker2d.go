@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// Walker2d makes Walker2d-v4 and -v5: two legs under a torso in a plane must walk ahead. The
+// Walker2d makes Walker2d-v4 and -v5: two legs under a torso in a plane must walk forward. The
 // observation is the positions of its 9 degrees of freedom without x, and their velocities, clipped
 // to ±10. The action is 6 torques, clipped to ±1. An episode has 1000 steps of 0.008 s.
 //

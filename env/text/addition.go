@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// addition asks for the sum of two numbers below 1000. The answer begins with the units, because carries arise in this
-// order.
+// addition asks for the sum of two numbers below 1000. The answer begins with the units digit, because carries arise in
+// this order.
 func addition(s *philox.Stream, _ *Task) Problem {
 	a, b := s.IntN(1000), s.IntN(1000)
 	digits := fmt.Appendf(nil, "%04d", a+b)

@@ -7,11 +7,11 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// countdown gives three numbers up to 20 and a target below 100. The answer is two steps that use
-// each number once and end at the target.
+// countdown gives three numbers up to 20 and a target below 100. The answer is two calculations
+// that use each number once and end at the target.
 func countdown(s *philox.Stream, t *Task) Problem {
 	n := []int{1 + s.IntN(20), 1 + s.IntN(20), 1 + s.IntN(20)}
-	left := s.IntN(3) // number for the second step
+	left := s.IntN(3) // index in n of the number for the second calculation
 	first, x, ok := operation(s, n[(left+1)%3], n[(left+2)%3])
 	second, target, ok2 := operation(s, x, n[left])
 	if !ok || !ok2 || target >= 100 {
@@ -22,8 +22,9 @@ func countdown(s *philox.Stream, t *Task) Problem {
 		Answer: first + " " + second, Solution: fmt.Sprint(target), numbers: fmt.Sprint(n)}
 }
 
-// operation draws one of +, -, * and / for two numbers, with the larger number first. It returns
-// the written calculation and its result. ok is true if the result is a whole number above 0.
+// operation draws one of +, -, * and / and applies it to two numbers, the larger number first. It
+// returns the calculation as text and its result. ok reports whether the result is a positive
+// integer.
 func operation(s *philox.Stream, a, b int) (text string, result int, ok bool) {
 	a, b = max(a, b), min(a, b)
 	sign := "+-*/"[s.IntN(4)]

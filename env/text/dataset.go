@@ -13,23 +13,23 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 )
 
-// A Sample is a text to learn from.
+// A Sample is a tokenized text to learn from.
 type Sample struct {
 	IDs []int32
-	// Learn marks the tokens to be predicted. The first token is never marked.
+	// Learn marks the tokens that the model learns to predict. The first token is never marked.
 	Learn  []bool
-	Source *Source // nil without Format.Sources, and for conversations
+	Source *Source // nil unless Format.Sources is true, and nil for conversations
 }
 
-// A Source is the part of a record that a sample was made of.
+// A Source is the origin of a sample: the prompt and the answers of its record.
 type Source struct {
-	Prompt  string   // the prompt of the record; if it is a list of messages, the text that the chat template writes
+	Prompt  string   // the prompt of the record; for a list of messages, the text that the chat template writes
 	Answers []string // all answers of the record
 	File    string
 	Line    int // first line of the record
 }
 
-// Targets returns the number of tokens of s that are to be predicted.
+// Targets returns the number of tokens that Learn marks.
 func (s Sample) Targets() int {
 	n := 0
 	for _, learn := range s.Learn {
@@ -43,25 +43,26 @@ func (s Sample) Targets() int {
 // A Format defines how records become samples.
 type Format struct {
 	Tokenizer *tokenizer.Tokenizer
-	// Prompt and Answer are keys of a record. A prompt is a text; with Chat, it may also be a list
-	// of messages. An answer is a text, or a list whose first text is learnt.
+	// Prompt and Answer are the keys of the prompt and the answer in a record. A prompt is a text;
+	// with Chat, it may also be a list of messages. An answer is a text, or a list whose first text
+	// is learnt.
 	Prompt, Answer string
-	// Messages is the key of a whole conversation, in records that have one. The messages of the
-	// assistant are learnt. It needs Chat.
+	// Messages is the key of a conversation, in records that have one. The messages of the
+	// assistant are learnt. Conversations need Chat.
 	Messages string
-	Chat     *tokenizer.ChatTemplate // if nil, prompts are written as they are
+	Chat     *tokenizer.ChatTemplate // if nil, prompts are tokenized unchanged
 	EOS      int32                   // token that ends every answer if Chat is nil; -1 for none
-	Vocab    int                     // number of ids of the model; a token beyond them is an error
-	Length   int                     // largest number of tokens of a sample
-	Drop     bool                    // longer samples are left out; if false, they are an error
-	Sources  bool                    // samples have a Source
+	Vocab    int                     // number of token ids of the model; a larger id is an error
+	Length   int                     // maximum number of tokens of a sample
+	Drop     bool                    // if true, longer samples are left out; otherwise they are an error
+	Sources  bool                    // if true, samples have a Source
 }
 
-// A Dataset is the samples of some files, in their order.
+// A Dataset holds the samples of a list of files, in the order of the files.
 type Dataset struct {
 	Samples []Sample
 	Dropped int // samples that were too long
-	// Hash is a hash of all tokens and of Learn.
+	// Hash is a hash of the tokens and the Learn marks of all samples.
 	Hash uint64
 }
 
@@ -74,7 +75,7 @@ func (d *Dataset) Longest() int {
 	return n
 }
 
-// Bytes returns about how much memory the samples take, in bytes.
+// Bytes returns the approximate size of the samples in memory, in bytes.
 func (d *Dataset) Bytes() int {
 	n := 0
 	for _, s := range d.Samples {
@@ -89,17 +90,17 @@ func (d *Dataset) Bytes() int {
 	return n
 }
 
-// Read reads files of JSON lines or of a JSON list, plain or with gzip. It changes no text. A
-// record that cannot be used as intended is an error with file and line. A file without a sample is
-// an error, too. A record has one of these forms, tried in this order:
+// Read reads files of JSON lines or of a JSON list, plain or compressed with gzip. It changes no
+// text. Errors name the file and the line of an invalid record. Files without any sample are an
+// error, too. A record has one of these forms, tried in this order:
 //
 //	{"messages": [{"role": "user", "content": "…"}, …]}                     the key Format.Messages
 //	{"conversations": [{"from": "human", "value": "…"}, …]}                 ShareGPT's
 //	{"instruction": "…", "input": "…", "output": "…"}                       Alpaca's
 //	{"prompt": "…", "answer": "…"}                                          the keys Format.Prompt and Format.Answer
 //
-// Each may have "system" and "tools". Messages may have "tool_calls". A message of the assistant
-// with a weight of 0 is not learnt. If a content is a list of texts, Read joins them.
+// Each record may have "system" and "tools". Messages may have "tool_calls". A message of the
+// assistant with weight 0 is not learnt. If a content is a list of texts, Read joins them.
 func Read(paths []string, f Format) (*Dataset, error) {
 	r := &reader{Format: f, encoder: f.Tokenizer.NewEncoder(), written: map[string]bool{}}
 	for _, path := range paths {
@@ -140,10 +141,10 @@ type reader struct {
 	Format
 	Dataset
 	encoder *tokenizer.Encoder
-	written map[string]bool // results of the method writes, by the order of roles
+	written map[string]bool // cached results of the method writes
 }
 
-// record adds the sample of a record, a JSON object.
+// record parses a record, a JSON object, and adds its sample.
 func (r *reader) record(path string, line int, record []byte) error {
 	var keys map[string]json.RawMessage
 	if err := json.Unmarshal(record, &keys); err != nil {
@@ -174,7 +175,7 @@ func (r *reader) record(path string, line int, record []byte) error {
 	return nil
 }
 
-// sample makes a sample of a record of any form.
+// sample makes a sample of a record in any of the forms that Read lists.
 func (r *reader) sample(keys map[string]json.RawMessage) (Sample, error) {
 	has := func(key string) bool { _, ok := keys[key]; return ok }
 	isPair, isAlpaca := has(r.Prompt) || has(r.Answer), has("instruction") && has("output")
@@ -215,8 +216,8 @@ func (r *reader) sample(keys map[string]json.RawMessage) (Sample, error) {
 	return r.pair("", messages, keys, answers)
 }
 
-// pair makes a sample of a prompt and its answers. The argument keys is the whole record. If Chat is not nil, messages
-// is the prompt.
+// pair makes a sample of a prompt and its answers. The argument keys is the whole record. If Chat is not nil, the
+// prompt is in messages.
 func (r *reader) pair(prompt string, messages []message, keys map[string]json.RawMessage, answers []string) (s Sample,
 	err error) {
 	tools, err := toolsIn(keys)
@@ -340,7 +341,7 @@ func (r *reader) addSystem(messages []message, keys map[string]json.RawMessage) 
 	return messages, nil
 }
 
-// add appends tokens; learn says whether they are to be predicted.
+// add appends tokens, and marks them in Learn if learn is true.
 func (s *Sample) add(ids []int32, learn bool) {
 	s.IDs = append(s.IDs, ids...)
 	for range ids {
@@ -348,7 +349,7 @@ func (s *Sample) add(ids []int32, learn bool) {
 	}
 }
 
-// begin clears the mark of the first token, because no token precedes it.
+// begin clears the Learn mark of the first token, because no token precedes it.
 func (s *Sample) begin() {
 	if len(s.Learn) > 0 {
 		s.Learn[0] = false

@@ -1,5 +1,5 @@
-// Package text has the data that language models learn from. It reads samples from JSON lines as
-// token ids, and generates the data of small tasks with answers that can be checked.
+// Package text provides training data for language models. It reads samples from JSON lines as
+// token ids, and generates problems whose answers can be checked.
 //
 //	d, err := text.Read(paths, text.Format{Tokenizer: k, Prompt: "prompt", Answer: "answer", Length: 512})
 //	for _, s := range d.Samples { … s.IDs, s.Learn … }

@@ -13,7 +13,7 @@ import (
 	"unicode/utf8"
 )
 
-// eachRecord calls the function do with each record of a file and the number of the record's first
+// eachRecord calls the function do for each record of a file, with the number of the record's first
 // line. The file contains JSON lines or a JSON list, and may be compressed with gzip. Errors name
 // the file and the line.
 func eachRecord(path string, do func(line int, record []byte) error) error {
@@ -59,7 +59,7 @@ func eachRecord(path string, do func(line int, record []byte) error) error {
 // byteOrderMark is at the start of files from some editors.
 const byteOrderMark = "\ufeff"
 
-// foreign are unsupported formats, by their first bytes.
+// foreign lists unsupported formats with their first bytes.
 var foreign = []struct{ begin, name, remedy string }{
 	{"PAR1", "Parquet", `. In Python: pandas.read_parquet(FILE).to_json("data.jsonl", orient="records", lines=True)`},
 	{"ARROW1", "Arrow", ""}, {"\xff\xff\xff\xff", "Arrow", ""},
@@ -73,7 +73,7 @@ func begins(in *bufio.Reader, prefix string) bool {
 	return string(head) == prefix
 }
 
-// skipSpace reads white space, and returns the number of the line where it ends.
+// skipSpace skips white space, and returns the number of the line of the next character.
 func skipSpace(in *bufio.Reader) (line int, err error) {
 	for line = 1; ; {
 		c, err := in.ReadByte()
@@ -148,8 +148,8 @@ func eachItem(path string, in *bufio.Reader, line int, do func(line int, record 
 	return nil
 }
 
-// checkText returns an error for JSON whose texts would change in decoding: bytes that are not
-// UTF-8, and escapes of half a surrogate pair. Both would become U+FFFD.
+// checkText returns an error if the JSON has bytes that are not UTF-8 or an escaped lone surrogate,
+// because decoding would replace these by U+FFFD.
 func checkText(record []byte) error {
 	if !utf8.Valid(record) {
 		at := 0
@@ -180,7 +180,8 @@ func checkText(record []byte) error {
 	}
 }
 
-// surrogate returns the surrogate of an escape such as \ud83d at the start of s, or 0.
+// surrogate returns the surrogate that s begins with, as an escape such as \ud83d. It returns 0 if
+// there is none.
 func surrogate(s []byte) uint64 {
 	if len(s) < 6 || s[0] != '\\' || s[1] != 'u' {
 		return 0

@@ -17,11 +17,11 @@ import (
 type message struct {
 	raw   json.RawMessage // input of the chat template
 	role  string
-	learn bool     // the message is the assistant's, and its weight is not 0
-	parts []string // texts of the message that the template must write
+	learn bool     // whether the message is the assistant's, with a weight other than 0
+	parts []string // texts of the message that the chat template must write
 }
 
-// roles are the roles that a message may have.
+// roles are the valid roles of a message.
 var roles = []string{"system", "developer", "user", "assistant", "tool", "function", "ipython"}
 
 // shareGPT maps role names of ShareGPT to roles.
@@ -30,8 +30,8 @@ var shareGPT = map[string]string{
 	"assistant": "assistant", "tool": "tool", "observation": "tool",
 }
 
-// weightKeys are the keys that decide whether an answer is learnt. 1 and true mean yes, 0 and false
-// mean no.
+// weightKeys are the keys that decide whether a message is learnt. Their value is 1 or true for
+// yes, 0 or false for no.
 var weightKeys = []string{"weight", "train", "loss", "loss_weight"}
 
 // messagesIn reads a list of messages, in the form of OpenAI (role and content) or ShareGPT (from and value).
@@ -142,7 +142,7 @@ func (m *message) readCalls(keys map[string]json.RawMessage) error {
 	return nil
 }
 
-// readThoughts adds the reasoning of a message, which may be under several keys, to its parts.
+// readThoughts adds the reasoning of a message to its parts. The reasoning may be under several keys.
 func (m *message) readThoughts(keys map[string]json.RawMessage) error {
 	for _, key := range []string{"reasoning_content", "reasoning", "thinking"} {
 		thought, ok := textIn(keys[key])
@@ -156,10 +156,10 @@ func (m *message) readThoughts(keys map[string]json.RawMessage) error {
 	return nil
 }
 
-// unread are keys of images and sounds, which this package does not support.
+// unread lists the keys of images, videos and sounds, which this package does not support.
 var unread = []string{"image", "images", "video", "videos", "audio", "audios"}
 
-// checkRead returns an error for a record with a part that would be dropped.
+// checkRead returns an error for a record with a key that Read would ignore.
 func checkRead(keys map[string]json.RawMessage) error {
 	switch value := string(bytes.TrimSpace(keys["weight"])); value {
 	case "", "null", "1", "1.0", "true":
@@ -172,7 +172,7 @@ func checkRead(keys map[string]json.RawMessage) error {
 	return checkTexts(keys)
 }
 
-// checkTexts returns an error for a record or a message that has pictures or sounds.
+// checkTexts returns an error for a record or a message with one of the unread keys.
 func checkTexts(keys map[string]json.RawMessage) error {
 	for _, key := range unread {
 		if !isEmpty(keys[key]) {
@@ -182,7 +182,7 @@ func checkTexts(keys map[string]json.RawMessage) error {
 	return nil
 }
 
-// learns reports whether a message is learnt.
+// learns reports whether a message is learnt. It returns an error for an invalid weight.
 func learns(role string, keys map[string]json.RawMessage) (bool, error) {
 	learn := role == "assistant"
 	for _, key := range weightKeys {
@@ -227,8 +227,8 @@ func joinParts(raw json.RawMessage) (string, error) {
 	return all.String(), nil
 }
 
-// toolsIn returns the tools of a record, which are a list, or a text that contains such a list. It
-// returns nil if there are none.
+// toolsIn returns the tools of a record: a JSON list, or a text that contains a JSON list. It
+// returns nil if there are no tools.
 func toolsIn(keys map[string]json.RawMessage) (json.RawMessage, error) {
 	raw := keys["tools"]
 	if text, ok := textIn(raw); ok {
@@ -247,11 +247,11 @@ func toolsIn(keys map[string]json.RawMessage) (json.RawMessage, error) {
 	return raw, nil
 }
 
-// render writes messages as the template does. The messages of the assistant from index first on
-// are learnt. The text before an answer is what the template writes with a generation prompt. So a
-// model sees the same tokens when it answers.
+// render makes a sample of messages with the chat template. It marks the messages of the assistant
+// with an index ≥ first as learnt. The text before an answer includes the generation prompt, so
+// that a model sees the same tokens when it answers.
 func (r *reader) render(messages []message, tools json.RawMessage, first int) (s Sample, err error) {
-	done, last := "", 0 // the text in s, and the number of its messages
+	done, last := "", 0 // the text that s contains, and its number of messages
 	for i, m := range messages {
 		if m.role != "assistant" || i < first {
 			continue
@@ -299,7 +299,7 @@ func (r *reader) checkWritten(messages []message, tools json.RawMessage, text st
 	return err
 }
 
-// escaped returns a text as it is inside a JSON string. A template may write a tool's answer in this form.
+// escaped returns a text as the content of a JSON string. A template may write a tool's answer in this form.
 func escaped(text string) string {
 	var b strings.Builder
 	e := json.NewEncoder(&b)
@@ -313,8 +313,8 @@ func escaped(text string) string {
 // marker is a text that no other message contains.
 const marker = "5f1d2c9e-the-chat-template-writes-this-8a40"
 
-// writes reports whether the template writes the content of message i. It replaces the content by a marker,
-// because the text may contain a short content by chance. The result is kept for each order of roles.
+// writes reports whether the template writes the content of message i. It replaces the content by a marker, because a
+// text may contain a short content by chance. It caches the result by the sequence of roles.
 func (r *reader) writes(messages []message, i int, tools json.RawMessage) bool {
 	var order strings.Builder
 	for _, m := range messages {
@@ -361,13 +361,13 @@ func (r *reader) chat(messages []message, tools json.RawMessage, prompt bool) (s
 	return r.Chat.Render(tokenizer.Chat{Messages: list, Tools: tools, GenerationPrompt: prompt})
 }
 
-// said returns a message with a text.
+// said returns a message with the given role and content.
 func said(role, content string) message {
 	raw := encoded(tokenizer.Message{Role: role, Content: content})
 	return message{raw: raw, role: role, learn: role == "assistant", parts: []string{content}}
 }
 
-// textIn returns the value of a JSON text; ok is false for other JSON.
+// textIn returns the value of a JSON string. For any other JSON, ok is false.
 func textIn(raw json.RawMessage) (text string, ok bool) {
 	if raw = bytes.TrimSpace(raw); len(raw) == 0 || raw[0] != '"' {
 		return "", false
@@ -390,7 +390,7 @@ func isEmpty(raw json.RawMessage) bool {
 	return false
 }
 
-// encoded returns the JSON of a text, or of a struct of texts.
+// encoded returns the JSON of a string, or of a struct of strings.
 func encoded(texts any) json.RawMessage {
 	raw, err := json.Marshal(texts)
 	if err != nil {

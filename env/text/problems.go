@@ -7,20 +7,20 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// The words of word problems.
+// Names and things for word problems.
 var (
 	people = []string{"Anna", "Ben", "Carla", "David", "Emma", "Felix", "Grace", "Hugo", "Iris", "Jonas"}
 	things = []string{"apples", "books", "coins", "eggs", "flowers", "marbles", "pencils", "stamps", "stones", "cards"}
 )
 
-// A step changes a number of things: sign is +, -, * or /.
+// A step is one calculation of a word problem. The sign is +, -, * or /.
 type step struct {
 	sign rune
 	by   int
 }
 
-// wordProblem describes how a number of things changes in steps, and asks for the final number. The
-// answer writes one calculation per step and boxes the result.
+// wordProblem tells how a number of things changes in steps, and asks for the final number. The
+// answer has one calculation per step and the result in \boxed{}.
 func wordProblem(s *philox.Stream, t *Task) Problem {
 	who, thing := people[s.IntN(len(people))], things[s.IntN(len(things))]
 	n := 2 + s.IntN(40)
@@ -49,7 +49,8 @@ func wordProblem(s *philox.Stream, t *Task) Problem {
 	return p
 }
 
-// apply returns the number after the step. Division drops the remainder, and no number is negative.
+// apply returns the number after the step. Division drops the remainder, and a negative difference
+// becomes 0.
 func (s step) apply(n int) int {
 	switch s.sign {
 	case '-':
@@ -62,8 +63,9 @@ func (s step) apply(n int) int {
 	return n + s.by
 }
 
-// work writes the calculations of a problem and boxes the result. Each calculation is wrong by 1, 2
-// or 10 with probability slips. The next calculation continues with the wrong number.
+// work returns the calculations of a problem and the result in \boxed{}. The argument slips is the
+// probability that a calculation is wrong, by 1, 2 or 10. The next calculation continues with the
+// wrong number.
 func (p *Problem) work(s *philox.Stream, slips float64) string {
 	var b strings.Builder
 	n := p.start

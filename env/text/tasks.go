@@ -14,26 +14,27 @@ import (
 type Problem struct {
 	Prompt   string
 	Answer   string // the text that a model learns
-	Solution string // the result that answers are checked against
-	// numbers identifies a problem. A training problem and a test problem never have the same
+	Solution string // the correct result, to check answers
+	// numbers identifies the problem. Problems for training and problems for tests never share
 	// numbers.
 	numbers string
-	// start and steps are the first number of a word problem, and its changes.
+	// start is the first number of a word problem, and steps are its changes.
 	start int
 	steps []step
 }
 
-// A Task makes problems of one kind.
+// A Task generates problems of one kind.
 type Task struct {
 	Name string
-	Doc  string // describes a problem
-	Chat bool   // problems are conversations
-	// Vocab is the number of tokens of a tokenizer for the task, at least 257.
+	Doc  string // description of the problems
+	Chat bool   // whether problems are conversations
+	// Vocab is the vocabulary size of a tokenizer for the task, at least 257.
 	Vocab int
-	// MinSteps and MaxSteps bound the number of steps of a problem. They are 0 if problems have no
-	// steps.
+	// MinSteps and MaxSteps are the minimum and maximum number of steps of a problem. They are 0 if
+	// problems have no steps.
 	MinSteps, MaxSteps int
-	// Slips is the share of wrong sums in the answers of word problems for training.
+	// Slips is the probability that a calculation is wrong in the answer of a word problem for
+	// training.
 	Slips float64
 	draw  func(s *philox.Stream, t *Task) Problem
 }
@@ -62,15 +63,15 @@ func TaskNamed(name string) (Task, error) {
 	return Task{}, fmt.Errorf("no task %q: expected one of %s", name, strings.Join(names, ", "))
 }
 
-// One in testShare problems is for tests only.
+// testShare is the ratio of all problems to the problems for tests.
 const testShare = 8
 
-// Generate returns different problems for training and for tests. The numbers and the seed decide
-// whether a problem is for tests, so training and tests share no numbers, whatever their sizes.
+// Generate returns distinct problems for training and for tests. The seed and Problem.numbers
+// decide whether a problem is for tests, so the two sets never overlap, whatever their sizes.
 // Answers for tests have no slips, and every Solution is right.
 func (t *Task) Generate(seed uint64, train, test int) (training, tests []Problem, err error) {
 	seen := map[string]bool{}
-	const patience = 1000 // largest number of draws for one problem
+	const patience = 1000 // maximum number of draws for one training problem
 	for i, since := uint64(0), 0; len(training) < train || len(tests) < test; i, since = i+1, since+1 {
 		if since > patience+testShare*patience {
 			return nil, nil, fmt.Errorf("%s: no more than %d problems for training and %d for tests found: expected "+
@@ -98,11 +99,11 @@ func (t *Task) Generate(seed uint64, train, test int) (training, tests []Problem
 func forTest(seed uint64, numbers string) bool {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%d %s", seed, numbers)
-	s := philox.New(h.Sum64(), philox.Text, 1, 0) // a stream whose bits are all equally random
+	s := philox.New(h.Sum64(), philox.Text, 1, 0) // mixes the bits of the hash
 	return s.IntN(testShare) == 0
 }
 
-// Write writes problems as lines of JSON, with the keys of RLinf's data sets and the answer.
+// Write writes problems as JSON lines, with the keys of RLinf's data sets and the key answer.
 func (t *Task) Write(w io.Writer, problems []Problem) error {
 	lines := json.NewEncoder(w)
 	for i, p := range problems {

@@ -1,5 +1,5 @@
-// Command embodied trains a policy on environments, and is a complete rlinf: it has the same flags,
-// overrides and commands. Under mpirun each process runs it.
+// Command embodied trains a policy in environments. It is a complete rlinf, with the same flags,
+// overrides and commands. With mpirun, every process runs it.
 //
 //	go run ./examples/embodied -c configs/cartpole_ppo.yaml runner.max_steps=10
 package main

@@ -14,12 +14,12 @@ func (k thriftyKeys) Check(want algo.Want) {
 	want(k.Price >= 0, "action_price", k.Price, "a number >= 0")
 }
 
-// addThrifty adds thrifty, for adv_type gae.
+// addThrifty adds the algorithm thrifty, for adv_type gae.
 func addThrifty(r *algo.Registry) {
 	algo.Register(r, "gae", "thrifty", thriftyKeys{Price: 0.01}, newThrifty)
 }
 
-// thrifty is PPO with a price on large actions: it is subtracted from their rewards.
+// thrifty is PPO with a penalty for large actions, which is subtracted from the rewards.
 type thrifty struct {
 	algo.Algorithm
 	price  float32

@@ -21,7 +21,7 @@ func addSail(r *env.Registry) {
 	})
 }
 
-// A sail is n boats on a line. Each starts somewhere in [-1, 1] and should stay at 0.
+// A sail is n boats on a line. Each boat starts at a random place in [-1, 1] and should stay at 0.
 type sail struct {
 	wind float32
 	x    []float32

@@ -16,7 +16,7 @@ func (k layersKeys) Check(want func(ok bool, key string, value any, want string)
 	want(k.Width > 0 && k.Width <= 1024, "my_width", k.Width, "a width from 1 to 1024")
 }
 
-// addLayers adds the policy layers: an actor-critic on features of its own.
+// addLayers adds the policy layers: an actor-critic with its own feature layers.
 func addLayers(r *policy.Registry) {
 	policy.Register(r, "layers", layersKeys{Width: 16}, newLayers)
 }
@@ -26,7 +26,7 @@ func newLayers(cfg policy.Config, keys layersKeys, spec env.Spec, seed uint64, a
 	return policy.NewWithEncoder(cfg, spec, features(keys.Width), seed, alloc)
 }
 
-// features are the layers in front of actor and critic.
+// features returns the layers in front of actor and critic.
 func features(width int) nn.Layer {
 	return nn.Sequence(nn.Input("state"), nn.Dense(width), nn.Activate(nn.Tanh))
 }

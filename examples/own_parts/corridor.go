@@ -5,9 +5,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A corridor has 11 cells. Each step moves one cell to the left or right and costs 1. The goal is
-// the cell at the right end.
-type corridor struct{ at []int } // the cell of each environment
+// A corridor has 11 cells. Each step moves one cell to the left or right and has the reward -1. The
+// goal is the cell at the right end.
+type corridor struct{ at []int } // current cell of each environment
 
 func newCorridor(cfg env.Config, n int) (env.Vec, error) {
 	return env.NewEpisodic(&corridor{make([]int, n)}, cfg), nil

@@ -1,5 +1,5 @@
 // Command own_parts is rlinf with an environment, a policy, an algorithm and a reward of your own.
-// docs/extending.md explains it.
+// See docs/extending.md.
 //
 //	go run ./examples/own_parts -c examples/own_parts/job.yaml
 package main

@@ -6,13 +6,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// reinforce takes one step per rollout along Σ (return - mean) ∇ log π(action), Williams 1992.
+// reinforce takes one optimizer step per rollout along Σ (return - mean) ∇ log π(action), Williams
+// 1992.
 type reinforce struct {
 	algo.Setup
 	adam     *algo.Adam
 	work     policy.Work
 	adv, ret tensor.Tensor // [T,N]
-	none     []float32     // values where there is no critic
+	none     []float32     // zeros in place of a critic's values
 	dLogProb tensor.Tensor
 	counters tensor.Tensor // I64 [1]: iterations done
 }
@@ -49,7 +50,7 @@ func (r *reinforce) Update(rollout tensor.Dict) (algo.Metrics, error) {
 		name, t := seen.Entry(i)
 		obs.Set(name, rows(t))
 	}
-	sums := []float64{float64(n), 0} // samples and returns, over all replicas
+	sums := []float64{float64(n), 0} // number of samples and sum of returns, over all replicas
 	for _, x := range r.adv.F32() {
 		sums[1] += float64(x)
 	}

@@ -18,7 +18,7 @@ type softmax struct {
 	head   *nn.Linear[float32]
 }
 
-// softmaxWork is the memory of one caller: the probabilities of each row, and inputs of Backward.
+// softmaxWork is the memory of one caller: the probabilities of each row, and the inputs of Backward.
 type softmaxWork struct {
 	prob, dLogit     []float32
 	x                []float32
@@ -108,10 +108,10 @@ func (p *softmax) Evaluate(work policy.Work, obs tensor.Dict, action tensor.Tens
 	return policy.Eval{LogProb: w.logProb.Slice(0, n), Entropy: w.entropy.Slice(0, n)}, nil
 }
 
-// Value returns the zero Tensor: there is no critic.
+// Value returns the zero Tensor, because there is no critic.
 func (p *softmax) Value(policy.Work, tensor.Dict) (tensor.Tensor, error) { return tensor.Tensor{}, nil }
 
-// Backward: d log π(a) / dz_i = [i = a] - π_i.
+// Backward uses d log π(a) / dz_i = [i = a] - π_i.
 func (p *softmax) Backward(work policy.Work, g policy.Grad, ready func(lo, hi int)) error {
 	if !g.Entropy.IsZero() {
 		return fmt.Errorf("softmax: expected algorithm.entropy_bonus 0")

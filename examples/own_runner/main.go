@@ -1,9 +1,9 @@
-// Command own_runner has its own training loop and its own group of workers, called monitor. The phases of the loop are
-// RLinf's. The group watches the policy. An actor sends the parameters through a channel to member 0 of the group.
-// Member 0 finds the largest change of a parameter, and sends this number to member 1, which logs it.
+// Command own_runner has its own training loop, with RLinf's phases, and its own group of workers, called monitor. In
+// each iteration, an actor sends the parameters through a channel to member 0 of the group. Member 0 computes the
+// largest change of a parameter, and sends it to member 1, which logs it.
 //
-// The program can move to other ranks while it runs (rlinf scale). To move, it returns the error of Next, and the
-// monitors take along what they remember.
+// The program can move to other ranks while it runs (rlinf scale). For a move, it returns the error of Next, and the
+// monitors' state goes with it.
 //
 //	go run ./examples/own_runner -c examples/own_runner/cartpole.yaml
 package main
@@ -29,7 +29,7 @@ func main() {
 // A monitor is a member of the group monitor.
 type monitor struct {
 	member *spmd.Member
-	before []float32 // parameters of the previous iteration, on member 0
+	before []float32 // on member 0, the parameters of the previous iteration
 }
 
 var _ roles.Member = (*monitor)(nil)
@@ -37,16 +37,16 @@ var _ roles.Member = (*monitor)(nil)
 // Member returns the member of the monitor.
 func (m *monitor) Member() *spmd.Member { return m.member }
 
-// Part returns nothing: the next monitor is made anew.
+// Part returns nil: the monitor after a move is a new one.
 func (m *monitor) Part() any { return nil }
 
-// Pack returns what the next monitor needs.
+// Pack returns the state for the monitor after a move.
 func (m *monitor) Pack() (d tensor.Dict, err error) {
 	d.Set("before", tensor.FromF32(m.before, len(m.before)))
 	return d, nil
 }
 
-// Unpack takes what Pack returned.
+// Unpack restores what Pack returned.
 func (m *monitor) Unpack(d tensor.Dict) error {
 	m.before = append(m.before[:0], d.Must("before").F32()...)
 	return nil
@@ -59,7 +59,7 @@ func newMonitor(_ context.Context, _ *roles.Cluster, m *spmd.Member) (*monitor, 
 	return &monitor{member: m}, nil
 }
 
-// compare gets the parameters, and sends their largest change to member 1.
+// compare receives the parameters, and sends their largest change to member 1.
 func (m *monitor) compare(ctx context.Context, from *spmd.Receiver) error {
 	item, err := from.Get(ctx)
 	if err != nil {

@@ -1,5 +1,6 @@
 // Command trainer trains a policy in one process, without ranks or YAML. It creates the policy, the
-// algorithm, the collector and the environments; then it collects, updates and evaluates.
+// algorithm, the collector and the environments. Then it collects rollouts, updates the policy and
+// evaluates it.
 //
 //	go run ./examples/trainer            collect, then learn, in turns
 //	go run ./examples/trainer -async     collect in the background, with the weights before the last update
@@ -49,7 +50,7 @@ func main() {
 	}
 }
 
-// mean writes the mean return of episodes, or a dash if no episode ended.
+// mean returns the mean return of episodes as text, or a dash if no episode ended.
 func mean(s env.Summary) string {
 	if s.NumTrajectories == 0 {
 		return "–"
@@ -90,7 +91,7 @@ func newTrainer(async bool, nEpochs int) (*roles.Trainer, error) {
 }
 
 // newCollector creates a collector, which collects in the background if async is true. A background
-// collector has its own policy, which gets the parameters of pol with each rollout.
+// collector has its own policy, to which it copies the parameters of pol for each rollout.
 func newCollector(async bool, envs *env.Registry, cfg env.Config, spec env.Spec, pol policy.Policy) (roles.Collector,
 	error) {
 	if !async {

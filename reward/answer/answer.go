@@ -2,11 +2,11 @@ package answer
 
 import "github.com/rlinf/rlinf/reward/verify"
 
-// A Question is a prompt and its right answers.
+// A Question is a prompt with its right answers.
 type Question struct {
-	Number int64   // number of the prompt in the run; a key of the random rewards
+	Number int64   // number of the prompt in the run; a seed of the random rewards
 	Prompt []int32 // tokens
-	Answer []int32 // tokens of the right answer, with its end token
+	Answer []int32 // tokens of the right answer, with the end token
 
 	Text      string   // text of the prompt, as in the data
 	Solutions []string // right answers
@@ -16,18 +16,18 @@ type Question struct {
 type Response struct {
 	Question *Question
 	Sample   int     // index among the answers to the question
-	Tokens   []int32 // tokens that the model drew, with the end token
+	Tokens   []int32 // tokens that the model sampled, with the end token
 	Text     string  // text of the tokens, without special tokens
-	Ended    bool    // the answer ended by itself; false: it was cut off
+	Ended    bool    // true if the model ended the answer, false if it was cut off
 }
 
-// A Grade is the reward of a response, and its outcome.
+// A Grade is the reward and the outcome of a response.
 type Grade struct {
 	Reward  float32
 	Outcome verify.Outcome
 }
 
-// A Rule fills grades, one for each response. Calls must not overlap.
+// A Rule fills grades, one for each response. It is not safe for concurrent use.
 type Rule func(grades []Grade, responses []Response) error
 
 // Each returns a rule that calls judge for each response.
@@ -44,7 +44,7 @@ func Each(judge func(r *Response) Grade) Rule {
 type Grader struct {
 	rule  Rule
 	setup Setup
-	close func() error // nil: nothing is open
+	close func() error // nil if there is nothing to close
 }
 
 // Grade fills grades, one for each response.

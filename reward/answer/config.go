@@ -8,35 +8,35 @@ import (
 	"github.com/rlinf/rlinf/env"
 )
 
-// Source has the files of this package that declare keys of the configuration. The comments of the fields are the
-// manual of these keys.
+// Source embeds the files of this package that declare keys of the configuration. The comments of the fields document
+// these keys.
 //
 //go:embed config.go
 var Source embed.FS
 
-// Config holds the keys of the section reward that only answers of language models have. Start from
-// DefaultConfig.
+// Config holds the keys of the section reward that are only for answers of language models. Start
+// from DefaultConfig.
 type Config struct {
 	// RewardScale multiplies the reward of the rule. Default 1. For the task reasoning.
 	RewardScale float32 `yaml:"reward_scale"`
-	// FormatReward is added to the reward of every answer that can be parsed, right or wrong. With reward_type math
-	// such an answer has a closed \boxed that is not empty. Default 0. For the task reasoning. (+)
+	// FormatReward is added to the reward of every answer that can be parsed, right or wrong. With reward_type math, an
+	// answer can be parsed if it has a complete \boxed{} that is not empty. Default 0. For the task reasoning. (+)
 	FormatReward float32 `yaml:"format_reward"`
-	// RandomReward replaces all rewards by random ones, 0 or 1 with equal probability, as the
-	// control of an experiment. Metrics of right and parsable answers stay the same. Default false.
-	// For the task reasoning. (+)
+	// RandomReward replaces all rewards by 0 or 1 at random, with equal probability, for control
+	// experiments. Metrics of right and parsable answers stay the same. Default false. For the task
+	// reasoning. (+)
 	RandomReward bool `yaml:"random_reward"`
-	// Program has the keys of reward_type program. (+)
+	// Program configures reward_type program. (+)
 	Program ProgramConfig `yaml:"program"`
 }
 
 // ProgramConfig is the section reward.program: a program of the user that grades answers.
 type ProgramConfig struct {
-	// Command is the program and its arguments. A text is split at blanks. A rank starts it
-	// once, for all of its workers. (+)
+	// Command is the program and its arguments: a list, or a text that is split at white space. A
+	// rank starts the program once, for all its workers. (+)
 	Command env.Command `yaml:"command"`
-	// Timeout is the longest time for the program to start, and for the answers of one call.
-	// Default 1m. (+)
+	// Timeout is the maximum time that the program may take to start, and to grade the answers of
+	// one call. Default 1m. (+)
 	Timeout time.Duration `yaml:"timeout"`
 }
 
@@ -45,7 +45,7 @@ func DefaultConfig() Config {
 	return Config{RewardScale: 1, Program: ProgramConfig{Timeout: time.Minute}}
 }
 
-// Check calls want once for each check, with the key below reward.
+// Check validates c. It reports each rule through want, with the key below reward.
 func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	finite := func(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0) }
 	want(finite(c.RewardScale) && c.RewardScale > 0, "reward_scale", c.RewardScale, "a number > 0")

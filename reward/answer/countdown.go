@@ -8,10 +8,10 @@ import (
 	"github.com/rlinf/rlinf/reward/verify"
 )
 
-// countdown grades an answer with 1 if its steps compute the target from the numbers of the
-// question, else 0. The question "3 7 12:15=" has the numbers 3, 7 and 12, and the target 15. The
-// answer "12-7=5 5*3=15" has two steps, with a space between them. Each step replaces two of the
-// present numbers by its result. At the end the target alone must be left. Quotients must be whole.
+// countdown gives an answer the reward 1 if its steps compute the target from the numbers of the
+// question, otherwise 0. The question "3 7 12:15=" has the numbers 3, 7 and 12 and the target 15.
+// The answer "12-7=5 5*3=15" has two steps. Each step replaces two of the remaining numbers by its
+// result. At the end only the target must remain. Quotients must be integers.
 func countdown(r *Response) Grade {
 	given, target, ok := countdownTask(r.Question.Text)
 	if !ok || !r.Ended {
@@ -44,7 +44,7 @@ func playCountdown(there []int64, target int64, answer string) verify.Outcome {
 			return verify.Unparsable
 		}
 		if !take(&there, a) || !take(&there, b) || !computes(a, sign, b, c) {
-			outcome = verify.Wrong // go on, because an unreadable step makes the answer Unparsable
+			outcome = verify.Wrong // continue, because an invalid later step makes the answer Unparsable
 		}
 		there = append(there, c)
 	}
@@ -54,7 +54,7 @@ func playCountdown(there []int64, target int64, answer string) verify.Outcome {
 	return outcome
 }
 
-// countdownStep reads a step such as 12-7=5.
+// countdownStep parses a step such as 12-7=5.
 func countdownStep(step string) (a int64, sign byte, b, c int64, ok bool) {
 	left, right, ok := strings.Cut(step, "=")
 	at := strings.IndexAny(left, "+-*/")
@@ -67,7 +67,7 @@ func countdownStep(step string) (a int64, sign byte, b, c int64, ok bool) {
 	return a, left[at], b, c, ok1 && ok2 && ok3
 }
 
-// natural reads a number of at most 9 digits, so that products do not overflow.
+// natural parses a number of at most 9 digits, so that products do not overflow.
 func natural(s string) (int64, bool) {
 	if len(s) > 9 || strings.Trim(s, "0123456789") != "" {
 		return 0, false
@@ -88,7 +88,7 @@ func computes(a int64, sign byte, b, c int64) bool {
 	return b != 0 && a%b == 0 && a/b == c
 }
 
-// take removes one n from numbers. It returns false if there is none.
+// take removes one occurrence of n from numbers. It returns false if there is none.
 func take(numbers *[]int64, n int64) bool {
 	i := slices.Index(*numbers, n)
 	if i < 0 {

@@ -5,6 +5,6 @@
 //	grader, err := rules.New(answer.Setup{Type: "math", Config: config})
 //	err = grader.Grade(grades, responses)                                  // a Grade for each Response
 //
-// A Rule grades each response by itself, so a grade depends neither on the batch nor on the rank.
-// The outcome of a response that the rule cannot read is Unparsable, which is never right.
+// A Rule grades each response independently, so a grade does not depend on the batch or the rank.
+// The outcome of a response that the rule cannot parse is Unparsable, which is never right.
 package answer

@@ -11,10 +11,11 @@ import (
 	"github.com/rlinf/rlinf/reward/verify"
 )
 
-// Program is the reward_type for a program of the user.
+// Program is the reward_type that grades with a program of the user.
 const Program = "program"
 
-// CheckProgram returns an error if the program of s does not exist. It starts nothing.
+// CheckProgram returns an error if s has reward_type program and the program cannot be found. It does not start the
+// program.
 func CheckProgram(s Setup) error {
 	if s.Type != Program {
 		return nil
@@ -28,9 +29,9 @@ func CheckProgram(s Setup) error {
 	return nil
 }
 
-// A Judge is the program that grades with reward_type: program. The graders of a rank share one Judge. The first grader
-// to open it starts the program, and the last grader to close it ends the program. The zero Judge is ready for use by
-// any number of goroutines.
+// A Judge runs the program of reward_type program. The graders of a rank share one Judge. The first grader that opens
+// it starts the program, and the last grader that closes it ends the program. The zero Judge is ready to use, and safe
+// for concurrent use.
 type Judge struct {
 	mu      sync.Mutex
 	program *external.Grader
@@ -64,7 +65,7 @@ func (j *Judge) close() error {
 	return j.program.Close()
 }
 
-// newProgram returns a grader that asks the program of s. The program's error output goes to log.
+// newProgram returns a grader that calls the program of s. The program's output goes to log.
 func newProgram(s Setup, log io.Writer) (*Grader, error) {
 	c, judge := &s.Config.Program, s.Judge
 	if judge == nil {

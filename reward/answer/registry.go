@@ -10,34 +10,34 @@ import (
 	"github.com/rlinf/rlinf/params"
 )
 
-// A Setup has all inputs for making a Grader.
+// A Setup holds what a Grader is made of.
 type Setup struct {
 	Type     string // name of the rule
 	Config   Config
-	Own      params.Own     // keys of the rule itself, below reward
+	Own      params.Own     // keys below reward that the rule defines
 	Seed     uint64         // seed of the random rewards
-	Judge    *Judge         // shared with other graders; nil: the grader makes its own
-	Programs programs.Entry // supervisors for the program
+	Judge    *Judge         // shared with other graders; if nil, the grader makes its own
+	Programs programs.Entry // entry of the supervisor that starts the program
 }
 
 // toss returns 0 or 1, each with probability 1/2. The result depends only on the seed, the question
 // and the sample.
 func (s *Setup) toss(r *Response) float32 {
-	// streams 0 and 1 belong to the data
+	// the data use streams 0 and 1
 	random := philox.New(s.Seed, philox.Text, 2+uint64(r.Sample), uint64(r.Question.Number))
 	return float32(random.IntN(2))
 }
 
-// A Builder makes a Rule. Its errors are the user's mistakes, and name keys below reward.
+// A Builder makes a Rule. Its errors name keys below reward.
 type Builder func(Setup) (Rule, error)
 
-// A Registry maps reward.reward_type to rules.
+// A Registry maps values of reward.reward_type to rules.
 type Registry struct{ params.Registry[Builder] }
 
-// Default is the rule if the configuration names none.
+// Default is the default reward_type of the task reasoning.
 const Default = "exact"
 
-// Builtin returns the rules of rlinf. Your own main may add others.
+// Builtin returns a registry with the rules of rlinf. Your own program can add rules.
 func Builtin() *Registry {
 	r := &Registry{}
 	r.Add(Default, simple(exact))
@@ -51,7 +51,8 @@ func simple(judge func(*Response) Grade) Builder {
 	return func(Setup) (Rule, error) { return Each(judge), nil }
 }
 
-// Register adds a rule with keys of its own under reward (see package params); build gets their values.
+// Register adds a rule with its own keys under reward; see package params. The function build gets the values of the
+// keys.
 func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) (Rule, error)) {
 	r.AddOwn(name, params.New(defaults), func(s Setup) (Rule, error) {
 		p, err := params.Get(s.Own, defaults)

@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/reward/verify"
 )
 
-// verdict returns the grade of an outcome. The argument right is the reward of a right answer, and the argument wrong
-// the reward of any other answer.
+// verdict returns the Grade for an outcome. The argument right is the reward of a right answer, and wrong is the reward
+// of any other answer.
 func verdict(o verify.Outcome, right, wrong float32) Grade {
 	if o == verify.Right {
 		return Grade{right, o}
@@ -16,7 +16,7 @@ func verdict(o verify.Outcome, right, wrong float32) Grade {
 	return Grade{wrong, o}
 }
 
-// exact grades an answer with 1 if its tokens equal the tokens of the right answer, or if it ended and its text equals
+// exact gives an answer the reward 1 if its tokens equal those of the right answer, or if it ended and its text equals
 // a solution. Other answers get 0.
 func exact(r *Response) Grade {
 	q := r.Question
@@ -26,14 +26,14 @@ func exact(r *Response) Grade {
 	return verdict(verify.Wrong, 1, 0)
 }
 
-// mathematics grades an answer with 1 if its last box equals a solution by the rules of package verify, else -1, like
-// RLinf's math reward.
+// mathematics gives an answer the reward 1 if its last box equals a solution by the rules of package verify, otherwise
+// -1. RLinf's math reward does the same.
 func mathematics(r *Response) Grade {
 	return verdict(verify.Grade(r.Text, r.Question.Solutions).Outcome, 1, -1)
 }
 
-// CheckQuestion returns an error if it is known in advance that the named rule accepts no answer to q. note tells the
-// user about a limit of the solutions; it is "" if there is none.
+// CheckQuestion returns an error if the named rule can accept no answer to q. The note informs the user about a
+// limitation of the solutions. It is "" if there is none.
 func CheckQuestion(rule string, q *Question) (note string, err error) {
 	switch rule {
 	case "math":
@@ -46,7 +46,7 @@ func CheckQuestion(rule string, q *Question) (note string, err error) {
 	return "", nil
 }
 
-// checkSolutions is CheckQuestion for reward_type math: one readable solution is enough.
+// checkSolutions implements CheckQuestion for reward_type math: one solution that can be parsed is enough.
 func checkSolutions(solutions []string) (note string, err error) {
 	for _, s := range solutions {
 		if note, err = verify.CheckSolution(s); err == nil {

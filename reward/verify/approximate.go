@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// approximates reports whether an approximation begins at the token of index at: \approx 1.41, (\approx 1.41),
-// "approximately", or = 1.41\ldots.
+// approximates reports whether an approximation begins with p.tokens[at]: \approx 1.41, (\approx 1.41), approximately
+// 1.41, or = 1.41\ldots.
 func (p *parser) approximates(at int) bool {
 	for ; at < len(p.tokens); at++ {
 		t := p.tokens[at]
@@ -31,8 +31,8 @@ func (p *parser) approximates(at int) bool {
 var approximately = map[string]bool{"approximately": true, "approx": true, "about": true, "roughly": true,
 	"or approximately": true, "or about": true, "which is approximately": true, "which is about": true}
 
-// approximated reads an approximation of the node exact. It returns exact, with the unit of the approximation if exact
-// has none. An approximation that does not fit makes the answer unreadable, because the answer then has two meanings.
+// approximated parses an approximation of exact, and returns exact. If only the approximation has a unit, exact gets
+// this unit. An approximation that does not fit is a syntax error, because the answer then has two meanings.
 func (p *parser) approximated(exact *node) *node {
 	start := p.at
 	open := p.take(symbol, "(")
@@ -69,9 +69,8 @@ func (p *parser) approximated(exact *node) *node {
 	return p.fail()
 }
 
-// fits reports whether x differs from the approximation about by at most one unit in the last digit of text. text is
-// the first number in the approximation, and literal its value. Zeros at the end of a whole number do not count as
-// digits.
+// fits reports whether |x - about| is at most one unit of the last digit of text. The node about is the approximation,
+// text is its first number, and literal is the value of text. Trailing zeros of an integer do not count as digits.
 func fits(x, about *node, literal *big.Rat, text string) bool {
 	if x.hasVariables() || !isDecimal(about) || literal == nil || strings.ContainsAny(text, "(") {
 		return false
@@ -102,7 +101,7 @@ func fits(x, about *node, literal *big.Rat, text string) bool {
 	return a != nil && b != nil && new(big.Float).Abs(a).Cmp(new(big.Float).Abs(b)) <= 0
 }
 
-// isDecimal reports whether a node is a number in digits, with an optional sign and power of ten.
+// isDecimal reports whether a node is a number, with an optional sign and power of ten.
 func isDecimal(n *node) bool {
 	switch {
 	case n.op == opNeg:

@@ -11,9 +11,9 @@ var arguments = map[string]int{
 	"tilde": 1, "widetilde": 1, "dot": 1, "ddot": 1, "overrightarrow": 1, "overleftarrow": 1, "mathbf": 1,
 }
 
-// canonical rewrites tokens so that equal formulas have the same tokens. It puts every argument of one token in braces,
-// drops the braces of other groups of one token, and puts indices before exponents. It drops spaces between the letters
-// of a formula.
+// canonical rewrites tokens so that different notations of a formula have the same tokens. It puts arguments in braces,
+// drops braces around other single tokens, puts indices before exponents, and drops spaces between the letters of a
+// formula.
 func canonical(tokens []token) []token {
 	c := &canon{tokens: append([]token{}, tokens...)}
 	out := c.all()
@@ -41,7 +41,7 @@ func (c *canon) all() (out []token) {
 	return out
 }
 
-// unit reads a group, or a token with its arguments. The argument before has the tokens that were read already.
+// unit reads a group, or a token with its arguments. The argument before holds the previous canonical tokens.
 func (c *canon) unit(before []token) []token {
 	t := c.tokens[c.at]
 	if m := c.modulus(); m != nil {
@@ -85,7 +85,7 @@ func (c *canon) unit(before []token) []token {
 	return []token{t}
 }
 
-// modulus reads (mod 7) in any of its forms as \pmod{7}. It returns nil for anything else.
+// modulus reads (mod 7), in any notation, and returns \pmod{7}. It returns nil for anything else.
 func (c *canon) modulus() []token {
 	at := c.at
 	if !c.tokens[at].is(prose, "(mod") {
@@ -125,8 +125,8 @@ func (c *canon) script() []token {
 	return append([]token{sign}, c.argument(false)...)
 }
 
-// argument reads an argument and puts it into braces. If digit is set, as for \frac and \binom, the argument is only
-// one digit of a number.
+// argument reads an argument, and returns it in braces. If digit is true, as for \frac and \binom, an argument without
+// braces is only one digit of a number.
 func (c *canon) argument(digit bool) []token {
 	if c.at == len(c.tokens) {
 		return nil
@@ -153,7 +153,7 @@ func (c *canon) argument(digit bool) []token {
 	return braced(c.tokens[c.at-1 : c.at])
 }
 
-// end returns the index of the brace that closes the group at c.at, or 0.
+// end returns the index of the brace that closes the group at c.at, or 0 if there is none.
 func (c *canon) end() int {
 	depth := 0
 	for i := c.at; i < len(c.tokens); i++ {
@@ -169,14 +169,14 @@ func (c *canon) end() int {
 	return 0
 }
 
-// inside reads the group that ends at end, and returns its content.
+// inside reads the group whose closing brace has the index end, and returns its canonical content.
 func (c *canon) inside(end int) []token {
 	inner := &canon{tokens: c.tokens[c.at+1 : end]}
 	c.at = end + 1
 	return inner.all()
 }
 
-// unwrapped removes braces that enclose all tokens.
+// unwrapped removes the braces around all tokens, if there are any.
 func unwrapped(tokens []token) []token {
 	for len(tokens) > 1 && tokens[0].is(symbol, "{") && (&canon{tokens: tokens}).end() == len(tokens)-1 {
 		tokens = tokens[1 : len(tokens)-1]
@@ -192,8 +192,7 @@ func braced(tokens []token) []token {
 	return append(out, token{kind: symbol, text: "}"})
 }
 
-// standsAlone reports whether an operand after the tokens in before would be separate from the operand that precedes
-// it.
+// standsAlone reports whether the next operand is separate from the previous tokens, the argument before.
 func standsAlone(before []token) bool {
 	if len(before) == 0 {
 		return true
@@ -203,7 +202,7 @@ func standsAlone(before []token) bool {
 		t.kind == command && between[t.text]
 }
 
-// endsItem reports whether a token ends the operand before it.
+// endsItem reports whether t separates the operand before it from the next one.
 func endsItem(t token) bool {
 	return t.kind == symbol && strings.ContainsAny(t.text, "_^=+-,;)<>:/%.}") || t.kind == command && between[t.text]
 }

@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// An answer is a text, in all forms that comparisons need.
+// An answer holds the forms of a text that comparisons need.
 type answer struct {
 	exact  string // the text in its canonical form
-	folded string // exact in lower case; empty if case may distinguish variables
+	folded string // exact in lower case; "" if case may distinguish variables
 	choice string // A to E, if the answer begins with a choice
 	lone   bool   // the text is only the choice
 	tokens []token
-	tree   *node // nil if parse cannot read the text as mathematics
+	tree   *node // nil if the text cannot be parsed as mathematics
 }
 
-// read returns the forms of an answer, or nil if it is empty or too long.
+// read returns the answer in text, or nil if text is empty or too long.
 func read(text string) *answer {
 	tokens := tokenize(withoutStars(text))
 	for nested := 0; nested < 4 && len(tokens) == 1 && tokens[0].kind == prose; nested++ {
@@ -48,10 +48,10 @@ func read(text string) *answer {
 	return a
 }
 
-// stars matches Markdown's bold text, **text**, where the stars cannot be a power.
+// stars matches bold text in Markdown, **text**, if ** cannot mean a power.
 var stars = regexp.MustCompile(`(^\s*|[,;=(]\s*)\*\*\s*([^*\s](?:[^*]*[^*\s])?)\s*\*\*`)
 
-// withoutStars removes Markdown's marks around an answer, or around its items.
+// withoutStars removes the marks of bold text in Markdown around an answer or its items.
 func withoutStars(text string) string {
 	if !strings.Contains(text, "**") {
 		return text
@@ -67,8 +67,7 @@ func withoutStars(text string) string {
 	return b.String() + text[last:]
 }
 
-// isRun reports whether the tokens are at least three letters without spaces, such as "yes". They are a word and not a
-// product.
+// isRun reports whether the tokens are three or more letters without spaces, such as "yes": a word, not a product.
 func isRun(tokens []token) bool {
 	for i, t := range tokens {
 		if t.kind != letter || i > 0 && t.space || !isASCIILetter(rune(t.text[0])) {
@@ -85,9 +84,8 @@ func (a *answer) isWords() bool {
 	})
 }
 
-// titled reports whether a text has the case of words and not of variables. At least one word must have three letters
-// or more. Each word must be all in capitals, or have no capital after its first letter: "Yes", "NO WAY", but neither
-// "nRT" nor "Gm".
+// titled reports whether a text looks like words by its case. Each word must be all capitals, or have no capital after
+// its first letter, and a word must have three letters or more: "Yes", "NO WAY", but neither "nRT" nor "Gm".
 func titled(text string) bool {
 	long := false
 	for w := range strings.FieldsSeq(text) {
@@ -99,8 +97,8 @@ func titled(text string) bool {
 	return long
 }
 
-// variables returns the number of different letters among the tokens. A letter in two cases counts
-// twice.
+// variables returns the number of different letters among the tokens. Upper and lower case of a
+// letter count as two.
 func variables(tokens []token) int {
 	seen := map[string]bool{}
 	for _, t := range tokens {
@@ -117,8 +115,8 @@ var (
 	otherChoice  = regexp.MustCompile(`\b[A-E]\b`)
 )
 
-// choiceOf returns the choice at the start of an answer, or "" if there is none or the text names a second choice. lone
-// reports whether the text is only the choice.
+// choiceOf returns the choice at the start of an answer. It returns "" if there is none, or if the text names another
+// choice. lone reports whether the text is only the choice.
 func choiceOf(text string) (choice string, lone bool) {
 	if m := loneChoice.FindStringSubmatch(text); m != nil {
 		return m[1], true
@@ -166,14 +164,12 @@ func equalTrees(a, b *node) bool {
 	return false
 }
 
-// agree reports whether two units do not contradict each other.
+// agree reports whether two units are compatible: equal, missing or unknown.
 func agree(a, b string) bool { return a == b || a == "" || b == "" || a == "?" || b == "?" }
 
-// sameItems reports whether the items of two lists can be paired so that each pair is equal. An item may equal several
-// items of the other list, so earlier pairs may have to change: "5, 5 cm" and "5 cm, 5 m". Labels must be equal:
-// "x = 2, y = 1" is not "1, 2". Only numbered names of one letter, x_1 and x_2, may be missing in one list. If they are
-// missing in a, the values of a must be in the order of the names of b. If they are missing in b, the solution, any
-// order is right.
+// sameItems reports whether the items of two lists can be matched one to one, so that matched items are equal. Labels
+// must be equal: "x = 2, y = 1" is not "1, 2". Only numbered labels, x_1 and x_2, may be missing in one list. If only
+// b, the solution, has them, the values in a must be in their order. If only a has them, any order is right.
 func sameItems(a, b []*node) bool {
 	if len(a) != len(b) {
 		return false
@@ -184,7 +180,7 @@ func sameItems(a, b []*node) bool {
 	case x == nil && y != nil && !hasRelations(a):
 		return slices.EqualFunc(a, y, equalTrees)
 	}
-	owner := make([]*node, len(b)) // for each item of b: the item of a that it is paired with
+	owner := make([]*node, len(b)) // the match of each item of b; a match may change when a later item needs it
 	var place func(x *node, tried []bool) bool
 	place = func(x *node, tried []bool) bool {
 		for i, y := range b {
@@ -204,8 +200,8 @@ func sameItems(a, b []*node) bool {
 
 var numberedName = regexp.MustCompile(`^(\\?[A-Za-z]+ ?)_\{([0-9]{1,3})\}$`)
 
-// numbered returns the values of x_1 = …, x_2 = …, in the order of their numbers. It returns nil
-// for other items, and if a number is missing.
+// numbered returns the values in x_1 = …, x_2 = …, ordered by number. It returns nil for other
+// items, or if a number is missing.
 func numbered(items []*node) []*node {
 	values, at := make([]*node, len(items)), make([]int, len(items))
 	letter := ""
@@ -215,7 +211,7 @@ func numbered(items []*node) []*node {
 			return nil
 		}
 		letter = m[1]
-		at[i], _ = strconv.Atoi(m[2]) // digits
+		at[i], _ = strconv.Atoi(m[2]) // the error is nil: m[2] has only digits
 	}
 	first := slices.Min(at)
 	for i, n := range items {
@@ -232,8 +228,8 @@ func hasRelations(items []*node) bool {
 	return slices.ContainsFunc(items, func(n *node) bool { return n.op == opRelation })
 }
 
-// equalRelations compares relations by the differences of their sides. For = and ≠ the differences may have opposite
-// signs.
+// equalRelations reports whether two relations are equal, which means that the differences of their sides are equal.
+// For = and ≠ the differences may have opposite signs.
 func equalRelations(a, b *node) bool {
 	x, left := upward(a)
 	y, right := upward(b)
@@ -260,8 +256,8 @@ func equalRelations(a, b *node) bool {
 	return true
 }
 
-// upward returns the relations and sides of a chain, such as a < b ≤ c. A chain of > and ≥ is reversed, so that its
-// relations become < and ≤.
+// upward returns the relations and sides of a chain, such as a < b ≤ c. It reverses a chain of > and ≥ to one of < and
+// ≤.
 func upward(n *node) (relations []string, sides []*node) {
 	relations, sides = strings.Fields(n.name), n.args
 	if slices.ContainsFunc(relations, func(r string) bool { return r != ">" && r != "ge" }) {

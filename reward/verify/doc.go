@@ -1,34 +1,34 @@
 // Package verify answers: is an answer to a mathematical problem right? It compares the boxed answer of a response with
-// the known solutions of the problem, as mathematics.
+// the known solutions of the problem, by their mathematical meaning.
 //
 //	v := verify.Grade(response, []string{`\frac{1}{2}`})
 //	if v.Outcome == verify.Right { … }       // v.Answer is the text of the last \boxed
 //
-// The answer is the text in braces after the last \boxed. Without \boxed there is no answer: other numbers of the
-// response do not count. The answer must equal one of the solutions.
+// The answer is the text in braces after the last \boxed. A response without \boxed has no answer. The answer must
+// equal one of the solutions.
 //
 // Two answers are equal if one of these holds:
-//   - The texts agree, up to spaces and notation: \dfrac and \frac, \leq and ≤, x_8 and x_{8}, full-width
-//     signs. Case counts only if it may distinguish variables, as in GMm.
+//   - The texts are the same except for spaces and notation: \dfrac and \frac, \leq and ≤, x_8 and x_{8},
+//     full-width signs. Case matters only if it may distinguish variables, as in GMm.
 //   - The values agree: numbers, fractions, mixed numbers, percents, roots, powers, π, e, i, functions,
 //     factorials, and variables. A thousands comma is part of a number.
-//   - Tuples and intervals agree in brackets and items, matrices in entries.
-//   - Lists and sets agree in items, in any order. "x = ±2" is a list of two items. "x_1 = 1, x_2 = 2" equals
+//   - Tuples and intervals have equal brackets and items. Matrices have equal entries.
+//   - Lists and sets have equal items, in any order. "x = ±2" is a list of two items. "x_1 = 1, x_2 = 2" equals
 //     "1, 2". As a solution, "x_1 = 1, x_2 = 2" also requires this order.
-//   - Equations and inequalities agree in the difference of their sides. For equations the differences may
+//   - Equations and inequalities have equal differences of their sides. For equations, the differences may
 //     have opposite signs. "x = 3" equals "3", and "x = 3" differs from "y = 3". The name on the left may
-//     also be in words, \text{Area} = 12, or be f'(x).
+//     also be words, as in \text{Area} = 12, or f'(x).
 //   - One answer is only a choice from A to E, and the other answer begins with this choice: "(B) 12".
 //
-// Units are dropped. If both answers have a unit that this package knows, the units must agree. There is no
-// tolerance: 0.333 is not 1/3. An approximation after an exact value, 1/3 ≈ 0.333, is dropped if it fits.
-// Colours, underlines and bold marks are dropped. Percents are not scaled: 50% equals 50 and differs from 0.5.
+// Units are ignored, unless both answers have a unit that this package knows; then the units must be the same. There is
+// no tolerance: 0.333 is not 1/3. An approximation after an exact value, 1/3 ≈ 0.333, is ignored if it fits. Colours,
+// underlines and bold marks are ignored. Percents are not scaled: 50% equals 50 and differs from 0.5.
 //
 // Rational values are compared exactly. Other values are computed with 1088 bits, at fixed values of the variables.
 // They must agree to 700 bits wherever both are defined. Roots and logarithms of expressions with variables are defined
-// where they are real. So √(x²) equals |x| and differs from x.
+// where they are real. For example, √(x²) equals |x| and differs from x.
 //
-// The package has no clock and no random numbers. Limits on bytes, nesting, nodes, functions, digits and magnitudes
-// bound the work. An answer that is beyond a limit, or has two possible meanings such as 1/2x, has no value. Such an
-// answer equals only the same text.
+// The result is deterministic: the package uses no clock and no random numbers. Limits on bytes, nesting, nodes,
+// functions, digits and magnitudes bound the computation. An answer that is beyond a limit, or is ambiguous such as
+// 1/2x, equals only the same text.
 package verify

@@ -6,18 +6,18 @@ import (
 	"slices"
 )
 
-// An expression with variables is computed at realPoints real points. In the first positivePoints
-// of them all variables are positive. If too few values are defined, as for (-1)ⁿ, wholePoints
-// points with whole numbers are added.
+// An expression with variables is evaluated at realPoints points with real numbers. At the first
+// positivePoints of them, all variables are positive. If fewer than minPoints values are defined,
+// as for (-1)ⁿ, it is also evaluated at wholePoints points with integers.
 const (
 	positivePoints = 3
 	realPoints     = positivePoints + 6
 	wholePoints    = 6
-	minPoints      = 3 // least number of points where both expressions are defined
+	minPoints      = 3 // minimum number of points where both expressions are defined
 )
 
-// values are the values of an expression at the fixed points, computed on first use. A nil value is undefined. An
-// expression without variables has one value.
+// values are the values of an expression at the points, computed on first use. A nil value is undefined. An expression
+// without variables has the same value everywhere.
 type values struct {
 	known  []*value
 	more   func(point int) *value
@@ -34,8 +34,8 @@ func (v *values) at(point int) *value {
 	return v.known[point]
 }
 
-// equalValues reports whether two expressions agree at all points where both are defined, and are
-// both defined at minPoints points or more.
+// equalValues reports whether two expressions agree wherever both are defined, at minPoints points
+// or more.
 func equalValues(a, b *node) bool { return equalAt(a.atPoints(), b.atPoints()) }
 
 func equalAt(x, y *values) bool {
@@ -70,7 +70,7 @@ func (n *node) hasVariables() bool {
 	return n.op == opVariable || slices.ContainsFunc(n.args, (*node).hasVariables)
 }
 
-// atPoints returns the values of n at the fixed points.
+// atPoints returns the values of n at the points.
 func (n *node) atPoints() *values {
 	if n.values == nil {
 		varies := n.hasVariables()
@@ -82,10 +82,10 @@ func (n *node) atPoints() *values {
 	return n.values
 }
 
-// evaluator computes expressions at one point. A nil value is undefined, or beyond the limits.
+// evaluator evaluates expressions at one point. A nil value is undefined or beyond the limits.
 type evaluator struct {
 	point int
-	real  bool // roots and powers that are not real are undefined
+	real  bool // if true, roots and powers that are not real are undefined
 }
 
 func (e *evaluator) eval(n *node) *value {
@@ -137,12 +137,12 @@ func constant(name string) *value {
 	return &value{re: float(0), im: float(1)} // i
 }
 
-// variableAt returns the value of a variable at a point. It depends only on the name and the point. At the real points
-// its magnitude is from 1/2 to 2. At the other points it is a whole number from 2 to 10, different at each of these
-// points.
+// variableAt returns the value of a variable at a point, which depends only on the name and the point. At the real
+// points, its magnitude is from 1/2 to 2. At the other points, it is an integer from 2 to 10, different at each of
+// them.
 func variableAt(name string, point int) *value {
 	h := fnv.New64a()
-	h.Write([]byte(name)) // never fails
+	h.Write([]byte(name)) // cannot fail
 	bits := h.Sum64()
 	if point >= realPoints {
 		step := [...]uint64{1, 2, 4, 5, 7, 8}[bits>>32%6] // no common factor with 9
@@ -157,8 +157,8 @@ func variableAt(name string, point int) *value {
 	return inexact(x)
 }
 
-// signs returns a bit for each real point that is not among the positive points: 1 if the variable is negative there.
-// At least one bit is set. The signs of any two letters differ at some point, so |a|b does not equal a|b|.
+// signs returns a bit for each real point after the positive points: 1 if the variable is negative there. At least one
+// bit is set. Any two letters have different bits, so that |a|b differs from a|b|.
 func signs(name string, bits uint64) uint64 {
 	if len(name) == 1 && isASCIILetter(rune(name[0])) {
 		return 1 + uint64(name[0]-'A')
@@ -166,14 +166,14 @@ func signs(name string, bits uint64) uint64 {
 	return 1 + bits%63
 }
 
-// mix scrambles bits like the last step of SplitMix64.
+// mix is the output function of SplitMix64.
 func mix(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
 }
 
-// power returns base to the power of exponent. Both must be real, unless the exponent is whole. An odd root of a
+// power returns base to the power of exponent. Both must be real, unless the exponent is an integer. An odd root of a
 // negative number is negative.
 func (e *evaluator) power(base, exponent *value) *value {
 	if exponent.rat != nil && exponent.rat.IsInt() {
@@ -200,8 +200,8 @@ func (e *evaluator) power(base, exponent *value) *value {
 
 const maxRoot = 64
 
-// root returns the real root of x. In an expression without variables the square root of a negative number is
-// imaginary. It returns nil for roots that are not defined.
+// root returns the real root of x, or nil if it is undefined. In an expression without variables, the square root of a
+// negative number is imaginary.
 func (e *evaluator) root(x, degree *value) *value {
 	if degree.rat == nil || !degree.rat.IsInt() || !degree.rat.Num().IsInt64() {
 		return nil

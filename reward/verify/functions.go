@@ -6,7 +6,7 @@ import (
 	"sync"
 )
 
-// function returns the named function of a real value. abs may also have a complex value.
+// function returns the value of the named function at a real x. For abs, x may be complex.
 func function(name string, x *value) *value {
 	if name == "abs" {
 		return absolute(x)
@@ -52,7 +52,7 @@ func function(name string, x *value) *value {
 	return nil
 }
 
-const maxAngle = 64 // largest binary exponent of an angle
+const maxAngle = 64 // maximum binary exponent of an angle
 
 func absolute(x *value) *value {
 	switch {
@@ -65,7 +65,7 @@ func absolute(x *value) *value {
 	return inexact(square.Sqrt(square))
 }
 
-// exponential returns e to the x: e^(a+bi) = e^a (cos b + i sin b).
+// exponential returns e^x, for complex x with e^(a+bi) = e^a (cos b + i sin b).
 func exponential(x *value) *value {
 	if x == nil {
 		return nil
@@ -82,7 +82,7 @@ func exponential(x *value) *value {
 	return complexOf(newFloat().Mul(e, c), newFloat().Mul(e, s))
 }
 
-// exp returns e^x for |x| < 2⁸, by the series for x/2⁴⁰ and repeated squaring, in the precision of x.
+// exp returns e^x for |x| < 2⁸, in the precision of x. It sums the power series at x/2⁴⁰, and squares the sum 40 times.
 func exp(x *big.Float) *big.Float {
 	const halvings = 40
 	bits := x.Prec()
@@ -101,8 +101,8 @@ func exp(x *big.Float) *big.Float {
 	return total
 }
 
-// steps returns the precisions in bits of iterations that begin with a float64. Each precision is at most three times
-// the previous one.
+// steps returns the precisions, in bits, of the iterations of ln and atan, which start from a float64. Each precision
+// is at most three times the previous one.
 func steps() [3]uint { return [3]uint{192, 448, precision} }
 
 // ln returns the logarithm of x, or nil if x ≤ 0. Each step of Halley's method triples the number of correct bits:
@@ -125,7 +125,7 @@ func ln(x *big.Float) *big.Float {
 	return y
 }
 
-// cosSin returns the cosine and the sine of x, in the precision of x. It computes the series for an angle below 2⁻²⁰,
+// cosSin returns the cosine and the sine of x, in the precision of x. It sums the power series at an angle below 2⁻²⁰,
 // and then doubles the angle repeatedly.
 func cosSin(x *big.Float) (cos, sin *big.Float) {
 	const halvings = 24
@@ -169,7 +169,7 @@ func atan(x *big.Float) *big.Float {
 	for _, bits := range steps() {
 		c, s := cosSin(y.SetPrec(bits))
 		above := newFloat().Sub(newFloat().Mul(x, c), s)
-		below := newFloat().Add(c, newFloat().Mul(x, s)) // at least √(1+x²)/2, because y is close
+		below := newFloat().Add(c, newFloat().Mul(x, s)) // at least √(1+x²)/2, because y is close to atan x
 		y.Add(y, above.Quo(above, below))
 	}
 	return y
@@ -181,7 +181,7 @@ var (
 	euler = sync.OnceValue(func() *big.Float { return exp(float(1)) })
 )
 
-// machin returns π = 16 atan(1/5) - 4 atan(1/239), in integers that count units of 2^-bits.
+// machin returns π = 16 atan(1/5) - 4 atan(1/239), computed in fixed point.
 func machin() *big.Float {
 	const bits = precision + 64
 	inverse := func(n, times int64) *big.Int {

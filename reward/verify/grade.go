@@ -6,16 +6,16 @@ import (
 	"strings"
 )
 
-// An Outcome is the result for a response. The zero value is Unparsable.
+// An Outcome is the outcome of grading a response. The zero value is Unparsable.
 type Outcome uint8
 
 const (
-	// Unparsable is an outcome without a readable answer. The response has no \boxed with matched braces, the box is
-	// empty, or its text is neither mathematics nor a choice nor words.
+	// Unparsable means that no answer can be parsed: the response has no \boxed with matching braces, the box is empty,
+	// or its text is neither mathematics nor a choice nor words.
 	Unparsable Outcome = iota
-	// Wrong is a readable answer that equals no solution.
+	// Wrong means that the answer equals no solution.
 	Wrong
-	// Right is an answer that equals a solution.
+	// Right means that the answer equals a solution.
 	Right
 )
 
@@ -33,11 +33,11 @@ func (o Outcome) String() string {
 // A Verdict is the result of Grade.
 type Verdict struct {
 	Outcome Outcome
-	Answer  string // the text in the last box; empty if there is none
+	Answer  string // the text in the last box; "" if there is none
 }
 
-// Grade compares the last boxed answer of a response with the solutions. A solution may also be in a box, or after the
-// last #### of a worked solution, as in GSM8K.
+// Grade compares the last boxed answer of a response with the solutions. A solution is a plain answer, a text with a
+// box, or a text with the answer after its last ####, as in GSM8K.
 func Grade(response string, solutions []string) Verdict {
 	text, ok := boxed(response)
 	if !ok {
@@ -66,7 +66,7 @@ func Grade(response string, solutions []string) Verdict {
 // isReadable reports whether an answer is mathematics, a choice or words.
 func (a *answer) isReadable() bool { return a.tree != nil || a.choice != "" || a.isWords() }
 
-// solutionIn returns the answer in the text of a solution; ok is false if its box does not close.
+// solutionIn returns the answer in the text of a solution. ok is false if the box has no closing brace.
 func solutionIn(s string) (text string, ok bool) {
 	if strings.Contains(s, box) {
 		return boxed(s)
@@ -80,8 +80,8 @@ func solutionIn(s string) (text string, ok bool) {
 // gsm8k precedes the answers of the data set GSM8K.
 const gsm8k = "####"
 
-// CheckSolution returns an error if no answer can equal a solution. note tells the user about a limit of the solution;
-// it is empty if there is none.
+// CheckSolution returns an error if no answer can equal the solution. The note informs the user about a limitation of
+// the solution. It is "" if there is none.
 func CheckSolution(solution string) (note string, err error) {
 	s, ok := solutionIn(solution)
 	switch {
@@ -102,8 +102,8 @@ func CheckSolution(solution string) (note string, err error) {
 	return "", nil
 }
 
-// Equal reports whether two answers, without boxes, are equal, whichever of them is the solution. A text that is not
-// readable as mathematics equals only the same text. An empty text equals nothing.
+// Equal reports whether two answers without boxes are equal, with either of them as the solution. A text that cannot be
+// parsed as mathematics equals only the same text. An empty text equals nothing.
 func Equal(a, b string) bool {
 	x, y := read(a), read(b)
 	return x != nil && y != nil && equalAnswers(x, y) && equalAnswers(y, x)
@@ -132,8 +132,8 @@ func boxed(s string) (text string, ok bool) {
 	return strings.TrimSpace(s[1:n]), true
 }
 
-// closing returns the index of the brace that closes the brace at the start of s, or -1. Braces
-// after a backslash do not count.
+// closing returns the index of the brace that closes the brace at the start of s, or -1 if there is
+// none. Braces after a backslash do not count.
 func closing(s string) int {
 	depth := 0
 	for i := 0; i < len(s); i++ {

@@ -10,7 +10,7 @@ import (
 const (
 	maxDepth     = 100  // nested brackets and arguments
 	maxNodes     = 400  // nodes of one answer
-	maxFunctions = 24   // roots, powers that are not whole, and functions such as sin
+	maxFunctions = 24   // roots, powers, and functions such as sin
 	maxItems     = 32   // items of a list
 	maxDigits    = 1000 // digits of a number
 )
@@ -31,28 +31,28 @@ const (
 	opFactorial
 	opBinomial
 
-	// The following are not single values.
-	opList     // without order
+	// The following are not single values; see isValue.
+	opList     // args: items, in any order
 	opTuple    // name: the brackets
-	opMatrix   // args: rows, each an opTuple
-	opUnion    // of intervals
-	opRelation // name: the relations between the sides, such as "= =" or "< le"
+	opMatrix   // args: the rows, which are opTuples
+	opUnion    // args: intervals
+	opRelation // name: the relations between the args, such as "= =" or "< le"
 )
 
-// A node is a part of an answer.
+// A node is a node in the syntax tree of an answer.
 type node struct {
 	op     op
 	args   []*node
 	number *big.Rat
 	name   string
-	unit   string  // "": no unit, "?": an unknown label
-	label  string  // left side of an equation that only names the right side
-	values *values // values of an expression, after first use
+	unit   string  // "" for no unit, "?" for an unknown one
+	label  string  // left side of an equation, if it only names the right side
+	values *values // cache of atPoints
 }
 
 func (n *node) isValue() bool { return n.op < opList }
 
-// parser reads tokens by recursive descent. After the first error, bad is set and the parser is at the end.
+// parser is a recursive-descent parser. After the first error, bad is true and the parser is at the end of the tokens.
 type parser struct {
 	tokens    []token
 	at        int
@@ -60,14 +60,14 @@ type parser struct {
 	depth     int
 	nodes     int
 	functions int
-	bars      int  // open |…| at this level of brackets
-	angles    int  // nesting of function arguments; within them a degree is π/180
+	bars      int  // number of open |…| within the current brackets
+	angles    int  // nesting of function arguments, in which a degree is π/180
 	degrees   bool // a degree sign was read outside of functions
-	minus     bool // read the lower sign of ±
+	minus     bool // whether to read ± as its lower sign
 	plusMinus bool // a ± was read
 }
 
-// parse returns the tree of an answer, or nil if it cannot be read.
+// parse returns the syntax tree of an answer, or nil if the tokens cannot be parsed.
 func parse(tokens []token) *node {
 	p := &parser{tokens: tokens}
 	n := p.list()
@@ -89,7 +89,7 @@ func (p *parser) peek() token {
 	return token{kind: symbol}
 }
 
-// take skips the next token if it is the given one, and reports whether it did.
+// take skips the next token if it has this kind and text. It reports whether it skipped one.
 func (p *parser) take(k kind, text string) bool {
 	if p.at < len(p.tokens) && p.tokens[p.at].is(k, text) {
 		p.at++
@@ -104,7 +104,7 @@ func (p *parser) expect(k kind, text string) {
 	}
 }
 
-// enter begins a level of nesting, and reports whether the limit allows it; leave ends the level.
+// enter begins a level of nesting, which leave ends. It fails and returns false beyond maxDepth.
 func (p *parser) enter() bool {
 	if p.depth++; p.depth > maxDepth {
 		p.fail()
@@ -115,7 +115,7 @@ func (p *parser) enter() bool {
 
 func (p *parser) leave() { p.depth-- }
 
-// make returns a new node. Its arguments must be values without units.
+// make returns a new node. It fails if an argument is not a single value or has a unit.
 func (p *parser) make(o op, name string, args ...*node) *node {
 	p.nodes++
 	if o == opFunction || o == opRoot || o == opPow {
@@ -138,7 +138,7 @@ func (p *parser) num(r *big.Rat) *node {
 	return n
 }
 
-// list reads a whole answer: statements separated by commas, "or" and "and".
+// list parses a whole answer: statements separated by commas, "or" and "and".
 func (p *parser) list() *node {
 	var items []*node
 	for !p.bad {
@@ -170,7 +170,7 @@ func isSeparator(text string) bool {
 	return slices.Contains([]string{"or", "and", ", or", ", and"}, strings.ToLower(text))
 }
 
-// both reads a statement, or a statement with ± twice, once with each sign.
+// both parses a statement. If it contains ±, both parses it twice, and returns it once with each sign.
 func (p *parser) both() []*node {
 	start := p.at
 	p.minus, p.plusMinus = false, false
@@ -185,8 +185,8 @@ func (p *parser) both() []*node {
 	return []*node{upper, p.unitStatement()}
 }
 
-// withoutLabels makes a list of items. It removes a label that all items share. It also removes the label of the first
-// item if no other item is a relation.
+// withoutLabels returns an opList of items. It removes a label that all items share, or that only the first item has if
+// no other item is a relation.
 func withoutLabels(items []*node) *node {
 	shared := items[0].label
 	alone := shared != ""
@@ -204,7 +204,7 @@ func withoutLabels(items []*node) *node {
 	return &node{op: opList, args: items}
 }
 
-// unitStatement reads a statement with its unit. A degree sign is the unit of the whole statement.
+// unitStatement parses a statement with its unit. A degree sign is the unit of the whole statement.
 func (p *parser) unitStatement() *node {
 	p.degrees = false
 	n := p.statement()
@@ -228,7 +228,7 @@ func (p *parser) withUnit(n *node, unit string) *node {
 	return &measured
 }
 
-// statement reads sides separated by relations.
+// statement parses one side, or several sides separated by relations.
 func (p *parser) statement() *node {
 	start := p.at
 	first, label := p.named()
@@ -268,7 +268,7 @@ func (p *parser) statement() *node {
 	return relate(sides, relations, label)
 }
 
-// relate makes a relation. A calculation such as "10/2 = 5" becomes its last side.
+// relate returns an opRelation. For a calculation such as "10/2 = 5" it returns only the last side.
 func relate(sides []*node, relations []string, label string) *node {
 	n := &node{op: opRelation, name: strings.Join(relations, " "), args: sides}
 	if strings.Trim(n.name, "= ") != "" {
@@ -302,8 +302,8 @@ func (p *parser) relation() string {
 	return t.text
 }
 
-// named reads a left side that is a name in words: \text{Area} =. It stops before the equals sign. It returns nil if
-// there is no such name, or if the words may change the meaning: "none if k = 3".
+// named parses a left side that is a name in words, such as \text{Area} in \text{Area} = 12. It returns nil if there is
+// none, or if the words may change the meaning: "none if k = 3".
 func (p *parser) named() (*node, string) {
 	if t := p.peek(); t.kind != word && (t.kind != prose || isSeparator(t.text)) {
 		return nil, ""
@@ -334,8 +334,8 @@ func (p *parser) named() (*node, string) {
 	return nil, ""
 }
 
-// labelOf returns the text of a left side that only names the right side: x, x_1, AB, ∠A, f(x), f'(x), (x, y). It
-// returns "" for other sides.
+// labelOf returns the text of a left side that only names the right side, such as x, x_1, AB, ∠A, f(x), f'(x) or (x,
+// y). It returns "" for other sides.
 func labelOf(tokens []token) string {
 	text := write(canonical(tokens), false)
 	if len(tokens) > 1 && tokens[0].is(command, "angle") {
@@ -365,8 +365,7 @@ func labelOf(tokens []token) string {
 	return text
 }
 
-// countVariables returns the number of variables in tokens that are variables with commas between them. It returns 0
-// for other tokens.
+// countVariables returns the number of variables in a comma-separated list of variables. It returns 0 for other tokens.
 func countVariables(tokens []token) int {
 	p := &parser{tokens: tokens}
 	for n := 1; isVariable(p.peek()); n++ {
@@ -399,7 +398,7 @@ var greek = set(`
 	chi psi omega Gamma Delta Phi Psi Omega ell
 `)
 
-// union reads a sum, or intervals joined by ∪.
+// union parses a sum, or intervals joined by ∪.
 func (p *parser) union() *node {
 	parts := []*node{p.sum()}
 	for !p.bad && p.take(command, "cup") {

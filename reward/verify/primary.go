@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// primary reads a number, a variable, a function, or brackets.
+// primary parses a number, a variable, a function, or brackets.
 func (p *parser) primary() *node {
 	t := p.peek()
 	switch t.kind {
@@ -31,7 +31,7 @@ func (p *parser) primary() *node {
 	return p.fail()
 }
 
-// rational returns the value of a number's text, or nil if it has too many digits.
+// rational returns the value of a number token, or nil if it has too many digits.
 func rational(text string) *big.Rat {
 	if len(text) > maxDigits {
 		return nil
@@ -60,7 +60,7 @@ func rational(text string) *big.Rat {
 	return r.Add(r, new(big.Rat).SetFrac(above, below))
 }
 
-// variable reads a variable with index and primes. e and i are constants.
+// variable parses a variable with its index and primes. e and i are constants.
 func (p *parser) variable() *node {
 	t := p.peek()
 	p.at++
@@ -145,11 +145,11 @@ func (p *parser) commandNode(name string) *node {
 	return p.fail()
 }
 
-// small reads an argument of \frac. Without braces it is one digit or one letter: \frac12.
+// small parses an argument of \frac. Without braces it is one digit or one letter: \frac12.
 func (p *parser) small() *node {
 	t := p.peek()
 	if t.kind == number && len(t.text) > 1 && !strings.ContainsAny(t.text, ".,") {
-		rest := append([]token{}, p.tokens...) // a copy, because the caller's tokens must not change
+		rest := append([]token{}, p.tokens...) // a copy: the caller's tokens must not change
 		rest[p.at].text = t.text[1:]
 		p.tokens = rest
 		return p.num(rational(t.text[:1]))
@@ -157,8 +157,7 @@ func (p *parser) small() *node {
 	return p.argument()
 }
 
-// function reads the argument of a function such as sin. Without brackets the argument is the following product, up to
-// the next function.
+// function parses what follows the name of a function such as sin: base, exponent and argument.
 func (p *parser) function(name string) *node {
 	var base, exponent *node
 	if name == "log" && p.take(symbol, "_") {
@@ -180,7 +179,7 @@ func (p *parser) function(name string) *node {
 	return n
 }
 
-// inverse reads the -1 of \sin^{-1}, and reports whether it was there.
+// inverse skips the -1 of \sin^{-1}, and reports whether it was there.
 func (p *parser) inverse() bool {
 	rest := write(p.tokens[p.at:min(len(p.tokens), p.at+4)], false)
 	switch {
@@ -194,7 +193,8 @@ func (p *parser) inverse() bool {
 	return true
 }
 
-// angle reads the argument of a function such as sin.
+// angle parses the argument of a function such as sin. Without brackets it is the following product, up to the next
+// function.
 func (p *parser) angle() *node {
 	p.angles++
 	defer func() { p.angles-- }()
@@ -203,7 +203,7 @@ func (p *parser) angle() *node {
 		if t.is(symbol, "{") && p.degree() { // \sin{30}^\circ
 			return p.make(opMul, "", n, p.make(opDiv, "", p.make(opConstant, "pi"), p.num(big.NewRat(180, 1))))
 		}
-		if p.peek().is(symbol, "^") || p.peek().is(symbol, "!") { // ambiguous: for sin or for its argument
+		if p.peek().is(symbol, "^") || p.peek().is(symbol, "!") { // ambiguous: the power of sin or of its argument
 			return p.fail()
 		}
 		return n
@@ -222,7 +222,7 @@ func (p *parser) angle() *node {
 	return n
 }
 
-// apply expresses a function by the functions that eval computes. If a log has no base, its base is unknown.
+// apply expresses a function by the functions that eval can compute. A log without a base has an unknown base.
 func (p *parser) apply(name string, base, x *node) *node {
 	of := func(name string, n *node) *node { return p.make(opFunction, name, n) }
 	quotient := func(above, below *node) *node { return p.make(opDiv, "", above, below) }
@@ -248,7 +248,7 @@ func (p *parser) apply(name string, base, x *node) *node {
 	return of(name, x)
 }
 
-// brackets reads one value in brackets, a tuple, an interval or a set.
+// brackets parses one value in brackets, a tuple, an interval or a set.
 func (p *parser) brackets() *node {
 	open := p.peek().text
 	p.at++
@@ -275,7 +275,7 @@ func (p *parser) brackets() *node {
 
 func isEnd(text string) bool { return text == ")" || text == "]" || text == "}" || text == `\}` }
 
-// items reads values separated by commas. The degree sign of a single item is the unit of the whole statement.
+// items parses values separated by commas. The degree sign of a single item is the unit of the whole statement.
 func (p *parser) items() []*node {
 	bars, outer := p.bars, p.degrees
 	p.bars = 0
@@ -320,7 +320,7 @@ func (p *parser) absolute() *node {
 	return p.make(opFunction, "abs", n)
 }
 
-// matrix reads rows up to \end.
+// matrix parses the rows up to \end.
 func (p *parser) matrix(name string) *node {
 	if !p.enter() {
 		return p.fail()

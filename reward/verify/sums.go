@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// sum reads terms with signs, and the unit after them.
+// sum parses terms with signs, and the unit after them.
 func (p *parser) sum() *node {
 	if !p.enter() {
 		return p.fail()
@@ -36,7 +36,7 @@ func (p *parser) sum() *node {
 	return p.measured(total)
 }
 
-// sign reads a sign. It returns 0 if there is none.
+// sign parses a sign, + or -. It returns 0 if there is none.
 func (p *parser) sign() rune {
 	switch {
 	case p.take(symbol, "+"):
@@ -55,8 +55,8 @@ func (p *parser) sign() rune {
 	return 0
 }
 
-// term reads a product. After a fraction a/b, the next factor needs a multiplication sign, because
-// 1/2x has two meanings.
+// term parses a product. After a fraction a/b, the next factor needs a multiplication sign, because
+// 1/2x is ambiguous.
 func (p *parser) term() *node {
 	n := p.factor(true)
 	slash := false
@@ -70,7 +70,7 @@ func (p *parser) term() *node {
 			if slash {
 				return p.fail()
 			}
-			// A list cannot be a factor: 2(1, 2) is not read.
+			// make fails if this is not a single value: 2(1, 2)
 			n = p.make(opMul, "", n, p.power())
 		default:
 			return n
@@ -79,7 +79,7 @@ func (p *parser) term() *node {
 	return n
 }
 
-// signed reads a factor with an optional sign.
+// signed parses a factor with an optional minus sign.
 func (p *parser) signed(mixed bool) *node {
 	if p.take(symbol, "-") {
 		return p.make(opNeg, "", p.factor(mixed))
@@ -87,7 +87,8 @@ func (p *parser) signed(mixed bool) *node {
 	return p.factor(mixed)
 }
 
-// starts reports whether a token begins a factor that may follow another factor without a sign.
+// starts reports whether t begins a factor that may follow another factor without a multiplication
+// sign.
 func (p *parser) starts(t token) bool {
 	switch t.kind {
 	case letter:
@@ -111,7 +112,7 @@ func isFunction(name string) bool {
 	return names[name] && name != "sqrt" && name != "pi" && name != "infty" && name != "or" && name != "and"
 }
 
-// factor reads a power. If mixed is set, it also reads a mixed number.
+// factor parses a power, or a mixed number if mixed is true.
 func (p *parser) factor(mixed bool) *node {
 	t := p.peek()
 	if !mixed || t.kind != number || strings.Contains(t.text, ".") || p.at+1 >= len(p.tokens) {
@@ -138,7 +139,7 @@ func (p *parser) factor(mixed bool) *node {
 	return p.power()
 }
 
-// isProper reports whether a node is a fraction of whole numbers below 1.
+// isProper reports whether a node is a fraction of integers with a value below 1.
 func isProper(n *node) bool {
 	if n.op != opDiv || n.args[0].op != opNumber || n.args[1].op != opNumber {
 		return false
@@ -147,7 +148,7 @@ func isProper(n *node) bool {
 	return above.IsInt() && below.IsInt() && above.Cmp(below) < 0
 }
 
-// power reads a primary with exponents, factorials and degrees.
+// power parses a primary with exponents, factorials and degree signs.
 func (p *parser) power() *node {
 	if !p.enter() {
 		return p.fail()
@@ -174,7 +175,7 @@ func (p *parser) power() *node {
 	return n
 }
 
-// degree reads a degree sign, in any of its forms.
+// degree skips a degree sign, in any notation, and reports whether it was there.
 func (p *parser) degree() bool {
 	start := p.at
 	if p.take(command, "degree") {
@@ -197,7 +198,7 @@ func (p *parser) exponent() *node {
 	return p.exponent1()
 }
 
-// exponent1 reads an exponent without sign. Powers of powers group to the right.
+// exponent1 parses an exponent without a sign. Powers are right-associative.
 func (p *parser) exponent1() *node {
 	n := p.argument()
 	if p.peek().is(symbol, "^") && !p.bad {
@@ -207,7 +208,7 @@ func (p *parser) exponent1() *node {
 	return n
 }
 
-// argument reads the argument of ^ or \sqrt: a group, brackets, or one token.
+// argument parses the argument of ^ or \sqrt: a group, brackets, or one token.
 func (p *parser) argument() *node {
 	switch t := p.peek(); {
 	case t.is(symbol, "{"), t.is(symbol, "("), t.kind == number, t.kind == letter:

@@ -8,25 +8,25 @@ import (
 	"unicode/utf8"
 )
 
-// maxBytes is the length of the longest answer that is read.
+// maxBytes is the maximum length of an answer in bytes.
 const maxBytes = 2048
 
 type kind uint8
 
 const (
-	number  kind = iota // digits, thousands commas, a point; in "0.1(6)" the digits in brackets repeat
+	number  kind = iota // digits, thousands commas and a point; in "0.1(6)" the digits in brackets repeat
 	letter              // one variable
-	word                // several letters that are not a product
-	command             // a LaTeX command without its backslash, or such a name without one: sin
+	word                // several letters that are no product
+	command             // a LaTeX command without its backslash, or a name such as sin
 	prose               // the content of \text and similar commands
 	symbol              // anything else
 )
 
-// A token is a part of an answer. Different notations of the same part become the same token.
+// A token is a token of an answer. Different notations of the same symbol become the same token.
 type token struct {
 	kind  kind
 	text  string
-	space bool // white space before it
+	space bool // whether white space precedes the token
 }
 
 func (t token) is(k kind, text string) bool { return t.kind == k && t.text == text }
@@ -35,11 +35,10 @@ type lexer struct {
 	rest   string
 	tokens []token
 	space  bool
-	depth  int // nesting of brackets; within brackets a comma separates items
+	depth  int // nesting of brackets, in which a comma separates items
 }
 
-// tokenize splits an answer into tokens. It returns nil for an answer that is too long or is not
-// UTF-8.
+// tokenize splits an answer into tokens. It returns nil if the answer is too long or not UTF-8.
 func tokenize(s string) []token {
 	if len(s) > maxBytes || !utf8.ValidString(s) {
 		return nil
@@ -109,8 +108,8 @@ func (l *lexer) next() {
 	l.add(symbol, string(r))
 }
 
-// plainForm returns the ASCII character for a full-width character, or for a letter or digit of the
-// mathematical alphabets; other characters are unchanged.
+// plainForm maps full-width characters, and letters and digits of the mathematical alphabets, to
+// ASCII. It returns other characters unchanged.
 func plainForm(r rune) rune {
 	switch {
 	case '！' <= r && r <= '～':
@@ -127,7 +126,7 @@ func plainForm(r rune) rune {
 	return r
 }
 
-// plainSymbols maps characters to LaTeX or ASCII.
+// plainSymbols maps Unicode characters to LaTeX or ASCII.
 var plainSymbols = map[rune]string{
 	'−': "-", '–': "-", '‐': "-", '‑': "-", '‒': "-", '﹣': "-", '×': `\cdot `, '·': `\cdot `, '⋅': `\cdot `,
 	'∙': `\cdot `, '∗': `\cdot `, '÷': "/", '⁄': "/", '∕': "/", '、': ",", '。': ".", '∶': ":", '∣': "|",
@@ -154,14 +153,15 @@ var plainSymbols = map[rune]string{
 	'τ': `\tau `, 'φ': `\phi `, 'ω': `\omega `, 'Δ': `\Delta `, 'Ω': `\Omega `,
 }
 
-// superscripts and subscripts are small characters, in the order of their normal forms in smallForms.
+// superscripts and subscripts list raised and lowered characters, in the order of their normal forms in smallForms.
 const (
 	superscripts = "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻ⁿ"
 	subscripts   = "₀₁₂₃₄₅₆₇₈₉₊₋ₙ"
 	smallForms   = "0123456789+-n"
 )
 
-// raised reads a run of small characters as an exponent or an index.
+// raised rewrites leading characters of the set small as an exponent or an index. The argument sign is ^ or _. raised
+// reports whether there were such characters.
 func (l *lexer) raised(sign, small string) bool {
 	forms := []rune(small)
 	end := strings.IndexFunc(l.rest, func(r rune) bool { return !slices.Contains(forms, r) })
@@ -178,7 +178,7 @@ func (l *lexer) raised(sign, small string) bool {
 
 var raisedPrimes = regexp.MustCompile(`^\^ *(?:\\prime\b|\{ *((?:\\prime *|')+)\})`)
 
-// primes reads ^\prime and ^{\prime} as primes of a name.
+// primes rewrites ^\prime and ^{\prime} as ', and reports whether there was one.
 func (l *lexer) primes() bool {
 	m := raisedPrimes.FindStringSubmatch(l.rest)
 	if m == nil {
@@ -204,7 +204,7 @@ func (l *lexer) backslash() {
 	}
 	l.rest = s[size:]
 	switch r {
-	case '!', '(', ')', '[', ']': // \! adds no space; the others begin or end a formula
+	case '!', '(', ')', '[', ']': // ignored: \! is no space, and the others delimit a formula
 	case ',', ';', ':', ' ', '>':
 		l.space = true
 	case '{':
@@ -223,7 +223,7 @@ func (l *lexer) backslash() {
 	}
 }
 
-// rowSpace matches the distance between rows: \\[4pt].
+// rowSpace matches the distance after the end of a row, as in \\[4pt].
 var rowSpace = regexp.MustCompile(`^\*?\s*\[\s*-?[0-9.]+\s*(?:pt|em|ex|mm|cm|in|pc|bp|px|mu)\s*\]`)
 
 func (l *lexer) command(name string) {
@@ -240,7 +240,7 @@ func (l *lexer) command(name string) {
 	case "displaystyle", "textstyle", "limits", "nolimits", "quad", "qquad",
 		"bf", "rm", "large", "Large", "LARGE", "huge", "Huge":
 		l.space = true
-	case "underline", "uline", "pmb", "fbox": // drop the command, and read its argument
+	case "underline", "uline", "pmb", "fbox": // drops the command but not its argument
 	case "color", "textcolor", "colorbox":
 		l.rest = colorModel.ReplaceAllLiteralString(l.rest, "")
 		l.group()
@@ -283,7 +283,7 @@ var commandSymbols = map[string]string{
 
 var colorModel = regexp.MustCompile(`^ *\[[A-Za-z]*\]`)
 
-// sameCommands maps commands to others with the same meaning.
+// sameCommands maps commands to commands with the same meaning.
 var sameCommands = map[string]string{
 	"dfrac": "frac", "tfrac": "frac", "cfrac": "frac", "dbinom": "binom", "tbinom": "binom",
 	"leq": "le", "leqslant": "le", "geq": "ge", "geqslant": "ge", "neq": "ne",
@@ -311,8 +311,8 @@ func (l *lexer) group() (string, bool) {
 	return strings.TrimSpace(s[1:n]), true
 }
 
-// prose reads the argument of \text. A formula or a single letter is read as if \text were not
-// there. But a letter after other tokens may be a unit: 5 \text{ m}.
+// prose reads the argument of \text. For a formula or a single letter, it ignores \text, except for
+// a unit after other tokens: 5 \text{ m}.
 func (l *lexer) prose() {
 	text, ok := l.group()
 	if !ok {
@@ -347,7 +347,7 @@ func (l *lexer) prose() {
 // proseFormula matches text that stands for a formula: "(mod 7)", "(about 1.41)".
 var proseFormula = regexp.MustCompile(`^(?:\(|or )?(mod|about|approximately|approx\.?) ([0-9.,]*[0-9])\)?$`)
 
-// letters reads successive letters: a name, a word, a unit, or a product of variables.
+// letters reads a sequence of letters: a name, a word, a unit, or a product of variables.
 func (l *lexer) letters() {
 	n := asciiLetters(l.rest)
 	run := l.rest[:n]
@@ -366,12 +366,12 @@ func (l *lexer) letters() {
 	}
 }
 
-// names are commands that are read without a backslash, too.
+// names are the commands that may lack their backslash.
 var names = set(`
 	sin cos tan cot sec csc arcsin arccos arctan ln log lg exp sqrt pi infty or and
 `)
 
-// set makes a set of words.
+// set returns the set of the words in a text.
 func set(words string) map[string]bool {
 	s := map[string]bool{}
 	for w := range strings.FieldsSeq(words) {
@@ -406,9 +406,9 @@ func (l *lexer) number() {
 	l.add(number, text)
 }
 
-// thousands appends groups of three digits to whole and returns the rest of s. A comma without
-// braces joins groups only if plain is set, as it is outside of brackets, and if all groups have
-// three digits. The comma stays in the text, because "100,200" may also be a list of two.
+// thousands appends groups of three digits to whole, and returns the rest of s. All groups must
+// have three digits. A comma without braces separates groups only if plain is true, which it is
+// outside brackets. The comma stays in the text, because "100,200" may also be a list.
 func thousands(whole, s string, plain bool) (string, string) {
 	first, rest := whole, s
 	for {
@@ -438,7 +438,7 @@ func thousands(whole, s string, plain bool) (string, string) {
 	}
 }
 
-// thousandsMarks are the marks between groups of three digits.
+// thousandsMarks are the possible separators between groups of three digits.
 var thousandsMarks = []string{"{,}", `{,\!}`, `,\!`, `\,`, `{\,}`, `\ `, `{\ }`, `\;`, `\:`, "~", "\u2009", "\u202f",
 	"\u00a0", ","}
 
@@ -465,8 +465,8 @@ func asciiLetters(s string) int { return len(s) - len(strings.TrimLeftFunc(s, is
 func isDigit(r rune) bool       { return '0' <= r && r <= '9' }
 func isASCIILetter(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
 
-// write returns the text of tokens, with spaces only between letters and between digits. fold
-// converts all but commands to lower case.
+// write returns the text of tokens, with spaces only between letters and between digits. If fold is
+// true, it converts everything except commands to lower case.
 func write(tokens []token, fold bool) string {
 	var b strings.Builder
 	last := ' '

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// measured reads the unit after a value, and words that scale the value, such as "million".
+// measured parses the unit after a value, and words that scale the value, such as "million".
 func (p *parser) measured(n *node) *node {
 	var words []string
 	for p.at < len(p.tokens) {
@@ -46,7 +46,7 @@ func (p *parser) unit(n *node, words []string) *node {
 		n = p.make(opMul, "", n, p.num(big.NewRat(scale, 1)))
 		text = rest
 	}
-	// A label is one or two plain words. Other words may change the meaning: "more than one", "(mod 7)".
+	// Only one or two plain words are a label. Other words may change the meaning: "more than one", "(mod 7)".
 	unit := unitOf(text)
 	switch {
 	case text == "":
@@ -67,8 +67,8 @@ func isLabel(text string) bool {
 	return len(strings.Fields(text)) <= 2 && !strings.ContainsFunc(text, other) && !isQualifier(text)
 }
 
-// isQualifier reports whether text, which follows a number, changes the meaning of the number, as "mod 7" and "halves"
-// do. Any other text names what is counted, as "apples" does.
+// isQualifier reports whether text changes the meaning of the number before it, as "mod 7" and "halves" do. Other text
+// names what is counted, such as "apples".
 func isQualifier(text string) bool {
 	for w := range strings.FieldsSeq(text) {
 		if _, ok := scales[w]; ok || qualifiers[w] || len(w) == 1 {
@@ -85,11 +85,11 @@ var qualifiers = set(`
 	billions th st nd rd am pm is approximately about twice double negative dozens
 `)
 
-// bareUnits are units of two or three letters that are read as one word without \text. More than three letters are
-// always read as a word.
+// bareUnits are the units of two or three letters that are a word even without \text. More than three letters are
+// always a word.
 var bareUnits = set("cm mm km kg ft hr hrs mph lbs")
 
-// knownUnits maps the different names of a unit to one name. Other words are labels, as in "12 apples".
+// knownUnits maps the names of units to canonical names. Other words are labels, as in "12 apples".
 var knownUnits = map[string]string{
 	"%": "%", "percent": "%", "dollar": "dollar", "cent": "cent", "degree": "degree", "radian": "radian",
 	"mm": "mm", "millimeter": "mm", "millimetre": "mm", "cm": "cm", "centimeter": "cm", "centimetre": "cm",
@@ -104,13 +104,13 @@ var knownUnits = map[string]string{
 	"hz": "hz", "hertz": "hz", "newton": "newton", "joule": "joule", "watt": "watt",
 }
 
-// scales maps words to factors, which multiply the number before the word.
+// scales maps words to the factors by which they multiply the number before them.
 var scales = map[string]int64{
 	"dozen": 12, "hundred": 100, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12,
 }
 
-// unitOf returns one name for a unit such as "square centimeters", "km/h" or "miles per hour". It returns "" if a part
-// of the unit is unknown.
+// unitOf returns the canonical name of a unit such as "square centimeters", "km/h" or "miles per hour". It returns ""
+// if a part of the unit is unknown.
 func unitOf(text string) string {
 	text = strings.ReplaceAll(strings.ToLower(text), " per ", "/")
 	var parts []string

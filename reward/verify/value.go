@@ -4,20 +4,20 @@ import "math/big"
 
 const (
 	precision = 1088    // bits of floating-point numbers, for values that are not rational
-	agreeBits = 700     // bits to which floating-point numbers must agree
+	agreeBits = 700     // number of bits to which floating-point numbers must agree
 	maxScale  = 256     // floating-point numbers have magnitudes from 2^-256 to 2^256
-	mixedBits = 256     // most bits of a rational number that is converted to floating point
-	exactBits = 1 << 14 // most bits of any rational number
+	mixedBits = 256     // maximum bits of a rational number that is converted to floating point
+	exactBits = 1 << 14 // maximum bits of any rational number
 )
 
 // A value is a number: rational, real or complex.
 type value struct {
-	rat *big.Rat // set if the value is known to be rational; re and im are nil then
+	rat *big.Rat // if not nil, the value is rational, and re and im are nil
 	re  *big.Float
 	im  *big.Float // nil if the value is real
 }
 
-// exact returns a rational value, or nil beyond the limit.
+// exact returns a rational value, or nil if it is beyond the limit.
 func exact(r *big.Rat) *value {
 	if r.Num().BitLen() > exactBits || r.Denom().BitLen() > exactBits {
 		return nil
@@ -25,7 +25,7 @@ func exact(r *big.Rat) *value {
 	return &value{rat: r}
 }
 
-// inexact returns a computed real value, or nil beyond the limits. It takes ownership of x; a nil x stays nil.
+// inexact returns a real value, or nil if x is nil or beyond the limits. It takes ownership of x.
 func inexact(x *big.Float) *value {
 	if x = within(x); x == nil {
 		return nil
@@ -33,8 +33,8 @@ func inexact(x *big.Float) *value {
 	return &value{re: x}
 }
 
-// within returns x if its magnitude is within the limits. It returns 0 if x is so small that it must be the rounding
-// error of a sum that is 0. For magnitudes between these two cases, and for larger ones, it returns nil.
+// within returns x if its magnitude is within the limits. It returns 0 if x is so small that it must be a rounding
+// error, and nil for all other magnitudes.
 func within(x *big.Float) *big.Float {
 	if x == nil || x.IsInf() {
 		return nil
@@ -52,7 +52,7 @@ func newFloat() *big.Float { return new(big.Float).SetPrec(precision) }
 
 func float(x float64) *big.Float { return newFloat().SetFloat64(x) }
 
-// complexOf returns a computed value, or nil beyond the limits. It drops an imaginary part of 0.
+// complexOf returns a complex value, or a real value if im is 0. It returns nil beyond the limits.
 func complexOf(re, im *big.Float) *value {
 	re, im = within(re), within(im)
 	switch {
@@ -64,7 +64,7 @@ func complexOf(re, im *big.Float) *value {
 	return &value{re: re, im: im}
 }
 
-// approximate returns a value as floating-point numbers; ok is false beyond the limits.
+// approximate returns v as floating-point numbers. ok is false if v is beyond the limits.
 func (v *value) approximate() (re, im *big.Float, ok bool) {
 	if v.rat == nil {
 		if im = v.im; im == nil {
@@ -78,8 +78,7 @@ func (v *value) approximate() (re, im *big.Float, ok bool) {
 	return newFloat().SetRat(v.rat), float(0), true
 }
 
-// realPart returns a real value as a floating-point number. It returns nil if the value is complex or beyond the
-// limits.
+// realPart returns a real v as a floating-point number. It returns nil if v is complex or beyond the limits.
 func (v *value) realPart() *big.Float {
 	re, _, ok := v.approximate()
 	if !ok || v.im != nil {
@@ -105,7 +104,7 @@ func (v *value) equals(w *value) bool {
 	return ok && okay && near(a, c) && near(b, d)
 }
 
-// near reports whether two numbers agree to agreeBits, relative to the larger number or to 1.
+// near reports whether two numbers agree to agreeBits, relative to max(1, |a|, |b|).
 func near(a, b *big.Float) bool {
 	d := new(big.Float).Sub(a, b)
 	scale := max(0, a.MantExp(nil), b.MantExp(nil))
@@ -189,7 +188,7 @@ func divide(a, b *value) *value {
 	return multiply(a, inverse)
 }
 
-// wholePower returns a to the power n, by squaring. Powers of 0 with n ≤ 0 are undefined.
+// wholePower returns a to the power n, by repeated squaring. Powers of 0 with n ≤ 0 are undefined.
 func wholePower(a *value, n *big.Int) *value {
 	if !n.IsInt64() || a == nil {
 		return nil
@@ -237,7 +236,7 @@ func exactRoot(r *big.Rat, n int64) *big.Rat {
 	return new(big.Rat).SetFrac(above, below)
 }
 
-// wholeRoot returns the nth root of x ≥ 0, or nil if the root is not whole.
+// wholeRoot returns the nth root of x ≥ 0, or nil if the root is no integer or x is too large.
 func wholeRoot(x *big.Int, n int64) *big.Int {
 	if n == 2 {
 		r := new(big.Int).Sqrt(x)
@@ -264,7 +263,7 @@ func wholeRoot(x *big.Int, n int64) *big.Int {
 
 const maxFactorial = 1000
 
-// small returns v if it is a whole number from 0 to maxFactorial, else -1.
+// small returns v if it is an integer from 0 to maxFactorial, otherwise -1.
 func (v *value) small() int64 {
 	if v.rat == nil || !v.rat.IsInt() || !v.rat.Num().IsInt64() {
 		return -1

@@ -1,6 +1,6 @@
-// Package slurm holds the batch scripts of this folder and adapts them to other jobs. Script
-// changes only the lines that define the job and its resources, so an adapted script runs the same
-// commands as the tested one.
+// Package slurm embeds the batch scripts of this folder and adapts them to a job. It changes only
+// the lines that define the job and its resources, so an adapted script runs the same commands as
+// the tested script.
 package slurm
 
 import (
@@ -15,7 +15,7 @@ import (
 //go:embed *.sbatch
 var files embed.FS
 
-// templates are the scripts, with the names that users give them.
+// templates lists the scripts with their names for users.
 var templates = [...]struct{ name, file string }{
 	{"train", "train.sbatch"},
 	{"requeue", "train-requeue.sbatch"},
@@ -33,15 +33,16 @@ func Names() []string {
 	return names
 }
 
-// A Job describes the job of a script.
+// A Job describes the job that a script is adapted to.
 type Job struct {
-	// Name is the name of the job, for squeue and the output file. Scripts without a configuration
-	// keep their name.
+	// Name is the name of the job in squeue and of the output file. Scripts without a configuration
+	// ignore it.
 	Name string
-	// Time is the time limit in Slurm's notation, such as 04:00:00. Empty keeps the script's limit.
+	// Time is the time limit in Slurm's notation, such as 04:00:00. If it is "", the script's limit
+	// stays.
 	Time string
-	// Partition, Account, Mem (memory per node, such as 32G), QOS and Constraint are options in
-	// Slurm's notation, for all parts. Empty options are left out.
+	// Partition, Account, Mem (memory per node, such as 32G), QOS and Constraint are options of
+	// sbatch for all parts. Empty options are left out.
 	Partition, Account, Mem, QOS, Constraint string
 	// Options are further options of sbatch, such as --exclusive, for all parts.
 	Options []string
@@ -51,7 +52,7 @@ type Job struct {
 	Parts []Part
 	// Config is the path of the configuration.
 	Config string
-	// Run is the name of the run; a sweep derives its runs' names from it.
+	// Run is the name of the run. A sweep derives the names of its runs from it.
 	Run string
 	// Overrides are the arguments after the configuration: key=value.
 	Overrides []string
@@ -62,11 +63,11 @@ type Part struct {
 	Nodes        int
 	TasksPerNode int
 	CPUsPerTask  int
-	GPUsPerNode  int // 0 to request none
+	GPUsPerNode  int // 0 for none
 }
 
-// Script returns the named script, adapted to j. It panics for an unknown name, or if the number of
-// parts is wrong.
+// Script returns the named script, adapted to j. It panics if the name is unknown, or if
+// len(j.Parts) is not Parts(name).
 func Script(name string, j Job) string {
 	text := read(name)
 	if !strings.Contains(text, "\nCONFIG=") {
@@ -90,7 +91,7 @@ func Script(name string, j Job) string {
 				line = assign(knob[1], knobs[knob[1]], knob[2])
 			}
 		}
-		if strings.HasPrefix(line, "set -") { // before this line, because modules may use unset variables
+		if strings.HasPrefix(line, "set -") { // modules load before set -u, because they may use unset variables
 			for _, m := range j.Modules {
 				out.WriteString("module load " + quote(m) + " || exit\n")
 			}
@@ -126,8 +127,8 @@ var (
 	knob = regexp.MustCompile(`^([A-Z]+)=(?:\$\{[^}]*\}|\([^)]*\))\s*(#.*)?$`)
 )
 
-// option returns the line of an sbatch option with the value of p or j. If neither sets the option,
-// it returns line.
+// option returns the line of an sbatch option with the value in p or j. If neither has a value, it
+// returns line.
 func (p Part) option(j Job, name, line string) string {
 	value := ""
 	switch name {
@@ -160,7 +161,8 @@ func (p Part) option(j Job, name, line string) string {
 	return "#SBATCH --" + name + "=" + value
 }
 
-// jobName makes name valid in a file name and in an option of sbatch.
+// jobName replaces the characters of name that are invalid in file names or options of sbatch by
+// "-".
 func jobName(name string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || strings.ContainsRune("_.,:=+-", r) {
@@ -170,7 +172,7 @@ func jobName(name string) string {
 	}, name)
 }
 
-// assign returns an assignment with its comment, aligned like the scripts' comments.
+// assign returns an assignment with its comment, aligned with the other comments of the script.
 func assign(name, value, comment string) string {
 	const column = 49
 	line := name + "=" + value

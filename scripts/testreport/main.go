@@ -1,13 +1,13 @@
-// Testreport runs go test -json and prints a summary: failures, skipped tests that are not allowed,
+// Testreport runs go test -json, and prints the failures, the skipped tests that are not allowed,
 // and a line of counts.
 //
 //	testreport -stage NAME [-allowed FILE] [-counts FILE] go test -json ./...
 //
-// Only leaf tests count, not tests that only start subtests. A skipped test is a failure if no line
-// of the allowed file covers it. Such a line has a regular expression, which must match all of
-// "package.Test", and then the reason. A line with the numbers of passed, failed and skipped tests
-// is appended to the counts file. The exit code is 0 without failures, 1 with failures, and 2 if
-// the command could not be run or read.
+// Only tests without subtests count. A skipped test is a failure unless a line of the allowed file
+// matches it. Each line of that file has a regular expression, which must match "package.Test" as a
+// whole, and a reason. Testreport appends the numbers of passed, failed and skipped tests to the
+// counts file. The exit code is 0 without failures, 1 with failures, and 2 if the command could not
+// be run or its output could not be read.
 package main
 
 import (

@@ -19,7 +19,7 @@ type event struct {
 	ImportPath  string // of the built package, in build-output
 	Test        string
 	Output      string
-	FailedBuild string  // ImportPath of the build whose failure made the package fail
+	FailedBuild string  // ImportPath of the failed build that made the package fail
 	Elapsed     float64 // seconds
 }
 
@@ -32,7 +32,7 @@ type report struct {
 
 	packageTimes, testTimes []duration
 
-	running map[string]map[string]*test // by package and test ("" for the package itself), until the package ends
+	running map[string]map[string]*test // by package and test; "" is the package itself
 	builds  map[string]string           // build output by ImportPath
 }
 
@@ -44,7 +44,7 @@ type duration struct {
 
 type test struct {
 	output strings.Builder
-	parent bool   // it has subtests
+	parent bool   // whether it has subtests
 	result string // pass, fail or skip; "" while it runs
 }
 
@@ -80,7 +80,7 @@ func (r *report) add(e event) {
 	}
 }
 
-// longest returns the five longest durations, as text.
+// longest returns the five longest durations as text.
 func longest(times []duration) string {
 	slices.SortFunc(times, func(a, b duration) int { return cmp.Compare(b.seconds, a.seconds) })
 	var words []string
@@ -90,11 +90,11 @@ func longest(times []duration) string {
 	return strings.Join(words, ", ")
 }
 
-// progress matches the lines of go test that show progress or repeat the summary.
+// progress matches the lines of go test about progress and the results of packages.
 var progress = regexp.MustCompile(
 	`(?m)^(=== (RUN|PAUSE|CONT|NAME)|\s*--- (PASS|SKIP)|(PASS|FAIL)$|(ok|FAIL|\?)\s+\S+\s)`)
 
-// test returns the record of a test, and registers it with its parents.
+// test returns the record of a test. It adds the test and its parents if they are new.
 func (r *report) test(pkg, name string) *test {
 	tests := r.running[pkg]
 	if tests == nil {
@@ -112,14 +112,14 @@ func (r *report) test(pkg, name string) *test {
 	return t
 }
 
-// end counts and prints the tests of a package that has ended. A test without a result was running
-// when the package failed.
+// end counts the tests of a package that has ended, and prints the failures. A test without a
+// result was running when the package failed.
 func (r *report) end(pkg string) {
 	tests := r.running[pkg]
 	delete(r.running, pkg)
 	whole := tests[""]
 	delete(tests, "")
-	if whole.result != "skip" { // skip: no tests in it
+	if whole.result != "skip" { // a package without tests is skipped
 		r.packages++
 	}
 	failed := r.failed
@@ -154,8 +154,8 @@ func (r *report) end(pkg string) {
 	}
 }
 
-// close ends the report. Packages without an end have failed. If the command failed without a
-// failed test, the command counts as a failure.
+// close ends the report. Packages that are still running have failed. If the command failed without
+// a failed test, close counts one failure.
 func (r *report) close(commandFailed bool) {
 	for _, pkg := range slices.Sorted(maps.Keys(r.running)) {
 		r.test(pkg, "").result = "fail"
@@ -182,8 +182,8 @@ func (r *report) say(name, what, output string) {
 	}
 }
 
-// parseAllowed parses lines of a pattern and a reason; lines with # are comments. Errors begin with
-// the line number.
+// parseAllowed parses lines with a pattern and a reason. Lines that begin with # are comments.
+// Errors begin with the line number.
 func parseAllowed(text string) (patterns []*regexp.Regexp, err error) {
 	for i, line := range strings.Split(text, "\n") {
 		line = strings.TrimSpace(line)

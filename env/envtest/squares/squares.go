@@ -1,7 +1,7 @@
-// Package squares is a task for policies with images, text and actions that needs no simulator. An
-// image shows two coloured squares and a hand. A sentence names one square, the target. The hand
-// must move to the target and close there. Only the image shows where the squares are, and only the
-// sentence names the target.
+// Package squares implements a small vision-language-action task without a simulator. An image
+// shows two coloured squares and a hand. A sentence names the target, one of the squares. The hand
+// must move to the target and close there. Only the image shows the places of the squares, and only
+// the sentence names the target.
 package squares
 
 import (
@@ -13,11 +13,11 @@ import (
 )
 
 const (
-	side      = 16   // pixels of the image
-	stride    = 0.25 // longest move of the hand in a step, along each axis
-	reach     = 0.3  // distance below which the hand is at a square
-	width     = 4    // side of a square in pixels
-	sentences = 24   // bytes of a sentence
+	side      = 16   // width and height of the image, in pixels
+	stride    = 0.25 // maximum move of the hand in a step, along each axis
+	reach     = 0.3  // the hand is at a square if it is nearer than this
+	width     = 4    // side length of a square, in pixels
+	sentences = 24   // length of a sentence, in bytes
 )
 
 var colors = []struct {
@@ -26,8 +26,8 @@ var colors = []struct {
 }{{"red", [3]uint8{230, 30, 30}}, {"green", [3]uint8{30, 200, 30}}, {"blue", [3]uint8{40, 60, 240}},
 	{"yellow", [3]uint8{230, 220, 40}}}
 
-// A scene is the positions of the hand, the target and the other square, in [-1, 1], and the
-// colours of the squares.
+// A scene holds the positions of the hand, the target and the other square, in [-1, 1], and the
+// colours of the target and the other square.
 type scene struct {
 	at    [3][2]float64
 	color [2]int
@@ -41,20 +41,21 @@ var (
 	_ env.Saver     = squares(nil)
 )
 
-// New makes n environments of Squares-v0. An action is the move of the hand, ±1 along each axis,
-// and a number that closes the hand if it is positive. Closing the hand at the target is a success
-// with a reward of 1. Closing it at the other square is a failure. Both end the episode, which has
-// at most 12 steps.
+// New makes n environments of Squares-v0. An action has three numbers within ±1: the move of the
+// hand along each axis, and a number that closes the hand if it is positive. Closing the hand at
+// the target is a success with a reward of 1. Closing it at the other square is a failure. Both end
+// the episode, which has at most 12 steps.
 func New(cfg env.Config, n int) (env.Vec, error) { return env.NewEpisodic(make(squares, n), cfg), nil }
 
-// NewSwapped is like New, but the sentences name the other square. Closing the hand there is still a failure.
+// NewSwapped is like New, but the sentences name the other square. Closing the hand at the other square is still a
+// failure.
 func NewSwapped(cfg env.Config, n int) (env.Vec, error) {
 	return env.NewEpisodic(swapped{make(squares, n)}, cfg), nil
 }
 
 type swapped struct{ squares }
 
-// Observe writes the sentence for the other square.
+// Observe is like the Observe of squares, but the sentence names the other square.
 func (s swapped) Observe(mask []bool, obs tensor.Dict) {
 	s.squares.Observe(mask, obs)
 	for n, c := range s.squares {
@@ -64,7 +65,7 @@ func (s swapped) Observe(mask []bool, obs tensor.Dict) {
 	}
 }
 
-// say writes the sentence for the square of a colour.
+// say writes the sentence that names the square of the given colour.
 func say(text []uint8, color int) {
 	clear(text)
 	at := copy(text, "reach the ")
@@ -96,7 +97,7 @@ func (s squares) Spec() env.Spec {
 // Len returns the number of environments.
 func (s squares) Len() int { return len(s) }
 
-// Reset draws a scene whose squares are apart from each other and from the hand.
+// Reset draws a scene in which the squares and the hand are far apart.
 func (s squares) Reset(n int, seed uint64) error {
 	r := philox.New(seed, philox.Reset, 0, 0)
 	c := &s[n]
@@ -113,7 +114,7 @@ func (s squares) Reset(n int, seed uint64) error {
 	return nil
 }
 
-// far returns the larger of the distances along the two axes.
+// far returns the maximum of the distances along the two axes.
 func far(a, b [2]float64) float64 { return max(math.Abs(a[0]-b[0]), math.Abs(a[1]-b[1])) }
 
 // Step moves the hands.
@@ -141,7 +142,7 @@ func (s squares) Step(action tensor.Tensor, turn []env.Turn, reward []float32, t
 	return nil
 }
 
-// Act moves the hand straight to the target, and closes it there.
+// Act moves the hand to the target, and closes it there.
 func (s squares) Act(action tensor.Tensor) error {
 	for n := range s {
 		c, a := &s[n], action.F32()[3*n:]
@@ -178,7 +179,7 @@ func (s squares) Observe(mask []bool, obs tensor.Dict) {
 	}
 }
 
-// paint fills a square with sides of size pixels.
+// paint fills a square of size × size pixels around the centre at.
 func paint(image []uint8, at [2]float64, size int, rgb [3]uint8) {
 	place := func(x float64) int { return int((x+1)/2*(side-1)+0.5) - size/2 }
 	for y := range size {

@@ -52,14 +52,14 @@ import (
 	"unsafe"
 )
 
-// A Loop is n environments of one model without a task.
+// A Loop simulates n environments of one model, without a task.
 type Loop struct {
 	c   C.loop
 	out []float32
 }
 
-// Open reads the model in file, and makes n environments. A step is skip steps of the simulation. If contacts is true,
-// a step also computes contact forces.
+// Open reads the model in file, and makes n environments. Each of their steps has skip simulation steps. If contacts is
+// true, a step also computes contact forces.
 func Open(file string, n, skip int, contacts bool) (*Loop, error) {
 	name, why := C.CString(file), (*C.char)(C.calloc(1, 1000))
 	defer C.free(unsafe.Pointer(name))
@@ -82,8 +82,8 @@ func (l *Loop) Place(i int, qpos, qvel []float64) {
 	C.loop_place(&c, C.int(i), (*C.double)(&qpos[0]), (*C.double)(&qvel[0]))
 }
 
-// Run takes the given number of steps with action, [steps, n, actuators]. It returns the positions
-// and velocities after the last step, [n, nq + nv].
+// Run takes steps with the actions in action, [steps, n, actuators]. It returns the positions and
+// velocities after the last step, [n, nq + nv], which the next Run overwrites.
 func (l *Loop) Run(steps int, action []float32) []float32 {
 	c := l.c
 	C.loop_run(&c, C.int(steps), (*C.float)(&action[0]), (*C.float)(&l.out[0]))
