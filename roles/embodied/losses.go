@@ -15,8 +15,8 @@ type losses struct {
 }
 
 const (
-	recentEpisodes = 100 // the share is over at least this number of the latest episodes, if there are so many
-	fewestEpisodes = 20  // the share of fewer episodes is never too large
+	recentEpisodes = 100 // minimum number of latest episodes to count, if there are so many
+	fewestEpisodes = 20  // with fewer episodes any share is allowed
 )
 
 func newLosses(section string, cfg env.Config) losses {

@@ -5,7 +5,7 @@ import (
 	"github.com/rlinf/rlinf/roles/planner"
 )
 
-// WorkOf returns the work of an iteration of the job of p. Measurements add what is only known after an update.
+// WorkOf returns the work of an iteration of the job of p. Profile adds the values that only a measured update gives.
 func WorkOf(p *plan.Plan) planner.Work {
 	samples, _ := p.Config.Samples()
 	params := 4 * int64(p.NumParams())

@@ -92,8 +92,7 @@ func (s shortage) Error() string {
 }
 
 // checkObservations reports whether the observations of one iteration, and of one step of an evaluation, fit into the
-// memory of all nodes. nodes is their number, and have is the memory of one node. This check makes no environment, and
-// its numbers do not overflow.
+// memory of all nodes. nodes is the number of nodes, and have is the memory of one node.
 func (d *Draft) checkObservations(nodes int, have job.Available) (fit bool) {
 	row, on := 0, "one node"
 	if nodes > 1 {
