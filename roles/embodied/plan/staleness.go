@@ -23,8 +23,8 @@ func (p *Plan) OldestWeights(n uint64) int64 {
 	return max(0, int64(n)-int64(p.Config.Algorithm.StalenessThreshold))
 }
 
-// QueuedRollouts returns the maximum number of rollouts of a shard that wait for their actor. With a bound on the age of
-// rollouts, it is so small that a rollout made with the newest weights does not become too old while it waits.
+// QueuedRollouts returns the maximum number of rollouts of a shard that wait for their actor. With a bound on the age
+// of rollouts, it is so small that a rollout made with the newest weights does not become too old while it waits.
 func (p *Plan) QueuedRollouts() int {
 	threshold := p.Config.Algorithm.StalenessThreshold
 	switch {

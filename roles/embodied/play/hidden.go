@@ -50,7 +50,7 @@ func (m *HiddenState) forget(n int) {
 // Clear resets the hidden states of all environments.
 func (m *HiddenState) Clear() { m.rows.Zero() }
 
-// Save returns the hidden states; an empty Dict if the policy is not recurrent.
+// Save returns the hidden states. The Dict is empty if the policy is not recurrent.
 func (m *HiddenState) Save() (d tensor.Dict) {
 	if !m.rows.IsZero() {
 		d.Set(policy.HiddenState, m.rows)
