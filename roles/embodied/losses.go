@@ -11,7 +11,7 @@ import (
 type losses struct {
 	key     string   // key of the allowed share of lost episodes
 	most    float64  // the allowed share
-	batches [][2]int // lost episodes and all episodes; the newest last
+	batches [][2]int // numbers of lost episodes and of all episodes in each call of add; the newest last
 }
 
 const (

@@ -13,7 +13,7 @@ import (
 // A recorder computes the metrics of training in environments, from the ended episodes and the actors' reports.
 type recorder struct {
 	plan     *plan.Plan
-	losses   [2]losses // lost episodes of training, and of evaluations
+	losses   [2]losses // lost episodes: [0] of training, [1] of evaluations
 	excess   error     // nil unless too many episodes were lost
 	rollouts int64     // rollouts of each environment so far
 	from     int64     // the number of iterations before this run

@@ -36,7 +36,7 @@ type EmbodiedRunner struct {
 	synced           int64 // version of the weights that rollouts use; -1 if there is none yet
 }
 
-// Next is the loop head: see loop.Loop.Next.
+// Next ends an iteration, and reports whether another one follows: see loop.Loop.Next.
 func (r *EmbodiedRunner) Next(ctx context.Context) (more bool, err error) { return r.loop.Next(ctx) }
 
 // GlobalStep returns the number of iterations trained, in this run and in the runs that it resumes.

@@ -24,7 +24,7 @@ var _ task.Task = Task{}
 // Has reports whether cfg asks for this task, that is, trains no language model.
 func (Task) Has(cfg *config.Config) bool { return !cfg.FineTunes() }
 
-// Draft places cfg in a world whose rank r is on node nodes[r].
+// Draft returns the draft of cfg for a world whose rank r is on node nodes[r].
 func (Task) Draft(cfg *config.Config, reg config.Registries, nodes []int) task.Draft {
 	return draft{plan.NewDraft(cfg, reg, nodes)}
 }

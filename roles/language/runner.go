@@ -60,7 +60,7 @@ func addWorkers[W languageWorker](r *runner, g *spmd.Group[W]) {
 	}
 }
 
-// Next is the loop head: see loop.Loop.Next.
+// Next ends an iteration, and reports whether another one follows: see loop.Loop.Next.
 func (r *runner) Next(ctx context.Context) (more bool, err error) { return r.loop.Next(ctx) }
 
 // GlobalStep returns the number of iterations trained, in this run and in the runs that it resumes.

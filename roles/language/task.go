@@ -33,12 +33,12 @@ func (FineTuning) Has(cfg *config.Config) bool { return cfg.FineTunes() && !cfg.
 // Has reports whether cfg asks for the task reasoning.
 func (Reasoning) Has(cfg *config.Config) bool { return cfg.Reasons() }
 
-// Draft places cfg in a world whose rank r is on node nodes[r].
+// Draft returns the draft of cfg for a world whose rank r is on node nodes[r].
 func (FineTuning) Draft(cfg *config.Config, reg config.Registries, nodes []int) task.Draft {
 	return draft{plan.NewDraft(cfg, reg, nodes)}
 }
 
-// Draft places cfg in a world whose rank r is on node nodes[r].
+// Draft returns the draft of cfg for a world whose rank r is on node nodes[r].
 func (Reasoning) Draft(cfg *config.Config, reg config.Registries, nodes []int) task.Draft {
 	return draft{plan.NewDraft(cfg, reg, nodes)}
 }

@@ -142,12 +142,13 @@ func run(ctx context.Context, x *player, d time.Duration, c *calls) error {
 		}
 		busy = processorTime() - busy
 		if x.taken < 3 {
-			continue // the first steps find cold memory
+			continue // the first steps run with cold caches
 		}
 		c.step.Add(spent.step)
 		c.infer.Add(spent.infer)
 		c.score.Add(spent.score)
-		c.step.Busy += max(0, busy.Seconds()-spent.infer.Seconds()-spent.score.Seconds()) // the rest is the step
+		// Inference and rewards are always busy. The remaining processor time is that of the environments' step.
+		c.step.Busy += max(0, busy.Seconds()-spent.infer.Seconds()-spent.score.Seconds())
 	}
 	return nil
 }

@@ -20,7 +20,7 @@ type player struct {
 	rec   *play.RolloutBuilder
 	dict  tensor.Dict // the trajectory
 	at    int         // the index of the next step in the present rollout
-	taken uint64      // steps of each environment in all rollouts
+	taken uint64      // number of steps of each environment, over all rollouts
 
 	rule        reward.Rule // the rule of reward workers; nil if there are none
 	transitions tensor.Dict

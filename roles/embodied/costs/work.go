@@ -22,7 +22,7 @@ func WorkOf(p *plan.Plan) planner.Work {
 	if p.OffPolicy {
 		w.Warmup = p.Config.Algorithm.OffPolicy.ReplayBuffer.MinBufferSize
 	}
-	const rows = 64 // layouts pad, so one row would look larger than it is
+	const rows = 64 // layouts are padded, so the size of one row alone would be too large
 	some := plan.Route{Hi: rows, Shards: []plan.ActorShard{{}}}
 	w.Bytes = planner.Bytes{
 		Observation: int64(p.StepLayout(some).Size()) / rows,

@@ -16,11 +16,11 @@ type Draft struct {
 	found *config.Findings
 	nodes []int // the node of each rank
 	asks  bool  // the draft may start external simulators to ask for their specification
-	tried bool  // tryParts has made the parts
+	tried bool  // Mistakes has called tryParts
 }
 
-// NewDraft places cfg in a world whose rank r is on node nodes[r]. It makes no environment and no policy, and reads no
-// file except comm.table.
+// NewDraft returns the draft of cfg for a world whose rank r is on node nodes[r]. It makes no environment and no
+// policy, and reads no file except comm.table.
 func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	common, found := job.New(cfg, reg, nodes)
 	d := &Draft{Plan: &Plan{Job: common, Learning: reg.Learning(cfg), alone: len(nodes) == 1}, found: found,

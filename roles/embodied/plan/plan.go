@@ -21,7 +21,7 @@ type Plan struct {
 	EvalSpec     env.Spec   // the spec of an evaluation environment
 	Unrenderable string     // the simulator that will not be filmed, because it cannot be rendered; "" if there is none
 
-	Actors, rollouts, simulators int     // the numbers of workers; simulators are the env workers
+	Actors, rollouts, simulators int     // the numbers of actors, rollout workers and env workers
 	Rewards, Inferences          int     // the numbers of reward and inference workers; 0 if not placed
 	Train, Eval                  Routing // the routings of training and of evaluations
 
@@ -34,7 +34,7 @@ type Plan struct {
 	paramBytes       int  // bytes of one copy of the parameters
 	alone            bool // the world has one rank
 	AutoReset        bool // training environments begin new episodes by themselves
-	BootstrapAll     bool // value the last observation of every episode, not only of truncated episodes
+	BootstrapAll     bool // compute the value of every episode's last observation, not only of truncated episodes
 	config.Learning
 
 	demos tensor.Dict // demonstrations to train on

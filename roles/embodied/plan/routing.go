@@ -10,8 +10,8 @@ package plan
 // and actions. With N environments and W actors, actor a trains on [a·N/W, (a+1)·N/W), so each route is divided into
 // one or more actor shards.
 type Routing struct {
-	Envs   int     // N, of all env workers
-	Stages int     // S, of each env worker
+	Envs   int     // N, the number of environments
+	Stages int     // the number of pipeline stages of each env worker
 	Routes []Route // ordered by stage, then by environment
 	perEnv int     // the number of environments of one env worker
 }
@@ -22,7 +22,7 @@ type Route struct {
 	Env, Rollout int // members of the groups env and rollout
 	Stage        int // number of the env worker's stage
 	Lo, Hi       int
-	Shards       []ActorShard // in ascending order; none in evaluations
+	Shards       []ActorShard // in ascending order; empty in evaluations
 }
 
 // An ActorShard is the part [lo, hi) of a route that one actor trains on.
@@ -82,7 +82,7 @@ func (p *Plan) RunsInline(of Routing, l Route, training bool) bool {
 	if p.Placement.Group("env").Ranks[l.Env] != p.Placement.Group("rollout").Ranks[l.Rollout] {
 		return false
 	}
-	sharing, serving := 0, 0 // routes with the same env worker and stage, and with the same rollout worker
+	sharing, serving := 0, 0 // numbers of routes with l's env worker and stage, and with l's rollout worker
 	for _, other := range of.Routes {
 		if other.Env == l.Env && other.Stage == l.Stage {
 			sharing++

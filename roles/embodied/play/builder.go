@@ -18,7 +18,7 @@ type RolloutBuilder struct {
 	noise        policy.Noise
 	Mixture      *Mixture // lets an expert act in some steps; nil if only the policy acts
 	critic       bool     // the last actions came with values
-	bootstrapAll bool     // value the last observation of terminated episodes, too
+	bootstrapAll bool     // compute the value of the last observation of terminated episodes, too
 	// Idles is true if environments do not reset themselves. After the end of an episode they idle until Stage.Begin.
 	Idles     bool
 	parts     []part        // the rows of each actor
@@ -30,9 +30,9 @@ type RolloutBuilder struct {
 	rows      []int         // the environments of the rows of final
 }
 
-// NewRolloutBuilder returns a builder for the environments first, first+1, … first+n-1. The noise of an action follows
-// from seed and the number of the environment. Actor i gets the rows cuts[i] to cuts[i+1]-1. The first cut is 0, and
-// the last is n.
+// NewRolloutBuilder returns a builder for the environments first, first+1, … first+n-1. The noise of actions depends on
+// seed, the number of the environment and the step. Actor i gets the rows cuts[i] to cuts[i+1]-1. The first cut is 0,
+// and the last is n.
 func NewRolloutBuilder(pol policy.Policy, seed uint64, first, n int, cuts []int, bootstrapAll bool) *RolloutBuilder {
 	r := &RolloutBuilder{Policy: pol, work: pol.NewWork(n), Hidden: NewHiddenState(pol, n), bootstrapAll: bootstrapAll}
 	r.noise = policy.Noise{Seed: seed, Env: make([]uint64, n), Step: make([]uint64, n)}

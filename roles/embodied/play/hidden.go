@@ -10,7 +10,7 @@ import (
 // A HiddenState has the hidden states of a recurrent policy in some environments.
 type HiddenState struct {
 	rows tensor.Tensor // the hidden states, F32 [n,M]; the zero Tensor if the policy is not recurrent
-	seen tensor.Dict   // the result of the method with
+	seen tensor.Dict   // the result of HiddenState.with
 }
 
 // NewHiddenState returns the hidden states of n environments at the start of their episodes.

@@ -37,7 +37,7 @@ type input struct {
 }
 
 // NewActorWorker returns the worker of member m, for loop.Launch. All replicas start with the same parameters, which
-// follow from the seed.
+// depend only on the seed.
 func NewActorWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*ActorWorker, error) {
 	b, shared, err := newBase(c, m)
 	if err != nil {

@@ -93,7 +93,7 @@ func (r *RolloutWorker) serve(ctx, stop context.Context) error {
 		l.paused = false
 	}
 	for {
-		var waiting *asyncRoute // the route with the fewest rollouts that waits for memory or weights
+		var waiting *asyncRoute // the waiting route with the fewest rollouts; it needs a free item or newer weights
 		paused, unanswered := 0, 0
 		for _, l := range r.running {
 			if l.item != nil && !l.paused {

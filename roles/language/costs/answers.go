@@ -150,7 +150,7 @@ func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 			if err != nil {
 				return all, err
 			}
-			if all = b; n > 0 { // the first answers find cold memory
+			if all = b; n > 0 { // the first answers run with cold caches
 				times[i].Add(took)
 			}
 		}

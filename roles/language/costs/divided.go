@@ -81,7 +81,7 @@ func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		var first probe.Series // finds cold memory
+		var first probe.Series // not used, because the first passes run with cold caches
 		series := []*probe.Series{&wholes, &lone, &crowd}
 		if n == 0 {
 			series = []*probe.Series{&first, &first, &first}

@@ -195,7 +195,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		}
 		learners = append(learners, x)
 		var none probe.Series
-		err = x.train(&none, &none, &none) // the first update finds cold memory
+		err = x.train(&none, &none, &none) // the first update runs with cold caches
 		x.counter.Reset()
 		x.updates, x.spent = 0, 0
 		return x, err
@@ -296,7 +296,7 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		if _, err := c.Update(&b); err != nil {
 			return err
 		}
-		if n > 0 { // the first calls find cold memory
+		if n > 0 { // the first calls run with cold caches
 			values.Add(valued.Sub(start))
 			update.Add(time.Since(prepared))
 		}

@@ -90,7 +90,7 @@ func (d *Dealer) Receive(from int, m Message) error {
 func (d *Dealer) Settle() {
 	switch {
 	case d.ended:
-	case d.missing == 0: // players that still receive orders have no answers to give
+	case d.missing == 0: // no answer is unfinished, so orders on their way move no answers
 		d.ended = true
 		d.all(Message{Kind: End})
 	case len(d.prompts) == 0:
@@ -102,7 +102,7 @@ func (d *Dealer) Settle() {
 func (d *Dealer) deal(to int) {
 	d.send(to, Message{Kind: Deal, Count: d.prompts[0]})
 	s := &d.seats[to]
-	s.load.Tokens = append(make([]int32, d.Size), s.load.Tokens...) // until its next report
+	s.load.Tokens = append(make([]int32, d.Size), s.load.Tokens...) // an estimate until the player's next message
 	if d.prompts = d.prompts[1:]; len(d.prompts) == 0 {
 		d.all(Message{Kind: None})
 	}

@@ -22,7 +22,7 @@ type Draft struct {
 	found *config.Findings
 }
 
-// NewDraft places cfg in a world whose rank r is on node nodes[r]. It reads no file except comm.table.
+// NewDraft returns the draft of cfg for a world whose rank r is on node nodes[r]. It reads no file except comm.table.
 func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	common, found := job.New(cfg, reg, nodes)
 	d := &Draft{Plan: &Plan{Job: common}, found: found}

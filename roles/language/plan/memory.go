@@ -175,7 +175,7 @@ func (p *Plan) share(component string, index, r int) (s share) {
 	if sequences == 0 {
 		sequences = p.batch * max(p.group, 1)
 	}
-	stages := mesh.Pipeline - mesh.At(index).Stage // number of stages from the member's stage on
+	stages := mesh.Pipeline - mesh.At(index).Stage // number of stages from the member's stage to the last
 	s.work = int64(m.TrainingBytes(p.Limit.Tokens, sequences, stages, p.Config.RecomputedLayers()))
 	s.forward = int64(m.TrainingBytes(p.Limit.Tokens, sequences, 1, p.Model.Layers))
 	if mesh.Members() > 1 {

@@ -127,7 +127,7 @@ func (l *Language) part(p lm.Part) (*lm.Model, error) {
 func (p *Plan) partOf(component string, member int) *lm.Model {
 	m, err := p.part(p.Mesh(component).Part(member))
 	if err != nil {
-		panic(fmt.Sprintf("plan: %v", err)) // the whole model was made before, and the mesh was checked
+		panic(fmt.Sprintf("plan: %v", err)) // impossible: New has made the whole model, and the mesh was checked
 	}
 	return m
 }

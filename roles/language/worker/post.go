@@ -18,8 +18,8 @@ type post struct {
 	member func(replica int) int
 	wait   spmd.Span
 	from   []int          // replicas from which messages may arrive
-	heads  []head         // memory for the next head from each replica in from
-	reqs   []spmd.Request // receives of heads
+	heads  []head         // for each replica in from, memory for its next head
+	reqs   []spmd.Request // for each replica in from, the receive of its next head
 	turn   int            // index in from of the replica whose messages are received first
 	sends  []*sending
 	err    error // the first error of a send

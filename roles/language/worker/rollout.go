@@ -14,7 +14,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Answers is the purpose of the communicator of rollout workers in the task reasoning.
+// Answers is the purpose of the communicator over which rollout workers sum the results of exams.
 const Answers = "answers"
 
 // A RolloutWorker generates answers to prompts with the actors' language model, and examines the model.
