@@ -44,7 +44,7 @@ type Groups struct {
 	Inference *spmd.Group[*worker.InferenceWorker] // nil if actors compute log-probs themselves
 }
 
-// check returns an error unless g has the groups of exactly the placed components. The error names the missing and the
+// check returns an error unless g has exactly the groups of the placed components. The error names missing and
 // superfluous groups.
 func (g *Groups) check(place *spmd.Placement) error {
 	var errs []error

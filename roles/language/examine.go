@@ -182,9 +182,9 @@ func planEvaluation(on *task.Evaluation) (*plan.Plan, error) {
 	return p, nil
 }
 
-// openModel opens the trained tensors, and returns them with their folder or file. It opens the checkpoint in dir, else
-// runner.ckpt_path, unless this file has the base weights of adapters, else the newest checkpoint of the run. Without
-// trained tensors f is nil, and from is the folder or file of l's weights.
+// openModel opens the trained tensors, and returns their folder or file and the open file. It takes the first of these:
+// the checkpoint in dir, the file runner.ckpt_path (unless it has the base weights of adapters), the newest checkpoint
+// of the run. Without trained tensors f is nil, and from is the folder or file of l's weights.
 func openModel(cfg *config.Config, l *plan.Language, dir string) (from string, f *job.TensorFile, err error) {
 	newest := loop.Latest(cfg)
 	_, missing := os.Stat(newest)

@@ -225,7 +225,7 @@ func (r *ReasoningRunner) train(ctx context.Context) error {
 	return r.addMetrics(ctx, calls...)
 }
 
-// evaluateAnswers asks the model with the newest weights the validation questions, and adds the results to the report.
+// evaluateAnswers sends the newest weights to rollout workers, and asks them the validation questions.
 func (r *ReasoningRunner) evaluateAnswers(ctx context.Context) error {
 	if err := r.syncModel(ctx); err != nil {
 		return err

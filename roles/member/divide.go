@@ -9,8 +9,8 @@ import (
 
 // Divide launches a group that evaluates with copies of a model. The argument size is the number of members that share
 // one copy. There are w.Size()/size copies, and at least one, so a rank may have several members. The axes of the group
-// are Data, over the copies, and Tensor, over the members of a copy. For each member m on this rank Divide calls new(m,
-// line). The line connects the members of m's copy. Collective over the world: see spmd.Launch.
+// are Data, over the copies, and Tensor, over the members of a copy. Divide calls the function new for each member on
+// this rank. The argument line connects the members of its copy. Collective over the world: see spmd.Launch.
 func Divide[W any](ctx context.Context, w *spmd.World, j *job.Job, size int,
 	new func(m *spmd.Member, line *Line) (W, error)) (*spmd.Group[W], error) {
 	copies := max(1, w.Size()/size)

@@ -68,15 +68,15 @@ func FlatPart(file, name string, t tensor.Tensor, lo int, p, whole *nn.Params[fl
 	return part
 }
 
-// within calls f for each contiguous run of the part's bytes in [lo, hi) of the whole tensor. The run has n bytes, at
-// offset at of the whole tensor, and at offset here of Memory.
+// within calls f for each contiguous run of the part's bytes in [lo, hi) of the whole tensor. f gets the offset of the
+// run in the whole tensor (at), its offset in Memory (here), and its length (n).
 func (p *Part) within(lo, hi int, f func(at, here, n int)) {
 	for _, b := range p.Blocks {
 		b.Within(lo, hi, f)
 	}
 }
 
-// count returns the number of bytes n that blocks have in [lo, hi) of the whole tensor, and the number of contiguous
+// count returns the number of bytes that blocks have in [lo, hi) of the whole tensor, and the number of contiguous
 // runs.
 func count(blocks []nn.Block, lo, hi int) (n, runs int) {
 	for _, b := range blocks {

@@ -35,7 +35,7 @@ type divided struct {
 	holders []holder
 }
 
-// size returns the number of bytes that ranks hold. It counts bytes that several ranks hold once.
+// size returns the number of bytes that ranks hold. Bytes on several ranks count once.
 func (h *divided) size() (n int) {
 	for _, of := range h.holders {
 		for _, b := range of.needed {
@@ -54,7 +54,7 @@ type holder struct {
 
 // Collect calls the function write on rank 0, with access to the parts of all ranks. Meanwhile the other ranks send
 // pieces of their parts, so the memory of parts must not change. Ranks with parts return after write has returned on
-// rank 0, also if it failed. Collective over the members of g. comm is a communicator of the same members.
+// rank 0, even if it failed. Collective over the members of g. comm is a communicator of the same members.
 func Collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []Part,
 	write func(*Collection) error) error {
 	return collect(ctx, g, comm, mine, PieceBytes, write)

@@ -23,7 +23,7 @@ type source struct {
 }
 
 // Collector returns the collector of m, a member on this rank. It writes new parameters to state, the memory of the
-// member's parameters. If an actor has the same part, it leaves this memory alone, and Adopt returns another state.
+// member's parameters. If an actor has the same part, it does not use this memory, and Adopt returns another state.
 func (w *Weights) Collector(m *spmd.Member, state []byte) *Collector {
 	c := &Collector{own: state, version: -1}
 	for _, e := range w.ends {

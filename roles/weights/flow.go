@@ -73,8 +73,8 @@ type need struct {
 
 // newFlows returns the flows from actors to readers, which are the same on every rank. If an actor has a reader's part,
 // the reader gets this part whole. Otherwise it gets each element of its part from the nearest actor with this element.
-// A part is sent at most once to each place without a source, or only the piece that the readers there need. places[r]
-// is the place of rank r: see near.
+// To a place without a source, a part is sent once, or only the piece that the readers there need. places[r] is the
+// place of rank r: see near.
 func newFlows(actors, readers []member, places []int) ([]*flow, error) {
 	var flows []*flow
 	for _, a := range actors {

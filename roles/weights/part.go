@@ -83,7 +83,8 @@ func (p *part) block(field int) nn.Block {
 // An overlap has the blocks of the same tensor in two parts. The parts share the elements that are in both blocks.
 type overlap struct{ from, to nn.Block }
 
-// overlaps returns the overlap of each of these fields of from with the field of the same name in to.
+// overlaps returns an overlap for each of these fields of one part (from): with the field of the same name in the other
+// part (to).
 func overlaps(from *part, fields []int, to *part) (common []overlap) {
 	for _, i := range fields {
 		common = append(common, overlap{from.block(i), to.block(to.find(from.fields[i].Name))})

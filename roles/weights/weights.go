@@ -15,7 +15,7 @@ import (
 )
 
 // Weights send versions of a model's parameters from the actors to the readers, which are members of other components.
-// A version is the number of iterations for which the parameters were trained. A nil Weights has only Close.
+// A version is the number of iterations for which the parameters were trained. Only Close accepts a nil Weights.
 type Weights struct {
 	label string
 	ends  []*end

@@ -84,7 +84,7 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 	players := make([]*player, 0, len(sizes)+a.Cores)
 	defer func() {
 		for _, x := range players {
-			_ = x.close() // the measurements are complete
+			_ = x.close() // an error does not matter, because the measurements are complete
 		}
 	}()
 	measured := make([]calls, len(sizes))
@@ -248,7 +248,7 @@ func newLearner(p *plan.Plan, envs int) (*learner, error) {
 
 func (x *learner) close() {
 	if x.player != nil {
-		_ = x.player.close() // the measurements are complete
+		_ = x.player.close() // an error does not matter, because the measurements are complete
 	}
 }
 

@@ -66,7 +66,7 @@ func newPlayerOf(p *plan.Plan, pol policy.Policy, rows int) (*player, error) {
 // calls are the measured times of steps of environments, of inferences with recording, and of rewards.
 type calls struct{ step, infer, score probe.Series }
 
-// took has the times of the three operations of calls in one step.
+// took has the times of one step: of the environments, of inference with recording, and of rewards.
 type took struct{ step, infer, score time.Duration }
 
 // step takes one step in all environments, and returns its times.

@@ -31,8 +31,8 @@ func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	return d
 }
 
-// Mistakes returns one error with all mistakes. If there is one, Mistakes also makes the environments and the policy to
-// find further mistakes. It starts no external simulators.
+// Mistakes returns all mistakes as one error, or nil if there are none. Before it returns an error, it also makes the
+// environments and the policy to find further mistakes. It starts no external simulators.
 func (d *Draft) Mistakes() error {
 	if d.found.Err() != nil && !d.tried {
 		d.tried = true

@@ -21,8 +21,8 @@ func (p *Plan) NextOf(s ActorShard) int {
 	return s.Actor
 }
 
-// InferencePairs returns the pairs (sender, receiver) that exchange trajectories. The result in has the pairs of
-// rollout and inference workers, and out has the pairs of inference workers and actors.
+// InferencePairs returns the pairs (sender, receiver) that exchange trajectories: rollout and inference workers (in),
+// and inference workers and actors (out).
 func (p *Plan) InferencePairs() (in, out map[[2]int]bool) {
 	in, out = map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range p.Train.Routes {

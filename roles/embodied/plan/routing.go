@@ -77,7 +77,7 @@ func (p Routing) Pairs() (obs, act, out map[[2]int]bool) {
 
 // RunsInline reports whether the rollout worker of route l steps the environments of l itself, which is faster. It does
 // so if the env worker is on the same rank and no other rollout worker serves these environments. The argument of is
-// the routing that has l. The argument training is false for evaluations.
+// the routing that contains l. The argument training is false for evaluations.
 func (p *Plan) RunsInline(of Routing, l Route, training bool) bool {
 	if p.Placement.Group("env").Ranks[l.Env] != p.Placement.Group("rollout").Ranks[l.Rollout] {
 		return false

@@ -54,7 +54,7 @@ func (s *Stage) Picture(n int) (*video.Sheet, error) {
 }
 
 // newSheet returns a sheet for pictures of the first n environments, and their instructions as captions. Below each
-// picture it has room for the caption and more lines. The argument more is the number of these lines.
+// picture the sheet has room for the caption and for extra lines. The argument more is the number of extra lines.
 func (c *Camera) newSheet(now *env.Step, n, more int) (sheet *video.Sheet, captions [][]string) {
 	captions = instructions(c.vec.Spec(), now, n, video.Columns(c.cfg.Width))
 	lines := 0
@@ -64,8 +64,8 @@ func (c *Camera) newSheet(now *env.Step, n, more int) (sheet *video.Sheet, capti
 	return video.NewSheet(n, c.cfg.Width, c.cfg.Height, lines+more), captions
 }
 
-// Record films the next evaluation into file. For formats other than PNG it starts the program ffmpeg with the entry
-// by. Without a camera Record does nothing.
+// Record films the next evaluation into file. Formats other than PNG need the program ffmpeg, which the argument by
+// starts. Without a camera Record does nothing.
 func (s *Stage) Record(file string, by programs.Entry) {
 	if s.camera != nil {
 		s.camera.file, s.camera.by = file, by

@@ -15,8 +15,8 @@ type EvalPlayer struct {
 }
 
 // NewEvalPlayer returns a player for the environments first, first+1, … first+n-1. It chooses pol's most likely
-// actions, unless the caller sets Mode. seed determines the random numbers of sampled actions, also for policies that
-// always sample. They differ from those of training with the same seed.
+// actions, unless the caller sets Mode. seed determines the random numbers of policies that sample. They differ from
+// the random numbers of training with the same seed.
 func NewEvalPlayer(pol policy.Policy, n int, seed uint64, first int) *EvalPlayer {
 	p := &EvalPlayer{Policy: pol, Mode: policy.Deterministic, work: pol.NewWork(n),
 		Hidden: NewHiddenState(pol, n),
@@ -27,8 +27,8 @@ func NewEvalPlayer(pol policy.Policy, n int, seed uint64, first int) *EvalPlayer
 	return p
 }
 
-// Begin starts new episodes. epoch is 0 for the first episodes of an evaluation. They restart the random numbers, so
-// every evaluation has the same ones.
+// Begin starts new episodes. epoch is 0 for the first episodes of an evaluation. Then Begin also restarts the random
+// numbers, so that every evaluation is the same.
 func (p *EvalPlayer) Begin(epoch int) {
 	p.Hidden.Clear()
 	if epoch == 0 {

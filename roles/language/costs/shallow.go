@@ -10,7 +10,7 @@ import (
 )
 
 // need estimates the memory in bytes of a measurement on this number of cores. Rollout workers and learners are
-// measured one after the other, so the larger group counts.
+// measured one after the other, so only the larger memory of the two counts.
 func need(p *plan.Plan, cores int) int64 {
 	whole := plan.Mesh{Data: 1, Pipeline: 1, Tensor: 1, Layers: []int{p.Model.Layers}}
 	learners := min(cores, p.Actors)

@@ -149,8 +149,8 @@ func (d *Dealer) level() {
 	}
 }
 
-// more returns the expected number of further tokens of an unfinished answer, which has this number of tokens. Lengths
-// vary so much that a long answer is expected to get more further tokens than a new one.
+// more returns the expected number of further tokens of an unfinished answer. The argument tokens is its present
+// length. Lengths vary so much that a long answer is expected to get more further tokens than a new one.
 func (d *Dealer) more(tokens int32) float64 {
 	return max(1, min(float64(d.Mean)+float64(tokens)/4, float64(d.Tokens)-float64(tokens)))
 }

@@ -22,12 +22,12 @@ type Player struct {
 	Table
 	Setup
 	waiting []Answer       // answers that will enter the engine, in this order
-	running map[int]Answer // answers in the engine without their tokens, by the result of number
+	running map[int]Answer // answers in the engine, without their tokens; the key is the result of number
 	begun   map[int]int    // number of tokens of each running answer
 	groups  map[int]*group // groups that this player collects, by prompt
 	tokens  int            // number of tokens of all unfinished answers
 	got     int            // number of answers received from other players
-	told    [3]int         // at the last message to the dealer: the number of unfinished answers, tokens, and got
+	told    [3]int         // at the last message to the dealer: the result of Unfinished, tokens and got
 	asked   bool           // the player has asked for a prompt, and has not received one yet
 	none    bool           // the dealer has no prompt left
 	over    bool           // the batch has ended

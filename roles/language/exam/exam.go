@@ -101,7 +101,7 @@ func (e *Exam) ask(ctx context.Context, questions []answer.Question, n int, s en
 	return responses, grades, nil
 }
 
-// watch returns an engine.Watch that reports the number of ended answers, of n, as progress.
+// watch returns an engine.Watch that reports progress: the number of ended answers among n answers.
 func (e *Exam) watch(n int) engine.Watch {
 	ended := 0
 	e.Progress.Report("evaluation", 0, n)

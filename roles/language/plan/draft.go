@@ -49,7 +49,7 @@ func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	return d
 }
 
-// Mistakes returns one error with all mistakes.
+// Mistakes returns all mistakes as one error, or nil if there are none.
 func (d *Draft) Mistakes() error { return d.found.Err() }
 
 // Complete returns the plan, or one error with all mistakes. It reads the tokenizer, the model's configuration and all

@@ -86,8 +86,8 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 // the component has no members.
 func (p *Plan) MemberBytes(component string) int64 { return p.memberBytes(component, 0) }
 
-// PartBytes is like MemberBytes for another division of the model, by mesh. It estimates the memory of the member that
-// needs the most.
+// PartBytes is like MemberBytes, but for members that divide the model by the given mesh. It estimates the memory of
+// the member that needs the most.
 func (p *Plan) PartBytes(component string, mesh Mesh) (most int64) {
 	divided := *p
 	divided.meshes = maps.Clone(p.meshes)

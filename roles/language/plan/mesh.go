@@ -203,7 +203,7 @@ func (p *Plan) Meshes() []Mesh {
 	return list
 }
 
-// LargestStage returns the share of the model's work that the stage of m with the most work has.
+// LargestStage returns the largest share of the model's work that a stage of m has.
 func (p *Plan) LargestStage(m Mesh) float64 {
 	costs, total, most := layerCosts(&p.Model), 0, 0
 	for _, layers := range m.Layers {
@@ -238,8 +238,8 @@ func (d *Draft) checkReader(of string, reader, actor Mesh) {
 	d.found.Want(len(first.Prefixes) == 0, key+"prefixes", first.Prefixes, "null"+because)
 }
 
-// layerCosts returns the number of weights in each layer by which a token is multiplied. The first layer includes the
-// embedding, and the last layer includes the output matrix.
+// layerCosts returns, for each layer, the number of weights that a token uses. The first layer includes the embedding,
+// and the last layer includes the output matrix.
 func layerCosts(c *lm.Config) []int {
 	costs := make([]int, c.Layers)
 	for i := range costs {

@@ -51,8 +51,8 @@ func (p *Pipeline) Round(worker, round int) (lo, hi int) {
 	return first + lo, first + hi
 }
 
-// Pairs reports whether the member from of a stage sends groups to the member to of the next stage: both are the first
-// members of their replicas, and the replicas have groups in common.
+// Pairs reports whether a member (from) of a stage sends groups to a member (to) of the next stage. Both must be the
+// first members of their replicas, and the replicas must have groups in common.
 func (p *Pipeline) Pairs(stage, from, to int) bool {
 	mesh, next := p.Stages[stage].Mesh, p.Stages[stage+1].Mesh
 	if !mesh.IsFirst(from) || !next.IsFirst(to) {
@@ -96,11 +96,10 @@ func (p *Pipeline) lines(size int) []string {
 		strings.Join(each, ", then "))}
 }
 
-// span returns the range of part i if n elements are divided as evenly as possible. The argument parts is the number of
-// parts.
+// span divides n elements into parts as evenly as possible, and returns the range [lo, hi) of part i.
 func span(n, parts, i int) (lo, hi int) { return i * n / parts, (i + 1) * n / parts }
 
-// owner returns the index of the part whose range, as in span, has element i.
+// owner returns the index of the part that has element i, if span divides n elements.
 func owner(n, parts, i int) int { return ((i+1)*parts - 1) / n }
 
 // BalanceGroups assigns each group to a replica. Each replica gets the same number of groups, and about the same number

@@ -153,7 +153,7 @@ func (p *Plan) BatchOf(order []int32, number int64, replica int) (b Batch) {
 
 func sequence(s text.Sample) algo.Sequence { return algo.Sequence{IDs: s.IDs, Learn: s.Learn} }
 
-// balanced returns a replica's samples of the batch whole, in the order of the batch. All replicas get about the same
+// balanced returns a replica's samples of a batch (whole), in the order of the batch. All replicas get about the same
 // number of tokens, and at least one sample.
 func (p *Plan) balanced(whole []int32, replica int) (share []int32) {
 	tokens := make([]float64, len(whole))

@@ -59,7 +59,7 @@ func PoolOf(cfg *config.Config, named map[string][]int) map[string][]int {
 	return to
 }
 
-// union returns the ranks of all components in named, in ascending order and each of them once.
+// union returns the ranks of all components in named, in ascending order, without duplicates.
 func union(named map[string][]int) (ranks []int) {
 	for _, of := range pooled {
 		ranks = append(ranks, named[of]...)
@@ -81,7 +81,7 @@ func spread(named, ranks []int) []int {
 	return to
 }
 
-// replace makes a new placement. The map to has the new ranks of some components. All other components keep their
+// replace makes a new placement. The argument to maps components to their new ranks. All other components keep their
 // ranks. replace reports whether the placement is possible.
 func (d *Draft) replace(to map[string][]int, nodes []int) bool {
 	c := spmd.Cluster{AllowIdleRanks: true}

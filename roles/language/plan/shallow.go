@@ -2,8 +2,8 @@ package plan
 
 import "github.com/rlinf/rlinf/roles/job"
 
-// PassCost returns the number of weights by which a token is multiplied in a pass through the model. The time of a pass
-// is about proportional to this number.
+// PassCost returns the number of weights that a token uses in a pass through the model. The time of a pass is about
+// proportional to this number.
 func (p *Plan) PassCost() (sum float64) {
 	for _, c := range layerCosts(&p.Model) {
 		sum += float64(c)

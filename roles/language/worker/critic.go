@@ -51,7 +51,7 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 	return w, err
 }
 
-// newCritic returns a critic whose trunk has the weights of the model from, without its adapters.
+// newCritic returns a critic whose trunk gets the weights of a model (from), without its adapters.
 func newCritic(from *lm.Model, alloc tensor.Allocator) (*algo.TextCritic, error) {
 	c, err := algo.NewTextCritic(from.Config, from.Part(), alloc)
 	if err != nil {

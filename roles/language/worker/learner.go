@@ -149,7 +149,7 @@ func (w *learner[A]) exchangeGroups(ctx context.Context) error {
 	return nil
 }
 
-// leaving returns the groups that replica from sends to replica to. owners[g] is the replica that gets group g.
+// leaving returns the groups that one replica (from) sends to another (to). owners[g] is the replica that gets group g.
 func (w *learner[A]) leaving(owners []int, from, to int) (groups []int) {
 	lo, hi := w.plan.Pipeline.Range(w.queue.stage, from)
 	for g := lo; g < hi; g++ {

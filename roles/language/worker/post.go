@@ -47,7 +47,7 @@ func newPost(m *spmd.Member, member func(replica int) int) *post {
 		wait: spmd.NewSpan(m.Recorder(), spmd.Site{Op: spmd.OpReceive, Name: Dealing, Peer: m.Group()})}
 }
 
-// send sends a message to a replica. It returns no error: the next receive or flush does.
+// send sends a message to a replica. If it fails, the next receive or flush returns the error.
 func (p *post) send(to int, m deal.Message) {
 	if p.err == nil {
 		p.err = p.sent(p.member(to), m)

@@ -84,7 +84,7 @@ func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Chan
 // with larger passes actors would wait longer for the first groups.
 const inferTokens = 1 << 10
 
-// infer computes the log-probs of groups without log-probs. It does nothing if these groups have less than inferTokens
+// infer computes the log-probs of groups without log-probs. It does nothing if these groups have fewer than inferTokens
 // tokens, unless the argument all is true.
 func (w *ReasoningWorker) infer(all bool) error {
 	fresh := w.groups[w.inferred:]

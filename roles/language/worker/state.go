@@ -11,8 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// saved returns the parts that this member adds to checkpoints, of all its parts. Replicas are equal, so only the first
-// replica adds parts. If replicas shard the optimiser's moments, the other replicas add their flat tensors, too.
+// saved selects the parts that this member adds to checkpoints. The argument has all its parts. Replicas are equal, so
+// only the first replica adds parts. If replicas shard the optimiser's moments, each adds its flat tensors.
 func (t *tuner) saved(parts []member.Part) []member.Part {
 	if t.replica.index == 0 {
 		return parts
