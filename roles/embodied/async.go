@@ -24,9 +24,8 @@ func (r *EmbodiedRunner) produce(ctx context.Context) {
 	r.producers = []*spmd.Future[loop.None]{env, rollout}
 }
 
-// quiesce pauses env and rollout workers between two steps, and waits until they have paused. Unfinished rollouts stay
-// as they are. Ranks without actors call quiesce earlier than ranks with actors. Env and rollout workers continue to
-// produce rollouts until no actor waits for a rollout.
+// quiesce pauses env and rollout workers between two steps, and waits until they have paused. They keep unfinished
+// rollouts. They pause when all ranks have called quiesce, because until then an actor may wait for a rollout.
 func (r *EmbodiedRunner) quiesce(ctx context.Context) error {
 	if r.pause == nil {
 		return nil

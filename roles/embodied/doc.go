@@ -6,7 +6,7 @@
 //	ComputeAdvantagesAndReturns   each actor prepares its share of the environments
 //	RunTraining                   actors train, and sum their gradients
 //
-// In an asynchronous run env and rollout workers never wait for actors; an iteration trains on the finished
-// rollouts. A job that only evaluates runs Task.Evaluate. Packages below: plan has layouts, routes and memory
-// estimates, worker has one type for each component, and play lets a policy act in environments.
+// In an asynchronous run env and rollout workers never wait for actors, and an iteration trains on the finished
+// rollouts. A job that only evaluates runs Task.Evaluate. Package plan has layouts, routes and memory estimates.
+// Package worker has one type for each component. Package play lets a policy act in environments.
 package embodied

@@ -60,14 +60,14 @@ func (Task) Evaluate(ctx context.Context, on *task.Evaluation) error {
 // An evaluation is a policy and the environments in which it is evaluated.
 type evaluation struct {
 	policy       policy.Policy
-	from         string     // the policy's folder or file
-	env          env.Config // TotalNumEnvs is the number of episodes
+	from         string // the policy's folder or file
+	env          env.Config
 	spec         env.Spec
-	unit         int    // each rank plays a multiple of this number of episodes
+	unit         int    // the number of environments of each rank is a multiple of this number
 	film         string // file of the film
 	unrenderable string // the simulator that cannot be rendered; "" if there is none
-	episodes     int    // number of episodes, each in its own environment
-	epochs       int    // times that each environment plays an episode
+	episodes     int    // number of environments, which is the number of episodes in each epoch
+	epochs       int    // number of episodes in each environment
 }
 
 // prepare reads the policy of cfg, and checks the environments. Its errors are mistakes of the user.
@@ -111,7 +111,7 @@ func prepare(cfg *config.Config, reg config.Registries, how task.Asked) (*evalua
 	return e, nil
 }
 
-// share returns the range of episodes [lo, hi) that rank i of n plays. The range is empty if i < 0.
+// share returns the range of environments [lo, hi) in which rank i of n plays. The range is empty if i < 0.
 func (e *evaluation) share(i, n int) (lo, hi int) {
 	if i < 0 {
 		return 0, 0
@@ -120,8 +120,8 @@ func (e *evaluation) share(i, n int) (lo, hi int) {
 	return units * i / n * e.unit, units * (i + 1) / n * e.unit
 }
 
-// play plays episodes [lo, hi), each in its own environment, and returns the episodes as rows of env.AppendRows. It
-// reports progress to count. If the configuration asks for a film, play films the first environments.
+// play plays the episodes of environments [lo, hi), and returns them as rows of env.AppendRows. It reports progress to
+// count. If the configuration asks for a film, play films the first environments.
 func (e *evaluation) play(reg config.Registries, lo, hi int, count func(string, int, int)) ([]float64, error) {
 	if lo == hi {
 		return nil, nil

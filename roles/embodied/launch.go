@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Train is the program of a job with environments. It launches a group for each component that has a place, and
-// runs an EmbodiedRunner with them.
+// Train is the program of a job with environments. It launches a group for each placed component, and runs an
+// EmbodiedRunner with these groups.
 func Train(ctx context.Context, c *loop.Cluster) error {
 	g, err := LaunchEmbodied(ctx, c)
 	if err != nil {
@@ -24,8 +24,8 @@ func Train(ctx context.Context, c *loop.Cluster) error {
 	return loop.InOrder(ctx, r.InitWorkers, r.Run)
 }
 
-// LaunchEmbodied launches the groups of an EmbodiedRunner: one for each component that has a place. Collective over
-// the world, like all launches.
+// LaunchEmbodied launches the groups of an EmbodiedRunner, one for each placed component. Collective over the world,
+// like all launches.
 func LaunchEmbodied(ctx context.Context, c *loop.Cluster) (g Groups, err error) {
 	loop.LaunchPlaced(ctx, c, &err, &g.Actor, "actor", true, worker.NewActorWorker)
 	loop.LaunchPlaced(ctx, c, &err, &g.Rollout, "rollout", true, worker.NewRolloutWorker)
@@ -44,8 +44,8 @@ type Groups struct {
 	Inference *spmd.Group[*worker.InferenceWorker] // nil if actors compute log-probs themselves
 }
 
-// check compares g with the placement. Its error names the groups that g lacks, and the groups of components that have
-// no place.
+// check returns an error unless g has exactly the groups of the placed components. The error names missing and
+// superfluous groups.
 func (g *Groups) check(place *spmd.Placement) error {
 	var errs []error
 	for _, of := range []struct {
@@ -67,8 +67,8 @@ func (g *Groups) check(place *spmd.Placement) error {
 	return errors.Join(errs...)
 }
 
-// NewEmbodiedRunner returns the runner of the groups g, and makes the channels between them. Collective over the
-// world. A job has one runner.
+// NewEmbodiedRunner returns a runner of the groups g, and makes the channels between these groups. A job has one
+// runner. Collective over the world.
 func NewEmbodiedRunner(c *loop.Cluster, g Groups) (*EmbodiedRunner, error) {
 	p, err := worker.PlanOf(c)
 	if err != nil {

@@ -22,8 +22,8 @@ var (
 // Quiesce pauses the rollouts of an asynchronous run.
 func (r leader) Quiesce(ctx context.Context) error { return r.quiesce(ctx) }
 
-// Describe adds to the report the episodes that have ended on this rank, and the number of rollouts that the actors
-// have received. For a scheduler Describe also adds the times of planner.Spent.
+// Describe adds to rep the episodes that have ended on this rank, and the number of rollouts that the actors have
+// received. With cluster.auto_scheduler it also adds the times of planner.Spent.
 func (r leader) Describe(rep *loop.Report) {
 	for _, w := range r.Env.Here() {
 		rep.Episodes, rep.Evals = w.TakeEpisodes(rep.Episodes, rep.Evals)
@@ -39,7 +39,7 @@ func (r leader) Describe(rep *loop.Report) {
 	}
 }
 
-// Settle receives the finished rollouts of an asynchronous run that are still under way to the actors.
+// Settle makes the actors of an asynchronous run receive the finished rollouts that are still under way.
 func (r leader) Settle(ctx context.Context) error {
 	if !r.plan.Async() {
 		return nil
@@ -114,7 +114,7 @@ func (r leader) Shares() (all []member.Share, err error) {
 	return all, nil
 }
 
-// Load loads this rank's part of st, which may be weights alone.
+// Load loads this rank's part of st. st may have only weights.
 func (r leader) Load(st member.State) error {
 	for _, w := range r.Actor.Here() {
 		if err := w.Load(st); err != nil {

@@ -11,12 +11,12 @@ import (
 type losses struct {
 	key     string   // key of the allowed share of lost episodes
 	most    float64  // the allowed share
-	batches [][2]int // lost episodes and all episodes; the newest last
+	batches [][2]int // numbers of lost episodes and of all episodes in each call of add; the newest last
 }
 
 const (
-	recentEpisodes = 100 // the share is over at least this number of the latest episodes, if there are so many
-	fewestEpisodes = 20  // the share of fewer episodes is never too large
+	recentEpisodes = 100 // minimum number of latest episodes to count, if there are so many
+	fewestEpisodes = 20  // with fewer episodes any share is allowed
 )
 
 func newLosses(section string, cfg env.Config) losses {

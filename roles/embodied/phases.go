@@ -20,8 +20,7 @@ func (r *EmbodiedRunner) sendWeights(ctx context.Context) error {
 	return syncModel(ctx, r, "sync_model_to_rollout", (*worker.ActorWorker).SyncModelToRollout, r.Rollout, receive)
 }
 
-// sendEvaluationWeights sends the actors' parameters to the rollout workers, which use them in the next evaluation
-// only.
+// sendEvaluationWeights sends the actors' parameters to the rollout workers, for the next evaluation only.
 func (r *EmbodiedRunner) sendEvaluationWeights(ctx context.Context) error {
 	return syncModel(ctx, r, "sync_model_to_rollout", (*worker.ActorWorker).SyncModelToEvaluation, r.Rollout,
 		(*worker.RolloutWorker).SyncModelForEvaluation)
@@ -33,7 +32,8 @@ func (r *EmbodiedRunner) sendInferenceWeights(ctx context.Context) error {
 		(*worker.InferenceWorker).SyncModelFromActor)
 }
 
-// syncModel calls send on all actors and receive on all readers, with the present version of the weights.
+// syncModel calls the method send of all actors and the method receive of all readers, with the present version of the
+// weights.
 func syncModel[W any](ctx context.Context, r *EmbodiedRunner, name string,
 	send func(*worker.ActorWorker, context.Context, int64) error, readers *spmd.Group[W],
 	receive func(W, context.Context, int64) error) error {
@@ -92,7 +92,7 @@ func (r *EmbodiedRunner) playRollout(ctx context.Context, n int) error {
 	return loop.WaitAll(ctx, calls...)
 }
 
-// resample lets the actors choose from rollout n. It returns on all ranks whether the actors need another rollout.
+// resample lets the actors choose from rollout n. It reports, on all ranks, whether the actors need another rollout.
 func (r *EmbodiedRunner) resample(ctx context.Context, n int) (more bool, err error) {
 	return loop.Ask(ctx, r.loop, r.Actor, "resample",
 		func(w *worker.ActorWorker) (bool, error) { return w.Resample(n) })

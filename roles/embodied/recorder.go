@@ -13,11 +13,11 @@ import (
 // A recorder computes the metrics of training in environments, from the ended episodes and the actors' reports.
 type recorder struct {
 	plan     *plan.Plan
-	losses   [2]losses // lost episodes of training, and of evaluations
-	excess   error     // not nil: too many episodes were lost
+	losses   [2]losses // lost episodes: [0] of training, [1] of evaluations
+	excess   error     // nil unless too many episodes were lost
 	rollouts int64     // rollouts of each environment so far
 	from     int64     // the number of iterations before this run
-	written  int64     // number of environment steps at the last line
+	written  int64     // environment steps up to the last line
 	rows     [2][]float64
 }
 
@@ -80,8 +80,8 @@ func (r *recorder) describeDemos(l *loop.Logbook) {
 	s.Learnt = (s.Step - r.from) * int64(c.Algorithm.UpdateEpoch*c.Actor.GlobalBatchSize)
 }
 
-// episodes sets the means over the episodes es, with prefix before the names of the metrics. spec is the spec of the
-// environments. It returns the mean return, or old if no episode ended.
+// episodes sets the means over the episodes es, in environments with this spec. The names of the metrics begin with
+// prefix. It returns the mean return, or old if no episode ended.
 func (r *recorder) episodes(l *loop.Logbook, prefix string, spec *env.Spec, es []env.Episode, old float64,
 	lost *losses) float64 {
 	s := env.Summarize(es)
@@ -105,13 +105,13 @@ func (r *recorder) episodes(l *loop.Logbook, prefix string, spec *env.Spec, es [
 	return s.Return
 }
 
-// Timed reports true, except for the phase of evaluations if it took no time.
+// Timed reports whether the time of a phase becomes a metric. Only evaluations that took no time have no metric.
 func (r *recorder) Timed(p loop.Phase, seconds float64) bool {
 	return seconds > 0 || p != loop.Evaluating
 }
 
-// Score returns the return unchanged. It returns NaN for a loss on demonstrations, which does not say how good the
-// policy is.
+// Score returns value, a mean return, unchanged. Training from demonstrations without evaluations has only a loss,
+// which does not measure the policy: then Score returns NaN.
 func (r *recorder) Score(value float64) float64 {
 	if r.plan.Offline && !r.plan.Config.Evaluates() {
 		return math.NaN()

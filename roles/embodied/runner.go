@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// An EmbodiedRunner trains a policy in environments. Every rank runs one. A call to a group works on the ranks that
-// have members of the group.
+// An EmbodiedRunner trains a policy in environments. Every rank runs one. A call to a group runs on the ranks that have
+// members of the group.
 //
 // A program calls InitWorkers, and then Run, or the phases of Run in a loop of its own:
 //
@@ -28,7 +28,7 @@ type EmbodiedRunner struct {
 	plan *plan.Plan
 
 	obs, act         *spmd.Channel         // env → rollout → env
-	out, batches     *spmd.Channel         // rollout → inference → actor; without inference workers they are equal
+	out, batches     *spmd.Channel         // rollout → inference → actor; one channel without inference workers
 	scores           worker.RewardChannels // rollout → reward → rollout
 	evalObs, evalAct *spmd.Channel
 	pause            context.CancelFunc // pauses env and rollout workers; nil if they are paused
@@ -36,19 +36,19 @@ type EmbodiedRunner struct {
 	synced           int64 // version of the weights that rollouts use; -1 if there is none yet
 }
 
-// Next is the loop head: see loop.Loop.Next.
+// Next ends an iteration, and reports whether another one follows: see loop.Loop.Next.
 func (r *EmbodiedRunner) Next(ctx context.Context) (more bool, err error) { return r.loop.Next(ctx) }
 
 // GlobalStep returns the number of iterations trained, in this run and in the runs that it resumes.
 func (r *EmbodiedRunner) GlobalStep() int64 { return r.loop.GlobalStep() }
 
-// Log adds a value to a metric of the program's own. Any rank may call Log, but no rank has to. The metric is the mean
-// of the values of all ranks.
+// Log adds a value to a metric that the program defines. The metric is the mean of the values of all ranks. A rank may
+// add no value.
 func (r *EmbodiedRunner) Log(name string, value float64) { r.loop.Log(name, value) }
 
-// Carry is for a component of the program's own. Its workers then take their state along when they move to other ranks.
-// members are the component's workers on this rank. The program has launched them before. All ranks call Carry with the
-// same components, before InitWorkers. Other workers of the program's own begin anew after a move.
+// Carry registers a component that the program itself has launched, so that its workers keep their state when they move
+// to other ranks. members are its workers on this rank. All ranks call Carry with the same components, before
+// InitWorkers. Workers of an unregistered component begin anew after a move.
 func (r *EmbodiedRunner) Carry(component string, members ...loop.Member) {
 	r.loop.Carry(component, members...)
 }

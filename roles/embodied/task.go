@@ -21,15 +21,15 @@ type Task struct{}
 
 var _ task.Task = Task{}
 
-// Has reports whether cfg trains no language model.
+// Has reports whether cfg asks for this task, that is, trains no language model.
 func (Task) Has(cfg *config.Config) bool { return !cfg.FineTunes() }
 
-// Draft places cfg in a world whose rank r is on node nodes[r].
+// Draft returns the draft of cfg for a world whose rank r is on node nodes[r].
 func (Task) Draft(cfg *config.Config, reg config.Registries, nodes []int) task.Draft {
 	return draft{plan.NewDraft(cfg, reg, nodes)}
 }
 
-// Placing returns what a plan may place.
+// Placing returns the components that a plan may place.
 func (Task) Placing(cfg *config.Config) task.Placing {
 	p := task.Placing{Components: append([]string{"actor", "env", "rollout"}, cfg.PlacedBeside()...)}
 	if cfg.Evaluates() {
@@ -48,7 +48,7 @@ func (Task) Run(ctx context.Context, c *loop.Cluster) error { return Train(ctx, 
 // A draft is a plan.Draft whose Complete returns a task.Plan.
 type draft struct{ *plan.Draft }
 
-// Complete returns the plan, or everything that is wrong, as one error.
+// Complete returns the plan, or one error with all mistakes.
 func (d draft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, error) {
 	p, err := d.Draft.Complete(cfg, reg)
 	return planned{p}, err
@@ -59,7 +59,7 @@ type planned struct{ *plan.Plan }
 
 var _ task.Plan = planned{}
 
-// Comms returns the communicator over which the actors sum gradients.
+// Comms returns the communicators of a component. Actors have one, over which they sum gradients.
 func (planned) Comms(component string) (comms, direct []string) {
 	if component == "actor" {
 		comms = []string{member.Gradients}
@@ -74,7 +74,7 @@ func (p planned) With(j *job.Job) task.Plan {
 	return planned{&moved}
 }
 
-// Open returns what the workers of a rank share.
+// Open returns the worker.Shared of a rank.
 func (p planned) Open(w *spmd.World, own *loop.Holdings) (loop.Shared, error) {
 	return worker.NewShared(w, p.Plan, own), nil
 }

@@ -69,7 +69,7 @@ func examine(ctx context.Context, on *task.Evaluation) error {
 	return err
 }
 
-// takeExam lets e's copy of the model answer its share of the questions, and returns the sums for exam.Metrics.
+// takeExam makes e's copy of the model answer its share of the questions. It returns the sums for exam.Metrics.
 func takeExam(ctx context.Context, e *examinee) (sums []float64, err error) {
 	sums, e.shown, err = e.exam.Take(ctx, e.plan.ValidationQuestions(e.copy, e.copies), shownAtEnd)
 	e.exam.Engine.Close()
@@ -82,11 +82,11 @@ type examinee struct {
 	plan         *plan.Plan
 	model        *lm.Model
 	line         *member.Line // connects the members of this copy
-	copy, copies int          // number of this copy, and number of all copies
+	copy, copies int          // the index of this copy, and the number of copies
 	progress     algo.Progress
 	exam         *exam.Exam   // nil if there are no questions
 	shown        []exam.Shown // some answers of the last exam
-	wrong        error        // a mistake of the user
+	wrong        error        // a mistake of the user; nil if there is none
 }
 
 // An examination has all examinees, and the plan of the evaluation.
@@ -96,8 +96,8 @@ type examination struct {
 	from  string // folder or file of the model
 }
 
-// load makes the examinees on all ranks, and calls prepare with each of them. Errors of prepare are mistakes of the
-// user. If any rank finds mistakes, agreed is false on all ranks, and rank 0 has written the mistakes.
+// load makes the examinees on all ranks, and calls the function prepare with each of them. An error of prepare is a
+// mistake of the user. If any rank finds a mistake, agreed is false on all ranks, and rank 0 has written it.
 func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) error) (x examination, agreed bool,
 	err error) {
 	on.Phase("loading the model")
@@ -144,8 +144,8 @@ func load(ctx context.Context, on *task.Evaluation, prepare func(*examinee) erro
 	return x, agreed, err
 }
 
-// shares calls evaluate on all examinees. On rank 0 it returns the rows of all copies of the model, in the order of the
-// copies.
+// shares calls the function evaluate on all examinees. On rank 0 it returns the rows of all copies of the model, in the
+// order of the copies.
 func shares[R any](ctx context.Context, on *task.Evaluation, x examination, what string,
 	evaluate func(context.Context, *examinee) ([]R, error)) ([]R, error) {
 	results, err := spmd.Call(x.group, ctx, what, evaluate).Wait(ctx)
@@ -182,9 +182,9 @@ func planEvaluation(on *task.Evaluation) (*plan.Plan, error) {
 	return p, nil
 }
 
-// openModel opens the file with the trained tensors, and returns the folder or file that it has opened. It takes the
-// first of these: the checkpoint in dir; runner.ckpt_path, unless this file has the base weights of adapters; the
-// newest checkpoint in the run's folder. If there are no trained tensors, l has all weights, and f is nil.
+// openModel opens the trained tensors, and returns their folder or file and the open file. It takes the first of these:
+// the checkpoint in dir, the file runner.ckpt_path (unless it has the base weights of adapters), the newest checkpoint
+// of the run. Without trained tensors f is nil, and from is the folder or file of l's weights.
 func openModel(cfg *config.Config, l *plan.Language, dir string) (from string, f *job.TensorFile, err error) {
 	newest := loop.Latest(cfg)
 	_, missing := os.Stat(newest)

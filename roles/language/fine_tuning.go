@@ -22,14 +22,14 @@ func FineTune(ctx context.Context, c *loop.Cluster) error {
 	return r.run(ctx)
 }
 
-// An SFTRunner trains a language model on texts. Every rank runs one. A call to the group works on the ranks that
-// have actors. A program calls InitWorkers, and then Run.
+// An SFTRunner trains a language model on texts. Every rank runs one. A call to the group runs on the ranks that have
+// actors. A program calls InitWorkers, and then Run.
 type SFTRunner struct {
 	*runner
 	Actor *spmd.Group[*worker.SFTWorker]
 }
 
-// NewSFTRunner returns the runner of the group actor. Collective over the world. A job has one runner.
+// NewSFTRunner returns a runner of the actors. A job has one runner. Collective over the world.
 func NewSFTRunner(ctx context.Context, c *loop.Cluster, actor *spmd.Group[*worker.SFTWorker]) (*SFTRunner, error) {
 	r := &SFTRunner{Actor: actor}
 	var err error
@@ -50,13 +50,14 @@ func (r *SFTRunner) RunTraining(ctx context.Context) error {
 	})
 }
 
-// evaluateTexts measures the texts of validation. If training should stop early, evaluateTexts stops it on all ranks.
+// evaluateTexts measures the loss on the validation texts. If training should stop early, it stops the loop on all
+// ranks.
 func (r *SFTRunner) evaluateTexts(ctx context.Context) error {
 	enough := false
 	err := callAndReport(ctx, r.runner, r.Actor, "evaluate",
 		func(ctx context.Context, w *worker.SFTWorker) (algo.Metrics, error) {
 			m, stop, err := w.Evaluate(ctx)
-			if w.First() { // all actors return the same
+			if w.First() { // all actors return the same metrics
 				enough = stop
 				r.loop.Report().Stop = w.EarlyStop()
 			}

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/roles/task"
 )
 
-// measure runs on each rank of a job that evaluates fine-tuning. Each copy of the model measures a share of the texts
-// of validation, and rank 0 writes the metrics. The metrics are the same on any number of ranks, because rank 0 adds
+// measure runs on each rank of a job that evaluates fine-tuning. Each copy of the model measures a share of the
+// validation texts, and rank 0 writes the metrics. The metrics are the same on any number of ranks, because rank 0 adds
 // the results of all texts in their order.
 func measure(ctx context.Context, on *task.Evaluation) error {
 	x, agreed, err := load(ctx, on, func(*examinee) error { return nil })
@@ -34,7 +34,7 @@ func measure(ctx context.Context, on *task.Evaluation) error {
 		Count: len(rows), Names: m.Names, Values: m.Values, Width: 19})
 }
 
-// measureTexts measures the share of the texts that e's copy of the model has.
+// measureTexts measures the share of the texts that belongs to e's copy of the model. It returns a row for each text.
 func measureTexts(_ context.Context, e *examinee) ([]algo.TextSums, error) {
 	return algo.MeasureTexts(e.model, e.plan.Limit, e.plan.Config.Actor.Threads, lm.Mesh{Layer: e.line},
 		e.plan.Validation(e.copy, e.copies), e.progress)

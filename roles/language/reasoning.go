@@ -11,15 +11,15 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A ReasoningRunner trains a language model on its own answers. Every rank runs one. A call to a group works on the
+// A ReasoningRunner trains a language model on its own answers. Every rank runs one. A call to a group runs on the
 // ranks that have members of the group. A program calls InitWorkers, and then Run.
 //
-// Answers go from rollout workers to reward workers, then to inference workers, critic workers and actors. Meanwhile
-// rollout workers answer other prompts. Actors do the work of components without a place.
+// Answers go from rollout workers to reward workers, inference workers, critic workers and actors, in this order.
+// Meanwhile rollout workers answer other prompts. Actors do the work of components that are not placed.
 type ReasoningRunner struct {
 	*runner
 	ReasoningGroups
-	channels []*spmd.Channel // channels[i] is from stage i of plan.Pipeline to the next stage
+	channels []*spmd.Channel // channels[i] leads from stage i of plan.Pipeline to the next stage
 	synced   int64           // version of the weights that rollout workers use; -1 if there is none yet
 }
 
@@ -32,8 +32,8 @@ type ReasoningGroups struct {
 	Critic    *spmd.Group[*worker.CriticWorker]    // nil if actors train a critic, or there is none
 }
 
-// Reason is the program that trains a language model on its own answers. It launches a group for each component
-// that has a place, and runs a ReasoningRunner with them.
+// Reason is the program that trains a language model on its own answers. It launches a group for each placed component,
+// and runs a ReasoningRunner with these groups.
 func Reason(ctx context.Context, c *loop.Cluster) error {
 	g, err := LaunchReasoning(ctx, c)
 	if err != nil {
@@ -46,8 +46,8 @@ func Reason(ctx context.Context, c *loop.Cluster) error {
 	return r.run(ctx)
 }
 
-// LaunchReasoning launches the groups of a ReasoningRunner: one for each component that has a place. Collective over
-// the world, like all launches.
+// LaunchReasoning launches the groups of a ReasoningRunner, one for each placed component. Collective over the world,
+// like all launches.
 func LaunchReasoning(ctx context.Context, c *loop.Cluster) (g ReasoningGroups, err error) {
 	loop.LaunchPlaced(ctx, c, &err, &g.Actor, "actor", true, worker.NewReasoningWorker)
 	loop.LaunchPlaced(ctx, c, &err, &g.Rollout, "rollout", true, worker.NewRolloutWorker)
@@ -57,8 +57,8 @@ func LaunchReasoning(ctx context.Context, c *loop.Cluster) (g ReasoningGroups, e
 	return g, err
 }
 
-// NewReasoningRunner returns the runner of the groups g, and makes the channels between them. Collective over the
-// world. A job has one runner.
+// NewReasoningRunner returns a runner of the groups g, and makes the channels between these groups. A job has one
+// runner. Collective over the world.
 func NewReasoningRunner(ctx context.Context, c *loop.Cluster, g ReasoningGroups) (*ReasoningRunner, error) {
 	r := &ReasoningRunner{ReasoningGroups: g, synced: -1}
 	var err error
@@ -89,7 +89,7 @@ func (r *ReasoningRunner) connect(w *spmd.World) error {
 	return nil
 }
 
-// around returns the channels before and after a component.
+// around returns the channels to and from a component. They are nil at the ends of the pipeline.
 func (r *ReasoningRunner) around(component string) (in, out *spmd.Channel) {
 	stage := r.plan.Pipeline.Stage(component)
 	if stage > 0 {
@@ -114,7 +114,7 @@ func (r *ReasoningRunner) iterate(ctx context.Context) error {
 	return err
 }
 
-// describe adds to a report the rewards that this rank's actors have received, and how full this rank's engines were.
+// describe adds to rep the rewards that this rank's actors have received, and the use of this rank's engines.
 func (r *ReasoningRunner) describe(rep *loop.Report) {
 	var rewards tally
 	for _, w := range r.Actor.Here() {
@@ -225,7 +225,7 @@ func (r *ReasoningRunner) train(ctx context.Context) error {
 	return r.addMetrics(ctx, calls...)
 }
 
-// evaluateAnswers asks the model the questions of validation, with the newest weights.
+// evaluateAnswers sends the newest weights to rollout workers, and asks them the validation questions.
 func (r *ReasoningRunner) evaluateAnswers(ctx context.Context) error {
 	if err := r.syncModel(ctx); err != nil {
 		return err

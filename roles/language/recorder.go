@@ -18,7 +18,7 @@ type recorder struct {
 	plan    *plan.Plan
 	answers string // file for the answers of evaluations
 
-	path       string       // file for the counts of rewards and the use of engines
+	path       string       // file for counts of rewards, and for the use of engines
 	generation *metrics.Log // the open file; nil if not open
 	rewards    tally        // rewards since the last line
 	use        engine.Use   // use of engines since the last line
@@ -105,7 +105,7 @@ func (r *recorder) Close() error {
 	return r.generation.Close()
 }
 
-// shownInLog is the number of answers of an evaluation in the log. The file has more.
+// shownInLog is the maximum number of answers of an evaluation that are written to the log. The file has more.
 const shownInLog = 3
 
 // showAnswers writes the answers of an evaluation to a file, and the first answers to the log. Each answer has two
@@ -134,7 +134,7 @@ func (r *recorder) showAnswers(l *loop.Logbook, answers []string) error {
 // Timed reports whether the phase took any time.
 func (r *recorder) Timed(_ loop.Phase, seconds float64) bool { return seconds > 0 }
 
-// Score returns a reward as it is, and a loss with the opposite sign. So a larger score is better.
+// Score returns value unchanged if it is a reward. It returns the negative of a loss, so that a larger score is better.
 func (r *recorder) Score(value float64) float64 {
 	if r.plan.Config.Reasons() {
 		return value

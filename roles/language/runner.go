@@ -18,8 +18,8 @@ type runner struct {
 	loop      *loop.Loop
 	plan      *plan.Plan
 	workers   []languageWorker
-	groups    []int // groups[i] is the number of the group of worker i
-	known     int   // number of groups
+	groups    []int // groups[i] is the number of workers[i]'s group
+	known     int   // number of groups added so far
 	iteration func(context.Context) error
 	evaluate  func(context.Context) error
 }
@@ -49,7 +49,7 @@ func newRunner(ctx context.Context, c *loop.Cluster, iteration, evaluate func(co
 	return r, r.loop.SameOnAllRanks(ctx, keys, hashes)
 }
 
-// addWorkers adds the workers of g on this rank. g may be nil. Every rank adds the same groups, in the same order.
+// addWorkers adds this rank's workers of g, which may be nil. Every rank adds the same groups, in the same order.
 func addWorkers[W languageWorker](r *runner, g *spmd.Group[W]) {
 	r.known++
 	if g == nil {
@@ -60,13 +60,13 @@ func addWorkers[W languageWorker](r *runner, g *spmd.Group[W]) {
 	}
 }
 
-// Next is the loop head: see loop.Loop.Next.
+// Next ends an iteration, and reports whether another one follows: see loop.Loop.Next.
 func (r *runner) Next(ctx context.Context) (more bool, err error) { return r.loop.Next(ctx) }
 
 // GlobalStep returns the number of iterations trained, in this run and in the runs that it resumes.
 func (r *runner) GlobalStep() int64 { return r.loop.GlobalStep() }
 
-// Log adds a value to a metric of the program's own: see loop.Loop.Log.
+// Log adds a value to a metric that the program defines: see loop.Loop.Log.
 func (r *runner) Log(name string, value float64) { r.loop.Log(name, value) }
 
 // InitWorkers loads the checkpoint into the workers, if the run resumes. A program calls it once, before the first
@@ -106,7 +106,8 @@ func callAndReport[W any](ctx context.Context, r *runner, g *spmd.Group[W], name
 	return r.addMetrics(ctx, spmd.Call(g, ctx, name, f))
 }
 
-// addMetrics adds the metrics of each call's first member to the report. All members return the same metrics.
+// addMetrics adds the metrics of each call to the report. All members return the same metrics, so it takes the metrics
+// of the first member.
 func (r *runner) addMetrics(ctx context.Context, calls ...*spmd.Future[algo.Metrics]) error {
 	for _, c := range calls {
 		results, err := c.Wait(ctx)
@@ -172,10 +173,10 @@ func (r leader) Members() (all []loop.Member) {
 // Moved does nothing, because every iteration begins with the newest weights.
 func (r leader) Moved() {}
 
-// A mover is a worker as a loop.Member. In a move it takes along the parts that it would load from a checkpoint.
+// A mover is a worker as a loop.Member. In a move it keeps the parts that it would load from a checkpoint.
 type mover struct{ languageWorker }
 
-// A trainer is a worker that trains. Its Replicas count iterations; checkpoints do not have this count.
+// A trainer is a worker that trains. Its Replicas count iterations, and checkpoints do not store this count.
 type trainer interface{ Replicas() *member.Replicas }
 
 // Pack returns the memory of the worker's parts, and the number of iterations.
@@ -200,7 +201,8 @@ func (m mover) Unpack(d tensor.Dict) error {
 	return nil
 }
 
-// Retire closes the worker, unless the part that stays is the worker itself. A worker may have its own Retire.
+// Retire calls the worker's own Retire if it has one. Otherwise it closes the worker, unless part is the worker itself,
+// which then stays.
 func (m mover) Retire(part any) error {
 	if w, ok := m.languageWorker.(interface{ Retire(part any) error }); ok {
 		return w.Retire(part)
@@ -211,7 +213,7 @@ func (m mover) Retire(part any) error {
 	return m.Close()
 }
 
-// Save returns what this rank adds to a checkpoint, without a copy.
+// Save returns the parts that this rank adds to a checkpoint, without a copy.
 func (r leader) Save() (parts []member.Part) {
 	for i, w := range r.workers {
 		for _, p := range w.Save() {

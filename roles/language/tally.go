@@ -7,18 +7,18 @@ import (
 	"strconv"
 )
 
-// mostRewards is the largest number of different values in a tally.
+// mostRewards is the maximum number of different values in a tally.
 const mostRewards = 64
 
-// A tally counts rewards by their values. If there are more than mostRewards different values, it rounds them down to
-// multiples of a width, the smallest power of two that leaves at most mostRewards values. So the tally of many ranks
-// does not depend on how the rewards were distributed over the ranks.
+// A tally is a histogram of rewards. If there are more than mostRewards different values, it rounds them down to
+// multiples of a width, the smallest power of two that leaves at most mostRewards values. So the sum of tallies does
+// not depend on the distribution of the rewards over ranks.
 type tally struct {
 	width  float64 // 0 if values are not rounded
 	counts map[float64]float64
 }
 
-// add counts a reward n times.
+// add adds n rewards of this value.
 func (t *tally) add(value, n float64) {
 	if t.counts == nil {
 		t.counts = map[float64]float64{}
@@ -36,7 +36,7 @@ func (t *tally) round(value float64) float64 {
 	return value + 0 // -0 + 0 is 0
 }
 
-// widen rounds the values to multiples of a width, if this is larger than the present width.
+// widen rounds the values down to multiples of width. It does nothing unless width is larger than the present width.
 func (t *tally) widen(width float64) {
 	if width <= t.width {
 		return

@@ -33,24 +33,24 @@ func (FineTuning) Has(cfg *config.Config) bool { return cfg.FineTunes() && !cfg.
 // Has reports whether cfg asks for the task reasoning.
 func (Reasoning) Has(cfg *config.Config) bool { return cfg.Reasons() }
 
-// Draft places cfg in a world whose rank r is on node nodes[r].
+// Draft returns the draft of cfg for a world whose rank r is on node nodes[r].
 func (FineTuning) Draft(cfg *config.Config, reg config.Registries, nodes []int) task.Draft {
 	return draft{plan.NewDraft(cfg, reg, nodes)}
 }
 
-// Draft places cfg in a world whose rank r is on node nodes[r].
+// Draft returns the draft of cfg for a world whose rank r is on node nodes[r].
 func (Reasoning) Draft(cfg *config.Config, reg config.Registries, nodes []int) task.Draft {
 	return draft{plan.NewDraft(cfg, reg, nodes)}
 }
 
-// Placing returns what a plan may place.
+// Placing returns the components that a plan may place.
 func (FineTuning) Placing(cfg *config.Config) task.Placing {
 	return task.Placing{Components: []string{"actor"}, Models: plan.Modelled(),
 		Threads: map[string]int{"actor": cfg.Actor.Threads},
 		Divides: func(actors int) bool { return cfg.Actor.GlobalBatchSize%actors == 0 }}
 }
 
-// Placing returns what a plan may place.
+// Placing returns the components that a plan may place.
 func (Reasoning) Placing(cfg *config.Config) task.Placing {
 	answers := cfg.Data.RolloutBatchSize * cfg.Algorithm.GroupSize
 	components := append([]string{"actor", "rollout"}, cfg.PlacedBeside()...)
@@ -62,7 +62,7 @@ func (Reasoning) Placing(cfg *config.Config) task.Placing {
 	if cfg.Deals() {
 		p.Pool = func(named map[string][]int) map[string][]int { return plan.PoolOf(cfg, named) }
 	}
-	// Changes of weights need readers with the parts of the actors, and a pool has a rollout worker on every rank.
+	// Patches need readers that divide the model as the actors do. A pool has a rollout worker on every rank.
 	p.Divided = cfg.WeightSyncer.Type == config.WeightSyncPatch || cfg.Deals()
 	return p
 }
@@ -73,16 +73,16 @@ func (FineTuning) Run(ctx context.Context, c *loop.Cluster) error { return FineT
 // Run runs Reason.
 func (Reasoning) Run(ctx context.Context, c *loop.Cluster) error { return Reason(ctx, c) }
 
-// Evaluate measures the loss on the texts of validation.
+// Evaluate measures the loss on the validation texts.
 func (FineTuning) Evaluate(ctx context.Context, on *task.Evaluation) error { return measure(ctx, on) }
 
-// Evaluate asks the model the questions of validation.
+// Evaluate asks the model the validation questions, and grades its answers.
 func (Reasoning) Evaluate(ctx context.Context, on *task.Evaluation) error { return examine(ctx, on) }
 
 // A draft is a plan.Draft whose Complete returns a task.Plan.
 type draft struct{ *plan.Draft }
 
-// Complete returns the plan, or everything that is wrong, as one error.
+// Complete returns the plan, or one error with all mistakes.
 func (d draft) Complete(cfg *config.Config, reg config.Registries) (task.Plan, error) {
 	p, err := d.Draft.Complete(cfg, reg)
 	return planned{p}, err
@@ -93,8 +93,8 @@ type planned struct{ *plan.Plan }
 
 var _ task.Plan = planned{}
 
-// Axes returns the axes of a component whose members divide models, outermost first. It returns nil if every member has
-// a whole model.
+// Axes returns the axes of a component whose models are divided among its members, outermost first. It returns nil if
+// every member has a whole model.
 func (p planned) Axes(component string) []spmd.Axis {
 	m := p.Mesh(component)
 	if m.Members() <= 1 {
@@ -104,9 +104,9 @@ func (p planned) Axes(component string) []spmd.Axis {
 		{Name: member.Tensor, Size: m.Tensor}}
 }
 
-// Comms returns the communicators of a component. Members of a component sum gradients and metrics over them. Members
-// of a replica compute together and pass on answers over them. Workers that exchange groups also send direct messages
-// within their component.
+// Comms returns the communicators of a component, and the components to whose members it sends direct messages. Members
+// use communicators to sum gradients and metrics, and to send activations and answers within a replica. They send
+// direct messages to exchange groups of answers.
 func (p planned) Comms(component string) (comms, direct []string) {
 	switch {
 	case component == "actor" || component == "critic" && p.Config.Reasons():

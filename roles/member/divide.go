@@ -7,11 +7,10 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Divide launches a group for evaluations. Each copy of the model is divided among size members. The world has as many
-// copies as its number of ranks allows, and at least one. If the world has fewer ranks than size, several members are
-// on a rank. The axes of the group are Data, for the copies, and Tensor, for the members of a copy. Divide calls new
-// for each member on this rank, with the Line of the members of the same copy. Collective over the world: see
-// spmd.Launch.
+// Divide launches a group that evaluates with copies of a model. The argument size is the number of members that share
+// one copy. There are w.Size()/size copies, and at least one, so a rank may have several members. The axes of the group
+// are Data, over the copies, and Tensor, over the members of a copy. Divide calls the function new for each member on
+// this rank. The argument line connects the members of its copy. Collective over the world: see spmd.Launch.
 func Divide[W any](ctx context.Context, w *spmd.World, j *job.Job, size int,
 	new func(m *spmd.Member, line *Line) (W, error)) (*spmd.Group[W], error) {
 	copies := max(1, w.Size()/size)

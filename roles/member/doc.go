@@ -1,8 +1,9 @@
-// Package member answers: what do workers of every task share? A worker is one member of a component. Its Replicas sum
-// gradients with the other members, and a Share is its part of the State in a checkpoint. If members divide a tensor of
-// the state, each has a Part of the tensor: Collect writes the whole tensors, and Distribute reads them. Send and
-// Receive bring state to another rank.
-// If several members divide a model, the component is a mesh with the axes Data, Pipeline and Tensor. Replicas then
-// connect the copies of one part of the model. During a pass through the model, a Line sums along one of the other
-// axes. A Stage also sends activations from one part of the layers to the next.
+// Package member answers: what do workers of every task share? A worker is one member of a component. Replicas sum
+// gradients over the members. A Share is a member's part of the State in a checkpoint. If a tensor of the state is
+// divided among members, each of them holds a Part: Collect writes whole tensors, and Distribute reads them. Send and
+// Receive move state to another rank.
+//
+// If a model is divided among several members, the component is a mesh with the axes Data, Pipeline and Tensor.
+// Replicas then connect the members with the same part of the model. A Line sums activations along one of the other
+// axes. A Stage is a Line that also sends activations to the next layers.
 package member

@@ -11,28 +11,29 @@ const (
 	TrainerPart = "trainer"
 )
 
-// A Part is what one member holds of a tensor of the state.
+// A Part is one member's part of a tensor of the state.
 type Part struct {
 	File   string       // ModelPart or TrainerPart
 	Field  tensor.Field // the whole tensor
 	Memory []byte       `json:"-"`
-	// Blocks are the places of Memory in the whole tensor, in bytes and ascending. There are no blocks if only other
-	// members hold the tensor.
+	// Blocks has the positions of Memory in the whole tensor, in bytes and in ascending order. It is empty if the
+	// member holds nothing of the tensor.
 	Blocks []nn.Block
-	Gaps   bool // no member holds some elements of the whole tensor; these are 0
+	Gaps   bool // the whole tensor has elements that no member holds; they are 0
 	// Order sorts the tensors in a file. Tensors with the same Order keep the order of the first rank that has them.
 	Order int
 }
 
-// PartOf returns t as a part. t is the slice s of the whole tensor.
+// PartOf returns t as a Part. t is the slice s of a whole tensor.
 func PartOf(file, name string, t tensor.Tensor, s nn.Slice) Part {
 	whole := s.WholeShape(t.Shape())
 	return Part{File: file, Field: tensor.Field{Name: name, DType: t.DType(), Shape: whole}, Memory: t.Bytes(),
 		Blocks: []nn.Block{s.Block(whole).Times(t.DType().Size())}}
 }
 
-// PartsOf returns the parts that p holds of a whole network, which whole declares. Every parameter and buffer of whole
-// has a part, in the order of whole, even if p does not hold the tensor. The names begin with prefix.
+// PartsOf returns a Part for every parameter and buffer of the whole network, in its order. whole declares this
+// network, and p holds the member's part of it. A tensor that p lacks has a Part without memory. The names begin with
+// prefix.
 func PartsOf(file, prefix string, p, whole *nn.Params[float32]) (parts []Part) {
 	mine, index := p.Layout(), map[string]int{}
 	for i, f := range mine.Fields() {
@@ -49,8 +50,8 @@ func PartsOf(file, prefix string, p, whole *nn.Params[float32]) (parts []Part) {
 	return parts
 }
 
-// FlatPart returns t as a part of a flat tensor. The flat tensor has an element for each parameter of a whole network,
-// and for each gap between parameters. The elements of t belong to p.Data, from element lo on.
+// FlatPart returns t as a Part of a flat tensor, which has one element for each parameter of the whole network and for
+// each gap between parameters. whole declares this network. t has the elements for p.Data[lo:lo+t.Len()].
 func FlatPart(file, name string, t tensor.Tensor, lo int, p, whole *nn.Params[float32]) Part {
 	_, n := whole.Range(0, len(whole.Fields)-1)
 	part := Part{File: file, Field: tensor.Field{Name: name, DType: t.DType(), Shape: []int{n}}, Memory: t.Bytes(),
@@ -67,14 +68,16 @@ func FlatPart(file, name string, t tensor.Tensor, lo int, p, whole *nn.Params[fl
 	return part
 }
 
-// within calls f for each run of bytes of the part in [lo, hi) of the whole tensor.
+// within calls f for each contiguous run of the part's bytes in [lo, hi) of the whole tensor. f gets the offset of the
+// run in the whole tensor (at), its offset in Memory (here), and its length (n).
 func (p *Part) within(lo, hi int, f func(at, here, n int)) {
 	for _, b := range p.Blocks {
 		b.Within(lo, hi, f)
 	}
 }
 
-// count returns how many bytes of blocks are in [lo, hi) of the whole tensor, and in how many runs.
+// count returns the number of bytes that blocks have in [lo, hi) of the whole tensor, and the number of contiguous
+// runs.
 func count(blocks []nn.Block, lo, hi int) (n, runs int) {
 	for _, b := range blocks {
 		b.Within(lo, hi, func(_, _, more int) { n, runs = n+more, runs+1 })
@@ -82,8 +85,8 @@ func count(blocks []nn.Block, lo, hi int) (n, runs int) {
 	return n, runs
 }
 
-// pack returns the bytes of the part in [lo, hi) of the whole tensor, one run after the other. A single run is returned
-// in place. Several runs are copied to buf: see copyTo.
+// pack returns the bytes of the part in [lo, hi) of the whole tensor, one run after the other. If there is one run, the
+// result is a slice of Memory. Otherwise it is a copy in buf: see copyTo.
 func (p *Part) pack(buf *[]byte, lo, hi int) []byte {
 	if _, runs := count(p.Blocks, lo, hi); runs != 1 {
 		return p.copyTo(buf, lo, hi)

@@ -14,7 +14,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// PieceBytes is the size of the pieces in which tensors travel. No rank holds more than two pieces at a time.
+// PieceBytes is the maximum size of the pieces in which tensors are sent. No rank holds more than two pieces at a time.
 const PieceBytes = 16 << 20
 
 // A Collection gives rank 0 access to the tensors that ranks hold in parts.
@@ -35,7 +35,7 @@ type divided struct {
 	holders []holder
 }
 
-// size returns the number of bytes that ranks hold.
+// size returns the number of bytes that ranks hold. Bytes on several ranks count once.
 func (h *divided) size() (n int) {
 	for _, of := range h.holders {
 		for _, b := range of.needed {
@@ -47,14 +47,14 @@ func (h *divided) size() (n int) {
 
 // A holder is a rank that holds a part of a tensor.
 type holder struct {
-	rank, part int // the number of the part on its rank
+	rank, part int // the rank, and the index of the part among the parts of this rank
 	Part
 	needed []nn.Block // the blocks of Part that no earlier holder has
 }
 
-// Collect calls write on rank 0 with the parts of all ranks. Meanwhile the other ranks send pieces of their parts, so
-// the memory of parts must not change. On the other ranks Collect returns when write has returned on rank 0, even if
-// write returned an error. Collective over the members of g. comm is a communicator of the same members.
+// Collect calls the function write on rank 0, with access to the parts of all ranks. Meanwhile the other ranks send
+// pieces of their parts, so the memory of parts must not change. Ranks with parts return after write has returned on
+// rank 0, even if it failed. Collective over the members of g. comm is a communicator of the same members.
 func Collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []Part,
 	write func(*Collection) error) error {
 	return collect(ctx, g, comm, mine, PieceBytes, write)
@@ -106,7 +106,7 @@ func collect(ctx context.Context, g *collectives.Group, comm spmd.Comm, mine []P
 	return err
 }
 
-// add adds the parts of a rank. index has the place of each tensor in c.files, by file and name.
+// add adds the parts of a rank. index maps the file and the name of a tensor to its index in c.files[file].
 func (c *Collection) add(index map[[2]string]int, rank int, parts []Part) error {
 	for i, p := range parts {
 		key := [2]string{p.File, p.Field.Name}
@@ -136,8 +136,8 @@ func (c *Collection) add(index map[[2]string]int, rank int, parts []Part) error 
 	return nil
 }
 
-// Write writes the tensors of a file to w, in the format safetensors. The bytes do not depend on which ranks hold which
-// parts. The gaps of flat tensors, which no rank holds, are 0.
+// Write writes the tensors of a file to w, in the format safetensors. The bytes are the same for any division of the
+// tensors among ranks. The gaps of flat tensors, which no rank holds, are 0.
 func (c *Collection) Write(w io.Writer, file string) error {
 	tensors := c.files[file]
 	fields := make([]tensor.Field, len(tensors))
@@ -214,7 +214,7 @@ func (c *Collection) fetch(h *holder, lo, hi, n int) ([]byte, error) {
 	return packed, nil
 }
 
-// An order asks a rank for the bytes [lo, hi) of a whole tensor that are in one of its parts.
+// An order asks a rank for the bytes that one of its parts has in [lo, hi) of the whole tensor.
 type order struct{ part, lo, hi int }
 
 // noPart is the part of the last order, after which a rank sends no more pieces.

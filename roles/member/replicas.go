@@ -25,7 +25,7 @@ type Replicas struct {
 	of         string // name of the component
 	group      *collectives.Group
 	params     *nn.Params[float32]
-	every      int64 // iterations between comparisons of parameters; 0 if there are none
+	every      int64 // iterations between comparisons of parameters; 0 without comparisons
 	compressed bool
 }
 
@@ -99,9 +99,9 @@ func (r *Replicas) Trained(ctx context.Context, m *algo.Metrics) error {
 	return r.group.SameOnAllRanks(ctx, names, data)
 }
 
-// YieldToFirst makes sure that one member reports first if err says that training has diverged. All members have this
-// error. The first member does not wait, unless its error says that the diverged tensor is elsewhere. Members without
-// the diverged tensor wait the longest, so a member with it reports first.
+// YieldToFirst waits if err is an algo.DivergedError, which all members get, so that one member reports it first.
+// Members with the diverged tensor wait 3 s, except for member 0, which does not wait. Members without the tensor wait
+// 5 s.
 func YieldToFirst(ctx context.Context, m *spmd.Member, err error) {
 	diverged := (*algo.DivergedError)(nil)
 	if !errors.As(err, &diverged) || m.Index() == 0 && !diverged.Elsewhere {

@@ -12,20 +12,20 @@ import (
 // Activations is the purpose of the communicator over which the stages of a pipeline send their results to each other.
 const Activations = "activations"
 
-// A Stage connects a member with the other members on the axis Pipeline. It is their Line, and also sends messages from
-// one member to another. Messages from one stage to another arrive in order, and both ends know their lengths.
+// A Stage connects a member with the other members on the axis Pipeline. It is a Line on this axis, and can also send
+// messages to another stage. Messages from one stage to another arrive in order. The receiver must know their lengths.
 type Stage struct {
 	*Line
 	comm    spmd.Comm
 	alloc   func(n int) ([]byte, error)
-	members []int     // numbers of the stages' members in the component
+	members []int     // the index in the component of each stage's member
 	sent    []message // the last message to each stage
 	coming  [1]spmd.Request
-	room    spmd.Span // waits until an earlier message was received
+	room    spmd.Span // records waits for the receipt of an earlier message
 	receive spmd.Span
 }
 
-// A message is under way. Its memory belongs to the sender.
+// A message is a sent message, which may not have arrived yet. The sender owns its memory.
 type message struct {
 	mem  []byte
 	reqs [1]spmd.Request
@@ -85,7 +85,7 @@ func (s *Stage) send(to int, b []byte) error {
 	return err
 }
 
-// Recv waits for the next message from another stage, and writes the message to x. Both must have the same length.
+// Recv waits for the next message from another stage, and writes it to x. The message must have len(x) values.
 func (s *Stage) Recv(from int, x []float32) error {
 	if err := s.recv(from, tensor.FromF32(x, len(x)).Bytes()); err != nil {
 		return fmt.Errorf("receive %d values at stage %d from stage %d: %w", len(x), s.Index(), from, err)

@@ -2,7 +2,7 @@ package member
 
 import "github.com/rlinf/rlinf/tensor"
 
-// State is the whole state of a run, as a checkpoint has it.
+// State is the whole state of a run, as a checkpoint stores it.
 type State struct {
 	Model   tensor.Dict // parameters and buffers of the model
 	Trainer tensor.Dict // the rest of the algorithm's state: optimiser, counters, statistics
@@ -21,8 +21,8 @@ type Share struct {
 // actors of an asynchronous run have received.
 const TakenRollouts = "rollouts"
 
-// Rollouts returns how many rollouts of each environment the actors have received in a run that has made step
-// iterations.
+// Rollouts returns the number of rollouts of each environment that the actors have received. If the state does not
+// count them, each iteration had one rollout, and the result is step, the number of iterations.
 func (st State) Rollouts(step int64) int64 {
 	if t, ok := st.Trainer.Get(TakenRollouts); ok {
 		return t.I64()[0]

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Send sends the tensors of d to a rank of comm, which calls Receive. Send copies nothing. After it has returned, the
-// memory of d may change.
+// Send sends the tensors of d, without a copy, to a rank of comm that calls Receive. When Send has returned, the caller
+// may change d.
 func Send(ctx context.Context, comm spmd.Comm, d tensor.Dict, to int) error {
 	about, err := json.Marshal(job.Fields(d))
 	if err != nil {
@@ -26,7 +26,7 @@ func Send(ctx context.Context, comm spmd.Comm, d tensor.Dict, to int) error {
 	return pieces(d, func(b []byte) error { return send(ctx, comm, b, to, transferTag) })
 }
 
-// Receive returns the tensors that a rank of comm sends by Send. It allocates their memory.
+// Receive returns the tensors that a rank of comm sends with Send. It allocates their memory.
 func Receive(ctx context.Context, comm spmd.Comm, from int) (d tensor.Dict, err error) {
 	receive := func(b []byte) error {
 		r, err := comm.Irecv(b, from, transferTag)

@@ -7,23 +7,23 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A Collector collects a reader's part of the parameters from all actors that have some of it. It belongs to one
-// goroutine at a time.
+// A Collector collects a reader's part of the parameters from all actors that have some of it. Only one goroutine at a
+// time may use it.
 type Collector struct {
 	sources []source
 	own     []byte // the reader's state; nil if the reader uses the state of its only source
 	version int64  // version of the weights in own; -1 if there is none
 }
 
-// A source is the reader of one flow.
+// A source is a Collector's reader of one flow.
 type source struct {
 	*collectives.WeightsReader
 	state  []byte
 	common []overlap // the overlaps of the flow's part with the reader's part
 }
 
-// Collector returns the collector of m, a member on this rank. state has the member's parameters. The collector writes
-// new parameters to state, unless an actor has the same part.
+// Collector returns the collector of m, a member on this rank. It writes new parameters to state, the memory of the
+// member's parameters. If an actor has the same part, it does not use this memory, and Adopt returns another state.
 func (w *Weights) Collector(m *spmd.Member, state []byte) *Collector {
 	c := &Collector{own: state, version: -1}
 	for _, e := range w.ends {
@@ -42,8 +42,8 @@ func (w *Weights) Collector(m *spmd.Member, state []byte) *Collector {
 	return c
 }
 
-// Adopt adopts weights of the version atLeast or a newer version from all flows: see collectives.WeightsReader.Adopt.
-// Afterwards all flows have the same version.
+// Adopt waits for a version of at least atLeast from all flows, and returns the reader's state with this version. All
+// flows then have the same version. See collectives.WeightsReader.Adopt.
 func (c *Collector) Adopt(ctx context.Context, atLeast int64) (state []byte, version int64, err error) {
 	for i, same := 0, 0; same < len(c.sources); i = (i + 1) % len(c.sources) {
 		s := &c.sources[i]

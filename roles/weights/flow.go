@@ -17,25 +17,26 @@ type member struct {
 // A flow carries one part of the network to its readers, from all actors that have this part.
 type flow struct {
 	part    *part
-	held    *part    // what the sources have: the same part, or a larger part
-	sources []member // all actors that have held
+	held    *part    // the part that the sources have: the flow's part, or a larger one
+	sources []member // all actors with this larger part
 	readers []reading
-	sent    []bool // fields that go to places without a source
-	all     bool   // all fields go to places without a source
+	sent    []bool // for each field, whether it is sent to places without a source: see near
+	all     bool   // all fields are sent to places without a source
 }
 
-// A reading is a reader of a flow, with the fields that it takes. fields is nil if the reader has the flow's part.
+// A reading is a reader of a flow, with the fields that it copies. fields is nil if the reader has the flow's part.
 type reading struct {
 	member
 	fields []int
 }
 
-// near reports whether a source is at a place. A place is a node, or a rank if ranks share no memory.
+// near reports whether f has a source at a place. A place is a node, or a rank if ranks share no memory. places[r] is
+// the place of rank r.
 func (f *flow) near(place int, places []int) bool {
 	return slices.ContainsFunc(f.sources, func(s member) bool { return places[s.rank] == place })
 }
 
-// add makes m a reader of fields.
+// add makes m a reader of these fields of f.
 func (f *flow) add(m member, fields ...int) {
 	i := slices.IndexFunc(f.readers, func(r reading) bool { return r.member == m })
 	if i < 0 {
@@ -45,8 +46,7 @@ func (f *flow) add(m member, fields ...int) {
 	f.readers[i].fields = append(f.readers[i].fields, fields...)
 }
 
-// send marks the fields of f that must be sent to places without a source. These are the fields whose slices are not
-// nil.
+// send marks the fields whose slices are not nil. They must be sent to places without a source.
 func (f *flow) send(fields []*nn.Slice) {
 	if f.sent == nil {
 		f.sent = make([]bool, len(fields))
@@ -56,25 +56,25 @@ func (f *flow) send(fields []*nn.Slice) {
 	}
 }
 
-// A take is the slice of a whole tensor that a reader gets from a field of a flow's part.
+// A take is the slice of a tensor that a reader copies from one field of a flow's part.
 type take struct {
-	by    member
+	by    member // the reader
 	from  *flow
 	field int
 	slice nn.Slice
 }
 
-// A need has all takes from one flow at one place. The place has no source of the flow.
+// A need collects all takes from one flow at a place that has no source of this flow.
 type need struct {
 	from   *flow
-	slices []*nn.Slice // for each field of the flow's part, the slice that the takes need; nil if they need none
+	slices []*nn.Slice // for each field of the flow's part, the smallest slice that covers all takes; nil without takes
 	takes  []take
 }
 
-// newFlows returns the flows from actors to readers. The flows are the same on every rank. If an actor has the same
-// part as a reader, the reader gets this part. Any other reader gets each element of its part once, from the nearest
-// actor that has the element. If no actor of a part is at a place, the part comes to this place once, or only the piece
-// that its readers need. places[r] is the place of rank r.
+// newFlows returns the flows from actors to readers, which are the same on every rank. If an actor has a reader's part,
+// the reader gets this part whole. Otherwise it gets each element of its part from the nearest actor with this element.
+// To a place without a source, a part is sent once, or only the piece that the readers there need. places[r] is the
+// place of rank r: see near.
 func newFlows(actors, readers []member, places []int) ([]*flow, error) {
 	var flows []*flow
 	for _, a := range actors {
@@ -132,7 +132,7 @@ func newFlows(actors, readers []member, places []int) ([]*flow, error) {
 	return flows, nil
 }
 
-// nearestFirst returns the flows that have a source at a place, and after them the others.
+// nearestFirst sorts flows: those with a source at this place come first.
 func nearestFirst(flows []*flow, place int, places []int) []*flow {
 	var near, far []*flow
 	for _, f := range flows {
@@ -145,7 +145,8 @@ func nearestFirst(flows []*flow, place int, places []int) []*flow {
 	return append(near, far...)
 }
 
-// takesOf returns the takes of the reader r. It prefers the flows that come first.
+// takesOf returns the takes that fill the part of reader r. It prefers the flows that come first. It returns an error
+// if some bytes are in no flow.
 func takesOf(r member, flows []*flow) (takes []take, err error) {
 	for i, f := range r.part.fields {
 		mine, before, missing := r.part.slices[i], len(takes), f.Bytes()
@@ -173,7 +174,7 @@ func takesOf(r member, flows []*flow) (takes []take, err error) {
 	return takes, nil
 }
 
-// add adds a take.
+// add adds a take, and extends the slice of its field to cover the take.
 func (n *need) add(t take) {
 	switch s := n.slices[t.field]; {
 	case s == nil:
@@ -188,7 +189,7 @@ func (n *need) add(t take) {
 	n.takes = append(n.takes, t)
 }
 
-// whole reports whether the takes of n together need each field whole or not at all.
+// whole reports whether n needs whole fields only, and no slices of them.
 func (n *need) whole() bool {
 	for i, s := range n.slices {
 		if s != nil && *s != n.from.part.slices[i] {

@@ -7,11 +7,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A part is the part of a network's state that a member has. Each field is a slice of a whole tensor.
+// A part describes the tensors of a network that a member has. Each field is a tensor, or a slice of one.
 type part struct {
 	layout *tensor.Layout
 	fields []tensor.Field
-	index  map[string]int // numbers of fields by their names
+	index  map[string]int // the index of each field, by its name
 	slices []nn.Slice
 	frozen []bool
 }
@@ -32,7 +32,7 @@ func newPart(p *nn.Params[float32]) *part {
 	return of
 }
 
-// find returns the number of the field with this name; -1 if p has no such field.
+// find returns the index of the field with this name, or -1.
 func (p *part) find(name string) int {
 	if i, ok := p.index[name]; ok {
 		return i
@@ -40,7 +40,7 @@ func (p *part) find(name string) int {
 	return -1
 }
 
-// indexOf returns the number of each field.
+// indexOf returns the index of each field, by its name.
 func indexOf(fields []tensor.Field) map[string]int {
 	index := make(map[string]int, len(fields))
 	for i, f := range fields {
@@ -49,7 +49,7 @@ func indexOf(fields []tensor.Field) map[string]int {
 	return index
 }
 
-// piece returns a part with these slices of the fields of p. It lacks the fields whose slice is nil.
+// piece returns the part with slice of[i] of each field i of p. It omits the fields whose slice is nil.
 func (p *part) piece(of []*nn.Slice) *part {
 	q := new(part)
 	for i, s := range of {
@@ -73,18 +73,18 @@ func (p *part) same(q *part) bool {
 	})
 }
 
-// block returns the place of a field's bytes in the whole tensor and in the state of p.
+// block returns the position of a field's bytes, both in the whole tensor and in the state of p.
 func (p *part) block(field int) nn.Block {
 	f := p.fields[field]
 	whole := p.slices[field].WholeShape(f.Shape)
 	return p.slices[field].Block(whole).Times(f.DType.Size()).Moved(0, p.layout.Offset(field))
 }
 
-// An overlap has the blocks of two parts that are slices of the same tensor. The parts share the elements that are in
-// both blocks.
+// An overlap has the blocks of the same tensor in two parts. The parts share the elements that are in both blocks.
 type overlap struct{ from, to nn.Block }
 
-// overlaps returns the overlaps of fields of a part with another part.
+// overlaps returns an overlap for each of these fields of one part (from): with the field of the same name in the other
+// part (to).
 func overlaps(from *part, fields []int, to *part) (common []overlap) {
 	for _, i := range fields {
 		common = append(common, overlap{from.block(i), to.block(to.find(from.fields[i].Name))})
@@ -92,7 +92,7 @@ func overlaps(from *part, fields []int, to *part) (common []overlap) {
 	return common
 }
 
-// copyOverlaps copies the elements that two parts share from the state of one part to the state of the other.
+// copyOverlaps copies the elements that two parts share from one state to the other.
 func copyOverlaps(to, from []byte, common []overlap) {
 	for _, o := range common {
 		nn.Overlap(o.from, o.to, func(a, b, n int) { copy(to[b:b+n], from[a:a+n]) })

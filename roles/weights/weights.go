@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Weights carry versions of a model's parameters from the actors to their readers, the members of other components. A
-// version is the number of iterations for which the parameters were trained. A nil Weights carries nothing.
+// Weights send versions of a model's parameters from the actors to the readers, which are members of other components.
+// A version is the number of iterations for which the parameters were trained. Only Close accepts a nil Weights.
 type Weights struct {
 	label string
 	ends  []*end
@@ -26,22 +26,21 @@ type end struct {
 	*flow
 	weights *collectives.Weights // nil if this rank has neither a source nor a reader
 	first   int                  // the first actor on this rank that is a source; -1 if there is none
-	state   []byte               // the state of the actor first
-	piece   []byte               // the copy of a part of state that is sent; nil if state itself is sent
+	state   []byte               // the state of this actor
+	piece   []byte               // a copy of the sent fields; nil if the whole state is sent
 	common  []overlap            // the overlaps of state with piece
 }
 
-// A Mode says when readers use the weights, and so which copies are needed.
+// A Mode decides whether readers copy the weights, and in which format they receive them.
 type Mode int
 
 const (
-	// Configured follows weight_syncer. If every iteration begins with the newest weights, readers on an actor's node
-	// read the actor's own parameters, because no reader computes while actors change them. Otherwise readers copy the
-	// weights, because rollouts continue with older weights.
+	// Configured follows the configuration (weight_syncer). If ReadsInPlace is true, readers on an actor's node use the
+	// actor's own parameters. Otherwise they copy the weights, because rollouts continue with older weights.
 	Configured Mode = iota
-	// Once follows weight_syncer, and keeps one copy: readers use each version as soon as it arrives.
+	// Once follows weight_syncer, but keeps only one copy, because readers use each version as soon as it arrives.
 	Once
-	// Exact reads in place, or copies without rounding.
+	// Exact lets readers on an actor's node use the actor's own parameters. Other readers receive them unrounded.
 	Exact
 )
 
@@ -52,17 +51,18 @@ type Spec struct {
 	Mode    Mode
 	// Params returns the parameters of an actor or a reader on this rank.
 	Params func(component string, member int) *nn.Params[float32]
-	// Part declares the parameters that an actor or a reader on any rank has, without memory. It returns the same
+	// Part returns the parameters of an actor or a reader on any rank, declared without memory. It returns the same
 	// pointer for members with the same part. If Part is nil, all members have all parameters.
 	Part func(component string, member int) *nn.Params[float32]
 }
 
-// members returns the members of components with their parts. parts has all parts so far, by their declarations.
+// members returns the members of components with their parts. It adds new parts to the map parts, whose keys are the
+// results of Spec.Part.
 func (s *Spec) members(w *spmd.World, j *job.Job, components []string,
 	parts map[*nn.Params[float32]]*part) (all []member) {
 	for _, of := range components {
 		for m, rank := range j.Placement.Ranks(of) {
-			var declared *nn.Params[float32] // nil stands for all parameters, which the members of this rank have
+			var declared *nn.Params[float32] // nil for all parameters; only ranks with a member know their layout
 			if s.Part != nil {
 				declared = s.Part(of, m)
 			}
@@ -82,7 +82,7 @@ func (s *Spec) members(w *spmd.World, j *job.Job, components []string,
 	return all
 }
 
-// New makes the weights between the actors of j and their readers. Collective over the world.
+// New connects the actors of j with the readers. Collective over the world.
 func New(ctx context.Context, w *spmd.World, j *job.Job, s Spec) (*Weights, error) {
 	parts := map[*nn.Params[float32]]*part{}
 	actors, readers := s.members(w, j, []string{"actor"}, parts), s.members(w, j, s.Readers, parts)
@@ -165,8 +165,8 @@ func ranksOf(members []member) (ranks []int) {
 	return ranks
 }
 
-// Publish makes the actors' parameters the newest version. All actors call Publish. If several actors on a rank have
-// the same part, the first of them publishes it.
+// Publish sends the actor's parameters as the newest version. All actors call Publish. If several actors on a rank have
+// the same part, only the first of them sends it.
 func (w *Weights) Publish(ctx context.Context, actor *spmd.Member, version int64) error {
 	for _, e := range w.ends {
 		if e.first != actor.Index() {
@@ -184,7 +184,7 @@ func (w *Weights) Publish(ctx context.Context, actor *spmd.Member, version int64
 	return nil
 }
 
-// Reader returns the reader of m, a member on this rank. The member must have the same part as an actor.
+// Reader returns the WeightsReader of m, a member on this rank. The member must have the same part as an actor.
 func (w *Weights) Reader(m *spmd.Member) *collectives.WeightsReader {
 	for _, e := range w.ends {
 		if i := e.find(m); i >= 0 {
@@ -194,12 +194,12 @@ func (w *Weights) Reader(m *spmd.Member) *collectives.WeightsReader {
 	panic(fmt.Sprintf("weights: %s %d reads no %s", m.Group(), m.Index(), w.label))
 }
 
-// find returns the index of m among the readers of f; -1 if m reads nothing of f.
+// find returns the index of m among the readers of f. It is -1 if m is not a reader of f.
 func (f *flow) find(m *spmd.Member) int {
 	return slices.IndexFunc(f.readers, func(r reading) bool { return r.component == m.Group() && r.index == m.Index() })
 }
 
-// reader returns the end of m, which is reader i of the flow.
+// reader returns the WeightsReader of m, which is reader i of the flow.
 func (e *end) reader(i int, m *spmd.Member, label string) *collectives.WeightsReader {
 	r := e.weights.Reader(i)
 	r.Record(m.Recorder(), label)
@@ -221,7 +221,7 @@ func ReadsInPlace(j *job.Job) bool {
 	return j.SyncInterval == 1 && j.Config.WeightSyncer.Bucket.Wire() == tensor.F32 && !j.Async()
 }
 
-// wireSpec returns the configured way to send f.
+// wireSpec returns the settings with which f is sent, as configured.
 func wireSpec(j *job.Job, f *flow) collectives.WeightsSpec {
 	cfg := &j.Config.WeightSyncer
 	s := collectives.WeightsSpec{

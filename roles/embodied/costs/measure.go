@@ -44,8 +44,9 @@ func processorTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// sizesOf returns three numbers of environments in one call: all environments, the smallest number that a plan for this
-// many ranks would use, and a number between them. Each number divides the environments into whole groups.
+// sizesOf returns at most three numbers of environments to measure, in ascending order: the smallest number that a plan
+// for this many ranks would use, a number in the middle, and all environments. Each number divides envs, and is a
+// multiple of group.
 func sizesOf(envs, group, ranks int) []int {
 	var possible []int
 	for n := group; n <= envs; n += group {
@@ -64,8 +65,8 @@ func sizesOf(envs, group, ranks int) []int {
 	return []int{possible[0], possible[len(possible)/2], envs}
 }
 
-// shareOf returns the number of environments that each of n workers has. It is the largest number up to envs/n that
-// divides the environments into whole groups.
+// shareOf returns the number of environments that each of n workers has: the largest multiple of group that divides
+// envs and is at most envs/n. It is at least one group.
 func shareOf(envs, group, n int) int {
 	share := max(group, envs/n/group*group)
 	for envs%share != 0 {
@@ -83,7 +84,7 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 	players := make([]*player, 0, len(sizes)+a.Cores)
 	defer func() {
 		for _, x := range players {
-			_ = x.close() // nothing is learnt from a measurement
+			_ = x.close() // an error does not matter, because the measurements are complete
 		}
 	}()
 	measured := make([]calls, len(sizes))
@@ -95,9 +96,9 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 		}
 		players = append(players, x)
 	}
-	var slower []float64 // of a player while others play
+	var slower []float64 // the factors by which a step is slower while other players play
 	const rounds = 5
-	for range rounds { // in turns, so that all sizes meet the same machine
+	for range rounds { // sizes take turns, so that all of them meet the same load of the machine
 		for i := range sizes {
 			if err := run(ctx, players[i], each/rounds, &measured[i]); err != nil {
 				return err
@@ -126,7 +127,7 @@ func rollouts(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Pro
 	return nil
 }
 
-// run plays for about this long, but at least some steps.
+// run plays for about the time d, but at least 8 and at most 2000 steps. It adds the times of the steps to c.
 func run(ctx context.Context, x *player, d time.Duration, c *calls) error {
 	const least, most = 8, 2000
 	begun := time.Now()
@@ -141,18 +142,19 @@ func run(ctx context.Context, x *player, d time.Duration, c *calls) error {
 		}
 		busy = processorTime() - busy
 		if x.taken < 3 {
-			continue // the first steps find cold memory
+			continue // the first steps run with cold caches
 		}
 		c.step.Add(spent.step)
 		c.infer.Add(spent.infer)
 		c.score.Add(spent.score)
-		c.step.Busy += max(0, busy.Seconds()-spent.infer.Seconds()-spent.score.Seconds()) // the rest is the step
+		// Inference and rewards are always busy. The remaining processor time is that of the environments' step.
+		c.step.Busy += max(0, busy.Seconds()-spent.infer.Seconds()-spent.score.Seconds())
 	}
 	return nil
 }
 
 // together lets players play at the same time, and returns the mean working time of a step, in seconds. Unlike a
-// median, the mean includes the times in which a player got no core.
+// median, the mean includes times without a core.
 func together(ctx context.Context, players []*player, d time.Duration) (step float64, err error) {
 	return probe.Together(len(players), func(i int) (float64, error) {
 		var c calls
@@ -163,8 +165,7 @@ func together(ctx context.Context, players []*player, d time.Duration) (step flo
 	})
 }
 
-// updates measures the update of one actor on its share of the samples. It measures the update alone, and while other
-// actors update.
+// updates measures the update of one actor on its share of the samples, alone and while other actors update.
 func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) error {
 	first, err := newLearner(p, f.Work.Envs)
 	if err != nil {
@@ -222,11 +223,11 @@ type learner struct {
 	counter probe.Counter
 	player  *player // nil if the algorithm learns from demonstrations alone
 	policy  policy.Policy
-	work    policy.Work // of inference workers
+	work    policy.Work // memory for the work of inference workers
 	algo    algo.Algorithm
 	batch   tensor.Dict
-	updates int // measured or not, since the last reset
-	spent   time.Duration
+	updates int           // number of updates after warm
+	spent   time.Duration // time of these updates
 }
 
 func newLearner(p *plan.Plan, envs int) (*learner, error) {
@@ -247,12 +248,12 @@ func newLearner(p *plan.Plan, envs int) (*learner, error) {
 
 func (x *learner) close() {
 	if x.player != nil {
-		_ = x.player.close() // nothing is learnt from a measurement
+		_ = x.player.close() // an error does not matter, because the measurements are complete
 	}
 }
 
-// warm learns until updates make optimiser steps. With a replay buffer, the argument iterations is the number of
-// iterations that this takes. After the time d warm gives up.
+// warm makes iterations+2 rollouts and updates, so that later updates make optimiser steps. The argument iterations is
+// the number of iterations that fill the replay buffer. After the time d warm stops early.
 func (x *learner) warm(ctx context.Context, iterations int, d time.Duration) error {
 	begun := time.Now()
 	var none probe.Series
@@ -269,7 +270,7 @@ func (x *learner) warm(ctx context.Context, iterations int, d time.Duration) err
 	return nil
 }
 
-// learn makes a rollout and an update, and measures its three phases.
+// learn makes a rollout and an update. It measures the inference of log-probs, the preparation and the update.
 func (x *learner) learn(infer, prepare, update *probe.Series) error {
 	if err := x.rollout(infer); err != nil {
 		return err

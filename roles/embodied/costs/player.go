@@ -19,16 +19,16 @@ type player struct {
 	stage *play.Stage
 	rec   *play.RolloutBuilder
 	dict  tensor.Dict // the trajectory
-	at    int         // the next step of the present rollout
-	taken uint64      // steps of each environment in all rollouts
+	at    int         // the index of the next step in the present rollout
+	taken uint64      // number of steps of each environment, over all rollouts
 
-	rule        reward.Rule // of reward workers; nil if there are none
+	rule        reward.Rule // the rule of reward workers; nil if there are none
 	transitions tensor.Dict
 	batch       reward.Batch
 	scores      []float32
 }
 
-// newPlayer makes the first rows environments of the job, for a policy of its own.
+// newPlayer returns a player with its own policy, in the first environments of the job. rows is their number.
 func newPlayer(p *plan.Plan, rows int) (*player, error) {
 	pol, err := p.NewPolicy(tensor.Heap)
 	if err != nil {
@@ -63,13 +63,13 @@ func newPlayerOf(p *plan.Plan, pol policy.Policy, rows int) (*player, error) {
 	return x, err
 }
 
-// calls are measured calls of steps: of the environments, of inference with recording, and of rewards.
+// calls are the measured times of steps of environments, of inferences with recording, and of rewards.
 type calls struct{ step, infer, score probe.Series }
 
-// took are the times of one step.
+// took has the times of one step: of the environments, of inference with recording, and of rewards.
 type took struct{ step, infer, score time.Duration }
 
-// step takes one step.
+// step takes one step in all environments, and returns its times.
 func (x *player) step() (spent took, err error) {
 	p, t := x.plan, x.at
 	if t == 0 {
@@ -115,7 +115,7 @@ func (x *player) step() (spent took, err error) {
 	return spent, nil
 }
 
-// rollout makes the rest of a rollout.
+// rollout plays to the end of the present rollout.
 func (x *player) rollout() error {
 	for {
 		if _, err := x.step(); err != nil || x.at == 0 {

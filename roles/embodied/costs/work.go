@@ -5,7 +5,7 @@ import (
 	"github.com/rlinf/rlinf/roles/planner"
 )
 
-// WorkOf returns the work of an iteration of the job of p. Measurements add what is only known after an update.
+// WorkOf returns the work of an iteration of the job of p. Profile adds the values that only a measured update gives.
 func WorkOf(p *plan.Plan) planner.Work {
 	samples, _ := p.Config.Samples()
 	params := 4 * int64(p.NumParams())
@@ -22,7 +22,7 @@ func WorkOf(p *plan.Plan) planner.Work {
 	if p.OffPolicy {
 		w.Warmup = p.Config.Algorithm.OffPolicy.ReplayBuffer.MinBufferSize
 	}
-	const rows = 64 // layouts pad, so one row would look larger than it is
+	const rows = 64 // layouts are padded, so the size of one row alone would be too large
 	some := plan.Route{Hi: rows, Shards: []plan.ActorShard{{}}}
 	w.Bytes = planner.Bytes{
 		Observation: int64(p.StepLayout(some).Size()) / rows,

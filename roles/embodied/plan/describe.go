@@ -50,7 +50,7 @@ func (p *Plan) Describe() []string {
 	if c.Evaluates() {
 		e := &c.Env.Eval
 		steps := e.MaxStepsPerRolloutEpoch
-		if steps == 0 { // the limit is the task's own, or the length of a rollout
+		if steps == 0 { // the limit is the task's own limit, or the length of a rollout
 			steps = max(p.EvalSpec.MaxSteps, p.EvalEnv.MaxEpisodeSteps)
 		}
 		line := split("evaluation", e.TotalNumEnvs, 1, steps) + " at most"

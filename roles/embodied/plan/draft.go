@@ -16,11 +16,11 @@ type Draft struct {
 	found *config.Findings
 	nodes []int // the node of each rank
 	asks  bool  // the draft may start external simulators to ask for their specification
-	tried bool  // tryParts has made the parts
+	tried bool  // Mistakes has called tryParts
 }
 
-// NewDraft places cfg in a world whose rank r is on node nodes[r]. It makes no environment and no policy, and reads no
-// file except comm.table.
+// NewDraft returns the draft of cfg for a world whose rank r is on node nodes[r]. It makes no environment and no
+// policy, and reads no file except comm.table.
 func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	common, found := job.New(cfg, reg, nodes)
 	d := &Draft{Plan: &Plan{Job: common, Learning: reg.Learning(cfg), alone: len(nodes) == 1}, found: found,
@@ -31,8 +31,8 @@ func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	return d
 }
 
-// Mistakes returns everything that is wrong, as one error. If something is wrong, Mistakes also makes the environments
-// and the policy to find further mistakes. It starts no external simulators.
+// Mistakes returns all mistakes as one error, or nil if there are none. Before it returns an error, it also makes the
+// environments and the policy to find further mistakes. It starts no external simulators.
 func (d *Draft) Mistakes() error {
 	if d.found.Err() != nil && !d.tried {
 		d.tried = true
@@ -41,7 +41,7 @@ func (d *Draft) Mistakes() error {
 	return d.found.Err()
 }
 
-// Complete returns the plan, or everything that is wrong. It makes an environment of each kind and a policy, and
+// Complete returns the plan, or one error with all mistakes. It makes an environment of each kind and a policy, and
 // reads demonstrations.
 func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, error) {
 	d.Config, d.Registries, d.asks = cfg, reg, true
@@ -57,7 +57,7 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	return d.Plan, nil
 }
 
-// divide computes what follows from the configuration and the world alone.
+// divide sets the fields of the plan that need only the configuration and the world.
 func (d *Draft) divide() {
 	c, train := d.Config, d.Config.Env.Train
 	d.Chunks = c.Actor.Model.NumActionChunks
@@ -162,8 +162,8 @@ func (d *Draft) checkBatches() {
 	d.found.Want(want == "", "actor.global_batch_size", global, want)
 }
 
-// knownSamples returns the number of samples of an iteration and the steps of each environment. Both are 0 if a key on
-// which they depend has a reported mistake.
+// knownSamples returns the number of samples of an iteration, and the number of steps of each environment. Both are 0
+// if they depend on a key with a reported mistake.
 func (d *Draft) knownSamples() (samples, steps int) {
 	train := func(key string) string { return "env.train." + key }
 	if d.Config.Actor.Model.NumActionChunks < 1 || d.Config.Reported(train("total_num_envs"),

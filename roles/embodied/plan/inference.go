@@ -1,6 +1,7 @@
 package plan
 
-// Inferred returns the names of the tensors that inference workers add to trajectories; none without inference workers.
+// Inferred returns the names of the tensors that inference workers add to trajectories. It returns nil without
+// inference workers.
 func (p *Plan) Inferred() (names []string) {
 	if p.Inferences == 0 {
 		return nil
@@ -11,8 +12,8 @@ func (p *Plan) Inferred() (names []string) {
 // InferenceWorker returns the index of the inference worker that receives the shard s.
 func (p *Plan) InferenceWorker(s ActorShard) int { return s.Lo * p.Inferences / p.Train.Envs }
 
-// NextOf returns the member to which a rollout worker sends the shard s: an inference worker if there is one, else the
-// actor.
+// NextOf returns the number of the worker to which a rollout worker sends the shard s: an inference worker if there is
+// one, else the actor.
 func (p *Plan) NextOf(s ActorShard) int {
 	if p.Inferences > 0 {
 		return p.InferenceWorker(s)
@@ -20,8 +21,8 @@ func (p *Plan) NextOf(s ActorShard) int {
 	return s.Actor
 }
 
-// InferencePairs returns the pairs of sender and receiver of trajectories. Inference workers are the receivers in the
-// pairs in, and the senders in the pairs out.
+// InferencePairs returns the pairs (sender, receiver) that exchange trajectories: rollout and inference workers (in),
+// and inference workers and actors (out).
 func (p *Plan) InferencePairs() (in, out map[[2]int]bool) {
 	in, out = map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range p.Train.Routes {

@@ -33,7 +33,7 @@ func (p *Plan) StepLayout(l Route) *tensor.Layout {
 	if p.fallible() && training {
 		fs = append(fs, tensor.Field{Name: algo.FieldStatus, DType: tensor.U8, Shape: []int{n}})
 	}
-	if infos := len(p.Spec.Info); infos > 0 && p.Rewards > 0 && training { // reward workers need them
+	if infos := len(p.Spec.Info); infos > 0 && p.Rewards > 0 && training { // reward workers need the infos
 		rows := p.Chunks * spec.Repeats()
 		fs = append(fs, tensor.Field{Name: algo.FieldInfo, DType: tensor.F32, Shape: []int{n, rows, infos}})
 		if spec.Repeats() > 1 {
@@ -64,7 +64,7 @@ func (p *Plan) trajectoryFields(n int) []tensor.Field {
 	return fs
 }
 
-// fallible reports whether simulators may fail and abort episodes while the job goes on.
+// fallible reports whether simulators may fail and abort episodes without ending the job.
 func (p *Plan) fallible() bool { return p.Config.Env.Train.ID() == env.ExternalID }
 
 // Name returns the name of the route in channels and messages.

@@ -10,7 +10,7 @@ import (
 // CheckMemory returns an error if the ranks of a node need more memory than is available.
 func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 	need := job.NodeNeeds(nodes, node, p.MemoryOf)
-	if need-int64(p.demoBytes()) <= have.Free { // the plan has read the demonstrations already
+	if need-int64(p.demoBytes()) <= have.Free { // the demonstrations are already in memory
 		return nil
 	}
 	return fmt.Errorf("node %d needs %s for parameters, optimiser, rollouts, channels, replay buffers and "+
@@ -51,7 +51,7 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 	}
 	for _, l := range p.Train.Routes {
 		if envs[l.Env] != r && players[l.Rollout] != r {
-			continue // a large job has many routes of other ranks
+			continue // saves time: a large job has many routes of other ranks
 		}
 		items := 2 * int64(p.StepLayout(l).Size()+p.ActionLayout(l).Size())
 		if envs[l.Env] == r {
@@ -80,7 +80,7 @@ func heapWithin(have job.Available) tensor.Allocator {
 	}
 }
 
-// A shortage is the error of an allocation that needs more memory than there is.
+// A shortage is the error of an allocation that needs more memory than is available.
 type shortage struct {
 	need int64
 	have job.Available
@@ -92,8 +92,7 @@ func (s shortage) Error() string {
 }
 
 // checkObservations reports whether the observations of one iteration, and of one step of an evaluation, fit into the
-// memory of all nodes. nodes is their number, and have is the memory of one node. This check makes no environment, and
-// its numbers do not overflow.
+// memory of all nodes. nodes is the number of nodes, and have is the memory of one node.
 func (d *Draft) checkObservations(nodes int, have job.Available) (fit bool) {
 	row, on := 0, "one node"
 	if nodes > 1 {

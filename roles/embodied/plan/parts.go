@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/roles/job"
 )
 
-// tryParts makes each part that the configuration names once, to check that the parts fit together and into the memory.
-// It skips a part with mistakes in its own keys.
+// tryParts makes the environments, the policy and the reward, to check that they fit together and into the memory. It
+// also reads the demonstrations. It skips everything that has mistakes in its own keys.
 func (d *Draft) tryParts() {
 	if d.probe() {
 		d.tryPolicy()
@@ -54,7 +54,7 @@ func (d *Draft) probe() (known bool) {
 	return known
 }
 
-// fitObservations sets the number of log-probs, and checks that the observations of d.Spec fit into the memory.
+// fitObservations sets the number of log-probs, and reports whether the observations of d.Spec fit into the memory.
 func (d *Draft) fitObservations() bool {
 	chunks := d.Config.Actor.Model.NumActionChunks
 	if chunks <= 0 {
@@ -65,8 +65,8 @@ func (d *Draft) fitObservations() bool {
 	return d.checkObservations(d.nodes[len(d.nodes)-1]+1, job.AvailableOn(d.nodes, 0))
 }
 
-// usable reports whether the keys of an environment's section have no mistakes, so that the environment can be made.
-// Mistakes in the numbers of environments and steps do not matter.
+// usable reports whether an environment of a section can be made, because the keys of the section have no mistakes. It
+// ignores mistakes in the numbers of environments and steps.
 func (d *Draft) usable(section string) bool {
 	e := &d.Config.Env.Train
 	if section == "env.eval" {

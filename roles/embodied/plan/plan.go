@@ -11,30 +11,30 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Plan is what follows from the configuration of a job with environments in a world. It is the same on every
-// rank, and does not change.
+// A Plan is derived from the configuration of a job with environments, and from the ranks of its world. It is the same
+// on every rank, and does not change.
 type Plan struct {
 	*job.Job
 
 	Spec         env.Spec   // the spec of a training environment with its wrappers
-	EvalEnv      env.Config // the configuration of evaluations' environments
-	EvalSpec     env.Spec   // the spec of an evaluation's environment
+	EvalEnv      env.Config // the configuration of the evaluation environments
+	EvalSpec     env.Spec   // the spec of an evaluation environment
 	Unrenderable string     // the simulator that will not be filmed, because it cannot be rendered; "" if there is none
 
-	Actors, rollouts, simulators int     // the numbers of workers; simulators are the env workers
-	Rewards, Inferences          int     // the numbers of workers of optional components; 0 if not placed
+	Actors, rollouts, simulators int     // the numbers of actors, rollout workers and env workers
+	Rewards, Inferences          int     // the numbers of reward and inference workers; 0 if not placed
 	Train, Eval                  Routing // the routings of training and of evaluations
 
-	Epochs, Steps    int  // rollouts for one update, and the steps of each
-	RolloutsAtMost   int  // rollouts that actors may choose from for one update
-	Chunks, logProbs int  // numbers of actions and of log-probs in a sample
+	Epochs, Steps    int  // the epochs of a rollout, and the steps of an epoch
+	RolloutsAtMost   int  // the maximum number of rollouts for one update; above 1, actors choose among rollouts
+	Chunks, logProbs int  // the numbers of actions and of log-probs in a sample
 	rewardsPerSample int  // rewards in a sample: Chunks if each action has a reward, else 1
 	hiddenLen        int  // length of the hidden state
 	latentLen        int  // length of the denoising chain of an action
 	paramBytes       int  // bytes of one copy of the parameters
 	alone            bool // the world has one rank
 	AutoReset        bool // training environments begin new episodes by themselves
-	BootstrapAll     bool // value the last observation of every episode, not only of truncated episodes
+	BootstrapAll     bool // compute the value of every episode's last observation, not only of truncated episodes
 	config.Learning
 
 	demos tensor.Dict // demonstrations to train on

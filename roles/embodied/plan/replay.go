@@ -24,13 +24,13 @@ func (d *Draft) readDemos() {
 	}
 }
 
-// demoFields returns the tensors of demonstrations, which are the tensors of rollouts of one environment.
+// demoFields returns the tensors of demonstrations. They are the tensors of one environment's rollouts.
 func (p *Plan) demoFields() []tensor.Field {
 	return p.Config.Algorithm.DemoFields(p.trajectoryFields(1))
 }
 
-// replayBytes returns the size in bytes of one actor's replay buffer for this number of iterations; 0 without a
-// replay buffer. A size that overflows becomes the largest int.
+// replayBytes returns the size in bytes of one actor's replay buffer for this number of iterations. It is 0 without a
+// replay buffer, and the largest int if the size overflows.
 func (p *Plan) replayBytes(iterations int) int {
 	if !p.OffPolicy {
 		return 0
@@ -63,7 +63,7 @@ func (p *Plan) CheckReplay(nodes []int, rank int) error {
 	return p.fitReplay(actors, job.AvailableOn(nodes, nodes[rank]))
 }
 
-// fitReplay does the work of CheckReplay for a node with this number of actors and the memory have.
+// fitReplay checks one node for CheckReplay. The node has this number of actors, and have is its available memory.
 func (p *Plan) fitReplay(actors int, have job.Available) error {
 	window := p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize
 	buffers, demos := config.Product(actors, p.replayBytes(window)), config.Product(actors, p.demoBytes())
@@ -84,8 +84,8 @@ func (p *Plan) fitReplay(actors int, have job.Available) error {
 	return nil
 }
 
-// demosBy returns the end of an error message. If err says that the demonstrations are missing, the text names the
-// command that writes them. For other errors it is "".
+// demosBy returns the end of the message of err. If the demonstrations are missing, it names the command that writes
+// them. For other errors it is "".
 func demosBy(path string, err error) string {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return ""

@@ -38,7 +38,7 @@ func (p *Plan) CheckFiles(rank int) error {
 	return err
 }
 
-// NewRule makes the rule of a reward worker. rows is the largest number of transitions at once.
+// NewRule makes the rule of a reward worker. rows is the maximum number of transitions in a call of the rule.
 func (p *Plan) NewRule(rows int) (reward.Rule, error) {
 	s := reward.Setup{Config: p.Config.Reward, Spec: p.Spec, Gamma: p.Config.Algorithm.Gamma, Rows: rows}
 	if s.Config.UseRewardModel {
@@ -85,7 +85,7 @@ func (p *Plan) TransitionLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(fs...)
 }
 
-// Transitions returns the transitions in d, which has the layout TransitionLayout.
+// Transitions returns the tensors of d, which has the layout of TransitionLayout, as a reward.Batch.
 func Transitions(d tensor.Dict) reward.Batch {
 	info, _ := d.Get(algo.FieldInfo)
 	infos, _ := d.Get(algo.FieldInfos)
@@ -100,8 +100,7 @@ func (p *Plan) RewardLayout(l Route) *tensor.Layout {
 	return tensor.NewLayout(tensor.Field{Name: algo.FieldReward, DType: tensor.F32, Shape: []int{l.Hi - l.Lo}})
 }
 
-// RewardPairs returns pairs of sender and receiver. asks has the pairs for transitions, and answers has the pairs for
-// rewards.
+// RewardPairs returns the pairs (sender, receiver) that exchange transitions (asks) and rewards (answers).
 func (p *Plan) RewardPairs() (asks, answers map[[2]int]bool) {
 	asks, answers = map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range p.Train.Routes {

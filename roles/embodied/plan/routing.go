@@ -1,17 +1,17 @@
 package plan
 
-// A Routing says which environments each worker simulates, infers for, and trains on. A Routing follows only from the
-// numbers of environments, stages and workers. So every rank computes the same Routing, and nothing depends on the
-// order of arrival.
+// A Routing assigns environments to env workers, rollout workers and actors. It depends only on the numbers of
+// environments, stages and workers. So every rank computes the same Routing, and nothing depends on the order of
+// arrival.
 //
 // Environments are numbered globally. Each env worker simulates a contiguous range, in pipeline stages. The
 // environments of one stage on all env workers, end to end, form a batch, which is divided evenly among the rollout
-// workers. Where the range of an env worker overlaps the range of a rollout worker, there is a route: it carries
-// observations one way and actions the other. With N environments and W actors, actor a trains on [a·N/W, (a+1)·N/W),
-// so each route ends in one or more actor shards.
+// workers. Where the range of an env worker overlaps the range of a rollout worker, a route carries their observations
+// and actions. With N environments and W actors, actor a trains on [a·N/W, (a+1)·N/W), so each route is divided into
+// one or more actor shards.
 type Routing struct {
-	Envs   int     // N, of all env workers
-	Stages int     // S, of each env worker
+	Envs   int     // N, the number of environments
+	Stages int     // the number of pipeline stages of each env worker
 	Routes []Route // ordered by stage, then by environment
 	perEnv int     // the number of environments of one env worker
 }
@@ -22,7 +22,7 @@ type Route struct {
 	Env, Rollout int // members of the groups env and rollout
 	Stage        int // number of the env worker's stage
 	Lo, Hi       int
-	Shards       []ActorShard // in ascending order; none in evaluations
+	Shards       []ActorShard // in ascending order; empty in evaluations
 }
 
 // An ActorShard is the part [lo, hi) of a route that one actor trains on.
@@ -40,7 +40,7 @@ func newRouting(n, stages, envWorkers, rolloutWorkers, actors int) Routing {
 		for pos := 0; pos < batch; { // index within the stage's batch
 			r, q := pos/each, pos/share
 			end := min((r+1)*each, (q+1)*share)
-			base := r*p.perEnv + s*each - r*each // what to add to pos for the global index
+			base := r*p.perEnv + s*each - r*each // the global index minus pos
 			l := Route{ID: len(p.Routes), Env: r, Rollout: q, Stage: s, Lo: base + pos, Hi: base + end}
 			for lo := l.Lo; actors > 0 && lo < l.Hi; {
 				a := lo * actors / n
@@ -62,7 +62,7 @@ func (p Routing) StageOf(r, s int) (lo, hi int) {
 	return lo, lo + n
 }
 
-// Pairs returns the pairs of sender and receiver of observations, actions and trajectories.
+// Pairs returns the pairs (sender, receiver) of observations, of actions and of trajectories.
 func (p Routing) Pairs() (obs, act, out map[[2]int]bool) {
 	obs, act, out = map[[2]int]bool{}, map[[2]int]bool{}, map[[2]int]bool{}
 	for _, l := range p.Routes {
@@ -75,15 +75,14 @@ func (p Routing) Pairs() (obs, act, out map[[2]int]bool) {
 	return obs, act, out
 }
 
-// RunsInline reports whether the rollout worker of route l steps the environments of l itself, in its own goroutine. It
-// does so if the env worker is on the same rank and no other rollout worker serves these environments: passing
-// observations and actions between goroutines would take longer than a step. The argument of is the routing of l.
-// training says whether it is the routing of training or of evaluations.
+// RunsInline reports whether the rollout worker of route l steps the environments of l itself, which is faster. It does
+// so if the env worker is on the same rank and no other rollout worker serves these environments. The argument of is
+// the routing that contains l. The argument training is false for evaluations.
 func (p *Plan) RunsInline(of Routing, l Route, training bool) bool {
 	if p.Placement.Group("env").Ranks[l.Env] != p.Placement.Group("rollout").Ranks[l.Rollout] {
 		return false
 	}
-	sharing, serving := 0, 0 // routes with the same env worker and stage, and with the same rollout worker
+	sharing, serving := 0, 0 // numbers of routes with l's env worker and stage, and with l's rollout worker
 	for _, other := range of.Routes {
 		if other.Env == l.Env && other.Stage == l.Stage {
 			sharing++

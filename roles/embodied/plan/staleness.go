@@ -10,9 +10,9 @@ func (p *Plan) TooOld(age int64) bool {
 	return p.Bounded() && age > int64(p.Config.Algorithm.StalenessThreshold)
 }
 
-// OldestWeights returns the oldest version of the weights with which an environment's n-th rollout may begin. If each
-// iteration takes one rollout, iteration n takes the n-th rollout when the weights have version n. So no rollout
-// becomes too old or is dropped, and there is no rollout for an iteration after the last.
+// OldestWeights returns the oldest version of the weights with which an environment's rollout n may begin. Iteration n
+// trains on rollout n when the weights have version n, so no such rollout is too old. After the last iteration no
+// rollout may begin. A replay buffer, or no bound on the age, allows any version.
 func (p *Plan) OldestWeights(n uint64) int64 {
 	if p.OffPolicy || !p.Bounded() {
 		return 0
@@ -23,9 +23,8 @@ func (p *Plan) OldestWeights(n uint64) int64 {
 	return max(0, int64(n)-int64(p.Config.Algorithm.StalenessThreshold))
 }
 
-// QueuedRollouts returns how many rollouts of a shard may wait for their actor. Each iteration takes at least one
-// rollout. Meanwhile one rollout is made, and another is trained on. So no rollout that begins with the newest weights
-// becomes too old.
+// QueuedRollouts returns the maximum number of rollouts of a shard that wait for their actor. With a bound on the age
+// of rollouts, it is so small that a rollout made with the newest weights does not become too old while it waits.
 func (p *Plan) QueuedRollouts() int {
 	threshold := p.Config.Algorithm.StalenessThreshold
 	switch {
@@ -39,9 +38,9 @@ func (p *Plan) QueuedRollouts() int {
 	return min(p.Config.Actor.RecvDrainMaxTrajectories, p.Config.Algorithm.OffPolicy.ReplayBuffer.SampleWindowSize)
 }
 
-// QueuedSteps returns how many observations may wait for a rollout worker under one key, and how many actions for an
-// env worker. In an asynchronous run all routes of a worker share a key. The queue of a key has room for everything
-// that its routes can send (two observations between rollouts), so workers cannot deadlock.
+// QueuedSteps returns the capacities of a rollout worker's queue of observations and of an env worker's queue of
+// actions. In an asynchronous run all routes of a worker share one queue. It has room for everything that the routes
+// can send (two observations between rollouts), so workers cannot deadlock.
 func (p *Plan) QueuedSteps() (observations, actions int) {
 	if !p.Async() {
 		return 1, 1

@@ -18,8 +18,8 @@ type RolloutBuilder struct {
 	noise        policy.Noise
 	Mixture      *Mixture // lets an expert act in some steps; nil if only the policy acts
 	critic       bool     // the last actions came with values
-	bootstrapAll bool     // value the last observation of terminated episodes, too
-	// Idles says that environments do not reset themselves: after the end of an episode they idle until Begin.
+	bootstrapAll bool     // compute the value of the last observation of terminated episodes, too
+	// Idles is true if environments do not reset themselves. After the end of an episode they idle until Stage.Begin.
 	Idles     bool
 	parts     []part        // the rows of each actor
 	Space     env.Space     // the space of actions
@@ -30,9 +30,9 @@ type RolloutBuilder struct {
 	rows      []int         // the environments of the rows of final
 }
 
-// NewRolloutBuilder returns a builder for the environments first, first+1, … first+n-1. The noise of an action follows
-// from seed and the number of the environment. Actor i gets the rows cuts[i] to cuts[i+1]-1. The first cut is 0, and
-// the last is n.
+// NewRolloutBuilder returns a builder for the environments first, first+1, … first+n-1. The noise of actions depends on
+// seed, the number of the environment and the step. Actor i gets the rows cuts[i] to cuts[i+1]-1. The first cut is 0,
+// and the last is n.
 func NewRolloutBuilder(pol policy.Policy, seed uint64, first, n int, cuts []int, bootstrapAll bool) *RolloutBuilder {
 	r := &RolloutBuilder{Policy: pol, work: pol.NewWork(n), Hidden: NewHiddenState(pol, n), bootstrapAll: bootstrapAll}
 	r.noise = policy.Noise{Seed: seed, Env: make([]uint64, n), Step: make([]uint64, n)}
@@ -60,8 +60,8 @@ func NewRolloutBuilder(pol policy.Policy, seed uint64, first, n int, cuts []int,
 	return r
 }
 
-// Begin starts the trajectories of all actors, which are in dicts. step is the number of steps that every environment
-// has taken before.
+// Begin starts new trajectories. dicts[i] is the memory of actor i's trajectory. The argument step is the number of
+// steps that every environment has taken before.
 func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
 	for i := range r.parts {
 		p, d := &r.parts[i], dicts[i]
@@ -90,7 +90,8 @@ func (r *RolloutBuilder) Begin(dicts []tensor.Dict, step uint64) {
 	}
 }
 
-// Ended returns for each environment a 1 if its last step ended an episode, else a 0. GoOn needs the result.
+// Ended returns 1 for each environment whose last step ended an episode, and 0 for each other environment, U8 [n]. GoOn
+// needs the result.
 func (r *RolloutBuilder) Ended() tensor.Tensor {
 	ended := tensor.New(tensor.U8, len(r.noise.Env))
 	for _, p := range r.parts {
@@ -103,8 +104,8 @@ func (r *RolloutBuilder) Ended() tensor.Tensor {
 	return ended
 }
 
-// GoOn continues trajectories at time t. Another builder has begun them with the same step. dicts has these
-// trajectories, and ended is the result of the other builder's Ended.
+// GoOn continues, at time t, the trajectories in dicts, which another builder has begun with the same step. ended is
+// the result of the other builder's Ended.
 func (r *RolloutBuilder) GoOn(dicts []tensor.Dict, step uint64, t int, ended tensor.Tensor) {
 	r.Begin(dicts, step)
 	for i := range r.noise.Step {
@@ -117,8 +118,8 @@ func (r *RolloutBuilder) GoOn(dicts []tensor.Dict, step uint64, t int, ended ten
 	}
 }
 
-// Act chooses actions for obs at time t, and records the actions and obs. fresh says that new episodes have begun with
-// obs. Otherwise Act also records the values of obs as the next values of time t-1.
+// Act chooses actions for obs at time t, and records the actions and obs. fresh is true if new episodes begin with obs.
+// Otherwise Act also records the values of obs as the next values of time t-1.
 func (r *RolloutBuilder) Act(t int, obs tensor.Dict, fresh bool) (policy.Act, error) {
 	act, err := r.Policy.Forward(r.work, r.Hidden.with(obs), policy.Sample, r.noise)
 	if err != nil {
@@ -219,8 +220,8 @@ func (r *RolloutBuilder) Observe(t int, step *env.Step) error {
 	return nil
 }
 
-// finalOf returns the final observations of the episodes that ended in a step. Idle environments keep these as their
-// observations.
+// finalOf returns the final observations of the episodes that ended in a step. In idle environments they are the
+// current observations.
 func (r *RolloutBuilder) finalOf(step *env.Step) tensor.Dict {
 	if r.Idles {
 		return step.Obs

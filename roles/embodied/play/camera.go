@@ -22,8 +22,8 @@ type Camera struct {
 	sheet    *video.Sheet
 	captions [][]string    // lines of each environment's instruction
 	rgb      tensor.Tensor // pictures of all environments, [N, Height, Width, 3]
-	on       []bool        // [N]: the episode has not ended
-	dim      []bool        // [N]: the episode has ended, and its last picture has been darkened
+	on       []bool        // [N], whether the episode is running
+	dim      []bool        // [N], whether the last picture of the ended episode has been darkened
 }
 
 // newCamera returns a camera for vec, or an error if vec cannot be rendered as cfg asks.
@@ -53,8 +53,8 @@ func (s *Stage) Picture(n int) (*video.Sheet, error) {
 	return sheet, nil
 }
 
-// newSheet returns the instructions of the first n environments as captions. The sheet has room for a picture of each
-// environment, with its caption and some more lines below.
+// newSheet returns a sheet for pictures of the first n environments, and their instructions as captions. Below each
+// picture the sheet has room for the caption and for extra lines. The argument more is the number of extra lines.
 func (c *Camera) newSheet(now *env.Step, n, more int) (sheet *video.Sheet, captions [][]string) {
 	captions = instructions(c.vec.Spec(), now, n, video.Columns(c.cfg.Width))
 	lines := 0
@@ -64,8 +64,8 @@ func (c *Camera) newSheet(now *env.Step, n, more int) (sheet *video.Sheet, capti
 	return video.NewSheet(n, c.cfg.Width, c.cfg.Height, lines+more), captions
 }
 
-// Record films the next evaluation into file. Formats other than PNG need the program ffmpeg, which is started with the
-// entry by. Without a camera Record does nothing.
+// Record films the next evaluation into file. Formats other than PNG need the program ffmpeg, which the argument by
+// starts. Without a camera Record does nothing.
 func (s *Stage) Record(file string, by programs.Entry) {
 	if s.camera != nil {
 		s.camera.file, s.camera.by = file, by
@@ -136,8 +136,8 @@ func (c *Camera) shoot(episodes *env.Episodes) error {
 	return c.film.Add(c.sheet)
 }
 
-// Film checks that the environments of cfg can be filmed, if cfg asks for a film. If an external simulator cannot be
-// rendered, there will be no film. This is no error, and unrenderable is the simulator's name.
+// Film returns an error if cfg asks for a film and its environments cannot be rendered. For an external simulator this
+// is no error: there will be no film, and unrenderable is the simulator's name.
 func Film(envs *env.Registry, cfg env.Config) (unrenderable string, err error) {
 	if !cfg.VideoCfg.SaveVideo {
 		return "", nil

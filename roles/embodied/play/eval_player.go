@@ -14,9 +14,9 @@ type EvalPlayer struct {
 	Hidden HiddenState  // hidden states of the environments
 }
 
-// NewEvalPlayer returns a player of pol's most likely actions in n environments, whose numbers begin at first. The
-// player samples actions in Mode Sample, and with policies that always sample. seed determines the random numbers of
-// sampled actions. Training with the same seed has other random numbers.
+// NewEvalPlayer returns a player for the environments first, first+1, … first+n-1. It chooses pol's most likely
+// actions, unless the caller sets Mode. seed determines the random numbers of policies that sample. They differ from
+// the random numbers of training with the same seed.
 func NewEvalPlayer(pol policy.Policy, n int, seed uint64, first int) *EvalPlayer {
 	p := &EvalPlayer{Policy: pol, Mode: policy.Deterministic, work: pol.NewWork(n),
 		Hidden: NewHiddenState(pol, n),
@@ -27,8 +27,8 @@ func NewEvalPlayer(pol policy.Policy, n int, seed uint64, first int) *EvalPlayer
 	return p
 }
 
-// Begin starts new episodes. epoch is 0 for the first episodes of an evaluation, which start the random numbers anew.
-// So every evaluation has the same random numbers.
+// Begin starts new episodes. epoch is 0 for the first episodes of an evaluation. Then Begin also restarts the random
+// numbers, so that every evaluation is the same.
 func (p *EvalPlayer) Begin(epoch int) {
 	p.Hidden.Clear()
 	if epoch == 0 {

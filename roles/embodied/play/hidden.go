@@ -10,7 +10,7 @@ import (
 // A HiddenState has the hidden states of a recurrent policy in some environments.
 type HiddenState struct {
 	rows tensor.Tensor // the hidden states, F32 [n,M]; the zero Tensor if the policy is not recurrent
-	seen tensor.Dict   // the result of the method with
+	seen tensor.Dict   // the result of HiddenState.with
 }
 
 // NewHiddenState returns the hidden states of n environments at the start of their episodes.
@@ -50,7 +50,7 @@ func (m *HiddenState) forget(n int) {
 // Clear resets the hidden states of all environments.
 func (m *HiddenState) Clear() { m.rows.Zero() }
 
-// Save returns the hidden states; an empty Dict if the policy is not recurrent.
+// Save returns the hidden states. The Dict is empty if the policy is not recurrent.
 func (m *HiddenState) Save() (d tensor.Dict) {
 	if !m.rows.IsZero() {
 		d.Set(policy.HiddenState, m.rows)

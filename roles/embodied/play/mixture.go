@@ -18,7 +18,7 @@ type Mixture struct {
 func (m *Mixture) begin(iteration uint64) { m.beta = m.Schedule.Beta(iteration) }
 
 // replace copies the expert's actions into act, for the environments in which the expert acts. expert has the shape
-// [n,1,A]. The choice of environments follows from the seed, the number of the environment, and the number of its step.
+// [n,1,A]. The choice depends on β, the seed, the number of the environment, and the number of its step.
 func (m *Mixture) replace(act policy.Act, expert tensor.Tensor, noise policy.Noise) {
 	taken := act.Bounded
 	if taken.IsZero() {

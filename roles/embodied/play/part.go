@@ -2,8 +2,8 @@ package play
 
 import "github.com/rlinf/rlinf/tensor"
 
-// A part has one actor's rows [lo, hi) of a route, and their trajectory. Tensors that the trajectory does not have are
-// the zero Tensor.
+// A part has one actor's rows [lo, hi) of a route, and their trajectory. A tensor that the trajectory lacks is the zero
+// Tensor.
 type part struct {
 	lo, hi                int
 	obs                   []tensor.Tensor // the observations [T, n, ...], in the policy's order

@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/algo"
 )
 
-// PlayEpoch plays n steps in s, whose episodes have begun. It records the steps in the trajectories of rec, beginning
-// at time first. It calls the function observed after each recorded step, unless this function is nil.
+// PlayEpoch plays n steps in s, whose episodes have begun, and records them with rec. The argument first is the time of
+// the first step. After each step t it calls observed(t), unless observed is nil.
 func PlayEpoch(rec *RolloutBuilder, s *Stage, first, n int, observed func(t int) error) error {
 	for t := first; t < first+n; t++ {
 		act, err := rec.Act(t, s.Now.Obs, t == first)
@@ -31,8 +31,8 @@ func PlayEpoch(rec *RolloutBuilder, s *Stage, first, n int, observed func(t int)
 	return rec.Finish(first+n-1, s.Now.Obs, !s.AutoReset)
 }
 
-// PlayEpisodes plays episodes in each environment of s. epochs is the number of episodes in each. The initial states
-// are the same in every call.
+// PlayEpisodes plays episodes in all environments of s. epochs is the number of episodes per environment. The initial
+// states are the same in every call.
 func (p *EvalPlayer) PlayEpisodes(s *Stage, epochs int) error {
 	s.Seeder.Rewind()
 	_, space := p.Policy.Spaces()

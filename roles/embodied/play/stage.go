@@ -15,7 +15,7 @@ type Stage struct {
 	Vec       env.Vec
 	Now       *env.Step     // the result of the last step or reset
 	Action    tensor.Dict   // the actions of the next step
-	Seeder    *env.Seeder   // gives episodes their seeds
+	Seeder    *env.Seeder   // makes the seeds of episodes
 	Episodes  *env.Episodes // statistics of running episodes, and ended episodes
 	AutoReset bool          // when an episode ends, a new one begins
 	Running   bool          // episodes have begun
@@ -112,8 +112,8 @@ func (s *Stage) CountSteps(p algo.Progress, n int) {
 	}
 }
 
-// CountEpisodes reports to p how many episodes of an evaluation have ended. each is the number of episodes of an
-// environment.
+// CountEpisodes reports the number of ended episodes of an evaluation to p. The argument each is the number of episodes
+// per environment.
 func (s *Stage) CountEpisodes(p algo.Progress, each int) {
 	envs := s.Vec.Len()
 	p.Report("evaluation", 0, each*envs)
@@ -150,7 +150,7 @@ func (s *Stage) step() error {
 	return nil
 }
 
-// located adds the global numbers of the environments to an error of Vec, which counts its environments from 0.
+// located adds the numbers of the environments in the job to an error of Vec, which numbers its environments from 0.
 func (s *Stage) located(err error) error {
 	if s.first == 0 {
 		return err
@@ -204,7 +204,7 @@ func (s *Stage) Save() (tensor.Dict, error) {
 	return d, nil
 }
 
-// Load restores the state that Save has returned, and the episodes continue. If d has only seeds, new episodes begin.
+// Load restores a state that Save returned, so that the episodes continue. If d has only seeds, new episodes begin.
 func (s *Stage) Load(d tensor.Dict) error {
 	if err := s.Seeder.Load(d); err != nil || !HasEpisodes(d) {
 		return err

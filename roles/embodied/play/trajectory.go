@@ -44,7 +44,7 @@ func TrajectoryFields(spec env.Spec, chunks, logProbs, rewards, hidden, latent, 
 }
 
 // TransitionFields returns the tensors of a trajectory for algorithms with a replay buffer, which split trajectories
-// into transitions. status adds the status of each step: a simulator may abort an episode (env.Aborted).
+// into transitions. If status is true, they include the status of each step, such as env.Aborted.
 func TransitionFields(spec env.Spec, chunks, t, n int, status bool) []tensor.Field {
 	fs := slices.Concat(ObservationFields(algo.Observations, spec, t, n),
 		ObservationFields(algo.NextObservations, spec, t, n))
@@ -63,7 +63,8 @@ func TransitionFields(spec env.Spec, chunks, t, n int, status bool) []tensor.Fie
 // observedLatent is the name of Act.Latent among the observations, where Evaluate expects it.
 const observedLatent = algo.Observations + "." + policy.Latent
 
-// ObservationFields returns the observations of a spec, with prefix before each name and dims before each shape.
+// ObservationFields returns the observations of a spec. prefix and a dot come before each name, and dims before each
+// shape.
 func ObservationFields(prefix string, spec env.Spec, dims ...int) (fs []tensor.Field) {
 	for _, f := range spec.Obs {
 		fs = append(fs, tensor.Field{Name: prefix + "." + f.Name, DType: f.DType, Shape: slices.Concat(dims, f.Shape)})

@@ -32,12 +32,12 @@ type input struct {
 	plan.ActorShard
 	from *spmd.Receiver
 	item *spmd.Item // the trajectories to train on
-	next *spmd.Item // in an asynchronous run: trajectories that wait until every shard has some
+	next *spmd.Item // in an asynchronous run, received trajectories that wait for those of the other shards
 	queue
 }
 
 // NewActorWorker returns the worker of member m, for loop.Launch. All replicas start with the same parameters, which
-// follow from the seed.
+// depend only on the seed.
 func NewActorWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*ActorWorker, error) {
 	b, shared, err := newBase(c, m)
 	if err != nil {
@@ -122,7 +122,7 @@ func (a *ActorWorker) RecvRolloutBatch(ctx context.Context, out *spmd.Channel) e
 	return nil
 }
 
-// listen opens the receivers of all shards in the first call.
+// listen opens the receivers of all shards. Later calls do nothing.
 func (a *ActorWorker) listen(out *spmd.Channel) (err error) {
 	for _, in := range a.inputs {
 		if in.from != nil {
@@ -144,7 +144,8 @@ func stamp(item *spmd.Item) {
 	}
 }
 
-// assemble joins the shards in the order of their environments. If there is one shard, the batch is this shard.
+// assemble joins the shards in the order of their environments, and makes the result the batch. It does not copy a
+// single shard.
 func (a *ActorWorker) assemble() {
 	if len(a.inputs) == 1 {
 		a.batch = a.inputs[0].item.Dict

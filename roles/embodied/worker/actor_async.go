@@ -14,7 +14,7 @@ import (
 type Arrivals struct {
 	Rollouts int64 // rollouts of each environment, received in the whole run
 
-	// The other fields are about this iteration. They count rollouts of one environment.
+	// The other fields are about this iteration. They count a rollout of n environments as n rollouts.
 	Taken, Dropped float64
 	ages           float64   // sum of the ages of all taken rollouts
 	Oldest         float64   // largest age
@@ -73,11 +73,11 @@ func (a *ActorWorker) RecvRollouts(ctx context.Context, out *spmd.Channel, versi
 	return nil
 }
 
-// Arrivals returns the numbers of received rollouts in an asynchronous run; nil in other runs.
+// Arrivals returns the numbers of received rollouts in an asynchronous run. It is nil in other runs.
 func (a *ActorWorker) Arrivals() *Arrivals { return a.arrivals }
 
-// TakenRollouts returns how many rollouts of each environment this actor has received in the whole run. counts is false
-// if the run is not asynchronous: then each iteration has one rollout.
+// TakenRollouts returns the number of rollouts of each environment that this actor has received in the whole run.
+// counts is false if the run is not asynchronous, because then each iteration has one rollout.
 func (a *ActorWorker) TakenRollouts() (n int64, counts bool) {
 	if a.arrivals == nil {
 		return 0, false
@@ -85,8 +85,8 @@ func (a *ActorWorker) TakenRollouts() (n int64, counts bool) {
 	return a.arrivals.Rollouts, true
 }
 
-// take receives for each shard the oldest rollout that is not too old. If wait is set, take waits for these rollouts.
-// Otherwise complete reports whether all shards have a rollout.
+// take receives one rollout of each shard, and drops rollouts that are too old. If wait is set, take waits until all
+// shards have a rollout. Otherwise complete reports whether they have one.
 func (a *ActorWorker) take(ctx context.Context, version int64, wait bool) (complete bool, err error) {
 	complete = true
 	for _, in := range a.inputs {
@@ -127,7 +127,7 @@ func (r *Arrivals) add(age int64, envs int) {
 	}
 }
 
-// describe adds metrics over all actors to m: rollout/staleness_mean, rollout/staleness_max (of actor 0) and
+// describe adds metrics over all actors to m: rollout/staleness_mean, rollout/staleness_max (only of this actor) and
 // rollout/dropped. With a bound on the age it also adds the share of rollouts of each age, data_staleness_{age}/ratio.
 func (r *Arrivals) describe(m *algo.Metrics, all algo.Replicas) error {
 	sums := append([]float64{r.Taken, r.ages, r.Dropped}, r.byAge...)

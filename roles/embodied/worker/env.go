@@ -16,7 +16,7 @@ import (
 type EnvWorker struct {
 	base
 	train []*envStage    // one for each stage of the pipeline
-	eval  []*envStage    // one stage; no stage without evaluations
+	eval  []*envStage    // one stage; empty without evaluations
 	actIn *spmd.Receiver // receives the actions of an asynchronous run
 }
 
@@ -38,7 +38,8 @@ func NewEnvWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*EnvWorke
 	return w, err
 }
 
-// newStages returns the stages of a worker. It takes the environments from part, unless part is nil.
+// newStages returns the stages of the worker of member m. It makes their environments, or takes them from part unless
+// part is nil.
 func newStages(c *loop.Cluster, p *plan.Plan, r plan.Routing, m *spmd.Member, cfg env.Config, use env.Use,
 	part *envPart) (stages []*envStage, err error) {
 	worker := m.Index()
@@ -63,8 +64,8 @@ func newStages(c *loop.Cluster, p *plan.Plan, r plan.Routing, m *spmd.Member, cf
 	return stages, nil
 }
 
-// inlineEnvs returns the environments of route l if their rollout worker steps them itself (plan.Plan.RunsInline), else
-// nil. envs are the env workers on the rank of this rollout worker.
+// inlineEnvs returns the environments of route l. It returns nil unless the rollout worker steps them itself: see
+// plan.Plan.RunsInline. envs are the env workers on the rank of this rollout worker.
 func inlineEnvs(envs []*EnvWorker, l plan.Route, use env.Use) *play.Stage {
 	for _, w := range envs {
 		if w.m.Index() != l.Env {
@@ -170,7 +171,7 @@ func (s *envStage) evaluate(ctx context.Context) error {
 	return s.send(ctx, lastOfEpisodes)
 }
 
-// open opens the ends of the channels in the first call.
+// open opens the ends of the channels. Later calls do nothing.
 func (w *EnvWorker) open(stages []*envStage, obs, act *spmd.Channel) (err error) {
 	for _, s := range stages {
 		for _, l := range s.routes {

@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Simulate runs the environments of an asynchronous run, rollout after rollout, until the rollout workers pause them.
-// The next call continues where this one has paused. The stage whose actions arrive first takes the next step.
+// Simulate steps the environments of an asynchronous run, rollout after rollout, until the rollout workers pause them.
+// The next call continues there. The stage whose actions arrive first takes the next step.
 func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error {
 	running := 0
 	for _, s := range w.train {
@@ -48,7 +48,7 @@ func (w *EnvWorker) Simulate(ctx context.Context, obs, act *spmd.Channel) error 
 	return nil
 }
 
-// listen opens the ends of the channels for s in the first call.
+// listen opens the ends of the channels for s. Later calls do nothing.
 func (w *EnvWorker) listen(s *envStage, obs, act *spmd.Channel) (err error) {
 	l := s.routes[0] // an asynchronous run has one route per stage
 	if l.obs != nil {

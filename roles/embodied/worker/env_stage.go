@@ -45,7 +45,7 @@ func (s *envStage) advance(ctx context.Context) error {
 	return s.step()
 }
 
-// step takes a step.
+// step takes a step, and records its time.
 func (s *envStage) step() error {
 	s.simulate.Begin()
 	err := s.Step()

@@ -68,7 +68,7 @@ func (r *RolloutWorker) Evaluate(ctx context.Context, obs, act *spmd.Channel) er
 	return nil
 }
 
-// step receives observations and sends actions. epochs is the number of episodes after which the route is over.
+// step receives observations and sends actions. epochs is the number of episodes that each environment plays.
 func (l *evalRoute) step(ctx context.Context, infer spmd.Span, epochs int) error {
 	item, err := l.obs.Get(ctx)
 	if err != nil {

@@ -26,7 +26,7 @@ type InferenceWorker struct {
 
 	proximal  bool   // add the log-probabilities of the policy before the update
 	reference []byte // parameters of the reference policy; nil if not needed
-	known     bool   // reference was set
+	known     bool   // reference has been set
 }
 
 // A passage is an actor's shard and this worker's ends of the channels that carry it.

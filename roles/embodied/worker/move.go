@@ -139,7 +139,7 @@ func (w *EnvWorker) Part() any {
 	return p
 }
 
-// Retire closes the environments, unless part has them.
+// Retire closes the environments, unless part passes them to a successor.
 func (w *EnvWorker) Retire(part any) (err error) {
 	if part == nil {
 		for _, s := range slices.Concat(w.train, w.eval) {

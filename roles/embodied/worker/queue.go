@@ -9,16 +9,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A queue has rollouts of a shard that an actor of an asynchronous run received before a move, and has not used yet.
-// The actor uses these rollouts before the rollouts in the channel.
+// A queue holds unused rollouts of a shard that an actor of an asynchronous run received before a move. The actor uses
+// them before the rollouts in the channel.
 type queue struct {
 	received int64        // rollouts received through channels in the whole run
-	waiting  []*spmd.Item // copies of rollouts that the actor has not used
-	own      []*spmd.Item // copies that the actor is using
+	waiting  []*spmd.Item // copies of unused rollouts
+	own      []*spmd.Item // copies of rollouts in use
 }
 
-// get returns the next rollout. If there is none, get waits if wait is set, and otherwise returns the error
-// spmd.ErrEmpty.
+// get returns the next rollout. If there is none, get waits for one, or returns spmd.ErrEmpty if wait is false.
 func (in *input) get(ctx context.Context, wait bool) (item *spmd.Item, err error) {
 	if len(in.waiting) > 0 {
 		item, in.waiting = in.waiting[0], in.waiting[1:]
@@ -75,8 +74,8 @@ func cloned(item *spmd.Item) *spmd.Item {
 	return c
 }
 
-// Settle receives the rollouts that are under way to this actor of an asynchronous run. finished[i] is the number of
-// rollouts that were made on route i in the whole run.
+// Settle receives the rollouts that are still under way to this actor of an asynchronous run. finished[i] is the number
+// of rollouts that were finished on route i in the whole run.
 func (a *ActorWorker) Settle(ctx context.Context, out *spmd.Channel, finished []float64) error {
 	if err := a.listen(out); err != nil {
 		return err
@@ -104,7 +103,7 @@ func (a *ActorWorker) packQueues(d *tensor.Dict) {
 	}
 }
 
-// unpackQueues takes the waiting rollouts from d.
+// unpackQueues restores the waiting rollouts from d.
 func (a *ActorWorker) unpackQueues(d tensor.Dict) {
 	for i, in := range a.inputs {
 		numbers := d.Must(fmt.Sprintf("queue%d.numbers", i)).I64()

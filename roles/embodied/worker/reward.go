@@ -54,7 +54,7 @@ func NewRewardWorker(_ context.Context, c *loop.Cluster, m *spmd.Member) (*Rewar
 	return w, err
 }
 
-// Part returns the rule, which also has the network and memory for a batch.
+// Part returns the rule. The rule also holds its network, and memory for a batch.
 func (w *RewardWorker) Part() any { return w.rule }
 
 // Score receives the transitions of an iteration through ch.Transitions, and sends their rewards through ch.Rewards.
@@ -75,7 +75,7 @@ func (w *RewardWorker) Score(ctx context.Context, ch RewardChannels) error {
 	return nil
 }
 
-// open opens the ends of the channels in the first call.
+// open opens the ends of the channels. Later calls do nothing.
 func (w *RewardWorker) open(ch RewardChannels) (err error) {
 	if w.from != nil || len(w.routes) == 0 {
 		return nil

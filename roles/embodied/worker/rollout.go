@@ -23,7 +23,7 @@ type RolloutWorker struct {
 	evals  []*evalRoute
 
 	running []*asyncRoute  // the routes of an asynchronous run
-	obsIn   *spmd.Receiver // receives observations of all these routes
+	obsIn   *spmd.Receiver // receives the observations of all running routes
 
 	infer      spmd.Span
 	training   *collectives.WeightsReader
@@ -150,8 +150,8 @@ func (r *RolloutWorker) SyncModelForEvaluation(ctx context.Context, version int6
 }
 
 // Generate makes one rollout. It receives observations through the channel obs, sends actions through act, and sends
-// trajectories through out. If there are reward workers, Generate gets the rewards from them through scores. step is
-// the number of steps that every environment has taken before.
+// trajectories through out. Reward workers, if there are any, exchange transitions and rewards with Generate through
+// scores. The argument step is the number of steps that every environment has taken before.
 func (r *RolloutWorker) Generate(ctx context.Context, obs, act, out *spmd.Channel, scores RewardChannels,
 	step uint64) error {
 	for _, l := range r.routes {
@@ -218,7 +218,7 @@ func (l *rolloutRoute) deliver(ctx context.Context, version int64) error {
 	return nil
 }
 
-// open takes items for the trajectories. The first call also opens the ends of the channels.
+// open takes channel items for the trajectories. The first call also opens the ends of the channels.
 func (l *rolloutRoute) open(ctx context.Context, m *spmd.Member, obs, act, out *spmd.Channel,
 	next func(plan.ActorShard) int, step uint64) (err error) {
 	if l.obs == nil {
@@ -239,7 +239,7 @@ func (l *rolloutRoute) open(ctx context.Context, m *spmd.Member, obs, act, out *
 	return nil
 }
 
-// connect opens the senders of a route in the first call. key is the key under which actions are sent.
+// connect opens the senders of a route. Later calls do nothing. Actions are sent under this key.
 func (l *rolloutRoute) connect(m *spmd.Member, act *spmd.Channel, key string, out *spmd.Channel,
 	next func(plan.ActorShard) int) (err error) {
 	if l.out != nil {
@@ -258,7 +258,8 @@ func (l *rolloutRoute) connect(m *spmd.Member, act *spmd.Channel, key string, ou
 	return nil
 }
 
-// play plays n steps of an epoch in the route's own environments, beginning at time first.
+// play plays the n steps of an epoch in the environments that this worker steps. The argument first is the time of the
+// first step.
 func (l *rolloutRoute) play(ctx context.Context, first, n int) error {
 	if err := l.stage.Begin(); err != nil {
 		return err
@@ -327,8 +328,8 @@ func stepOf(d tensor.Dict) env.Step {
 		Truncated: d.Must(algo.FieldTruncated), Status: status, Info: info, Steps: steps}
 }
 
-// views has a view of each received item, as a step or as transitions. There are few items, which senders use again and
-// again. Routes of different lengths may share an item, so an item has a view for each number of rows.
+// views caches a view of each received item, as a step or as transitions. Senders reuse a few items. Routes of
+// different lengths may share an item, so an item has a view for each number of rows.
 type views[V any] []view[V]
 
 type view[V any] struct {
@@ -337,7 +338,7 @@ type view[V any] struct {
 	data *V
 }
 
-// of returns the view of an item. The first call for an item makes the view by the function read.
+// of returns the view of an item. The first call for an item makes the view with the function read.
 func (vs *views[V]) of(item *spmd.Item, read func(tensor.Dict) V) *V {
 	rows := item.Hi - item.Lo
 	for _, v := range *vs {

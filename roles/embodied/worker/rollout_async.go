@@ -22,13 +22,13 @@ type asyncRoute struct {
 	version int64       // version of weights; -1 if there is none yet
 	first   uint64      // rollouts made before this run
 	begun   uint64      // rollouts begun in this run
-	taken   int         // shards of the next rollout that have an item
+	taken   int         // number of shards of the next rollout that have a channel item
 	open    bool        // a rollout has begun and not ended
-	at      int         // actions recorded in this rollout
+	at      int         // number of actions recorded in this rollout
 	acting  bool        // the result of the last action has not arrived
-	item    *spmd.Item  // observations without actions yet; nil if the environments are stepping
-	moved   tensor.Dict // the unfinished rollout that came with a move; goOn continues it
-	paused  bool        // the environments were told to wait for the next call
+	item    *spmd.Item  // observations that wait for actions; nil while the environments step
+	moved   tensor.Dict // an unfinished rollout from before a move; goOn continues it
+	paused  bool        // the environments wait for the next call
 }
 
 // Produce makes rollouts until stop is cancelled. It receives observations through the channel obs, sends actions
@@ -58,7 +58,7 @@ func (r *RolloutWorker) Produce(ctx, stop context.Context, obs, act, out *spmd.C
 // workers take actions, in the order of arrival. Item.Lo identifies the route.
 const anyRoute = "any route"
 
-// play makes rollouts in environments that this worker steps.
+// play makes rollouts in environments that this worker steps, until stop is cancelled.
 func (l *asyncRoute) play(ctx, stop context.Context, r *RolloutWorker) error {
 	defer r.m.Span("play").Begin().End(0, 0)
 	for stop.Err() == nil {
@@ -93,7 +93,7 @@ func (r *RolloutWorker) serve(ctx, stop context.Context) error {
 		l.paused = false
 	}
 	for {
-		var waiting *asyncRoute // the route with the fewest rollouts that waits for memory or weights
+		var waiting *asyncRoute // the waiting route with the fewest rollouts; it needs a free item or newer weights
 		paused, unanswered := 0, 0
 		for _, l := range r.running {
 			if l.item != nil && !l.paused {
@@ -114,7 +114,7 @@ func (r *RolloutWorker) serve(ctx, stop context.Context) error {
 		switch {
 		case paused == len(r.running):
 			return nil
-		case paused+unanswered == len(r.running): // no observations will arrive
+		case paused+unanswered == len(r.running): // no environment is stepping, so no observations will arrive
 			if _, err := waiting.begin(stop, r, true); err != nil {
 				return waiting.located(err)
 			}
@@ -150,8 +150,8 @@ func (r *RolloutWorker) receive(ctx context.Context) error {
 	return nil
 }
 
-// answer sends actions for the observations, or pauses the environments if stop is cancelled. If no rollout may
-// begin yet, it does nothing.
+// answer sends actions for the received observations. It does nothing if a rollout must begin and cannot begin yet. If
+// stop is cancelled, it pauses the environments instead.
 func (l *asyncRoute) answer(ctx, stop context.Context, r *RolloutWorker) error {
 	if stop.Err() != nil {
 		l.paused = true
@@ -186,12 +186,12 @@ func (l *asyncRoute) sendActions(ctx context.Context, r *RolloutWorker, act *pol
 	return l.act.Put(ctx, item)
 }
 
-// pauseStage is the version of the item that tells environments to wait for the next call.
+// pauseStage is the version of an item that makes a stage of environments wait for the next call.
 const pauseStage = -1
 
-// begin takes items for a rollout, and copies the newest weights. It does nothing if a rollout has begun. It returns
-// false if there is no free item, or if the weights are too old. If wait is set, begin waits for items and for newer
-// weights, and returns false only if stop is cancelled.
+// begin starts a rollout unless one is running: it takes channel items, and copies the newest weights. It returns false
+// if there is no free item, or if the weights are too old. If wait is set, begin waits for items and newer weights
+// instead, and returns false only if stop is cancelled.
 func (l *asyncRoute) begin(stop context.Context, r *RolloutWorker, wait bool) (bool, error) {
 	if l.open {
 		return true, nil
@@ -257,8 +257,7 @@ func (l *asyncRoute) observe(ctx context.Context, r *RolloutWorker, st *env.Step
 	return l.deliver(ctx, l.version)
 }
 
-// Finished adds a number of rollouts to each element of byRoute. For route i this is the number that this worker has
-// made on the route in the whole run.
+// Finished adds to byRoute[i] the number of rollouts that this worker has finished on route i in the whole run.
 func (r *RolloutWorker) Finished(byRoute []float64) {
 	for _, l := range r.running {
 		byRoute[l.ID] += float64(l.first + l.begun)
@@ -268,9 +267,9 @@ func (r *RolloutWorker) Finished(byRoute []float64) {
 	}
 }
 
-// pack returns the numbers of a paused route, and the rollout that it has begun.
+// pack returns the state of a paused route: its counters, and its unfinished rollout.
 func (l *asyncRoute) pack() (d tensor.Dict) {
-	if l.moved.Len() > 0 { // there was no iteration since the last move
+	if l.moved.Len() > 0 { // Produce has not run since the last move
 		return l.moved
 	}
 	numbers := []int64{int64(l.first), int64(l.begun), l.version, int64(l.at), 0}
@@ -286,7 +285,7 @@ func (l *asyncRoute) pack() (d tensor.Dict) {
 	return d
 }
 
-// unpack takes the state that pack returned. goOn continues the rollout when the senders are open.
+// unpack restores the state that pack returned. goOn continues the unfinished rollout when the senders are open.
 func (l *asyncRoute) unpack(d tensor.Dict) {
 	numbers := d.Must("numbers").I64()
 	l.first, l.begun = uint64(numbers[0]), uint64(numbers[1])
@@ -296,7 +295,7 @@ func (l *asyncRoute) unpack(d tensor.Dict) {
 	}
 }
 
-// goOn continues the unfinished rollout that came with a move, if there is one.
+// goOn continues an unfinished rollout from before a move, if there is one.
 func (l *asyncRoute) goOn(p *plan.Plan) (err error) {
 	if l.moved.Len() == 0 {
 		return nil

@@ -29,7 +29,7 @@ type RewardChannels struct {
 	Rewards     *spmd.Channel // reward → rollout
 }
 
-// open opens the ends of the channels in the first call. A nil scorer does nothing.
+// open opens the ends of the channels. Later calls do nothing. A nil scorer does nothing.
 func (s *scorer) open(m *spmd.Member, ch RewardChannels) (err error) {
 	if s == nil || s.to != nil {
 		return nil
@@ -59,7 +59,7 @@ func (s *scorer) ask(ctx context.Context, rec *play.RolloutBuilder, t int, step 
 	return s.to.Put(ctx, item)
 }
 
-// settle waits for the outstanding answer, and records it.
+// settle waits for the outstanding answer, if there is one, and records its rewards. A nil scorer does nothing.
 func (s *scorer) settle(ctx context.Context, rec *play.RolloutBuilder) error {
 	if s == nil || s.asked < 0 {
 		return nil

@@ -22,7 +22,7 @@ type Shared struct {
 	own   *loop.Holdings
 
 	training   *weights.Weights
-	evaluation *weights.Weights // for evaluations with newer weights; nil if evaluations use the rollouts' weights
+	evaluation *weights.Weights // only for evaluations; nil if evaluations use the rollouts' weights
 	inference  *weights.Weights // for inference workers; nil if there are none
 
 	policies map[string]map[int]policy.Policy // by component and member number
@@ -59,7 +59,7 @@ func newBase(c *loop.Cluster, m *spmd.Member) (base, *Shared, error) {
 	return base{m, p}, loop.SharedOf(c).(*Shared), nil
 }
 
-// Member returns the member of this worker, with which it reaches other workers.
+// Member returns the member of this worker, through which it reaches other workers.
 func (b *base) Member() *spmd.Member { return b.m }
 
 // Connect makes the policies of this rank, and the weights that travel between ranks.
@@ -87,7 +87,7 @@ func (s *Shared) Connect(ctx context.Context) (err error) {
 // rank in a move keeps its policy.
 func (s *Shared) newPolicies(component string) (map[int]policy.Policy, error) {
 	newPolicy := s.plan.NewPolicy
-	if s.own.Moved() && !s.plan.SendsPatches() { // patches change the initial parameters
+	if s.own.Moved() && !s.plan.SendsPatches() { // patches apply to the initial parameters
 		newPolicy = s.plan.NewBlankPolicy
 	}
 	policies := map[int]policy.Policy{}

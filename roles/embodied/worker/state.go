@@ -38,7 +38,7 @@ func (a *ActorWorker) Save() (shares []member.Share, err error) {
 		member.Share{Kind: "trainer", Dict: rest}), nil
 }
 
-// Load loads this actor's part of st, which may be weights alone.
+// Load loads this actor's part of st. st may have only weights.
 func (a *ActorWorker) Load(st member.State) error {
 	if err := job.LoadModel(a.policy.Params(), st.Model); err != nil || st.Trainer.Len() == 0 {
 		return err
@@ -78,7 +78,7 @@ func (r *RolloutWorker) Save(model bool) (shares []member.Share) {
 	return shares
 }
 
-// Load loads this worker's part of st. version is the version of the rollouts' weights in st, if st has any.
+// Load loads this worker's part of st. version is the version of the weights in st.Rollout, if there are any.
 func (r *RolloutWorker) Load(st member.State, version int64) error {
 	if taken, ok := st.Trainer.Get(member.TakenRollouts); ok {
 		for _, l := range r.running {
@@ -118,7 +118,7 @@ func (w *EnvWorker) Save() (shares []member.Share, whole bool, err error) {
 	return shares, whole, nil
 }
 
-// Load loads this worker's part of st, which may be weights alone.
+// Load loads this worker's part of st. st may have only weights.
 func (w *EnvWorker) Load(st member.State) error {
 	if _, ok := st.Envs.Get("seeder.episode"); !ok {
 		return nil

@@ -40,7 +40,7 @@ type answerer struct {
 	engine *engine.Engine
 	order  []int32
 
-	grader    *answer.Grader // of reward workers; nil without them, or if a program grades, which is not measured
+	grader    *answer.Grader // grades as reward workers do; nil without reward workers, or if a program grades
 	responses []answer.Response
 }
 
@@ -62,7 +62,7 @@ func newAnswerer(p *plan.Plan, threads int) (*answerer, error) {
 	return a, err
 }
 
-// grade grades the last answers.
+// grade grades the last answers, and adds the time to score.
 func (a *answerer) grade(score *probe.Series) error {
 	if a.grader == nil {
 		return nil
@@ -73,7 +73,8 @@ func (a *answerer) grade(score *probe.Series) error {
 	return err
 }
 
-// answer answers the first prompts of the first step, and returns the texts to train on.
+// answer generates answers to the first prompts of the first step. The argument prompts is their number. It returns the
+// texts to train on, and the time of the generation.
 func (a *answerer) answer(ctx context.Context, prompts int) (algo.TextBatch, time.Duration, error) {
 	p, group := a.plan, a.plan.Config.Algorithm.GroupSize
 	var requests []engine.Request
@@ -99,7 +100,7 @@ func (a *answerer) answer(ctx context.Context, prompts int) (algo.TextBatch, tim
 	return batchOf(requests, results), took, nil
 }
 
-// batchOf returns answers as texts to train on. The rewards differ within each group, so that all answers count.
+// batchOf returns answers as texts to train on. The rewards differ within each group, so that advantages are not 0.
 func batchOf(requests []engine.Request, results []engine.Result) (b algo.TextBatch) {
 	for i, r := range results {
 		prompt := requests[i].Prompt
@@ -116,7 +117,8 @@ func batchOf(requests []engine.Request, results []engine.Result) (b algo.TextBat
 	return b
 }
 
-// sizesOf returns three numbers of prompts of one rollout worker, for a world of this many ranks.
+// sizesOf returns at most three numbers of prompts to measure for one rollout worker, in ascending order. The first is
+// the smallest number that a plan for this number of ranks would use.
 func sizesOf(prompts, ranks int) []int {
 	least := max(1, prompts/max(2, 2*ranks))
 	sizes := []int{least}
@@ -129,8 +131,8 @@ func sizesOf(prompts, ranks int) []int {
 	return sizes
 }
 
-// answers measures the generation of answers, at three sizes and on several workers at the same time. It returns the
-// answers to all prompts.
+// answers measures the generation of answers at the sizes of sizesOf, with more threads, and on all cores at the same
+// time. It also measures grading. It returns the answers of the largest size.
 func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile) (algo.TextBatch, error) {
 	one, err := newAnswerer(p, 1)
 	if err != nil {
@@ -148,7 +150,7 @@ func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 			if err != nil {
 				return all, err
 			}
-			if all = b; n > 0 { // the first answers find cold memory
+			if all = b; n > 0 { // the first answers run with cold caches
 				times[i].Add(took)
 			}
 		}
@@ -172,7 +174,8 @@ func answers(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	return all, answersTogether(ctx, p, one, sizes[len(sizes)/2], a, f)
 }
 
-// answersByThreads measures answers with a thread for each core. alone is the time in seconds with one thread.
+// answersByThreads measures the speed-up of generation with a thread for each core. alone is the time in seconds with
+// one thread.
 func answersByThreads(ctx context.Context, p *plan.Plan, prompts int, alone float64, a planner.Asked,
 	f *planner.Profile) error {
 	x, err := newAnswerer(p, a.Cores)
@@ -196,7 +199,7 @@ func answersByThreads(ctx context.Context, p *plan.Plan, prompts int, alone floa
 	return nil
 }
 
-// answersTogether measures the answers to this many prompts on all cores at the same time.
+// answersTogether measures the slow-down of generation when all cores generate answers to this number of prompts.
 func answersTogether(ctx context.Context, p *plan.Plan, one *answerer, prompts int, a planner.Asked,
 	f *planner.Profile) error {
 	list := []*answerer{one}
@@ -230,7 +233,7 @@ func answersTogether(ctx context.Context, p *plan.Plan, one *answerer, prompts i
 	return nil
 }
 
-// frozen returns a copy of a model for a KL penalty, or nil if the job has no KL penalty.
+// frozen returns a copy of a model as the reference of a KL penalty. It returns nil if the job has no KL penalty.
 func frozen(p *plan.Plan, of *lm.Model) (*lm.Model, error) {
 	if !p.NeedsReference() {
 		return nil, nil

@@ -13,14 +13,14 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// halves is the number of members that divide a model in a measurement. The costs of more members follow from these
-// measurements.
+// halves is the number of members of a divided model in a measurement. The planner estimates the costs of more members.
 const halves = 2
 
-// mostCrowded bounds the members that compute at the same time in a measurement, because each needs memory of its own.
+// mostCrowded is the maximum number of members that compute at the same time in a measurement. Each needs its own
+// memory.
 const mostCrowded = 8
 
-// alone is the axis of a member without others. Sums and gathers take no time, and change nothing.
+// alone is an lm.Axis of a member that computes without the other members. Sums and gathers do nothing.
 type alone struct{ size int }
 
 var _ lm.Axis = alone{}
@@ -31,9 +31,9 @@ func (alone) Sum([]float32) error           { return nil }
 func (alone) Sum64([]float64) error         { return nil }
 func (alone) Gather([]float32, []int) error { return nil }
 
-// divided measures the time of a member that has half of each layer, and compares it with the time of a member that has
-// the whole model. It times forward passes over the tokens of an update, and over the tokens of a pass of answers.
-// Members on all cores crowd each other. The sums of a micro-batch are measured between goroutine ranks.
+// divided compares the time of a member that has half of each layer with the time of a member that has the whole model.
+// It measures forward passes over the tokens of an update, and over the tokens of a pass of answers, alone and on all
+// cores. It also measures the sums of a micro-batch, between goroutine ranks.
 func divided(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile, texts []algo.Sequence) error {
 	if len(p.Model.Sizes()) < 2 || a.Ranks < halves {
 		return nil
@@ -64,7 +64,7 @@ func divided(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 	return probe.AddLayerSums(ctx, f, a.World)
 }
 
-// halved measures the forward passes for divided, with this limit of a micro-batch.
+// halved measures the forward passes of the operation op for divided. limit is the maximum size of a micro-batch.
 func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *lm.Model, texts []algo.Sequence,
 	a planner.Asked, f *planner.Profile) error {
 	one := algo.NewTextLogProbs(whole, limit, 1, lm.Mesh{}, 1)
@@ -81,7 +81,7 @@ func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		var first probe.Series // finds cold memory
+		var first probe.Series // not used, because the first passes run with cold caches
 		series := []*probe.Series{&wholes, &lone, &crowd}
 		if n == 0 {
 			series = []*probe.Series{&first, &first, &first}
@@ -101,7 +101,7 @@ func halved(ctx context.Context, op string, limit algo.MicroBatch, whole, half *
 	return nil
 }
 
-// infer makes all passes over the texts at the same time, and adds the mean of their times.
+// infer makes all passes over the texts at the same time, and adds the mean of their times to took.
 func infer(passes []*algo.TextLogProbs, texts []algo.Sequence, took *probe.Series) error {
 	mean, err := probe.Together(len(passes), func(i int) (float64, error) {
 		start := time.Now()

@@ -48,7 +48,8 @@ func measure(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 	return f, probe.AddSums(ctx, f, max(p.Actors, p.Critics), a.World)
 }
 
-// WorkOf returns the work of an iteration of the job of p. Measurements add the lengths of answers.
+// WorkOf returns the work of an iteration of the job of p. Profile adds the values that only measurements give, such as
+// the lengths of answers.
 func WorkOf(p *plan.Plan) planner.Work {
 	trained := 4 * int64(p.Trained)
 	w := planner.Work{Actors: p.Actors, Samples: p.Config.Actor.GlobalBatchSize, GradientBytes: trained,
@@ -148,7 +149,8 @@ func (x *learner) close() {
 	}
 }
 
-// train makes the update of an iteration.
+// train makes the update of an iteration. It adds the times of the inference of log-probs, of the preparation and of
+// the update.
 func (x *learner) train(infer, prepare, update *probe.Series) error {
 	var took time.Duration
 	if x.ppo == nil {
@@ -182,8 +184,8 @@ func (x *learner) train(infer, prepare, update *probe.Series) error {
 	return nil
 }
 
-// updates measures log-probs and the update of one actor on its share of the texts. It measures them alone, and while
-// other actors update.
+// updates measures log-probs and the update of one actor on its share of the texts: alone, while other actors update,
+// and with a thread for each core.
 func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Profile, all *algo.TextBatch) error {
 	var learners []*learner
 	add := func(threads int) (*learner, error) {
@@ -193,7 +195,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		}
 		learners = append(learners, x)
 		var none probe.Series
-		err = x.train(&none, &none, &none) // the first update finds cold memory
+		err = x.train(&none, &none, &none) // the first update runs with cold caches
 		x.counter.Reset()
 		x.updates, x.spent = 0, 0
 		return x, err
@@ -208,7 +210,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		_, err = add(1)
 	}
 	crowded := len(learners)
-	var wide *learner // with a thread for each core; nil if there is one core
+	var wide *learner // has a thread for each core; nil if there is one core
 	if a.Cores > 1 && err == nil {
 		wide, err = add(a.Cores)
 	}
@@ -243,7 +245,7 @@ func updates(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		f.Costs = append(f.Costs, prepare.Cost(planner.OpAdvantages, samples), infer.Cost(planner.OpLogProbs, tokens))
 	}
 	n := float64(first.updates)
-	each := func(count int) int { return int(float64(count)/n + 0.5) } // in an iteration
+	each := func(count int) int { return int(float64(count)/n + 0.5) } // the rounded mean of an iteration
 	w.OptimiserSteps, w.SmallSums, w.Gathers = each(c.Gradients), each(c.Small), each(c.Gathers)
 	if c.Bytes > 0 {
 		w.GradientBytes = c.Bytes
@@ -294,7 +296,7 @@ func critics(ctx context.Context, p *plan.Plan, a planner.Asked, f *planner.Prof
 		if _, err := c.Update(&b); err != nil {
 			return err
 		}
-		if n > 0 { // the first calls find cold memory
+		if n > 0 { // the first calls run with cold caches
 			values.Add(valued.Sub(start))
 			update.Add(time.Since(prepared))
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/rlinf/rlinf/roles/planner"
 )
 
-// need estimates the bytes that a measurement on this many cores takes. A measurement has learners, one of them with
-// several threads, or rollout workers at the same time.
+// need estimates the memory in bytes of a measurement on this number of cores. Rollout workers and learners are
+// measured one after the other, so only the larger memory of the two counts.
 func need(p *plan.Plan, cores int) int64 {
 	whole := plan.Mesh{Data: 1, Pipeline: 1, Tensor: 1, Layers: []int{p.Model.Layers}}
 	learners := min(cores, p.Actors)
@@ -21,9 +21,9 @@ func need(p *plan.Plan, cores int) int64 {
 		p.PartBytes("critic", whole)
 }
 
-// Profile measures the operations of the job of p. If there is no room to measure on all cores, it uses fewer cores. If
-// there is no room for the model, it measures a model with fewer layers. The cost of a layer is then in proportion to
-// the weights that a token meets in it.
+// Profile measures the operations of the job of p. If the memory a.Room is too small to measure on all cores, it uses
+// fewer cores. If it is too small for the model, Profile measures a model with fewer layers, and scales the costs by
+// Plan.PassCost.
 func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profile, error) {
 	for a.Room > 0 && a.Cores > 1 && need(p, a.Cores) > a.Room {
 		a.Cores /= 2
@@ -51,8 +51,8 @@ func Profile(ctx context.Context, p *plan.Plan, a planner.Asked) (*planner.Profi
 		job.Mebibytes(a.Room))
 }
 
-// deepen turns f, the profile of a shallow model, into the profile of the job of p. Passes of this job cost factor
-// times as much.
+// deepen turns f, the profile of a shallow model, into the profile of the job of p. factor is the cost of a pass of
+// this job's model divided by the cost of a pass of the shallow model.
 func deepen(f *planner.Profile, p *plan.Plan, factor float64) {
 	measured := f.Work
 	f.Work = WorkOf(p)

@@ -10,8 +10,8 @@ import (
 type Dealer struct {
 	Table
 	prompts []int // prompts that were not dealt yet
-	missing int   // number of groups that are not complete
-	tokens  int   // number of tokens of all answers of complete groups
+	missing int   // number of incomplete groups
+	tokens  int   // number of tokens in all complete groups
 	left    int   // number of players that have sent Bye
 	ended   bool  // the dealer has sent End
 	seats   []seat
@@ -19,16 +19,16 @@ type Dealer struct {
 	send    func(to int, m Message)
 }
 
-// A seat is what the dealer knows of a player.
+// A seat is the dealer's knowledge of a player. Lengths are numbers of tokens.
 type seat struct {
 	load    Load    // load in the player's last message
-	sent    int     // number of answers that the dealer has passed on to the player
-	flight  []int32 // lengths of the answers that the dealer has passed on since the player's last message
-	coming  []int32 // lengths of the answers that other players were ordered to give to the player
+	sent    int     // number of given answers that the dealer has sent to the player
+	flight  []int32 // lengths of the sent answers that load.Got does not count yet
+	coming  []int32 // lengths of answers that other players were ordered to give to the player
 	ordered int     // number of answers that the player was ordered to give, and has not given yet
 }
 
-// NewDealer returns the dealer of a batch, which sends messages by send.
+// NewDealer returns the dealer of a batch. It sends messages with the function send.
 func NewDealer(t Table, send func(to int, m Message)) *Dealer {
 	d := &Dealer{Table: t, missing: t.Prompts, seats: make([]seat, t.Players), send: send}
 	for p := range t.Players {
@@ -86,11 +86,11 @@ func (d *Dealer) Receive(from int, m Message) error {
 	return nil
 }
 
-// Settle is called after some messages. It orders players to give answers away, or ends the batch.
+// Settle is called after one or more calls of Receive. It orders players to give answers away, or ends the batch.
 func (d *Dealer) Settle() {
 	switch {
 	case d.ended:
-	case d.missing == 0: // players that still receive orders have no answers to give
+	case d.missing == 0: // no answer is unfinished, so orders on their way move no answers
 		d.ended = true
 		d.all(Message{Kind: End})
 	case len(d.prompts) == 0:
@@ -102,7 +102,7 @@ func (d *Dealer) Settle() {
 func (d *Dealer) deal(to int) {
 	d.send(to, Message{Kind: Deal, Count: d.prompts[0]})
 	s := &d.seats[to]
-	s.load.Tokens = append(make([]int32, d.Size), s.load.Tokens...) // until its next report
+	s.load.Tokens = append(make([]int32, d.Size), s.load.Tokens...) // an estimate until the player's next message
 	if d.prompts = d.prompts[1:]; len(d.prompts) == 0 {
 		d.all(Message{Kind: None})
 	}
@@ -114,18 +114,18 @@ func (d *Dealer) all(m Message) {
 	}
 }
 
-// has returns the lengths of the unfinished answers that the player will have after it has handled all messages to it.
+// has returns the lengths of the unfinished answers that the player has after it has handled all messages sent to it.
 // It overwrites list.
 func (s *seat) has(list []int32) []int32 {
 	return append(append(list[:0], s.load.Tokens[min(s.ordered, len(s.load.Tokens)):]...), s.flight...)
 }
 
-// will returns the lengths of has, and of the answers that other players were ordered to give to the player. It
-// overwrites list.
+// will returns the lengths of has, and the lengths of answers that other players were ordered to give to the player.
+// It overwrites list.
 func (s *seat) will(list []int32) []int32 { return append(s.has(list), s.coming...) }
 
-// level orders the player with the most work to give answers to the player with the least work. It repeats this as long
-// as the most work becomes less.
+// level orders the player with the most work to give answers to the player with the least work. It repeats this until
+// no move of answers gains enough: see share.
 func (d *Dealer) level() {
 	for {
 		from, to, most, least := 0, 0, 0.0, math.Inf(1)
@@ -149,13 +149,13 @@ func (d *Dealer) level() {
 	}
 }
 
-// more returns the expected number of further tokens of an answer with a number of tokens. The lengths of answers vary
-// so much that a long answer is expected to get more further tokens than a new one.
+// more returns the expected number of further tokens of an unfinished answer. The argument tokens is its present
+// length. Lengths vary so much that a long answer is expected to get more further tokens than a new one.
 func (d *Dealer) more(tokens int32) float64 {
 	return max(1, min(float64(d.Mean)+float64(tokens)/4, float64(d.Tokens)-float64(tokens)))
 }
 
-// work returns the time in which a player is expected to finish answers with these lengths.
+// work returns the expected time in which a player finishes answers with these lengths. The unit is that of Cost.
 func (d *Dealer) work(lengths []int32) (sum float64) {
 	longest := 0.0
 	for _, n := range lengths {
@@ -165,8 +165,8 @@ func (d *Dealer) work(lengths []int32) (sum float64) {
 	return sum + d.Cost.Pass*longest
 }
 
-// share returns the lengths of the answers that one player should give to another. They are the shortest answers. Their
-// number is such that the later player finishes as early as possible. If the gain is too small, share returns none.
+// share returns the lengths of the answers that one player should give to another: its shortest answers. Their number
+// makes the later player finish as early as possible. If the gain is less than leastGain, share returns none.
 func (d *Dealer) share(from, to *seat) []int32 {
 	has := from.has(nil)
 	slices.Sort(has)
@@ -187,6 +187,6 @@ func (d *Dealer) share(from, to *seat) []int32 {
 	return has[:n]
 }
 
-// leastGain is the smallest share of its expected work that a player must save by giving answers away. Smaller gains
-// are less than the errors of the expectation.
+// leastGain is the minimum gain of a move of answers, as a share of the giving player's expected work. Smaller gains
+// are below the error of the expectation.
 const leastGain = 0.16

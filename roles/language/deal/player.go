@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/engine"
 )
 
-// An Engine generates the texts of a player. It is an engine.Engine, or stands for several engines that do the same.
+// An Engine generates the texts of a player. It is an engine.Engine, or represents the engines of a replica's members.
 type Engine interface {
 	Start(r *engine.Request, index int) (bool, error)
 	Step(w *engine.Watch) error
@@ -22,19 +22,19 @@ type Player struct {
 	Table
 	Setup
 	waiting []Answer       // answers that will enter the engine, in this order
-	running map[int]Answer // answers in the engine, by number; without their tokens
+	running map[int]Answer // answers in the engine, without their tokens; the key is the result of number
 	begun   map[int]int    // number of tokens of each running answer
-	groups  map[int]*group // groups that this player collects
+	groups  map[int]*group // groups that this player collects, by prompt
 	tokens  int            // number of tokens of all unfinished answers
-	got     int            // number of answers from other players
-	told    [3]int         // what the dealer knows: numbers of unfinished answers and of tokens, and got
-	asked   bool           // the player has asked for a prompt, and has not got one yet
-	none    bool           // no prompt is left
+	got     int            // number of answers received from other players
+	told    [3]int         // at the last message to the dealer: the result of Unfinished, tokens and got
+	asked   bool           // the player has asked for a prompt, and has not received one yet
+	none    bool           // the dealer has no prompt left
 	over    bool           // the batch has ended
 	watch   engine.Watch
 }
 
-// A Setup has what a Player needs: its number, its engine, and functions that the player calls.
+// A Setup has a Player's number, its engine, and the functions that the player calls.
 type Setup struct {
 	Index  int
 	Engine Engine
@@ -42,7 +42,7 @@ type Setup struct {
 	Request func(group, sample int) engine.Request
 	// Ended is called when an answer has ended on this player.
 	Ended func() error
-	// Complete is called with the answers of a group, when this player has collected all of them.
+	// Complete is called with all answers of a group that this player has collected.
 	Complete func(group int, results []engine.Result) error
 	// Send sends a message to the dealer.
 	Send func(Message)
@@ -144,8 +144,8 @@ func (p *Player) Turn() error {
 	return nil
 }
 
-// changed reports whether the dealer should know the present load: an answer has ended or arrived, or the answers have
-// become longer by an eighth.
+// changed reports whether the load has changed much since the last message to the dealer: an answer has ended or
+// arrived, or the answers have become longer by an eighth.
 func (p *Player) changed() bool {
 	return p.Unfinished() != p.told[0] || p.got != p.told[2] || 8*p.tokens > 9*p.told[1]
 }
@@ -163,7 +163,7 @@ func (p *Player) send(m Message) {
 	p.Send(m)
 }
 
-// number returns the number of an answer in the engine.
+// number returns the index under which the engine generates an answer.
 func (p *Player) number(a Answer) int { return a.Group*p.Size + a.Sample }
 
 // token counts a new token of a running answer.
@@ -217,8 +217,8 @@ func (p *Player) collect(a Answer) error {
 	return nil
 }
 
-// give gives up to n unfinished answers to another player: first waiting answers, then running answers with the fewest
-// tokens. The player keeps at least one answer.
+// give sends at most n unfinished answers to another player: first waiting answers, then running answers with the
+// fewest tokens. The player keeps at least one answer.
 func (p *Player) give(to, n int) error {
 	var given []Answer
 	room := MostCache
@@ -251,7 +251,7 @@ func (p *Player) give(to, n int) error {
 	return nil
 }
 
-// cheapest returns the numbers of k running answers with the fewest tokens.
+// cheapest returns the indices, in the engine, of the k running answers with the fewest tokens.
 func (p *Player) cheapest(k int) []int {
 	all := slices.SortedFunc(maps.Keys(p.begun), func(a, b int) int { return cmp.Or(p.begun[a]-p.begun[b], a-b) })
 	return all[:k]

@@ -16,18 +16,18 @@ import (
 type Exam struct {
 	Engine *engine.Engine
 	Grader *answer.Grader
-	// Respond returns the response that rules grade. stopped is false if the answer was cut off.
+	// Respond returns an answer as a response, which rules grade. stopped is false if the answer was cut off.
 	Respond func(q *answer.Question, sample int, tokens []int32, stopped bool) answer.Response
-	Greedy  engine.Sampling // chooses the first answer to a question
-	Sampled engine.Sampling // samples the other answers to a question
-	Samples int             // number of the other answers to each question
+	Greedy  engine.Sampling // settings of the one greedy answer to each question
+	Sampled engine.Sampling // settings of sampled answers
+	Samples int             // number of sampled answers to each question
 
 	Progress algo.Progress // reports ended answers; may be nil
 }
 
-// Indices of an exam's sums. The sums of greedy answers come first, and the sums of sampled answers follow. Last are
-// the numbers of questions with 0, 1, … right answers among Samples. All sums are whole numbers, so adding them over
-// ranks is exact.
+// Indices of an exam's sums. The sums of greedy answers come first, then the sums of sampled answers. The last sums are
+// the numbers of questions with 0, 1, … Samples right sampled answers. All sums are whole numbers, so ranks add them
+// exactly.
 const (
 	examAnswers = iota
 	examRight
@@ -43,8 +43,8 @@ type Shown struct {
 	Grade    answer.Grade
 }
 
-// Take asks all questions. sums are the sums for Metrics. shown has the greedy answers to the first questions. The
-// argument show is the largest number of them.
+// Take asks all questions. It returns the sums for Metrics, and the greedy answers to the first questions. The argument
+// show is the maximum number of these answers.
 func (e *Exam) Take(ctx context.Context, questions []answer.Question, show int) (sums []float64, shown []Shown,
 	err error) {
 	sums = make([]float64, 2*numExamSums+e.Samples+1)
@@ -101,7 +101,7 @@ func (e *Exam) ask(ctx context.Context, questions []answer.Question, n int, s en
 	return responses, grades, nil
 }
 
-// watch returns a callback that reports how many of n answers have ended.
+// watch returns an engine.Watch that reports progress: the number of ended answers among n answers.
 func (e *Exam) watch(n int) engine.Watch {
 	ended := 0
 	e.Progress.Report("evaluation", 0, n)
@@ -129,8 +129,8 @@ func count(sums []float64, r *answer.Response, g answer.Grade) {
 // Metrics returns the names and values of the metrics. sums are the sums of Take, added over all ranks.
 //
 //   - eval/accuracy: share of right answers among the greedy answers
-//   - eval/response_length, eval/truncated, eval/unparsable: mean number of tokens of greedy answers, and the
-//     shares of greedy answers that were cut off or cannot be parsed
+//   - eval/response_length, eval/truncated, eval/unparsable: mean number of tokens of greedy answers, the share of
+//     answers that were cut off, and the share of answers that cannot be parsed
 //   - eval/pass@k, for k = 1, 2, 4, … and the number of samples: see PassAt
 //   - eval/sampled_response_length, …: the same metrics for sampled answers
 func Metrics(sums []float64) (names []string, values []float64) {
@@ -156,9 +156,9 @@ func Metrics(sums []float64) (names []string, values []float64) {
 	return names, values
 }
 
-// PassAt estimates the probability that at least one of k answers to a question is right. It returns the mean over
-// questions. right[c] is the number of questions with c right answers among n = len(right)-1 samples, and k ≤ n. The
-// estimate has no bias (Chen et al. 2021, arXiv:2107.03374, eq. 1):
+// PassAt estimates the probability that at least one of k answers to a question is right, as a mean over questions.
+// right[c] is the number of questions with c right answers among n = len(right)-1 samples, and k ≤ n. The estimate is
+// unbiased (Chen et al. 2021, arXiv:2107.03374, eq. 1):
 //
 //	pass@k = mean of 1 - C(n-c, k) / C(n, k)
 func PassAt(k int, right []float64) float64 {
@@ -178,8 +178,8 @@ func PassAt(k int, right []float64) float64 {
 // z95 is the 0.975 quantile of the normal distribution.
 const z95 = 1.96
 
-// Intervals returns 95 % confidence intervals: of eval/accuracy (Wilson's), and of eval/pass@1 (the mean over questions
-// ± 1.96 standard errors). Without sampled answers pass has no meaning.
+// Intervals returns the 95 % confidence intervals of eval/accuracy (Wilson's interval) and of eval/pass@1 (the mean
+// over questions ± 1.96 standard errors). Without sampled answers pass has no meaning.
 func Intervals(sums []float64) (accuracy, pass [2]float64) {
 	n, p := sums[examAnswers], sums[examRight]/sums[examAnswers]
 	middle, off := p+z95*z95/(2*n), z95*math.Sqrt(p*(1-p)/n+z95*z95/(4*n*n))
@@ -187,8 +187,8 @@ func Intervals(sums []float64) (accuracy, pass [2]float64) {
 	return [2]float64{max(0, middle-off) / scale, (middle + off) / scale}, interval(sums[2*numExamSums:])
 }
 
-// interval returns the interval of the mean of c/(len(number)-1) over questions, where number[c] is the number of
-// questions with c right answers.
+// interval returns the 95 % interval of the mean share of right answers to a question. number[c] is the number of
+// questions with c right answers among len(number)-1.
 func interval(number []float64) [2]float64 {
 	n := float64(len(number) - 1)
 	questions, sum, squares := 0.0, 0.0, 0.0
@@ -203,7 +203,7 @@ func interval(number []float64) [2]float64 {
 	return [2]float64{max(0, mean-off), min(1, mean+off)}
 }
 
-// lineLength is the largest number of characters of a question or an answer in Line.
+// lineLength is the maximum number of characters of a question or an answer in Line.
 const lineLength = 70
 
 // Line returns the answer in one line.

@@ -22,8 +22,8 @@ type BaseWeights struct {
 // BaseHash is the name of the tensor in the trainer's state that holds BaseWeights.Hash.
 const BaseHash = "below"
 
-// UseBase makes the weights in a file the base weights of l's adapters. It does nothing if l has no adapters, if the
-// file has adapters, or if there is no file.
+// UseBase makes the weights in the file at path the base weights of l's adapters. It does nothing if l has no adapters,
+// if the file has adapters, or if there is no file.
 func (l *Language) UseBase(path string) error {
 	if l.LoRA == nil || path == "" {
 		return nil
@@ -67,7 +67,7 @@ func (l *Language) UseBase(path string) error {
 	return nil
 }
 
-// load reads the base weights of m, which may be a part of a model.
+// load reads the base weights of m into memory. m may be a part of the model.
 func (b *BaseWeights) load(m *lm.Model) error {
 	f, err := job.OpenWeights("runner.ckpt_path", b.Path)
 	if err != nil {
@@ -86,7 +86,7 @@ func (b *BaseWeights) load(m *lm.Model) error {
 	return nil
 }
 
-// same returns an error if a trainer's state belongs to adapters of other base weights. The state may be empty.
+// same returns an error if the adapters of a trainer's state have other base weights. The state may be empty.
 func (b *BaseWeights) same(trainer tensor.Dict) error {
 	if trainer.Len() == 0 {
 		return nil

@@ -3,5 +3,5 @@
 // each rank needs (MemoryOf). Fine-tuning and reasoning use the same Plan.
 //
 // Draft finds mistakes without reading files. Complete reads the tokenizer, the model's configuration and all texts,
-// and finds the remaining mistakes. Each of them returns all its mistakes as one error.
+// and finds the remaining mistakes. Both return all their mistakes as one error.
 package plan

@@ -22,7 +22,7 @@ type Draft struct {
 	found *config.Findings
 }
 
-// NewDraft places cfg in a world whose rank r is on node nodes[r]. It reads no file except comm.table.
+// NewDraft returns the draft of cfg for a world whose rank r is on node nodes[r]. It reads no file except comm.table.
 func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	common, found := job.New(cfg, reg, nodes)
 	d := &Draft{Plan: &Plan{Job: common}, found: found}
@@ -49,11 +49,11 @@ func NewDraft(cfg *config.Config, reg config.Registries, nodes []int) *Draft {
 	return d
 }
 
-// Mistakes returns everything that is wrong, as one error.
+// Mistakes returns all mistakes as one error, or nil if there are none.
 func (d *Draft) Mistakes() error { return d.found.Err() }
 
-// Complete returns the plan, or everything that is wrong, as one error. It reads the model's configuration and all
-// texts, but no weights.
+// Complete returns the plan, or one error with all mistakes. It reads the tokenizer, the model's configuration and all
+// texts. Of weights it reads only base weights of adapters, to hash them.
 func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, error) {
 	d.Config, d.Registries = cfg, reg
 	if err := d.found.Err(); err != nil {
@@ -87,7 +87,7 @@ func (d *Draft) Complete(cfg *config.Config, reg config.Registries) (*Plan, erro
 	return d.Plan, nil
 }
 
-// setLimit sets the largest number of texts and of tokens in a micro-batch of an actor.
+// setLimit sets the maximum numbers of texts and of tokens in an actor's micro-batch.
 func (d *Draft) setLimit() {
 	c := d.Config
 	d.Limit = algo.MicroBatch{Tokens: c.Runner.MaxTokensPerMbs}
@@ -150,7 +150,7 @@ func (d *Draft) readModel() bool {
 	return true
 }
 
-// readTexts reads the samples of training and of validation.
+// readTexts reads the training samples, and the validation samples if the job evaluates.
 func (d *Draft) readTexts() {
 	c := d.Config
 	d.Train = d.readSet("data.train_data_paths", c.Data.TrainDataPaths)
@@ -167,8 +167,8 @@ func (d *Draft) readTexts() {
 	}
 }
 
-// readSet returns the samples in the files paths, which are the value of the configuration key. It returns nil if it
-// cannot read the files.
+// readSet returns the samples in files. paths is the value of the configuration key. If it cannot read the files, it
+// reports a mistake and returns nil.
 func (d *Draft) readSet(key string, paths []string) *text.Dataset {
 	c, k := d.Config, d.Tokenizer
 	f := text.Format{Tokenizer: k, Prompt: c.Data.PromptKey, Answer: c.Data.AnswerKey, Messages: c.Data.MessagesKey,
@@ -192,7 +192,7 @@ func (d *Draft) readSet(key string, paths []string) *text.Dataset {
 	return set
 }
 
-// madeBy returns the end of an error message. If err says that a file is missing, the text names the command that
+// madeBy returns the end of the message of err. If err is about a missing file, the text names the command that
 // generates this data, or the run that saves this checkpoint. For all other errors it is "".
 func madeBy(err error) string {
 	var missing *fs.PathError

@@ -24,7 +24,8 @@ func (p *Plan) CheckMemory(nodes []int, node int, have job.Available) error {
 		"or more nodes", node, job.Mebibytes(need), p.largest(nodes, node), have)
 }
 
-// largest names the rank of a node that needs the most memory. It returns "" if the ranks are no pool.
+// largest returns a text that names the rank of a node that needs the most memory. It is "" if the job has no pool of
+// ranks.
 func (p *Plan) largest(nodes []int, node int) string {
 	if !p.Config.Deals() {
 		return ""
@@ -85,8 +86,8 @@ func (p *Plan) MemoryOf(r int) (f job.Footprint) {
 // the component has no members.
 func (p *Plan) MemberBytes(component string) int64 { return p.memberBytes(component, 0) }
 
-// PartBytes returns what MemberBytes returns if the members divide the model by mesh. It estimates the memory of the
-// member that needs the most.
+// PartBytes is like MemberBytes, but for members that divide the model by the given mesh. It estimates the memory of
+// the member that needs the most.
 func (p *Plan) PartBytes(component string, mesh Mesh) (most int64) {
 	divided := *p
 	divided.meshes = maps.Clone(p.meshes)
@@ -105,8 +106,8 @@ func (p *Plan) memberBytes(component string, member int) int64 {
 	return f.Sum()
 }
 
-// addMember adds to f the memory of a member of a component with a model, on rank r. Actors do the work of components
-// without a place.
+// addMember adds to f the memory of a member on rank r, in a component with a model. Actors do the work of components
+// that are not placed.
 func (p *Plan) addMember(f *job.Footprint, component string, index, r int) {
 	model, critic := p.Config.Optimisers()
 	s := p.share(component, index, r)
@@ -140,7 +141,8 @@ func (p *Plan) addMember(f *job.Footprint, component string, index, r int) {
 	}
 }
 
-// moments returns the bytes of Adam's two moments on one of several replicas. weights is the bytes of the weights.
+// moments returns the bytes of Adam's two moments on one of several replicas. weights is the size of the weights in
+// bytes.
 func moments(weights int64, o algo.OptimConfig, replicas int) int64 {
 	if o.UseDistributedOptimizer {
 		return 2 * weights / int64(replicas)
@@ -154,7 +156,7 @@ type share struct {
 	trained  int64 // the trained weights
 	frozen   int64 // weights without a gradient
 	own      int64 // trained and frozen weights; 0 if an actor on the rank has the same part
-	work     int64 // activations of all micro-batches that are in this part at the same time
+	work     int64 // activations of all micro-batches that this part holds at the same time
 	forward  int64 // activations of inference
 	messages int64 // messages to other members, in a training step and while a checkpoint is saved
 }
@@ -173,7 +175,7 @@ func (p *Plan) share(component string, index, r int) (s share) {
 	if sequences == 0 {
 		sequences = p.batch * max(p.group, 1)
 	}
-	stages := mesh.Pipeline - mesh.At(index).Stage // number of stages from the member's stage on
+	stages := mesh.Pipeline - mesh.At(index).Stage // number of stages from the member's stage to the last
 	s.work = int64(m.TrainingBytes(p.Limit.Tokens, sequences, stages, p.Config.RecomputedLayers()))
 	s.forward = int64(m.TrainingBytes(p.Limit.Tokens, sequences, 1, p.Model.Layers))
 	if mesh.Members() > 1 {

@@ -9,26 +9,26 @@ import (
 	"github.com/rlinf/rlinf/roles/config"
 )
 
-// A Mesh arranges the members of a component that has a model. Each of Data replicas has a whole model. Pipeline stages
-// divide the layers of a replica, and Tensor members divide every layer of a stage. Data is the outermost axis and
-// Tensor the innermost. So the members of a replica have consecutive numbers, and so do the members of a stage. The
-// zero Mesh has no members.
+// A Mesh arranges the members of a component that has a model. There are Data replicas of the model. The layers of a
+// replica are divided into Pipeline stages, and every layer of a stage is divided among Tensor members. Data is the
+// outermost axis and Tensor the innermost, so the members of a replica have consecutive numbers, and so do the members
+// of a stage. The zero Mesh has no members.
 type Mesh struct {
 	Data, Pipeline, Tensor int
-	// Layers are the layers of each stage. It is empty until the model is known.
+	// Layers has the number of layers of each stage. It is empty until the model is known.
 	Layers []int
 }
 
-// A Point is the place of a member in a Mesh.
+// A Point has the coordinates of a member in a Mesh.
 type Point struct{ Replica, Stage, Tensor int }
 
-// whole returns the Mesh of members that have a whole model each.
+// whole returns the Mesh of members that each have a whole model.
 func whole(members int) Mesh { return Mesh{Data: members, Pipeline: 1, Tensor: 1} }
 
 // Members returns the number of members of a replica.
 func (m Mesh) Members() int { return m.Pipeline * m.Tensor }
 
-// At returns the place of a member.
+// At returns the coordinates of a member.
 func (m Mesh) At(member int) Point {
 	return Point{member / m.Members(), member / m.Tensor % m.Pipeline, member % m.Tensor}
 }
@@ -65,7 +65,7 @@ func (m Mesh) String() string {
 	return text
 }
 
-// unit is the word for one of the replicas.
+// unit returns the word for a replica in messages: a replica of one member is a worker.
 func (m Mesh) unit() string {
 	if m.Members() > 1 {
 		return "replica"
@@ -106,7 +106,7 @@ func (p *Plan) Beside(component string, member, rank int) int {
 	return -1
 }
 
-// tensorKey and pipelineKey return the keys of a component's layout.
+// tensorKey and pipelineKey return the configuration keys of a component's numbers of tensor members and stages.
 func tensorKey(component string) string {
 	if component == "rollout" {
 		return "rollout.tensor_parallel_size"
@@ -121,7 +121,8 @@ func pipelineKey(component string) string {
 	return component + ".model.pipeline_model_parallel_size"
 }
 
-// arrange makes the meshes of the components with a model. It reports whether the numbers of members allow this.
+// arrange makes the meshes of the components with a model. It reports whether the configured sizes divide the numbers
+// of members.
 func (d *Draft) arrange() (ok bool) {
 	d.meshes, ok = map[string]Mesh{}, true
 	for _, of := range modelled {
@@ -150,8 +151,7 @@ func (d *Draft) arrange() (ok bool) {
 	return ok
 }
 
-// divide distributes the model's layers over the stages of each mesh, and checks that the model can be divided in this
-// way.
+// divide distributes the model's layers over the stages of each mesh, and checks that each mesh fits the model.
 func (d *Draft) divide() {
 	for _, of := range modelled {
 		m, placed := d.meshes[of]
@@ -186,8 +186,8 @@ func (d *Draft) divide() {
 	}
 }
 
-// Meshes returns meshes that the model allows for one replica of the actors. The first one is the mesh of the job. The
-// others have any number of tensor members, and a power of two as the number of stages.
+// Meshes returns meshes of one replica of the actors that the model allows. The first one is the mesh of the job. The
+// others have every possible number of tensor members, with 1, 2, 4, … stages.
 func (p *Plan) Meshes() []Mesh {
 	now := p.Mesh("actor")
 	now.Data = 1
@@ -203,7 +203,7 @@ func (p *Plan) Meshes() []Mesh {
 	return list
 }
 
-// LargestStage returns the share of a model's work in the stage of m with the most work.
+// LargestStage returns the largest share of the model's work that a stage of m has.
 func (p *Plan) LargestStage(m Mesh) float64 {
 	costs, total, most := layerCosts(&p.Model), 0, 0
 	for _, layers := range m.Layers {
@@ -225,8 +225,8 @@ func (d *Draft) checkTensor(of string) {
 	}
 }
 
-// checkReader checks that weights can get from the actors to a component. Changes of initial weights can only be sent
-// to members that have the parts of the actors.
+// checkReader checks that a component can receive patches of weights from the actors. If the component divides the
+// model in another way than the actors, init_sync must send all initial weights.
 func (d *Draft) checkReader(of string, reader, actor Mesh) {
 	sync, same := &d.Config.WeightSyncer, reader.Tensor == actor.Tensor && slices.Equal(reader.Layers, actor.Layers)
 	if sync.Type != config.WeightSyncPatch || same {
@@ -238,8 +238,8 @@ func (d *Draft) checkReader(of string, reader, actor Mesh) {
 	d.found.Want(len(first.Prefixes) == 0, key+"prefixes", first.Prefixes, "null"+because)
 }
 
-// layerCosts returns the weights that a token meets in each layer. The first layer includes the embedding, and the last
-// layer includes the output matrix.
+// layerCosts returns, for each layer, the number of weights that a token uses. The first layer includes the embedding,
+// and the last layer includes the output matrix.
 func layerCosts(c *lm.Config) []int {
 	costs := make([]int, c.Layers)
 	for i := range costs {
@@ -255,8 +255,8 @@ func layerCosts(c *lm.Config) []int {
 	return costs
 }
 
-// divided divides layers of these costs into stages of about equal costs, and returns the layers of each stage. A layer
-// belongs to the stage in which its middle falls, but each stage has at least one layer.
+// divided divides layers with these costs into stages of about equal cost, and returns the number of layers of each
+// stage. The middle of a layer's cost decides its stage, but each stage has at least one layer.
 func divided(costs []int, stages int) []int {
 	total, before := 0.0, 0.0
 	for _, c := range costs {
@@ -284,7 +284,7 @@ func divisors(n int) (all []int) {
 	return all
 }
 
-// oneOf returns "1, 2 or 4".
+// oneOf returns the numbers as a text such as "1, 2 or 4".
 func oneOf(numbers []int) string {
 	words := make([]string, len(numbers))
 	for i, n := range numbers {
@@ -297,7 +297,7 @@ func oneOf(numbers []int) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// replicas returns a text for the replicas of a component: "2 actors", or "2 replicas of actors".
+// replicas describes the replicas of a component: "2 actors", or "2 replicas of 4 actors".
 func (p *Plan) replicas(component string) string {
 	m := p.Mesh(component)
 	name := component + "s"
@@ -310,7 +310,8 @@ func (p *Plan) replicas(component string) string {
 	return fmt.Sprintf("%s of %d %s", counted(m.Data, "replica"), m.Members(), name)
 }
 
-// WorkersOn returns the names of the workers on rank r, such as actor[5], with their places in a mesh: actor[5]@1,0,1.
+// WorkersOn returns the names of the workers on rank r, such as actor[5]. In a mesh the name has the coordinates of the
+// worker: actor[5]@1,0,1.
 func (p *Plan) WorkersOn(r int) []string {
 	workers := []string{}
 	for _, of := range p.Placement.Components() {
@@ -326,7 +327,7 @@ func (p *Plan) WorkersOn(r int) []string {
 	return workers
 }
 
-// meshLines returns lines that describe the meshes; none if every member has a whole model.
+// meshLines returns lines that describe the meshes. It returns nil if every member has a whole model.
 func (p *Plan) meshLines() (lines []string) {
 	for _, of := range modelled {
 		m, placed := p.meshes[of]
@@ -345,12 +346,12 @@ func (p *Plan) meshLines() (lines []string) {
 	return lines
 }
 
-// listed returns "12 and 12".
+// listed returns the numbers as a text such as "12 and 12".
 func listed(numbers []int) string {
 	return strings.Replace(oneOf(numbers), " or ", " and ", 1)
 }
 
-// checkBubble adds a warning if an update has so few micro-batches that stages wait for each other.
+// checkBubble adds a warning if an update has so few micro-batches that pipeline stages often wait for each other.
 func (d *Draft) checkBubble() {
 	m := d.Mesh("actor")
 	n, _ := d.MicroBatches()
@@ -362,7 +363,7 @@ func (d *Draft) checkBubble() {
 		100*float64(n)/float64(n+m.Pipeline-1), 2*m.Pipeline))
 }
 
-// noteSharding adds a warning if a sharding strategy asks to shard more than the moments.
+// noteSharding adds a warning if the configuration has a sharding strategy, because replicas shard only moments.
 func (d *Draft) noteSharding() {
 	if s := d.Config.Actor.FSDPConfig.ShardingStrategy; s != config.NoShard {
 		d.notes = append(d.notes, fmt.Sprintf("actor.fsdp_config.sharding_strategy %s: replicas divide the "+

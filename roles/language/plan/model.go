@@ -11,7 +11,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Language is a language model as the configuration describes it.
+// A Language describes the configured language model.
 type Language struct {
 	Model       lm.Config
 	LoRA        *lm.LoRA    // nil if all weights are trained
@@ -21,11 +21,11 @@ type Language struct {
 	BaseWeights BaseWeights // used instead of the weights in Base
 	Seed        uint64
 
-	Count, Trained int // the number of weights without adapters, and of trained parameters
+	Count, Trained int // the number of weights without adapters, and the number of trained parameters
 }
 
-// LanguageOf reads the keys of the language model in cfg, and the configuration files in the model's folders. tokens
-// is the number of tokens of the tokenizer.
+// LanguageOf returns the language model of cfg. It reads the configuration files in the model's folders. tokens is the
+// number of tokens of the tokenizer.
 func LanguageOf(cfg *config.Config, tokens int) (l Language, err error) {
 	keys := cfg.LanguageModel()
 	l = Language{Base: keys.ModelPath, From: keys.LoRAPath, Seed: cfg.Actor.Seed, Tokens: hf.Tokens{BOS: -1, Pad: -1}}
@@ -61,8 +61,8 @@ func LanguageOf(cfg *config.Config, tokens int) (l Language, err error) {
 	return l, nil
 }
 
-// newModel returns the configuration of a new model with the sizes in k. It writes the sizes as a config.json, and
-// parses it. A missing size is null there, so it does not get the value of the family's published model.
+// newModel returns the configuration of a new model with the sizes in k. It parses a config.json with these sizes.
+// Missing sizes are null in this text, so that they do not get the values of the family's published model.
 func newModel(cfg *config.Config, k config.LanguageModel, tokens int) (lm.Config, error) {
 	sizes := map[string]any{"model_type": cfg.Actor.Model.ModelType, "tie_word_embeddings": k.Tied,
 		"initializer_range": k.InitRange, "norm_topk_prob": k.NormalizeTopK, "router_aux_loss_coef": k.AuxLossCoef,
@@ -103,7 +103,7 @@ func newModel(cfg *config.Config, k config.LanguageModel, tokens int) (lm.Config
 	return hf.ParseConfig(text)
 }
 
-// checkFolder checks the names, shapes and types of the weights in the folders without reading the values.
+// checkFolder checks the names, shapes and types of the weights in the folder Base, without reading their values.
 func (l *Language) checkFolder() error {
 	if l.Base == "" {
 		return nil
@@ -127,7 +127,7 @@ func (l *Language) part(p lm.Part) (*lm.Model, error) {
 func (p *Plan) partOf(component string, member int) *lm.Model {
 	m, err := p.part(p.Mesh(component).Part(member))
 	if err != nil {
-		panic(fmt.Sprintf("plan: %v", err)) // the whole model was made before, and the mesh was checked
+		panic(fmt.Sprintf("plan: %v", err)) // impossible: New has made the whole model, and the mesh was checked
 	}
 	return m
 }
@@ -145,13 +145,13 @@ func (p *Plan) Declarations() func(component string, member int) *nn.Params[floa
 	}
 }
 
-// Load makes the whole model with its initial weights. They are in the model's folders, or random. Random weights are
-// the same on every rank.
+// Load makes the whole model with its initial weights. It reads them from the model's folders, or makes random weights,
+// which are the same on every rank.
 func (l *Language) Load(alloc tensor.Allocator) (*lm.Model, error) {
 	return l.LoadPart(lm.Part{}, alloc)
 }
 
-// LoadPart makes a part of the model with its initial weights. They are the same as in the whole model.
+// LoadPart makes a part of the model with its initial weights, which are the same as in the whole model.
 func (l *Language) LoadPart(part lm.Part, alloc tensor.Allocator) (*lm.Model, error) {
 	m, err := l.part(part)
 	if err != nil {
@@ -183,7 +183,7 @@ func (l *Language) LoadPart(part lm.Part, alloc tensor.Allocator) (*lm.Model, er
 }
 
 // BlankPart makes a part of the model without its initial weights, because the caller will load all trained weights. If
-// the model has adapters, BlankPart loads the weights below the adapters.
+// the model has adapters, BlankPart loads all initial weights, because it needs the base weights.
 func (l *Language) BlankPart(part lm.Part, alloc tensor.Allocator) (*lm.Model, error) {
 	if l.LoRA != nil {
 		return l.LoadPart(part, alloc)

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// A Pipeline says which workers get which groups in an iteration of the task reasoning. A group is a prompt with its
-// answers. A worker in this sense is a replica: all its members work on its groups, and the first member sends and
-// receives. A Pipeline follows only from the numbers of groups, rounds and workers. So every rank computes the same
-// Pipeline, and nothing depends on the order of arrival.
+// A Pipeline assigns groups to workers in an iteration of the task reasoning. A group is a prompt with its answers. A
+// worker is here a replica: all its members work on its groups, and the first member sends and receives. A Pipeline
+// depends only on the numbers of groups, rounds and workers. So every rank computes the same Pipeline, and nothing
+// depends on the order of arrival.
 //
-// Groups go from stage to stage. The workers of each stage divide the groups into contiguous ranges. A rollout worker
+// Groups go from stage to stage. In each stage every worker gets a contiguous range of the groups. A rollout worker
 // generates its range in rounds, one after the other. When all answers of a group have ended, it sends the group to the
-// next stage, and continues with other groups. With cluster.auto_scheduler, rollout workers have no ranges: package
-// deal decides who gets which group.
+// next stage, and continues with other groups. With cluster.auto_scheduler, rollout workers have no ranges, and package
+// deal distributes the groups.
 type Pipeline struct {
 	Groups int
 	Rounds int             // rounds of a rollout worker: rollout.pipeline_stage_num
 	Dealt  bool            // any rollout worker may generate any group; Rounds has no effect
-	Stages []PipelineStage // rollout; reward, inference and critic if they are placed; actor
+	Stages []PipelineStage // the placed components, in the order rollout, reward, inference, critic, actor
 }
 
 // A PipelineStage is a component through which groups pass.
@@ -29,17 +29,17 @@ type PipelineStage struct {
 	Mesh      Mesh // Data is the number of workers
 }
 
-// Stage returns the index of a component's stage; -1 if the component has no stage.
+// Stage returns the index of a component's stage. It is -1 if the component has no stage.
 func (p *Pipeline) Stage(component string) int {
 	return slices.IndexFunc(p.Stages, func(s PipelineStage) bool { return s.Component == component })
 }
 
-// Range returns the range of groups [lo, hi) of a worker in a stage.
+// Range returns the range of groups [lo, hi) that a worker gets in a stage.
 func (p *Pipeline) Range(stage, worker int) (lo, hi int) {
 	return span(p.Groups, p.Stages[stage].Mesh.Data, worker)
 }
 
-// Owner returns the worker that has a group in a stage.
+// Owner returns the worker that gets a group in a stage.
 func (p *Pipeline) Owner(stage, group int) int {
 	return owner(p.Groups, p.Stages[stage].Mesh.Data, group)
 }
@@ -51,8 +51,8 @@ func (p *Pipeline) Round(worker, round int) (lo, hi int) {
 	return first + lo, first + hi
 }
 
-// Pairs reports whether a member of a stage sends groups to a member of the next stage: both are the first members of
-// their replicas, and the replicas have groups in common.
+// Pairs reports whether a member (from) of a stage sends groups to a member (to) of the next stage. Both must be the
+// first members of their replicas, and the replicas must have groups in common.
 func (p *Pipeline) Pairs(stage, from, to int) bool {
 	mesh, next := p.Stages[stage].Mesh, p.Stages[stage+1].Mesh
 	if !mesh.IsFirst(from) || !next.IsFirst(to) {
@@ -68,8 +68,8 @@ func (p *Pipeline) Receiver(stage, group int) int {
 	return p.Stages[stage].Mesh.First(p.Owner(stage, group))
 }
 
-// lines returns lines that say how many groups each worker has. A group has size answers. Without groups there are no
-// lines.
+// lines returns lines that describe the numbers of groups and answers. The argument size is the number of answers in a
+// group. Without groups there are no lines.
 func (p *Pipeline) lines(size int) []string {
 	if p.Groups == 0 {
 		return nil
@@ -96,21 +96,21 @@ func (p *Pipeline) lines(size int) []string {
 		strings.Join(each, ", then "))}
 }
 
-// span returns the range of part i, if n elements are divided into parts as evenly as possible.
+// span divides n elements into parts as evenly as possible, and returns the range [lo, hi) of part i.
 func span(n, parts, i int) (lo, hi int) { return i * n / parts, (i + 1) * n / parts }
 
-// owner returns the index of the part whose span has element i.
+// owner returns the index of the part that has element i, if span divides n elements.
 func owner(n, parts, i int) int { return ((i+1)*parts - 1) / n }
 
-// BalanceGroups returns the replica that owns each group. Each replica gets the same number of groups, and about the
-// same number of tokens. tokens[i] is the number of tokens of group i.
+// BalanceGroups assigns each group to a replica. Each replica gets the same number of groups, and about the same number
+// of tokens. tokens[i] is the number of tokens of group i. The result has the replica of each group.
 func BalanceGroups(tokens []float64, replicas int) []int {
 	return balance(tokens, replicas, len(tokens)/replicas)
 }
 
-// balance returns the replica that owns each text or group. tokens[i] is the number of tokens of text or group i. The
-// longest remaining text or group goes to the replica with the fewest tokens; ties go to the first replica. No replica
-// owns more texts or groups than the argument most.
+// balance assigns each item, a text or a group, to a replica, and returns the replica of each item. tokens[i] is the
+// number of tokens of item i. The longest remaining item goes to the replica with the fewest tokens, or to the first of
+// several such replicas. The argument most is the maximum number of items of a replica.
 func balance(tokens []float64, replicas, most int) []int {
 	longest := make([]int, len(tokens))
 	for i := range longest {

@@ -69,14 +69,13 @@ const (
 	movedCost   = 0.05
 )
 
-// Table returns the numbers by which rollout workers deal the prompts of a batch (see package deal). prompt is any
-// prompt of the batch: its length stands for all lengths. mean is the mean length of the answers in the previous batch,
-// or 0 if it is not known.
+// Table returns the deal.Table of a batch. prompt is any prompt of the batch, and its length stands for all lengths.
+// mean is the mean length of the answers in the previous batch, or 0 if it is not known.
 func (p *Plan) Table(prompt []int32, mean int) deal.Table {
 	if mean == 0 {
 		mean = max(1, p.Sampling.MaxTokens/8)
 	}
-	cached := 0 // members that divide a model compute the cache anew
+	cached := 0 // the members of a divided model recompute the cache
 	if p.Mesh("rollout").Tensor == 1 {
 		cached = 4 * deal.MostCache / p.cacheBytes()
 	}
@@ -86,8 +85,8 @@ func (p *Plan) Table(prompt []int32, mean int) deal.Table {
 		Cost:   deal.Cost{Pass: passCost, Context: contextCost, Moved: movedCost}}
 }
 
-// ExchangesGroups reports whether the replicas of a component exchange groups so that all have about as many tokens.
-// The component must train.
+// ExchangesGroups reports whether the replicas of a component exchange groups to balance their numbers of tokens. The
+// component must train.
 func (p *Plan) ExchangesGroups(component string) bool {
 	return p.Config.Reasons() && p.Config.Actor.EnableDPLoadBalance && p.Mesh(component).Data > 1
 }
@@ -108,8 +107,7 @@ func (p *Plan) NeedsReference() bool {
 	return p.Config.Algorithm.KLBeta != 0 || p.Config.Algorithm.ReinppKLBeta != 0
 }
 
-// HasCritic reports whether a critic of answers is trained. Critic workers train it; without critic workers the
-// actors do.
+// HasCritic reports whether a critic of answers is trained. Without critic workers the actors train it.
 func (p *Plan) HasCritic() bool {
 	return p.Config.Reasons() && p.Config.Algorithm.LossType == "actor_critic"
 }

@@ -17,8 +17,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Plan is what follows from the configuration of a job that trains a language model in a world: the model, the
-// texts, and the texts that each actor trains on in each step. It is the same on every rank, and does not change.
+// A Plan has the model and the texts of a job that trains a language model, and the distribution of the texts over
+// actors and steps. It is derived from the configuration and the ranks of the world. It is the same on every rank, and
+// does not change.
 type Plan struct {
 	*job.Job
 	Language
@@ -32,14 +33,14 @@ type Plan struct {
 	// BatchesPerEpoch is the number of whole batches in an epoch. A step takes one batch, or with dynamic sampling up
 	// to GenBatches batches.
 	BatchesPerEpoch, GenBatches int64
-	Limit                       algo.MicroBatch // how much an actor computes at once
+	Limit                       algo.MicroBatch // the maximum size of an actor's micro-batch
 	Tokenizer                   *tokenizer.Tokenizer
-	notes                       []string // warnings about the data
-	batch                       int      // texts of a step, over all actors; prompts in the task reasoning
+	notes                       []string // warnings for the user
+	batch                       int      // number of texts in a batch, over all actors; in reasoning, of prompts
 
 	// In the task reasoning:
-	Sampling engine.Sampling // how answers are sampled
-	Pipeline Pipeline        // which workers get which groups
+	Sampling engine.Sampling // the settings of sampled answers
+	Pipeline Pipeline        // the distribution of groups over workers
 	longest  int             // maximum number of tokens of a prompt with its answer
 	group    int             // the number of answers to each prompt
 }
@@ -47,13 +48,14 @@ type Plan struct {
 // EnvSpec returns the zero Spec: there are no environments.
 func (p *Plan) EnvSpec() (none env.Spec) { return none }
 
-// NumParams returns the number of parameters that are trained.
+// NumParams returns the number of trained parameters.
 func (p *Plan) NumParams() int { return p.Trained }
 
 // Notes returns warnings that the user should see before the job begins.
 func (p *Plan) Notes() []string { return p.notes }
 
-// OwnKeys returns the keys of users' own parts. If the model is in a folder, Describe shows its sizes.
+// OwnKeys returns the keys of users' own parts. If the model is in a folder, it omits the default keys of actor.model,
+// because Describe shows the folder's sizes.
 func (p *Plan) OwnKeys() []config.OwnKey {
 	keys := p.Config.OwnKeys()
 	if p.Base == "" {
@@ -78,7 +80,7 @@ func (p *Plan) MayDiffer() []string {
 	return keys
 }
 
-// BelowAdapters reports whether the file of weights path has the base weights of new adapters.
+// BelowAdapters reports whether the file at path has the base weights of the job's adapters.
 func (p *Plan) BelowAdapters(path string) bool { return p.BaseWeights.Path == path }
 
 // Fits returns an error unless model lists exactly the trained parameters of this plan's model. It also returns an
@@ -117,13 +119,13 @@ func (p *Plan) Inputs() (keys []string, hashes [][]byte) {
 	return keys, hashes
 }
 
-// Order returns the order of samples in an epoch. It overwrites order, which may be the order of another epoch.
+// Order returns the order of samples in an epoch. It reuses the memory of order, such as the order of another epoch.
 func (p *Plan) Order(order []int32, epoch int64) []int32 {
 	data := &p.Config.Data
 	return algo.Permutation(order, len(p.Train.Samples), data.Shuffle, data.Seed, epoch)
 }
 
-// A Batch has the texts that one replica of the actors trains on in a step.
+// A Batch has the texts on which one replica of the actors trains in a step.
 type Batch struct {
 	Mine            []algo.Sequence
 	Targets, Tokens int // numbers of targets and tokens in the whole batch, over all actors
@@ -151,8 +153,8 @@ func (p *Plan) BatchOf(order []int32, number int64, replica int) (b Batch) {
 
 func sequence(s text.Sample) algo.Sequence { return algo.Sequence{IDs: s.IDs, Learn: s.Learn} }
 
-// balanced returns the samples of whole that a replica trains on, in their order in whole. All replicas have about the
-// same number of tokens, and every replica has a sample.
+// balanced returns a replica's samples of a batch (whole), in the order of the batch. All replicas get about the same
+// number of tokens, and at least one sample.
 func (p *Plan) balanced(whole []int32, replica int) (share []int32) {
 	tokens := make([]float64, len(whole))
 	for k, i := range whole {
@@ -166,7 +168,7 @@ func (p *Plan) balanced(whole []int32, replica int) (share []int32) {
 	return share
 }
 
-// Validation returns the texts of validation that one of several workers evaluates.
+// Validation returns the validation texts that one of several workers evaluates.
 func (p *Plan) Validation(worker, workers int) (mine []algo.Sequence) {
 	lo, hi := span(len(p.Valid.Samples), workers, worker)
 	for _, s := range p.Valid.Samples[lo:hi] {

@@ -8,15 +8,12 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// pooled are the components whose ranks are one pool with cluster.auto_scheduler.
+// pooled are the components whose ranks become one pool with cluster.auto_scheduler.
 var pooled = []string{"actor", "rollout", "inference"}
 
-// pool makes one pool of the ranks of actors, rollout and inference workers. Every rank gets a rollout worker, and an
-// inference worker if this component has a place. The number of actors stays, and they are spread over the ranks. So a
-// rank answers while there are prompts, infers for complete groups, and trains its actors' share. With
-// cluster.use_pre_process_policy false, the ranks that the configuration gives to actors get no rollout worker. pool
-// reports whether the pool can be made. If a placement names every member, members have moved, and the pool exists
-// already.
+// pool joins the ranks of actors, rollout and inference workers into one pool: see PoolOf. So each rank can generate
+// answers, infer and train. It reports whether this is possible. If the placement is fixed, because members have moved,
+// the pool exists already.
 func (d *Draft) pool(nodes []int) bool {
 	if d.Config.Fixed() {
 		return true
@@ -44,8 +41,10 @@ func (d *Draft) pool(nodes []int) bool {
 	return true
 }
 
-// PoolOf returns the ranks of the members of a pool. named has the ranks that the configuration gives to actors,
-// rollout and inference workers. The pool has inference workers only if named has some.
+// PoolOf returns the ranks of the members of a pool. named has the ranks that the configuration gives to each
+// component. Every rank of the pool gets a rollout worker, and an inference worker if named has some. The actors are
+// spread over the ranks, and keep their number. If cluster.use_pre_process_policy is false, the ranks that named gives
+// to actors get no rollout worker.
 func PoolOf(cfg *config.Config, named map[string][]int) map[string][]int {
 	ranks := union(named)
 	to := map[string][]int{"actor": spread(named["actor"], ranks), "rollout": ranks}
@@ -60,7 +59,7 @@ func PoolOf(cfg *config.Config, named map[string][]int) map[string][]int {
 	return to
 }
 
-// union returns all ranks that are named, each once.
+// union returns the ranks of all components in named, in ascending order, without duplicates.
 func union(named map[string][]int) (ranks []int) {
 	for _, of := range pooled {
 		ranks = append(ranks, named[of]...)
@@ -69,8 +68,8 @@ func union(named map[string][]int) (ranks []int) {
 	return slices.Compact(ranks)
 }
 
-// spread spreads members over ranks in ascending order. named has the present ranks of the members. If there are more
-// ranks than members, and each member has its own rank, the members stay where they are.
+// spread spreads members evenly over ranks. named has the present ranks of the members. If there are more ranks than
+// members, and each member has its own rank, the members keep their ranks.
 func spread(named, ranks []int) []int {
 	if len(named) < len(ranks) && len(slices.Compact(slices.Sorted(slices.Values(named)))) == len(named) {
 		return named
@@ -82,8 +81,8 @@ func spread(named, ranks []int) []int {
 	return to
 }
 
-// replace makes a new placement. The map to has the new ranks of some components. The other components stay where they
-// are. replace reports whether this is possible.
+// replace makes a new placement. The argument to maps components to their new ranks. All other components keep their
+// ranks. replace reports whether the placement is possible.
 func (d *Draft) replace(to map[string][]int, nodes []int) bool {
 	c := spmd.Cluster{AllowIdleRanks: true}
 	add := func(of string, ranks []int) {

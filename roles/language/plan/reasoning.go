@@ -22,7 +22,7 @@ import (
 // A Question is a prompt and its right answer.
 type Question = answer.Question
 
-// readPrompts makes prompts of the job's samples, sets how answers are sampled, and checks both.
+// readPrompts makes prompts of the job's samples, sets Sampling, and checks the keys of reasoning.
 func (d *Draft) readPrompts() {
 	c := d.Config
 	d.setSampling()
@@ -55,7 +55,7 @@ func (d *Draft) readPrompts() {
 	d.tryGrader()
 }
 
-// setSampling sets how answers are sampled in training.
+// setSampling sets the maximum lengths, and the settings of sampled answers in training.
 func (d *Draft) setSampling() {
 	c := d.Config
 	d.longest, d.group = c.Runner.SeqLength, c.Algorithm.GroupSize
@@ -67,8 +67,8 @@ func (d *Draft) setSampling() {
 	}
 }
 
-// keepPrompts removes prompts that are too long from set. Without data.filter_prompt_by_length it reports these prompts
-// as a mistake.
+// keepPrompts removes the prompts of set that are too long. Without data.filter_prompt_by_length it reports them as a
+// mistake instead.
 func (d *Draft) keepPrompts(set *text.Dataset) {
 	if set == nil {
 		return
@@ -126,7 +126,7 @@ func (d *Draft) checkQuestions(key string, set *text.Dataset) {
 	}
 }
 
-// tryGrader makes the rule that grades answers, to report mistakes in its keys. It starts no program.
+// tryGrader makes the grader of answers, to report mistakes in its keys. It starts no program.
 func (d *Draft) tryGrader() {
 	err := answer.CheckProgram(d.graderSetup())
 	if err == nil && d.Config.Reward.RewardType != answer.Program {
@@ -137,9 +137,9 @@ func (d *Draft) tryGrader() {
 	}
 }
 
-// ForEvaluation returns the plan of an evaluation of cfg, without a placement. In the task reasoning the model answers
-// the questions of validation, and is divided like the models of rollout workers. In the task sft the model is measured
-// on the texts of validation, and its layers are divided like the layers of the actors' models.
+// ForEvaluation returns the plan of an evaluation of cfg, without a placement. It reads the validation questions in the
+// task reasoning, and the validation texts in the task sft. Each layer of the model is divided as in the component
+// Examined.
 func ForEvaluation(cfg *config.Config, reg config.Registries) (*Plan, error) {
 	d := &Draft{Plan: &Plan{Job: &job.Job{Config: cfg, Registries: reg}}, found: cfg.CheckParts(reg)}
 	d.found.Want(len(cfg.Data.ValDataPaths) > 0, "data.val_data_paths", nil, "files of JSON lines, to evaluate with")
@@ -161,7 +161,7 @@ func ForEvaluation(cfg *config.Config, reg config.Registries) (*Plan, error) {
 	return d.Plan, d.found.Err()
 }
 
-// Examined returns the component whose Mesh says how an evaluation divides the model.
+// Examined returns the component whose Mesh an evaluation uses.
 func (p *Plan) Examined() string {
 	if p.Config.Reasons() {
 		return "rollout"
@@ -179,8 +179,8 @@ func (p *Plan) TextSetup() algo.TextSetup {
 		Iterations: int(min(p.MaxSteps, math.MaxInt32))}
 }
 
-// EngineOptions returns the limits of the engine that generates answers. The engine's cache has room for all texts that
-// are generated at the same time, at their maximum length.
+// EngineOptions returns the limits of the engine that generates answers. The engine's cache has room for the maximum
+// number of running texts, at their maximum length.
 func (p *Plan) EngineOptions() engine.Options {
 	pages, running := (p.longest+lm.PageLen-1)/lm.PageLen, p.Config.Rollout.MaxRunningRequests
 	return engine.Options{MaxRunning: running, CacheTokens: config.Product(running, pages*lm.PageLen),
@@ -193,13 +193,13 @@ func (p *Plan) EngineBytes() int64 {
 	return int64(config.Product(o.CacheTokens, p.cacheBytes())) + int64(4*o.MaxRunning*p.Model.Vocab)
 }
 
-// cacheBytes returns the bytes of the keys and values of a token on a rank of a rollout worker.
+// cacheBytes returns the size in bytes of a token's keys and values on one rollout worker.
 func (p *Plan) cacheBytes() int {
 	m := &p.Model
 	return 8 * m.Layers * m.KVHeads / p.Mesh("rollout").Tensor * m.HeadDim
 }
 
-// AnswerBytes returns the maximum size of the packed answers to a prompt.
+// AnswerBytes returns the maximum size in bytes of the packed answers to a prompt.
 func (p *Plan) AnswerBytes() int {
 	tokens, room := config.Product(p.group, p.Sampling.MaxTokens), tensor.Align-1
 	perToken := 16 // the token, and log-probs of three kinds
@@ -214,12 +214,12 @@ func (p *Plan) Samples(order []int32, number int64) []int32 {
 	return order[number*int64(p.batch):][:p.batch]
 }
 
-// Question returns a sample of training as a question. number is the question's number in the run.
+// Question returns a training sample as a question. number is the question's number in the run.
 func (p *Plan) Question(sample int, number int64) Question {
 	return question(p.Train.Samples[sample], number)
 }
 
-// ValidationQuestions returns the questions of validation that one of several workers evaluates.
+// ValidationQuestions returns the validation questions that one of several workers asks.
 func (p *Plan) ValidationQuestions(worker, workers int) (mine []Question) {
 	lo, hi := span(len(p.Valid.Samples), workers, worker)
 	for i := lo; i < hi; i++ {
@@ -234,8 +234,8 @@ func question(s text.Sample, number int64) Question {
 		Solutions: s.Source.Answers}
 }
 
-// NewGrader makes a grader of answers from the section reward. All graders of a rank share judge. If judge is nil,
-// the grader gets a judge of its own.
+// NewGrader makes a grader of answers from the section reward of the configuration. All graders of a rank share judge.
+// If judge is nil, the grader gets its own judge.
 func (p *Plan) NewGrader(judge *answer.Judge) (*answer.Grader, error) {
 	setup := p.graderSetup()
 	setup.Judge = judge
@@ -262,8 +262,7 @@ func (p *Plan) NewExam(e *engine.Engine, g *answer.Grader) *exam.Exam {
 	return x
 }
 
-// Response returns an answer to a question as a response, which rules grade. stopped is false if the answer was cut
-// off.
+// Response returns an answer to a question in the form that rules grade. stopped is false if the answer was cut off.
 func (p *Plan) Response(q *Question, sample int, tokens []int32, stopped bool) answer.Response {
 	said := tokens
 	if stopped {

@@ -2,8 +2,8 @@ package plan
 
 import "github.com/rlinf/rlinf/roles/job"
 
-// PassCost returns the number of weights that a token meets on its way through the model. The cost of a pass is about
-// in proportion to this number.
+// PassCost returns the number of weights that a token uses in a pass through the model. The time of a pass is about
+// proportional to this number.
 func (p *Plan) PassCost() (sum float64) {
 	for _, c := range layerCosts(&p.Model) {
 		sum += float64(c)
@@ -11,9 +11,9 @@ func (p *Plan) PassCost() (sum float64) {
 	return sum
 }
 
-// Shallow returns the plan of a job whose model has only the first layers. The argument is the number of these layers.
-// Every member has the whole shallow model, with random weights. The costs of a model that does not fit into memory
-// follow from the costs of shallow models.
+// Shallow returns the plan of a job whose model has fewer layers. The argument layers is their number. Every member has
+// the whole shallow model, with random weights. The costs of a model that does not fit into memory are estimated with
+// shallow models.
 func (p *Plan) Shallow(layers int) (*Plan, error) {
 	s, cfg := *p, *p.Config
 	cfg.Runner.CkptPath = ""

@@ -15,8 +15,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// answers are a group: a prompt and all answers to it. The tokens of all answers follow each other in one slice.
-// Answers travel as tokens, not as text.
+// answers are a group: a prompt and all answers to it, as tokens. One slice has the tokens of all answers, one answer
+// after the other.
 type answers struct {
 	group    int   // number in the iteration
 	sample   int   // number in the texts of training
@@ -25,7 +25,7 @@ type answers struct {
 
 	tokens  []int32   // the tokens of all answers
 	lengths []int32   // number of tokens of each answer
-	logProb []float32 // log-prob of each token when it was sampled; nil if equal to recomputed
+	logProb []float32 // log-prob of each token when it was sampled; nil if recomputed log-probs replace them
 	ended   []uint8   // 1 for an answer with a stop token, 0 for an answer that was cut off
 
 	reward     []float32 // reward of each answer; nil if not graded yet
@@ -35,8 +35,7 @@ type answers struct {
 	value      []float32 // value before each token, by the critic; nil if not computed
 }
 
-// newAnswers returns the results of the requests for prompt p as a group. If logProbs is set, the group has the
-// results' log-probs.
+// newAnswers returns the engine's results for prompt p as a group. If logProbs is set, it includes their log-probs.
 func newAnswers(p prompt, version int64, results []engine.Result, logProbs bool) *answers {
 	a := &answers{group: p.group, sample: p.sample, version: version, question: p.Question}
 	for _, r := range results {
@@ -75,10 +74,10 @@ func (a *answers) batch() (b algo.TextBatch) {
 	return b
 }
 
-// total returns the number of tokens in a pass of training: all answers, each with its prompt.
+// total returns the number of tokens that training computes: all answers, each with its prompt.
 func (a *answers) total() int { return len(a.question.Prompt)*len(a.lengths) + len(a.tokens) }
 
-// optional returns the fields that may be nil, with their names in dict.
+// optional returns the fields that may be nil, with their names in the result of dict.
 func (a *answers) optional() [5]optionalField {
 	return [...]optionalField{{"log_prob", &a.logProb}, {"reward", &a.reward}, {"recomputed", &a.recomputed},
 		{"ref", &a.ref}, {"value", &a.value}}
@@ -89,7 +88,7 @@ type optionalField struct {
 	field *[]float32
 }
 
-// dict returns the tensors to send, without a copy.
+// dict returns the group as tensors to send, without a copy.
 func (a *answers) dict() (d tensor.Dict) {
 	d.Set("question", tensor.FromI64([]int64{a.question.Number, int64(a.sample)}, 2))
 	ints := func(name string, x []int32) { d.Set(name, tensor.FromI32(x, len(x))) }
@@ -106,7 +105,7 @@ func (a *answers) dict() (d tensor.Dict) {
 	return d
 }
 
-// readAnswers returns the group whose dict is encoded in b. The question with its right answer comes from the plan.
+// readAnswers decodes the dict of a group from b. It takes the question with its right answer from the plan.
 func readAnswers(b []byte, group int, p *plan.Plan) (*answers, error) {
 	d, err := tensor.Decode(b)
 	if err != nil {
@@ -124,8 +123,8 @@ func readAnswers(b []byte, group int, p *plan.Plan) (*answers, error) {
 	return a, nil
 }
 
-// packedLayout returns a layout with room for a number of bytes. The size of the layout is a power of two, and
-// no more than the argument most. So there are few layouts, and both ends of a channel soon know all of them.
+// packedLayout returns a layout with room for a number of bytes. The size of the layout is a power of two, or the
+// maximum, the argument most. So there are few layouts, and both ends of a channel soon know all of them.
 func packedLayout(layouts map[int]*tensor.Layout, bytes, most int) *tensor.Layout {
 	n := min(1<<bits.Len(uint(max(bytes, 1<<10)-1)), most)
 	if layouts[n] == nil {
@@ -144,7 +143,7 @@ type answerSender struct {
 	layouts map[int]*tensor.Layout
 	most    int // maximum size of an item in bytes
 	buf     []byte
-	waiting []outgoing // groups for which there was no room, in their order
+	waiting []outgoing // groups for which there was no room, oldest first
 }
 
 // An outgoing is a group and the worker to which it is sent.
@@ -162,15 +161,15 @@ func (s *answerSender) send(ctx context.Context, ch *spmd.Channel, to int, a *an
 	return s.put(ctx, ch, outgoing{to, a}, true)
 }
 
-// offer is like send, but does not wait. If there is no room, the group a waits for the next retry or flush.
+// offer is like send, but does not wait. If there is no room, it keeps the group a for the next retry or flush.
 func (s *answerSender) offer(ctx context.Context, ch *spmd.Channel, to int, a *answers) error {
 	s.waiting = append(s.waiting, outgoing{to, a})
 	return s.retry(ctx, ch)
 }
 
-// retry sends the waiting groups for which there is room.
+// retry sends the waiting groups for which there is room. It does not wait.
 func (s *answerSender) retry(ctx context.Context, ch *spmd.Channel) error {
-	full := map[int]bool{} // workers without room; later groups to these workers must wait, too
+	full := map[int]bool{} // workers without room, whose later groups must wait, too
 	left := s.waiting[:0]
 	for _, p := range s.waiting {
 		err := spmd.ErrFull
@@ -200,7 +199,7 @@ func (s *answerSender) flush(ctx context.Context, ch *spmd.Channel) error {
 	return nil
 }
 
-// put sends p. If there is no room, it waits if wait is set; otherwise it returns spmd.ErrFull.
+// put sends p. If there is no room, it waits for room, or returns spmd.ErrFull if wait is false.
 func (s *answerSender) put(ctx context.Context, ch *spmd.Channel, p outgoing, wait bool) (err error) {
 	to := s.to[p.to]
 	if to == nil {
@@ -269,9 +268,9 @@ func newStageQueue(m *spmd.Member, p *plan.Plan, r *replica) *stageQueue {
 // Member returns the member of this worker.
 func (q *stageQueue) Member() *spmd.Member { return q.m }
 
-// each calls f on all members of a replica with each of the replica's groups of an iteration, in the order of arrival.
-// Only the first member receives groups, through the channel in. It calls the function once with the group, and sends
-// the group to the other members. After f, it sends the group through the channel out. once and out may be nil.
+// each calls f with each of the replica's groups of an iteration, in the order of arrival. All members of the replica
+// call each. The first member receives each group from the channel in, calls once(group), and sends the group to the
+// other members. After f it sends the group to the channel out. once and out may be nil.
 func (q *stageQueue) each(ctx context.Context, in, out *spmd.Channel, once, f func(*answers) error) error {
 	lo, hi := q.pipeline.Range(q.stage, q.replica.index)
 	for range hi - lo {
@@ -299,8 +298,7 @@ func (q *stageQueue) each(ctx context.Context, in, out *spmd.Channel, once, f fu
 	return nil
 }
 
-// receive returns the next group, which must be one of [lo, hi). It calls the function once with the group, unless this
-// function is nil.
+// receive returns the next group, whose number must be in [lo, hi). It first calls once(group), unless once is nil.
 func (q *stageQueue) receive(ctx context.Context, in *spmd.Channel, lo, hi int, once func(*answers) error) (*answers,
 	error) {
 	a, err := q.in.receive(ctx, in)

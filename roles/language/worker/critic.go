@@ -51,7 +51,7 @@ func NewCriticWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Cri
 	return w, err
 }
 
-// newCritic returns a critic whose trunk has the weights of the model from, but not its adapters.
+// newCritic returns a critic whose trunk gets the weights of a model (from), without its adapters.
 func newCritic(from *lm.Model, alloc tensor.Allocator) (*algo.TextCritic, error) {
 	c, err := algo.NewTextCritic(from.Config, from.Part(), alloc)
 	if err != nil {
@@ -85,13 +85,14 @@ func (w *CriticWorker) ComputeReturns(context.Context) error {
 // Part returns the worker itself: see stays.
 func (w *CriticWorker) Part() any { return stays(w, w.plan) }
 
-// Save returns this member's share of the critic, without a copy. An actor's critic has the same names in checkpoints.
+// Save returns this member's share of the critic, without a copy. The names of the tensors are those of an actor's
+// critic.
 func (w *CriticWorker) Save() []member.Part {
 	return w.saved(trainerParts(w.algo.Save(), w.criticNetwork(w.critic)))
 }
 
-// Load returns the parts of a state that this worker needs. If the state has only weights, they become the weights of
-// the critic's trunk. If these weights are adapters, the critic does not change.
+// Load returns the parts of a state that this worker needs. If the state has only weights, the critic's trunk loads
+// them, unless they are weights of adapters.
 func (w *CriticWorker) Load(weights bool) []member.Part {
 	switch {
 	case !weights:

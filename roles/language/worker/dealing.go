@@ -11,9 +11,8 @@ import (
 // Dealing is the purpose of the communicator over which rollout workers deal prompts (cluster.auto_scheduler).
 const Dealing = "dealing"
 
-// deal generates answers of batch n of a step. Faster replicas get more prompts. The first member of a replica is a
-// player, and the other members follow it. The first member of the first replica is also the dealer. It handles
-// messages between passes.
+// deal generates answers of batch n of a step, see package deal. The first member of a replica is a player, and the
+// other members follow it: see team. The first member of the first replica is also the dealer.
 func (w *RolloutWorker) deal(ctx context.Context, step int64, n int, out *spmd.Channel) error {
 	defer w.m.Span("generate").Begin().End(0, 0)
 	prompts := w.prompts(step, n, 0, w.plan.Pipeline.Groups)
@@ -71,15 +70,15 @@ func (w *RolloutWorker) deal(ctx context.Context, step int64, n int, out *spmd.C
 	return w.out.flush(ctx, out)
 }
 
-// A hand is a replica's part in a batch that is dealt: a player, and at the first replica also the dealer. Messages
+// A hand is a replica's state in a batch that is dealt: a player, and at the first replica also the dealer. Messages
 // between the player and the dealer of the first replica go through memory.
 type hand struct {
 	post     *post
 	idle     func() error // called before a wait for messages
 	player   *deal.Player
-	dealer   *deal.Dealer   // nil at all other replicas
-	toMine   []deal.Message // from the dealer to this player
-	fromMine []deal.Message // from this player to the dealer
+	dealer   *deal.Dealer   // nil except at the first replica
+	toMine   []deal.Message // messages from the dealer to this player
+	fromMine []deal.Message // messages from this player to the dealer
 }
 
 // toDealer sends a message from the player to the dealer.
@@ -100,7 +99,7 @@ func (h *hand) toPlayer(player int, m deal.Message) {
 	h.post.send(player, m)
 }
 
-// play handles messages and lets the player take turns, until the batch is over.
+// play handles messages and calls Turn of the player, until the batch is over.
 func (h *hand) play(ctx context.Context) error {
 	if err := h.post.expect(h.peers()); err != nil {
 		return err
@@ -122,8 +121,8 @@ func (h *hand) play(ctx context.Context) error {
 	return h.post.flush(ctx)
 }
 
-// peers returns the replicas from which messages arrive here. The dealer gets messages from all other replicas, which
-// get messages only from the dealer.
+// peers returns the replicas from which this replica gets messages. The dealer's replica gets messages from all other
+// replicas, which get messages only from the dealer.
 func (h *hand) peers() (from []int) {
 	if h.dealer == nil {
 		return []int{0}
@@ -141,7 +140,7 @@ func (h *hand) over() bool {
 	return h.player.Over()
 }
 
-// messages handles all messages that have arrived. If the player has nothing to do, messages waits for a message.
+// messages handles all messages that have arrived. If there are none and the player is idle, it waits for a message.
 func (h *hand) messages(ctx context.Context) error {
 	handled, err := h.local()
 	for err == nil && !h.over() {
@@ -183,7 +182,7 @@ func (h *hand) local() (handled bool, err error) {
 			}
 		}
 		handled = handled || len(h.fromMine) > 0
-		clear(h.fromMine) // so that the caches of answers are freed
+		clear(h.fromMine) // frees the caches of answers
 		h.fromMine = h.fromMine[:0]
 		h.dealer.Settle()
 		if len(h.toMine) == 0 {

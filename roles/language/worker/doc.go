@@ -8,5 +8,5 @@
 //	CriticWorker      adds values, and trains the critic (Value, RunTraining)
 //	ReasoningWorker   the actor: trains the model (Receive, ComputeAdvantages, RunTraining)
 //
-// If reward, inference or critic workers have no place, the actors do their work.
+// If reward, inference or critic workers are not placed, the actors do their work.
 package worker

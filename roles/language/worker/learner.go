@@ -19,7 +19,7 @@ type learner[A textAlgorithm] struct {
 	algo      A
 	queue     *stageQueue
 	grader    *answer.Grader // nil if other workers grade answers
-	exchanges bool           // groups are exchanged so that all replicas have about as many tokens
+	exchanges bool           // replicas exchange groups to balance their numbers of tokens
 	groups    []*answers
 	batch     algo.TextBatch
 }
@@ -51,8 +51,8 @@ func (w *learner[A]) join(ctx context.Context, m *spmd.Member, p *plan.Plan) err
 }
 
 // receive receives this replica's answers of a step through the channel in, and calls f with each group. Then it sends
-// the group through the channel out, unless this channel is nil. The answers must come from this step's weights. The
-// replica's first member grades answers that have no reward.
+// the group through the channel out, unless this channel is nil. The answers must be of the weights of this step. The
+// first member grades answers that have no reward.
 func (w *learner[A]) receive(ctx context.Context, step int64, in, out *spmd.Channel, f func(*answers) error) error {
 	w.groups = w.groups[:0]
 	check := func(a *answers) error {
@@ -70,7 +70,7 @@ func (w *learner[A]) receive(ctx context.Context, step int64, in, out *spmd.Chan
 	})
 }
 
-// joinGroups joins the groups into one batch, in their order.
+// joinGroups joins the groups into one batch, in the order of their numbers.
 func (w *learner[A]) joinGroups() {
 	slices.SortFunc(w.groups, func(a, b *answers) int { return a.group - b.group })
 	w.batch, w.groups = joinAnswers(w.groups), w.groups[:0]
@@ -104,10 +104,9 @@ func joinAnswers(groups []*answers) algo.TextBatch {
 	return algo.JoinTexts(parts...)
 }
 
-// exchangeGroups exchanges groups among the replicas of a component, if the job does so. Afterwards all replicas have
-// the same number of groups, and about the same number of tokens. Which groups a replica gets follows only from the
-// lengths and numbers of all groups. A member exchanges groups with the members of other replicas that have the same
-// part.
+// exchangeGroups exchanges groups among the replicas of a component, unless Plan.ExchangesGroups is false. Afterwards
+// all replicas have the same number of groups, and about the same number of tokens. Each member exchanges groups with
+// its peer in the other replica. Collective over the members of the component.
 func (w *learner[A]) exchangeGroups(ctx context.Context) error {
 	if !w.exchanges {
 		return nil
@@ -150,7 +149,7 @@ func (w *learner[A]) exchangeGroups(ctx context.Context) error {
 	return nil
 }
 
-// leaving returns the groups that move from one replica to another. owners[g] is the replica that gets group g.
+// leaving returns the groups that one replica (from) sends to another (to). owners[g] is the replica that gets group g.
 func (w *learner[A]) leaving(owners []int, from, to int) (groups []int) {
 	lo, hi := w.plan.Pipeline.Range(w.queue.stage, from)
 	for g := lo; g < hi; g++ {
@@ -161,13 +160,13 @@ func (w *learner[A]) leaving(owners []int, from, to int) (groups []int) {
 	return groups
 }
 
-// peer returns the member of another replica that has the same part as this member.
+// peer returns the member of another replica that has the same part of the model as this member.
 func (w *learner[A]) peer(replica int) int {
 	mesh := w.plan.Mesh(w.m.Group())
 	return mesh.First(replica) + w.m.Index()%mesh.Members()
 }
 
-// sendGroups sends groups to another replica, and removes these groups from mine.
+// sendGroups sends groups to another replica, and deletes them from the map mine.
 func (w *learner[A]) sendGroups(ctx context.Context, replica int, groups []int, mine map[int]*answers) error {
 	var packed []byte
 	ends := make([]int64, len(groups))
@@ -182,7 +181,7 @@ func (w *learner[A]) sendGroups(ctx context.Context, replica int, groups []int, 
 	return w.m.SendTo(ctx, w.m.Group(), w.peer(replica), d)
 }
 
-// receiveGroups receives groups from another replica, and adds these groups to mine.
+// receiveGroups receives groups from another replica, and adds them to the map mine.
 func (w *learner[A]) receiveGroups(ctx context.Context, replica int, groups []int, mine map[int]*answers) error {
 	d, err := w.m.RecvFrom(ctx, w.m.Group(), w.peer(replica), tensor.Dict{})
 	if err != nil {

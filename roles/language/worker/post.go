@@ -11,21 +11,21 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A post carries deal.Messages between the first members of replicas. Sending never waits, so members cannot deadlock.
-// A message travels as a head, and as words if it has tokens or answers.
+// A post sends and receives deal.Messages between the first members of replicas. Sending never waits, so members cannot
+// deadlock. A message is sent as a head, followed by words if it has tokens or answers.
 type post struct {
 	comm   spmd.Comm
 	member func(replica int) int
 	wait   spmd.Span
 	from   []int          // replicas from which messages may arrive
-	heads  []head         // memory for the next head from each replica in from
-	reqs   []spmd.Request // receives of heads
-	turn   int            // index in from of the replica that is asked first
+	heads  []head         // for each replica in from, memory for its next head
+	reqs   []spmd.Request // for each replica in from, the receive of its next head
+	turn   int            // index in from of the replica whose messages are received first
 	sends  []*sending
 	err    error // the first error of a send
 }
 
-// A head has the numbers of a message: kind, player, count, Load.Got, the length of Load.Tokens, the number of answers,
+// A head has the numbers of a message: Kind, Player, Count, Load.Got, the length of Load.Tokens, the number of answers,
 // and the number of words.
 type head [7]int64
 
@@ -47,7 +47,7 @@ func newPost(m *spmd.Member, member func(replica int) int) *post {
 		wait: spmd.NewSpan(m.Recorder(), spmd.Site{Op: spmd.OpReceive, Name: Dealing, Peer: m.Group()})}
 }
 
-// send sends a message to a replica. The next receive or flush returns its error.
+// send sends a message to a replica. If it fails, the next receive or flush returns the error.
 func (p *post) send(to int, m deal.Message) {
 	if p.err == nil {
 		p.err = p.sent(p.member(to), m)
@@ -77,7 +77,7 @@ func (p *post) sent(to int, m deal.Message) error {
 
 func bytesOf(x []int64) []byte { return tensor.FromI64(x, len(x)).Bytes() }
 
-// reap forgets messages that were sent completely.
+// reap removes messages that were sent completely.
 func (p *post) reap() error {
 	left := p.sends[:0]
 	for _, s := range p.sends {
@@ -98,7 +98,7 @@ func (p *post) reap() error {
 	return nil
 }
 
-// flush waits until all messages were sent.
+// flush waits until all messages have been sent.
 func (p *post) flush(ctx context.Context) error {
 	for _, s := range p.sends {
 		if p.err == nil {
@@ -108,7 +108,7 @@ func (p *post) flush(ctx context.Context) error {
 	return p.err
 }
 
-// expect begins to receive from these replicas.
+// expect begins to receive messages from these replicas.
 func (p *post) expect(from []int) error {
 	p.from, p.heads, p.reqs = from, make([]head, len(from)), make([]spmd.Request, len(from))
 	for i := range from {
@@ -125,8 +125,8 @@ func (p *post) next(i int) (err error) {
 	return err
 }
 
-// receive returns a message that has arrived, and its sender. If no message has arrived, receive waits for a message if
-// wait is set, and otherwise returns with ok false.
+// receive returns a message that has arrived, and its sender. If no message has arrived, receive waits for one, or
+// returns ok = false if wait is false.
 func (p *post) receive(ctx context.Context, wait bool) (from int, m deal.Message, ok bool, err error) {
 	if p.err != nil {
 		return 0, m, false, p.err
@@ -154,7 +154,7 @@ func (p *post) receive(ctx context.Context, wait bool) (from int, m deal.Message
 	return from, m, true, err
 }
 
-// arrived returns the index in from of a replica whose message has arrived; -1 if no message has arrived.
+// arrived returns the index in p.from of a replica whose message has arrived. It is -1 if no message has arrived.
 func (p *post) arrived() (int, error) {
 	for k := range p.reqs {
 		i := (p.turn + k) % len(p.reqs)
@@ -218,8 +218,8 @@ func appendAnswer(words []int32, a *deal.Answer) []int32 {
 	return words
 }
 
-// readAnswer returns the answer at the beginning of words, and the rest of the words. Only the cache of the answer is
-// in the memory of words, because an engine soon copies the cache.
+// readAnswer returns the answer at the beginning of words, and the rest of the words. The answer's cache shares the
+// memory of words, because an engine soon copies the cache. The other data are copies.
 func readAnswer(words []int32) (a deal.Answer, rest []int32, err error) {
 	if len(words) < answerWords || words[3] < 0 || words[4] < 0 ||
 		len(words)-answerWords < 2*int(words[3])+int(words[4]) {

@@ -17,7 +17,7 @@ type ReasoningWorker struct {
 	reference *reference       // nil if inference workers have the reference, or there is none
 	critic    *algo.TextCritic // nil if critic workers have the critic, or there is none
 	early     bool             // compute log-probs while answers arrive
-	inferred  int              // how many of the first groups have log-probs
+	inferred  int              // number of groups, from the first on, that have log-probs
 }
 
 // NewReasoningWorker returns the worker of member m, for loop.Launch.
@@ -38,7 +38,7 @@ func NewReasoningWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*
 	setup := p.TextSetup()
 	setup.Model, setup.Mesh, setup.Replicas = model, t.replica.mesh, t.replicas
 	setup.Alloc, setup.Progress = c.Alloc(m), loop.ProgressOf(c, m)
-	w := &ReasoningWorker{weights: shared.weights, early: p.GenBatches == 1} // otherwise Resample drops groups
+	w := &ReasoningWorker{weights: shared.weights, early: p.GenBatches == 1} // else Resample drops some groups later
 	if w.learner, err = newLearner[*algo.TextPPO](t, shared.judge); err != nil {
 		return nil, err
 	}
@@ -65,8 +65,8 @@ func (w *ReasoningWorker) SyncModel(ctx context.Context, version int64) error {
 	return w.weights.Publish(ctx, w.m, version)
 }
 
-// Receive receives this actor's answers of a step through the channel in. The answers must come from this step's
-// weights. While answers arrive, Receive grades them and computes log-probs, unless other workers have done so.
+// Receive receives this actor's answers of a step through the channel in. The answers must be of the weights of this
+// step. While answers arrive, Receive grades them and computes log-probs, unless other workers have done so.
 func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Channel) error {
 	defer w.m.Span("receive").Begin().End(0, 0)
 	w.inferred = 0
@@ -80,12 +80,12 @@ func (w *ReasoningWorker) Receive(ctx context.Context, step int64, in *spmd.Chan
 	return err
 }
 
-// inferTokens is the number of tokens that makes a pass efficient. With a larger number, actors would wait longer for
-// the first groups.
+// inferTokens is the minimum number of tokens in a pass while answers arrive. Smaller passes are less efficient, and
+// with larger passes actors would wait longer for the first groups.
 const inferTokens = 1 << 10
 
-// infer computes the log-probs of the groups that have none yet. Unless all is set, it does nothing until these groups
-// have inferTokens tokens.
+// infer computes the log-probs of groups without log-probs. It does nothing if these groups have fewer than inferTokens
+// tokens, unless the argument all is true.
 func (w *ReasoningWorker) infer(all bool) error {
 	fresh := w.groups[w.inferred:]
 	if !w.early || len(fresh) == 0 {
@@ -118,8 +118,8 @@ func (w *ReasoningWorker) infer(all bool) error {
 	return nil
 }
 
-// Resample chooses from the answers of batch n of this step, and reports whether the actors need another batch. All
-// actors return the same.
+// Resample chooses from the answers of batch n of this step, and reports whether the actors need another batch. The
+// result is the same on all actors.
 func (w *ReasoningWorker) Resample(n int) (more bool, err error) {
 	defer w.m.Span("resample").Begin().End(0, 0)
 	w.joinGroups()
@@ -141,8 +141,8 @@ func (w *ReasoningWorker) Part() any { return stays(w, w.plan) }
 // Save returns this member's share of the state, without a copy.
 func (w *ReasoningWorker) Save() []member.Part { return w.save(w.trainer()) }
 
-// Load returns the parts of a state that this worker needs. If the state has only weights, they also become the weights
-// of the reference and of the critic's trunk.
+// Load returns the parts of a state that this worker needs. If the state has only weights, the reference and the
+// critic's trunk also load these weights.
 func (w *ReasoningWorker) Load(weights bool) []member.Part {
 	parts := w.modelParts()
 	if !weights {

@@ -15,7 +15,7 @@ import (
 // whose weights never change. Otherwise it is a copy of the model.
 type reference struct {
 	model  *lm.Model
-	copied bool
+	copied bool // the model is a copy
 }
 
 // referenceWeights is the name of the reference's weights in the trainer's state.
@@ -50,8 +50,8 @@ func copyWeights(to, from *lm.Model) {
 	}
 }
 
-// load returns the weights of the reference as parts of the trainer's state, or of the model if the state has only
-// weights. There are no parts if the reference is nil, or if it is not a copy.
+// load returns the weights of the reference as parts of the trainer's state. If weights is true, they are parts of the
+// model, because the state has only weights. load returns nil if the reference is nil or not a copy.
 func (r *reference) load(weights bool) []member.Part {
 	switch {
 	case r == nil || !r.copied:

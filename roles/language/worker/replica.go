@@ -23,14 +23,14 @@ type replica struct {
 	mesh  lm.Mesh // connects the members of the replica in passes of the model
 
 	plan *plan.Plan
-	// lines bring groups from the first member to the other members. A group goes along the pipeline to the first
-	// member of each stage, and then to the other members of the stage.
+	// lines carry groups from the first member to the other members: first along the pipeline to the first member of
+	// each stage, then to the other members of the stage.
 	lines []*collectives.Group
 	head  [3]int64 // numbers that are sent before a group: encoded bytes, group number, version
 	buf   []byte   // the encoded group
 }
 
-// newReplica returns the replica of m. If groups is set, the replica can share groups.
+// newReplica returns the replica of m. If groups is true, its members can share groups: see share.
 func newReplica(ctx context.Context, m *spmd.Member, p *plan.Plan, groups bool) (*replica, error) {
 	mesh := p.Mesh(m.Group())
 	r := &replica{index: mesh.At(m.Index()).Replica, first: mesh.IsFirst(m.Index())}
@@ -74,8 +74,8 @@ func (r *replica) join(ctx context.Context, m *spmd.Member, p *plan.Plan, groups
 	return nil
 }
 
-// share sends the group a from the first member to the other members, and returns the group on every member. The other
-// members pass nil.
+// share sends the group a from the first member to the other members, which pass nil. It returns the group on every
+// member.
 func (r *replica) share(ctx context.Context, a *answers) (*answers, error) {
 	if r.lines == nil {
 		return a, nil

@@ -67,8 +67,8 @@ func (a *answers) judge(g *answer.Grader, p *plan.Plan) error {
 	return nil
 }
 
-// Part returns the worker itself: it stays as it is.
+// Part returns the worker itself, which stays on its rank in a move.
 func (w *RewardWorker) Part() any { return w }
 
-// Close ends the grader.
+// Close closes the grader.
 func (w *RewardWorker) Close() error { return w.grader.Close() }

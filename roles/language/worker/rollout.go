@@ -14,14 +14,14 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// Answers is the purpose of the communicator of rollout workers in the task reasoning.
+// Answers is the purpose of the communicator over which rollout workers sum the results of exams.
 const Answers = "answers"
 
 // A RolloutWorker generates answers to prompts with the actors' language model, and examines the model.
 type RolloutWorker struct {
 	*texts
 	reader
-	stateless // actors save the weights, and random numbers follow from prompts
+	stateless // actors save the weights, and random numbers depend only on prompts
 	m         *spmd.Member
 	replica   *replica
 	engine    *engine.Engine
@@ -32,8 +32,8 @@ type RolloutWorker struct {
 	exam      *exam.Exam           // nil without evaluations
 	grader    *answer.Grader       // the exam's grader; nil without evaluations
 	shown     []exam.Shown         // answers of the last evaluation
-	ended     int                  // number of ended answers of the batch
-	asked     int                  // number of all answers of the batch
+	ended     int                  // number of ended answers in the batch
+	asked     int                  // number of answers in the batch
 	mean      int                  // mean length of the answers in the last dealt batch; 0 if there is none yet
 	progress  algo.Progress
 }
@@ -74,10 +74,10 @@ func NewRolloutWorker(ctx context.Context, c *loop.Cluster, m *spmd.Member) (*Ro
 	return w, nil
 }
 
-// Part returns the worker's model, and the grader of its exam.
+// Part returns the worker's model and the grader of its exam: see reader.part.
 func (w *RolloutWorker) Part() any { return w.part(w.plan, nil, w.grader) }
 
-// Retire ends the engine. It also ends the grader, unless the worker's successor keeps the grader.
+// Retire closes the engine. It also closes the grader, unless part passes the grader to a successor.
 func (w *RolloutWorker) Retire(part any) error {
 	if part == nil {
 		return w.Close()
@@ -89,11 +89,10 @@ func (w *RolloutWorker) Retire(part any) error {
 // Member returns the member of this worker.
 func (w *RolloutWorker) Member() *spmd.Member { return w.m }
 
-// Generate generates the answers to this replica's prompts of batch n of a step. Both numbers begin at 0. With
-// cluster.auto_scheduler prompts are dealt, and unfinished answers move: see package deal. When all answers of a group
-// have ended, the first member sends the group through the channel out. Meanwhile other answers are generated. Random
-// numbers depend only on the prompt's number in the run, the answer's number in its group, and the position of the
-// token.
+// Generate generates the answers to this replica's prompts of batch n of a step. Both numbers begin at 0. When all
+// answers of a group have ended, the first member sends the group through the channel out, while other answers are
+// generated. With cluster.auto_scheduler, package deal distributes the prompts. Random numbers depend only on the
+// prompt's number in the run, the answer's number in its group, and the position of the token.
 func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *spmd.Channel) error {
 	if w.plan.Config.Deals() {
 		return w.deal(ctx, step, n, out)
@@ -111,8 +110,8 @@ func (w *RolloutWorker) Generate(ctx context.Context, step int64, n int, out *sp
 	return w.out.flush(ctx, out)
 }
 
-// Use returns how full the engine was since the last call, without evaluations. It returns zeros unless the worker is
-// the first member of its replica.
+// Use returns the use of the engine since the last call, without evaluations. It returns zeros unless the worker is the
+// first member of its replica.
 func (w *RolloutWorker) Use() engine.Use {
 	if !w.replica.first {
 		return engine.Use{}
@@ -120,7 +119,7 @@ func (w *RolloutWorker) Use() engine.Use {
 	return w.engine.Use()
 }
 
-// round generates the answers to all prompts at the same time, and offers the answers to the next stage.
+// round generates the answers to all prompts at the same time. It offers each complete group to the next stage.
 func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.Channel) error {
 	defer w.m.Span("generate").Begin().End(0, 0)
 	var requests []engine.Request
@@ -149,8 +148,7 @@ func (w *RolloutWorker) round(ctx context.Context, prompts []prompt, out *spmd.C
 	return err
 }
 
-// Evaluate asks the model this replica's share of the questions of validation. It returns exam.Metrics over all
-// replicas.
+// Evaluate asks the model this replica's share of the validation questions. It returns exam.Metrics over all replicas.
 func (w *RolloutWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
 	defer w.m.Span("evaluate").Begin().End(0, 0)
 	defer w.engine.Use()
@@ -167,7 +165,7 @@ func (w *RolloutWorker) Evaluate(ctx context.Context) (algo.Metrics, error) {
 	return algo.Metrics{Names: names, Values: values}, nil
 }
 
-// Shown returns some answers of the last evaluation. Only the first worker returns any.
+// Shown returns some answers of the last evaluation. It returns nil unless the worker is member 0.
 func (w *RolloutWorker) Shown() []exam.Shown {
 	if w.m.Index() > 0 {
 		return nil
@@ -175,7 +173,7 @@ func (w *RolloutWorker) Shown() []exam.Shown {
 	return w.shown
 }
 
-// shownAnswers is the number of answers of an evaluation that are shown.
+// shownAnswers is the maximum number of answers of an evaluation that Shown returns.
 const shownAnswers = 20
 
 // Close ends the worker's threads and its grader.

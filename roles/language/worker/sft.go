@@ -17,8 +17,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A tuner is the common part of actors and critic workers. It has a replica of the trained model or a part of a
-// replica, and the order of the texts.
+// A tuner is the common part of actors and critic workers. It has the trained model, or the member's part of it, and
+// the order of the texts.
 type tuner struct {
 	*texts
 	m        *spmd.Member
@@ -35,7 +35,7 @@ func newTuner(ctx context.Context, m *spmd.Member, p *plan.Plan, model *lm.Model
 	return t, err
 }
 
-// join connects a worker in the world of m. The worker has stayed on its rank in a move.
+// join connects a worker that has stayed on its rank in a move. m is its member in the new world.
 func (t *tuner) join(ctx context.Context, m *spmd.Member, p *plan.Plan) error {
 	t.m, t.plan = m, p
 	if err := t.replicas.Join(ctx, m, p.Job); err != nil {
@@ -50,8 +50,8 @@ func (t *tuner) Replicas() *member.Replicas { return t.replicas }
 // kept returns the model of a worker that stays on its rank in a move.
 func (t *tuner) kept() *lm.Model { return t.model }
 
-// stays returns the part that the worker w leaves on its rank in a move: w itself. It returns nil if patches are sent,
-// because then readers begin every world with the initial weights, and so do actors.
+// stays returns the part that the worker w leaves to its successor on the same rank: w itself. It returns nil if the
+// job sends patches, because then all workers begin a new world with the initial weights.
 func stays(w any, p *plan.Plan) any {
 	if p.SendsPatches() {
 		return nil
@@ -78,7 +78,7 @@ func (t *tuner) modelParts() []member.Part {
 	return member.PartsOf(member.ModelPart, "", t.model.Params, t.model.Whole().Params)
 }
 
-// train calls update, and completes the metrics that update returns.
+// train calls the function update, and completes the metrics that it returns.
 func (t *tuner) train(ctx context.Context, update func() (algo.Metrics, error)) (algo.Metrics, error) {
 	span := t.m.Span("train").Begin()
 	m, err := update()
@@ -95,7 +95,7 @@ func (t *tuner) train(ctx context.Context, update func() (algo.Metrics, error)) 
 type SFTWorker struct {
 	*tuner
 	algo *algo.SFT
-	mine []algo.Sequence // this replica's share of the texts of validation
+	mine []algo.Sequence // this replica's share of the validation texts
 	stop *earlyStop
 }
 
@@ -134,8 +134,8 @@ func (w *SFTWorker) RunTraining(ctx context.Context, step int64) (algo.Metrics, 
 	})
 }
 
-// Evaluate measures the texts of validation for the metrics eval/*, and reports whether training should stop. All
-// actors return the same.
+// Evaluate measures the loss on the validation texts for the metrics eval/*, and reports whether training should stop.
+// All actors return the same metrics.
 func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err error) {
 	span := w.m.Span("evaluate").Begin()
 	m, err = w.algo.Evaluate(w.mine)
@@ -150,12 +150,12 @@ func (w *SFTWorker) Evaluate(context.Context) (m algo.Metrics, stop bool, err er
 	return m, stop, nil
 }
 
-// EarlyStop returns the progress towards an early stop, for the progress line. If an early stop has ended the run,
-// EarlyStop also returns the reason. It returns nothing if early stops are off.
+// EarlyStop returns the progress towards an early stop, for the progress line. If an early stop has ended the run, it
+// also returns the reason. It returns nil if early stops are off.
 func (w *SFTWorker) EarlyStop() []string { return w.stop.describe() }
 
-// First reports whether this worker is the first actor. All actors have equal results, so the runner uses only the
-// results of the first actor.
+// First reports whether this worker is the first actor. The runner uses only its results, because all actors have equal
+// results.
 func (w *SFTWorker) First() bool { return w.m.Index() == 0 }
 
 // Part returns the worker itself: see stays.
@@ -186,13 +186,13 @@ func (w *SFTWorker) trainer() []member.Part {
 	return trainerParts(d, w.network("actor", w.model, optim))
 }
 
-// An earlyStop stops training when a metric of validation no longer gets better.
+// An earlyStop stops training when a validation metric no longer improves, or reaches a target.
 type earlyStop struct {
 	config *config.EarlyStopConfig
-	sign   float64    // -1 if more is better
+	sign   float64    // -1 if a larger value is better, else 1
 	state  [2]float64 // the best value times sign, and the number of evaluations since the best value
 	last   float64    // the last value of the metric
-	reason string     // why the run must stop; "" if it need not
+	reason string     // the reason to stop the run; "" if there is none
 }
 
 const stopState = "early_stop"
@@ -205,7 +205,7 @@ func newEarlyStop(c *config.EarlyStopConfig) *earlyStop {
 	return s
 }
 
-// observe takes the metrics of an evaluation, and reports whether to stop.
+// observe updates s with the metrics of an evaluation, and reports whether training should stop.
 func (s *earlyStop) observe(m algo.Metrics) bool {
 	c, found := s.config, m.Values[slices.Index(m.Names, strings.TrimPrefix(s.config.Monitor, "val_"))]
 	value := s.sign * found

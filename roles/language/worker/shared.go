@@ -15,9 +15,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// Shared is what the workers of a rank have in common: their language models, the weights that travel from the actors
-// to rollout and inference workers, and a judge, which may run a program. If the model has adapters, only the weights
-// of adapters travel.
+// Shared is what the workers of a rank have in common: their language models, the weights that actors send to rollout
+// and inference workers, and a judge, which may run a program. If the model has adapters, actors send only these.
 type Shared struct {
 	world   *spmd.World
 	plan    *plan.Plan
@@ -25,7 +24,7 @@ type Shared struct {
 	models  map[string]map[int]*lm.Model // by component and member number
 	inPlace map[*lm.Model]bool           // the actors' models, which other workers may read in place
 	weights *weights.Weights             // nil if no worker reads the actors' weights
-	judge   *answer.Judge                // the same judge in all worlds
+	judge   *answer.Judge                // kept when workers move
 }
 
 var _ loop.Shared = (*Shared)(nil)
@@ -61,9 +60,9 @@ func NewShared(w *spmd.World, p *plan.Plan, own *loop.Holdings) (*Shared, error)
 	return s, nil
 }
 
-// load returns the model of a member: the model that the member left on this rank in a move, or a new model. After a
-// move a new model gets its weights from other ranks, so load reads none. But if patches are sent, it reads the initial
-// weights, which patches change.
+// load returns the model of a member: the model that the member left on this rank in a move, or a new model with its
+// initial weights. After a move a new model gets its weights from other ranks, so load reads none, unless the job sends
+// patches, which apply to the initial weights.
 func load(p *plan.Plan, own *loop.Holdings, component string, m int, alloc tensor.Allocator) (*lm.Model, error) {
 	if part, ok := loop.Part[interface{ kept() *lm.Model }](own, component, m); ok {
 		if model := part.kept(); model != nil {
@@ -101,7 +100,7 @@ func of(c *loop.Cluster, m *spmd.Member) (*Shared, *lm.Model, error) {
 // Plan returns the plan of the job.
 func (s *Shared) Plan() *plan.Plan { return s.plan }
 
-// Connect connects the weights of all ranks.
+// Connect connects the actors' weights with their readers. Collective over the world.
 func (s *Shared) Connect(ctx context.Context) (err error) {
 	if !s.plan.Config.Reasons() { // no worker reads the actors' weights
 		return nil
@@ -112,18 +111,18 @@ func (s *Shared) Connect(ctx context.Context) (err error) {
 	return err
 }
 
-// Close ends the weights. Every rank calls Close after the last Publish.
+// Close closes the weights. Every rank calls Close after the last Publish.
 func (s *Shared) Close() { s.weights.Close() }
 
 // A reader has a model that gets its parameters from the actors.
 type reader struct {
 	model   *lm.Model
 	weights *weights.Collector
-	inPlace bool
-	version int64
+	inPlace bool  // the model is an actor's model
+	version int64 // version of the weights; -1 if there is none yet
 }
 
-// reader returns the model of member m as a reader.
+// reader returns a reader with the model of member m.
 func (s *Shared) reader(m *spmd.Member, model *lm.Model) reader {
 	return reader{model: model, weights: s.weights.Collector(m, model.Params.State()), inPlace: s.inPlace[model],
 		version: -1}
@@ -136,8 +135,8 @@ type readerPart struct {
 	grader    *answer.Grader // the grader of a rollout worker's exam; nil if there is no exam
 }
 
-// kept returns the model of a worker that stays on its rank in a move. The memory of the model's parameters belonged to
-// the previous world, so the model gets new memory. Its parameters come from the actors.
+// kept returns the model of a worker that stays on its rank in a move. It gives the parameters new memory, because
+// their memory belonged to the previous world. The values come from the actors.
 func (p *readerPart) kept() *lm.Model {
 	if p.model != nil {
 		p.model.Params.View(tensor.New(tensor.U8, len(p.model.Params.State())).Bytes())
@@ -145,7 +144,8 @@ func (p *readerPart) kept() *lm.Model {
 	return p.model
 }
 
-// part returns what the reader leaves to its successor; nil if it leaves nothing. reference and grader may be nil.
+// part returns a readerPart for the reader's successor. It returns nil if patches are sent. reference and grader may be
+// nil.
 func (r *reader) part(p *plan.Plan, reference *reference, grader *answer.Grader) any {
 	if p.SendsPatches() {
 		return nil
@@ -160,7 +160,7 @@ func (r *reader) part(p *plan.Plan, reference *reference, grader *answer.Grader)
 	return part
 }
 
-// SyncModelFromActor makes the model use this version of the weights.
+// SyncModelFromActor makes the model use this version of the weights, or a newer version.
 func (r *reader) SyncModelFromActor(ctx context.Context, version int64) error {
 	state, got, err := r.weights.Adopt(ctx, version)
 	if err != nil {

@@ -11,9 +11,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// saved returns the parts that this member adds to checkpoints. The argument parts has all parts of the member. All
-// replicas are equal, so only the first replica adds them. If replicas shard the optimiser's moments, the other
-// replicas still add their flat tensors.
+// saved selects the parts that this member adds to checkpoints. The argument has all its parts. Replicas are equal, so
+// only the first replica adds parts. If replicas shard the optimiser's moments, each adds its flat tensors.
 func (t *tuner) saved(parts []member.Part) []member.Part {
 	if t.replica.index == 0 {
 		return parts
@@ -34,7 +33,7 @@ type network struct {
 	name  string              // begins the names of the tensors
 	p     *nn.Params[float32] // the member's part of the parameters
 	whole *nn.Params[float32] // declares the parameters of the whole network
-	lo    int                 // the first element of p whose moments the member has
+	lo    int                 // index of the first element of p.Data whose moments the member has
 }
 
 // network returns the member's part of m as a network. o is the configuration of the optimiser that trains m.
@@ -43,8 +42,8 @@ func (t *tuner) network(name string, m *lm.Model, o algo.OptimConfig) network {
 	return network{name, m.Params, m.Whole().Params, lo}
 }
 
-// trainerParts returns the tensors of d as parts of a trainer's state. Every member of a replica returns the tensors of
-// the state in the same order, including the tensors of which the member has no part.
+// trainerParts returns the tensors of d as parts of a trainer's state. All members of a replica return the same tensors
+// in the same order, with empty parts for tensors of other members.
 func trainerParts(d tensor.Dict, networks ...network) (parts []member.Part) {
 	for i := range d.Len() {
 		name, t := d.Entry(i)
@@ -53,8 +52,8 @@ func trainerParts(d tensor.Dict, networks ...network) (parts []member.Part) {
 	return parts
 }
 
-// trainerPart returns the parts for the tensor t. For the first parameter of a network, these are the parts of all
-// parameters of the network. For its other parameters there are no parts.
+// trainerPart returns the parts for the tensor t. For the first parameter of a network it returns the parts of all
+// parameters of the network, and for the other parameters none.
 func trainerPart(name string, t tensor.Tensor, networks []network) []member.Part {
 	for _, n := range networks {
 		own, ok := strings.CutPrefix(name, n.name+".")
@@ -82,11 +81,11 @@ func weightParts(m *lm.Model) (parts []member.Part) {
 	return parts
 }
 
-// stateless is embedded in workers that have no part of the state.
+// stateless is embedded in workers without state.
 type stateless struct{}
 
-// Save returns nothing.
+// Save returns nil.
 func (stateless) Save() []member.Part { return nil }
 
-// Load returns nothing.
+// Load returns nil.
 func (stateless) Load(weights bool) []member.Part { return nil }

@@ -9,23 +9,22 @@ import (
 	"github.com/rlinf/rlinf/roles/language/deal"
 )
 
-// A team connects the engines of the members that share one model, if requests arrive during generation. The first
-// member starts texts and gives up texts. Before the next pass, the other members do the same. So all members have the
-// same texts in a pass.
+// A team is the engine of a replica of several members, as a deal.Engine. The first member starts and gives up texts.
+// Before each pass the other members repeat these calls, so all members have the same texts in a pass.
 type team struct {
 	*engine.Engine
 	ctx   context.Context
 	line  *collectives.Group
 	group int     // the number of answers to each prompt
-	words []int32 // orders of the first member since the last pass
+	words []int32 // encoded orders of the first member since the last pass
 }
 
 var _ deal.Engine = (*team)(nil)
 
-// Orders of the first member. The argument follows the order.
+// Orders of the first member. Each order is a word, and its argument follows.
 const (
-	startOrder  int32 = iota + 1 // argument: an answer
-	giveUpOrder                  // argument: the number of an answer
+	startOrder  int32 = iota + 1 // argument: an answer, as written by appendAnswer
+	giveUpOrder                  // argument: the index of an answer in the engine
 )
 
 // Start starts a text on the first member, and adds the order for the other members.
@@ -58,7 +57,7 @@ func (t *team) Step(w *engine.Watch) error {
 	return t.Engine.Step(w)
 }
 
-// end ends follow on the other members.
+// end makes follow return on the other members.
 func (t *team) end() error { return t.sendOrders(0) }
 
 // sendOrders sends the orders since the last pass to the other members. more is 1 if a pass follows, else 0.
@@ -72,7 +71,8 @@ func (t *team) sendOrders(more int64) error {
 	return err
 }
 
-// follow repeats on another member what the first member does, until the first member calls end.
+// follow runs on each other member. It repeats the calls and passes of the first member, until the first member calls
+// end.
 func (t *team) follow(request func(group, sample int) engine.Request) error {
 	for {
 		var head [2]int64
@@ -94,7 +94,7 @@ func (t *team) follow(request func(group, sample int) engine.Request) error {
 	}
 }
 
-// repeat carries out the orders in words.
+// repeat executes the orders in words.
 func (t *team) repeat(words []int32, request func(group, sample int) engine.Request) error {
 	for len(words) > 0 {
 		var a deal.Answer

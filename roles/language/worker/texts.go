@@ -2,7 +2,7 @@ package worker
 
 import "github.com/rlinf/rlinf/roles/language/plan"
 
-// texts has the texts of training, in the order of an epoch.
+// texts has the order of the training texts in an epoch.
 type texts struct {
 	plan  *plan.Plan
 	order []int32 // the order of samples in the epoch
@@ -11,8 +11,7 @@ type texts struct {
 
 func newTexts(p *plan.Plan) *texts { return &texts{plan: p, epoch: -1} }
 
-// at finds the epoch that has a batch of the run, and sets t.order to the order of this epoch. It returns the batch's
-// number in the epoch.
+// at sets t.order to the order of the epoch that has this batch of the run. It returns the batch's number in the epoch.
 func (t *texts) at(batch int64) int64 {
 	if epoch := batch / t.plan.BatchesPerEpoch; epoch != t.epoch {
 		t.order, t.epoch = t.plan.Order(t.order, epoch), epoch
@@ -27,8 +26,8 @@ type prompt struct {
 	sample int // number of the prompt's sample in the texts of training
 }
 
-// prompts returns the prompts of groups [lo, hi) in batch n of a step of the task reasoning. Every step counts as
-// GenBatches batches, even if it does not use all of them. So a resumed run gets the same prompts.
+// prompts returns the prompts of groups [lo, hi) in batch n of a step of the task reasoning. Every step takes up
+// GenBatches batches, even if it does not use all of them, so that a resumed run gets the same prompts.
 func (t *texts) prompts(step int64, n, lo, hi int) (all []prompt) {
 	batch := step*t.plan.GenBatches + int64(n)
 	first := batch * t.plan.StepPrompts()
