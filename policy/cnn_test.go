@@ -54,6 +54,9 @@ func TestEncoderGradients(t *testing.T) {
 		{"own encoder, shared trunk", func(c *Config) { ownEncoding(c); c.ShareTrunk = true }},
 		{"own encoder, heads alone", func(c *Config) { ownEncoding(c); c.HiddenSizes = nil }},
 	} {
+		if testing.Short() && c.name != "own encoder, own trunks" {
+			continue
+		}
 		t.Run(c.name, func(t *testing.T) {
 			cfg := DefaultConfig()
 			cfg.Encoder, cfg.HiddenSizes = ImpalaCNN, []int{6}

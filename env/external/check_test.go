@@ -83,6 +83,7 @@ func TestCheck(t *testing.T) {
 // TestCheckTimeout: the error about a child that does not answer, or does not end, has the timeout. The answers that do
 // come take less than three seconds each.
 func TestCheckTimeout(t *testing.T) {
+	t.Parallel()
 	const first, timeout = firstRule, 3 * time.Second
 	for _, c := range []checkCase{
 		{"undead", "end", map[string]string{

@@ -142,6 +142,7 @@ func alone(t *testing.T, n, steps int, seed uint64, from int) [][]byte {
 // TestChildFails: a child that fails is reported with its last output, its episodes are aborted, another simulator
 // takes over, and the other children are not affected.
 func TestChildFails(t *testing.T) {
+	t.Parallel()
 	for fault, says := range map[string]string{
 		"exit":     "the other side is gone (exit status 7); its last output:\n    about to leave\n    out of fuel",
 		"orphan":   "the other side is gone (exit status 7)",
@@ -593,6 +594,7 @@ func shell(script string) func(*env.External) { return commanded(0, "sh", "-c", 
 
 // TestNoChildStarts: the error says why a program did not start or sent no greeting.
 func TestNoChildStarts(t *testing.T) {
+	t.Parallel()
 	notRun := filepath.Join(t.TempDir(), "sim")
 	if err := os.WriteFile(notRun, []byte("#!/bin/sh\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -85,6 +85,7 @@ func (r asyncRun) check(n, bound int) {
 // TestAsyncStopped: an asynchronous run that is asked to stop in the middle of rollouts saves a checkpoint and says so.
 // After a resume it runs to its end.
 func TestAsyncStopped(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		on     *platform
 		task   int

@@ -38,6 +38,7 @@ func readBench(t *testing.T, path string) (r benchReport) {
 
 // TestBenchOnMPI runs the benchmarks on MPI ranks, with the library's own calls for comparison.
 func TestBenchOnMPI(t *testing.T) {
+	t.Parallel()
 	for _, p := range platforms[1:] {
 		t.Run(p.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -77,12 +78,13 @@ func TestBenchOnMPI(t *testing.T) {
 
 // TestBenchInterrupted interrupts a benchmark that would take an hour. The results so far are written.
 func TestBenchInterrupted(t *testing.T) {
+	t.Parallel()
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
 			// Open MPI's launcher kills ranks after so many seconds; the default is one.
-			t.Setenv("OMPI_MCA_odls_base_sigkill_timeout", "5")
+			patient := []string{"env", "OMPI_MCA_odls_base_sigkill_timeout=5"}
 			dir := t.TempDir()
-			j := p.start(t, dir, 2,
+			j := p.startBelow(t, patient, p.program(t, "."), dir, 2,
 				strings.Fields("bench --sizes 8,64 -n 16777216 --max-time 1h --out out.txt --out out.json")...)
 			for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
 				text, _ := os.ReadFile(filepath.Join(dir, "out.txt"))

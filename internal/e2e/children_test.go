@@ -47,6 +47,7 @@ actor: {micro_batch_size: 128, global_batch_size: 128, optim: {lr: 1.0e-3, weigh
 // the processes have as many children, descriptors and shared segments as in the beginning, whether both ranks are in
 // one process or not.
 func TestChildrenKilled(t *testing.T) {
+	t.Parallel()
 	kills, pause, score := 6, time.Duration(0), 60.0
 	if full {
 		kills, pause, score = 20, 2*time.Second, 450
@@ -127,6 +128,7 @@ func lostEpisodes(t *testing.T, run string) (lost float64) {
 // with a checkpoint if it has begun. After a second request it stops at once. A mistake in the configuration that is
 // found after the time limit gives exit code 2, and not 75, so that a scheduler does not requeue the job.
 func TestStoppedWhileWaiting(t *testing.T) {
+	t.Parallel()
 	program := local.program(t, ".")
 	for _, c := range stopsWhileWaiting() {
 		t.Run(c.name, func(t *testing.T) {
@@ -275,6 +277,7 @@ func holds(children []int) map[int]held {
 // TestChildrenGivenUp: a job whose children fail too often stops with a checkpoint, and says why the children failed.
 // The job can be resumed.
 func TestChildrenGivenUp(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	program := local.program(t, ".")
 	writeFile(t, dir, "served.yaml", served)
@@ -326,6 +329,7 @@ exec %s bridge serve -c served.yaml
 
 // TestFamiliesEnd: all processes that simulators have started end with the job, however the job ends.
 func TestFamiliesEnd(t *testing.T) {
+	t.Parallel()
 	endings := []struct {
 		name string
 		args []string
@@ -403,7 +407,7 @@ func drift(t *testing.T, lang string) string {
 		t.Fatal(err)
 	}
 	if lang == "Python" {
-		return python(t) + " " + source
+		return strings.Join(append(append([]string{"env"}, pythonVariables(t)...), numPy(t), source), " ")
 	}
 	gcc, err := exec.LookPath("gcc")
 	if err != nil {
@@ -421,6 +425,7 @@ func drift(t *testing.T, lang string) string {
 // other children. If children cannot restore a state, the run says so and begins other episodes. The metrics of an
 // episode are means over the whole episode, resumed or not.
 func TestChildrenResume(t *testing.T) {
+	t.Parallel()
 	const warning = "warning: drift cannot save its state: a resumed run will begin new episodes, and not be " +
 		"bit-identical\n"
 	for _, lang := range []string{"Python", "C"} {
@@ -474,6 +479,7 @@ func TestChildrenResume(t *testing.T) {
 // TestChildrenFilmed: children draw their initial states and each step, however they are started and share the
 // environments. If children cannot draw, the run is refused before it begins.
 func TestChildrenFilmed(t *testing.T) {
+	t.Parallel()
 	film := []string{"-c", "job.yaml", steps(1), "runner.val_check_interval=1", "runner.save_interval=-1",
 		"env.eval.video_cfg.save_video=true"}
 	for _, lang := range []string{"Python", "C"} {

@@ -78,6 +78,7 @@ func TestRanksWithoutLauncher(t *testing.T) {
 
 // TestRunFolder checks the files of two runs with the same name.
 func TestRunFolder(t *testing.T) {
+	t.Parallel()
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -446,6 +447,7 @@ func TestInformation(t *testing.T) {
 
 // TestCPUProfile profiles every process of a job.
 func TestCPUProfile(t *testing.T) {
+	t.Parallel()
 	for _, p := range []*platform{local, mpich} {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -472,6 +474,7 @@ func TestCPUProfile(t *testing.T) {
 
 // TestWatched inspects every rank of a running job, over HTTP and by the signal USR2. The job is not disturbed.
 func TestWatched(t *testing.T) {
+	t.Parallel()
 	for _, p := range []*platform{local, mpich} {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -561,6 +564,7 @@ func poll(t *testing.T, j *job, what func() bool) {
 
 // TestWarnings: a job of several processes warns once about keys without effect.
 func TestWarnings(t *testing.T) {
+	t.Parallel()
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()

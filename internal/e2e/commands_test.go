@@ -24,6 +24,7 @@ type printedCase struct {
 // TestPrintedCommands runs each command that a job prints at its end, for every kind of job, and checks the result.
 // rlinf status prints the same commands.
 func TestPrintedCommands(t *testing.T) {
+	t.Parallel()
 	const one = "cluster: {component_placement: {'actor,env,rollout': 0}}\n"
 	words, prompts := writeTexts(t), sums(t)
 	cases := []printedCase{
@@ -66,6 +67,7 @@ func TestPrintedCommands(t *testing.T) {
 // TestPrintedCommandsOfSweeps: a sweep prints where its files are. rlinf status of one of its runs prints commands that
 // resume this run.
 func TestPrintedCommandsOfSweeps(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", good)
 	r := local.ok(t, dir, 0, "sweep", "-c", "job.yaml", "--seeds", "2")

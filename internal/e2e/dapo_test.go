@@ -8,6 +8,7 @@ import (
 // TestDAPO: dynamic sampling, overlong punishment and clip-higher have an effect on the metrics, which are the same in
 // every placement and after a resume. Iterations generate as many batches as they need.
 func TestDAPO(t *testing.T) {
+	t.Parallel()
 	dir := sums(t)
 	dapo := []string{"algorithm.adv_type=grpo", "algorithm.group_size=4", "algorithm.max_num_gen_batches=3",
 		"algorithm.clip_ratio_high=0.28",

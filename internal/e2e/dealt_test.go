@@ -22,6 +22,7 @@ const dealt = "cluster.auto_scheduler=true"
 
 // TestDealt: dealt prompts, moved answers, and a pool of ranks change no metric and no checkpoint.
 func TestDealt(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	local.ok(t, dir, 0, "data", "addition", "--out", "data", "--train", "60", "--test", "9")
 	job := laidOut(reasoning)
@@ -73,6 +74,7 @@ func TestDealt(t *testing.T) {
 // TestDealtStruck: while answers are dealt, a rank that gives and takes answers dies or stops responding. The job ends
 // as in any other phase. After a resume it ends like an undisturbed run.
 func TestDealtStruck(t *testing.T) {
+	t.Parallel()
 	times := 1
 	if full {
 		times = 3
@@ -172,6 +174,7 @@ func generationTimes(b *testing.B, path string) (all []float64) {
 
 // TestLargePool: a pool that does not fit into memory is refused. The message names the rank that needs the most.
 func TestLargePool(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	local.ok(t, dir, 0, "data", "addition", "--out", "data", "--train", "60", "--test", "9")
 	writeFile(t, dir, "job.yaml", components("actor: 0-1\n    rollout: 2-3")+laidOut(reasoning))

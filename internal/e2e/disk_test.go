@@ -61,6 +61,7 @@ var illnesses = []illness{
 // TestIllDisk: if the disk is full or becomes read-only at any instant, the run fails and says so, and STATUS says that
 // it failed. Once the disk works again the run can be resumed, and has the metrics of an undisturbed run.
 func TestIllDisk(t *testing.T) {
+	t.Parallel()
 	const slow = "env.train.step_delay=1ms"
 	n := 8
 	if full {

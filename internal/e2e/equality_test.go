@@ -187,6 +187,7 @@ func (r *references) get(t testing.TB, v variant) metrics {
 // TestSameNumbersEverywhere: the metrics of a job follow from its configuration and the number of its actors, to the
 // last bit. They depend neither on the placement nor on the transport.
 func TestSameNumbersEverywhere(t *testing.T) {
+	t.Parallel()
 	variants := sample()
 	if full {
 		variants = everything()
@@ -290,6 +291,7 @@ func checkCover(t *testing.T, vs []variant) {
 
 // TestFirstRolloutForAnyActors: before the first update the metrics do not depend on the number of actors.
 func TestFirstRolloutForAnyActors(t *testing.T) {
+	t.Parallel()
 	for i, task := range tasks {
 		t.Run(task.name, func(t *testing.T) {
 			t.Parallel()
@@ -313,6 +315,7 @@ func TestFirstRolloutForAnyActors(t *testing.T) {
 // TestWatchingChangesNothing: evaluations, their films and checkpoints do not change training, although rollouts use
 // older weights than evaluations.
 func TestWatchingChangesNothing(t *testing.T) {
+	t.Parallel()
 	for i, task := range tasks {
 		t.Run(task.name, func(t *testing.T) {
 			t.Parallel()

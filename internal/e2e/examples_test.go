@@ -14,6 +14,7 @@ type example struct {
 	folder, solver, run string
 	metric              string
 	few, many           target // many with RLINF_TEST_FULL=1
+	variables           []string
 }
 
 // A target is what the return must reach after a number of steps of the runner, as a multiple of the return without
@@ -25,9 +26,10 @@ type target struct {
 }
 
 func TestExamples(t *testing.T) {
+	t.Parallel()
 	for _, x := range []example{
-		{"burgers", "burgers", "burgers", "eval/return", target{10, 0.2}, target{60, 0.1}},
-		{"kuramoto-sivashinsky", "ks", "kuramoto_sivashinsky", "eval/return", target{25, 0.92}, target{100, 0.6}},
+		{"burgers", "burgers", "burgers", "eval/return", target{10, 0.2}, target{60, 0.1}, nil},
+		{"kuramoto-sivashinsky", "ks", "kuramoto_sivashinsky", "eval/return", target{25, 0.92}, target{100, 0.6}, nil},
 	} {
 		t.Run(x.folder, func(t *testing.T) {
 			if _, err := exec.LookPath("gfortran"); err != nil && x.solver == "burgers" {
@@ -45,7 +47,8 @@ func TestExamples(t *testing.T) {
 // MPICH. With more processes than cores a step waits for the scheduler, so only a full run trains until something is
 // learned.
 func TestExamplesOnMPI(t *testing.T) {
-	x := example{"heat", "heat", "heat", "env/return", target{}, target{50, 0.15}}
+	t.Parallel()
+	x := example{"heat", "heat", "heat", "env/return", target{}, target{50, 0.15}, nil}
 	moment := []string{steps(2), "env.train.max_steps_per_rollout_epoch=128"}
 	var want metrics
 	for _, p := range []*platform{openmpi, mpich} {
@@ -55,9 +58,8 @@ func TestExamplesOnMPI(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			t.Setenv("MPIRUN", strings.Join(append([]string{launcher}, p.flags...), " "))
-			t.Setenv("MPICC", first("mpicc."+p.name, "mpicc"))
-			t.Setenv("NP", "2")
+			x.variables = []string{"MPIRUN=" + strings.Join(append([]string{launcher}, p.flags...), " "),
+				"MPICC=" + first("mpicc."+p.name, "mpicc"), "NP=2"}
 			if p == openmpi {
 				if full {
 					x.train(t, p)
@@ -97,13 +99,13 @@ func (x example) train(t *testing.T, p *platform, args ...string) {
 // play runs the example's script, and returns its metrics.
 func (x example) play(t *testing.T, p *platform, args ...string) metrics {
 	t.Helper()
-	t.Setenv("RLINF", p.program(t, "."))
 	script, err := filepath.Abs(filepath.Join(root, "examples", x.folder, "run"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	logs := t.TempDir()
-	r := local.startProgram(t, script, logs, 0,
+	variables := append([]string{"env", "RLINF=" + p.program(t, ".")}, x.variables...)
+	r := local.startBelow(t, variables, script, logs, 0,
 		append(args, "runner.logger.log_path="+logs, "runner.save_interval=-1")...).result()
 	if r.code != 0 {
 		t.Fatalf("exit code %d\n%s%s", r.code, r.stdout, r.stderr)

@@ -13,6 +13,7 @@ import (
 // TestOwnKeys builds examples/own_keys, which docs/own-keys.md shows, as a separate module. The keys of its parts are
 // set, checked and shown like rlinf's own keys.
 func TestOwnKeys(t *testing.T) {
+	t.Parallel()
 	page := readFile(t, filepath.Join(root, "docs", "own-keys.md"))
 	shown := append(blocks(page, "go"), blocks(page, "yaml")...)
 	for i := range shown {

@@ -51,6 +51,7 @@ var (
 // TestFailures lets rank 1 fail while the other ranks wait for it. The job ends with the right exit code, names the
 // culprit, leaves no process, keeps the last checkpoint, and can be resumed.
 func TestFailures(t *testing.T) {
+	t.Parallel()
 	// Only the launcher knows which rank was killed, and the launcher of MPICH does not say so.
 	stopped := failure{fault: "stop", args: []string{"comm.stall_timeout=5s"}, codes: []int{76},
 		status: runfolder.Failed,
@@ -168,6 +169,7 @@ func fails(t *testing.T, p *platform, f failure) {
 // TestDivergence trains with a learning rate that is far too large. Both actors find the gradient that is not finite,
 // and the first actor reports it.
 func TestDivergence(t *testing.T) {
+	t.Parallel()
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()

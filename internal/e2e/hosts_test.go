@@ -84,10 +84,10 @@ func TestHosts(t *testing.T) {
 
 // TestTuningOnHosts: fine-tuning on several hosts has the metrics of goroutines.
 func TestTuningOnHosts(t *testing.T) {
+	t.Parallel()
 	if !full {
 		t.Skip("jobs on two hosts are tested by reinforcement learning: RLINF_TEST_FULL=1")
 	}
-	t.Parallel()
 	dir := writeTexts(t)
 	want := tune(t, local, dir, 0, "'0:0-3'")
 	for _, p := range []*platform{openmpi, mpich} {
@@ -108,6 +108,7 @@ func TestTuningOnHosts(t *testing.T) {
 
 // TestEndsOnHosts: every job ends with its exit code.
 func TestEndsOnHosts(t *testing.T) {
+	t.Parallel()
 	if !full {
 		t.Skip("20 ends of each MPI take minutes: RLINF_TEST_FULL=1")
 	}

@@ -307,6 +307,7 @@ var mistakes = []struct {
 // TestMistakes makes one mistake after another in a good job. The exit code is 2, every mistake is reported once, with
 // its place and what would be valid, and no file is created or changed.
 func TestMistakes(t *testing.T) {
+	t.Parallel()
 	for _, c := range mistakes {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -328,6 +329,7 @@ func TestMistakes(t *testing.T) {
 
 // TestConfigFiles gives rlinf files that are no configuration.
 func TestConfigFiles(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, text, want string }{
 		{"empty", "", "job.yaml: empty, expected a YAML map of settings"},
 		{"only a comment", "# nothing\n", "job.yaml: empty, expected a YAML map of settings"},
@@ -352,6 +354,7 @@ func TestConfigFiles(t *testing.T) {
 
 // TestConfigPaths: a path of a configuration may name nothing, a folder, a device, or a pipe.
 func TestConfigPaths(t *testing.T) {
+	t.Parallel()
 	t.Run("missing", func(t *testing.T) {
 		refused(t, local, t.TempDir(), 0, "job.yaml: no such file", "-c", "job.yaml")
 	})
@@ -397,6 +400,7 @@ func TestConfigPaths(t *testing.T) {
 
 // TestCommandMistakes makes mistakes in calls of the other commands.
 func TestCommandMistakes(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	writeFile(t, dir, "job.yaml", good)
 	for _, c := range []struct{ args, want string }{
@@ -431,6 +435,7 @@ func TestCommandMistakes(t *testing.T) {
 // TestCheckpointMistakes starts from paths without a checkpoint, or with the checkpoint of another job, in each way to
 // name a checkpoint.
 func TestCheckpointMistakes(t *testing.T) {
+	t.Parallel()
 	made := t.TempDir()
 	writeFile(t, made, "job.yaml", good)
 	local.ok(t, made, 0, "-c", "job.yaml")
@@ -513,6 +518,7 @@ func checkpointMistakes() []checkpointMistake {
 // TestMistakesUnderLaunchers: a job of several processes reports a mistake once, and the launcher passes on the exit
 // code.
 func TestMistakesUnderLaunchers(t *testing.T) {
+	t.Parallel()
 	for _, p := range []*platform{openmpi, mpich} {
 		t.Run(p.name, func(t *testing.T) {
 			own := p.program(t, ".")
@@ -576,6 +582,7 @@ func apart(t *testing.T, program string) string {
 // TestUnlikeRanks: if ranks of a job have another binary or another configuration than rank 0, the job names them
 // before it starts.
 func TestUnlikeRanks(t *testing.T) {
+	t.Parallel()
 	for _, p := range []*platform{openmpi, mpich} {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -598,6 +605,7 @@ func TestUnlikeRanks(t *testing.T) {
 
 // TestBusyFolder starts a job in the folder of another job, for which this test stands.
 func TestBusyFolder(t *testing.T) {
+	t.Parallel()
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -103,6 +103,7 @@ func sameLayouts(t *testing.T, dir, job string, whole layout, others map[string]
 
 // TestLayoutsOfTuning: the metrics of fine-tuning do not depend on the number of members that divide a model.
 func TestLayoutsOfTuning(t *testing.T) {
+	t.Parallel()
 	dir := writeTexts(t)
 	m := sameLayouts(t, dir, laidOut(tuning), layout{local, 0, "actor: '0:0-1'", nil}, map[string]layout{
 		"2 × 2":            {local, 0, "actor: 0-3", divided(2)},
@@ -126,6 +127,7 @@ func TestLayoutsOfTuning(t *testing.T) {
 // TestLayoutsOfReasoning: the metrics of training on own answers do not depend on the number of members that divide the
 // models, in any placement.
 func TestLayoutsOfReasoning(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	local.ok(t, dir, 0, "data", "addition", "--out", "data", "--train", "60", "--test", "9")
 	job := laidOut(reasoning)
@@ -191,6 +193,7 @@ func kinds() []layout {
 // TestLayoutsResume: a run that was killed by SIGKILL in one layout can be resumed in any other. It ends with the
 // metrics, the checkpoint and the exported model of an undisturbed run.
 func TestLayoutsResume(t *testing.T) {
+	t.Parallel()
 	dir := writeTexts(t)
 	text := laidOut(tuning)
 	start := func(t *testing.T, l layout, run string, more ...string) *job {
@@ -260,6 +263,7 @@ func modelResults(t *testing.T, dir, run string) (metrics, map[string]string) {
 
 // TestLayoutsOnHosts: the parts of a model may be on two hosts that reach each other only by TCP.
 func TestLayoutsOnHosts(t *testing.T) {
+	t.Parallel()
 	dir := writeTexts(t)
 	on := openmpi.onHosts(t, 2, 1)
 	others := map[string]layout{"stages apart": {on, 4, "actor: 0-3", staged(2, 2)}}
@@ -288,6 +292,7 @@ const sharded = "actor.optim.use_distributed_optimizer=true"
 // TestSharedOptimiser: replicas may divide the moments, of whole models or of parts. This changes neither the metrics
 // nor the bytes of a checkpoint. A run can be resumed from a checkpoint of the other kind.
 func TestSharedOptimiser(t *testing.T) {
+	t.Parallel()
 	shards := map[string]layout{
 		"whole":  {local, 0, collocated, []string{sharded}},
 		"2 × 2":  {local, 0, "actor: 0-3", divided(2, "actor.fsdp_config={sharding_strategy: shard_grad_op}")},

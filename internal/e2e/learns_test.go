@@ -11,6 +11,7 @@ import (
 // GRPO then reaches 70 %, and at least 30 points more than before. Random rewards gain nothing. Only a full test run
 // tries three seeds.
 func TestLearnsToAdd(t *testing.T) {
+	t.Parallel()
 	top, err := filepath.Abs(root)
 	if err != nil {
 		t.Fatal(err)

@@ -10,6 +10,7 @@ import (
 // and counted. The verifier grades the answers. Answers of an untrained model cannot be parsed, so they get
 // -reward_scale.
 func TestMathRewards(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	local.ok(t, dir, 0, "data", "problems", "--out", "data", "--train", "40", "--test", "4", "--steps", "1-3")
 	job := strings.NewReplacer("max_steps: 12", "max_steps: 2", "seq_length: 16", "seq_length: 90",

@@ -13,6 +13,7 @@ import (
 // TestMovesFail: a worker that fails while it is packed, or while another worker takes over, ends the job with an error
 // that names the worker.
 func TestMovesFail(t *testing.T) {
+	t.Parallel()
 	for _, p := range platforms {
 		for fault, says := range map[string]string{
 			"pack-panic":   "rank 2 host % step %: panic: out of boxes",

@@ -99,6 +99,7 @@ func tighten(t *testing.T, j *job, run string, ask int) {
 
 // TestMovesRefused: a job that cannot move says why, and goes on in its placement with unchanged metrics.
 func TestMovesRefused(t *testing.T) {
+	t.Parallel()
 	for _, c := range refusals(t) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

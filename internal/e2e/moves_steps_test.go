@@ -54,6 +54,7 @@ func (b *blow) ends(on *platform, code int, status runfolder.Status) bool {
 // TestMovesStruck: something happens to a job while one of its ranks stands in a step of a move. The job ends as in an
 // iteration. After a resume it moves again, and ends like an undisturbed job.
 func TestMovesStruck(t *testing.T) {
+	t.Parallel()
 	times := 1
 	if full {
 		times = 2

@@ -226,6 +226,7 @@ func draws(t testing.TB, seed int) *rand.Rand {
 
 // TestMovesEqual: a job that moves again and again has the metrics and the last checkpoint of a job that does not move.
 func TestMovesEqual(t *testing.T) {
+	t.Parallel()
 	times := 1
 	if full {
 		times = 2
@@ -255,6 +256,7 @@ func TestMovesEqual(t *testing.T) {
 
 // TestMovesOnHosts: members move between hosts that reach each other only by TCP.
 func TestMovesOnHosts(t *testing.T) {
+	t.Parallel()
 	for i, n := range nomads() {
 		for _, p := range platforms[1:] {
 			if !full && (p != openmpi || i != 0) {
@@ -276,6 +278,7 @@ func TestMovesOnHosts(t *testing.T) {
 // TestMovesKilled: a job, or one of its ranks, is killed by SIGKILL while its members move again and again. After a
 // resume it begins in its first placement, moves again, and ends like an undisturbed job.
 func TestMovesKilled(t *testing.T) {
+	t.Parallel()
 	kills := 2
 	if full {
 		kills = 20
@@ -325,6 +328,7 @@ func (c camp) checkRecord(t testing.TB, run string) {
 // TestMovesStopped: a job that is asked to stop while its members move saves a checkpoint, and says so by its exit
 // code. After a resume it ends like an undisturbed job.
 func TestMovesStopped(t *testing.T) {
+	t.Parallel()
 	for i, c := range []struct {
 		on     *platform
 		signal syscall.Signal

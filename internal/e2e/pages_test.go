@@ -40,6 +40,7 @@ var short = []string{"runner.max_steps=2", "runner.val_check_interval=2", "runne
 // iterations. Commands of a page follow one another in one folder. Those for Open MPI run on goroutine ranks here, with
 // the same numbers.
 func TestCommands(t *testing.T) {
+	t.Parallel()
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "algorithms", "*.md"))
 	if err != nil || len(pages) < 12 {
 		t.Fatalf("%d pages of algorithms, %v", len(pages), err)

@@ -66,6 +66,7 @@ var plantedRuns = []planted{
 // TestPlantedFaults: the summary names the fault of a run, and no other. For a healthy run it names none.
 // TestSlowLinkOnHosts tests slow links.
 func TestPlantedFaults(t *testing.T) {
+	t.Parallel()
 	for _, p := range platforms {
 		if p == mpich && !full {
 			continue
@@ -203,6 +204,7 @@ actor:
 // TestSlowLinkOnHosts: on hosts of MPI the summary names the link with 8 Mbit/s, with both ends. If all links are
 // alike, it names no link. Package roles/embodied tests delayed links between goroutines.
 func TestSlowLinkOnHosts(t *testing.T) {
+	t.Parallel()
 	for _, p := range []*platform{openmpi, mpich} {
 		if p == mpich && !full {
 			continue // such a job of MPICH ends slowly

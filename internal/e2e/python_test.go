@@ -12,15 +12,35 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// python returns a Python with NumPy that can import the client: the Python in PATH, or the system's.
-func python(t *testing.T) string {
+// pythonVariables are the environment variables with which a Python imports the client.
+func pythonVariables(t *testing.T) []string {
 	t.Helper()
 	clients, err := filepath.Abs(filepath.Join(root, "clients", "python"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PYTHONPATH", clients)
-	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
+	return []string{"PYTHONPATH=" + clients, "PYTHONDONTWRITEBYTECODE=1"}
+}
+
+// letPythonImport sets these variables. A parallel test cannot set variables.
+func letPythonImport(t *testing.T) {
+	t.Helper()
+	for _, v := range pythonVariables(t) {
+		name, value, _ := strings.Cut(v, "=")
+		t.Setenv(name, value)
+	}
+}
+
+// python returns a Python with NumPy that can import the client.
+func python(t *testing.T) string {
+	t.Helper()
+	letPythonImport(t)
+	return numPy(t)
+}
+
+// numPy returns a Python with NumPy: the Python in PATH, or the system's.
+func numPy(t *testing.T) string {
+	t.Helper()
 	for _, python := range []string{"python3", "/usr/bin/python3"} {
 		if exec.Command(python, "-c", "import numpy").Run() == nil {
 			return python

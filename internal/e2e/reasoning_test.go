@@ -126,6 +126,7 @@ func reasoningCases() []reasoningCase {
 // stages, on the number of answers in an engine, on the packing of answers into micro-batches, or on a stop with a
 // resume. The ratio before the first step is 1. The full test takes some ten minutes on two cores.
 func TestReasoningEqual(t *testing.T) {
+	t.Parallel()
 	dir := sums(t)
 	want := reason(t, local, dir, 0, collocated)
 	want.checkRatios(t)
@@ -153,7 +154,6 @@ func TestReasoningEqual(t *testing.T) {
 			}
 		})
 	}
-	t.Run("judged by a program", func(t *testing.T) { judge(t, dir) })
 	t.Run("level", func(t *testing.T) { // actors exchange groups: other batches, but the same in every placement
 		const level = "actor.enable_dp_load_balance=true"
 		level1 := reason(t, local, dir, 0, collocated, level)
@@ -333,8 +333,11 @@ func refuseAnswers(t *testing.T, dir string) {
 	}
 }
 
-// judge lets a Python program reward answers, and then a program that fails.
-func judge(t *testing.T, dir string) {
+// TestRewardedByAProgram lets a Python program reward answers, and then a program that fails.
+func TestRewardedByAProgram(t *testing.T) {
+	dir := sums(t)
+	writeFile(t, dir, "job.yaml", components("actor: 0-1\n    rollout: 2")+reasoning)
+	letPythonImport(t)
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		t.Skip("no python3: apt-get install python3")
@@ -343,8 +346,6 @@ func judge(t *testing.T, dir string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("PYTHONPATH", filepath.Join(root, "clients", "python"))
-	t.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 	command := func(script string) []string {
 		return []string{"reward.reward_type=program", "reward.program.command=[" + python + ", " + script + "]",
 			"runner.logger.experiment_name=judged"}
@@ -381,6 +382,7 @@ func judge(t *testing.T, dir string) {
 // TestReasoningRefused: placements and counts that cannot work are refused before the start, with their place and what
 // is valid.
 func TestReasoningRefused(t *testing.T) {
+	t.Parallel()
 	dir := sums(t)
 	writeFile(t, dir, "job.yaml", components("actor: 0-1\n    rollout: 2")+reasoning)
 	for _, c := range []struct{ arg, want string }{
@@ -442,6 +444,7 @@ func TestReasoningRefused(t *testing.T) {
 // TestReasoningTrace: the trace has the work of every component. The answers of each stage are graded, and go through
 // inference.
 func TestReasoningTrace(t *testing.T) {
+	t.Parallel()
 	dir := sums(t)
 	reason(t, local, dir, 4, "actor: 0-1\n    rollout: 2\n    reward: 3\n    inference: 3",
 		"cluster.tracer.enable=true", "rollout.pipeline_stage_num=4", "algorithm.recompute_logprobs=true")
@@ -482,6 +485,7 @@ func TestReasoningTrace(t *testing.T) {
 // TestReasoningKilled: a run, or one of its ranks, is killed by SIGKILL at any instant. After a resume the run ends
 // with the metrics of an undisturbed run.
 func TestReasoningKilled(t *testing.T) {
+	t.Parallel()
 	kills, on := 1, []*platform{openmpi}
 	if full {
 		kills, on = 10, platforms

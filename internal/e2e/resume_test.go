@@ -73,6 +73,7 @@ func undisturbed(t testing.TB, task, actors, n int) metrics {
 // TestKilled: a run, or one of its ranks, is killed by SIGKILL at any instant. After a resume the run ends with the
 // metrics of an undisturbed run.
 func TestKilled(t *testing.T) {
+	t.Parallel()
 	const n = 30
 	kills := 2
 	on := []*platform{local, openmpi}
@@ -177,6 +178,7 @@ func (c course) halves() []string {
 // TestResumeOnOtherRanks: a resumed run has the same metrics on another number of ranks, with as many actors, or
 // without MPI.
 func TestResumeOnOtherRanks(t *testing.T) {
+	t.Parallel()
 	for i, on := range platforms {
 		t.Run(on.name, func(t *testing.T) {
 			t.Parallel()
@@ -242,6 +244,7 @@ func TestResumeOfReplay(t *testing.T) {
 // TestResumeWithOtherActors: with more or fewer actors a run resumes from the same weights and the same states of
 // environments.
 func TestResumeWithOtherActors(t *testing.T) {
+	t.Parallel()
 	for task := range tasks {
 		t.Run(tasks[task].name, func(t *testing.T) {
 			t.Parallel()
@@ -267,6 +270,7 @@ func TestResumeWithOtherActors(t *testing.T) {
 // TestStopped: a run that is asked to stop, by a signal or by its time limit, says so by its exit code and STATUS.
 // After a resume it ends like an undisturbed run.
 func TestStopped(t *testing.T) {
+	t.Parallel()
 	for i, c := range []struct {
 		on     *platform
 		signal syscall.Signal // 0: the time limit runner.max_time

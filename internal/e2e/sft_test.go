@@ -69,6 +69,7 @@ func tuneFor(t testing.TB, steps int, on *platform, dir string, np int, place st
 // TestTuningEqual: the metrics of fine-tuning do not depend on the transport, on the placement, on threads, or on the
 // packing of texts into micro-batches.
 func TestTuningEqual(t *testing.T) {
+	t.Parallel()
 	dir := writeTexts(t)
 	want := tune(t, local, dir, 0, "'0:0-1'")
 	losses := want.values(t, "train/sft/loss")
@@ -115,6 +116,7 @@ func TestTuningEqual(t *testing.T) {
 // TestTuningKilled: fine-tuning that was killed by SIGKILL ends after a resume with the metrics of an undisturbed run,
 // with adapters and without.
 func TestTuningKilled(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name string
 		on   *platform
@@ -155,6 +157,7 @@ func TestTuningKilled(t *testing.T) {
 
 // TestTuningStops: a run ends early, with a checkpoint, if its validation stops improving or is good enough.
 func TestTuningStops(t *testing.T) {
+	t.Parallel()
 	dir := writeTexts(t)
 	writeFile(t, dir, "job.yaml", components("actor: 0-1")+tuning)
 	local.ok(t, dir, 0, "-c", "job.yaml", "runner.early_stop={enabled: true, patience: 2, min_delta: 100}",
@@ -182,6 +185,7 @@ func TestTuningStops(t *testing.T) {
 // reader checks them. Training can start from an exported model. A model with merged adapters gives the outputs of the
 // model with separate adapters.
 func TestExport(t *testing.T) {
+	t.Parallel()
 	dir := writeTexts(t)
 	tune(t, local, dir, 0, "0")
 	local.ok(t, dir, 0, "export", "logs/run", "--out", "base", "--dtype", "bf16", "--shard-mb", "1")
@@ -267,6 +271,7 @@ func tuneOnCheckpoint(t *testing.T, dir string) {
 // TestTuningMistakes: data that cannot be learnt from are refused on every rank before work starts, and no file is
 // left.
 func TestTuningMistakes(t *testing.T) {
+	t.Parallel()
 	dir := damagedModels(t)
 	for _, c := range tuningMistakes() {
 		t.Run(c.name, func(t *testing.T) {

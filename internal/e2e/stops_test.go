@@ -128,6 +128,7 @@ func rank(n int, sig syscall.Signal) func(*testing.T, *job, string) {
 // TestStops stops jobs in each of these ways. There is a checkpoint, STATUS is right, and the printed command resumes
 // the run.
 func TestStops(t *testing.T) {
+	t.Parallel()
 	for _, s := range stops {
 		t.Run(s.name+"/"+s.p.name, func(t *testing.T) {
 			t.Parallel()

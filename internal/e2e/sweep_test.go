@@ -18,6 +18,7 @@ var grid = []string{"sweep", "-c", "job.yaml", "--seeds", "2", "runner.val_check
 // TestSweepOnProcesses trains a grid on processes of each MPI. Three workers take four runs, and one run cannot begin
 // at first. The results are those of a sweep without a launcher.
 func TestSweepOnProcesses(t *testing.T) {
+	t.Parallel()
 	want := filepath.Join(t.TempDir(), "expected")
 	if err := os.Mkdir(want, 0o777); err != nil {
 		t.Fatal(err)

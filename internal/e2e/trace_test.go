@@ -35,6 +35,7 @@ func TestRecordChangesNothing(t *testing.T) {
 // TestRecordOfKilledRun: after SIGKILL in the middle of an iteration the earlier windows can be read. They have the
 // spans of all workers of all ranks. Every item was put before it was got.
 func TestRecordOfKilledRun(t *testing.T) {
+	t.Parallel()
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -120,6 +121,7 @@ func checkEdges(t *testing.T, a *trace.Attempt) {
 
 // TestRecordAfterSignal: a signal keeps the last iterations, on all ranks.
 func TestRecordAfterSignal(t *testing.T) {
+	t.Parallel()
 	for _, p := range platforms {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()

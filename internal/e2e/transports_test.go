@@ -223,6 +223,7 @@ func (p *platform) faulty(t *testing.T, dir string) string {
 // TestSolverFails: if a solver of the same MPI job fails, no other solver can replace it. The job stops with a
 // checkpoint, and says why. It ends even if the solver does not.
 func TestSolverFails(t *testing.T) {
+	t.Parallel()
 	const hangs = "no answer to the shutdown within 5s: a solver hangs, and the job ends without it"
 	const task = `
 cluster: {component_placement: {"actor,rollout": 0, env: %d}}

@@ -91,6 +91,7 @@ func see(t testing.TB, on *platform, dir string, job int, place placement, more 
 // TestSeesTheSameEverywhere: the metrics of policies that see and read are the same in every placement, in stages, on
 // every transport, and after a resume in another placement.
 func TestSeesTheSameEverywhere(t *testing.T) {
+	t.Parallel()
 	type way struct {
 		on            *platform
 		place, stages int

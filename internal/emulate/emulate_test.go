@@ -36,9 +36,6 @@ func TestCurves(t *testing.T) {
 		{Ranks: []int{8, 32}, Beyond: []int{48, 64}, WeakEnvs: 4, StrongEnvs: 128, Skews: []float64{0, 0.3}},
 		{Ranks: []int{128}, WeakEnvs: 2, Skews: []float64{0.3}},
 	}
-	if race { // which makes real work several times longer
-		studies = studies[:1]
-	}
 	stretch := 4.0
 	if os.Getenv("RLINF_TEST_FULL") != "" {
 		studies = []Study{{Ranks: []int{8, 32, 128, 512}, WeakEnvs: 4, StrongEnvs: 512, Skews: []float64{0, 0.3}}}

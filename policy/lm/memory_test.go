@@ -41,6 +41,9 @@ func TestTrainingBytes(t *testing.T) {
 		"dense, repeated":       {c: dense, l: layout{1, 1, 3}},
 		"experts, repeated":     {c: sparse, l: layout{1, 2, 9}},
 	} {
+		if testing.Short() && name != "experts, 2 × 2" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			meshes := lmtest.NewMeshes(v.l.size, v.l.stages)
 			if err := lmtest.Run(len(meshes), func(i int) error {

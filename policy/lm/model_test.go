@@ -174,6 +174,9 @@ func lora(o lm.Options) float64 {
 // tensor. The loss has entropies, a temperature and the auxiliary loss.
 func TestGradients(t *testing.T) {
 	for name, v := range variants() {
+		if testing.Short() && name != "lora of experts" {
+			continue
+		}
 		t.Run(name, func(t *testing.T) {
 			m := newModel(t, v.c, v.o)
 			r := newReference(m)

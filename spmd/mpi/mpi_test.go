@@ -384,12 +384,13 @@ func (r rig) compile(t *testing.T, name string, flags ...string) string {
 // A job ends with its exit code even if MPI_Finalize does not return on a rank, while the others wait for that rank
 // or after they have left MPI_Finalize. No output is lost, and the launcher takes no process for crashed.
 func TestFinalizeHangs(t *testing.T) {
+	t.Parallel() // it mostly waits
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		preload := r.compile(t, "hang.c", "-shared", "-fPIC")
 		for _, hangs := range []string{"HANG_BEFORE=0", "HANG_AFTER=1"} {
 			for _, want := range []int{0, 75} {
 				t.Run(fmt.Sprint(hangs, ", exit code ", want), func(t *testing.T) {
-					t.Parallel() // the test mostly waits, for 10 s
+					t.Parallel()
 					j := job{np: 3, command: []string{"env", hangs, "LD_PRELOAD=" + preload, r.program, "end",
 						strconv.Itoa(want)}}
 					out, code := r.run(t, j)
@@ -435,8 +436,9 @@ func TestFinalizeHangs(t *testing.T) {
 
 // A foreign program may take longer to call MPI_Finalize than this program waits in jobs of its own.
 func TestFinalizeAwaitsForeignPrograms(t *testing.T) {
+	t.Parallel() // it mostly waits
 	each(t, func(t *testing.T, _ *flavour, r rig) {
-		t.Parallel() // the test mostly waits, for 12 s
+		t.Parallel()
 		foreign := r.compile(t, "foreign.c")
 		out := r.ok(t, job{np: 1, command: []string{foreign, "12", ":", "-np", "2", r.program, "end", "0"}})
 		for _, want := range []string{"foreign: a world of 1\n", "rank 0 ends with 0\n", "rank 1 ends with 0\n"} {
@@ -547,6 +549,7 @@ func TestKilledJobLeavesNoMemory(t *testing.T) {
 
 // A rank that waits long for a living rank reports the wait and goes on waiting.
 func TestLongWaitIsReported(t *testing.T) {
+	t.Parallel() // it mostly waits
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		out := r.ok(t, job{np: 2, env: []string{"RANKTEST_STALL=1500ms"}, args: []string{"idle"}})
 		if !regexp.MustCompile(`(?m)^rank 1 has waited [1-9].* for communicator "idle", member 1: receive 0 bytes ` +
@@ -563,6 +566,7 @@ const rank1Silent = `(?ms)^rank 1 \(host .*, pid \d+\) has been silent for .* ra
 var shortStall = []string{"RANKTEST_STALL=3s"}
 
 func TestFailures(t *testing.T) {
+	t.Parallel() // it mostly waits
 	each(t, func(t *testing.T, f *flavour, r rig) {
 		launcher := -1 // stands for any exit code of the launcher except 0
 		killed, exited := map[string]int{"openmpi": 137, "mpich": launcher},
@@ -590,7 +594,7 @@ func TestFailures(t *testing.T) {
 			{"stop", both(76), `(?ms)^goroutine.*` + strings.TrimPrefix(rank1Silent, `(?ms)`)},
 		} {
 			t.Run(c.how, func(t *testing.T) {
-				t.Parallel() // the test mostly waits
+				t.Parallel()
 				out, code := r.run(t,
 					job{np: 3, env: shortStall, args: append([]string{"fail"}, strings.Fields(c.how)...)})
 				if want := c.code[f.name]; code != want && (want != launcher || code == 0) {
@@ -606,6 +610,7 @@ func TestFailures(t *testing.T) {
 
 // A job that is suspended for longer than the stall timeout goes on when it is resumed.
 func TestSuspendedJobGoesOn(t *testing.T) {
+	t.Parallel() // it mostly waits
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		r.ok(t, job{np: 3, env: []string{"RANKTEST_STALL=3s"}, args: []string{"resume"}})
 	})

@@ -32,6 +32,7 @@ func TestNativeNoAllocations(t *testing.T) {
 
 // If a member leaves or stops while others wait for it in a collective of the library, the error names it.
 func TestNativeFailures(t *testing.T) {
+	t.Parallel() // it mostly waits
 	each(t, func(t *testing.T, _ *flavour, r rig) {
 		for _, c := range []struct {
 			args  []string
@@ -45,7 +46,7 @@ func TestNativeFailures(t *testing.T) {
 			{[]string{"stop", "blocking"}, 76, rank1Silent},
 		} {
 			t.Run(strings.Join(c.args, " "), func(t *testing.T) {
-				t.Parallel() // the test mostly waits
+				t.Parallel()
 				out, code := r.run(t, job{np: 3, env: shortStall, args: append([]string{"fail"}, c.args...)})
 				if code != c.code || !regexp.MustCompile(c.names).MatchString(out) {
 					t.Errorf("exit code %d, want %d and %s in\n%s", code, c.code, c.names, out)

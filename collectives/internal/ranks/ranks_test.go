@@ -212,6 +212,7 @@ func TestMismatchIsNamed(t *testing.T) {
 // If a peer stops or its program ends while others wait for it in a collective, the job ends with an error that names
 // the peer.
 func TestPeerThatStopsOrReturns(t *testing.T) {
+	t.Parallel()
 	kinds := []string{"barrier", "broadcast", "reduce", "allreduce", "reduce_scatter", "allgather", "gather", "scatter",
 		"alltoall", "sendrecv"}
 	algorithms := []string{"auto", "mpi"}

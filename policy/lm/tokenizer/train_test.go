@@ -215,8 +215,11 @@ func TestMergeWindows(t *testing.T) {
 			}
 		}
 	}
-	random := rand.New(rand.NewPCG(3, 4))
-	for i := range 200 {
+	random, rounds := rand.New(rand.NewPCG(3, 4)), 200
+	if testing.Short() {
+		rounds = 12
+	}
+	for i := range rounds {
 		n := int32(1 + random.IntN(5))
 		var merges []merge
 		seen := map[[2]int32]bool{}

@@ -1,5 +1,0 @@
-//go:build !race
-
-package emulate
-
-const race = false
