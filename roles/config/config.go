@@ -51,11 +51,10 @@ type ClusterConfig struct {
 	Tracer TracerConfig `yaml:"tracer"`
 	// AllowIdleRanks allows ranks without workers. Default false. (+)
 	AllowIdleRanks bool `yaml:"allow_idle_ranks"`
-	// AutoScheduler moves work between ranks while the job runs. Workers move to other ranks when the times of
-	// iterations predict a gain; this needs cluster.tracer.record. In the task reasoning, the ranks of actors, rollout
-	// and inference workers form one pool instead. Prompts are distributed over the pool, and unfinished answers move
-	// to ranks with fewer answers. The number of actors stays, and they are spread over the pool. Results do not
-	// change. Default false.
+	// AutoScheduler moves workers between ranks while the job runs, if the times of iterations predict a gain; this
+	// needs cluster.tracer.record. In the task reasoning, the ranks of actors, rollout and inference workers form one
+	// pool instead. The actors are spread over the pool. Prompts are distributed over it, and unfinished answers move
+	// to ranks with fewer answers. Results do not change. Default false.
 	AutoScheduler bool `yaml:"auto_scheduler"`
 	// UsePreProcessPolicy lets the ranks of actors generate answers, too, in the pool of auto_scheduler. Default true.
 	UsePreProcessPolicy bool `yaml:"use_pre_process_policy"`
@@ -141,8 +140,8 @@ type SPMDConfig struct {
 
 // CommConfig is the section comm: communication between ranks.
 type CommConfig struct {
-	// StallTimeout limits how long a rank may stop responding. After this time the job names the rank, and ends with
-	// exit code 76. 0 is no limit. Default 1m.
+	// StallTimeout limits how long a rank may stop responding. Then the job names the rank, and ends with exit code 76.
+	// 0 is no limit. Default 1m.
 	StallTimeout time.Duration `yaml:"stall_timeout"`
 	// Reduce is the algorithm that sums over ranks. ordered, the default, uses one binary tree over the members, so
 	// that sums do not depend on the transport or the placement. fast uses the fastest algorithm, which may add in a
@@ -171,7 +170,7 @@ type RunnerConfig struct {
 	// the texts of data; or reasoning, which trains a language model on its own answers to the prompts of data. RLinf's
 	// offline is the same as embodied, for algorithms that learn from demonstrations alone.
 	TaskType string `yaml:"task_type"`
-	// Logger configures the run's folder and its files of metrics.
+	// Logger is the run's folder, and its files of metrics.
 	Logger LoggerConfig `yaml:"logger"`
 	// MaxEpochs and MaxSteps bound the number of iterations; the smaller bound counts. A negative number, the default
 	// of both, is no bound. MaxEpochs, MaxSteps or MaxTime must be given.

@@ -55,7 +55,7 @@ func TestReferenceSays(t *testing.T) {
 	}
 	for name, want := range map[string]Key{
 		"algorithm.gamma": {Type: "number", Default: "1",
-			Doc: "gamma is the discount γ in [0, 1], of chunks or actions: see reward_type. Default 1."},
+			Doc: "gamma is the discount γ in [0, 1], per chunk or per action (see reward_type). Default 1."},
 		"runner.seed": {Type: "integer ≥ 0", Default: "1", Ours: true},
 		"runner.max_steps": {Type: "integer", Default: "-1",
 			Doc: "max_epochs and max_steps bound the number of iterations"},
