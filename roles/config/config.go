@@ -277,10 +277,9 @@ type EnvConfig struct {
 type RolloutConfig struct {
 	// GroupName is the component's name in messages. Default RolloutGroup.
 	GroupName string `yaml:"group_name"`
-	// PipelineStageNum is the number of parts into which the environments of each env worker are split. One part is
-	// simulated while actions are inferred for another. In the task reasoning, it is the number of parts into which
-	// each rollout worker splits its prompts. The worker answers one part after the other, which changes no result.
-	// Default 1.
+	// PipelineStageNum is the number of parts into which each env worker splits its environments. One part is simulated
+	// while actions are inferred for another. In the task reasoning, each rollout worker splits its prompts, and
+	// answers one part after the other. It changes no result. Default 1.
 	PipelineStageNum int `yaml:"pipeline_stage_num"`
 	// MaxRunningRequests is the number of answers that a rollout worker of the task reasoning generates at the same
 	// time. It changes no result. Default 64.
@@ -288,8 +287,7 @@ type RolloutConfig struct {
 	// ReturnLogprobs sends answers of the task reasoning with the log-probs that their tokens had when they were
 	// sampled. false needs algorithm.recompute_logprobs, which gives the same log-probs. Default true.
 	ReturnLogprobs bool `yaml:"return_logprobs"`
-	// Threads is the number of cores that a rollout worker of the task reasoning uses. It changes no result. Default 1.
-	// (+)
+	// Threads is the number of cores of a rollout worker in the task reasoning. It changes no result. Default 1. (+)
 	Threads int `yaml:"threads"`
 	// TensorParallelSize is the number of rollout workers that divide every layer of one model. rlinf eval divides the
 	// model into the same number of parts, among goroutines or among its ranks. Default 1.
@@ -348,8 +346,7 @@ type CriticConfig struct {
 	Model LayoutConfig `yaml:"model"`
 }
 
-// Default returns a configuration with the default values. Keys without a default have invalid values, which Load
-// reports.
+// Default returns the default values. Keys without a default have invalid values, which Load reports.
 func Default() *Config {
 	eval := env.DefaultConfig()
 	trainingAlone(&eval)
