@@ -2,6 +2,7 @@ package costs
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/rlinf/rlinf/algo"
@@ -117,18 +118,10 @@ func batchOf(requests []engine.Request, results []engine.Result) (b algo.TextBat
 	return b
 }
 
-// sizesOf returns at most three numbers of prompts to measure for one rollout worker, in ascending order. The first is
-// the smallest number that a plan for this number of ranks would use.
+// sizesOf returns at most three numbers of prompts to measure for one rollout worker, in ascending order: the smallest
+// number that a plan for this number of ranks would use, half of the prompts, and all prompts.
 func sizesOf(prompts, ranks int) []int {
-	least := max(1, prompts/max(2, 2*ranks))
-	sizes := []int{least}
-	for n := prompts / 2; n > least; n = prompts {
-		sizes = append(sizes, n)
-		if n == prompts {
-			break
-		}
-	}
-	return sizes
+	return slices.Compact([]int{max(1, prompts/max(2, 2*ranks)), max(1, prompts/2), prompts})
 }
 
 // answers measures the generation of answers at the sizes of sizesOf, with more threads, and on all cores at the same
