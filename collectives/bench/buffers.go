@@ -132,19 +132,18 @@ func (o *operand) wrongElements() int64 {
 	e, n := o.dtype.Size(), o.block()
 	at := func(m int) []byte { return o.data[m*n*e : (m+1)*n*e] }
 	wrong := int64(0)
+	if (o.kind == spmd.Reduce || o.kind == spmd.Gather) && o.me != o.root {
+		return 0 // only the root has a result
+	}
 	switch o.kind {
 	case spmd.Broadcast:
 		return o.wrong(o.data, o.root, 0)
-	case spmd.Reduce:
-		if o.me == o.root {
-			return o.wrongSum(o.data, 0)
-		}
-	case spmd.AllReduce:
+	case spmd.Reduce, spmd.AllReduce:
 		return o.wrongSum(o.data, 0)
 	case spmd.ReduceScatter:
 		return o.wrongSum(at(o.me), o.me*n)
 	case spmd.AllGather, spmd.Gather:
-		for m := 0; m < o.members && (o.kind == spmd.AllGather || o.me == o.root); m++ {
+		for m := range o.members {
 			wrong += o.wrong(at(m), m, m*n)
 		}
 	case spmd.Scatter:

@@ -68,23 +68,22 @@ func (r *Run) fit(plan *Plan) {
 // always lie on a line.
 func fitRows(kind spmd.Kind, rows []*report.Row, nodes []int) (fit report.Fit, ok bool) {
 	var largest []*report.Row // for each size, the row with the most ranks
-	for _, same := range report.Group(rows, func(row *report.Row) int64 { return row.Size }) {
+	for _, same := range report.BySize(rows) {
 		largest = append(largest, slices.MaxFunc(same, func(a, b *report.Row) int { return a.Ranks - b.Ranks }))
 	}
 	if len(largest) < 3 {
 		return fit, false
 	}
-	slices.SortFunc(largest, func(a, b *report.Row) int { return cmp.Compare(a.Size, b.Size) })
 	var points []stats.Point
 	var chosen []string
 	for _, row := range rows {
-		cost := costOf(kind, row, row.Ranks, len(distinct(nodes[:row.Ranks])))
+		cost := costOf(kind, row, row.Ranks, len(report.Distinct(nodes[:row.Ranks])))
 		points = append(points, stats.Point{Rounds: cost.Rounds, Bytes: cost.Bytes, Time: row.Median})
 		if chosen = append(chosen, row.Chosen); len(points) == 1 {
 			fit.Rounds, fit.Bytes = cost.RoundsFormula, cost.BytesFormula
 		}
 	}
-	if chosen = distinct(chosen); len(chosen) > 1 {
+	if chosen = report.Distinct(chosen); len(chosen) > 1 {
 		fit.Rounds, fit.Bytes = strings.Join(chosen, "|"), strings.Join(chosen, "|")
 	}
 	line := stats.Fit(points)
@@ -96,7 +95,7 @@ func fitRows(kind spmd.Kind, rows []*report.Row, nodes []int) (fit report.Fit, o
 	fit.Alpha, fit.Beta, fit.Residual, fit.Points = line.Alpha, line.Beta, line.Residual, len(points)
 	for _, factor := range []int{2, 4, 8} {
 		for _, row := range []*report.Row{largest[0], largest[len(largest)/2], largest[len(largest)-1]} {
-			n, on := factor*row.Ranks, len(distinct(nodes[:row.Ranks]))
+			n, on := factor*row.Ranks, len(report.Distinct(nodes[:row.Ranks]))
 			if on > 1 { // keep the number of ranks on each node
 				on *= factor
 			}
@@ -113,15 +112,4 @@ func fitRows(kind spmd.Kind, rows []*report.Row, nodes []int) (fit report.Fit, o
 func costOf(kind spmd.Kind, row *report.Row, ranks, nodes int) collectives.Cost {
 	return collectives.CostOf(cmp.Or(row.Chosen, row.Algorithm),
 		collectives.Shape{Kind: kind, Members: ranks, Nodes: nodes, Bytes: int(row.Size)})
-}
-
-// distinct returns each element of list once, in the order of first occurrence.
-func distinct[E comparable](list []E) []E {
-	var once []E
-	for _, x := range list {
-		if !slices.Contains(once, x) {
-			once = append(once, x)
-		}
-	}
-	return once
 }

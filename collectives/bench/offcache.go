@@ -12,7 +12,7 @@ import (
 )
 
 // stride is the distance between the beginnings of two buffers of size bytes with their guards.
-func stride(size int) int { return (size + 2*guard + 63) / 64 * 64 }
+func stride(size int) int { return lines(size + 2*guard) }
 
 // lines returns size rounded up to whole cache lines, in bytes.
 func lines(size int) int { return (size + 63) / 64 * 64 }
@@ -73,8 +73,8 @@ func (s *sweep) describe(points []point) {
 			}
 			touched := s.slots(p, out) * s.touched(p, out)
 			least = min(least, touched)
-			if name := p.kind.String(); touched <= b.cache && !slices.Contains(held, name) {
-				held = append(held, name)
+			if touched <= b.cache {
+				held = append(held, p.kind.String())
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func (s *sweep) describe(points []point) {
 		except := ""
 		if len(held) > 0 {
 			except = fmt.Sprintf("; these are NOT out of the cache, as buffers take %.1f MiB at most here: %s",
-				inMiB(b.buffers()/raceFactor), strings.Join(held, ", "))
+				inMiB(b.buffers()/raceFactor), strings.Join(report.Distinct(held), ", "))
 		}
 		s.run.note("off-cache: one round of the buffers on a host touches %.1f MiB or more, %.2f times its last-level "+
 			"cache of %s%s", inMiB(least), float64(least)/float64(b.cache), report.Bytes(int64(b.cache)), except)

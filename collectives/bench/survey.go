@@ -139,22 +139,20 @@ func (r *Run) survey(ctx context.Context) error {
 // hostsOf groups the places of all ranks by host.
 func hostsOf(places []place) []report.Host {
 	var list []report.Host
-	cpus := map[string]map[int]bool{}
 	for r, p := range places {
 		at := slices.IndexFunc(list, func(h report.Host) bool { return h.Name == p.Name })
 		if at < 0 {
 			at = len(list)
 			list = append(list, p.Host)
-			list[at].Affinity, cpus[p.Name] = nil, map[int]bool{}
+			list[at].Affinity = nil
 		}
 		h := &list[at]
 		h.Ranks, h.Affinity = append(h.Ranks, r), append(h.Affinity, p.Affinity...)
-		for _, c := range cpusOf(p.Affinity[0]) {
-			cpus[p.Name][c] = true
-		}
-		if h.CPUs = len(cpus[p.Name]); h.CPUs == 0 {
-			h.CPUs = runtime.NumCPU()
-		}
+	}
+	for i := range list {
+		h := &list[i]
+		cpus := cpusOf(strings.Join(report.Distinct(h.Affinity), ","))
+		h.CPUs = cmp.Or(len(report.Distinct(cpus)), runtime.NumCPU())
 	}
 	return list
 }

@@ -98,11 +98,9 @@ func (p *Plan) sizes(k spmd.Kind, d tensor.DType, n int) []int {
 	}
 	var list []int
 	for _, s := range p.Sizes {
-		if s = (s + unit - 1) / unit * unit; !slices.Contains(list, s) {
-			list = append(list, s)
-		}
+		list = append(list, (s+unit-1)/unit*unit)
 	}
-	return list
+	return report.Distinct(list)
 }
 
 // Collectives measures all of plan. It is collective over the world.

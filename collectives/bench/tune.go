@@ -32,8 +32,7 @@ func (r *Run) Tune() *collectives.Table {
 	}
 	for g, rows := range report.Group(rows, func(row *report.Row) group { return group{row.Op, row.Ranks} }) {
 		first := len(t.Rules)
-		slices.SortStableFunc(rows, func(a, b *report.Row) int { return cmp.Compare(a.Size, b.Size) })
-		for size, rows := range report.Group(rows, func(row *report.Row) int64 { return row.Size }) {
+		for size, rows := range report.BySize(rows) {
 			// Of several types the fastest counts. Of equally fast algorithms the first name
 			// counts.
 			slices.SortFunc(rows, func(a, b *report.Row) int {

@@ -107,11 +107,9 @@ func compareRows(was, now *Row, threshold float64) Change {
 func (m *Machine) cpus() string {
 	var models []string
 	for _, h := range m.Hosts {
-		if !slices.Contains(models, h.CPU) {
-			models = append(models, h.CPU)
-		}
+		models = append(models, h.CPU)
 	}
-	return strings.Join(models, ", ")
+	return strings.Join(Distinct(models), ", ")
 }
 
 // Regressions returns the number of rows with the verdict Slower.

@@ -56,6 +56,5 @@ func chart(title string) plot.Chart {
 
 // curveName names the curve that a row is on.
 func curveName(row *Row) string {
-	words := strings.Fields(fmt.Sprintf("%s %s %s %s", row.Op, row.Algorithm, row.DType, row.Memory))
-	return fmt.Sprintf("%s, %d ranks", strings.Join(words, " "), row.Ranks)
+	return fmt.Sprintf("%s, %d ranks", join(" ", row.Op, row.Algorithm, row.DType, row.Memory), row.Ranks)
 }

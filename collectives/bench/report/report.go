@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,18 +97,11 @@ func (r *Row) SetFigure(name string, x float64) {
 // Key returns a text that identifies what the row measures. Compare compares the rows of two reports that have the same
 // key.
 func (r *Row) Key() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s", r.Op)
-	for _, part := range []string{r.Algorithm, r.DType, r.RedOp, r.Memory} {
-		if part != "" {
-			b.WriteString(" " + part)
-		}
-	}
+	root := ""
 	if r.Root != "" {
-		b.WriteString(" root " + r.Root)
+		root = "root " + r.Root
 	}
-	fmt.Fprintf(&b, " n=%d %s", r.Ranks, Bytes(r.Size))
-	return b.String()
+	return join(" ", r.Op, r.Algorithm, r.DType, r.RedOp, r.Memory, root, fmt.Sprintf("n=%d", r.Ranks), Bytes(r.Size))
 }
 
 // Where returns the rows that satisfy the function holds.
@@ -143,6 +137,11 @@ func Group[K comparable](rows []*Row, key func(*Row) K) iter.Seq2[K, []*Row] {
 	}
 }
 
+// BySize returns each size with its rows, in ascending order.
+func BySize(rows []*Row) iter.Seq2[int64, []*Row] {
+	return Group(slices.SortedStableFunc(slices.Values(rows), bySize), func(row *Row) int64 { return row.Size })
+}
+
 // bySize is the order of rows by size.
 func bySize(a, b *Row) int { return cmp.Compare(a.Size, b.Size) }
 
@@ -169,6 +168,22 @@ type Prediction struct {
 	Ranks  int     `json:"n"`
 	Size   int64   `json:"size"`
 	TimeUS float64 `json:"time_us"`
+}
+
+// join joins the texts that are not empty.
+func join(separator string, texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), separator)
+}
+
+// Distinct returns each element of list once, in the order of first occurrence.
+func Distinct[E comparable](list []E) []E {
+	var once []E
+	for _, x := range list {
+		if !slices.Contains(once, x) {
+			once = append(once, x)
+		}
+	}
+	return once
 }
 
 // Bytes writes n in the largest unit that keeps it whole: 64KiB, 65537B.

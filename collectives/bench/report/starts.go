@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 )
@@ -18,12 +17,9 @@ func Merge(starts []*Report) *Report {
 	for _, r := range starts {
 		rows = append(rows, r.rows()...)
 		all.Complete, all.Ended = all.Complete && r.Complete, r.Ended
-		for _, note := range r.Notes {
-			if !slices.Contains(all.Notes, note) {
-				all.Notes = append(all.Notes, note)
-			}
-		}
+		all.Notes = append(all.Notes, r.Notes...)
 	}
+	all.Notes = Distinct(all.Notes)
 	all.Rows = nil
 	for _, rows := range Group(rows, (*Row).Key) {
 		all.Rows = append(all.Rows, mergeRows(rows))

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A column is one column of a table. It says what the table shows of each row.
@@ -205,10 +206,9 @@ func lines(mark string, list []string) string {
 func (r *Report) footer(d detail) []string {
 	var lines []string
 	for _, f := range r.Fits {
-		name := strings.Join(strings.Fields(strings.Join([]string{f.Op, f.Algorithm, f.DType, f.Memory}, " ")), " ")
-		line := fmt.Sprintf("fit %s: %s us x %s + S x %s / %s GB/s, residual %.0f %% over %s", name, short(f.Alpha),
-			f.Rounds, f.Bytes, rate(f.Beta), 100*f.Residual, plural(f.Points, "point"))
-		lines = append(lines, line)
+		lines = append(lines, fmt.Sprintf("fit %s: %s us x %s + S x %s / %s GB/s, residual %.0f %% over %s",
+			join(" ", f.Op, f.Algorithm, f.DType, f.Memory), short(f.Alpha), f.Rounds, f.Bytes, rate(f.Beta),
+			100*f.Residual, plural(f.Points, "point")))
 		if d == narrow {
 			continue
 		}
@@ -249,7 +249,7 @@ func (r *Report) footer(d detail) []string {
 	if !r.Complete {
 		state = "*** interrupted: this is what was measured until then ***"
 	}
-	return append(lines, fmt.Sprintf("ended: %s, %s, %s", r.Ended.UTC().Format("2006-01-02T15:04:05Z07:00"),
+	return append(lines, fmt.Sprintf("ended: %s, %s, %s", r.Ended.UTC().Format(time.RFC3339),
 		plural(len(r.Rows), "row"), state))
 }
 

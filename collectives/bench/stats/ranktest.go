@@ -1,7 +1,6 @@
 package stats
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
@@ -18,35 +17,24 @@ func MannWhitney(a, b []float64) (u, p float64) {
 	if n == 0 || m == 0 {
 		return 0, 1
 	}
-	type sample struct {
-		x     float64
-		fromA bool
-	}
-	all := make([]sample, 0, n+m)
-	for _, x := range a {
-		all = append(all, sample{x, true})
-	}
-	for _, x := range b {
-		all = append(all, sample{x, false})
-	}
-	slices.SortFunc(all, func(s, t sample) int { return cmp.Compare(s.x, t.x) })
-	var rankSum, ties float64 // ties is Σ t³-t over the groups of t equal samples
-	for lo := 0; lo < len(all); {
-		hi := lo + 1
-		for hi < len(all) && all[hi].x == all[lo].x {
-			hi++
-		}
-		rank, t := float64(lo+1+hi)/2, float64(hi-lo) // the mean of the ranks lo+1..hi
-		ties += t*t*t - t
-		for _, s := range all[lo:hi] {
-			if s.fromA {
-				rankSum += rank
-			}
-		}
-		lo = hi
+	all := slices.Sorted(slices.Values(slices.Concat(a, b)))
+	equal := func(x float64) (low, high int) { // the samples equal to x are all[low:high]
+		low, _ = slices.BinarySearch(all, x)
+		high, _ = slices.BinarySearch(all, math.Nextafter(x, math.Inf(1)))
+		return low, high
 	}
 	fn, fm := float64(n), float64(m)
-	u = rankSum - fn*(fn+1)/2
+	u = -fn * (fn + 1) / 2
+	for _, x := range a {
+		low, high := equal(x)
+		u += float64(low+1+high) / 2 // the mean of the ranks low+1..high
+	}
+	ties := 0.0 // Σ t³-t over the groups of t equal samples
+	for _, x := range all {
+		low, high := equal(x)
+		t := float64(high - low)
+		ties += t*t - 1
+	}
 	if ties == 0 && n <= exactUpTo && m <= exactUpTo {
 		return u, exactP(n, m, int(u))
 	}
