@@ -115,14 +115,16 @@ func (r *Run) newTwoWay(p ChannelPlan, i, size int) (*twoWay, error) {
 	b := &twoWay{size: size, pattern: pattern{dtype: tensor.U8, members: 2},
 		layout: tensor.NewLayout(tensor.Field{Name: "data", DType: tensor.U8, Shape: []int{size}})}
 	var sides [2]spmd.GroupSpec
-	var workers [2][]*spmd.Member // the workers on this rank
+	var worker *spmd.Member // the worker on this rank; nil if there is none
 	for side, name := range []string{"producer", "consumer"} {
 		sides[side] = spmd.GroupSpec{Name: fmt.Sprintf("%s %d", name, i), Ranks: p.Ranks[side : side+1]}
 		g, err := spmd.Launch(r.w, sides[side], func(m *spmd.Member) (*spmd.Member, error) { return m, nil })
 		if err != nil {
 			return nil, err
 		}
-		workers[side] = g.Here()
+		if here := g.Here(); len(here) > 0 {
+			b.me, worker = side, here[0]
+		}
 	}
 	var channels [2]*spmd.Channel // indexed by the sending side
 	for side, name := range []string{"there", "back"} {
@@ -132,19 +134,13 @@ func (r *Run) newTwoWay(p ChannelPlan, i, size int) (*twoWay, error) {
 			return nil, err
 		}
 	}
-	for side, here := range workers {
-		if len(here) == 0 {
-			continue
-		}
-		b.me = side
-		var err, err2 error
-		b.out, err = channels[side].Sender(here[0], spmd.Key{To: 0})
-		b.in, err2 = channels[1-side].Receiver(here[0], spmd.Key{To: 0})
-		if err = errors.Join(err, err2); err != nil {
-			return nil, err
-		}
+	if worker == nil {
+		return b, nil
 	}
-	return b, nil
+	var err, err2 error
+	b.out, err = channels[b.me].Sender(worker, spmd.Key{To: 0})
+	b.in, err2 = channels[1-b.me].Receiver(worker, spmd.Key{To: 0})
+	return b, errors.Join(err, err2)
 }
 
 // run moves items from the producer to the consumer, and one item back. If check is set, it fills

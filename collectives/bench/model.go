@@ -52,11 +52,8 @@ func gbs(bytes, microseconds float64) float64 {
 // algorithm that auto chose.
 func (r *Run) fit(plan *Plan) {
 	rows := r.rep.Where(func(row *report.Row) bool { return row.Ranks > 1 && row.Size > 0 })
-	type line struct{ op, algorithm, dtype, memory string }
-	for of, rows := range report.Group(rows, func(row *report.Row) line {
-		return line{row.Op, row.Algorithm, row.DType, row.Memory}
-	}) {
-		kind := plan.Kinds[slices.IndexFunc(plan.Kinds, func(kind spmd.Kind) bool { return kind.String() == of.op })]
+	for of, rows := range report.Group(rows, (*report.Row).Series) {
+		kind := plan.Kinds[slices.IndexFunc(plan.Kinds, func(kind spmd.Kind) bool { return kind.String() == of.Op })]
 		if fit, ok := fitRows(kind, rows, r.w.Nodes()); ok {
 			r.rep.Fits = append(r.rep.Fits, fit)
 		}
@@ -90,9 +87,8 @@ func fitRows(kind spmd.Kind, rows []*report.Row, nodes []int) (fit report.Fit, o
 	for i, row := range rows {
 		row.SetFigure("model_x", row.Median/line.At(points[i].Rounds, points[i].Bytes))
 	}
-	of := rows[0]
-	fit.Op, fit.Algorithm, fit.DType, fit.Memory = of.Op, of.Algorithm, of.DType, of.Memory
-	fit.Alpha, fit.Beta, fit.Residual, fit.Points = line.Alpha, line.Beta, line.Residual, len(points)
+	fit.Series, fit.Points = rows[0].Series(), len(points)
+	fit.Alpha, fit.Beta, fit.Residual = line.Alpha, line.Beta, line.Residual
 	for _, factor := range []int{2, 4, 8} {
 		for _, row := range []*report.Row{largest[0], largest[len(largest)/2], largest[len(largest)-1]} {
 			n, on := factor*row.Ranks, len(report.Distinct(nodes[:row.Ranks]))

@@ -56,5 +56,5 @@ func chart(title string) plot.Chart {
 
 // curveName names the curve that a row is on.
 func curveName(row *Row) string {
-	return fmt.Sprintf("%s, %d ranks", join(" ", row.Op, row.Algorithm, row.DType, row.Memory), row.Ranks)
+	return fmt.Sprintf("%s, %d ranks", row.Series().Name(), row.Ranks)
 }

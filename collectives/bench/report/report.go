@@ -145,19 +145,30 @@ func BySize(rows []*Row) iter.Seq2[int64, []*Row] {
 // bySize is the order of rows by size.
 func bySize(a, b *Row) int { return cmp.Compare(a.Size, b.Size) }
 
-// A Fit is the line through the times of one algorithm: α·rounds + β·bytes. rounds and bytes are counted on the
+// A Series is a set of rows that differ only in size and number of ranks.
+type Series struct {
+	Op        string `json:"op"`
+	Algorithm string `json:"algo,omitempty"`
+	DType     string `json:"type,omitempty"`
+	Memory    string `json:"mem,omitempty"`
+}
+
+// Series returns the series that the row is in.
+func (r *Row) Series() Series { return Series{r.Op, r.Algorithm, r.DType, r.Memory} }
+
+// Name returns the words that identify the series.
+func (s Series) Name() string { return join(" ", s.Op, s.Algorithm, s.DType, s.Memory) }
+
+// A Fit is the line through the times of a series: α·rounds + β·bytes. rounds and bytes are counted on the
 // algorithm's critical path.
 type Fit struct {
-	Op        string  `json:"op"`
-	Algorithm string  `json:"algo,omitempty"`
-	DType     string  `json:"type,omitempty"`
-	Memory    string  `json:"mem,omitempty"`
-	Rounds    string  `json:"rounds"`       // as a formula of n
-	Bytes     string  `json:"bytes"`        // as a formula of n and S
-	Alpha     float64 `json:"alpha_us"`     // time of a round
-	Beta      float64 `json:"beta_us_byte"` // time of a byte
-	Residual  float64 `json:"residual"`     // root of the mean square of the relative errors
-	Points    int     `json:"points"`
+	Series
+	Rounds   string  `json:"rounds"`       // as a formula of n
+	Bytes    string  `json:"bytes"`        // as a formula of n and S
+	Alpha    float64 `json:"alpha_us"`     // time of a round
+	Beta     float64 `json:"beta_us_byte"` // time of a byte
+	Residual float64 `json:"residual"`     // root of the mean square of the relative errors
+	Points   int     `json:"points"`
 	// Predictions are times on more ranks than were measured, if each rank has a core and a network
 	// path of its own.
 	Predictions []Prediction `json:"predictions,omitempty"`

@@ -207,8 +207,7 @@ func (r *Report) footer(d detail) []string {
 	var lines []string
 	for _, f := range r.Fits {
 		lines = append(lines, fmt.Sprintf("fit %s: %s us x %s + S x %s / %s GB/s, residual %.0f %% over %s",
-			join(" ", f.Op, f.Algorithm, f.DType, f.Memory), short(f.Alpha), f.Rounds, f.Bytes, rate(f.Beta),
-			100*f.Residual, plural(f.Points, "point")))
+			f.Name(), short(f.Alpha), f.Rounds, f.Bytes, rate(f.Beta), 100*f.Residual, plural(f.Points, "point")))
 		if d == narrow {
 			continue
 		}
@@ -223,8 +222,7 @@ func (r *Report) footer(d detail) []string {
 			lines[len(lines)-1] += " " + item
 		}
 		for _, row := range r.Rows {
-			if x, ok := row.Figures["model_x"]; ok && row.Op == f.Op && row.Algorithm == f.Algorithm &&
-				row.DType == f.DType && row.Memory == f.Memory {
+			if x, ok := row.Figures["model_x"]; ok && row.Series() == f.Series {
 				list(row.Ranks, "measured/fitted", fmt.Sprintf("%s %.2f", Bytes(row.Size), x))
 			}
 		}
