@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -123,8 +122,8 @@ func (c *Comparison) Regressions() int {
 	return n
 }
 
-// Write writes a line for every row, then a summary line.
-func (c *Comparison) Write(w io.Writer) error {
+// String returns a line for every row, then a summary line.
+func (c *Comparison) String() string {
 	var b strings.Builder
 	for _, text := range c.Warnings {
 		fmt.Fprintf(&b, "# compare: not the same conditions: %s\n", text)
@@ -157,6 +156,5 @@ func (c *Comparison) Write(w io.Writer) error {
 	if counts[Unclear] > 0 {
 		b.WriteString("# compare: two starts of one program may differ as much. Measure both with --starts 5.\n")
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }

@@ -348,7 +348,8 @@ func TestCompare(t *testing.T) {
 		t.Errorf("30 %% is over a threshold of 50 %%: %+v", c.Changes)
 	}
 	changed.Machine.Library = "another"
-	text := written(t, Compare(old, changed, 0.05))
+	c = Compare(old, changed, 0.05)
+	text := c.String()
 	for _, want := range []string{`MPI library: was "", is "another"`, "REGRESSION", "only in this report",
 		"1 slower, 1 faster", "5 starts before, 5 starts now"} {
 		if !strings.Contains(text, want) {
@@ -362,7 +363,7 @@ func TestCompareOneStart(t *testing.T) {
 	m := newMachine()
 	old, one := m.starts(5, ten), m.start(m.drift)
 	for _, c := range []Comparison{Compare(m.start(ten), one, 0.05), Compare(old, m.start(m.drift), 0.05)} {
-		text := written(t, c)
+		text := c.String()
 		if v := verdicts(c); c.Regressions() != 0 || v[0] != Unclear || v[1] != Within ||
 			!strings.Contains(text, "--starts 5") {
 			t.Errorf("%v\n%s", v, text)
@@ -379,15 +380,6 @@ func TestCompareFewSamples(t *testing.T) {
 	if c := Compare(few(10, 11, 12), few(20, 21, 22), 0.05); c.Changes[0].Verdict != Noise {
 		t.Errorf("three samples prove nothing: %+v", c.Changes)
 	}
-}
-
-func written(t *testing.T, c Comparison) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := c.Write(&b); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
 }
 
 // TestShape: figures that JSON cannot hold are left out.

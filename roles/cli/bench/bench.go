@@ -145,7 +145,7 @@ func (j *benchJob) run(starts int, ranks openRanks, measure measurement) (code i
 	}
 	ctx, cancel := context.WithCancelCause(j.Context.Context)
 	defer cancel(nil)
-	go j.enforceStop(ctx, cancel, leads)
+	defer j.enforceStop(cancel, leads)()
 	failed := false
 	if starts == 1 {
 		defer debug.SetGCPercent(debug.SetGCPercent(400)) // as in training
@@ -244,25 +244,14 @@ func (j *benchJob) addWriter(format string, to io.Writer) {
 
 // enforceStop cancels the job if it does not end soon after a request to stop. A launcher kills its
 // processes one second after the request. The leading process, which has the report, ends first.
-func (j *benchJob) enforceStop(ctx context.Context, cancel context.CancelCauseFunc, leads bool) {
+func (j *benchJob) enforceStop(cancel context.CancelCauseFunc, leads bool) (end func()) {
 	grace := 900 * time.Millisecond
 	if leads {
 		grace = 600 * time.Millisecond
 	}
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
-	for !j.opts.Stop() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-look.C:
-		}
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(grace):
-		cancel(errors.New("stopped on request"))
-	}
+	return j.asked.AtStop(func(bool) {
+		time.AfterFunc(grace, func() { cancel(errors.New("stopped on request")) })
+	})
 }
 
 // rank does everything that one rank does in a benchmark.
@@ -327,9 +316,7 @@ func (j *benchJob) judge() (int, error) {
 	}
 	if j.before != nil {
 		comparison := results.Compare(j.before, j.report, j.Float64("threshold"))
-		if err := comparison.Write(say); err != nil {
-			return loop.ExitFailed, err
-		}
+		fmt.Fprint(say, &comparison)
 		if comparison.Regressions() > 0 {
 			code = loop.ExitCheck
 		}
