@@ -28,9 +28,8 @@ const (
 	BackPressure = "back_pressure" // a stream to a consumer that computes on each item
 )
 
-// Channel measures two channels between workers on two ranks, one in each direction. Items are
-// passed on unchanged, so the time does not include filling and reading them. Channel is collective
-// over the world.
+// Channel measures two channels between workers on two ranks, one in each direction. Items are passed on unchanged, so
+// the time does not include filling and reading them. Channel is collective over the world.
 func (r *Run) Channel(ctx context.Context, p ChannelPlan) error {
 	err := r.Columns(fmt.Sprintf("dissemination barrier, then: an item there and one back; %d items one way and an "+
 		"answer; the same to a consumer that computes %v on each; queues hold %d",
@@ -65,7 +64,7 @@ func (r *Run) Channel(ctx context.Context, p ChannelPlan) error {
 	return nil
 }
 
-// items measures one operation on a channel.
+// items measures one operation on the two channels.
 func (r *Run) items(ctx context.Context, t *team, p ChannelPlan, b *twoWay, op string) error {
 	there, moved := p.Window, float64(p.Window) // items sent to the consumer, and items that count in rates
 	if op == RoundTrip {
@@ -97,7 +96,7 @@ func (r *Run) items(ctx context.Context, t *team, p ChannelPlan, b *twoWay, op s
 	})
 }
 
-// A twoWay is this rank's side of a channel there and one back.
+// A twoWay has this rank's ends of the two channels.
 type twoWay struct {
 	me                int // 0: the producer, 1: the consumer
 	out               *spmd.Sender
@@ -107,10 +106,11 @@ type twoWay struct {
 	work              int // rounds of burn per item of the consumer
 	seq               int // items put and taken so far, the same on both sides
 	pattern           pattern
-	blocked, produced time.Duration // time that the producer waits for room, and its total time
+	blocked, produced time.Duration // the producer's time waiting for room in the queue, and its total time
 }
 
-// newTwoWay launches the two workers and makes their channels. It is collective over the world.
+// newTwoWay launches the two workers and makes their channels, which have i in their names. It is collective over the
+// world.
 func (r *Run) newTwoWay(p ChannelPlan, i, size int) (*twoWay, error) {
 	b := &twoWay{size: size, pattern: pattern{dtype: tensor.U8, members: 2},
 		layout: tensor.NewLayout(tensor.Field{Name: "data", DType: tensor.U8, Shape: []int{size}})}
@@ -143,8 +143,8 @@ func (r *Run) newTwoWay(p ChannelPlan, i, size int) (*twoWay, error) {
 	return b, errors.Join(err, err2)
 }
 
-// run moves items from the producer to the consumer, and one item back. If check is set, it fills
-// the items, and returns how many of their bytes and numbers are wrong.
+// run sends items from the producer to the consumer, and one item back. If check is true, it fills the items, and
+// returns the number of wrong bytes. An item out of order counts as one more.
 func (b *twoWay) run(ctx context.Context, items int, check bool) (wrong int64, err error) {
 	if b.me == 1 {
 		for range items {

@@ -12,8 +12,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// busFactor returns the factor that turns size/time into the bandwidth that every link must have
-// (nccl-tests, doc/PERFORMANCE.md).
+// busFactor returns the ratio of bus bandwidth to size/time (nccl-tests, doc/PERFORMANCE.md).
 func busFactor(k spmd.Kind, n int) float64 {
 	switch {
 	case k == spmd.AllReduce:
@@ -24,7 +23,7 @@ func busFactor(k spmd.Kind, n int) float64 {
 	return 1
 }
 
-// moved returns how many bytes in total an operation of size bytes must move between members.
+// moved returns the total number of bytes that members must send in an operation of size bytes.
 func moved(k spmd.Kind, n int, size int64) float64 {
 	s, others := float64(size), float64(n-1)
 	switch k {
@@ -37,7 +36,7 @@ func moved(k spmd.Kind, n int, size int64) float64 {
 	case spmd.SendReceive:
 		return float64(n) * s
 	}
-	return others * s // n-1 copies, n-1 summands, or (n-1)/n of the data of each of n members
+	return others * s // n-1 copies, n-1 terms of a sum, or n-1 blocks of each of n members
 }
 
 // gbs returns a bandwidth in 10⁹ bytes per second.
@@ -48,8 +47,7 @@ func gbs(bytes, microseconds float64) float64 {
 	return bytes / microseconds / 1e3
 }
 
-// fit fits a line through the times of each algorithm, on rank 0. A row of auto has the cost of the
-// algorithm that auto chose.
+// fit adds a Fit to the report of rank 0 for every series. A row of auto has the cost of the algorithm that auto chose.
 func (r *Run) fit(plan *Plan) {
 	rows := r.rep.Where(func(row *report.Row) bool { return row.Ranks > 1 && row.Size > 0 })
 	for of, rows := range report.Group(rows, (*report.Row).Series) {
@@ -60,9 +58,8 @@ func (r *Run) fit(plan *Plan) {
 	}
 }
 
-// fitRows fits a line through rows, which differ only in size and ranks, and sets their model_x.
-// nodes has the node of each rank. Rows of fewer than three sizes have no fit, because two points
-// always lie on a line.
+// fitRows fits a line through the rows of a series, and sets their model_x. nodes has the node of each rank. If there
+// are fewer than three sizes, ok is false, because two points always lie on a line.
 func fitRows(kind spmd.Kind, rows []*report.Row, nodes []int) (fit report.Fit, ok bool) {
 	var largest []*report.Row // for each size, the row with the most ranks
 	for _, same := range report.BySize(rows) {
@@ -103,8 +100,7 @@ func fitRows(kind spmd.Kind, rows []*report.Row, nodes []int) (fit report.Fit, o
 	return fit, true
 }
 
-// costOf returns the cost of row's operation on this number of ranks and nodes, by the algorithm
-// that made the row.
+// costOf returns the cost of a row's operation by the row's algorithm, on the given numbers of ranks and nodes.
 func costOf(kind spmd.Kind, row *report.Row, ranks, nodes int) collectives.Cost {
 	return collectives.CostOf(cmp.Or(row.Chosen, row.Algorithm),
 		collectives.Shape{Kind: kind, Members: ranks, Nodes: nodes, Bytes: int(row.Size)})

@@ -17,7 +17,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A place describes where one rank runs, and what it found there.
+// A place describes the host and the process of one rank.
 type place struct {
 	report.Host // with the Affinity of this rank
 	PID         int
@@ -25,7 +25,7 @@ type place struct {
 	ClockStep   time.Duration
 }
 
-// here returns the place of this rank. Facts that the system does not give stay empty.
+// here returns the place of this rank. Fields that the system does not tell stay empty.
 func here(d spmd.Description, opts *Options) place {
 	const cpu0 = "/sys/devices/system/cpu/cpu0/"
 	p := place{PID: d.PID, Free: opts.Free, ClockStep: clockStep(), Host: report.Host{
@@ -83,8 +83,8 @@ func cpusOf(list string) (cpus []int) {
 	return cpus
 }
 
-// survey adds the machines of the world to the report, and finds each rank's process and how much memory
-// buffers may take. Every rank gets the same results. survey is collective over the world.
+// survey adds the hosts of the world to the report, and sets r.processes and r.budget. Every rank gets the same
+// results. survey is collective over the world.
 func (r *Run) survey(ctx context.Context) error {
 	w, m := r.w, &r.rep.Machine
 	d, me, size := w.Describe(), w.Rank(), w.Size()
@@ -157,7 +157,7 @@ func hostsOf(places []place) []report.Host {
 	return list
 }
 
-// clockStep returns the smallest difference that two readings of the clock show.
+// clockStep returns the smallest difference between two readings of the clock.
 func clockStep() time.Duration {
 	step := time.Second
 	for range 1000 {

@@ -10,8 +10,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// A block is a set of rows under one heading in the layouts of OSU and nccl-tests: the rows of one
-// operation by one algorithm on one group.
+// A block identifies the rows under one heading in the layouts of OSU and nccl-tests: one operation by one algorithm on
+// one group.
 type block struct{ title, dtype string }
 
 // blocks returns each block with its rows. Blocks come in the order in which their first rows were measured.
@@ -22,8 +22,8 @@ func (r *Report) blocks() iter.Seq2[block, []*Row] {
 	})
 }
 
-// osu returns the report in the layout of the OSU Micro-Benchmarks, for programs that read that
-// layout. Latencies are means, as in OSU, but each sample is the maximum over the ranks.
+// osu returns the report in the layout of the OSU Micro-Benchmarks. Latencies are means, as in OSU, but each sample is
+// the maximum over the ranks.
 func (r *Report) osu() (string, error) {
 	var b strings.Builder
 	for of, rows := range r.blocks() {
@@ -43,7 +43,7 @@ func (r *Report) osu() (string, error) {
 	return b.String(), nil
 }
 
-// osuLine returns a row as OSU's benchmark of this kind writes it, and the line of column heads.
+// osuLine returns the column heads and the line of a row, in the layout of OSU's benchmark of the same name.
 func osuLine(bench string, row *Row) (heads, line string) {
 	add := func(head string, width int, text string) {
 		heads, line = heads+fmt.Sprintf("%*s", width, head), line+fmt.Sprintf("%*s", width, text)
@@ -89,8 +89,8 @@ var typeNames = map[string]struct{ mpi, nccl string }{
 	"bf16": {"MPI_UINT16_T", "bfloat16"},
 }
 
-// nccl returns the report in the layout of nccl-tests. Times are medians. A row with "+out" in its
-// Memory goes to the columns for out of place.
+// nccl returns the report in the layout of nccl-tests. Times are medians. A row with "+out" in its Memory fills the
+// columns for out of place.
 func (r *Report) nccl() (string, error) {
 	var b strings.Builder
 	wrong, sum := int64(0), 0.0

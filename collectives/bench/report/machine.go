@@ -28,8 +28,8 @@ type Machine struct {
 	Ranks     int     `json:"ranks"`
 	Nodes     int     `json:"nodes"`
 	Hosts     []Host  `json:"hosts"`
-	ClockStep float64 `json:"clock_step_ns"` // the smallest difference that the clock shows
-	// the rate at which all ranks at once copy memory beyond the caches; bytes read and bytes written both count
+	ClockStep float64 `json:"clock_step_ns"` // the smallest difference between two readings of the clock
+	// Roof is the memory bandwidth, read and written together, while all ranks copy memory beyond the caches.
 	Roof     float64 `json:"roof_gbs,omitempty"`
 	RoofSize int64   `json:"roof_bytes,omitempty"` // bytes that each rank copied
 }
@@ -64,8 +64,7 @@ func (h *Host) load() float64 {
 	return float64(len(h.Ranks)) / float64(h.CPUs)
 }
 
-// Warnings returns reasons why these times are worse than they could be, or differ from one start of
-// the job to the next.
+// Warnings returns reasons why times are worse than necessary, or differ between starts.
 func (m *Machine) Warnings() []string {
 	var lines []string
 	for _, h := range m.Hosts {
@@ -87,12 +86,12 @@ func (h *Host) unbound() bool {
 	return len(h.Ranks) > 1 && len(h.Affinity) > 0 && h.Affinity[0] != "" && h.other() < 0
 }
 
-// other returns the index of the first rank that may run on other CPUs than rank 0 of the host, or -1.
+// other returns the index of the first rank whose CPUs differ from those of the host's first rank, or -1.
 func (h *Host) other() int {
 	return slices.IndexFunc(h.Affinity, func(cpus string) bool { return cpus != h.Affinity[0] })
 }
 
-// header returns the lines that a readable form begins with.
+// header returns the lines before the rows.
 func (r *Report) header(d detail) []string {
 	m := &r.Machine
 	name := "rlinf bench"
@@ -137,7 +136,7 @@ func (r *Report) header(d detail) []string {
 	return append(lines, "command: "+strings.Join(m.Args, " "), "started: "+r.Started.UTC().Format(time.RFC3339))
 }
 
-// affinity says in a few words which rank may run where.
+// affinity describes the CPUs of the host's ranks.
 func (h *Host) affinity() string {
 	if len(h.Affinity) == 0 || h.Affinity[0] == "" {
 		return "affinity not known"

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// A column is one column of a table. It says what the table shows of each row.
+// A column is one column of a table.
 type column struct {
 	head  string
-	width int
+	width int // if negative, texts are aligned to the left
 	text  func(*Row) string
 }
 
@@ -98,7 +98,7 @@ func (r *Report) keys(d detail) map[string]column {
 		width, size = 7, func(r *Row) string { return Bytes(r.Size) }
 	}
 	return map[string]column{
-		"op":    {"op", -op, func(r *Row) string { return r.Op }}, // names are aligned to the left
+		"op":    {"op", -op, func(r *Row) string { return r.Op }},
 		"algo":  {"algo", -13, func(r *Row) string { return r.Algorithm }},
 		"n":     {"n", 4, func(r *Row) string { return strconv.Itoa(r.Ranks) }},
 		"size":  {"size", width, size},
@@ -110,13 +110,12 @@ func (r *Report) keys(d detail) map[string]column {
 	}
 }
 
-// shows reports whether the table has a column for the named key or figure.
+// shows reports whether the table has a column for this key or figure.
 func (r *Report) shows(d detail, name string) bool {
 	return d != narrow || len(r.Brief) == 0 || slices.Contains(r.Brief, name)
 }
 
-// precision returns the larger distance of the interval's ends from the median, in per cent of the
-// median.
+// precision returns the distance of the median from the farther end of its interval, in per cent of the median.
 func (r *Row) precision() string {
 	if !(r.Median > 0) || len(r.Samples) < 2 {
 		return "-"
@@ -193,7 +192,7 @@ func markdown() form {
 	}
 }
 
-// lines returns a text with one line for each entry of list, each after the mark.
+// lines returns a text with one line for each entry of list. Each line begins with mark.
 func lines(mark string, list []string) string {
 	text := ""
 	for _, line := range list {

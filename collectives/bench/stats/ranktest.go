@@ -5,13 +5,12 @@ import (
 	"slices"
 )
 
-// MannWhitney returns U of a: the number of pairs in which a's sample is larger than b's, where a tie counts half. If a
-// and b come from one distribution, p is the two-sided probability that U is at least as far from its mean as here
-// (Mann and Whitney 1947). p is exact for up to 20 samples each without ties. Otherwise it is the normal approximation,
-// corrected for ties and for continuity. p is 1 if a or b is empty or all samples are equal.
+// MannWhitney returns the statistic U of a, and its two-sided p-value under the hypothesis that a and b have the same
+// distribution (Mann and Whitney 1947). U is the number of pairs in which a's sample is larger than b's; a tie counts
+// half. p is exact for up to 20 samples each without ties. Otherwise it is the normal approximation, corrected for ties
+// and for continuity. p is 1 if a or b is empty or all samples are equal.
 //
-// Few samples cannot show much: with 4 against 4 samples the smallest possible p is 0.029, and with 5 against 5 it is
-// 0.008.
+// With 4 against 4 samples the smallest possible p is 0.029, and with 5 against 5 it is 0.008.
 func MannWhitney(a, b []float64) (u, p float64) {
 	n, m := len(a), len(b)
 	if n == 0 || m == 0 {
@@ -49,9 +48,9 @@ func MannWhitney(a, b []float64) (u, p float64) {
 
 const exactUpTo = 20
 
-// exactP returns the two-sided probability of u from samples of n and m without ties. The number of orders with a given
-// u follows c(n,m,u) = c(n-1,m,u-m) + c(n,m-1,u): the largest sample is either from a, and larger than all m samples of
-// b, or from b.
+// exactP returns the two-sided p-value of u for n samples of a and m samples of b without ties. The number of orders
+// with a given u is c(n,m,u) = c(n-1,m,u-m) + c(n,m-1,u): the largest sample is either from a, and larger than all m
+// samples of b, or from b.
 func exactP(n, m, u int) float64 {
 	u = min(u, n*m-u)
 	counts := make([][]float64, m+1) // counts[j] is c(i, j, ·) for the current i
