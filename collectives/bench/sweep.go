@@ -104,17 +104,14 @@ func (p *Plan) sizes(k spmd.Kind, d tensor.DType, n int) []int {
 
 // Collectives measures all of plan. It is collective over the world.
 func (r *Run) Collectives(ctx context.Context, plan Plan) error {
-	figures := []string{"algbw_gbs", "busbw_gbs", "roof_pct"}
+	barrier, figures := "dissemination barrier", []string{"algbw_gbs", "busbw_gbs", "roof_pct"}
 	if plan.Baseline {
-		figures = append(figures, "ratio_x", "extra_us")
+		barrier, figures = "the library's barrier", append(figures, "ratio_x", "extra_us")
 	}
-	method := "dissemination barrier, then the call"
-	if plan.Baseline {
-		method = "the library's barrier, then the call"
-	}
-	method += "; a sample is the maximum over ranks; until the 95 % interval of the median is within " +
-		fmt.Sprintf("±%g %%, %d to %d samples, %v", 100*r.opts.Rule.RelativeCI, r.opts.Rule.MinSamples,
-			r.opts.Rule.MaxSamples, r.opts.Rule.MaxTime)
+	rule := r.opts.Rule
+	method := fmt.Sprintf("%s, then the call; a sample is the maximum over ranks; until the 95 %% interval of the "+
+		"median is within ±%g %%, %d to %d samples, %v", barrier, 100*rule.RelativeCI, rule.MinSamples,
+		rule.MaxSamples, rule.MaxTime)
 	r.rep.Brief = []string{"op", "algo", "n", "size", "busbw_gbs", "ratio_x"}
 	if len(plan.Types) > 1 {
 		r.rep.Brief = append(r.rep.Brief, "type")

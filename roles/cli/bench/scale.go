@@ -142,8 +142,8 @@ func sweepSizes(f *flags) []int {
 	return sizes
 }
 
-// checkSizes removes the numbers of ranks on which the job cannot run, and returns an error if none is left. If asked is
-// true, the user gave the numbers, and every such number is an error.
+// checkSizes removes the numbers of ranks on which the job cannot run, and returns an error if none is left. If asked
+// is true, the user gave the numbers, and every such number is an error.
 func (s *scaling) checkSizes(asked bool) error {
 	var fit []int
 	var last error
