@@ -23,15 +23,17 @@ func newRegion(alloc func(int) ([]byte, error), n int) (region, error) {
 	return region{whole}, nil
 }
 
-// bytes writes two guards from offset `at` of the region, and returns the n bytes between them. The region must have
-// room for both guards.
-func (r region) bytes(at, n int) []byte {
+// buffer returns the n bytes after a guard at offset `at`.
+func (r region) buffer(at, n int) []byte { return r.whole[at+guard : at+guard+n : at+guard+n] }
+
+// guarded writes the guards before and after buffer(at, n), and returns the buffer.
+func (r region) guarded(at, n int) []byte {
 	poisonAll(r.whole[at : at+guard])
 	poisonAll(r.whole[at+guard+n : at+2*guard+n])
-	return r.whole[at+guard : at+guard+n : at+guard+n]
+	return r.buffer(at, n)
 }
 
-// intact reports whether the guards of bytes(at, n) are unchanged.
+// intact reports whether the guards of guarded(at, n) are unchanged.
 func (r region) intact(at, n int) bool {
 	return poisoned(r.whole[at:at+guard]) && poisoned(r.whole[at+guard+n:at+2*guard+n])
 }

@@ -66,11 +66,9 @@ func (c *calls) operand(slot, i int) operand {
 		me:      c.me, kind: c.kind, root: root, size: c.size,
 	}
 	data, second := lengths(c.kind, c.ranks, c.me, root, c.size, c.out)
-	at := slot*c.step + guard
-	o.data = c.ring.whole[at : at+data : at+data]
+	o.data = c.ring.buffer(slot*c.step, data)
 	if c.out || c.kind == spmd.SendReceive {
-		at += stride(c.size)
-		o.second = c.ring.whole[at : at+second : at+second]
+		o.second = c.ring.buffer(slot*c.step+stride(c.size), second)
 	}
 	return o
 }
@@ -94,7 +92,7 @@ func (c *calls) refill() {
 	c.filled = true
 	o := c.operand(0, 0)
 	o.fill()
-	spread(c.ring.whole[guard:guard+c.slots*c.step], c.step)
+	spread(c.ring.buffer(0, c.slots*c.step), c.step)
 }
 
 // check makes one more call, with new numbers, and returns the number of wrong elements.
@@ -103,9 +101,9 @@ func (c *calls) check(ctx context.Context) (int64, error) {
 	i := int(c.salt) * c.slots // a call in the first slot; its root changes from check to check
 	o := c.operand(0, i)
 	second := stride(c.size)
-	c.ring.bytes(0, len(o.data))
+	c.ring.guarded(0, len(o.data))
 	if o.second != nil {
-		c.ring.bytes(second, len(o.second))
+		c.ring.guarded(second, len(o.second))
 	}
 	o.fill()
 	if err := c.call(ctx, i); err != nil {

@@ -138,8 +138,8 @@ func (m *messages) arm(comm spmd.Comm, op string, check bool) *arm {
 	if check && m.size > 0 {
 		a.check = func(ctx context.Context) (int64, error) {
 			m.salt++
-			m.fill(m.out.bytes(0, m.size), me, 0)
-			got := m.in.bytes(0, arriving*m.size)
+			m.fill(m.out.guarded(0, m.size), me, 0)
+			got := m.in.guarded(0, arriving*m.size)
 			poisonAll(got)
 			if err := a.call(ctx, 0); err != nil {
 				return 0, err
@@ -181,7 +181,7 @@ func (m *messages) stream(ctx context.Context, _ int) error {
 
 // move sends n messages for each true in ways, and receives n for each false. It waits for all of them.
 func (m *messages) move(ctx context.Context, ways []bool, n, size, tag int) error {
-	reqs, out := m.reqs[:0], m.out.whole[guard:guard+size]
+	reqs, out := m.reqs[:0], m.out.buffer(0, size)
 	for i := range n {
 		for _, send := range ways {
 			var r spmd.Request
@@ -189,7 +189,7 @@ func (m *messages) move(ctx context.Context, ways []bool, n, size, tag int) erro
 			if send {
 				r, err = m.comm.Isend(out, m.peer, tag)
 			} else {
-				r, err = m.comm.Irecv(m.in.whole[guard+i*size:guard+(i+1)*size], m.peer, tag)
+				r, err = m.comm.Irecv(m.in.buffer(i*size, size), m.peer, tag)
 			}
 			if err != nil {
 				return err

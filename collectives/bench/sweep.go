@@ -249,7 +249,7 @@ func (s *sweep) point(ctx context.Context, p point) error {
 				p.ranks)
 		} else if s.roofs[roof] == 0 && p.size > 0 {
 			memory := s.memory[s.plan.Memory[0]]
-			s.roofs[roof], err = copyRate(ctx, g.team, memory.bytes(0, p.size), memory.bytes(stride(p.size), p.size))
+			s.roofs[roof], err = copyRate(ctx, g.team, memory.guarded(0, p.size), memory.guarded(stride(p.size), p.size))
 		}
 		return arms, func() { figures(p, s.roofs[roof], arms) }, err
 	})
