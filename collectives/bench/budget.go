@@ -36,8 +36,8 @@ func (b *budget) onHost(n int) int {
 	return most
 }
 
-// beyondCaches returns the size in bytes of each of a rank's two buffers, so that copies by all ranks of a host miss
-// its last-level cache.
+// beyondCaches returns a buffer size in bytes. If each rank of a host has two buffers of this size, copies between them
+// miss the last-level cache.
 func (b *budget) beyondCaches() int {
 	const least, most = 4 << 20, 128 << 20
 	ranks := b.onHost(len(b.hosts))

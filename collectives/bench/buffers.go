@@ -113,7 +113,7 @@ func (o *operand) input() []byte {
 	return o.data[:n]
 }
 
-// fill writes the input into the buffers. Bytes that only a result uses get poison.
+// fill writes the input into the buffers. It sets bytes that only the result uses to poison.
 func (o *operand) fill() {
 	in, first := o.second, 0
 	if in == nil {

@@ -15,13 +15,13 @@ import (
 type ChannelPlan struct {
 	Ranks   [2]int // rank of the producer, rank of the consumer
 	Sizes   []int  // bytes of an item's tensor
-	Depth   int    // items that a queue holds
-	Window  int    // items of a stream
+	Depth   int    // capacity of a queue in items
+	Window  int    // number of items in a stream
 	Consume time.Duration
 	Check   bool
 }
 
-// The things that Channel measures.
+// Operations that Channel measures.
 const (
 	RoundTrip    = "round_trip"    // one item to the consumer and one item back
 	Stream       = "stream"        // a window of items one way, then an answer
@@ -66,7 +66,7 @@ func (r *Run) Channel(ctx context.Context, p ChannelPlan) error {
 
 // items measures one operation on the two channels.
 func (r *Run) items(ctx context.Context, t *team, p ChannelPlan, b *twoWay, op string) error {
-	there, moved := p.Window, float64(p.Window) // items sent to the consumer, and items that count in rates
+	there, moved := p.Window, float64(p.Window) // number of items to the consumer; number that rates count
 	if op == RoundTrip {
 		there, moved = 1, 2
 	}

@@ -17,9 +17,9 @@ import (
 //
 //	overlap = max(0, 100·(1 - (overall-compute)/pure)) %
 //
-// The three times are measured in turns. The report also has the gain, (pure+compute)/overall, because in shared memory
-// communication itself takes time of the cores. The plan must have one group, of all ranks, and be in place. Overlap is
-// collective over the world.
+// The three times are measured in turns. In shared memory communication needs the cores, too, so the report also has
+// the gain: (pure+compute)/overall. The plan must have one group, of all ranks, and be in place. Overlap is collective
+// over the world.
 func (r *Run) Overlap(ctx context.Context, plan Plan) error {
 	r.rep.Brief = []string{"op", "algo", "n", "size", "pure_us", "compute_us", "overlap_pct", "gain_x"}
 	err := r.Columns("in turns: the operation alone (pure), a computation of its length (compute), and start, "+

@@ -22,7 +22,7 @@ type MessagePlan struct {
 	Check  bool
 }
 
-// The things that P2P can measure.
+// Operations that P2P can measure.
 const (
 	Latency      = "latency"      // half of a round trip of one message
 	Bandwidth    = "bandwidth"    // a window of messages in one direction, then an empty answer

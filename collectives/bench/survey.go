@@ -19,13 +19,13 @@ import (
 
 // A place describes the host and the process of one rank.
 type place struct {
-	report.Host // with the Affinity of this rank
+	report.Host // Affinity has the CPUs of this rank only
 	PID         int
 	Free        int64
 	ClockStep   time.Duration
 }
 
-// here returns the place of this rank. Fields that the system does not tell stay empty.
+// here returns the place of this rank. Facts that the system does not provide stay empty.
 func here(d spmd.Description, opts *Options) place {
 	const cpu0 = "/sys/devices/system/cpu/cpu0/"
 	p := place{PID: d.PID, Free: opts.Free, ClockStep: clockStep(), Host: report.Host{

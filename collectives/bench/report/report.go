@@ -41,7 +41,7 @@ type Report struct {
 // A Row is one measurement.
 type Row struct {
 	Op        string `json:"op"`               // allreduce, latency, …
-	Algorithm string `json:"algo,omitempty"`   // or another name that distinguishes rows of one op
+	Algorithm string `json:"algo,omitempty"`   // the algorithm, or another name that distinguishes rows of one op
 	Chosen    string `json:"chosen,omitempty"` // the algorithm that auto chose
 	Ranks     int    `json:"n"`
 	// Size is in bytes. For a collective it is the size of the root's data or of every member's, as in nccl-tests.

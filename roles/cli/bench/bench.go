@@ -279,7 +279,7 @@ func (j *benchJob) rank(ctx context.Context, w *spmd.World, measure measurement)
 	return err
 }
 
-// judge writes the plot, failed checks and the comparison, and returns the exit code.
+// judge draws the plot, checks and compares the report, and returns the exit code.
 func (j *benchJob) judge() (int, error) {
 	if j.report == nil {
 		return loop.ExitOK, nil // not the leading process

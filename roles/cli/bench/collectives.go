@@ -110,7 +110,7 @@ func collectivePlan(f *flags) bench.Plan {
 	return p
 }
 
-// kinds reads --op, a list of operations, each of which must be in names.
+// kinds reads --op, a list of operations. The argument names has the valid names.
 func (f *flags) kinds(names []string) (kinds []spmd.Kind) {
 	for _, name := range f.names("op", names) {
 		kinds = append(kinds, spmd.Kind(slices.Index(kindNames(), name)))

@@ -80,7 +80,7 @@ func (f *flags) ranks(flag string, world int) []int {
 	return f.numbers(flag, 0, world-1, fmt.Sprintf("ranks from 0 to %d", world-1))
 }
 
-// names reads a list of names, each of which must be in all. The text "all" means the whole list all.
+// names reads a list of names. The argument all has the valid names. The text "all" means all of them.
 func (f *flags) names(flag string, all []string) []string {
 	if f.String(flag) == "all" {
 		return all
@@ -93,7 +93,7 @@ func (f *flags) names(flag string, all []string) []string {
 	})
 }
 
-// name reads one name, which must be in all.
+// name reads one name. The argument all has the valid names.
 func (f *flags) name(flag string, all []string) string {
 	names := f.names(flag, all)
 	if len(names) != 1 {
@@ -103,7 +103,7 @@ func (f *flags) name(flag string, all []string) string {
 	return names[0]
 }
 
-// either reads a flag whose value must be in words, and returns its index.
+// either reads a flag whose value must be one of the given words, and returns the index of the word.
 func (f *flags) either(flag string, words ...string) int {
 	at, last := slices.Index(words, f.String(flag)), len(words)-1
 	if at < 0 {
