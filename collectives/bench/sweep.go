@@ -249,7 +249,8 @@ func (s *sweep) point(ctx context.Context, p point) error {
 				p.ranks)
 		} else if s.roofs[roof] == 0 && p.size > 0 {
 			memory := s.memory[s.plan.Memory[0]]
-			s.roofs[roof], err = copyRate(ctx, g.team, memory.guarded(0, p.size), memory.guarded(stride(p.size), p.size))
+			src, dst := memory.guarded(stride(p.size), p.size), memory.guarded(0, p.size)
+			s.roofs[roof], err = copyRate(ctx, g.team, dst, src)
 		}
 		return arms, func() { figures(p, s.roofs[roof], arms) }, err
 	})
