@@ -42,7 +42,8 @@ func (s *sweep) slots(p point, out bool) int {
 	if !s.plan.OffCache || p.size == 0 {
 		return 1
 	}
-	return s.run.budget.slots(stepOf(p, out), s.touched(p, out), s.limit)
+	b := &s.run.budget
+	return b.slots(stepOf(p, out), s.touched(p, out), b.limit(slices.Max(s.plan.Ranks), len(s.plan.Memory)))
 }
 
 // places returns the values of out that the point is measured with: true means out of place, false in place.

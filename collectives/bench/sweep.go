@@ -136,7 +136,6 @@ type sweep struct {
 	run    *Run
 	plan   *Plan
 	groups map[int]*group     // by size
-	limit  int                // maximum bytes of a rank's buffers in rotation, for OffCache
 	memory map[string]region  // by kind of memory; all points share it
 	roofs  map[[2]int]float64 // GB/s of copies, by size of the group and of the buffers
 }
@@ -170,7 +169,6 @@ func (s *sweep) each(measure func(point) error) error {
 // allocate allocates memory for the points: for each kind of memory one region, which has room for the largest point.
 func (s *sweep) allocate(points []point) error {
 	if s.plan.OffCache {
-		s.limit = s.run.budget.limit(slices.Max(s.plan.Ranks), len(s.plan.Memory))
 		s.describe(points)
 	}
 	need, most := 0, map[int]int{} // need: bytes on this rank; most[n]: bytes on a rank of a group of n
