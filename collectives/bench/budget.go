@@ -6,20 +6,19 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/report"
 )
 
-// mostBuffers is the largest number of bytes that the buffers of all ranks of a host take, if the benchmark chooses the
-// number of buffers: for OffCache, the roof and p2p's windows. A single operation may take more.
+// mostBuffers is the maximum size in bytes of all buffers on a host, where the benchmark chooses their number: for
+// OffCache, the roof and the windows of P2P. A single operation may take more.
 const mostBuffers = 1536 << 20
 
-// A budget says how much memory the buffers may take. It is the same on all ranks, so that they agree
-// on the number of buffers.
+// A budget limits the memory of the buffers. It is the same on all ranks, so that they agree on the number of buffers.
 type budget struct {
-	hosts []int // the lowest rank of each rank's host
+	hosts []int // hosts[r] is the lowest rank on the host of rank r
 	cache int   // bytes of the largest last-level cache; 0 if not known
-	free  int   // bytes that the ranks of a host can still take, on the host with the least; 0 if not known
+	free  int   // bytes of available memory on the host with the least; 0 if not known
 }
 
-// buffers returns how many bytes the buffers of all ranks of a host may take: the smaller of
-// mostBuffers and a quarter of the free memory.
+// buffers returns the maximum size in bytes of all buffers on a host: mostBuffers or a quarter of the free memory,
+// whichever is smaller.
 func (b *budget) buffers() int {
 	if b.free == 0 {
 		return mostBuffers
@@ -27,7 +26,7 @@ func (b *budget) buffers() int {
 	return min(mostBuffers, b.free/4)
 }
 
-// onHost returns how many of the first n ranks are on the host that has most of them.
+// onHost returns the maximum number of the first n ranks that are on the same host.
 func (b *budget) onHost(n int) int {
 	most, count := 0, map[int]int{}
 	for _, host := range b.hosts[:n] {
@@ -37,34 +36,32 @@ func (b *budget) onHost(n int) int {
 	return most
 }
 
-// beyondCaches returns how large a rank's two buffers must be for the copies of all ranks of a host to
-// miss its last-level cache.
+// beyondCaches returns a buffer size in bytes. If each rank of a host has two buffers of this size, copies between them
+// miss the last-level cache.
 func (b *budget) beyondCaches() int {
 	const least, most = 4 << 20, 128 << 20
 	ranks := b.onHost(len(b.hosts))
 	return min(most, max(least, 2*b.cache/ranks), b.buffers()/(2*ranks))
 }
 
-// window returns the largest number of bytes that the messages of a window may take on each rank.
+// window returns the maximum size in bytes of a window's messages on a rank.
 func (b *budget) window() int {
 	const most = 64 << 20
 	return min(most, b.limit(len(b.hosts), 1))
 }
 
-// limit returns how many bytes the buffers of a rank may take in each kind of memory, in groups of up to
-// n ranks. kinds is the number of kinds. A rank that is in several groups uses the same memory for all of
-// them.
+// limit returns the maximum size in bytes of a rank's buffers, in groups of up to n ranks, for each of several kinds of
+// memory. All groups of a rank use the same memory.
 func (b *budget) limit(n, kinds int) int { return b.buffers() / raceFactor / kinds / b.onHost(n) }
 
-// slots returns the number of buffers that calls use in rotation. A buffer takes step bytes, and calls on a host touch
-// `touched` bytes of it. Together the buffers fill twice the cache of a host, or limit bytes if that is less. slots
-// returns at least 1.
+// slots returns the number of slots that calls use in rotation, at least 1. A slot takes step bytes on a rank, and a
+// call touches `touched` bytes on a host. One rotation touches twice the cache of a host. The slots of a rank take at
+// most limit bytes.
 func (b *budget) slots(step, touched, limit int) int {
 	return max(1, min((2*b.cache+touched-1)/touched, limit/step))
 }
 
-// check returns an error if buffers of this many bytes on each of the first n ranks do not fit into
-// the free memory.
+// check returns an error if buffers of this many bytes on each of the first n ranks exceed the free memory.
 func (b *budget) check(n, bytes int) error {
 	ranks := b.onHost(n)
 	if b.free == 0 || bytes <= b.free/raceFactor/ranks {

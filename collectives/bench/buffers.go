@@ -23,21 +23,22 @@ func newRegion(alloc func(int) ([]byte, error), n int) (region, error) {
 	return region{whole}, nil
 }
 
-// bytes renews two guards at offset `at` of the region and returns the n bytes between them. The
-// region must have room for both guards.
-func (r region) bytes(at, n int) []byte {
+// buffer returns the n bytes after a guard at offset `at`.
+func (r region) buffer(at, n int) []byte { return r.whole[at+guard : at+guard+n : at+guard+n] }
+
+// guarded writes the guards before and after buffer(at, n), and returns the buffer.
+func (r region) guarded(at, n int) []byte {
 	poisonAll(r.whole[at : at+guard])
 	poisonAll(r.whole[at+guard+n : at+2*guard+n])
-	return r.whole[at+guard : at+guard+n : at+guard+n]
+	return r.buffer(at, n)
 }
 
-// intact reports whether the guards of bytes(at, n) are unchanged.
+// intact reports whether the guards of guarded(at, n) are unchanged.
 func (r region) intact(at, n int) bool {
 	return poisoned(r.whole[at:at+guard]) && poisoned(r.whole[at+guard+n:at+2*guard+n])
 }
 
-// An operand holds the buffers of one operation on one member. It knows their content before the
-// operation and after.
+// An operand holds the buffers of one operation on one member. It writes their input and checks their result.
 type operand struct {
 	pattern
 	me   int
@@ -45,12 +46,12 @@ type operand struct {
 	root int
 	size int // bytes of the operation, as in Row.Size
 	data []byte
-	// second is Send, if the operation has one. Out of place, for other operations, second is the input, which the call
-	// copies into data. If second is nil, data holds the input.
+	// second is the send buffer of an operation that has one. For other operations out of place it is the input, which
+	// the call copies into data. It is nil if data holds the input.
 	second []byte
 }
 
-// lengths returns the lengths in bytes of a member's two buffers in an operation of size bytes.
+// lengths returns the lengths in bytes of operand.data and operand.second. The argument size is the operation's size.
 func lengths(k spmd.Kind, members, me, root, size int, out bool) (data, second int) {
 	data = size
 	switch {
@@ -65,7 +66,7 @@ func lengths(k spmd.Kind, members, me, root, size int, out bool) (data, second i
 	return data, second
 }
 
-// inputLength returns how many bytes a member's input has.
+// inputLength returns the length in bytes of a member's input.
 func inputLength(k spmd.Kind, members, me, root, size int) int {
 	switch {
 	case k == spmd.Barrier, (k == spmd.Broadcast || k == spmd.Scatter) && me != root:
@@ -76,10 +77,10 @@ func inputLength(k spmd.Kind, members, me, root, size int) int {
 	return size
 }
 
-// hasSend reports whether an operation of kind k that is made out of place has a separate send buffer.
+// hasSend reports whether an operation of kind k out of place has a separate send buffer.
 func hasSend(k spmd.Kind) bool { return k == spmd.SendReceive || k == spmd.AllToAll }
 
-// blocks reports whether an operation cuts its data into one block for each member.
+// blocks reports whether the data of an operation consists of one block for each member.
 func blocks(k spmd.Kind) bool {
 	switch k {
 	case spmd.ReduceScatter, spmd.AllGather, spmd.Gather, spmd.Scatter, spmd.AllToAll:
@@ -112,7 +113,7 @@ func (o *operand) input() []byte {
 	return o.data[:n]
 }
 
-// fill puts the input into the buffers. It fills the places that only results use with poison.
+// fill writes the input into the buffers. It sets bytes that only the result uses to poison.
 func (o *operand) fill() {
 	in, first := o.second, 0
 	if in == nil {
@@ -132,19 +133,18 @@ func (o *operand) wrongElements() int64 {
 	e, n := o.dtype.Size(), o.block()
 	at := func(m int) []byte { return o.data[m*n*e : (m+1)*n*e] }
 	wrong := int64(0)
+	if (o.kind == spmd.Reduce || o.kind == spmd.Gather) && o.me != o.root {
+		return 0 // only the root has a result
+	}
 	switch o.kind {
 	case spmd.Broadcast:
 		return o.wrong(o.data, o.root, 0)
-	case spmd.Reduce:
-		if o.me == o.root {
-			return o.wrongSum(o.data, 0)
-		}
-	case spmd.AllReduce:
+	case spmd.Reduce, spmd.AllReduce:
 		return o.wrongSum(o.data, 0)
 	case spmd.ReduceScatter:
 		return o.wrongSum(at(o.me), o.me*n)
 	case spmd.AllGather, spmd.Gather:
-		for m := 0; m < o.members && (o.kind == spmd.AllGather || o.me == o.root); m++ {
+		for m := range o.members {
 			wrong += o.wrong(at(m), m, m*n)
 		}
 	case spmd.Scatter:
@@ -163,7 +163,7 @@ func (o *operand) wrongElements() int64 {
 	return wrong
 }
 
-// TypeNames returns the element types' names, as users write them.
+// TypeNames returns the names of the element types, such as f32.
 func TypeNames() (names []string) {
 	for d := tensor.F32; d <= tensor.BF16; d++ {
 		names = append(names, typeName(d))
@@ -171,7 +171,7 @@ func TypeNames() (names []string) {
 	return names
 }
 
-// TypeOf returns the type of a name of TypeNames, and the zero DType for other names.
+// TypeOf returns the type with this name, or the zero DType if TypeNames does not have the name.
 func TypeOf(name string) tensor.DType {
 	return tensor.F32 + tensor.DType(slices.Index(TypeNames(), name))
 }

@@ -14,10 +14,10 @@ type calls struct {
 	run    func(context.Context, *spmd.Collective) error
 	memory string
 	out    bool   // calls are out of place
-	ring   region // memory of the buffers; a call's buffers begin every step bytes
-	step   int
-	slots  int
-	filled bool
+	ring   region // memory of all slots
+	step   int    // bytes of a slot, which has the buffers of a call
+	slots  int    // number of slots
+	filled bool   // the slots have their input
 	me     int
 	salt   uint64
 }
@@ -58,7 +58,7 @@ func (c *calls) root(i int) int {
 	return c.plan.Root % c.ranks
 }
 
-// operand returns the buffers that call i uses in the given slot of c.ring.
+// operand returns the buffers of call i in a slot.
 func (c *calls) operand(slot, i int) operand {
 	root := c.root(i)
 	o := operand{
@@ -66,16 +66,14 @@ func (c *calls) operand(slot, i int) operand {
 		me:      c.me, kind: c.kind, root: root, size: c.size,
 	}
 	data, second := lengths(c.kind, c.ranks, c.me, root, c.size, c.out)
-	at := slot*c.step + guard
-	o.data = c.ring.whole[at : at+data : at+data]
+	o.data = c.ring.buffer(slot*c.step, data)
 	if c.out || c.kind == spmd.SendReceive {
-		at += stride(c.size)
-		o.second = c.ring.whole[at : at+second : at+second]
+		o.second = c.ring.buffer(slot*c.step+stride(c.size), second)
 	}
 	return o
 }
 
-// call makes call number i, the part that is timed.
+// call makes call number i. This is the part that is timed.
 func (c *calls) call(ctx context.Context, i int) error {
 	o := c.operand(i%c.slots, i)
 	if o.second != nil && !hasSend(c.kind) {
@@ -85,8 +83,8 @@ func (c *calls) call(ctx context.Context, i int) error {
 	return c.run(ctx, &op)
 }
 
-// refill puts the input into the buffers. If there are several slots, all get the input of the
-// first slot, and only once, because the results of timed calls are not checked.
+// refill writes the input into the buffers. If there are several slots, all get the input of the first slot, and only
+// once, because the results of timed calls are not checked.
 func (c *calls) refill() {
 	if c.slots > 1 && c.filled {
 		return
@@ -94,19 +92,18 @@ func (c *calls) refill() {
 	c.filled = true
 	o := c.operand(0, 0)
 	o.fill()
-	spread(c.ring.whole[guard:guard+c.slots*c.step], c.step)
+	spread(c.ring.buffer(0, c.slots*c.step), c.step)
 }
 
-// check makes one more call, with numbers that differ from the last call, and returns the number of
-// wrong elements.
+// check makes one more call, with new numbers, and returns the number of wrong elements.
 func (c *calls) check(ctx context.Context) (int64, error) {
 	c.salt++
 	i := int(c.salt) * c.slots // a call in the first slot; its root changes from check to check
 	o := c.operand(0, i)
 	second := stride(c.size)
-	c.ring.bytes(0, len(o.data))
+	c.ring.guarded(0, len(o.data))
 	if o.second != nil {
-		c.ring.bytes(second, len(o.second))
+		c.ring.guarded(second, len(o.second))
 	}
 	o.fill()
 	if err := c.call(ctx, i); err != nil {

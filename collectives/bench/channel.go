@@ -15,22 +15,21 @@ import (
 type ChannelPlan struct {
 	Ranks   [2]int // rank of the producer, rank of the consumer
 	Sizes   []int  // bytes of an item's tensor
-	Depth   int    // items that a queue holds
-	Window  int    // items of a stream
+	Depth   int    // capacity of a queue in items
+	Window  int    // number of items in a stream
 	Consume time.Duration
 	Check   bool
 }
 
-// The things that Channel measures.
+// Operations that Channel measures.
 const (
 	RoundTrip    = "round_trip"    // one item to the consumer and one item back
 	Stream       = "stream"        // a window of items one way, then an answer
 	BackPressure = "back_pressure" // a stream to a consumer that computes on each item
 )
 
-// Channel measures two channels between workers on two ranks, one in each direction. Items are
-// passed on unchanged, so the time does not include filling and reading them. Channel is collective
-// over the world.
+// Channel measures two channels between workers on two ranks, one in each direction. Items are passed on unchanged, so
+// the time does not include filling and reading them. Channel is collective over the world.
 func (r *Run) Channel(ctx context.Context, p ChannelPlan) error {
 	err := r.Columns(fmt.Sprintf("dissemination barrier, then: an item there and one back; %d items one way and an "+
 		"answer; the same to a consumer that computes %v on each; queues hold %d",
@@ -65,9 +64,9 @@ func (r *Run) Channel(ctx context.Context, p ChannelPlan) error {
 	return nil
 }
 
-// items measures one operation on a channel.
+// items measures one operation on the two channels.
 func (r *Run) items(ctx context.Context, t *team, p ChannelPlan, b *twoWay, op string) error {
-	there, moved := p.Window, float64(p.Window) // items sent to the consumer, and items that count in rates
+	there, moved := p.Window, float64(p.Window) // number of items to the consumer; number that rates count
 	if op == RoundTrip {
 		there, moved = 1, 2
 	}
@@ -97,7 +96,7 @@ func (r *Run) items(ctx context.Context, t *team, p ChannelPlan, b *twoWay, op s
 	})
 }
 
-// A twoWay is this rank's side of a channel there and one back.
+// A twoWay has this rank's ends of the two channels.
 type twoWay struct {
 	me                int // 0: the producer, 1: the consumer
 	out               *spmd.Sender
@@ -107,22 +106,25 @@ type twoWay struct {
 	work              int // rounds of burn per item of the consumer
 	seq               int // items put and taken so far, the same on both sides
 	pattern           pattern
-	blocked, produced time.Duration // time that the producer waits for room, and its total time
+	blocked, produced time.Duration // the producer's time waiting for room in the queue, and its total time
 }
 
-// newTwoWay launches the two workers and makes their channels. It is collective over the world.
+// newTwoWay launches the two workers and makes their channels, which have i in their names. It is collective over the
+// world.
 func (r *Run) newTwoWay(p ChannelPlan, i, size int) (*twoWay, error) {
 	b := &twoWay{size: size, pattern: pattern{dtype: tensor.U8, members: 2},
 		layout: tensor.NewLayout(tensor.Field{Name: "data", DType: tensor.U8, Shape: []int{size}})}
 	var sides [2]spmd.GroupSpec
-	var workers [2][]*spmd.Member // the workers on this rank
+	var worker *spmd.Member // the worker on this rank; nil if there is none
 	for side, name := range []string{"producer", "consumer"} {
 		sides[side] = spmd.GroupSpec{Name: fmt.Sprintf("%s %d", name, i), Ranks: p.Ranks[side : side+1]}
 		g, err := spmd.Launch(r.w, sides[side], func(m *spmd.Member) (*spmd.Member, error) { return m, nil })
 		if err != nil {
 			return nil, err
 		}
-		workers[side] = g.Here()
+		if here := g.Here(); len(here) > 0 {
+			b.me, worker = side, here[0]
+		}
 	}
 	var channels [2]*spmd.Channel // indexed by the sending side
 	for side, name := range []string{"there", "back"} {
@@ -132,23 +134,17 @@ func (r *Run) newTwoWay(p ChannelPlan, i, size int) (*twoWay, error) {
 			return nil, err
 		}
 	}
-	for side, here := range workers {
-		if len(here) == 0 {
-			continue
-		}
-		b.me = side
-		var err, err2 error
-		b.out, err = channels[side].Sender(here[0], spmd.Key{To: 0})
-		b.in, err2 = channels[1-side].Receiver(here[0], spmd.Key{To: 0})
-		if err = errors.Join(err, err2); err != nil {
-			return nil, err
-		}
+	if worker == nil {
+		return b, nil
 	}
-	return b, nil
+	var err, err2 error
+	b.out, err = channels[b.me].Sender(worker, spmd.Key{To: 0})
+	b.in, err2 = channels[1-b.me].Receiver(worker, spmd.Key{To: 0})
+	return b, errors.Join(err, err2)
 }
 
-// run moves items from the producer to the consumer, and one item back. If check is set, it fills
-// the items, and returns how many of their bytes and numbers are wrong.
+// run sends items from the producer to the consumer, and one item back. If check is true, it fills the items, and
+// returns the number of wrong bytes. An item out of order counts as one more.
 func (b *twoWay) run(ctx context.Context, items int, check bool) (wrong int64, err error) {
 	if b.me == 1 {
 		for range items {

@@ -12,8 +12,7 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// busFactor returns the factor that turns size/time into the bandwidth that every link must have
-// (nccl-tests, doc/PERFORMANCE.md).
+// busFactor returns the ratio of bus bandwidth to size/time (nccl-tests, doc/PERFORMANCE.md).
 func busFactor(k spmd.Kind, n int) float64 {
 	switch {
 	case k == spmd.AllReduce:
@@ -24,7 +23,7 @@ func busFactor(k spmd.Kind, n int) float64 {
 	return 1
 }
 
-// moved returns how many bytes in total an operation of size bytes must move between members.
+// moved returns the total number of bytes that members must send in an operation of size bytes.
 func moved(k spmd.Kind, n int, size int64) float64 {
 	s, others := float64(size), float64(n-1)
 	switch k {
@@ -37,7 +36,7 @@ func moved(k spmd.Kind, n int, size int64) float64 {
 	case spmd.SendReceive:
 		return float64(n) * s
 	}
-	return others * s // n-1 copies, n-1 summands, or (n-1)/n of the data of each of n members
+	return others * s // n-1 copies, n-1 terms of a sum, or n-1 blocks of each of n members
 }
 
 // gbs returns a bandwidth in 10⁹ bytes per second.
@@ -48,55 +47,48 @@ func gbs(bytes, microseconds float64) float64 {
 	return bytes / microseconds / 1e3
 }
 
-// fit fits a line through the times of each algorithm, on rank 0. A row of auto has the cost of the
-// algorithm that auto chose.
+// fit adds a Fit to the report of rank 0 for every series. A row of auto has the cost of the algorithm that auto chose.
 func (r *Run) fit(plan *Plan) {
 	rows := r.rep.Where(func(row *report.Row) bool { return row.Ranks > 1 && row.Size > 0 })
-	type line struct{ op, algorithm, dtype, memory string }
-	for of, rows := range report.Group(rows, func(row *report.Row) line {
-		return line{row.Op, row.Algorithm, row.DType, row.Memory}
-	}) {
-		kind := plan.Kinds[slices.IndexFunc(plan.Kinds, func(kind spmd.Kind) bool { return kind.String() == of.op })]
+	for of, rows := range report.Group(rows, (*report.Row).Series) {
+		kind := plan.Kinds[slices.IndexFunc(plan.Kinds, func(kind spmd.Kind) bool { return kind.String() == of.Op })]
 		if fit, ok := fitRows(kind, rows, r.w.Nodes()); ok {
 			r.rep.Fits = append(r.rep.Fits, fit)
 		}
 	}
 }
 
-// fitRows fits a line through rows, which differ only in size and ranks, and sets their model_x.
-// nodes has the node of each rank. Rows of fewer than three sizes have no fit, because two points
-// always lie on a line.
+// fitRows fits a line through the rows of a series, and sets their model_x. nodes has the node of each rank. If there
+// are fewer than three sizes, ok is false, because two points always lie on a line.
 func fitRows(kind spmd.Kind, rows []*report.Row, nodes []int) (fit report.Fit, ok bool) {
 	var largest []*report.Row // for each size, the row with the most ranks
-	for _, same := range report.Group(rows, func(row *report.Row) int64 { return row.Size }) {
+	for _, same := range report.BySize(rows) {
 		largest = append(largest, slices.MaxFunc(same, func(a, b *report.Row) int { return a.Ranks - b.Ranks }))
 	}
 	if len(largest) < 3 {
 		return fit, false
 	}
-	slices.SortFunc(largest, func(a, b *report.Row) int { return cmp.Compare(a.Size, b.Size) })
 	var points []stats.Point
 	var chosen []string
 	for _, row := range rows {
-		cost := costOf(kind, row, row.Ranks, len(distinct(nodes[:row.Ranks])))
+		cost := costOf(kind, row, row.Ranks, len(report.Distinct(nodes[:row.Ranks])))
 		points = append(points, stats.Point{Rounds: cost.Rounds, Bytes: cost.Bytes, Time: row.Median})
 		if chosen = append(chosen, row.Chosen); len(points) == 1 {
 			fit.Rounds, fit.Bytes = cost.RoundsFormula, cost.BytesFormula
 		}
 	}
-	if chosen = distinct(chosen); len(chosen) > 1 {
+	if chosen = report.Distinct(chosen); len(chosen) > 1 {
 		fit.Rounds, fit.Bytes = strings.Join(chosen, "|"), strings.Join(chosen, "|")
 	}
 	line := stats.Fit(points)
 	for i, row := range rows {
 		row.SetFigure("model_x", row.Median/line.At(points[i].Rounds, points[i].Bytes))
 	}
-	of := rows[0]
-	fit.Op, fit.Algorithm, fit.DType, fit.Memory = of.Op, of.Algorithm, of.DType, of.Memory
-	fit.Alpha, fit.Beta, fit.Residual, fit.Points = line.Alpha, line.Beta, line.Residual, len(points)
+	fit.Series, fit.Points = rows[0].Series(), len(points)
+	fit.Alpha, fit.Beta, fit.Residual = line.Alpha, line.Beta, line.Residual
 	for _, factor := range []int{2, 4, 8} {
 		for _, row := range []*report.Row{largest[0], largest[len(largest)/2], largest[len(largest)-1]} {
-			n, on := factor*row.Ranks, len(distinct(nodes[:row.Ranks]))
+			n, on := factor*row.Ranks, len(report.Distinct(nodes[:row.Ranks]))
 			if on > 1 { // keep the number of ranks on each node
 				on *= factor
 			}
@@ -108,20 +100,8 @@ func fitRows(kind spmd.Kind, rows []*report.Row, nodes []int) (fit report.Fit, o
 	return fit, true
 }
 
-// costOf returns the cost of row's operation on this number of ranks and nodes, by the algorithm
-// that made the row.
+// costOf returns the cost of a row's operation by the row's algorithm, on the given numbers of ranks and nodes.
 func costOf(kind spmd.Kind, row *report.Row, ranks, nodes int) collectives.Cost {
 	return collectives.CostOf(cmp.Or(row.Chosen, row.Algorithm),
 		collectives.Shape{Kind: kind, Members: ranks, Nodes: nodes, Bytes: int(row.Size)})
-}
-
-// distinct returns each element of list once, in the order of first occurrence.
-func distinct[E comparable](list []E) []E {
-	var once []E
-	for _, x := range list {
-		if !slices.Contains(once, x) {
-			once = append(once, x)
-		}
-	}
-	return once
 }

@@ -11,15 +11,15 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// stride is the distance between the beginnings of two buffers of size bytes with their guards.
-func stride(size int) int { return (size + 2*guard + 63) / 64 * 64 }
+// stride returns the distance in bytes from the start of a buffer to the start of the next buffer, with a guard before
+// and after each. The buffers have size bytes.
+func stride(size int) int { return lines(size + 2*guard) }
 
 // lines returns size rounded up to whole cache lines, in bytes.
 func lines(size int) int { return (size + 63) / 64 * 64 }
 
-// stepOf returns the distance between the beginnings of two calls' buffers. A call's buffers are Data and, behind the
-// guard of Data, the second buffer, if there is one (see operand). The guard behind a call's last buffer lies in the
-// buffers of the next call, which are not in use then.
+// stepOf returns the size of a slot in bytes. A slot has operand.data and, after a guard, operand.second if there is
+// one. The guard after the last buffer of a slot overlaps the next slot, which is not in use during a check.
 func stepOf(p point, out bool) int {
 	if out || p.kind == spmd.SendReceive {
 		return stride(p.size) + lines(p.size)
@@ -27,8 +27,7 @@ func stepOf(p point, out bool) int {
 	return lines(p.size)
 }
 
-// touched returns how many bytes a call of a point touches on a host. Hosts may differ, and touched returns the
-// smallest number.
+// touched returns the number of bytes that a call touches on a host: the minimum over the hosts.
 func (s *sweep) touched(p point, out bool) int {
 	byHost := map[int]int{}
 	for m := range p.ranks {
@@ -38,15 +37,16 @@ func (s *sweep) touched(p point, out bool) int {
 	return slices.Min(slices.Collect(maps.Values(byHost)))
 }
 
-// slots returns the number of buffers that the calls of a point use in rotation.
+// slots returns the number of slots that the calls of a point use in rotation.
 func (s *sweep) slots(p point, out bool) int {
 	if !s.plan.OffCache || p.size == 0 {
 		return 1
 	}
-	return s.run.budget.slots(stepOf(p, out), s.touched(p, out), s.limit)
+	b := &s.run.budget
+	return b.slots(stepOf(p, out), s.touched(p, out), b.limit(slices.Max(s.plan.Ranks), len(s.plan.Memory)))
 }
 
-// places returns the ways in which the point is measured: true means out of place, false in place.
+// places returns the values of out that the point is measured with: true means out of place, false in place.
 func (s *sweep) places(p point) []bool {
 	if p.kind == spmd.SendReceive || p.kind == spmd.Barrier {
 		return []bool{false}
@@ -61,8 +61,8 @@ func (s *sweep) places(p point) []bool {
 	return list
 }
 
-// describe adds a note to the report: the least number of bytes that the calls on a host touch in one round of the
-// buffers, and which operations fit into the cache.
+// describe adds a note to the report: how many bytes one rotation of the slots touches on a host, and which operations
+// still fit into the cache.
 func (s *sweep) describe(points []point) {
 	b, least := &s.run.budget, math.MaxInt
 	var held []string
@@ -73,8 +73,8 @@ func (s *sweep) describe(points []point) {
 			}
 			touched := s.slots(p, out) * s.touched(p, out)
 			least = min(least, touched)
-			if name := p.kind.String(); touched <= b.cache && !slices.Contains(held, name) {
-				held = append(held, name)
+			if touched <= b.cache {
+				held = append(held, p.kind.String())
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func (s *sweep) describe(points []point) {
 		except := ""
 		if len(held) > 0 {
 			except = fmt.Sprintf("; these are NOT out of the cache, as buffers take %.1f MiB at most here: %s",
-				inMiB(b.buffers()/raceFactor), strings.Join(held, ", "))
+				inMiB(b.buffers()/raceFactor), strings.Join(report.Distinct(held), ", "))
 		}
 		s.run.note("off-cache: one round of the buffers on a host touches %.1f MiB or more, %.2f times its last-level "+
 			"cache of %s%s", inMiB(least), float64(least)/float64(b.cache), report.Bytes(int64(b.cache)), except)

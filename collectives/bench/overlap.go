@@ -12,15 +12,14 @@ import (
 )
 
 // Overlap measures how much of an operation hides behind computation, by the formula of OSU's tests of non-blocking
-// collectives. pure is the time of the operation alone, and compute is the time of a computation of the same length.
-// overall is the time of both together, if the operation is started before the computation and waited for after the
-// computation:
+// collectives. pure is the time of the operation alone. compute is the time of a computation that takes as long.
+// overall is the time to start the operation, compute, and wait for the operation:
 //
 //	overlap = max(0, 100·(1 - (overall-compute)/pure)) %
 //
-// The three times are measured in turns. If communication itself needs the cores, as in shared memory, the gain is at
-// most (pure+compute)/overall. The report also has this figure. The plan has one group, of all ranks, and is in place.
-// Overlap is collective over the world.
+// The three times are measured in turns. In shared memory communication needs the cores, too, so the report also has
+// the gain: (pure+compute)/overall. The plan must have one group, of all ranks, and be in place. Overlap is collective
+// over the world.
 func (r *Run) Overlap(ctx context.Context, plan Plan) error {
 	r.rep.Brief = []string{"op", "algo", "n", "size", "pure_us", "compute_us", "overlap_pct", "gain_x"}
 	err := r.Columns("in turns: the operation alone (pure), a computation of its length (compute), and start, "+
@@ -73,7 +72,7 @@ func (s *sweep) overlap(ctx context.Context, p point, speed float64) error {
 	if err != nil {
 		return err
 	}
-	own := []float64{stats.Median(inits), stats.Median(waits)} // max replaces each by the largest value of any rank
+	own := []float64{stats.Median(inits), stats.Median(waits)} // of this rank; then the maximum over the ranks
 	if err := g.team.max(ctx, own); err != nil {
 		return err
 	}
@@ -98,7 +97,7 @@ func overlapPercent(overall, compute, pure float64) float64 {
 	return max(0, 100*(1-(overall-compute)/pure))
 }
 
-// burn computes for n rounds, using only registers.
+// burn computes n rounds in registers, without access to memory.
 func burn(n int) float64 {
 	x := 1.0
 	for i := range n {

@@ -16,19 +16,19 @@ type MessagePlan struct {
 	Ranks [2]int // the two ranks for latency and bandwidth
 	Ops   []string
 	Sizes []int // bytes
-	// messages under way at a time, for bandwidths and the message rate; fewer if together they would
-	// take more than 64 MiB, or more memory than the host has for its ranks
+	// Window is the number of messages in flight for bandwidths and the message rate. There are fewer if together they
+	// would take more than 64 MiB, or too much of the host's free memory.
 	Window int
 	Check  bool
 }
 
-// The things that P2P can measure.
+// Operations that P2P can measure.
 const (
 	Latency      = "latency"      // half of a round trip of one message
-	Bandwidth    = "bandwidth"    // a window of messages one way, then an empty answer
-	BiBandwidth  = "bibandwidth"  // a window each way at the same time
-	MessageRate  = "message_rate" // the same as bandwidth, from all ranks of the first half to the second half at once
-	SignalWakeUp = "signal"       // half of a round trip of a word in shared memory, without any data
+	Bandwidth    = "bandwidth"    // a window of messages in one direction, then an empty answer
+	BiBandwidth  = "bibandwidth"  // a window in each direction at the same time
+	MessageRate  = "message_rate" // as bandwidth, from each rank of the first half to a rank of the second half
+	SignalWakeUp = "signal"       // half of a round trip of signals in shared memory, without any data
 )
 
 // PairOps returns the operations that P2P can measure.
@@ -85,11 +85,11 @@ func (r *Run) P2P(ctx context.Context, p MessagePlan) error {
 	return nil
 }
 
-// window returns how many messages of a size are under way at a time. Each message arrives in memory of its own. The
-// argument limit is the number of bytes of this memory.
+// window returns the number of messages in flight. Each message arrives in a buffer of its own. Together the buffers
+// take at most limit bytes, unless one message is larger.
 func (p *MessagePlan) window(size, limit int) int { return max(1, min(p.Window, limit/max(1, size))) }
 
-// rates adds the figures that follow from the time of an exchange.
+// rates adds the bandwidth and the message rate to a row.
 func rates(row *report.Row, window, pairs int) {
 	count := float64(window)
 	switch row.Op {
@@ -104,7 +104,7 @@ func rates(row *report.Row, window, pairs int) {
 	row.SetFigure("msgs_s", 1e6*count/row.Median)
 }
 
-// messages makes the exchanges between a member of the lower half and its peer in the upper half.
+// messages makes the exchanges of a member with its peer. The first half of the members has its peers in the second.
 type messages struct {
 	pattern
 	comm    spmd.Comm
@@ -112,8 +112,8 @@ type messages struct {
 	size    int
 	window  int
 	out, in region
-	// ways says what this rank does with the messages of an exchange: send them (true), receive them
-	// (false), or both. back says the same for the empty messages that answer a window.
+	// ways has true if this rank sends the messages of an exchange, and false if it receives them. For both directions
+	// it has both. back has the same for the empty messages that answer a window.
 	ways, back []bool
 	reqs       []spmd.Request // memory for the requests of a window in each direction
 }
@@ -138,8 +138,8 @@ func (m *messages) arm(comm spmd.Comm, op string, check bool) *arm {
 	if check && m.size > 0 {
 		a.check = func(ctx context.Context) (int64, error) {
 			m.salt++
-			m.fill(m.out.bytes(0, m.size), me, 0)
-			got := m.in.bytes(0, arriving*m.size)
+			m.fill(m.out.guarded(0, m.size), me, 0)
+			got := m.in.guarded(0, arriving*m.size)
 			poisonAll(got)
 			if err := a.call(ctx, 0); err != nil {
 				return 0, err
@@ -163,7 +163,7 @@ const (
 	tagAnswer
 )
 
-// pingPong sends one message to the peer and gets one back, or the other way round.
+// pingPong sends a message to the peer and receives one, or receives first and then sends.
 func (m *messages) pingPong(ctx context.Context, _ int) error {
 	if err := m.move(ctx, m.ways[:1], 1, m.size, tagData); err != nil {
 		return err
@@ -171,7 +171,7 @@ func (m *messages) pingPong(ctx context.Context, _ int) error {
 	return m.move(ctx, m.ways[1:], 1, m.size, tagData)
 }
 
-// stream moves a window of messages, and returns when the receiving side has confirmed them with empty messages.
+// stream exchanges a window of messages and then the empty messages that confirm their arrival.
 func (m *messages) stream(ctx context.Context, _ int) error {
 	if err := m.move(ctx, m.ways, m.window, m.size, tagData); err != nil {
 		return err
@@ -179,9 +179,9 @@ func (m *messages) stream(ctx context.Context, _ int) error {
 	return m.move(ctx, m.back, 1, 0, tagAnswer)
 }
 
-// move moves n messages in each of the given ways, and waits for them. true sends messages, and false receives them.
+// move sends n messages for each true in ways, and receives n for each false. It waits for all of them.
 func (m *messages) move(ctx context.Context, ways []bool, n, size, tag int) error {
-	reqs, out := m.reqs[:0], m.out.whole[guard:guard+size]
+	reqs, out := m.reqs[:0], m.out.buffer(0, size)
 	for i := range n {
 		for _, send := range ways {
 			var r spmd.Request
@@ -189,7 +189,7 @@ func (m *messages) move(ctx context.Context, ways []bool, n, size, tag int) erro
 			if send {
 				r, err = m.comm.Isend(out, m.peer, tag)
 			} else {
-				r, err = m.comm.Irecv(m.in.whole[guard+i*size:guard+(i+1)*size], m.peer, tag)
+				r, err = m.comm.Irecv(m.in.buffer(i*size, size), m.peer, tag)
 			}
 			if err != nil {
 				return err
@@ -200,8 +200,8 @@ func (m *messages) move(ctx context.Context, ways []bool, n, size, tag int) erro
 	return m.comm.Wait(ctx, reqs)
 }
 
-// signalArm returns the arm of the wake-up by signals. It makes two words in the memory of the first rank, one for each
-// side to wait for. The calls wake the two sides in turn.
+// signalArm returns the arm of SignalWakeUp. The memory of the first rank has two signals, one for each rank to wait
+// for. In a call each rank wakes the other once.
 func (r *Run) signalArm(ctx context.Context, t *team, ranks []int) (*arm, error) {
 	shared, _ := r.w.Shared()
 	at := []float64{0}

@@ -10,31 +10,33 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A pattern gives the numbers that members put into their buffers, and so the results of operations.
-// Element i of member m is one of `period` numbers, which are derived from (salt, m, i mod period).
-// The period is a prime, so that a block in the wrong place or a wrong stride gives wrong numbers.
+// A pattern defines the numbers in the members' buffers, and so the results of operations. Element i of member m is a
+// function of (salt, m, i mod period). The period is a prime, so that a block in the wrong place or a wrong stride
+// gives wrong numbers.
 type pattern struct {
 	op      spmd.Op
 	dtype   tensor.DType
 	members int
-	salt    uint64 // changes with every check, so that a stale result of an earlier call is detected
+	salt    uint64 // changes with every check, so that the result of an earlier call is wrong
 	real    bool   // floats in [-1, 1) instead of integers
 }
 
 const period = 251
 
-// top returns the largest integer among the numbers. It is small enough that every partial sum is exact in the type. If
-// there is no such integer, top returns 0.
+// digits has the number of binary digits up to which each type holds every integer. Numbers are made from float64, so
+// I64 has no more digits than F64.
+var digits = map[tensor.DType]int{tensor.F32: 24, tensor.F64: 53, tensor.I32: 31, tensor.I64: 53, tensor.BF16: 8}
+
+// top returns the largest integer among the numbers: at most 15, and so small that every partial sum is exact. It
+// returns 0 if even sums of ones are not exact.
 func (p *pattern) top() int64 {
-	exact := map[tensor.DType]int64{tensor.F32: 1 << 24, tensor.F64: 1 << 53, tensor.I32: 1<<31 - 1,
-		tensor.I64: 1 << 53, tensor.U8: 255, tensor.BF16: 1 << 8}[p.dtype]
 	if p.dtype == tensor.U8 {
 		return 15 // sums wrap, with the same result in any order
 	}
-	return min(15, exact/int64(p.members))
+	return min(15, int64(1)<<digits[p.dtype]/int64(p.members))
 }
 
-// exact reports whether results can be compared bit for bit, whatever the order of the reduction.
+// exact reports whether a reduction has the same bits in any order.
 func (p *pattern) exact() bool {
 	isFloat := p.dtype == tensor.F32 || p.dtype == tensor.F64 || p.dtype == tensor.BF16
 	return !isFloat || !p.real && (p.op != spmd.Sum || p.top() > 0)
@@ -60,8 +62,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// reduced returns element i of the reduction over all members. tolerance is by how much a correct
-// result may differ from x if it was reduced in another order.
+// reduced returns element i of the reduction over all members. A correct result in another order differs from x by at
+// most tolerance.
 func (p *pattern) reduced(i int) (x, tolerance float64) {
 	x = p.number(0, i)
 	sum := math.Abs(x)
@@ -85,19 +87,9 @@ func (p *pattern) reduced(i int) (x, tolerance float64) {
 	if p.op == spmd.Prod {
 		sum = math.Abs(x)
 	}
-	// Each of the n-1 operations, and the last rounding, is off by at most half a unit in the last place of a partial
-	// result, which is at most Σ|x|.
-	return x, float64(p.members) * epsilon(p.dtype) * sum
-}
-
-func epsilon(d tensor.DType) float64 {
-	switch d {
-	case tensor.F32:
-		return 0x1p-23
-	case tensor.BF16:
-		return 0x1p-7
-	}
-	return 0x1p-52
+	// Each of the n-1 operations and the last rounding has an error of at most half a unit in the last place of a
+	// partial result, which is at most Σ|x|.
+	return x, float64(p.members) * math.Ldexp(sum, 1-digits[p.dtype])
 }
 
 // fill writes elements first, first+1, … of member m into b.
@@ -125,32 +117,25 @@ func (p *pattern) wrong(b []byte, m, first int) int64 {
 // wrongSum returns how many elements of b differ from elements first, first+1, … of the reduction.
 func (p *pattern) wrongSum(b []byte, first int) int64 { return p.differ(b, first, p.reduced) }
 
-// differ returns how many elements of b differ from of(first), of(first+1), … by more than the
-// tolerance.
+// differ returns how many elements of b differ from of(first), of(first+1), … by more than the tolerance.
 func (p *pattern) differ(b []byte, first int, of func(i int) (x, tolerance float64)) int64 {
 	e := p.dtype.Size()
-	var want [period]float64
-	var tolerance [period]float64
+	var want, tolerance [period]float64
 	bits := make([]byte, period*e)
-	exact := true
 	for i := range period {
 		want[i], tolerance[i] = of((first + i) % period)
 		put(bits[i*e:], p.dtype, want[i])
-		exact = exact && tolerance[i] == 0
 	}
 	wrong := int64(0)
 	for at := 0; at < len(b); at += len(bits) {
 		part := b[at:min(len(b), at+len(bits))]
-		if exact && bytes.Equal(part, bits[:len(part)]) {
+		if bytes.Equal(part, bits[:len(part)]) {
 			continue
 		}
-		for i := 0; i < len(part)/e; i++ {
+		for i := range len(part) / e {
 			got := part[i*e : (i+1)*e]
-			if tolerance[i] == 0 {
-				if !bytes.Equal(got, bits[i*e:(i+1)*e]) {
-					wrong++
-				}
-			} else if !(math.Abs(get(got, p.dtype)-want[i]) <= tolerance[i]) {
+			near := tolerance[i] > 0 && math.Abs(get(got, p.dtype)-want[i]) <= tolerance[i]
+			if !near && !bytes.Equal(got, bits[i*e:(i+1)*e]) {
 				wrong++
 			}
 		}
@@ -196,7 +181,7 @@ func round(d tensor.DType, x float64) float64 {
 	return get(b[:], d)
 }
 
-// poison fills the places of results before an operation, and the guards.
+// poison is the value of guards, and of result buffers before an operation.
 const poison = 0xa5
 
 func poisonAll(b []byte) {

@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 )
 
-// copyRate returns the rate at which all ranks of t together read and write, in 10⁹ bytes per second, while each rank
-// copies src to dst. src and dst have the same length.
+// copyRate returns the memory bandwidth in 10⁹ bytes per second, read and written by all ranks of t together, while
+// each copies src to dst. src and dst have the same length.
 func copyRate(ctx context.Context, t *team, dst, src []byte) (float64, error) {
 	const samples, atLeast = 5, 2 * time.Millisecond
 	s := schedule{rule: stats.Rule{MinSamples: samples, MaxSamples: samples, MaxTime: time.Hour}, warmup: 1,
@@ -23,15 +23,14 @@ func copyRate(ctx context.Context, t *team, dst, src []byte) (float64, error) {
 	return sum(a.rates(2*float64(len(src)))) / 1e9, nil
 }
 
-// measureRoof measures the roof of the machine: the rate at which all ranks at once copy memory that does
-// not fit into the caches. It frees that memory.
+// measureRoof measures the roof of the machine: the copyRate of all ranks in memory that does not fit into the caches.
 func (r *Run) measureRoof(ctx context.Context) error {
 	n := r.budget.beyondCaches()
 	both, free, err := mapped(2 * n)
 	if err != nil {
 		return fmt.Errorf("two buffers of %s for the memory roof: %w", report.Bytes(int64(n)), err)
 	}
-	poisonAll(both) // otherwise all pages would be one page of zeros
+	poisonAll(both) // pages that were never written may all be one page of zeros
 	m := &r.rep.Machine
 	m.RoofSize = int64(n)
 	m.Roof, err = copyRate(ctx, r.all, both[:n], both[n:])

@@ -17,20 +17,19 @@ import (
 // Options say how a Run measures. They are the same on every rank, except for Writers and About, which
 // only rank 0 uses.
 type Options struct {
-	Rule   stats.Rule
-	Warmup int // calls before the first sample; if negative, a tenth of MinSamples, but at least 10, if there is time
-	// Stop is called about every 30 ms. Once it returns true on any rank, the run ends in order, with
-	// what has been measured.
+	Rule stats.Rule
+	// Warmup is the number of calls before the first sample. If it is negative, the number is MinSamples/10, at least
+	// 10 and at most 1000, or fewer if the calls are slow.
+	Warmup int
+	// Stop is called about every 30 ms. Once it returns true on any rank, the run ends and keeps its samples.
 	Stop func() bool
 	// Writers get the header, each row and the end.
 	Writers []*report.Writer
 	// Cache is the size of the last-level cache in bytes. 0 means the size that the system reports.
 	Cache int64
-	// Free is the number of bytes of memory that the ranks of this rank's host can still take, or 0 if it is not known.
-	// Ranks may have different values.
+	// Free is the available memory of this rank's host in bytes, or 0 if it is not known. Hosts may differ.
 	Free int64
-	// About has what the caller knows: Bench, and the fields of Machine that describe the program and how it was
-	// called.
+	// About holds what the caller fills in: Bench, and the fields of Machine about the program and its arguments.
 	About report.Report
 }
 
@@ -38,10 +37,10 @@ type Options struct {
 type Run struct {
 	w         *spmd.World
 	opts      Options
-	reports   *collectives.Group // carries the reports of all ranks to rank 0
+	reports   *collectives.Group // exchanges the places of all ranks, and sends rows to rank 0
 	all       *team
 	sched     schedule
-	processes []int // the lowest rank of each rank's process
+	processes []int // processes[r] is the lowest rank in the process of rank r
 	budget    budget
 	rep       report.Report
 	open      bool // the header is written
@@ -56,8 +55,8 @@ func Begin(ctx context.Context, w *spmd.World, opts Options) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	// "direct" needs no memory. Other algorithms would take communication memory on rank 0 alone. Then the buffers of
-	// rank 0 would lie at other addresses than the buffers of the other ranks.
+	// "direct" allocates nothing. Other algorithms would allocate communication memory on rank 0 alone, and so shift
+	// the addresses of its buffers.
 	if r.reports, err = collectives.New(w, ends[0], collectives.Options{Algorithm: "direct"}); err != nil {
 		return nil, err
 	}
@@ -93,15 +92,15 @@ func (r *Run) newTeam(ranks []int, label string) (*team, error) {
 	return t, nil
 }
 
-// Columns writes the header of the report: how a sample is taken, and the keys and figures of the rows
-// (see report.Report). It is called once, before the first row.
+// Columns sets the method, keys and figures of the report (see report.Report), and writes its header. It is called
+// once, before the first row.
 func (r *Run) Columns(method string, keys, figures []string) error {
 	r.rep.Method, r.rep.Keys, r.rep.Figures = method, keys, figures
 	r.open = true
 	return r.write((*report.Writer).Update)
 }
 
-// write calls f on rank 0, with each writer and the report.
+// write calls f for each writer, on rank 0 only.
 func (r *Run) write(f func(*report.Writer, *report.Report) error) error {
 	if r.w.Rank() != 0 {
 		return nil
@@ -114,9 +113,9 @@ func (r *Run) write(f func(*report.Writer, *report.Report) error) error {
 	return nil
 }
 
-// measure times arms on a team, and sends their rows to rank 0. prepare returns a member's arms, and a function that
-// adds the figures computed from their times. If together is set, every arm is timed until the last arm has enough
-// samples. measure does nothing without arms, or once the run is stopped. It is collective over the world.
+// measure samples arms on a team, and sends their rows to rank 0. On each member, prepare returns the arms and a
+// function finish that adds figures to their rows. See schedule.run for together. Once the run is stopped, measure does
+// nothing. It is collective over the world.
 func (r *Run) measure(ctx context.Context, t *team, together bool,
 	prepare func() (arms []*arm, finish func(), err error)) error {
 	if r.stopped {
@@ -142,7 +141,7 @@ func (r *Run) measure(ctx context.Context, t *team, together bool,
 			return errors.Join(err, r.add(rows))
 		}
 	} else {
-		stop = r.opts.Stop() // a rank outside of the team may be asked to stop, too
+		stop = r.opts.Stop()
 	}
 	if t.lead != 0 {
 		var err error
@@ -161,15 +160,15 @@ func (r *Run) measure(ctx context.Context, t *team, together bool,
 	return r.add(rows)
 }
 
-// A Task is work that all ranks do at the same time, each rank on its own.
+// A Task is work that all ranks do at the same time, without communication.
 type Task struct {
-	Op string
-	// Call does Units of work on this rank.
-	Call  func(ctx context.Context, i int) error
-	Units float64
+	Op    string
+	Call  func(ctx context.Context, i int) error // call number i on this rank
+	Units float64                                // units of work in a call
 }
 
-// Task measures t. finish gets the row and the units per second of each rank. Task is collective over the world.
+// Task measures t. It calls finish with the row and with the units per second of each rank. It is collective over the
+// world.
 func (r *Run) Task(ctx context.Context, t Task, finish func(row *report.Row, rates []float64)) error {
 	return r.measure(ctx, r.all, false, func() ([]*arm, func(), error) {
 		a := &arm{call: t.Call, row: report.Row{Op: t.Op, Ranks: r.all.Size()}}
@@ -177,8 +176,7 @@ func (r *Run) Task(ctx context.Context, t Task, finish func(row *report.Row, rat
 	})
 }
 
-// Record adds a row that was measured elsewhere, and a note unless it is empty. Only the calls on
-// rank 0 have an effect.
+// Record adds a row that was measured elsewhere, and a note unless it is empty. It has an effect on rank 0 only.
 func (r *Run) Record(row report.Row, note string) error {
 	if note != "" {
 		r.note("%s", note)
@@ -186,7 +184,7 @@ func (r *Run) Record(row report.Row, note string) error {
 	return r.add([]report.Row{row})
 }
 
-// deliver brings rows from the rank lead to rank 0.
+// deliver sends rows from the rank lead to rank 0. It returns them on rank 0, and nil on other ranks.
 func (r *Run) deliver(ctx context.Context, lead int, rows []report.Row) ([]report.Row, error) {
 	text, err := json.Marshal(rows)
 	if err != nil {
@@ -213,7 +211,7 @@ func (r *Run) add(rows []report.Row) error {
 	return r.write((*report.Writer).Update)
 }
 
-// note adds a remark to the report.
+// note adds a note to the report, unless the report has the same note.
 func (r *Run) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	if !slices.Contains(r.rep.Notes, text) {
@@ -224,14 +222,14 @@ func (r *Run) note(format string, args ...any) {
 // Stopped reports whether the run was asked to stop. The answer is the same on every rank.
 func (r *Run) Stopped() bool { return r.stopped }
 
-// Interrupted reports whether this rank was asked to stop, which ends the run.
+// Interrupted reports whether this rank was asked to stop, and then ends the run.
 func (r *Run) Interrupted() bool {
 	r.stopped = r.stopped || r.opts.Stop()
 	return r.stopped
 }
 
-// End completes the report, which is on rank 0, and writes it. complete says whether everything was measured. End does
-// not communicate, so it can also be called after a failure.
+// End completes the report of rank 0 and writes it. If complete is false, the report says that rows are missing. End
+// does not communicate, so it can also be called after a failure.
 func (r *Run) End(complete bool) (*report.Report, error) {
 	r.rep.Complete, r.rep.Ended = complete && !r.stopped, time.Now().Round(time.Second)
 	if r.w.Rank() != 0 || !r.open {

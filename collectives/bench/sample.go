@@ -15,7 +15,7 @@ type team struct {
 	spmd.Comm
 	reqs  [2]spmd.Request
 	lead  int     // the rank of its first member
-	share float64 // share of this rank in the processor time of its process
+	share float64 // the fraction of its process's processor time that counts for this rank
 }
 
 // member reports whether this rank measures with the team.
@@ -24,9 +24,9 @@ func (t *team) member() bool { return t.Comm != nil }
 // barrier returns when every member has called it.
 func (t *team) barrier(ctx context.Context) error { return t.max(ctx, nil) }
 
-// max replaces every x[i] by the largest x[i] of any member. Messages go as in a dissemination barrier (Hensgen,
-// Finkel, Manber 1988): after round k a member knows the values of 2ᵏ others. If the number of members is not a power
-// of two, a member gets some values twice, which does not change a maximum.
+// max replaces every x[i] by its maximum over the members. The messages are those of a dissemination barrier (Hensgen,
+// Finkel, Manber 1988): after k rounds a member has the values of 2ᵏ members. If the number of members is not a power
+// of two, some values arrive twice, which does not change a maximum.
 func (t *team) max(ctx context.Context, x []float64) (err error) {
 	me, n, in := t.Rank(), t.Size(), make([]float64, len(x))
 	for hop := 1; hop < n; hop *= 2 {
@@ -53,12 +53,12 @@ func bytesOf(x []float64) []byte {
 // An arm is one thing that a team measures. All its functions are collective over the team.
 type arm struct {
 	row report.Row
-	// refill makes the buffers ready. It is called before every block. It may be nil.
+	// refill fills the buffers before every block. It may be nil.
 	refill func()
-	// call makes call number i. The numbers run through all of the arm's calls.
+	// call makes call number i of the arm. The warm-up counts, too.
 	call func(ctx context.Context, i int) error
-	// loop takes len(ns) samples of batch calls each, and writes their nanoseconds to ns. If loop is nil, the team
-	// takes the samples with call.
+	// loop takes len(ns) samples of batch calls each, and writes their nanoseconds to ns. If loop is nil, the samples
+	// are taken with call.
 	loop func(batch int, ns []float64) error
 	// sync is the barrier before a sample. nil means the team's barrier.
 	sync func(ctx context.Context) error
@@ -66,22 +66,22 @@ type arm struct {
 	// nothing to check.
 	check func(ctx context.Context) (wrong int64, err error)
 
-	parts  int  // number of equal parts of a call; a sample is the time of one part. 0 counts as 1
-	hidden bool // its row is not reported; figures of other rows are computed from its samples
+	parts  int  // a sample is the time of a call, divided by parts; 0 counts as 1
+	hidden bool // the row is not reported, but figures of other rows need its samples
 
-	calls    int
-	perBlock int // samples of a block
-	blocks   int // number of blocks so far
-	used     time.Duration
-	skews    []float64
-	timed    int       // calls in the samples
-	cpu      float64   // seconds of this rank in these calls
-	wrong    int64     // elements that were wrong on this rank
-	spent    []float64 // seconds of each rank in the timed calls
+	calls    int           // number of calls so far
+	perBlock int           // samples in a block
+	blocks   int           // number of blocks so far
+	used     time.Duration // time of the blocks so far
+	skews    []float64     // for each sample, the slowest rank's time minus the fastest rank's
+	timed    int           // number of calls in the samples
+	cpu      float64       // processor seconds of this rank in the timed calls
+	wrong    int64         // elements that were wrong on this rank
+	spent    []float64     // seconds of each rank in the timed calls
 }
 
-// A block is long enough that the exchange at its end hardly matters, and short enough that an interrupt is handled at
-// once. Each arm has several blocks, because samples of one moment say little about the next moment.
+// A block is so long that the exchange at its end hardly matters, and so short that an interrupt is handled at once. An
+// arm has several blocks, because the machine's speed changes over time.
 const (
 	blockTime   = 30 * time.Millisecond
 	maxPerBlock = 200
@@ -95,12 +95,12 @@ type schedule struct {
 	rule   stats.Rule
 	warmup int           // calls before the first sample; if negative, prepare chooses the number
 	step   time.Duration // smallest step of the clock; equal on all ranks
-	stop   func() bool   // asked once per block, on every rank
+	stop   func() bool   // called once per block on every rank
 }
 
-// run samples the arms in turns until each has enough, and fills in their rows. An arm that has enough samples rests.
-// If together is set, all arms go on until the last arm has enough, so that all arms meet the same conditions. run
-// returns true if a rank was asked to stop. In that case the arms have the samples taken so far.
+// run samples the arms, one block of each in turn, until all have enough samples, and fills in their rows. If together
+// is true, an arm that has enough samples goes on until all have, so that all arms meet the same conditions. If stopped
+// is true, a rank was asked to stop, and the arms have the samples taken so far.
 func (s *schedule) run(ctx context.Context, t *team, arms []*arm, together bool) (stopped bool, err error) {
 	defer summarize(arms)
 	least := maxPerBlock
@@ -147,7 +147,7 @@ func summarize(arms []*arm) {
 	}
 }
 
-// prepare checks a first result, warms up, and chooses the number of samples in a block of a.
+// prepare checks the first result of an arm, warms up, and chooses the sizes of batches and blocks.
 func (s *schedule) prepare(ctx context.Context, t *team, a *arm) error {
 	a.spent = make([]float64, t.Size())
 	if err := a.verify(ctx); err != nil {
@@ -162,7 +162,7 @@ func (s *schedule) prepare(ctx context.Context, t *team, a *arm) error {
 	}
 	n := s.warmup
 	if n < 0 {
-		// A tenth of the fewest samples, if there is time.
+		// A tenth of MinSamples, or fewer if the calls are slow.
 		n = max(1, min(max(10, min(s.rule.MinSamples/10, maxWarmup)),
 			int(min(s.rule.MaxTime/10, warmTime)/max(one, 1))))
 	}
@@ -172,12 +172,12 @@ func (s *schedule) prepare(ctx context.Context, t *team, a *arm) error {
 		}
 	}
 	a.row.Batch = stats.Batch(one, s.step)
-	// A block has at least two samples, so that one exchange serves more than one sample.
+	// A block has at least two samples, so that not every sample needs an exchange.
 	a.perBlock = max(2, min(maxPerBlock, int(blockTime/max(1, one*time.Duration(a.row.Batch)))))
 	return nil
 }
 
-// verify makes a checked call, if a has something to check.
+// verify calls the arm's check, if there is one.
 func (a *arm) verify(ctx context.Context) error {
 	if a.check == nil {
 		return nil
@@ -190,7 +190,7 @@ func (a *arm) verify(ctx context.Context) error {
 	return err
 }
 
-// warm makes n calls and returns the time of one, equal on all ranks.
+// warm makes n calls and returns the time per call, the same on all ranks.
 func (s *schedule) warm(ctx context.Context, t *team, a *arm, n int) (time.Duration, error) {
 	one := make([]float64, 1)
 	if err := a.sample(ctx, t, n, one); err != nil {
@@ -201,14 +201,13 @@ func (s *schedule) warm(ctx context.Context, t *team, a *arm, n int) (time.Durat
 	return time.Duration(one[0]), err
 }
 
-// block takes k samples of a, and reports whether any rank was asked to stop. All ranks get the same
-// results.
+// block takes k samples of an arm. If stop is true, a rank was asked to stop. All ranks get the same results.
 func (s *schedule) block(ctx context.Context, t *team, a *arm, k int) (stop bool, err error) {
 	if a.refill != nil {
 		a.refill()
 	}
 	n, me := t.Size(), t.Rank()
-	all := make([]float64, 2*k+2+3*n) // samples, negative samples, two figures of the block, three of each rank
+	all := make([]float64, 2*k+2+3*n) // samples, negative samples, two numbers of the block, three of each rank
 	times, negative, rest := all[:k], all[k:2*k], all[2*k:]
 	cpus, wrongs, spent := rest[2:2+n], rest[2+n:2+2*n], rest[2+2*n:]
 	start, cpu := time.Now(), cpuTime()
@@ -246,8 +245,7 @@ func (s *schedule) block(ctx context.Context, t *team, a *arm, k int) (stop bool
 	return rest[1] != 0, nil
 }
 
-// sample takes len(ns) samples and writes their nanoseconds to ns. For each sample it enters a barrier and
-// then makes the calls of a batch.
+// sample takes len(ns) samples and writes their nanoseconds to ns. A sample is the time of batch calls after a barrier.
 func (a *arm) sample(ctx context.Context, t *team, batch int, ns []float64) error {
 	if a.loop != nil {
 		return a.loop(batch, ns)
@@ -272,8 +270,7 @@ func (a *arm) sample(ctx context.Context, t *team, batch int, ns []float64) erro
 	return nil
 }
 
-// rates returns how many units each rank did per second of its own time. The argument units is the number of units per
-// call.
+// rates returns the units per second of each rank, measured in the rank's own time. A call has `units` units.
 func (a *arm) rates(units float64) []float64 {
 	rates := make([]float64, len(a.spent))
 	for i, seconds := range a.spent {

@@ -17,15 +17,15 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// A place describes where one rank runs, and what it found there.
+// A place describes the host and the process of one rank.
 type place struct {
-	report.Host // with the Affinity of this rank
+	report.Host // Affinity has the CPUs of this rank only
 	PID         int
 	Free        int64
 	ClockStep   time.Duration
 }
 
-// here returns the place of this rank. Facts that the system does not give stay empty.
+// here returns the place of this rank. Facts that the system does not provide stay empty.
 func here(d spmd.Description, opts *Options) place {
 	const cpu0 = "/sys/devices/system/cpu/cpu0/"
 	p := place{PID: d.PID, Free: opts.Free, ClockStep: clockStep(), Host: report.Host{
@@ -83,8 +83,8 @@ func cpusOf(list string) (cpus []int) {
 	return cpus
 }
 
-// survey adds the machines of the world to the report, and finds each rank's process and how much memory
-// buffers may take. Every rank gets the same results. survey is collective over the world.
+// survey adds the hosts of the world to the report, and sets r.processes and r.budget. Every rank gets the same
+// results. survey is collective over the world.
 func (r *Run) survey(ctx context.Context) error {
 	w, m := r.w, &r.rep.Machine
 	d, me, size := w.Describe(), w.Rank(), w.Size()
@@ -139,27 +139,25 @@ func (r *Run) survey(ctx context.Context) error {
 // hostsOf groups the places of all ranks by host.
 func hostsOf(places []place) []report.Host {
 	var list []report.Host
-	cpus := map[string]map[int]bool{}
 	for r, p := range places {
 		at := slices.IndexFunc(list, func(h report.Host) bool { return h.Name == p.Name })
 		if at < 0 {
 			at = len(list)
 			list = append(list, p.Host)
-			list[at].Affinity, cpus[p.Name] = nil, map[int]bool{}
+			list[at].Affinity = nil
 		}
 		h := &list[at]
 		h.Ranks, h.Affinity = append(h.Ranks, r), append(h.Affinity, p.Affinity...)
-		for _, c := range cpusOf(p.Affinity[0]) {
-			cpus[p.Name][c] = true
-		}
-		if h.CPUs = len(cpus[p.Name]); h.CPUs == 0 {
-			h.CPUs = runtime.NumCPU()
-		}
+	}
+	for i := range list {
+		h := &list[i]
+		cpus := cpusOf(strings.Join(report.Distinct(h.Affinity), ","))
+		h.CPUs = cmp.Or(len(report.Distinct(cpus)), runtime.NumCPU())
 	}
 	return list
 }
 
-// clockStep returns the smallest difference that two readings of the clock show.
+// clockStep returns the smallest difference between two readings of the clock.
 func clockStep() time.Duration {
 	step := time.Second
 	for range 1000 {

@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Plan says what Collectives and Overlap measure: every kind × group size × type × algorithm × size.
-// It is the same on every rank.
+// A Plan says what Collectives and Overlap measure: every kind × group size × type × algorithm × size. It is the same
+// on every rank.
 type Plan struct {
 	Kinds      []spmd.Kind
 	Ranks      []int // group sizes: the first n ranks of the world
@@ -23,24 +23,23 @@ type Plan struct {
 	Op         spmd.Op
 	Algorithms []string // names from collectives.Algorithms
 	Table      *collectives.Table
-	// Sizes are in bytes. They are rounded up to whole elements, and to an equal number for each member if
-	// an operation cuts its data into blocks.
+	// Sizes are in bytes. They are rounded up to whole elements. If an operation has a block for each member, they are
+	// rounded up to whole blocks.
 	Sizes []int
 
 	Memory     []string // "arena", "go"; measured in turns
 	InPlace    bool     // the result overwrites the input
 	OutOfPlace bool     // the input is in another buffer; if the call must copy it, the time includes the copy
 	Root       int      // root of the operations that have a root
-	Rotate     bool     // the root of a call is its number modulo the group size
-	OffCache   bool     // calls use many buffers in rotation, altogether twice the last-level cache
+	Rotate     bool     // the root of call i is i modulo the group size
+	OffCache   bool     // calls use many buffers in rotation, together twice the last-level cache
 	Check      bool     // results are compared with the correct ones
 	Real       bool     // the inputs are numbers whose sums must be rounded
 	// Baseline adds three measurements: the library's blocking call in a loop in C, the same call from Go, and the
 	// library's non-blocking call with the wait of spmd/mpi. They take turns with the algorithms, and each sample
 	// follows the library's barrier.
 	Baseline bool
-	// Shuffle measures in a random order from Seed, so that a slow change of the machine does not look
-	// like an effect of size.
+	// Shuffle measures in a random order from Seed, so that drift of the machine does not look like an effect of size.
 	Shuffle bool
 	Seed    uint64
 }
@@ -51,7 +50,7 @@ const (
 	Blocking = "mpi-blocking" // the same call from Go
 )
 
-// A point is one set of arms of a plan.
+// A point is one combination of a plan. Its algorithms are measured in turns.
 type point struct {
 	ranks, size int
 	kind        spmd.Kind
@@ -59,7 +58,7 @@ type point struct {
 	algorithms  []string
 }
 
-// points returns the points to measure, with sizes innermost.
+// points returns the points of the plan in the order of measurement.
 func (p *Plan) points() []point {
 	algorithms := [][]string{p.Algorithms}
 	if !p.Baseline {
@@ -87,7 +86,7 @@ func (p *Plan) points() []point {
 	return list
 }
 
-// sizes returns the sizes that an operation can have, each once.
+// sizes returns the plan's sizes, rounded up for an operation on n ranks, each once.
 func (p *Plan) sizes(k spmd.Kind, d tensor.DType, n int) []int {
 	if k == spmd.Barrier {
 		return []int{0}
@@ -98,26 +97,21 @@ func (p *Plan) sizes(k spmd.Kind, d tensor.DType, n int) []int {
 	}
 	var list []int
 	for _, s := range p.Sizes {
-		if s = (s + unit - 1) / unit * unit; !slices.Contains(list, s) {
-			list = append(list, s)
-		}
+		list = append(list, (s+unit-1)/unit*unit)
 	}
-	return list
+	return report.Distinct(list)
 }
 
 // Collectives measures all of plan. It is collective over the world.
 func (r *Run) Collectives(ctx context.Context, plan Plan) error {
-	figures := []string{"algbw_gbs", "busbw_gbs", "roof_pct"}
+	barrier, figures := "dissemination barrier", []string{"algbw_gbs", "busbw_gbs", "roof_pct"}
 	if plan.Baseline {
-		figures = append(figures, "ratio_x", "extra_us")
+		barrier, figures = "the library's barrier", append(figures, "ratio_x", "extra_us")
 	}
-	method := "dissemination barrier, then the call"
-	if plan.Baseline {
-		method = "the library's barrier, then the call"
-	}
-	method += "; a sample is the maximum over ranks; until the 95 % interval of the median is within " +
-		fmt.Sprintf("±%g %%, %d to %d samples, %v", 100*r.opts.Rule.RelativeCI, r.opts.Rule.MinSamples,
-			r.opts.Rule.MaxSamples, r.opts.Rule.MaxTime)
+	rule := r.opts.Rule
+	method := fmt.Sprintf("%s, then the call; a sample is the maximum over ranks; until the 95 %% interval of the "+
+		"median is within ±%g %%, %d to %d samples, %v", barrier, 100*rule.RelativeCI, rule.MinSamples,
+		rule.MaxSamples, rule.MaxTime)
 	r.rep.Brief = []string{"op", "algo", "n", "size", "busbw_gbs", "ratio_x"}
 	if len(plan.Types) > 1 {
 		r.rep.Brief = append(r.rep.Brief, "type")
@@ -142,7 +136,6 @@ type sweep struct {
 	run    *Run
 	plan   *Plan
 	groups map[int]*group     // by size
-	limit  int                // bytes that a rank's buffers in rotation may take, for OffCache
 	memory map[string]region  // by kind of memory; all points share it
 	roofs  map[[2]int]float64 // GB/s of copies, by size of the group and of the buffers
 }
@@ -173,11 +166,9 @@ func (s *sweep) each(measure func(point) error) error {
 	return nil
 }
 
-// allocate allocates the memory for the largest operation, and for all buffers that calls use in
-// rotation.
+// allocate allocates memory for the points: for each kind of memory one region, which has room for the largest point.
 func (s *sweep) allocate(points []point) error {
 	if s.plan.OffCache {
-		s.limit = s.run.budget.limit(slices.Max(s.plan.Ranks), len(s.plan.Memory))
 		s.describe(points)
 	}
 	need, most := 0, map[int]int{} // need: bytes on this rank; most[n]: bytes on a rank of a group of n
@@ -210,8 +201,8 @@ func (s *sweep) allocate(points []point) error {
 	return nil
 }
 
-// group returns the group of the first n ranks, with what the algorithms need. It is collective over
-// the world.
+// group returns the group of the first n ranks, with a collectives.Group for each of the algorithms. It is collective
+// over the world.
 func (s *sweep) group(n int, algorithms []string) (*group, error) {
 	w, g, ranks := s.run.w, s.groups[n], s.run.w.Ranks()[:n]
 	if g == nil {
@@ -256,13 +247,14 @@ func (s *sweep) point(ctx context.Context, p point) error {
 				p.ranks)
 		} else if s.roofs[roof] == 0 && p.size > 0 {
 			memory := s.memory[s.plan.Memory[0]]
-			s.roofs[roof], err = copyRate(ctx, g.team, memory.bytes(0, p.size), memory.bytes(stride(p.size), p.size))
+			src, dst := memory.guarded(stride(p.size), p.size), memory.guarded(0, p.size)
+			s.roofs[roof], err = copyRate(ctx, g.team, dst, src)
 		}
 		return arms, func() { figures(p, s.roofs[roof], arms) }, err
 	})
 }
 
-// figures adds to each arm's row the figures that follow from the times.
+// figures adds bandwidths and ratios to the rows of the arms.
 func figures(p point, roof float64, arms []*arm) {
 	base := map[string]float64{} // median of the loop in C, by memory
 	for _, a := range arms {
@@ -329,7 +321,7 @@ func (s *sweep) arms(g *group, p point) []*arm {
 	return list
 }
 
-// calls returns the calls of an arm, which run makes.
+// calls returns the calls of an arm. The function run makes a call.
 func (s *sweep) calls(p point, memory string, out bool, run func(context.Context, *spmd.Collective) error) *calls {
 	return &calls{point: p, plan: s.plan, run: run, memory: memory, out: out, ring: s.memory[memory],
 		step: stepOf(p, out), slots: s.slots(p, out)}

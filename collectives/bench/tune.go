@@ -9,9 +9,9 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/report"
 )
 
-// Tune returns, on rank 0, the table of the fastest algorithm for each operation, group and size
-// that was measured in place, in communication memory. The algorithm changes from one size to the
-// next only if the new algorithm is faster by more than 1 %, so that noise makes no rules.
+// Tune returns, on rank 0, a table with the fastest algorithm for each operation, group and size that was measured in
+// place, in communication memory. The algorithm changes from one size to the next only if the new algorithm is faster
+// by more than 1 %, so that noise makes no rules.
 func (r *Run) Tune() *collectives.Table {
 	rows := r.rep.Where(func(row *report.Row) bool {
 		return (row.Memory == "arena" || row.Memory == "") && row.Algorithm != InC && row.Algorithm != Blocking &&
@@ -32,10 +32,8 @@ func (r *Run) Tune() *collectives.Table {
 	}
 	for g, rows := range report.Group(rows, func(row *report.Row) group { return group{row.Op, row.Ranks} }) {
 		first := len(t.Rules)
-		slices.SortStableFunc(rows, func(a, b *report.Row) int { return cmp.Compare(a.Size, b.Size) })
-		for size, rows := range report.Group(rows, func(row *report.Row) int64 { return row.Size }) {
-			// Of several types the fastest counts. Of equally fast algorithms the first name
-			// counts.
+		for size, rows := range report.BySize(rows) {
+			// The fastest row counts, whatever its type. Among equally fast rows the first name counts.
 			slices.SortFunc(rows, func(a, b *report.Row) int {
 				return cmp.Or(cmp.Compare(a.Median, b.Median), cmp.Compare(a.Algorithm, b.Algorithm))
 			})

@@ -18,7 +18,7 @@ type WeightsPlan struct {
 	Source  int          // the rank that has the state
 	Readers []int        // the ranks that read the state; the source may be one of them
 	Sizes   []int        // bytes of float32
-	Slots   []int        // see collectives.WeightsSpec; each has its own row
+	Slots   []int        // numbers of slots (see collectives.WeightsSpec); each gets a row
 	Wire    tensor.DType // F32 or BF16
 	Bucket  int          // bytes sent at once
 	Patch   bool         // send only the changes
@@ -27,10 +27,14 @@ type WeightsPlan struct {
 }
 
 // Weights measures the time from "the source has version v" to "every reader has computed once with v". The computation
-// is a sum of the whole state. Memory bandwidth limits it, as it limits the forward pass of a small batch. Two other
-// times are measured in turns with this time. The first is the time of the same computation after a version of only two
-// numbers: it has the same barriers and waits, so the difference is the time of the weights. The second is the time of
-// one copy of the state by the source, without barriers. Weights is collective over the world.
+// sums the whole state. Memory bandwidth limits it, as it limits the forward pass of a small batch. Two other arms are
+// measured in turns with this one:
+//
+//   - the same computation after a version of only two numbers, with the same barriers. The difference is the time of
+//     the weights.
+//   - one copy of the state by the source, without barriers.
+//
+// Weights is collective over the world.
 func (r *Run) Weights(ctx context.Context, s WeightsPlan) error {
 	err := r.Columns("barrier, then: the source publishes, readers adopt and compute once, until all have (a "+
 		"barrier); in turns with that computation on the word of a version of two numbers, and with one copy of the "+
@@ -67,10 +71,10 @@ func (r *Run) Weights(ctx context.Context, s WeightsPlan) error {
 	return nil
 }
 
-// weights measures one size with one number of slots. All measurements use the same memory.
+// weights measures one size with one number of slots. memory is that of Weights.
 func (r *Run) weights(ctx context.Context, t *team, s WeightsPlan, size, slots int, memory [2][]byte) error {
 	b := &publisher{t: t, source: r.w.Rank() == s.Source, rounded: s.Wire == tensor.BF16,
-		published: make(chan error, 1)}
+		changes: max(1, int(s.Changed*float64(size/4))), published: make(chan error, 1)}
 	err := r.measure(ctx, t, true, func() ([]*arm, func(), error) {
 		if err := b.open(ctx, r.w, s, size, slots, memory); err != nil {
 			return nil, nil, err
@@ -102,8 +106,8 @@ func (r *Run) weights(ctx context.Context, t *team, s WeightsPlan, size, slots i
 	return err
 }
 
-// open makes the two carriers, and distributes a first version of the weights, which allocates the
-// memory for later versions.
+// open makes the two carriers, and distributes a first version of the weights. This allocates the memory for later
+// versions.
 func (b *publisher) open(ctx context.Context, w *spmd.World, s WeightsPlan, size, slots int,
 	memory [2][]byte) (err error) {
 	spec, tiny := s.spec(fmt.Sprintf("bench %d %d", size, slots), size/4, slots),
@@ -113,7 +117,6 @@ func (b *publisher) open(ctx context.Context, w *spmd.World, s WeightsPlan, size
 		n := spec.Layout.Size()
 		spec.State, b.whole, b.copied = memory[0][:n:n], memory[0][:n], memory[1][:n]
 		b.state = b.floats(spec.State)
-		b.changes = max(1, int(s.Changed*float64(len(b.state))))
 		fill(b.state, 1)
 		if tiny.State, err = w.Alloc(tiny.Layout.Size()); err != nil {
 			return err
@@ -142,7 +145,7 @@ func (s *WeightsPlan) spec(label string, n, slots int) collectives.WeightsSpec {
 	return spec
 }
 
-// form returns a name for the way in which the weights are sent.
+// form returns a name for the transfer of the weights, such as "slots=1+bf16".
 func form(s WeightsPlan, slots int) string {
 	name := fmt.Sprintf("slots=%d", slots)
 	if slots == 0 {
@@ -157,13 +160,13 @@ func form(s WeightsPlan, slots int) string {
 	return name
 }
 
-// A publisher is one rank's part in the measurement. The rank is the source, a reader, or both.
+// A publisher measures on one rank, which is the source, a reader, or both.
 type publisher struct {
 	t             *team
 	weights       *carrier
 	tiny          *carrier // distributes a state of two numbers
 	source        bool
-	published     chan error // result of Publish on a source that is also a reader
+	published     chan error // the result of Publish on a source that is also a reader
 	state         []float32  // weights of the source
 	changes       int        // elements that change from version to version
 	whole, copied []byte     // the source's state, and a copy
@@ -197,8 +200,7 @@ func (b *publisher) floats(state []byte) []float32 {
 	return tensor.Of(state[b.at:][:b.size], tensor.F32, b.size/4).F32()
 }
 
-// rounds returns an arm's loop that takes samples of batch rounds each. The function round runs one round and returns
-// how long the round took.
+// rounds returns an arm.loop whose calls are rounds. round runs one round and returns its time.
 func rounds(round func() (time.Duration, error)) func(batch int, ns []float64) error {
 	return func(batch int, ns []float64) error {
 		for i := range ns {
@@ -223,8 +225,8 @@ func (b *publisher) sync(ctx context.Context) (time.Duration, error) {
 	return b.bring(ctx, b.weights)
 }
 
-// bring brings the next version of c to all readers, which adopt it and compute. The time starts at a barrier of all
-// ranks, when the source has the version.
+// bring distributes the next version of c to all readers, which adopt it and compute. The time starts after a barrier
+// of all ranks, when the source has the version.
 func (b *publisher) bring(ctx context.Context, c *carrier) (time.Duration, error) {
 	c.version++
 	if err := b.t.barrier(ctx); err != nil {
@@ -257,8 +259,8 @@ func (b *publisher) bring(ctx context.Context, c *carrier) (time.Duration, error
 			}
 		}
 	}
-	// The time ends when all have computed, because ranks that share cores compute one after the
-	// other. The barrier also keeps the source from changing a state that others still read.
+	// The time ends when all ranks have computed, because ranks that share cores compute one after the other. The
+	// barrier also keeps the source from changing a state that readers still use.
 	err := b.t.barrier(ctx)
 	return time.Since(start), err
 }
@@ -275,25 +277,21 @@ func (b *publisher) forward() {
 	b.total = sums[0] + sums[1] + sums[2] + sums[3] + sums[4] + sums[5] + sums[6] + sums[7]
 }
 
-// check syncs once and counts the weights that readers have wrong.
+// check calls sync, and returns the number of weights that are wrong on this rank.
 func (b *publisher) check(ctx context.Context) (wrong int64, err error) {
 	if _, err := b.sync(ctx); err != nil {
 		return 0, err
 	}
-	changed := []float64{float64(b.changes)} // the number of changes at the source
-	if err := b.t.max(ctx, changed); err != nil {
-		return 0, err
-	}
 	for i, v := range b.adopted {
 		want := float32(1)
-		if i < int(changed[0]) {
+		if i < b.changes {
 			want = float32(b.weights.version)
 		}
 		if v != want && !(b.rounded && math.Abs(float64(v-want)) <= 0x1p-8*float64(want)) { // 8 significant bits
 			wrong++
 		}
 	}
-	return wrong, b.t.barrier(ctx) // the source must not change a state that others still compare
+	return wrong, b.t.barrier(ctx) // the source must not change a state that readers still compare
 }
 
 func fill(x []float32, v float32) {

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -10,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 )
 
-// A Verdict says how a row's times changed from one report to another.
+// A Verdict classifies the change of a row from one report to another.
 type Verdict string
 
 const (
@@ -18,8 +17,7 @@ const (
 	Faster Verdict = "faster"     // by more than the threshold; the starts show that this is not chance
 	Within Verdict = "within"     // the medians differ by less than the threshold
 	Noise  Verdict = "noise"      // the medians differ by more, but this may be chance
-	// The medians and the samples differ, but there are too few starts to tell whether this is more than the difference
-	// between starts of one program.
+	// The medians and the samples differ, but starts of one program may differ as much, and there are too few to know.
 	Unclear Verdict = "one start"
 )
 
@@ -30,8 +28,8 @@ const Significance = 0.01
 type Change struct {
 	Key      string
 	Old, New float64 // medians, in microseconds
-	// Ratio is new/old with its interval over starts; see stats.RatioInterval. If the verdict is Unclear, the interval
-	// has no meaning.
+	// Ratio is New/Old, and [Low, High] is its interval over starts (see stats.RatioInterval). Without an interval, Low
+	// and High are 0.
 	Ratio, Low, High float64
 	Verdict          Verdict
 }
@@ -40,14 +38,14 @@ type Change struct {
 type Comparison struct {
 	Changes  []Change
 	starts   [2]int   // number of starts in the old and in the new report
-	OnlyOld  []string // keys of rows that only the old report has, or only the new report
-	OnlyNew  []string
+	OnlyOld  []string // keys of rows that only the old report has
+	OnlyNew  []string // keys of rows that only the new report has
 	Warnings []string // reasons why the two reports may not be comparable
-	limit    float64
+	limit    float64  // the threshold
 }
 
-// Compare compares the rows that both reports have. threshold is the fraction by which a median
-// must differ to matter: 0.05 means 5 %.
+// Compare compares the rows that both reports have. Medians that differ by a smaller fraction than threshold count as
+// equal: 0.05 means 5 %.
 func Compare(before, after *Report, threshold float64) Comparison {
 	c := Comparison{limit: threshold, starts: [2]int{before.Starts(), after.Starts()}}
 	if before.Bench != after.Bench {
@@ -107,11 +105,9 @@ func compareRows(was, now *Row, threshold float64) Change {
 func (m *Machine) cpus() string {
 	var models []string
 	for _, h := range m.Hosts {
-		if !slices.Contains(models, h.CPU) {
-			models = append(models, h.CPU)
-		}
+		models = append(models, h.CPU)
 	}
-	return strings.Join(models, ", ")
+	return strings.Join(Distinct(models), ", ")
 }
 
 // Regressions returns the number of rows with the verdict Slower.
@@ -125,8 +121,8 @@ func (c *Comparison) Regressions() int {
 	return n
 }
 
-// Write writes a line for every row, then a summary line.
-func (c *Comparison) Write(w io.Writer) error {
+// String returns a line for every row, then a summary line.
+func (c *Comparison) String() string {
 	var b strings.Builder
 	for _, text := range c.Warnings {
 		fmt.Fprintf(&b, "# compare: not the same conditions: %s\n", text)
@@ -159,6 +155,5 @@ func (c *Comparison) Write(w io.Writer) error {
 	if counts[Unclear] > 0 {
 		b.WriteString("# compare: two starts of one program may differ as much. Measure both with --starts 5.\n")
 	}
-	_, err := io.WriteString(w, b.String())
-	return err
+	return b.String()
 }

@@ -7,8 +7,7 @@
 //	err = out.Update(r)                   // the row, as soon as it is measured
 //	err = out.End(r)                      // fits, notes
 //
-// Every row is a set of times, so smaller is always better. For every row Compare can tell a
-// regression from noise. Times are in microseconds, sizes in bytes, bandwidths in 10⁹ bytes per
-// second. The JSON form has everything and can be read back. Its schema has a number, which changes
-// when a field changes its meaning or is removed.
+// Every row is a set of times, so smaller is better. Compare distinguishes regressions from noise. Times are in
+// microseconds, sizes in bytes, bandwidths in 10⁹ bytes per second. The JSON form has everything, and Read reads it.
+// Its schema has a number, which changes when a field changes its meaning or is removed.
 package report

@@ -10,31 +10,25 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-// A block is a set of rows under one heading in the layouts of OSU and nccl-tests: the rows of one
-// operation by one algorithm on one group.
+// A block identifies the rows under one heading in the layouts of OSU and nccl-tests: one operation by one algorithm on
+// one group.
 type block struct{ title, dtype string }
 
-// blocks returns each block with its rows. Blocks come in the order in which their first rows were
-// measured, and the rows of a block by size.
+// blocks returns each block with its rows. Blocks come in the order in which their first rows were measured.
 func (r *Report) blocks() iter.Seq2[block, []*Row] {
 	return Group(r.rows(), func(row *Row) block {
-		title := row.Op
-		for _, part := range []string{row.Algorithm, strings.TrimSuffix(row.Memory, "+out")} {
-			if part != "" {
-				title += ", " + part
-			}
-		}
-		return block{title + ", " + plural(row.Ranks, "rank"), row.DType}
+		memory := strings.TrimSuffix(row.Memory, "+out")
+		return block{join(", ", row.Op, row.Algorithm, memory, plural(row.Ranks, "rank")), row.DType}
 	})
 }
 
-// osu returns the report in the layout of the OSU Micro-Benchmarks, for programs that read that
-// layout. Latencies are means, as in OSU, but each sample is the maximum over the ranks.
+// osu returns the report in the layout of the OSU Micro-Benchmarks. Latencies are means, as in OSU, but each sample is
+// the maximum over the ranks.
 func (r *Report) osu() (string, error) {
 	var b strings.Builder
 	for of, rows := range r.blocks() {
 		fmt.Fprintf(&b, "\n# %s, in the layout of OSU\n", of.title)
-		if t := mpiType(of.dtype); t != "" {
+		if t := typeNames[of.dtype].mpi; t != "" {
 			fmt.Fprintf(&b, "# Datatype: %s.\n", t)
 		}
 		slices.SortStableFunc(rows, bySize)
@@ -49,7 +43,7 @@ func (r *Report) osu() (string, error) {
 	return b.String(), nil
 }
 
-// osuLine returns a row as OSU's benchmark of this kind writes it, and the line of column heads.
+// osuLine returns the column heads and the line of a row, in the layout of OSU's benchmark of the same name.
 func osuLine(bench string, row *Row) (heads, line string) {
 	add := func(head string, width int, text string) {
 		heads, line = heads+fmt.Sprintf("%*s", width, head), line+fmt.Sprintf("%*s", width, text)
@@ -85,13 +79,18 @@ func osuLine(bench string, row *Row) (heads, line string) {
 	return heads, line
 }
 
-func mpiType(dtype string) string {
-	return map[string]string{"f32": "MPI_FLOAT", "f64": "MPI_DOUBLE", "i32": "MPI_INT32_T", "i64": "MPI_INT64_T",
-		"u8": "MPI_UINT8_T", "bf16": "MPI_UINT16_T"}[dtype]
+// typeNames has the names of element types in MPI and in nccl-tests.
+var typeNames = map[string]struct{ mpi, nccl string }{
+	"f32":  {"MPI_FLOAT", "float"},
+	"f64":  {"MPI_DOUBLE", "double"},
+	"i32":  {"MPI_INT32_T", "int32"},
+	"i64":  {"MPI_INT64_T", "int64"},
+	"u8":   {"MPI_UINT8_T", "uint8"},
+	"bf16": {"MPI_UINT16_T", "bfloat16"},
 }
 
-// nccl returns the report in the layout of nccl-tests. Times are medians. A row with "+out" in its
-// Memory goes to the columns for out of place.
+// nccl returns the report in the layout of nccl-tests. Times are medians. A row with "+out" in its Memory fills the
+// columns for out of place.
 func (r *Report) nccl() (string, error) {
 	var b strings.Builder
 	wrong, sum := int64(0), 0.0
@@ -101,8 +100,7 @@ func (r *Report) nccl() (string, error) {
 	}
 	for of, rows := range r.blocks() {
 		ncclHead(&b, of.title)
-		slices.SortStableFunc(rows, bySize)
-		for _, same := range Group(rows, func(row *Row) int64 { return row.Size }) {
+		for _, same := range BySize(rows) {
 			var places [2]*Row // out of place, in place
 			for _, row := range same {
 				at := 1
@@ -137,7 +135,7 @@ func ncclHead(b *strings.Builder, title string) {
 // ncclLine writes the results of one size, out of place and in place.
 func ncclLine(b *strings.Builder, places [2]*Row) {
 	row := cmp.Or(places[0], places[1])
-	fmt.Fprintf(b, "  %10d  %12d  %8s  %6s  %6s", row.Size, row.Count, cmp.Or(ncclType(row.DType), "none"),
+	fmt.Fprintf(b, "  %10d  %12d  %8s  %6s  %6s", row.Size, row.Count, cmp.Or(typeNames[row.DType].nccl, "none"),
 		cmp.Or(row.RedOp, "none"), cmp.Or(row.Root, "-1"))
 	for _, r := range places {
 		if r == nil {
@@ -152,9 +150,4 @@ func ncclLine(b *strings.Builder, places [2]*Row) {
 			wrong)
 	}
 	b.WriteString("\n")
-}
-
-func ncclType(dtype string) string {
-	return map[string]string{"f32": "float", "f64": "double", "i32": "int32", "i64": "int64", "u8": "uint8",
-		"bf16": "bfloat16"}[dtype]
 }

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -27,8 +28,8 @@ type Machine struct {
 	Ranks     int     `json:"ranks"`
 	Nodes     int     `json:"nodes"`
 	Hosts     []Host  `json:"hosts"`
-	ClockStep float64 `json:"clock_step_ns"` // the smallest difference that the clock shows
-	// the rate at which all ranks at once copy memory beyond the caches; bytes read and bytes written both count
+	ClockStep float64 `json:"clock_step_ns"` // the smallest difference between two readings of the clock
+	// Roof is the memory bandwidth, read and written together, while all ranks copy memory beyond the caches.
 	Roof     float64 `json:"roof_gbs,omitempty"`
 	RoofSize int64   `json:"roof_bytes,omitempty"` // bytes that each rank copied
 }
@@ -50,23 +51,27 @@ type Host struct {
 func (m *Machine) Load() float64 {
 	load := 0.0
 	for _, h := range m.Hosts {
-		if h.CPUs > 0 {
-			load = max(load, float64(len(h.Ranks))/float64(h.CPUs))
-		}
+		load = max(load, h.load())
 	}
 	return load
 }
 
-// Warnings returns reasons why these times are worse than they could be, or differ from one start of
-// the job to the next.
+// load returns the number of ranks per CPU, or 0 if the CPUs are not known.
+func (h *Host) load() float64 {
+	if h.CPUs == 0 {
+		return 0
+	}
+	return float64(len(h.Ranks)) / float64(h.CPUs)
+}
+
+// Warnings returns reasons why times are worse than necessary, or differ between starts.
 func (m *Machine) Warnings() []string {
 	var lines []string
 	for _, h := range m.Hosts {
 		switch {
-		case h.CPUs > 0 && len(h.Ranks) > h.CPUs:
+		case h.load() > 1:
 			lines = append(lines, fmt.Sprintf("*** OVERSUBSCRIBED %.1fx: %d ranks on %s of %s. Latencies are those "+
-				"of the scheduler. ***",
-				float64(len(h.Ranks))/float64(h.CPUs), len(h.Ranks), plural(h.CPUs, "CPU"), h.Name))
+				"of the scheduler. ***", h.load(), len(h.Ranks), plural(h.CPUs, "CPU"), h.Name))
 		case m.Transport == "mpi" && h.unbound():
 			lines = append(lines, fmt.Sprintf("*** UNBOUND: each of %d ranks of %s may run on any of CPUs %s, so "+
 				"times differ between starts. Bind them: mpirun --bind-to core, srun --cpu-bind=cores. ***",
@@ -78,11 +83,15 @@ func (m *Machine) Warnings() []string {
 
 // unbound reports whether there are several ranks and all of them may run on the same CPUs.
 func (h *Host) unbound() bool {
-	return len(h.Ranks) > 1 && len(h.Affinity) > 0 && h.Affinity[0] != "" &&
-		!slices.ContainsFunc(h.Affinity, func(a string) bool { return a != h.Affinity[0] })
+	return len(h.Ranks) > 1 && len(h.Affinity) > 0 && h.Affinity[0] != "" && h.other() < 0
 }
 
-// header returns the lines that a readable form begins with.
+// other returns the index of the first rank whose CPUs differ from those of the host's first rank, or -1.
+func (h *Host) other() int {
+	return slices.IndexFunc(h.Affinity, func(cpus string) bool { return cpus != h.Affinity[0] })
+}
+
+// header returns the lines before the rows.
 func (r *Report) header(d detail) []string {
 	m := &r.Machine
 	name := "rlinf bench"
@@ -96,19 +105,15 @@ func (r *Report) header(d detail) []string {
 			build += "+dirty"
 		}
 	}
-	lines := []string{fmt.Sprintf("%s %s, %s %s%s: %s on %s", name, build, m.Go, m.Platform, inBrackets(m.Tags),
-		plural(m.Ranks, "rank"), plural(m.Nodes, "node"))}
+	platform := m.Platform
+	if m.Tags != "" {
+		platform += " [" + m.Tags + "]"
+	}
+	lines := []string{fmt.Sprintf("%s %s, %s %s: %s on %s", name, build, m.Go, platform, plural(m.Ranks, "rank"),
+		plural(m.Nodes, "node"))}
 	lines = append(lines, m.Warnings()...)
-	transport := m.Transport
-	if m.Library != "" {
-		first, _, _ := strings.Cut(m.Library, "\n")
-		transport += ", " + strings.Join(strings.Fields(first), " ")
-	}
-	for _, s := range []string{m.Launcher, m.Threads} {
-		if s != "" {
-			transport += ", " + s
-		}
-	}
+	library, _, _ := strings.Cut(m.Library, "\n")
+	transport := join(", ", m.Transport, strings.Join(strings.Fields(library), " "), m.Launcher, m.Threads)
 	if d == narrow {
 		lines = append(lines, "transport: "+transport)
 		if m.Roof > 0 {
@@ -118,14 +123,9 @@ func (r *Report) header(d detail) []string {
 	}
 	lines = append(lines, fmt.Sprintf("transport: %s; waits: %s; shared memory: %s", transport, m.Wait, m.Shared))
 	for _, h := range m.Hosts {
-		governor := h.Governor
-		if governor == "" {
-			governor = "not known"
-		}
 		lines = append(lines, fmt.Sprintf("host %s: %s on %s (%s), %s, last-level cache %s, governor %s, %s, "+
-			"GOMAXPROCS %d",
-			h.Name, plural(len(h.Ranks), "rank"), plural(h.CPUs, "CPU"), h.CPU, affinity(h), Bytes(h.Cache), governor,
-			h.Kernel, h.MaxProcs))
+			"GOMAXPROCS %d", h.Name, plural(len(h.Ranks), "rank"), plural(h.CPUs, "CPU"), h.CPU, h.affinity(),
+			Bytes(h.Cache), cmp.Or(h.Governor, "not known"), h.Kernel, h.MaxProcs))
 	}
 	clock := fmt.Sprintf("clock step %.0f ns", m.ClockStep)
 	if m.Roof > 0 {
@@ -136,22 +136,21 @@ func (r *Report) header(d detail) []string {
 	return append(lines, "command: "+strings.Join(m.Args, " "), "started: "+r.Started.UTC().Format(time.RFC3339))
 }
 
-// affinity says in a few words which rank may run where.
-func affinity(h Host) string {
+// affinity describes the CPUs of the host's ranks.
+func (h *Host) affinity() string {
 	if len(h.Affinity) == 0 || h.Affinity[0] == "" {
 		return "affinity not known"
 	}
-	for i, a := range h.Affinity {
-		if a != h.Affinity[0] {
-			const shown = 8
-			text := "bound to " + strings.Join(h.Affinity[:min(len(h.Affinity), max(i+1, shown))], " | ")
-			if len(h.Affinity) > max(i+1, shown) {
-				text += " | …"
-			}
-			return text
-		}
+	other := h.other()
+	if other < 0 {
+		return "all on " + h.Affinity[0]
 	}
-	return "all on " + h.Affinity[0]
+	shown := h.Affinity[:min(len(h.Affinity), max(other+1, 8))]
+	text := "bound to " + strings.Join(shown, " | ")
+	if len(shown) < len(h.Affinity) {
+		text += " | …"
+	}
+	return text
 }
 
 func plural(n int, what string) string {
@@ -159,11 +158,4 @@ func plural(n int, what string) string {
 		what += "s"
 	}
 	return fmt.Sprintf("%d %s", n, what)
-}
-
-func inBrackets(s string) string {
-	if s == "" {
-		return ""
-	}
-	return " [" + s + "]"
 }

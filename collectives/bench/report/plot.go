@@ -9,9 +9,8 @@ import (
 	"github.com/rlinf/rlinf/internal/plot"
 )
 
-// Plot returns an SVG that shows the medians by size with their confidence intervals, and the
-// bandwidth by size if the rows have one. Both axes are logarithmic. A curve is an operation by one
-// algorithm on one number of ranks.
+// Plot returns an SVG with the medians by size, with their confidence intervals, and the bandwidth by size if the rows
+// have one. Both axes are logarithmic. A curve is a series on one number of ranks.
 func (r *Report) Plot() ([]byte, error) {
 	title := fmt.Sprintf("rlinf bench %s, %s, %s", r.Bench, plural(r.Machine.Ranks, "rank"), r.Machine.Transport)
 	if l := r.Machine.Load(); l > 1 {
@@ -54,8 +53,7 @@ func chart(title string) plot.Chart {
 	}
 }
 
-// curveName names the curve that a row is on.
+// curveName returns the name of a row's curve.
 func curveName(row *Row) string {
-	words := strings.Fields(fmt.Sprintf("%s %s %s %s", row.Op, row.Algorithm, row.DType, row.Memory))
-	return fmt.Sprintf("%s, %d ranks", strings.Join(words, " "), row.Ranks)
+	return fmt.Sprintf("%s, %d ranks", row.Series().Name(), row.Ranks)
 }

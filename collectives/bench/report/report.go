@@ -8,6 +8,7 @@ import (
 	"iter"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,33 +27,32 @@ type Report struct {
 	Ended    time.Time `json:"ended"`
 	Machine  Machine   `json:"machine"`
 	Method   string    `json:"method"` // how a sample was taken
-	// Keys are the columns that identify a row: some of op, algo, n, size, count, type, redop, root
-	// and mem. Figures are the columns after the times, by their names in Row.Figures.
+	// Keys are the columns that identify a row: some of op, algo, n, size, count, type, redop, root and mem. Figures
+	// are the columns after the times: names in Row.Figures.
 	Keys    []string `json:"keys"`
 	Figures []string `json:"figure_names"`
-	// Brief names the columns of Keys and Figures that the narrow table has. If it is empty, the table has all.
+	// Brief has the columns of Keys and Figures for the narrow table. If it is empty, the table has all.
 	Brief []string `json:"brief,omitempty"`
 	Rows  []Row    `json:"rows"`
 	Fits  []Fit    `json:"fits,omitempty"`
-	Notes []string `json:"notes,omitempty"` // what a reader must know about these numbers
+	Notes []string `json:"notes,omitempty"` // remarks about the results, for readers
 }
 
 // A Row is one measurement.
 type Row struct {
 	Op        string `json:"op"`               // allreduce, latency, …
-	Algorithm string `json:"algo,omitempty"`   // or another name that distinguishes rows of one op
+	Algorithm string `json:"algo,omitempty"`   // the algorithm, or another name that distinguishes rows of one op
 	Chosen    string `json:"chosen,omitempty"` // the algorithm that auto chose
 	Ranks     int    `json:"n"`
-	// bytes; for a collective the whole Data at its root or at every member, as in nccl-tests
+	// Size is in bytes. For a collective it is the size of the root's data or of every member's, as in nccl-tests.
 	Size  int64  `json:"size"`
 	Count int64  `json:"count,omitempty"` // elements
 	DType string `json:"type,omitempty"`  // f32, …
 	RedOp string `json:"redop,omitempty"` // sum, …
-	// Memory says where the buffers lay: "arena" (communication memory) or "go" (Go's heap). "+out" is
-	// added for out of place: the input lay elsewhere. If the operation has no such form, the time
-	// includes copying the input.
+	// Memory is the memory of the buffers: "arena" (communication memory) or "go" (Go's heap). "+out" is added if the
+	// input was in another buffer. If the operation cannot read it there, the time includes a copy.
 	Memory string `json:"mem,omitempty"`
-	Root   string `json:"root,omitempty"` // a number, or "rotate"; "" where there is none
+	Root   string `json:"root,omitempty"` // a number, or "rotate"; "" if there is no root
 
 	Samples []float64 `json:"samples_us"`          // times of one call, in the order taken; maxima over ranks
 	Starts  []float64 `json:"starts_us,omitempty"` // the medians of several starts; empty for one start
@@ -93,24 +93,16 @@ func (r *Row) SetFigure(name string, x float64) {
 	r.Figures[name] = x
 }
 
-// Key returns a text that identifies what the row measures. Compare compares the rows of two reports that have the same
-// key.
+// Key returns a text that identifies the measurement. Compare compares the rows of two reports that have the same key.
 func (r *Row) Key() string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s", r.Op)
-	for _, part := range []string{r.Algorithm, r.DType, r.RedOp, r.Memory} {
-		if part != "" {
-			b.WriteString(" " + part)
-		}
-	}
+	root := ""
 	if r.Root != "" {
-		b.WriteString(" root " + r.Root)
+		root = "root " + r.Root
 	}
-	fmt.Fprintf(&b, " n=%d %s", r.Ranks, Bytes(r.Size))
-	return b.String()
+	return join(" ", r.Op, r.Algorithm, r.DType, r.RedOp, r.Memory, root, fmt.Sprintf("n=%d", r.Ranks), Bytes(r.Size))
 }
 
-// Where returns the rows that satisfy the function holds.
+// Where returns the rows for which holds returns true.
 func (r *Report) Where(holds func(*Row) bool) (rows []*Row) {
 	for i := range r.Rows {
 		if holds(&r.Rows[i]) {
@@ -120,7 +112,6 @@ func (r *Report) Where(holds func(*Row) bool) (rows []*Row) {
 	return rows
 }
 
-// rows returns all rows.
 func (r *Report) rows() []*Row { return r.Where(func(*Row) bool { return true }) }
 
 // Group returns each key with its rows. Keys come in the order of their first rows.
@@ -143,32 +134,63 @@ func Group[K comparable](rows []*Row, key func(*Row) K) iter.Seq2[K, []*Row] {
 	}
 }
 
+// BySize returns each size with its rows, in ascending order.
+func BySize(rows []*Row) iter.Seq2[int64, []*Row] {
+	return Group(slices.SortedStableFunc(slices.Values(rows), bySize), func(row *Row) int64 { return row.Size })
+}
+
 // bySize is the order of rows by size.
 func bySize(a, b *Row) int { return cmp.Compare(a.Size, b.Size) }
 
-// A Fit is the line through the times of one algorithm: α·rounds + β·bytes. rounds and bytes are counted on the
-// algorithm's critical path.
+// A Series is a set of rows that differ only in size and number of ranks.
+type Series struct {
+	Op        string `json:"op"`
+	Algorithm string `json:"algo,omitempty"`
+	DType     string `json:"type,omitempty"`
+	Memory    string `json:"mem,omitempty"`
+}
+
+// Series returns the series that the row is in.
+func (r *Row) Series() Series { return Series{r.Op, r.Algorithm, r.DType, r.Memory} }
+
+// Name returns the words that identify the series.
+func (s Series) Name() string { return join(" ", s.Op, s.Algorithm, s.DType, s.Memory) }
+
+// A Fit is the line through the times of a series: α·rounds + β·bytes. The rounds and bytes are those of the critical
+// path.
 type Fit struct {
-	Op        string  `json:"op"`
-	Algorithm string  `json:"algo,omitempty"`
-	DType     string  `json:"type,omitempty"`
-	Memory    string  `json:"mem,omitempty"`
-	Rounds    string  `json:"rounds"`       // as a formula of n
-	Bytes     string  `json:"bytes"`        // as a formula of n and S
-	Alpha     float64 `json:"alpha_us"`     // time of a round
-	Beta      float64 `json:"beta_us_byte"` // time of a byte
-	Residual  float64 `json:"residual"`     // root of the mean square of the relative errors
-	Points    int     `json:"points"`
-	// Predictions are times on more ranks than were measured, if each rank has a core and a network
-	// path of its own.
+	Series
+	Rounds   string  `json:"rounds"`       // as a formula of n
+	Bytes    string  `json:"bytes"`        // as a formula of n and S
+	Alpha    float64 `json:"alpha_us"`     // time of a round
+	Beta     float64 `json:"beta_us_byte"` // time of a byte
+	Residual float64 `json:"residual"`     // root of the mean square of the relative errors
+	Points   int     `json:"points"`
+	// Predictions are times on more ranks than were measured, if each rank has a core and a network path of its own.
 	Predictions []Prediction `json:"predictions,omitempty"`
 }
 
-// A Prediction is the time that a Fit gives for a call.
+// A Prediction is the predicted time of a call.
 type Prediction struct {
 	Ranks  int     `json:"n"`
 	Size   int64   `json:"size"`
 	TimeUS float64 `json:"time_us"`
+}
+
+// join joins the texts that are not empty.
+func join(separator string, texts ...string) string {
+	return strings.Join(slices.DeleteFunc(texts, func(text string) bool { return text == "" }), separator)
+}
+
+// Distinct returns each element of list once, in the order of first occurrence.
+func Distinct[E comparable](list []E) []E {
+	var once []E
+	for _, x := range list {
+		if !slices.Contains(once, x) {
+			once = append(once, x)
+		}
+	}
+	return once
 }
 
 // Bytes writes n in the largest unit that keeps it whole: 64KiB, 65537B.

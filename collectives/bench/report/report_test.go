@@ -56,7 +56,7 @@ func example() *Report {
 			row("allreduce", "tree", "arena+out", 1024, 0, 11, 12, 13.55, 10, 14, 13),
 			row("allreduce", "tree", "arena", 1024, 2, 0.0001234, 123456, 99, 100, 101, 102),
 		},
-		Fits: []Fit{{Op: "allreduce", Algorithm: "ring", DType: "f32", Memory: "arena", Rounds: "2(n-1)",
+		Fits: []Fit{{Series: Series{"allreduce", "ring", "f32", "arena"}, Rounds: "2(n-1)",
 			Bytes: "2(n-1)/n", Alpha: 1.25, Beta: 0.0001, Residual: 0.125, Points: 2,
 			Predictions: []Prediction{{8, 8, 17.5}, {8, 1024, 18}, {16, 8, 37.5}, {16, 1024, 38}}}},
 		Notes: []string{"a note"},
@@ -202,10 +202,10 @@ func TestSchema(t *testing.T) {
 	}
 	for _, v := range []any{Report{}, Row{}, Fit{}, Prediction{}, Machine{}, Host{}} {
 		typ := reflect.TypeOf(v)
-		for i := range typ.NumField() {
-			name, _, _ := strings.Cut(typ.Field(i).Tag.Get("json"), ",")
-			if name == "" || !strings.Contains(string(docs), "`"+name+"`") {
-				t.Errorf("docs/bench.md says nothing of %q, %s.%s", name, typ.Name(), typ.Field(i).Name)
+		for _, field := range reflect.VisibleFields(typ) {
+			name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+			if !field.Anonymous && (name == "" || !strings.Contains(string(docs), "`"+name+"`")) {
+				t.Errorf("docs/bench.md says nothing of %q, %s.%s", name, typ.Name(), field.Name)
 			}
 		}
 	}
@@ -348,7 +348,8 @@ func TestCompare(t *testing.T) {
 		t.Errorf("30 %% is over a threshold of 50 %%: %+v", c.Changes)
 	}
 	changed.Machine.Library = "another"
-	text := written(t, Compare(old, changed, 0.05))
+	c = Compare(old, changed, 0.05)
+	text := c.String()
 	for _, want := range []string{`MPI library: was "", is "another"`, "REGRESSION", "only in this report",
 		"1 slower, 1 faster", "5 starts before, 5 starts now"} {
 		if !strings.Contains(text, want) {
@@ -362,7 +363,7 @@ func TestCompareOneStart(t *testing.T) {
 	m := newMachine()
 	old, one := m.starts(5, ten), m.start(m.drift)
 	for _, c := range []Comparison{Compare(m.start(ten), one, 0.05), Compare(old, m.start(m.drift), 0.05)} {
-		text := written(t, c)
+		text := c.String()
 		if v := verdicts(c); c.Regressions() != 0 || v[0] != Unclear || v[1] != Within ||
 			!strings.Contains(text, "--starts 5") {
 			t.Errorf("%v\n%s", v, text)
@@ -379,15 +380,6 @@ func TestCompareFewSamples(t *testing.T) {
 	if c := Compare(few(10, 11, 12), few(20, 21, 22), 0.05); c.Changes[0].Verdict != Noise {
 		t.Errorf("three samples prove nothing: %+v", c.Changes)
 	}
-}
-
-func written(t *testing.T, c Comparison) string {
-	t.Helper()
-	var b bytes.Buffer
-	if err := c.Write(&b); err != nil {
-		t.Fatal(err)
-	}
-	return b.String()
 }
 
 // TestShape: figures that JSON cannot hold are left out.

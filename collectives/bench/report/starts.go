@@ -2,28 +2,23 @@ package report
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/rlinf/rlinf/collectives/bench/stats"
 )
 
-// Merge makes one report from several starts of the same benchmark. A row has the samples of all
-// starts. Its median and interval are computed from the medians of the starts. Two starts of one
-// program run on other cores and in other pages, so they differ by more than the samples of one
-// start show.
+// Merge makes one report from several starts of the same benchmark. A row has the samples of all starts. Its median and
+// interval are computed from the medians of the starts: starts run on other cores and other memory pages, so they
+// differ by more than the samples of one start do.
 func Merge(starts []*Report) *Report {
 	all := *starts[0]
-	all.Fits, all.Notes = nil, nil // fits and notes of one start do not hold for all
+	all.Fits, all.Notes = nil, nil // the fits of one start do not hold for all
 	var rows []*Row
 	for _, r := range starts {
 		rows = append(rows, r.rows()...)
 		all.Complete, all.Ended = all.Complete && r.Complete, r.Ended
-		for _, note := range r.Notes {
-			if !slices.Contains(all.Notes, note) {
-				all.Notes = append(all.Notes, note)
-			}
-		}
+		all.Notes = append(all.Notes, r.Notes...)
 	}
+	all.Notes = Distinct(all.Notes)
 	all.Rows = nil
 	for _, rows := range Group(rows, (*Row).Key) {
 		all.Rows = append(all.Rows, mergeRows(rows))
@@ -35,8 +30,7 @@ func Merge(starts []*Report) *Report {
 	return &all
 }
 
-// Starts returns the number of starts of the benchmark. If rows come from different numbers of
-// starts, it is the smallest.
+// Starts returns the number of starts of the benchmark. If rows differ in this number, it is the minimum.
 func (r *Report) Starts() int {
 	n := 0
 	for i, row := range r.Rows {

@@ -6,12 +6,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// A column is one column of a table. It says what the table shows of each row.
+// A column is one column of a table.
 type column struct {
 	head  string
-	width int
+	width int // if negative, texts are aligned to the left
 	text  func(*Row) string
 }
 
@@ -97,7 +98,7 @@ func (r *Report) keys(d detail) map[string]column {
 		width, size = 7, func(r *Row) string { return Bytes(r.Size) }
 	}
 	return map[string]column{
-		"op":    {"op", -op, func(r *Row) string { return r.Op }}, // names are aligned to the left
+		"op":    {"op", -op, func(r *Row) string { return r.Op }},
 		"algo":  {"algo", -13, func(r *Row) string { return r.Algorithm }},
 		"n":     {"n", 4, func(r *Row) string { return strconv.Itoa(r.Ranks) }},
 		"size":  {"size", width, size},
@@ -109,13 +110,12 @@ func (r *Report) keys(d detail) map[string]column {
 	}
 }
 
-// shows reports whether the table has a column for the named key or figure.
+// shows reports whether the table has a column for this key or figure.
 func (r *Report) shows(d detail, name string) bool {
 	return d != narrow || len(r.Brief) == 0 || slices.Contains(r.Brief, name)
 }
 
-// precision returns the larger distance of the interval's ends from the median, in per cent of the
-// median.
+// precision returns the distance of the median from the farther end of its interval, in per cent of the median.
 func (r *Row) precision() string {
 	if !(r.Median > 0) || len(r.Samples) < 2 {
 		return "-"
@@ -192,7 +192,7 @@ func markdown() form {
 	}
 }
 
-// lines returns a text with one line for each entry of list, each after the mark.
+// lines returns a text with one line for each entry of list. Each line begins with mark.
 func lines(mark string, list []string) string {
 	text := ""
 	for _, line := range list {
@@ -205,10 +205,8 @@ func lines(mark string, list []string) string {
 func (r *Report) footer(d detail) []string {
 	var lines []string
 	for _, f := range r.Fits {
-		name := strings.Join(strings.Fields(strings.Join([]string{f.Op, f.Algorithm, f.DType, f.Memory}, " ")), " ")
-		line := fmt.Sprintf("fit %s: %s us x %s + S x %s / %s GB/s, residual %.0f %% over %s", name, short(f.Alpha),
-			f.Rounds, f.Bytes, rate(f.Beta), 100*f.Residual, plural(f.Points, "point"))
-		lines = append(lines, line)
+		lines = append(lines, fmt.Sprintf("fit %s: %s us x %s + S x %s / %s GB/s, residual %.0f %% over %s",
+			f.Name(), short(f.Alpha), f.Rounds, f.Bytes, rate(f.Beta), 100*f.Residual, plural(f.Points, "point")))
 		if d == narrow {
 			continue
 		}
@@ -223,8 +221,7 @@ func (r *Report) footer(d detail) []string {
 			lines[len(lines)-1] += " " + item
 		}
 		for _, row := range r.Rows {
-			if x, ok := row.Figures["model_x"]; ok && row.Op == f.Op && row.Algorithm == f.Algorithm &&
-				row.DType == f.DType && row.Memory == f.Memory {
+			if x, ok := row.Figures["model_x"]; ok && row.Series() == f.Series {
 				list(row.Ranks, "measured/fitted", fmt.Sprintf("%s %.2f", Bytes(row.Size), x))
 			}
 		}
@@ -249,7 +246,7 @@ func (r *Report) footer(d detail) []string {
 	if !r.Complete {
 		state = "*** interrupted: this is what was measured until then ***"
 	}
-	return append(lines, fmt.Sprintf("ended: %s, %s, %s", r.Ended.UTC().Format("2006-01-02T15:04:05Z07:00"),
+	return append(lines, fmt.Sprintf("ended: %s, %s, %s", r.Ended.UTC().Format(time.RFC3339),
 		plural(len(r.Rows), "row"), state))
 }
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// A Writer writes a report in one form, while the report grows.
+// A Writer writes a report in one form. It can write the rows while they are measured.
 type Writer struct {
 	to    io.Writer
 	form  form
@@ -16,18 +16,18 @@ type Writer struct {
 	rows  int // number of rows written
 }
 
-// A form says how the parts of a report are written. A part without a function is left out.
+// A form has a function for each part of a report. A part without a function is left out.
 type form struct {
 	begin func(r *Report) string
 	row   func(r *Report, row *Row) string
 	end   func(r *Report) (string, error)
 }
 
-// Formats are the names that NewWriter knows.
+// Formats returns the names of the formats.
 func Formats() []string { return []string{"table", "wide", "csv", "json", "md", "osu", "nccl"} }
 
-// NewWriter returns a Writer of the named format for a benchmark. It returns an error for a
-// benchmark that the layout of OSU or nccl-tests cannot show.
+// NewWriter returns a Writer of the named format for a benchmark. It returns an error if the layout of OSU or
+// nccl-tests has no such benchmark.
 func NewWriter(format, bench string, to io.Writer) (*Writer, error) {
 	forms := map[string]form{"table": table(narrow), "wide": table(wide), "csv": commaSeparated(),
 		"json": {end: (*Report).json}, "md": markdown(), "osu": {end: (*Report).osu}, "nccl": {end: (*Report).nccl}}
@@ -45,7 +45,7 @@ func NewWriter(format, bench string, to io.Writer) (*Writer, error) {
 	return &Writer{to: to, form: f}, nil
 }
 
-// Update writes what is new in r since the last call: the header, then rows.
+// Update writes the header, if this is the first call, and the rows that the last call did not write.
 func (w *Writer) Update(r *Report) error {
 	var b strings.Builder
 	if !w.begun && w.form.begin != nil {
@@ -59,7 +59,7 @@ func (w *Writer) Update(r *Report) error {
 	return err
 }
 
-// End writes what is new in r since the last Update, and the parts that follow the rows.
+// End calls Update, and writes the part after the rows.
 func (w *Writer) End(r *Report) error {
 	if err := w.Update(r); err != nil || w.form.end == nil {
 		return err
@@ -73,8 +73,7 @@ func (w *Writer) End(r *Report) error {
 
 // json returns the whole report as JSON.
 func (r *Report) json() (string, error) {
-	// Each row gets one line. Thousands of samples, each on its own line, would be of use to
-	// nobody.
+	// Each row gets one line. With indentation each of its thousands of samples would.
 	text, err := json.Marshal(r)
 	if err != nil {
 		return "", fmt.Errorf("report: %w", err)

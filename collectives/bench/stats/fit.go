@@ -2,7 +2,7 @@ package stats
 
 import "math"
 
-// A Point is a measurement for Fit: Time is expected to be α·Rounds + β·Bytes.
+// A Point is a measurement for Fit, whose model is Time = α·Rounds + β·Bytes.
 type Point struct {
 	Rounds float64 // number of successive messages
 	Bytes  float64 // number of successive bytes
@@ -16,10 +16,9 @@ type Line struct {
 	Residual float64 // root of the mean square of (measured-fitted)/measured
 }
 
-// Fit returns the α, β >= 0 with the least sum of squares of (Time - α·Rounds - β·Bytes)/Time, so
-// that small and large messages count alike. Points whose Time is not positive are left out. If no
-// point remains, the Line is zero. Gonum's LinearRegression cannot do this: it has one variable and
-// an intercept, and no bounds.
+// Fit returns the α, β >= 0 that minimize the sum of squares of the relative errors (Time - α·Rounds - β·Bytes)/Time.
+// It ignores points whose Time is not positive. Without points the Line is zero. Gonum's LinearRegression has one
+// variable and an intercept, and no bounds.
 func Fit(points []Point) Line {
 	var rr, rb, bb, r1, b1 float64 // sums over points of products of r = Rounds/Time, b = Bytes/Time and 1
 	n := 0

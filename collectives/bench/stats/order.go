@@ -9,8 +9,8 @@ import (
 
 // percentile returns the p-th percentile of samples in ascending order, 0 <= p <= 100: the sample at place 1 +
 // (n-1)·p/100 of n, interpolated between its neighbours (definition 7 of Hyndman and Fan 1996, as in R and NumPy).
-// Gonum has only definitions 1 and 4, whose median of an even number of samples is not the mean of the two in the
-// middle. Without samples the result is NaN.
+// Gonum has only definitions 1 and 4, whose median of an even number of samples is not the mean of the middle two.
+// Without samples the result is NaN.
 func percentile(sorted []float64, p float64) float64 {
 	if len(sorted) == 0 {
 		return math.NaN()
@@ -21,7 +21,7 @@ func percentile(sorted []float64, p float64) float64 {
 	if part := at - float64(low); part > 0 {
 		return sorted[low] + part*(sorted[high]-sorted[low])
 	}
-	return sorted[low] // interpolation would give NaN if the neighbour is infinite
+	return sorted[low] // without interpolation, which would give NaN if the neighbour is infinite
 }
 
 // Median returns the median of x, or NaN if x is empty.
@@ -32,7 +32,8 @@ type Summary struct {
 	N        int
 	Min, Max float64
 	Median   float64
-	// the 95 % confidence interval of the median; with fewer than 6 samples, which give no interval, Min and Max
+	// CILow and CIHigh are the 95 % confidence interval of the median. Fewer than 6 samples give no interval; then they
+	// are Min and Max.
 	CILow, CIHigh float64
 	P90, P99      float64
 }
@@ -49,8 +50,8 @@ func Summarize(x []float64) Summary {
 	return s
 }
 
-// RelativeCI returns the larger distance of the interval's ends from the median, as a fraction of the median:
-// 0.02 means ±2 %. It is infinite for fewer than 6 samples.
+// RelativeCI returns the distance of the median from the farther end of its interval, as a fraction of the median: 0.02
+// means ±2 %. It is infinite for fewer than 6 samples.
 func (s Summary) RelativeCI() float64 {
 	if s.N < minForCI {
 		return math.Inf(1)
@@ -61,8 +62,8 @@ func (s Summary) RelativeCI() float64 {
 	return max(s.Median-s.CILow, s.CIHigh-s.Median) / math.Abs(s.Median)
 }
 
-// minForCI is the least number of samples whose extremes enclose the median with a probability of 95 % or more: 1
-// - 2·(1/2)⁶ = 0.97.
+// minForCI is the minimum number of samples whose extremes enclose the median with a probability of 95 % or more. With
+// 6 samples the probability is 1 - 2·(1/2)⁶ = 0.97.
 const minForCI = 6
 
 // medianRanks returns two indices into n sorted samples. The median of the distribution lies between the samples at
@@ -71,7 +72,7 @@ const minForCI = 6
 // exact up to 70 samples, and use the normal approximation beyond.
 func medianRanks(n int) (low, high int) {
 	if n <= 70 {
-		// The largest `low` with P(at most low samples below the median) <= 2.5 %.
+		// low becomes the largest number with P(at most low samples below the median) <= 2.5 %.
 		below := distuv.Binomial{N: float64(n), P: 0.5}
 		for low = -1; below.CDF(float64(low+1)) <= 0.025; low++ {
 		}

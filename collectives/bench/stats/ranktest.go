@@ -1,52 +1,39 @@
 package stats
 
 import (
-	"cmp"
 	"math"
 	"slices"
 )
 
-// MannWhitney returns U of a: the number of pairs in which a's sample is larger than b's, where a tie counts half. If a
-// and b come from one distribution, p is the two-sided probability that U is at least as far from its mean as here
-// (Mann and Whitney 1947). p is exact for up to 20 samples each without ties. Otherwise it is the normal approximation,
-// corrected for ties and for continuity. p is 1 if a or b is empty or all samples are equal.
+// MannWhitney returns the statistic U of a, and its two-sided p-value under the hypothesis that a and b have the same
+// distribution (Mann and Whitney 1947). U is the number of pairs in which a's sample is larger than b's; a tie counts
+// half. p is exact for up to 20 samples each without ties. Otherwise it is the normal approximation, corrected for ties
+// and for continuity. p is 1 if a or b is empty or all samples are equal.
 //
-// Few samples cannot show much: with 4 against 4 samples the smallest possible p is 0.029, and with 5 against 5 it is
-// 0.008.
+// With 4 against 4 samples the smallest possible p is 0.029, and with 5 against 5 it is 0.008.
 func MannWhitney(a, b []float64) (u, p float64) {
 	n, m := len(a), len(b)
 	if n == 0 || m == 0 {
 		return 0, 1
 	}
-	type sample struct {
-		x     float64
-		fromA bool
-	}
-	all := make([]sample, 0, n+m)
-	for _, x := range a {
-		all = append(all, sample{x, true})
-	}
-	for _, x := range b {
-		all = append(all, sample{x, false})
-	}
-	slices.SortFunc(all, func(s, t sample) int { return cmp.Compare(s.x, t.x) })
-	var rankSum, ties float64 // ties is Σ t³-t over the groups of t equal samples
-	for lo := 0; lo < len(all); {
-		hi := lo + 1
-		for hi < len(all) && all[hi].x == all[lo].x {
-			hi++
-		}
-		rank, t := float64(lo+1+hi)/2, float64(hi-lo) // the mean of the ranks lo+1..hi
-		ties += t*t*t - t
-		for _, s := range all[lo:hi] {
-			if s.fromA {
-				rankSum += rank
-			}
-		}
-		lo = hi
+	all := slices.Sorted(slices.Values(slices.Concat(a, b)))
+	equal := func(x float64) (low, high int) { // the samples equal to x are all[low:high]
+		low, _ = slices.BinarySearch(all, x)
+		high, _ = slices.BinarySearch(all, math.Nextafter(x, math.Inf(1)))
+		return low, high
 	}
 	fn, fm := float64(n), float64(m)
-	u = rankSum - fn*(fn+1)/2
+	u = -fn * (fn + 1) / 2
+	for _, x := range a {
+		low, high := equal(x)
+		u += float64(low+1+high) / 2 // the mean of the ranks low+1..high
+	}
+	ties := 0.0 // Σ t³-t over the groups of t equal samples
+	for _, x := range all {
+		low, high := equal(x)
+		t := float64(high - low)
+		ties += t*t - 1
+	}
 	if ties == 0 && n <= exactUpTo && m <= exactUpTo {
 		return u, exactP(n, m, int(u))
 	}
@@ -61,9 +48,9 @@ func MannWhitney(a, b []float64) (u, p float64) {
 
 const exactUpTo = 20
 
-// exactP returns the two-sided probability of u from samples of n and m without ties. The number of orders with a given
-// u follows c(n,m,u) = c(n-1,m,u-m) + c(n,m-1,u): the largest sample is either from a, and larger than all m samples of
-// b, or from b.
+// exactP returns the two-sided p-value of u for n samples of a and m samples of b without ties. The number of orders
+// with a given u is c(n,m,u) = c(n-1,m,u-m) + c(n,m-1,u): the largest sample is either from a, and larger than all m
+// samples of b, or from b.
 func exactP(n, m, u int) float64 {
 	u = min(u, n*m-u)
 	counts := make([][]float64, m+1) // counts[j] is c(i, j, ·) for the current i

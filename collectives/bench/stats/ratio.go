@@ -2,10 +2,10 @@ package stats
 
 import "slices"
 
-// RatioInterval compares two lists of positive samples. ratio is the median of the ratios a_i/b_j of all pairs (Hodges
-// and Lehmann 1963, for samples whose logarithms are shifted against each other). [low, high] is its 95 % interval,
-// which follows from the test of Mann and Whitney. An interval needs at least 4 and 4 samples, or 3 and 5. With fewer,
-// ok is false, and [low, high] is the range of all ratios.
+// RatioInterval compares two lists of positive samples. ratio is the median of the ratios a_i/b_j of all pairs (the
+// estimator of Hodges and Lehmann 1963, on logarithms). [low, high] is its 95 % confidence interval by the test of Mann
+// and Whitney. The interval needs at least 4 and 4 samples, or 3 and 5. With fewer, ok is false, and [low, high] is the
+// range of all ratios.
 func RatioInterval(a, b []float64) (ratio, low, high float64, ok bool) {
 	var ratios []float64
 	for _, x := range a {
@@ -18,7 +18,7 @@ func RatioInterval(a, b []float64) (ratio, low, high float64, ok bool) {
 	if n == 0 {
 		return 0, 0, 0, false
 	}
-	at := -1 // the largest U that is too far below its mean to be chance
+	at := -1 // the largest U with a probability of at most 5 %
 	for at+1 < n/2 && exactP(len(a), len(b), at+1) <= 0.05 {
 		at++
 	}

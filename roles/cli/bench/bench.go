@@ -41,7 +41,7 @@ func Command(reg config.Registries, code *int) *cli.Command {
 				*code, err = run(&flags{Context: c}, reg)
 				return err
 			}}
-		if name != "env" && name != "scale" { // env and scale take overrides of a configuration
+		if name != "env" && name != "scale" { // the arguments of env and scale are overrides of a configuration
 			c.Action = args.NoArguments(c.Action)
 		}
 		return c
@@ -61,7 +61,7 @@ func Command(reg config.Registries, code *int) *cli.Command {
 	return root
 }
 
-// maxSamples is the maximum number of samples, more than anybody waits for.
+// maxSamples is the maximum number of samples that a flag accepts.
 const maxSamples = 1 << 24
 
 func benchFlags() []cli.Flag {
@@ -109,8 +109,8 @@ type benchJob struct {
 // A measurement is the work of one rank in a benchmark.
 type measurement func(context.Context, *bench.Run, *spmd.World) error
 
-// runBench opens the ranks, runs measure on each, and writes, draws and compares the report as the
-// flags say.
+// runBench opens the ranks and runs measure on each. Then it writes, draws and compares the report, as the flags say.
+// It returns the exit code.
 func runBench(f *flags, reg config.Registries, ranks openRanks, measure measurement) (int, error) {
 	j := &benchJob{flags: f, programs: reg.Programs.NewStarter()}
 	defer j.programs.Close()
@@ -127,7 +127,7 @@ func runBench(f *flags, reg config.Registries, ranks openRanks, measure measurem
 	return code, err
 }
 
-// run starts the benchmark once, in this process, or several times, in processes of their own.
+// run starts the benchmark once in this process, or several times in processes of their own.
 func (j *benchJob) run(starts int, ranks openRanks, measure measurement) (code int, err error) {
 	j.asked = loop.Watch()
 	defer j.asked.Close()
@@ -145,7 +145,7 @@ func (j *benchJob) run(starts int, ranks openRanks, measure measurement) (code i
 	}
 	ctx, cancel := context.WithCancelCause(j.Context.Context)
 	defer cancel(nil)
-	go j.enforceStop(ctx, cancel, leads)
+	defer j.enforceStop(cancel, leads)()
 	failed := false
 	if starts == 1 {
 		defer debug.SetGCPercent(debug.SetGCPercent(400)) // as in training
@@ -211,7 +211,7 @@ func (j *benchJob) configure() {
 	}
 }
 
-// openFiles makes the writers, unless there was a mistake. Only the leading process writes files.
+// openFiles makes the writers of the report. Only the leading process opens files, and only without mistakes so far.
 func (j *benchJob) openFiles() {
 	j.addWriter(j.String("format"), j.App.Writer)
 	for _, path := range j.StringSlice("out") {
@@ -242,27 +242,16 @@ func (j *benchJob) addWriter(format string, to io.Writer) {
 	j.opts.Writers = append(j.opts.Writers, w)
 }
 
-// enforceStop cancels the job if it does not end soon after a request to stop. A launcher kills its
-// processes one second after the request. The leading process, which has the report, ends first.
-func (j *benchJob) enforceStop(ctx context.Context, cancel context.CancelCauseFunc, leads bool) {
+// enforceStop makes a request to stop cancel the job after a grace period, until end is called. Launchers kill their
+// processes one second after such a request. The leading process, which has the report, is cancelled first.
+func (j *benchJob) enforceStop(cancel context.CancelCauseFunc, leads bool) (end func()) {
 	grace := 900 * time.Millisecond
 	if leads {
 		grace = 600 * time.Millisecond
 	}
-	look := time.NewTicker(20 * time.Millisecond)
-	defer look.Stop()
-	for !j.opts.Stop() {
-		select {
-		case <-ctx.Done():
-			return
-		case <-look.C:
-		}
-	}
-	select {
-	case <-ctx.Done():
-	case <-time.After(grace):
-		cancel(errors.New("stopped on request"))
-	}
+	return j.asked.AtStop(func(bool) {
+		time.AfterFunc(grace, func() { cancel(errors.New("stopped on request")) })
+	})
 }
 
 // rank does everything that one rank does in a benchmark.
@@ -290,7 +279,7 @@ func (j *benchJob) rank(ctx context.Context, w *spmd.World, measure measurement)
 	return err
 }
 
-// judge writes the plot, the verdict and the comparison, and returns the exit code.
+// judge draws the plot, checks and compares the report, and returns the exit code.
 func (j *benchJob) judge() (int, error) {
 	if j.report == nil {
 		return loop.ExitOK, nil // not the leading process
@@ -327,9 +316,7 @@ func (j *benchJob) judge() (int, error) {
 	}
 	if j.before != nil {
 		comparison := results.Compare(j.before, j.report, j.Float64("threshold"))
-		if err := comparison.Write(say); err != nil {
-			return loop.ExitFailed, err
-		}
+		fmt.Fprint(say, &comparison)
 		if comparison.Regressions() > 0 {
 			code = loop.ExitCheck
 		}

@@ -47,8 +47,8 @@ func benchEnv(f *flags, reg config.Registries) (int, error) {
 	})
 }
 
-// envTasks returns the environments to measure: the named ones, the environment of a configuration,
-// or all environments that can be made.
+// envTasks returns the environments to measure: those that --name lists, the environment of a configuration, or all
+// that this build can make.
 func envTasks(f *flags, reg config.Registries) (tasks []env.Config) {
 	file, names := f.String("config"), reg.Envs.Names()
 	if f.IsSet("name") {
@@ -73,7 +73,7 @@ func envTasks(f *flags, reg config.Registries) (tasks []env.Config) {
 		tasks = append(tasks, cfg)
 	}
 	return slices.DeleteFunc(tasks, func(cfg env.Config) bool {
-		_, err := reg.Probe(cfg) // an error means that it needs a build tag or a model
+		_, err := reg.Probe(cfg) // fails if the environment needs a build tag or a model
 		if err != nil && (file != "" || f.IsSet("name")) {
 			f.wrong("%w", err)
 		}
@@ -81,7 +81,7 @@ func envTasks(f *flags, reg config.Registries) (tasks []env.Config) {
 	})
 }
 
-// benchOneEnv measures n environments on each rank. Collective.
+// benchOneEnv measures n environments on each rank. It is collective over the world.
 func benchOneEnv(ctx context.Context, r *bench.Run, reg config.Registries, cfg env.Config, rank, n int) error {
 	p, err := newPlayer(reg, cfg, rank, n)
 	if err != nil {
@@ -101,7 +101,7 @@ func benchOneEnv(ctx context.Context, r *bench.Run, reg config.Registries, cfg e
 	})
 }
 
-// A player steps environments with actions from a list, over and over.
+// A player steps environments, and repeats a fixed list of actions.
 type player struct {
 	vec     env.Vec
 	seeds   *env.Seeder
@@ -140,7 +140,7 @@ func (p *player) step(_ context.Context, i int) error {
 	return nil
 }
 
-// drawActions draws [n, 1, A] actions, in bounds.
+// drawActions returns random actions within the bounds of space, of shape [n, 1, A].
 func drawActions(space env.Space, n int, counter uint64) tensor.Tensor {
 	dim := space.Dim()
 	s := philox.New(1, philox.Action, 0, counter)

@@ -12,14 +12,14 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// flags reads the flags of a benchmark. It keeps the first mistake. A value that it reads after a
-// mistake has no meaning, but is safe to use.
+// flags reads the flags of a benchmark. The first mistake is kept in err. After a mistake, values have no meaning, but
+// are safe to use.
 type flags struct {
 	*cli.Context
 	err error
 }
 
-// wrong keeps a mistake as a usage error.
+// wrong sets f.err to a usage error, unless it is set.
 func (f *flags) wrong(format string, args ...any) {
 	if f.err == nil {
 		f.err = config.Usagef(format, args...)
@@ -34,7 +34,7 @@ func (f *flags) bench() string {
 	return f.Command.Name
 }
 
-// world returns how many ranks there will be.
+// world returns the number of ranks of the benchmark.
 func (f *flags) world() int {
 	if n, launcher := mpi.Launched(); launcher != "" {
 		return n
@@ -42,8 +42,7 @@ func (f *flags) world() int {
 	return f.Int("np")
 }
 
-// several returns the number of ranks, as world does, for a benchmark that needs at least two ranks.
-// Fewer ranks are a mistake.
+// several returns the same as world, for a benchmark that needs at least two ranks. Fewer ranks are a mistake.
 func (f *flags) several() int {
 	world := f.world()
 	if world < 2 {
@@ -52,7 +51,7 @@ func (f *flags) several() int {
 	return world
 }
 
-// list reads a list whose items are separated by commas.
+// list reads a list with commas between the items.
 func list[T any](f *flags, flag string, parse func(string) (T, error)) (all []T) {
 	for item := range strings.SplitSeq(f.String(flag), ",") {
 		v, err := parse(strings.TrimSpace(item))
@@ -65,8 +64,7 @@ func list[T any](f *flags, flag string, parse func(string) (T, error)) (all []T)
 	return all
 }
 
-// numbers reads a list of numbers in [least, most]. The argument want describes the valid numbers
-// in the message to the user.
+// numbers reads a list of numbers in [least, most]. Error messages describe valid numbers with the text want.
 func (f *flags) numbers(flag string, least, most int, want string) []int {
 	return list(f, flag, func(text string) (int, error) {
 		n, err := strconv.Atoi(text)
@@ -82,8 +80,7 @@ func (f *flags) ranks(flag string, world int) []int {
 	return f.numbers(flag, 0, world-1, fmt.Sprintf("ranks from 0 to %d", world-1))
 }
 
-// names reads a list of names. The argument all has the valid names. The word "all" in place of a
-// list stands for every name.
+// names reads a list of names. The argument all has the valid names. The text "all" means all of them.
 func (f *flags) names(flag string, all []string) []string {
 	if f.String(flag) == "all" {
 		return all
@@ -106,7 +103,7 @@ func (f *flags) name(flag string, all []string) string {
 	return names[0]
 }
 
-// either reads a flag whose value must be one of words, and returns the index of this word.
+// either reads a flag whose value must be one of the given words, and returns the index of the word.
 func (f *flags) either(flag string, words ...string) int {
 	at, last := slices.Index(words, f.String(flag)), len(words)-1
 	if at < 0 {
@@ -115,7 +112,7 @@ func (f *flags) either(flag string, words ...string) int {
 	return at
 }
 
-// bytes reads a size that is not zero.
+// bytes reads a size > 0. Error messages show the example.
 func (f *flags) bytes(flag, example string) int {
 	n, err := parseBytes(f.String(flag))
 	if err != nil || n < 1 {
@@ -136,7 +133,7 @@ func parseBytes(s string) (int, error) {
 	return n << shift, nil
 }
 
-// sizeFlags returns the flags that the method sizes reads. The arguments begin and end are defaults.
+// sizeFlags returns the flags of flags.sizes. The arguments are the defaults of --begin and --end.
 func sizeFlags(begin, end string) []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "begin", Aliases: []string{"b"}, Usage: "smallest `SIZE`", Value: begin},
@@ -169,12 +166,12 @@ func (f *flags) sizes() (sizes []int) {
 	return slices.Compact(sizes)
 }
 
-// pairFlag is the flag that pair reads.
+// pairFlag returns the flag of flags.pair.
 func pairFlag() cli.Flag {
 	return &cli.StringFlag{Name: "pair", Usage: "the two `RANKS`, as 0,4", DefaultText: "the first and the last"}
 }
 
-// pair reads two different ranks.
+// pair reads two different ranks. The default is the first and the last rank.
 func (f *flags) pair() [2]int {
 	world := f.several()
 	pair := []int{0, world - 1}
@@ -188,15 +185,14 @@ func (f *flags) pair() [2]int {
 	return [2]int(pair)
 }
 
-// checkLauncher checks that --launcher can start any number of ranks.
+// checkLauncher checks that --launcher has a place for the number of ranks.
 func (f *flags) checkLauncher() {
 	if text := f.String("launcher"); text != "" && !strings.Contains(text, "{np}") {
 		f.wrong("--launcher %q: expected {np} where the number of ranks stands, as 'mpirun -np {np}'", text)
 	}
 }
 
-// launcherWords returns the words of a launcher's command for np ranks. It returns none if command
-// is empty.
+// launcherWords returns the words of a launcher's command for np ranks, or nil if command is empty.
 func launcherWords(command string, np int) []string {
 	return strings.Fields(strings.ReplaceAll(command, "{np}", strconv.Itoa(np)))
 }

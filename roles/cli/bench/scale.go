@@ -43,7 +43,7 @@ func scaleFlags() []cli.Flag {
 	}
 }
 
-// A scaling is rlinf bench scale: whole jobs, on several numbers of ranks.
+// A scaling runs a job on several numbers of ranks, for rlinf bench scale.
 type scaling struct {
 	program   string
 	file      string
@@ -54,8 +54,8 @@ type scaling struct {
 	steps     int
 	skip      int
 	weak      bool
-	ranks     int // number of ranks of the configuration
-	place     *spmd.Placement
+	ranks     int             // number of ranks of the configuration
+	place     *spmd.Placement // the components on these ranks
 	programs  *programs.Starter
 }
 
@@ -119,7 +119,7 @@ func benchScale(f *flags, reg config.Registries) (int, error) {
 //go:embed scale.yaml
 var scaleJob []byte
 
-// builtinJob writes the configuration that bench scale uses without -c to a new folder.
+// builtinJob writes the default configuration to a new folder.
 func builtinJob() (path string, err error) {
 	folder, err := os.MkdirTemp("", "rlinf-job-")
 	if err != nil {
@@ -129,8 +129,7 @@ func builtinJob() (path string, err error) {
 	return path, os.WriteFile(path, scaleJob, 0o644)
 }
 
-// sweepSizes reads --np-sweep. Without this flag it returns the powers of two up to the number of
-// CPUs.
+// sweepSizes reads --np-sweep. The default is the powers of two up to the number of CPUs.
 func sweepSizes(f *flags) []int {
 	if f.IsSet("np-sweep") {
 		return f.numbers("np-sweep", 1, config.MaxRanks, fmt.Sprintf("numbers of ranks from 1 to %d, as 1,2,4",
@@ -143,8 +142,8 @@ func sweepSizes(f *flags) []int {
 	return sizes
 }
 
-// checkSizes checks that the job can run on each number of ranks. Without --np-sweep (asked is
-// false) it removes the numbers on which the job cannot run.
+// checkSizes removes the numbers of ranks on which the job cannot run, and returns an error if none is left. If asked
+// is true, the user gave the numbers, and every such number is an error.
 func (s *scaling) checkSizes(asked bool) error {
 	var fit []int
 	var last error
@@ -166,7 +165,7 @@ func (s *scaling) checkSizes(asked bool) error {
 	return nil
 }
 
-// run runs the jobs one after the other.
+// run runs the jobs one after the other, and records a row for each.
 func (s *scaling) run(ctx context.Context, r *bench.Run) error {
 	how := "goroutine ranks"
 	if s.launcher != "" {
@@ -208,7 +207,7 @@ func (s *scaling) run(ctx context.Context, r *bench.Run) error {
 	return nil
 }
 
-// job runs the job on n ranks and returns the times of its steps.
+// job runs the job on n ranks and returns the metrics of its steps, without the first s.skip.
 func (s *scaling) job(ctx context.Context, n int) ([]runs.Row, error) {
 	folder, err := os.MkdirTemp("", "rlinf-scale-")
 	if err != nil {
@@ -234,7 +233,7 @@ func (s *scaling) job(ctx context.Context, n int) ([]runs.Row, error) {
 	return steps[s.skip:], nil
 }
 
-// arguments returns the command that runs the job on n ranks in a folder.
+// arguments returns the command line that runs the job on n ranks, with its results in folder.
 func (s *scaling) arguments(n int, folder string) ([]string, error) {
 	placement, err := s.placement(n)
 	if err != nil {
@@ -266,8 +265,7 @@ func (s *scaling) arguments(n int, folder string) ([]string, error) {
 	return args, nil
 }
 
-// placement returns overrides that place every component on the same part of n ranks as in the
-// configuration.
+// placement returns overrides that scale the placement of every component to n ranks.
 func (s *scaling) placement(n int) ([]string, error) {
 	var args []string
 	for _, name := range s.place.Components() {
@@ -282,8 +280,8 @@ func (s *scaling) placement(n int) ([]string, error) {
 	return args, nil
 }
 
-// row summarizes the steps of a job. The note gives the share of each phase in a step, and how long
-// ranks wait in the phase on average.
+// row summarizes the steps of a job. The note has the fraction of each phase in a step, and the average fraction of the
+// phase in which ranks wait.
 func (s *scaling) row(n int, steps []runs.Row) (row results.Row, note string) {
 	column := func(name string) (x []float64) {
 		for _, step := range steps {

@@ -18,7 +18,7 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// mostStarts is the maximum number of starts from which an interval is computed.
+// mostStarts is the maximum number of starts.
 const mostStarts = 30
 
 func startFlags() []cli.Flag {
@@ -31,7 +31,7 @@ func startFlags() []cli.Flag {
 	}
 }
 
-// countStarts returns how often to start the benchmark. 1 means once, in this process.
+// countStarts returns the number of starts. 1 means one start in this process.
 func (j *benchJob) countStarts() int {
 	n, launched := 1, args.Launched()
 	switch {
@@ -53,7 +53,7 @@ func (j *benchJob) countStarts() int {
 	return n
 }
 
-// runStarts runs the benchmark n times, each in a process of its own, and reports on all together.
+// runStarts runs the benchmark n times, each time in a new process, and writes the merged report.
 func (j *benchJob) runStarts(ctx context.Context, n int) error {
 	folder, err := os.MkdirTemp("", "rlinf-bench-")
 	if err != nil {
@@ -77,8 +77,8 @@ func (j *benchJob) runStarts(ctx context.Context, n int) error {
 	return err
 }
 
-// startOnce runs the benchmark in a process of its own, or under the launcher, and returns its
-// report. A wrong result is in the report; any other failure is an error.
+// startOnce runs the benchmark in a new process, or under the launcher, and returns its report. Wrong results are in
+// the report. Any other failure is an error.
 func (j *benchJob) startOnce(ctx context.Context, path string) (*results.Report, error) {
 	words, err := j.startWords(path)
 	if err != nil {
@@ -92,7 +92,7 @@ func (j *benchJob) startOnce(ctx context.Context, path string) (*results.Report,
 	return results.Read(path)
 }
 
-// runProgram runs a command line. Its error has the end of the program's output.
+// runProgram runs a command line. If it fails, the error has the end of its output.
 func runProgram(ctx context.Context, by *programs.Starter, words []string) error {
 	out, err := by.CombinedOutput(ctx, exec.Command(words[0], words[1:]...))
 	if err != nil {
@@ -102,8 +102,8 @@ func runProgram(ctx context.Context, by *programs.Starter, words []string) error
 	return nil
 }
 
-// startWords returns the command line of one start. It is the command line of this process without
-// the flags that concern all starts. The start writes its report to path.
+// startWords returns the command line of one start: that of this process, without the flags that concern all starts.
+// The start writes its report to path.
 func (j *benchJob) startWords(path string) ([]string, error) {
 	program, err := os.Executable()
 	if err != nil {

@@ -1,5 +1,3 @@
-//go:build unix
-
 package bench
 
 import (
@@ -9,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime returns the processor time that this process has used.
+// cpuTime returns the processor time of this process.
 func cpuTime() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
