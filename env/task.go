@@ -125,8 +125,8 @@ func (q Quantity) Source() (kind, name string) {
 	return kind, name
 }
 
-// check validates what it can check without the model. It reports each rule through want; see Config.Check. Keys are
-// relative to the section task.
+// check validates what it can check without the model. It calls the given function for each rule; see Config.Check.
+// Keys are relative to the section task.
 func (t *Task) check(want func(ok bool, key string, value any, want string)) {
 	number := func(x float64, key string) {
 		want(finite(float32(x)), key, x, "a number that float32 can hold")

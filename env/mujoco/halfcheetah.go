@@ -23,7 +23,7 @@ func halfCheetah(v Version) definition {
 					uniform(r, 0.1, p.qpos)
 					normal(r, 0.1, p.qvel)
 				},
-				memory: 1, before: progress,
+				memory: 1, prepare: progress,
 				step: func(p *physics, action []float32, note []float64, _ []float32) (float64, bool) {
 					return (p.qpos[0]-note[0])/dt - 0.1*effort(action), false
 				},
