@@ -41,8 +41,8 @@ type Task struct {
 }
 
 // A Quantity is a list of numbers of the simulation. Set exactly one of its first six keys. The
-// name "*" means all parts of the kind, in the model's order. Values are those after the step. Only
-// sensors of forces and accelerations have older values: those of the last state for which the
+// name "*" means all parts of the kind, in the model's order. Values are taken after the step. Only
+// sensors of forces and accelerations have older values, from the last state for which the
 // simulation computed them.
 type Quantity struct {
 	// position of a joint: an angle [rad] or a distance [m]; a free joint has 7 numbers, a ball joint 4

@@ -6,8 +6,8 @@ import (
 )
 
 // HalfCheetah makes HalfCheetah-v4 and -v5, which are the same: a runner of seven links in a plane must run fast. The
-// observation is the positions of its 9 degrees of freedom without x, and their velocities. The action is 6 torques,
-// clipped to ±1. An episode ends only after 1000 steps of 0.05 s.
+// observation is the positions of the runner's 9 degrees of freedom without x, and their velocities. The action is 6
+// torques, clipped to ±1. An episode ends only after 1000 steps of 0.05 s.
 //
 //	reward = Δx/Δt - 0.1 Σ a²
 //

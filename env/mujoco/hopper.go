@@ -8,8 +8,8 @@ import (
 )
 
 // Hopper makes Hopper-v4 and -v5: one leg of four links in a plane must hop forward. The
-// observation is the positions of its 6 degrees of freedom without x, and their velocities, clipped
-// to ±10. The action is 3 torques, clipped to ±1. An episode has 1000 steps of 0.008 s.
+// observation is the positions of the robot's 6 degrees of freedom without x, and their velocities,
+// clipped to ±10. The action is 3 torques, clipped to ±1. An episode has 1000 steps of 0.008 s.
 //
 //	reward = Δx/Δt + 1 - 0.001 Σ a²,    v5: 1 only while the hopper is healthy
 //

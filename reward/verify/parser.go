@@ -185,8 +185,8 @@ func (p *parser) bothSigns() []*node {
 	return []*node{upper, p.unitStatement()}
 }
 
-// withoutLabels returns an opList of items. It removes a label that all items share, or that only the first item has if
-// no other item is a relation.
+// withoutLabels returns an opList of items. It removes a label that all items share. It also removes a label that only
+// the first item has, if no other item is a relation.
 func withoutLabels(items []*node) *node {
 	shared := items[0].label
 	alone := shared != ""

@@ -311,8 +311,8 @@ func (l *lexer) group() (string, bool) {
 	return strings.TrimSpace(s[1:n]), true
 }
 
-// prose reads the argument of \text. For a formula or a single letter, it ignores \text, except for
-// a unit after other tokens: 5 \text{ m}.
+// prose reads the argument of \text. A formula or a single letter is read as if it stood outside
+// \text, unless it is a unit after other tokens: 5 \text{ m}.
 func (l *lexer) prose() {
 	text, ok := l.group()
 	if !ok {
