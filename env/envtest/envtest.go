@@ -135,8 +135,8 @@ func (s suite) rows(t *testing.T) {
 	all.wantEnds()
 }
 
-// autoReset tests that a step with seeds equals a step without seeds and a reset of the environments whose episode
-// ended.
+// autoReset tests that a step with seeds equals a step without seeds that is followed by a reset of the environments
+// whose episode ended.
 func (s suite) autoReset(t *testing.T) {
 	auto, manual := s.open(t, envs, 1), s.open(t, envs, 1)
 	auto.resetAll()

@@ -17,9 +17,9 @@ import (
 // the command. The rules cover the whole protocol and invalid input.
 type Check struct {
 	Command []string
-	Envs    int            // environments of a child whose greeting has num_envs 0; > 0
-	Steps   int            // steps of each environment in a rule that compares episodes; > 0
-	Timeout time.Duration  // maximum time for an answer, and for the exit of a child; > 0
+	Envs    int            // environments of each child if its greeting has num_envs 0; must be > 0
+	Steps   int            // steps of each environment in a rule that compares episodes; must be > 0
+	Timeout time.Duration  // maximum time for an answer, and for the exit of a child; must be > 0
 	Only    string         // selects the rules whose name contains this text; the greeting is always checked
 	By      programs.Entry // entry of the supervisors that start the children
 }

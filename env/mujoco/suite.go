@@ -72,7 +72,7 @@ type suite struct {
 const (
 	suiteOrder    = memoLen + iota // index of the instruction
 	suiteOther                     // the second object of the instruction
-	suiteToldDone                  // consecutive steps with the task done as the sentence says
+	suiteToldDone                  // consecutive steps in which the task is done as the sentence says
 	suiteClock                     // steps so far
 	suiteKey                       // 32-bit key of the picture noise
 	suiteMoveAt                    // number of the step that begins with the disturbance; 0 for none

@@ -86,7 +86,7 @@ type task struct {
 	// qvel hold the model's own initial state.
 	reset func(r *philox.Stream, p *physics)
 	// prepare is called before the simulation, unless it is nil. It saves values in note, which
-	// step gets. memory is the number of these values.
+	// step reads. memory is the number of these values.
 	memory  int
 	prepare func(p *physics, note []float64)
 	// control writes the actuators' inputs, ctrl, for an action. The action then has length

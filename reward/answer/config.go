@@ -26,7 +26,7 @@ type Config struct {
 	// experiments. Metrics of right and parsable answers stay the same. Default false. For the task
 	// reasoning. (+)
 	RandomReward bool `yaml:"random_reward"`
-	// Program configures reward_type program. (+)
+	// Program configures reward_type "program". (+)
 	Program ProgramConfig `yaml:"program"`
 }
 

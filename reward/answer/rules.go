@@ -45,7 +45,7 @@ func CheckQuestion(rule string, q *Question) (note string, err error) {
 	return "", nil
 }
 
-// checkSolutions implements CheckQuestion for reward_type math: one solution that can be parsed is enough.
+// checkSolutions implements CheckQuestion for reward_type "math": one solution that can be parsed is enough.
 func checkSolutions(solutions []string) (note string, err error) {
 	for _, s := range solutions {
 		if note, err = verify.CheckSolution(s); err == nil {
