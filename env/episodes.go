@@ -212,8 +212,8 @@ func (e *Episodes) Take() []Episode {
 	return e.taken.episodes
 }
 
-// Progress returns the steps and the return of environment n's episode so far. After the episode, it returns the final
-// values until Take returns the episode.
+// Progress returns the steps and the return of environment n's episode so far. If the environment idles after its
+// episode, Progress returns the final values until Take returns the episode.
 func (e *Episodes) Progress(n int) (steps int, ret float64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

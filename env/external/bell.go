@@ -16,8 +16,8 @@ type bell [bellSize / 8]uint64
 
 const (
 	bellSize = 64
-	seqWord  = 2
-	looking  = headerSize / 8
+	seqWord  = 2              // index of the sequence number
+	looking  = headerSize / 8 // index of the word that is 1 while the receiver polls
 )
 
 // bells are the two bells of a conversation, seen from one side.

@@ -407,8 +407,9 @@ func (l *lexer) number() {
 }
 
 // thousands appends groups of three digits from s to integer, and returns the result and the rest
-// of s. Outside brackets plain is true: then a comma without braces also separates groups. The
-// comma stays in the text, because "100,200" may also be a list.
+// of s. If a group has another length, it appends nothing. Outside brackets plain is true: then a
+// comma without braces also separates groups. The comma stays in the text, because "100,200" may
+// also be a list.
 func thousands(integer, s string, plain bool) (string, string) {
 	first, rest := integer, s
 	for {
