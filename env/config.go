@@ -29,10 +29,9 @@ type Config struct {
 	// Instructions selects and weighs the instructions of a suite: a list of names, or a map from
 	// name to weight. Default: all, with equal weights. (+)
 	Instructions Mix `yaml:"instructions,omitempty"`
-	// InstructionMix adapts the weights of the instructions. With the value success, each
-	// environment multiplies the weight of an instruction by 0.2 + 4p(1-p). Here p is the share of
-	// successes among the environment's last episodes with that instruction. Default: the weights
-	// stay. (+)
+	// InstructionMix adapts the weights of the instructions. With "success", each environment
+	// multiplies the weight of an instruction by 0.2 + 4p(1-p). Here p is the share of successes
+	// among the environment's last episodes with that instruction. Default: the weights stay. (+)
 	InstructionMix string `yaml:"instruction_mix,omitempty"`
 	// Split names the subset of a suite's scenes from which episodes are drawn, such as seen or
 	// new_role. The suite's documentation lists the names. Default: the suite's own choice. (+)
@@ -40,9 +39,9 @@ type Config struct {
 	// Perturb changes one input of the policy on purpose, to measure how much the policy depends on
 	// that input. The suite's documentation lists the changes. Default: no change. (+)
 	Perturb string `yaml:"perturb,omitempty"`
-	// RewardMode is raw (default) or only_success. raw keeps the environment's own rewards. With
-	// only_success, the reward is 1 for a successful step and 0 for every other step. The
-	// environment must report success.
+	// RewardMode is "raw" (default) or "only_success". With "raw", the environment's own rewards
+	// stay. With "only_success", the reward is 1 for a successful step and 0 for every other step.
+	// The environment must report success.
 	RewardMode string `yaml:"reward_mode,omitempty"`
 	// TotalNumEnvs is the number of environments of the whole job. It must be positive and has no default.
 	TotalNumEnvs int `yaml:"total_num_envs"`
@@ -143,7 +142,7 @@ const (
 const MixBySuccess = "success"
 
 // Plain returns an error if c has a key that is only valid for some environments: a model, a
-// selection of observations, or a key of suites.
+// selection of observations, or a key that only suites have.
 func (c Config) Plain() error {
 	if err := c.NoSuite(); err != nil {
 		return err
@@ -174,8 +173,8 @@ func (c Config) NoSuite() error {
 // MaxEnvs is the maximum number of environments of a job.
 const MaxEnvs = 1 << 20
 
-// Check validates the values of c. It reports each rule through want, whose arguments are: whether the rule holds, the
-// key below env.train or env.eval, the key's value, and a description of valid values.
+// Check validates the values of c. It calls the given function for each rule, with: whether the rule holds, the key
+// below env.train or env.eval, the key's value, and a description of valid values.
 func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ID() != "", "env_type", c.EnvType, "the name of an environment")
 	want((c.ModelPath == "") == (c.Task == nil), "model_path", c.ModelPath, "a model and a task, or neither")
@@ -213,7 +212,7 @@ func (c Config) Check(want func(ok bool, key string, value any, want string)) {
 	c.VideoCfg.check(below("video_cfg", want))
 }
 
-// below returns a function that prefixes each key with the section and a dot, and then calls want.
+// below returns a function that puts the section and a dot before each key, and then calls the given function.
 func below(section string, want func(ok bool, key string, value any, want string)) func(bool, string, any, string) {
 	return func(ok bool, key string, value any, need string) { want(ok, section+"."+key, value, need) }
 }

@@ -11,16 +11,17 @@ import (
 // other goroutines can use the core.
 type Delay struct {
 	wrapper
-	per, most time.Duration
-	seed      uint64 // seed of the durations: the seed of the first environment at the first Reset
-	steps     uint64 // number of actions so far
+	shortest, longest time.Duration
+	seed              uint64 // seed of the durations: the seed of the first environment at the first Reset
+	steps             uint64 // number of actions so far
 }
 
-// NewDelay wraps v so that a Step with chunks of K actions lasts at least K·per. If most > per, the
-// duration of an action is drawn from a bounded Pareto distribution on [per, most], with exponent
-// 1: P(d > t) = (per/t - per/most) / (1 - per/most). Equal initial seeds give equal durations.
-func NewDelay(v Vec, per, most time.Duration) *Delay {
-	return &Delay{wrapper: wrapper{Vec: v}, per: per, most: max(per, most)}
+// NewDelay wraps v so that a Step with chunks of K actions lasts at least K·shortest. If longest >
+// shortest, the duration of an action is drawn from a bounded Pareto distribution on [shortest,
+// longest], with exponent 1: P(d > t) = (shortest/t - shortest/longest) / (1 - shortest/longest).
+// Equal initial seeds give equal durations.
+func NewDelay(v Vec, shortest, longest time.Duration) *Delay {
+	return &Delay{wrapper: wrapper{Vec: v}, shortest: shortest, longest: max(shortest, longest)}
 }
 
 // Reset starts episodes; see Vec.
@@ -45,11 +46,11 @@ func (w *Delay) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return nil
 }
 
-// duration returns the duration of the next action. The argument step is the number of previous actions.
-func (w *Delay) duration(step uint64) time.Duration {
-	if w.most == w.per {
-		return w.per
+// duration returns the duration of the action with the given index, counted from 0.
+func (w *Delay) duration(index uint64) time.Duration {
+	if w.longest == w.shortest {
+		return w.shortest
 	}
-	s := philox.New(w.seed, philox.Delay, 0, step)
-	return time.Duration(float64(w.per) / (1 - s.Uniform(0, 1)*(1-float64(w.per)/float64(w.most))))
+	s := philox.New(w.seed, philox.Delay, 0, index)
+	return time.Duration(float64(w.shortest) / (1 - s.Uniform(0, 1)*(1-float64(w.shortest)/float64(w.longest))))
 }

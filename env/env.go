@@ -10,12 +10,12 @@ type Vec interface {
 	// Len returns N.
 	Len() int
 	// Reset starts new episodes in the environments where mask is true, or in all if mask is nil.
-	// It writes their rows of Obs and no other value of out. The slice seeds has one seed per
-	// environment. Equal seeds give equal states.
+	// It writes their rows of Obs and nothing else. There is one seed per environment, and equal
+	// seeds give equal states.
 	Reset(mask []bool, seeds []uint64, out *Step) error
-	// Step applies the tensor "action" [N,K,A] of the argument action, with A numbers per action, and fills out. If K >
-	// 1, the K actions are a chunk: an environment takes them one after the other and stops when its episode ends.
-	// Later rewards, flags and Info are 0.
+	// Step takes the actions in the tensor "action", [N,K,A] with A numbers per action, and writes the results. If K >
+	// 1, the K actions are a chunk: an environment takes them one after the other and stops when its episode ends. For
+	// actions after the end, rewards, flags and Info are 0.
 	//
 	// If seeds is not nil, an environment whose episode ended resets itself with its seed: FinalObs gets the last
 	// observation of the old episode, and Obs the first observation of the new episode. If seeds is nil, the
@@ -68,11 +68,11 @@ const (
 // A Spec describes one environment of a Vec.
 type Spec struct {
 	Name     string   // name in the registry, such as CartPole-v1
-	Obs      []Field  // named observations; an ActionMask is no input of the policy: it limits the actions
+	Obs      []Field  // named observations; an ActionMask limits the actions and is no input of the policy
 	Action   Space    // the actions of Step
 	MaxSteps int      // steps after which an episode is truncated; 0 if there is no limit
 	Info     []string // names of per-step figures
-	// Returns are the smallest and the largest return of an episode of MaxSteps; nil if unknown.
+	// Returns are the smallest and the largest return of an episode of MaxSteps steps; nil if unknown.
 	Returns *[2]float64
 	// Repeat is the number of times that ActionRepeat takes each action; 0 means once. Info has one row for each
 	// repetition.
@@ -99,7 +99,7 @@ type Field struct {
 	Name string // "state", "image"; messages call it observation.<Name>
 	Space
 	// Words is the vocabulary of an observation that is a text: each number is an index into Words,
-	// and 0 means no word. It is nil for all other observations.
+	// and 0 means no word. Words is nil for all other observations.
 	Words []string
 	// If Text is true, the observation is a UTF-8 text in U8, with zeros after its end.
 	Text bool
@@ -137,7 +137,7 @@ func (s Space) Dim() int {
 // continues where it stopped.
 type Saver interface {
 	// Save returns the state of every environment, in tensors with leading dimension N. The caller
-	// owns the Dict. If a wrapper wraps a Vec that is no Saver, its error is errors.ErrUnsupported.
+	// owns the Dict. A wrapper of a Vec that is no Saver returns errors.ErrUnsupported.
 	Save() (tensor.Dict, error)
 	// Load restores N rows that Save returned, in the order of this Vec's environments. The rows may
 	// come from Vecs of other sizes.
@@ -148,8 +148,7 @@ type Saver interface {
 type Expert interface {
 	// Act fills action, [N,1,A], with the expert's action in each environment's current state. The
 	// action depends only on this state, which Act does not change. Environments whose episode is
-	// over get an action too. If a wrapper wraps a Vec that is no Expert, its error is
-	// errors.ErrUnsupported.
+	// over get an action too. A wrapper of a Vec that is no Expert returns errors.ErrUnsupported.
 	Act(action tensor.Tensor) error
 }
 
@@ -157,8 +156,8 @@ type Expert interface {
 type Renderer interface {
 	// Render draws the environments where mask is true, or all if mask is nil, into their rows of
 	// rgb, U8 [N,Height,Width,3]. The first row of a picture is its top. If mask is false
-	// everywhere, Render draws nothing, and returns an error if it cannot draw the view. If a
-	// wrapper wraps a Vec that is no Renderer, its error is errors.ErrUnsupported.
+	// everywhere, Render draws nothing, and returns an error if it cannot draw the view. A wrapper
+	// of a Vec that is no Renderer returns errors.ErrUnsupported.
 	Render(view View, mask []bool, rgb tensor.Tensor) error
 }
 

@@ -58,8 +58,8 @@ type Episode struct {
 	Info         []float64 // for each name in Spec.Figures, the mean over the steps
 }
 
-// Figures returns the names in Info that this package does not interpret. Episodes report their
-// means.
+// Figures returns the names in Info that this package does not interpret. Episodes report the means
+// of these figures.
 func (s Spec) Figures() []string {
 	var names []string
 	for _, i := range s.figures() {
@@ -80,8 +80,8 @@ func (s Spec) figures() (columns []int) {
 }
 
 // NewEpisodes returns an Episodes for n environments of the Spec, each at the start of an episode.
-// The argument first is the global index of environment 0. If autoReset is true, the next episode
-// follows at once. Otherwise an environment idles after its episode.
+// Environment i has the global index first+i. If autoReset is true, the next episode follows at
+// once. Otherwise an environment idles after its episode.
 func NewEpisodes(spec Spec, first, n int, autoReset bool) *Episodes {
 	figures := spec.figures()
 	room := func() batch { return batch{make([]Episode, 0, 4*n), make([]float64, 0, 4*n*len(figures))} }
@@ -212,8 +212,8 @@ func (e *Episodes) Take() []Episode {
 	return e.taken.episodes
 }
 
-// Progress returns the number of steps and the return so far of the episode of environment n. For an environment that
-// idles after its episode, it returns the final values until Take returns the episode.
+// Progress returns the steps and the return of environment n's episode so far. If the environment idles after its
+// episode, Progress returns the final values until Take returns the episode.
 func (e *Episodes) Progress(n int) (steps int, ret float64) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -256,7 +256,7 @@ func (e *Episodes) memory() memory {
 // episodeWidth is the number of figures in a row of AppendRows, without the Info.
 const episodeWidth = 9
 
-// AppendRows appends one row of figures per episode to rows, to send them to other ranks, and returns the result.
+// AppendRows appends each episode to rows, as a row of numbers that can be sent to other ranks.
 func AppendRows(rows []float64, episodes []Episode) []float64 {
 	for _, e := range episodes {
 		rows = append(rows, float64(e.Env), float64(e.Len), e.Return, count(e.SuccessOnce), count(e.SuccessAtEnd),
@@ -266,10 +266,10 @@ func AppendRows(rows []float64, episodes []Episode) []float64 {
 	return rows
 }
 
-// FromRows is the inverse of AppendRows. The argument figures is the length of each episode's Info.
-// The episodes share the memory of rows.
-func FromRows(rows []float64, figures int) ([]Episode, error) {
-	width := episodeWidth + figures
+// FromRows is the inverse of AppendRows. infoLen is the length of each episode's Info. The episodes
+// share the memory of rows.
+func FromRows(rows []float64, infoLen int) ([]Episode, error) {
+	width := episodeWidth + infoLen
 	if len(rows)%width != 0 {
 		return nil, fmt.Errorf("episodes of %d figures, expected a multiple of %d", len(rows), width)
 	}
@@ -308,7 +308,7 @@ type OfTask struct {
 	SuccessOnce     float64 // share of episodes
 }
 
-// Summarize returns the Summary of episodes. It first sorts the slice by environment, stably, so that the rounding of
+// Summarize returns the Summary of episodes. It first sorts the slice stably by environment, so that the rounding of
 // the sums does not depend on the placement of the environments.
 func Summarize(episodes []Episode) Summary {
 	slices.SortStableFunc(episodes, func(a, b Episode) int { return cmp.Compare(a.Env, b.Env) })

@@ -34,7 +34,7 @@ var (
 	_ Renderer = (*Episodic)(nil)
 )
 
-// The flags of over.
+// Flags of an environment in Episodic.over.
 const (
 	terminated = 1 << iota
 	truncated
@@ -170,7 +170,7 @@ func (e *Episodic) actions(a tensor.Tensor, k int) tensor.Tensor {
 	return e.column
 }
 
-// judge writes the results of action k of the chunk to out, and marks the episodes that are over.
+// judge writes the results of action k of the chunk, and marks the episodes that have ended.
 func (e *Episodic) judge(out *Step, k, chunk int) {
 	reward, term, trunc, over := out.Reward.F32(), out.Terminated.U8(), out.Truncated.U8(), e.over.U8()
 	if chunk == 1 && !out.Info.IsZero() { // one copy of all rows is faster
@@ -199,7 +199,7 @@ func (e *Episodic) judge(out *Step, k, chunk int) {
 	}
 }
 
-// inform writes the figures of the last step of environment n to row i of out.Info, unless that is the zero Tensor.
+// inform copies the figures of environment n's last step to row i of the caller's Info, if there is one.
 func (e *Episodic) inform(out *Step, n, i int) {
 	if columns := len(e.spec.Info); !out.Info.IsZero() {
 		copy(out.Info.F32()[i*columns:], e.info.F32()[n*columns:(n+1)*columns])

@@ -19,8 +19,8 @@ type External struct {
 	N int `yaml:"n"`
 	// Listen is the address at which the job waits for children that were started elsewhere:
 	// unix:/path or tcp:host:port. Rank R listens at path.R (rank 0: path) or port+R. Without a
-	// host, only children on this machine can connect. With the value mpi, the children are other
-	// programs of the same MPI job.
+	// host, only children on this machine can connect. With "mpi", the children are other programs
+	// of the same MPI job.
 	Listen string `yaml:"listen"`
 	// TokenFile is a file whose first line is a secret that children must send to connect. The file
 	// is created if it does not exist. Only its owner may have the permission to read or write it.
@@ -82,8 +82,8 @@ func (e External) Same(f External) bool {
 	return e.Listen == f.Listen && slices.Equal(e.Command, f.Command)
 }
 
-// check validates e and reports each rule through want; see Config.Check. Keys are relative to the
-// section external.
+// check validates e, and calls the given function for each rule; see Config.Check. Keys are
+// relative to the section external.
 func (e External) check(want func(ok bool, key string, value any, want string)) {
 	if e.IsZero() {
 		return

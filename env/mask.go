@@ -14,8 +14,8 @@ import (
 // first action.
 const ActionMask = "action_mask"
 
-// Blocked returns the index of the first choice for which mask, one row of an ActionMask, allows no option. It returns
-// -1 if there is none.
+// Blocked returns the index of the first choice without an allowed option, or -1 if every choice has one. The mask is
+// one row of an ActionMask.
 func (s Space) Blocked(mask []uint8) int {
 	for k, n := range s.Nvec {
 		if !slices.ContainsFunc(mask[:n], func(m uint8) bool { return m != 0 }) {
@@ -26,8 +26,8 @@ func (s Space) Blocked(mask []uint8) int {
 	return -1
 }
 
-// Allow replaces each forbidden choice in action by the next allowed option. The argument action is
-// [n, len(Nvec)], and mask has n rows of an ActionMask. Each choice must have an allowed option.
+// Allow replaces each forbidden choice in action, [n, len(Nvec)], by the next allowed option. The
+// mask has n rows of an ActionMask. Each choice must have an allowed option.
 func (s Space) Allow(action []int32, mask []uint8) {
 	for i, choice := range action {
 		n := s.Nvec[i%len(s.Nvec)]
@@ -112,8 +112,8 @@ func (w masked) check(n int, obs tensor.Dict) error {
 	return nil
 }
 
-// release makes the mask of environment n, whose episode is over, allow every option, if a choice
-// has no allowed option.
+// release handles the mask of environment n, whose episode is over: if a choice has no allowed
+// option, all options of all choices become allowed.
 func (w masked) release(n int, obs tensor.Dict) {
 	if row := w.row(n, obs); w.spec.Action.Blocked(row) >= 0 {
 		for i := range row {

@@ -19,8 +19,8 @@ func (m *Mix) AddWeight(name string, weight float64) {
 }
 
 // Weights returns the weight of each name in names. A name that m lacks has weight 0. If m is
-// empty, every name has weight 1. Weights returns an error if m has another name, if a weight is
-// not a number ≥ 0, or if all weights are 0.
+// empty, every name has weight 1. Weights returns an error if m has a name that is not in names, if
+// a weight is not a number ≥ 0, or if all weights are 0.
 func (m Mix) Weights(names []string) ([]float64, error) {
 	weights, sum := make([]float64, len(names)), 0.0
 	for _, name := range slices.Sorted(maps.Keys(m)) {

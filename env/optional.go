@@ -25,8 +25,8 @@ func Load(v any, state tensor.Dict) error {
 	return fmt.Errorf("load %T: %w", v, errors.ErrUnsupported)
 }
 
-// Act fills action, [N,1,A], with the actions of v's expert in the current states. The argument v is a Vec or a
-// Simulator. The error is errors.ErrUnsupported if v, or a Vec that v wraps, is no Expert.
+// Act fills action, [N,1,A], with the actions of v's expert in the current states. v is a Vec or a Simulator. The error
+// is errors.ErrUnsupported if v, or a Vec that v wraps, is no Expert.
 func Act(v interface{ Spec() Spec }, action tensor.Tensor) error {
 	if e, ok := v.(Expert); ok {
 		return e.Act(action)
@@ -43,7 +43,7 @@ func Render(v any, view View, mask []bool, rgb tensor.Tensor) error {
 	return fmt.Errorf("draw %T: %w", v, errors.ErrUnsupported)
 }
 
-// A memory lists tensors that this package adds to a saved state, with their names. Their leading dimension is N.
+// A memory lists named tensors, with leading dimension N, that this package adds to a saved state.
 type memory []namedTensor
 
 type namedTensor struct {

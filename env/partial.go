@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// stateName is the name of the observation of which Partial hides elements.
+// stateName is the name of the observation whose elements Partial hides.
 const stateName = "state"
 
 // Partial shows some elements of the observation "state" and hides the others. A task may then need

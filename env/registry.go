@@ -24,8 +24,8 @@ type Registry struct{ params.Registry[Constructor] }
 func NewRegistry() *Registry { return new(Registry) }
 
 // Register adds an environment with keys of its own under init_params; see package params. The
-// constructor c gets the values of these keys in its argument own.
-func Register[P any](r *Registry, name string, defaults P, c func(cfg Config, own P, n int) (Vec, error)) {
+// constructor c gets the values of these keys.
+func Register[P any](r *Registry, name string, defaults P, c func(cfg Config, keys P, n int) (Vec, error)) {
 	r.AddOwn(name, params.New(defaults), func(cfg Config, n int) (Vec, error) {
 		p, err := params.Get(cfg.InitParams.Own, defaults)
 		if err != nil {
@@ -114,11 +114,11 @@ func Wrap(vec Vec, cfg Config) Vec {
 	return vec
 }
 
-// nearest returns the name in known that needs the fewest edits to become name, ignoring case. It returns "" if every
-// known name needs too many edits.
-func nearest(name string, known []string) string {
+// nearest returns the element of names that needs the fewest edits to become name, ignoring case. It returns "" if all
+// elements need too many edits.
+func nearest(name string, names []string) string {
 	best, least := "", len(name)/2+1
-	for _, k := range known {
+	for _, k := range names {
 		if d := edits(strings.ToLower(k), strings.ToLower(name)); d < least {
 			best, least = k, d
 		}

@@ -9,12 +9,12 @@ type ActionRepeat struct {
 	wrapper
 	times  int
 	action tensor.Dict // [N,K·times,A]
-	// owns Reward, Terminated, Truncated [N,K·times], and Steps if the wrapped Vec also repeats
-	// actions; its other tensors are the caller's
+	// Reward, Terminated and Truncated are allocated here, [N,K·times], and Steps if the wrapped
+	// Vec also repeats actions; all other tensors are the caller's
 	inner Step
 }
 
-// NewActionRepeat wraps v, and takes each action the given number of times.
+// NewActionRepeat wraps v so that each action is taken the given number of times.
 func NewActionRepeat(v Vec, times int) *ActionRepeat {
 	w := &ActionRepeat{wrapper: wrapper{Vec: v}, times: times}
 	if v.Spec().Repeats() > 1 {
@@ -72,13 +72,13 @@ func (w *ActionRepeat) size(k int) {
 	w.inner.Truncated = tensor.New(tensor.U8, n, k*w.times)
 }
 
-// repeatRows copies each row of src to dst, the given number of times in succession. The argument
-// row is the size of a row in bytes.
-func repeatRows(dst, src []byte, row, times int) {
-	for at := 0; at < len(src); at += row {
+// repeatRows copies each row of src to dst, the given number of times in succession. A row has size
+// bytes.
+func repeatRows(dst, src []byte, size, times int) {
+	for at := 0; at < len(src); at += size {
 		for range times {
-			copy(dst, src[at:at+row])
-			dst = dst[row:]
+			copy(dst, src[at:at+size])
+			dst = dst[size:]
 		}
 	}
 }

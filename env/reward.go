@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TaskReward is the figure with the task's own reward, in a Vec that changes the Reward. If an action is repeated, its
-// first row has the sum of the rewards, and its other rows have 0.
+// TaskReward is the figure with the task's own reward, in a Vec that changes the Reward. If an action is repeated, the
+// action's first row has the sum of the rewards, and its other rows have 0.
 const TaskReward = "task_reward"
 
 // RewardScale optionally makes rewards relative, multiplies them by a factor, and clips them. It
@@ -95,8 +95,8 @@ func (w *RewardScale) inform(info []float32, reward tensor.Tensor) {
 	}
 }
 
-// relate subtracts from each reward of environment n the previous reward of its episode, or 0 for
-// the first. The rewards of an environment that idles after its episode stay 0.
+// relate subtracts the previous reward from each reward of environment n. The first reward of an
+// episode stays unchanged. Rewards after the end of an episode stay 0.
 func (w *RewardScale) relate(n int, out *Step) {
 	steps, ended := out.Took(n)
 	row := out.Reward.F32()[n*out.Reward.Dim(1):][:steps]

@@ -26,7 +26,7 @@ type Seeder struct {
 }
 
 // NewSeeder returns a Seeder for n environments, with Seed, GroupSize and UseFixedResetStateIDs of
-// cfg. The argument first is the global index of the first environment.
+// cfg. Environment i has the global index first+i.
 func NewSeeder(cfg Config, use Use, first, n int) *Seeder {
 	s := &Seeder{
 		seed: cfg.Seed, purpose: philox.Reset, group: max(cfg.GroupSize, 1), fixed: cfg.UseFixedResetStateIDs,

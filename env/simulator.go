@@ -29,6 +29,6 @@ type Turn uint8
 
 const (
 	Idle Turn = iota // it does nothing, because its episode is over
-	Live             // a step
+	Live             // it takes a step
 	Last             // it takes the last step before the time limit
 )

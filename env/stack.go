@@ -18,7 +18,7 @@ type FrameStack struct {
 	over  tensor.Tensor // U8 [N]: 1 where the episode is done and no frame follows
 }
 
-// NewFrameStack wraps v, and stacks the given number of frames.
+// NewFrameStack wraps v so that observations have the given number of frames.
 func NewFrameStack(v Vec, frames int) *FrameStack {
 	w := &FrameStack{wrapper: wrapper{Vec: v}, spec: v.Spec(), over: tensor.New(tensor.U8, v.Len())}
 	w.inner.Obs, w.inner.FinalObs = w.spec.newObs(v.Len()), w.spec.newObs(v.Len())
@@ -103,14 +103,14 @@ func (w *FrameStack) Step(action tensor.Dict, seeds []uint64, out *Step) error {
 	return nil
 }
 
-// push appends the new frame of environment n to its stack. If anew is true, the environment has
-// reset itself: push then writes the final stack to FinalObs and begins a new stack.
-func (w *FrameStack) push(n int, anew bool, out *Step) {
+// push appends the new frame of environment n to its stack. If restarted is true, the environment
+// has reset itself: push then writes the final stack to FinalObs and begins a new stack.
+func (w *FrameStack) push(n int, restarted bool, out *Step) {
 	for i := range w.stack.Len() {
 		name, _ := w.stack.Entry(i)
 		stack, frame := w.row(w.stack, name, n), w.row(w.inner.Obs, name, n)
 		copy(stack, stack[len(frame):])
-		if !anew {
+		if !restarted {
 			copy(stack[len(stack)-len(frame):], frame)
 			continue
 		}

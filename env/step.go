@@ -103,14 +103,14 @@ func (s Spec) newObs(n int) tensor.Dict {
 	return d
 }
 
-// checkObs returns an error unless d has, for every observation, a tensor for n environments. The argument what is the
-// name of d in errors.
-func (s Spec) checkObs(what string, d tensor.Dict, n int) error {
+// checkObs returns an error unless d has a tensor for n environments for every observation. The label is the name of d
+// in errors.
+func (s Spec) checkObs(label string, d tensor.Dict, n int) error {
 	for i := range s.Obs {
 		f := &s.Obs[i]
 		t, ok := d.Get(f.Name)
 		if !ok || t.DType() != f.DType || t.Rank() == 0 || t.Dim(0) != n || t.Len() != n*f.Dim() {
-			return fmt.Errorf("%s: buffer of %s.%s: %v, expected %v[%d] of %v", s.Name, what, f.Name, t, f.DType, n,
+			return fmt.Errorf("%s: buffer of %s.%s: %v, expected %v[%d] of %v", s.Name, label, f.Name, t, f.DType, n,
 				f.Shape)
 		}
 	}

@@ -41,8 +41,8 @@ type Task struct {
 }
 
 // A Quantity is a list of numbers of the simulation. Set exactly one of its first six keys. The
-// name "*" means all parts of the kind, in the model's order. Values are those after the step. Only
-// sensors of forces and accelerations have older values: those of the last state for which the
+// name "*" means all parts of the kind, in the model's order. Values are taken after the step. Only
+// sensors of forces and accelerations have older values, from the last state for which the
 // simulation computed them.
 type Quantity struct {
 	// position of a joint: an angle [rad] or a distance [m]; a free joint has 7 numbers, a ball joint 4
@@ -125,8 +125,8 @@ func (q Quantity) Source() (kind, name string) {
 	return kind, name
 }
 
-// check validates what it can check without the model. It reports each rule through want; see Config.Check. Keys are
-// relative to the section task.
+// check validates what it can check without the model. It calls the given function for each rule; see Config.Check.
+// Keys are relative to the section task.
 func (t *Task) check(want func(ok bool, key string, value any, want string)) {
 	number := func(x float64, key string) {
 		want(finite(float32(x)), key, x, "a number that float32 can hold")

@@ -37,8 +37,8 @@ func (v Video) View() View {
 	return View{Width: v.Width, Height: v.Height, Camera: v.Camera, Renderer: v.Renderer, Shadows: v.Shadows}
 }
 
-// check validates v and reports each rule through want; see Config.Check. Keys are relative to the
-// section video_cfg.
+// check validates v, and calls the given function for each rule; see Config.Check. Keys are
+// relative to the section video_cfg.
 func (v Video) check(want func(ok bool, key string, value any, want string)) {
 	const widest = 4096
 	want(v.FPS > 0 && v.FPS <= 1000, "fps", v.FPS, "a number from 1 to 1000")

@@ -119,8 +119,9 @@ func (o Own) Keys() []Key {
 	return all
 }
 
-// Check calls the struct's method Check, if it has one. That method reports each rule through want:
-// whether it holds, the key relative to the section, the value, and a description of valid values.
+// Check calls the struct's method Check, if it has one. That method calls the given function for
+// each rule, with: whether the rule holds, the key relative to the section, the value, and a
+// description of valid values.
 func (o Own) Check(want func(ok bool, key string, value any, want string)) {
 	if o.IsZero() {
 		return

@@ -17,12 +17,12 @@ type Registry[B any] struct {
 // Add adds a part without own keys. It panics if the name is taken.
 func (r *Registry[B]) Add(name string, build B) { r.AddOwn(name, Own{}, build) }
 
-// AddOwn adds a part whose own keys, with their defaults, are in own.
-func (r *Registry[B]) AddOwn(name string, own Own, build B) {
+// AddOwn adds a part with its own keys and their defaults.
+func (r *Registry[B]) AddOwn(name string, keys Own, build B) {
 	if slices.Contains(r.names, name) {
 		panic(fmt.Sprintf("two of the name %q: %T", name, build))
 	}
-	r.names, r.builders, r.owns = append(r.names, name), append(r.builders, build), append(r.owns, own)
+	r.names, r.builders, r.owns = append(r.names, name), append(r.builders, build), append(r.owns, keys)
 }
 
 // With returns a copy of r in which the part called name has the constructor build and no own keys.

@@ -18,14 +18,14 @@ type Config struct {
 	// If UseRewardModel is true, the network Model computes the scores. Otherwise the rule
 	// RewardType computes them. Default false.
 	UseRewardModel bool `yaml:"use_reward_model"`
-	// RewardType names a rule. env, the default, gives the environment's own reward. success gives 1 if the task was
-	// solved, otherwise 0. potential gives the increase of a potential in the step. Your own program can add rules. The
-	// task reasoning has other rules. exact, its default, gives 1 for exactly the tokens or the text of a right answer,
-	// otherwise 0. math gives 1 for a boxed answer that is mathematically right, otherwise -1. countdown gives 1 for
-	// steps that reach the target, otherwise 0. program calls a program of the user.
+	// RewardType names a rule. "env", the default, gives the environment's own reward. "success" gives 1 if the task
+	// was solved, otherwise 0. "potential" gives the increase of a potential in the step. Your own program can add
+	// rules. The task reasoning has other rules. "exact", its default, gives 1 for exactly the tokens or the text of a
+	// right answer, otherwise 0. "math" gives 1 for a boxed answer that is mathematically right, otherwise -1.
+	// "countdown" gives 1 for steps that reach the target, otherwise 0. "program" calls a program of the user.
 	RewardType string `yaml:"reward_type"`
-	// RewardMode is per_step (default) or terminal. With terminal, only the last step of an episode has a score, and
-	// all other scores are 0.
+	// RewardMode is "per_step" (default) or "terminal". With "terminal", only the last step of an episode has a score,
+	// and all other scores are 0.
 	RewardMode string `yaml:"reward_mode"`
 	// RewardWeight and EnvRewardWeight are the weights in the reward: RewardWeight·score +
 	// EnvRewardWeight·(the environment's own reward). Defaults 1 and 0.
@@ -33,7 +33,7 @@ type Config struct {
 	EnvRewardWeight float32 `yaml:"env_reward_weight"`
 	// SuccessInfo is the name of the figure that reports success. Any value except 0 is a success. Default success. (+)
 	SuccessInfo string `yaml:"success_info"`
-	// Potential configures the rule potential. (+)
+	// Potential configures the rule "potential". (+)
 	Potential PotentialConfig `yaml:"potential"`
 	// Model is the network for UseRewardModel. The score is its value of the observation after the
 	// step.
@@ -83,8 +83,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Check validates the values that it can check without the environment. It reports each rule through want: whether it
-// holds, the key below reward, the value, and a description of valid values.
+// Check validates the values that it can check without the environment. It calls the given function for each rule,
+// with: whether the rule holds, the key below reward, the value, and a description of valid values.
 func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.RewardMode == PerStep || c.RewardMode == Terminal, "reward_mode", c.RewardMode, "per_step or terminal")
 	want(c.RewardWeight != 0 || c.EnvRewardWeight != 0, "reward_weight", c.RewardWeight,

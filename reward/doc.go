@@ -6,7 +6,7 @@
 //	rule, err := rules.New(setup)
 //	err = rule(scores, &batch)                                               // one number for each transition
 //
-// A Rule scores each transition independently of its batch. The component reward of a job (package roles) calls the
+// A Rule scores each transition independently of its batch. The component "reward" of a job (package roles) calls the
 // Rule for the transitions that rollout workers send. Evaluations and episode metrics use the environment's own
 // rewards.
 package reward

@@ -12,7 +12,7 @@ import (
 
 // A Batch is n transitions, one in each row.
 type Batch struct {
-	Obs, Next  tensor.Dict   // [n,…]: observations before and after the step; Next is never that of a new episode
+	Obs, Next  tensor.Dict   // [n,…]: observations before and after the step; Next never belongs to a new episode
 	Action     tensor.Tensor // [n,C,A], as the policy sampled it
 	Reward     []float32     // the environment's reward, summed over a chunk
 	Terminated []uint8
@@ -50,8 +50,8 @@ func Builtin() *Registry {
 	return r
 }
 
-// Register adds a rule with its own keys under reward; see package params. The function build gets
-// the values of the keys.
+// Register adds a rule with its own keys under reward; see package params. The constructor gets the
+// values of the keys.
 func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) (Rule, error)) {
 	r.AddOwn(name, params.New(defaults), func(s Setup) (Rule, error) {
 		p, err := params.Get(s.Config.Own, defaults)
@@ -62,8 +62,9 @@ func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) 
 	})
 }
 
-// New makes the Rule that s.Config defines. It computes the weighted sum of a score, from the network or the named
-// rule, and the environment's reward. In the mode Terminal, the score is 0 except in the last step of an episode.
+// New makes the Rule that s.Config defines. The Rule computes the weighted sum of a score and the environment's reward.
+// The score comes from the network or the named rule. In the mode Terminal, the score is 0 except in the last step of
+// an episode.
 func (r *Registry) New(s Setup) (Rule, error) {
 	var build Builder = newModel
 	if !s.Config.UseRewardModel {

@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// newEnv makes the rule env: the environment's own reward.
+// newEnv makes the rule "env": the environment's own reward.
 func newEnv(Setup) (Rule, error) {
 	return func(score []float32, b *Batch) error {
 		copy(score, b.Reward)
@@ -17,7 +17,7 @@ func newEnv(Setup) (Rule, error) {
 	}, nil
 }
 
-// newSuccess makes the rule success: 1 if the environment reports success in any step of the
+// newSuccess makes the rule "success": 1 if the environment reports success in any step of the
 // transition, otherwise 0.
 func newSuccess(s Setup) (Rule, error) {
 	column := s.Spec.InfoIndex(s.Config.SuccessInfo)
@@ -37,7 +37,7 @@ func newSuccess(s Setup) (Rule, error) {
 	}, nil
 }
 
-// newPotential makes the rule potential. It rewards progress to states of high Φ without changing the optimal policy
+// newPotential makes the rule "potential". It rewards progress to states of high Φ without changing the optimal policy
 // (Ng, Harada and Russell 1999, "Policy invariance under reward transformations"):
 //
 //	score = γ Φ(s') (1 - terminated) - Φ(s)

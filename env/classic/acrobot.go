@@ -35,7 +35,7 @@ func NewAcrobot(cfg env.Config, n int) (env.Vec, error) {
 type acrobot [4]float64
 
 const (
-	linkCentre = 0.5 // from the joint to a link's centre of mass; length, mass and moment of inertia of a link are 1
+	linkCentre = 0.5 // distance from the joint to a link's centre of mass
 	torqueTime = 0.2 // seconds per step
 
 	maxOmega1 = 4 * math.Pi

@@ -20,8 +20,8 @@ type task[S state, A int32 | float32] struct {
 	actions func(tensor.Tensor) []A // the elements of an action
 	expert  func(s *S) A            // the expert's action; nil if there is no expert
 	// success reports whether a step is a success. It is nil if the Spec has no figure "success".
-	// The argument last is true if the time limit ends the episode.
-	success func(terminated, last bool) bool
+	// timedOut is true if the time limit ends the episode.
+	success func(terminated, timedOut bool) bool
 }
 
 // state is the type constraint for states.

@@ -27,7 +27,7 @@ func NewCartPole(cfg env.Config, n int) (env.Vec, error) {
 		},
 		reset: resetCartPole, step: stepCartPole, observe: observeCartPole, sketch: sketchCartPole,
 		actions: tensor.Tensor.I32,
-		success: func(terminated, last bool) bool { return last && !terminated },
+		success: func(terminated, timedOut bool) bool { return timedOut && !terminated },
 	}, cfg, n)
 }
 
@@ -74,7 +74,7 @@ func stepCartPole(s *cartPole, action int32) (float64, bool) {
 	if !fallen(s[0], s[2]) {
 		return 1, false
 	}
-	if fallen(x, theta) { // it had fallen before this step: possible only if terminations are ignored
+	if fallen(x, theta) { // already before this step, if terminations are ignored
 		return 0, true
 	}
 	return 1, true

@@ -1,8 +1,8 @@
 // Package classic implements the classic-control tasks CartPole-v1, Pendulum-v1, MountainCar-v0,
 // MountainCarContinuous-v0 and Acrobot-v1.
 //
-// Their dynamics are those of Gymnasium 1.4 (https://github.com/Farama-Foundation/Gymnasium). They
-// compute in float64, and their observation "state" is float32. Initial states have Gymnasium's
-// distributions, but come from another random generator. Each file defines one task, and batch
-// makes N environments of a task.
+// Their dynamics are those of Gymnasium 1.4 (https://github.com/Farama-Foundation/Gymnasium).
+// Computations are in float64, and the observation "state" is float32. Initial states have
+// Gymnasium's distributions, but come from another random generator. Each file defines one task,
+// and batch makes N environments of a task.
 package classic

@@ -8,17 +8,17 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A sketch is a side view of an environment: a list of strokes, drawn in order. The window reaches
-// span metres from its centre (0, y) in each direction; y points up.
+// A sketch is a side view of an environment: a list of strokes, drawn in order. The window is a
+// square with centre (0, y) and sides of 2·span, in metres. The y axis points up.
 type sketch struct {
 	y, span float64
 	strokes []stroke
 }
 
-// A stroke is a straight line with round ends. The field thick is half its width.
+// A stroke is a straight line with round ends.
 type stroke struct {
-	x0, y0, x1, y1, thick float64
-	colour                [3]float64
+	x0, y0, x1, y1, halfWidth float64
+	colour                    [3]float64
 }
 
 var (
@@ -57,7 +57,7 @@ func (p sketch) draw(view env.View, rgb []byte) {
 		y := p.y - (float64(i/view.Width)+0.5-float64(view.Height)/2)*pixel
 		c := paper
 		for _, s := range p.strokes {
-			if cover := clip((s.thick-s.distance(x, y))/pixel+0.5, 0, 1); cover > 0 {
+			if cover := clip((s.halfWidth-s.distance(x, y))/pixel+0.5, 0, 1); cover > 0 {
 				for k := range c {
 					c[k] += cover * (s.colour[k] - c[k])
 				}

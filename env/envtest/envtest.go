@@ -32,9 +32,9 @@ const (
 	steps = 120
 )
 
-// Run tests the Vecs that make returns. The argument of make is the number of environments.
-func Run(t *testing.T, make func(n int) (env.Vec, error), opt Options) {
-	s := suite{make: make, opt: opt}
+// Run tests the Vecs that newVec makes for n environments.
+func Run(t *testing.T, newVec func(n int) (env.Vec, error), opt Options) {
+	s := suite{make: newVec, opt: opt}
 	t.Run("spec", s.spec)
 	t.Run("seeds", s.seeds)
 	t.Run("rows", s.rows)
@@ -135,8 +135,8 @@ func (s suite) rows(t *testing.T) {
 	all.wantEnds()
 }
 
-// autoReset tests that a step with seeds equals a step without seeds and a reset of the environments whose episode
-// ended.
+// autoReset tests that a step with seeds equals a step without seeds that is followed by a reset of the environments
+// whose episode ended.
 func (s suite) autoReset(t *testing.T) {
 	auto, manual := s.open(t, envs, 1), s.open(t, envs, 1)
 	auto.resetAll()
@@ -540,11 +540,11 @@ func (r *rollout) checkGuards() {
 	}
 }
 
-// follow makes environment n of r continue as environment first+n of other.
-func (r *rollout) follow(other *rollout, first int) {
-	r.first = other.first + first
-	copy(r.episode, other.episode[first:])
-	copy(r.over, other.over[first:])
+// follow makes environment n of r continue like environment offset+n of source.
+func (r *rollout) follow(source *rollout, offset int) {
+	r.first = source.first + offset
+	copy(r.episode, source.episode[offset:])
+	copy(r.over, source.over[offset:])
 }
 
 func (r *rollout) seeds() []uint64 {
@@ -571,7 +571,7 @@ func (r *rollout) reset(mask []bool, seeds []uint64) {
 
 func (r *rollout) resetAll() { r.t.Helper(); r.reset(nil, r.seeds()) }
 
-// act draws the actions of the Step with index k, a chunk with the steps k·chunk to (k+1)·chunk-1.
+// act draws the actions of call k of Step: those of the steps k·chunk to (k+1)·chunk-1.
 func (r *rollout) act(k int) {
 	a, dim := r.action.Must("action"), r.spec.Action.Dim()
 	for n := range r.vec.Len() {

@@ -7,8 +7,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// check returns an error if the reply block contains a value that the protocol forbids. The argument final reports
-// whether the RESULT frame has the flag FINAL.
+// check returns an error if the reply block contains a value that the protocol forbids. Set final if the RESULT frame
+// has the flag FINAL.
 func (c *conversation) check(final bool) error {
 	ended := byte(0)
 	for n, steps := range c.mask {
@@ -41,9 +41,9 @@ func (c *conversation) check(final bool) error {
 	return c.checkObs(c.final, "final ", true)
 }
 
-// checkObs returns an error if an observation of an environment in c.mask is invalid. If over is true, it checks only
+// checkObs returns an error if an observation of an environment in c.mask is invalid. If ended is true, it checks only
 // the environments whose episode ended.
-func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) error {
+func (c *conversation) checkObs(obs []tensor.Tensor, what string, ended bool) error {
 	for k, f := range c.greeting.spec.Obs {
 		t, mask := obs[k], f.Name == env.ActionMask
 		if f.DType == tensor.U8 && !mask {
@@ -54,11 +54,11 @@ func (c *conversation) checkObs(obs []tensor.Tensor, what string, over bool) err
 			continue
 		}
 		for n, steps := range c.mask {
-			if steps == 0 || over && c.terminated[n]|c.truncated[n] == 0 {
+			if steps == 0 || ended && c.terminated[n]|c.truncated[n] == 0 {
 				continue
 			}
 			if mask {
-				if err := c.checkMask(t.U8()[n*f.Dim():(n+1)*f.Dim()], n, what, over); err != nil {
+				if err := c.checkMask(t.U8()[n*f.Dim():(n+1)*f.Dim()], n, what, ended); err != nil {
 					return err
 				}
 				continue
@@ -112,8 +112,8 @@ func badNumber(t tensor.Tensor, n int) int {
 	return -1
 }
 
-// allFinite reports whether no number is NaN or infinite. It sums x - x, which is NaN for these
-// numbers and 0 for all others. This is faster than a branch for each number.
+// allFinite reports whether no number is NaN or infinite. It sums x - x, which is NaN for them and
+// 0 for all other numbers. This is faster than a branch for each number.
 func allFinite(x []float32) bool {
 	var a, b, c, d float32
 	for ; len(x) >= 4; x = x[4:] {

@@ -10,14 +10,14 @@ import (
 // the header, and the receiver polls the bell, so the frame takes no system call. A receiver
 // announces when it stops polling and blocks; then frames come through the stream.
 //
-// A bell has the words of the header and the word looking. The sender writes the header's word seq
-// last. The receiver sets looking to 1 while it polls, and to 0 before it blocks.
+// A bell has the words of the header, and a word that is 1 while the receiver polls. The sender
+// writes the header's word seq last.
 type bell [bellSize / 8]uint64
 
 const (
 	bellSize = 64
-	seqWord  = 2
-	looking  = headerSize / 8
+	seqWord  = 2              // index of the sequence number
+	looking  = headerSize / 8 // index of the word that is 1 while the receiver polls
 )
 
 // bells are the two bells of a conversation, seen from one side.
@@ -70,10 +70,10 @@ func (b *bells) ring(head []byte) bool {
 	return atomic.LoadUint64(&b.out[looking]) != 0
 }
 
-// rung polls the incoming bell for a new header, at most looks times. If it finds one, it copies
-// the header to head and returns the number of polls. Otherwise it returns 0.
-func (b *bells) rung(looks int, head []byte) int {
-	for look := 1; look <= looks; look++ {
+// rung polls the incoming bell for a new header, up to the given number of times. If it finds one,
+// it copies the header to head and returns the number of polls. Otherwise it returns 0.
+func (b *bells) rung(limit int, head []byte) int {
+	for look := 1; look <= limit; look++ {
 		if seq := atomic.LoadUint64(&b.in[seqWord]); seq != b.heard {
 			for i := range headerSize / 8 {
 				binary.LittleEndian.PutUint64(head[8*i:], atomic.LoadUint64(&b.in[i]))

@@ -17,9 +17,9 @@ import (
 // the command. The rules cover the whole protocol and invalid input.
 type Check struct {
 	Command []string
-	Envs    int            // environments of a child whose greeting has num_envs 0; > 0
-	Steps   int            // steps of each environment in a rule that compares episodes; > 0
-	Timeout time.Duration  // maximum time for an answer, and for the exit of a child; > 0
+	Envs    int            // environments of each child if its greeting has num_envs 0; must be > 0
+	Steps   int            // steps of each environment in a rule that compares episodes; must be > 0
+	Timeout time.Duration  // maximum time for an answer, and for the exit of a child; must be > 0
 	Only    string         // selects the rules whose name contains this text; the greeting is always checked
 	By      programs.Entry // entry of the supervisors that start the children
 }
@@ -78,9 +78,9 @@ func (c Check) Rules() []string {
 	return names
 }
 
-// Run checks the rules in order, passes each Verdict to say, and returns the number of failed
+// Run checks the rules in order, calls report with each Verdict, and returns the number of failed
 // rules. If the child sends no valid greeting, Run stops after the first rule.
-func (c Check) Run(say func(Verdict)) (failed int) {
+func (c Check) Run(report func(Verdict)) (failed int) {
 	k := &checker{Check: c, programs: c.By.NewStarter()}
 	defer k.programs.Close()
 	for _, r := range rules() {
@@ -94,7 +94,7 @@ func (c Check) Run(say func(Verdict)) (failed int) {
 		} else if v.Err = err; err != nil {
 			failed++
 		}
-		say(v)
+		report(v)
 		if k.greeting == nil {
 			break
 		}
@@ -111,14 +111,14 @@ func (n notSpoken) Error() string { return string(n) }
 type checker struct {
 	Check
 	programs *programs.Starter
-	greeting *greeting // nil until the rule meet has received it
+	greeting *greeting // nil until meet has received it
 	n        int       // environments of a child
 }
 
 func (k *checker) by() time.Time { return time.Now().Add(k.Timeout) }
 
-// greeted starts a child, receives its greeting, calls the function do with the child's trial, and ends the child.
-func (k *checker) greeted(do func(*trial) error) error {
+// greeted starts a child, receives its greeting, calls test with the child's trial, and ends the child.
+func (k *checker) greeted(test func(*trial) error) error {
 	proc, link, err := start(k.programs, k.Command, "child", io.Discard)
 	if errors.Is(err, exec.ErrNotFound) {
 		return fmt.Errorf("%w: expected a program that can be found and run", err)
@@ -133,16 +133,16 @@ func (k *checker) greeted(do func(*trial) error) error {
 		return t.explain(err)
 	}
 	t.conversation = c
-	return t.explain(do(t))
+	return t.explain(test(t))
 }
 
-// with starts a child, configures it with s, calls the function do with the child's trial, and ends the child.
-func (k *checker) with(s setup, do func(*trial) error) error {
+// with starts a child, configures it with the setup s, calls test with the child's trial, and ends the child.
+func (k *checker) with(s setup, test func(*trial) error) error {
 	return k.greeted(func(t *trial) error {
 		if err := t.configure(s); err != nil {
 			return err
 		}
-		return do(t)
+		return test(t)
 	})
 }
 

@@ -9,8 +9,8 @@ import (
 // short is the max_steps for rules that need several episodes.
 const short = 7
 
-// played starts a child, configures it with s, takes the given number of steps, and returns the
-// outcomes of each environment. If resets is true, environments reset themselves.
+// played starts a child, configures it with the setup s, takes the given number of steps, and
+// returns the outcomes of each environment. If resets is true, environments reset themselves.
 func (k *checker) played(s setup, steps int, resets bool) (outcomes [][]outcome, err error) {
 	err = k.with(s, func(t *trial) (err error) {
 		outcomes, err = t.playAnew(steps, resets)

@@ -155,20 +155,20 @@ func notAnAction(s env.Space) []byte {
 	return binary.LittleEndian.AppendUint32(nil, x)
 }
 
-// bear attacks the child with a, and returns an error if the child crashes, hangs, or silently
-// accepts the attack.
-func (t *trial) bear(a attack) error {
-	if a.after != hello {
+// bear sends the input to the child, and returns an error if the child crashes, hangs, or silently
+// accepts the input.
+func (t *trial) bear(input attack) error {
+	if input.after != hello {
 		if err := t.configure(setup{}); err != nil {
 			return err
 		}
 	}
-	if a.after == reset {
+	if input.after == reset {
 		if err := t.resetAll(); err != nil {
 			return err
 		}
 	}
-	if err := t.stream.Send(t.check.by(), a.bytes(t), nil); err != nil && !errors.Is(err, ErrGone) {
+	if err := t.stream.Send(t.check.by(), input.bytes(t), nil); err != nil && !errors.Is(err, ErrGone) {
 		return err
 	}
 	if err := t.stream.finish(); err != nil {
@@ -194,7 +194,7 @@ func (t *trial) bear(a attack) error {
 		}
 		failed = failed || h.kind == failure
 	}
-	if err := t.ends(by); err != nil || failed || t.proc.program.Err() != nil || a.tolerable {
+	if err := t.ends(by); err != nil || failed || t.proc.program.Err() != nil || input.tolerable {
 		return err
 	}
 	if said == nil {

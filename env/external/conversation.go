@@ -46,7 +46,7 @@ type conversation struct {
 	wanted    kind
 
 	received header
-	accept   func(head []byte) (uint64, error) // the method expect
+	accept   func(head []byte) (uint64, error) // expect, as a function value
 }
 
 // The errors of a child whose greeting is missing or wrong.
@@ -75,8 +75,8 @@ func (c *conversation) receiveHello(by time.Time) ([]byte, error) {
 	return payload, err
 }
 
-// greet waits for the child's greeting, which must contain token. Before the greeting, greet logs
-// no text of a child that must send a token.
+// greet waits for the child's greeting, which must contain token. If the child must send a token,
+// greet logs no text of the child before the greeting.
 func greet(link Link, proc *process, who, token string, log io.Writer, by time.Time) (*conversation, error) {
 	c := newConversation(link, proc, who, log)
 	c.stranger = token != ""
@@ -152,9 +152,9 @@ func (c *conversation) configure(s setup) error {
 	return nil
 }
 
-// configPayload returns the payload of CONFIG for s. The argument shared is the size in bytes of
-// the shared memory at path. It is 0 if there is no shared memory.
-func configPayload(s setup, path string, shared uint64) []byte {
+// configPayload returns the payload of CONFIG for s. The shared memory at path has sharedSize
+// bytes; 0 means that there is none.
+func configPayload(s setup, path string, sharedSize uint64) []byte {
 	payload := make([]byte, configSize, configSize+len(path))
 	for i, x := range []int{version, s.n, s.child, s.maxSteps} {
 		binary.LittleEndian.PutUint32(payload[4*i:], uint32(x))
@@ -162,7 +162,7 @@ func configPayload(s setup, path string, shared uint64) []byte {
 	if s.ignoreTerminations {
 		payload[16] = 1
 	}
-	binary.LittleEndian.PutUint64(payload[24:], shared)
+	binary.LittleEndian.PutUint64(payload[24:], sharedSize)
 	return append(payload, path...)
 }
 
@@ -179,7 +179,7 @@ func (c *conversation) bind() {
 	}
 }
 
-// ask sends a RESET or STEP with the request block. Call hear for the answer.
+// ask sends a RESET or STEP with the request block. The next call must be hear, which receives the answer.
 func (c *conversation) ask(k kind, flags uint16, by time.Time) error {
 	var payload []byte
 	if !c.shared {
@@ -188,7 +188,7 @@ func (c *conversation) ask(k kind, flags uint16, by time.Time) error {
 	return c.send(header{kind: k, flags: flags, count: uint32(c.n)}, payload, by)
 }
 
-// hear waits for the answer to ask. It writes the answer to the reply block and validates it.
+// hear receives the answer to the request that ask sent, writes it to the reply block, and validates it.
 func (c *conversation) hear(by time.Time) error {
 	payload, err := c.receive(by)
 	if err != nil {
@@ -205,15 +205,14 @@ func (c *conversation) hear(by time.Time) error {
 	return c.check(final)
 }
 
-// call sends a frame with payload, and returns the payload of the answer. The argument want is its required size in
-// bytes.
-func (c *conversation) call(k kind, payload []byte, want int, by time.Time) ([]byte, error) {
+// call sends a frame with payload, and returns the payload of the answer. The answer must have size bytes.
+func (c *conversation) call(k kind, payload []byte, size int, by time.Time) ([]byte, error) {
 	if err := c.send(header{kind: k}, payload, by); err != nil {
 		return nil, err
 	}
 	answer, err := c.receive(by)
-	if err == nil && len(answer) != want {
-		err = fmt.Errorf("RESULT of %d bytes to %v, expected %d", len(answer), k, want)
+	if err == nil && len(answer) != size {
+		err = fmt.Errorf("RESULT of %d bytes to %v, expected %d", len(answer), k, size)
 	}
 	return answer, err
 }
@@ -368,8 +367,8 @@ func (c *conversation) close(useless bool) error {
 }
 
 // exitReport describes how the child ended after the error err, with the last lines of its output.
-// It omits the lines if the child sent an ERROR and all its output is in the log. It returns "" if
-// this process did not start the child.
+// The lines are left out if the child sent an ERROR and the log has all of the output. It returns
+// "" if this process did not start the child.
 func (c *conversation) exitReport(err error) string {
 	if c.proc == nil {
 		return ""

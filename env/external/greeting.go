@@ -64,8 +64,8 @@ func (b *bounds) UnmarshalJSON(text []byte) error {
 	return nil
 }
 
-// of returns the bounds of n elements. Elements without a bound get the value of the argument none.
-func (b bounds) of(n int, none float32) ([]float32, error) {
+// of returns the bounds of n elements. Elements without a bound get the value fallback.
+func (b bounds) of(n int, fallback float32) ([]float32, error) {
 	if b.wrong {
 		return nil, errors.New("expected a number, null, or an array of them")
 	}
@@ -78,7 +78,7 @@ func (b bounds) of(n int, none float32) ([]float32, error) {
 		if b.each != nil {
 			x = b.each[i]
 		}
-		if out[i] = none; x != nil {
+		if out[i] = fallback; x != nil {
 			out[i] = float32(*x)
 		}
 	}
@@ -194,14 +194,14 @@ func (g *greeting) checkFigures() error {
 	return nil
 }
 
-// checkLimits returns an error if the name or a number of the greeting is invalid. The argument
-// observations is the number of observations.
-func (g *greeting) checkLimits(observations int) error {
+// checkLimits returns an error if the name, a number or the count of observations of the greeting
+// is invalid.
+func (g *greeting) checkLimits(obsCount int) error {
 	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
 	switch {
 	case g.Name == "" || len(g.Name) > 256 || strings.ContainsFunc(g.Name, unprintable):
 		return g.problem("name", errors.New("expected 1 to 256 bytes that can be printed"))
-	case observations == 0:
+	case obsCount == 0:
 		return g.problem("obs", errors.New("expected at least one observation"))
 	case g.NumEnvs < 0 || g.NumEnvs > maxEnvs:
 		return g.problem("num_envs", fmt.Errorf("%d, expected 0 or the number of environments, at most %d", g.NumEnvs,
@@ -250,8 +250,7 @@ func (g *greeting) fits(n int) error {
 	return nil
 }
 
-// space returns s as an env.Space. The argument observed is true for an observation and false for
-// the action.
+// space returns s as an env.Space. If observed is true, s is an observation, otherwise the action.
 func (s spaceJSON) space(observed bool) (env.Space, error) {
 	switch s.Kind {
 	case "box":
@@ -309,9 +308,9 @@ func choiceSpace(k env.Kind, nvec []int) (env.Space, error) {
 	return env.Space{Kind: k, DType: tensor.I32, Shape: []int{len(nvec)}, Nvec: nvec}, nil
 }
 
-// greetingOf returns the members of the greeting for environments with the given Spec. The argument
-// state is the size of a saved state in bytes, and drawing reports whether they can render.
-func greetingOf(spec env.Spec, state int, drawing bool, token string) map[string]any {
+// greetingOf returns the members of the greeting for environments with the given Spec. stateSize is
+// the size of a saved state in bytes. Set renders if the environments can render.
+func greetingOf(spec env.Spec, stateSize int, renders bool, token string) map[string]any {
 	space := func(s env.Space) map[string]any {
 		switch s.Kind {
 		case env.Discrete:
@@ -336,7 +335,7 @@ func greetingOf(spec env.Spec, state int, drawing bool, token string) map[string
 	return map[string]any{
 		"v": version, "name": spec.Name, "lang": "go", "obs": obs, "action": space(spec.Action),
 		"max_steps": spec.MaxSteps, "info": info,
-		"state_size": state, "render": drawing, "token": token,
+		"state_size": stateSize, "render": renders, "token": token,
 	}
 }
 

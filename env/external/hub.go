@@ -38,8 +38,8 @@ type Hub struct {
 }
 
 // NewHub returns a Hub that writes its children's output and failures to log. If log has a method Repeat([]byte),
-// repeated lines and failures go to this method instead. The argument rank is the rank of this process in its job; each
-// rank listens at its own address.
+// repeated lines and failures go to this method instead. The rank is that of this process in its job; each rank listens
+// at its own address.
 func NewHub(log io.Writer, rank int) *Hub {
 	lines := &lineWriter{to: log}
 	novel := &novelWriter{to: lines, by: map[string]string{}}

@@ -4,8 +4,8 @@ package external
 const cacheLine = 64
 
 // take copies src, which the other side has written, to dst. It also writes each complete cache line of src back
-// unchanged, so that this core owns the line exclusively. The other side can then overwrite the line without first
-// invalidating a shared copy, which is slow for images.
+// unchanged, so that this core owns the line exclusively. The other side can then overwrite large arrays, such as
+// images, faster.
 func take(dst, src []byte) {
 	n := takeLines(dst, src)
 	copy(dst[n:], src[n:])

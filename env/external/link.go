@@ -11,12 +11,12 @@ import (
 // A Link carries frames to a child and back, through a stream or MPI messages. It is not safe for
 // concurrent use.
 type Link interface {
-	// Send sends a frame with the given header and payload. It returns os.ErrDeadlineExceeded at the time by.
-	Send(by time.Time, head, payload []byte) error
-	// Receive returns the header and the payload of the next frame, which are valid until the next call. The deadline
-	// is the time by. The function accept validates the header and returns the payload's size. If it returns an error,
-	// Receive returns that error and does not read the payload.
-	Receive(by time.Time, accept func(head []byte) (payload uint64, err error)) (head, payload []byte, err error)
+	// Send sends a frame with the given header and payload. After the deadline it returns os.ErrDeadlineExceeded.
+	Send(deadline time.Time, head, payload []byte) error
+	// Receive returns the header and the payload of the next frame, which are valid until the next call. It calls
+	// accept to validate the header and to get the payload's size. If accept returns an error, Receive returns this
+	// error and does not read the payload.
+	Receive(deadline time.Time, accept func(head []byte) (payload uint64, err error)) (head, payload []byte, err error)
 	// Close closes the connection.
 	Close() error
 }
@@ -58,11 +58,11 @@ func EnvsPerChild(cfg env.External) (int, error) {
 	return g.NumEnvs, nil
 }
 
-// Dismiss sends CLOSE to a child, with the deadline by, and closes the link.
-func Dismiss(link Link, by time.Time) error {
+// Dismiss sends CLOSE to a child before the deadline, and closes the link.
+func Dismiss(link Link, deadline time.Time) error {
 	var head [headerSize]byte
 	header{kind: closing}.put(head[:])
-	return errors.Join(link.Send(by, head[:], nil), link.Close())
+	return errors.Join(link.Send(deadline, head[:], nil), link.Close())
 }
 
 // Dismisses reports whether head is the header of a CLOSE.
@@ -95,11 +95,11 @@ func Children(cfg env.External, n int) (int, error) {
 	return g.children(cfg.N, n)
 }
 
-// children implements Children. The argument asked is external.n.
-func (g *greeting) children(asked, n int) (int, error) {
+// children implements Children for the configured number of children, external.n.
+func (g *greeting) children(configured, n int) (int, error) {
 	switch own := g.NumEnvs; {
 	case own == 0:
-		return min(max(asked, 1), n), nil
+		return min(max(configured, 1), n), nil
 	case n%own != 0:
 		return 0, fmt.Errorf("%d environments for children of %s, each of which plays %d: expected a multiple", n,
 			g.Name, own)

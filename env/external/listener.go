@@ -47,15 +47,15 @@ type visitor struct {
 // room.
 const maxWaiting = 1024
 
-// A visitor must send its greeting within greetingTime. If there are maxVisitors, a new visitor replaces the oldest
-// one, which has had at least firstTime.
+// A visitor must send its greeting within greetingTime. If there are maxVisitors, a new visitor replaces the oldest one
+// after it has had firstTime.
 const (
 	greetingTime = 10 * time.Second
 	firstTime    = 500 * time.Millisecond
 	maxVisitors  = 1024
 )
 
-// listen starts a listener at this rank's address; see splitAddress. The argument address is env.External.Listen.
+// listen starts a listener. The address is env.External.Listen, which splitAddress adapts to this rank.
 func (h *Hub) listen(address, tokenFile string) (*listener, error) {
 	network, at, err := splitAddress(address, h.rank)
 	if err != nil {

@@ -20,8 +20,8 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return w.to.Write(p)
 }
 
-// Repeat passes a text that repeats an earlier text to the method Repeat of the underlying writer, which may hide it.
-// It returns false if there is no such method.
+// Repeat passes a repeated text to the underlying writer's method Repeat, which may hide the text. It returns false if
+// the writer has no such method.
 func (w *lineWriter) Repeat(p []byte) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -37,8 +37,8 @@ const (
 const grace = 2 * time.Second
 
 // start runs command as a child process, and returns a stream to the child. The child's output goes
-// to log, each line with the prefix who.
-func start(s *programs.Starter, command []string, who string, log io.Writer) (p *process, link *stream, err error) {
+// to log, each line after the child's name and a colon.
+func start(s *programs.Starter, command []string, name string, log io.Writer) (p *process, link *stream, err error) {
 	p = &process{done: make(chan struct{})}
 	var files []*os.File // files to close before start returns
 	defer func() {
@@ -72,7 +72,7 @@ func start(s *programs.Starter, command []string, who string, log io.Writer) (p 
 		return nil, nil, errors.Join(err, p.memory.Close())
 	}
 	files = []*os.File{requestsOut, answersIn, linesIn}
-	go p.watch(linesOut, who, log)
+	go p.watch(linesOut, name, log)
 	if link, err = newPipes(answersOut, requestsIn); err != nil {
 		return nil, nil, errors.Join(err, p.end(true))
 	}
@@ -80,7 +80,7 @@ func start(s *programs.Starter, command []string, who string, log io.Writer) (p 
 }
 
 // watch copies the child's output to log, and closes p.done when the child has exited.
-func (p *process) watch(out *os.File, who string, log io.Writer) {
+func (p *process) watch(out *os.File, name string, log io.Writer) {
 	written := make(chan struct{})
 	go func() {
 		defer close(written)
@@ -95,7 +95,7 @@ func (p *process) watch(out *os.File, who string, log io.Writer) {
 			p.mu.Lock()
 			p.lines = append(p.lines[max(0, len(p.lines)-lastLines+1):], line)
 			p.mu.Unlock()
-			if _, err := fmt.Fprintf(log, "%s: %s\n", who, line); err != nil {
+			if _, err := fmt.Fprintf(log, "%s: %s\n", name, line); err != nil {
 				p.mu.Lock()
 				p.unlogged = true
 				p.mu.Unlock()

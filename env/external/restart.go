@@ -63,8 +63,8 @@ func (v *Vec) spawn(c *child) error {
 	return nil
 }
 
-// firstWait is the delay before the first of several successive restarts. It doubles with each
-// further restart, up to longestWait.
+// firstWait is the delay before the first of several successive restarts. The delay doubles with
+// each further restart, up to longestWait.
 const (
 	firstWait   = 100 * time.Millisecond
 	longestWait = 10 * time.Second
@@ -112,13 +112,13 @@ func (v *Vec) restart(c *child, seeds []uint64) error {
 	return nil
 }
 
-// finalFailure returns the reason why child c is not replaced, or "" if it can be replaced. The argument same is the
-// number of times that its error was reported.
-func (v *Vec) finalFailure(c *child, same int) string {
+// finalFailure returns the reason why child c is not replaced, or "" if it can be replaced. The child's error was
+// reported count times.
+func (v *Vec) finalFailure(c *child, count int) string {
 	most := v.cfg.External.MaxSameErrors
 	switch {
-	case most > 0 && same >= most:
-		return fmt.Sprintf("the simulators have reported this error %s (external.max_same_errors)", times(same))
+	case most > 0 && count >= most:
+		return fmt.Sprintf("the simulators have reported this error %s (external.max_same_errors)", times(count))
 	case v.cfg.External.Listen == env.ListenMPI: // no solver joins a running job
 		return "no other solver of this MPI job can take its place"
 	case c.restarts == v.cfg.External.MaxRestarts:

@@ -15,15 +15,15 @@ import (
 )
 
 // Serve makes this program a child of the parent at address, usually RLB_ADDR. It plays
-// environments until the parent sends CLOSE or exits. The function new makes one environment, which
-// must obey maxSteps and ignoreTerminations and must not repeat actions.
-func Serve(address, token string, new func(maxSteps int, ignoreTerminations bool) (env.Vec, error)) error {
+// environments until the parent sends CLOSE or exits. newVec makes one environment, which must obey
+// maxSteps and ignoreTerminations and must not repeat actions.
+func Serve(address, token string, newVec func(maxSteps int, ignoreTerminations bool) (env.Vec, error)) error {
 	link, err := dial(address)
 	if err != nil {
 		return fmt.Errorf("bridge: %q: %w", address, err)
 	}
 	defer link.Close()
-	s := &server{link: link, new: new}
+	s := &server{link: link, new: newVec}
 	s.accept = s.expect
 	err = s.converse(token)
 	if err == nil || errors.Is(err, ErrGone) {
@@ -54,7 +54,7 @@ type server struct {
 	request, reply tensor.Dict
 	head           [headerSize]byte
 	asked          header
-	accept         func(head []byte) (uint64, error) // the method expect
+	accept         func(head []byte) (uint64, error) // expect, as a function value
 }
 
 // forever returns a deadline that never comes. A child waits as long as its parent lives.
@@ -174,12 +174,11 @@ func openMemory(path string, size int) (*memory, error) {
 // obsPrefix precedes the names of observations in saved states.
 const obsPrefix = "shown."
 
-// saveWith returns the state of vec together with its last observations. The argument now is the
-// last Step.
-func saveWith(vec env.Vec, now *env.Step) (tensor.Dict, error) {
+// saveWith returns the state of vec together with the observations of its last step.
+func saveWith(vec env.Vec, step *env.Step) (tensor.Dict, error) {
 	state, err := env.Save(vec)
-	for i := range now.Obs.Len() {
-		name, t := now.Obs.Entry(i)
+	for i := range step.Obs.Len() {
+		name, t := step.Obs.Entry(i)
 		state.Set(obsPrefix+name, t.Clone())
 	}
 	return state, err

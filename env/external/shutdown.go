@@ -11,8 +11,8 @@ import (
 )
 
 // A shutdown records whether the program was asked to stop. A stop ends all waits for new simulators. If the program
-// must stop at once, it also limits the wait for each pending reply to replyLimit. A nil shutdown means that nobody can
-// ask the program to stop.
+// must stop at once, the wait for each pending reply is also limited, to replyLimit. A nil shutdown means that nobody
+// can ask the program to stop.
 type shutdown struct {
 	once  sync.Once
 	asked chan struct{} // closed when the program is asked to stop
@@ -24,13 +24,13 @@ const (
 	pollInterval = 200 * time.Millisecond // time between two checks for a shutdown
 )
 
-// ErrStopRequested is wrapped by the errors of waits that a request to stop ended.
+// ErrStopRequested is wrapped by the error of each wait that ended because the program was asked to stop.
 var ErrStopRequested = errors.New("the program was asked to stop")
 
-// errNotBegun is the error of a wait for a new simulator that a request to stop ended.
+// errNotBegun is the error if a request to stop ended a wait for a new simulator.
 var errNotBegun = fmt.Errorf("not ready to play before %w", ErrStopRequested)
 
-// errNoReply is the error of a wait for a reply that a request to stop at once ended.
+// errNoReply is the error if a request to stop at once ended a wait for a reply.
 var errNoReply = fmt.Errorf("no reply within %v after %w", replyLimit, ErrStopRequested)
 
 func (s *shutdown) request(atOnce bool) {
@@ -64,31 +64,31 @@ func (s *shutdown) pollMillis() int64 {
 	return pollInterval.Milliseconds()
 }
 
-// tooLate returns an error if a shutdown has ended a wait. The wait began at start, and its own
-// deadline is by. If plays is false, it is a wait for a new simulator, which any shutdown ends.
-func (s *shutdown) tooLate(start, by time.Time, plays bool) error {
+// tooLate returns an error if a shutdown has ended a wait that began at start. If plays is false,
+// the wait is for a new simulator, and any shutdown ends it.
+func (s *shutdown) tooLate(start, deadline time.Time, plays bool) error {
 	switch {
 	case !plays && s.requested():
 		return errNotBegun
-	case time.Now().Before(s.deadline(start, by)):
+	case time.Now().Before(s.deadline(start, deadline)):
 		return nil
 	}
 	return errNoReply
 }
 
-// deadline returns the deadline of a wait for a reply that began at start. If the program must stop
-// at once, the deadline may be earlier than by.
-func (s *shutdown) deadline(start, by time.Time) time.Time {
+// deadline returns the deadline of a wait for a reply that began at start. It is the given
+// deadline, or an earlier one if the program must stop at once.
+func (s *shutdown) deadline(start, deadline time.Time) time.Time {
 	if !s.limitsReplies() {
-		return by
+		return deadline
 	}
 	if since := time.Unix(0, s.since.Load()); since.After(start) {
 		start = since
 	}
-	if until := start.Add(replyLimit); until.Before(by) {
+	if until := start.Add(replyLimit); until.Before(deadline) {
 		return until
 	}
-	return by
+	return deadline
 }
 
 // RequestStop announces that the program is about to stop. The Hub then neither waits for new
@@ -99,22 +99,22 @@ func (h *Hub) RequestStop(atOnce bool) { h.shutdown.request(atOnce) }
 // StopRequested reports whether RequestStop was called.
 func (h *Hub) StopRequested() bool { return h.shutdown.requested() }
 
-// Wait waits for a reply, for Links outside this package. It calls the function look, each time with a deadline for
-// that call, until look returns anything but os.ErrDeadlineExceeded. At the time by, Wait returns
-// os.ErrDeadlineExceeded. After RequestStop it returns earlier, with an error that wraps ErrStopRequested, if atOnce
-// was true or plays is false. The argument plays is false for a wait for a new simulator.
-func (h *Hub) Wait(by time.Time, plays bool, look func(until time.Time) error) error {
+// Wait waits for a reply, for Links outside this package. It calls poll, each time with a deadline for that call, until
+// poll returns anything but os.ErrDeadlineExceeded. After the deadline, Wait returns os.ErrDeadlineExceeded.
+// RequestStop ends a wait for a new simulator (plays is false); it ends any other wait only if atOnce was true. The
+// error then wraps ErrStopRequested.
+func (h *Hub) Wait(deadline time.Time, plays bool, poll func(deadline time.Time) error) error {
 	for start := time.Now(); ; {
-		until := h.shutdown.deadline(start, by)
+		until := h.shutdown.deadline(start, deadline)
 		next := time.Now().Add(pollInterval)
 		if until.Before(next) {
 			next = until
 		}
-		err := look(next)
-		if !errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(by) {
+		err := poll(next)
+		if !errors.Is(err, os.ErrDeadlineExceeded) || !time.Now().Before(deadline) {
 			return err
 		}
-		if err := h.shutdown.tooLate(start, by, plays); err != nil {
+		if err := h.shutdown.tooLate(start, deadline, plays); err != nil {
 			return err
 		}
 	}

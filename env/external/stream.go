@@ -26,12 +26,12 @@ type stream struct {
 	payload  []byte
 }
 
-// newPipes returns a stream that reads from in and writes to out. It takes ownership of both files.
-func newPipes(in, out *os.File) (*stream, error) {
+// newPipes returns a stream that reads from source and writes to sink. It takes ownership of both files.
+func newPipes(source, sink *os.File) (*stream, error) {
 	s := &stream{in: -1, out: -1}
 	var err error
-	if s.in, err = own(in); err == nil {
-		s.out, err = own(out)
+	if s.in, err = own(source); err == nil {
+		s.out, err = own(sink)
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
@@ -60,8 +60,7 @@ func own(f *os.File) (int, error) {
 	return fd, os.NewSyscallError("fcntl", unix.SetNonblock(fd, true))
 }
 
-// hang makes s use the bells in memory for frames without payload. The argument child is true on
-// the child's side.
+// hang makes s use the bells in memory for frames without payload. Set child on the child's side.
 func (s *stream) hang(memory []byte, child bool) { s.bells = newBells(memory, child) }
 
 func (s *stream) Send(by time.Time, head, payload []byte) error {
@@ -150,10 +149,10 @@ func late(what string, within time.Duration, setting string, err error) error {
 	return fmt.Errorf("no %s in %v (%s)%s", what, within, setting, came)
 }
 
-// Numbers of polls of the bell, about 20 ns each, between two system calls of await. The first two
-// are 1 and fewLooks. Then the number doubles each time, up to manyLooks. If the other side runs on
-// another core, the first number is besideLooks. A virtual machine loses its core for a while after
-// about 3000 polls in a row.
+// Numbers of polls of the bell, about 20 ns each, between two system calls of await. The first
+// number is 1, the second is fewLooks, and then the number doubles up to manyLooks. If the other
+// side runs on another core, the first number is besideLooks. A virtual machine loses its core for
+// a while after about 3000 polls in a row.
 const (
 	fewLooks    = 50
 	manyLooks   = 400

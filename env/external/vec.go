@@ -36,7 +36,7 @@ var (
 	_ env.Renderer = (*Vec)(nil)
 )
 
-// The flags of over.
+// Flags of an environment in Vec.over.
 const (
 	terminated = 1 << iota
 	truncated
@@ -233,8 +233,8 @@ func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 		if c.err == nil {
 			start := c.by.Add(-v.cfg.External.StepTimeout) // when the request was sent
 			c.by = v.hub.shutdown.deadline(start, c.by)
-			// the wait for earlier children may have used up the time, while this child is still
-			// writing an answer that does not fit into a pipe
+			// earlier children may have used up the time, while this child still writes an answer
+			// that does not fit into a pipe
 			if i > 0 {
 				if late := time.Now().Add(leeway); c.by.Before(late) {
 					c.by = late
@@ -248,8 +248,8 @@ func (v *Vec) exchange(k kind, flags uint16, seeds []uint64) {
 // leeway is the minimum time that a child has to send its answer once the Vec begins to receive it.
 const leeway = time.Second
 
-// ask sends a request for the environments that turn selects, or nothing if it selects none. Call
-// answer for the reply.
+// ask sends a request for the environments that turn selects, or nothing if it selects none. The
+// next call must be answer, which receives the reply.
 func (c *child) ask(k kind, flags uint16, turn []byte, seeds []uint64, by time.Time) error {
 	if c.idle = bytes.IndexByte(turn, 1) < 0; c.idle {
 		return nil
@@ -310,8 +310,8 @@ func (v *Vec) judge(c *child, k int, autoReset bool, out *env.Step) {
 	}
 }
 
-// abort writes the results of action k of the chunk, for the environments of the failed child c:
-// their episodes are aborted.
+// abort writes the results of action k of the chunk for the failed child c: the episodes of its
+// environments are aborted.
 func (v *Vec) abort(c *child, k int, autoReset bool, out *env.Step) {
 	trunc, status, chunk := out.Truncated.U8(), out.Status.U8(), out.Reward.Dim(1)
 	for n := c.lo; n < c.hi; n++ {
@@ -361,7 +361,7 @@ func (v *Vec) showAll(c *child, dst tensor.Tensor, i int) {
 	take(dst.Bytes()[c.lo*size:c.hi*size], c.obs[i].Bytes())
 }
 
-// inform writes the figures of environment n to row i of out.Info, unless that is the zero Tensor.
+// inform copies the figures of environment n to row i of the caller's Info, if there is one.
 func (v *Vec) inform(c *child, n, i int, out *env.Step) {
 	if figures := len(v.spec.Info); !out.Info.IsZero() && c.conversation != nil {
 		copy(out.Info.F32()[i*figures:], c.info.F32()[(n-c.lo)*figures:(n-c.lo+1)*figures])

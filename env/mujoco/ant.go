@@ -33,7 +33,7 @@ func ant(v Version) definition {
 					uniform(r, 0.1, p.qpos)
 					normal(r, 0.1, p.qvel)
 				},
-				memory: 1, before: func(p *physics, note []float64) { note[0] = p.body(torso)[0] },
+				memory: 1, prepare: func(p *physics, note []float64) { note[0] = p.body(torso)[0] },
 				step: func(p *physics, action []float32, note []float64, _ []float32) (float64, bool) {
 					well := 0.2 <= p.qpos[2] && p.qpos[2] <= 1
 					cost := 0.5 * effort(action)

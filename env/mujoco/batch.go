@@ -106,10 +106,10 @@ func colours(m *C.mjModel) []float32 {
 	return slices.Clone(unsafe.Slice((*float32)(unsafe.Pointer(m.geom_rgba)), 4*m.ngeom))
 }
 
-// names returns n names of m. The argument at points to their offsets in m.names. The name of an unnamed part is "".
-func names(m *C.mjModel, n int, at *C.int) []string {
+// names returns n names of m, given a pointer to their offsets in m.names. The name of an unnamed part is "".
+func names(m *C.mjModel, n int, offsets *C.int) []string {
 	list := make([]string, n)
-	for i, offset := range unsafe.Slice(at, n) {
+	for i, offset := range unsafe.Slice(offsets, n) {
 		list[i] = C.GoString((*C.char)(unsafe.Add(unsafe.Pointer(m.names), offset)))
 	}
 	return list

@@ -11,8 +11,8 @@
 // The package needs MuJoCo's library and the build tag mujoco (scripts/build --tags mujoco).
 // Without the tag, the constructors return env.ErrNotBuilt.
 //
-// Environments implement env.Renderer. This package's ray caster (caster.c) draws the pictures, or
-// MuJoCo's renderer with the tag osmesa.
+// Environments implement env.Renderer. Pictures come from this package's ray caster (caster.c), or
+// from MuJoCo's renderer with the tag osmesa.
 //
 // Each task is Go code that reads and writes MuJoCo's memory through views. batch.go and batch.c
 // call MuJoCo: one call steps all environments. simulator.go makes an env.Simulator of a task and a

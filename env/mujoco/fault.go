@@ -2,8 +2,8 @@ package mujoco
 
 import "fmt"
 
-// A Fault is the error of an environment that MuJoCo could not continue. The cause is an error or a
-// warning of MuJoCo, such as a full contact buffer, or a state that is infinite, NaN or huge. The
+// A Fault is the error of an environment that MuJoCo could not continue. The cause is a state that
+// is infinite, NaN or huge, or an error or a warning of MuJoCo, such as a full contact buffer. The
 // environment has new data and needs a Reset.
 type Fault struct {
 	Env  int     // its index in the Vec

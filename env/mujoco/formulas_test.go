@@ -113,7 +113,7 @@ func TestPusherReward(t *testing.T) {
 	wantStep(t, pusher(V4), m, p, action, []float64{7, 9}, -7-0.225-4.5, false)
 	wantStep(t, pusher(V5), m, p, action, []float64{7, 9}, -5-0.225-1, false)
 	got, want := make([]float64, 2), []float64{5, 2}
-	if pusher(V4).task(m, 0.05).before(p, got); !slices.Equal(got, want) {
+	if pusher(V4).task(m, 0.05).prepare(p, got); !slices.Equal(got, want) {
 		t.Errorf("Pusher before a step: %v, want %v", got, want)
 	}
 }

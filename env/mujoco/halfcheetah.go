@@ -6,8 +6,8 @@ import (
 )
 
 // HalfCheetah makes HalfCheetah-v4 and -v5, which are the same: a runner of seven links in a plane must run fast. The
-// observation is the positions of its 9 degrees of freedom without x, and their velocities. The action is 6 torques,
-// clipped to ±1. An episode ends only after 1000 steps of 0.05 s.
+// observation is the positions of the runner's 9 degrees of freedom without x, and their velocities. The action is 6
+// torques, clipped to ±1. An episode ends only after 1000 steps of 0.05 s.
 //
 //	reward = Δx/Δt - 0.1 Σ a²
 //
@@ -23,7 +23,7 @@ func halfCheetah(v Version) definition {
 					uniform(r, 0.1, p.qpos)
 					normal(r, 0.1, p.qvel)
 				},
-				memory: 1, before: progress,
+				memory: 1, prepare: progress,
 				step: func(p *physics, action []float32, note []float64, _ []float32) (float64, bool) {
 					return (p.qpos[0]-note[0])/dt - 0.1*effort(action), false
 				},

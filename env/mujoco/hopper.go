@@ -8,8 +8,8 @@ import (
 )
 
 // Hopper makes Hopper-v4 and -v5: one leg of four links in a plane must hop forward. The
-// observation is the positions of its 6 degrees of freedom without x, and their velocities, clipped
-// to ±10. The action is 3 torques, clipped to ±1. An episode has 1000 steps of 0.008 s.
+// observation is the positions of the robot's 6 degrees of freedom without x, and their velocities,
+// clipped to ±10. The action is 3 torques, clipped to ±1. An episode has 1000 steps of 0.008 s.
 //
 //	reward = Δx/Δt + 1 - 0.001 Σ a²,    v5: 1 only while the hopper is healthy
 //
@@ -33,17 +33,17 @@ func hopper(v Version) definition {
 	}
 }
 
-// walker returns the task of Hopper and Walker2d: move forward in the plane and stay healthy. The
-// function well reports whether the robot is healthy.
-func walker(m *model, dt float64, v Version, well func(p *physics) bool) task {
+// walker returns the task of Hopper and Walker2d: move forward in the plane and stay healthy.
+// isHealthy reports whether the robot is healthy.
+func walker(m *model, dt float64, v Version, isHealthy func(p *physics) bool) task {
 	return task{
 		reset: func(r *philox.Stream, p *physics) {
 			uniform(r, 0.005, p.qpos)
 			uniform(r, 0.005, p.qvel)
 		},
-		memory: 1, before: progress,
+		memory: 1, prepare: progress,
 		step: func(p *physics, action []float32, note []float64, _ []float32) (float64, bool) {
-			well := well(p)
+			well := isHealthy(p)
 			reward := (p.qpos[0]-note[0])/dt + count(well || v == V4)
 			return reward - 0.001*effort(action), !well
 		},

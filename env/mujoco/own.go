@@ -13,7 +13,8 @@ import (
 )
 
 // NewModel makes n environments of cfg.ModelPath, an MJCF file, with the task in cfg.Task. If the
-// task names a part that the model does not have, the error lists the names of that kind.
+// task names a part that the model does not have, the error lists the names of all parts of this
+// kind.
 func NewModel(cfg env.Config, n int) (env.Vec, error) {
 	if cfg.ModelPath == "" || cfg.Task == nil {
 		return nil, fmt.Errorf("%s: your own MJCF model: set model_path and task", cfg.ID())
@@ -88,7 +89,7 @@ func declare(m *model, t *env.Task) (task, error) {
 		}
 	})
 	if out.memory > 0 {
-		out.before = func(p *physics, note []float64) {
+		out.prepare = func(p *physics, note []float64) {
 			for _, r := range rewards {
 				if r.memory > 0 {
 					note = note[copy(note, r.quantity.read(p, nil)):]
@@ -402,12 +403,12 @@ func (c *compiler) quantity(key string, q env.Quantity) *quantity {
 	return out
 }
 
-// pick returns the elements of list at the indices in elements.
-func (c *compiler) pick(key string, elements, list []int) (picked []int) {
+// pick returns the elements of list at the given indices.
+func (c *compiler) pick(key string, indices, list []int) (picked []int) {
 	if list == nil {
 		return nil
 	}
-	for _, e := range elements {
+	for _, e := range indices {
 		if e < 0 || e >= len(list) {
 			c.complain(key+".elements", "%d, expected 0..%d", e, len(list)-1)
 			continue
@@ -417,9 +418,9 @@ func (c *compiler) pick(key string, elements, list []int) (picked []int) {
 	return picked
 }
 
-// term compiles r. The argument order lists the actuators of the action. If the term needs values
-// from before the step, their number is added to memory.
-func (c *compiler) term(key string, r env.Reward, order []int, memory *int) *term {
+// term compiles r for an action that sets the given actuators. If the term needs values from before
+// the step, their number is added to memory.
+func (c *compiler) term(key string, r env.Reward, actuators []int, memory *int) *term {
 	out := &term{constant: r.Constant, weight: r.Weight, rate: r.Rate, when: r.When}
 	kind, _ := r.Source()
 	if kind == "" {
@@ -432,7 +433,7 @@ func (c *compiler) term(key string, r env.Reward, order []int, memory *int) *ter
 	}
 	if kind == "actuator" {
 		for i, a := range out.quantity.at {
-			if out.quantity.at[i] = slices.Index(order, a); out.quantity.at[i] < 0 {
+			if out.quantity.at[i] = slices.Index(actuators, a); out.quantity.at[i] < 0 {
 				c.complain(key, "actuator %q is not among task.actuators", r.Actuator)
 			}
 		}
@@ -490,10 +491,10 @@ func (c *compiler) follow(out *task, delta, lead float64) {
 	}
 }
 
-// ahead clips command to bounds. If lead > 0, it first clips command to joint ± lead.
-func ahead(command, joint, lead float64, bounds [2]float64) float64 {
+// ahead clips command to bounds. If lead > 0, it first clips command to position ± lead.
+func ahead(command, position, lead float64, bounds [2]float64) float64 {
 	if lead > 0 {
-		command = joint + clip(command-joint, lead)
+		command = position + clip(command-position, lead)
 	}
 	return min(max(command, bounds[0]), bounds[1])
 }

@@ -76,7 +76,7 @@ func pictureSpace(v env.View) env.Space {
 }
 
 // draw draws the environments where mask is true, or all if mask is nil, into their pictures in rgb,
-// [N,Height,Width,3]. If colour is not nil, it has the colours of the geoms in place of the model's, [N,geoms,4]: red,
+// [N,Height,Width,3]. If colour is not nil, it replaces the model's colours of the geoms. It is [N,geoms,4]: red,
 // green, blue and opacity from 0 to 1. Geoms with opacity 0 are not drawn.
 func (p *painter) draw(mask []bool, colour []float32, rgb []byte) error {
 	n := len(p.batch.physics)

@@ -53,7 +53,7 @@ func pusher(v Version) definition {
 				}),
 			}
 			if v == V4 {
-				t.before = apart
+				t.prepare = apart
 			}
 			return t
 		},

@@ -58,7 +58,7 @@ func reacher(v Version) definition {
 				}),
 			}
 			if v == V4 {
-				t.before = apart
+				t.prepare = apart
 			}
 			return t
 		},

@@ -13,8 +13,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// newVec makes n environments of the model in src. The function plan returns the task for the
-// model.
+// newVec makes n environments of the model in src, with the task that plan returns for this model.
 func newVec(src source, plan func(m *model) (task, error), cfg env.Config, n int) (env.Vec, error) {
 	s, err := newSimulator(src, plan, n)
 	if err != nil {
@@ -29,14 +28,14 @@ type simulator struct {
 	task  task
 	batch *batch
 	lost  []bool    // [N]: the environment has failed and needs a Reset
-	notes []float64 // [N,memory]: values from task.before
+	notes []float64 // [N,memory]: values from task.prepare
 	obs   []float64 // scratch: one observation
 	ctrl  []float32 // [N,actuators]: output of task.control
 	rand  philox.Stream
 
 	painters map[env.View]*painter // a painter for each view rendered so far
 	colour   []float32             // [N,geoms,4]: output of task.paint
-	unseen   error                 // the error of a drawing in Observe; Step returns it
+	unseen   error                 // error of drawing a picture in Observe; the next Step returns it
 }
 
 var (
@@ -143,8 +142,8 @@ func (s *simulator) Step(action tensor.Tensor, turn []env.Turn, reward []float32
 		if s.lost[n] {
 			return fmt.Errorf("environment %d was lost to a fault and not reset since", n)
 		}
-		if s.task.before != nil {
-			s.task.before(&s.batch.physics[n], s.note(n))
+		if s.task.prepare != nil {
+			s.task.prepare(&s.batch.physics[n], s.note(n))
 		}
 	}
 	if s.unseen != nil {
@@ -208,7 +207,7 @@ func convert[T int32 | float32 | uint8](dst []T, src []float64) {
 	}
 }
 
-// see draws the observation with index i, which must be a picture, into rgb.
+// see draws observation i, which must be a picture, into rgb.
 func (s *simulator) see(i int, mask []bool, rgb tensor.Tensor) error {
 	s.each(mask, s.task.stage)
 	err := s.Render(*s.task.views[i].picture, mask, rgb)
@@ -226,11 +225,11 @@ func (s *simulator) see(i int, mask []bool, rgb tensor.Tensor) error {
 	return nil
 }
 
-// each calls the function do, unless it is nil, for each environment where mask is true.
-func (s *simulator) each(mask []bool, do func(p *physics)) {
+// each calls f for each environment where mask is true, unless f is nil.
+func (s *simulator) each(mask []bool, f func(p *physics)) {
 	for n := range s.lost {
-		if do != nil && (mask == nil || mask[n]) {
-			do(&s.batch.physics[n])
+		if f != nil && (mask == nil || mask[n]) {
+			f(&s.batch.physics[n])
 		}
 	}
 }

@@ -18,9 +18,9 @@ import (
 // episodes. Actions are those of the other tabletop tasks. Config.Observations selects
 // observations:
 //
-//	state        the default, 58 numbers: the 43 numbers of the other tasks, with the place to which
-//	             the object must go instead of the target zone; one-hot codes of the instruction (12)
-//	             and of its second object (3). For reach_zone, the vector from the hand to the target
+//	state        the default, 58 numbers: the 43 numbers of the other tasks, with the object's
+//	             destination in place of the target zone; one-hot codes of the instruction (12) and
+//	             of its second object (3). For reach_zone, the vector from the hand to the target
 //	             object is replaced by the vector from the hand to the target zone
 //	proprio      8 numbers, as in the other tasks
 //	image        U8 [64, 64, 3], from the camera in front
@@ -56,8 +56,7 @@ func TabletopSuite(cfg env.Config, n int) (env.Vec, error) {
 	}, cfg, n)
 }
 
-// A suite is the tabletop with many instructions. It works on one environment at a time, the argument of the last call
-// of at.
+// A suite is the tabletop with many instructions. Its methods work on the environment that at(p) selected.
 type suite struct {
 	*scene
 	orders  []instruction
@@ -73,7 +72,7 @@ type suite struct {
 const (
 	suiteOrder    = memoLen + iota // index of the instruction
 	suiteOther                     // the second object of the instruction
-	suiteToldDone                  // consecutive steps with the task done as the sentence says
+	suiteToldDone                  // consecutive steps in which the task is done as the sentence says
 	suiteClock                     // steps so far
 	suiteKey                       // 32-bit key of the picture noise
 	suiteMoveAt                    // number of the step that begins with the disturbance; 0 for none

@@ -78,18 +78,18 @@ func (t *suite) disturb() {
 	}
 }
 
-// free reports whether the target can be moved to a new position, at. The argument zone is true if
-// the target is a zone.
-func (t *suite) free(at []float64, zone bool) bool {
+// free reports whether the target can be moved to the given position. Set zone if the target is a
+// zone.
+func (t *suite) free(position []float64, zone bool) bool {
 	if zone {
-		return apart(at, t.zone(1-t.meantZone())) > 0.11
+		return apart(position, t.zone(1-t.meantZone())) > 0.11
 	}
 	for i := range suiteObjects {
-		if i != t.meant() && apart(at, t.object(i)) < 0.08 {
+		if i != t.meant() && apart(position, t.object(i)) < 0.08 {
 			return false
 		}
 	}
-	return apart(at, t.hand()) > 0.07 || t.hand()[2] > 0.09
+	return apart(position, t.hand()) > 0.07 || t.hand()[2] > 0.09
 }
 
 // paint writes the colours of the objects, the zones and the table.
@@ -109,8 +109,8 @@ func (t *suite) develops() bool {
 		slices.Contains(t.split.changes, pictureNoise)
 }
 
-// develop applies brightness, noise or blackness to an observed picture. The argument view is the
-// index of the observation.
+// develop applies brightness, noise or blackness to the picture of the observation with the index
+// view.
 func (t *suite) develop(view int, rgb []byte) {
 	if t.perturb == perturbBlackImage {
 		clear(rgb)

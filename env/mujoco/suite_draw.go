@@ -55,12 +55,12 @@ func (t *suite) begin(r *philox.Stream) {
 	}
 }
 
-// install writes the scene l into the physics and the memo. If third is false, it puts the third
+// install writes the scene l into the physics and the memo. If visible is false, it puts the third
 // cube out of sight.
-func (t *suite) install(l *layout, third bool) {
+func (t *suite) install(l *layout, visible bool) {
 	for i := range suiteObjects {
 		at, height := l.at[thingOf(i)], cubeHalf+1e-4
-		if i == thirdCube && !third {
+		if i == thirdCube && !visible {
 			at, height = [2]float64{0, 2}, -2 // out of sight
 		}
 		lay(t.qpos[robotJoints+7*i:], at, height, l.half[i])
@@ -77,7 +77,7 @@ func (t *suite) install(l *layout, third bool) {
 	for i, c := range l.colors[:tableThings] {
 		t.memo[memoColor+i] = float64(c)
 	}
-	if third {
+	if visible {
 		t.memo[suiteThird] = float64(l.colors[tableThings])
 	}
 }
@@ -91,7 +91,7 @@ func thingOf(object int) int {
 	return object
 }
 
-// draw draws a scene of the split. It draws the positions again until fits returns true.
+// draw draws a scene of the split. It draws the positions again until they fit; see layout.fits.
 func (t *suite) draw(r *philox.Stream, what change) layout {
 	var l layout
 	l.order = pickWeighted(r, t.chances())

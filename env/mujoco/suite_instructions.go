@@ -11,7 +11,8 @@ const (
 	aZone
 )
 
-// A side is how an instruction names its target: by a side, left or right, or by a colour.
+// A side tells how an instruction names its target: as the left cube, as the right cube, or by a
+// colour.
 type side int8
 
 const (
@@ -20,8 +21,8 @@ const (
 	rightCube side = 1
 )
 
-// A goal holds the indices of the objects and the zone that an instruction names. An index that the
-// instruction does not name is 0.
+// A goal holds the indices of the objects and the zone that an instruction names. The index of a
+// thing that it does not name is 0.
 type goal struct{ object, other, zone int }
 
 // An instruction is one of the twelve tasks of the suite.
@@ -33,7 +34,7 @@ type instruction struct {
 	zone     bool // whether it names a zone
 	other    bool // whether it names a second cube
 	anyShape bool // whether cubes and the ball can be mistaken for each other
-	heldOut  int  // colour that its object has only in held-out splits; none if it names no object's colour
+	heldOut  int  // colour of the target only in held-out splits; none if the instruction names no object's colour
 
 	done   func(t *suite, g goal) bool
 	aim    func(t *suite) [3]float64                   // where the target must go

@@ -26,7 +26,7 @@ func reachExpert(t *suite) ([3]float64, bool) {
 
 const (
 	pushFar    = 0.08 // m: minimum shift of a pushed cube to the side
-	pushAcross = 0.04 // m: maximum shift forwards or backwards meanwhile
+	pushAcross = 0.04 // m: maximum shift of this cube forwards or backwards
 	pushAim    = 0.095
 )
 
@@ -35,8 +35,8 @@ const (
 func pushLeftDone(t *suite, g goal) bool  { return t.pushed(g.object, 1) }
 func pushRightDone(t *suite, g goal) bool { return t.pushed(g.object, -1) }
 
-// pushed reports whether an object was pushed to one side and rests there. The argument sign is 1
-// for the left side and -1 for the right side.
+// pushed reports whether an object was pushed to one side and rests there. The sign is 1 for the
+// left side and -1 for the right side.
 func (t *suite) pushed(object int, sign float64) bool {
 	at, from := t.object(object), t.start(object)
 	across := at[1] - from[1]
@@ -114,8 +114,8 @@ func stackDone(t *suite, g goal) bool {
 		t.still(g.object) && t.handAway(2*cubeHalf)
 }
 
-// handAway reports whether the fingers are open and the hand is more than placeAway above the surface on which the
-// object lies. The argument height is the height of the surface.
+// handAway reports whether the fingers are open and the hand is more than placeAway above a surface of the given
+// height.
 func (t *suite) handAway(height float64) bool { return t.released() && t.hand()[2] > placeAway+height }
 
 // toBeside returns the position beside the other cube that is nearest to the object's initial position.

@@ -11,7 +11,8 @@ const (
 	saidLen
 )
 
-// noteSentence stores the sentence for l, or for the other cube with the perturbation other_cube.
+// noteSentence stores the sentence for l. With the perturbation other_cube, the sentence names the
+// other cube.
 func (t *suite) noteSentence(l *layout) {
 	said := t.memo[suiteSaid:][:saidLen]
 	g, order := l.goal, l.order

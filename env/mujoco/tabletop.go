@@ -37,8 +37,8 @@ import (
 // The figures of a step are success and wrong_object. A step is a success if the task is done for the second step in a
 // row. It has wrong_object if the task is done with another object, also twice in a row. Both end the episode. The
 // reward of a step is 1 for a success, and at most 1 otherwise. With env.Config.IgnoreTerminations, each further
-// successful step also has reward 1. Without it, success ends the rewards of the episode, so it pays only with
-// RewardOnlySuccess.
+// successful step also has reward 1. Otherwise a success ends the episode, and no further rewards follow, so success
+// pays only with RewardOnlySuccess.
 
 // A tabletopTask defines one task on the table.
 type tabletopTask struct {

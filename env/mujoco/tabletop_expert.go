@@ -84,16 +84,16 @@ func pushSpeed(left float64) float64 {
 	return 0.9
 }
 
-// handFits reports whether the hand can come down at a position without touching an object other
-// than the target.
-func (s *scene) handFits(at []float64) bool {
+// handFits reports whether the hand can come down at the given position without touching an object
+// other than the target.
+func (s *scene) handFits(position []float64) bool {
 	const room, reach = 0.045, 0.245
 	for i := range s.bodies {
-		if i != s.meant() && apart(at, s.object(i)) < room {
+		if i != s.meant() && apart(position, s.object(i)) < room {
 			return false
 		}
 	}
-	return math.Abs(at[0]) < reach && math.Abs(at[1]) < reach
+	return math.Abs(position[0]) < reach && math.Abs(position[1]) < reach
 }
 
 // pickExpert grasps the cube and lifts it.

@@ -41,7 +41,7 @@ const (
 	robotJoints  = handJoints + fingerJoints
 )
 
-// A scene is the table with its task. It works on one environment at a time, the argument of the last call of at.
+// A scene is the table with its task. Its methods work on the environment that at(p) selected.
 type scene struct {
 	*physics
 	task   tabletopTask
@@ -100,8 +100,8 @@ func (s *scene) between(object int) bool {
 	return distance(s.hand(), s.object(object)) < cubeHalf && s.opening() > cubeOpening-0.004
 }
 
-// held returns 0 if the cube is not between the fingers. Otherwise it grows from 0 with wide open
-// fingers to 1 with fingers that hold the cube tightly.
+// held returns 0 if the cube is not between the fingers. Otherwise the result grows from 0 with
+// wide open fingers to 1 with fingers that hold the cube tightly.
 func (s *scene) held(object int) float64 {
 	if !s.between(object) {
 		return 0
@@ -109,9 +109,9 @@ func (s *scene) held(object int) float64 {
 	return 1 - min(max((s.opening()-cubeOpening)/(wideOpening-cubeOpening), 0), 1)
 }
 
-// grip is a reward for closing the fingers around a cube: up to ½ for approaching it with open
-// fingers, and from ½ to 1 for shutting them around it. Horizontal distances count fourfold, so
-// that the fingers do not come down on top of the cube.
+// grip is a reward for closing the fingers around a cube: up to ½ for approaching with open
+// fingers, and from ½ to 1 for shutting the fingers around the cube. Horizontal distances count
+// fourfold, so that the fingers do not come down on top of the cube.
 func (s *scene) grip(object int) float64 {
 	if s.between(object) {
 		return 0.5 + 0.5*s.held(object)
@@ -166,10 +166,9 @@ func (s *scene) draw(r *philox.Stream) {
 	copy(s.memo[memoColor:], order[:tableThings])
 }
 
-// lay writes the position and orientation of a free joint. The argument at is x and y, and half is half of the rotation
-// angle about z, in radians.
-func lay(qpos []float64, at [2]float64, height, half float64) {
-	copy(qpos, []float64{at[0], at[1], height, math.Cos(half), 0, 0, math.Sin(half)})
+// lay writes the position and orientation of a free joint. halfAngle is half of the rotation angle about z, in radians.
+func lay(qpos []float64, xy [2]float64, height, halfAngle float64) {
+	copy(qpos, []float64{xy[0], xy[1], height, math.Cos(halfAngle), 0, 0, math.Sin(halfAngle)})
 }
 
 // command writes the actuators' inputs for an action.

@@ -55,21 +55,21 @@ type wording struct {
 	kind                string // kind of the object: cube or ball
 }
 
-// spell calls the function do with each word of the phrase.
-func (w wording) spell(phrase []string, do func(word string)) {
+// spell calls emit with each word of the phrase.
+func (w wording) spell(phrase []string, emit func(word string)) {
 	for _, word := range phrase {
 		switch word {
 		case "OBJECT":
-			do(w.object)
-			do(w.kind)
+			emit(w.object)
+			emit(w.kind)
 		case "OTHER":
-			do(w.other)
-			do("cube")
+			emit(w.other)
+			emit("cube")
 		case "ZONE":
-			do(w.zone)
-			do("zone")
+			emit(w.zone)
+			emit("zone")
 		default:
-			do(word)
+			emit(word)
 		}
 	}
 }

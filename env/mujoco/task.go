@@ -73,7 +73,7 @@ func embedded(name, file string) source {
 type task struct {
 	skip, limit int   // simulation steps per environment step; steps of an episode
 	actuator    []int // actuators that control sets, or that the action sets if control is nil
-	turning     []int // indices into qpos of the angles of physics.cos and physics.sin
+	turning     []int // indices into qpos of the angles for physics.cos and physics.sin
 	contacts    bool  // whether to compute physics.cfrcExt
 	renew       renewal
 	info        []string
@@ -85,22 +85,22 @@ type task struct {
 	// reset writes the initial state into qpos, qvel, mocapPos and memo. Before the call, qpos and
 	// qvel hold the model's own initial state.
 	reset func(r *philox.Stream, p *physics)
-	// before, if not nil, is called before the simulation. It saves values in note for step. memory
-	// is the number of these values.
-	memory int
-	before func(p *physics, note []float64)
-	// control writes the actuators' inputs, ctrl, for an action. The field commands is then the
-	// length of the action, whose numbers are within ±1. If control is nil, the action itself holds
-	// the inputs.
+	// prepare is called before the simulation, unless it is nil. It saves values in note, which
+	// step reads. memory is the number of these values.
+	memory  int
+	prepare func(p *physics, note []float64)
+	// control writes the actuators' inputs, ctrl, for an action. The action then has length
+	// commands, and its numbers are within ±1. If control is nil, the action itself holds the
+	// inputs.
 	commands int
 	control  func(p *physics, action, ctrl []float32)
 	// step returns the results of the step that was just simulated, and fills info.
 	step func(p *physics, action []float32, note []float64, info []float32) (reward float64, terminated bool)
-	// stage, if not nil, is called before and after an observed picture is drawn. The first call
-	// may change qpos, mocapPos and memo. The second call must restore them.
+	// stage is called before and after an observed picture is drawn, unless it is nil. The first
+	// call may change qpos, mocapPos and memo. The second call must restore them.
 	stage func(p *physics)
-	// develop, if not nil, changes an observed picture, [height,width,3]. The argument view is the
-	// index of the observation in views.
+	// develop changes an observed picture, [height,width,3], unless it is nil. The picture is that
+	// of views[view].
 	develop func(p *physics, view int, rgb []byte)
 	// paint writes the colours of the geoms, [geoms,4] like MuJoCo's geom_rgba. If it is nil,
 	// pictures have the model's colours.

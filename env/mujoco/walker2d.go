@@ -7,8 +7,8 @@ import (
 )
 
 // Walker2d makes Walker2d-v4 and -v5: two legs under a torso in a plane must walk forward. The
-// observation is the positions of its 9 degrees of freedom without x, and their velocities, clipped
-// to ±10. The action is 6 torques, clipped to ±1. An episode has 1000 steps of 0.008 s.
+// observation is the positions of the robot's 9 degrees of freedom without x, and their velocities,
+// clipped to ±10. The action is 6 torques, clipped to ±1. An episode has 1000 steps of 0.008 s.
 //
 //	reward = Δx/Δt + 1 - 0.001 Σ a²,    v5: 1 only while the walker is healthy
 //

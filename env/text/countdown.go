@@ -22,7 +22,7 @@ func countdown(s *philox.Stream, t *Task) Problem {
 		Answer: first + " " + second, Solution: fmt.Sprint(target), numbers: fmt.Sprint(n)}
 }
 
-// operation draws one of +, -, * and / and applies it to two numbers, the larger number first. It
+// operation draws +, -, * or /, and applies this operation to two numbers, the larger one first. It
 // returns the calculation as text and its result. ok reports whether the result is a positive
 // integer.
 func operation(s *philox.Stream, a, b int) (text string, result int, ok bool) {

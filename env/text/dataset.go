@@ -141,7 +141,7 @@ type reader struct {
 	Format
 	Dataset
 	encoder *tokenizer.Encoder
-	written map[string]bool // cached results of the method writes
+	written map[string]bool // cached results of reader.writes
 }
 
 // record parses a record, a JSON object, and adds its sample.
@@ -216,8 +216,8 @@ func (r *reader) sample(keys map[string]json.RawMessage) (Sample, error) {
 	return r.pair("", messages, keys, answers)
 }
 
-// pair makes a sample of a prompt and its answers. The argument keys is the whole record. If Chat is not nil, the
-// prompt is in messages.
+// pair makes a sample of a prompt and its answers. The map keys holds the whole record. If Chat is not nil, the prompt
+// is in messages.
 func (r *reader) pair(prompt string, messages []message, keys map[string]json.RawMessage, answers []string) (s Sample,
 	err error) {
 	tools, err := toolsIn(keys)

@@ -13,10 +13,10 @@ import (
 	"unicode/utf8"
 )
 
-// eachRecord calls the function do for each record of a file, with the number of the record's first
-// line. The file contains JSON lines or a JSON list, and may be compressed with gzip. Errors name
-// the file and the line.
-func eachRecord(path string, do func(line int, record []byte) error) error {
+// eachRecord calls handle for each record of a file, with the number of the record's first line.
+// The file contains JSON lines or a JSON list, and may be compressed with gzip. Errors name the
+// file and the line.
+func eachRecord(path string, handle func(line int, record []byte) error) error {
 	file, err := os.Open(path)
 	if err != nil {
 		return err
@@ -42,7 +42,7 @@ func eachRecord(path string, do func(line int, record []byte) error) error {
 	each := func(line int, record []byte) error {
 		err := checkText(record)
 		if err == nil {
-			err = do(line, record)
+			err = handle(line, record)
 		}
 		if err != nil {
 			err = fmt.Errorf("%s:%d: %w", path, line, err)
@@ -105,8 +105,8 @@ func eachLine(path string, in *bufio.Reader, number int, do func(line int, recor
 	}
 }
 
-// eachItem reads a JSON list that begins in the given line.
-func eachItem(path string, in *bufio.Reader, line int, do func(line int, record []byte) error) error {
+// eachItem calls handle for each item of a JSON list that begins in the given line.
+func eachItem(path string, in *bufio.Reader, line int, handle func(line int, record []byte) error) error {
 	text, err := io.ReadAll(in)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -134,7 +134,7 @@ func eachItem(path string, in *bufio.Reader, line int, do func(line int, record 
 		if err := d.Decode(&record); err != nil {
 			return fail(err)
 		}
-		if err := do(number, record); err != nil {
+		if err := handle(number, record); err != nil {
 			return err
 		}
 	}

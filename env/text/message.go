@@ -251,7 +251,7 @@ func toolsIn(keys map[string]json.RawMessage) (json.RawMessage, error) {
 // with an index ≥ first as learnt. The text before an answer includes the generation prompt, so
 // that a model sees the same tokens when it answers.
 func (r *reader) render(messages []message, tools json.RawMessage, first int) (s Sample, err error) {
-	done, last := "", 0 // the text that s contains, and its number of messages
+	done, last := "", 0 // the text in s, and the number of messages in it
 	for i, m := range messages {
 		if m.role != "assistant" || i < first {
 			continue
@@ -313,8 +313,8 @@ func escaped(text string) string {
 // marker is a text that no other message contains.
 const marker = "5f1d2c9e-the-chat-template-writes-this-8a40"
 
-// writes reports whether the template writes the content of message i. It replaces the content by a marker, because a
-// text may contain a short content by chance. It caches the result by the sequence of roles.
+// writes reports whether the template writes the content of message i. The test puts a marker in place of the content,
+// because a short content may occur elsewhere by chance. Results are cached by the sequence of roles.
 func (r *reader) writes(messages []message, i int, tools json.RawMessage) bool {
 	var order strings.Builder
 	for _, m := range messages {

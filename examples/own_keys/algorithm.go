@@ -5,7 +5,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// thriftyKeys are the keys of the algorithm thrifty under algorithm.
+// thriftyKeys are the keys of the algorithm "thrifty", in the section algorithm.
 type thriftyKeys struct {
 	Price float32 `yaml:"action_price" doc:"What a squared action takes from the reward of its step."`
 }
@@ -14,7 +14,7 @@ func (k thriftyKeys) Check(want algo.Want) {
 	want(k.Price >= 0, "action_price", k.Price, "a number >= 0")
 }
 
-// addThrifty adds the algorithm thrifty, for adv_type gae.
+// addThrifty adds the algorithm "thrifty", for adv_type gae.
 func addThrifty(r *algo.Registry) {
 	algo.Register(r, "gae", "thrifty", thriftyKeys{Price: 0.01}, newThrifty)
 }

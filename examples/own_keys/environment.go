@@ -5,7 +5,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// sailKeys are the keys of Sail-v0 under env.train.init_params and env.eval.init_params.
+// sailKeys are the keys of Sail-v0, in the sections env.train.init_params and env.eval.init_params.
 type sailKeys struct {
 	Wind float32 `yaml:"wind" doc:"How far the wind drives the boat in a step; the rudder does 0.5."`
 }

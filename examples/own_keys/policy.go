@@ -7,7 +7,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// layersKeys are the keys of the policy layers under actor.model.
+// layersKeys are the keys of the policy "layers", in the section actor.model.
 type layersKeys struct {
 	Width int `yaml:"my_width" doc:"Width of the layer in front of actor and critic."`
 }
@@ -16,7 +16,7 @@ func (k layersKeys) Check(want func(ok bool, key string, value any, want string)
 	want(k.Width > 0 && k.Width <= 1024, "my_width", k.Width, "a width from 1 to 1024")
 }
 
-// addLayers adds the policy layers: an actor-critic with its own feature layers.
+// addLayers adds the policy "layers": an actor-critic with its own feature layers.
 func addLayers(r *policy.Registry) {
 	policy.Register(r, "layers", layersKeys{Width: 16}, newLayers)
 }

@@ -1,9 +1,9 @@
-// Command own_runner has its own training loop, with RLinf's phases, and its own group of workers, called monitor. In
-// each iteration, an actor sends the parameters through a channel to member 0 of the group. Member 0 computes the
-// largest change of a parameter, and sends it to member 1, which logs it.
+// Command own_runner has its own training loop, with RLinf's phases, and its own group of workers, "monitor". In each
+// iteration, an actor sends the parameters through a channel to member 0 of the group. Member 0 computes the largest
+// change of a parameter, and sends it to member 1, which logs it.
 //
-// The program can move to other ranks while it runs (rlinf scale). For a move, it returns the error of Next, and the
-// monitors' state goes with it.
+// The program can move to other ranks while it runs (rlinf scale). To move, it returns the error of Next. The monitors'
+// state moves with it.
 //
 //	go run ./examples/own_runner -c examples/own_runner/cartpole.yaml
 package main
@@ -26,7 +26,7 @@ func main() {
 		Algorithms: algo.Builtin(), Rewards: reward.Builtin(), Components: []string{"monitor"}}, train))
 }
 
-// A monitor is a member of the group monitor.
+// A monitor is a member of the group "monitor".
 type monitor struct {
 	member *spmd.Member
 	before []float32 // on member 0, the parameters of the previous iteration
@@ -37,10 +37,10 @@ var _ roles.Member = (*monitor)(nil)
 // Member returns the member of the monitor.
 func (m *monitor) Member() *spmd.Member { return m.member }
 
-// Part returns nil: the monitor after a move is a new one.
+// Part returns nil, because a move makes new monitors.
 func (m *monitor) Part() any { return nil }
 
-// Pack returns the state for the monitor after a move.
+// Pack returns the state that a move carries to the new monitor.
 func (m *monitor) Pack() (d tensor.Dict, err error) {
 	d.Set("before", tensor.FromF32(m.before, len(m.before)))
 	return d, nil

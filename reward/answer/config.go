@@ -26,7 +26,7 @@ type Config struct {
 	// experiments. Metrics of right and parsable answers stay the same. Default false. For the task
 	// reasoning. (+)
 	RandomReward bool `yaml:"random_reward"`
-	// Program configures reward_type program. (+)
+	// Program configures reward_type "program". (+)
 	Program ProgramConfig `yaml:"program"`
 }
 
@@ -45,7 +45,7 @@ func DefaultConfig() Config {
 	return Config{RewardScale: 1, Program: ProgramConfig{Timeout: time.Minute}}
 }
 
-// Check validates c. It reports each rule through want, with the key below reward.
+// Check validates c. It calls the given function for each rule, with the key below reward.
 func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	finite := func(x float32) bool { return !math.IsNaN(float64(x)) && !math.IsInf(float64(x), 0) }
 	want(finite(c.RewardScale) && c.RewardScale > 0, "reward_scale", c.RewardScale, "a number > 0")

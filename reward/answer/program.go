@@ -14,7 +14,7 @@ import (
 // Program is the reward_type that grades with a program of the user.
 const Program = "program"
 
-// CheckProgram returns an error if s has reward_type program and the program cannot be found. It does not start the
+// CheckProgram returns an error if s has reward_type "program" and the program cannot be found. It does not start the
 // program.
 func CheckProgram(s Setup) error {
 	if s.Type != Program {
@@ -29,7 +29,7 @@ func CheckProgram(s Setup) error {
 	return nil
 }
 
-// A Judge runs the program of reward_type program. The graders of a rank share one Judge. The first grader that opens
+// A Judge runs the program of reward_type "program". The graders of a rank share one Judge. The first grader that opens
 // it starts the program, and the last grader that closes it ends the program. The zero Judge is ready to use, and safe
 // for concurrent use.
 type Judge struct {

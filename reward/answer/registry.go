@@ -51,8 +51,7 @@ func simple(judge func(*Response) Grade) Builder {
 	return func(Setup) (Rule, error) { return Each(judge), nil }
 }
 
-// Register adds a rule with its own keys under reward; see package params. The function build gets the values of the
-// keys.
+// Register adds a rule with its own keys under reward; see package params. The constructor gets the values of the keys.
 func Register[P any](r *Registry, name string, defaults P, build func(Setup, P) (Rule, error)) {
 	r.AddOwn(name, params.New(defaults), func(s Setup) (Rule, error) {
 		p, err := params.Get(s.Own, defaults)

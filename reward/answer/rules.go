@@ -7,13 +7,12 @@ import (
 	"github.com/rlinf/rlinf/reward/verify"
 )
 
-// verdict returns the Grade for an outcome. The argument right is the reward of a right answer, and wrong is the reward
-// of any other answer.
-func verdict(o verify.Outcome, right, wrong float32) Grade {
+// verdict returns the Grade for an outcome. Its reward is rightReward for a right answer, otherwise wrongReward.
+func verdict(o verify.Outcome, rightReward, wrongReward float32) Grade {
 	if o == verify.Right {
-		return Grade{right, o}
+		return Grade{rightReward, o}
 	}
-	return Grade{wrong, o}
+	return Grade{wrongReward, o}
 }
 
 // exact gives an answer the reward 1 if its tokens equal those of the right answer, or if it ended and its text equals
@@ -46,7 +45,7 @@ func CheckQuestion(rule string, q *Question) (note string, err error) {
 	return "", nil
 }
 
-// checkSolutions implements CheckQuestion for reward_type math: one solution that can be parsed is enough.
+// checkSolutions implements CheckQuestion for reward_type "math": one solution that can be parsed is enough.
 func checkSolutions(solutions []string) (note string, err error) {
 	for _, s := range solutions {
 		if note, err = verify.CheckSolution(s); err == nil {

@@ -31,9 +31,9 @@ func (p *parser) approximates(at int) bool {
 var approximately = map[string]bool{"approximately": true, "approx": true, "about": true, "roughly": true,
 	"or approximately": true, "or about": true, "which is approximately": true, "which is about": true}
 
-// approximated parses an approximation of exact, and returns exact. If only the approximation has a unit, exact gets
-// this unit. An approximation that does not fit is a syntax error, because the answer then has two meanings.
-func (p *parser) approximated(exact *node) *node {
+// approximated parses an approximation of x, and returns x. If only the approximation has a unit, x gets this unit. An
+// approximation that does not fit is a syntax error, because the answer then has two meanings.
+func (p *parser) approximated(x *node) *node {
 	start := p.at
 	open := p.take(symbol, "(")
 	p.at++
@@ -47,35 +47,36 @@ func (p *parser) approximated(exact *node) *node {
 			p.at++
 		}
 	}
-	if p.bad || !exact.isValue() || !about.isValue() || !agree(exact.unit, about.unit) {
+	if p.bad || !x.isValue() || !about.isValue() || !agree(x.unit, about.unit) {
 		return p.fail()
 	}
 	for _, t := range p.tokens[start:last] {
 		if t.kind != number {
 			continue
 		}
-		if !fits(exact, about, rational(t.text), t.text) {
-			if hundred := p.num(big.NewRat(100, 1)); exact.unit == "" && about.unit == "%" &&
-				fits(p.make(opMul, "", exact, hundred), about, rational(t.text), t.text) {
-				return exact // 1/3 \approx 33.3\%
+		if !fits(x, about, rational(t.text), t.text) {
+			if hundred := p.num(big.NewRat(100, 1)); x.unit == "" && about.unit == "%" &&
+				fits(p.make(opMul, "", x, hundred), about, rational(t.text), t.text) {
+				return x // 1/3 \approx 33.3\%
 			}
 			break
 		}
-		if exact.unit == "" && about.unit != "" {
-			return p.withUnit(exact, about.unit)
+		if x.unit == "" && about.unit != "" {
+			return p.withUnit(x, about.unit)
 		}
-		return exact
+		return x
 	}
 	return p.fail()
 }
 
-// fits reports whether |x - about| is at most one unit of the last digit of text. The node about is the approximation,
-// text is its first number, and literal is the value of text. Trailing zeros of an integer do not count as digits.
-func fits(x, about *node, literal *big.Rat, text string) bool {
-	if x.hasVariables() || !isDecimal(about) || literal == nil || strings.ContainsAny(text, "(") {
+// fits reports whether x differs from its approximation, approx, by at most one unit of the last digit of text. Here
+// text is the first number in the approximation, and literal is the value of text. Trailing zeros of an integer do not
+// count as digits.
+func fits(x, approx *node, literal *big.Rat, text string) bool {
+	if x.hasVariables() || !isDecimal(approx) || literal == nil || strings.ContainsAny(text, "(") {
 		return false
 	}
-	v, y := x.atPoints().at(0), about.atPoints().at(0)
+	v, y := x.atPoints().at(0), approx.atPoints().at(0)
 	if v == nil || y == nil || v.im != nil || y.im != nil {
 		return false
 	}

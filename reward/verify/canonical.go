@@ -41,8 +41,8 @@ func (c *canon) all() (out []token) {
 	return out
 }
 
-// unit reads a group, or a token with its arguments. The argument before holds the previous canonical tokens.
-func (c *canon) unit(before []token) []token {
+// unit reads a group, or a token with its arguments. The previous tokens are in canonical form.
+func (c *canon) unit(previous []token) []token {
 	t := c.tokens[c.at]
 	if m := c.modulus(); m != nil {
 		return m
@@ -51,13 +51,13 @@ func (c *canon) unit(before []token) []token {
 	case t.is(symbol, "_"), t.is(symbol, "^"):
 		return c.scripts()
 	case t.is(symbol, "(") && c.at+3 < len(c.tokens) && c.tokens[c.at+1].kind == number &&
-		c.tokens[c.at+2].is(symbol, ")") && c.tokens[c.at+3].is(symbol, "_") && standsAlone(before): // (2516)_8
+		c.tokens[c.at+2].is(symbol, ")") && c.tokens[c.at+3].is(symbol, "_") && standsAlone(previous): // (2516)_8
 		c.at += 3
 		return []token{c.tokens[c.at-2]}
 	case t.is(symbol, "{"):
 		if end := c.end(); end > 0 {
 			inner := unwrapped(c.inside(end))
-			if len(inner) == 1 && standsAlone(before) && (c.at == len(c.tokens) || endsItem(c.tokens[c.at])) {
+			if len(inner) == 1 && standsAlone(previous) && (c.at == len(c.tokens) || endsItem(c.tokens[c.at])) {
 				inner[0].space = t.space
 				return inner
 			}
@@ -192,12 +192,12 @@ func braced(tokens []token) []token {
 	return append(out, token{kind: symbol, text: "}"})
 }
 
-// standsAlone reports whether the next operand is separate from the previous tokens, the argument before.
-func standsAlone(before []token) bool {
-	if len(before) == 0 {
+// standsAlone reports whether the next operand is separate from the previous tokens.
+func standsAlone(previous []token) bool {
+	if len(previous) == 0 {
 		return true
 	}
-	t := before[len(before)-1]
+	t := previous[len(previous)-1]
 	return t.kind == symbol && strings.ContainsAny(t.text, "=+-,;(<>:/}") && t.text != `\}` ||
 		t.kind == command && between[t.text]
 }

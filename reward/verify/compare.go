@@ -85,7 +85,7 @@ func (a *answer) isWords() bool {
 }
 
 // titled reports whether a text looks like words by its case. Each word must be all capitals, or have no capital after
-// its first letter, and a word must have three letters or more: "Yes", "NO WAY", but neither "nRT" nor "Gm".
+// its first letter, and at least one word must have three letters: "Yes", "NO WAY", but neither "nRT" nor "Gm".
 func titled(text string) bool {
 	long := false
 	for w := range strings.FieldsSeq(text) {
@@ -169,7 +169,7 @@ func agree(a, b string) bool { return a == b || a == "" || b == "" || a == "?" |
 
 // sameItems reports whether the items of two lists can be matched one to one, so that matched items are equal. Labels
 // must be equal: "x = 2, y = 1" is not "1, 2". Only numbered labels, x_1 and x_2, may be missing in one list. If only
-// b, the solution, has them, the values in a must be in their order. If only a has them, any order is right.
+// the solution b has them, the values in a must be in the order of the numbers. If only a has them, any order is right.
 func sameItems(a, b []*node) bool {
 	if len(a) != len(b) {
 		return false

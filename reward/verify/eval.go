@@ -8,7 +8,7 @@ import (
 
 // An expression with variables is evaluated at realPoints points with real numbers. At the first
 // positivePoints of them, all variables are positive. If fewer than minPoints values are defined,
-// as for (-1)ⁿ, it is also evaluated at wholePoints points with integers.
+// as for (-1)ⁿ, the expression is also evaluated at wholePoints points with integers.
 const (
 	positivePoints = 3
 	realPoints     = positivePoints + 6

@@ -104,7 +104,7 @@ func (p *parser) expect(k kind, text string) {
 	}
 }
 
-// enter begins a level of nesting, which leave ends. It fails and returns false beyond maxDepth.
+// enter begins a level of nesting, until leave is called. It fails and returns false beyond maxDepth.
 func (p *parser) enter() bool {
 	if p.depth++; p.depth > maxDepth {
 		p.fail()
@@ -142,7 +142,7 @@ func (p *parser) num(r *big.Rat) *node {
 func (p *parser) list() *node {
 	var items []*node
 	for !p.bad {
-		items = append(items, p.both()...)
+		items = append(items, p.bothSigns()...)
 		if !p.separator() {
 			break
 		}
@@ -170,8 +170,8 @@ func isSeparator(text string) bool {
 	return slices.Contains([]string{"or", "and", ", or", ", and"}, strings.ToLower(text))
 }
 
-// both parses a statement. If it contains ±, both parses it twice, and returns it once with each sign.
-func (p *parser) both() []*node {
+// bothSigns parses a statement. If the statement contains ±, it returns the statement twice, once with each sign.
+func (p *parser) bothSigns() []*node {
 	start := p.at
 	p.minus, p.plusMinus = false, false
 	upper := p.unitStatement()
@@ -185,8 +185,8 @@ func (p *parser) both() []*node {
 	return []*node{upper, p.unitStatement()}
 }
 
-// withoutLabels returns an opList of items. It removes a label that all items share, or that only the first item has if
-// no other item is a relation.
+// withoutLabels returns an opList of items. It removes a label that all items share. It also removes a label that only
+// the first item has, if no other item is a relation.
 func withoutLabels(items []*node) *node {
 	shared := items[0].label
 	alone := shared != ""

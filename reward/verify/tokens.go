@@ -160,10 +160,10 @@ const (
 	smallForms   = "0123456789+-n"
 )
 
-// raised rewrites leading characters of the set small as an exponent or an index. The argument sign is ^ or _. raised
-// reports whether there were such characters.
-func (l *lexer) raised(sign, small string) bool {
-	forms := []rune(small)
+// raised rewrites leading characters that are in chars as an exponent (sign "^") or an index (sign "_"). It reports
+// whether there were such characters.
+func (l *lexer) raised(sign, chars string) bool {
+	forms := []rune(chars)
 	end := strings.IndexFunc(l.rest, func(r rune) bool { return !slices.Contains(forms, r) })
 	if end < 0 {
 		end = len(l.rest)
@@ -311,8 +311,8 @@ func (l *lexer) group() (string, bool) {
 	return strings.TrimSpace(s[1:n]), true
 }
 
-// prose reads the argument of \text. For a formula or a single letter, it ignores \text, except for
-// a unit after other tokens: 5 \text{ m}.
+// prose reads the argument of \text. A formula or a single letter is read as if it stood outside
+// \text, unless it is a unit after other tokens: 5 \text{ m}.
 func (l *lexer) prose() {
 	text, ok := l.group()
 	if !ok {
@@ -406,32 +406,33 @@ func (l *lexer) number() {
 	l.add(number, text)
 }
 
-// thousands appends groups of three digits to whole, and returns the rest of s. All groups must
-// have three digits. A comma without braces separates groups only if plain is true, which it is
-// outside brackets. The comma stays in the text, because "100,200" may also be a list.
-func thousands(whole, s string, plain bool) (string, string) {
-	first, rest := whole, s
+// thousands appends groups of three digits from s to integer, and returns the result and the rest
+// of s. If a group has another length, it appends nothing. Outside brackets plain is true: then a
+// comma without braces also separates groups. The comma stays in the text, because "100,200" may
+// also be a list.
+func thousands(integer, s string, plain bool) (string, string) {
+	first, rest := integer, s
 	for {
 		i := slices.IndexFunc(thousandsMarks, func(m string) bool {
 			return strings.HasPrefix(s, m) && (m != "," || plain)
 		})
 		if i < 0 {
-			return whole, s
+			return integer, s
 		}
 		mark := thousandsMarks[i]
 		switch digits(s[len(mark):]) {
 		case 3:
 			if mark == "," {
-				whole += ","
+				integer += ","
 			}
-			whole += s[len(mark) : len(mark)+3]
+			integer += s[len(mark) : len(mark)+3]
 			s = s[len(mark)+3:]
 			isComma := strings.Trim(mark, `{}\!`) == "," && mark != `\,` && mark != `{\,}`
 			if !isComma && strings.HasPrefix(strings.TrimLeft(s, " "), "/") {
 				return first, rest // 1 123/456 is a mixed number
 			}
 		case 0:
-			return whole, s
+			return integer, s
 		default:
 			return first, rest
 		}

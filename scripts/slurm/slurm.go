@@ -127,8 +127,8 @@ var (
 	knob = regexp.MustCompile(`^([A-Z]+)=(?:\$\{[^}]*\}|\([^)]*\))\s*(#.*)?$`)
 )
 
-// option returns the line of an sbatch option with the value in p or j. If neither has a value, it
-// returns line.
+// option returns the line of an sbatch option with the value in p or j. If neither has a value, the
+// line stays as it is.
 func (p Part) option(j Job, name, line string) string {
 	value := ""
 	switch name {

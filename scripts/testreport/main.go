@@ -4,10 +4,10 @@
 //	testreport -stage NAME [-allowed FILE] [-counts FILE] go test -json ./...
 //
 // Only tests without subtests count. A skipped test is a failure unless a line of the allowed file
-// matches it. Each line of that file has a regular expression, which must match "package.Test" as a
-// whole, and a reason. Testreport appends the numbers of passed, failed and skipped tests to the
-// counts file. The exit code is 0 without failures, 1 with failures, and 2 if the command could not
-// be run or its output could not be read.
+// matches it. Each line of that file has a regular expression and a reason. The expression must
+// match "package.Test" as a whole. Testreport appends the numbers of passed, failed and skipped
+// tests to the counts file. The exit code is 0 without failures, 1 with failures, and 2 if the
+// command could not be run or its output could not be read.
 package main
 
 import (

@@ -43,8 +43,8 @@ var (
 
 // New makes n environments of Squares-v0. An action has three numbers within ±1: the move of the
 // hand along each axis, and a number that closes the hand if it is positive. Closing the hand at
-// the target is a success with a reward of 1. Closing it at the other square is a failure. Both end
-// the episode, which has at most 12 steps.
+// the target is a success with a reward of 1. Closing it at the other square is a failure. Either
+// of them ends the episode, which has at most 12 steps.
 func New(cfg env.Config, n int) (env.Vec, error) { return env.NewEpisodic(make(squares, n), cfg), nil }
 
 // NewSwapped is like New, but the sentences name the other square. Closing the hand at the other square is still a
@@ -179,12 +179,12 @@ func (s squares) Observe(mask []bool, obs tensor.Dict) {
 	}
 }
 
-// paint fills a square of size × size pixels around the centre at.
-func paint(image []uint8, at [2]float64, size int, rgb [3]uint8) {
+// paint fills a square of size × size pixels around its centre, which is in [-1, 1].
+func paint(image []uint8, centre [2]float64, size int, rgb [3]uint8) {
 	place := func(x float64) int { return int((x+1)/2*(side-1)+0.5) - size/2 }
 	for y := range size {
 		for x := range size {
-			row, column := place(at[1])+y, place(at[0])+x
+			row, column := place(centre[1])+y, place(centre[0])+x
 			if row >= 0 && row < side && column >= 0 && column < side {
 				copy(image[(row*side+column)*3:], rgb[:])
 			}
