@@ -141,18 +141,18 @@ func (n *network[T]) newWork(maxRows int) *networkWork[T] {
 	return w
 }
 
-// forward writes actions for the rows of x to a, and sets w.logProb and w.value.
-func (n *network[T]) forward(w *networkWork[T], x *batch[T], a actions[T], mode Mode, noise Noise) {
+// forward writes actions for the rows of x to dst, and sets w.logProb and w.value.
+func (n *network[T]) forward(w *networkWork[T], x *batch[T], dst actions[T], mode Mode, noise Noise) {
 	n.run(w, x)
-	w.dist.Choose(a, w.dimLogProb, w.in, mode, noise)
+	w.dist.Choose(dst, w.dimLogProb, w.in, mode, noise)
 	n.sumDims(w.logProb, w.dimLogProb, x.Rows)
 }
 
-// evaluate sets w.logProb, w.entropy and w.value, and keeps x and a for backward.
-func (n *network[T]) evaluate(w *networkWork[T], x *batch[T], a actions[T]) {
+// evaluate sets w.logProb, w.entropy and w.value, and keeps x and action for backward.
+func (n *network[T]) evaluate(w *networkWork[T], x *batch[T], action actions[T]) {
 	n.run(w, x)
-	w.action = a
-	w.dist.Evaluate(w.dimLogProb, w.dimEntropy, a, w.in)
+	w.action = action
+	w.dist.Evaluate(w.dimLogProb, w.dimEntropy, action, w.in)
 	n.sumDims(w.logProb, w.dimLogProb, x.Rows)
 	n.sumDims(w.entropy, w.dimEntropy, x.Rows)
 }
