@@ -18,7 +18,7 @@ import (
 // gradients with respect to both in one call.
 //
 // With Config.ExplorationNoise, squashed is the actor of TD3. The outputs are then u. Mode Sample adds normal noise
-// with this standard deviation to a, and clips the sum to ±1. All log-probs are 0.
+// with this standard deviation to the action a, and clips the sum to ±1. All log-probs are 0.
 type squashed[T nn.Float] struct {
 	params  *nn.Params[T]
 	net     *nn.MLP[T] // its outputs are the means, then the z
