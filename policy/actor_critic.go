@@ -20,7 +20,7 @@ type ActorCritic struct {
 	obs    *observations
 	action env.Space
 	chunks int
-	box    *unitBox       // Act.Feed squashes actions into this box; if nil, it clips them
+	box    *unitBox       // tanh squashes actions into this box; if nil, Act.Feed clips them
 	core   *core[float32] // recurrent layers; nil if there are none
 	net    *network[float32]
 }
@@ -120,7 +120,8 @@ func newActorCritic(cfg Config, spec env.Spec, encoder *nn.Layer, seed uint64, a
 	return p, nil
 }
 
-// newParams returns empty parameters. If cfg.BLAS is set and the build has OpenBLAS, their layers compute with it.
+// newParams returns empty parameters. Layers with these parameters compute with OpenBLAS if cfg.BLAS is set and the
+// build has it.
 func newParams(cfg Config) *nn.Params[float32] {
 	params := new(nn.Params[float32])
 	if cfg.BLAS && blas.Core() != "" {
@@ -232,7 +233,7 @@ func (p *ActorCritic) Value(wk Work, obs tensor.Dict) (tensor.Tensor, error) {
 	return w.values(n), nil
 }
 
-// Backward implements Policy. Calls of ready go from the end of the flat gradient to its beginning.
+// Backward implements Policy. It calls ready for ranges from the end of the flat gradient to its beginning.
 func (p *ActorCritic) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 	w, err := p.own(wk)
 	if err != nil {

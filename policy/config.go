@@ -26,7 +26,7 @@ type Config struct {
 	// image features. They also have 32 features of their own. Actor and critic share all features. Their layers of
 	// hidden_sizes read the features and the numbers. (+)
 	Encoder string `yaml:"encoder"`
-	// ObsDim, if not 0, must be the number of elements of an observation: one per number and, except with cnn_policy,
+	// ObsDim, if not 0, must be the number of elements of an observation: one per number, and (except with cnn_policy)
 	// one per option of each choice.
 	ObsDim int `yaml:"obs_dim"`
 	// ActionDim, if not 0, must be the size of the environment's actions: the number of elements of a box, the number
@@ -110,7 +110,7 @@ type Config struct {
 	// ActionValues makes the critic estimate one value for each action of a chunk, V = C, from the observation before
 	// the chunk. If it is false, V = 1. It is derived from algorithm.reward_type.
 	ActionValues bool `yaml:"-"`
-	// Temperature divides the logits of token actions, in mode Sample and in Evaluate. It is
+	// Temperature divides the logits of token actions, in mode Sample and in Evaluate. The key is
 	// rollout.sampling_params.temperature_train. Default 1.
 	Temperature float64 `yaml:"-"`
 	// EvalTemperature is the temperature in mode Deterministic. If it is 0 (default), the policy takes the most likely

@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Critic estimates the values of actions in a box, by H = Config.NumQHeads networks. The minimum of several estimates
-// overestimates less than a single estimate (Fujimoto et al. 2018, arXiv:1802.09477). Users share the parameters, and
-// each has a CriticWork of its own.
+// A Critic estimates the values of actions in a box, with H = Config.NumQHeads networks. The minimum of several
+// estimates overestimates less than a single estimate (Fujimoto et al. 2018, arXiv:1802.09477). Users share the
+// parameters, and each has a CriticWork of its own.
 type Critic struct {
 	obs  *observations
 	dims int // C·A, or 0 if the critic values observations without actions

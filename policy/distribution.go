@@ -20,8 +20,8 @@ type distribution[T nn.Float] interface {
 // A distributionWork is the state of one user of a distribution. Slices have n rows. Slices of log-probs and entropies
 // have the shape [n,D].
 type distributionWork[T nn.Float] interface {
-	// Choose writes actions to dst: draws from the distribution, or in mode Deterministic the distribution's mode. It
-	// sets logProb to the log-probs of these actions, bit for bit as Evaluate does.
+	// Choose sets dst to actions drawn from the distribution, or in mode Deterministic to its mode. It sets logProb to
+	// the log-probs of these actions, bit for bit as Evaluate does.
 	Choose(dst actions[T], logProb []T, in inputs[T], mode Mode, noise Noise)
 	// Evaluate sets logProb and entropy for the given actions, and keeps what Backward needs.
 	Evaluate(logProb, entropy []T, a actions[T], in inputs[T])

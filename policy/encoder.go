@@ -112,8 +112,8 @@ type featuresWork[T nn.Float] interface {
 	// returns dy2, memory of the same size for a second term of this gradient.
 	OutGrad(rows int) (dy, dy2 []T)
 	// Backward adds the gradients of the last Forward, whose input was x. It reads the gradient with respect to the
-	// features from dy, the first result of OutGrad. Calls of ready go from the end of the flat gradient to its
-	// beginning.
+	// features from dy, the first result of OutGrad. Backward calls ready for ranges from the end of the flat gradient
+	// to its beginning.
 	Backward(x batch[T], ready func(lo, hi int))
 }
 

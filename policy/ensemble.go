@@ -73,8 +73,8 @@ func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T 
 	return w.q[:len(e.heads)*n]
 }
 
-// backward adds the gradients of a loss. dq, [H,n], is the gradient of the loss with respect to the values. Calls of
-// ready go from the end of the flat gradient to its beginning.
+// backward adds the gradients of a loss. dq, [H,n], is the gradient of the loss with respect to the values. backward
+// calls ready for ranges from the end of the flat gradient to its beginning.
 func (e *ensemble[T]) backward(w *ensembleWork[T], dq []T, ready func(lo, hi int)) {
 	for h := len(e.heads) - 1; h >= 0; h-- {
 		copy(e.heads[h].OutGrad(w.heads[h], w.n), dq[h*w.n:(h+1)*w.n])

@@ -188,8 +188,8 @@ func (n *network[T]) runCritic(w *networkWork[T]) {
 }
 
 // backward adds the gradients of a loss. The arguments are the gradients of the loss with respect to the results of the
-// last evaluate; nil stands for zeros. Calls of ready go from the end of the flat gradient to its beginning, without
-// gaps.
+// last evaluate; nil stands for zeros. backward calls ready for ranges from the end of the flat gradient to its
+// beginning, without gaps.
 func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T, ready func(lo, hi int)) {
 	rows := w.x.Rows
 	dh := n.shared.OutGrad(w.shared, rows) // nil without a shared trunk

@@ -47,7 +47,7 @@ func (d Dict) Len() int { return len(d.names) }
 // Entry returns the name and the tensor of entry i. Entries are in the order in which they were set.
 func (d Dict) Entry(i int) (string, Tensor) { return d.names[i], d.tensors[i] }
 
-// Sub returns the tensors whose names begin with prefix and a dot. Their new names lack this beginning.
+// Sub returns the tensors whose names begin with prefix and a dot, and removes this beginning from their names.
 func (d Dict) Sub(prefix string) Dict {
 	var s Dict
 	for i, name := range d.names {

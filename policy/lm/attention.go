@@ -24,8 +24,8 @@ type span struct {
 	parallel bool    // Batch.Parallel
 }
 
-// sees returns the number of keys that the token at position p attends to. With each later position below limit, this
-// number grows by growth, 0 or 1.
+// sees returns the number of keys that the token at position p attends to. At later positions below limit, the number
+// grows by growth (0 or 1) per position.
 func (s *span) sees(p int) (keys, limit, growth int) {
 	switch end := s.first + s.n; {
 	case p < s.prefix:

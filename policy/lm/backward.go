@@ -58,8 +58,8 @@ func (w *Work) announce(fields [2]int) {
 // backward pass. The result is valid until the next pass.
 func (w *Work) InputGrad() []float32 { return w.delta[:w.n*w.m.Config.Hidden] }
 
-// backward changes dx from the gradient with respect to the layer's output to the gradient with respect to the layer's
-// input, both in the residual stream.
+// backward replaces dx, the gradient with respect to the layer's output, with the gradient with respect to the layer's
+// input.
 func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 	c, n := &w.m.local, w.n
 	d := c.Hidden

@@ -233,7 +233,7 @@ func (m *Model) Distribution(logits []float32) Distribution {
 	return m.merge(&parts)
 }
 
-// sumBlocks sets dst to the fields of a partial (top, sum, weighted) for each block of this part of the vocabulary.
+// sumBlocks writes three numbers to dst (the fields of a partial) for each block of this part of the vocabulary.
 func (m *Model) sumBlocks(dst, logits []float32) {
 	width := m.Config.blockWidth(m.Config.Vocab)
 	for b := range m.own {
@@ -274,7 +274,7 @@ func (p partial) merge(q partial) partial {
 	return partial{top, p.shifted(top).sum + q.shifted(top).sum, p.shifted(top).weighted + q.shifted(top).weighted}
 }
 
-// shifted returns p with its sums relative to another top.
+// shifted returns p with its sums relative to the given top instead of p.top.
 func (p partial) shifted(top float64) partial {
 	if p.sum == 0 {
 		return partial{top: top}

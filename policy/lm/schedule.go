@@ -244,7 +244,7 @@ func (w *Work) makeMessage(parts [][]float32) []float32 {
 	return w.message
 }
 
-// streamLen is the largest number of elements in a message of the function stream. They take 16 MiB.
+// streamLen is the largest number of elements in one message of the function stream (16 MiB).
 const streamLen = 4 << 20
 
 // stream sends or receives long data in several messages. call is w.send or w.recv.

@@ -19,8 +19,8 @@ type team struct {
 	gates [4][]float32 // arguments of SwiGLU or SwiGLUGrad
 }
 
-// A job is a method of Work that computes one part of a result with the memory of member m: the part with the given
-// index, out of count parts.
+// A job is a method of Work. It computes the part with the given index, out of count parts of a result, with the memory
+// of member m.
 type job func(w *Work, index, count int, m *member)
 
 // A member computes one part of each job, with memory of its own.

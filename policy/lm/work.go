@@ -52,7 +52,7 @@ type Work struct {
 	room      []float32 // Piece.Given of all pieces
 	head      headWork
 	attention attention
-	rotation  rotation // table for all positions so far
+	rotation  rotation // for all positions so far
 
 	normed, delta, delta2         []float32 // [n,d]
 	partial                       []float32 // [n,d]; nil if the model is whole

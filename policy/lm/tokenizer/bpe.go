@@ -33,7 +33,7 @@ type merge struct {
 // A mergeTable maps pairs of tokens to the rank and the result of their merge. It is a hash table with open addressing.
 // Most pairs have no merge. The fields lowResults and filter exclude most of these pairs without a search.
 type mergeTable struct {
-	slots []mergeSlot // length is a power of two; at most half of them are used
+	slots []mergeSlot // length is a power of two; at most half of the slots are used
 	shift uint
 	ranks int
 	// lowResults has the results for all pairs of tokens below lowIDs, which are bytes in most vocabularies.

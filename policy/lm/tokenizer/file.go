@@ -192,7 +192,7 @@ func (t *Tokenizer) addToken(o object, idValue value) {
 	}
 }
 
-// readPostProcessor reads the ids that are put before and after a text. A later processor puts its ids outside those of
+// readPostProcessor reads the ids that are put before and after a text. The ids of a later processor enclose the ids of
 // earlier processors.
 func (t *Tokenizer) readPostProcessor(v value, depth int) {
 	if v.isNull() {

@@ -211,8 +211,8 @@ func (s *jsonStyle) setIndent(v *exec.Value) {
 	}
 }
 
-// strip removes the characters in chars from the ends of s that left and right select. If chars is nil, it removes
-// white space.
+// strip trims s: its left end if left is true, and its right end if right is true. It removes the characters in chars,
+// or white space if chars is nil.
 func strip(s string, chars *exec.Value, left, right bool) string {
 	cut := func(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f }
 	if chars != nil {

@@ -210,7 +210,7 @@ func (w *merger) pair(table *mergeTable, ids []int32, at int32) {
 type queue struct {
 	last   []int32  // [ranks]: 1 + index of the last block of the rank; 0 if the rank has no block
 	used   []uint64 // a bit for each rank: whether the rank has blocks
-	lowest int      // ranks below lowest have no blocks
+	lowest int      // no rank below this rank has blocks
 	blocks []block
 }
 
