@@ -12,7 +12,7 @@ import (
 )
 
 // An ActorCritic chooses actions by one MLP and estimates values by another MLP, or by a second head on the same MLP.
-// Both may build on the features of images and words, or be only heads on a recurrent core (NewRNN). Discrete actions
+// Both may read the features of images and words. In NewRNN both are only heads on a recurrent core. Discrete actions
 // are categorical. Continuous actions are normal, with a deviation that is constant or depends on the state
 // (Config.UseSDE, Config.IndependentStd). The stored actions are unbounded; Act.Feed bounds them for the environment
 // (Config.ActionBound).
@@ -20,7 +20,7 @@ type ActorCritic struct {
 	obs    *observations
 	action env.Space
 	chunks int
-	box    *unitBox       // Act.Feed squashes actions into this box; if nil, it clips them
+	box    *unitBox       // tanh squashes actions into this box; if nil, Act.Feed clips them
 	core   *core[float32] // recurrent layers; nil if there are none
 	net    *network[float32]
 }
@@ -48,14 +48,14 @@ func NewCNN(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Pol
 	return build(cfg, spec, nil, seed, alloc)
 }
 
-// build makes the policy that cfg describes. cfg must be valid. If own is not nil, its layers compute the features.
-func build(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.Allocator) (p Policy, err error) {
+// build makes the policy that cfg describes. cfg must be valid. If encoder is not nil, its layers compute the features.
+func build(cfg Config, spec env.Spec, encoder *nn.Layer, seed uint64, alloc tensor.Allocator) (p Policy, err error) {
 	switch {
 	case !cfg.AddQHead:
-		p, err = newActorCritic(cfg, spec, own, seed, alloc)
+		p, err = newActorCritic(cfg, spec, encoder, seed, alloc)
 	case spec.Action.Kind != env.Box:
-		p, err = newGreedy(cfg, spec, own, seed, alloc)
-	case cfg.Encoder != "" || own != nil:
+		p, err = newGreedy(cfg, spec, encoder, seed, alloc)
+	case cfg.Encoder != "" || encoder != nil:
 		err = errors.New("add_q_head: true: continuous actions: expected mlp_policy; policies with an encoder value " +
 			"discrete actions alone")
 	default:
@@ -67,10 +67,10 @@ func build(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.A
 	return p, nil
 }
 
-func newActorCritic(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.Allocator) (*ActorCritic,
+func newActorCritic(cfg Config, spec env.Spec, encoder *nn.Layer, seed uint64, alloc tensor.Allocator) (*ActorCritic,
 	error) {
 	params := newParams(cfg)
-	obs, err := newObservations(spec, cfg, own, params)
+	obs, err := newObservations(spec, cfg, encoder, params)
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +120,8 @@ func newActorCritic(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc
 	return p, nil
 }
 
-// newParams returns empty parameters. If cfg.BLAS is set and the build has OpenBLAS, their layers compute with it.
+// newParams returns empty parameters. Layers with these parameters compute with OpenBLAS if cfg.BLAS is set and the
+// build has it.
 func newParams(cfg Config) *nn.Params[float32] {
 	params := new(nn.Params[float32])
 	if cfg.BLAS && blas.Core() != "" {
@@ -132,7 +133,7 @@ func newParams(cfg Config) *nn.Params[float32] {
 // Spaces returns the fields of an observation and the space of actions.
 func (p *ActorCritic) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.action }
 
-// Params returns the parameters, in the groups shared, actor and critic. Some groups may be missing.
+// Params returns the parameters, in the groups "shared", "actor" and "critic". Some groups may be missing.
 func (p *ActorCritic) Params() *nn.Params[float32] { return p.net.params }
 
 // work is one user's memory.
@@ -192,7 +193,7 @@ func (p *ActorCritic) Forward(wk Work, obs tensor.Dict, mode Mode, noise Noise) 
 	if p.box != nil {
 		act.Bounded = w.bounded.Slice(0, n)
 		kernel.Tanh(act.Bounded.F32(), act.Action.F32())
-		p.box.outOf(act.Bounded.F32(), act.Bounded.F32())
+		p.box.fromUnit(act.Bounded.F32(), act.Bounded.F32())
 	}
 	if err := act.CheckFinite(); err != nil {
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
@@ -232,8 +233,7 @@ func (p *ActorCritic) Value(wk Work, obs tensor.Dict) (tensor.Tensor, error) {
 	return w.values(n), nil
 }
 
-// Backward implements Policy: ranges become ready from the end of the flat gradient to its
-// beginning.
+// Backward implements Policy. It calls ready for ranges from the end of the flat gradient to its beginning.
 func (p *ActorCritic) Backward(wk Work, g Grad, ready func(lo, hi int)) error {
 	w, err := p.own(wk)
 	if err != nil {

@@ -38,16 +38,16 @@ func finite(t tensor.Tensor, what string, n int) error {
 	return nil
 }
 
-// Check returns an error if g.Action is set, or if another tensor of g differs in shape from the first n rows of its
-// field in the Eval. Zero Tensors are valid.
-func (g Grad) Check(of Eval, n int) error {
+// Check returns an error if g.Action is set. The other tensors of g must be zero Tensors, or have the shape of the
+// first n rows of the same field of eval.
+func (g Grad) Check(eval Eval, n int) error {
 	if !g.Action.IsZero() {
 		return fmt.Errorf("derivative by action: this policy learns by log-probs")
 	}
 	for _, d := range []struct {
 		name     string
 		by, like tensor.Tensor
-	}{{"log-prob", g.LogProb, of.LogProb}, {"entropy", g.Entropy, of.Entropy}, {"value", g.Value, of.Value}} {
+	}{{"log-prob", g.LogProb, eval.LogProb}, {"entropy", g.Entropy, eval.Entropy}, {"value", g.Value, eval.Value}} {
 		if !d.by.IsZero() && (d.like.IsZero() || !d.by.SameShape(d.like.Slice(0, n))) {
 			return fmt.Errorf("derivative by %s %v of %d rows of %v", d.name, d.by, n, d.like)
 		}

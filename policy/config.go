@@ -21,12 +21,12 @@ type Config struct {
 	// ModelType names the kind of network in a Registry. mlp_policy, the default, takes numbers and choices. cnn_policy
 	// also takes images.
 	ModelType string `yaml:"model_type"`
-	// Encoder is the network that computes image features in cnn_policy: nature_cnn (its default), impala (a residual
+	// Encoder is the network that computes image features in cnn_policy: nature_cnn (default), impala (a residual
 	// network) or keypoints (the positions at which its channels respond). Choices (I32), such as words, modulate the
-	// image features and have 32 features of their own. Actor and critic share all features and the numbers, and feed
-	// them to the layers of hidden_sizes. (+)
+	// image features. They also have 32 features of their own. Actor and critic share all features. Their layers of
+	// hidden_sizes read the features and the numbers. (+)
 	Encoder string `yaml:"encoder"`
-	// ObsDim, if not 0, must be the number of elements of an observation: one per number and, except with cnn_policy,
+	// ObsDim, if not 0, must be the number of elements of an observation: one per number, and (except with cnn_policy)
 	// one per option of each choice.
 	ObsDim int `yaml:"obs_dim"`
 	// ActionDim, if not 0, must be the size of the environment's actions: the number of elements of a box, the number
@@ -39,12 +39,12 @@ type Config struct {
 	// policy. (+)
 	HiddenSizes []int `yaml:"hidden_sizes"`
 	// HiddenDim is RLinf's alternative to HiddenSizes: it gives mlp_policy three hidden layers of this width. It
-	// applies only if hidden_sizes is not given. 0, the default, means that it is not given.
+	// applies only if hidden_sizes is not given. 0 (default) means that hidden_dim is not given.
 	HiddenDim int `yaml:"hidden_dim,omitempty"`
 	// Activation is the activation function after each hidden layer: tanh, the default, or relu.
 	Activation string `yaml:"activation"`
-	// ShareTrunk makes actor and critic share the hidden layers; each has a head of its own. If it is false, the
-	// default, they are two networks. rnn_policy requires true. (+)
+	// ShareTrunk makes actor and critic share the hidden layers; each has a head of its own. If it is false (default),
+	// actor and critic are two networks. rnn_policy requires true. (+)
 	ShareTrunk bool `yaml:"share_trunk"`
 	// RNNType is the recurrent layer of rnn_policy, after the hidden layers: gru (default) or lstm.
 	// (+)
@@ -53,17 +53,18 @@ type Config struct {
 	RNNHiddenSize int `yaml:"rnn_hidden_size"`
 	// AddValueHead adds the critic. Default true; an algorithm that uses values needs it.
 	AddValueHead bool `yaml:"add_value_head"`
-	// AddQHead makes a policy that learns from action values. For continuous actions, it has a separate critic (SAC).
-	// For discrete actions, it is itself the critic (DQN). It requires add_value_head: false. Default false.
+	// AddQHead makes a policy that learns from action values. For continuous actions, the policy has a separate critic
+	// (SAC). For discrete actions, the policy is itself the critic (DQN). The key requires add_value_head: false.
+	// Default false.
 	AddQHead bool `yaml:"add_q_head"`
-	// NumQHeads is H, the number of networks in the critic of AddQHead. Each of them has HiddenSizes and makes its own
-	// estimate. Default 2.
+	// NumQHeads is H, the number of networks in the critic of AddQHead. Each has layers of HiddenSizes and makes its
+	// own estimate. Default 2.
 	NumQHeads int `yaml:"num_q_heads"`
-	// QHeadType is the kind of network that AddQHead uses for critic and actor: default, or crossq, whose layers
-	// normalise their inputs over a batch (CrossQ).
+	// QHeadType is the kind of network that AddQHead uses for critic and actor: default or crossq. With crossq, the
+	// layers normalise their inputs over a batch (CrossQ).
 	QHeadType string `yaml:"q_head_type"`
 	// ExplorationNoise, with AddQHead, makes continuous actions a deterministic function of the observation (TD3).
-	// Exploration adds noise with this standard deviation to the actions, scaled to [-1, 1]. If it is 0, the default,
+	// Exploration adds noise with this standard deviation to actions that are scaled to [-1, 1]. If it is 0 (default),
 	// actions are drawn from a distribution (SAC). (+)
 	ExplorationNoise float64 `yaml:"exploration_noise"`
 	// EpsilonStart is the initial probability of a random action, with AddQHead and discrete actions. It falls linearly
@@ -76,11 +77,12 @@ type Config struct {
 	// value. With AddQHead it applies to actions before tanh, and is limited to (-5, 2). Default -0.5. (+)
 	InitLogStd float64 `yaml:"init_log_std"`
 	// LearnStd lets training change the deviation of box actions. Default true. If it is false, the deviation is
-	// constant. This suits imitation before reinforcement learning, because the likelihood of demonstrations would
-	// drive the deviation towards 0. (+)
+	// constant. A constant deviation suits imitation before reinforcement learning, because the likelihood of
+	// demonstrations would drive the deviation towards 0. (+)
 	LearnStd bool `yaml:"learn_std"`
-	// IndependentStd makes the deviations of box actions parameters, the same for all observations. Default true. If it
-	// is false, they are outputs of the network, in (e^-5, e^2), and InitLogStd is the log of their initial value.
+	// IndependentStd makes the deviations of box actions independent of the observation: they are parameters. Default
+	// true. If it is false, the deviations are outputs of the network, in (e^-5, e^2), and InitLogStd is the log of
+	// their initial value.
 	IndependentStd bool `yaml:"independent_std"`
 	// ActionBound brings box actions within the bounds of the environment. clip, the default, clips them. tanh squashes
 	// them smoothly into the bounds, which must be finite. Log-probs, entropy and the stored action describe the action
@@ -105,17 +107,17 @@ type Config struct {
 	// chunk (chunk_level, L = 1), one action (action_level, the default, L = C) or one dimension (token_level, L =
 	// C·A).
 	LogProbType string `yaml:"-"`
-	// ActionValues makes the critic estimate one value for each action of a chunk, before the first action: V = C. If
-	// it is false, V = 1. It is derived from algorithm.reward_type.
+	// ActionValues makes the critic estimate one value for each action of a chunk, V = C, from the observation before
+	// the chunk. If it is false, V = 1. It is derived from algorithm.reward_type.
 	ActionValues bool `yaml:"-"`
-	// Temperature divides the logits of token actions, in mode Sample and in Evaluate. It is
+	// Temperature divides the logits of token actions, in mode Sample and in Evaluate. The key is
 	// rollout.sampling_params.temperature_train. Default 1.
 	Temperature float64 `yaml:"-"`
-	// EvalTemperature is the temperature in mode Deterministic. With 0, the default, the policy takes the most likely
-	// token; otherwise it draws a token. It is rollout.sampling_params.temperature_eval.
+	// EvalTemperature is the temperature in mode Deterministic. If it is 0 (default), the policy takes the most likely
+	// token; otherwise it draws a token. The key is rollout.sampling_params.temperature_eval.
 	EvalTemperature float64 `yaml:"-"`
 	// BLAS computes the matrix products of the layers with OpenBLAS, if the build has it (tag blas). It is set with
-	// runner.deterministic: false, because results then depend on the batch. It is faster on processors for which
+	// runner.deterministic: false, because results then depend on the batch. OpenBLAS is faster on processors for which
 	// package kernel has no vector code.
 	BLAS bool `yaml:"-"`
 	// Blank leaves the parameters 0, because the caller will load them. This saves seconds for wide layers. A builder
@@ -152,8 +154,8 @@ func DefaultConfig() Config {
 	}
 }
 
-// Check validates the values that do not depend on the environment; New validates the rest. Check calls want once for
-// each rule.
+// Check validates the values that do not depend on the environment; New validates the rest. It calls the given function
+// once for each rule.
 func (c *Config) Check(want func(ok bool, key string, value any, want string)) {
 	want(c.ObsDim >= 0, "obs_dim", c.ObsDim, "0 (the environment's) or its number of elements")
 	want(c.ActionDim >= 0, "action_dim", c.ActionDim, "0 (the environment's) or its size")

@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Critic estimates the values of actions in a box, by H = Config.NumQHeads networks. The minimum of several estimates
-// overestimates less than a single estimate (Fujimoto et al. 2018, arXiv:1802.09477). Users share the parameters, and
-// each has a CriticWork of its own.
+// A Critic estimates the values of actions in a box, with H = Config.NumQHeads networks. The minimum of several
+// estimates overestimates less than a single estimate (Fujimoto et al. 2018, arXiv:1802.09477). Users share the
+// parameters, and each has a CriticWork of its own.
 type Critic struct {
 	obs  *observations
 	dims int // C·A, or 0 if the critic values observations without actions
@@ -38,7 +38,7 @@ func newCritic(cfg Config, spec env.Spec, dims int, box unitBox, seed uint64, al
 // Heads returns H, the number of networks.
 func (c *Critic) Heads() int { return len(c.net.heads) }
 
-// Params returns the parameters of all heads, one group: critic.
+// Params returns the parameters of all heads, one group: "critic".
 func (c *Critic) Params() *nn.Params[float32] { return c.net.params }
 
 // A CriticWork holds one user's activations; only the Critic that made it can read it.
@@ -56,7 +56,7 @@ func (c *Critic) NewWork(maxRows int) *CriticWork {
 	net := c.net.newWork(maxRows)
 	return &CriticWork{
 		q: tensor.FromF32(net.q, len(net.q)), net: net, maxRows: maxRows, obs: c.obs.newWork(maxRows),
-		x:     nn.Vector[float32](maxRows * c.net.in),
+		x:     nn.Vector[float32](maxRows * c.net.width),
 		dUnit: nn.Vector[float32](maxRows * c.dims),
 	}
 }
@@ -73,13 +73,13 @@ func (c *Critic) Q(w *CriticWork, obs tensor.Dict, action tensor.Tensor) (tensor
 }
 
 // JointQ returns values, F32 [H,2N]: first the values of action at the N rows of obs, then the values of nextAction at
-// the N rows of next. All 2N rows form one batch. A critic of Config.QHeadType crossq normalises with the statistics of
-// this batch. The values are valid until the next call with w.
-func (c *Critic) JointQ(w *CriticWork, obs tensor.Dict, action tensor.Tensor, next tensor.Dict,
+// the N rows of nextObs. All 2N rows form one batch. If Config.QHeadType is crossq, the critic normalises with the
+// statistics of this batch. The values are valid until the next call with w.
+func (c *Critic) JointQ(w *CriticWork, obs tensor.Dict, action tensor.Tensor, nextObs tensor.Dict,
 	nextAction tensor.Tensor) (tensor.Tensor, error) {
 	n, err := c.fill(w, 0, obs, action)
 	if err == nil {
-		_, err = c.fill(w, n, next, nextAction)
+		_, err = c.fill(w, n, nextObs, nextAction)
 	}
 	if err != nil {
 		return tensor.Tensor{}, fmt.Errorf("critic: %w", err)
@@ -88,14 +88,14 @@ func (c *Critic) JointQ(w *CriticWork, obs tensor.Dict, action tensor.Tensor, ne
 	return w.q.Slice(0, c.Heads()*2*n).Reshape(c.Heads(), 2*n), nil
 }
 
-// fill writes observations and actions to w.x, beginning at row first, and returns the number of rows.
-func (c *Critic) fill(w *CriticWork, first int, obs tensor.Dict, action tensor.Tensor) (int, error) {
-	rows, n, err := c.obs.read(w.obs, obs, w.maxRows-first)
+// fill writes observations and actions to the rows of w.x from firstRow on, and returns the number of rows.
+func (c *Critic) fill(w *CriticWork, firstRow int, obs tensor.Dict, action tensor.Tensor) (int, error) {
+	rows, n, err := c.obs.read(w.obs, obs, w.maxRows-firstRow)
 	if err != nil {
 		return 0, err
 	}
 	if c.dims == 0 {
-		copy(w.x[first*c.net.in:], rows[:n*c.net.in])
+		copy(w.x[firstRow*c.net.width:], rows[:n*c.net.width])
 		return n, nil
 	}
 	if action.DType() != tensor.F32 || action.Len() != n*c.dims {
@@ -103,9 +103,9 @@ func (c *Critic) fill(w *CriticWork, first int, obs tensor.Dict, action tensor.T
 	}
 	width, actions := c.obs.width, action.F32()
 	for i := range n {
-		x := w.x[(first+i)*c.net.in : (first+i+1)*c.net.in]
+		x := w.x[(firstRow+i)*c.net.width : (firstRow+i+1)*c.net.width]
 		copy(x, rows[i*width:(i+1)*width])
-		c.box.into(x[width:], actions[i*c.dims:(i+1)*c.dims])
+		c.box.toUnit(x[width:], actions[i*c.dims:(i+1)*c.dims])
 	}
 	return n, nil
 }
@@ -126,7 +126,7 @@ func (c *Critic) AddStats(sums []float64, w *CriticWork) { c.net.addStats(sums, 
 func (c *Critic) MergeStats(sums []float64) { c.net.mergeStats(sums) }
 
 // Backward adds the gradient of a loss to Params().Grad. dQ is the gradient of the loss with respect to the values that
-// the last Q or JointQ with w returned. For ready see Policy.Backward.
+// the last Q or JointQ with w returned. Policy.Backward describes ready.
 func (c *Critic) Backward(w *CriticWork, dQ tensor.Tensor, ready func(lo, hi int)) {
 	c.net.backward(w.net, dQ.F32(), ready)
 }

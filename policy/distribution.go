@@ -13,16 +13,16 @@ type distribution[T nn.Float] interface {
 	Outputs() int
 	// Init sets the distribution's own parameters.
 	Init()
-	// NewWork returns what one user needs for batches of at most maxRows rows.
+	// NewWork returns one user's state, for batches of at most maxRows rows.
 	NewWork(maxRows int) distributionWork[T]
 }
 
 // A distributionWork is the state of one user of a distribution. Slices have n rows. Slices of log-probs and entropies
 // have the shape [n,D].
 type distributionWork[T nn.Float] interface {
-	// Choose draws actions into a, or in mode Deterministic takes the mode of the distribution. It sets logProb to the
-	// log-probs of these actions, bit for bit as Evaluate does.
-	Choose(a actions[T], logProb []T, in inputs[T], mode Mode, noise Noise)
+	// Choose sets dst to actions drawn from the distribution, or in mode Deterministic to its mode. It sets logProb to
+	// the log-probs of these actions, bit for bit as Evaluate does.
+	Choose(dst actions[T], logProb []T, in inputs[T], mode Mode, noise Noise)
 	// Evaluate sets logProb and entropy for the given actions, and keeps what Backward needs.
 	Evaluate(logProb, entropy []T, a actions[T], in inputs[T])
 	// Backward follows Evaluate. dLogProb and dEntropy are the gradients with respect to the results of Evaluate.
@@ -39,8 +39,8 @@ type inputs[T nn.Float] struct {
 	n        int
 	out      []T // the outputs of the actor's head
 	features []T // the inputs of the actor's head
-	// For choices: [n,m], 1 where an option is allowed. The mask of a row applies to all actions of a chunk. A nil mask
-	// allows every option.
+	// [n,m], only for choices: 1 where an option is allowed. The mask of a row applies to all actions of a chunk. A nil
+	// mask allows every option.
 	mask []uint8
 }
 

@@ -36,7 +36,7 @@ type imageShape struct {
 	nn.Image
 }
 
-// encoded reports whether own layers or an encoder compute features of the observations.
+// encoded reports whether the user's layers or an encoder compute features of the observations.
 func (s obsShape) encoded() bool { return s.own != nil || len(s.images)+len(s.words.Low) > 0 }
 
 // imageOf returns the shape of the images in f. It returns an error if they are too small for the named encoder.
@@ -108,15 +108,16 @@ type features[T nn.Float] interface {
 type featuresWork[T nn.Float] interface {
 	// Forward returns the features [Rows, width] of x, which must not change before Backward.
 	Forward(x batch[T]) []T
-	// OutGrad returns dy, in which Backward expects the gradient with respect to the features. It also returns more,
-	// memory of the same size for a second term of this gradient.
-	OutGrad(rows int) (dy, more []T)
+	// OutGrad returns dy, the slice from which Backward reads the gradient with respect to the features. It also
+	// returns dy2, memory of the same size for a second term of this gradient.
+	OutGrad(rows int) (dy, dy2 []T)
 	// Backward adds the gradients of the last Forward, whose input was x. It reads the gradient with respect to the
-	// features from dy, the first result of OutGrad. Ranges become ready from the end to the beginning.
+	// features from dy, the first result of OutGrad. Backward calls ready for ranges from the end of the flat gradient
+	// to its beginning.
 	Backward(x batch[T], ready func(lo, hi int))
 }
 
-// newFeatures declares the layers that compute features of obs, which has images, words or own layers.
+// newFeatures declares the layers that compute features of obs, which has images, words or the user's layers.
 func newFeatures[T nn.Float](cfg Config, params *nn.Params[T], obs obsShape) (features[T], error) {
 	if obs.own == nil {
 		return newEncoder(cfg, params, obs), nil
@@ -168,12 +169,12 @@ type encoderWork[T nn.Float] struct {
 	words  []T // [n, wordWidth]: features of words, or their gradient
 	images []*nn.ConvNetWork[T]
 
-	y, dy, more []T // [n, out]: features, their gradient, and memory for a second term of the gradient
+	y, dy, dy2 []T // [n, out]: features, their gradient, and memory for a second term of the gradient
 }
 
 func (e *encoder[T]) NewWork(maxRows int) featuresWork[T] {
 	row := func(width int) []T { return nn.Vector[T](maxRows * width) }
-	w := &encoderWork[T]{of: e, words: row(e.wordWidth), y: row(e.out), dy: row(e.out), more: row(e.out)}
+	w := &encoderWork[T]{of: e, words: row(e.wordWidth), y: row(e.out), dy: row(e.out), dy2: row(e.out)}
 	for _, net := range e.images {
 		w.images = append(w.images, net.NewWork(maxRows))
 	}
@@ -196,8 +197,8 @@ func (w *encoderWork[T]) Forward(x batch[T]) []T {
 	return w.y[:rows*e.out]
 }
 
-func (w *encoderWork[T]) OutGrad(rows int) (dy, more []T) {
-	return w.dy[:rows*w.of.out], w.more[:rows*w.of.out]
+func (w *encoderWork[T]) OutGrad(rows int) (dy, dy2 []T) {
+	return w.dy[:rows*w.of.out], w.dy2[:rows*w.of.out]
 }
 
 func (w *encoderWork[T]) Backward(x batch[T], ready func(lo, hi int)) {

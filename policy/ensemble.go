@@ -11,29 +11,29 @@ import (
 type ensemble[T nn.Float] struct {
 	params *nn.Params[T]
 	heads  []*nn.MLP[T]
-	in     int
+	width  int // number of elements of a row
 }
 
-// newEnsemble declares the parameters in the group critic of params. Params.Alloc allocates them. The argument in is
-// the number of elements of a row.
-func newEnsemble[T nn.Float](cfg Config, params *nn.Params[T], in int) *ensemble[T] {
-	e := &ensemble[T]{params: params, in: in}
+// newEnsemble declares the parameters, in the group "critic" of params, for rows of width elements. Params.Alloc
+// allocates them.
+func newEnsemble[T nn.Float](cfg Config, params *nn.Params[T], width int) *ensemble[T] {
+	e := &ensemble[T]{params: params, width: width}
 	params.Group("critic")
 	for h := range cfg.NumQHeads {
 		name := fmt.Sprintf("critic.%d", h)
-		e.heads = append(e.heads, newTrunk(cfg, params, name, in).AddHead(params, name, 1, 1))
+		e.heads = append(e.heads, newTrunk(cfg, params, name, width).AddHead(params, name, 1, 1))
 	}
 	return e
 }
 
 // newTrunk declares the hidden layers of an actor or a critic for Config.AddQHead. If Config.QHeadType is crossq, the
 // layers normalise their inputs.
-func newTrunk[T nn.Float](cfg Config, params *nn.Params[T], name string, in int) *nn.MLP[T] {
+func newTrunk[T nn.Float](cfg Config, params *nn.Params[T], name string, width int) *nn.MLP[T] {
 	f, _ := cfg.activation()
 	if cfg.QHeadType == QHeadCrossQ {
-		return nn.NewNormedMLP(params, name, in, cfg.HiddenSizes, f)
+		return nn.NewNormedMLP(params, name, width, cfg.HiddenSizes, f)
 	}
-	return nn.NewMLP(params, name, in, cfg.HiddenSizes, f)
+	return nn.NewMLP(params, name, width, cfg.HiddenSizes, f)
 }
 
 func (e *ensemble[T]) init(seed uint64) {
@@ -48,11 +48,11 @@ type ensembleWork[T nn.Float] struct {
 	n     int
 	heads []*nn.MLPWork[T]
 	q     []T // [H,n]
-	dx    []T // [n,in]
+	dx    []T // [n,width]
 }
 
 func (e *ensemble[T]) newWork(maxRows int) *ensembleWork[T] {
-	w := &ensembleWork[T]{q: nn.Vector[T](len(e.heads) * maxRows), dx: nn.Vector[T](maxRows * e.in)}
+	w := &ensembleWork[T]{q: nn.Vector[T](len(e.heads) * maxRows), dx: nn.Vector[T](maxRows * e.width)}
 	for _, head := range e.heads {
 		w.heads = append(w.heads, head.NewWork(maxRows))
 	}
@@ -73,8 +73,8 @@ func (e *ensemble[T]) forward(w *ensembleWork[T], x []T, n int, batch bool) []T 
 	return w.q[:len(e.heads)*n]
 }
 
-// backward adds the gradients of a loss. dq, [H,n], is the gradient of the loss with respect to the values. Ranges
-// become ready from the end to the beginning.
+// backward adds the gradients of a loss. dq, [H,n], is the gradient of the loss with respect to the values. backward
+// calls ready for ranges from the end of the flat gradient to its beginning.
 func (e *ensemble[T]) backward(w *ensembleWork[T], dq []T, ready func(lo, hi int)) {
 	for h := len(e.heads) - 1; h >= 0; h-- {
 		copy(e.heads[h].OutGrad(w.heads[h], w.n), dq[h*w.n:(h+1)*w.n])
@@ -82,10 +82,10 @@ func (e *ensemble[T]) backward(w *ensembleWork[T], dq []T, ready func(lo, hi int
 	}
 }
 
-// inputGrad adds to dst, [n,in-first], the gradient with respect to the columns [first, in) of x. It does not change
-// the gradients of the parameters.
+// inputGrad adds to dst, [n,width-first], the gradient with respect to the columns [first, width) of x. It does not
+// change the gradients of the parameters.
 func (e *ensemble[T]) inputGrad(w *ensembleWork[T], dst, dq []T, first int) {
-	dx := w.dx[:w.n*(e.in-first)]
+	dx := w.dx[:w.n*(e.width-first)]
 	for h, head := range e.heads {
 		copy(head.OutGrad(w.heads[h], w.n), dq[h*w.n:(h+1)*w.n])
 		head.InputGrad(w.heads[h], dx, w.n, first)

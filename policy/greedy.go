@@ -25,7 +25,7 @@ type Greedy struct {
 
 var _ Policy = (*Greedy)(nil)
 
-func newGreedy(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tensor.Allocator) (*Greedy, error) {
+func newGreedy(cfg Config, spec env.Spec, encoder *nn.Layer, seed uint64, alloc tensor.Allocator) (*Greedy, error) {
 	shape, err := shapeOf(spec.Action, cfg)
 	if err == nil && shape.dims != 1 {
 		err = fmt.Errorf("%d choices at a time: expected one (add_q_head)", shape.dims)
@@ -34,7 +34,7 @@ func newGreedy(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tens
 		return nil, fmt.Errorf("action: %w", err)
 	}
 	p := &Greedy{cfg: cfg, spec: spec, params: newParams(cfg)}
-	if p.obs, err = newObservations(spec, cfg, own, p.params); err != nil {
+	if p.obs, err = newObservations(spec, cfg, encoder, p.params); err != nil {
 		return nil, err
 	}
 	f, _ := cfg.activation()
@@ -66,7 +66,7 @@ func newGreedy(cfg Config, spec env.Spec, own *nn.Layer, seed uint64, alloc tens
 // Spaces returns the fields of an observation and the space of actions.
 func (p *Greedy) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.spec.Action }
 
-// Params returns the parameters, one group: critic.
+// Params returns the parameters, one group: "critic".
 func (p *Greedy) Params() *nn.Params[float32] { return p.params }
 
 // NewTarget returns a target network: a policy like p with parameters of its own, which start as
@@ -141,7 +141,7 @@ func (p *Greedy) estimate(wk Work, obs tensor.Dict) (*greedyWork, tensor.Tensor,
 }
 
 // BackwardValues adds the gradient of a loss. dValues is the gradient of the loss with respect to the result of Values,
-// which must be the last call with wk. For ready see Policy.Backward.
+// which must be the last call with wk. Policy.Backward describes ready.
 func (p *Greedy) BackwardValues(wk Work, dValues tensor.Tensor, ready func(lo, hi int)) error {
 	w, ok := wk.(*greedyWork)
 	if !ok || w.owner != p || w.n == 0 || dValues.Len() != w.n*p.net.Out {

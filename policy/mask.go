@@ -25,15 +25,15 @@ func (o *observations) readMask(w *obsWork, obs tensor.Dict, n int) error {
 	return nil
 }
 
-// allows returns an error if an element of a, [n,C,A], is not a valid option, or if the mask in w forbids it.
-func (o *observations) allows(w *obsWork, a tensor.Tensor) error {
+// allows returns an error if an element of action, [n,C,A], is not a valid option, or if the mask in w forbids it.
+func (o *observations) allows(w *obsWork, action tensor.Tensor) error {
 	nvec := o.action.Nvec
-	perRow := a.Dim(1) * len(nvec)
+	perRow := action.Dim(1) * len(nvec)
 	at, options := 0, 0 // the choice's first column in the mask, and the number of columns
 	for _, k := range nvec {
 		options += k
 	}
-	for i, choice := range a.I32() {
+	for i, choice := range action.I32() {
 		k := nvec[i%len(nvec)]
 		if choice < 0 || int(choice) >= k {
 			return fmt.Errorf("row %d: choice %d: expected 0 to %d", i/perRow, choice, k-1)

@@ -13,8 +13,8 @@ import (
 //	x → encoder → shared → actor trunk → actor head → distribution
 //	                     → critic → value
 //
-// With Config.ShareTrunk all hidden layers are in shared. Otherwise actor trunk and critic have hidden layers of their
-// own, and shared is empty and returns its input.
+// With Config.ShareTrunk all hidden layers are in the shared MLP. Otherwise actor trunk and critic have hidden layers
+// of their own, and the shared MLP is empty: it returns its input.
 type network[T nn.Float] struct {
 	params *nn.Params[T]
 
@@ -111,7 +111,7 @@ type networkWork[T nn.Float] struct {
 
 	// inputs and results of the last evaluate, for backward
 	x      batch[T]
-	e, h   []T // the outputs of encoder and shared
+	e, h   []T // the outputs of the encoder and the shared MLP
 	in     inputs[T]
 	action actions[T]
 
@@ -141,18 +141,18 @@ func (n *network[T]) newWork(maxRows int) *networkWork[T] {
 	return w
 }
 
-// forward writes actions for the rows of x to a, and sets w.logProb and w.value.
-func (n *network[T]) forward(w *networkWork[T], x *batch[T], a actions[T], mode Mode, noise Noise) {
+// forward writes actions for the rows of x to dst, and sets w.logProb and w.value.
+func (n *network[T]) forward(w *networkWork[T], x *batch[T], dst actions[T], mode Mode, noise Noise) {
 	n.run(w, x)
-	w.dist.Choose(a, w.dimLogProb, w.in, mode, noise)
+	w.dist.Choose(dst, w.dimLogProb, w.in, mode, noise)
 	n.sumDims(w.logProb, w.dimLogProb, x.Rows)
 }
 
-// evaluate sets w.logProb, w.entropy and w.value, and keeps x and a for backward.
-func (n *network[T]) evaluate(w *networkWork[T], x *batch[T], a actions[T]) {
+// evaluate sets w.logProb, w.entropy and w.value, and keeps x and action for backward.
+func (n *network[T]) evaluate(w *networkWork[T], x *batch[T], action actions[T]) {
 	n.run(w, x)
-	w.action = a
-	w.dist.Evaluate(w.dimLogProb, w.dimEntropy, a, w.in)
+	w.action = action
+	w.dist.Evaluate(w.dimLogProb, w.dimEntropy, action, w.in)
 	n.sumDims(w.logProb, w.dimLogProb, x.Rows)
 	n.sumDims(w.entropy, w.dimEntropy, x.Rows)
 }
@@ -188,11 +188,12 @@ func (n *network[T]) runCritic(w *networkWork[T]) {
 }
 
 // backward adds the gradients of a loss. The arguments are the gradients of the loss with respect to the results of the
-// last evaluate; nil stands for zeros. Ranges become ready from the end to the beginning, without a gap.
+// last evaluate; nil stands for zeros. backward calls ready for ranges from the end of the flat gradient to its
+// beginning, without gaps.
 func (n *network[T]) backward(w *networkWork[T], dLogProb, dEntropy, dValue []T, ready func(lo, hi int)) {
 	rows := w.x.Rows
 	dh := n.shared.OutGrad(w.shared, rows) // nil without a shared trunk
-	de, dActor := w.dx, []T(nil)           // de is the gradient with respect to w.e; dActor is the actor's term of it
+	de, dActor := w.dx, []T(nil)           // de is the gradient with respect to w.e; dActor is the actor's term of de
 	if n.encoder != nil {
 		de, dActor = w.encoder.OutGrad(rows)
 	}

@@ -37,17 +37,17 @@ type observations struct {
 // A numeric is an observation of numbers.
 type numeric struct {
 	env.Field
-	low, share []float32 // for U8: byte b stands for the number (b-low)·share; nil for F32
+	low, scale []float32 // for U8: byte b stands for the number (b-low)·scale; nil for F32
 }
 
 // maxOptions is the largest total number of options of all observed choices.
 const maxOptions = 1 << 16
 
-// newObservations returns a converter for the observations of spec, as cfg needs it. It adds buffers for statistics to
-// params. If own is not nil, its layers compute the features.
-func newObservations(spec env.Spec, cfg Config, own *nn.Layer, params *nn.Params[float32]) (*observations, error) {
-	o := &observations{fields: spec.Obs, action: spec.Action, clip: float32(cfg.ObsClip), own: own}
-	if own != nil {
+// newObservations returns a converter for the observations of spec. It adds buffers for statistics to params. If
+// encoder is not nil, its layers compute the features.
+func newObservations(spec env.Spec, cfg Config, encoder *nn.Layer, params *nn.Params[float32]) (*observations, error) {
+	o := &observations{fields: spec.Obs, action: spec.Action, clip: float32(cfg.ObsClip), own: encoder}
+	if encoder != nil {
 		cfg.Encoder = ownEncoder
 	}
 	for _, f := range spec.Obs {
@@ -102,7 +102,7 @@ func newObservations(spec env.Spec, cfg Config, own *nn.Layer, params *nn.Params
 	if cfg.Encoder == "" && o.width == 0 {
 		return nil, fmt.Errorf("observations: none: expected at least one element")
 	}
-	if cfg.Encoder != "" && own == nil && len(o.images) == 0 {
+	if cfg.Encoder != "" && encoder == nil && len(o.images) == 0 {
 		return nil, fmt.Errorf("observations: no image: cnn_policy wants one of U8; mlp_policy takes vectors")
 	}
 	if cfg.ObsDim != 0 && cfg.ObsDim != o.width {
@@ -132,7 +132,7 @@ func numericOf(f env.Field) (numeric, error) {
 		return v, fmt.Errorf("observation %q: %d and %d bounds of bytes: expected %d", f.Name, len(f.Low), len(f.High),
 			n)
 	}
-	v.low, v.share = f.Low, make([]float32, len(f.Low))
+	v.low, v.scale = f.Low, make([]float32, len(f.Low))
 	for k, low := range f.Low {
 		high := f.High[k]
 		if !(low >= 0 && high <= math.MaxUint8) {
@@ -140,14 +140,14 @@ func numericOf(f env.Field) (numeric, error) {
 				f.Name, k, low, high)
 		}
 		if high > low {
-			v.share[k] = 1 / (high - low)
+			v.scale[k] = 1 / (high - low)
 		}
 	}
 	return v, nil
 }
 
 // number converts b, a byte of element k, to a number.
-func (v *numeric) number(b uint8, k int) float32 { return (float32(b) - v.low[k]) * v.share[k] }
+func (v *numeric) number(b uint8, k int) float32 { return (float32(b) - v.low[k]) * v.scale[k] }
 
 // shape describes the observations for a network.
 func (o *observations) shape() obsShape {
@@ -266,16 +266,15 @@ func (o *observations) readNumbers(w *obsWork, obs tensor.Dict, n int) []float32
 	return rows
 }
 
-// read copies the numbers of t to the first columns of n rows of dst. A row of dst begins step elements after the row
-// before it.
-func (v *numeric) read(dst []float32, step int, t tensor.Tensor, n int) {
+// read copies the numbers of t to the first columns of n rows of dst. The rows of dst begin stride elements apart.
+func (v *numeric) read(dst []float32, stride int, t tensor.Tensor, n int) {
 	width := v.Dim()
 	if v.low == nil {
-		kernel.CopyColumns(dst, step, t.F32(), width, width, n)
+		kernel.CopyColumns(dst, stride, t.F32(), width, width, n)
 		return
 	}
 	for i, b := range t.U8() {
-		dst[i/width*step+i%width] = v.number(b, i%width)
+		dst[i/width*stride+i%width] = v.number(b, i%width)
 	}
 }
 

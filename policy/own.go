@@ -57,13 +57,13 @@ func (f ownFeatures[T]) NewWork(maxRows int) featuresWork[T] {
 type ownFeaturesWork[T nn.Float] struct {
 	net  *nn.Net[T]
 	work *nn.NetWork[T]
-	more []T
+	dy2  []T
 }
 
 func (w *ownFeaturesWork[T]) Forward(x batch[T]) []T { return w.net.Forward(w.work, x.Batch) }
 
-func (w *ownFeaturesWork[T]) OutGrad(rows int) (dy, more []T) {
-	return w.net.OutGrad(w.work), w.more[:rows*w.net.Out]
+func (w *ownFeaturesWork[T]) OutGrad(rows int) (dy, dy2 []T) {
+	return w.net.OutGrad(w.work), w.dy2[:rows*w.net.Out]
 }
 
 func (w *ownFeaturesWork[T]) Backward(_ batch[T], ready func(lo, hi int)) {

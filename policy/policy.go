@@ -123,9 +123,9 @@ type Foreseer interface {
 }
 
 const (
-	// Goal is the observation with the targets of a Foreseer, F32 [N,2·numbers]. The first half holds the numbers
-	// GoalSteps later, or at the end of the episode if that comes first. The second half holds the numbers at the end
-	// of the episode.
+	// Goal is the observation with the targets of a Foreseer, F32 [N,2·numbers]. The first half holds the numbers after
+	// GoalSteps more steps, or at the end of the episode if it comes sooner. The second half holds the numbers at the
+	// end of the episode.
 	Goal = "goal"
 	// GoalSteps is roughly the number of steps that a robot's hand needs to reach the next object.
 	GoalSteps = 10

@@ -61,11 +61,11 @@ type core[T nn.Float] struct {
 	layer *nn.Recurrent[T]
 }
 
-// newCore declares the parameters in the group shared. The argument obs is the number of elements of a row.
-func newCore[T nn.Float](cfg Config, params *nn.Params[T], obs int) *core[T] {
+// newCore declares the parameters, in the group "shared", for rows of width elements.
+func newCore[T nn.Float](cfg Config, params *nn.Params[T], width int) *core[T] {
 	f, _ := cfg.activation()
 	params.Group("shared")
-	c := &core[T]{trunk: nn.NewMLP(params, "shared", obs, cfg.HiddenSizes, f)}
+	c := &core[T]{trunk: nn.NewMLP(params, "shared", width, cfg.HiddenSizes, f)}
 	if cfg.RNNType == "lstm" {
 		c.layer = nn.NewLSTM(params, "shared.rnn", c.trunk.Out, cfg.RNNHiddenSize)
 	} else {
@@ -92,11 +92,11 @@ func (c *core[T]) newWork(maxRows int) *coreWork[T] {
 	return &coreWork[T]{trunk: c.trunk.NewWork(maxRows), layer: c.layer.NewWork(maxRows)}
 }
 
-// forward returns the inputs of the heads for the rows of x, which are steps of n sequences. It writes the
-// hidden state after the last step to the argument next; see nn.Recurrent.
-func (c *core[T]) forward(w *coreWork[T], next, x, hidden []T, begins []byte, rows, n int) []T {
+// forward returns the inputs of the heads for the rows of x, which are steps of n sequences. It writes the hidden state
+// after the last step to nextHidden; see nn.Recurrent.
+func (c *core[T]) forward(w *coreWork[T], nextHidden, x, hidden []T, begins []byte, rows, n int) []T {
 	w.x, w.rows = x, rows
-	return c.layer.Forward(w.layer, next, c.trunk.Forward(w.trunk, x, rows), hidden, begins, rows, n)
+	return c.layer.Forward(w.layer, nextHidden, c.trunk.Forward(w.trunk, x, rows), hidden, begins, rows, n)
 }
 
 // backward adds the gradients of the last forward. The caller has written the gradient with respect to the outputs to

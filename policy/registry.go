@@ -25,10 +25,10 @@ func Builtin() *Registry {
 	return r
 }
 
-// Register adds to r a builder of a policy with additional keys under actor.model (see package params). build gets
-// their values as own.
+// Register adds to r a builder of a policy with additional keys under actor.model (see package params). The function
+// build gets the values of these keys.
 func Register[P any](r *Registry, name string, defaults P,
-	build func(cfg Config, own P, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error)) {
+	build func(cfg Config, keys P, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy, error)) {
 	r.AddOwn(name, params.New(defaults), func(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator) (Policy,
 		error) {
 		p, err := params.Get(cfg.Own, defaults)

@@ -56,12 +56,11 @@ func newSoftActor(cfg Config, spec env.Spec, seed uint64, alloc tensor.Allocator
 // Spaces returns the fields of an observation and the space of actions.
 func (p *SoftActor) Spaces() ([]env.Field, env.Space) { return p.obs.fields, p.spec.Action }
 
-// Params returns the parameters, one group: actor.
+// Params returns the parameters, one group: "actor".
 func (p *SoftActor) Params() *nn.Params[float32] { return p.net.params }
 
-// Noisy reports whether an action is a function of the observation plus noise
-// (Config.ExplorationNoise), not a draw from a distribution. Backward then follows a Forward of mode
-// Deterministic.
+// Noisy reports whether an action is a function of the observation plus noise (Config.ExplorationNoise), not a draw
+// from a distribution. If so, Backward must follow a Forward in mode Deterministic.
 func (p *SoftActor) Noisy() bool { return p.cfg.ExplorationNoise > 0 }
 
 // QHeadType returns Config.QHeadType, the kind of network of actor and critics.
@@ -101,7 +100,7 @@ type softWork struct {
 	logProb tensor.Tensor // [maxRows,1]
 	dUnit   []float32     // [maxRows,C·A]: actions in [-1, 1], or their gradients
 
-	chosen, evaluated int // rows of the last Forward or Evaluate; 0 if it was not the last call
+	chosen, evaluated int // rows of the last call if it was Forward or Evaluate, else 0
 }
 
 // NewWork returns a Work for at most maxRows rows at a time.
@@ -138,7 +137,7 @@ func (p *SoftActor) forward(wk Work, obs tensor.Dict, mode Mode, noise Noise, ba
 	}
 	p.net.forward(w.net, x, n, mode, noise, batch)
 	act := Act{Action: w.action.Slice(0, n), LogProb: w.logProb.Slice(0, n)}
-	p.box.outOf(act.Action.F32(), w.net.a[:n*p.net.dims])
+	p.box.fromUnit(act.Action.F32(), w.net.a[:n*p.net.dims])
 	if err := act.CheckFinite(); err != nil {
 		return Act{}, fmt.Errorf("policy: forward: %w", err)
 	}
@@ -173,7 +172,7 @@ func (p *SoftActor) Evaluate(wk Work, obs tensor.Dict, action tensor.Tensor) (Ev
 		return Eval{}, fmt.Errorf("policy: evaluate: action %v: expected %v", action, w.action.Slice(0, n))
 	}
 	unit := w.dUnit[:n*p.net.dims]
-	p.box.into(unit, action.F32())
+	p.box.toUnit(unit, action.F32())
 	p.net.evaluate(w.net, x, unit, n)
 	w.evaluated = n
 	return Eval{LogProb: w.logProb.Slice(0, n)}, nil

@@ -89,17 +89,17 @@ func newUnitBox(s env.Space) (unitBox, error) {
 	return b, nil
 }
 
-// outOf maps the numbers in unit from [-1, 1] to the bounds, and writes the results to action. Both may be the same
-// slice.
-func (b unitBox) outOf(action, unit []float32) {
+// fromUnit maps the numbers in unit from [-1, 1] to the bounds. It writes the results to action, which may be the slice
+// unit.
+func (b unitBox) fromUnit(action, unit []float32) {
 	for i, u := range unit {
 		k := i % len(b.half)
 		action[i] = b.center[k] + b.half[k]*u
 	}
 }
 
-// into maps actions from the bounds to [-1, 1], and writes the results to unit.
-func (b unitBox) into(unit, action []float32) {
+// toUnit maps actions from the bounds to [-1, 1], and writes the results to unit.
+func (b unitBox) toUnit(unit, action []float32) {
 	for i, a := range action {
 		k := i % len(b.half)
 		unit[i] = (a - b.center[k]) / b.half[k]

@@ -18,7 +18,7 @@ import (
 // gradients with respect to both in one call.
 //
 // With Config.ExplorationNoise, squashed is the actor of TD3. The outputs are then u. Mode Sample adds normal noise
-// with this standard deviation to a, and clips the sum to ±1. All log-probs are 0.
+// with this standard deviation to the action a, and clips the sum to ±1. All log-probs are 0.
 type squashed[T nn.Float] struct {
 	params  *nn.Params[T]
 	net     *nn.MLP[T] // its outputs are the means, then the z
@@ -34,16 +34,16 @@ const (
 	halfRange = (maxLogStd - minLogStd) / 2
 )
 
-// newSquashed declares the parameters in the group actor of params. Params.Alloc allocates them. The argument obs is
-// the number of elements of a row.
-func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], obs int) *squashed[T] {
+// newSquashed declares the parameters, in the group "actor" of params, for observations of width elements. Params.Alloc
+// allocates them.
+func newSquashed[T nn.Float](cfg Config, dims int, params *nn.Params[T], width int) *squashed[T] {
 	params.Group("actor")
 	outputs := 2 * dims
 	if cfg.ExplorationNoise > 0 {
 		outputs = dims
 	}
 	return &squashed[T]{
-		params: params, net: newTrunk(cfg, params, "actor", obs).AddHead(params, "actor", outputs, 0.01), dims: dims,
+		params: params, net: newTrunk(cfg, params, "actor", width).AddHead(params, "actor", outputs, 0.01), dims: dims,
 		initial: cfg.InitLogStd, noise: T(cfg.ExplorationNoise),
 	}
 }
@@ -58,7 +58,7 @@ func (s *squashed[T]) init(seed uint64) {
 	fill(s.net.Head().Bias()[s.dims:], T(math.Atanh(2*(initial-minLogStd)/(maxLogStd-minLogStd)-1)))
 }
 
-// squashedWork is the state of one user of a squashed, after a forward or evaluate of n rows.
+// squashedWork is one user's state, after a forward or evaluate of n rows.
 type squashedWork[T nn.Float] struct {
 	net               *nn.MLPWork[T]
 	x                 []T
@@ -114,7 +114,7 @@ func (s *squashed[T]) evaluate(w *squashedWork[T], x, a []T, n int) {
 	for row := range n {
 		var sum T
 		for i := row * s.dims; i < (row+1)*s.dims; i++ {
-			u := T(math.Atanh(min(max(float64(a[i]), -mostUnit), mostUnit)))
+			u := T(math.Atanh(min(max(float64(a[i]), -maxUnit), maxUnit)))
 			e := (u - w.u[i]) / w.std[i]
 			w.u[i], w.se[i] = u, e
 			sum += normalLogProb(e, logStd[i])
@@ -124,8 +124,8 @@ func (s *squashed[T]) evaluate(w *squashedWork[T], x, a []T, n int) {
 	s.addCorrection(w)
 }
 
-// mostUnit is the largest action with a log-prob: the tanh of 7.25. Larger actions get the log-prob of mostUnit.
-const mostUnit = 1 - 1e-6
+// maxUnit is the largest action with a log-prob, about tanh 7.25. Larger actions get the log-prob of maxUnit.
+const maxUnit = 1 - 1e-6
 
 // outputs computes the outputs of the network.
 func (s *squashed[T]) outputs(w *squashedWork[T], x []T, n int, batch bool) {
@@ -192,8 +192,8 @@ func (s *squashed[T]) addCorrection(w *squashedWork[T]) {
 
 // backward adds the gradients of a loss. dAction, [n,D], and dLogProb, [n], are the gradients of the loss with respect
 // to the results of the last forward; nil stands for zeros. With ExplorationNoise the last forward must have mode
-// Deterministic, and dAction must not be nil. Ranges become ready from the end to the beginning. With t = tanh z and δ
-// = ∂L/∂a (1 - a²) + ∂L/∂log p · 2a,
+// Deterministic, and dAction must not be nil. backward calls ready for ranges from the end of the flat gradient to its
+// beginning. With t = tanh z and δ = ∂L/∂a (1 - a²) + ∂L/∂log p · 2a,
 //
 //	∂L/∂μ = δ,    ∂L/∂z = (δ σε - ∂L/∂log p) (hi - lo)/2 (1 - t²)
 func (s *squashed[T]) backward(w *squashedWork[T], dAction, dLogProb []T, ready func(lo, hi int)) {

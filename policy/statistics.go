@@ -71,7 +71,7 @@ func addTo(s1, s2, mean []float64, k int, x float32) {
 	s2[k] += d * d
 }
 
-// merge updates the running mean and variance, of count values, with the sums of n new values (Chan, Golub and LeVeque
+// merge updates the running mean and variance of count values with the sums of n new values (Chan, Golub and LeVeque
 // 1983):
 //
 //	δ = Σ(x-m)/n,    m' = m + δ n/(count+n),    M2' = M2 + Σ(x-m)² - n δ² + δ² n·count/(count+n),    var = M2/count

@@ -47,7 +47,7 @@ func (d Dict) Len() int { return len(d.names) }
 // Entry returns the name and the tensor of entry i. Entries are in the order in which they were set.
 func (d Dict) Entry(i int) (string, Tensor) { return d.names[i], d.tensors[i] }
 
-// Sub returns the tensors whose names begin with prefix and a dot, under the rest of their names.
+// Sub returns the tensors whose names begin with prefix and a dot, and removes this beginning from their names.
 func (d Dict) Sub(prefix string) Dict {
 	var s Dict
 	for i, name := range d.names {
@@ -67,7 +67,7 @@ func (d Dict) Slice(lo, hi int) Dict {
 	return s
 }
 
-// CopyFrom copies into each tensor of d the elements of the tensor in src that has the same name.
+// CopyFrom sets the elements of each tensor of d to those of the tensor with the same name in src.
 func (d Dict) CopyFrom(src Dict) {
 	for i, name := range d.names {
 		d.tensors[i].CopyFrom(src.Must(name))

@@ -13,8 +13,8 @@ import (
 //	the elements of each tensor in turn
 const encodedMagic = "RLD1"
 
-// Encode appends d to dst, with names, types and shapes, and returns the result. Decode reads it
-// back. Encode panics if a name has 64 KiB or more.
+// Encode appends d to dst, with names, types and shapes, and returns the result. Decode is the inverse. Encode panics
+// if a name has 64 KiB or more.
 func Encode(dst []byte, d Dict) []byte {
 	dst = append(dst, encodedMagic...)
 	dst = binary.LittleEndian.AppendUint32(dst, uint32(len(d.names)))
@@ -108,7 +108,7 @@ func newDict(fields []Field) Dict {
 // sizeOf returns the size in bytes of a tensor whose shape was read from a message or file. ok is false if no tensor in
 // memory can have that shape.
 func sizeOf(dtype DType, shape []int) (n int, ok bool) {
-	const most = 1 << 47 // bytes that a process can address
+	const limit = 1 << 47 // bytes that a process can address
 	span, empty := dtype.Size(), false
 	for _, d := range shape {
 		switch {
@@ -116,7 +116,7 @@ func sizeOf(dtype DType, shape []int) (n int, ok bool) {
 			return 0, false
 		case d == 0:
 			empty = true
-		case span > most/d:
+		case span > limit/d:
 			return 0, false
 		default:
 			span *= d
@@ -128,11 +128,10 @@ func sizeOf(dtype DType, shape []int) (n int, ok bool) {
 	return span, true
 }
 
-// A reader takes bytes from the front of b. If there are too few bytes, it sets short. After that, take returns nil and
-// number returns 0.
+// A reader takes bytes from the front of b. When too few bytes are left, take returns nil and number returns 0.
 type reader struct {
 	b     []byte
-	short bool
+	short bool // whether b had too few bytes for a call
 }
 
 func (r *reader) take(n int) []byte {
@@ -145,7 +144,7 @@ func (r *reader) take(n int) []byte {
 	return t
 }
 
-// number takes a little-endian integer. The argument size is its length in bytes.
+// number takes a little-endian integer of size bytes.
 func (r *reader) number(size int) uint64 {
 	var word [8]byte
 	copy(word[:], r.take(size))

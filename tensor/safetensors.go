@@ -21,7 +21,7 @@ const (
 	maxHeader   = 100_000_000 // bytes, the limit of the reference library
 )
 
-// WriteSafetensors writes d to w as a safetensors file, with metadata unless it is empty. In the file, the first tensor
+// WriteSafetensors writes d and metadata, which may be empty, to w as a safetensors file. In the file, the first tensor
 // is aligned to Align bytes, and each tensor to the size of its elements. Equal Dicts, with their entries in the same
 // order, give equal bytes.
 func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
@@ -45,8 +45,8 @@ func WriteSafetensors(w io.Writer, d Dict, metadata map[string]string) error {
 	return nil
 }
 
-// WriteSafetensorsHeader writes the length and the header of a safetensors file to w. It returns the order, as indices
-// of fields, in which the caller must then write the elements. The caller can write one field at a time, so the file
+// WriteSafetensorsHeader writes the length and the header of a safetensors file to w. It returns indices of fields: the
+// order in which the caller must write the elements afterwards. The caller can write one field at a time, so the file
 // may be larger than memory.
 func WriteSafetensorsHeader(w io.Writer, fields []Field, metadata map[string]string) (order []int, err error) {
 	order = make([]int, len(fields)) // wide elements come first, so that all tensors are aligned without gaps
@@ -129,7 +129,7 @@ func ReadSafetensors(b []byte) (Dict, map[string]string, error) {
 	return d, r.Metadata, nil
 }
 
-// parseHeader returns the entries of the tensors, in the order of the header. It validates each entry by itself.
+// parseHeader returns the entries of the tensors, in the order of the header. It validates each entry alone;
 // checkOffsets validates them together.
 func parseHeader(header []byte) (fields []Field, offsets [][2]int, metadata map[string]string, err error) {
 	in := json.NewDecoder(bytes.NewReader(header))

@@ -18,8 +18,8 @@ type SafetensorsReader struct {
 	file    io.ReaderAt
 }
 
-// NewSafetensorsReader reads the header of a file. The argument size is the length of the file in
-// bytes. The file may come from an untrusted source: the header is checked as in ReadSafetensors.
+// NewSafetensorsReader reads the header of a file of size bytes. The file may come from an untrusted
+// source: the header is checked as in ReadSafetensors.
 func NewSafetensorsReader(file io.ReaderAt, size int64) (*SafetensorsReader, error) {
 	r := &SafetensorsReader{file: file}
 	if err := r.readHeader(size); err != nil {
@@ -55,13 +55,13 @@ func (r *SafetensorsReader) readHeader(size int64) error {
 	return checkOffsets(r.Fields, r.offsets, int(size-r.base))
 }
 
-// ReadTensor fills dst with the bytes of field i, beginning at byte off of the field.
-func (r *SafetensorsReader) ReadTensor(i int, dst []byte, off int) error {
+// ReadTensor fills dst with bytes of field i, starting offset bytes into the field.
+func (r *SafetensorsReader) ReadTensor(i int, dst []byte, offset int) error {
 	f := r.Fields[i]
-	if off < 0 || off+len(dst) > f.Bytes() {
-		panic(fmt.Sprintf("tensor: bytes %d to %d of %v%v", off, off+len(dst), f.DType, f.Shape))
+	if offset < 0 || offset+len(dst) > f.Bytes() {
+		panic(fmt.Sprintf("tensor: bytes %d to %d of %v%v", offset, offset+len(dst), f.DType, f.Shape))
 	}
-	if n, err := r.file.ReadAt(dst, r.base+int64(r.offsets[i][0])+int64(off)); n < len(dst) {
+	if n, err := r.file.ReadAt(dst, r.base+int64(r.offsets[i][0])+int64(offset)); n < len(dst) {
 		return fmt.Errorf("read safetensors: tensor %q: %w", f.Name, err)
 	}
 	return nil

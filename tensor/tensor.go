@@ -12,9 +12,9 @@ type DType uint8
 const (
 	F32  DType = 1 + iota // IEEE float32, for networks
 	F64                   // IEEE float64, for statistics
-	I32                   // int32, discrete actions and tokens
-	I64                   // int64, counters
-	U8                    // byte, images and flags
+	I32                   // int32, for discrete actions and tokens
+	I64                   // int64, for counters
+	U8                    // byte, for images and flags
 	BF16                  // the upper half of a float32, for messages and storage
 	F16                   // IEEE float16, only for storage: collectives do not sum it
 )

@@ -17,20 +17,20 @@ const (
 
 // A span describes the new tokens of one sequence in a forward pass. They are consecutive rows of the batch.
 type span struct {
-	row, n int     // first row and number of rows
-	first  int     // position of the first row
-	pages  []int32 // pages of the whole sequence
-	prefix int     // Batch.Prefix of the sequence
-	both   bool    // Batch.Parallel
+	row, n   int     // first row and number of rows
+	first    int     // position of the first row
+	pages    []int32 // pages of the whole sequence
+	prefix   int     // Batch.Prefix of the sequence
+	parallel bool    // Batch.Parallel
 }
 
-// sees returns the number of keys that the token at position p attends to. The number grows by the result more, 0 or 1,
-// with each later position below the result upTo.
-func (s *span) sees(p int) (keys, upTo, more int) {
+// sees returns the number of keys that the token at position p attends to. At later positions below limit, the number
+// grows by growth (0 or 1) per position.
+func (s *span) sees(p int) (keys, limit, growth int) {
 	switch end := s.first + s.n; {
 	case p < s.prefix:
 		return s.prefix, min(s.prefix, end), 0
-	case s.both:
+	case s.parallel:
 		return end, end, 0
 	default:
 		return p + 1, end, 1
@@ -49,29 +49,28 @@ type tiles struct {
 // A queryTile is a set of rows of queries, ordered by key head. All rows attend to keys from position 0 on, and a later
 // row may attend to more keys.
 type queryTile struct {
-	at, step    int // offset of the first row in the matrix of queries, and the distance between rows in elements
-	rows        int
-	g, groups   int  // the first key head, and the number of key heads
-	first, more int  // row r attends to keys 0 to first + r·more - 1
-	heads       bool // rows are heads of one token, not tokens of one head
+	at, step      int // offset of the first row in the matrix of queries, and elements from one row to the next
+	rows          int
+	g, groups     int  // the first key head, and the number of key heads
+	first, growth int  // row r attends to keys 0 to first + r·growth - 1
+	heads         bool // whether rows are heads of one token, not tokens of one head
 }
 
-// last returns the number of keys of the last row, which has the most keys.
-func (t *queryTile) last() int { return t.first + (t.rows-1)*t.more }
+// maxKeys returns the number of keys of the last row, which has the most keys.
+func (t *queryTile) maxKeys() int { return t.first + (t.rows-1)*t.growth }
 
-// eachTile calls f with the query tiles of a span for key heads [from, to). In spans of few tokens,
-// the rows of a tile are the heads of one token; otherwise they are the tokens of one head. This
-// choice does not change results.
-func (w *Work) eachTile(s *span, from, to int, f func(t queryTile, head, token int)) {
+// eachTile calls f with the query tiles of a span for the key heads [lo, hi). In spans of few tokens, the rows of a
+// tile are the heads of one token; otherwise they are the tokens of one head. This choice does not change results.
+func (w *Work) eachTile(s *span, lo, hi int, f func(t queryTile, head, token int)) {
 	c := &w.m.local
 	e, width, group := c.HeadDim, c.Heads*c.HeadDim, c.Heads/c.KVHeads
 	if s.n < group || s.n == 1 {
 		groups, part := max(1, tileQueries/group), min(group, tileQueries)
 		for i := range s.n {
 			keys, _, _ := s.sees(s.first + i)
-			for g := from; g < to; g += groups {
+			for g := lo; g < hi; g += groups {
 				for j := 0; j < group; j += part {
-					n, head := min(groups, to-g), g*group+j
+					n, head := min(groups, hi-g), g*group+j
 					at := (s.row+i)*width + head*e
 					t := queryTile{at, e, n * min(part, group-j), g, n, keys, 0, true}
 					f(t, head, s.row+i)
@@ -80,30 +79,29 @@ func (w *Work) eachTile(s *span, from, to int, f func(t queryTile, head, token i
 		}
 		return
 	}
-	for head := from * group; head < to*group; head++ {
+	for head := lo * group; head < hi*group; head++ {
 		for i, rows := 0, 0; i < s.n; i += rows {
-			keys, upTo, more := s.sees(s.first + i)
-			rows = min(tileQueries, upTo-s.first-i)
+			keys, limit, growth := s.sees(s.first + i)
+			rows = min(tileQueries, limit-s.first-i)
 			at := (s.row+i)*width + head*e
-			t := queryTile{at, width, rows, head / group, 1, keys, more, false}
+			t := queryTile{at, width, rows, head / group, 1, keys, growth, false}
 			f(t, head, s.row+i)
 		}
 	}
 }
 
-// attend computes attention from the queries q [n, heads·head_dim] and the cached keys and values. It
-// writes the result to out, which has the shape of q. In training it also writes the log-sum-exp of each
-// query's scores to lse [heads, n].
-func (w *Work) attend(layer int, out, q, lse []float32) {
+// attend computes attention from the queries q [n, heads·head_dim] and the cached keys and values. It writes the result
+// to o, which has the shape of q. In training it also writes the log-sum-exp of each query's scores to lse [heads, n].
+func (w *Work) attend(layer int, o, q, lse []float32) {
 	a := &w.attention
-	a.layer, a.o, a.q, a.lse = layer, out, q, lse
+	a.layer, a.o, a.q, a.lse = layer, o, q, lse
 	w.runAttention((*Work).attendPart)
 }
 
 // attention holds the arguments of attend or attendGrad.
 type attention struct {
-	layer                     int
-	o, q, lse, dq, dk, dv, do []float32
+	layer                       int
+	o, q, lse, dq, dk, dv, dout []float32
 }
 
 // runAttention runs job for all spans and key heads. Large jobs are split among all members of the team.
@@ -113,28 +111,28 @@ func (w *Work) runAttention(job job) {
 		s := &w.spans[i]
 		operations += 4 * s.n * (s.first + s.n) * w.m.local.Heads * w.m.local.HeadDim
 	}
-	w.team.run(sharedFrom, operations, job)
+	w.team.run(minSharedOps, operations, job)
 }
 
-// eachShare calls f for one part of all spans and key heads. number is the index of the part, and parts is the number
-// of parts. A part has whole spans if there are many spans, and otherwise single key heads of spans.
-func (w *Work) eachShare(number, parts int, f func(s *span, from, to int)) {
+// eachShare calls f for the part with the given index, out of count parts of all spans and key heads. A part has whole
+// spans if there are many spans, and otherwise single key heads of spans.
+func (w *Work) eachShare(index, count int, f func(s *span, lo, hi int)) {
 	heads := w.m.local.KVHeads
-	if len(w.spans) >= 4*parts || parts == 1 {
-		for i := number; i < len(w.spans); i += parts {
+	if len(w.spans) >= 4*count || count == 1 {
+		for i := index; i < len(w.spans); i += count {
 			f(&w.spans[i], 0, heads)
 		}
 		return
 	}
-	for i := number; i < len(w.spans)*heads; i += parts {
+	for i := index; i < len(w.spans)*heads; i += count {
 		f(&w.spans[i/heads], i%heads, i%heads+1)
 	}
 }
 
-func (w *Work) attendPart(number, parts int, x *member) {
+func (w *Work) attendPart(index, count int, x *member) {
 	a := &w.attention
-	w.eachShare(number, parts, func(s *span, from, to int) {
-		w.eachTile(s, from, to, func(t queryTile, head, token int) {
+	w.eachShare(index, count, func(s *span, lo, hi int) {
+		w.eachTile(s, lo, hi, func(t queryTile, head, token int) {
 			w.attendTile(x, a.layer, s.pages, t, a.o[t.at:], a.q[t.at:])
 			if a.lse == nil {
 				return
@@ -161,7 +159,7 @@ func (w *Work) attendTile(x *member, layer int, pages []int32, t queryTile, out,
 	for r := range t.rows {
 		a.top[r] = float32(math.Inf(-1))
 	}
-	last, rows := t.last(), t.rows/t.groups
+	last, rows := t.maxKeys(), t.rows/t.groups
 	for b := 0; b < last; b += keyBlock {
 		width := min(keyBlock, last-b)
 		for i := range t.groups {
@@ -175,7 +173,7 @@ func (w *Work) attendTile(x *member, layer int, pages []int32, t queryTile, out,
 		if b == 0 {
 			decay = nil
 		}
-		kernel.SoftmaxBlock(a.scores[:], keyBlock, t.rows, width, t.first-b, t.more, a.top[:], a.sum[:], decay)
+		kernel.SoftmaxBlock(a.scores[:], keyBlock, t.rows, width, t.first-b, t.growth, a.top[:], a.sum[:], decay)
 		if b > 0 {
 			for r := range t.rows {
 				kernel.Scale(a.acc[r*e:(r+1)*e], a.decay[r])
@@ -194,34 +192,34 @@ func (w *Work) attendTile(x *member, layer int, pages []int32, t queryTile, out,
 	}
 }
 
-// attendGrad sets dq, dk and dv to the gradients of the loss with respect to queries, keys and values. The argument do
-// is the gradient with respect to the attention's output o. q and lse come from the forward pass. dk and dv have the
-// shape [n, key heads·head_dim]. Every sequence begins at position 0.
+// attendGrad sets dq, dk and dv to the gradients of the loss with respect to queries, keys and values. dout is the
+// gradient with respect to the attention's output o. q and lse come from the forward pass. dk and dv have the shape [n,
+// key heads·head_dim]. Every sequence begins at position 0.
 //
-//	p = e^(q·k - lse),  dv = Σ p·do,  ds = p·(do·v - do·o),  dq = Σ ds·k,  dk = Σ ds·q
+//	p = e^(q·k - lse),  dv = Σ p·dout,  ds = p·(dout·v - dout·o),  dq = Σ ds·k,  dk = Σ ds·q
 //
 // Sums over keys and queries are in the order of positions. Sums over a key head's query heads are in the order of the
 // heads.
-func (w *Work) attendGrad(layer int, dq, dk, dv, do, o, q, lse []float32) {
+func (w *Work) attendGrad(layer int, dq, dk, dv, dout, o, q, lse []float32) {
 	c, a := &w.m.local, &w.attention
 	clear(dq[:w.n*c.Heads*c.HeadDim])
 	clear(dk[:w.n*c.KVHeads*c.HeadDim])
 	clear(dv[:w.n*c.KVHeads*c.HeadDim])
-	a.layer, a.o, a.q, a.lse, a.dq, a.dk, a.dv, a.do = layer, o, q, lse, dq, dk, dv, do
+	a.layer, a.o, a.q, a.lse, a.dq, a.dk, a.dv, a.dout = layer, o, q, lse, dq, dk, dv, dout
 	w.runAttention((*Work).attendGradPart)
 }
 
-func (w *Work) attendGradPart(number, parts int, x *member) {
+func (w *Work) attendGradPart(index, count int, x *member) {
 	c, a := &w.m.local, &w.attention
-	w.eachShare(number, parts, func(s *span, from, to int) {
-		for g := from; g < to; g++ {
+	w.eachShare(index, count, func(s *span, lo, hi int) {
+		for g := lo; g < hi; g++ {
 			w.unpack(x, a.layer, g, s)
 			at := s.row*c.KVHeads*c.HeadDim + g*c.HeadDim
 			w.eachTile(s, g, g+1, func(t queryTile, head, token int) {
 				for r := range t.rows {
 					x.tiles.lse[r] = a.lse[w.lseAt(&t, head, token, r)]
 				}
-				w.attendTileGrad(x, a.layer, g, s, t, a.dq[t.at:], a.dk[at:], a.dv[at:], a.do[t.at:], a.o[t.at:],
+				w.attendTileGrad(x, a.layer, g, s, t, a.dq[t.at:], a.dk[at:], a.dv[at:], a.dout[t.at:], a.o[t.at:],
 					a.q[t.at:])
 			})
 		}
@@ -239,13 +237,13 @@ func (w *Work) unpack(x *member, layer, g int, s *span) {
 	}
 }
 
-func (w *Work) attendTileGrad(x *member, layer, g int, s *span, t queryTile, dq, dk, dv, do, o, q []float32) {
+func (w *Work) attendTileGrad(x *member, layer, g int, s *span, t queryTile, dq, dk, dv, dout, o, q []float32) {
 	a, e := &x.tiles, w.m.local.HeadDim
 	kvStep := w.m.local.KVHeads * e
 	for r := range t.rows {
-		a.sum[r] = kernel.Dot(do[r*t.step:][:e], o[r*t.step:][:e])
+		a.sum[r] = kernel.Dot(dout[r*t.step:][:e], o[r*t.step:][:e])
 	}
-	last := t.last()
+	last := t.maxKeys()
 	for b := 0; b < last; b += keyBlock {
 		width := min(keyBlock, last-b)
 		var keys, values [keyBlock / PageLen][]float32
@@ -254,10 +252,10 @@ func (w *Work) attendTileGrad(x *member, layer, g int, s *span, t queryTile, dq,
 			values[k/PageLen] = a.values[(b+k)*e:][:e*PageLen]
 		}
 		x.x.Pages(a.scores[:], keyBlock, q, t.step, keys, t.rows, e)
-		x.x.Pages(a.slopes[:], keyBlock, do, t.step, values, t.rows, e)
-		kernel.SoftmaxBlockGrad(a.scores[:], a.slopes[:], keyBlock, t.rows, width, t.first-b, t.more, a.lse[:],
+		x.x.Pages(a.slopes[:], keyBlock, dout, t.step, values, t.rows, e)
+		kernel.SoftmaxBlockGrad(a.scores[:], a.slopes[:], keyBlock, t.rows, width, t.first-b, t.growth, a.lse[:],
 			a.sum[:])
-		x.x.Strided(dv[b*kvStep:], kvStep, a.scores[:], 1, keyBlock, do, t.step, width, e, t.rows, true)
+		x.x.Strided(dv[b*kvStep:], kvStep, a.scores[:], 1, keyBlock, dout, t.step, width, e, t.rows, true)
 		x.x.Strided(dk[b*kvStep:], kvStep, a.slopes[:], 1, keyBlock, q, t.step, width, e, t.rows, true)
 		x.x.Strided(dq, t.step, a.slopes[:], keyBlock, 1, a.keys[b*e:], e, t.rows, e, width, true)
 	}

@@ -33,7 +33,7 @@ func (m *Model) backwardLayers(w *Work, dx []float32, aux float32) {
 		w.slope[e] = aux * float32(x.AuxCoef) * float32(x.Count) * (w.share[e] / pairs) / pairs
 	}
 	for i := len(m.layers) - 1; i >= 0; i-- {
-		if a := w.acts[i]; i < w.again {
+		if a := w.acts[i]; i < w.repeated {
 			m.layers[i].forward(w, a, w.final.x, i) // w.final.x is not needed any more
 		}
 		m.layers[i].backward(w, w.acts[i], dx, i)
@@ -58,8 +58,8 @@ func (w *Work) announce(fields [2]int) {
 // backward pass. The result is valid until the next pass.
 func (w *Work) InputGrad() []float32 { return w.delta[:w.n*w.m.Config.Hidden] }
 
-// backward changes dx from the gradient with respect to the layer's output to the gradient with respect to the layer's
-// input, both in the residual stream.
+// backward replaces dx, the gradient with respect to the layer's output, with the gradient with respect to the layer's
+// input.
 func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 	c, n := &w.m.local, w.n
 	d := c.Hidden
@@ -77,7 +77,7 @@ func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 	w.rotate(w.dq, c.Heads, queryScale(c), true)
 	w.rotate(w.dk, c.KVHeads, 1, true)
 	if c.QKNorm {
-		q, k := w.normSums.of(w.m, number)
+		q, k := w.normSums.sums(w.m, number)
 		w.headNormGrad(q, w.dq, a.rawQ, a.invQ, &l.qNorm, c.Heads)
 		w.headNormGrad(k, w.dk, a.rawK, a.invK, &l.kNorm, c.KVHeads)
 	}
@@ -89,9 +89,9 @@ func (l *layer) backward(w *Work, a *activations, dx []float32, number int) {
 // tiedRows sums the gradients of the input embeddings if the embedding is also the output matrix. The gradients of the
 // output matrix are summed separately, so the bits do not depend on the split into batches.
 type tiedRows struct {
-	index map[int32]int // index of an id in token, and of its row in sum
-	token []int32       // ids, minus the first id of this part of the vocabulary
-	sum   []float32     // [rows, d], a row for each element of token
+	index map[int32]int // index of each id in ids, and of its row in sum
+	ids   []int32       // minus the first id of this part of the vocabulary
+	sum   []float32     // [rows, d], a row for each of the ids
 }
 
 // embedGrad adds dx [n,d] to the gradient of the embedding.
@@ -113,8 +113,8 @@ func (m *Model) embedGrad(w *Work, grad, dx []float32) {
 			if t.index == nil {
 				t.index = map[int32]int{}
 			}
-			at = len(t.token)
-			t.index[id], t.token = at, append(t.token, id)
+			at = len(t.ids)
+			t.index[id], t.ids = at, append(t.ids, id)
 			for range d {
 				t.sum = append(t.sum, 0)
 			}
@@ -134,17 +134,17 @@ func (m *Model) FinishGradients(w *Work) {
 	if m.Config.Tied && w.pipe != nil && !m.fixed && (m.first() || m.last()) {
 		w.joinEnds()
 	}
-	if len(t.token) == 0 {
+	if len(t.ids) == 0 {
 		return
 	}
 	d, v, grad := m.Config.Hidden, m.local.Vocab, m.embed.grad()
-	for i, id := range t.token {
+	for i, id := range t.ids {
 		for j, g := range t.sum[i*d : (i+1)*d] {
 			grad[j*v+int(id)] += g
 		}
 	}
 	clear(t.index)
-	t.token, t.sum = t.token[:0], t.sum[:0]
+	t.ids, t.sum = t.ids[:0], t.sum[:0]
 }
 
 // joinEnds exchanges gradients of the embedding between the first and the last stage. The first stage has the gradients
@@ -152,24 +152,24 @@ func (m *Model) FinishGradients(w *Work) {
 // gradients.
 func (w *Work) joinEnds() {
 	t, grad, end := &w.tiedRows, w.m.embed.grad(), w.pipe.Size()-1
-	count, ids := []float32{float32(len(t.token))}, make([]float32, len(t.token))
+	count, ids := []float32{float32(len(t.ids))}, make([]float32, len(t.ids))
 	if w.m.last() {
 		stream(w.send, 0, grad)
 		w.recv(0, count)
 		n := int(count[0])
 		ids = make([]float32, n)
-		t.token, t.sum = resize(t.token, n), resize(t.sum, n*w.m.Config.Hidden)
+		t.ids, t.sum = resize(t.ids, n), resize(t.sum, n*w.m.Config.Hidden)
 		w.recv(0, ids)
 		stream(w.recv, 0, t.sum)
 		for i, id := range ids {
-			t.token[i] = int32(id)
+			t.ids[i] = int32(id)
 		}
 		w.flush()
 		return
 	}
 	stream(w.recv, end, grad)
 	w.send(end, count)
-	for i, id := range t.token {
+	for i, id := range t.ids {
 		ids[i] = float32(id)
 	}
 	w.send(end, ids)

@@ -164,20 +164,20 @@ func (s *Sequence) grow(n int) {
 	s.len += n
 }
 
-// Pages returns a copy of the last pages for Append: the page of the token with index from, and all later pages.
-func (s *Sequence) Pages(from int) []float32 {
+// Pages returns a copy of the last pages for Append: the page of the token with the given index, and all later pages.
+func (s *Sequence) Pages(index int) []float32 {
 	c := s.cache
-	to := make([]float32, 0, (len(s.pages)-from/PageLen)*c.page*len(c.m.layers))
+	to := make([]float32, 0, (len(s.pages)-index/PageLen)*c.page*len(c.m.layers))
 	for layer := range c.m.layers {
-		for _, p := range s.pages[from/PageLen:] {
+		for _, p := range s.pages[index/PageLen:] {
 			to = append(to, c.mem[(layer*c.pages+int(p))*c.page:][:c.page]...)
 		}
 	}
 	return to
 }
 
-// Append appends n tokens with their keys and values. The argument pages is the result of Pages(s.Len()) of another
-// sequence, which has the same tokens. The caller has checked that enough pages are free.
+// Append appends n tokens with their keys and values. pages is the result of Pages(s.Len()) of another sequence with
+// the same tokens. The caller has checked that enough pages are free.
 func (s *Sequence) Append(n int, pages []float32) {
 	from := s.len
 	s.grow(n)

@@ -66,14 +66,14 @@ func newRouted(m *Model, n int) *routed {
 	}
 }
 
-// forward adds the output of the experts to y [n,d]. The argument in [n,d] is the input of the experts.
-// forward adds contributions in the order of the slots, and the shared expert last.
-func (x *experts) forward(w *Work, r *routed, y, in []float32, n int) {
+// forward adds the output of the experts for input [n,d] to y [n,d]. It adds contributions in the order of the slots,
+// and the shared expert last.
+func (x *experts) forward(w *Work, r *routed, y, input []float32, n int) {
 	d, per := w.m.Config.Hidden, x.c.PerToken
-	x.route(w, r, in, n)
+	x.route(w, r, input, n)
 	gathered := w.gathered[:n*per*d]
 	for place, slot := range r.slot[:n*per] {
-		copy(gathered[place*d:(place+1)*d], in[int(slot)/per*d:][:d])
+		copy(gathered[place*d:(place+1)*d], input[int(slot)/per*d:][:d])
 	}
 	w.deferred = !x.apart
 	for j := range x.all {
@@ -92,8 +92,8 @@ func (x *experts) forward(w *Work, r *routed, y, in []float32, n int) {
 	if x.c.SharedIntermediate == 0 {
 		return
 	}
-	x.shared.forward(w, r.sharedOut, in, r.sharedGate, r.sharedUp, n, false)
-	x.sharedGate.forward(w, r.sharedWeight, in, n, false)
+	x.shared.forward(w, r.sharedOut, input, r.sharedGate, r.sharedUp, n, false)
+	x.sharedGate.forward(w, r.sharedWeight, input, n, false)
 	for t := range n {
 		r.sharedWeight[t] = float32(1 / (1 + math.Exp(-float64(r.sharedWeight[t]))))
 		kernel.Axpy(y[t*d:(t+1)*d], r.sharedWeight[t], r.sharedOut[t*d:(t+1)*d])
@@ -102,10 +102,10 @@ func (x *experts) forward(w *Work, r *routed, y, in []float32, n int) {
 
 // route chooses the most probable experts for every token. Of equally probable experts, it takes
 // the expert with the smallest number.
-func (x *experts) route(w *Work, r *routed, in []float32, n int) {
+func (x *experts) route(w *Work, r *routed, input []float32, n int) {
 	count, per := x.c.Count, x.c.PerToken
 	probs := r.probs[:n*count]
-	x.router.forward(w, probs, in, n, false)
+	x.router.forward(w, probs, input, n, false)
 	kernel.LogSoftmax(probs, probs, n, count)
 	kernel.Exp(probs, probs)
 	clear(r.starts)
@@ -141,10 +141,9 @@ func (x *experts) route(w *Work, r *routed, in []float32, n int) {
 	}
 }
 
-// backward sets dx [n,d] from dy [n,d] and the argument in, which is the input of the forward pass. It adds to the
-// gradients of the weights. slope[e] is the derivative of the auxiliary loss with respect to a token's probability of
-// expert e.
-func (x *experts) backward(w *Work, r *routed, dx, dy, in, slope []float32, n int) {
+// backward sets dx [n,d] from dy [n,d] and input, the input of the forward pass. It adds to the gradients of the
+// weights. slope[e] is the derivative of the auxiliary loss with respect to a token's probability of expert e.
+func (x *experts) backward(w *Work, r *routed, dx, dy, input, slope []float32, n int) {
 	d, per, f := w.m.Config.Hidden, x.c.PerToken, x.c.Intermediate
 	dprobs := w.dprobs[:n*x.c.Count]
 	x.routeGrad(r, dprobs, dy, slope, n, d)
@@ -152,7 +151,7 @@ func (x *experts) backward(w *Work, r *routed, dx, dy, in, slope []float32, n in
 	gathered, dout, din := w.gathered[:n*per*d], r.out[:n*per*d], w.gathered2[:n*per*d]
 	for place, slot := range r.slot[:n*per] {
 		t := int(slot) / per
-		copy(gathered[place*d:(place+1)*d], in[t*d:(t+1)*d])
+		copy(gathered[place*d:(place+1)*d], input[t*d:(t+1)*d])
 		row := dout[place*d : (place+1)*d] // routeGrad has used its previous content
 		copy(row, dy[t*d:(t+1)*d])
 		kernel.Scale(row, r.weight[slot])
@@ -166,14 +165,14 @@ func (x *experts) backward(w *Work, r *routed, dx, dy, in, slope []float32, n in
 		}
 	}
 	w.sumDeferred(din)
-	w.inputGrad(dx, in, n, derivative{&x.router, dprobs})
+	w.inputGrad(dx, input, n, derivative{&x.router, dprobs})
 	for t := range n {
 		for s := t * per; s < (t+1)*per; s++ {
 			kernel.Axpy(dx[t*d:(t+1)*d], 1, din[int(r.place[s])*d:][:d])
 		}
 	}
 	if x.c.SharedIntermediate > 0 {
-		x.sharedBackward(w, r, dx, dy, in, n, d)
+		x.sharedBackward(w, r, dx, dy, input, n, d)
 	}
 }
 
@@ -207,7 +206,7 @@ func (x *experts) routeGrad(r *routed, dprobs, dy, slope []float32, n, d int) {
 	}
 }
 
-func (x *experts) sharedBackward(w *Work, r *routed, dx, dy, in []float32, n, d int) {
+func (x *experts) sharedBackward(w *Work, r *routed, dx, dy, input []float32, n, d int) {
 	dweight, dout, din := w.dshared[:n], r.sharedOut[:n*d], w.gathered2[:n*d]
 	for t := range n {
 		row, g := dout[t*d:(t+1)*d], r.sharedWeight[t]
@@ -215,8 +214,8 @@ func (x *experts) sharedBackward(w *Work, r *routed, dx, dy, in []float32, n, d 
 		copy(row, dy[t*d:(t+1)*d])
 		kernel.Scale(row, g)
 	}
-	x.shared.backward(w, din, dout, in, r.sharedGate, r.sharedUp, n)
+	x.shared.backward(w, din, dout, input, r.sharedGate, r.sharedUp, n)
 	kernel.Axpy(dx[:n*d], 1, din)
-	w.inputGrad(din, in, n, derivative{&x.sharedGate, dweight})
+	w.inputGrad(din, input, n, derivative{&x.sharedGate, dweight})
 	kernel.Axpy(dx[:n*d], 1, din)
 }

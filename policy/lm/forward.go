@@ -8,9 +8,9 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// Forward runs the forward pass of a batch. After a Forward for training, call LogProbs and Backward. w keeps all
-// activations until the next Forward, and b.Given must not change until then. After a Forward with a Work of
-// NewInference, call only Hidden.
+// Forward runs the forward pass of a batch. In training, call LogProbs and Backward afterwards. w keeps all activations
+// until the next Forward, and b.Given must not change until then. With a Work of NewInference, call only Hidden
+// afterwards.
 func (m *Model) Forward(w *Work, b Batch) error {
 	if !w.whole {
 		panic("lm: Forward with a Work of NewDecoding")
@@ -41,7 +41,7 @@ func (m *Model) Forward(w *Work, b Batch) error {
 		}
 		s, n := w.sequences[i], int(b.Starts[i+1]-b.Starts[i])
 		s.grow(n)
-		at := span{row: int(b.Starts[i]), n: n, pages: s.pages, both: b.Parallel}
+		at := span{row: int(b.Starts[i]), n: n, pages: s.pages, parallel: b.Parallel}
 		if b.Prefix != nil {
 			at.prefix = int(b.Prefix[i])
 		}
@@ -79,9 +79,9 @@ func (m *Model) checkBatch(w *Work, b Batch) error {
 	return m.checkIDs(b.IDs, b.Given)
 }
 
-// checkIDs returns an error if an id is outside the vocabulary, or if the argument given does not have one row for each
-// id that equals Given.
-func (m *Model) checkIDs(ids []int32, given []float32) error {
+// checkIDs returns an error if an id is outside the vocabulary, or if vectors does not have one row for each id that
+// equals Given.
+func (m *Model) checkIDs(ids []int32, vectors []float32) error {
 	rows := 0
 	for i, id := range ids {
 		if id == Given {
@@ -92,8 +92,8 @@ func (m *Model) checkIDs(ids []int32, given []float32) error {
 			return fmt.Errorf("token %d is %d: expected 0 to %d", i, id, m.Config.Vocab-1)
 		}
 	}
-	if len(given) != rows*m.Config.Hidden {
-		return fmt.Errorf("%d numbers for %d given rows: expected %d for each", len(given), rows, m.Config.Hidden)
+	if len(vectors) != rows*m.Config.Hidden {
+		return fmt.Errorf("%d numbers for %d given rows: expected %d for each", len(vectors), rows, m.Config.Hidden)
 	}
 	return nil
 }
@@ -149,7 +149,7 @@ func (m *Model) Extend(w *Work, pieces ...Piece) error {
 		first := p.Seq.len
 		p.Seq.grow(len(p.IDs))
 		w.spans = append(w.spans, span{row: len(w.ids), n: len(p.IDs), first: first, pages: p.Seq.pages,
-			prefix: p.Prefix, both: p.Parallel})
+			prefix: p.Prefix, parallel: p.Parallel})
 		w.ids, w.room = append(w.ids, p.IDs...), append(w.room, p.Given...)
 	}
 	w.given = w.room
@@ -247,8 +247,9 @@ func (m *Model) embedRow(row []float32, id int32) {
 	}
 }
 
-// forward computes the layer. Its input is the residual stream a.x, and next gets its output. next may be a.x.
-func (l *layer) forward(w *Work, a *activations, next []float32, number int) {
+// forward computes the layer. It reads the residual stream a.x and writes the new residual stream to out, which may be
+// a.x.
+func (l *layer) forward(w *Work, a *activations, out []float32, number int) {
 	m, n := w.m, w.n
 	c := &m.local
 	d := c.Hidden
@@ -273,11 +274,11 @@ func (l *layer) forward(w *Work, a *activations, next []float32, number int) {
 	l.o.forward(w, a.middle, a.o, n, true)
 
 	kernel.RMSNorm(w.normed[:n*d], a.inv2[:n], a.middle[:n*d], l.norm2.data(), n, d, c.Eps)
-	copy(next, a.middle[:n*d])
+	copy(out, a.middle[:n*d])
 	if l.experts != nil {
-		l.experts.forward(w, a.routed, next, w.normed, n)
+		l.experts.forward(w, a.routed, out, w.normed, n)
 	} else {
-		l.ff.forward(w, next, w.normed, a.gate, a.up, n, true)
+		l.ff.forward(w, out, w.normed, a.gate, a.up, n, true)
 	}
 }
 

@@ -17,7 +17,7 @@ const (
 type headWork struct {
 	logits []float32      // [rows, this part of the vocabulary]
 	hidden []float32      // [rows, d]
-	of     []Distribution // one per target of the last LogProbs
+	dists  []Distribution // one per target of the last LogProbs
 	dh     []float32      // [n,d], the gradient with respect to the hidden rows
 	all    []float32      // numbers that all ranks exchange
 }
@@ -33,12 +33,12 @@ func (w *Work) headRows() int {
 	return rows
 }
 
-// Logits writes the logits of the given rows of the last pass to out [len(rows), vocabulary].
-func (m *Model) Logits(w *Work, out []float32, rows []int32) {
+// Logits writes the logits of the given rows of the last pass to dst [len(rows), vocabulary].
+func (m *Model) Logits(w *Work, dst []float32, rows []int32) {
 	d, v, step := m.Config.Hidden, m.Config.Vocab, w.headRows()
 	for i := 0; i < len(rows); i += step {
 		part := rows[i:min(i+step, len(rows))]
-		to := out[i*v : (i+len(part))*v]
+		to := dst[i*v : (i+len(part))*v]
 		if w.axis == nil {
 			m.logits(w, to, w.gather(part, d))
 			continue
@@ -49,9 +49,9 @@ func (m *Model) Logits(w *Work, out []float32, rows []int32) {
 	}
 }
 
-// joinVocabulary writes the logits of all ranks to out [n, vocabulary]. own has the logits of this part of the
+// joinVocabulary writes the logits of all ranks to dst [n, vocabulary]. src has the logits of this part of the
 // vocabulary.
-func (m *Model) joinVocabulary(w *Work, out, own []float32, n int) {
+func (m *Model) joinVocabulary(w *Work, dst, src []float32, n int) {
 	v := m.Config.Vocab
 	w.head.all = resize(w.head.all, n*v)
 	at, counts := 0, w.counts()
@@ -64,19 +64,19 @@ func (m *Model) joinVocabulary(w *Work, out, own []float32, n int) {
 			at += counts[i]
 		}
 	}
-	copy(w.head.all[at:], own)
+	copy(w.head.all[at:], src)
 	w.collect(w.head.all, counts)
 	first, all := 0, w.head.all
 	for _, count := range counts {
 		width := count / n
 		for r := range n {
-			copy(out[r*v+first:][:width], all[r*width:])
+			copy(dst[r*v+first:][:width], all[r*width:])
 		}
 		first, all = first+width, all[count:]
 	}
 }
 
-// gather returns a copy of the given hidden rows, in the order of the argument rows.
+// gather returns a copy of the hidden rows whose indices are in rows.
 func (w *Work) gather(rows []int32, d int) []float32 {
 	for i, r := range rows {
 		copy(w.head.hidden[i*d:(i+1)*d], w.final.hidden[int(r)*d:])
@@ -84,9 +84,9 @@ func (w *Work) gather(rows []int32, d int) []float32 {
 	return w.head.hidden[:len(rows)*d]
 }
 
-// logits writes the logits of hidden rows to out, for this part of the vocabulary.
-func (m *Model) logits(w *Work, out, hidden []float32) {
-	m.head.forward(w, out, hidden, len(hidden)/m.Config.Hidden, false)
+// logits writes the logits of hidden rows to dst, for this part of the vocabulary.
+func (m *Model) logits(w *Work, dst, hidden []float32) {
+	m.head.forward(w, dst, hidden, len(hidden)/m.Config.Hidden, false)
 }
 
 // A Target is a token whose probability is computed from a row of the last pass.
@@ -110,22 +110,22 @@ func (b Batch) NextTokens(dst []Target) []Target {
 // softmax(logits/temperature). The bits of results depend only on the sequence up to the target.
 func (m *Model) LogProbs(w *Work, logp, entropy []float32, targets []Target, temperature float32) {
 	step := w.headRows()
-	w.head.of = resize(w.head.of, len(targets))
+	w.head.dists = resize(w.head.dists, len(targets))
 	for i := 0; i < len(targets); i += step {
 		part := targets[i:min(i+step, len(targets))]
 		logits := w.targetLogits(part, temperature)
-		m.distributions(w, w.head.of[i:], logp[i:], logits, part)
+		m.distributions(w, w.head.dists[i:], logp[i:], logits, part)
 		if entropy != nil {
-			for r, d := range w.head.of[i : i+len(part)] {
+			for r, d := range w.head.dists[i : i+len(part)] {
 				entropy[i+r] = float32(d.Entropy)
 			}
 		}
 	}
 }
 
-// distributions sets of[i] to the Distribution for target i, and logp[i] to the target's log-probability. logits has a
-// row for each target, with the columns of this part of the vocabulary.
-func (m *Model) distributions(w *Work, of []Distribution, logp, logits []float32, targets []Target) {
+// distributions sets dists[i] to the Distribution for target i, and logp[i] to the target's log-probability. logits has
+// a row for each target, with the columns of this part of the vocabulary.
+func (m *Model) distributions(w *Work, dists []Distribution, logp, logits []float32, targets []Target) {
 	v := m.local.Vocab
 	per := 3*m.own + 1 // numbers of a rank for each target: 3 for each block, and the target's logit
 	all, mine := w.ofAllRanks(per * len(targets))
@@ -148,8 +148,8 @@ func (m *Model) distributions(w *Work, of []Distribution, logp, logits []float32
 				logp[r] = from[per-1]
 			}
 		}
-		of[r] = m.merge(&parts)
-		logp[r] = of[r].LogProb(logp[r])
+		dists[r] = m.merge(&parts)
+		logp[r] = dists[r].LogProb(logp[r])
 	}
 }
 
@@ -233,7 +233,7 @@ func (m *Model) Distribution(logits []float32) Distribution {
 	return m.merge(&parts)
 }
 
-// sumBlocks sets dst to the fields of a partial (top, sum, weighted) for each block of this part of the vocabulary.
+// sumBlocks writes three numbers to dst (the fields of a partial) for each block of this part of the vocabulary.
 func (m *Model) sumBlocks(dst, logits []float32) {
 	width := m.Config.blockWidth(m.Config.Vocab)
 	for b := range m.own {
@@ -274,7 +274,7 @@ func (p partial) merge(q partial) partial {
 	return partial{top, p.shifted(top).sum + q.shifted(top).sum, p.shifted(top).weighted + q.shifted(top).weighted}
 }
 
-// shifted returns p with its sums relative to another top.
+// shifted returns p with its sums relative to the given top instead of p.top.
 func (p partial) shifted(top float64) partial {
 	if p.sum == 0 {
 		return partial{top: top}
@@ -299,7 +299,7 @@ func (m *Model) headBackward(w *Work, dlogp, dentropy []float32, targets []Targe
 				entropy = dentropy[i+r]
 			}
 			row, token := logits[r*v:(r+1)*v], int(t.Token)-m.firstID
-			logitsGrad(row, w.head.of[i+r], dlogp[i+r], entropy)
+			logitsGrad(row, w.head.dists[i+r], dlogp[i+r], entropy)
 			if 0 <= token && token < v {
 				row[token] += dlogp[i+r]
 			}

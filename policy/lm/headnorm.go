@@ -11,9 +11,9 @@ type normSums struct {
 	totals []float32 // memory for finish
 }
 
-// of returns the sums q and k of a layer. Each has the shape [blocks, head_dim]. Both are nil if the norms are not
+// sums returns the sums of a layer, [blocks, head_dim]: q for queries and k for keys. Both are nil if the norms are not
 // trained.
-func (s *normSums) of(m *Model, layer int) (q, k []float32) {
+func (s *normSums) sums(m *Model, layer int) (q, k []float32) {
 	if m.layers[layer].qNorm.grad() == nil {
 		return nil, nil
 	}
@@ -45,13 +45,13 @@ func (w *Work) headNormGrad(sums, dx, x, inv []float32, norm *weight, heads int)
 	}
 }
 
-// finish adds the sums of a layer to the gradients of its norms, and clears them. A second call adds nothing.
+// finish adds the sums of a layer to the gradients of its norms, and clears the sums. A second call adds nothing.
 func (s *normSums) finish(w *Work, layer int) {
 	if s.open == nil || !s.open[layer] {
 		return
 	}
 	m, e := w.m, w.m.Config.HeadDim
-	q, k := s.of(m, layer)
+	q, k := s.sums(m, layer)
 	totals := s.totals[:0]
 	for _, sums := range [][]float32{q, k} {
 		for half := e; half < len(sums); half *= 2 {

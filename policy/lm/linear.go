@@ -27,29 +27,29 @@ const (
 	byColumns     // each rank has some of the outputs
 )
 
-// newLinear declares the weights of a product. The arguments in and out are the sizes in the whole model.
-func (m *Model) newLinear(name string, in, out int, bias bool, by cut) linear {
+// newLinear declares the weights of a product. inputs and outputs are its sizes in the whole model.
+func (m *Model) newLinear(name string, inputs, outputs int, bias bool, by cut) linear {
 	l := linear{m: m, bias: bias}
-	l.cut(by, in, out)
+	l.cut(by, inputs, outputs)
 	axes := [...]int{uncut: -1, byRows: 0, byColumns: 1}
-	l.w = m.declare(name+".weight", true, normal, axes[by], in, out)
+	l.w = m.declare(name+".weight", true, normal, axes[by], inputs, outputs)
 	if bias {
-		l.b = m.declare(name+".bias", false, zeros, axes[by]-1, out)
+		l.b = m.declare(name+".bias", false, zeros, axes[by]-1, outputs)
 	}
-	l.adapt(name, by, in, out)
+	l.adapt(name, by, inputs, outputs)
 	return l
 }
 
-// cut sets the sizes and sums of l. The arguments in and out are the sizes in the whole model.
-func (l *linear) cut(by cut, in, out int) {
+// cut sets the sizes and sums of l. inputs and outputs are the sizes in the whole model.
+func (l *linear) cut(by cut, inputs, outputs int) {
 	m := l.m
-	l.in, l.out = in, out
-	l.over, l.back = sum{blocks: 1}, sum{blocks: m.blocks, width: m.Config.blockWidth(out)}
+	l.in, l.out = inputs, outputs
+	l.over, l.back = sum{blocks: 1}, sum{blocks: m.blocks, width: m.Config.blockWidth(outputs)}
 	switch by {
 	case byRows:
-		l.in, l.over, l.back = m.size(in), m.split(in), sum{blocks: 1}
+		l.in, l.over, l.back = m.size(inputs), m.split(inputs), sum{blocks: 1}
 	case byColumns:
-		l.out, l.back = m.size(out), m.split(out)
+		l.out, l.back = m.size(outputs), m.split(outputs)
 	}
 }
 
@@ -64,11 +64,10 @@ func (m *Model) split(n int) sum {
 	return sum{blocks: m.own, width: m.Config.blockWidth(n), shared: m.part.Size > 1}
 }
 
-// forward computes the output [n,out] from the argument in [n,in]. It sets y to the output, or adds the output to y if
-// add is true.
-func (l *linear) forward(w *Work, y, in []float32, n int, add bool) {
-	y, in = y[:n*l.out], in[:n*l.in]
-	term := kernel.Term{A: in, B: l.w.data(), K: l.in, Width: l.over.width}
+// forward computes the output [n,out] from x [n,in]. It sets y to the output, or adds the output to y if add is true.
+func (l *linear) forward(w *Work, y, x []float32, n int, add bool) {
+	y, x = y[:n*l.out], x[:n*l.in]
+	term := kernel.Term{A: x, B: l.w.data(), K: l.in, Width: l.over.width}
 	var bias []float32
 	if l.bias {
 		bias = l.b.data()
@@ -96,17 +95,17 @@ func (l *linear) forward(w *Work, y, in []float32, n int, add bool) {
 	}
 	if a := l.adapter; a != nil {
 		low := w.low[:n*a.rank]
-		a.down(w, low, in, n)
+		a.down(w, low, x, n)
 		w.team.Product(y, n, l.out, 1, nil, true, kernel.Term{A: low, B: a.b(), K: a.rank})
 	}
 }
 
-// gradient adds to the gradients of the weights. The argument in [n,in] is the input, and dy [n,out] is the gradient
-// with respect to the output. With an adapter, gradient sets w.low [n,rank] to the gradient with respect to x·A.
-func (l *linear) gradient(w *Work, in, dy []float32, n int) {
-	in, dy = in[:n*l.in], dy[:n*l.out]
+// gradient adds to the gradients of the weights. x [n,in] is the input, and dy [n,out] is the gradient with respect to
+// the output. With an adapter, gradient sets w.low [n,rank] to the gradient with respect to x·A.
+func (l *linear) gradient(w *Work, x, dy []float32, n int) {
+	x, dy = x[:n*l.in], dy[:n*l.out]
 	if g := l.w.grad(); g != nil {
-		w.team.Gradient(g, in, dy, l.in, l.out, n)
+		w.team.Gradient(g, x, dy, l.in, l.out, n)
 	}
 	if l.bias {
 		if g := l.b.grad(); g != nil {
@@ -115,7 +114,7 @@ func (l *linear) gradient(w *Work, in, dy []float32, n int) {
 	}
 	if a := l.adapter; a != nil {
 		low, low2 := w.low[:n*a.rank], w.low2[:n*a.rank]
-		a.down(w, low2, in, n)
+		a.down(w, low2, x, n)
 		w.team.Gradient(a.m.Params.GradOf(a.fieldB), low2, dy, a.rank, l.out, n)
 		w.team.Product(low, n, a.rank, l.back.blocks, nil, false,
 			kernel.Term{A: dy, B: a.b(), K: l.out, Width: l.back.width, Transposed: true})
@@ -123,7 +122,7 @@ func (l *linear) gradient(w *Work, in, dy []float32, n int) {
 			w.sum(low)
 		}
 		kernel.Scale(low, a.scale)
-		w.team.Gradient(a.m.Params.GradOf(a.fieldA), in, low, l.in, a.rank, n)
+		w.team.Gradient(a.m.Params.GradOf(a.fieldA), x, low, l.in, a.rank, n)
 	}
 }
 
@@ -133,22 +132,22 @@ type derivative struct {
 	dy []float32
 }
 
-// inputGrad sets dx [n,in] to the gradient of the loss with respect to the common input of up to three linears. The
-// argument in is that input. inputGrad also adds to the gradients of the linears' weights.
-func (w *Work) inputGrad(dx, in []float32, n int, from ...derivative) {
+// inputGrad sets dx [n,in] to the gradient of the loss with respect to x, the common input of up to three linears.
+// inputGrad also adds to the gradients of the linears' weights.
+func (w *Work) inputGrad(dx, x []float32, n int, derivatives ...derivative) {
 	var terms [3]kernel.Term
-	for i, d := range from {
+	for i, d := range derivatives {
 		l := d.l
 		terms[i] = kernel.Term{A: d.dy[:n*l.out], B: l.w.data(), K: l.out, Width: l.back.width, Transposed: true}
 	}
-	first := from[0].l
+	first := derivatives[0].l
 	dx = dx[:n*first.in]
-	w.team.Product(dx, n, first.in, first.back.blocks, nil, false, terms[:len(from)]...)
+	w.team.Product(dx, n, first.in, first.back.blocks, nil, false, terms[:len(derivatives)]...)
 	if first.back.shared {
 		w.sum(dx)
 	}
-	for _, d := range from {
-		d.l.gradient(w, in, d.dy, n)
+	for _, d := range derivatives {
+		d.l.gradient(w, x, d.dy, n)
 		if a := d.l.adapter; a != nil {
 			w.team.Product(dx, n, d.l.in, 1, nil, true, kernel.Term{A: w.low[:n*a.rank], B: a.a(), K: a.rank,
 				Transposed: true})

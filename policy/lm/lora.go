@@ -57,9 +57,9 @@ type adapter struct {
 	scale          float32
 }
 
-// adapt gives l an adapter if module is a target. The arguments in and out are the sizes of l in
-// the whole model.
-func (l *linear) adapt(module string, by cut, in, out int) {
+// adapt gives l an adapter if module is a target. inputs and outputs are the sizes of l in the whole
+// model.
+func (l *linear) adapt(module string, by cut, inputs, outputs int) {
 	o := l.m.lora
 	if o == nil || !slices.Contains(o.Targets, module[strings.LastIndexByte(module, '.')+1:]) {
 		return
@@ -70,9 +70,9 @@ func (l *linear) adapt(module string, by cut, in, out int) {
 	a.fieldB = p.Add(module+".lora_B.weight", o.Rank, l.out)
 	switch c := &l.m.Config; by {
 	case byRows:
-		p.Cut(p.Fields[a.fieldA].Name, c.slice(l.m.part, 0, in))
+		p.Cut(p.Fields[a.fieldA].Name, c.slice(l.m.part, 0, inputs))
 	case byColumns:
-		p.Cut(p.Fields[a.fieldB].Name, c.slice(l.m.part, 1, out))
+		p.Cut(p.Fields[a.fieldB].Name, c.slice(l.m.part, 1, outputs))
 	}
 	p.Fields[a.fieldA].Optional, p.Fields[a.fieldB].Optional = true, true
 	l.adapter = a
@@ -82,10 +82,10 @@ func (l *linear) adapt(module string, by cut, in, out int) {
 func (a *adapter) a() []float32 { return a.m.Params.Of(a.fieldA) }
 func (a *adapter) b() []float32 { return a.m.Params.Of(a.fieldB) }
 
-// down sets low [n,rank] to scale·in·A.
-func (a *adapter) down(w *Work, low, in []float32, n int) {
+// down sets low [n,rank] to scale·x·A.
+func (a *adapter) down(w *Work, low, x []float32, n int) {
 	w.team.Product(low, n, a.rank, a.over.blocks, nil, false,
-		kernel.Term{A: in, B: a.a(), K: a.in, Width: a.over.width})
+		kernel.Term{A: x, B: a.a(), K: a.in, Width: a.over.width})
 	if a.over.shared {
 		w.sum(low)
 	}

@@ -1,10 +1,10 @@
 package lm
 
-// TrainingBytes returns an upper bound, in bytes, for the memory of a Work of NewRecomputing(tokens, again). sequences
+// TrainingBytes returns an upper bound, in bytes, for the memory of a Work of NewRecomputing(tokens, layers). sequences
 // is the largest number of sequences in a micro-batch. passes is the largest number of micro-batches that wait for
 // their backward pass at the same time: the number of stages from this stage to the last. The model need not be
 // allocated.
-func (m *Model) TrainingBytes(tokens, sequences, passes, again int) int {
+func (m *Model) TrainingBytes(tokens, sequences, passes, layers int) int {
 	c, n := &m.local, tokens
 	d, q, kv := c.Hidden, c.Heads*c.HeadDim, c.KVHeads*c.HeadDim
 	x := c.Experts
@@ -24,7 +24,7 @@ func (m *Model) TrainingBytes(tokens, sequences, passes, again int) int {
 		} else {
 			wide = max(wide, n*c.Intermediate)
 		}
-		if kept += n * d; i < again {
+		if kept += n * d; i < layers {
 			shared.attn, *of = attn, feedForward
 		} else {
 			kept += attn + feedForward
@@ -49,8 +49,8 @@ func (m *Model) TrainingBytes(tokens, sequences, passes, again int) int {
 	return 4*(total+m.message(n)) + productBytes
 }
 
-// MessageBytes returns an upper bound, in bytes, for the messages to other stages that are sent but not yet received.
-// The argument tokens is the number of tokens in a micro-batch. The bound is 0 if there is only one stage.
+// MessageBytes returns an upper bound, in bytes, for the messages to other stages that are sent but not yet received. A
+// micro-batch has the given number of tokens. The bound is 0 if there is only one stage.
 func (m *Model) MessageBytes(tokens int) int {
 	neighbours := 2
 	if m.first() {
@@ -75,7 +75,7 @@ func (m *Model) endMessage() int {
 	if m.first() == m.last() || !m.Config.Tied || m.fixed {
 		return 0
 	}
-	return min(streamed, m.local.Hidden*m.local.Vocab)
+	return min(streamLen, m.local.Hidden*m.local.Vocab)
 }
 
 // productBytes is an upper bound, in bytes, for the memory of a kernel.Multiplier.

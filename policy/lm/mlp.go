@@ -16,7 +16,7 @@ func (m *Model) newFeedForward(prefix string, width int) feedForward {
 }
 
 // forward computes the output [n,d] from x [n,d]. It sets y to the output, or adds the output to y if add is true. It
-// writes the outputs of f.gate and f.up to gate and up [n,width].
+// writes the outputs of the products gate_proj and up_proj to the slices gate and up [n,width].
 func (f *feedForward) forward(w *Work, y, x, gate, up []float32, n int, add bool) {
 	f.gate.forward(w, gate, x, n, false)
 	f.up.forward(w, up, x, n, false)
@@ -25,8 +25,8 @@ func (f *feedForward) forward(w *Work, y, x, gate, up []float32, n int, add bool
 	f.down.forward(w, y, act, n, add)
 }
 
-// backward sets dx [n,d] from dy [n,d] and adds to the gradients. x, gate and up come from the forward
-// pass. backward overwrites gate and up.
+// backward sets dx [n,d] from dy [n,d] and adds to the gradients. The slices x, gate and up come from the forward pass.
+// backward overwrites the last two.
 func (f *feedForward) backward(w *Work, dx, dy, x, gate, up []float32, n int) {
 	act, dact := w.wide[:n*f.width], w.wide2[:n*f.width]
 	gate, up = gate[:n*f.width], up[:n*f.width]

@@ -172,12 +172,12 @@ func (m *Model) Headless() bool { return m.headless }
 // model is loaded.
 func (m *Model) Frozen() []byte { return m.frozen.mem }
 
-// ShareFrozen makes m use the frozen weights of another model of the same configuration. m must not
-// have memory or trainable weights.
-func (m *Model) ShareFrozen(of *Model) error {
-	if m.ready || m.Params.Len() > 0 || m.frozen.size != of.frozen.size || m.Config.Tied != of.Config.Tied {
+// ShareFrozen makes m use the frozen weights of other, a model of the same configuration. m must not have memory or
+// trainable weights.
+func (m *Model) ShareFrozen(other *Model) error {
+	if m.ready || m.Params.Len() > 0 || m.frozen.size != other.frozen.size || m.Config.Tied != other.Config.Tied {
 		return fmt.Errorf("language model: cannot share the frozen weights of another model")
 	}
-	m.frozen.mem, m.frozen.all, m.ready = of.frozen.mem, of.frozen.all, true
+	m.frozen.mem, m.frozen.data, m.ready = other.frozen.mem, other.frozen.data, true
 	return nil
 }

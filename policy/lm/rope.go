@@ -152,8 +152,8 @@ func newRotation(c *Config, positions int) rotation {
 // prepareRotations computes rotations for at least the given number of positions. It at least doubles a table that is
 // too small, so a growing sequence rarely recomputes it.
 func (w *Work) prepareRotations(positions int) error {
-	if most := w.m.Config.Window; most > 0 && positions > most {
-		return fmt.Errorf("a sequence of %d tokens is longer than sliding_window, %d: not supported", positions, most)
+	if window := w.m.Config.Window; window > 0 && positions > window {
+		return fmt.Errorf("a sequence of %d tokens is longer than sliding_window, %d: not supported", positions, window)
 	}
 	if positions > w.rotation.positions {
 		w.rotation = newRotation(&w.m.Config, max(positions, 2*w.rotation.positions))
@@ -173,9 +173,9 @@ func (w *Work) gatherRotations() {
 	}
 }
 
-// rotate rotates the heads of x [n, heads·head_dim] by their positions and multiplies them by scale. If back is true,
-// it rotates in the opposite direction, for the backward pass.
-func (w *Work) rotate(x []float32, heads int, scale float32, back bool) {
+// rotate rotates the heads of x [n, heads·head_dim] by their positions and multiplies them by scale. If inverse is
+// true, it rotates in the opposite direction, for the backward pass.
+func (w *Work) rotate(x []float32, heads int, scale float32, inverse bool) {
 	half := w.rotation.half
-	kernel.Rotate(x[:w.n*heads*2*half], w.cos, w.sin, w.n, heads, half, scale, back)
+	kernel.Rotate(x[:w.n*heads*2*half], w.cos, w.sin, w.n, heads, half, scale, inverse)
 }

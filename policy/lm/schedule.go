@@ -161,7 +161,7 @@ func (m *Model) begin(w *Work, h Head, micro Micro) error {
 	return m.Forward(w, micro.Batch)
 }
 
-// complete computes the outputs of the current micro-batch, which has number k, and runs this stage's backward pass.
+// complete computes the outputs of the current micro-batch, number k, and runs this stage's backward pass.
 func (m *Model) complete(w *Work, h Head, k int, s Source) error {
 	o, dx := &w.out, w.delta[:w.n*m.Config.Hidden]
 	if m.last() {
@@ -244,13 +244,13 @@ func (w *Work) makeMessage(parts [][]float32) []float32 {
 	return w.message
 }
 
-// streamed is the largest number of elements in a message of the function stream. They take 16 MiB.
-const streamed = 4 << 20
+// streamLen is the largest number of elements in one message of the function stream (16 MiB).
+const streamLen = 4 << 20
 
-// stream sends or receives long data in several messages. call is the method send or recv.
+// stream sends or receives long data in several messages. call is w.send or w.recv.
 func stream(call func(peer int, parts ...[]float32), peer int, x []float32) {
-	for lo := 0; lo < len(x); lo += streamed {
-		call(peer, x[lo:min(lo+streamed, len(x))])
+	for lo := 0; lo < len(x); lo += streamLen {
+		call(peer, x[lo:min(lo+streamLen, len(x))])
 	}
 }
 

@@ -19,9 +19,9 @@ type team struct {
 	gates [4][]float32 // arguments of SwiGLU or SwiGLUGrad
 }
 
-// A job is a method of Work that computes one part of a result with the memory of member m. number is the index of the
-// part, and parts is the number of all parts.
-type job func(w *Work, number, parts int, m *member)
+// A job is a method of Work. It computes the part with the given index, out of count parts of a result, with the memory
+// of member m.
+type job func(w *Work, index, count int, m *member)
 
 // A member computes one part of each job, with memory of its own.
 type member struct {
@@ -41,9 +41,9 @@ type productArgs struct {
 	k            int
 }
 
-// Products of at least sharedFrom operations are split among the members. One core needs about 20 µs for sharedFrom
-// operations.
-const sharedFrom = 2 << 20
+// Products of at least minSharedOps operations are split among the members. One core needs about 20 µs for this number
+// of operations.
+const minSharedOps = 2 << 20
 
 func newTeam(w *Work) *team {
 	return &team{w: w, members: []*member{newMember(w.m.local.HeadDim)}}
@@ -62,22 +62,22 @@ func (w *Work) SetThreads(n int) {
 	}
 	t.alive.Wait()
 	t.members = t.members[:1]
-	for number := 1; number < n; number++ {
+	for index := 1; index < n; index++ {
 		m := newMember(w.m.local.HeadDim)
 		m.start = make(chan struct{})
 		t.members = append(t.members, m)
 		t.alive.Go(func() {
 			for range m.start {
-				t.job(w, number, len(t.members), m)
+				t.job(w, index, len(t.members), m)
 				t.busy.Done()
 			}
 		})
 	}
 }
 
-// run runs a job on all members and waits for them. If size < least, only the first member runs the job.
-func (t *team) run(least, size int, job job) {
-	if len(t.members) == 1 || size < least {
+// run runs a job on all members and waits for them. If size < minSize, only the first member runs the job.
+func (t *team) run(minSize, size int, job job) {
+	if len(t.members) == 1 || size < minSize {
 		job(t.w, 0, 1, t.members[0])
 		return
 	}
@@ -96,66 +96,66 @@ func (t *team) Product(c []float32, m, n, blocks int, bias []float32, acc bool, 
 	for _, x := range terms {
 		operations += 2 * m * n * x.K
 	}
-	if len(t.members) == 1 || operations < sharedFrom { // run would do the same, after a copy of the arguments
+	if len(t.members) == 1 || operations < minSharedOps { // run would do the same, after a copy of the arguments
 		t.members[0].x.Product(c, m, n, blocks, bias, acc, terms...)
 		return
 	}
 	t.args = productArgs{c: c, bias: bias, m: m, n: n, blocks: blocks, acc: acc, count: len(terms)}
 	copy(t.args.terms[:], terms)
-	t.run(sharedFrom, operations, (*Work).productPart)
+	t.run(minSharedOps, operations, (*Work).productPart)
 }
 
-func (w *Work) productPart(number, parts int, m *member) {
+func (w *Work) productPart(index, count int, m *member) {
 	a := &w.team.args
-	m.x.ProductPart(number, parts, a.c, a.m, a.n, a.blocks, a.bias, a.acc, a.terms[:a.count]...)
+	m.x.ProductPart(index, count, a.c, a.m, a.n, a.blocks, a.bias, a.acc, a.terms[:a.count]...)
 }
 
 // Gradient runs kernel.Multiplier.Gradient on all members.
 func (t *team) Gradient(c, a, b []float32, m, n, k int) {
-	if len(t.members) == 1 || 2*m*n*k < sharedFrom {
+	if len(t.members) == 1 || 2*m*n*k < minSharedOps {
 		t.members[0].x.Gradient(c, a, b, m, n, k)
 		return
 	}
 	t.args = productArgs{c: c, a: a, b: b, m: m, n: n, k: k}
-	t.run(sharedFrom, 2*m*n*k, (*Work).gradientPart)
+	t.run(minSharedOps, 2*m*n*k, (*Work).gradientPart)
 }
 
-func (w *Work) gradientPart(number, parts int, m *member) {
+func (w *Work) gradientPart(index, count int, m *member) {
 	a := &w.team.args
-	m.x.GradientPart(number, parts, a.c, a.a, a.b, a.m, a.n, a.k)
+	m.x.GradientPart(index, count, a.c, a.a, a.b, a.m, a.n, a.k)
 }
 
-// An elementwise job on at least sharedElements elements is split among the members.
-const sharedElements = 1 << 16
+// An elementwise job on at least minSharedElements elements is split among the members.
+const minSharedElements = 1 << 16
 
 // SwiGLU runs kernel.SwiGLU on all members.
 func (t *team) SwiGLU(act, gate, up []float32) {
 	t.gates = [4][]float32{act, gate, up}
-	t.run(sharedElements, len(act), (*Work).swigluPart)
+	t.run(minSharedElements, len(act), (*Work).swigluPart)
 }
 
-func (w *Work) swigluPart(number, parts int, _ *member) {
-	g := w.team.gatesOf(number, parts)
+func (w *Work) swigluPart(index, count int, _ *member) {
+	g := w.team.gatesOf(index, count)
 	kernel.SwiGLU(g[0], g[1], g[2])
 }
 
 // SwiGLUGrad runs kernel.SwiGLUGrad on all members.
 func (t *team) SwiGLUGrad(act, gate, up, dact []float32) {
 	t.gates = [4][]float32{act, gate, up, dact}
-	t.run(sharedElements, len(act), (*Work).swigluGradPart)
+	t.run(minSharedElements, len(act), (*Work).swigluGradPart)
 }
 
-func (w *Work) swigluGradPart(number, parts int, _ *member) {
-	g := w.team.gatesOf(number, parts)
+func (w *Work) swigluGradPart(index, count int, _ *member) {
+	g := w.team.gatesOf(index, count)
 	kernel.SwiGLUGrad(g[0], g[1], g[2], g[3])
 }
 
 // gatesOf returns one part of each argument in t.gates.
-func (t *team) gatesOf(number, parts int) (part [4][]float32) {
+func (t *team) gatesOf(index, count int) (part [4][]float32) {
 	n := len(t.gates[0])
 	for i, x := range t.gates {
 		if x != nil {
-			part[i] = x[number*n/parts : (number+1)*n/parts]
+			part[i] = x[index*n/count : (index+1)*n/count]
 		}
 	}
 	return part

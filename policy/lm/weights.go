@@ -49,10 +49,10 @@ func (w *weight) grad() []float32 {
 
 // frozen holds weights that have no gradient.
 type frozen struct {
-	places [][2]int // for each weight, the range of its elements in the slice all
+	places [][2]int // the range of each weight's elements in data
 	size   int      // elements, including gaps
 	mem    []byte
-	all    []float32
+	data   []float32 // mem as float32s
 }
 
 func (f *frozen) add(shape []int) int {
@@ -64,7 +64,7 @@ func (f *frozen) add(shape []int) int {
 
 func (f *frozen) of(i int) []float32 {
 	lo, hi := f.places[i][0], f.places[i][1]
-	return f.all[lo:hi:hi]
+	return f.data[lo:hi:hi]
 }
 
 func (f *frozen) alloc(alloc tensor.Allocator) error {
@@ -75,7 +75,7 @@ func (f *frozen) alloc(alloc tensor.Allocator) error {
 	if err != nil {
 		return fmt.Errorf("frozen weights: %w", err)
 	}
-	f.mem, f.all = mem, tensor.Of(mem[:4*f.size], tensor.F32, f.size).F32()
+	f.mem, f.data = mem, tensor.Of(mem[:4*f.size], tensor.F32, f.size).F32()
 	return nil
 }
 
@@ -152,8 +152,8 @@ func (m *Model) Whole() *Model {
 	return whole
 }
 
-// Init draws the weights of a new model: normal numbers with deviation Config.InitRange, 0 for
-// biases, 1 for norms. A part of a model gets the same numbers as in the whole model. For adapters see InitAdapters.
+// Init draws the weights of a new model: normal numbers with deviation Config.InitRange, 0 for biases, 1 for norms. A
+// part of a model gets the same numbers as in the whole model. For the adapters, see InitAdapters.
 func (m *Model) Init(seed uint64) {
 	for key, w := range m.Whole().list {
 		i, here := m.index[w.name]

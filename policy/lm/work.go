@@ -35,12 +35,12 @@ type Work struct {
 	axis     Axis  // the tensor-parallel ranks; nil for one rank
 	pipe     Pipe  // the pipeline stages; nil for one stage
 	err      error // the first error of a message to or from another rank
-	deferred bool  // sums over axis wait for sumDeferred
-	sizes    []int // memory of the method counts
+	deferred bool  // whether sums over axis wait for sumDeferred
+	sizes    []int // memory for the result of counts
 	rows     int   // maximum number of tokens in a forward pass
 	training bool
-	whole    bool         // the Work is for Forward, not for Extend
-	again    int          // number of first layers whose forward pass the backward pass repeats
+	whole    bool         // whether the Work is for Forward, not for Extend
+	repeated int          // the backward pass repeats the forward pass of this number of first layers
 	shared   *activations // activations that the repeated layers share; nil if no layer is repeated
 
 	*pass                    // pass of the current micro-batch
@@ -49,10 +49,10 @@ type Work struct {
 	message []float32        // message to or from another stage
 	results []float32        // outputs that Infer collects
 
-	room      []float32 // Batch.Given of all pieces
+	room      []float32 // Piece.Given of all pieces
 	head      headWork
 	attention attention
-	rotation  rotation // table for all positions so far
+	rotation  rotation // for all positions so far
 
 	normed, delta, delta2         []float32 // [n,d]
 	partial                       []float32 // [n,d]; nil if the model is whole
@@ -103,11 +103,11 @@ type activations struct {
 // keeps the activations of all layers.
 func (m *Model) NewTraining(tokens int) *Work { return m.NewRecomputing(tokens, 0) }
 
-// NewRecomputing is like NewTraining, but its Work needs less memory. The argument layers is the number of first layers
-// that keep only inputs, keys and values. The backward pass repeats their forward pass. Results have the same bits.
-func (m *Model) NewRecomputing(tokens, layers int) *Work {
+// NewRecomputing is like NewTraining, but its Work needs less memory. The first n layers keep only inputs, keys and
+// values, and the backward pass repeats their forward pass. Results have the same bits.
+func (m *Model) NewRecomputing(tokens, n int) *Work {
 	w := m.newWork(tokens, true)
-	if w.again = min(layers, len(m.layers)); w.again > 0 {
+	if w.repeated = min(n, len(m.layers)); w.repeated > 0 {
 		w.shared = w.newActivations()
 	}
 	w.pass = w.newPass()
@@ -184,7 +184,7 @@ func (w *Work) newPass() *pass {
 	p := w.newFinal()
 	for i := range w.m.layers {
 		of := w.shared
-		if i >= w.again {
+		if i >= w.repeated {
 			of = w.newActivations()
 		}
 		w.fit(of, &w.m.layers[i])
@@ -222,12 +222,12 @@ func (w *Work) newActivations() *activations {
 	return a
 }
 
-// fit adds memory for the feed-forward block of layer l to a, unless a has it already.
-func (w *Work) fit(a *activations, l *layer) {
+// fit adds memory for the feed-forward block of layer l to acts, unless acts has this memory already.
+func (w *Work) fit(acts *activations, l *layer) {
 	switch n := w.rows; {
-	case l.experts != nil && a.routed == nil:
-		a.routed = newRouted(w.m, n)
-	case l.experts == nil && a.gate == nil:
-		a.gate, a.up = nn.Vector[float32](n*l.ff.width), nn.Vector[float32](n*l.ff.width)
+	case l.experts != nil && acts.routed == nil:
+		acts.routed = newRouted(w.m, n)
+	case l.experts == nil && acts.gate == nil:
+		acts.gate, acts.up = nn.Vector[float32](n*l.ff.width), nn.Vector[float32](n*l.ff.width)
 	}
 }

@@ -9,10 +9,9 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// actions normalises the dimensions of an action to [-1, 1], and divides them into bins. The range of a dimension
-// comes from the action space, or, after fit, from the 1 % and 99 % quantiles of the demonstrated actions. The
-// gripper has only two values, the bounds of its dimension in the action space. The ranges are buffers of the
-// parameters.
+// actions normalises the dimensions of an action to [-1, 1], and divides them into bins. The range of a dimension comes
+// from the action space. After fit it comes from the 1 % and 99 % quantiles of the demonstrated actions. The gripper
+// has only two values, the bounds of its dimension in the action space. The ranges are buffers of the parameters.
 type actions struct {
 	space   env.Space
 	dims    int // A
@@ -93,9 +92,9 @@ func (a *actions) decode(bin, dim int) float32 {
 	return a.number(float64(2*bin+1)/float64(a.options(dim))-1, dim)
 }
 
-// narrowest is the smallest width of a range, as a share of the width in the action space. fit needs it for dimensions
-// that are constant in all demonstrations.
-const narrowest = 1e-3
+// minWidth is the smallest width of a range, as a share of the width in the action space. fit needs this limit for
+// dimensions that are constant in all demonstrations.
+const minWidth = 1e-3
 
 // fit sets the ranges to the quantiles of demonstrated actions, [M,C,A].
 func (a *actions) fit(demos tensor.Tensor) {
@@ -111,7 +110,7 @@ func (a *actions) fit(demos tensor.Tensor) {
 		slices.Sort(column)
 		last := float64(len(column) - 1)
 		low[k], high[k] = float64(column[int(0.01*last)]), float64(column[int(0.99*last+0.5)])
-		if least := narrowest * float64(a.space.High[k]-a.space.Low[k]); high[k]-low[k] < least {
+		if least := minWidth * float64(a.space.High[k]-a.space.Low[k]); high[k]-low[k] < least {
 			low[k], high[k] = low[k]-least/2, high[k]+least/2
 		}
 	}

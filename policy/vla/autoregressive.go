@@ -24,9 +24,9 @@ func (h *autoregressiveHead) token(slot, bin int) int32 {
 	return int32(bin)
 }
 
-// before returns the row of embeddings for the token in the previous slot. embeddings holds the weights or
+// previousRow returns the row of embeddings for the token in the previous slot. The slice embeddings holds weights or
 // their gradients.
-func (h *autoregressiveHead) before(slot, row int, embeddings []float32) []float32 {
+func (h *autoregressiveHead) previousRow(slot, row int, embeddings []float32) []float32 {
 	d := h.p.d
 	return embeddings[int(h.tokens[row*h.p.dims+slot-1])*d:][:d]
 }
@@ -38,7 +38,7 @@ func (h *autoregressiveHead) encode(slots []float32, b batch) error {
 	}
 	for row := range b.n {
 		for slot := 1; slot < p.dims; slot++ {
-			kernel.Axpy(slots[(row*p.dims+slot)*p.d:][:p.d], 1, h.before(slot, row, embeddings))
+			kernel.Axpy(slots[(row*p.dims+slot)*p.d:][:p.d], 1, h.previousRow(slot, row, embeddings))
 		}
 	}
 	return nil
@@ -48,7 +48,7 @@ func (h *autoregressiveHead) backwardSlots(dSlots []float32, n int) {
 	p, grad := h.p, h.p.params.GradOf(h.p.previous)
 	for row := range n {
 		for slot := 1; slot < p.dims; slot++ {
-			kernel.Axpy(h.before(slot, row, grad), 1, dSlots[(row*p.dims+slot)*p.d:][:p.d])
+			kernel.Axpy(h.previousRow(slot, row, grad), 1, dSlots[(row*p.dims+slot)*p.d:][:p.d])
 		}
 	}
 }
@@ -60,7 +60,7 @@ func (h *autoregressiveHead) choose(x *pass, action, logProb, _ []float32, s sam
 		for row := range n {
 			in := x.slots[row*p.d : (row+1)*p.d]
 			if copy(in, learnt[slot*p.d:]); slot > 0 {
-				kernel.Axpy(in, 1, h.before(slot, row, embeddings))
+				kernel.Axpy(in, 1, h.previousRow(slot, row, embeddings))
 			}
 		}
 		hidden, err := x.cache.extend(x, 1, false)

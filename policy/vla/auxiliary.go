@@ -18,7 +18,7 @@ func (p *Policy) Foresees() (names []string) {
 }
 
 // An auxiliary is the memory of the auxiliary prediction (actor.model.foresight). The policy predicts the numbers some
-// steps ahead and at the end of a demonstration, see policy.Foreseer. These numbers are mostly hand positions, so they
+// steps ahead and at the end of a demonstration (policy.Foreseer). These numbers are mostly hand positions, so they
 // reveal the position of the named object better than actions do.
 //
 // The prediction ĝ is linear in the inputs of the MLP of numbers: the numbers, the keypoints and, with vision_words or

@@ -31,20 +31,20 @@ import (
 type flowHead struct {
 	denoiser
 	p         *Policy
-	imitating bool // whether the last encode had demonstrations, without recorded chains
+	imitating bool // whether the last encode had no recorded chains
 
-	times []float32 // [rows]
-	waves []float32 // [rows, waves]: sines and cosines of times
-	state []float32 // [rows, C·A]
-	next  []float32 // [rows, C·A]: the next state, or the velocity of a demonstration
-	slots []float32 // [rows, C, d]: features of the states, which are added to slots
-	shift []float32 // [rows, d]: features of the times, which are added to all slots of a row; then their gradient
+	times  []float32 // [rows]
+	waves  []float32 // [rows, waves]: sines and cosines of times
+	state  []float32 // [rows, C·A]
+	target []float32 // [rows, C·A]: the next state, or the velocity of a demonstration
+	slots  []float32 // [rows, C, d]: features of the states, added to the slots of the pass
+	shift  []float32 // [rows, d]: features of the times, added to all slots of a row; then their gradient
 
 	hidden   []float32 // of the slots of the last evaluate
 	velocity []float32 // [rows, C·A]: the velocity, then its gradient
 	slope    []float32 // [rows, C·A]: ∂ log-prob / ∂ velocity
 	scratch  []float32
-	noisy    []int // the step of each row that adds noise; -1 without noise
+	noisy    []int // [rows]: the step that adds noise; -1 without noise
 }
 
 var _ iterativeHead = (*flowHead)(nil)
@@ -56,7 +56,7 @@ func newFlowHead(p *Policy, rows int) *flowHead {
 	perDim := func() []float32 { return nn.Vector[float32](rows * p.dims) }
 	return &flowHead{
 		denoiser: denoiser{p.own.NumSteps, p.own.NoiseLevel}, p: p, times: make([]float32, rows),
-		waves: nn.Vector[float32](rows * waves), state: perDim(), next: perDim(),
+		waves: nn.Vector[float32](rows * waves), state: perDim(), target: perDim(),
 		slots: nn.Vector[float32](rows * p.slots * p.d), shift: nn.Vector[float32](rows * p.d), velocity: perDim(),
 		slope: perDim(), scratch: nn.Vector[float32](p.d * p.actions.dims), noisy: make([]int, rows),
 	}
@@ -84,8 +84,8 @@ func (d *denoiser) step(x, v float32, t float64, noisy bool) (mean, deviation, s
 	return float64((float64(x) * (toAction + toNoise))) + float64(float64(v)*slope), deviation, slope
 }
 
-// encode adds features of states and times to slots. It reads them from recorded chains, at the step with noise.
-// Without chains it draws a time for each row, and noise for the demonstrated actions.
+// encode adds features of states and times to slots. It reads states and times from recorded chains, at the step with
+// noise. Without chains it draws a time for each row, and noise for the demonstrated actions.
 func (h *flowHead) encode(slots []float32, b batch) error {
 	chains, recorded := b.obs.Get(policy.Latent)
 	if h.imitating = !recorded; h.imitating {
@@ -97,7 +97,7 @@ func (h *flowHead) encode(slots []float32, b batch) error {
 	return nil
 }
 
-// readChains sets times, state and next of each row to the values at the step with noise.
+// readChains sets times, state and target of each row to the values at the step with noise.
 func (h *flowHead) readChains(chains tensor.Tensor, n int) error {
 	dims, k := h.p.dims, h.p.LatentLen()
 	if chains.DType() != tensor.F32 || chains.Len() != n*k {
@@ -113,7 +113,7 @@ func (h *flowHead) readChains(chains tensor.Tensor, n int) error {
 		}
 		h.times[row] = h.begin(step)
 		copy(h.state[row*dims:(row+1)*dims], chain[step*dims:])
-		copy(h.next[row*dims:(row+1)*dims], chain[(step+1)*dims:])
+		copy(h.target[row*dims:(row+1)*dims], chain[(step+1)*dims:])
 	}
 	return nil
 }
@@ -135,7 +135,7 @@ func (h *flowHead) imitate(b batch) {
 				noise, spare = s.Normal()
 			}
 			a := p.actions.unit(b.action[at], i%p.actions.dims)
-			h.state[at], h.next[at] = float32(t*noise+(1-t)*a), float32(noise-a)
+			h.state[at], h.target[at] = float32(t*noise+(1-t)*a), float32(noise-a)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func (h *flowHead) beginChain(row int, chain []float32, s sampling) {
 // move replaces the state of a row with the state after a step.
 func (h *flowHead) move(row, step int, logProb []float32, stream *philox.Stream) {
 	dims, noisy := h.p.dims, h.noisy[row] == step
-	state, noise := h.state[row*dims:(row+1)*dims], h.next[row*dims:(row+1)*dims]
+	state, noise := h.state[row*dims:(row+1)*dims], h.target[row*dims:(row+1)*dims]
 	if noisy {
 		policy.Normals(noise, stream)
 	}
@@ -241,13 +241,13 @@ func (h *flowHead) evaluate(logProb, entropy, hidden, _ []float32, n int) {
 	for i := range n * h.p.dims {
 		entropy[i] = 0
 		if h.imitating {
-			e := h.velocity[i] - h.next[i]
+			e := h.velocity[i] - h.target[i]
 			logProb[i], h.slope[i] = -e*e, -2*e
 			continue
 		}
 		mean, deviation, slope := h.step(h.state[i], h.velocity[i], float64(h.times[i/h.p.dims]), true)
-		logProb[i] = normalLogProb(h.next[i], mean, deviation)
-		h.slope[i] = float32((float64(h.next[i]) - mean) / (deviation * deviation) * slope)
+		logProb[i] = normalLogProb(h.target[i], mean, deviation)
+		h.slope[i] = float32((float64(h.target[i]) - mean) / (deviation * deviation) * slope)
 	}
 }
 

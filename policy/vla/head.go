@@ -25,15 +25,15 @@ type head interface {
 // Its slots depend on the row: on the tokens chosen so far, or on an action with noise.
 type iterativeHead interface {
 	head
-	// encode adds to slots, which hold their learnt embeddings, the part that depends on the row and on the given
-	// actions of b.
+	// encode adds to slots the part that depends on the row and on the given actions of b. Before the call, slots holds
+	// the learnt embeddings.
 	encode(slots []float32, b batch) error
-	// backwardSlots adds to the gradients of the parameters that encode read. dSlots is the gradient of slots.
+	// backwardSlots adds to the gradients of the parameters that encode reads. dSlots is the gradient of slots.
 	backwardSlots(dSlots []float32, n int)
 }
 
-// A sampling has the options with which a head chooses actions. At temperature 0 it chooses the most likely actions,
-// and otherwise it draws.
+// A sampling has the options with which a head chooses actions. At temperature 0 the head chooses the most likely
+// actions; otherwise it draws.
 type sampling struct {
 	temperature float64
 	training    bool

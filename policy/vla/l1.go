@@ -34,7 +34,7 @@ func (h *l1Head) means(hidden []float32, n int) {
 	h.mean = h.p.mean.Forward(h.net, hidden, n*h.p.cfg.NumActionChunks)
 }
 
-// error returns u - μ for element i of the last means. u is the normalised action.
+// error returns u - μ for element i of the last means, where u is the normalised action.
 func (h *l1Head) error(i int, action float32) float32 {
 	return float32(h.p.actions.unit(action, i%h.p.actions.dims)) - h.mean[i]
 }

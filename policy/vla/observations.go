@@ -20,7 +20,7 @@ type observations struct {
 	length  int      // number of bytes of a text, or of words of an instruction
 	words   []string // all words of instructions, in the order of their numbers; nil if texts are bytes
 
-	// for the vision network; see method network
+	// sizes for the vision network
 	tokens     int // number of tokens of a row
 	predicted  int // number of outputs of the auxiliary prediction, which follow the tokens
 	readable   int // largest number of tokens of a text that the network reads; 0 if it reads no text
@@ -100,8 +100,8 @@ func (s *observations) newImages(rows int) (images, cropped [][]uint8) {
 	return images, cropped
 }
 
-// readImages sets images to the part of each image that the policy sees: the middle, or a random part, drawn from
-// b.augment. It does not copy whole images.
+// readImages sets images to the part of each image that the policy sees: the middle, or a random part that is drawn
+// from b.augment. It does not copy whole images.
 func (s *observations) readImages(images, cropped [][]uint8, b batch) {
 	for i := range s.cameras {
 		c := &s.cameras[i]
@@ -151,8 +151,8 @@ const (
 	numbersDeviation = "numbers.deviation"
 )
 
-// leastDeviation is the smallest deviation, for numbers that never change in demonstrations.
-const leastDeviation = 1e-3
+// minDeviation is the smallest deviation, for numbers that never change in demonstrations.
+const minDeviation = 1e-3
 
 func (s *observations) addBuffers(p *nn.Params[float32]) {
 	if s.width > 0 {
@@ -194,7 +194,7 @@ func (s *observations) fit(p *nn.Params[float32], obs tensor.Dict) error {
 			for i := k; i < len(x); i += n.width {
 				square += (float64(x[i]) - m) * (float64(x[i]) - m)
 			}
-			mean[at+k], deviation[at+k] = m, max(math.Sqrt(square/rows), leastDeviation)
+			mean[at+k], deviation[at+k] = m, max(math.Sqrt(square/rows), minDeviation)
 		}
 		at += n.width
 	}

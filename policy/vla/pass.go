@@ -14,7 +14,7 @@ import (
 type batch struct {
 	obs     tensor.Dict
 	lo, n   int          // rows [lo, lo+n) of obs
-	slots   bool         // the pass includes the slots
+	slots   bool         // whether the pass includes the slots
 	action  []float32    // [n, C·A], given actions; may be nil
 	augment policy.Noise // for random parts of images and the noise of imitation; not used if Env is empty
 }
@@ -31,7 +31,7 @@ type pass struct {
 	critic *nn.MLPWork[float32]
 
 	head      head
-	iterative iterativeHead // head, if head is iterative; else nil
+	iterative iterativeHead // the same head if it is iterative, else nil
 	cache     *cache        // of prefixes, for an iterative head that acts; else nil
 
 	// set by encode
@@ -50,7 +50,7 @@ type pass struct {
 	slots []float32 // [rows, slots, d]: inputs of the trunk, then hidden states
 	last  []float32 // [rows, d]: hidden states of the last token of each prefix
 
-	dHidden, dSlots, dLast []float32 // gradients of the hidden states of the trunk, of slots and of last
+	dHidden, dSlots, dLast []float32 // gradients of the trunk's hidden states, x.slots and x.last
 }
 
 func (p *Policy) newPass(rows int, r *reader, training bool) *pass {
@@ -100,7 +100,7 @@ func (x *pass) addHead() {
 	x.iterative, _ = x.head.(iterativeHead)
 }
 
-// forward computes the hidden states of the last token of each prefix of b, and of its slots.
+// forward computes the hidden states of the last token of each prefix of b, and of the slots.
 func (x *pass) forward(b batch) error {
 	x.n = b.n
 	if err := x.encode(b); err != nil {
@@ -159,7 +159,7 @@ func (x *pass) resetSlots(n int) {
 	}
 }
 
-// readTexts sets texts to the tokens of each row. If the vision network reads texts, it also sets choices.
+// readTexts sets texts to the tokens of each row. If the vision network reads texts, readTexts also sets choices.
 func (x *pass) readTexts(b batch) error {
 	length := x.p.observed.readable
 	for row := range b.n {
@@ -186,7 +186,8 @@ func (x *pass) runTrunk() error {
 		Parallel: x.p.own.ActionHead != TokensAutoregressive})
 }
 
-// scatter copies the hidden states of the sequences to last, and to slots.
+// scatter copies the hidden state of the last token of each prefix to x.last. If slots is true, it copies the hidden
+// states of the slots to x.slots.
 func (x *pass) scatter(slots bool) {
 	h, d, width := x.trunk.Hidden(), x.p.d, x.p.slots*x.p.d
 	for row := range x.n {
@@ -209,8 +210,8 @@ func (x *pass) values(value []float32) {
 }
 
 // backward adds the gradients of the parameters, given the gradients of the outputs of the last forward. It goes
-// through the steps of forward in reverse order. dValue is nil if the loss does not depend on values, and dPrediction
-// is nil if it does not depend on predictions.
+// through the steps of forward in reverse order. dValue and dPrediction may be nil if the loss does not depend on
+// values or predictions.
 func (x *pass) backward(dLogProb, dEntropy, dValue, dPrediction []float32, ready func(lo, hi int)) {
 	p := x.p
 	x.backwardValues(dValue, ready)
@@ -285,12 +286,12 @@ type cache struct {
 	slots     []int32 // input ids of the slots of a row, all lm.Given
 }
 
-// newCache makes a cache for x. The argument tokens is the largest number of tokens of a row.
-func newCache(x *pass, tokens int) *cache {
-	pages := x.rows * ((tokens + lm.PageLen - 1) / lm.PageLen)
+// newCache makes a cache for x, whose rows have at most maxTokens tokens.
+func newCache(x *pass, maxTokens int) *cache {
+	pages := x.rows * ((maxTokens + lm.PageLen - 1) / lm.PageLen)
 	c, memory := &cache{pieces: make([]lm.Piece, x.rows)}, x.p.trunk.NewCache(pages)
 	for range x.rows {
-		c.sequences = append(c.sequences, memory.NewSequence(tokens))
+		c.sequences = append(c.sequences, memory.NewSequence(maxTokens))
 	}
 	for range x.p.slots {
 		c.slots = append(c.slots, lm.Given)

@@ -233,7 +233,7 @@ func checkUnused(c *policy.Config, own *Config) error {
 	return nil
 }
 
-// trunkSizes returns the sizes of the trunk, and reads the tokenizer of its folder.
+// trunkSizes returns the sizes of the trunk, and reads the tokenizer of the trunk's folder.
 func (p *Policy) trunkSizes() (lm.Config, error) {
 	if p.own.ModelPath == "" {
 		sizes := p.own.trunk(vocabulary())
@@ -281,7 +281,7 @@ func (p *Policy) init(seed uint64) error {
 // Spaces returns the fields of an observation and the space of actions.
 func (p *Policy) Spaces() ([]env.Field, env.Space) { return p.observed.fields, p.actions.space }
 
-// Params returns the parameters, in the groups vision, shared, actor and critic.
+// Params returns the parameters, in the groups "vision", "shared", "actor" and "critic".
 func (p *Policy) Params() *nn.Params[float32] { return p.params }
 
 // Fit sets the ranges of actions and the normalisation of observed numbers from demonstrations:
@@ -291,7 +291,7 @@ func (p *Policy) Fit(obs tensor.Dict, action tensor.Tensor) error {
 	return p.observed.fit(p.params, obs)
 }
 
-// LatentLen returns the length of the denoising chain of a chunk of actions. With the head flow a chain holds the
+// LatentLen returns the length of the denoising chain of a chunk of actions. With action_head: flow, a chain holds the
 // states before the first denoising step and after each step, [num_steps+1, C·A], then the index of the step with
 // noise. Other heads have no chain.
 func (p *Policy) LatentLen() int {
@@ -301,5 +301,5 @@ func (p *Policy) LatentLen() int {
 	return (p.own.NumSteps+1)*p.dims + 1
 }
 
-// Explores reports whether the policy can learn from its own actions. With the head l1 it cannot.
+// Explores reports whether the policy can learn from its own actions. With action_head: l1, it cannot.
 func (p *Policy) Explores() bool { return p.own.ActionHead != L1 }

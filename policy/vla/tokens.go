@@ -9,7 +9,7 @@ import (
 // arXiv:2502.19645), with the log-probs for reinforcement learning. Slots are independent given the observation.
 type tokensHead struct {
 	p       *Policy
-	groups  []slotGroup // the group of bins, of the gripper, or both groups
+	groups  []slotGroup // the group of the bins, of the gripper, or both
 	chosen  []int32     // [n, C·A], bins
 	entropy []float32   // [n, C·A]
 	scratch []float32
@@ -52,8 +52,9 @@ func (h *tokensHead) group(slot int) *slotGroup {
 	return &h.groups[0]
 }
 
-// each calls f for all slots of n rows. g is the group of the slot, i is its row in g, and at is its index in [n, C·A].
-func (h *tokensHead) each(n int, f func(g *slotGroup, i, row, slot, at int)) {
+// each calls f for all slots of n rows. g is the group of the slot, i is the slot's row in g, and index is its index in
+// [n, C·A].
+func (h *tokensHead) each(n int, f func(g *slotGroup, i, row, slot, index int)) {
 	for k := range h.groups {
 		g := &h.groups[k]
 		i := 0

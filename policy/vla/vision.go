@@ -133,10 +133,10 @@ func halved(side, convolutions int) int {
 // position at which each channel is largest (spatial softmax). A channel is a weighted sum over the features of one
 // pixel.
 //
-// With vision_words there is a channel for each word of the text (word-conditioned attention). Its
-// features do not depend on the text, so a word means the same in all texts. With vision_film the text
-// scales and shifts the features of the other channels (FiLM, Perez et al. 2018, arXiv:1709.07871).
-// Channels have no ReLU, so a channel has a position even if all of its values are below 0.
+// With vision_words there is a channel for each word of the text (word-conditioned attention). These channels read
+// features that do not depend on the text, so a word means the same in all texts. With vision_film the text scales and
+// shifts the features of the other channels (FiLM, Perez et al. 2018, arXiv:1709.07871). Channels have no ReLU, so a
+// channel has a position even if all of its values are below 0.
 func (s *observations) keypoints(cam *camera, c *Config) nn.Layer {
 	layers := append(s.firstConv(cam, c, c.VisionWidth), nn.Conv(2*c.VisionWidth, 3, 2, 1))
 	var channels, film []nn.Layer
@@ -159,11 +159,11 @@ func (s *observations) keypoints(cam *camera, c *Config) nn.Layer {
 // weight.
 const keypointDeviation = 2
 
-// firstConv describes the first convolution of a camera. The argument most is the maximum number of its channels. Two
-// more channels hold the position of each pixel. With vision_film, but without vision_words, the text modulates the
-// features of the convolution.
-func (s *observations) firstConv(cam *camera, c *Config, most int) []nn.Layer {
-	layers := []nn.Layer{nn.Input(cam.name), nn.Conv(min(c.VisionWidth, most), 3, 2, 1)}
+// firstConv describes the first convolution of a camera. It has at most maxChannels channels. Two more channels hold
+// the position of each pixel. With vision_film, but without vision_words, the text modulates the features of the
+// convolution.
+func (s *observations) firstConv(cam *camera, c *Config, maxChannels int) []nn.Layer {
+	layers := []nn.Layer{nn.Input(cam.name), nn.Conv(min(c.VisionWidth, maxChannels), 3, 2, 1)}
 	if c.VisionFiLM && !c.VisionWords {
 		layers = append(layers, s.film())
 	}

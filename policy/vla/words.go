@@ -8,8 +8,8 @@ import (
 	"github.com/rlinf/rlinf/policy/lm/tokenizer"
 )
 
-// words are common in instructions to robots. In the built-in tokenizer each of these words has a token, after the
-// tokens of the 256 bytes. Other words are spelt in bytes.
+// words lists words that are common in instructions to robots. In the built-in tokenizer each of these words has a
+// token, after the tokens of the 256 bytes. Other words are spelt in bytes.
 var words = strings.Fields(`
 	a an and are at away back before behind below beside between by close down first from front in inside into is it
 	last left lower middle near next not of off on onto open or out over right second so that the then third to
@@ -28,18 +28,18 @@ var words = strings.Fields(`
 // A reader converts instructions to tokens, with the tokenizer of the trunk's folder or with the built-in tokenizer. It
 // caches the tokens of earlier texts.
 type reader struct {
-	encoder *tokenizer.Encoder // nil means the built-in tokenizer
-	ids     map[string]int32   // of words
-	most    int                // largest number of tokens of an instruction
-	seen    map[string][]int32
-	text    []byte // of the last readWords
+	encoder   *tokenizer.Encoder // nil means the built-in tokenizer
+	ids       map[string]int32   // of words
+	maxTokens int                // largest number of tokens of an instruction
+	seen      map[string][]int32
+	text      []byte // of the last readWords
 }
 
 // vocabulary returns the number of tokens of the built-in tokenizer.
 func vocabulary() int { return 256 + len(words) }
 
-func newReader(t *tokenizer.Tokenizer, most int) *reader {
-	r := &reader{most: most, seen: map[string][]int32{}}
+func newReader(t *tokenizer.Tokenizer, maxTokens int) *reader {
+	r := &reader{maxTokens: maxTokens, seen: map[string][]int32{}}
 	if t != nil {
 		r.encoder = t.NewEncoder()
 		return r
@@ -72,10 +72,10 @@ func (r *reader) readWords(numbers []int32, words []string) ([]int32, error) {
 	return r.read(r.text)
 }
 
-// remembered is the maximum number of instructions in the cache of a reader.
-const remembered = 1 << 14
+// maxCached is the maximum number of instructions in the cache of a reader.
+const maxCached = 1 << 14
 
-// read returns the tokens of a text, which ends before its first byte that is 0. It allocates only for new texts.
+// read returns the tokens of a text. The text ends at the first zero byte. It allocates only for new texts.
 func (r *reader) read(text []byte) ([]int32, error) {
 	text, _, _ = bytes.Cut(text, []byte{0})
 	if ids, ok := r.seen[string(text)]; ok {
@@ -87,19 +87,19 @@ func (r *reader) read(text []byte) ([]int32, error) {
 	} else {
 		ids = r.spell(string(text))
 	}
-	if len(ids) > r.most {
+	if len(ids) > r.maxTokens {
 		return nil, fmt.Errorf("%q has %d tokens: expected at most %d (actor.model.max_prompt_length)", text, len(ids),
-			r.most)
+			r.maxTokens)
 	}
-	if len(r.seen) >= remembered {
+	if len(r.seen) >= maxCached {
 		clear(r.seen)
 	}
 	r.seen[string(text)] = ids
 	return ids, nil
 }
 
-// spell returns the tokens of a text. A word that is in words is one token. Any other word has one token for
-// each byte.
+// spell returns the tokens of a text. A common word (see words) is one token. Any other word has one token for each
+// byte.
 func (r *reader) spell(text string) (ids []int32) {
 	for _, word := range strings.Fields(text) {
 		lower := strings.ToLower(word)

@@ -25,7 +25,7 @@ type work struct {
 	dimLogProb, dimEntropy   []float32       // [maxRows,C·A]
 	dDimLogProb, dDimEntropy []float32       // the gradients of dimLogProb and dimEntropy
 	auxiliary                *auxiliary      // nil without an auxiliary prediction
-	streams                  []philox.Stream // of the rows of acting
+	streams                  []philox.Stream // of the rows of the acting pass
 
 	augment   policy.Noise // of the next Evaluate; not used if Env is empty
 	evaluated int          // rows of the last call if it was Evaluate, else 0
@@ -95,15 +95,15 @@ func (p *Policy) Forward(wk policy.Work, obs tensor.Dict, mode policy.Mode, nois
 }
 
 // act runs the acting pass over n rows of obs, in batches of at most w.acting.rows rows, and sets w.value. After each
-// batch, which is the rows [lo, hi), it calls the function then.
-func (w *work) act(obs tensor.Dict, n int, slots bool, then func(lo, hi int) error) error {
+// batch it calls visit with the rows [lo, hi) of this batch.
+func (w *work) act(obs tensor.Dict, n int, slots bool, visit func(lo, hi int) error) error {
 	for lo := 0; lo < n; lo += w.acting.rows {
 		hi := min(lo+w.acting.rows, n)
 		if err := w.acting.forward(batch{obs: obs, lo: lo, n: hi - lo, slots: slots}); err != nil {
 			return err
 		}
 		w.acting.values(rows(w.value, lo, hi).F32())
-		if err := then(lo, hi); err != nil {
+		if err := visit(lo, hi); err != nil {
 			return err
 		}
 	}

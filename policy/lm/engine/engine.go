@@ -1,6 +1,6 @@
 // Package engine generates many texts at once with one language model. A sequence joins a running batch as soon as the
-// cache has pages for its greatest length, and leaves the batch when it ends. Answers to the same prompt that run at
-// the same time share the prompt's pages. The result of a sequence never depends on other sequences.
+// cache has pages for its maximum length, and leaves the batch when it ends. Answers to the same prompt that run at the
+// same time share the prompt's pages. The result of a sequence never depends on other sequences.
 //
 //	e, err := engine.New(model, engine.Options{})
 //	results, err := e.Generate(ctx, requests, engine.Watch{})
@@ -27,7 +27,7 @@ type Options struct {
 	MaxRunning  int // sequences that run at the same time; default 64
 	CacheTokens int // capacity of the cache; default 16384
 	ChunkTokens int // prompt tokens in one pass; default 512
-	Threads     int // threads of a pass; results do not depend on it; default 1. If it is above 1, call Close
+	Threads     int // threads of a pass, which do not change results; default 1. With more than 1, call Close
 	Tokens      int // only ids below Tokens are drawn, for vocabularies larger than the tokenizer's; default all
 	// Axis connects the tensor-parallel ranks of the model; nil for one rank. Every rank has an Engine with the same
 	// options and gets the same requests. Each rank draws the tokens of some sequences.
@@ -41,8 +41,8 @@ type Request struct {
 	// Key and Sample select the random numbers of this text. Key identifies the prompt, and Sample identifies one of
 	// its answers. Key is below 2^32 and Sample below 2^16.
 	Key, Sample uint64
-	// Begun is a result of GiveUp, from an engine with the same weights. The engine continues that text, with the same
-	// bits as the first engine would have generated. Sampling.MaxTokens includes the tokens of Begun.
+	// Begun is a result of GiveUp, from an engine with the same weights. This engine continues the text, with the same
+	// bits that the first engine would have generated. Sampling.MaxTokens includes the tokens of Begun.
 	Begun Begun
 }
 

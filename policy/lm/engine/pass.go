@@ -7,9 +7,9 @@ import (
 	"github.com/rlinf/rlinf/policy/lm"
 )
 
-// Step runs one pass, and calls w. The pass takes the last token of every sequence that generates, and fills up with
-// tokens of other sequences that the cache does not have yet. Then every sequence whose text is entirely in the cache
-// gets its next token. Step does nothing if no sequence is running.
+// Step runs one pass, and calls w. The pass takes the last token of every sequence that generates. It fills up with
+// tokens of other sequences that are not in the cache yet. Then every sequence whose text is entirely in the cache gets
+// its next token. Step does nothing if no sequence is running.
 func (e *Engine) Step(w *Watch) error {
 	if len(e.running) == 0 {
 		return nil
@@ -102,8 +102,8 @@ func (e *Engine) draw() ([]float32, error) {
 	return e.tokens, e.opts.Axis.Gather(e.tokens, counts)
 }
 
-// leave removes finished sequences, frees their pages, and calls done.
-func (e *Engine) leave(done func(request int, r *Result) error) (err error) {
+// leave removes finished sequences, frees their pages, and calls report with their results.
+func (e *Engine) leave(report func(request int, r *Result) error) (err error) {
 	kept := e.running[:0]
 	for _, s := range e.running {
 		n := len(s.result.Tokens)
@@ -113,8 +113,8 @@ func (e *Engine) leave(done func(request int, r *Result) error) (err error) {
 			continue
 		}
 		e.free(s)
-		if done != nil && err == nil {
-			err = done(s.index, s.result)
+		if report != nil && err == nil {
+			err = report(s.index, s.result)
 		}
 	}
 	clear(e.running[len(kept):])

@@ -74,7 +74,7 @@ func (e *Engine) checkBegun(r *Request) error {
 	return nil
 }
 
-// cacheLength returns the valid length of r.Begun.Cache, unless it is empty.
+// cacheLength returns the length that r.Begun.Cache must have if it is not empty.
 func (e *Engine) cacheLength(r *Request) int {
 	last := len(r.Prompt) - 1
 	return (pagesOf(last+len(r.Begun.Tokens)) - last/lm.PageLen) * e.model.PageBytes() / 4
@@ -87,8 +87,8 @@ func (e *Engine) length(r *Request) int { return len(r.Prompt) + r.Sampling.MaxT
 func pagesOf(tokens int) int { return (tokens + lm.PageLen - 1) / lm.PageLen }
 
 // admit starts a request. It returns false if MaxRunning sequences run, or if the cache could fill up.
-func (e *Engine) admit(r *Request, to *Result, index int) bool {
-	s := &sequence{request: r, index: index, result: to, text: r.Prompt, source: e.source(r.Prompt)}
+func (e *Engine) admit(r *Request, dst *Result, index int) bool {
+	s := &sequence{request: r, index: index, result: dst, text: r.Prompt, source: e.source(r.Prompt)}
 	pages := pagesOf(e.length(r))
 	if s.source != nil {
 		s.prompt = s.source.prompt
@@ -97,8 +97,8 @@ func (e *Engine) admit(r *Request, to *Result, index int) bool {
 	if len(e.running) == e.opts.MaxRunning || e.held+pages > e.pages {
 		return false
 	}
-	to.Tokens = append(make([]int32, 0, r.Sampling.MaxTokens), r.Begun.Tokens...)
-	to.LogProbs = append(make([]float32, 0, r.Sampling.MaxTokens), r.Begun.LogProbs...)
+	dst.Tokens = append(make([]int32, 0, r.Sampling.MaxTokens), r.Begun.Tokens...)
+	dst.LogProbs = append(make([]float32, 0, r.Sampling.MaxTokens), r.Begun.LogProbs...)
 	if len(r.Begun.Tokens) > 0 {
 		s.text = slices.Concat(r.Prompt, r.Begun.Tokens)
 	}

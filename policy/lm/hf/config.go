@@ -63,20 +63,20 @@ func (r *reader) has(key string) bool {
 	return ok && !bytes.Equal(bytes.TrimSpace(v), []byte("null"))
 }
 
-// get returns the value of a key. If the key is missing or null, get returns the argument other.
-func get[T any](r *reader, key string, other T) T {
+// get returns the value of a key. If the key is missing or null, get returns fallback.
+func get[T any](r *reader, key string, fallback T) T {
 	if !r.has(key) {
-		return other
+		return fallback
 	}
-	x := other
+	x := fallback
 	if err := json.Unmarshal(r.keys[key], &x); err != nil {
-		r.fail("%s is %s, expected %T", key, r.keys[key], other)
-		return other
+		r.fail("%s is %s, expected %T", key, r.keys[key], fallback)
+		return fallback
 	}
 	return x
 }
 
-// size returns the number of a required key.
+// size returns the value of a required key, a number.
 func (r *reader) size(key string) int {
 	if !r.has(key) {
 		r.fail("%s is missing", key)
@@ -85,7 +85,7 @@ func (r *reader) size(key string) int {
 	return get(r, key, 0)
 }
 
-// refuse adds an error unless the value of a key is missing, null or harmless.
+// refuse adds an error unless the value of a key is missing, null or one of the harmless values.
 func (r *reader) refuse(key, why string, harmless ...string) {
 	v := strings.TrimSpace(string(r.keys[key]))
 	if v != "" && v != "null" && !slices.Contains(harmless, v) {

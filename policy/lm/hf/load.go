@@ -25,8 +25,8 @@ func Load(m *lm.Model, dir string) error {
 // Check returns the errors that Load finds before it reads weights. The model need not be allocated.
 func Check(m *lm.Model, dir string) error { return visit(m, dir, func(*folder) error { return nil }) }
 
-// visit opens a folder, checks that it has the whole model that m is a part of, and calls do.
-func visit(m *lm.Model, dir string, do func(*folder) error) (err error) {
+// visit opens a folder, checks that it has all weights of the model that m is a part of, and calls task.
+func visit(m *lm.Model, dir string, task func(*folder) error) (err error) {
 	defer prefix(&err, "load model")
 	f := newFolder()
 	defer f.close()
@@ -37,13 +37,13 @@ func visit(m *lm.Model, dir string, do func(*folder) error) (err error) {
 	if err := f.check(want, func(name string) bool { return ignored(m, name) }); err != nil {
 		return err
 	}
-	return do(f)
+	return task(f)
 }
 
 // prefix wraps *err with the name of the attempted action, unless *err is nil.
-func prefix(err *error, what string) {
+func prefix(err *error, action string) {
 	if *err != nil {
-		*err = fmt.Errorf("%s: %w", what, *err)
+		*err = fmt.Errorf("%s: %w", action, *err)
 	}
 }
 
@@ -152,12 +152,12 @@ func (f *folder) close() {
 	}
 }
 
-// check returns an error if the folder lacks a wanted tensor, or has one that is neither wanted nor ignored.
-func (f *folder) check(want []lm.Tensor, ignored func(string) bool) error {
+// check returns an error if the folder lacks an expected tensor, or has a tensor that is neither expected nor ignored.
+func (f *folder) check(expected []lm.Tensor, ignored func(string) bool) error {
 	var wrong []string
 	bad := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	known := map[string]bool{}
-	for _, t := range want {
+	for _, t := range expected {
 		known[t.Name] = true
 		p, ok := f.where[t.Name]
 		if !ok {
@@ -185,10 +185,10 @@ func (f *folder) check(want []lm.Tensor, ignored func(string) bool) error {
 	return nil
 }
 
-// load reads the tensors in want, which check has found.
-func (f *folder) load(want []lm.Tensor) error {
+// load reads the data of tensors that check has found.
+func (f *folder) load(tensors []lm.Tensor) error {
 	var memory buffers
-	for _, t := range want {
+	for _, t := range tensors {
 		p := f.where[t.Name]
 		if err := memory.readTensor(t, p.reader, p.index); err != nil {
 			return fmt.Errorf("%s: %w", p.path, err)
@@ -258,15 +258,15 @@ func (b *buffers) readTensor(t lm.Tensor, r *tensor.SafetensorsReader, i int) er
 	return nil
 }
 
-// readRows reads a part of n rows of tensor i, and fills dst with the parts. All parts have the same length. The first
-// part begins at byte off of the tensor, and each next part begins stride bytes later.
-func readRows(r *tensor.SafetensorsReader, i int, dst []byte, n, off, stride int) error {
+// readRows fills dst with equal parts of n rows of tensor i. The first part begins offset bytes into the tensor, and
+// each later part begins stride bytes after the previous one.
+func readRows(r *tensor.SafetensorsReader, i int, dst []byte, n, offset, stride int) error {
 	if len(dst) == n*stride { // whole rows
-		return r.ReadTensor(i, dst, off)
+		return r.ReadTensor(i, dst, offset)
 	}
 	for row := range n {
 		part := dst[row*len(dst)/n : (row+1)*len(dst)/n]
-		if err := r.ReadTensor(i, part, off+row*stride); err != nil {
+		if err := r.ReadTensor(i, part, offset+row*stride); err != nil {
 			return err
 		}
 	}

@@ -68,16 +68,16 @@ func (a *Axis) exchange(b []byte) [][]byte {
 	return all
 }
 
-// tree sets x to the sum of the slices of all ranks, added as a binary tree.
-func tree[T float32 | float64](x []T, all [][]T) {
-	for half := 1; half < len(all); half *= 2 {
-		for i := 0; i+half < len(all); i += 2 * half {
-			for j := range all[i] {
-				all[i][j] += all[i+half][j]
+// tree sets x to the sum of parts, the slices of all ranks, added as a binary tree.
+func tree[T float32 | float64](x []T, parts [][]T) {
+	for half := 1; half < len(parts); half *= 2 {
+		for i := 0; i+half < len(parts); i += 2 * half {
+			for j := range parts[i] {
+				parts[i][j] += parts[i+half][j]
 			}
 		}
 	}
-	copy(x, all[0])
+	copy(x, parts[0])
 }
 
 // Sum replaces x by its sum over the goroutines, added as a binary tree.
@@ -184,8 +184,9 @@ func NewMeshes(size, stages int) []lm.Mesh {
 	return meshes
 }
 
-// Run calls rank on n goroutines at the same time, and returns the first error, with the number of its goroutine. After
-// an error it does not wait for the other goroutines, because they may wait for the goroutine that has failed.
+// Run calls rank(0) to rank(n-1) on n goroutines at the same time. It returns the first error, with the number of its
+// goroutine. After an error it does not wait for the other goroutines, because they may wait for the goroutine that has
+// failed.
 func Run(n int, rank func(i int) error) error {
 	ended := make(chan error, n)
 	for i := range n {

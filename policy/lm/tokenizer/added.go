@@ -61,10 +61,10 @@ func (m *matcher) add(text string, token *AddedToken) {
 
 func (m *matcher) empty() bool { return len(m.nodes) == 0 }
 
-// find returns the first token in text[from:], and its range [start, end) in text. The range includes the white space
-// of LStrip and RStrip, but start >= from. If there is no token, token is nil.
-func (m *matcher) find(text string, from int) (token *AddedToken, start, end int) {
-	for i := from; i < len(text); i++ {
+// find returns the first token in text[offset:], and its range [start, end) in text. The range includes the white space
+// of LStrip and RStrip, but start >= offset. If there is no token, token is nil.
+func (m *matcher) find(text string, offset int) (token *AddedToken, start, end int) {
+	for i := offset; i < len(text); i++ {
 		if !m.start[text[i]] {
 			continue
 		}
@@ -78,7 +78,7 @@ func (m *matcher) find(text string, from int) (token *AddedToken, start, end int
 		}
 		start := i
 		if token.LStrip {
-			start = max(from, len(strings.TrimRightFunc(text[:i], unicode.IsSpace)))
+			start = max(offset, len(strings.TrimRightFunc(text[:i], unicode.IsSpace)))
 		}
 		if token.RStrip {
 			end += len(text[end:]) - len(strings.TrimLeftFunc(text[end:], unicode.IsSpace))

@@ -12,14 +12,14 @@ type bpe struct {
 	bytes *[256]int32
 	// chars maps characters to their tokens. chars is nil if the model is byte-level.
 	chars map[string]int32
-	// whole maps texts to tokens if the model has ignore_merges: a piece that is a token is never split. Otherwise
-	// whole is nil.
-	whole map[string]int32
+	// pieces maps texts to tokens if the model has ignore_merges: a piece that is a token is never split. Otherwise
+	// pieces is nil.
+	pieces map[string]int32
 	// fallback has the tokens <0x00> to <0xFF>, for the bytes of characters without a token. Missing tokens are -1.
 	// fallback is nil without byte_fallback.
 	fallback *[256]int32
 	unknown  int32 // token of unknown characters; -1 if they have no token
-	fuse     bool  // a run of unknown characters is one unknown token
+	fuse     bool  // whether a run of unknown characters is one unknown token
 	merges   mergeTable
 	// If atWords is true, no merge joins ▁ to a character before it. So tokens do not change if text is cut before ▁.
 	atWords bool
@@ -31,16 +31,16 @@ type merge struct {
 }
 
 // A mergeTable maps pairs of tokens to the rank and the result of their merge. It is a hash table with open addressing.
-// Most pairs have no merge. The fields low and maybe exclude most of these pairs without a search.
+// Most pairs have no merge. The fields lowResults and filter exclude most of these pairs without a search.
 type mergeTable struct {
-	slots []mergeSlot // length is a power of two; at most half of them are used
+	slots []mergeSlot // length is a power of two; at most half of the slots are used
 	shift uint
 	ranks int
-	// low has the results for all pairs of tokens below lowIDs, which are bytes in most vocabularies.
-	low []uint64
-	// maybe is a Bloom filter with one hash: a bit is 0 if no pair with this hash has a merge.
-	maybe      []uint64
-	maybeShift uint
+	// lowResults has the results for all pairs of tokens below lowIDs, which are bytes in most vocabularies.
+	lowResults []uint64
+	// filter is a Bloom filter with one hash: a bit is 0 if no pair with this hash has a merge.
+	filter      []uint64
+	filterShift uint
 }
 
 const lowIDs = 256
@@ -55,26 +55,27 @@ const noMerge = ^uint64(0)
 
 func newMergeTable(merges []merge) mergeTable {
 	n := max(bits.Len(uint(2*len(merges))), 1)
-	const perMerge = 3 // log2 of the number of bits per merge in the slice maybe
+	const perMerge = 3 // log2 of the number of bits per merge in the slice filter
 	t := mergeTable{
-		slots: make([]mergeSlot, 1<<n), shift: uint(64 - n), ranks: len(merges), low: make([]uint64, lowIDs*lowIDs),
-		maybe: make([]uint64, max(1, 1<<(n+perMerge)/64)), maybeShift: uint(64 - n - perMerge),
+		slots: make([]mergeSlot, 1<<n), shift: uint(64 - n), ranks: len(merges),
+		lowResults: make([]uint64, lowIDs*lowIDs),
+		filter:     make([]uint64, max(1, 1<<(n+perMerge)/64)), filterShift: uint(64 - n - perMerge),
 	}
 	for i := range t.slots {
 		t.slots[i].result = noMerge
 	}
-	for i := range t.low {
-		t.low[i] = noMerge
+	for i := range t.lowResults {
+		t.lowResults[i] = noMerge
 	}
 	for rank, m := range merges {
 		pair := pairOf(m.left, m.right)
 		result := uint64(rank)<<32 | uint64(m.id)
 		*t.slot(pair) = mergeSlot{pair, result}
 		if m.left < lowIDs && m.right < lowIDs {
-			t.low[int(m.left)*lowIDs+int(m.right)] = result
+			t.lowResults[int(m.left)*lowIDs+int(m.right)] = result
 		}
-		bit := hashOf(pair) >> t.maybeShift
-		t.maybe[bit/64] |= 1 << (bit % 64)
+		bit := hashOf(pair) >> t.filterShift
+		t.filter[bit/64] |= 1 << (bit % 64)
 	}
 	return t
 }
@@ -96,10 +97,10 @@ func (t *mergeTable) slot(pair uint64) *mergeSlot {
 // result returns rank<<32 | id of the merge of two tokens, or noMerge.
 func (t *mergeTable) result(left, right int32) uint64 {
 	if left < lowIDs && right < lowIDs {
-		return t.low[int(left)*lowIDs+int(right)]
+		return t.lowResults[int(left)*lowIDs+int(right)]
 	}
 	pair := pairOf(left, right)
-	if bit := hashOf(pair) >> t.maybeShift; t.maybe[bit/64]>>(bit%64)&1 == 0 {
+	if bit := hashOf(pair) >> t.filterShift; t.filter[bit/64]>>(bit%64)&1 == 0 {
 		return noMerge
 	}
 	return t.slot(pair).result

@@ -47,7 +47,7 @@ type ChatTemplate struct {
 
 // ChatTemplate returns the named template of the tokenizer. "" means the default template. If the tokenizer has no
 // templates, the default is the first built-in format whose special tokens the tokenizer has. If there is no such
-// template, the error lists the existing templates.
+// template, the error lists the available ones.
 func (t *Tokenizer) ChatTemplate(name string) (*ChatTemplate, error) {
 	if name == "" {
 		name = defaultTemplate

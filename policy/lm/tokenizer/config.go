@@ -50,9 +50,9 @@ func (t *Tokenizer) readAddedDecoder(o object) {
 	}
 }
 
-// addAround applies the value of add_bos_token or add_eos_token to around, the ids before or after a sequence. True
-// adds the token, and false removes it. Null keeps the ids of the post-processor.
-func (t *Tokenizer) addAround(flag value, token string, around *[]int32) {
+// addAround applies the value of add_bos_token or add_eos_token to ids, the ids before or after a sequence. True adds
+// the token, and false removes it. Null keeps the ids of the post-processor.
+func (t *Tokenizer) addAround(flag value, token string, ids *[]int32) {
 	if flag.isNull() {
 		return
 	}
@@ -64,10 +64,10 @@ func (t *Tokenizer) addAround(flag value, token string, around *[]int32) {
 	switch {
 	case !ok && add:
 		flag.fail("a token to add, which bos_token or eos_token names")
-	case add && !slices.Contains(*around, id):
-		*around = append(*around, id)
+	case add && !slices.Contains(*ids, id):
+		*ids = append(*ids, id)
 	case !add && ok:
-		*around = slices.DeleteFunc(*around, func(i int32) bool { return i == id })
+		*ids = slices.DeleteFunc(*ids, func(i int32) bool { return i == id })
 	}
 }
 

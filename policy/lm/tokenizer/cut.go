@@ -79,7 +79,7 @@ func (e *Encoder) cut(dst []int32, i int, piece string, first bool) []int32 {
 // cutAtText splits a piece at the separator of step i.
 func (e *Encoder) cutAtText(dst []int32, i int, piece string, first bool) []int32 {
 	step := &e.t.cuts[i]
-	from, match := 0, false // start of the next piece; whether the part that ends at `at` is the separator
+	from, match := 0, false // start of the next piece; whether the previous part is the separator
 	for at := 0; at < len(piece); {
 		was, end := match, at
 		if match = strings.HasPrefix(piece[at:], step.text); match {
@@ -117,9 +117,8 @@ func (b behavior) cuts(left, right bool) bool {
 	return true
 }
 
-// numbers returns the length in bytes of the first piece of s. If s begins with a numeric character, the piece is this
-// character if single is true, and otherwise the run of numeric characters. If s begins with another character, the
-// piece is the text before the first numeric character.
+// numbers returns the length in bytes of the first piece of s: a run of numeric characters or a run of other
+// characters. If single is true, each numeric character is a piece by itself.
 func (c *classes) numbers(s string, single bool) int {
 	k, n := c.first(s)
 	switch {

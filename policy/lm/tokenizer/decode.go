@@ -11,7 +11,7 @@ import (
 type decodeStep struct {
 	kind     decodeKind
 	old, new string // for replaceText: new replaces old; for metaspaceToBlank: old becomes a space
-	count    int    // for stripStart: maximum number of copies of old that are removed
+	count    int    // for stripStart: maximum number of characters (old) that are removed
 	strip    bool   // for metaspaceToBlank: remove the spaces of the first token
 	fused    bool   // for stripStart: remove from the whole text, instead of from each token
 }
@@ -119,7 +119,7 @@ func (t *Tokenizer) NewStream(skipSpecial bool) *Stream {
 	return &Stream{t: t, skipSpecial: skipSpecial}
 }
 
-// Next returns the text that an id completes. It is empty while a character is incomplete.
+// Next returns the text that an id completes. The text is empty while a character is incomplete.
 func (s *Stream) Next(id int32) string {
 	s.out = s.out[:0]
 	s.add(id)
@@ -188,7 +188,7 @@ func (s *Stream) pass(i int, text string) {
 		s.flush(i)
 		s.pass(i+1, text)
 	case stripStart:
-		s.stripped(i, text)
+		s.passStripped(i, text)
 	}
 }
 
@@ -201,7 +201,7 @@ func byteToken(text string) (byte, bool) {
 	return byte(b), err == nil
 }
 
-// flush passes the bytes in s.bytes, collected by step i, to the next step.
+// flush passes the bytes that step i has collected in s.bytes to the next step.
 func (s *Stream) flush(i int) {
 	if len(s.bytes) == 0 {
 		return
@@ -214,9 +214,9 @@ func (s *Stream) flush(i int) {
 	s.pass(i+1, text)
 }
 
-// stripped removes the characters that step i may still remove from the start of text, and passes the rest to the next
-// step.
-func (s *Stream) stripped(i int, text string) {
+// passStripped removes the characters that step i may still remove from the start of text, and passes the rest to the
+// next step.
+func (s *Stream) passStripped(i int, text string) {
 	step := &s.t.decoder[i]
 	if s.strip == nil {
 		s.strip = make([]int, len(s.t.decoder))
@@ -234,9 +234,9 @@ func (s *Stream) stripped(i int, text string) {
 }
 
 // appendCharacters appends the characters of UTF-8 bytes to dst, and returns the rest: an incomplete character. Each
-// maximal subpart of an ill-formed character becomes one U+FFFD, as Unicode recommends (chapter 3.9). If the argument
-// end is true, an incomplete character counts as ill-formed, too.
-func appendCharacters(dst, text []byte, end bool) (out, rest []byte) {
+// maximal subpart of an ill-formed character becomes one U+FFFD, as Unicode recommends (chapter 3.9). If final is true,
+// an incomplete character counts as ill-formed, too.
+func appendCharacters(dst, text []byte, final bool) (out, rest []byte) {
 	at := 0
 	for at < len(text) {
 		if r, size := utf8.DecodeRune(text[at:]); r != utf8.RuneError || size > 1 {
@@ -245,7 +245,7 @@ func appendCharacters(dst, text []byte, end bool) (out, rest []byte) {
 			continue
 		}
 		n := subpart(text[at:])
-		if !end && at+n == len(text) && !utf8.FullRune(text[at:]) {
+		if !final && at+n == len(text) && !utf8.FullRune(text[at:]) {
 			break
 		}
 		dst = append(dst, "\ufffd"...)

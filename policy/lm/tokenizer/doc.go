@@ -14,8 +14,8 @@
 //	text, err = c.Render(tokenizer.Chat{Messages: messages, GenerationPrompt: true})
 //	ids = e.Encode(ids[:0], text)         // templates write special tokens themselves
 //
-// It supports byte pair encoding in two forms. The byte-level form has the patterns of GPT-2, Qwen2
-// and Llama 3. SentencePiece's form, as in Llama 2, has ▁ for spaces and tokens for bytes. Load
+// The package supports byte pair encoding in two forms. The byte-level form has the patterns of GPT-2,
+// Qwen2 and Llama 3. SentencePiece's form, as in Llama 2, has ▁ for spaces and tokens for bytes. Load
 // returns an error that names key and value if a file has another setting.
 //
 // A byte-level tokenizer with a token for each byte preserves text: if x is valid UTF-8,

@@ -32,29 +32,29 @@ func (e *Encoder) EncodeSequence(dst []int32, text string) []int32 {
 // Encode appends the ids of a text to dst. It finds added tokens, including special ones, anywhere
 // in the text. Bytes that are not UTF-8 are encoded as bytes if the vocabulary has tokens for them.
 func (e *Encoder) Encode(dst []int32, text string) []int32 {
-	return around(dst, &e.t.raw, text, func(dst []int32, part string, first bool) []int32 {
+	return encodeParts(dst, &e.t.raw, text, func(dst []int32, part string, first bool) []int32 {
 		part = normalize(e.t.normalizer, part)
-		return around(dst, &e.t.normalized, part, func(dst []int32, part string, begins bool) []int32 {
+		return encodeParts(dst, &e.t.normalized, part, func(dst []int32, part string, begins bool) []int32 {
 			return e.cut(dst, 0, part, first && begins)
 		})
 	})
 }
 
-// around appends the ids of the added tokens that m finds in text. For each part between added tokens, it calls the
-// function between. The argument first of this function is true if text begins with the part.
-func around(dst []int32, m *matcher, text string,
-	between func(dst []int32, part string, first bool) []int32) []int32 {
+// encodeParts appends the ids of the added tokens that m finds in text. It calls encode for each part between added
+// tokens, with first = true if text begins with the part.
+func encodeParts(dst []int32, m *matcher, text string,
+	encode func(dst []int32, part string, first bool) []int32) []int32 {
 	if m.empty() {
-		return between(dst, text, true)
+		return encode(dst, text, true)
 	}
-	from := 0
+	offset := 0
 	for {
-		token, start, end := m.find(text, from)
+		token, start, end := m.find(text, offset)
 		if token == nil {
-			return between(dst, text[from:], from == 0)
+			return encode(dst, text[offset:], offset == 0)
 		}
-		dst = append(between(dst, text[from:start], from == 0), token.ID)
-		from = end
+		dst = append(encode(dst, text[offset:start], offset == 0), token.ID)
+		offset = end
 	}
 }
 
@@ -83,7 +83,7 @@ func (e *Encoder) word(dst []int32, word string) []int32 {
 		}
 	}
 	n := len(dst)
-	if id, ok := m.whole[word]; ok {
+	if id, ok := m.pieces[word]; ok {
 		dst = append(dst, id)
 	} else {
 		dst = m.symbols(dst, word)

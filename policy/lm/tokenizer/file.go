@@ -140,7 +140,7 @@ func readSplit(o object) cut {
 	return cut{kind: byRule, rule: rule}
 }
 
-// readMetaspace reads the fields that the pre-tokenizer and the decoder Metaspace share.
+// readMetaspace reads the fields that the Metaspace pre-tokenizer and the Metaspace decoder share.
 func readMetaspace(o object) (letter, scheme string, split bool) {
 	letter = o.textOr("replacement", metaspace)
 	if len([]rune(letter)) != 1 {
@@ -156,9 +156,9 @@ func readMetaspace(o object) (letter, scheme string, split bool) {
 	return letter, scheme, o.flag("split", true)
 }
 
-// addToken reads an added token from the object o. The argument at is the JSON value of the token's id.
-func (t *Tokenizer) addToken(o object, at value) {
-	id := at.id()
+// addToken reads an added token from the object o. idValue is the JSON value of the token's id.
+func (t *Tokenizer) addToken(o object, idValue value) {
+	id := idValue.id()
 	a := AddedToken{
 		ID:         id,
 		Content:    o.get("content").text(),
@@ -172,11 +172,11 @@ func (t *Tokenizer) addToken(o object, at value) {
 		return
 	}
 	if other, taken := t.ids[a.Content]; taken && other != id {
-		at.fail(fmt.Sprintf("%d, which the vocabulary has for %q", other, a.Content))
+		idValue.fail(fmt.Sprintf("%d, which the vocabulary has for %q", other, a.Content))
 		return
 	}
 	if t.Known(id) && t.tokens[id].text != a.Content {
-		at.fail(fmt.Sprintf("an id of its own; %q has it, too", t.tokens[id].text))
+		idValue.fail(fmt.Sprintf("an id of its own; %q has it, too", t.tokens[id].text))
 		return
 	}
 	for int(id) >= len(t.tokens) {
@@ -192,7 +192,7 @@ func (t *Tokenizer) addToken(o object, at value) {
 	}
 }
 
-// readPostProcessor reads the ids that are put before and after a text. A later processor puts its ids outside those of
+// readPostProcessor reads the ids that are put before and after a text. The ids of a later processor enclose the ids of
 // earlier processors.
 func (t *Tokenizer) readPostProcessor(v value, depth int) {
 	if v.isNull() {

@@ -10,7 +10,7 @@ import (
 // A format is a built-in chat format, for tokenizers without a template. It does not support tools.
 type format struct {
 	name string
-	// marks are added tokens. A tokenizer that has all of them uses the format.
+	// marks are added tokens. A tokenizer that has all of these tokens uses the format.
 	marks []string
 	// inst puts each message of the user between [INST] and [/INST]. The system message goes into the
 	// first message of the user.

@@ -65,17 +65,17 @@ func parseJinja(source string) (j *jinja, err error) {
 
 // brackets returns the greatest depth of open brackets.
 func brackets(source string) int {
-	open, most := 0, 0
+	open, deepest := 0, 0
 	for _, b := range []byte(source) {
 		switch b {
 		case '(', '[', '{':
 			open++
-			most = max(most, open)
+			deepest = max(deepest, open)
 		case ')', ']', '}':
 			open = max(0, open-1)
 		}
 	}
-	return most
+	return deepest
 }
 
 // recoverAs turns a panic of gonja, which invalid templates can cause, into an error.
@@ -124,8 +124,8 @@ func (j *jinja) render(chat Chat, tokens config) (text string, err error) {
 	return text, err
 }
 
-// statements returns the tags that templates may use. None of them reads other templates. The tag generation marks the
-// model's own text and does not change it.
+// statements returns the tags that templates may use. None of them reads other templates. The tag "generation" marks
+// the text of the model, without changing the text.
 func statements() *exec.ControlStructureSet {
 	set := map[string]parser.ControlStructureParser{"macro": parseMacro, "generation": parseGeneration}
 	for _, name := range []string{"if", "for", "set", "call", "filter", "with", "do", "raw", "break", "continue"} {

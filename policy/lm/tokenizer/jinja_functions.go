@@ -13,7 +13,7 @@ import (
 )
 
 // argument returns the argument at position i or with the given name. It returns nil if the argument is missing or
-// none.
+// null.
 func argument(args *exec.VarArgs, i int, name string) *exec.Value {
 	v := args.KwArgs[name]
 	if i < len(args.Args) {
@@ -211,8 +211,8 @@ func (s *jsonStyle) setIndent(v *exec.Value) {
 	}
 }
 
-// strip removes the characters in chars, or white space if chars is nil, from the left end of a text, the right end, or
-// both.
+// strip trims s: its left end if left is true, and its right end if right is true. It removes the characters in chars,
+// or white space if chars is nil.
 func strip(s string, chars *exec.Value, left, right bool) string {
 	cut := func(r rune) bool { return unicode.IsSpace(r) || 0x1c <= r && r <= 0x1f }
 	if chars != nil {

@@ -142,27 +142,27 @@ func runeIndex(s string, i int) int {
 	return utf8.RuneCountInString(s[:i])
 }
 
-// split is Python's split(sep, maxsplit). If last is true, it is Python's rsplit. Without a separator it
-// splits at runs of white space.
-func split(s string, args *exec.VarArgs, last bool) (any, error) {
-	sep, most := argument(args, 0, "sep"), -1
+// split is Python's split(sep, maxsplit), or Python's rsplit if fromRight is true. Without a separator
+// it splits at runs of white space.
+func split(s string, args *exec.VarArgs, fromRight bool) (any, error) {
+	sep, maxSplit := argument(args, 0, "sep"), -1
 	if v := argument(args, 1, "maxsplit"); v != nil {
-		most = v.Integer()
+		maxSplit = v.Integer()
 	}
 	if sep != nil && sep.String() == "" {
 		return nil, fmt.Errorf("split: an empty separator")
 	}
 	cut := func(s string) (before, after string, ok bool) { // cut at the next separator
 		if sep == nil {
-			s = strip(s, nil, !last, last)
-			i, n := spaceIndex(s, last)
+			s = strip(s, nil, !fromRight, fromRight)
+			i, n := spaceIndex(s, fromRight)
 			if i < 0 {
 				return s, s, false
 			}
 			return s[:i], s[i+n:], true
 		}
 		i := strings.Index(s, sep.String())
-		if last {
+		if fromRight {
 			i = strings.LastIndex(s, sep.String())
 		}
 		if i < 0 {
@@ -171,26 +171,26 @@ func split(s string, args *exec.VarArgs, last bool) (any, error) {
 		return s[:i], s[i+len(sep.String()):], true
 	}
 	var parts []string
-	for most < 0 || len(parts) < most {
+	for maxSplit < 0 || len(parts) < maxSplit {
 		before, after, ok := cut(s)
 		if !ok {
 			break
 		}
-		if last {
+		if fromRight {
 			parts, s = append(parts, after), before
 		} else {
 			parts, s = append(parts, before), after
 		}
 	}
 	if sep == nil {
-		s = strip(s, nil, !last, last)
+		s = strip(s, nil, !fromRight, fromRight)
 	}
 	if s != "" || sep != nil {
 		parts = append(parts, s)
 	}
 	l := make(list, len(parts))
 	for i, part := range parts {
-		if last {
+		if fromRight {
 			l[len(parts)-1-i] = part
 		} else {
 			l[i] = part
@@ -199,7 +199,8 @@ func split(s string, args *exec.VarArgs, last bool) (any, error) {
 	return l, nil
 }
 
-// spaceIndex returns the index and the length of the first or last white space character.
+// spaceIndex returns the index and the length of the first white space character, or of the last one if
+// last is true.
 func spaceIndex(s string, last bool) (i, size int) {
 	space := func(r rune) bool { return strip(string(r), nil, true, false) == "" }
 	if i = strings.IndexFunc(s, space); last {

@@ -52,8 +52,8 @@ func plainSource(source string) string {
 	return b.String() + source
 }
 
-// startsLine reports whether a statement has only spaces before it on its line, or no spaces at all. The argument text
-// is all text before the statement.
+// startsLine reports whether text, the whole text before a statement, ends in a line of only spaces or does not end in
+// a space.
 func startsLine(text string) bool {
 	line := strings.TrimRight(text, " \t")
 	return line == "" || len(line) == len(text) || line[len(line)-1] == '\n'
@@ -73,7 +73,7 @@ func tagLength(source string) int {
 	return len(source)
 }
 
-// rawLength returns the length of the text before the tag endraw.
+// rawLength returns the length of the text before the tag "endraw".
 func rawLength(source string) int {
 	for i := 0; i < len(source); i++ {
 		if strings.HasPrefix(source[i:], "{%") &&
@@ -126,7 +126,7 @@ func plainTag(tag string) string {
 	case tag[1] == '{' && conditions(body) > 1:
 		body = plainExpression(body)
 	case name == "set" && conditions(body) > 0:
-		if i := top(body, 0, "="); i >= 0 {
+		if i := indexOutside(body, 0, "="); i >= 0 {
 			body = body[:i+1] + " " + plainExpression(body[i+1:])
 		}
 	default:
@@ -135,9 +135,9 @@ func plainTag(tag string) string {
 	return head + " " + body + tail
 }
 
-// top searches s, from index i, for a word or sign outside of brackets and quotes. It returns the index of the word, or
-// -1 if there is none.
-func top(s string, i int, word string) int {
+// indexOutside searches s, from index i, for a word or sign outside of brackets and quotes. It returns the index of the
+// word, or -1 if there is none.
+func indexOutside(s string, i int, word string) int {
 	letter := func(i int) bool {
 		return i >= 0 && i < len(s) &&
 			(s[i] == '_' || s[i]|0x20 >= 'a' && s[i]|0x20 <= 'z' || s[i] >= '0' && s[i] <= '9')
@@ -153,7 +153,7 @@ func top(s string, i int, word string) int {
 // conditions counts the conditional expressions outside of brackets.
 func conditions(s string) int {
 	n := 0
-	for i := top(s, 0, "if"); i >= 0; i = top(s, i+1, "if") {
+	for i := indexOutside(s, 0, "if"); i >= 0; i = indexOutside(s, i+1, "if") {
 		n++
 	}
 	return n
@@ -161,12 +161,12 @@ func conditions(s string) int {
 
 // plainExpression rewrites an expression, including the content of brackets.
 func plainExpression(s string) string {
-	i := top(s, 0, "if")
+	i := indexOutside(s, 0, "if")
 	if i < 0 {
 		return plainGroups(s)
 	}
 	condition, otherwise := s[i+len("if"):], "none"
-	if j := top(condition, 0, "else"); j >= 0 {
+	if j := indexOutside(condition, 0, "else"); j >= 0 {
 		condition, otherwise = condition[:j], condition[j+len("else"):]
 	}
 	return "((" + plainGroups(condition) + ") and [" + plainGroups(s[:i]) + "] or [" +

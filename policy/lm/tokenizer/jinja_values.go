@@ -17,7 +17,7 @@ import (
 // A list is a list in a template. Unlike gonja's own lists, it supports the index -1 if it has only one item.
 type list []any
 
-// GetItem returns the item at an index, counted from the end if it is negative.
+// GetItem returns the item at an index. A negative index counts from the end.
 func (l list) GetItem(key any) (*exec.Value, bool) {
 	i, ok := key.(int)
 	if ok && i < 0 {

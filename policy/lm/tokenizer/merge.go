@@ -14,7 +14,7 @@ type merger struct {
 	places     []int32 // places of the merges of one rank
 	symbols    []int32 // the tokens of a piece that is merged in windows
 	window     window  // the window whose tokens are being written
-	following  window
+	nextWindow window  // the window after it
 }
 
 const (
@@ -76,12 +76,12 @@ type window struct {
 }
 
 // mergeWindows merges a long piece in overlapping windows. It switches from one window to the next at a token that both
-// windows have at the same place. The result is the same as without windows, because a list of tokens is the result of
-// merging a text if every pair of neighbours is the result of merging the pair's text. Each pair is inside one window.
-// If two windows have no common token, which is rare, mergeWindows merges the whole piece at once.
+// windows have at the same place. The result is the same as without windows, because each pair of neighbouring tokens
+// is inside one window. If two windows have no common token, which is rare, mergeWindows merges the whole piece at
+// once.
 func (w *merger) mergeWindows(table *mergeTable, ids []int32, length, overlap int32) []int32 {
 	w.symbols = append(w.symbols[:0], ids...)
-	a, b := &w.window, &w.following
+	a, b := &w.window, &w.nextWindow
 	w.fill(table, a, 0, length)
 	out, from := ids[:0], 0 // a.ids[:from] are already in out
 	for int(last(a.ends)) < len(w.symbols) {
@@ -102,15 +102,15 @@ func (w *merger) mergeWindows(table *mergeTable, ids []int32, length, overlap in
 	return append(out, a.ids[from:]...)
 }
 
-// fill merges the window of w.symbols that begins at start, and stores the result in the argument to.
-func (w *merger) fill(table *mergeTable, to *window, start, length int32) {
+// fill merges the window of w.symbols that begins at start, and stores the result in dst.
+func (w *merger) fill(table *mergeTable, dst *window, start, length int32) {
 	symbols := w.symbols[start:min(int(start+length), len(w.symbols))]
-	to.ids = append(to.ids[:0], symbols...)
-	w.lookUp(table, to.ids)
-	to.ids = w.mergeLong(table, to.ids)
-	to.ends = to.ends[:0]
+	dst.ids = append(dst.ids[:0], symbols...)
+	w.lookUp(table, dst.ids)
+	dst.ids = w.mergeLong(table, dst.ids)
+	dst.ends = dst.ends[:0]
 	for i := int32(0); int(i) < len(symbols); i = w.next[i] {
-		to.ends = append(to.ends, start+w.next[i])
+		dst.ends = append(dst.ends, start+w.next[i])
 	}
 }
 
@@ -209,8 +209,8 @@ func (w *merger) pair(table *mergeTable, ids []int32, at int32) {
 // each.
 type queue struct {
 	last   []int32  // [ranks]: 1 + index of the last block of the rank; 0 if the rank has no block
-	some   []uint64 // a bit for each rank: whether the rank has blocks
-	lowest int      // ranks below lowest have no blocks
+	used   []uint64 // a bit for each rank: whether the rank has blocks
+	lowest int      // no rank below this rank has blocks
 	blocks []block
 }
 
@@ -224,7 +224,7 @@ type block struct {
 // reset empties the queue and prepares it for ranks below n.
 func (q *queue) reset(n int) {
 	if len(q.last) < n {
-		q.last, q.some = make([]int32, n), make([]uint64, (n+63)/64)
+		q.last, q.used = make([]int32, n), make([]uint64, (n+63)/64)
 	}
 	q.blocks, q.lowest = q.blocks[:0], n
 }
@@ -233,7 +233,7 @@ func (q *queue) push(rank int, at int32) {
 	n := int32(len(q.blocks))
 	next := n
 	if last := q.last[rank] - 1; last < 0 {
-		q.some[rank/64] |= 1 << (rank % 64)
+		q.used[rank/64] |= 1 << (rank % 64)
 		q.lowest = min(q.lowest, rank)
 	} else if b := &q.blocks[last]; int(b.n) < len(b.at) {
 		b.at[b.n] = at
@@ -247,9 +247,9 @@ func (q *queue) push(rank int, at int32) {
 
 // first returns the lowest rank that has places, or -1 if the queue is empty.
 func (q *queue) first() int {
-	for i := q.lowest / 64; i < len(q.some); i++ {
-		if q.some[i] != 0 {
-			return 64*i + bits.TrailingZeros64(q.some[i])
+	for i := q.lowest / 64; i < len(q.used); i++ {
+		if q.used[i] != 0 {
+			return 64*i + bits.TrailingZeros64(q.used[i])
 		}
 	}
 	return -1
@@ -266,6 +266,6 @@ func (q *queue) take(rank int, dst []int32) []int32 {
 		}
 	}
 	q.last[rank], q.lowest = 0, rank+1
-	q.some[rank/64] &^= 1 << (rank % 64)
+	q.used[rank/64] &^= 1 << (rank % 64)
 	return dst
 }

@@ -15,9 +15,9 @@ func (t *Tokenizer) readModel(v value, byteLevel bool) {
 	if kind := o.textOr("type", "BPE"); kind != "BPE" {
 		o.get("type").unsupported("BPE")
 	}
-	o.only("dropout", "0.0")
-	o.only("continuing_subword_prefix", `""`)
-	o.only("end_of_word_suffix", `""`)
+	o.mustBe("dropout", "0.0")
+	o.mustBe("continuing_subword_prefix", `""`)
+	o.mustBe("end_of_word_suffix", `""`)
 	o.get("vocab").decode(&t.ids, "an object with an id for each token")
 	if v.reader.err != nil || !t.placeTokens(o.get("vocab")) {
 		return
@@ -33,19 +33,19 @@ func (t *Tokenizer) readModel(v value, byteLevel bool) {
 		}
 		m.unknown = id
 	}
-	whole := o.flag("ignore_merges", false)
+	ignoreMerges := o.flag("ignore_merges", false)
 	if byteLevel {
-		t.readBytes(o, whole)
+		t.readBytes(o, ignoreMerges)
 	} else {
-		t.readChars(o, whole)
+		t.readChars(o, ignoreMerges)
 	}
 	if merges := t.readMerges(o.get("merges")); v.reader.err == nil {
 		m.merges = newMergeTable(merges)
-		m.atWords = !byteLevel && !whole && t.mergesInWords(merges)
+		m.atWords = !byteLevel && !ignoreMerges && t.mergesInWords(merges)
 	}
 }
 
-// placeTokens fills the table of tokens by id. Every id must be a valid index and occur once.
+// placeTokens fills t.tokens, the table of tokens by id. Every id must be a valid index and occur once.
 func (t *Tokenizer) placeTokens(v value) bool {
 	if t.ids == nil {
 		v.fail("an object with an id for each token")
@@ -88,7 +88,7 @@ func (t *Tokenizer) placeTokens(v value) bool {
 }
 
 // readBytes prepares a byte-level model, whose vocabulary writes bytes as letters.
-func (t *Tokenizer) readBytes(o object, whole bool) {
+func (t *Tokenizer) readBytes(o object, ignoreMerges bool) {
 	m := &t.model
 	m.bytes = new([256]int32)
 	complete := true
@@ -102,18 +102,18 @@ func (t *Tokenizer) readBytes(o object, whole bool) {
 	if o.flag("byte_fallback", false) && !complete {
 		o.get("byte_fallback").unsupported("false with a ByteLevel pre-tokenizer whose vocabulary lacks a byte")
 	}
-	if whole {
-		m.whole = make(map[string]int32, len(t.ids))
+	if ignoreMerges {
+		m.pieces = make(map[string]int32, len(t.ids))
 		for text, id := range t.ids {
 			if raw, ok := lettersToBytes(nil, text); ok {
-				m.whole[string(raw)] = id
+				m.pieces[string(raw)] = id
 			}
 		}
 	}
 }
 
 // readChars prepares a model that works on characters.
-func (t *Tokenizer) readChars(o object, whole bool) {
+func (t *Tokenizer) readChars(o object, ignoreMerges bool) {
 	m := &t.model
 	m.chars = map[string]int32{}
 	for text, id := range t.ids {
@@ -121,8 +121,8 @@ func (t *Tokenizer) readChars(o object, whole bool) {
 			m.chars[text] = id
 		}
 	}
-	if whole {
-		m.whole = t.ids
+	if ignoreMerges {
+		m.pieces = t.ids
 	}
 	if o.flag("byte_fallback", false) {
 		m.fallback = new([256]int32)

@@ -31,9 +31,9 @@ func normalize(steps []normalizer, text string) string {
 	return text
 }
 
-// normalForm returns a normal form of text as UAX 15 defines it. It uses package norm only to find the parts that are
-// already normalized, because norm inserts U+034F into runs of more than 30 marks (the Stream-Safe Text Format), and
-// composes some marks with a character before the last starter.
+// normalForm returns a normal form of text as UAX 15 defines it. Package norm alone gives another result: it inserts
+// U+034F into runs of more than 30 marks (the Stream-Safe Text Format), and composes some marks with a character before
+// the last starter.
 func normalForm(form norm.Form, text string) string {
 	n := form.QuickSpanString(text)
 	if n == len(text) {
@@ -100,8 +100,8 @@ func sortMarks(run []markedRune) {
 	slices.SortStableFunc(run, func(a, b markedRune) int { return int(a.ccc) - int(b.ccc) })
 }
 
-// compose composes, in place, each character with the last starter if the two have a composition
-// and no character of the same or a higher class is between them.
+// compose combines characters with the last starter before them, in place. It combines two characters if they have a
+// composition and no character of the same or a higher class is between them.
 func compose(chars []markedRune) []markedRune {
 	out := chars[:0]
 	starter := -1

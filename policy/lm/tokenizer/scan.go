@@ -95,8 +95,8 @@ func (c *classes) nextGPT2(s string, first class, size int) int {
 	return c.blanks(s, false)
 }
 
-// first returns the class and the length of the first character of s. s must not be empty. A byte that
-// is not UTF-8 is a character of the class other.
+// first returns the class and the length of the first character of s. s must not be empty. A byte that is not UTF-8 is
+// a character of class "other".
 func (c *classes) first(s string) (class, int) {
 	if b := s[0]; b < utf8.RuneSelf {
 		return c[b], 1
@@ -105,18 +105,18 @@ func (c *classes) first(s string) (class, int) {
 	return c.of(r), size
 }
 
-// run returns the end of the run of characters of class want that begins at index n of s.
-func (c *classes) run(s string, n int, want class) int {
+// run returns the end of the run of characters of class k that begins at index n of s.
+func (c *classes) run(s string, n int, k class) int {
 	for n < len(s) {
 		if b := s[n]; b < utf8.RuneSelf {
-			if c[b] != want {
+			if c[b] != k {
 				return n
 			}
 			n++
 			continue
 		}
 		r, size := utf8.DecodeRuneInString(s[n:])
-		if c.of(r) != want {
+		if c.of(r) != k {
 			return n
 		}
 		n += size

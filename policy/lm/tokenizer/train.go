@@ -34,10 +34,10 @@ type Training struct {
 var trainable = map[string]string{"gpt2": gpt2Pattern, "qwen2": qwen2Pattern, "llama3": llama3Pattern}
 
 func (o *Training) check() error {
-	switch least := 256 + len(o.Special); {
-	case o.VocabSize < least || o.VocabSize > maxID:
+	switch minSize := 256 + len(o.Special); {
+	case o.VocabSize < minSize || o.VocabSize > maxID:
 		return fmt.Errorf("train tokenizer: vocabulary of %d: expected from %d (256 bytes and %d special tokens) to %d",
-			o.VocabSize, least, len(o.Special), maxID)
+			o.VocabSize, minSize, len(o.Special), maxID)
 	case trainable[o.Pattern] == "":
 		return fmt.Errorf("train tokenizer: pattern %q: expected one of %s", o.Pattern,
 			strings.Join(slices.Sorted(maps.Keys(trainable)), ", "))
@@ -60,8 +60,8 @@ func (o *Training) check() error {
 }
 
 // Train makes a byte-level BPE tokenizer from texts, writes tokenizer.json and tokenizer_config.json to a folder, and
-// loads it. It repeatedly merges the most frequent pair of tokens. Of equally frequent pairs, it takes the pair with
-// the smallest left id, then the smallest right id. The order of texts does not matter.
+// loads this folder. It repeatedly merges the most frequent pair of tokens. Of equally frequent pairs, it takes the
+// pair with the smallest left id, then the smallest right id. The order of texts does not matter.
 func Train(dir string, texts iter.Seq[string], o Training) (*Tokenizer, error) {
 	if err := o.check(); err != nil {
 		return nil, err
@@ -190,9 +190,9 @@ func (t *trainer) pair(left, right int32) *trainPair {
 	return p
 }
 
-// mergeNext merges the most frequent pair. It returns false if no pair occurs at least the given number of times.
-func (t *trainer) mergeNext(least int) bool {
-	if len(t.queue) == 0 || t.queue[0].count < least {
+// mergeNext merges the most frequent pair. It returns false if no pair occurs at least minCount times.
+func (t *trainer) mergeNext(minCount int) bool {
+	if len(t.queue) == 0 || t.queue[0].count < minCount {
 		return false
 	}
 	best := t.queue[0]
@@ -236,11 +236,11 @@ func (t *trainer) mergeWord(i, left, right, id int32) {
 	}
 }
 
-// change adds the argument by to the count of a pair. word is the index of a word that now contains the pair, or -1 if
-// by is negative.
-func (t *trainer) change(left, right int32, by int, word int32) {
+// change adds delta to the count of a pair. word is the index of a word that now contains the pair, or -1 if delta is
+// negative.
+func (t *trainer) change(left, right int32, delta int, word int32) {
 	p := t.pair(left, right)
-	p.count += by
+	p.count += delta
 	if word >= 0 && (len(p.words) == 0 || p.words[len(p.words)-1] != word) {
 		p.words = append(p.words, word)
 	}
@@ -264,7 +264,7 @@ func (q pairQueue) Swap(i, j int) {
 	q[i].place, q[j].place = i, j
 }
 
-// Push and Pop implement heap.Interface, but are not called. The method pair adds pairs, and pairs that no longer occur
-// stay in the queue.
+// Push and Pop implement heap.Interface, but are not called. The trainer appends pairs itself, and pairs that no longer
+// occur stay in the queue.
 func (q *pairQueue) Push(p any) { *q = append(*q, p.(*trainPair)) }
 func (q *pairQueue) Pop() any   { panic("not used") }

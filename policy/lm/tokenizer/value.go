@@ -58,15 +58,15 @@ func (v value) unsupported(known ...string) {
 
 // short shortens s for an error message.
 func short(s string) string {
-	const most = 160
+	const limit = 160
 	if s == "" {
 		return "missing"
 	}
 	s = strings.Join(strings.Fields(s), " ")
-	if len(s) <= most {
+	if len(s) <= limit {
 		return strings.ToValidUTF8(s, "\ufffd")
 	}
-	n := most
+	n := limit
 	for !utf8.RuneStart(s[n]) && n > 0 {
 		n--
 	}
@@ -76,12 +76,12 @@ func short(s string) string {
 // isNull reports whether the value is null or missing, or the reader has an error.
 func (v value) isNull() bool { return v.reader.err != nil || v.raw == nil || string(v.raw) == "null" }
 
-// decode unmarshals the value into the argument to. If this fails, it sets an error and returns false.
-func (v value) decode(to any, want string) bool {
+// decode unmarshals the value into dst. If this fails, decode sets an error and returns false.
+func (v value) decode(dst any, want string) bool {
 	if v.reader.err != nil {
 		return false
 	}
-	if v.raw == nil || string(v.raw) == "null" || json.Unmarshal(v.raw, to) != nil {
+	if v.raw == nil || string(v.raw) == "null" || json.Unmarshal(v.raw, dst) != nil {
 		v.fail(want)
 		return false
 	}
@@ -135,20 +135,20 @@ func (o object) get(key string) value {
 	return value{o.reader, at, o.fields[key]}
 }
 
-// flag returns a boolean field. If the field is null, flag returns the argument otherwise.
-func (o object) flag(key string, otherwise bool) bool {
+// flag returns a boolean field. If the field is null, flag returns fallback.
+func (o object) flag(key string, fallback bool) bool {
 	if v := o.get(key); !v.isNull() {
-		v.decode(&otherwise, "true or false")
+		v.decode(&fallback, "true or false")
 	}
-	return otherwise
+	return fallback
 }
 
-// textOr returns a text field. If the field is null, textOr returns the argument otherwise.
-func (o object) textOr(key, otherwise string) string {
+// textOr returns a text field. If the field is null, textOr returns fallback.
+func (o object) textOr(key, fallback string) string {
 	if v := o.get(key); !v.isNull() {
 		return v.text()
 	}
-	return otherwise
+	return fallback
 }
 
 // oneOf returns a text field, which must be one of texts. If the field is null, it returns texts[0].
@@ -164,8 +164,8 @@ func (o object) oneOf(key string, texts ...string) string {
 	return s
 }
 
-// only sets an error unless a field is null or has the allowed value.
-func (o object) only(key, allowed string) {
+// mustBe sets an error unless a field is null or has the allowed value.
+func (o object) mustBe(key, allowed string) {
 	if v := o.get(key); !v.isNull() && string(v.raw) != allowed {
 		v.unsupported("null", allowed)
 	}

@@ -126,15 +126,15 @@ func writeJSON(path string, v any) error {
 	return os.WriteFile(path, b.Bytes(), 0o666)
 }
 
-// Copy copies the files of a tokenizer from one folder to another.
-func Copy(to, from string) error {
+// Copy copies the files of a tokenizer from the folder src to the folder dst.
+func Copy(dst, src string) error {
 	for _, name := range fileNames {
-		text, err := durable.ReadFile(filepath.Join(from, name))
+		text, err := durable.ReadFile(filepath.Join(src, name))
 		if errors.Is(err, fs.ErrNotExist) && name != tokenizerFile {
 			continue
 		}
 		if err == nil {
-			err = os.WriteFile(filepath.Join(to, name), text, 0o666)
+			err = os.WriteFile(filepath.Join(dst, name), text, 0o666)
 		}
 		if err != nil {
 			return fmt.Errorf("copy tokenizer: %w", err)
