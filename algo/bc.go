@@ -60,7 +60,7 @@ func fitsBC(pol policy.Policy) error {
 
 // NewBC makes a BC that learns from Setup.Demos. It sets the policy's observation statistics to the statistics of the
 // demonstrations.
-func NewBC(s Setup) (*BC, error) { return built("bc", s, fitsBC, newBC) }
+func NewBC(s Setup) (*BC, error) { return newChecked("bc", s, fitsBC, newBC) }
 
 func newBC(s *Setup) (*BC, error) {
 	if s.Demos.Len() == 0 {

@@ -46,7 +46,7 @@ func fitsDQN(pol policy.Policy) error {
 }
 
 // NewDQN makes DQN.
-func NewDQN(s Setup) (*DQN, error) { return built("dqn", s, fitsDQN, newDQN) }
+func NewDQN(s Setup) (*DQN, error) { return newChecked("dqn", s, fitsDQN, newDQN) }
 
 func newDQN(s *Setup) (*DQN, error) {
 	e, err := newOffPolicy(s, "dqn", false, numDQNMeans)

@@ -98,16 +98,15 @@ func (g *groups) settle(x *experience) error {
 }
 
 // groupRelative returns the estimator of algorithms that compare the episodes of a group, such as adv_type grpo. The
-// return of a sample is the score of its episode. The function compare turns the scores of groups into advantages, in
-// place.
-func groupRelative(g groups, compare func(score []float64, size int)) estimator {
+// return of a sample is the score of its episode. comparison turns the scores of groups into advantages, in place.
+func groupRelative(g groups, comparison func(score []float64, size int)) estimator {
 	return func(adv, ret []float32, x *experience) error {
 		if err := g.settle(x); err != nil {
 			return err
 		}
 		e := x.Episodes
 		e.relative = append(e.relative[:0], e.score...)
-		compare(e.relative, g.size)
+		comparison(e.relative, g.size)
 		for i, k := range e.of {
 			adv[i], ret[i] = 0, 0
 			if k >= 0 {

@@ -52,7 +52,7 @@ func fitsIQL(pol policy.Policy) error {
 }
 
 // NewIQL makes IQL.
-func NewIQL(s Setup) (*IQL, error) { return built("iql", s, fitsIQL, newIQL) }
+func NewIQL(s Setup) (*IQL, error) { return newChecked("iql", s, fitsIQL, newIQL) }
 
 func newIQL(s *Setup) (*IQL, error) {
 	e, err := newOffPolicy(s, "iql", true, numIQLMeans)

@@ -2,7 +2,7 @@ package algo
 
 import "fmt"
 
-// OffPolicyConfig has the keys of the section algorithm for algorithms that learn from a replay buffer or from
+// OffPolicyConfig has the keys of the algorithm section for algorithms that learn from a replay buffer or from
 // demonstrations. Start from DefaultConfig.
 type OffPolicyConfig struct {
 	// ReplayBuffer is the buffer of experience.

@@ -71,7 +71,7 @@ func (r *recomputation) recomputeValues(rollout tensor.Dict) error {
 	action := rollout.Must(FieldAction)
 	for t := range r.of.steps {
 		eval := policy.Eval{}
-		if obs := again.at(t); again.recorded.IsZero() {
+		if obs := again.observe(t); again.recorded.IsZero() {
 			eval.Value, err = r.policy.Value(r.work, obs)
 		} else {
 			eval, err = r.policy.Evaluate(r.work, obs, action.At(t)) // returns the hidden state too

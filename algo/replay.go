@@ -52,8 +52,8 @@ func TransitionBytes(rollout []tensor.Field) (n int) {
 	return n
 }
 
-// NewReplay returns a Replay with room for capacity steps of each environment. The argument rollout has the fields of
-// rollouts, [T,N,...].
+// NewReplay returns a Replay with room for capacity steps of each environment. rollout has the fields of rollouts,
+// [T,N,...].
 func NewReplay(rollout []tensor.Field, envs, capacity int, alloc tensor.Allocator) (*Replay, error) {
 	layout := tensor.NewLayout(transitionFields(rollout, envs, capacity)...)
 	mem, err := alloc(layout.Size())
@@ -120,20 +120,19 @@ const (
 )
 
 // abort finds the episodes that were aborted in the newest steps, and marks all of their steps as aborted and
-// truncated. The argument first is the place of the first of the newest steps, and older is the number of steps before
-// it.
-func (r *Replay) abort(first, steps, older int) {
+// truncated. start is the place of the first of the newest steps, and numOlder is the number of steps before it.
+func (r *Replay) abort(start, steps, numOlder int) {
 	if r.status.IsZero() {
 		return
 	}
 	terminated, truncated, status := r.terminated.U8(), r.truncated.U8(), r.status.U8()
 	for n := range r.envs {
-		place := func(t int) int { return n*r.capacity + (first+t+r.capacity)%r.capacity }
+		place := func(t int) int { return n*r.capacity + (start+t+r.capacity)%r.capacity }
 		for t := range steps {
 			if status[place(t)] == normal {
 				continue
 			}
-			for s := t - 1; s >= -older && terminated[place(s)]|truncated[place(s)] == 0; s-- {
+			for s := t - 1; s >= -numOlder && terminated[place(s)]|truncated[place(s)] == 0; s-- {
 				status[place(s)], truncated[place(s)] = aborted, 1
 			}
 		}
@@ -213,9 +212,9 @@ func (b *Transitions) slice(lo, hi int) *Transitions {
 	return s
 }
 
-// Gather copies transitions into b. rows has their numbers, which are from Draw. Each transition has the rewards of up
-// to nStep steps. If always is set, the discount is γᵏ also after terminated episodes.
-func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, always bool) {
+// Gather copies transitions into b. rows has their numbers, from Draw. Each transition has the rewards of up to nStep
+// steps. If bootstrapAlways is set, the discount is γᵏ also after terminated episodes.
+func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, bootstrapAlways bool) {
 	size := r.Size()
 	reward, terminated, truncated := r.reward.F32(), r.terminated.U8(), r.truncated.U8()
 	for i, k := range rows {
@@ -229,7 +228,7 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 				break
 			}
 		}
-		if terminated[last] != 0 && !always {
+		if terminated[last] != 0 && !bootstrapAlways {
 			discount = 0
 		}
 		b.Reward[i], b.Discount[i], b.last[i] = sum, discount, last
@@ -253,8 +252,8 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 // have the same tensors, whether simulators may fail or not.
 const savedAborted = 2
 
-// save adds the state to d: the cursor, and the transitions with the prefix env. Until the rings are full, the
-// transitions are copies.
+// save adds the state to d: the cursor, and the transitions under names that begin with "env.". Until the rings are
+// full, the transitions are copies.
 func (r *Replay) save(d *tensor.Dict) {
 	d.Set("replay.cursor", r.cursor)
 	size := r.Size()

@@ -124,13 +124,13 @@ func JoinTexts(parts ...TextBatch) TextBatch {
 	return all
 }
 
-// ImportanceWeights multiplies advantages by min(exp(old - drawn), most). old is TextBatch.Old, and drawn is
+// ImportanceWeights multiplies advantages by min(exp(old - drawn), limit). old is TextBatch.Old, and drawn is
 // TextBatch.LogProb (RLinf's importance_sampling_fix; truncated importance sampling, Yao et al. 2025).
-func ImportanceWeights(adv, old, drawn []float32, most float64) {
+func ImportanceWeights(adv, old, drawn []float32, limit float64) {
 	if len(old) != len(adv) || len(drawn) != len(adv) {
 		panic("algo: ImportanceWeights: length mismatch")
 	}
 	for i := range adv {
-		adv[i] *= float32(min(math.Exp(float64(old[i])-float64(drawn[i])), most))
+		adv[i] *= float32(min(math.Exp(float64(old[i])-float64(drawn[i])), limit))
 	}
 }
