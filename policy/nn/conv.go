@@ -134,23 +134,23 @@ func (c *Conv2D[T]) cut(windows, x []T) {
 		clear(row[:first*each])
 		clear(row[end*each:])
 	}
-	c.lines(func(in, from, width, n int) {
-		kernel.CopyColumns(windows[in:], each, x[from:], c.stride*c.In.C, width, n)
+	c.lines(func(i, j, width, n int) {
+		kernel.CopyColumns(windows[i:], each, x[j:], c.stride*c.In.C, width, n)
 	})
 }
 
 // addUp adds dWindows, the gradients of the windows of an image, to dx, the gradient of the image (col2im).
 func (c *Conv2D[T]) addUp(dx, dWindows []T) {
 	each := c.product.In
-	c.lines(func(in, from, width, n int) {
-		kernel.AddColumns(dx[from:], c.stride*c.In.C, dWindows[in:], each, width, n)
+	c.lines(func(i, j, width, n int) {
+		kernel.AddColumns(dx[j:], c.stride*c.In.C, dWindows[i:], each, width, n)
 	})
 }
 
-// lines calls the function do for every line of pixels in the windows. A line has width elements. It begins at
-// windows[in] and at image[from]. One call covers the same line of n neighbouring windows, which are stride pixels
-// apart in the image. If several windows share a pixel, their calls come in the order of the windows.
-func (c *Conv2D[T]) lines(do func(in, from, width, n int)) {
+// lines calls visit for every line of pixels in the windows. A line has width elements. It begins at windows[i] and at
+// image[j]. One call covers the same line of n neighbouring windows, which are stride pixels apart in the image. If
+// several windows share a pixel, their calls come in the order of the windows.
+func (c *Conv2D[T]) lines(visit func(i, j, width, n int)) {
 	line := c.size * c.In.C
 	first, end := c.span()
 	for oy := range c.Out.H {
@@ -161,7 +161,7 @@ func (c *Conv2D[T]) lines(do func(in, from, width, n int)) {
 				left := ox*c.stride - c.pad
 				lo, hi := max(0, -left), min(c.size, c.In.W-left)
 				if lo < hi {
-					do(at+ox*c.product.In+lo*c.In.C, ((top+ky)*c.In.W+left+lo)*c.In.C, (hi-lo)*c.In.C, n)
+					visit(at+ox*c.product.In+lo*c.In.C, ((top+ky)*c.In.W+left+lo)*c.In.C, (hi-lo)*c.In.C, n)
 				}
 			}
 			for ox := range first {

@@ -19,7 +19,7 @@ func newSpotter[T Float](in Image, deviation float64) spotter[T] {
 	s := spotter[T]{deviation: deviation}
 	for i := range in.H * in.W {
 		s.one = append(s.one, 1)
-		s.x, s.y = append(s.x, along[T](i%in.W, in.W)), append(s.y, along[T](i/in.W, in.H))
+		s.x, s.y = append(s.x, pixelPosition[T](i%in.W, in.W)), append(s.y, pixelPosition[T](i/in.W, in.H))
 	}
 	return s
 }
@@ -91,7 +91,7 @@ type keypointLayer[T Float] struct {
 	spotter[T]
 	out          []T
 	logits, prob []T // [n, C, H·W]
-	scale        []T // [n, C], the result scale of spot for each channel
+	scale        []T // [n, C], the scale that spot returns for each channel
 	d            []T // [C, H·W], the gradient of one image
 }
 

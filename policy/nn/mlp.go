@@ -229,7 +229,7 @@ func (m *MLP[T]) InputGrad(w *MLPWork[T], dx []T, n, first int) {
 	}
 }
 
-// StatsLen returns the length of the argument sums of AddStats, for all norms.
+// StatsLen returns the number of sums that AddStats needs, for all norms.
 func (m *MLP[T]) StatsLen() (n int) {
 	for _, b := range m.norms {
 		n += b.StatsLen()

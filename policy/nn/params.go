@@ -55,7 +55,7 @@ type Group struct {
 	Trainable bool
 }
 
-// Group opens a trainable group. Parameters added after this call, until the next Group, belong to it.
+// Group opens a trainable group. Parameters that are added before the next call of Group belong to it.
 func (p *Params[T]) Group(name string) {
 	p.Groups = append(p.Groups, Group{Name: name, Lo: p.size, Hi: p.size, Trainable: true})
 }

@@ -45,7 +45,7 @@ type pointingWork[T Float] struct {
 	*pointing[T]
 	spotter[T]
 	x, y         []T // the input, and the output [n, 2·places]: all x, then all y of a row
-	scale        []T // [n, places], the result scale of spot for each word
+	scale        []T // [n, places], the scale that spot returns for each word
 	logits, prob []T // [n, places, H·W]: the words of a row, without gaps for places without a word
 	query        []T // [places, C], the rows of E for the words of one row
 	turned       []T // [C, H·W], the features of an image

@@ -73,16 +73,16 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 	if err == nil && end != 0 {
 		err = fmt.Errorf("gradients [0,%d) are never ready", end)
 	}
-	r := some(p, perTensor, loss)
+	r := sampled(p, perTensor, loss)
 	if err == nil && !(r.Worst < 1e-6) {
 		err = fmt.Errorf("parameter %s: derivative %v, by differences %v", fieldAt(p, r.At), r.Got, r.Want)
 	}
 	return r, err
 }
 
-// drawn returns random inputs, with the given number of rows of every source. In the row with the index least, all
-// choices are the lowest option, so that its sentences have no words.
-func drawn(sources []nn.Source, rows, least int) nn.Batch[float64] {
+// drawn returns random inputs, with the given number of rows of every source. In row emptyRow all choices are the
+// lowest option, so that the sentences of this row have no words.
+func drawn(sources []nn.Source, rows, emptyRow int) nn.Batch[float64] {
 	b := nn.Batch[float64]{Rows: rows}
 	numbers, key := 0, uint64(2000)
 	for _, s := range sources {
@@ -103,7 +103,7 @@ func drawn(sources []nn.Source, rows, least int) nn.Batch[float64] {
 		for _, s := range sources {
 			for k, low := range s.Choices.Low {
 				option := (row + k) % (s.Choices.High[k] - low + 1)
-				if row == least {
+				if row == emptyRow {
 					option = 0
 				}
 				b.Choices = append(b.Choices, int32(low+option))
@@ -122,11 +122,11 @@ func draw(n int, key uint64) []float64 {
 	return x
 }
 
-// fieldAt returns the name of p.Data[at]: its field and the index in this field.
-func fieldAt(p *nn.Params[float64], at int) string {
+// fieldAt returns the name of p.Data[index]: its field and the index in this field.
+func fieldAt(p *nn.Params[float64], index int) string {
 	for _, f := range p.Fields {
-		if at >= f.Off && at < f.Off+f.Len() {
-			return fmt.Sprintf("%s[%d]", f.Name, at-f.Off)
+		if index >= f.Off && index < f.Off+f.Len() {
+			return fmt.Sprintf("%s[%d]", f.Name, index-f.Off)
 		}
 	}
 	return "none"

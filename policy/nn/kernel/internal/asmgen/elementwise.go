@@ -153,7 +153,7 @@ func (v *vector) compare(mask, a, predicate int, b string) {
 	v.op("VCMPPS", fmt.Sprintf("$%d", predicate), b, v.r(a), to)
 }
 
-// where sets dst to other in the lanes that are on in the mask, which compare made.
+// where copies another operand to dst, in the lanes that are on in the mask from compare.
 func (v *vector) where(mask, dst int, other string) {
 	if v.w.masks() {
 		v.op("VBLENDMPS", other, v.r(dst), "K2", v.r(dst))

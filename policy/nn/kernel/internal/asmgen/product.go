@@ -64,7 +64,7 @@ func (a *asm) panel(kind string, w width, vectors, most int) {
 }
 
 // tiles writes code that processes the largest tiles while enough rows are left. Then one smaller tile processes the
-// rest, and the code returns. The argument most is the number of rows of the largest tile.
+// rest, and the code returns.
 func (a *asm) tiles(most int, tile func(rows int)) {
 	for rows := most; rows >= 1; rows-- {
 		this, below := fmt.Sprintf("rows%d", rows), fmt.Sprintf("rows%d", rows-1)
@@ -110,7 +110,8 @@ func (a *asm) nextRows(rows int) {
 	a.op("SUBQ", fmt.Sprintf("$%d", rows), rowsLeft)
 }
 
-// tile writes the code for one tile: it adds up rows × vectors sums over all of k, and moves to the next rows.
+// tile writes the code for one tile of the given rows and vectors. The code computes the sums over all k, and moves to
+// the next rows.
 func (a *asm) tile(w width, vectors, rows int, kind string) {
 	sum := func(r, j int) string { return w.v(r*vectors + j) }
 	b := func(j int) string { return w.v(rows*vectors + j) }
