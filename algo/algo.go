@@ -15,7 +15,7 @@ type Algorithm interface {
 	// Update trains on a prepared rollout. It returns metrics, which are the same on every replica.
 	Update(rollout tensor.Dict) (Metrics, error)
 	// Save returns views of the state: optimiser moments, counters and reward statistics, but not the policy's
-	// parameters. Tensors whose names begin with env. have one row for each environment of this replica. All other
+	// parameters. Tensors whose names begin with "env." have one row for each environment of this replica. All other
 	// tensors are the same on every replica.
 	Save() (tensor.Dict, error)
 	// Load restores the state that Save returned.
@@ -59,7 +59,7 @@ func Loss(a Algorithm, m Metrics) (loss float64, ok bool) {
 }
 
 // Replicas connects one data-parallel copy of a model with the other copies. Sums add the replicas in a fixed order.
-// Every replica must call the same methods in the same order. A job passes the actor group; Single stands for a job
+// Every replica must call the same methods in the same order. In a job, Replicas is the actor group; Single is for jobs
 // with one replica.
 type Replicas interface {
 	// Count returns the number of replicas, and the index of this replica.

@@ -33,9 +33,9 @@ type Config struct {
 	// BootstrapType is standard (default) or always. With standard, returns include the value of the last observation
 	// if the episode was cut off, but not if it terminated. With always, returns include this value in both cases.
 	BootstrapType string `yaml:"bootstrap_type"`
-	// NormalizeAdvantages is the set of samples over which advantages are normalised to mean 0 and deviation 1. With
-	// batch (default; also true) it is the rollouts of all actors, with minibatch each global batch. none (also false)
-	// means no normalisation. grpo normalises within groups instead, and reinpp always uses batch.
+	// NormalizeAdvantages is the set of samples over which advantages are normalised to mean 0 and deviation 1: batch
+	// (default; also true) is the rollouts of all actors, minibatch is each global batch, and none (also false) means
+	// no normalisation. grpo normalises within groups instead, and reinpp always uses batch.
 	NormalizeAdvantages Normalization `yaml:"normalize_advantages"`
 	// NormalizeRewards divides rewards by the running deviation of the discounted return. Default
 	// false. (+)
@@ -89,7 +89,7 @@ type Config struct {
 	// steps of an iteration and actor.micro_batch_size must be multiples of it. 0, the default, means all steps of the
 	// iteration. (+)
 	SequenceLength int `yaml:"sequence_length"`
-	// TargetKL is a limit of approx_kl: an update ends, on all actors, after an epoch whose mean approx_kl exceeds
+	// TargetKL is a limit of approx_kl: an update ends on all actors after an epoch whose mean approx_kl exceeds
 	// TargetKL. 0, the default, means no limit. (+)
 	TargetKL float32 `yaml:"target_kl"`
 

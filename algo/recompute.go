@@ -22,8 +22,8 @@ func newRecomputation(s *Setup, of *advantages) *recomputation {
 	}
 }
 
-// recomputeAdvantages replaces the advantages and returns of a rollout. A rollout has no observation after the end of
-// an episode, so it keeps the earlier critic's value there.
+// recomputeAdvantages replaces the advantages and returns of a rollout. After the end of an episode the value of the
+// earlier critic remains, because a rollout has no observation there.
 func (r *recomputation) recomputeAdvantages(rollout tensor.Dict) error {
 	a := r.of
 	tr, mask, err := a.view(rollout)

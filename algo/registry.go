@@ -26,24 +26,24 @@ type entry struct {
 // may add more.
 func Builtin() *Registry {
 	r := &Registry{}
-	r.Add("gae", "actor_critic", general(NewPPO))
-	r.Add("gae", "actor", general(NewPPO))
-	r.Add("gae", decoupledActorCritic, general(NewPPO))
-	r.Add("gae", "a2c", general(NewPPO))
-	r.Add("grpo", "actor", general(NewGRPO))
-	r.Add("reinpp", "actor", general(NewReinforce))
-	r.Add("embodied_sac", "embodied_sac", general(NewSAC), OffPolicy(fitsSAC))
-	r.Add("embodied_crossq", "embodied_crossq", general(NewCrossQ), OffPolicy(fitsCrossQ))
-	r.Add("embodied_dqn", "embodied_dqn", general(NewDQN), OffPolicy(fitsDQN))
-	r.Add("embodied_td3", "embodied_td3", general(NewTD3), OffPolicy(fitsTD3))
-	r.Add("embodied_dagger", "embodied_dagger", general(NewDAgger), Labelled(fitsBC))
-	r.Add("offline_iql", "offline_iql", general(NewIQL), Offline(fitsIQL))
-	r.Add("embodied_bc", "embodied_bc", general(NewBC), Offline(fitsBC))
+	r.Add("gae", "actor_critic", toAlgorithm(NewPPO))
+	r.Add("gae", "actor", toAlgorithm(NewPPO))
+	r.Add("gae", decoupledActorCritic, toAlgorithm(NewPPO))
+	r.Add("gae", "a2c", toAlgorithm(NewPPO))
+	r.Add("grpo", "actor", toAlgorithm(NewGRPO))
+	r.Add("reinpp", "actor", toAlgorithm(NewReinforce))
+	r.Add("embodied_sac", "embodied_sac", toAlgorithm(NewSAC), OffPolicy(fitsSAC))
+	r.Add("embodied_crossq", "embodied_crossq", toAlgorithm(NewCrossQ), OffPolicy(fitsCrossQ))
+	r.Add("embodied_dqn", "embodied_dqn", toAlgorithm(NewDQN), OffPolicy(fitsDQN))
+	r.Add("embodied_td3", "embodied_td3", toAlgorithm(NewTD3), OffPolicy(fitsTD3))
+	r.Add("embodied_dagger", "embodied_dagger", toAlgorithm(NewDAgger), Labelled(fitsBC))
+	r.Add("offline_iql", "offline_iql", toAlgorithm(NewIQL), Offline(fitsIQL))
+	r.Add("embodied_bc", "embodied_bc", toAlgorithm(NewBC), Offline(fitsBC))
 	return r
 }
 
-// general converts the constructor of one type of algorithm to a constructor that returns an Algorithm.
-func general[A Algorithm](build func(Setup) (A, error)) func(Setup) (Algorithm, error) {
+// toAlgorithm converts the constructor of one type of algorithm to a constructor that returns an Algorithm.
+func toAlgorithm[A Algorithm](build func(Setup) (A, error)) func(Setup) (Algorithm, error) {
 	return func(s Setup) (Algorithm, error) { return build(s) }
 }
 
@@ -80,7 +80,7 @@ func Register[P any](r *Registry, advType, lossType string, defaults P, build fu
 type Kind func(*entry)
 
 // OffPolicy is the Kind of algorithms that learn from transitions in a replay buffer. Their rollouts hold
-// next_observation.<name>, [T,N,...], the observation after the step and before any auto-reset. These rollouts hold
+// next_observation.<name>, [T,N,...]: the observation after the step and before any auto-reset. The rollouts hold
 // neither log-probs nor values.
 func OffPolicy(fits func(policy.Policy) error) Kind {
 	return func(e *entry) { e.fits = fits }

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Replay holds the newest transitions of one replica's environments. It is a ring of steps for each environment.
+// A Replay holds the newest transitions of one replica's environments. It has a ring of steps for each environment.
 // Rollouts fill the rings, and batches are drawn at random.
 type Replay struct {
 	envs, capacity int

@@ -21,7 +21,7 @@ type trainState struct {
 	only     string // name of the only group to update; "" means all groups
 
 	norm    gradNorm                // empty for a language model
-	final   func(lo, hi int)        // norm.final; nil for a language model
+	final   func(lo, hi int)        // norm.sumFinal; nil for a language model
 	squares func() (float64, error) // returns the sum of squares of the final gradient
 
 	norms, steps float64 // sum and number of the gradients' norms, before clipping, since the last meanNorm
@@ -33,7 +33,7 @@ func (s *Setup) newTrainState(p *nn.Params[float32], cfg OptimConfig) (*trainSta
 	if err != nil {
 		return nil, err
 	}
-	t.norm, t.final = newGradNorm(p), t.norm.final
+	t.norm, t.final = newGradNorm(p), t.norm.sumFinal
 	t.squares = func() (float64, error) { return t.norm.squares(), nil }
 	return t, nil
 }

@@ -134,7 +134,7 @@ func (c *Conv2D[T]) cut(windows, x []T) {
 		clear(row[:first*each])
 		clear(row[end*each:])
 	}
-	c.lines(func(i, j, width, n int) {
+	c.eachLine(func(i, j, width, n int) {
 		kernel.CopyColumns(windows[i:], each, x[j:], c.stride*c.In.C, width, n)
 	})
 }
@@ -142,15 +142,15 @@ func (c *Conv2D[T]) cut(windows, x []T) {
 // addUp adds dWindows, the gradients of the windows of an image, to dx, the gradient of the image (col2im).
 func (c *Conv2D[T]) addUp(dx, dWindows []T) {
 	each := c.product.In
-	c.lines(func(i, j, width, n int) {
+	c.eachLine(func(i, j, width, n int) {
 		kernel.AddColumns(dx[j:], c.stride*c.In.C, dWindows[i:], each, width, n)
 	})
 }
 
-// lines calls visit for every line of pixels in the windows. A line has width elements. It begins at windows[i] and at
-// image[j]. One call covers the same line of n neighbouring windows, which are stride pixels apart in the image. If
+// eachLine calls visit for every line of pixels in the windows. A line has width elements. It begins at windows[i] and
+// at image[j]. One call covers the same line of n neighbouring windows, which are stride pixels apart in the image. If
 // several windows share a pixel, their calls come in the order of the windows.
-func (c *Conv2D[T]) lines(visit func(i, j, width, n int)) {
+func (c *Conv2D[T]) eachLine(visit func(i, j, width, n int)) {
 	line := c.size * c.In.C
 	first, end := c.span()
 	for oy := range c.Out.H {

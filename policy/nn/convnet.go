@@ -71,7 +71,7 @@ func NewKeypointCNN[T Float](p *Params[T], name string, frame Image, frames int,
 	return n
 }
 
-// newConvNet declares the first convolution, name.0, and its modulation by words, name.words.
+// newConvNet declares the first convolution (name.0) and its modulation by words (name.words).
 func newConvNet[T Float](p *Params[T], name string, frame Image, frames int, words Choices, filters, size, stride,
 	pad int) *ConvNet[T] {
 	pixels := newPixels[T](frame, frames, [2]float64{0, 1})

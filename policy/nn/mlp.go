@@ -43,8 +43,8 @@ func NewMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activa
 	return newMLP(p, name, in, hidden, act, false)
 }
 
-// NewNormedMLP declares an MLP of at least one hidden layer. Norm i, name.norm.i, normalises the input of
-// layer i. A last norm normalises the output of the last hidden layer.
+// NewNormedMLP declares an MLP of at least one hidden layer. Norm i (name.norm.i) normalises the input of layer i. A
+// last norm normalises the output of the last hidden layer.
 func NewNormedMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activation) *MLP[T] {
 	return newMLP(p, name, in, hidden, act, true)
 }
@@ -65,8 +65,7 @@ func newMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activa
 	return m
 }
 
-// AddHead declares an output layer, name.head, and returns m. Init draws its weights with the given
-// gain.
+// AddHead declares an output layer (name.head) and returns m. Init draws the weights of this layer with the given gain.
 func (m *MLP[T]) AddHead(p *Params[T], name string, out int, gain float64) *MLP[T] {
 	m.head, m.headGain = NewLinear(p, name+".head", m.Out, out), gain
 	m.layers, m.Out = append(m.layers, m.head), out

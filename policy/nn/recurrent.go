@@ -95,8 +95,8 @@ func (l *Recurrent[T]) Forward(w *RecurrentWork[T], nextState, x, state []T, beg
 		}
 		l.hidden.Forward(w.rec[lo*l.hidden.Out:], w.prevH[lo*l.Out:], n)
 		for i := lo; i < lo+n; i++ {
-			l.cell.Forward(l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wide(w.gates, i), l.wide(w.in, i),
-				l.wide(w.rec, i))
+			l.cell.Forward(l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wideRow(w.gates, i), l.wideRow(w.in, i),
+				l.wideRow(w.rec, i))
 		}
 	}
 	for i := range n {
@@ -123,8 +123,8 @@ func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
 	for lo := w.rows - n; lo >= 0; lo -= n {
 		kernel.Axpy(dh, 1, w.dy[lo*l.Out:(lo+n)*l.Out])
 		for i := lo; i < lo+n; i++ {
-			l.cell.Backward(l.row(dh, dc, i-lo), l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wide(w.gates, i),
-				l.wide(w.in, i), l.wide(w.rec, i))
+			l.cell.Backward(l.row(dh, dc, i-lo), l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wideRow(w.gates, i),
+				l.wideRow(w.in, i), l.wideRow(w.rec, i))
 		}
 		if lo == 0 {
 			break // the state before the first step is an input
@@ -151,8 +151,8 @@ func (l *Recurrent[T]) row(h, c []T, i int) cellState[T] {
 	return cellState[T]{h[i*l.Out : (i+1)*l.Out], c[i*hidden : (i+1)*hidden]}
 }
 
-// wide returns row i of x, [rows,G·Out].
-func (l *Recurrent[T]) wide(x []T, i int) []T { return x[i*l.hidden.Out : (i+1)*l.hidden.Out] }
+// wideRow returns row i of x, [rows,G·Out].
+func (l *Recurrent[T]) wideRow(x []T, i int) []T { return x[i*l.hidden.Out : (i+1)*l.hidden.Out] }
 
 // sigmoid replaces each x with 1/(1+e^-x) = ½ + ½ tanh(x/2).
 func sigmoid[T Float](x []T) {

@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// numbers reads the columns [first, first+width) of Batch.Numbers. total is the number of columns of a row.
+// A numbers unit reads the columns [first, first+width) of Batch.Numbers. total is the number of columns of a row.
 type numbers[T Float] struct{ first, width, total int }
 
 func (u *numbers[T]) Init(uint64) {}
@@ -27,7 +27,7 @@ func (w *numbersWork[T]) Forward(b *Batch[T], _ []T) []T {
 
 func (w *numbersWork[T]) Backward(*Batch[T], []T, []T, func(lo, hi int)) {}
 
-// picture reads an image as numbers.
+// A picture unit reads an image as numbers.
 type picture[T Float] struct {
 	pixels[T]
 	index int // index among the images of a batch
@@ -54,8 +54,8 @@ func (w *pictureWork[T]) Forward(b *Batch[T], _ []T) []T {
 
 func (w *pictureWork[T]) Backward(*Batch[T], []T, []T, func(lo, hi int)) {}
 
-// chosen computes features of the columns [first, first+places) of Batch.Choices. total is the number of columns of a
-// row.
+// A chosen unit computes features of the columns [first, first+places) of Batch.Choices. total is the number of columns
+// of a row.
 type chosen[T Float] struct {
 	*Embedding[T]
 	first, total, places int

@@ -34,7 +34,7 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 			p.Of(i)[k] += 0.1 * z
 		}
 	}
-	batch := drawn(sources, steps*sequences, 1)
+	batch := randomBatch(sources, steps*sequences, 1)
 	batch.Sequences = sequences
 	batch.State = draw(sequences*net.State, 1000)
 	batch.Next = make([]float64, sequences*net.State)
@@ -57,7 +57,7 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 		end = lo
 	}
 	other := batch // a batch whose pass fills every buffer first
-	other.Choices = drawn(sources, batch.Rows, -1).Choices
+	other.Choices = randomBatch(sources, batch.Rows, -1).Choices
 	for _, pass := range []struct {
 		batch nn.Batch[float64]
 		ready func(lo, hi int)
@@ -80,9 +80,9 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 	return r, err
 }
 
-// drawn returns random inputs, with the given number of rows of every source. In row emptyRow all choices are the
+// randomBatch returns random inputs, with the given number of rows of every source. In row emptyRow all choices are the
 // lowest option, so that the sentences of this row have no words.
-func drawn(sources []nn.Source, rows, emptyRow int) nn.Batch[float64] {
+func randomBatch(sources []nn.Source, rows, emptyRow int) nn.Batch[float64] {
 	b := nn.Batch[float64]{Rows: rows}
 	numbers, key := 0, uint64(2000)
 	for _, s := range sources {
