@@ -127,7 +127,7 @@ type Config struct {
 	// RewardType is chunk_level (default) or action_level. With chunk_level, the rewards of the actions of a chunk are
 	// added up, and Gamma discounts chunks. With action_level, each action has its own reward, value and advantage, and
 	// Gamma discounts actions. Actions after the end of an episode are then not trained on, and LogProbType must not be
-	// chunk_level. With chunks of one action the two types are the same.
+	// chunk_level. With chunks of one action, the two types are the same.
 	RewardType string `yaml:"reward_type"`
 	// EntropyBonus is the weight of the policy's mean entropy. The loss includes minus EntropyBonus times this mean.
 	// Default 0.
@@ -343,7 +343,7 @@ type OptimConfig struct {
 	TotalTrainingSteps int `yaml:"total_training_steps"`
 	// MinLR is the rate at the end of a schedule, at most LR. Default 0.
 	MinLR float32 `yaml:"min_lr"`
-	// CriticWarmupSteps is the number of optimiser steps at the start in which only the critic learns. After them the
+	// CriticWarmupSteps is the number of optimiser steps at the start in which only the critic learns. Then the
 	// optimiser's moments are reset. Default 0.
 	CriticWarmupSteps int `yaml:"critic_warmup_steps"`
 	// UseDistributedOptimizer shards the optimiser of a language model over the replicas: each replica keeps the

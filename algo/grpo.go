@@ -174,7 +174,8 @@ func DrGRPOAdvantages(score []float64, size int) {
 }
 
 // RLOOAdvantages replaces each score by its difference from the mean of the other scores in its group (REINFORCE
-// leave-one-out, Ahmadian et al. 2024, arXiv:2402.14740, §3.2). In a group of one the advantage is 0:
+// leave-one-out, Ahmadian et al. 2024, arXiv:2402.14740, §3.2). In a group of one answer or episode, the advantage is
+// 0:
 //
 //	A_i = s_i - Σ_{j≠i} s_j / (n-1)
 func RLOOAdvantages(score []float64, size int) {

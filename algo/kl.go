@@ -25,9 +25,9 @@ func klName(name string) string {
 	return ""
 }
 
-// KLLoss estimates KL(π‖π_ref) from single actions (Schulman, "Approximating KL divergence", 2020).
-// logProb and ref have L numbers for each of n samples. KLLoss adds the gradient of scale·Σ estimate to dLogProb, and
-// returns the sum and the number of the estimates. With δ = log π(a) - log π_ref(a) an estimate is
+// KLLoss estimates KL(π‖π_ref) from single actions (Schulman, "Approximating KL divergence", 2020). logProb and ref
+// have L numbers for each of n samples. KLLoss adds the gradient of scale·Σ estimate to dLogProb, and returns the sum
+// and the number of the estimates. With δ = log π(a) - log π_ref(a), an estimate is
 //
 //	kl: δ    abs: |δ|    mse: ½ δ²    low_var_kl: exp(-δ) - 1 + δ
 //

@@ -26,8 +26,8 @@ type ValueSums struct {
 	Clipped float64 // number of samples whose value differs from the old value by more than the clip
 }
 
-// ValueLoss is the squared error of value against ret, or Huber's loss of width delta if delta > 0. If clip > 0, it is
-// the larger of two losses: this one, and the loss of value clipped to oldValue ± clip (Engstrom et al. 2020,
+// ValueLoss is the squared error of value against ret, or Huber's loss of width delta if delta > 0. If clip > 0,
+// ValueLoss is the larger of this loss and the same loss of value clipped to oldValue ± clip (Engstrom et al. 2020,
 // arXiv:2005.12729, §3):
 //
 //	h(e) = ½ e²  where |e| < delta or delta = 0,  else  delta (|e| - ½ delta)

@@ -137,7 +137,7 @@ func (t *metricSums) addRollout(reward, adv, ret, weight []float32, replica int)
 	return true
 }
 
-// notFiniteIn returns an error that names the first number of a trajectory that is NaN or Inf.
+// notFiniteIn returns an error that names the first NaN or Inf of a trajectory.
 func notFiniteIn(tr *Trajectory, reward []float32) error {
 	for i := range reward {
 		for _, in := range []struct {

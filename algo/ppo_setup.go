@@ -14,8 +14,8 @@ type recipe struct {
 	normalize Normalization // of advantages
 }
 
-// NewPPO makes PPO. With loss_type actor_critic or decoupled_actor_critic the loss includes the critic's loss. With
-// actor it does not. With a2c NewPPO makes A2C.
+// NewPPO makes PPO. With loss_type actor_critic or decoupled_actor_critic, the loss includes the critic's loss; with
+// actor, it does not. With a2c, NewPPO makes A2C.
 func NewPPO(s Setup) (*PPO, error) {
 	r := recipe{"ppo", generalised(s.Config.Gamma, s.Config.GAELambda), s.Config.NormalizeAdvantages}
 	if s.Config.LossType == "a2c" {

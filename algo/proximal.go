@@ -49,7 +49,7 @@ func newProximal(s *Setup) *proximal {
 // log-probs under the present policy p. Otherwise it is prox_share. prepare returns the sum of the versions of the
 // samples.
 //
-// The version of a sample, I64 [T,N], is the number of iterations that had trained its policy. Without versions all
+// The version of a sample, I64 [T,N], is the number of iterations that had trained its policy. Without versions, all
 // samples are from the present policy. A sample whose policy is d iterations older has the share d/(d+1): this
 // iteration makes the last of d+1 steps away from that policy.
 func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int) (versions float64, err error) {

@@ -28,7 +28,7 @@ func AggregateQ(dst, q []float32, heads []int, kind string) {
 
 // SoftTargets sets y to the targets of critics (Haarnoja et al. 2018, arXiv:1812.05905, eq. 3 and 5). nextQ holds the
 // estimates of the next actions, and logProb the log-probs of these actions. discount is 0 if there is no next action.
-// With alpha 0 the targets have no entropy term.
+// With alpha 0, the targets have no entropy term.
 //
 //	y = reward + discount (nextQ - α logProb)
 func SoftTargets(y, reward, discount, nextQ, logProb []float32, alpha float32) {

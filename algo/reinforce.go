@@ -39,8 +39,8 @@ func reinforce(g groups, baseline bool, beta float64) estimator {
 	}
 }
 
-// Reinforce fills ret with the returns of REINFORCE++ (Hu 2025, eq. 5 and 6), in a rollout of n
-// environments. For sample i of episode k with score[k]
+// Reinforce fills ret with the returns of REINFORCE++ (Hu 2025, eq. 5 and 6), in a rollout of n environments. For
+// sample i of episode k with score[k],
 //
 //	ret_i = score_k - β Σ_{j ≥ i} (log π(a_j) - log π_ref(a_j))
 //

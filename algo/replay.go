@@ -84,7 +84,7 @@ func (r *Replay) Size() int { return int(r.cursor.I64()[ringSize]) }
 // Total returns the number of steps of each environment that were ever added.
 func (r *Replay) Total() int64 { return r.cursor.I64()[ringTotal] }
 
-// Add copies the steps of a rollout, [T,N,...], into r. In a full ring they replace the oldest steps.
+// Add copies the steps of a rollout, [T,N,...], into r. In a full ring, the new steps replace the oldest steps.
 func (r *Replay) Add(rollout tensor.Dict) error {
 	c := r.cursor.I64()
 	steps := 0

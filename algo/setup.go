@@ -84,7 +84,7 @@ func noteIn(wrong *[]string, section string) Want {
 	}
 }
 
-// setDefaults sets fields that are zero to their defaults, if they have one.
+// setDefaults replaces zero values of fields by the defaults.
 func (s *Setup) setDefaults() {
 	if s.Replicas == nil {
 		s.Replicas = Single{}

@@ -23,7 +23,7 @@ type TextBatch struct {
 	Right      []bool    // whether each text has the right answer, for metrics; may be nil
 	Unparsable []bool    // whether no answer could be read in each text; nil if Right is nil
 
-	// Prepare fills the next four, for the tokens with Learn.
+	// Prepare fills the next four fields, for the tokens with Learn.
 	Old    []float32 // old log-probs, in the denominators of ratios
 	Adv    []float32
 	Ret    []float32 // returns without a baseline, which are the critic's targets

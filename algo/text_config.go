@@ -110,7 +110,7 @@ func (s *TextSetup) Check(report Want) {
 	})
 }
 
-// checkPair validates adv_type and loss_type. In c it replaces values that only texts have by similar values that
+// checkPair validates adv_type and loss_type. It replaces values of c that only texts have by similar values that
 // Config.Check accepts.
 func (s *TextSetup) checkPair(c *Config, want Want) {
 	critic := c.LossType == "actor_critic"

@@ -11,7 +11,7 @@ type TextSums struct {
 	Texts     float64 // number of texts
 }
 
-// Add adds o, the sums of other texts, to s.
+// Add adds the sums o of other texts to s.
 func (s *TextSums) Add(o *TextSums) {
 	s.Loss += o.Loss
 	s.Targets += o.Targets

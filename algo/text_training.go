@@ -103,7 +103,7 @@ func (t *textTraining) check(b *TextBatch, recompute bool) error {
 
 // estimate fills the advantages, returns and weights of a batch, and adds their sums to the metrics. For the estimator,
 // each text is an episode, and all texts are the trajectory of one environment. The last token of a text has the reward
-// and ends the episode. With a critic the batch must have the critic's values. The estimator gets logRatio as
+// and ends the episode. With a critic, the batch must have the critic's values. The estimator gets logRatio as
 // experience.LogRatio.
 func (t *textTraining) estimate(b *TextBatch, logRatio []float32) error {
 	n := int(b.starts[len(b.Texts)])

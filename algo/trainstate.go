@@ -38,7 +38,7 @@ func (s *Setup) newTrainState(p *nn.Params[float32], cfg OptimConfig) (*trainSta
 	return t, nil
 }
 
-// newTextTrainState returns the training state of m, which is trained with w. With cfg.UseDistributedOptimizer each
+// newTextTrainState returns the training state of m, which is trained with w. With cfg.UseDistributedOptimizer, each
 // replica updates a range of the parameters.
 func (s *Setup) newTextTrainState(m *lm.Model, w *lm.Work, cfg OptimConfig) (*trainState, error) {
 	n := len(m.Params.Data)

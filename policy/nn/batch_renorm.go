@@ -133,8 +133,8 @@ func (b *BatchRenorm[T]) measure(w *BatchRenormWork[T], n int) {
 	}
 }
 
-// Backward adds the gradients of γ and β. It also replaces dy, [n,Width], with dx, where dy and dx are the gradients of
-// y and of x. With g = Σ dy and h = Σ dy x̂ over the rows,
+// Backward adds the gradients of γ and β. It also replaces dy, [n,Width], which is the gradient of y, with dx, which is
+// the gradient of x. With g = Σ dy and h = Σ dy x̂ over the rows,
 //
 //	dβ += g,    dγ += r h + d g,    dx = γ r/σ_B (dy - g/n - x̂ h/n)
 //

@@ -139,7 +139,7 @@ func (c *Conv2D[T]) cut(windows, x []T) {
 	})
 }
 
-// addUp adds dWindows, the gradients of the windows of an image, to dx, the gradient of the image (col2im).
+// addUp adds the gradients of the windows of an image, dWindows, to the gradient of the image, dx (col2im).
 func (c *Conv2D[T]) addUp(dx, dWindows []T) {
 	each := c.product.In
 	c.eachLine(func(i, j, width, n int) {

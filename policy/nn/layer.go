@@ -89,7 +89,7 @@ func MaxPool() Layer { return Layer{kind: kindPool} }
 
 // SpatialSoftmax computes for each channel the position of its largest pixels, x and y in [-1, 1] (Levine et al. 2016,
 // arXiv:1504.00702). Before the softmax it scales a channel to the given standard deviation over the pixels. With a
-// larger deviation the largest pixels have more weight.
+// larger deviation, the largest pixels have more weight.
 func SpatialSoftmax(deviation float64) Layer { return Layer{kind: kindKeypoint, scale: deviation} }
 
 // Coordinates adds two channels to an image: the x and y of its pixels, in [-1, 1] (Liu et al. 2018,

@@ -25,7 +25,7 @@ type Params[T Float] struct {
 	// with the weights.
 	Buffers tensor.Dict
 
-	index   map[string]int   // index in Fields of a field's name
+	index   map[string]int   // index in Fields, by name
 	slices  map[string]Slice // by name of parameter or frozen weight; without an entry the tensor is whole
 	size    int              // number of elements declared so far, gaps included
 	buffers []tensor.Field

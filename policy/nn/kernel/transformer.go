@@ -255,9 +255,9 @@ func softmaxPlain(x []float32, step, rows, width, count, perRow int, top, sums, 
 	}
 }
 
-// SoftmaxBlockGrad replaces the scores x with the probabilities p = e^(x - lse), and dp, the gradient of the
-// probabilities, with the gradient of the scores, p·(dp - mean). The layout of x and dp is that of x in SoftmaxBlock;
-// masked elements become 0. lse and mean have an element for each row; mean is Σ p·dp over all columns.
+// SoftmaxBlockGrad replaces the scores x with the probabilities p = e^(x - lse). It replaces dp, which is the gradient
+// of the probabilities, with p·(dp - mean), which is the gradient of the scores. The layout of x and dp is that of x in
+// SoftmaxBlock; masked elements become 0. lse and mean have an element for each row; mean is Σ p·dp over all columns.
 func SoftmaxBlockGrad(x, dp []float32, step, rows, width, count, perRow int, lse, mean []float32) {
 	if rows == 0 || width == 0 {
 		return

@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// tiles are the register tiles of the products, by vector width: their number of vectors and of rows. The tiles are as
-// high as possible, with registers left for a row of B and one element of A. At least 8 sums are computed in parallel,
-// to hide the latency of a multiply-add. If stream is set, there is also a stream version.
+// tiles are the register tiles of the products, by vector width: their number of vectors and of rows. A tile has at
+// least 8 vectors of sums, to hide the latency of a multiply-add, and leaves registers for a row of B and one element
+// of A. If stream is set, there is also a stream version.
 var tiles = map[string][]struct {
 	vectors, rows int
 	stream        bool

@@ -41,7 +41,7 @@ func (a *asm) fused(w width, c *constants, name, params string, body func(v *vec
 // after the whole chunks.
 const index, whole, rest = "BX", "R14", "R15"
 
-// chunk is the number of elements of a row that are processed at a time in sums with lanes: one or two vectors.
+// chunk is the number of elements of a row that are processed at a time, in one or two vectors, if a sum has lanes.
 const chunk = 16
 
 func (v *vector) perChunk() int { return chunk / v.w.floats() }
