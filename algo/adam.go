@@ -60,8 +60,8 @@ func (a *Adam) LR(i int) (lr, valueLR float64) {
 // Steps returns the number of steps taken since the moments were 0.
 func (a *Adam) Steps() int { return int(a.steps.I64()[0]) }
 
-// Step makes one Adam step on the trainable groups, with the gradient times scale and the learning rates of iteration
-// i.
+// Step makes one Adam step on the trainable groups, at the learning rates of iteration i. It multiplies the gradient by
+// scale.
 func (a *Adam) Step(i int, scale float32) { a.step(i, scale, "") }
 
 // step is Step for the parameter group with the given name. The name "" means all groups.

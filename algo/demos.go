@@ -38,9 +38,9 @@ func (c *DemoConfig) Check(want Want) {
 //	reward                   F32 [M]
 //	terminated, truncated    U8 [M]      the episode ended by itself; it was cut off from outside
 //
-// The shapes and types in the file must agree with fields, which has the fields of rollouts, [T,N,...]. ReadDemos
-// ignores other tensors of the file. If rollouts have chunks of actions and the file has single actions, each
-// transition begins a chunk; see inChunks.
+// The shapes and types in the file must agree with the given fields of rollouts, [T,N,...]. ReadDemos ignores other
+// tensors of the file. If rollouts have chunks of actions and the file has single actions, each transition begins a
+// chunk; see inChunks.
 func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	var demos tensor.Dict
 	b, err := durable.ReadFile(path)

@@ -20,8 +20,8 @@ import (
 // DAPO, Yu et al. 2025, arXiv:2503.14476, is GRPO with clip_ratio_high > clip_ratio_low,
 // max_num_gen_batches > 1, loss_agg_func token-mean and len_reward_penalty > 0 (Overlong).
 //
-// The metrics are those of PPO. With max_num_gen_batches > 1 GRPO adds rollout/gen_batches, the number of rollouts made
-// for the update.
+// The metrics are those of PPO. With max_num_gen_batches > 1, GRPO adds rollout/gen_batches, the number of rollouts
+// made for the update.
 type GRPO struct {
 	*PPO
 	*DynamicSampler

@@ -2,11 +2,11 @@ package algo
 
 import "math"
 
-// The losses of the PPO family, besides Surrogate and KLLoss, are pure functions on flat slices. Samples are the steps
-// of environments or the tokens of texts. A loss returns plain sums over the samples whose weight is not 0. It writes
-// the gradient of scale·Σ weight·loss with respect to each output of the policy. If scale is 1 / (number of samples on
-// all replicas), the gradients of all micro-batches and replicas add up to the gradient of the mean loss. Nil weights
-// are 1 everywhere.
+// The following losses of the PPO family, like Surrogate and KLLoss, are pure functions on flat slices. Samples are the
+// steps of environments or the tokens of texts. A loss returns plain sums over the samples whose weight is not 0. It
+// writes the gradient of scale·Σ weight·loss with respect to each output of the policy. If scale is 1 / (number of
+// samples on all replicas), the gradients of all micro-batches and replicas add up to the gradient of the mean loss.
+// Nil weights are 1 everywhere.
 
 // idle reports whether sample i has weight 0.
 func idle(weight []float32, i int) bool { return weight != nil && weight[i] == 0 }

@@ -81,7 +81,7 @@ func newChecked[A any](name string, s Setup, check func(policy.Policy) error,
 
 // newOffPolicy makes a loop that draws from the experience of the replica's environments. If there are demonstrations,
 // they are half of each batch. If offline is set, batches hold only demonstrations, and learning begins in the first
-// iteration. numMeans is the number of means, rolloutReward included.
+// iteration. numMeans is the number of means, including rolloutReward.
 func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy, error) {
 	if err := s.checkOffPolicy(offline); err != nil {
 		return nil, err

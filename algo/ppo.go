@@ -51,9 +51,10 @@ import (
 //   - critic/value_loss, critic/value_clip_ratio, critic/explained_variance
 //   - rollout/rewards: as received; rollout/advantages_* (before normalisation), rollout/returns_*
 //
-// With the decoupled loss the ratio, clipped ratio and KL are called actor/proximal_ratio, actor/clipped_proximal_ratio
-// and actor/proximal_approx_kl. The decoupled loss also has the metrics actor/behav_approx_kl, actor/average_version,
-// actor/current_version, and actor/behav_clip_fraction, the share of samples above behave_weight_threshold.
+// With the decoupled loss, the metrics of the ratio, the clipped ratio and the KL divergence are called
+// actor/proximal_ratio, actor/clipped_proximal_ratio and actor/proximal_approx_kl. The decoupled loss also has the
+// metrics actor/behav_approx_kl, actor/average_version, actor/current_version, and actor/behav_clip_fraction, the share
+// of samples above behave_weight_threshold.
 type PPO struct {
 	name       string // in errors
 	cfg        Config

@@ -34,7 +34,7 @@ const (
 	ringTotal
 )
 
-// transitionFields returns the fields of rings, [envs, capacity, ...]. rollout has the fields of rollouts, [T,N,...].
+// transitionFields returns the fields of rings, [envs, capacity, ...]. Rollouts have the given fields, [T,N,...].
 func transitionFields(rollout []tensor.Field, envs, capacity int) []tensor.Field {
 	fields := make([]tensor.Field, len(rollout))
 	for i, f := range rollout {
@@ -43,8 +43,7 @@ func transitionFields(rollout []tensor.Field, envs, capacity int) []tensor.Field
 	return fields
 }
 
-// TransitionBytes returns the size of one transition in a Replay, in bytes. rollout has the fields of rollouts,
-// [T,N,...].
+// TransitionBytes returns the size in bytes of one transition in a Replay. Rollouts have the given fields, [T,N,...].
 func TransitionBytes(rollout []tensor.Field) (n int) {
 	for _, f := range transitionFields(rollout, 1, 1) {
 		n += f.Bytes()
@@ -52,7 +51,7 @@ func TransitionBytes(rollout []tensor.Field) (n int) {
 	return n
 }
 
-// NewReplay returns a Replay with room for capacity steps of each environment. rollout has the fields of rollouts,
+// NewReplay returns a Replay with room for capacity steps of each environment. Rollouts have the given fields,
 // [T,N,...].
 func NewReplay(rollout []tensor.Field, envs, capacity int, alloc tensor.Allocator) (*Replay, error) {
 	layout := tensor.NewLayout(transitionFields(rollout, envs, capacity)...)
@@ -248,7 +247,7 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 	}
 }
 
-// savedAborted is the value of truncated in saved states for a step whose status is not normal. So all saved states
+// savedAborted marks a step whose status is not normal, in the tensor "truncated" of saved states. So all saved states
 // have the same tensors, whether simulators may fail or not.
 const savedAborted = 2
 

@@ -124,8 +124,8 @@ func JoinTexts(parts ...TextBatch) TextBatch {
 	return all
 }
 
-// ImportanceWeights multiplies advantages by min(exp(old - drawn), limit). old is TextBatch.Old, and drawn is
-// TextBatch.LogProb (RLinf's importance_sampling_fix; truncated importance sampling, Yao et al. 2025).
+// ImportanceWeights multiplies advantages by min(exp(old - drawn), limit) (RLinf's importance_sampling_fix; truncated
+// importance sampling, Yao et al. 2025). old is TextBatch.Old, and drawn is TextBatch.LogProb.
 func ImportanceWeights(adv, old, drawn []float32, limit float64) {
 	if len(old) != len(adv) || len(drawn) != len(adv) {
 		panic("algo: ImportanceWeights: length mismatch")

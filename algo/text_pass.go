@@ -45,10 +45,10 @@ type textPass struct {
 	targets []lm.Target // tokens of batch to be learnt
 }
 
-// newTextPass returns a textPass of m for micro-batches within limit, on the given number of threads. recompute is the
+// newTextPass returns a textPass of m for micro-batches within limit, on the given number of threads. recomputed is the
 // maximum number of first layers that backward passes recompute. mesh connects the ranks over which m is sharded.
-func newTextPass(m *lm.Model, limit MicroBatch, threads, recompute int, mesh lm.Mesh, h lm.Head) *textPass {
-	p := &textPass{model: m, work: m.NewRecomputing(limit.Tokens, recompute), limit: limit, head: h}
+func newTextPass(m *lm.Model, limit MicroBatch, threads, recomputed int, mesh lm.Mesh, h lm.Head) *textPass {
+	p := &textPass{model: m, work: m.NewRecomputing(limit.Tokens, recomputed), limit: limit, head: h}
 	p.work.SetThreads(threads)
 	p.work.Join(mesh)
 	return p

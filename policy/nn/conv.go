@@ -23,7 +23,7 @@ func (s Image) slide(size, stride, pad, channels int) Image {
 	return out
 }
 
-// A Conv2D multiplies each window of an image, size×size pixels, by W [size·size·C, filters] and adds b [filters].
+// A Conv2D multiplies each window of size×size pixels of an image by W [size·size·C, filters] and adds b [filters].
 // Windows are stride pixels apart. The image has a frame of pad pixels of zeros. The layer copies the windows of a few
 // images at a time to the rows of a matrix, and applies a Linear to these rows. This is im2col (Chellapilla, Puri and
 // Simard 2006, "High performance convolutional neural networks for document processing").
@@ -91,7 +91,7 @@ func (c *Conv2D[T]) Forward(w *ConvWork[T], y, x []T, n int) {
 }
 
 // Backward adds to the gradients of W and b. x, [n,In], has the images of the last Forward, and dy, [n,Out], is the
-// gradient of its output. Unless dx, [n,In], is nil, Backward sets dx to the gradient of x.
+// gradient of the output. Unless dx, [n,In], is nil, Backward sets dx to the gradient of x.
 func (c *Conv2D[T]) Backward(w *ConvWork[T], dx, x, dy []T, n int) {
 	if dx != nil {
 		clear(dx[:n*c.In.Len()])

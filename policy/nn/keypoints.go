@@ -7,9 +7,9 @@ import (
 )
 
 // A spotter computes the position of the largest pixels in a channel (spatial softmax; Levine et al. 2016,
-// arXiv:1504.00702, section 4.2). The position is the mean x and y of the pixels, in [-1, 1], under the softmax of the
-// channel. Before the softmax, the spotter scales the channel to mean 0 and a fixed deviation over the pixels. The
-// largest pixels then have nearly all of the weight, for any scale of the network's weights.
+// arXiv:1504.00702, section 4.2). The position is the mean x and y of the pixels, in [-1, 1], weighted by the softmax
+// of the channel. Before the softmax, the spotter scales the channel to mean 0 and a fixed deviation over the pixels.
+// The largest pixels then have nearly all of the weight, for any scale of the network's weights.
 type spotter[T Float] struct {
 	deviation float64
 	x, y, one []T // [H·W]: x and y of the pixels, and ones
@@ -27,8 +27,8 @@ func newSpotter[T Float](in Image, deviation float64) spotter[T] {
 // channelVar is added to the variance of a channel, so that a constant channel becomes 0, not NaN.
 const channelVar = 1e-5
 
-// spot standardises the channel u, [H·W], in place: u becomes the logits scale·(u - mean). It sets prob
-// to the softmax of the logits, and returns scale and the mean position (x, y) under prob.
+// spot standardises the channel u, [H·W], in place: u becomes the logits scale·(u - mean). It sets prob to the softmax
+// of the logits, and returns scale and the mean position (x, y), weighted by prob.
 func (s *spotter[T]) spot(prob, u []T) (x, y, scale T) {
 	kernel.Axpy(u, -kernel.Dot(u, s.one)/T(len(u)), s.one)
 	square := float64(kernel.Dot(u, u)) / float64(len(u))

@@ -2,7 +2,7 @@ package kernel
 
 import "fmt"
 
-// A Term is one product A·B in a sum, A [m,K] and B [K,n]. If Transposed is set, the field B holds the transpose,
+// A Term is one product A·B in a sum, with A [m,K] and B [K,n]. If Transposed is set, the field B holds the transpose,
 // [n,K]. Width is the number of steps of k in a block. A Width of 0 means K divided by the number of blocks, rounded
 // up. The last blocks may have fewer steps, or none.
 type Term struct {
@@ -49,7 +49,7 @@ const (
 // NewMultiplier returns a Multiplier for this machine.
 func NewMultiplier() *Multiplier { return new(Multiplier) }
 
-// Product sets C [m,n] to its initial value plus the sum of the terms. blocks is a power of two up to 8. With acc the
+// Product sets C [m,n] to its initial value plus the sum of the terms. blocks is a power of two up to 8. With acc, the
 // initial value is C itself; otherwise it is bias [n] for every row, or 0 if bias is nil. C overlaps no input.
 func (x *Multiplier) Product(c []float32, m, n, blocks int, bias []float32, acc bool, terms ...Term) {
 	x.ProductPart(0, 1, c, m, n, blocks, bias, acc, terms...)
