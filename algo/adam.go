@@ -20,16 +20,16 @@ type Adam struct {
 	steps  tensor.Tensor // I64 [1]: steps taken since the moments were 0
 }
 
-// NewAdam makes an optimiser of p, with moments in memory from alloc. The argument total is the number of iterations of
-// the run. Schedules end with the run, unless cfg.TotalTrainingSteps is set.
-func NewAdam(p *nn.Params[float32], cfg OptimConfig, total int, alloc tensor.Allocator) (*Adam, error) {
-	return newAdam(p, 0, len(p.Data), cfg, total, alloc)
+// NewAdam makes an optimiser of p, with moments in memory from alloc. horizon is the number of iterations of the run.
+// Schedules end with the run, unless cfg.TotalTrainingSteps is set.
+func NewAdam(p *nn.Params[float32], cfg OptimConfig, horizon int, alloc tensor.Allocator) (*Adam, error) {
+	return newAdam(p, 0, len(p.Data), cfg, horizon, alloc)
 }
 
 // newAdam is NewAdam for an optimiser that updates only p.Data[lo:hi].
-func newAdam(p *nn.Params[float32], lo, hi int, cfg OptimConfig, total int, alloc tensor.Allocator) (*Adam, error) {
+func newAdam(p *nn.Params[float32], lo, hi int, cfg OptimConfig, horizon int, alloc tensor.Allocator) (*Adam, error) {
 	if cfg.TotalTrainingSteps > 0 {
-		total = cfg.TotalTrainingSteps
+		horizon = cfg.TotalTrainingSteps
 	}
 	layout := tensor.NewLayout(
 		tensor.Field{Name: "m", DType: tensor.F32, Shape: []int{hi - lo}},
@@ -42,7 +42,7 @@ func newAdam(p *nn.Params[float32], lo, hi int, cfg OptimConfig, total int, allo
 	}
 	state := layout.Bind(mem)
 	return &Adam{
-		params: p, cfg: cfg, sched: Schedule{Kind: string(cfg.LRScheduler), Warmup: cfg.LRWarmupSteps, Total: total},
+		params: p, cfg: cfg, sched: Schedule{Kind: string(cfg.LRScheduler), Warmup: cfg.LRWarmupSteps, Total: horizon},
 		lo: lo, hi: hi, m: state.Must("m"), v: state.Must("v"), steps: state.Must("steps"),
 	}, nil
 }
@@ -60,12 +60,12 @@ func (a *Adam) LR(i int) (lr, valueLR float64) {
 // Steps returns the number of steps taken since the moments were 0.
 func (a *Adam) Steps() int { return int(a.steps.I64()[0]) }
 
-// Step makes one Adam step on the trainable groups, with the gradient times scale and the learning rates of iteration
-// i.
+// Step makes one Adam step on the trainable groups, at the learning rates of iteration i. It multiplies the gradient by
+// scale.
 func (a *Adam) Step(i int, scale float32) { a.step(i, scale, "") }
 
-// step is Step for a single group. The argument only is its name; "" means all groups.
-func (a *Adam) step(i int, scale float32, only string) {
+// step is Step for the parameter group with the given name. The name "" means all groups.
+func (a *Adam) step(i int, scale float32, group string) {
 	lr, valueLR := a.LR(i)
 	t := a.steps.I64()
 	t[0]++
@@ -74,7 +74,7 @@ func (a *Adam) step(i int, scale float32, only string) {
 	m, v := a.m.F32(), a.v.F32()
 	for _, g := range a.params.Groups {
 		lo, hi := max(g.Lo, a.lo), min(g.Hi, a.hi)
-		if !g.Trainable || only != "" && g.Name != only || lo >= hi {
+		if !g.Trainable || group != "" && g.Name != group || lo >= hi {
 			continue
 		}
 		rate := lr
@@ -96,7 +96,7 @@ func (a *Adam) Reset() {
 	a.steps.Zero()
 }
 
-// Save adds views of the state to d, with the prefix optim.
+// Save adds views of the state to d, under names that begin with "optim.".
 func (a *Adam) Save(d *tensor.Dict) {
 	d.Set("optim.m", a.m)
 	d.Set("optim.v", a.v)

@@ -7,7 +7,7 @@ import (
 )
 
 // An estimator computes the advantages and returns of a rollout. It fills adv and ret, [T·N], for all samples whose
-// weight is not 0, and may set the weight of further samples to 0.
+// weight is not 0. It may set more weights to 0.
 type estimator func(adv, ret []float32, x *experience) error
 
 // An experience is the input of an estimator.
@@ -60,8 +60,8 @@ func newAdvantages(s *Setup, e estimator, n Normalization) *advantages {
 	return a
 }
 
-// weigh returns the weight of each sample: its mask, or 1 without a mask. With neither a mask nor a.episodes it returns
-// nil. Unless a.episodes is nil, weigh also fills it.
+// weigh returns the weight of each sample: its mask, or 1 without a mask. It returns nil if there is neither a mask nor
+// a.episodes. If a.episodes is not nil, weigh also fills a.episodes.
 func (a *advantages) weigh(tr *Trajectory, mask []uint8) []float32 {
 	if a.episodes != nil {
 		a.episodes.find(tr, mask)
@@ -126,7 +126,7 @@ func standard(n, sum, sq float64) (shift, inv float32) {
 	return float32(mean), float32(1 / (math.Sqrt(max(sq-n*mean*mean, 0)/(n-1)) + normEps))
 }
 
-// addTo adds advantages and returns to a rollout, and weights unless they are nil.
+// addTo adds advantages and returns to a rollout. It also adds weights, unless weight is nil.
 func (a *advantages) addTo(rollout *tensor.Dict, weight []float32) {
 	add := func(name string, t tensor.Tensor) {
 		added := a.added.Must(name)

@@ -15,7 +15,7 @@ type Algorithm interface {
 	// Update trains on a prepared rollout. It returns metrics, which are the same on every replica.
 	Update(rollout tensor.Dict) (Metrics, error)
 	// Save returns views of the state: optimiser moments, counters and reward statistics, but not the policy's
-	// parameters. Tensors whose names begin with env. have one row for each environment of this replica. All other
+	// parameters. Tensors whose names begin with "env." have one row for each environment of this replica. All other
 	// tensors are the same on every replica.
 	Save() (tensor.Dict, error)
 	// Load restores the state that Save returned.
@@ -43,8 +43,8 @@ func (m Metrics) Get(name string) (value float64, ok bool) {
 }
 
 // Loss returns the mean loss of algorithm a in the update with the metrics m. If a has a method Loss(Metrics) float64,
-// Loss calls it. Otherwise the loss is the sum of the metrics NAME/loss and NAME/…_loss, without NAME/val_loss; ok is
-// false if m has no such metric.
+// this method computes the loss. Otherwise the loss is the sum of the metrics NAME/loss and NAME/…_loss, without
+// NAME/val_loss; ok is false if m has no such metric.
 func Loss(a Algorithm, m Metrics) (loss float64, ok bool) {
 	if w, weighs := a.(interface{ Loss(Metrics) float64 }); weighs {
 		return w.Loss(m), true
@@ -59,7 +59,7 @@ func Loss(a Algorithm, m Metrics) (loss float64, ok bool) {
 }
 
 // Replicas connects one data-parallel copy of a model with the other copies. Sums add the replicas in a fixed order.
-// Every replica must call the same methods in the same order. A job passes the actor group; Single stands for a job
+// Every replica must call the same methods in the same order. In a job, Replicas is the actor group; Single is for jobs
 // with one replica.
 type Replicas interface {
 	// Count returns the number of replicas, and the index of this replica.
@@ -77,9 +77,9 @@ type Replicas interface {
 type GradientStream interface {
 	// Ready marks grad[lo:hi] as final on this replica, so that the sum of this range may start.
 	Ready(lo, hi int)
-	// Wait returns when all of grad holds the sum. It also sums the ranges for which Ready was not called. Unless the
-	// function final is nil, Wait calls it for each summed range, usually while the range is in the cache.
-	Wait(final func(lo, hi int)) error
+	// Wait returns when all of grad holds the sum. It also sums the ranges for which Ready was not called. Wait calls
+	// onSummed for each summed range, usually while the range is in the cache. onSummed may be nil.
+	Wait(onSummed func(lo, hi int)) error
 }
 
 // Single is the Replicas of a job with one replica. Sums do not change their input.
@@ -111,14 +111,15 @@ func (n summed) Wait(final func(lo, hi int)) error {
 	return nil
 }
 
-// A Progress function receives progress reports of long work. The argument what names the work; done of total units are
-// finished. It is called often, so it must not block, and should allocate nothing. A nil Progress ignores all calls.
-type Progress func(what string, done, total int)
+// A Progress function receives progress reports of long work: the name of the work, the number of finished units, and
+// the total number of units. It is called often, so it must not block, and should allocate nothing. A nil Progress
+// ignores all calls.
+type Progress func(work string, done, total int)
 
 // Report calls p, unless p is nil.
-func (p Progress) Report(what string, done, total int) {
+func (p Progress) Report(work string, done, total int) {
 	if p != nil {
-		p(what, done, total)
+		p(work, done, total)
 	}
 }
 

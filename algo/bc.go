@@ -20,7 +20,7 @@ import (
 //  3. the loss of the episodes that demo_buffer.validation_share sets aside         validate
 //
 // The policy's critic does not learn. An algorithm that explores may begin with the weights of BC (runner.ckpt_path).
-// For such an algorithm actor.model.learn_std false keeps the policy's deviations.
+// For such an algorithm, actor.model.learn_std false keeps the policy's deviations.
 //
 // Metrics, over all replicas and updates of an iteration: bc/loss; bc/val_loss, NaN if nothing was set aside; actor/lr,
 // actor/grad_norm; demo_buffer/size = transitions learnt from.
@@ -60,7 +60,7 @@ func fitsBC(pol policy.Policy) error {
 
 // NewBC makes a BC that learns from Setup.Demos. It sets the policy's observation statistics to the statistics of the
 // demonstrations.
-func NewBC(s Setup) (*BC, error) { return built("bc", s, fitsBC, newBC) }
+func NewBC(s Setup) (*BC, error) { return newChecked("bc", s, fitsBC, newBC) }
 
 func newBC(s *Setup) (*BC, error) {
 	if s.Demos.Len() == 0 {

@@ -24,14 +24,14 @@ func newChunks(steps, envs, size int) *chunks {
 
 // unroll fills c from the tensors of a rollout. reward, terminated, truncated and value are [T,N,C]. value[t,n,k] is
 // the critic's estimate for the state after k actions of the chunk, computed from the observation before the chunk.
-// next, [T,N], is the value of the observation after the chunk. mask, [T,N], is 0 for chunks that are not trained on; a
-// nil mask is 1 everywhere.
-func (c *chunks) unroll(reward []float32, terminated, truncated []uint8, value, next []float32, mask []uint8) {
+// nextValue, [T,N], is the value of the observation after the chunk. mask, [T,N], is 0 for chunks that are not trained
+// on; a nil mask is 1 everywhere.
+func (c *chunks) unroll(reward []float32, terminated, truncated []uint8, value, nextValue []float32, mask []uint8) {
 	toActions(c.Reward, reward, c.N, c.size)
 	toActions(c.Terminated, terminated, c.N, c.size)
 	toActions(c.Truncated, truncated, c.N, c.size)
 	toActions(c.Value, value, c.N, c.size)
-	for i := range next {
+	for i := range nextValue {
 		t, n := i/c.N, i%c.N
 		counts := mask == nil || mask[i] != 0
 		for k := range c.size {
@@ -41,7 +41,7 @@ func (c *chunks) unroll(reward []float32, terminated, truncated []uint8, value, 
 				c.mask[at] = 1
 			}
 			ends := c.Terminated[at]|c.Truncated[at] != 0
-			if c.Next[at] = next[i]; !ends && k+1 < c.size {
+			if c.Next[at] = nextValue[i]; !ends && k+1 < c.size {
 				c.Next[at] = c.Value[at+c.N]
 			}
 			counts = counts && !ends
@@ -49,15 +49,14 @@ func (c *chunks) unroll(reward []float32, terminated, truncated []uint8, value, 
 	}
 }
 
-// toActions copies rows of chunks src [T,N,C] to rows of actions dst [T·C,N]. N is envs, C is size.
+// toActions copies src, [T,N,C], to dst, [T·C,N]. N is envs, and C is size.
 func toActions[E any](dst, src []E, envs, size int) {
 	for i, x := range src {
 		dst[action(i, envs, size)] = x
 	}
 }
 
-// toChunks is the inverse of toActions: it copies rows of actions src [T·C,N] to rows of chunks dst
-// [T,N,C].
+// toChunks is the inverse of toActions: it copies src, [T·C,N], to dst, [T,N,C].
 func toChunks[E any](dst, src []E, envs, size int) {
 	for i := range dst {
 		dst[i] = src[action(i, envs, size)]

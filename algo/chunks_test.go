@@ -158,7 +158,7 @@ func lossOfValues(t *testing.T, pol policy.Policy, r tensor.Dict, ret, count []f
 	t.Helper()
 	work, n := pol.NewWork(2), 0.0
 	for i := range 2 {
-		v, err := pol.Value(work, (&replayForward{rollout: r}).at(i))
+		v, err := pol.Value(work, (&replayForward{rollout: r}).observe(i))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -208,7 +208,7 @@ func TestRecomputedAdvantagesOfActions(t *testing.T) {
 	r.Set("sample_log_prob", tensor.New(tensor.F32, 2, 2, 2))
 	value, next := r.Must("value"), r.Must("next_value").F32()
 	for i := range 2 {
-		v, err := pol.Value(pol.NewWork(2), (&replayForward{rollout: r}).at(i))
+		v, err := pol.Value(pol.NewWork(2), (&replayForward{rollout: r}).observe(i))
 		if err != nil {
 			t.Fatal(err)
 		}

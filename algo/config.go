@@ -14,8 +14,8 @@ import (
 //go:embed config.go text_config.go offpolicy_config.go demos.go dagger.go
 var Source embed.FS
 
-// Config is the section algorithm of the configuration. Start from DefaultConfig, so that a key
-// which is left out has its default.
+// Config is the algorithm section of the configuration. Start from DefaultConfig, so that a key which is left out has
+// its default.
 type Config struct {
 	// AdvType is the estimator of advantages. gae (default) uses a critic, grpo compares the episodes of a group, and
 	// reinpp (REINFORCE++) normalises the scores of episodes.
@@ -27,15 +27,15 @@ type Config struct {
 
 	// Gamma is the discount γ in [0, 1], per chunk or per action (see RewardType). Default 1.
 	Gamma float32 `yaml:"gamma"`
-	// GAELambda is λ of generalised advantage estimation, in [0, 1]. With 0 advantages depend most on the critic, with
-	// 1 most on the rewards. Default 1.
+	// GAELambda is λ of generalised advantage estimation, in [0, 1]. With 0, advantages depend most on the critic; with
+	// 1, most on the rewards. Default 1.
 	GAELambda float32 `yaml:"gae_lambda"`
 	// BootstrapType is standard (default) or always. With standard, returns include the value of the last observation
 	// if the episode was cut off, but not if it terminated. With always, returns include this value in both cases.
 	BootstrapType string `yaml:"bootstrap_type"`
-	// NormalizeAdvantages is the set of samples over which advantages are normalised to mean 0 and deviation 1. With
-	// batch (default; also true) it is the rollouts of all actors, with minibatch each global batch. none (also false)
-	// means no normalisation. grpo normalises within groups instead, and reinpp always uses batch.
+	// NormalizeAdvantages is the set of samples over which advantages are normalised to mean 0 and deviation 1: batch
+	// (default; also true) is the rollouts of all actors, minibatch is each global batch, and none (also false) means
+	// no normalisation. grpo normalises within groups instead, and reinpp always uses batch.
 	NormalizeAdvantages Normalization `yaml:"normalize_advantages"`
 	// NormalizeRewards divides rewards by the running deviation of the discounted return. Default
 	// false. (+)
@@ -49,7 +49,7 @@ type Config struct {
 	RewardsLowerBound float32 `yaml:"rewards_lower_bound"`
 	RewardsUpperBound float32 `yaml:"rewards_upper_bound"`
 	// MaxNumGenBatches is the largest number of rollouts for an update (DAPO's dynamic sampling). If it is more than 1,
-	// a group whose episodes all score the same is replaced by a group of a further rollout. A group without a
+	// a group whose episodes all score the same is replaced by a group of another rollout. A group without a
 	// replacement is not trained on. For grpo, with rollout_epoch 1. The metric rollout/gen_batches is the number of
 	// rollouts made; env/steps counts only one of them. Default 1.
 	MaxNumGenBatches int `yaml:"max_num_gen_batches"`
@@ -72,8 +72,8 @@ type Config struct {
 	// first iteration of the run (see runner.ckpt_path). Default 0.
 	KLBeta float32 `yaml:"kl_beta"`
 	// KLPenaltyType is the estimator of the divergence that KLBeta weighs: kl (also k1), abs, mse (k2) or low_var_kl
-	// (k3). Default low_var_kl. kl has no effect on average, because the mean of its gradient is 0. In environments
-	// ReinppKLBeta always uses kl.
+	// (k3). Default low_var_kl. kl has no effect on average, because the mean of its gradient is 0. ReinppKLBeta always
+	// uses kl in environments.
 	KLPenaltyType string `yaml:"kl_penalty_type"`
 	// LossAggFunc is the aggregate of the losses of samples. token-mean (default) is the mean over all samples.
 	// seq-mean-token-mean is the mean over episodes of each episode's mean, so that short and long episodes have the
@@ -89,7 +89,7 @@ type Config struct {
 	// steps of an iteration and actor.micro_batch_size must be multiples of it. 0, the default, means all steps of the
 	// iteration. (+)
 	SequenceLength int `yaml:"sequence_length"`
-	// TargetKL is a limit of approx_kl: an update ends, on all actors, after an epoch whose mean approx_kl exceeds
+	// TargetKL is a limit of approx_kl: an update ends on all actors after an epoch whose mean approx_kl exceeds
 	// TargetKL. 0, the default, means no limit. (+)
 	TargetKL float32 `yaml:"target_kl"`
 
@@ -113,8 +113,8 @@ type Config struct {
 	// are dropped. 0, the default, drops nothing.
 	BehaveWeightThreshold float32 `yaml:"behave_weight_threshold"`
 	// RecomputeLogprobs clips the probability ratio around the policy before the update. This takes one more forward
-	// pass, which the component inference makes if it is placed. With false, the default, the clip is around the policy
-	// that took the actions, which may be older. With false and decoupled_actor_critic, the clip is around an
+	// pass. If the component "inference" is placed, it makes this pass. With false, the default, the clip is around the
+	// policy that took the actions, which may be older. With false and decoupled_actor_critic, the clip is around an
 	// interpolated policy: for a rollout that is d iterations old, d/(d+1) of the way from the policy that took the
 	// actions to the policy in training.
 	RecomputeLogprobs bool `yaml:"recompute_logprobs"`
@@ -124,10 +124,10 @@ type Config struct {
 	// EntropyType is the unit whose entropies are summed, with the same values as LogProbType. EntropyBonus weighs the
 	// mean of these sums. Default: the value of LogProbType.
 	EntropyType string `yaml:"entropy_type"`
-	// RewardType is chunk_level (default) or action_level. With chunk_level the rewards of the actions of a chunk are
-	// added up, and Gamma discounts chunks. With action_level each action has its own reward, value and advantage, and
+	// RewardType is chunk_level (default) or action_level. With chunk_level, the rewards of the actions of a chunk are
+	// added up, and Gamma discounts chunks. With action_level, each action has its own reward, value and advantage, and
 	// Gamma discounts actions. Actions after the end of an episode are then not trained on, and LogProbType must not be
-	// chunk_level. With chunks of one action the two types are the same.
+	// chunk_level. With chunks of one action, the two types are the same.
 	RewardType string `yaml:"reward_type"`
 	// EntropyBonus is the weight of the policy's mean entropy. The loss includes minus EntropyBonus times this mean.
 	// Default 0.
@@ -206,7 +206,7 @@ func (n *Normalization) UnmarshalText(text []byte) error {
 // description of valid values.
 type Want func(ok bool, key string, value any, want string)
 
-// finite returns want with the additional rule that numbers are finite.
+// finite returns a Want that calls want, and also rejects numbers that are not finite.
 func (want Want) finite() Want {
 	return func(ok bool, key string, value any, what string) {
 		switch x := value.(type) {
@@ -223,7 +223,7 @@ func (want Want) finite() Want {
 	}
 }
 
-// Check validates all fields, and reports the results to want. Only RewardsLowerBound and RewardsUpperBound may be
+// Check validates all fields, and calls want with each result. Only RewardsLowerBound and RewardsUpperBound may be
 // infinite.
 func (c *Config) Check(want Want) {
 	c.CheckValues(want)
@@ -316,18 +316,17 @@ func (c *Config) checkPair(want Want) {
 type OptimConfig struct {
 	// LR is the learning rate. Must be > 0; no default.
 	LR float32 `yaml:"lr"`
-	// ValueLR is the learning rate of the parameter group critic. 0, the default, means LR.
+	// ValueLR is the learning rate of the parameter group "critic". 0, the default, means LR.
 	ValueLR float32 `yaml:"value_lr"`
-	// VisionLR is the learning rate of the parameter group vision of vla_policy; see freeze_vision.
-	// 0, the default, means LR. (+)
+	// VisionLR is the learning rate of the parameter group "vision" of vla_policy; see freeze_vision. 0, the default,
+	// means LR. (+)
 	VisionLR float32 `yaml:"vision_lr"`
 	// AdamBeta1 and AdamBeta2 are the decays of the two moments, in [0, 1). Defaults 0.9 and 0.999.
 	AdamBeta1 float32 `yaml:"adam_beta1"`
 	AdamBeta2 float32 `yaml:"adam_beta2"`
 	// AdamEps is added to the root of the second moment. Default 1e-8.
 	AdamEps float32 `yaml:"adam_eps"`
-	// WeightDecay shrinks parameters by lr·WeightDecay per step, apart from the gradient (AdamW).
-	// Default 0.01.
+	// WeightDecay shrinks parameters by lr·WeightDecay per step, independently of the gradient (AdamW). Default 0.01.
 	WeightDecay float32 `yaml:"weight_decay"`
 	// ClipGrad bounds the norm of the whole model's gradient. 0 means no bound. Default 1.
 	ClipGrad float32 `yaml:"clip_grad"`
@@ -344,7 +343,7 @@ type OptimConfig struct {
 	TotalTrainingSteps int `yaml:"total_training_steps"`
 	// MinLR is the rate at the end of a schedule, at most LR. Default 0.
 	MinLR float32 `yaml:"min_lr"`
-	// CriticWarmupSteps is the number of optimiser steps at the start in which only the critic learns. After them the
+	// CriticWarmupSteps is the number of optimiser steps at the start in which only the critic learns. Then the
 	// optimiser's moments are reset. Default 0.
 	CriticWarmupSteps int `yaml:"critic_warmup_steps"`
 	// UseDistributedOptimizer shards the optimiser of a language model over the replicas: each replica keeps the
@@ -370,15 +369,15 @@ func (c *OptimConfig) Share(n int, r Replicas) (lo, hi int) {
 	return shareOf(n, replicas, this)
 }
 
-// shareOf returns the shard [lo, hi) of n parameters that belongs to the replica with index this. Shards begin at
+// shareOf returns the shard [lo, hi) of n parameters that belongs to the replica with the given index. Shards begin at
 // multiples of 64 bytes.
-func shareOf(n, replicas, this int) (lo, hi int) {
+func shareOf(n, replicas, index int) (lo, hi int) {
 	const line = 16
 	lines := (n + line - 1) / line
-	return this * lines / replicas * line, min((this+1)*lines/replicas*line, n)
+	return index * lines / replicas * line, min((index+1)*lines/replicas*line, n)
 }
 
-// Check validates all fields, and reports the results to want.
+// Check validates all fields, and calls want with each result.
 func (c *OptimConfig) Check(want Want) {
 	want = want.finite()
 	want(c.LR > 0, "lr", c.LR, "a number > 0")

@@ -40,7 +40,7 @@ func fitsCrossQ(pol policy.Policy) error {
 }
 
 // NewCrossQ makes CrossQ.
-func NewCrossQ(s Setup) (*CrossQ, error) { return built("crossq", s, fitsCrossQ, newCrossQ) }
+func NewCrossQ(s Setup) (*CrossQ, error) { return newChecked("crossq", s, fitsCrossQ, newCrossQ) }
 
 func newCrossQ(s *Setup) (*CrossQ, error) {
 	a, err := newSAC(s, "crossq", false)
@@ -111,12 +111,12 @@ func (c *CrossQ) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	return nil
 }
 
-// merge sums the batch statistics stats over all replicas, and passes the sums to the function into, which updates the
-// running statistics.
-func (c *CrossQ) merge(stats []float64, into func([]float64)) error {
+// merge sums the batch statistics over all replicas. Then it calls update with the sums, to update the running
+// statistics.
+func (c *CrossQ) merge(stats []float64, update func([]float64)) error {
 	if err := c.replicas.Sum(stats); err != nil {
 		return fmt.Errorf("statistics of batches: %w", err)
 	}
-	into(stats)
+	update(stats)
 	return nil
 }

@@ -37,9 +37,9 @@ func (c *DaggerConfig) Beta(iteration uint64) float64 {
 	return max(c.BetaMin, c.InitBeta*math.Pow(c.BetaDecay, float64(iteration)))
 }
 
-// DAgger is imitation by dataset aggregation, Ross, Gordon and Bagnell 2011, arXiv:1011.0686. An expert labels the
-// states that the policy visits with its own actions, which replace the policy's actions in rollouts (the Kind
-// Labelled). The policy learns these actions with the loss of BC, from the replay buffer.
+// DAgger is imitation by dataset aggregation, Ross, Gordon and Bagnell 2011, arXiv:1011.0686. An expert labels all
+// states that are visited: in rollouts its actions replace the actions that were taken (see Labelled). The policy
+// learns the expert's actions with the loss of BC, from the replay buffer.
 //
 // Metrics, over all replicas and updates of an iteration, NaN if there were no updates: dagger/loss; dagger/beta, β of
 // the rollout; actor/lr, actor/grad_norm; replay_buffer/size = transitions held, replay_buffer/total_samples = ever
@@ -53,7 +53,7 @@ type DAgger struct {
 var _ Algorithm = (*DAgger)(nil)
 
 // NewDAgger makes DAgger, with an empty replay buffer.
-func NewDAgger(s Setup) (*DAgger, error) { return built("dagger", s, fitsBC, newDAgger) }
+func NewDAgger(s Setup) (*DAgger, error) { return newChecked("dagger", s, fitsBC, newDAgger) }
 
 func newDAgger(s *Setup) (*DAgger, error) {
 	b, err := newCloner(s, "dagger", false)

@@ -38,9 +38,9 @@ func (c *DemoConfig) Check(want Want) {
 //	reward                   F32 [M]
 //	terminated, truncated    U8 [M]      the episode ended by itself; it was cut off from outside
 //
-// fields are the fields of rollouts, [T,N,...]. The shapes and types in the file must agree with them. ReadDemos
-// ignores other tensors of the file. If rollouts have chunks of actions and the file has single actions, each
-// transition begins a chunk; see inChunks.
+// The shapes and types in the file must agree with the given fields of rollouts, [T,N,...]. ReadDemos ignores other
+// tensors of the file. If rollouts have chunks of actions and the file has single actions, each transition begins a
+// chunk; see inChunks.
 func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	var demos tensor.Dict
 	b, err := durable.ReadFile(path)
@@ -87,10 +87,10 @@ func ReadDemos(path string, fields []tensor.Field) (tensor.Dict, error) {
 	return demos, nil
 }
 
-// inChunks turns M transitions with single actions into M transitions with chunks of C actions, if fields have chunks
-// and demos have single actions. A chunk holds the action of its transition and the C-1 actions that follow in the
-// episode. After the end of the episode the chunk repeats the last action. The reward of the chunk is the sum over
-// these transitions. Its next observations, terminated and truncated are from the last of these transitions.
+// inChunks turns M transitions with single actions into M transitions with chunks of C actions. It does so only if
+// fields have chunks and demos have single actions. A chunk holds the action of its transition and the C-1 actions that
+// follow in the episode. After the end of the episode the chunk repeats the last action. The reward of the chunk is the
+// sum over these transitions. Its next observations, terminated and truncated are from the last of these transitions.
 func inChunks(demos tensor.Dict, fields []tensor.Field) (tensor.Dict, error) {
 	i := slices.IndexFunc(fields, func(f tensor.Field) bool { return f.Name == FieldAction })
 	action, ok := demos.Get(FieldAction)
@@ -200,7 +200,7 @@ func goals(demos tensor.Dict, names []string) tensor.Tensor {
 	return goal
 }
 
-// newDemos returns a Replay of demos, as the steps of one environment. fields are the fields of rollouts.
+// newDemos returns a Replay that holds demos as the steps of one environment. Rollouts have the given fields.
 func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) (*Replay, error) {
 	m := demos.Must(FieldReward).Dim(0)
 	r, err := NewReplay(fields, 1, m, alloc)
@@ -222,8 +222,8 @@ func newDemos(fields []tensor.Field, demos tensor.Dict, alloc tensor.Allocator) 
 	return r, nil
 }
 
-// splitDemos splits demos at the beginning of an episode, so that rest has about the given share of the transitions. If
-// one of the two results would be empty, first is demos, and rest is the zero Dict.
+// splitDemos splits demos at the beginning of an episode, so that the second part has about the given share of the
+// transitions. If one part would be empty, the first part is demos, and the second is the zero Dict.
 func splitDemos(demos tensor.Dict, share float32) (first, rest tensor.Dict) {
 	last := lastOfEpisodes(demos)
 	m := len(last)

@@ -46,7 +46,7 @@ func fitsDQN(pol policy.Policy) error {
 }
 
 // NewDQN makes DQN.
-func NewDQN(s Setup) (*DQN, error) { return built("dqn", s, fitsDQN, newDQN) }
+func NewDQN(s Setup) (*DQN, error) { return newChecked("dqn", s, fitsDQN, newDQN) }
 
 func newDQN(s *Setup) (*DQN, error) {
 	e, err := newOffPolicy(s, "dqn", false, numDQNMeans)
@@ -81,7 +81,7 @@ func (d *DQN) Update(tensor.Dict) (Metrics, error) {
 	return d.metrics, nil
 }
 
-// update updates the network and, when it is due, the target.
+// update updates the network and, when due, the target network.
 func (d *DQN) update() error {
 	if err := d.descend(d.train, d.add); err != nil {
 		return err

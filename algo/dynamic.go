@@ -7,11 +7,11 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Resampler is an Algorithm that may replace parts of a rollout by parts of further rollouts before it trains.
+// A Resampler is an Algorithm that may replace parts of a rollout by parts of later rollouts before it trains.
 type Resampler interface {
-	// Resample chooses the parts of rollout to train on. n is the number of earlier rollouts of this update. The result
-	// more reports whether another rollout is needed; it is the same on every replica. If an update may use several
-	// rollouts, Resample sets rollout to the parts chosen so far, in memory of the Resampler.
+	// Resample chooses the parts of rollout to train on. n is the number of earlier rollouts of this update. Resample
+	// reports whether another rollout is needed; all replicas report the same. If an update may use several rollouts,
+	// Resample sets rollout to the parts chosen so far, in memory of the Resampler.
 	Resample(n int, rollout *tensor.Dict) (more bool, err error)
 }
 
@@ -67,13 +67,13 @@ func (d *DynamicSampler) Resample(n int, rollout *tensor.Dict) (more bool, err e
 	return more && n+1 < d.most, err
 }
 
-// replaceGroups replaces each of n groups for which the function informative is false. The replacement is the next of m
-// new groups for which the function fresh is true. replaceGroups stops when no new group is left.
-func replaceGroups(n, m int, informative, fresh func(g int) bool, replace func(to, from int)) {
+// replaceGroups replaces each of n groups that is not informative. The replacement is the next of m new groups that is
+// informative. replaceGroups stops when no new group is left.
+func replaceGroups(n, m int, informative, newInformative func(g int) bool, replace func(group, newGroup int)) {
 	from := 0 // the next new group
 	for to := range n {
 		for !informative(to) && from < m {
-			if fresh(from) {
+			if newInformative(from) {
 				replace(to, from)
 			}
 			from++
@@ -134,14 +134,14 @@ func (e *episodes) informative(k, size int) bool {
 // differ reports whether the scores of a group differ.
 func differ[F float32 | float64](group []F) bool { return slices.Max(group) > slices.Min(group) }
 
-// copyEnvs copies environments [from, from+n) of src to environments [to, to+n) of dst, in all tensors of dst,
-// [T,N,...].
-func copyEnvs(dst, src tensor.Dict, to, from, n int) {
+// copyEnvs copies environments [srcEnv, srcEnv+n) of src to environments [dstEnv, dstEnv+n) of dst, in all tensors of
+// dst, [T,N,...].
+func copyEnvs(dst, src tensor.Dict, dstEnv, srcEnv, n int) {
 	for i := range dst.Len() {
 		name, d := dst.Entry(i)
 		s := src.Must(name)
 		for t := range d.Dim(0) {
-			d.At(t).Slice(to, to+n).CopyFrom(s.At(t).Slice(from, from+n))
+			d.At(t).Slice(dstEnv, dstEnv+n).CopyFrom(s.At(t).Slice(srcEnv, srcEnv+n))
 		}
 	}
 }

@@ -2,8 +2,8 @@ package algo
 
 import "fmt"
 
-// episodes are the episodes of a rollout. An episode is a run of samples in one environment, up to the end of the
-// episode or of the rollout.
+// episodes are the episodes of a rollout. Each is a run of samples in one environment, up to the end of the episode or
+// of the rollout.
 type episodes struct {
 	of    []int32   // [T·N]: index of the episode that holds each sample; -1 if the environment was idle
 	score []float64 // Σ reward of each episode

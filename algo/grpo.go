@@ -20,8 +20,8 @@ import (
 // DAPO, Yu et al. 2025, arXiv:2503.14476, is GRPO with clip_ratio_high > clip_ratio_low,
 // max_num_gen_batches > 1, loss_agg_func token-mean and len_reward_penalty > 0 (Overlong).
 //
-// The metrics are those of PPO. With max_num_gen_batches > 1 GRPO adds rollout/gen_batches, the number of rollouts made
-// for the update.
+// The metrics are those of PPO. With max_num_gen_batches > 1, GRPO adds rollout/gen_batches, the number of rollouts
+// made for the update.
 type GRPO struct {
 	*PPO
 	*DynamicSampler
@@ -98,16 +98,15 @@ func (g *groups) settle(x *experience) error {
 }
 
 // groupRelative returns the estimator of algorithms that compare the episodes of a group, such as adv_type grpo. The
-// return of a sample is the score of its episode. The function compare turns the scores of groups into advantages, in
-// place.
-func groupRelative(g groups, compare func(score []float64, size int)) estimator {
+// return of a sample is the score of its episode. comparison turns the scores of groups into advantages, in place.
+func groupRelative(g groups, comparison func(score []float64, size int)) estimator {
 	return func(adv, ret []float32, x *experience) error {
 		if err := g.settle(x); err != nil {
 			return err
 		}
 		e := x.Episodes
 		e.relative = append(e.relative[:0], e.score...)
-		compare(e.relative, g.size)
+		comparison(e.relative, g.size)
 		for i, k := range e.of {
 			adv[i], ret[i] = 0, 0
 			if k >= 0 {
@@ -175,7 +174,8 @@ func DrGRPOAdvantages(score []float64, size int) {
 }
 
 // RLOOAdvantages replaces each score by its difference from the mean of the other scores in its group (REINFORCE
-// leave-one-out, Ahmadian et al. 2024, arXiv:2402.14740, §3.2). In a group of one the advantage is 0:
+// leave-one-out, Ahmadian et al. 2024, arXiv:2402.14740, §3.2). In a group of one answer or episode, the advantage is
+// 0:
 //
 //	A_i = s_i - Σ_{j≠i} s_j / (n-1)
 func RLOOAdvantages(score []float64, size int) {

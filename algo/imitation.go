@@ -14,16 +14,16 @@ func LikelihoodLoss(dLogProb, logProb []float32, scale float32) (loss float64) {
 	return loss
 }
 
-// ActionLoss is ½ w Σ ((a - target)/half)² over the dimensions of an action. Actions are [N,C,A]: C actions of A
-// numbers for each sample. half, [A], is half the width of the action box in each dimension. weight, [N], holds the w
-// of each sample; nil means 1 everywhere.
-func ActionLoss(dAction, action, target, half, weight []float32, scale float32) (loss float64) {
+// ActionLoss is ½ w Σ ((a - target)/halfWidth)² over the dimensions of an action. Actions are [N,C,A]: C actions of A
+// numbers for each sample. halfWidth, [A], is half the width of the action box in each dimension. weight, [N], holds
+// the w of each sample; nil means 1 everywhere.
+func ActionLoss(dAction, action, target, halfWidth, weight []float32, scale float32) (loss float64) {
 	per := 1
 	if weight != nil {
 		per = len(action) / len(weight)
 	}
 	for i, a := range action {
-		w, h := float32(1), half[i%len(half)]
+		w, h := float32(1), halfWidth[i%len(halfWidth)]
 		if weight != nil {
 			w = weight[i/per]
 		}

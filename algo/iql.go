@@ -52,7 +52,7 @@ func fitsIQL(pol policy.Policy) error {
 }
 
 // NewIQL makes IQL.
-func NewIQL(s Setup) (*IQL, error) { return built("iql", s, fitsIQL, newIQL) }
+func NewIQL(s Setup) (*IQL, error) { return newChecked("iql", s, fitsIQL, newIQL) }
 
 func newIQL(s *Setup) (*IQL, error) {
 	e, err := newOffPolicy(s, "iql", true, numIQLMeans)
@@ -96,8 +96,8 @@ func (a *IQL) Update(tensor.Dict) (Metrics, error) {
 	return a.metrics, nil
 }
 
-// update makes one optimiser step of the values, the policy and the critics, in this order. Each step uses the results
-// of the steps before it.
+// update makes one optimiser step of the values, then of the policy, then of the critics. Each step uses the results of
+// the steps before it.
 func (a *IQL) update() error {
 	if err := a.descend(a.values.train, a.addValue); err != nil {
 		return err

@@ -25,14 +25,14 @@ func klName(name string) string {
 	return ""
 }
 
-// KLLoss estimates KL(π‖π_ref) from single actions (Schulman, "Approximating KL divergence", 2020).
-// logProb and ref have L numbers for each of n samples. KLLoss adds the gradient of scale·Σ estimate to dLogProb, and
-// returns the sum and the number of the estimates. With δ = log π(a) - log π_ref(a) an estimate is
+// KLLoss estimates KL(π‖π_ref) from single actions (Schulman, "Approximating KL divergence", 2020). logProb and ref
+// have L numbers for each of n samples. KLLoss adds the gradient of scale·Σ estimate to dLogProb, and returns the sum
+// and the number of the estimates. With δ = log π(a) - log π_ref(a), an estimate is
 //
 //	kl: δ    abs: |δ|    mse: ½ δ²    low_var_kl: exp(-δ) - 1 + δ
 //
-// low_var_kl is clipped to at most 10, and has gradient 0 where it is clipped. On average over the policy's own actions
-// the gradient of kl is 0, and the gradient of mse equals the gradient of the divergence.
+// low_var_kl is clipped to at most 10, and has gradient 0 where it is clipped. On average over the policy's own
+// actions, the gradient of kl is 0, and the gradient of mse equals the gradient of the divergence.
 func KLLoss(dLogProb, logProb, ref []float32, n int, weight []float32, kind string, scale float32) (sum,
 	count float64) {
 	if len(logProb) != len(ref) || len(dLogProb) != len(ref) || n == 0 || len(ref)%n != 0 || weight != nil &&

@@ -2,11 +2,11 @@ package algo
 
 import "math"
 
-// The losses of the PPO family, besides Surrogate and KLLoss, are pure functions on flat slices. Samples are the steps
-// of environments or the tokens of texts. A loss returns plain sums over the samples whose weight is not 0. It writes
-// the gradient of scale·Σ weight·loss with respect to each output of the policy. If scale is 1 / (number of samples on
-// all replicas), the gradients of all micro-batches and replicas add up to the gradient of the mean loss. Nil weights
-// are 1 everywhere.
+// The following losses of the PPO family, like Surrogate and KLLoss, are pure functions on flat slices. Samples are the
+// steps of environments or the tokens of texts. A loss returns plain sums over the samples whose weight is not 0. It
+// writes the gradient of scale·Σ weight·loss with respect to each output of the policy. If scale is 1 / (number of
+// samples on all replicas), the gradients of all micro-batches and replicas add up to the gradient of the mean loss.
+// Nil weights are 1 everywhere.
 
 // idle reports whether sample i has weight 0.
 func idle(weight []float32, i int) bool { return weight != nil && weight[i] == 0 }
@@ -26,15 +26,15 @@ type ValueSums struct {
 	Clipped float64 // number of samples whose value differs from the old value by more than the clip
 }
 
-// ValueLoss is the squared error of value against ret, or Huber's loss of width delta if delta > 0.
-// If clip > 0, it is the larger of this loss and the loss of value clipped to within ±clip of old
-// (Engstrom et al. 2020, arXiv:2005.12729, §3):
+// ValueLoss is the squared error of value against ret, or Huber's loss of width delta if delta > 0. If clip > 0,
+// ValueLoss is the larger of this loss and the same loss of value clipped to oldValue ± clip (Engstrom et al. 2020,
+// arXiv:2005.12729, §3):
 //
 //	h(e) = ½ e²  where |e| < delta or delta = 0,  else  delta (|e| - ½ delta)
 //	L = max(h(ret - V), h(ret - (V_old + clamp(V - V_old, ±clip))))
-func ValueLoss(dValue, value, old, ret, weight []float32, clip, delta, scale float32) ValueSums {
+func ValueLoss(dValue, value, oldValue, ret, weight []float32, clip, delta, scale float32) ValueSums {
 	n := len(ret)
-	if len(value) != n || len(old) != n || len(dValue) != n || weight != nil && len(weight) != n {
+	if len(value) != n || len(oldValue) != n || len(dValue) != n || weight != nil && len(weight) != n {
 		panic("algo: ValueLoss: length mismatch")
 	}
 	var s ValueSums
@@ -45,9 +45,9 @@ func ValueLoss(dValue, value, old, ret, weight []float32, clip, delta, scale flo
 		}
 		v, target, bound := float64(value[i]), float64(r), float64(clip)
 		loss, slope := huber(v-target, float64(delta))
-		if step := v - float64(old[i]); clip > 0 && math.Abs(step) > bound {
+		if step := v - float64(oldValue[i]); clip > 0 && math.Abs(step) > bound {
 			s.Clipped++
-			if l, _ := huber(float64(old[i])+math.Copysign(bound, step)-target, float64(delta)); l > loss {
+			if l, _ := huber(float64(oldValue[i])+math.Copysign(bound, step)-target, float64(delta)); l > loss {
 				loss, slope = l, 0 // the clipped value does not depend on V
 			}
 		}

@@ -102,8 +102,8 @@ func newMinibatch(rows, steps, envs int, s *sequences, r tensor.Dict, alloc tens
 	return b, nil
 }
 
-// from sets the rollout that gather reads. The rollout must have the shapes of the rollout for which b was made.
-func (b *minibatch) from(r tensor.Dict) error {
+// setRollout sets the rollout that gather reads. The rollout must have the shapes of the rollout for which b was made.
+func (b *minibatch) setRollout(r tensor.Dict) error {
 	bind := func(c *column) error {
 		t, ok := r.Get(c.name)
 		if !ok || len(t.Bytes()) != b.total*c.size {

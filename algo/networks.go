@@ -48,8 +48,8 @@ type critics struct {
 	dQ         tensor.Tensor // [H,micro]
 }
 
-// newCritics makes critics with build. Their initial parameters depend only on seed. If target is set, it also makes a
-// target network with the same parameters.
+// newCritics calls build to make critics. Their initial parameters depend only on seed. If target is set, it also makes
+// a target network with the same parameters.
 func newCritics(s *Setup, micro int, build func(uint64, tensor.Allocator) (*policy.Critic, error), seed uint64,
 	target bool) (*critics, error) {
 	net, err := build(seed, s.Alloc)

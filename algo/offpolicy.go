@@ -49,8 +49,8 @@ const (
 	firstMean
 )
 
-// A share is the range [lo, hi) of a micro-batch that comes from one replay buffer. Gather copies its transitions to
-// rows.
+// A share is the range [lo, hi) of a micro-batch that comes from one replay buffer. rows has views of this range, into
+// which Replay.Gather copies the transitions.
 type share struct {
 	replay *Replay
 	lo, hi int
@@ -65,11 +65,11 @@ func (s *Setup) seeds() philox.Stream {
 	return philox.New(s.Seed, philox.Replay, common, math.MaxUint64)
 }
 
-// built makes an algorithm with build, after it has checked s.Policy with fits. The function fits returns nil for a
-// policy that the algorithm can train, and else an error that describes the required policy. Errors of built begin with
-// name.
-func built[A any](name string, s Setup, fits func(policy.Policy) error, build func(*Setup) (*A, error)) (*A, error) {
-	if err := fits(s.Policy); err != nil {
+// newChecked calls check, then build to make an algorithm. check returns an error that describes the required policy,
+// unless the algorithm can train s.Policy. Errors of newChecked begin with name.
+func newChecked[A any](name string, s Setup, check func(policy.Policy) error,
+	build func(*Setup) (*A, error)) (*A, error) {
+	if err := check(s.Policy); err != nil {
 		return nil, fmt.Errorf("%s: policy %T: expected %w", name, s.Policy, err)
 	}
 	a, err := build(&s)
@@ -81,7 +81,7 @@ func built[A any](name string, s Setup, fits func(policy.Policy) error, build fu
 
 // newOffPolicy makes a loop that draws from the experience of the replica's environments. If there are demonstrations,
 // they are half of each batch. If offline is set, batches hold only demonstrations, and learning begins in the first
-// iteration. numMeans is the number of means, rolloutReward included.
+// iteration. numMeans is the number of means, including rolloutReward.
 func newOffPolicy(s *Setup, name string, offline bool, numMeans int) (*offPolicy, error) {
 	if err := s.checkOffPolicy(offline); err != nil {
 		return nil, err
@@ -178,14 +178,14 @@ func (e *offPolicy) draw() {
 	}
 }
 
-// descend makes one optimiser step of t on the batch. The function add adds the gradient of a micro-batch, and passes
+// descend makes one optimiser step of t on the batch. It calls addGradient for each micro-batch. addGradient passes
 // ready to the backward pass.
-func (e *offPolicy) descend(t *trainState, add func(b *Transitions, ready func(lo, hi int)) error) error {
+func (e *offPolicy) descend(t *trainState, addGradient func(b *Transitions, ready func(lo, hi int)) error) error {
 	t.open()
 	for e.first = 0; e.first < e.local; e.first += e.micro {
 		e.progressed(e.first)
 		e.gather()
-		if err := add(e.batch, t.readyAt(e.first+e.micro == e.local)); err != nil {
+		if err := addGradient(e.batch, t.readyAt(e.first+e.micro == e.local)); err != nil {
 			return err
 		}
 	}
@@ -210,8 +210,8 @@ func (e *offPolicy) progressed(samples int) {
 	}
 }
 
-// due reports whether the number of the present update is a multiple of the argument every.
-func (e *offPolicy) due(every int) bool { return e.number%uint64(every) == 0 }
+// due reports whether the number of the present update is a multiple of period.
+func (e *offPolicy) due(period int) bool { return e.number%uint64(period) == 0 }
 
 // actorDue reports whether the actor learns in the present update.
 func (e *offPolicy) actorDue() bool {

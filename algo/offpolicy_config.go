@@ -2,7 +2,7 @@ package algo
 
 import "fmt"
 
-// OffPolicyConfig has the keys of the section algorithm for algorithms that learn from a replay buffer or from
+// OffPolicyConfig has the keys of the algorithm section for algorithms that learn from a replay buffer or from
 // demonstrations. Start from DefaultConfig.
 type OffPolicyConfig struct {
 	// ReplayBuffer is the buffer of experience.
@@ -33,15 +33,15 @@ type OffPolicyConfig struct {
 	CriticSubsampleSize int `yaml:"critic_subsample_size"`
 	// BackupEntropy adds the entropy of the next action to targets. Default true.
 	BackupEntropy bool `yaml:"backup_entropy"`
-	// DoubleQ makes DQN's targets use the action that the network chooses. With false they use the action that the
+	// DoubleQ makes DQN's targets use the action that the network chooses. With false, they use the action that the
 	// target network chooses. Default true. (+)
 	DoubleQ bool `yaml:"double_q"`
 	// TargetNoise is the deviation of the noise that TD3's targets add to actions in [-1, 1]. The
 	// noise is clipped to ±TargetNoiseClip. Defaults 0.2 and 0.5. (+)
 	TargetNoise     float32 `yaml:"target_noise"`
 	TargetNoiseClip float32 `yaml:"target_noise_clip"`
-	// Expectile is IQL's τ, in (0, 1). With ½ the value of a state is the value of the average action taken there. Near
-	// 1 it is the value of the best action taken there. Default 0.7.
+	// Expectile is IQL's τ, in (0, 1). With ½, the value of a state is the value of the average action taken there.
+	// Near 1, it is the value of the best action taken there. Default 0.7.
 	Expectile float32 `yaml:"expectile"`
 	// Temperature is IQL's β ≥ 0. A larger β gives better actions more weight. 0 means behaviour cloning. Default 3.
 	Temperature float32 `yaml:"temperature"`

@@ -17,7 +17,7 @@ import (
 //	 3. advantages normalised over the rollouts of all replicas                   standardise
 //	Update: epochs over a prepared rollout
 //	 4. annealed rates and clip ratios                                            Schedule
-//	 5. advantages computed again before each further epoch, as an option         recomputation
+//	 5. advantages computed again before each later epoch, as an option           recomputation
 //	 6. every sample once per epoch, in a new random order                        permute
 //	    sequences in place of samples, for a policy with a hidden state           sequences
 //	 7. end of the update when approx_kl exceeds target_kl, as an option          plan
@@ -51,10 +51,10 @@ import (
 //   - critic/value_loss, critic/value_clip_ratio, critic/explained_variance
 //   - rollout/rewards: as received; rollout/advantages_* (before normalisation), rollout/returns_*
 //
-// With the decoupled loss the ratio, clipped ratio and KL are called actor/proximal_ratio,
-// actor/clipped_proximal_ratio and actor/proximal_approx_kl. Further metrics are actor/behav_approx_kl,
-// actor/average_version, actor/current_version, and actor/behav_clip_fraction, the share of samples
-// above behave_weight_threshold.
+// With the decoupled loss, the metrics of the ratio, the clipped ratio and the KL divergence are called
+// actor/proximal_ratio, actor/clipped_proximal_ratio and actor/proximal_approx_kl. The decoupled loss also has the
+// metrics actor/behav_approx_kl, actor/average_version, actor/current_version, and actor/behav_clip_fraction, the share
+// of samples above behave_weight_threshold.
 type PPO struct {
 	name       string // in errors
 	cfg        Config
@@ -90,7 +90,7 @@ type PPO struct {
 	report   Metrics // of the last update
 }
 
-// A batchPlan has the statistics of a minibatch, over all replicas, that its loss needs.
+// A batchPlan has the statistics that the loss of a minibatch needs, over all replicas.
 type batchPlan struct {
 	count      float64 // samples that count, over all replicas
 	shift, inv float32 // the normalised advantages are (a - shift)·inv
@@ -192,7 +192,7 @@ func (p *PPO) Update(rollout tensor.Dict) (Metrics, error) {
 	return p.metrics(iteration), nil
 }
 
-// plan fills p.plans for an epoch, with at most one reduction over the replicas. stop reports whether the last epoch
+// plan fills p.plans for an epoch, with at most one reduction over the replicas. It reports whether the last epoch
 // moved the policy too far; see Config.TargetKL.
 func (p *PPO) plan(rollout tensor.Dict) (stop bool, err error) {
 	units := p.advantages.units

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// RLinf's names of the metrics ratio to clipFraction, in the order of these constants: clipMetrics for the clipped
-// loss, proximalMetrics for the decoupled loss.
+// clipMetrics and proximalMetrics are RLinf's names of the metrics from ratio to clipFraction, for the clipped loss and
+// for the decoupled loss.
 var (
 	clipMetrics = []string{"actor/ratio", "actor/ratio_abs", "actor/clipped_ratio", "actor/dual_cliped_ratio",
 		"actor/approx_kl", "actor/clip_fraction"}
@@ -137,7 +137,7 @@ func (t *metricSums) addRollout(reward, adv, ret, weight []float32, replica int)
 	return true
 }
 
-// notFiniteIn returns an error that names the first number of a trajectory that is NaN or Inf.
+// notFiniteIn returns an error that names the first NaN or Inf of a trajectory.
 func notFiniteIn(tr *Trajectory, reward []float32) error {
 	for i := range reward {
 		for _, in := range []struct {

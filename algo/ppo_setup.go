@@ -14,8 +14,8 @@ type recipe struct {
 	normalize Normalization // of advantages
 }
 
-// NewPPO makes PPO. With loss_type actor_critic or decoupled_actor_critic the loss includes the critic's loss. With
-// actor it does not. With a2c NewPPO makes A2C.
+// NewPPO makes PPO. With loss_type actor_critic or decoupled_actor_critic, the loss includes the critic's loss; with
+// actor, it does not. With a2c, NewPPO makes A2C.
 func NewPPO(s Setup) (*PPO, error) {
 	r := recipe{"ppo", generalised(s.Config.Gamma, s.Config.GAELambda), s.Config.NormalizeAdvantages}
 	if s.Config.LossType == "a2c" {
@@ -97,10 +97,9 @@ func (c *Config) surrogate() Surrogate {
 	return s
 }
 
-// clip returns the Clip of the surrogate in an iteration. The argument total is the length of the schedule in
-// iterations.
-func (c *Config) clip(iteration, total int) Clip {
-	s := Schedule{Kind: c.ClipRatioSchedule, Total: total}
+// clip returns the Clip of the surrogate in an iteration. horizon is the length of the schedule in iterations.
+func (c *Config) clip(iteration, horizon int) Clip {
+	s := Schedule{Kind: c.ClipRatioSchedule, Total: horizon}
 	return Clip{
 		Low:    float32(s.At(iteration, float64(c.ClipRatioLow), 0)),
 		High:   float32(s.At(iteration, float64(c.ClipRatioHigh), 0)),
@@ -114,7 +113,7 @@ func (p *PPO) begin(rollout tensor.Dict) error {
 	p.train.meanNorm() // discard the norms of an update that failed
 	p.planSums[0], p.planSums[1] = 0, 0
 	if p.batch != nil {
-		return p.batch.from(rollout)
+		return p.batch.setRollout(rollout)
 	}
 	a := p.advantages
 	var err error
@@ -126,7 +125,7 @@ func (p *PPO) begin(rollout tensor.Dict) error {
 		LogProb: tensor.New(tensor.F32, p.micro, logProbs), Entropy: tensor.New(tensor.F32, p.micro, logProbs),
 		Value: tensor.New(tensor.F32, p.micro, a.units),
 	}
-	return p.batch.from(rollout)
+	return p.batch.setRollout(rollout)
 }
 
 // Save returns views of the optimiser, the counters and the reward statistics; see Algorithm.

@@ -7,15 +7,15 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// interpolate sets prox to interpolated log-probs. old has the log-probs under the behaviour policy, and logProb those
-// under the present policy. Each sample has one share and L log-probs:
+// interpolate sets prox to interpolated log-probs. oldLogProb has the log-probs under the behaviour policy, and logProb
+// those under the present policy. Each sample has one share and L log-probs:
 //
-//	prox = old + share (logProb - old)
-func interpolate(prox, logProb, old, share []float32) {
-	per := len(old) / len(share)
+//	prox = oldLogProb + share (logProb - oldLogProb)
+func interpolate(prox, logProb, oldLogProb, share []float32) {
+	per := len(oldLogProb) / len(share)
 	for i, s := range share {
 		for j := i * per; j < (i+1)*per; j++ {
-			prox[j] = old[j] + s*(logProb[j]-old[j])
+			prox[j] = oldLogProb[j] + s*(logProb[j]-oldLogProb[j])
 		}
 	}
 }
@@ -45,10 +45,11 @@ func newProximal(s *Setup) *proximal {
 	return x
 }
 
-// prepare adds a tensor for logProbs to a rollout. If x.recompute is set, it is prox_log_prob, the log-probs under the
-// present policy p; else it is prox_share. prepare returns the sum of the versions of the samples.
+// prepare adds to a rollout the tensor that later calls of x.logProbs read. With x.recompute this is prox_log_prob, the
+// log-probs under the present policy p. Otherwise it is prox_share. prepare returns the sum of the versions of the
+// samples.
 //
-// The version of a sample, I64 [T,N], is the number of iterations that had trained its policy. Without versions all
+// The version of a sample, I64 [T,N], is the number of iterations that had trained its policy. Without versions, all
 // samples are from the present policy. A sample whose policy is d iterations older has the share d/(d+1): this
 // iteration makes the last of d+1 steps away from that policy.
 func (x *proximal) prepare(p policy.Policy, rollout *tensor.Dict, iteration int) (versions float64, err error) {

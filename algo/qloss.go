@@ -6,9 +6,9 @@ import "github.com/rlinf/rlinf/policy/nn/kernel"
 // of the PPO family, each loss returns sums, and writes the gradient of scale·Σ loss with respect to each output of a
 // network.
 
-// AggregateQ sets dst, [N], to the minimum or the mean of the estimates q, [H,N], over the given heads. The argument
-// how is AggMin or AggMean.
-func AggregateQ(dst, q []float32, heads []int, how string) {
+// AggregateQ sets dst, [N], to the minimum or the mean of the estimates q, [H,N], over the given heads. kind is AggMin
+// or AggMean.
+func AggregateQ(dst, q []float32, heads []int, kind string) {
 	n := len(dst)
 	for i := range dst {
 		least, sum := q[heads[0]*n+i], float32(0)
@@ -20,28 +20,28 @@ func AggregateQ(dst, q []float32, heads []int, how string) {
 			}
 		}
 		dst[i] = least
-		if how == AggMean {
+		if kind == AggMean {
 			dst[i] = sum / float32(len(heads))
 		}
 	}
 }
 
-// SoftTargets sets y to the targets of critics (Haarnoja et al. 2018, arXiv:1812.05905, eq. 3 and 5). next holds the
+// SoftTargets sets y to the targets of critics (Haarnoja et al. 2018, arXiv:1812.05905, eq. 3 and 5). nextQ holds the
 // estimates of the next actions, and logProb the log-probs of these actions. discount is 0 if there is no next action.
-// With alpha 0 the targets have no entropy term.
+// With alpha 0, the targets have no entropy term.
 //
-//	y = reward + discount (next - α logProb)
-func SoftTargets(y, reward, discount, next, logProb []float32, alpha float32) {
+//	y = reward + discount (nextQ - α logProb)
+func SoftTargets(y, reward, discount, nextQ, logProb []float32, alpha float32) {
 	for i, d := range discount {
 		y[i] = reward[i]
 		if d != 0 {
-			y[i] += d * (next[i] - alpha*logProb[i])
+			y[i] += d * (nextQ[i] - alpha*logProb[i])
 		}
 	}
 }
 
-// QLoss is ½ Σ_h (Q_h - y)², the sum over the heads h. It writes dQ. It returns two sums over samples, of (Q - y)² and
-// of Q, each averaged over the heads.
+// QLoss is ½ Σ_h (Q_h - y)², the sum over the heads h. It writes dQ. It returns the sums of (Q - y)² and of Q over the
+// samples, averaged over the heads.
 func QLoss(dQ, q, y []float32, scale float32) (squares, estimates float64) {
 	n := len(y)
 	for i, x := range q {
@@ -54,24 +54,24 @@ func QLoss(dQ, q, y []float32, scale float32) (squares, estimates float64) {
 	return squares / heads, estimates / heads
 }
 
-// GreedyTargets sets y to the targets of a critic of A discrete actions. next, [N,A], holds the values of the next
-// actions. choice, [N,A], holds the values by which the next action is chosen. With the same slice for both, y is the
-// target of DQN (Mnih et al. 2015, doi:10.1038/nature14236). With a choice by the network in training, y is the target
-// of double DQN (van Hasselt et al. 2016, arXiv:1509.06461):
+// GreedyTargets sets y to the targets of a critic of A discrete actions. nextQ, [N,A], holds the values of the next
+// actions. chooserQ, [N,A], holds the values by which the next action is chosen. With the same slice for both, y is the
+// target of DQN (Mnih et al. 2015, doi:10.1038/nature14236). If chooserQ comes from the network in training, y is the
+// target of double DQN (van Hasselt et al. 2016, arXiv:1509.06461):
 //
-//	y = reward + discount next[argmax choice]
-func GreedyTargets(y, reward, discount, next, choice []float32) {
-	options := len(next) / len(y)
+//	y = reward + discount nextQ[argmax chooserQ]
+func GreedyTargets(y, reward, discount, nextQ, chooserQ []float32) {
+	options := len(nextQ) / len(y)
 	for i, d := range discount {
 		best := i * options
 		for k := best; k < (i+1)*options; k++ {
-			if !(choice[k] <= choice[best]) { // also true for a NaN
+			if !(chooserQ[k] <= chooserQ[best]) { // also true for a NaN
 				best = k
 			}
 		}
 		y[i] = reward[i]
 		if d != 0 {
-			y[i] += d * next[best]
+			y[i] += d * nextQ[best]
 		}
 	}
 }
@@ -92,9 +92,9 @@ func ChosenQLoss(dQ, q []float32, action []int32, y []float32, delta, scale floa
 }
 
 // SoftActorLoss is α logProb - agg Q (arXiv:1812.05905, eq. 7). q holds the estimates of actions that the policy drew,
-// and logProb the log-probs of these actions. The argument how is the aggregate agg: AggMin or AggMean. SoftActorLoss
+// and logProb the log-probs of these actions. kind, which is AggMin or AggMean, sets the function agg. SoftActorLoss
 // writes dQ and dLogProb, and returns the sums of the loss and of agg Q.
-func SoftActorLoss(dQ, dLogProb, q, logProb []float32, how string, alpha, scale float32) (loss, estimates float64) {
+func SoftActorLoss(dQ, dLogProb, q, logProb []float32, kind string, alpha, scale float32) (loss, estimates float64) {
 	n := len(logProb)
 	heads := len(q) / n
 	clear(dQ)
@@ -108,7 +108,7 @@ func SoftActorLoss(dQ, dLogProb, q, logProb []float32, how string, alpha, scale 
 			}
 		}
 		agg := q[best*n+i]
-		if how == AggMean {
+		if kind == AggMean {
 			agg = sum / float32(heads)
 			for h := range heads {
 				dQ[h*n+i] = -scale / float32(heads)

@@ -22,8 +22,8 @@ func newRecomputation(s *Setup, of *advantages) *recomputation {
 	}
 }
 
-// recomputeAdvantages replaces the advantages and returns of a rollout. A rollout has no observation after the end of
-// an episode, so it keeps the earlier critic's value there.
+// recomputeAdvantages replaces the advantages and returns of a rollout. After the end of an episode the value of the
+// earlier critic remains, because a rollout has no observation there.
 func (r *recomputation) recomputeAdvantages(rollout tensor.Dict) error {
 	a := r.of
 	tr, mask, err := a.view(rollout)
@@ -71,7 +71,7 @@ func (r *recomputation) recomputeValues(rollout tensor.Dict) error {
 	action := rollout.Must(FieldAction)
 	for t := range r.of.steps {
 		eval := policy.Eval{}
-		if obs := again.at(t); again.recorded.IsZero() {
+		if obs := again.observe(t); again.recorded.IsZero() {
 			eval.Value, err = r.policy.Value(r.work, obs)
 		} else {
 			eval, err = r.policy.Evaluate(r.work, obs, action.At(t)) // returns the hidden state too

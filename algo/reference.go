@@ -38,8 +38,8 @@ func newReference(s *Setup, advantages int) (*reference, error) {
 // take makes the policy's present parameters the parameters of the reference.
 func (r *reference) take() { copy(r.state.U8(), r.policy.Params().State()) }
 
-// evaluate adds ref_log_prob, the reference's log-probs of a rollout's actions, unless the rollout has it already. It
-// also fills r.logRatio.
+// evaluate adds ref_log_prob to a rollout that lacks it: the reference's log-probs of the actions. It also fills
+// r.logRatio.
 func (r *reference) evaluate(rollout *tensor.Dict) error {
 	sampled, ok := rollout.Get(FieldLogProb)
 	if _, there := rollout.Get(FieldAction); !ok || !there {
@@ -61,10 +61,10 @@ func (r *reference) evaluate(rollout *tensor.Dict) error {
 	return nil
 }
 
-// compute fills r.logProb with the reference's log-probs, in the shape of the tensor like.
-func (r *reference) compute(like tensor.Tensor, rollout tensor.Dict) error {
+// compute fills r.logProb with the reference's log-probs, in the shape of the rollout's log-probs.
+func (r *reference) compute(sampled tensor.Tensor, rollout tensor.Dict) error {
 	if r.logProb.IsZero() {
-		r.logProb = tensor.New(tensor.F32, like.Shape()...)
+		r.logProb = tensor.New(tensor.F32, sampled.Shape()...)
 	}
 	params := r.policy.Params()
 	own := params.State()

@@ -19,31 +19,31 @@ type entry struct {
 	fits              func(policy.Policy) error // see Kind; nil for an algorithm without a Kind
 	offline           bool                      // the algorithm learns only from demonstrations
 	labelled          bool                      // the algorithm learns the actions of experts
-	own               params.Own                // the algorithm's own keys under algorithm, with their defaults
+	own               params.Own                // the algorithm's own keys, with their defaults
 }
 
 // Builtin returns the algorithms that come with rlinf. A new algorithm is one file, and one line here. Your own main
-// may add further algorithms.
+// may add more.
 func Builtin() *Registry {
 	r := &Registry{}
-	r.Add("gae", "actor_critic", as(NewPPO))
-	r.Add("gae", "actor", as(NewPPO))
-	r.Add("gae", decoupledActorCritic, as(NewPPO))
-	r.Add("gae", "a2c", as(NewPPO))
-	r.Add("grpo", "actor", as(NewGRPO))
-	r.Add("reinpp", "actor", as(NewReinforce))
-	r.Add("embodied_sac", "embodied_sac", as(NewSAC), OffPolicy(fitsSAC))
-	r.Add("embodied_crossq", "embodied_crossq", as(NewCrossQ), OffPolicy(fitsCrossQ))
-	r.Add("embodied_dqn", "embodied_dqn", as(NewDQN), OffPolicy(fitsDQN))
-	r.Add("embodied_td3", "embodied_td3", as(NewTD3), OffPolicy(fitsTD3))
-	r.Add("embodied_dagger", "embodied_dagger", as(NewDAgger), Labelled(fitsBC))
-	r.Add("offline_iql", "offline_iql", as(NewIQL), Offline(fitsIQL))
-	r.Add("embodied_bc", "embodied_bc", as(NewBC), Offline(fitsBC))
+	r.Add("gae", "actor_critic", toAlgorithm(NewPPO))
+	r.Add("gae", "actor", toAlgorithm(NewPPO))
+	r.Add("gae", decoupledActorCritic, toAlgorithm(NewPPO))
+	r.Add("gae", "a2c", toAlgorithm(NewPPO))
+	r.Add("grpo", "actor", toAlgorithm(NewGRPO))
+	r.Add("reinpp", "actor", toAlgorithm(NewReinforce))
+	r.Add("embodied_sac", "embodied_sac", toAlgorithm(NewSAC), OffPolicy(fitsSAC))
+	r.Add("embodied_crossq", "embodied_crossq", toAlgorithm(NewCrossQ), OffPolicy(fitsCrossQ))
+	r.Add("embodied_dqn", "embodied_dqn", toAlgorithm(NewDQN), OffPolicy(fitsDQN))
+	r.Add("embodied_td3", "embodied_td3", toAlgorithm(NewTD3), OffPolicy(fitsTD3))
+	r.Add("embodied_dagger", "embodied_dagger", toAlgorithm(NewDAgger), Labelled(fitsBC))
+	r.Add("offline_iql", "offline_iql", toAlgorithm(NewIQL), Offline(fitsIQL))
+	r.Add("embodied_bc", "embodied_bc", toAlgorithm(NewBC), Offline(fitsBC))
 	return r
 }
 
-// as converts the constructor of one type of algorithm to a constructor that returns an Algorithm.
-func as[A Algorithm](build func(Setup) (A, error)) func(Setup) (Algorithm, error) {
+// toAlgorithm converts the constructor of one type of algorithm to a constructor that returns an Algorithm.
+func toAlgorithm[A Algorithm](build func(Setup) (A, error)) func(Setup) (Algorithm, error) {
 	return func(s Setup) (Algorithm, error) { return build(s) }
 }
 
@@ -60,8 +60,8 @@ func (r *Registry) Add(advType, lossType string, build func(Setup) (Algorithm, e
 	r.entries = append(r.entries, e)
 }
 
-// Register adds an algorithm with keys of its own under algorithm; see package params. build gets the values of these
-// keys. For kind see Add.
+// Register adds an algorithm that has its own keys in the algorithm section; see package params. build receives the
+// values of these keys. For kind see Add.
 func Register[P any](r *Registry, advType, lossType string, defaults P, build func(Setup, P) (Algorithm, error),
 	kind ...Kind) {
 	own := params.New(defaults)
@@ -75,12 +75,12 @@ func Register[P any](r *Registry, advType, lossType string, defaults P, build fu
 	r.entries[len(r.entries)-1].own = own
 }
 
-// A Kind sets the data that an algorithm learns from. The kinds are OffPolicy, Offline and Labelled. Their argument
-// fits returns nil for a policy that the algorithm can train, and else an error that names the required policy.
+// A Kind sets the data that an algorithm learns from. The kinds are OffPolicy, Offline and Labelled. The function that
+// they take returns nil for a policy that the algorithm can train, and else an error that names the required policy.
 type Kind func(*entry)
 
 // OffPolicy is the Kind of algorithms that learn from transitions in a replay buffer. Their rollouts hold
-// next_observation.<name>, [T,N,...], the observation after the step and before any auto-reset. These rollouts hold
+// next_observation.<name>, [T,N,...]: the observation after the step and before any auto-reset. The rollouts hold
 // neither log-probs nor values.
 func OffPolicy(fits func(policy.Policy) error) Kind {
 	return func(e *entry) { e.fits = fits }
@@ -149,8 +149,8 @@ func (r *Registry) Fits(c Config, pol policy.Policy) error {
 	return nil
 }
 
-// Check reports to want whether r has the algorithm that c names. If this is an off-policy algorithm, Check also
-// validates c.OffPolicy.
+// Check checks that r has the algorithm that c names, and calls want with the result. For an algorithm that learns from
+// transitions, Check also validates c.OffPolicy.
 func (r *Registry) Check(c Config, want Want) {
 	var adv, loss []string
 	for _, e := range r.entries {

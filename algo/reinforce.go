@@ -39,22 +39,22 @@ func reinforce(g groups, baseline bool, beta float64) estimator {
 	}
 }
 
-// Reinforce fills ret with the returns of REINFORCE++ (Hu 2025, eq. 5 and 6), in a rollout of n
-// environments. For sample i of episode k with score[k]
+// Reinforce fills ret with the returns of REINFORCE++ (Hu 2025, eq. 5 and 6), in a rollout of n environments. For
+// sample i of episode k with score[k],
 //
 //	ret_i = score_k - β Σ_{j ≥ i} (log π(a_j) - log π_ref(a_j))
 //
-// where the sum is over the episode's samples from i on. of[i] is k. It is -1 for a sample that belongs to no episode;
-// its return is 0. logRatio has the differences of log-probs; nil means no penalty.
-func Reinforce(ret []float32, of []int32, score []float64, logRatio []float32, beta float64, n int) {
+// where the sum is over the episode's samples from i on. episodeOf[i] is k. It is -1 for a sample that belongs to no
+// episode, and the return of this sample is 0. logRatio has the differences of log-probs; nil means no penalty.
+func Reinforce(ret []float32, episodeOf []int32, score []float64, logRatio []float32, beta float64, n int) {
 	for i := len(ret) - 1; i >= 0; i-- {
-		k := of[i]
+		k := episodeOf[i]
 		if k < 0 {
 			ret[i] = 0
 			continue
 		}
 		r := score[k]
-		if next := i + n; next < len(ret) && of[next] == k {
+		if next := i + n; next < len(ret) && episodeOf[next] == k {
 			r = float64(ret[next])
 		}
 		if logRatio != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A Replay holds the newest transitions of one replica's environments. It is a ring of steps for each environment.
+// A Replay holds the newest transitions of one replica's environments. It has a ring of steps for each environment.
 // Rollouts fill the rings, and batches are drawn at random.
 type Replay struct {
 	envs, capacity int
@@ -34,7 +34,7 @@ const (
 	ringTotal
 )
 
-// transitionFields returns the fields of rings, [envs, capacity, ...]. rollout has the fields of rollouts, [T,N,...].
+// transitionFields returns the fields of rings, [envs, capacity, ...]. Rollouts have the given fields, [T,N,...].
 func transitionFields(rollout []tensor.Field, envs, capacity int) []tensor.Field {
 	fields := make([]tensor.Field, len(rollout))
 	for i, f := range rollout {
@@ -43,8 +43,7 @@ func transitionFields(rollout []tensor.Field, envs, capacity int) []tensor.Field
 	return fields
 }
 
-// TransitionBytes returns the size of one transition in a Replay, in bytes. rollout has the fields of rollouts,
-// [T,N,...].
+// TransitionBytes returns the size in bytes of one transition in a Replay. Rollouts have the given fields, [T,N,...].
 func TransitionBytes(rollout []tensor.Field) (n int) {
 	for _, f := range transitionFields(rollout, 1, 1) {
 		n += f.Bytes()
@@ -52,8 +51,8 @@ func TransitionBytes(rollout []tensor.Field) (n int) {
 	return n
 }
 
-// NewReplay returns a Replay with room for capacity steps of each environment. The argument rollout has the fields of
-// rollouts, [T,N,...].
+// NewReplay returns a Replay with room for capacity steps of each environment. Rollouts have the given fields,
+// [T,N,...].
 func NewReplay(rollout []tensor.Field, envs, capacity int, alloc tensor.Allocator) (*Replay, error) {
 	layout := tensor.NewLayout(transitionFields(rollout, envs, capacity)...)
 	mem, err := alloc(layout.Size())
@@ -84,7 +83,7 @@ func (r *Replay) Size() int { return int(r.cursor.I64()[ringSize]) }
 // Total returns the number of steps of each environment that were ever added.
 func (r *Replay) Total() int64 { return r.cursor.I64()[ringTotal] }
 
-// Add copies the steps of a rollout, [T,N,...], into r. In a full ring they replace the oldest steps.
+// Add copies the steps of a rollout, [T,N,...], into r. In a full ring, the new steps replace the oldest steps.
 func (r *Replay) Add(rollout tensor.Dict) error {
 	c := r.cursor.I64()
 	steps := 0
@@ -120,20 +119,19 @@ const (
 )
 
 // abort finds the episodes that were aborted in the newest steps, and marks all of their steps as aborted and
-// truncated. The argument first is the place of the first of the newest steps, and older is the number of steps before
-// it.
-func (r *Replay) abort(first, steps, older int) {
+// truncated. start is the place of the first of the newest steps, and numOlder is the number of steps before it.
+func (r *Replay) abort(start, steps, numOlder int) {
 	if r.status.IsZero() {
 		return
 	}
 	terminated, truncated, status := r.terminated.U8(), r.truncated.U8(), r.status.U8()
 	for n := range r.envs {
-		place := func(t int) int { return n*r.capacity + (first+t+r.capacity)%r.capacity }
+		place := func(t int) int { return n*r.capacity + (start+t+r.capacity)%r.capacity }
 		for t := range steps {
 			if status[place(t)] == normal {
 				continue
 			}
-			for s := t - 1; s >= -older && terminated[place(s)]|truncated[place(s)] == 0; s-- {
+			for s := t - 1; s >= -numOlder && terminated[place(s)]|truncated[place(s)] == 0; s-- {
 				status[place(s)], truncated[place(s)] = aborted, 1
 			}
 		}
@@ -213,9 +211,9 @@ func (b *Transitions) slice(lo, hi int) *Transitions {
 	return s
 }
 
-// Gather copies transitions into b. rows has their numbers, which are from Draw. Each transition has the rewards of up
-// to nStep steps. If always is set, the discount is γᵏ also after terminated episodes.
-func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, always bool) {
+// Gather copies transitions into b. rows has their numbers, from Draw. Each transition has the rewards of up to nStep
+// steps. If bootstrapAlways is set, the discount is γᵏ also after terminated episodes.
+func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, bootstrapAlways bool) {
 	size := r.Size()
 	reward, terminated, truncated := r.reward.F32(), r.terminated.U8(), r.truncated.U8()
 	for i, k := range rows {
@@ -229,7 +227,7 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 				break
 			}
 		}
-		if terminated[last] != 0 && !always {
+		if terminated[last] != 0 && !bootstrapAlways {
 			discount = 0
 		}
 		b.Reward[i], b.Discount[i], b.last[i] = sum, discount, last
@@ -249,12 +247,12 @@ func (r *Replay) Gather(b *Transitions, rows []int32, nStep int, gamma float32, 
 	}
 }
 
-// savedAborted is the value of truncated in saved states for a step whose status is not normal. So all saved states
+// savedAborted marks a step whose status is not normal, in the tensor "truncated" of saved states. So all saved states
 // have the same tensors, whether simulators may fail or not.
 const savedAborted = 2
 
-// save adds the state to d: the cursor, and the transitions with the prefix env. Until the rings are full, the
-// transitions are copies.
+// save adds the state to d: the cursor, and the transitions under names that begin with "env.". Until the rings are
+// full, the transitions are copies.
 func (r *Replay) save(d *tensor.Dict) {
 	d.Set("replay.cursor", r.cursor)
 	size := r.Size()

@@ -18,7 +18,7 @@ func LogProbs(dst tensor.Tensor, p policy.Policy, work policy.Work, rollout tens
 		return err
 	}
 	for t := range dst.Dim(0) {
-		eval, err := p.Evaluate(work, again.at(t), action.At(t))
+		eval, err := p.Evaluate(work, again.observe(t), action.At(t))
 		if err != nil {
 			return err
 		}
@@ -55,8 +55,8 @@ func newReplayForward(p policy.Policy, rollout tensor.Dict, sequence int) (*repl
 	return r, nil
 }
 
-// at returns the observations of step t, [N,...]. Steps must come in order.
-func (r *replayForward) at(t int) tensor.Dict {
+// observe returns the observations of step t, [N,...]. Steps must come in order.
+func (r *replayForward) observe(t int) tensor.Dict {
 	for i := range r.rollout.Len() {
 		name, x := r.rollout.Entry(i)
 		if name, ok := strings.CutPrefix(name, Observations+"."); ok {

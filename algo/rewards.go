@@ -73,7 +73,7 @@ func (s *rewardScale) scale(dst, reward []float32) {
 	}
 }
 
-// save adds views of the state to d, with the prefixes reward and env.
+// save adds views of the state to d, under names that begin with "reward." and "env.".
 func (s *rewardScale) save(d *tensor.Dict) {
 	d.Set("reward.moments", s.moments)
 	d.Set("env.return", s.running)

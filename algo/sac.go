@@ -66,7 +66,7 @@ func fitsSAC(pol policy.Policy) error {
 
 // NewSAC makes SAC.
 func NewSAC(s Setup) (*SAC, error) {
-	return built("sac", s, fitsSAC, func(s *Setup) (*SAC, error) { return newSAC(s, "sac", true) })
+	return newChecked("sac", s, fitsSAC, func(s *Setup) (*SAC, error) { return newSAC(s, "sac", true) })
 }
 
 // newSAC makes a SAC with the given name. If target is set, its critics have a target network.
@@ -180,8 +180,8 @@ func (a *SAC) addCritic(b *Transitions, ready func(lo, hi int)) error {
 	return err
 }
 
-// noiseOf returns the Noise of a micro-batch. Env holds the indices of the samples, and Step holds draw, so that no two
-// samples and no two draws have the same noise.
+// noiseOf returns the Noise of a micro-batch. Env holds the indices of the samples, and Step the number of the draw, so
+// that no two samples and no two draws have the same noise.
 func (a *SAC) noiseOf(draw uint64) policy.Noise {
 	for i := range a.noise.Env {
 		a.noise.Env[i], a.noise.Step[i] = uint64(a.replica*a.local+a.first+i), draw
@@ -189,15 +189,15 @@ func (a *SAC) noiseOf(draw uint64) policy.Noise {
 	return a.noise
 }
 
-// setTargets sets the critics' targets. next, [H,micro], holds the estimates of H heads for the next actions, and
+// setTargets sets the critics' targets. nextQ, [H,micro], holds the estimates of H heads for the next actions, and
 // logProb the log-probs of these actions.
-func (a *SAC) setTargets(b *Transitions, next, logProb []float32) {
+func (a *SAC) setTargets(b *Transitions, nextQ, logProb []float32) {
 	c := a.critics
 	heads := c.heads
 	if m := a.off.CriticSubsampleSize; m > 0 {
 		heads = heads[:m]
 	}
-	AggregateQ(c.next, next, heads, a.off.AggQ)
+	AggregateQ(c.next, nextQ, heads, a.off.AggQ)
 	alpha := float32(0)
 	if a.off.BackupEntropy {
 		alpha = float32(a.temperature.alpha())

@@ -34,9 +34,8 @@ type Schedule struct {
 	Total  int    // iteration at which the number reaches its last value; ignored by constant
 }
 
-// At returns the value at iteration i ≥ 0 of a schedule from start to end. As in CleanRL, the value
-// is start in the first iteration after the warm-up, and one step short of end in iteration
-// Total-1.
+// At returns the value in iteration i ≥ 0 of a schedule from start to end. As in CleanRL, the value is start in the
+// first iteration after the warm-up, and one step short of end in iteration Total-1.
 func (s Schedule) At(i int, start, end float64) float64 {
 	if i < s.Warmup {
 		return start * float64(i+1) / float64(s.Warmup)

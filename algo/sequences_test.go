@@ -68,7 +68,7 @@ func TestSequenceState(t *testing.T) {
 	copy(trunc, []uint8{0, 1, 0, 0, 0, 1, 0, 0}) // environment 1 at 0 and at 2
 	b, err := newMinibatch(4, steps, envs, &sequences{length: 2, envs: envs}, r, tensor.Heap)
 	if err == nil {
-		err = b.from(r)
+		err = b.setRollout(r)
 	}
 	if err != nil {
 		t.Fatal(err)

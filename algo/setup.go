@@ -27,7 +27,7 @@ type Setup struct {
 	// means 1
 	GroupSize   int
 	Steps, Envs int // T and N of this replica's rollouts
-	// fields of rollouts, [T,N,...]. It may be nil if the algorithm has no replay buffer, and rollouts have neither
+	// fields of rollouts, [T,N,...]; may be nil if the algorithm has no replay buffer, and rollouts have neither
 	// ref_log_prob nor prox_log_prob
 	Rollout  []tensor.Field
 	Demos    tensor.Dict // demonstrations, from ReadDemos; the zero Dict if there are none
@@ -84,7 +84,7 @@ func noteIn(wrong *[]string, section string) Want {
 	}
 }
 
-// setDefaults sets fields that are zero to their defaults, if they have one.
+// setDefaults replaces zero values of fields by the defaults.
 func (s *Setup) setDefaults() {
 	if s.Replicas == nil {
 		s.Replicas = Single{}
@@ -117,7 +117,7 @@ func (s *Setup) batches(replicas int) (batchSizes, error) {
 	return b, nil
 }
 
-// minibatches is batches for algorithms that train on whole rollouts in minibatches.
+// minibatches is like batches, for algorithms that train on whole rollouts in minibatches.
 func (s *Setup) minibatches(replicas int) (batchSizes, error) {
 	n := s.Steps * s.Envs
 	if n <= 0 || s.GlobalBatch <= 0 || s.GlobalBatch%replicas != 0 || n%(s.GlobalBatch/replicas) != 0 {
@@ -136,6 +136,6 @@ func (s *Setup) brings(name string) bool {
 	return slices.ContainsFunc(s.Rollout, func(f tensor.Field) bool { return f.Name == name })
 }
 
-// ReplaySteps returns the number of steps of each environment that fit in the replay buffer. The argument steps is the
-// number of steps of a rollout.
+// ReplaySteps returns the number of steps of each environment that fit in the replay buffer. A rollout has the given
+// number of steps.
 func (c *Config) ReplaySteps(steps int) int { return c.OffPolicy.ReplayBuffer.SampleWindowSize * steps }

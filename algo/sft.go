@@ -61,16 +61,16 @@ func NewSFT(s SFTSetup) (*SFT, error) {
 // Close ends the threads.
 func (s *SFT) Close() { s.policy.Close() }
 
-// Update makes one optimiser step. The argument mine has the sequences of this replica. targets is the number of tokens
-// to be learnt, and tokens the number of all tokens, both in the whole batch on all replicas.
-func (s *SFT) Update(mine []Sequence, targets, tokens int) (m Metrics, err error) {
+// Update makes one optimiser step. texts has the sequences of this replica. targets is the number of tokens to be
+// learnt, and tokens the number of all tokens, both in the whole batch on all replicas.
+func (s *SFT) Update(texts []Sequence, targets, tokens int) (m Metrics, err error) {
 	p := s.policy
 	s.train.open()
-	s.progress.Report(workUpdate, 0, len(mine))
+	s.progress.Report(workUpdate, 0, len(texts))
 	slope := float32(-1 / float64(targets))
 	var loss float64
-	err = p.train(mine, float64(tokens), func(lo, _ int, o *lm.Outputs) {
-		s.progress.Report(workUpdate, lo, len(mine))
+	err = p.train(texts, float64(tokens), func(lo, _ int, o *lm.Outputs) {
+		s.progress.Report(workUpdate, lo, len(texts))
 		for i, logp := range o.LogProb {
 			o.DLogProb[i] = slope
 			loss -= float64(logp)
@@ -79,7 +79,7 @@ func (s *SFT) Update(mine []Sequence, targets, tokens int) (m Metrics, err error
 	if err != nil {
 		return m, fmt.Errorf("sft: %w", err)
 	}
-	s.progress.Report(workUpdate, len(mine), len(mine))
+	s.progress.Report(workUpdate, len(texts), len(texts))
 	p.model.FinishGradients(p.work)
 	iteration := int(s.counters.I64()[0])
 	if err := s.train.step(iteration); err != nil {
@@ -102,11 +102,11 @@ func (s *SFT) Update(mine []Sequence, targets, tokens int) (m Metrics, err error
 	return m, nil
 }
 
-// Evaluate returns the metrics of the sequences of all replicas, without a training step; see TextSums.Metrics. The
-// argument mine has the sequences of this replica.
-func (s *SFT) Evaluate(mine []Sequence) (Metrics, error) {
+// Evaluate returns the metrics of the sequences of all replicas, without a training step; see TextSums.Metrics. texts
+// has the sequences of this replica.
+func (s *SFT) Evaluate(texts []Sequence) (Metrics, error) {
 	var sums TextSums
-	if err := s.policy.measure(mine, func(int) *TextSums { return &sums }, s.progress); err != nil {
+	if err := s.policy.measure(texts, func(int) *TextSums { return &sums }, s.progress); err != nil {
 		return Metrics{}, fmt.Errorf("sft: %w", err)
 	}
 	if err := sums.reduce(s.replicas); err != nil {
@@ -115,8 +115,8 @@ func (s *SFT) Evaluate(mine []Sequence) (Metrics, error) {
 	return sums.Metrics(), nil
 }
 
-// Permutation returns the numbers 0..n-1 in an order that depends only on seed and epoch. Without shuffle they stay in
-// order. The result reuses the memory of order.
+// Permutation returns the numbers 0..n-1 in an order that depends only on seed and epoch. Without shuffle the order is
+// ascending. The result reuses the memory of order.
 func Permutation(order []int32, n int, shuffle bool, seed uint64, epoch int64) []int32 {
 	order = sized(order, n)
 	permute(order, shuffle, seed, 0, 0, int(epoch))

@@ -14,9 +14,9 @@ const (
 	//
 	//	ρ = exp(log π - prox),    L = max(-A ρ, -A clip(ρ, 1-low, 1+high)),    for A < 0: L ← min(L, c |A|)
 	Clipped SurrogateKind = iota
-	// Decoupled is for samples of an older policy (Hilton et al. 2022, arXiv:2110.00641; Fu et al.
-	// 2025, arXiv:2505.24298): importance weights account for the policy that took the actions. It
-	// equals Clipped if prox = old:
+	// Decoupled is for samples of an older policy (Hilton et al. 2022, arXiv:2110.00641; Fu et al. 2025,
+	// arXiv:2505.24298): importance weights account for the policy that took the actions. Decoupled equals Clipped if
+	// prox = old:
 	//
 	//	ρ = exp(log π - prox),    w = exp(prox - old),    L = w max(-A ρ, -A clip(ρ, 1-low, 1+high)),    w a constant
 	Decoupled
@@ -145,12 +145,12 @@ func (c *Clip) term(a, logRatio float64) term {
 }
 
 // behave adds the importance weight exp(logW) to the sums. It returns the loss and slope of x, multiplied by the
-// weight. Both are 0 if the weight is larger than most, unless most is 0.
-func (s *SurrogateSums) behave(x *term, logW, most float64) (loss, slope float64) {
+// weight. Both are 0 if the weight is larger than limit. A limit of 0 means no limit.
+func (s *SurrogateSums) behave(x *term, logW, limit float64) (loss, slope float64) {
 	w := math.Exp(logW)
 	s.Behave += w
 	s.BehaveKL += w - 1 - logW
-	if most > 0 && w > most {
+	if limit > 0 && w > limit {
 		s.BehaveClipped++
 		return 0, 0
 	}

@@ -52,7 +52,7 @@ func fitsTD3(pol policy.Policy) error {
 }
 
 // NewTD3 makes TD3.
-func NewTD3(s Setup) (*TD3, error) { return built("td3", s, fitsTD3, newTD3) }
+func NewTD3(s Setup) (*TD3, error) { return newChecked("td3", s, fitsTD3, newTD3) }
 
 func newTD3(s *Setup) (*TD3, error) {
 	e, err := newOffPolicy(s, "td3", false, numTD3Means)

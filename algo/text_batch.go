@@ -23,7 +23,7 @@ type TextBatch struct {
 	Right      []bool    // whether each text has the right answer, for metrics; may be nil
 	Unparsable []bool    // whether no answer could be read in each text; nil if Right is nil
 
-	// Prepare fills the next four, for the tokens with Learn.
+	// Prepare fills the next four fields, for the tokens with Learn.
 	Old    []float32 // old log-probs, in the denominators of ratios
 	Adv    []float32
 	Ret    []float32 // returns without a baseline, which are the critic's targets
@@ -124,13 +124,13 @@ func JoinTexts(parts ...TextBatch) TextBatch {
 	return all
 }
 
-// ImportanceWeights multiplies advantages by min(exp(old - drawn), most). old is TextBatch.Old, and drawn is
-// TextBatch.LogProb (RLinf's importance_sampling_fix; truncated importance sampling, Yao et al. 2025).
-func ImportanceWeights(adv, old, drawn []float32, most float64) {
+// ImportanceWeights multiplies advantages by min(exp(old - drawn), limit) (RLinf's importance_sampling_fix; truncated
+// importance sampling, Yao et al. 2025). old is TextBatch.Old, and drawn is TextBatch.LogProb.
+func ImportanceWeights(adv, old, drawn []float32, limit float64) {
 	if len(old) != len(adv) || len(drawn) != len(adv) {
 		panic("algo: ImportanceWeights: length mismatch")
 	}
 	for i := range adv {
-		adv[i] *= float32(min(math.Exp(float64(old[i])-float64(drawn[i])), most))
+		adv[i] *= float32(min(math.Exp(float64(old[i])-float64(drawn[i])), limit))
 	}
 }

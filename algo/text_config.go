@@ -8,7 +8,7 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// TextConfig holds the keys of the section algorithm that only training on texts has. All other keys are in Config.
+// TextConfig holds the keys of the algorithm section that only training on texts has. All other keys are in Config.
 // Start from DefaultTextConfig.
 type TextConfig struct {
 	// NMinibatches is the number of optimiser steps in a pass over the texts of an iteration. The
@@ -86,7 +86,7 @@ func (s *TextSetup) check() error {
 	return joined(wrong)
 }
 
-// Check validates the section algorithm and the sampling of answers. It reports keys relative to the root.
+// Check validates the algorithm section and the sampling of answers. It reports keys relative to the root.
 func (s *TextSetup) Check(report Want) {
 	want := Want(func(ok bool, key string, value any, want string) { report(ok, "algorithm."+key, value, want) })
 	s.Text.check(want.finite())
@@ -110,7 +110,7 @@ func (s *TextSetup) Check(report Want) {
 	})
 }
 
-// checkPair validates adv_type and loss_type. In c it replaces values that only texts have by similar values that
+// checkPair validates adv_type and loss_type. It replaces values of c that only texts have by similar values that
 // Config.Check accepts.
 func (s *TextSetup) checkPair(c *Config, want Want) {
 	critic := c.LossType == "actor_critic"

@@ -18,11 +18,11 @@ type MicroBatch struct {
 	Sequences int // largest number of sequences; 0 means no limit
 }
 
-// Fit returns the number of sequences in the next micro-batch, which begins with all[0]. It is at least 1.
-func (b MicroBatch) Fit(all []Sequence) int {
-	n, tokens := 1, len(all[0].IDs)
-	for n < len(all) && (b.Sequences == 0 || n < b.Sequences) && tokens+len(all[n].IDs) <= b.Tokens {
-		tokens += len(all[n].IDs)
+// Fit returns the number of sequences in the next micro-batch, which begins with texts[0]. It is at least 1.
+func (b MicroBatch) Fit(texts []Sequence) int {
+	n, tokens := 1, len(texts[0].IDs)
+	for n < len(texts) && (b.Sequences == 0 || n < b.Sequences) && tokens+len(texts[n].IDs) <= b.Tokens {
+		tokens += len(texts[n].IDs)
 		n++
 	}
 	return n
@@ -39,17 +39,16 @@ type textPass struct {
 	got     func(lo, hi int, o *lm.Outputs) // callback of the present call of train or infer
 	texts   []Sequence
 	total   float64 // tokens of the minibatch in training, else 1
-	aux     float64 // in training: load-balancing loss of the minibatch, of a mixture of experts
+	aux     float64 // in training: load-balancing loss of the minibatch, for a mixture of experts
 	ends    []int   // the end of each micro-batch in texts
 	batch   lm.Batch
 	targets []lm.Target // tokens of batch to be learnt
 }
 
-// newTextPass returns a textPass of m for micro-batches within limit, on the given number of threads. The argument
-// recompute is the maximum number of first layers that backward passes recompute. mesh connects the ranks over which m
-// is sharded.
-func newTextPass(m *lm.Model, limit MicroBatch, threads, recompute int, mesh lm.Mesh, h lm.Head) *textPass {
-	p := &textPass{model: m, work: m.NewRecomputing(limit.Tokens, recompute), limit: limit, head: h}
+// newTextPass returns a textPass of m for micro-batches within limit, on the given number of threads. recomputed is the
+// maximum number of first layers that backward passes recompute. mesh connects the ranks over which m is sharded.
+func newTextPass(m *lm.Model, limit MicroBatch, threads, recomputed int, mesh lm.Mesh, h lm.Head) *textPass {
+	p := &textPass{model: m, work: m.NewRecomputing(limit.Tokens, recomputed), limit: limit, head: h}
 	p.work.SetThreads(threads)
 	p.work.Join(mesh)
 	return p
@@ -66,10 +65,10 @@ func (p *textPass) train(texts []Sequence, tokens float64, loss func(lo, hi int,
 	return p.model.Train(p.work, len(p.ends), p.head, p, ready)
 }
 
-// infer runs the model on texts. For each micro-batch, texts[lo:hi], it calls got with the outputs.
-func (p *textPass) infer(texts []Sequence, h lm.Head, got func(lo, hi int, o *lm.Outputs)) error {
+// infer runs the model on texts. For each micro-batch, texts[lo:hi], it calls receive with the outputs.
+func (p *textPass) infer(texts []Sequence, h lm.Head, receive func(lo, hi int, o *lm.Outputs)) error {
 	p.cut(texts)
-	p.total, p.got = 1, got
+	p.total, p.got = 1, receive
 	return p.model.Infer(p.work, len(p.ends), h, p)
 }
 
@@ -135,9 +134,8 @@ func (p *textPass) Close() { p.work.SetThreads(1) }
 // goroutine may use a TextLogProbs.
 type TextLogProbs struct{ *textPass }
 
-// NewTextLogProbs returns a TextLogProbs of m for micro-batches within limit, on the given number of threads. The
-// argument temperature is the temperature of sampling. mesh connects the ranks over which m is sharded. Call Close at
-// the end.
+// NewTextLogProbs returns a TextLogProbs of m for micro-batches within limit, on the given number of threads.
+// temperature is the temperature of sampling. mesh connects the ranks over which m is sharded. Call Close at the end.
 func NewTextLogProbs(m *lm.Model, limit MicroBatch, threads int, mesh lm.Mesh, temperature float64) *TextLogProbs {
 	h := lm.Head{Temperature: float32(temperature)}
 	return &TextLogProbs{newTextPass(m, limit, threads, m.Config.Layers, mesh, h)} // there are no backward passes

@@ -121,8 +121,8 @@ func composeTextPPO(s *TextSetup) (*TextPPO, error) {
 }
 
 // Resample replaces groups whose rewards are all equal by groups of later batches whose rewards differ. It sets batch
-// to the groups chosen so far. n is the number of earlier batches of this update. The result more reports whether
-// another batch is needed; it is the same on every replica. With max_num_gen_batches 1 Resample does nothing.
+// to the groups chosen so far. n is the number of earlier batches of this update. Resample reports whether another
+// batch is needed; all replicas report the same. With max_num_gen_batches 1, Resample does nothing.
 func (p *TextPPO) Resample(n int, batch *TextBatch) (more bool, err error) {
 	p.batches = n + 1
 	most := p.cfg.MaxNumGenBatches
@@ -269,7 +269,7 @@ func (p *TextPPO) Update(b *TextBatch) (Metrics, error) {
 	return p.metrics(iteration), nil
 }
 
-// minibatch makes at most one optimiser step. stop reports whether the update ends with this minibatch.
+// minibatch makes at most one optimiser step. It reports whether the update ends with this minibatch.
 func (p *TextPPO) minibatch(b *TextBatch, m *textMinibatch, iteration int) (stop bool, err error) {
 	if m.advantages == 0 && !p.valued() && p.cfg.KLBeta == 0 && p.cfg.EntropyBonus == 0 {
 		return false, nil

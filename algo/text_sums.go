@@ -11,7 +11,7 @@ type TextSums struct {
 	Texts     float64 // number of texts
 }
 
-// Add adds o, the sums of other texts, to s.
+// Add adds the sums o of other texts to s.
 func (s *TextSums) Add(o *TextSums) {
 	s.Loss += o.Loss
 	s.Targets += o.Targets
@@ -53,13 +53,13 @@ func MeasureTexts(m *lm.Model, limit MicroBatch, threads int, mesh lm.Mesh, text
 }
 
 // measure measures the model on each text, and adds the result for text i to sums(i).
-func (p *textPass) measure(all []Sequence, sums func(text int) *TextSums, progress Progress) error {
-	progress.Report(workEvaluation, 0, len(all))
+func (p *textPass) measure(texts []Sequence, sums func(text int) *TextSums, progress Progress) error {
+	progress.Report(workEvaluation, 0, len(texts))
 	h := p.head
 	h.Likeliest = true
-	return p.infer(all, h, func(lo, hi int, o *lm.Outputs) {
+	return p.infer(texts, h, func(lo, hi int, o *lm.Outputs) {
 		i := 0
-		for k, q := range all[lo:hi] {
+		for k, q := range texts[lo:hi] {
 			s, exact := sums(lo+k), true
 			for _, learn := range q.Learn {
 				if !learn {
@@ -76,6 +76,6 @@ func (p *textPass) measure(all []Sequence, sums func(text int) *TextSums, progre
 			}
 			s.Texts++
 		}
-		progress.Report(workEvaluation, hi, len(all))
+		progress.Report(workEvaluation, hi, len(texts))
 	})
 }

@@ -41,7 +41,7 @@ type textMinibatch struct {
 	index         []int      // index of each of these texts in the batch
 	perToken      float32    // scale of the loss of a token of weight 1
 
-	// plan sums the following over all replicas.
+	// The following are sums over all replicas.
 	tokens     float64 // number of tokens that count
 	answers    float64 // number of texts
 	rows       float64 // number of all tokens of the texts, prompts included
@@ -103,7 +103,7 @@ func (t *textTraining) check(b *TextBatch, recompute bool) error {
 
 // estimate fills the advantages, returns and weights of a batch, and adds their sums to the metrics. For the estimator,
 // each text is an episode, and all texts are the trajectory of one environment. The last token of a text has the reward
-// and ends the episode. With a critic the batch must have the critic's values. The estimator gets logRatio as
+// and ends the episode. With a critic, the batch must have the critic's values. The estimator gets logRatio as
 // experience.LogRatio.
 func (t *textTraining) estimate(b *TextBatch, logRatio []float32) error {
 	n := int(b.starts[len(b.Texts)])
@@ -178,7 +178,7 @@ func (t *textTraining) minibatches(b *TextBatch) iter.Seq2[*textMinibatch, error
 // plan divides the texts of an epoch into minibatches, and sets the weights of the tokens. One reduction sums the
 // fields of all minibatches over the replicas.
 func (t *textTraining) plan(b *TextBatch, epoch int) error {
-	CountSamples(t.episodes.steps, t.episodes.of, b.Weight) // from here on steps has the number of tokens that count
+	CountSamples(t.episodes.steps, t.episodes.of, b.Weight) // episodes.steps becomes the number of tokens that count
 	per := len(t.order) / len(t.plans)
 	t.planSums = t.planSums[:0]
 	for i := range t.plans {
@@ -212,7 +212,7 @@ func (t *textTraining) plan(b *TextBatch, epoch int) error {
 	return nil
 }
 
-// add adds text k of b to the minibatch. The argument tokens is the number of tokens in this text that count.
+// add adds text k of b to the minibatch. tokens is the number of tokens in this text that count.
 func (m *textMinibatch) add(b *TextBatch, k, tokens int) {
 	m.texts, m.index = append(m.texts, b.Texts[k]), append(m.index, k)
 	m.tokens += float64(tokens)

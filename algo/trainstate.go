@@ -9,7 +9,7 @@ import (
 )
 
 // A trainState is a network in training: its parameters, the gradient with its sum over the replicas and its norm, and
-// the optimiser. An optimiser step is a call of open, backward passes that call ready, and a call of step.
+// the optimiser. For an optimiser step, call open, make backward passes that call ready, and call step.
 type trainState struct {
 	params   *nn.Params[float32]
 	adam     *Adam
@@ -21,7 +21,7 @@ type trainState struct {
 	only     string // name of the only group to update; "" means all groups
 
 	norm    gradNorm                // empty for a language model
-	final   func(lo, hi int)        // norm.final; nil for a language model
+	final   func(lo, hi int)        // norm.sumFinal; nil for a language model
 	squares func() (float64, error) // returns the sum of squares of the final gradient
 
 	norms, steps float64 // sum and number of the gradients' norms, before clipping, since the last meanNorm
@@ -33,12 +33,12 @@ func (s *Setup) newTrainState(p *nn.Params[float32], cfg OptimConfig) (*trainSta
 	if err != nil {
 		return nil, err
 	}
-	t.norm, t.final = newGradNorm(p), t.norm.final
+	t.norm, t.final = newGradNorm(p), t.norm.sumFinal
 	t.squares = func() (float64, error) { return t.norm.squares(), nil }
 	return t, nil
 }
 
-// newTextTrainState returns the training state of m, which is trained with w. With cfg.UseDistributedOptimizer each
+// newTextTrainState returns the training state of m, which is trained with w. With cfg.UseDistributedOptimizer, each
 // replica updates a range of the parameters.
 func (s *Setup) newTextTrainState(m *lm.Model, w *lm.Work, cfg OptimConfig) (*trainState, error) {
 	n := len(m.Params.Data)
@@ -124,8 +124,8 @@ func (t *trainState) meanNorm() float64 {
 	return mean
 }
 
-// save adds views of the optimiser's state to d, under prefix. If parameters is set, it also adds views of the
-// parameters.
+// save adds views of the optimiser's state to d, under the given prefix. If parameters is set, it also adds views of
+// the parameters.
 func (t *trainState) save(d *tensor.Dict, prefix string, parameters bool) {
 	var optim tensor.Dict
 	t.adam.Save(&optim)
@@ -138,7 +138,7 @@ func (t *trainState) save(d *tensor.Dict, prefix string, parameters bool) {
 	}
 }
 
-// saveParams adds views of the fields and buffers of p to d, under prefix.
+// saveParams adds views of the fields and buffers of p to d, under the given prefix.
 func saveParams(d *tensor.Dict, prefix string, p *nn.Params[float32]) {
 	for i, f := range p.Fields {
 		d.Set(prefix+"."+f.Name, tensor.FromF32(p.Of(i), f.Shape...))
@@ -149,12 +149,11 @@ func saveParams(d *tensor.Dict, prefix string, p *nn.Params[float32]) {
 	}
 }
 
-// restore copies saved tensors, which are in from, into the tensors of state with the same names. The shapes must be
-// the same.
-func restore(state, from tensor.Dict) error {
+// restore copies tensors of source into the tensors of state with the same names. The shapes must be the same.
+func restore(state, source tensor.Dict) error {
 	for i := range state.Len() {
 		name, t := state.Entry(i)
-		saved, ok := from.Get(name)
+		saved, ok := source.Get(name)
 		if !ok {
 			return fmt.Errorf("no %s", name)
 		}
@@ -162,6 +161,6 @@ func restore(state, from tensor.Dict) error {
 			return fmt.Errorf("%s is %v, expected %v", name, saved, t)
 		}
 	}
-	state.CopyFrom(from)
+	state.CopyFrom(source)
 	return nil
 }

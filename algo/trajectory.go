@@ -33,8 +33,8 @@ func newRolloutView(s *Setup) *rolloutView {
 // samples returns the number of samples in a rollout.
 func (v *rolloutView) samples() int { return v.steps * v.envs }
 
-// trajectory returns the steps of a rollout. With units > 1 each action is a step, so there are T·C steps. mask is 0
-// for steps that are not trained on; nil means 1 everywhere. Without a critic values are 0.
+// trajectory returns the steps of a rollout. With units > 1, each action is a step, so there are T·C steps. mask is 0
+// for steps that are not trained on; nil means 1 everywhere. Without a critic, all values are 0.
 func (v *rolloutView) trajectory(rollout tensor.Dict) (tr *Trajectory, mask []uint8, err error) {
 	if tr, mask, err = v.view(rollout); err == nil {
 		tr, mask = v.actions(tr, mask)

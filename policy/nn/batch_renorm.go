@@ -8,7 +8,7 @@ import "math"
 //
 //	x̂ = (x - μ_B)/σ_B,    y = γ (r x̂ + d) + β,    r = σ_B/σ within [1/3, 3],    d = (μ_B - μ)/σ within ±5
 //
-// where μ and σ are running statistics. The gradient treats r and d as constants. For the first 100,000 steps r is 1
+// where μ and σ are running statistics. The gradient treats r and d as constants. For the first 100,000 steps, r is 1
 // and d is 0. A Forward without batch statistics computes y = γ (x - μ)/σ + β. The running statistics are a buffer of
 // the parameters. Training sums the statistics of batches, also over replicas, and merges the sums into the running
 // statistics:
@@ -133,8 +133,8 @@ func (b *BatchRenorm[T]) measure(w *BatchRenormWork[T], n int) {
 	}
 }
 
-// Backward adds the gradients of γ and β, and replaces dy, [n,Width], the gradient of y, with dx, the gradient of x.
-// With g = Σ dy and h = Σ dy x̂ over the rows,
+// Backward adds the gradients of γ and β. It also replaces dy, [n,Width], which is the gradient of y, with dx, which is
+// the gradient of x. With g = Σ dy and h = Σ dy x̂ over the rows,
 //
 //	dβ += g,    dγ += r h + d g,    dx = γ r/σ_B (dy - g/n - x̂ h/n)
 //
@@ -170,8 +170,8 @@ func (b *BatchRenorm[T]) Backward(w *BatchRenormWork[T], dy []T, n int) {
 	}
 }
 
-// InputGrad replaces dy, [rows,n], the gradient of the last n columns of y, with the gradient of these columns of x. It
-// does not change the gradients of γ and β. The last Forward must have used the running statistics.
+// InputGrad replaces dy, [rows,n], with the gradient of the last n columns of x. dy is the gradient of the same columns
+// of y. InputGrad does not change the gradients of γ and β. The last Forward must have used the running statistics.
 func (b *BatchRenorm[T]) InputGrad(w *BatchRenormWork[T], dy []T, n int) {
 	if w.batch {
 		panic("nn: InputGrad of a BatchRenorm after a Forward by the batch's statistics")
@@ -186,7 +186,7 @@ func (b *BatchRenorm[T]) InputGrad(w *BatchRenormWork[T], dy []T, n int) {
 	}
 }
 
-// StatsLen returns the length of the argument sums of AddStats.
+// StatsLen returns the number of sums that AddStats needs.
 func (b *BatchRenorm[T]) StatsLen() int { return 1 + 2*b.Width }
 
 // AddStats adds to sums the number of batches that w has seen since the last call, and the sums of the

@@ -10,15 +10,15 @@ import (
 // part.
 type Block struct{ At, Here, Len, Stride, Count int }
 
-// Block returns the Block of the slice s in a tensor of the shape whole.
-func (s Slice) Block(whole []int) Block {
+// Block returns the Block of the slice s in a tensor of the given shape.
+func (s Slice) Block(shape []int) Block {
 	if s.All() {
-		n := product(whole)
+		n := product(shape)
 		return Block{Len: n, Stride: n, Count: 1}
 	}
-	inner := product(whole[s.Axis+1:])
+	inner := product(shape[s.Axis+1:])
 	return Block{At: s.From * inner, Len: (s.To - s.From) * inner, Stride: s.Whole * inner,
-		Count: product(whole[:s.Axis])}
+		Count: product(shape[:s.Axis])}
 }
 
 // Common returns the intersection of s and o, which are slices along the same axis. It reports false if the
@@ -33,25 +33,25 @@ func (s Slice) Common(o Slice) (Slice, bool) {
 	return s, s.Whole == 0 || s.From < s.To
 }
 
-// Blocks returns a Block for each field of p, which maps elements of p.Data to whole.Data. The argument whole declares
-// the parameters of the whole network, and needs no memory.
-func (p *Params[T]) Blocks(whole *Params[T]) []Block {
+// Blocks returns a Block for each field of p, which maps elements of p.Data to full.Data. full declares the parameters
+// of the whole network, and needs no memory.
+func (p *Params[T]) Blocks(full *Params[T]) []Block {
 	blocks := make([]Block, len(p.Fields))
 	for i, f := range p.Fields {
 		s := p.SliceOf(f.Name)
-		at, ok := whole.index[f.Name]
-		if !ok || !slices.Equal(s.WholeShape(f.Shape), whole.Fields[at].Shape) {
+		at, ok := full.index[f.Name]
+		if !ok || !slices.Equal(s.WholeShape(f.Shape), full.Fields[at].Shape) {
 			panic(fmt.Sprintf("nn: %s %v is no slice %v of the whole network's", f.Name, f.Shape, s))
 		}
-		blocks[i] = s.Block(whole.Fields[at].Shape).Moved(whole.Fields[at].Off, f.Off)
+		blocks[i] = s.Block(full.Fields[at].Shape).Moved(full.Fields[at].Off, f.Off)
 	}
 	return blocks
 }
 
-// Moved returns b for tensors inside larger memory. The offset of the whole tensor is at, and the offset of the part is
-// here, in elements.
-func (b Block) Moved(at, here int) Block {
-	b.At, b.Here = b.At+at, b.Here+here
+// Moved returns b for tensors inside larger memory. The whole tensor begins at element wholeOffset, and the part at
+// element partOffset.
+func (b Block) Moved(wholeOffset, partOffset int) Block {
+	b.At, b.Here = b.At+wholeOffset, b.Here+partOffset
 	return b
 }
 
@@ -77,8 +77,8 @@ func (b Block) Clip(lo, hi int) (blocks []Block) {
 }
 
 // Within calls f for each run of elements of the part that is in [lo, hi) of the whole tensor. A run has n elements.
-// Its first element has index at in the whole tensor, and index here in the part.
-func (b Block) Within(lo, hi int, f func(at, here, n int)) {
+// Its first element has index i in the whole tensor, and index j in the part.
+func (b Block) Within(lo, hi int, f func(i, j, n int)) {
 	if b.Len == 0 {
 		return
 	}

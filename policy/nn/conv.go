@@ -23,7 +23,7 @@ func (s Image) slide(size, stride, pad, channels int) Image {
 	return out
 }
 
-// A Conv2D multiplies each window of an image, size×size pixels, by W [size·size·C, filters] and adds b [filters].
+// A Conv2D multiplies each window of size×size pixels of an image by W [size·size·C, filters] and adds b [filters].
 // Windows are stride pixels apart. The image has a frame of pad pixels of zeros. The layer copies the windows of a few
 // images at a time to the rows of a matrix, and applies a Linear to these rows. This is im2col (Chellapilla, Puri and
 // Simard 2006, "High performance convolutional neural networks for document processing").
@@ -91,7 +91,7 @@ func (c *Conv2D[T]) Forward(w *ConvWork[T], y, x []T, n int) {
 }
 
 // Backward adds to the gradients of W and b. x, [n,In], has the images of the last Forward, and dy, [n,Out], is the
-// gradient of its output. Unless dx, [n,In], is nil, Backward sets dx to the gradient of x.
+// gradient of the output. Unless dx, [n,In], is nil, Backward sets dx to the gradient of x.
 func (c *Conv2D[T]) Backward(w *ConvWork[T], dx, x, dy []T, n int) {
 	if dx != nil {
 		clear(dx[:n*c.In.Len()])
@@ -134,23 +134,23 @@ func (c *Conv2D[T]) cut(windows, x []T) {
 		clear(row[:first*each])
 		clear(row[end*each:])
 	}
-	c.lines(func(in, from, width, n int) {
-		kernel.CopyColumns(windows[in:], each, x[from:], c.stride*c.In.C, width, n)
+	c.eachLine(func(i, j, width, n int) {
+		kernel.CopyColumns(windows[i:], each, x[j:], c.stride*c.In.C, width, n)
 	})
 }
 
-// addUp adds dWindows, the gradients of the windows of an image, to dx, the gradient of the image (col2im).
+// addUp adds the gradients of the windows of an image, dWindows, to the gradient of the image, dx (col2im).
 func (c *Conv2D[T]) addUp(dx, dWindows []T) {
 	each := c.product.In
-	c.lines(func(in, from, width, n int) {
-		kernel.AddColumns(dx[from:], c.stride*c.In.C, dWindows[in:], each, width, n)
+	c.eachLine(func(i, j, width, n int) {
+		kernel.AddColumns(dx[j:], c.stride*c.In.C, dWindows[i:], each, width, n)
 	})
 }
 
-// lines calls the function do for every line of pixels in the windows. A line has width elements. It begins at
-// windows[in] and at image[from]. One call covers the same line of n neighbouring windows, which are stride pixels
-// apart in the image. If several windows share a pixel, their calls come in the order of the windows.
-func (c *Conv2D[T]) lines(do func(in, from, width, n int)) {
+// eachLine calls visit for every line of pixels in the windows. A line has width elements. It begins at windows[i] and
+// at image[j]. One call covers the same line of n neighbouring windows, which are stride pixels apart in the image. If
+// several windows share a pixel, their calls come in the order of the windows.
+func (c *Conv2D[T]) eachLine(visit func(i, j, width, n int)) {
 	line := c.size * c.In.C
 	first, end := c.span()
 	for oy := range c.Out.H {
@@ -161,7 +161,7 @@ func (c *Conv2D[T]) lines(do func(in, from, width, n int)) {
 				left := ox*c.stride - c.pad
 				lo, hi := max(0, -left), min(c.size, c.In.W-left)
 				if lo < hi {
-					do(at+ox*c.product.In+lo*c.In.C, ((top+ky)*c.In.W+left+lo)*c.In.C, (hi-lo)*c.In.C, n)
+					visit(at+ox*c.product.In+lo*c.In.C, ((top+ky)*c.In.W+left+lo)*c.In.C, (hi-lo)*c.In.C, n)
 				}
 			}
 			for ox := range first {

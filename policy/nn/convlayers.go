@@ -6,7 +6,7 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// A layer is a layer of a ConvNet after its first convolution.
+// A layer computes images from images, such as the layers of a ConvNet after the first convolution.
 type layer[T Float] interface {
 	// Shape returns the shape of an output image.
 	Shape() Image
@@ -110,7 +110,7 @@ func (l *poolLayer[T]) Forward(x []T, n int) []T {
 	return l.y[:n*l.out.Len()]
 }
 
-// Backward adds the gradient of each window to the first of its largest elements, and sets dy to 0.
+// Backward adds the gradient of each window to the first of the window's largest elements, and sets dy to 0.
 func (l *poolLayer[T]) Backward(dx, x, dy []T, n int, _ func(lo, hi int)) []T {
 	dx = dx[:n*l.in.Len()]
 	clear(dx)

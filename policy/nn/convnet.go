@@ -71,7 +71,7 @@ func NewKeypointCNN[T Float](p *Params[T], name string, frame Image, frames int,
 	return n
 }
 
-// newConvNet declares the first convolution, name.0, and its modulation by words, name.words.
+// newConvNet declares the first convolution (name.0) and its modulation by words (name.words).
 func newConvNet[T Float](p *Params[T], name string, frame Image, frames int, words Choices, filters, size, stride,
 	pad int) *ConvNet[T] {
 	pixels := newPixels[T](frame, frames, [2]float64{0, 1})
@@ -128,7 +128,7 @@ type ConvNetWork[T Float] struct {
 
 	pixels []uint8 // argument of the last Forward
 	words  []int32
-	d, e   []T // gradients of the outputs of layers, alternately; allocated by the first Backward
+	d, e   []T // gradients of the outputs of layers, used in turn; allocated by the first Backward
 	size   int // of d and of e
 }
 
@@ -154,7 +154,7 @@ func (n *ConvNet[T]) NewWork(maxRows int) *ConvNetWork[T] {
 // [n,places], is nil if the network reads no words. pixels and words must not change before Backward.
 func (n *ConvNet[T]) Forward(w *ConvNetWork[T], pixels []uint8, words []int32, rows int) []T {
 	w.pixels, w.words = pixels, words
-	n.some(w, rows, func(lo, count int) {
+	n.eachBatch(w, rows, func(lo, count int) {
 		n.stem.Forward(w.conv, w.stem[lo*n.stem.Out.Len():], w.images, count)
 	})
 	x := w.stem[:rows*n.stem.Out.Len()]
@@ -171,15 +171,15 @@ func (n *ConvNet[T]) Forward(w *ConvNetWork[T], pixels []uint8, words []int32, r
 	return n.head.Forward(w.head, x, rows)
 }
 
-// some unpacks a few images at a time into w.images, and then calls the function do for these images.
-func (n *ConvNet[T]) some(w *ConvNetWork[T], rows int, do func(lo, count int)) {
+// eachBatch unpacks a few images at a time into w.images, and then calls visit for these images.
+func (n *ConvNet[T]) eachBatch(w *ConvNetWork[T], rows int, visit func(lo, count int)) {
 	each := n.stem.In.Len()
 	for lo, count := 0, 0; lo < rows; lo += count {
 		count = min(n.stem.batch(), rows-lo)
 		for i := range count {
 			n.pixels.unpack(w.images[i*each:(i+1)*each], w.pixels[(lo+i)*each:(lo+i+1)*each])
 		}
-		do(lo, count)
+		visit(lo, count)
 	}
 }
 
@@ -210,7 +210,7 @@ func (n *ConvNet[T]) Backward(w *ConvNetWork[T], rows int, ready func(lo, hi int
 			ready(n.words.Range())
 		}
 	}
-	n.some(w, rows, func(lo, count int) {
+	n.eachBatch(w, rows, func(lo, count int) {
 		n.stem.Backward(w.conv, nil, w.images, dy[lo*n.stem.Out.Len():], count)
 	})
 	if ready != nil {

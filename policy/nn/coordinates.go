@@ -10,16 +10,16 @@ type coordinates[T Float] struct {
 func newCoordinates[T Float](in Image) *coordinates[T] {
 	c := &coordinates[T]{in: in}
 	for i := range in.W {
-		c.x = append(c.x, along[T](i, in.W))
+		c.x = append(c.x, pixelPosition[T](i, in.W))
 	}
 	for i := range in.H {
-		c.y = append(c.y, along[T](i, in.H))
+		c.y = append(c.y, pixelPosition[T](i, in.H))
 	}
 	return c
 }
 
-// along returns the position of the centre of pixel i in a line of n pixels, from -1 to 1.
-func along[T Float](i, n int) T { return T(2*i+1)/T(n) - 1 }
+// pixelPosition returns the position of the centre of pixel i in a line of n pixels, from -1 to 1.
+func pixelPosition[T Float](i, n int) T { return T(2*i+1)/T(n) - 1 }
 
 func (c *coordinates[T]) Shape() Image { return Image{c.in.H, c.in.W, c.in.C + 2} }
 func (c *coordinates[T]) Init(uint64)  {}

@@ -51,7 +51,7 @@ func (e *Embedding[T]) Forward(y []T, choices []int32, n int) {
 	}
 }
 
-// Backward adds to the gradient of W. choices is the input of the last Forward, and dy, [n,Out], is the gradient of its
+// Backward adds to the gradient of W. choices is the input of the last Forward, and dy, [n,Out], is the gradient of the
 // output.
 func (e *Embedding[T]) Backward(dy []T, choices []int32, n int) {
 	grad, places := e.p.GradOf(e.weight), len(e.zero)

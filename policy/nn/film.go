@@ -19,7 +19,8 @@ func modulate[T Float](y, x, film []T, s Image, rows int) {
 	}
 }
 
-// modulateGrad sets dFilm to the gradient of film. It replaces d, the gradient of y, with the gradient of x.
+// modulateGrad sets dFilm to the gradient of film. d is the gradient of y, and modulateGrad replaces it with the
+// gradient of x.
 func modulateGrad[T Float](dFilm, d, x, film []T, s Image, rows int) {
 	c := s.C
 	clear(dFilm[:2*rows*c])

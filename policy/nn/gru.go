@@ -14,15 +14,15 @@ func NewGRU[T Float](p *Params[T], name string, in, out int) *Recurrent[T] {
 	return newRecurrent(p, name, in, out, 3, out, gru[T]{})
 }
 
-func (gru[T]) Forward(next, prev cellState[T], gates, in, rec []T) {
+func (gru[T]) Forward(next, prev cellState[T], gates, xw, hu []T) {
 	n := len(next.h)
 	rz, r, z, g := gates[:2*n], gates[:n], gates[n:2*n], gates[2*n:]
 	for i := range rz {
-		rz[i] = in[i] + rec[i]
+		rz[i] = xw[i] + hu[i]
 	}
 	sigmoid(rz)
 	for i := range g {
-		g[i] = in[2*n+i] + r[i]*rec[2*n+i]
+		g[i] = xw[2*n+i] + r[i]*hu[2*n+i]
 	}
 	kernel.Tanh(g, g)
 	for i := range next.h {
@@ -30,15 +30,15 @@ func (gru[T]) Forward(next, prev cellState[T], gates, in, rec []T) {
 	}
 }
 
-func (gru[T]) Backward(d, _, prev cellState[T], gates, in, rec []T) {
+func (gru[T]) Backward(d, _, prev cellState[T], gates, xw, hu []T) {
 	n := len(d.h)
 	for i, dh := range d.h {
 		r, z, g := gates[i], gates[n+i], gates[2*n+i]
 		dg := dh * (1 - z) * (1 - g*g)
-		dr := dg * rec[2*n+i] * r * (1 - r)
+		dr := dg * hu[2*n+i] * r * (1 - r)
 		dz := dh * (prev.h[i] - g) * z * (1 - z)
-		in[i], in[n+i], in[2*n+i] = dr, dz, dg
-		rec[i], rec[n+i], rec[2*n+i] = dr, dz, dg*r
+		xw[i], xw[n+i], xw[2*n+i] = dr, dz, dg
+		hu[i], hu[n+i], hu[2*n+i] = dr, dz, dg*r
 		d.h[i] = dh * z
 	}
 }

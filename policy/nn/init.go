@@ -7,17 +7,17 @@ import (
 	"github.com/rlinf/rlinf/internal/philox"
 )
 
-// Orthogonal fills w, [in,out], with gain times a random matrix. Its columns are orthonormal if in ≥ out, and otherwise
-// its rows. Tensors with the same seed must have different keys.
+// Orthogonal fills w, [rows,columns], with gain times a random matrix. The columns of this matrix are orthonormal if
+// rows ≥ columns; otherwise its rows are. Tensors with the same seed must have different keys.
 //
 // The matrix is the Q of the QR decomposition of a standard normal matrix, with a positive diagonal of R. Such a Q is
 // uniformly distributed (Mezzadri 2007, "How to generate random matrices from the classical compact groups").
 // Saxe, McClelland and Ganguli 2014, arXiv:1312.6120, proposed this initialisation.
-func Orthogonal[T Float](w []T, in, out int, gain float64, seed, key uint64) {
-	if len(w) != in*out {
-		panic(fmt.Sprintf("nn: %d elements for an orthogonal [%d,%d]", len(w), in, out))
+func Orthogonal[T Float](w []T, rows, columns int, gain float64, seed, key uint64) {
+	if len(w) != rows*columns {
+		panic(fmt.Sprintf("nn: %d elements for an orthogonal [%d,%d]", len(w), rows, columns))
 	}
-	count, length := min(in, out), max(in, out)
+	count, length := min(rows, columns), max(rows, columns)
 	q := normals(count*length, philox.New(seed, philox.Init, key, 0))
 	for i := range count {
 		v := q[i*length : (i+1)*length]
@@ -31,10 +31,10 @@ func Orthogonal[T Float](w []T, in, out int, gain float64, seed, key uint64) {
 	}
 	for i := range count {
 		for j, x := range q[i*length : (i+1)*length] {
-			if in >= out {
-				w[j*out+i] = T(gain * x) // vector i is column i
+			if rows >= columns {
+				w[j*columns+i] = T(gain * x) // vector i is column i
 			} else {
-				w[i*out+j] = T(gain * x)
+				w[i*columns+j] = T(gain * x)
 			}
 		}
 	}

@@ -7,9 +7,9 @@ import (
 )
 
 // A spotter computes the position of the largest pixels in a channel (spatial softmax; Levine et al. 2016,
-// arXiv:1504.00702, section 4.2). The position is the mean x and y of the pixels, in [-1, 1], under the softmax of the
-// channel. Before the softmax, the spotter scales the channel to mean 0 and a fixed deviation over the pixels. The
-// largest pixels then have nearly all of the weight, for any scale of the network's weights.
+// arXiv:1504.00702, section 4.2). The position is the mean x and y of the pixels, in [-1, 1], weighted by the softmax
+// of the channel. Before the softmax, the spotter scales the channel to mean 0 and a fixed deviation over the pixels.
+// The largest pixels then have nearly all of the weight, for any scale of the network's weights.
 type spotter[T Float] struct {
 	deviation float64
 	x, y, one []T // [H·W]: x and y of the pixels, and ones
@@ -19,7 +19,7 @@ func newSpotter[T Float](in Image, deviation float64) spotter[T] {
 	s := spotter[T]{deviation: deviation}
 	for i := range in.H * in.W {
 		s.one = append(s.one, 1)
-		s.x, s.y = append(s.x, along[T](i%in.W, in.W)), append(s.y, along[T](i/in.W, in.H))
+		s.x, s.y = append(s.x, pixelPosition[T](i%in.W, in.W)), append(s.y, pixelPosition[T](i/in.W, in.H))
 	}
 	return s
 }
@@ -27,8 +27,8 @@ func newSpotter[T Float](in Image, deviation float64) spotter[T] {
 // channelVar is added to the variance of a channel, so that a constant channel becomes 0, not NaN.
 const channelVar = 1e-5
 
-// spot standardises the channel u, [H·W], in place: u becomes the logits scale·(u - mean). It sets prob
-// to the softmax of the logits, and returns scale and the mean position (x, y) under prob.
+// spot standardises the channel u, [H·W], in place: u becomes the logits scale·(u - mean). It sets prob to the softmax
+// of the logits, and returns scale and the mean position (x, y), weighted by prob.
 func (s *spotter[T]) spot(prob, u []T) (x, y, scale T) {
 	kernel.Axpy(u, -kernel.Dot(u, s.one)/T(len(u)), s.one)
 	square := float64(kernel.Dot(u, u)) / float64(len(u))
@@ -91,7 +91,7 @@ type keypointLayer[T Float] struct {
 	spotter[T]
 	out          []T
 	logits, prob []T // [n, C, H·W]
-	scale        []T // [n, C], the result scale of spot for each channel
+	scale        []T // [n, C], the scale that spot returns for each channel
 	d            []T // [C, H·W], the gradient of one image
 }
 

@@ -52,7 +52,7 @@ const (
 	kindConcat
 )
 
-// Input outputs the numbers or the image of the named source. It scales the bytes of an image to Source.Range. Several
+// Input reads the numbers or the image of the named source. It scales the bytes of an image to Source.Range. Several
 // frames become one image, which has the channels of all frames.
 func Input(name string) Layer { return Layer{kind: kindInput, name: name} }
 
@@ -88,8 +88,8 @@ func Conv(filters, size, stride, pad int) Layer {
 func MaxPool() Layer { return Layer{kind: kindPool} }
 
 // SpatialSoftmax computes for each channel the position of its largest pixels, x and y in [-1, 1] (Levine et al. 2016,
-// arXiv:1504.00702). Before the softmax it scales a channel so that its standard deviation over the pixels is the
-// argument deviation. With a larger deviation the largest pixels have more weight.
+// arXiv:1504.00702). Before the softmax it scales a channel to the given standard deviation over the pixels. With a
+// larger deviation, the largest pixels have more weight.
 func SpatialSoftmax(deviation float64) Layer { return Layer{kind: kindKeypoint, scale: deviation} }
 
 // Coordinates adds two channels to an image: the x and y of its pixels, in [-1, 1] (Liu et al. 2018,
@@ -102,7 +102,7 @@ func FiLM(parts ...Layer) Layer { return Layer{kind: kindFiLM, parts: parts} }
 
 // Point locates in an image the object to which each word of a sentence refers (word-conditioned attention). The words
 // are the choices of the named source. The output is all x, then all y, [2·places], in [-1, 1]. The features of a word
-// do not depend on its place. See SpatialSoftmax for positions and the argument deviation.
+// do not depend on its place. For positions and the deviation see SpatialSoftmax.
 func Point(name string, deviation float64) Layer {
 	return Layer{kind: kindPoint, name: name, scale: deviation}
 }

@@ -37,7 +37,7 @@ func (l *Linear[T]) Forward(y, x []T, n int) {
 }
 
 // Backward adds to the gradients of W and b. x, [n,In], is the input of the last Forward, and dy, [n,Out], is the
-// gradient of its output. Unless dx, [n,In], is nil, Backward sets dx to the gradient of x, or adds this gradient to dx
+// gradient of the output. Unless dx, [n,In], is nil, Backward sets dx to the gradient of x, or adds this gradient to dx
 // if add is set. Without add, dx may be x. If dx is not nil, scratch must have In·Out elements.
 //
 //	dW += xᵀ·dy,   db += Σ_n dy_n,   dx = dy·Wᵀ

@@ -14,10 +14,10 @@ func NewLSTM[T Float](p *Params[T], name string, in, out int) *Recurrent[T] {
 	return newRecurrent(p, name, in, out, 4, 2*out, lstm[T]{})
 }
 
-func (lstm[T]) Forward(next, prev cellState[T], gates, in, rec []T) {
+func (lstm[T]) Forward(next, prev cellState[T], gates, xw, hu []T) {
 	n := len(next.h)
 	for k := range gates {
-		gates[k] = in[k] + rec[k]
+		gates[k] = xw[k] + hu[k]
 	}
 	sigmoid(gates[:3*n])
 	kernel.Tanh(gates[3*n:], gates[3*n:])
@@ -30,17 +30,17 @@ func (lstm[T]) Forward(next, prev cellState[T], gates, in, rec []T) {
 	}
 }
 
-func (lstm[T]) Backward(d, next, prev cellState[T], gates, in, rec []T) {
+func (lstm[T]) Backward(d, next, prev cellState[T], gates, xw, hu []T) {
 	n := len(d.h)
-	kernel.Tanh(in[:n], next.c)
+	kernel.Tanh(xw[:n], next.c)
 	for k, dh := range d.h {
-		i, f, o, g, tanhC := gates[k], gates[n+k], gates[2*n+k], gates[3*n+k], in[k]
+		i, f, o, g, tanhC := gates[k], gates[n+k], gates[2*n+k], gates[3*n+k], xw[k]
 		dc := d.c[k] + dh*o*(1-tanhC*tanhC)
-		in[k] = dc * g * i * (1 - i)
-		in[n+k] = dc * prev.c[k] * f * (1 - f)
-		in[2*n+k] = dh * tanhC * o * (1 - o)
-		in[3*n+k] = dc * i * (1 - g*g)
+		xw[k] = dc * g * i * (1 - i)
+		xw[n+k] = dc * prev.c[k] * f * (1 - f)
+		xw[2*n+k] = dh * tanhC * o * (1 - o)
+		xw[3*n+k] = dc * i * (1 - g*g)
 		d.h[k], d.c[k] = 0, dc*f
 	}
-	copy(rec, in)
+	copy(hu, xw)
 }

@@ -25,8 +25,8 @@ func (f Activation) String() string {
 	return fmt.Sprintf("Activation(%d)", uint8(f))
 }
 
-// An MLP is a sequence of linear layers, each with an activation. AddHead adds an output layer without
-// an activation. Without layers an MLP is the identity.
+// An MLP is a sequence of linear layers, each with an activation. AddHead adds an output layer without an activation.
+// Without layers, an MLP is the identity.
 type MLP[T Float] struct {
 	In, Out int // widths of a row of input and of output
 
@@ -43,8 +43,8 @@ func NewMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activa
 	return newMLP(p, name, in, hidden, act, false)
 }
 
-// NewNormedMLP declares an MLP of at least one hidden layer. Norm i, name.norm.i, normalises the input of
-// layer i. A last norm normalises the output of the last hidden layer.
+// NewNormedMLP declares an MLP of at least one hidden layer. Norm i (name.norm.i) normalises the input of layer i. A
+// last norm normalises the output of the last hidden layer.
 func NewNormedMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activation) *MLP[T] {
 	return newMLP(p, name, in, hidden, act, true)
 }
@@ -65,8 +65,7 @@ func newMLP[T Float](p *Params[T], name string, in int, hidden []int, act Activa
 	return m
 }
 
-// AddHead declares an output layer, name.head, and returns m. Init draws its weights with the given
-// gain.
+// AddHead declares an output layer (name.head) and returns m. Init draws the weights of this layer with the given gain.
 func (m *MLP[T]) AddHead(p *Params[T], name string, out int, gain float64) *MLP[T] {
 	m.head, m.headGain = NewLinear(p, name+".head", m.Out, out), gain
 	m.layers, m.Out = append(m.layers, m.head), out
@@ -152,7 +151,7 @@ func (m *MLP[T]) normed(w *MLPWork[T], i int, x []T, n int, batch bool) []T {
 	return m.norms[i].Forward(w.norms[i], x, n, batch)
 }
 
-// OutGrad returns memory, [n,Out], for the gradient of the output. Fill it before Backward. Without layers OutGrad
+// OutGrad returns memory, [n,Out], for the gradient of the output. Fill it before Backward. Without layers, OutGrad
 // returns nil.
 func (m *MLP[T]) OutGrad(w *MLPWork[T], n int) []T {
 	if m.Empty() {
@@ -194,7 +193,7 @@ func (m *MLP[T]) Backward(w *MLPWork[T], dx, x []T, n int, ready func(lo, hi int
 	}
 }
 
-// normBackward runs Backward of norm i on dy, and calls ready for its range. Without norms it does nothing.
+// normBackward runs Backward of norm i on dy, and calls ready for the norm's range. Without norms, it does nothing.
 func (m *MLP[T]) normBackward(w *MLPWork[T], i int, dy []T, n int, ready func(lo, hi int)) {
 	if m.norms == nil {
 		return
@@ -229,7 +228,7 @@ func (m *MLP[T]) InputGrad(w *MLPWork[T], dx []T, n, first int) {
 	}
 }
 
-// StatsLen returns the length of the argument sums of AddStats, for all norms.
+// StatsLen returns the number of sums that AddStats needs, for all norms.
 func (m *MLP[T]) StatsLen() (n int) {
 	for _, b := range m.norms {
 		n += b.StatsLen()
@@ -265,7 +264,7 @@ func activate[T Float](f Activation, y []T) {
 	}
 }
 
-// activateGrad replaces dy, the gradient of y = f(z), with the gradient of z.
+// activateGrad replaces dy with the gradient of z, where dy is the gradient of y = f(z).
 func activateGrad[T Float](f Activation, dy, y []T) {
 	switch f {
 	case Tanh:

@@ -63,7 +63,7 @@ func NewNet[T Float](p *Params[T], name string, l Layer, sources []Source) (*Net
 		return nil, fmt.Errorf("network %s: %w", name, err)
 	}
 	for _, c := range b.cells {
-		c.all = b.state
+		c.total = b.state
 	}
 	return &Net[T]{Out: out.Len(), State: b.state, root: root}, nil
 }
@@ -114,8 +114,7 @@ type builder[T Float] struct {
 	state   int // width of the state of all cells so far
 }
 
-// build returns the unit of l, and the shape of its output. The argument in is the shape of a row of input, or
-// nil before the first Input.
+// build returns the unit of l, and the shape of its output. Before the first Input, the shape of the input is nil.
 func (b *builder[T]) build(l Layer, name string, in *Image) (unit[T], Image, error) {
 	switch l.kind {
 	case kindInput, kindEmbed, kindSentence:
@@ -196,10 +195,10 @@ func (b *builder[T]) input(l Layer, name string) (unit[T], Image, error) {
 		return nil, Image{}, fmt.Errorf("%v: choices are no numbers: expected Embed(%q, width)", l, l.name)
 	}
 	if s.isImage() {
-		index, _ := b.before(at, func(s Source) int { return min(s.Image.C, 1) })
+		index, _ := b.sumBefore(at, func(s Source) int { return min(s.Image.C, 1) })
 		return &picture[T]{newPixels[T](s.Image, s.Frames, s.Range), index}, s.shape(), nil
 	}
-	first, width := b.before(at, func(s Source) int {
+	first, width := b.sumBefore(at, func(s Source) int {
 		if s.isImage() || s.isChoice() {
 			return 0
 		}
@@ -217,9 +216,9 @@ func (b *builder[T]) find(l Layer) (int, error) {
 	return at, nil
 }
 
-// choices returns the first column of the choices of sources[at], and the number of columns of all sources.
-func (b *builder[T]) choices(at int) (first, all int) {
-	return b.before(at, func(s Source) int { return len(s.Choices.Low) })
+// choices returns the first column of the choices of sources[i], and the number of columns of all sources.
+func (b *builder[T]) choices(i int) (first, total int) {
+	return b.sumBefore(i, func(s Source) int { return len(s.Choices.Low) })
 }
 
 var (
@@ -233,15 +232,15 @@ func alike(c Choices) bool {
 	return !other(c.Low) && !other(c.High)
 }
 
-// before returns the sum of count over sources[:at], and the sum of count over all sources.
-func (b *builder[T]) before(at int, count func(Source) int) (sum, all int) {
+// sumBefore returns the sum of count over the first n sources, and the sum of count over all sources.
+func (b *builder[T]) sumBefore(n int, count func(Source) int) (sum, total int) {
 	for i, s := range b.sources {
-		if i < at {
+		if i < n {
 			sum += count(s)
 		}
-		all += count(s)
+		total += count(s)
 	}
-	return sum, all
+	return sum, total
 }
 
 func (b *builder[T]) names() string {
@@ -252,7 +251,7 @@ func (b *builder[T]) names() string {
 	return strings.Join(names, ", ")
 }
 
-// image returns the unit of a layer whose input is images. The images have the shape in.
+// image returns the unit of a layer whose input is images of the given shape.
 func (b *builder[T]) image(l Layer, name string, in Image) (unit[T], Image, error) {
 	size, stride, pad := l.size, l.stride, l.pad
 	if l.kind == kindPool {
@@ -312,7 +311,7 @@ func (l Layer) needsInput() bool {
 	return true
 }
 
-// point returns the unit that locates, in an image, the objects that the words of a sentence refer to.
+// point returns the unit that locates the objects in an image to which the words of a sentence refer.
 func (b *builder[T]) point(l Layer, name string, in Image) (unit[T], Image, error) {
 	at, err := b.find(l)
 	if err != nil {

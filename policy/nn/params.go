@@ -25,7 +25,7 @@ type Params[T Float] struct {
 	// with the weights.
 	Buffers tensor.Dict
 
-	index   map[string]int   // index in Fields of a field's name
+	index   map[string]int   // index in Fields, by name
 	slices  map[string]Slice // by name of parameter or frozen weight; without an entry the tensor is whole
 	size    int              // number of elements declared so far, gaps included
 	buffers []tensor.Field
@@ -55,7 +55,7 @@ type Group struct {
 	Trainable bool
 }
 
-// Group opens a trainable group. Parameters added after this call, until the next Group, belong to it.
+// Group opens a trainable group. Parameters that are added before the next call of Group belong to it.
 func (p *Params[T]) Group(name string) {
 	p.Groups = append(p.Groups, Group{Name: name, Lo: p.size, Hi: p.size, Trainable: true})
 }

@@ -1,7 +1,6 @@
 package nn
 
-// pixels converts the frames of a scene, which are images of bytes, to one image of numbers with the channels of all
-// frames.
+// pixels converts the frames of a scene, images of bytes, to one image of numbers that has the channels of all frames.
 type pixels[T Float] struct {
 	frames  int
 	frame   Image

@@ -45,7 +45,7 @@ type pointingWork[T Float] struct {
 	*pointing[T]
 	spotter[T]
 	x, y         []T // the input, and the output [n, 2·places]: all x, then all y of a row
-	scale        []T // [n, places], the result scale of spot for each word
+	scale        []T // [n, places], the scale that spot returns for each word
 	logits, prob []T // [n, places, H·W]: the words of a row, without gaps for places without a word
 	query        []T // [places, C], the rows of E for the words of one row
 	turned       []T // [C, H·W], the features of an image
@@ -56,7 +56,7 @@ type pointingWork[T Float] struct {
 // ask sets query to the rows of E for the words in one row of b, and returns the number of words.
 func (w *pointingWork[T]) ask(b *Batch[T], row int) int {
 	c, weight := w.in.C, w.p.Of(w.weight)
-	return w.each(b.Choices, row, func(i, _, word int) { copy(w.query[i*c:(i+1)*c], weight[word*c:]) })
+	return w.eachWord(b.Choices, row, func(i, _, word int) { copy(w.query[i*c:(i+1)*c], weight[word*c:]) })
 }
 
 func (w *pointingWork[T]) Forward(b *Batch[T], x []T) []T {
@@ -69,7 +69,7 @@ func (w *pointingWork[T]) Forward(b *Batch[T], x []T) []T {
 		logits, prob := w.logits[lo*pixels:], w.prob[lo*pixels:]
 		kernel.Transpose(w.turned, x[row*size:(row+1)*size], pixels, c)
 		kernel.Gemm(logits[:n*pixels], w.query[:n*c], w.turned, n, pixels, c, false)
-		w.each(b.Choices, row, func(i, place, _ int) {
+		w.eachWord(b.Choices, row, func(i, place, _ int) {
 			at := 2*lo + place
 			y[at], y[at+w.places], w.scale[lo+i] = w.spot(prob[i*pixels:(i+1)*pixels], logits[i*pixels:(i+1)*pixels])
 		})
@@ -86,13 +86,15 @@ func (w *pointingWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi in
 	for row := range b.Rows {
 		n, lo := w.ask(b, row), row*w.places
 		logits, prob := w.logits[lo*pixels:], w.prob[lo*pixels:]
-		w.each(b.Choices, row, func(i, place, _ int) {
+		w.eachWord(b.Choices, row, func(i, place, _ int) {
 			at := 2*lo + place
 			w.spotGrad(w.d[i*pixels:(i+1)*pixels], prob[i*pixels:(i+1)*pixels], logits[i*pixels:(i+1)*pixels],
 				w.y[at], w.y[at+w.places], w.scale[lo+i], dy[at], dy[at+w.places])
 		})
 		kernel.Gemm(w.dQuery[:n*c], w.d[:n*pixels], w.x[row*size:(row+1)*size], n, c, pixels, false)
-		w.each(b.Choices, row, func(i, _, word int) { kernel.Axpy(grad[word*c:(word+1)*c], 1, w.dQuery[i*c:(i+1)*c]) })
+		w.eachWord(b.Choices, row, func(i, _, word int) {
+			kernel.Axpy(grad[word*c:(word+1)*c], 1, w.dQuery[i*c:(i+1)*c])
+		})
 		if dx != nil {
 			kernel.GemmTA(dx[row*size:(row+1)*size], w.d[:n*pixels], w.query[:n*c], pixels, c, n, false)
 		}

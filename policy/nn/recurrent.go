@@ -19,11 +19,11 @@ type Recurrent[T Float] struct {
 
 // A cell computes one step of a row from the products.
 type cell[T Float] interface {
-	// Forward computes next from in = x·W + b, rec = h·U + d and the state prev. It sets gates for Backward.
-	Forward(next, prev cellState[T], gates, in, rec []T)
-	// Backward replaces in and rec, which have their values from Forward, with their gradients. It replaces d, the
-	// gradient of next, with the gradient of prev, without the part that passes through rec.
-	Backward(d, next, prev cellState[T], gates, in, rec []T)
+	// Forward computes the state next from the state prev, xw = x·W + b and hu = h·U + d. It sets gates for Backward.
+	Forward(next, prev cellState[T], gates, xw, hu []T)
+	// Backward replaces xw and hu, which have their values from Forward, with their gradients. d is the gradient of
+	// next. Backward replaces it with the gradient of prev, without the part that passes through hu.
+	Backward(d, next, prev cellState[T], gates, xw, hu []T)
 }
 
 // A cellState is the state of one row, or the gradient of this state.
@@ -70,11 +70,11 @@ func (l *Recurrent[T]) NewWork(maxRows int) *RecurrentWork[T] {
 	}
 }
 
-// Forward reads x, [rows,In]: rows/n steps of n sequences. It returns the outputs [rows,Out], in memory of w. The
-// argument state, [n,State], has the states before the first step. Forward sets next, [n,State], to the states after
-// the last step; next and state may be the same slice. If begins[i] is not 0, Forward sets the state before row i to 0.
-// A nil begins means 0 everywhere. x and begins must not change before Backward.
-func (l *Recurrent[T]) Forward(w *RecurrentWork[T], next, x, state []T, begins []byte, rows, n int) []T {
+// Forward reads x, [rows,In]: rows/n steps of n sequences. It returns the outputs [rows,Out], in memory of w. state,
+// [n,State], has the states before the first step. Forward sets nextState, [n,State], to the states after the last
+// step; state and nextState may be the same slice. If begins[i] is not 0, Forward sets the state before row i to 0. A
+// nil begins means 0 everywhere. x and begins must not change before Backward.
+func (l *Recurrent[T]) Forward(w *RecurrentWork[T], nextState, x, state []T, begins []byte, rows, n int) []T {
 	w.x, w.begins, w.rows, w.n = x, begins, rows, n
 	l.input.Forward(w.in, x, rows)
 	for lo := 0; lo < rows; lo += n {
@@ -95,14 +95,14 @@ func (l *Recurrent[T]) Forward(w *RecurrentWork[T], next, x, state []T, begins [
 		}
 		l.hidden.Forward(w.rec[lo*l.hidden.Out:], w.prevH[lo*l.Out:], n)
 		for i := lo; i < lo+n; i++ {
-			l.cell.Forward(l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wide(w.gates, i), l.wide(w.in, i),
-				l.wide(w.rec, i))
+			l.cell.Forward(l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wideRow(w.gates, i), l.wideRow(w.in, i),
+				l.wideRow(w.rec, i))
 		}
 	}
 	for i := range n {
 		last := l.row(w.h, w.c, rows-n+i)
-		copy(next[i*l.State:], last.h)
-		copy(next[i*l.State+l.Out:], last.c)
+		copy(nextState[i*l.State:], last.h)
+		copy(nextState[i*l.State+l.Out:], last.c)
 	}
 	return w.h[:rows*l.Out]
 }
@@ -123,8 +123,8 @@ func (l *Recurrent[T]) Backward(w *RecurrentWork[T], dx []T) {
 	for lo := w.rows - n; lo >= 0; lo -= n {
 		kernel.Axpy(dh, 1, w.dy[lo*l.Out:(lo+n)*l.Out])
 		for i := lo; i < lo+n; i++ {
-			l.cell.Backward(l.row(dh, dc, i-lo), l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wide(w.gates, i),
-				l.wide(w.in, i), l.wide(w.rec, i))
+			l.cell.Backward(l.row(dh, dc, i-lo), l.row(w.h, w.c, i), l.row(w.prevH, w.prevC, i), l.wideRow(w.gates, i),
+				l.wideRow(w.in, i), l.wideRow(w.rec, i))
 		}
 		if lo == 0 {
 			break // the state before the first step is an input
@@ -151,8 +151,8 @@ func (l *Recurrent[T]) row(h, c []T, i int) cellState[T] {
 	return cellState[T]{h[i*l.Out : (i+1)*l.Out], c[i*hidden : (i+1)*hidden]}
 }
 
-// wide returns row i of x, [rows,G·Out].
-func (l *Recurrent[T]) wide(x []T, i int) []T { return x[i*l.hidden.Out : (i+1)*l.hidden.Out] }
+// wideRow returns row i of x, [rows,G·Out].
+func (l *Recurrent[T]) wideRow(x []T, i int) []T { return x[i*l.hidden.Out : (i+1)*l.hidden.Out] }
 
 // sigmoid replaces each x with 1/(1+e^-x) = ½ + ½ tanh(x/2).
 func sigmoid[T Float](x []T) {

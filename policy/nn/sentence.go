@@ -6,21 +6,22 @@ import (
 
 // A wording finds the words of a sentence in a row of choices.
 type wording struct {
-	first, all    int   // first column of the sentence, and number of columns of a row
+	first, total  int   // first column of the sentence, and number of columns of a row
 	places, words int   // number of columns of the sentence, and number of options of a column
 	none          int32 // the option without a word
 }
 
-func newWording(c Choices, first, all int) wording {
-	return wording{first: first, all: all, places: len(c.Low), words: c.High[0] - c.Low[0] + 1, none: int32(c.Low[0])}
+func newWording(c Choices, first, total int) wording {
+	return wording{first: first, total: total, places: len(c.Low), words: c.High[0] - c.Low[0] + 1,
+		none: int32(c.Low[0])}
 }
 
-// each calls the function do for each word of a row, and returns the number of words. Word i, counted from 0, has the
-// given place in the sentence.
-func (s *wording) each(choices []int32, row int, do func(i, place, word int)) (n int) {
-	for place, c := range choices[row*s.all+s.first:][:s.places] {
+// eachWord calls visit for each word of a row, and returns the number of words. Word i, counted from 0, has the given
+// place in the sentence.
+func (s *wording) eachWord(choices []int32, row int, visit func(i, place, word int)) (n int) {
+	for place, c := range choices[row*s.total+s.first:][:s.places] {
 		if c != s.none {
-			do(n, place, int(c-s.none))
+			visit(n, place, int(c-s.none))
 			n++
 		}
 	}
@@ -79,7 +80,7 @@ func (w *sentenceWork[T]) Forward(b *Batch[T], _ []T) []T {
 	y := w.y[:b.Rows*n]
 	clear(y)
 	for row := range b.Rows {
-		w.each(b.Choices, row, func(_, place, word int) {
+		w.eachWord(b.Choices, row, func(_, place, word int) {
 			e, p := weight[word*n:][:n], position[place*n:][:n]
 			for i := range e {
 				y[row*n+i] += T(e[i] * p[i])
@@ -93,7 +94,7 @@ func (w *sentenceWork[T]) Backward(b *Batch[T], _, dy []T, ready func(lo, hi int
 	n, weight, position := w.out, w.p.Of(w.weight), w.p.Of(w.position)
 	dWeight, dPosition := w.p.GradOf(w.weight), w.p.GradOf(w.position)
 	for row := range b.Rows {
-		w.each(b.Choices, row, func(_, place, word int) {
+		w.eachWord(b.Choices, row, func(_, place, word int) {
 			e, p, d := weight[word*n:][:n], position[place*n:][:n], dy[row*n:][:n]
 			de, dp := dWeight[word*n:][:n], dPosition[place*n:][:n]
 			for i, v := range d {

@@ -6,8 +6,8 @@ import (
 	"github.com/rlinf/rlinf/policy/nn/kernel"
 )
 
-// numbers reads the columns [first, first+width) of Batch.Numbers. The field all is the number of columns of a row.
-type numbers[T Float] struct{ first, width, all int }
+// A numbers unit reads the columns [first, first+width) of Batch.Numbers. total is the number of columns of a row.
+type numbers[T Float] struct{ first, width, total int }
 
 func (u *numbers[T]) Init(uint64) {}
 
@@ -21,13 +21,13 @@ type numbersWork[T Float] struct {
 }
 
 func (w *numbersWork[T]) Forward(b *Batch[T], _ []T) []T {
-	kernel.CopyColumns(w.y, w.width, b.Numbers[w.first:], w.all, w.width, b.Rows)
+	kernel.CopyColumns(w.y, w.width, b.Numbers[w.first:], w.total, w.width, b.Rows)
 	return w.y[:b.Rows*w.width]
 }
 
 func (w *numbersWork[T]) Backward(*Batch[T], []T, []T, func(lo, hi int)) {}
 
-// picture reads an image as numbers.
+// A picture unit reads an image as numbers.
 type picture[T Float] struct {
 	pixels[T]
 	index int // index among the images of a batch
@@ -54,11 +54,11 @@ func (w *pictureWork[T]) Forward(b *Batch[T], _ []T) []T {
 
 func (w *pictureWork[T]) Backward(*Batch[T], []T, []T, func(lo, hi int)) {}
 
-// chosen computes features of the columns [first, first+places) of Batch.Choices. The field all is the number of
-// columns of a row.
+// A chosen unit computes features of the columns [first, first+places) of Batch.Choices. total is the number of columns
+// of a row.
 type chosen[T Float] struct {
 	*Embedding[T]
-	first, all, places int
+	first, total, places int
 }
 
 func (u *chosen[T]) Init(seed uint64) { u.Embedding.Init(seed) }
@@ -74,7 +74,7 @@ type chosenWork[T Float] struct {
 }
 
 func (w *chosenWork[T]) Forward(b *Batch[T], _ []T) []T {
-	kernel.CopyColumns(w.choices, w.places, b.Choices[w.first:], w.all, w.places, b.Rows)
+	kernel.CopyColumns(w.choices, w.places, b.Choices[w.first:], w.total, w.places, b.Rows)
 	w.Embedding.Forward(w.y, w.choices, b.Rows)
 	return w.y[:b.Rows*w.Out]
 }
@@ -181,7 +181,7 @@ func (w *imageWork[T]) Backward(b *Batch[T], dx, dy []T, ready func(lo, hi int))
 // recurrentCell is a Recurrent whose state is a part of the network's state.
 type recurrentCell[T Float] struct {
 	*Recurrent[T]
-	at, all int // offset of the cell's state in the network's state, and width of the network's state
+	at, total int // offset of the cell's state in the network's state, and width of the network's state
 }
 
 func (u *recurrentCell[T]) Init(seed uint64) { u.Recurrent.Init(seed) }
@@ -198,9 +198,9 @@ type recurrentCellWork[T Float] struct {
 
 func (w *recurrentCellWork[T]) Forward(b *Batch[T], x []T) []T {
 	state := w.state[:b.Sequences*w.State]
-	kernel.CopyColumns(state, w.State, b.State[w.at:], w.all, w.State, b.Sequences)
+	kernel.CopyColumns(state, w.State, b.State[w.at:], w.total, w.State, b.Sequences)
 	y := w.Recurrent.Forward(w.of, state, x, state, b.Begins, b.Rows, b.Sequences)
-	kernel.CopyColumns(b.Next[w.at:], w.all, state, w.State, w.State, b.Sequences)
+	kernel.CopyColumns(b.Next[w.at:], w.total, state, w.State, w.State, b.Sequences)
 	return y
 }
 

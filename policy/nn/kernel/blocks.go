@@ -2,7 +2,7 @@ package kernel
 
 import "fmt"
 
-// A Term is one product A·B in a sum, A [m,K] and B [K,n]. If Transposed is set, the field B holds the transpose,
+// A Term is one product A·B in a sum, with A [m,K] and B [K,n]. If Transposed is set, the field B holds the transpose,
 // [n,K]. Width is the number of steps of k in a block. A Width of 0 means K divided by the number of blocks, rounded
 // up. The last blocks may have fewer steps, or none.
 type Term struct {
@@ -49,15 +49,15 @@ const (
 // NewMultiplier returns a Multiplier for this machine.
 func NewMultiplier() *Multiplier { return new(Multiplier) }
 
-// Product sets C [m,n] to its initial value plus the sum of the terms. blocks is a power of two up to 8. With acc the
+// Product sets C [m,n] to its initial value plus the sum of the terms. blocks is a power of two up to 8. With acc, the
 // initial value is C itself; otherwise it is bias [n] for every row, or 0 if bias is nil. C overlaps no input.
 func (x *Multiplier) Product(c []float32, m, n, blocks int, bias []float32, acc bool, terms ...Term) {
 	x.ProductPart(0, 1, c, m, n, blocks, bias, acc, terms...)
 }
 
-// ProductPart computes one of several parts of a Product, with the same bits. The argument number is the index of the
-// part. Several Multipliers may compute parts at the same time.
-func (x *Multiplier) ProductPart(number, parts int, c []float32, m, n, blocks int, bias []float32, acc bool,
+// ProductPart computes one part of a Product, with the same bits. The index of the part is from 0 to parts-1. Several
+// Multipliers may compute parts at the same time.
+func (x *Multiplier) ProductPart(index, parts int, c []float32, m, n, blocks int, bias []float32, acc bool,
 	terms ...Term) {
 	checkLen("product", "c", len(c), m, n)
 	if blocks < 1 || blocks > maxTree || blocks&(blocks-1) != 0 {
@@ -78,9 +78,9 @@ func (x *Multiplier) ProductPart(number, parts int, c []float32, m, n, blocks in
 	p := blocked{c: c, n: n, blocks: blocks, bias: bias, acc: acc, terms: terms}
 	rows, columns := share{0, m}, share{0, n}
 	if m >= 2*tileRows {
-		rows = rows.part(number, parts, partRows)
+		rows = rows.part(index, parts, partRows)
 	} else {
-		columns = columns.part(number, parts, partColumns)
+		columns = columns.part(index, parts, partColumns)
 	}
 	if rows.size() == 0 || columns.size() == 0 {
 		return
@@ -104,7 +104,7 @@ func (x *Multiplier) ProductPart(number, parts int, c []float32, m, n, blocks in
 		if p.once {
 			x.pack = grown(x.pack, depth*tileColumns)
 			for _, q := range x.pieces {
-				x.packPiece(x.pack[q.at*strip.size():], terms[q.term], q, strip, n)
+				x.packPiece(x.pack[q.offset*strip.size():], terms[q.term], q, strip, n)
 			}
 		}
 		for i := rows.from; i < rows.to; i += height {
@@ -125,25 +125,23 @@ type blocked struct {
 	once   bool // a strip of columns is packed once, for all rows
 }
 
-// A share is a range of rows or columns; to is exclusive.
+// A share is the range [from, to) of rows or of columns.
 type share struct{ from, to int }
 
 func (s share) size() int { return s.to - s.from }
 
-// part splits s into parts of about equal size. It returns the part whose index is the argument number. Sizes are
-// multiples of unit, except for the last part.
-func (s share) part(number, parts, unit int) share {
+// part splits s into parts of about equal size. It returns the part with the given index. Sizes are multiples of unit,
+// except for the last part.
+func (s share) part(index, parts, unit int) share {
 	units := (s.size() + unit - 1) / unit
-	return share{min(s.from+units*number/parts*unit, s.to), min(s.from+units*(number+1)/parts*unit, s.to)}
+	return share{min(s.from+units*index/parts*unit, s.to), min(s.from+units*(index+1)/parts*unit, s.to)}
 }
 
-// A piece is the range [p, p+depth) of k in one term and one block. The field at is the total depth of the earlier
-// pieces.
-type piece struct{ block, term, p, depth, at int }
+// A piece is the range [p, p+depth) of k in one term and one block. offset is the total depth of the earlier pieces.
+type piece struct{ block, term, p, depth, offset int }
 
-// plan splits the sums of a product into x.pieces. The argument most is the maximum number of steps of a piece. plan
-// returns the total number of steps.
-func (x *Multiplier) plan(p *blocked, most int) int {
+// plan splits the sums of a product into x.pieces of at most maxDepth steps. It returns the total number of steps.
+func (x *Multiplier) plan(p *blocked, maxDepth int) int {
 	x.pieces = x.pieces[:0]
 	steps := 0
 	for b := range p.blocks {
@@ -152,8 +150,8 @@ func (x *Multiplier) plan(p *blocked, most int) int {
 			if width == 0 {
 				width = (t.K + p.blocks - 1) / p.blocks
 			}
-			for k, end := min(b*width, t.K), min((b+1)*width, t.K); k < end; k += most {
-				q := piece{b, i, k, min(most, end-k), steps}
+			for k, end := min(b*width, t.K), min((b+1)*width, t.K); k < end; k += maxDepth {
+				q := piece{b, i, k, min(maxDepth, end-k), steps}
 				x.pieces = append(x.pieces, q)
 				steps += q.depth
 			}
@@ -212,41 +210,41 @@ type origin struct {
 	step int
 }
 
-// block computes one block of a tile. It adds the sums of pieces to the initial values, which are the argument first,
-// then adds the matrices in add. It writes the result to the argument to. The argument between is memory for the sums
-// after each piece.
-func (x *Multiplier) block(p *blocked, pieces []piece, to, between, first origin, add []origin, rows, columns share) {
+// block computes one block of a tile. It adds the sums of pieces to the initial values, and then adds the addends. It
+// writes the result to dst. scratch is memory for the sums after each piece.
+func (x *Multiplier) block(p *blocked, pieces []piece, dst, scratch, initial origin, addends []origin,
+	rows, columns share) {
 	n := columns.size()
 	if len(pieces) == 0 { // no step of k at all
-		strided(to.data, to.step, first, nil, 0, 0, nil, 0, rows.size(), n, 0, add, 0)
+		strided(dst.data, dst.step, initial, nil, 0, 0, nil, 0, rows.size(), n, 0, addends, 0)
 	}
 	for i, q := range pieces {
-		into, last := between, add
+		sums, last := scratch, addends
 		if i == len(pieces)-1 {
-			into = to
+			sums = dst
 		} else {
 			last = nil
 		}
 		t := p.terms[q.term]
 		a := t.A[rows.from*t.K+q.p:]
 		if p.stream {
-			strided(into.data, into.step, first, a, t.K, 1, t.B[q.p*p.n+columns.from:], p.n, rows.size(), n,
+			strided(sums.data, sums.step, initial, a, t.K, 1, t.B[q.p*p.n+columns.from:], p.n, rows.size(), n,
 				q.depth, last, q.depth)
 		} else {
-			x.panels(p, into, first, a, q, rows.size(), columns, last)
+			x.panels(p, sums, initial, a, q, rows.size(), columns, last)
 		}
-		first = into
+		initial = sums
 	}
 }
 
-// panels computes one piece of the sums, with B in packed panels. It adds the piece to the initial values, which are
-// the argument first, then adds the matrices in add. It writes the result to the argument into.
-func (x *Multiplier) panels(p *blocked, into, first origin, a []float32, q piece, rows int, columns share,
-	add []origin) {
+// panels computes one piece of the sums, with B in packed panels. It adds the piece to the initial values, and then
+// adds the addends. It writes the result to dst.
+func (x *Multiplier) panels(p *blocked, dst, initial origin, a []float32, q piece, rows int, columns share,
+	addends []origin) {
 	n, t := columns.size(), p.terms[q.term]
 	pack := x.pack
 	if p.once {
-		pack = pack[q.at*n:]
+		pack = pack[q.offset*n:]
 	} else {
 		x.pack = grown(x.pack, blockDepth*tileColumns)
 		pack = x.pack
@@ -256,15 +254,15 @@ func (x *Multiplier) panels(p *blocked, into, first origin, a []float32, q piece
 	for j := 0; j < n; j += width {
 		w := min(width, n-j)
 		var part [treeLevels + 1]origin
-		for i, o := range add {
+		for i, o := range addends {
 			part[i] = origin{o.data[j:], o.step}
 		}
-		from := first
-		if from.data != nil {
-			from.data = from.data[j:]
+		start := initial
+		if start.data != nil {
+			start.data = start.data[j:]
 		}
-		strided(into.data[j:], into.step, from, a, t.K, 1, pack[j*q.depth:], w, rows, w, q.depth,
-			part[:len(add)], 0)
+		strided(dst.data[j:], dst.step, start, a, t.K, 1, pack[j*q.depth:], w, rows, w, q.depth,
+			part[:len(addends)], 0)
 	}
 }
 
@@ -328,15 +326,15 @@ func packTransposed(dst, b []float32, step, depth, w int) {
 func (x *Multiplier) Gradient(c, a, b []float32, m, n, k int) { x.GradientPart(0, 1, c, a, b, m, n, k) }
 
 // GradientPart computes one part of Gradient, with the same bits. See ProductPart for number and parts.
-func (x *Multiplier) GradientPart(number, parts int, c, a, b []float32, m, n, k int) {
+func (x *Multiplier) GradientPart(index, parts int, c, a, b []float32, m, n, k int) {
 	checkLen("gradient", "c", len(c), m, n)
 	checkLen("gradient", "a", len(a), k, m)
 	checkLen("gradient", "b", len(b), k, n)
 	rows, columns := share{0, m}, share{0, n}
 	if m >= n {
-		rows = rows.part(number, parts, partRows)
+		rows = rows.part(index, parts, partRows)
 	} else {
-		columns = columns.part(number, parts, partColumns)
+		columns = columns.part(index, parts, partColumns)
 	}
 	if rows.size() == 0 || columns.size() == 0 {
 		return
@@ -414,12 +412,12 @@ func (x *Multiplier) Pages(c []float32, cStep int, a []float32, aRow int, pages 
 	}
 }
 
-// strided is Strided with initial values s. It adds the matrices in add to the final sums, one after the other. While
-// it uses a row of B, it prefetches a later row. The argument ahead is the distance in rows; 0 means no prefetch.
+// strided is Strided with initial values s. It adds the addends to the final sums, one after the other. While it uses a
+// row of B, it prefetches the row that is distance rows later; 0 means no prefetch.
 func strided(c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []float32, bStep, m, n, k int,
-	add []origin, ahead int) {
+	addends []origin, distance int) {
 	if best != portable {
-		stridedSIMD(c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, add, ahead)
+		stridedSIMD(c, cStep, s, a, aRow, aCol, b, bStep, m, n, k, addends, distance)
 		return
 	}
 	var sums [tileColumns]float32
@@ -437,7 +435,7 @@ func strided(c []float32, cStep int, s origin, a []float32, aRow, aCol int, b []
 					sum[q] += ap * bp[q]
 				}
 			}
-			for _, o := range add {
+			for _, o := range addends {
 				for q, v := range o.data[i*o.step+j:][:len(sum)] {
 					sum[q] += v
 				}

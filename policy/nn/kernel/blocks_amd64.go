@@ -51,8 +51,8 @@ func pagesSIMD(c []float32, cStep int, a []float32, aRow int, pages [maxPages][]
 	pages512x4(&t)
 }
 
-// packSIMD transposes b into the first rows and columns of dst. A row of dst has w elements. The arguments
-// rows and columns are multiples of 8.
+// packSIMD transposes b into the first rows and columns of dst. A row of dst has w elements. rows and columns are
+// multiples of 8.
 func packSIMD(dst, b []float32, step, rows, w, columns int) {
 	if columns == 0 {
 		return

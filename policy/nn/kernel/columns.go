@@ -5,7 +5,7 @@ import "fmt"
 // CopyColumns copies width elements of each of n rows of src to dst. Rows of dst begin dstStep elements apart, and rows
 // of src srcStep elements apart. Rows of src may overlap.
 func CopyColumns[E Float | int32](dst []E, dstStep int, src []E, srcStep, width, n int) {
-	if !columns("copy columns", len(dst), dstStep, len(src), srcStep, width, n) {
+	if !checkInside("copy columns", len(dst), dstStep, len(src), srcStep, width, n) {
 		return
 	}
 	if vectors(dst) { // vector code moves bits, of floats or of integers
@@ -20,7 +20,7 @@ func CopyColumns[E Float | int32](dst []E, dstStep int, src []E, srcStep, width,
 // AddColumns adds width elements of each of n rows of src to dst, row by row. Rows of dst begin dstStep elements apart,
 // and rows of src srcStep elements apart. Rows of dst may overlap.
 func AddColumns[T Float](dst []T, dstStep int, src []T, srcStep, width, n int) {
-	if !columns("add columns", len(dst), dstStep, len(src), srcStep, width, n) {
+	if !checkInside("add columns", len(dst), dstStep, len(src), srcStep, width, n) {
 		return
 	}
 	if vectors(dst) {
@@ -35,8 +35,8 @@ func AddColumns[T Float](dst []T, dstStep int, src []T, srcStep, width, n int) {
 	}
 }
 
-// columns panics unless the rows are inside dst and src. It reports whether they have any elements.
-func columns(op string, dst, dstStep, src, srcStep, width, n int) bool {
+// checkInside panics unless the rows are inside dst and src. It reports whether they have any elements.
+func checkInside(op string, dst, dstStep, src, srcStep, width, n int) bool {
 	if n <= 0 || width <= 0 {
 		return false
 	}

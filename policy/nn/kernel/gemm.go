@@ -18,8 +18,8 @@ func GemmBias[T Float](c, a, b, bias []T, m, n, k int) {
 	product(c, b, matrix[T]{a, k, 1}, start[T]{bias: bias}, m, n, k)
 }
 
-// GemmTA computes C = Aᵀ·B, or C += Aᵀ·B with acc, for A [k,m], B [k,n] and C [m,n]. It adds up the k rows in order.
-// With the rows of a batch, C is the gradient of weights.
+// GemmTA computes C = Aᵀ·B, or C += Aᵀ·B with acc, for A [k,m], B [k,n] and C [m,n]. It adds up the k rows in order. If
+// A and B have the k rows of a batch, C is the gradient of the weights.
 func GemmTA[T Float](c, a, b []T, m, n, k int, acc bool) {
 	checkLen("gemm ta", "c", len(c), m, n)
 	checkLen("gemm ta", "a", len(a), k, m)

@@ -9,7 +9,7 @@ import (
 // loops, for gradient checks.
 type Float interface{ float32 | float64 }
 
-// A level is an instruction set. Functions use the level in the variable best, which only tests change.
+// A level is an instruction set. Functions use the highest level of the machine, except in some tests.
 type level uint8
 
 const (
@@ -29,10 +29,10 @@ func address[T Float | int32](x []T) *float32 { return (*float32)(unsafe.Pointer
 // float32s reinterprets the bits of x as float32, for element types of 4 bytes.
 func float32s[T Float](x []T) []float32 { return unsafe.Slice(address(x), len(x)) }
 
-// checkLen panics unless got is rows·cols.
-func checkLen(op, name string, got, rows, cols int) {
-	if rows < 0 || cols < 0 || got != rows*cols {
-		panic(fmt.Sprintf("kernel: %s: %d elements in %s, expected %d×%d", op, got, name, rows, cols))
+// checkLen panics unless length is rows·cols.
+func checkLen(op, name string, length, rows, cols int) {
+	if rows < 0 || cols < 0 || length != rows*cols {
+		panic(fmt.Sprintf("kernel: %s: %d elements in %s, expected %d×%d", op, length, name, rows, cols))
 	}
 }
 

@@ -1,6 +1,6 @@
 package kernel
 
-// ColSum adds up the rows of A [m,n] in order: dst [n] = Σ_i A[i,:], added to dst with acc.
+// ColSum sets dst [n] to the sum of the rows of A [m,n], added up in order. With acc it adds this sum to dst.
 func ColSum[T Float](dst, a []T, m, n int, acc bool) {
 	checkLen("col sum", "dst", len(dst), 1, n)
 	checkLen("col sum", "a", len(a), m, n)

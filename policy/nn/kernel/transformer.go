@@ -86,15 +86,15 @@ type normGrad struct {
 }
 
 // Rotate rotates the pairs of elements j and half+j in all heads of x [rows, heads, 2·half], and multiplies the
-// elements by scale. cos and sin [rows, half] hold the cosines and sines of the angles. With back, Rotate rotates by
+// elements by scale. cos and sin [rows, half] hold the cosines and sines of the angles. With inverse, Rotate rotates by
 // the negative angles. Su et al. 2021, arXiv:2104.09864.
-func Rotate(x, cos, sin []float32, rows, heads, half int, scale float32, back bool) {
+func Rotate(x, cos, sin []float32, rows, heads, half int, scale float32, inverse bool) {
 	checkLen("rotate", "x", len(x), rows*heads, 2*half)
 	checkLen("rotate", "cos", len(cos), rows, half)
 	checkLen("rotate", "sin", len(sin), rows, half)
 	if vectors(x) {
 		r := rotation{x: &x[0], cos: &cos[0], sin: &sin[0], rows: rows, heads: heads, half: half, scale: scale}
-		if back {
+		if inverse {
 			r.sign = float32(math.Copysign(0, -1))
 		}
 		rotateSIMD(&r)
@@ -106,7 +106,7 @@ func Rotate(x, cos, sin []float32, rows, heads, half int, scale float32, back bo
 			head := x[(i*heads+h)*2*half:][:2*half]
 			for j := range half {
 				a, b, sj := head[j], head[half+j], s[j]
-				if back {
+				if inverse {
 					sj = -sj
 				}
 				head[j] = float32(float32(a*c[j])-float32(b*sj)) * scale
@@ -169,8 +169,9 @@ func sigmoid(y, x []float32) {
 }
 
 // SoftmaxBlock is one step of a softmax over blocks of columns (Milakov and Gimelshein 2018, arXiv:1805.02867). Row r
-// of x is x[r·step:][:width]. Its elements with an index below first + r·more are scores, and the other elements are
-// masked. For each row SoftmaxBlock updates the largest score so far, top, and the sum of exponentials, sum:
+// of x is x[r·step:][:width]. The first count + r·perRow elements of row r are scores, and the other elements are
+// masked. For each row SoftmaxBlock updates top, which is the largest score so far, and sum, which is the sum of
+// exponentials:
 //
 //	top' = max(top, scores),    decay = e^(top - top'),    sum' = sum·decay + Σ e^(score - top')
 //
@@ -178,7 +179,7 @@ func sigmoid(y, x []float32) {
 // is 0, and decay may be nil. In a later block, a row without scores keeps top and sum.
 //
 // Rows must have room for a multiple of 16 elements. SoftmaxBlock overwrites the elements after the width.
-func SoftmaxBlock(x []float32, step, rows, width, first, more int, top, sum, decay []float32) {
+func SoftmaxBlock(x []float32, step, rows, width, count, perRow int, top, sum, decay []float32) {
 	if rows == 0 || width == 0 {
 		return
 	}
@@ -187,11 +188,11 @@ func SoftmaxBlock(x []float32, step, rows, width, first, more int, top, sum, dec
 	for ; rows > 0; rows -= softmaxRows {
 		n := min(rows, softmaxRows)
 		if vectors(x) {
-			s := newSoftmax(x, step, n, width, first, more)
+			s := newSoftmax(x, step, n, width, count, perRow)
 			s.top, s.sum, s.d = &top[:n][0], &sums[0], &logs[0]
 			softmaxSIMD(&s)
 		} else {
-			softmaxPlain(x, step, n, width, first, more, top, sums[:], logs[:])
+			softmaxPlain(x, step, n, width, count, perRow, top, sums[:], logs[:])
 		}
 		if decay == nil {
 			copy(sum, sums[:n])
@@ -203,7 +204,7 @@ func SoftmaxBlock(x []float32, step, rows, width, first, more int, top, sum, dec
 			decay = decay[n:]
 		}
 		if rows > n {
-			x, first, top, sum = x[n*step:], first+n*more, top[n:], sum[n:]
+			x, count, top, sum = x[n*step:], count+n*perRow, top[n:], sum[n:]
 		}
 	}
 }
@@ -232,20 +233,20 @@ func newSoftmax(x []float32, step, rows, width, first, more int) softmax {
 }
 
 // softmaxPlain is SoftmaxBlock, but sets decay to the logarithm of the decay, and sums to Σ row.
-func softmaxPlain(x []float32, step, rows, width, first, more int, top, sums, decay []float32) {
+func softmaxPlain(x []float32, step, rows, width, count, perRow int, top, sums, decay []float32) {
 	for r := range rows {
 		row := x[r*step:][:width]
-		count := min(max(first+r*more, 0), width)
+		scores := min(max(count+r*perRow, 0), width)
 		high := top[r]
-		for _, v := range row[:count] {
+		for _, v := range row[:scores] {
 			high = max(high, v)
 		}
 		decay[r], top[r] = top[r]-high, high
-		for j, v := range row[:count] {
+		for j, v := range row[:scores] {
 			row[j] = v - high
 		}
-		Exp(row[:count], row[:count])
-		clear(row[count:])
+		Exp(row[:scores], row[:scores])
+		clear(row[scores:])
 		var lanes [sumLanes]float32
 		for j, v := range row {
 			lanes[j%sumLanes] += v
@@ -254,33 +255,33 @@ func softmaxPlain(x []float32, step, rows, width, first, more int, top, sums, de
 	}
 }
 
-// SoftmaxBlockGrad replaces the scores x with the probabilities p = e^(x - lse), and dp, the gradient of the
-// probabilities, with the gradient of the scores, p·(dp - mean). The layout of x and dp is that of x in SoftmaxBlock;
-// masked elements become 0. lse and mean have an element for each row; mean is Σ p·dp over all columns.
-func SoftmaxBlockGrad(x, dp []float32, step, rows, width, first, more int, lse, mean []float32) {
+// SoftmaxBlockGrad replaces the scores x with the probabilities p = e^(x - lse). It replaces dp, which is the gradient
+// of the probabilities, with p·(dp - mean), which is the gradient of the scores. The layout of x and dp is that of x in
+// SoftmaxBlock; masked elements become 0. lse and mean have an element for each row; mean is Σ p·dp over all columns.
+func SoftmaxBlockGrad(x, dp []float32, step, rows, width, count, perRow int, lse, mean []float32) {
 	if rows == 0 || width == 0 {
 		return
 	}
 	checkRows("softmax grad", x, step, rows, width)
 	checkRows("softmax grad", dp, step, rows, width)
 	if vectors(x) {
-		s := newSoftmax(x, step, rows, width, first, more)
+		s := newSoftmax(x, step, rows, width, count, perRow)
 		s.top, s.sum, s.d = &lse[:rows][0], &mean[:rows][0], &dp[0]
 		softmaxGradSIMD(&s)
 		return
 	}
 	for r := range rows {
 		row, d := x[r*step:][:width], dp[r*step:][:width]
-		count := min(max(first+r*more, 0), width)
-		for j, v := range row[:count] {
+		scores := min(max(count+r*perRow, 0), width)
+		for j, v := range row[:scores] {
 			row[j] = v - lse[r]
 		}
-		Exp(row[:count], row[:count])
-		clear(row[count:])
-		for j, p := range row[:count] {
+		Exp(row[:scores], row[:scores])
+		clear(row[scores:])
+		for j, p := range row[:scores] {
 			d[j] = float32(p * (d[j] - mean[r]))
 		}
-		clear(d[count:])
+		clear(d[scores:])
 	}
 }
 

@@ -34,7 +34,7 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 			p.Of(i)[k] += 0.1 * z
 		}
 	}
-	batch := drawn(sources, steps*sequences, 1)
+	batch := randomBatch(sources, steps*sequences, 1)
 	batch.Sequences = sequences
 	batch.State = draw(sequences*net.State, 1000)
 	batch.Next = make([]float64, sequences*net.State)
@@ -57,7 +57,7 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 		end = lo
 	}
 	other := batch // a batch whose pass fills every buffer first
-	other.Choices = drawn(sources, batch.Rows, -1).Choices
+	other.Choices = randomBatch(sources, batch.Rows, -1).Choices
 	for _, pass := range []struct {
 		batch nn.Batch[float64]
 		ready func(lo, hi int)
@@ -73,16 +73,16 @@ func Layer(l nn.Layer, sources []nn.Source) (Report, error) {
 	if err == nil && end != 0 {
 		err = fmt.Errorf("gradients [0,%d) are never ready", end)
 	}
-	r := some(p, perTensor, loss)
+	r := sampled(p, perTensor, loss)
 	if err == nil && !(r.Worst < 1e-6) {
 		err = fmt.Errorf("parameter %s: derivative %v, by differences %v", fieldAt(p, r.At), r.Got, r.Want)
 	}
 	return r, err
 }
 
-// drawn returns random inputs, with the given number of rows of every source. In the row with the index least, all
-// choices are the lowest option, so that its sentences have no words.
-func drawn(sources []nn.Source, rows, least int) nn.Batch[float64] {
+// randomBatch returns random inputs, with the given number of rows of every source. In row emptyRow all choices are the
+// lowest option, so that the sentences of this row have no words.
+func randomBatch(sources []nn.Source, rows, emptyRow int) nn.Batch[float64] {
 	b := nn.Batch[float64]{Rows: rows}
 	numbers, key := 0, uint64(2000)
 	for _, s := range sources {
@@ -103,7 +103,7 @@ func drawn(sources []nn.Source, rows, least int) nn.Batch[float64] {
 		for _, s := range sources {
 			for k, low := range s.Choices.Low {
 				option := (row + k) % (s.Choices.High[k] - low + 1)
-				if row == least {
+				if row == emptyRow {
 					option = 0
 				}
 				b.Choices = append(b.Choices, int32(low+option))
@@ -122,11 +122,11 @@ func draw(n int, key uint64) []float64 {
 	return x
 }
 
-// fieldAt returns the name of p.Data[at]: its field and the index in this field.
-func fieldAt(p *nn.Params[float64], at int) string {
+// fieldAt returns the name of p.Data[index]: its field and the index in this field.
+func fieldAt(p *nn.Params[float64], index int) string {
 	for _, f := range p.Fields {
-		if at >= f.Off && at < f.Off+f.Len() {
-			return fmt.Sprintf("%s[%d]", f.Name, at-f.Off)
+		if index >= f.Off && index < f.Off+f.Len() {
+			return fmt.Sprintf("%s[%d]", f.Name, index-f.Off)
 		}
 	}
 	return "none"

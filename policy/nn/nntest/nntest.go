@@ -41,14 +41,14 @@ func Gradients(x, grad []float64, loss func() float64) Report {
 
 // Params is Gradients for every parameter of p. The caller must have filled p.Grad. Report.At is an index into p.Data.
 // Params does not check the gaps between parameters.
-func Params(p *nn.Params[float64], loss func() float64) Report { return some(p, math.MaxInt, loss) }
+func Params(p *nn.Params[float64], loss func() float64) Report { return sampled(p, math.MaxInt, loss) }
 
-// some is Params for at most the given number of elements of each parameter tensor, the argument most.
-func some(p *nn.Params[float64], most int, loss func() float64) Report {
+// sampled is Params for at most limit elements of each parameter tensor.
+func sampled(p *nn.Params[float64], limit int, loss func() float64) Report {
 	all := Report{At: -1, Worst: -1}
 	grad := slices.Clone(p.Grad) // loss may run the backward pass too
 	for i, f := range p.Fields {
-		count := min(f.Len(), most)
+		count := min(f.Len(), limit)
 		for k := range count {
 			at := k * f.Len() / count
 			r := Gradients(p.Of(i)[at:at+1], grad[f.Off+at:f.Off+at+1], loss)

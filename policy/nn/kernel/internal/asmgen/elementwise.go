@@ -153,7 +153,7 @@ func (v *vector) compare(mask, a, predicate int, b string) {
 	v.op("VCMPPS", fmt.Sprintf("$%d", predicate), b, v.r(a), to)
 }
 
-// where sets dst to other in the lanes that are on in the mask, which compare made.
+// where copies another operand to dst, in the lanes that are on in the mask from compare.
 func (v *vector) where(mask, dst int, other string) {
 	if v.w.masks() {
 		v.op("VBLENDMPS", other, v.r(dst), "K2", v.r(dst))
@@ -322,8 +322,8 @@ func (v *vector) axpy() {
 
 func (v *vector) scale() { v.of("VMULPS", 0, 0, v.r(regA(v.w))) }
 
-// interpolate returns the n coefficients, the constant first, of the polynomial that interpolates f at
-// the Chebyshev nodes of [-h, h].
+// interpolate returns the coefficients of the polynomial that interpolates f at the n Chebyshev nodes of [-h, h],
+// beginning with the constant.
 func interpolate(f func(float64) float64, h float64, n int) []float64 {
 	coef, basis := make([]float64, n), make([]float64, n) // Newton's form, converted to powers as it grows
 	basis[0] = 1

@@ -1,6 +1,6 @@
 // Asmgen writes the assembly of package kernel and its Go declarations. It has one description of every kernel, for
-// AVX-512 and for AVX2, so that both do the same operations in the same order. Run it by go generate in the folder of
-// package kernel.
+// AVX-512 and for AVX2, so that both do the same operations in the same order. Run go generate in the folder of package
+// kernel.
 package main
 
 import (

@@ -2,9 +2,9 @@ package main
 
 import "fmt"
 
-// tiles are the register tiles of the products, by width. The field vectors is the width of a tile in vectors. rows is
-// the largest number of rows that leaves registers for a row of B and one element of A. At least 8 sums are computed in
-// parallel, to hide the latency of a multiply-add. If stream is set, there is also a stream version.
+// tiles are the register tiles of the products, by vector width: their number of vectors and of rows. A tile has at
+// least 8 vectors of sums, to hide the latency of a multiply-add, and leaves registers for a row of B and one element
+// of A. If stream is set, there is also a stream version.
 var tiles = map[string][]struct {
 	vectors, rows int
 	stream        bool
@@ -64,7 +64,7 @@ func (a *asm) panel(kind string, w width, vectors, most int) {
 }
 
 // tiles writes code that processes the largest tiles while enough rows are left. Then one smaller tile processes the
-// rest, and the code returns. The argument most is the number of rows of the largest tile.
+// rest, and the code returns.
 func (a *asm) tiles(most int, tile func(rows int)) {
 	for rows := most; rows >= 1; rows-- {
 		this, below := fmt.Sprintf("rows%d", rows), fmt.Sprintf("rows%d", rows-1)
@@ -110,7 +110,8 @@ func (a *asm) nextRows(rows int) {
 	a.op("SUBQ", fmt.Sprintf("$%d", rows), rowsLeft)
 }
 
-// tile writes the code for one tile: it adds up rows × vectors sums over all of k, and moves to the next rows.
+// tile writes the code for one tile of the given rows and vectors. The code computes the sums over all k, and moves to
+// the next rows.
 func (a *asm) tile(w width, vectors, rows int, kind string) {
 	sum := func(r, j int) string { return w.v(r*vectors + j) }
 	b := func(j int) string { return w.v(rows*vectors + j) }

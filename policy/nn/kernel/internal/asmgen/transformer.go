@@ -41,7 +41,7 @@ func (a *asm) fused(w width, c *constants, name, params string, body func(v *vec
 // after the whole chunks.
 const index, whole, rest = "BX", "R14", "R15"
 
-// chunk is the number of elements of a row that are processed at a time in sums with lanes: one or two vectors.
+// chunk is the number of elements of a row that are processed at a time, in one or two vectors, if a sum has lanes.
 const chunk = 16
 
 func (v *vector) perChunk() int { return chunk / v.w.floats() }
@@ -115,7 +115,7 @@ func (p part) load(base string, to int) {
 	}
 }
 
-// loadOr is load, but it takes the lanes that are off in the mask from register other.
+// loadOr is like load, but takes the lanes that are off in the mask from another register.
 func (p part) loadOr(base string, to, other int) {
 	switch {
 	case !p.masked:
@@ -143,7 +143,7 @@ func (v *vector) zero(regs ...int) {
 	}
 }
 
-// widen sets registers lo and hi to the two halves of from as float64. lo may be from.
+// widen converts a register to float64, and sets registers lo and hi to the two halves. lo may be the source.
 func (v *vector) widen(from, lo, hi int) {
 	if v.w.masks() {
 		v.op("VEXTRACTF64X4", "$1", v.r(from), fmt.Sprintf("Y%d", hi))
@@ -174,7 +174,7 @@ func (v *vector) foldDoubles() {
 }
 
 // fold reduces sixteen lanes to one by op, halves first. The lanes are in register i, and in i+1 if they take two
-// vectors. The result is in the first lane of X<i>. Register to is scratch.
+// vectors. The result is in the first lane of X<i>. The last argument is a scratch register.
 func (v *vector) fold(op string, i, to int) {
 	x, y := fmt.Sprintf("X%d", i), fmt.Sprintf("Y%d", i)
 	other := fmt.Sprintf("X%d", to)
@@ -378,8 +378,9 @@ func (v *vector) swigluGrad() {
 	})
 }
 
-// Registers of softmax rows. A column counts if its score is part of the softmax. Register left has the number of
-// remaining columns that count. Register shown is the mask of the lanes that count (K2 if there are mask registers).
+// Registers of softmax rows. A column counts if its score is part of the softmax. The register left has the number of
+// remaining columns that count. The register shown is the mask of the lanes that count (K2 if there are mask
+// registers).
 const left, shown = 13, 12
 
 const infinite = 0xff800000 // -Inf
@@ -410,7 +411,7 @@ func (v *vector) show(h int) {
 	v.op("VPCMPGTD", numbers, v.r(left), mask)
 }
 
-// hide sets register i to other in the lanes that do not count.
+// hide copies another operand to register i, in the lanes that do not count.
 func (v *vector) hide(i int, other string) {
 	if v.w.masks() {
 		v.op("VBLENDMPS", v.r(i), other, "K2", v.r(i))
