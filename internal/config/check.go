@@ -105,16 +105,18 @@ func (c *Check) ReportedBeside(section string, keys ...string) bool {
 }
 
 // Want reports a mistake in key unless ok is true. value is the key's value, or nil to leave it out of the message.
-// want describes the valid values, such as "a number > 0". Only the first mistake of a key is reported, because later
-// mistakes may follow from it.
-func (c *Check) Want(ok bool, key string, value any, want string) {
+// description names the valid values, such as "a number > 0". Only the first mistake of a key is reported, because
+// later mistakes may follow from it.
+func (c *Check) Want(ok bool, key string, value any, description string) {
 	if !ok {
-		c.report(c.tree.problem(join(c.prefix, key), value, want))
+		c.report(c.tree.problem(join(c.prefix, key), value, description))
 	}
 }
 
-// Problem is like Want with ok false.
-func (c *Check) Problem(key string, value any, want string) { c.Want(false, key, value, want) }
+// Problem reports a mistake in key, like Want, but always.
+func (c *Check) Problem(key string, value any, description string) {
+	c.Want(false, key, value, description)
+}
 
 // Err returns all reported mistakes as one error, or nil.
 func (c *Check) Err() error { return errors.Join(c.found.errs...) }

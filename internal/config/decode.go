@@ -15,29 +15,29 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Decode sets the fields of *into, a struct that holds the defaults, to the tree's values. It returns a Check with the
-// mistakes so far. A field's key is the name in its yaml tag. Fields of a nested struct tagged ",inline" count as
-// fields of the outer struct. Types with UnmarshalYAML or UnmarshalText decode themselves; parseDuration reads a
-// time.Duration.
+// Decode sets the fields of a struct to the tree's values. target points to the struct, which holds the defaults. The
+// returned Check has the mistakes so far. A field's key is the name in its yaml tag. Fields of a nested struct tagged
+// ",inline" count as fields of the outer struct. Types with UnmarshalYAML or UnmarshalText decode themselves;
+// parseDuration reads a time.Duration.
 //
-// A null sets a pointer, a list, a map or a text to its zero value. It leaves a struct, and any field that is zero,
-// unchanged. For other fields null is a mistake.
-func (t *Tree) Decode(into any) *Check {
+// A null sets a pointer, a list, a map or a text to its zero value. It has no effect on structs and on fields that are
+// zero. For other fields null is a mistake.
+func (t *Tree) Decode(target any) *Check {
 	c := &Check{tree: t, found: &findings{bad: map[string]bool{}}}
 	for _, problem := range t.problems {
 		c.report(problem)
 	}
-	c.Decode("", into)
+	c.Decode("", target)
 	return c
 }
 
-// Decode sets the fields of *into, a struct, to the values below key, if there are any. It reports at most one mistake
-// for each key.
-func (c *Check) Decode(key string, into any) {
+// Decode sets the fields of a struct, to which target points, to the values below key, if there are any. It reports at
+// most one mistake for each key.
+func (c *Check) Decode(key string, target any) {
 	key = join(c.prefix, key)
 	if n := c.tree.root.find(key); n != nil {
-		d := decoder{check: c, all: keysOf(reflect.ValueOf(into))}
-		d.value(n, reflect.ValueOf(into).Elem(), key)
+		d := decoder{check: c, all: keysOf(reflect.ValueOf(target))}
+		d.value(n, reflect.ValueOf(target).Elem(), key)
 	}
 }
 

@@ -31,10 +31,10 @@ type Options struct {
 	// Rewrite, unless nil, is called after the file and the command line were read. It may translate other programs'
 	// keys.
 	Rewrite func(t *Tree)
-	// Choose, unless nil, is called before Defaults are read. It adds the keys of users' own parts to Defaults. It gets
-	// the user's choice of parts from the function given, which returns the value at a key. Choose returns further
-	// Known keys for these parts.
-	Choose func(given func(key string) (string, bool)) []Known
+	// Choose, unless nil, is called before Defaults are read. It adds the keys of users' own parts to Defaults. It
+	// calls value to get the user's value at a key, such as the choice of a part. It returns the Known keys of the
+	// chosen parts.
+	Choose func(value func(key string) (string, bool)) []Known
 	// Overriding, unless nil, is called before the command line sets a dotted key. It may Remove keys from files that
 	// would take precedence over the dotted key.
 	Overriding func(t *Tree, key string)
@@ -137,38 +137,38 @@ func (t *Tree) Null(key string) bool {
 	return n != nil && n.isNull()
 }
 
-// Stand copies the scalar at one key (from) to another key (to), unless the second key has a different value. The first
-// key then no longer counts as a key without effect.
-func (t *Tree) Stand(to, from string) {
-	text, ok := t.Given(from)
+// Stand copies the scalar at the source key to the target key, unless the target has a different value. The source then
+// no longer counts as a key without effect.
+func (t *Tree) Stand(target, source string) {
+	text, ok := t.Given(source)
 	if !ok {
 		return
 	}
-	is, given := t.Given(to)
-	if !given && t.root.find(to) != nil && !t.Null(to) || given && is != "" && is != text {
+	is, given := t.Given(target)
+	if !given && t.root.find(target) != nil && !t.Null(target) || given && is != "" && is != text {
 		return
 	}
-	t.repeated = append(t.repeated, from)
-	n := plain(text, t.origin(from))
-	section, name := to[:max(strings.LastIndexByte(to, '.'), 0)], to[strings.LastIndexByte(to, '.')+1:]
+	t.repeated = append(t.repeated, source)
+	n := plain(text, t.origin(source))
+	section, name := target[:max(strings.LastIndexByte(target, '.'), 0)], target[strings.LastIndexByte(target, '.')+1:]
 	if at := t.root.find(section); given && is == text {
 		return
 	} else if at != nil && at.kind == dict {
 		at.set(name, n)
 		return
 	}
-	t.root = t.root.merge(nest(to, n))
+	t.root = t.root.merge(nest(target, n))
 }
 
-// Section copies the section at one key (from) to another key (to), unless the second key was given.
-func (t *Tree) Section(to, from string) {
-	n := t.root.find(from)
-	if n == nil || n.kind != dict || t.root.find(to) != nil {
+// Section copies the section at the source key to the target key, unless the target was given.
+func (t *Tree) Section(target, source string) {
+	n := t.root.find(source)
+	if n == nil || n.kind != dict || t.root.find(target) != nil {
 		return
 	}
-	t.root = t.root.merge(nest(to, n.clone()))
+	t.root = t.root.merge(nest(target, n.clone()))
 	for _, name := range n.keys {
-		t.repeated = append(t.repeated, join(from, name))
+		t.repeated = append(t.repeated, join(source, name))
 	}
 }
 
@@ -203,8 +203,8 @@ func (t *Tree) Remove(key string) { t.root.take(key) }
 // has reports whether the dotted key was given.
 func (t *Tree) has(key string) bool { return t.root.find(key) != nil }
 
-// origin returns the origin of key. If key was not given, that is the origin of the nearest section above it, or the
-// file.
+// origin returns the origin of key. If key was not given, it returns the origin of the nearest section above key, or
+// the file.
 func (t *Tree) origin(key string) string {
 	for key != "" {
 		if n := t.root.find(key); n != nil {

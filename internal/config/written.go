@@ -12,8 +12,8 @@ import (
 // padded matches a whole number with a leading zero, which is octal in YAML 1.1, RLinf's format.
 var padded = regexp.MustCompile(`^([-+]?)0([0-9_]+)$`)
 
-// written returns n, a value for a field of type t. If n is a number from the command line, it drops the leading zeros.
-// In a file, a leading zero may mark an octal number: written reports an ambiguous number as a mistake and returns ok
+// written returns the value n for a field of type t. It drops the leading zeros of a number from the command line. In a
+// file, a leading zero may mark an octal number. If such a number is ambiguous, written reports a mistake, and ok is
 // false.
 func (d *decoder) written(n *node, t reflect.Type, key string) (as *node, ok bool) {
 	if n.kind == list {

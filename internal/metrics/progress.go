@@ -35,7 +35,7 @@ type Options struct {
 	Width func() int // columns of the terminal; unknown if Width is nil or returns <= 0
 }
 
-// On returns the options for a terminal or, if terminal is nil, for a log.
+// On returns the options for a terminal. If terminal is nil, it returns the options for a log.
 func On(terminal *os.File) Options {
 	return Options{Live: terminal != nil, Width: func() int { return Width(terminal) }}
 }
@@ -84,15 +84,15 @@ func NewProgress(out io.Writer, opts Options) *Progress {
 	return p
 }
 
-// Begin begins to show a run. start is its first state. until is its time limit, or zero if there is none.
-func (p *Progress) Begin(start State, until time.Time) {
+// Begin begins to show a run. start is the run's first state. deadline is its time limit, or zero if there is none.
+func (p *Progress) Begin(start State, deadline time.Time) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	p.run, p.start, p.shown, p.state, p.began, p.until = true, start, start, start, now, until
+	p.run, p.start, p.shown, p.state, p.began, p.until = true, start, start, start, now, deadline
 	if p.wrote.IsZero() {
 		p.wrote = now
 	}
@@ -178,7 +178,8 @@ func (p *Progress) Print(text string) {
 	}
 }
 
-// Above returns a writer to w, which may be the same terminal. The live line stays below the output.
+// Above returns a writer that writes to w, and keeps the live line below the output. w may be the terminal of the live
+// line.
 func (p *Progress) Above(w io.Writer) io.Writer {
 	if p == nil || !p.opts.Live {
 		return w
@@ -286,11 +287,10 @@ func (p *Progress) advance(now time.Time) {
 	p.shown, p.shownAt, p.pending = p.state, now, false
 }
 
-// A field is a part of the line. In a narrow terminal the line leaves out the fields with the highest drop first.
-// Fields with drop 0 stay.
+// A field is a part of the line.
 type field struct {
 	text string
-	drop int
+	drop int // a narrow terminal leaves out the fields with the highest number first, but never fields with 0
 }
 
 // line returns the shown state and the current work in one line. It leaves out fields to fit width; 0 means no limit.

@@ -117,13 +117,13 @@ func Withdraw(folder, id string) error {
 	return nil
 }
 
-// putBack renames the file taken to path, unless there is a newer request at path.
-func putBack(taken, path string) error {
-	err := os.Link(taken, path)
+// putBack renames a file back to path, unless there is a newer request at path.
+func putBack(file, path string) error {
+	err := os.Link(file, path)
 	if err == nil || errors.Is(err, os.ErrExist) {
 		return nil
 	}
-	return os.Rename(taken, path) // the file system has no hard links
+	return os.Rename(file, path) // the file system has no hard links
 }
 
 // Find returns the answer to the request with the given ID, or nil if there is no answer yet. It returns ErrReplaced if

@@ -190,8 +190,7 @@ func chartsOf(names []string) (groups []group, rest []string) {
 	return groups, rest
 }
 
-// buckets divides the rows of a table into ranges. The field each is the number of rows in a range. A range becomes two
-// points of a curve.
+// buckets divides the rows of a table into buckets of the same number of rows. A bucket becomes two points of a curve.
 type buckets struct{ rows, each int }
 
 func newBuckets(rows int) buckets {

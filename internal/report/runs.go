@@ -34,9 +34,9 @@ type runsKey struct {
 }
 
 // GatherRuns reads the runs and sweeps at paths. It leaves out damaged runs and paths without runs, and lists them in
-// Problems. The function returns gives the lowest and the highest possible return of a task.
-func GatherRuns(paths []string, returns func(task string) (least, most float64)) (*Runs, error) {
-	r := &Runs{returns: returns}
+// Problems. bounds gives the lowest and the highest possible return of a task.
+func GatherRuns(paths []string, bounds func(task string) (least, most float64)) (*Runs, error) {
+	r := &Runs{returns: bounds}
 	var failed error
 	for _, path := range paths {
 		groups, damaged, err := results.LoadWhole(path, "")

@@ -57,11 +57,11 @@ func processStat(pid int) (state, born string) {
 	return fields[0], fields[19] // field 22 in proc(5)
 }
 
-// here reports whether this process, self, can see the process of o.
+// here reports whether this process can see the process of o. self is the Owner for this process.
 func (o Owner) here(self Owner) bool { return o.Host == self.Host && o.PIDs == self.PIDs }
 
-// died reports whether the process of o is known to be dead. It returns false if this process, self, cannot see the
-// process of o. A new process may have the same PID, but not the same start time.
+// died reports whether the process of o is known to be dead. It returns false if this process cannot see the process of
+// o. A new process may have the same PID, but not the same start time.
 func (o Owner) died(self Owner) bool {
 	if !o.here(self) {
 		return false
@@ -97,8 +97,8 @@ func (e *BusyError) Error() string {
 		"runner.logger.experiment_name", e.Folder, e.Owner, max(e.Beat, 0).Round(time.Second))
 }
 
-// A lock is the file lockFile. The process that made the current file holds the lock. It does not use locks of the
-// operating system, because on many parallel file systems these do not work across nodes.
+// A lock is a file in the run folder. The process that made the present file holds the lock. The operating system's own
+// locks are not used, because on many parallel file systems they do not work across nodes.
 type lock struct {
 	path string
 	file *os.File
@@ -200,8 +200,8 @@ func hasOwner(folder string) (bool, error) {
 
 // checkStale returns a *BusyError if the owner of the lock or claim at path is alive. now is the file system's time. An
 // owner is alive if its heartbeat is recent and its process is not known to be dead. A heartbeat in the future means
-// that the clock was set back. Then the owner counts as alive only if this process, me, can see the owner's process.
-// Without a file there is no owner.
+// that the clock was set back. Then the owner counts as alive only if this process can see the owner's process. Without
+// a file there is no owner.
 func checkStale(path string, me Owner, now time.Time) error {
 	info, err := os.Stat(path)
 	if os.IsNotExist(err) {

@@ -41,7 +41,7 @@ const (
 	// SlowRank: a member needs longer for its work than the other members of its component. Share is the time beyond
 	// the median of the other members.
 	SlowRank Rule = "slow rank"
-	// SlowLink: items need longer from one worker to another than on other links of the channel. Share is the time in
+	// SlowLink: items take longer from one worker to another than on the channel's other links. Share is the time in
 	// which the receiver waits for items on their way.
 	SlowLink Rule = "slow link"
 	// Room: a component waits for room in a channel. Share is the fraction of its workers' time spent on this wait.

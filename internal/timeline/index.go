@@ -55,7 +55,7 @@ func newIndex(a *trace.Attempt) *index {
 	return x
 }
 
-// groupOf returns the key of the group that a site belongs to. ok is false for a site without a group.
+// groupOf returns the key of a site's group. ok is false for a site without a group.
 func groupOf(w *trace.Worker, s *trace.Site) (key groupKey, ok bool) {
 	switch s.Op {
 	case trace.Collect, trace.Vote:
@@ -68,7 +68,7 @@ func groupOf(w *trace.Worker, s *trace.Site) (key groupKey, ok bool) {
 	return groupKey{}, false
 }
 
-// together returns all sites of the group that a site of a worker belongs to.
+// together returns all sites in the group of a worker's site.
 func (x *index) together(worker int, s *trace.Site) []spot {
 	key, _ := groupOf(&x.Workers[worker], s)
 	return x.groups[key]

@@ -149,7 +149,7 @@ func (v *view) covers(worker int, t int64) bool {
 }
 
 // ender returns the worker that ended the wait s, and the time of the event that ended it. The path leaves s at time t.
-// If the event is not known, next is none.
+// If the event is not known, it returns none.
 func (v *view) ender(worker int, s *trace.Span, site *trace.Site, t int64) (next int, at int64) {
 	if s.End > t {
 		return none, 0 // the path leaves this worker within the wait, so the end of the wait does not matter
@@ -202,8 +202,8 @@ func (v *view) putOf(s *trace.Span, site *trace.Site) (*trace.Mark, int) {
 	return &marks[of[i]], producer
 }
 
-// enderOfRoom returns the consumer that made room. A consumer makes room before it waits for the next item. So if it
-// waits at the end of s, it made the room at the latest when its wait began.
+// enderOfRoom returns the consumer that made room, and the last time within s at which the consumer did not wait. It
+// made the room at this time or earlier.
 func (v *view) enderOfRoom(s *trace.Span, site *trace.Site) (next int, at int64) {
 	consumer := v.member(site.Peer, s.Arg)
 	if s.Arg < 0 {
@@ -232,9 +232,8 @@ func (v *view) lastConsumer(site *trace.Site, t int64) int {
 	return consumer
 }
 
-// awake returns the argument worker, and the last time within s at which this worker did not wait. A worker counts as
-// awake between two waits. awake returns none if the worker waited all the time, or if the trace does not have its
-// track.
+// awake returns the given worker, and the last time within s at which it did not wait. It returns none if the worker
+// waited all the time or has no track. Between two waits a worker counts as awake.
 func (v *view) awake(worker int, s *trace.Span) (next int, at int64) {
 	if worker == none || v.tracks[worker] == nil {
 		return none, 0
@@ -251,8 +250,8 @@ func (v *view) awake(worker int, s *trace.Span) (next int, at int64) {
 	return worker, at
 }
 
-// enderOfCollect returns the member that began the operation last, before its end at this worker. If this worker was
-// the last, the whole span is communication.
+// enderOfCollect returns the member that began the operation last, before the end of s. If this was the waiting worker,
+// the whole span is communication.
 func (v *view) enderOfCollect(worker int, s *trace.Span, site *trace.Site) (next int, at int64) {
 	next, at = worker, s.Start
 	for _, of := range v.together(worker, site) {
@@ -322,7 +321,7 @@ func (v *view) enderOfAwait(runner int, s *trace.Span, site *trace.Site) (next i
 	return next, at
 }
 
-// endOfCall returns the time at which worker last ended a call of this name, at most t. If the call goes on at t in the
+// endOfCall returns the last time up to t at which a worker ended the named call. If the call goes on at t in the
 // trace, its end is t, because the runner has seen the end.
 func (v *view) endOfCall(worker int, name string, t int64) (at int64, ok bool) {
 	if !slices.ContainsFunc(v.Workers[worker].Sites, func(s trace.Site) bool {

@@ -59,7 +59,7 @@ type chrome struct {
 	events  int
 	threads map[thread]int // the tid: the number of each thread on its rank
 	ends    []int64        // end of the last slice of each worker of the present attempt
-	shift   int64          // added to a time of the present attempt to get the written time
+	shift   int64          // written time minus the time in the present attempt
 	last    int64          // the latest written time
 	flows   int64          // flows written
 }
@@ -281,7 +281,7 @@ func (c *chrome) args(l *label, iteration, arg int64) {
 	c.event = append(c.event, '}')
 }
 
-// An item identifies a channel's item by its producer. n is the N of the producer's Put.
+// An item identifies a channel's item by its producer. n is the Mark.N of its Put.
 type item struct {
 	channel, key, component string
 	member, n               int64
@@ -341,7 +341,8 @@ func (w *Worker) site(i int) *Site {
 	return &w.Sites[i]
 }
 
-// flow writes the beginning or the end of the newest flow. Viewers attach it to the slice of w at that time.
+// flow writes the event that begins or ends the newest flow. Viewers attach the event to the slice that worker w has at
+// this time.
 func (c *chrome) flow(phase string, w *Worker, at int64) {
 	c.begin(phase, `"item"`, w.Rank, c.threads[thread{w.Rank, w.Component, w.Member}])
 	c.at(max(at, 0))

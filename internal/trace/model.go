@@ -18,7 +18,7 @@ type Attempt struct {
 	Sent    []Sent   // in the order of senders; only pairs of ranks with messages
 }
 
-// Sent counts the messages that one rank sent to another, up to the last chunk of the sender.
+// Sent counts the messages that one rank sent to another, up to the sender's last chunk.
 type Sent struct {
 	From, To        int
 	Messages, Bytes int64
@@ -40,7 +40,7 @@ type Site struct {
 	Op    Op
 	Name  string // of the work, the channel, the communicator, the weights, or the call
 	Key   string // the channel's key, or ""
-	Peer  string // component at the other end of a channel, or component of an Await or Call, or ""
+	Peer  string // the component at the other end of the channel, or the awaited or called component; or ""
 	Cause Cause
 }
 
@@ -137,7 +137,7 @@ type Span struct {
 	// N counts the spans at this site since the start of the attempt, from 0. The n-th Collect of a communicator is the
 	// same operation on all its members.
 	N int64
-	// Item is set at a Get. It is the N of the Mark that the producer, member Arg, recorded at its Put.
+	// Item is set at a Get. It is the Mark.N of the Put, which the producer recorded.
 	Item int64
 }
 

@@ -462,14 +462,14 @@ func (a *attempt) finish(id int64) Attempt {
 	return out
 }
 
-// shift converts the times of a track to the clock of rank 0's node: it subtracts ahead nanoseconds from them.
-func (t *Track) shift(ahead int64) {
+// shift converts the times of a track to the clock of rank 0's node: it subtracts offset nanoseconds from them.
+func (t *Track) shift(offset int64) {
 	for i := range t.Spans {
-		t.Spans[i].Start -= ahead
-		t.Spans[i].End -= ahead
+		t.Spans[i].Start -= offset
+		t.Spans[i].End -= offset
 	}
 	for i := range t.Marks {
-		t.Marks[i].At -= ahead
+		t.Marks[i].At -= offset
 	}
 }
 

@@ -17,7 +17,7 @@ type tally struct {
 // A workKind is a kind of work of a component's workers.
 type workKind struct{ component, name string }
 
-// idle is the kind of spans other than work.
+// idle is the kind of all spans that are not work.
 const idle = -1
 
 // kind returns the index of a kind of work. It adds the kind if it is new.
