@@ -267,8 +267,8 @@ func Latest(dir string) string {
 	return filepath.Join(dir, to)
 }
 
-// Newest returns the newest valid checkpoint, or nil. rejected has an error for each newer checkpoint, because all of
-// them are invalid.
+// Newest returns the newest valid checkpoint, or nil. rejected has the errors of all newer checkpoints, which are
+// invalid.
 func (s *Store) Newest() (c *Checkpoint, rejected []error, err error) {
 	steps, err := s.steps()
 	if err != nil {

@@ -44,14 +44,15 @@ func FieldErrors(err error) []*FieldError {
 	}
 }
 
-// A Check collects the mistakes in the values of a Tree. Checks returned by At report to the same collection.
+// A Check collects the mistakes in the values of a Tree. A Check and all Checks made by its method At share one
+// collection.
 type Check struct {
 	tree   *Tree
 	prefix string
 	found  *findings
 }
 
-// findings are the results that a Check shares with the Checks returned by its At.
+// findings are the collection that several Checks share.
 type findings struct {
 	errs []error
 	bad  map[string]bool // keys that have an error
@@ -113,7 +114,7 @@ func (c *Check) Want(ok bool, key string, value any, description string) {
 	}
 }
 
-// Problem reports a mistake in key, like Want, but always.
+// Problem reports a mistake in key; see Want.
 func (c *Check) Problem(key string, value any, description string) {
 	c.Want(false, key, value, description)
 }

@@ -126,7 +126,7 @@ type decoder struct {
 // aDuration describes valid values of a time.Duration.
 const aDuration = "a duration, as 90s, 1h30m or 01:30:00"
 
-// wrong reports that n, the value of key, is not valid.
+// wrong reports that the value n of key is not valid.
 func (d *decoder) wrong(n *node, key, want string) {
 	text, hint := n.quoted()
 	if want == aDuration { // without its quotes the value would be a number, which is not valid either
@@ -157,7 +157,7 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 		return
 	}
 	if itself {
-		d.itself(n, key, own.UnmarshalYAML(n.yaml()))
+		d.ownError(n, key, own.UnmarshalYAML(n.yaml()))
 		return
 	}
 	if n.isNull() {
@@ -165,7 +165,7 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 		return
 	}
 	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok && n.kind == scalar {
-		d.itself(n, key, u.UnmarshalText([]byte(n.text())))
+		d.ownError(n, key, u.UnmarshalText([]byte(n.text())))
 		return
 	}
 	if v.Type() == reflect.TypeFor[time.Duration]() {
@@ -207,16 +207,16 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 	case reflect.Map:
 		d.dict(n, v, key)
 	case reflect.Interface:
-		d.any(n, v, key)
+		d.untyped(n, v, key)
 	default:
 		d.scalar(n, v, key)
 	}
 }
 
-// itself reports err, the error of a type that decodes itself, unless err is nil.
-func (d *decoder) itself(n *node, key string, err error) {
+// ownError reports the error of a type that decodes itself, unless the error is nil.
+func (d *decoder) ownError(n *node, key string, err error) {
 	if err != nil {
-		d.check.report(&FieldError{Origin: n.origin, Key: key, Value: n.what(),
+		d.check.report(&FieldError{Origin: n.origin, Key: key, Value: n.describe(),
 			Want: strings.TrimPrefix(err.Error(), "yaml: ")})
 	}
 }
@@ -313,8 +313,8 @@ func (d *decoder) dict(n *node, v reflect.Value, key string) {
 	v.Set(m)
 }
 
-// any decodes n into an empty interface, in the same way as the YAML library.
-func (d *decoder) any(n *node, v reflect.Value, key string) {
+// untyped decodes n into an empty interface, in the same way as the YAML library.
+func (d *decoder) untyped(n *node, v reflect.Value, key string) {
 	var x any
 	if err := n.yaml().Decode(&x); err != nil {
 		d.wrong(n, key, strings.TrimPrefix(err.Error(), "yaml: "))

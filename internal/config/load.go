@@ -35,8 +35,8 @@ type Options struct {
 	// calls value to get the user's value at a key, such as the choice of a part. It returns the Known keys of the
 	// chosen parts.
 	Choose func(value func(key string) (string, bool)) []Known
-	// Overriding, unless nil, is called before the command line sets a dotted key. It may Remove keys from files that
-	// would take precedence over the dotted key.
+	// Overriding, unless nil, is called before the command line sets a dotted key. It may Remove other keys, given in
+	// files, that would take precedence over this key.
 	Overriding func(t *Tree, key string)
 	// Owner, unless nil, returns the part that owns a key without a field in Defaults. If the key may belong to a part
 	// whose name is unknown, Owner returns an empty part and ok true.
@@ -66,7 +66,7 @@ func Load(path string, overrides []string, options Options) (*Tree, error) {
 			return nil, err
 		}
 	}
-	main, err := t.parsed(path, text)
+	main, err := t.parseFile(path, text)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func Load(path string, overrides []string, options Options) (*Tree, error) {
 // Parse reads a configuration from text, without presets. name is the name of the file in origins.
 func Parse(name string, text []byte, options Options) (*Tree, error) {
 	t := &Tree{file: name, options: options, root: &node{origin: name, kind: dict}}
-	main, err := t.parsed(name, text)
+	main, err := t.parseFile(name, text)
 	if err != nil {
 		return nil, err
 	}
@@ -242,8 +242,8 @@ func ReadOnce(path string) ([]byte, error) {
 	return text, nil
 }
 
-// parsed parses the text of the file at path.
-func (t *Tree) parsed(path string, text []byte) (*node, error) {
+// parseFile parses the text of the file at path.
+func (t *Tree) parseFile(path string, text []byte) (*node, error) {
 	root, problems, err := parse(path, text)
 	t.problems = append(t.problems, problems...)
 	return root, err
@@ -290,7 +290,7 @@ func (t *Tree) include(file *node, path, mount string, folders, stack []string) 
 		return nil
 	}
 	if defaults.kind != list {
-		return &FieldError{Origin: defaults.origin, Key: "defaults", Value: defaults.what(),
+		return &FieldError{Origin: defaults.origin, Key: "defaults", Value: defaults.describe(),
 			Want: "expected a list of presets, as env/cartpole@env.train"}
 	}
 	done := false
@@ -349,7 +349,7 @@ func parsePreset(item *node, mount string) (preset, error) {
 			return p, nil
 		}
 	} else if item.kind != scalar || item.tag != strTag {
-		return p, wrong(item.what())
+		return p, wrong(item.describe())
 	}
 	if rest, ok := strings.CutPrefix(text, "optional "); ok {
 		p.optional, text = true, rest
@@ -402,7 +402,7 @@ func (t *Tree) preset(p preset, origin, folder string, folders, stack []string) 
 		if err != nil {
 			return &FieldError{Origin: path, Want: readError(err)}
 		}
-		file, err := t.parsed(path, text)
+		file, err := t.parseFile(path, text)
 		if err != nil {
 			return err
 		}

@@ -29,7 +29,7 @@ func (d *decoder) written(n *node, t reflect.Type, key string) (as *node, ok boo
 	if n.kind != scalar || n.tag == strTag || !padded.MatchString(n.value) || !holdsNumbers(t) {
 		return n, true
 	}
-	if want := n.ambiguous(); want != "" {
+	if want := n.ambiguity(); want != "" {
 		d.check.report(&FieldError{Origin: n.origin, Key: key, Value: n.value, Want: want})
 		return n, false
 	}
@@ -38,9 +38,9 @@ func (d *decoder) written(n *node, t reflect.Type, key string) (as *node, ok boo
 	return &c, true
 }
 
-// ambiguous describes the possible meanings of a number with a leading zero. It returns "" if there is only one
+// ambiguity describes the possible meanings of a number with a leading zero. It returns "" if there is only one
 // meaning.
-func (n *node) ambiguous() string {
+func (n *node) ambiguity() string {
 	if n.decimal || n.tag == strTag || !padded.MatchString(n.value) {
 		return ""
 	}
@@ -78,7 +78,7 @@ func holdsNumbers(t reflect.Type) bool {
 func (n *node) quoted() (text, hint string) {
 	other := n.quote != "" && strings.ContainsAny(n.value[:min(1, len(n.value))], "[{")
 	if n.kind != scalar || n.tag != strTag || n.value == "" || !other && plain(n.value, "").tag == strTag {
-		return n.what(), ""
+		return n.describe(), ""
 	}
 	quote := cmp.Or(n.quote, "'")
 	return quote + n.value + quote, "; drop the quotes: " + WithoutZeros(n.value)

@@ -54,7 +54,7 @@ func Run(ctx context.Context, s Setting) (Result, error) {
 	}
 	fixed := s.Stretch > 0
 	if !fixed {
-		s.Stretch = s.guess(runtime.GOMAXPROCS(0))
+		s.Stretch = s.guessStretch(runtime.GOMAXPROCS(0))
 	}
 	var best Result
 	for try := 1; ; try++ {

@@ -349,7 +349,7 @@ func (p *Progress) describeState(add func(drop int, format string, args ...any))
 		add(4, "lost %d of %d episodes", s.Lost, s.Episodes)
 	}
 	add(1, "%s", Clock(p.at.Sub(p.began)))
-	if left := p.left(); left > 0 {
+	if left := p.remaining(); left > 0 {
 		add(2, "ETA %s", Clock(left))
 	}
 }
@@ -369,9 +369,9 @@ func join(fields []field) string {
 // length returns the length of the line of fields, in columns.
 func length(fields []field) int { return utf8.RuneCountInString(join(fields)) }
 
-// left estimates the remaining time of the run, from the rate of its steps and its time limit. It returns 0 if the time
-// is unknown or the run is finished.
-func (p *Progress) left() (left time.Duration) {
+// remaining estimates the remaining time of the run, from the rate of its steps and its time limit. It returns 0 if the
+// time is unknown or the run is finished.
+func (p *Progress) remaining() (left time.Duration) {
 	s := p.shown
 	if done, todo := s.Step-p.start.Step, s.MaxStep-s.Step; s.MaxStep > 0 {
 		if todo <= 0 || done <= 0 {

@@ -130,7 +130,7 @@ func putBack(file, path string) error {
 // a newer request has replaced this request.
 func Find(folder, id string) (*Answer, error) {
 	// Check the request before the answers: once the request is gone, it has an answer or was replaced.
-	waits, err := waiting(folder, id)
+	waits, err := isWaiting(folder, id)
 	if err != nil {
 		return nil, err
 	}
@@ -147,8 +147,8 @@ func Find(folder, id string) (*Answer, error) {
 	return found, err
 }
 
-// waiting reports whether the request with the given ID is still in the folder.
-func waiting(folder, id string) (bool, error) {
+// isWaiting reports whether the request with the given ID is still in the folder.
+func isWaiting(folder, id string) (bool, error) {
 	for _, name := range []string{requestFile, takenFile, requestFile} { // Withdraw may take it and put it back
 		r, err := readRequest(filepath.Join(folder, name))
 		if err == nil && r.ID == id {

@@ -65,7 +65,7 @@ func (s *socket) send(v any, files []*os.File) error {
 	return s.enc.Encode(v)
 }
 
-// receive decodes the next value into v. take then returns the descriptors sent with the value.
+// receive decodes the next value into v. Call take for the descriptors sent with the value.
 func (s *socket) receive(v any) error { return s.dec.Decode(v) }
 
 // take removes and returns the first n received descriptors.

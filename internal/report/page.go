@@ -81,7 +81,7 @@ func WriteRun(w io.Writer, r *Run) error {
 		d.Films = append(d.Films, filmData{plain(f.Name), f.Every, len(f.PNG)})
 		films = append(films, base64.StdEncoding.AppendEncode(nil, f.PNG))
 	}
-	return write(w, p, d.Title, d, films, r.still(&d))
+	return write(w, p, d.Title, d, films, r.fallback(&d))
 }
 
 // write writes a page with its document and its films. fallback is the HTML for browsers that run no scripts.

@@ -129,7 +129,7 @@ func Conclude(attempts []trace.Attempt) []Finding {
 	largest := func(a, b Finding) int { return cmp.Compare(b.Share, a.Share) }
 	slices.SortStableFunc(faults, largest)
 	slices.SortStableFunc(others, largest)
-	faults, others = distinct(faults), distinct(others)
+	faults, others = removeRepeats(faults), removeRepeats(others)
 	if len(faults) == 0 {
 		others = others[:min(len(others), MostFindings-len(bound)-1)]
 		return slices.Concat(bound, others, []Finding{{Rule: NoFault, Worker: none, Peer: none,
@@ -140,8 +140,8 @@ func Conclude(attempts []trace.Attempt) []Finding {
 	return all[:min(len(all), MostFindings)]
 }
 
-// distinct removes findings that repeat the finding of another attempt.
-func distinct(list []Finding) []Finding {
+// removeRepeats removes findings that repeat the finding of another attempt.
+func removeRepeats(list []Finding) []Finding {
 	seen := map[Finding]bool{}
 	return slices.DeleteFunc(list, func(f Finding) bool {
 		subject := Finding{Rule: f.Rule, Component: f.Component, Worker: f.Worker, Peer: f.Peer, Iteration: f.Iteration}

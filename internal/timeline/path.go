@@ -62,7 +62,7 @@ func (v *view) criticalPath() *Path {
 	}
 	for at != none && t > v.start {
 		spans := v.tracks[at].Spans
-		i := covering(spans, t)
+		i := lastBefore(spans, t)
 		if i == none {
 			back(v.beforeTrack(at))
 			break
@@ -209,10 +209,10 @@ func (v *view) enderOfRoom(s *trace.Span, site *trace.Site) (next int, at int64)
 	if s.Arg < 0 {
 		consumer = v.lastConsumer(site, s.End)
 	}
-	return v.awake(consumer, s)
+	return v.lastAwake(consumer, s)
 }
 
-// lastConsumer returns the consumer that was the last to begin a Get under the key before t, or none.
+// lastConsumer returns the consumer whose Get for the site's key began last before t, or none.
 func (v *view) lastConsumer(site *trace.Site, t int64) int {
 	consumer, newest := none, int64(0)
 	for _, get := range v.groups[groupKey{op: trace.Get, name: site.Name, key: site.Key}] {
@@ -232,14 +232,14 @@ func (v *view) lastConsumer(site *trace.Site, t int64) int {
 	return consumer
 }
 
-// awake returns the given worker, and the last time within s at which it did not wait. It returns none if the worker
-// waited all the time or has no track. Between two waits a worker counts as awake.
-func (v *view) awake(worker int, s *trace.Span) (next int, at int64) {
+// lastAwake returns the given worker, and the last time within s at which it did not wait. It returns none if the
+// worker waited all the time or has no track. Between two waits a worker counts as awake.
+func (v *view) lastAwake(worker int, s *trace.Span) (next int, at int64) {
 	if worker == none || v.tracks[worker] == nil {
 		return none, 0
 	}
 	at, spans := s.End, v.tracks[worker].Spans
-	if i := covering(spans, s.End); i >= 0 && spans[i].End >= s.End {
+	if i := lastBefore(spans, s.End); i >= 0 && spans[i].End >= s.End {
 		if site := v.site(worker, spans[i].Site); v.kind(worker, &site) == Wait {
 			at = spans[i].Start
 		}
@@ -254,7 +254,7 @@ func (v *view) awake(worker int, s *trace.Span) (next int, at int64) {
 // the whole span is communication.
 func (v *view) enderOfCollect(worker int, s *trace.Span, site *trace.Site) (next int, at int64) {
 	next, at = worker, s.Start
-	for _, of := range v.together(worker, site) {
+	for _, of := range v.groupSites(worker, site) {
 		if o := v.nth(of, s.N); o != nil && o.Start > at && o.Start <= s.End && of.worker != worker {
 			next, at = of.worker, o.Start
 		}
@@ -269,7 +269,7 @@ func (v *view) enderOfVote(worker int, s *trace.Span, site *trace.Site) (next in
 		return v.enderOfCollect(worker, s, site)
 	}
 	next, at = worker, s.Start
-	for _, of := range v.together(worker, site) {
+	for _, of := range v.groupSites(worker, site) {
 		if o := v.nth(of, s.N-1); o != nil && o.End > at && o.End <= s.End && of.worker != worker {
 			next, at = of.worker, o.End
 		}
@@ -330,7 +330,7 @@ func (v *view) endOfCall(worker int, name string, t int64) (at int64, ok bool) {
 		return 0, false
 	}
 	spans := v.tracks[worker].Spans
-	last := covering(spans, t)
+	last := lastBefore(spans, t)
 	for i := last; i >= 0; i-- {
 		if i == last {
 			at = min(t, spans[i].End)
@@ -351,5 +351,5 @@ func (v *view) enderOfIdle(worker int, s *trace.Span) (next int, at int64) {
 	if runner == worker {
 		return none, 0
 	}
-	return v.awake(runner, s)
+	return v.lastAwake(runner, s)
 }

@@ -162,8 +162,8 @@ type link struct {
 	waited   float64   // seconds in which the receiver waited for items on their way
 }
 
-// counts reports whether the receiver waited often enough for a reliable median.
-func (l *link) counts() bool {
+// isReliable reports whether the receiver waited often enough for a reliable median.
+func (l *link) isReliable() bool {
 	return len(l.times) >= linkItems && float64(len(l.times)) >= linkWaits*float64(l.items)
 }
 
@@ -202,7 +202,7 @@ func (e *evidence) slowLinks() (found []Finding) {
 	byChannel := map[string][]*link{}
 	for i := range links {
 		l := &links[i]
-		if !l.counts() {
+		if !l.isReliable() {
 			continue
 		}
 		if byChannel[l.channel] == nil {
@@ -327,7 +327,7 @@ func (e *evidence) lastWork(component string) int {
 }
 
 // shortRoom finds channels in which a component waits for room. Share is the fraction of the component's time spent on
-// this wait. shortRoom leaves out the channel of trajectories in an asynchronous run, which staleness checks.
+// this wait. In an asynchronous run it leaves out the channel of trajectories, because staleness checks this channel.
 func (e *evidence) shortRoom() (found []Finding) {
 	if len(e.iterations) < fewestIterations {
 		return nil
@@ -516,7 +516,7 @@ func (e *evidence) stallsAt(worker, site int, first int64) (found []stall) {
 		if longest < stallShare*v.length() || v.window.Iteration == first {
 			continue
 		}
-		if usual := e.usual(worker, site, i); usual > 0 && longest >= stallFactor*usual {
+		if usual := e.usualLength(worker, site, i); usual > 0 && longest >= stallFactor*usual {
 			found = append(found, stall{i, worker, site, longest, usual})
 		}
 	}
@@ -526,9 +526,9 @@ func (e *evidence) stallsAt(worker, site int, first int64) (found []stall) {
 	return found
 }
 
-// usual returns the median length of the spans at a site, in seconds, or 0 if there are none. It leaves out the window
-// whose index is given.
-func (e *evidence) usual(worker, site, except int) float64 {
+// usualLength returns the median length of the spans at a site, in seconds, or 0 if there are none. It leaves out the
+// window whose index is given.
+func (e *evidence) usualLength(worker, site, except int) float64 {
 	var lengths []float64
 	for i, v := range e.views {
 		if i == except {

@@ -56,7 +56,7 @@ const (
 	Room              // waits until a channel's key has room. Arg: the consumer's member, or -1 for any
 	Put               // only in marks: an item was put. Arg: the consumer's member, or -1 for any
 	Collect           // a collective operation; until the last member has begun, it is a wait. Arg: 0
-	Publish           // makes a version of the weights the newest. Arg: the version
+	Publish           // publishes a new version of the weights. Arg: the version
 	Adopt             // waits for a version of the weights. Arg: the version
 	Receive           // waits for a direct message. Arg: the sender's member
 	Await             // a runner waits for a call of its rank's workers. Arg: 0

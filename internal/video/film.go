@@ -80,7 +80,7 @@ func (f *Film) Add(s *Sheet) error {
 
 // add writes a frame. picture is a PNG file of the rectangle place.
 func (f *Film) add(place image.Rectangle, picture []byte) error {
-	control := f.sequenced()
+	control := f.nextNumber()
 	for _, n := range []int{place.Dx(), place.Dy(), place.Min.X, place.Min.Y} {
 		control = binary.BigEndian.AppendUint32(control, uint32(n))
 	}
@@ -104,7 +104,7 @@ func (f *Film) add(place image.Rectangle, picture []byte) error {
 		case kind == "IDAT" && f.frames == 0:
 			err = f.write(kind, data)
 		case kind == "IDAT":
-			err = f.write("fdAT", append(f.sequenced(), data...))
+			err = f.write("fdAT", append(f.nextNumber(), data...))
 		}
 		if err != nil {
 			return err
@@ -113,8 +113,8 @@ func (f *Film) add(place image.Rectangle, picture []byte) error {
 	return nil
 }
 
-// sequenced returns the number of the next fcTL or fdAT chunk. The data of the chunk begin with it.
-func (f *Film) sequenced() []byte {
+// nextNumber returns the number of the next fcTL or fdAT chunk. The data of the chunk begin with it.
+func (f *Film) nextNumber() []byte {
 	f.sequence++
 	return binary.BigEndian.AppendUint32(nil, f.sequence-1)
 }
@@ -160,8 +160,8 @@ func difference(a, b *image.RGBA) image.Rectangle {
 // countsAt is the place of the chunk acTL in the file, after the signature and the chunk IHDR with 13 bytes of data.
 const countsAt = 8 + 12 + 13
 
-// counts returns the chunk acTL: the number of frames, and 0 to repeat them forever.
-func (f *Film) counts() []byte {
+// frameCount returns the chunk acTL: the number of frames, and 0 to repeat them forever.
+func (f *Film) frameCount() []byte {
 	return encode("acTL", append(binary.BigEndian.AppendUint32(nil, f.frames), 0, 0, 0, 0))
 }
 
@@ -169,7 +169,7 @@ func (f *Film) counts() []byte {
 func (f *Film) Close() error {
 	err := f.write("IEND", nil)
 	if err == nil {
-		_, err = f.file.WriteAt(f.counts(), countsAt)
+		_, err = f.file.WriteAt(f.frameCount(), countsAt)
 	}
 	err = errors.Join(err, f.file.Close())
 	switch {
