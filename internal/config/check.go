@@ -79,8 +79,8 @@ func (c *Check) Has(key string) bool { return c.tree.has(join(c.prefix, key)) }
 // Overridden reports whether key was given on the command line.
 func (c *Check) Overridden(key string) bool { return c.tree.Overridden(join(c.prefix, key)) }
 
-// Reported reports whether one of the keys, or a key below one of them, has a mistake so far. In this case, skip checks
-// that depend on the values of these keys.
+// Reported reports whether one of the keys, or a key below one of them, has a mistake so far. In this case, callers
+// skip the checks that depend on these keys.
 func (c *Check) Reported(keys ...string) bool {
 	for bad := range c.found.bad {
 		for _, key := range keys {

@@ -31,8 +31,8 @@ func (t *Tree) Decode(target any) *Check {
 	return c
 }
 
-// Decode sets the fields of a struct, to which target points, to the values below key, if there are any. It reports at
-// most one mistake for each key.
+// Decode sets the fields of a struct to the values below key, if there are any. target points to the struct. Decode
+// reports at most one mistake for each key.
 func (c *Check) Decode(key string, target any) {
 	key = join(c.prefix, key)
 	if n := c.tree.root.find(key); n != nil {

@@ -102,7 +102,7 @@ func (s siblings) correction(n *node, key string) string {
 	return near
 }
 
-// judge adds the values at and below key to the keys without effect, except for values that disable the feature k.
+// judge adds the values at and below key to the keys without effect, except for values that disable the feature of k.
 func (c *Check) judge(n *node, key string, k Known) {
 	if slices.ContainsFunc(c.tree.repeated, func(s string) bool { return key == s || strings.HasPrefix(key, s+".") }) {
 		return
@@ -130,7 +130,7 @@ func (c *Check) judge(n *node, key string, k Known) {
 }
 
 // judgeList adds a list of scalars, as one value, to the keys without effect. It adds nothing if every scalar disables
-// the feature k.
+// the feature of k.
 func (c *Check) judgeList(n *node, key string, k Known) {
 	var items []string
 	asks := false

@@ -18,8 +18,8 @@ import (
 type Options struct {
 	// Text is the text of the file (see ReadOnce). If it is nil, Load reads the file.
 	Text []byte
-	// SearchPath lists folders of presets. Load searches the folder of the file and the folders in its hydra.searchpath
-	// first.
+	// SearchPath lists folders of presets. Load first searches the folder of the file, and the folders in the file's
+	// hydra.searchpath.
 	SearchPath []string
 	// Aliases are old names of keys.
 	Aliases []Alias
@@ -262,7 +262,7 @@ func readError(err error) string {
 	return "cannot be read: " + err.Error()
 }
 
-// searchPath removes the section hydra from the main file and returns the folders to search for presets.
+// searchPath removes the section "hydra" from the main file and returns the folders to search for presets.
 func (t *Tree) searchPath(main *node) []string {
 	folders := []string{filepath.Dir(t.file)}
 	if hydra := main.remove("hydra"); hydra != nil {
@@ -279,8 +279,8 @@ func (t *Tree) searchPath(main *node) []string {
 	return append(folders, t.options.SearchPath...)
 }
 
-// include merges a file into the tree at the key mount ("" for the root). It merges the presets of the file's defaults
-// list first, then the file itself. An entry _self_ in the list sets another place for the file.
+// include merges a file into the tree. mount is the key at which it does so, or "" for the root. It merges the presets
+// of the file's defaults list first, then the file itself. An entry _self_ in the list sets another place for the file.
 func (t *Tree) include(file *node, path, mount string, folders, stack []string) error {
 	stack = append(stack, path)
 	self := func() { t.lay(nest(mount, file)) }

@@ -71,8 +71,8 @@ func (f *ClosedForm) costs(s *Setting) (rounds, seconds float64) {
 }
 
 // SlowestRollout returns the seconds of the rollout of the slowest rank. A rollout is a sum of Steps independent waits,
-// so its time is almost normal. The expected maximum of n normal numbers is about the quantile at (n - 3/8)/(n + 1/4)
-// (Blom 1958).
+// so its time is almost normally distributed. The expected maximum of n normal numbers is about the quantile at (n -
+// 3/8)/(n + 1/4) (Blom 1958).
 func SlowestRollout(s *Setting) float64 {
 	seconds := s.rollout().Seconds()
 	if s.Skew == 0 || s.Ranks == 1 {

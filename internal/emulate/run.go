@@ -45,9 +45,9 @@ const (
 // reliable.
 func (r *Result) Disturbed() bool { return r.Late > tooLate }
 
-// Run emulates s. If Setting.Stretch is 0, Run chooses the stretch: it repeats the run with a larger stretch while real
-// work takes more than half of the cores' time. In this case Run also repeats a disturbed run. It returns the run with
-// the smallest Late.
+// Run emulates s. If Setting.Stretch is 0, Run chooses the stretch, and makes at most three runs: it repeats a
+// disturbed run, and a run whose real work takes more than half of the cores' time. It returns the run with the
+// smallest Late.
 func Run(ctx context.Context, s Setting) (Result, error) {
 	if err := s.check(); err != nil {
 		return Result{}, err

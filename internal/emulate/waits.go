@@ -89,8 +89,8 @@ func (c *clock) close() {
 	c.timer.Close()
 }
 
-// Observations and actions carry the time at which the previous wait should have ended. It is stored as digits that
-// float32 represents exactly.
+// Observations and actions carry the time at which the previous wait should have ended. The time is stored as digits
+// that float32 represents exactly.
 const (
 	digits    = 3
 	digitBits = 21

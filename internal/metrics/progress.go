@@ -250,8 +250,8 @@ func Cut(text string, width int) string {
 	return string(line[:max(width-2, 0)]) + "…"
 }
 
-// clearLine moves to the beginning of a terminal's line, and erases the line. A terminal cuts long lines between noWrap
-// and wrap.
+// clearLine moves to the beginning of a terminal's line, and erases the line. Between noWrap and wrap, a terminal cuts
+// long lines.
 const (
 	clearLine = "\r\x1b[K"
 	noWrap    = "\x1b[?7l"

@@ -35,7 +35,7 @@ func NewEstimate(values []float64) Estimate {
 }
 
 // Minus returns the difference of the means of e and o, and half the width of its 95 % confidence interval. The
-// interval is that of Welch's test (Welch 1947), which allows different variances. It rounds the degrees of freedom
+// interval is that of Welch's test (Welch 1947), which allows different variances. The degrees of freedom are rounded
 // down.
 func (e Estimate) Minus(o Estimate) (difference, margin float64) {
 	difference, margin = e.Mean-o.Mean, math.Inf(1)

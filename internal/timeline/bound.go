@@ -94,7 +94,7 @@ func largestSite(r *Shares, cost func(SiteCost) float64) SiteCost {
 	return slices.MaxFunc(r.Sites, func(a, b SiteCost) int { return cmp.Compare(cost(a), cost(b)) })
 }
 
-// Findings advise to overlap two components if each of them has at least this share of the critical path.
+// Thresholds of the advice to overlap two components: each of them has at least this share of the critical path.
 const (
 	overlapTraining = 0.20 // for actors and rollouts
 	overlapStages   = 0.10 // for env workers and rollout workers

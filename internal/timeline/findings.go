@@ -82,8 +82,8 @@ const (
 	linkItems = 3
 	linkWait  = 10_000
 
-	// Room or weights are short if a component waits for them for at least a fraction roomShare of its time. This
-	// shortage is a fault if the workers at the other end also wait for items for that fraction of their time.
+	// Room or weights are short if a component spends at least a fraction roomShare of its time on waits for them. This
+	// shortage is a fault if the workers at the other end spend that fraction of their time on waits for items.
 	// Otherwise these workers bound the run, and more room cannot help.
 	roomShare = 0.05
 
@@ -95,9 +95,10 @@ const (
 	stallWindows = 0.20
 )
 
-// Conclude returns what bounded a run, in at most MostFindings sentences. Faults come first, the largest Share first.
-// Then comes the Description of the critical path in the attempt with the most iterations. Other Descriptions follow.
-// If there is no fault, the last finding is NoFault. A trace without sums and windows gives no finding.
+// Conclude returns what bounded a run, in at most MostFindings sentences. Faults come first, in descending order of
+// Share. The next finding is the Description of the critical path in the attempt with the most iterations. Other
+// Descriptions follow. If there is no fault, the last finding is NoFault. A trace without sums and windows gives no
+// finding.
 func Conclude(attempts []trace.Attempt) []Finding {
 	var faults, others, bound []Finding
 	iterations, judged := 0, false

@@ -15,7 +15,7 @@ type Lateness struct {
 	Operations      int     // operations in which all members took part
 	Chance          float64 // share of operations in which each of P members would be last by chance: 1/P
 	// Unclear is the number of operations whose last member is unknown, because the clocks of nodes are not exact.
-	// Members does not count these operations.
+	// These operations do not count in Members.
 	Unclear int
 	Members []LateMember // in the order of workers
 }

@@ -149,7 +149,7 @@ func (v *view) covers(worker int, t int64) bool {
 }
 
 // ender returns the worker that ended the wait s, and the time of the event that ended it. The path leaves s at time t.
-// If the event is not known, it returns none.
+// If the event is not known, ender returns none.
 func (v *view) ender(worker int, s *trace.Span, site *trace.Site, t int64) (next int, at int64) {
 	if s.End > t {
 		return none, 0 // the path leaves this worker within the wait, so the end of the wait does not matter
@@ -202,8 +202,8 @@ func (v *view) putOf(s *trace.Span, site *trace.Site) (*trace.Mark, int) {
 	return &marks[of[i]], producer
 }
 
-// enderOfRoom returns the consumer that made room, and the last time within s at which the consumer did not wait. It
-// made the room at this time or earlier.
+// enderOfRoom returns the consumer that made room, and the last time within s at which the consumer did not wait. The
+// consumer made the room at this time or earlier.
 func (v *view) enderOfRoom(s *trace.Span, site *trace.Site) (next int, at int64) {
 	consumer := v.member(site.Peer, s.Arg)
 	if s.Arg < 0 {
@@ -262,8 +262,8 @@ func (v *view) enderOfCollect(worker int, s *trace.Span, site *trace.Site) (next
 	return next, at
 }
 
-// enderOfVote returns the runner that arrived last. Rank 0 waits for the votes of the other ranks. They sent these
-// votes when they received the previous decision. The other ranks wait for the decision of rank 0.
+// enderOfVote returns the runner that arrived last. Rank 0 waits for the votes of the other ranks, which sent them
+// after the previous decision. The other ranks wait for the decision of rank 0.
 func (v *view) enderOfVote(worker int, s *trace.Span, site *trace.Site) (next int, at int64) {
 	if v.Workers[worker].Member != 0 {
 		return v.enderOfCollect(worker, s, site)

@@ -64,7 +64,7 @@ func (e *evidence) slowRanks() (found []Finding) {
 	})
 }
 
-// A work is a kind of work of a component, such as "simulate", that several members do.
+// A work is a kind of work that several members of a component do, such as "simulate".
 type work struct {
 	component, name string
 	spots           []spot
@@ -327,7 +327,8 @@ func (e *evidence) lastWork(component string) int {
 }
 
 // shortRoom finds channels in which a component waits for room. Share is the fraction of the component's time spent on
-// this wait. In an asynchronous run it leaves out the channel of trajectories, because staleness checks this channel.
+// this wait. shortRoom leaves out the channel of trajectories of an asynchronous run, because staleness checks this
+// channel.
 func (e *evidence) shortRoom() (found []Finding) {
 	if len(e.iterations) < fewestIterations {
 		return nil

@@ -321,7 +321,7 @@ func (l *Log) Worked(component, name string) (seconds float64) {
 }
 
 // Queued calls f for each site at which this rank puts items into a channel or gets items from it. At a Put, items is
-// the number of items put so far. At a Get, it is minus the number of items got so far.
+// the number of items put so far. At a Get, items is minus the number of items got so far.
 func (l *Log) Queued(f func(channel string, items int64)) {
 	if l == nil {
 		return

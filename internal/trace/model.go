@@ -137,7 +137,7 @@ type Span struct {
 	// N counts the spans at this site since the start of the attempt, from 0. The n-th Collect of a communicator is the
 	// same operation on all its members.
 	N int64
-	// Item is set at a Get. It is the Mark.N of the Put, which the producer recorded.
+	// Item is set at a Get. It is the Mark.N of the item's Put.
 	Item int64
 }
 
