@@ -62,7 +62,7 @@ type Progress struct {
 	at      time.Time // time of the line that is being written
 	working int64     // step in progress; 0 if there is none
 	wrote   time.Time // when a line was last written, or the first work began
-	pending bool      // state is newer than shown
+	pending bool      // the newest state was not shown yet
 	live    string    // current line on the terminal; "" if there is none
 }
 

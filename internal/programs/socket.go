@@ -37,7 +37,7 @@ type socket struct {
 
 	sending sync.Mutex
 	out     []int      // descriptors to send with the next bytes
-	in      []*os.File // received descriptors that take has not returned yet
+	in      []*os.File // received descriptors that no call of take has returned yet
 }
 
 // newSocket takes ownership of f, one end of a socket pair.

@@ -156,7 +156,7 @@ func median(values []float64) float64 {
 type link struct {
 	channel  string
 	from, to int
-	items    int       // number of items received in windows whose put is known
+	items    int       // number of received items whose put is known
 	times    []float64 // seconds from the put to the end of the wait; only items for which the receiver waited
 	median   float64   // median of times
 	waited   float64   // seconds in which the receiver waited for items on their way
