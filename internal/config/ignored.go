@@ -26,7 +26,7 @@ func (c *Check) IdleInstead(key string, value any, substitute string) {
 	c.ignore(Ignored{Key: join(c.prefix, key), Value: show(value), Instead: substitute})
 }
 
-// ignore adds i once, even if a part of the tree is decoded twice.
+// ignore adds i to the keys without effect, but only once, even if a part of the tree is decoded twice.
 func (c *Check) ignore(i Ignored) {
 	i.Origin = c.tree.origin(i.Key)
 	if !slices.Contains(c.found.idle, i) {

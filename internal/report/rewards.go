@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Rewards is one line of generation.jsonl: how many of a language model's training answers had which reward.
+// Rewards is one line of generation.jsonl: the numbers of a language model's training answers, by reward.
 type Rewards struct {
 	Step   float64             // the line's last iteration; its first iteration follows the Step of the previous line
 	Width  float64             // if > 0, rewards are rounded down to multiples of Width

@@ -102,7 +102,7 @@ func (c *chrome) writeMeta(kind string, pid, tid int, key, value string) {
 	c.end()
 }
 
-// writeAttempt writes the windows of a, the n-th attempt.
+// writeAttempt writes the windows of the n-th attempt.
 func (c *chrome) writeAttempt(a *Attempt, n int) {
 	first, ok := a.first()
 	if !ok {
