@@ -78,7 +78,7 @@ func (c *Checkpoint) Read(name string) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// BytesFile returns a File with the content data.
+// BytesFile returns a File whose content is data.
 func BytesFile(name string, data []byte) File {
 	return File{Name: name, Write: func(w io.Writer) error {
 		_, err := w.Write(data)

@@ -13,7 +13,7 @@
 //	_, err = store.Save(checkpoint.Info{Step: step, Ranks: 8, Config: config}, checkpoint.BytesFile("actor", state))
 //
 // Save writes and syncs the files in a hidden folder, the manifest last. It syncs the folder, renames it, and syncs the
-// store. Then it changes the symbolic link latest, and removes old checkpoints. So after a kill at any time, a full
+// store. Then it changes the symbolic link "latest", and removes old checkpoints. So after a kill at any time, a full
 // disk or a power failure, the newest complete checkpoint is still valid.
 //
 // Only one process may write to a store at a time; the run folder's lock ensures this.

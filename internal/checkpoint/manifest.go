@@ -91,8 +91,8 @@ func readManifest(dir string) (manifest, error) {
 	return m, nil
 }
 
-// verify reads the file of e in dir, copies it to the writer keep, and checks its size and checksum.
-func (e entry) verify(dir string, keep io.Writer) error {
+// verify copies the file of e in dir to w, and checks its size and checksum.
+func (e entry) verify(dir string, w io.Writer) error {
 	f, err := durable.Open(filepath.Join(dir, e.Name))
 	if os.IsNotExist(err) {
 		return fmt.Errorf("%s: missing, expected %d bytes", e.Name, e.Size)
@@ -101,7 +101,7 @@ func (e entry) verify(dir string, keep io.Writer) error {
 	}
 	defer f.Close()
 	crc := crc32.New(castagnoli)
-	size, err := io.Copy(io.MultiWriter(crc, keep), f)
+	size, err := io.Copy(io.MultiWriter(crc, w), f)
 	if err != nil {
 		return fmt.Errorf("%s: %w", e.Name, err)
 	}

@@ -36,8 +36,8 @@ type Store struct {
 }
 
 // Open opens the store in dir. It makes dir if it is missing, and removes the remains of interrupted writes and
-// removals. The argument keep is the number of newest checkpoints that Save keeps. If it is below 1, Save keeps all.
-func Open(dir string, keep int) (*Store, error) {
+// removals. Save then keeps only the newest n checkpoints. If n is below 1, it keeps all.
+func Open(dir string, n int) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("checkpoints: %w", err)
 	}
@@ -45,17 +45,17 @@ func Open(dir string, keep int) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("checkpoints: %w", err)
 	}
-	for _, n := range names {
-		if strings.HasPrefix(n.Name(), writing) || strings.HasPrefix(n.Name(), removing) {
-			if err := os.RemoveAll(filepath.Join(dir, n.Name())); err != nil {
+	for _, file := range names {
+		if strings.HasPrefix(file.Name(), writing) || strings.HasPrefix(file.Name(), removing) {
+			if err := os.RemoveAll(filepath.Join(dir, file.Name())); err != nil {
 				return nil, fmt.Errorf("checkpoints: remove what an interrupted write left: %w", err)
 			}
 		}
 	}
-	return &Store{dir: dir, keep: keep}, nil
+	return &Store{dir: dir, keep: n}, nil
 }
 
-// KeepBest makes Save also keep the checkpoint with the highest score. The link best points to it. If several
+// KeepBest makes Save also keep the checkpoint with the highest score. The link "best" points to it. If several
 // checkpoints have the highest score, Save keeps the newest of them.
 func (s *Store) KeepBest() { s.keepBest = true }
 
@@ -139,8 +139,8 @@ func (s *Store) write(temp string, info Info, files []File) error {
 	return durable.SyncDir(temp)
 }
 
-// publish renames the complete checkpoint temp to its final name, and makes latest point to it. If a damaged checkpoint
-// has that name, publish supersedes it first.
+// publish renames the complete checkpoint temp to its final name, and makes the link "latest" point to it. If a damaged
+// checkpoint has that name, publish supersedes it first.
 func (s *Store) publish(temp string, step int64) error {
 	if err := s.supersede(step); err != nil {
 		return err
@@ -154,23 +154,23 @@ func (s *Store) publish(temp string, step int64) error {
 	return s.link(latest, step)
 }
 
-// link makes a symbolic link point to the checkpoint of step. The argument as is the name of the link.
-func (s *Store) link(as string, step int64) error {
-	link := filepath.Join(s.dir, writing+as)
+// link makes the symbolic link called alias point to the checkpoint of step.
+func (s *Store) link(alias string, step int64) error {
+	link := filepath.Join(s.dir, writing+alias)
 	if err := os.RemoveAll(link); err != nil {
 		return err
 	}
 	if err := os.Symlink(name(step), link); err != nil {
 		return err
 	}
-	if err := os.Rename(link, filepath.Join(s.dir, as)); err != nil {
+	if err := os.Rename(link, filepath.Join(s.dir, alias)); err != nil {
 		return err
 	}
 	return durable.SyncDir(s.dir)
 }
 
-// linkBest makes the link best point to the checkpoint with the highest score. If no checkpoint has a score, it removes
-// the link.
+// linkBest makes the link "best" point to the checkpoint with the highest score. If no checkpoint has a score, it
+// removes the link.
 func (s *Store) linkBest() error {
 	if !s.keepBest {
 		return nil
@@ -191,8 +191,9 @@ func (s *Store) linkBest() error {
 	return s.link(best, step)
 }
 
-// prune removes old checkpoints. It keeps the newest s.keep checkpoints, and the checkpoints to which latest and best
-// point. It renames a checkpoint before it removes it, so that a partly removed folder does not count as a checkpoint.
+// prune removes old checkpoints. It keeps the newest s.keep checkpoints, and the checkpoints to which the links
+// "latest" and "best" point. It renames a checkpoint before it removes it, so that a partly removed folder does not
+// count as a checkpoint.
 func (s *Store) prune() error {
 	steps, err := s.steps()
 	if err != nil || s.keep < 1 || len(steps) <= s.keep {
@@ -266,8 +267,8 @@ func Latest(dir string) string {
 	return filepath.Join(dir, to)
 }
 
-// Newest returns the newest valid checkpoint, or nil. rejected has an error for each newer checkpoint, because all of
-// them are invalid.
+// Newest returns the newest valid checkpoint, or nil. rejected has the errors of all newer checkpoints, which are
+// invalid.
 func (s *Store) Newest() (c *Checkpoint, rejected []error, err error) {
 	steps, err := s.steps()
 	if err != nil {

@@ -9,13 +9,13 @@ import (
 type Alias struct {
 	Old string   // dotted
 	New []string // current names, dotted; all get the same value
-	// Value is a template for the new value, in which %s stands for the old value, such as "${not:%s}". If it is empty,
-	// the value stays the same.
+	// Value is a template for the new value, such as "${not:%s}". %s stands for the old value. If it is empty, the
+	// value stays the same.
 	Value string
 }
 
-// rename moves values in source from old names to current names, and records a warning for each old name. If the new
-// name is given too, it keeps its value.
+// rename moves values in source from old names to current names, and records a warning for each old name. A new name
+// that is given too keeps its value.
 func (t *Tree) rename(source *node) {
 	for _, a := range t.options.Aliases {
 		old := source.take(a.Old)

@@ -44,14 +44,15 @@ func FieldErrors(err error) []*FieldError {
 	}
 }
 
-// A Check collects the mistakes in the values of a Tree. Checks returned by At report to the same collection.
+// A Check collects the mistakes in the values of a Tree. A Check and all Checks made by its method At share one
+// collection.
 type Check struct {
 	tree   *Tree
 	prefix string
 	found  *findings
 }
 
-// findings are the results that a Check shares with the Checks returned by its At.
+// findings are the collection that several Checks share.
 type findings struct {
 	errs []error
 	bad  map[string]bool // keys that have an error
@@ -78,8 +79,8 @@ func (c *Check) Has(key string) bool { return c.tree.has(join(c.prefix, key)) }
 // Overridden reports whether key was given on the command line.
 func (c *Check) Overridden(key string) bool { return c.tree.Overridden(join(c.prefix, key)) }
 
-// Reported reports whether one of the keys, or a key below one of them, has a mistake so far. In this case, skip checks
-// that depend on the values of these keys.
+// Reported reports whether one of the keys, or a key below one of them, has a mistake so far. In this case, callers
+// skip the checks that depend on these keys.
 func (c *Check) Reported(keys ...string) bool {
 	for bad := range c.found.bad {
 		for _, key := range keys {
@@ -105,16 +106,18 @@ func (c *Check) ReportedBeside(section string, keys ...string) bool {
 }
 
 // Want reports a mistake in key unless ok is true. value is the key's value, or nil to leave it out of the message.
-// want describes the valid values, such as "a number > 0". Only the first mistake of a key is reported, because later
-// mistakes may follow from it.
-func (c *Check) Want(ok bool, key string, value any, want string) {
+// description names the valid values, such as "a number > 0". Only the first mistake of a key is reported, because
+// later mistakes may follow from it.
+func (c *Check) Want(ok bool, key string, value any, description string) {
 	if !ok {
-		c.report(c.tree.problem(join(c.prefix, key), value, want))
+		c.report(c.tree.problem(join(c.prefix, key), value, description))
 	}
 }
 
-// Problem is like Want with ok false.
-func (c *Check) Problem(key string, value any, want string) { c.Want(false, key, value, want) }
+// Problem reports a mistake in key; see Want.
+func (c *Check) Problem(key string, value any, description string) {
+	c.Want(false, key, value, description)
+}
 
 // Err returns all reported mistakes as one error, or nil.
 func (c *Check) Err() error { return errors.Join(c.found.errs...) }

@@ -15,29 +15,29 @@ import (
 	"gopkg.in/yaml.v3"
 )
 
-// Decode sets the fields of *into, a struct that holds the defaults, to the tree's values. It returns a Check with the
-// mistakes so far. A field's key is the name in its yaml tag. Fields of a nested struct tagged ",inline" count as
-// fields of the outer struct. Types with UnmarshalYAML or UnmarshalText decode themselves; parseDuration reads a
-// time.Duration.
+// Decode sets the fields of a struct to the tree's values. target points to the struct, which holds the defaults. The
+// returned Check has the mistakes so far. A field's key is the name in its yaml tag. Fields of a nested struct tagged
+// ",inline" count as fields of the outer struct. Types with UnmarshalYAML or UnmarshalText decode themselves;
+// parseDuration reads a time.Duration.
 //
-// A null sets a pointer, a list, a map or a text to its zero value. It leaves a struct, and any field that is zero,
-// unchanged. For other fields null is a mistake.
-func (t *Tree) Decode(into any) *Check {
+// A null sets a pointer, a list, a map or a text to its zero value. It has no effect on structs and on fields that are
+// zero. For other fields null is a mistake.
+func (t *Tree) Decode(target any) *Check {
 	c := &Check{tree: t, found: &findings{bad: map[string]bool{}}}
 	for _, problem := range t.problems {
 		c.report(problem)
 	}
-	c.Decode("", into)
+	c.Decode("", target)
 	return c
 }
 
-// Decode sets the fields of *into, a struct, to the values below key, if there are any. It reports at most one mistake
-// for each key.
-func (c *Check) Decode(key string, into any) {
+// Decode sets the fields of a struct to the values below key, if there are any. target points to the struct. Decode
+// reports at most one mistake for each key.
+func (c *Check) Decode(key string, target any) {
 	key = join(c.prefix, key)
 	if n := c.tree.root.find(key); n != nil {
-		d := decoder{check: c, all: keysOf(reflect.ValueOf(into))}
-		d.value(n, reflect.ValueOf(into).Elem(), key)
+		d := decoder{check: c, all: keysOf(reflect.ValueOf(target))}
+		d.value(n, reflect.ValueOf(target).Elem(), key)
 	}
 }
 
@@ -126,7 +126,7 @@ type decoder struct {
 // aDuration describes valid values of a time.Duration.
 const aDuration = "a duration, as 90s, 1h30m or 01:30:00"
 
-// wrong reports that n, the value of key, is not valid.
+// wrong reports that the value n of key is not valid.
 func (d *decoder) wrong(n *node, key, want string) {
 	text, hint := n.quoted()
 	if want == aDuration { // without its quotes the value would be a number, which is not valid either
@@ -157,7 +157,7 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 		return
 	}
 	if itself {
-		d.itself(n, key, own.UnmarshalYAML(n.yaml()))
+		d.ownError(n, key, own.UnmarshalYAML(n.yaml()))
 		return
 	}
 	if n.isNull() {
@@ -165,7 +165,7 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 		return
 	}
 	if u, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok && n.kind == scalar {
-		d.itself(n, key, u.UnmarshalText([]byte(n.text())))
+		d.ownError(n, key, u.UnmarshalText([]byte(n.text())))
 		return
 	}
 	if v.Type() == reflect.TypeFor[time.Duration]() {
@@ -207,16 +207,16 @@ func (d *decoder) value(n *node, v reflect.Value, key string) {
 	case reflect.Map:
 		d.dict(n, v, key)
 	case reflect.Interface:
-		d.any(n, v, key)
+		d.untyped(n, v, key)
 	default:
 		d.scalar(n, v, key)
 	}
 }
 
-// itself reports err, the error of a type that decodes itself, unless err is nil.
-func (d *decoder) itself(n *node, key string, err error) {
+// ownError reports the error of a type that decodes itself, unless the error is nil.
+func (d *decoder) ownError(n *node, key string, err error) {
 	if err != nil {
-		d.check.report(&FieldError{Origin: n.origin, Key: key, Value: n.what(),
+		d.check.report(&FieldError{Origin: n.origin, Key: key, Value: n.describe(),
 			Want: strings.TrimPrefix(err.Error(), "yaml: ")})
 	}
 }
@@ -313,8 +313,8 @@ func (d *decoder) dict(n *node, v reflect.Value, key string) {
 	v.Set(m)
 }
 
-// any decodes n into an empty interface, in the same way as the YAML library.
-func (d *decoder) any(n *node, v reflect.Value, key string) {
+// untyped decodes n into an empty interface, in the same way as the YAML library.
+func (d *decoder) untyped(n *node, v reflect.Value, key string) {
 	var x any
 	if err := n.yaml().Decode(&x); err != nil {
 		d.wrong(n, key, strings.TrimPrefix(err.Error(), "yaml: "))

@@ -11,6 +11,6 @@
 // value and the valid values. Loading reports all mistakes, not only the first.
 //
 // A key of the tree sets the struct field that has this key as its yaml tag. A known key (Options.Known) belongs to
-// another program and has no effect here. It is accepted if its value disables the other program's feature. Otherwise a
-// warning lists it. Any other key is an error.
+// another program and has no effect here. A known key is accepted if its value disables the other program's feature.
+// Otherwise a warning lists the key. Any other key is an error.
 package config

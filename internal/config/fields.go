@@ -45,7 +45,8 @@ func Fields(v any) []Field {
 }
 
 // elements returns a struct whose fields are the keys below a value. suffix stands between the value's key and these
-// keys. If there are no keys below the value, elements returns the zero Value.
+// keys: "" for a struct, "[]" for a list, ".<name>" for a map. If there are no keys below the value, elements returns
+// the zero Value.
 func elements(v reflect.Value) (below reflect.Value, suffix string) {
 	for v.Kind() == reflect.Pointer {
 		if v.IsNil() {

@@ -20,13 +20,13 @@ type Ignored struct {
 // Idle adds key to the keys without effect. The value is valid, but has a meaning only in other programs.
 func (c *Check) Idle(key string, value any) { c.IdleInstead(key, value, "") }
 
-// IdleInstead is like Idle, for a key that changes training results in other programs. The argument instead describes
-// what this program does in place of the key's effect.
-func (c *Check) IdleInstead(key string, value any, instead string) {
-	c.ignore(Ignored{Key: join(c.prefix, key), Value: show(value), Instead: instead})
+// IdleInstead is like Idle, for a key that changes training results in other programs. substitute describes what this
+// program does in place of the key's effect.
+func (c *Check) IdleInstead(key string, value any, substitute string) {
+	c.ignore(Ignored{Key: join(c.prefix, key), Value: show(value), Instead: substitute})
 }
 
-// ignore adds i once, even if a part of the tree is decoded twice.
+// ignore adds i to the keys without effect, but only once, even if a part of the tree is decoded twice.
 func (c *Check) ignore(i Ignored) {
 	i.Origin = c.tree.origin(i.Key)
 	if !slices.Contains(c.found.idle, i) {

@@ -111,7 +111,7 @@ func (in *interpolation) expand(n *node, key string) (*node, error) {
 			rest = rest[i+2:]
 			continue
 		}
-		end := closing(rest[i+2:])
+		end := closingBrace(rest[i+2:])
 		if end < 0 {
 			return nil, errors.New("${ without }")
 		}
@@ -124,7 +124,7 @@ func (in *interpolation) expand(n *node, key string) (*node, error) {
 			return v, nil
 		}
 		if v.kind != scalar {
-			return nil, fmt.Errorf("${%s} is %s, which cannot be pasted into text", body, v.what())
+			return nil, fmt.Errorf("${%s} is %s, which cannot be pasted into text", body, v.describe())
 		}
 		out.WriteString(rest[:i] + v.value)
 		rest = rest[i+2+end+1:]
@@ -138,10 +138,10 @@ func (in *interpolation) expand(n *node, key string) (*node, error) {
 	return &node{tag: strTag, value: out.String()}, nil
 }
 
-// closing returns the index of the } that closes a body, or -1 if there is none. It skips nested braces and quoted
+// closingBrace returns the index of the } that closes a body, or -1 if there is none. It skips nested braces and quoted
 // text.
-func closing(s string) int {
-	for i, c := range outside(s) {
+func closingBrace(s string) int {
+	for i, c := range topLevel(s) {
 		if c == '}' {
 			return i
 		}
@@ -149,8 +149,8 @@ func closing(s string) int {
 	return -1
 }
 
-// outside yields the bytes of s outside of quotes and braces, including a } without a matching {.
-func outside(s string) iter.Seq2[int, byte] {
+// topLevel yields the bytes of s outside of quotes and braces, including a } without a matching {.
+func topLevel(s string) iter.Seq2[int, byte] {
 	return func(yield func(int, byte) bool) {
 		depth, quote := 0, byte(0)
 		for i := range len(s) {
@@ -204,8 +204,8 @@ func (in *interpolation) evaluate(body, key string) (*node, error) {
 	return in.lookup(strings.TrimSpace(path.value), key)
 }
 
-// selected returns the value of the key in the first argument. If there is no such key, it returns the second argument,
-// or null if there is no second argument.
+// selected evaluates oc.select. It returns the value of the key that the first argument names. If this key is not
+// given, it returns the second argument or, without one, null.
 func (in *interpolation) selected(args []*node, key string) (*node, error) {
 	if len(args) < 1 || len(args) > 2 || args[0].kind != scalar {
 		return nil, errors.New("oc.select: expected a key, and a value for where it is not given")
@@ -235,7 +235,7 @@ func (in *interpolation) argument(text, key string) (*node, error) {
 func split(s string) []string {
 	var args []string
 	start := 0
-	for i, c := range outside(s) {
+	for i, c := range topLevel(s) {
 		if c == ',' {
 			args, start = append(args, s[start:i]), i+1
 		}
@@ -291,15 +291,15 @@ func (in *interpolation) copy(n *node) (*node, error) {
 		return nil, fmt.Errorf("interpolations copy more than %d values", maxNodes)
 	}
 	c := n.clone()
-	in.done(c)
+	in.markResolved(c)
 	return c, nil
 }
 
-// done marks n and all nodes below n as resolved. A ${ that is left in these nodes was escaped.
-func (in *interpolation) done(n *node) {
+// markResolved marks n and all nodes below n as resolved. A ${ that is left in these nodes was escaped.
+func (in *interpolation) markResolved(n *node) {
 	in.state[n] = resolved
 	for _, item := range n.items {
-		in.done(item)
+		in.markResolved(item)
 	}
 }
 
@@ -317,7 +317,7 @@ func call(name string, args []*node) (*node, error) {
 	}
 	for _, a := range args {
 		if a.kind != scalar {
-			return nil, fmt.Errorf("%s: %s is not a single value", name, a.what())
+			return nil, fmt.Errorf("%s: %s is not a single value", name, a.describe())
 		}
 	}
 	switch name {
@@ -336,7 +336,7 @@ func call(name string, args []*node) (*node, error) {
 			b, err := parseBool(args[0].value)
 			return plain(strconv.FormatBool(!b), ""), err
 		}
-		return nil, fmt.Errorf("not: %s is neither true nor false", args[0].what())
+		return nil, fmt.Errorf("not: %s is neither true nor false", args[0].describe())
 	case "oc.decode":
 		n := plain(args[0].value, "")
 		n.decimal = args[0].decimal
@@ -351,14 +351,14 @@ func call(name string, args []*node) (*node, error) {
 // down.
 func arithmetic(name string, a, b *node) (*node, error) {
 	for _, n := range []*node{a, b} {
-		if want := n.ambiguous(); want != "" {
+		if want := n.ambiguity(); want != "" {
 			return nil, fmt.Errorf("%s: %s: %s", name, n.value, want)
 		}
 	}
 	x, errX := parseFloat(WithoutZeros(a.value))
 	y, errY := parseFloat(WithoutZeros(b.value))
 	if errX != nil || errY != nil || a.tag != intTag && a.tag != floatTag || b.tag != intTag && b.tag != floatTag {
-		return nil, fmt.Errorf("%s: expected two numbers, got %s and %s", name, a.what(), b.what())
+		return nil, fmt.Errorf("%s: expected two numbers, got %s and %s", name, a.describe(), b.describe())
 	}
 	var z float64
 	switch name {

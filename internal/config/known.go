@@ -78,14 +78,14 @@ func (c *Check) classify(n *node, key string, beside siblings) {
 		return
 	}
 	want := "unknown key"
-	if near := beside.meant(n, key); near != "" {
+	if near := beside.correction(n, key); near != "" {
 		want += ", did you mean " + near + "?"
 	}
 	c.report(&FieldError{Origin: n.origin, Key: key, Want: want})
 }
 
-// meant returns the most likely correction of the misspelt key of n, or "".
-func (s siblings) meant(n *node, key string) string {
+// correction returns the most likely correction of the misspelt key of n, or "".
+func (s siblings) correction(n *node, key string) string {
 	name := key[strings.LastIndexByte(key, '.')+1:]
 	near := Nearest(name, s.names)
 	if name != key {
@@ -102,7 +102,7 @@ func (s siblings) meant(n *node, key string) string {
 	return near
 }
 
-// judge adds the values at and below key to the keys without effect, except for values that disable the feature k.
+// judge adds the values at and below key to the keys without effect, except for values that disable the feature of k.
 func (c *Check) judge(n *node, key string, k Known) {
 	if slices.ContainsFunc(c.tree.repeated, func(s string) bool { return key == s || strings.HasPrefix(key, s+".") }) {
 		return
@@ -123,19 +123,19 @@ func (c *Check) judge(n *node, key string, k Known) {
 		return
 	}
 	if k.Want != "" {
-		c.report(&FieldError{Origin: n.origin, Key: key, Value: n.what(), Want: "expected " + k.Want})
+		c.report(&FieldError{Origin: n.origin, Key: key, Value: n.describe(), Want: "expected " + k.Want})
 		return
 	}
-	c.ignore(Ignored{Key: key, Value: n.what(), Instead: k.Instead, Reason: k.Reason})
+	c.ignore(Ignored{Key: key, Value: n.describe(), Instead: k.Instead, Reason: k.Reason})
 }
 
 // judgeList adds a list of scalars, as one value, to the keys without effect. It adds nothing if every scalar disables
-// the feature k.
+// the feature of k.
 func (c *Check) judgeList(n *node, key string, k Known) {
 	var items []string
 	asks := false
 	for _, item := range n.items {
-		items = append(items, item.what())
+		items = append(items, item.describe())
 		asks = asks || !k.isDisabled(item)
 	}
 	if asks {

@@ -18,8 +18,8 @@ import (
 type Options struct {
 	// Text is the text of the file (see ReadOnce). If it is nil, Load reads the file.
 	Text []byte
-	// SearchPath lists folders of presets. Load searches the folder of the file and the folders in its hydra.searchpath
-	// first.
+	// SearchPath lists folders of presets. Load first searches the folder of the file, and the folders in the file's
+	// hydra.searchpath.
 	SearchPath []string
 	// Aliases are old names of keys.
 	Aliases []Alias
@@ -31,12 +31,12 @@ type Options struct {
 	// Rewrite, unless nil, is called after the file and the command line were read. It may translate other programs'
 	// keys.
 	Rewrite func(t *Tree)
-	// Choose, unless nil, is called before Defaults are read. It adds the keys of users' own parts to Defaults. It gets
-	// the user's choice of parts from the function given, which returns the value at a key. Choose returns further
-	// Known keys for these parts.
-	Choose func(given func(key string) (string, bool)) []Known
-	// Overriding, unless nil, is called before the command line sets a dotted key. It may Remove keys from files that
-	// would take precedence over the dotted key.
+	// Choose, unless nil, is called before Defaults are read. It adds the keys of users' own parts to Defaults. It
+	// calls value to get the user's value at a key, such as the choice of a part. It returns the Known keys of the
+	// chosen parts.
+	Choose func(value func(key string) (string, bool)) []Known
+	// Overriding, unless nil, is called before the command line sets a dotted key. It may Remove other keys, given in
+	// files, that would take precedence over this key.
 	Overriding func(t *Tree, key string)
 	// Owner, unless nil, returns the part that owns a key without a field in Defaults. If the key may belong to a part
 	// whose name is unknown, Owner returns an empty part and ok true.
@@ -66,7 +66,7 @@ func Load(path string, overrides []string, options Options) (*Tree, error) {
 			return nil, err
 		}
 	}
-	main, err := t.parsed(path, text)
+	main, err := t.parseFile(path, text)
 	if err != nil {
 		return nil, err
 	}
@@ -84,7 +84,7 @@ func Load(path string, overrides []string, options Options) (*Tree, error) {
 // Parse reads a configuration from text, without presets. name is the name of the file in origins.
 func Parse(name string, text []byte, options Options) (*Tree, error) {
 	t := &Tree{file: name, options: options, root: &node{origin: name, kind: dict}}
-	main, err := t.parsed(name, text)
+	main, err := t.parseFile(name, text)
 	if err != nil {
 		return nil, err
 	}
@@ -137,38 +137,38 @@ func (t *Tree) Null(key string) bool {
 	return n != nil && n.isNull()
 }
 
-// Stand copies the scalar at one key (from) to another key (to), unless the second key has a different value. The first
-// key then no longer counts as a key without effect.
-func (t *Tree) Stand(to, from string) {
-	text, ok := t.Given(from)
+// Stand copies the scalar at the source key to the target key, unless the target has a different value. The source then
+// no longer counts as a key without effect.
+func (t *Tree) Stand(target, source string) {
+	text, ok := t.Given(source)
 	if !ok {
 		return
 	}
-	is, given := t.Given(to)
-	if !given && t.root.find(to) != nil && !t.Null(to) || given && is != "" && is != text {
+	is, given := t.Given(target)
+	if !given && t.root.find(target) != nil && !t.Null(target) || given && is != "" && is != text {
 		return
 	}
-	t.repeated = append(t.repeated, from)
-	n := plain(text, t.origin(from))
-	section, name := to[:max(strings.LastIndexByte(to, '.'), 0)], to[strings.LastIndexByte(to, '.')+1:]
+	t.repeated = append(t.repeated, source)
+	n := plain(text, t.origin(source))
+	section, name := target[:max(strings.LastIndexByte(target, '.'), 0)], target[strings.LastIndexByte(target, '.')+1:]
 	if at := t.root.find(section); given && is == text {
 		return
 	} else if at != nil && at.kind == dict {
 		at.set(name, n)
 		return
 	}
-	t.root = t.root.merge(nest(to, n))
+	t.root = t.root.merge(nest(target, n))
 }
 
-// Section copies the section at one key (from) to another key (to), unless the second key was given.
-func (t *Tree) Section(to, from string) {
-	n := t.root.find(from)
-	if n == nil || n.kind != dict || t.root.find(to) != nil {
+// Section copies the section at the source key to the target key, unless the target was given.
+func (t *Tree) Section(target, source string) {
+	n := t.root.find(source)
+	if n == nil || n.kind != dict || t.root.find(target) != nil {
 		return
 	}
-	t.root = t.root.merge(nest(to, n.clone()))
+	t.root = t.root.merge(nest(target, n.clone()))
 	for _, name := range n.keys {
-		t.repeated = append(t.repeated, join(from, name))
+		t.repeated = append(t.repeated, join(source, name))
 	}
 }
 
@@ -203,8 +203,8 @@ func (t *Tree) Remove(key string) { t.root.take(key) }
 // has reports whether the dotted key was given.
 func (t *Tree) has(key string) bool { return t.root.find(key) != nil }
 
-// origin returns the origin of key. If key was not given, that is the origin of the nearest section above it, or the
-// file.
+// origin returns the origin of key. If key was not given, it returns the origin of the nearest section above key, or
+// the file.
 func (t *Tree) origin(key string) string {
 	for key != "" {
 		if n := t.root.find(key); n != nil {
@@ -242,8 +242,8 @@ func ReadOnce(path string) ([]byte, error) {
 	return text, nil
 }
 
-// parsed parses the text of the file at path.
-func (t *Tree) parsed(path string, text []byte) (*node, error) {
+// parseFile parses the text of the file at path.
+func (t *Tree) parseFile(path string, text []byte) (*node, error) {
 	root, problems, err := parse(path, text)
 	t.problems = append(t.problems, problems...)
 	return root, err
@@ -262,7 +262,7 @@ func readError(err error) string {
 	return "cannot be read: " + err.Error()
 }
 
-// searchPath removes the section hydra from the main file and returns the folders to search for presets.
+// searchPath removes the section "hydra" from the main file and returns the folders to search for presets.
 func (t *Tree) searchPath(main *node) []string {
 	folders := []string{filepath.Dir(t.file)}
 	if hydra := main.remove("hydra"); hydra != nil {
@@ -279,8 +279,8 @@ func (t *Tree) searchPath(main *node) []string {
 	return append(folders, t.options.SearchPath...)
 }
 
-// include merges a file into the tree at the key mount ("" for the root). It merges the presets of the file's defaults
-// list first, then the file itself. An entry _self_ in the list sets another place for the file.
+// include merges a file into the tree. mount is the key at which it does so, or "" for the root. It merges the presets
+// of the file's defaults list first, then the file itself. An entry _self_ in the list sets another place for the file.
 func (t *Tree) include(file *node, path, mount string, folders, stack []string) error {
 	stack = append(stack, path)
 	self := func() { t.lay(nest(mount, file)) }
@@ -290,7 +290,7 @@ func (t *Tree) include(file *node, path, mount string, folders, stack []string) 
 		return nil
 	}
 	if defaults.kind != list {
-		return &FieldError{Origin: defaults.origin, Key: "defaults", Value: defaults.what(),
+		return &FieldError{Origin: defaults.origin, Key: "defaults", Value: defaults.describe(),
 			Want: "expected a list of presets, as env/cartpole@env.train"}
 	}
 	done := false
@@ -349,7 +349,7 @@ func parsePreset(item *node, mount string) (preset, error) {
 			return p, nil
 		}
 	} else if item.kind != scalar || item.tag != strTag {
-		return p, wrong(item.what())
+		return p, wrong(item.describe())
 	}
 	if rest, ok := strings.CutPrefix(text, "optional "); ok {
 		p.optional, text = true, rest
@@ -402,7 +402,7 @@ func (t *Tree) preset(p preset, origin, folder string, folders, stack []string) 
 		if err != nil {
 			return &FieldError{Origin: path, Want: readError(err)}
 		}
-		file, err := t.parsed(path, text)
+		file, err := t.parseFile(path, text)
 		if err != nil {
 			return err
 		}

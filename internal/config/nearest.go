@@ -3,7 +3,8 @@ package config
 import "strings"
 
 // Nearest returns the candidate with the smallest Levenshtein distance from key, or "" if no candidate is close enough.
-// The largest distance is a third of the key's length and at least 2. For a key of at most four letters it is 1.
+// The largest allowed distance is a third of the key's length, but at least 2. For a key of at most four letters it is
+// 1.
 func Nearest(key string, candidates []string) string {
 	best, limit := "", max(2, len(key)/3)
 	if len(key) <= 4 {

@@ -63,8 +63,8 @@ func (n *node) text() string {
 
 func (n *node) isNull() bool { return n.kind == scalar && n.tag == nullTag }
 
-// what describes the value for an error message.
-func (n *node) what() string {
+// describe describes the value for an error message.
+func (n *node) describe() string {
 	switch {
 	case n.kind == dict:
 		return "a map"

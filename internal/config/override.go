@@ -27,7 +27,7 @@ func (t *Tree) override(text string) *FieldError {
 			return wrong(key, "", "cannot be removed: it was not given")
 		}
 		if hasValue && there.value != strings.TrimSpace(value) {
-			return wrong(key, there.what(), "not removed: its value is not "+value)
+			return wrong(key, there.describe(), "not removed: its value is not "+value)
 		}
 		t.root.take(t.currentName(key))
 		return nil

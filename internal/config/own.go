@@ -114,7 +114,7 @@ func mapping(y *yaml.Node, key string) *yaml.Node {
 	if y.Kind == yaml.DocumentNode {
 		y = y.Content[0]
 	}
-	y.Style &^= yaml.FlowStyle // the style of an empty map
+	y.Style &^= yaml.FlowStyle // an empty map has this style
 	if key == "" {
 		return y
 	}

@@ -44,7 +44,8 @@ func parse(file string, data []byte) (root *node, problems []*FieldError, err er
 		return nil, nil, err
 	}
 	if root.kind != dict {
-		return nil, nil, &FieldError{Origin: root.origin, Want: "expected a YAML map of settings, got " + root.what()}
+		return nil, nil, &FieldError{Origin: root.origin,
+			Want: "expected a YAML map of settings, got " + root.describe()}
 	}
 	return root, r.problems, nil
 }
@@ -66,8 +67,8 @@ func document(data []byte) (*yaml.Node, error) {
 
 var (
 	yamlLine = regexp.MustCompile(`^line (\d+): `)
-	// Lines in the library's scanner errors count from 1. Lines in its parser errors, which match this pattern, count
-	// from 0.
+	// Line numbers in errors of the library's scanner begin at 1. Those of its parser begin at 0; these errors match
+	// the pattern.
 	fromZero = regexp.MustCompile(`^did not find expected (key|',' or|'-' indicator|node content|<document start>)`)
 )
 

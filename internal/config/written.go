@@ -12,8 +12,8 @@ import (
 // padded matches a whole number with a leading zero, which is octal in YAML 1.1, RLinf's format.
 var padded = regexp.MustCompile(`^([-+]?)0([0-9_]+)$`)
 
-// written returns n, a value for a field of type t. If n is a number from the command line, it drops the leading zeros.
-// In a file, a leading zero may mark an octal number: written reports an ambiguous number as a mistake and returns ok
+// written returns the value n for a field of type t. It drops the leading zeros of a number from the command line. In a
+// file, a leading zero may mark an octal number. If such a number is ambiguous, written reports a mistake, and ok is
 // false.
 func (d *decoder) written(n *node, t reflect.Type, key string) (as *node, ok bool) {
 	if n.kind == list {
@@ -29,7 +29,7 @@ func (d *decoder) written(n *node, t reflect.Type, key string) (as *node, ok boo
 	if n.kind != scalar || n.tag == strTag || !padded.MatchString(n.value) || !holdsNumbers(t) {
 		return n, true
 	}
-	if want := n.ambiguous(); want != "" {
+	if want := n.ambiguity(); want != "" {
 		d.check.report(&FieldError{Origin: n.origin, Key: key, Value: n.value, Want: want})
 		return n, false
 	}
@@ -38,9 +38,9 @@ func (d *decoder) written(n *node, t reflect.Type, key string) (as *node, ok boo
 	return &c, true
 }
 
-// ambiguous describes the possible meanings of a number with a leading zero. It returns "" if there is only one
+// ambiguity describes the possible meanings of a number with a leading zero. It returns "" if there is only one
 // meaning.
-func (n *node) ambiguous() string {
+func (n *node) ambiguity() string {
 	if n.decimal || n.tag == strTag || !padded.MatchString(n.value) {
 		return ""
 	}
@@ -78,7 +78,7 @@ func holdsNumbers(t reflect.Type) bool {
 func (n *node) quoted() (text, hint string) {
 	other := n.quote != "" && strings.ContainsAny(n.value[:min(1, len(n.value))], "[{")
 	if n.kind != scalar || n.tag != strTag || n.value == "" || !other && plain(n.value, "").tag == strTag {
-		return n.what(), ""
+		return n.describe(), ""
 	}
 	quote := cmp.Or(n.quote, "'")
 	return quote + n.value + quote, "; drop the quotes: " + WithoutZeros(n.value)

@@ -113,16 +113,16 @@ func ReadFile(path string) ([]byte, error) {
 	return data.Bytes(), err
 }
 
-// ReadOnce reads all of path, which may be a pipe. It fails if there are more bytes than the argument most.
-func ReadOnce(path string, most int64) ([]byte, error) {
+// ReadOnce reads all of path, which may be a pipe. It fails if there are more than limit bytes.
+func ReadOnce(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, most+1))
-	if err == nil && int64(len(data)) > most {
-		err = &os.PathError{Op: "read", Path: path, Err: fmt.Errorf("more than %d MiB", most>>20)}
+	data, err := io.ReadAll(io.LimitReader(f, limit+1))
+	if err == nil && int64(len(data)) > limit {
+		err = &os.PathError{Op: "read", Path: path, Err: fmt.Errorf("more than %d MiB", limit>>20)}
 	}
 	return data, err
 }

@@ -10,8 +10,8 @@
 //	r, err := emulate.Run(ctx, s)
 //	fmt.Println(r.Summary.Median, r.RealWork)
 //
-// Keys of a Setting may place several members on a rank. These members take turns on the core of the rank.
-// Setting.Drift changes costs while the job runs. Setting.Scheduler moves members to other ranks.
+// Setting.Keys may place several members on a rank. These members take turns on the core of the rank. Setting.Drift
+// changes costs while the job runs. Setting.Scheduler moves members to other ranks.
 //
 // Curves runs a Study: weak and strong scaling with and without skew, and compares a Predictor with the measurements.
 package emulate

@@ -158,7 +158,7 @@ func TestClosedForm(t *testing.T) {
 	truth := func(ranks int) Result {
 		s := example()
 		s.Ranks, s.Envs, s.Skew = ranks, 4*ranks, 0.3
-		rounds, seconds := f.known(&s)
+		rounds, seconds := f.costs(&s)
 		r := Result{Setting: s}
 		r.Summary.Median = seconds + alpha*rounds + beta
 		return r

@@ -37,7 +37,7 @@ var _ Predictor = (*ClosedForm)(nil)
 func (f *ClosedForm) Fit(small []Result) {
 	var points []stats.Point
 	for _, r := range small {
-		rounds, seconds := f.known(&r.Setting)
+		rounds, seconds := f.costs(&r.Setting)
 		points = append(points, stats.Point{Rounds: rounds, Bytes: 1, Time: r.Summary.Median - seconds})
 	}
 	line := stats.Fit(points)
@@ -46,12 +46,12 @@ func (f *ClosedForm) Fit(small []Result) {
 
 // Predict implements Predictor.
 func (f *ClosedForm) Predict(s Setting) float64 {
-	rounds, seconds := f.known(&s)
+	rounds, seconds := f.costs(&s)
 	return seconds + rounds*f.Alpha + f.Beta
 }
 
-// known returns the rounds of an iteration, and the part of its seconds that does not depend on the fit.
-func (f *ClosedForm) known(s *Setting) (rounds, seconds float64) {
+// costs returns the rounds of an iteration, and the part of its seconds that does not depend on the fit.
+func (f *ClosedForm) costs(s *Setting) (rounds, seconds float64) {
 	nodes := (s.Ranks + s.PerNode - 1) / s.PerNode
 	cost := collectives.CostOf(f.Sums, collectives.Shape{Kind: spmd.AllReduce, Members: s.Ranks, Nodes: nodes,
 		Bytes: 4 * s.Params / s.Shrink})
@@ -71,8 +71,8 @@ func (f *ClosedForm) known(s *Setting) (rounds, seconds float64) {
 }
 
 // SlowestRollout returns the seconds of the rollout of the slowest rank. A rollout is a sum of Steps independent waits,
-// so its time is almost normal. The expected maximum of n normal numbers is about the quantile at (n - 3/8)/(n + 1/4)
-// (Blom 1958).
+// so its time is almost normally distributed. The expected maximum of n normal numbers is about the quantile at (n -
+// 3/8)/(n + 1/4) (Blom 1958).
 func SlowestRollout(s *Setting) float64 {
 	seconds := s.rollout().Seconds()
 	if s.Skew == 0 || s.Ranks == 1 {

@@ -45,16 +45,16 @@ const (
 // reliable.
 func (r *Result) Disturbed() bool { return r.Late > tooLate }
 
-// Run emulates s. If Setting.Stretch is 0, Run chooses the stretch: it repeats the run with a larger stretch while real
-// work takes more than half of the cores' time. It then also repeats a disturbed run. It returns the run with the least
-// Late.
+// Run emulates s. If Setting.Stretch is 0, Run chooses the stretch, and makes at most three runs: it repeats a
+// disturbed run, and a run whose real work takes more than half of the cores' time. It returns the run with the
+// smallest Late.
 func Run(ctx context.Context, s Setting) (Result, error) {
 	if err := s.check(); err != nil {
 		return Result{}, err
 	}
 	fixed := s.Stretch > 0
 	if !fixed {
-		s.Stretch = s.guess(runtime.GOMAXPROCS(0))
+		s.Stretch = s.guessStretch(runtime.GOMAXPROCS(0))
 	}
 	var best Result
 	for try := 1; ; try++ {

@@ -113,9 +113,9 @@ func (s *Setting) network() local.Network {
 	return local.Network{RanksPerNode: s.PerNode, Between: b}
 }
 
-// guess returns a first stretch. It assumes 40 µs of real work for each time step of a rank, and 4 ms for the rest of
-// the rank's iteration.
-func (s *Setting) guess(cores int) float64 {
+// guessStretch returns a first stretch. It assumes 40 µs of real work for each time step of a rank, and 4 ms for the
+// rest of the rank's iteration.
+func (s *Setting) guessStretch(cores int) float64 {
 	const step = 40e-6
 	work := float64(s.Ranks) * step * float64(s.Steps+100) / float64(cores)
 	return math.Max(least, math.Ceil(work/(aim*s.Computing().Seconds())))
@@ -125,5 +125,5 @@ func (s *Setting) guess(cores int) float64 {
 const (
 	most  = 0.5 // maximum share of real work in the cores' time
 	aim   = 0.3 // share of real work at which a guess aims
-	least = 25  // smallest stretch: the usual lateness of waits, tens of microseconds, is small compared with the waits
+	least = 25  // smallest stretch; it makes the usual lateness, tens of microseconds, small compared with the waits
 )

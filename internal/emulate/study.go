@@ -60,9 +60,9 @@ type Point struct {
 	result Result
 }
 
-// Curves runs the study and returns its points: weak before strong, then by skew, then by ranks. done, unless nil, is
-// called after each run. Curves leaves out numbers of ranks in Beyond that do not divide the environments.
-func (s *Study) Curves(ctx context.Context, done func(Point)) ([]Point, error) {
+// Curves runs the study and returns its points: weak before strong, then by skew, then by ranks. report, unless nil,
+// gets the point of each run. Curves leaves out numbers of ranks in Beyond that do not divide the environments.
+func (s *Study) Curves(ctx context.Context, report func(Point)) ([]Point, error) {
 	var points []Point
 	fixed := s.Setting.Stretch > 0
 	for _, kind := range []string{Weak, Strong} {
@@ -94,8 +94,8 @@ func (s *Study) Curves(ctx context.Context, done func(Point)) ([]Point, error) {
 					Fitted: ranks <= s.FitRanks && (fixed || !r.Disturbed()), result: r}
 				points = append(points, p)
 				points[len(points)-1].relate(&points[first])
-				if done != nil {
-					done(points[len(points)-1])
+				if report != nil {
+					report(points[len(points)-1])
 				}
 				runtime.GC() // the next run needs the memory of this run
 			}
@@ -105,18 +105,18 @@ func (s *Study) Curves(ctx context.Context, done func(Point)) ([]Point, error) {
 	return points, nil
 }
 
-// share returns the work of a rank relative to the work of a rank at the point first.
-func (p *Point) share(first *Point) float64 {
+// share returns the work of a rank at p, relative to the work of a rank at base.
+func (p *Point) share(base *Point) float64 {
 	if p.Kind == Weak {
 		return 1
 	}
-	return float64(first.Ranks) / float64(p.Ranks)
+	return float64(base.Ranks) / float64(p.Ranks)
 }
 
-// relate sets the efficiency of p relative to the point first.
-func (p *Point) relate(first *Point) {
-	ratio, low, high, _ := stats.RatioInterval(first.result.Iterations, p.result.Iterations)
-	share := p.share(first)
+// relate sets the efficiency of p, relative to base.
+func (p *Point) relate(base *Point) {
+	ratio, low, high, _ := stats.RatioInterval(base.result.Iterations, p.result.Iterations)
+	share := p.share(base)
 	p.Efficiency, p.EfficiencyLow, p.EfficiencyHigh = share*ratio, share*low, share*high
 }
 

@@ -11,7 +11,7 @@ import (
 // VirtualRollout is like SlowestRollout, but package planner simulates the steps and inferences of every rank in
 // virtual time. It returns the mean of several simulations. Equal settings give equal results.
 func VirtualRollout(s *Setting) float64 {
-	m, p, l := s.planned()
+	m, p, l := s.toPlanner()
 	runs := 1
 	if s.Skew > 0 {
 		runs = min(16, max(1, 4096/s.Ranks))
@@ -24,8 +24,8 @@ func VirtualRollout(s *Setting) float64 {
 	return sum / float64(runs)
 }
 
-// planned converts the setting to the types of package planner.
-func (s *Setting) planned() (*planner.Machine, *planner.Profile, planner.Layout) {
+// toPlanner converts the setting to the types of package planner.
+func (s *Setting) toPlanner() (*planner.Machine, *planner.Profile, planner.Layout) {
 	nodes := (s.Ranks + s.PerNode - 1) / s.PerNode
 	m := &planner.Machine{Cores: s.PerNode, Nodes: nodes, Copy: 10e9,
 		Network: planner.Link{Latency: s.Between.Latency.Seconds()}}

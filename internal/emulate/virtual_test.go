@@ -28,7 +28,7 @@ func TestVirtualRollout(t *testing.T) {
 func TestThousandsOfRanks(t *testing.T) {
 	s := example()
 	s.Ranks, s.Envs, s.Skew, s.Steps = 4096, 4*4096, 0.3, 128
-	m, p, l := s.planned()
+	m, p, l := s.toPlanner()
 	var got [2]float64
 	for i := range got {
 		var before, after runtime.MemStats

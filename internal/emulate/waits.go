@@ -60,26 +60,26 @@ type core struct {
 // turn is the longest time for which a member keeps the core while other members wait for it.
 const turn = time.Millisecond
 
-// wait occupies the core in place of computing, for the duration d × Setting.Stretch. It returns the time at which the
-// wait should have ended. The duration begins at the argument after, the time at which the previous wait should have
-// ended. So real work and lateness since then are part of it.
-func (c *core) wait(d time.Duration, after int64) (ends int64) {
-	for ends = after; d > 0; d -= turn {
+// wait occupies the core in place of computing, for the duration d × Setting.Stretch. The duration begins at t0, when
+// the previous wait should have ended, so it includes real work and lateness since then. wait returns the time at which
+// this wait should have ended.
+func (c *core) wait(d time.Duration, t0 int64) (ends int64) {
+	for ends = t0; d > 0; d -= turn {
 		ends = c.take(int64(float64(min(d, turn))*c.setting.Stretch), ends)
 	}
 	return ends
 }
 
-// take occupies the core for one turn of lasts nanoseconds, after all earlier turns. It returns the time at which the
-// turn should have ended.
-func (c *core) take(lasts, after int64) int64 {
+// take occupies the core for one turn of ns nanoseconds, after all earlier turns and not before t0. It returns the time
+// at which the turn should have ended.
+func (c *core) take(ns, t0 int64) int64 {
 	c.mu.Lock()
-	c.free = max(c.free, after) + lasts
+	c.free = max(c.free, t0) + ns
 	ends := c.free
 	c.mu.Unlock()
 	end := c.start.Add(time.Duration(ends))
 	c.timer.SleepUntil(end, c.ended)
-	c.waits.Add(lasts)
+	c.waits.Add(ns)
 	c.late.Add(int64(time.Since(end)))
 	return ends
 }
@@ -89,8 +89,8 @@ func (c *clock) close() {
 	c.timer.Close()
 }
 
-// Observations and actions carry the time at which the previous wait should have ended. They store it in digits that
-// float32 represents exactly.
+// Observations and actions carry the time at which the previous wait should have ended. The time is stored as digits
+// that float32 represents exactly.
 const (
 	digits    = 3
 	digitBits = 21

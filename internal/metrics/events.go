@@ -39,9 +39,9 @@ const (
 )
 
 // CreateEvents makes a new event file events.out.tfevents.<time>.<host>.<n> in dir, and makes dir if it is missing. In
-// earlier files of dir, TensorBoard then ignores the values of all steps >= from, because a resumed run writes these
-// steps again.
-func CreateEvents(dir, host string, at time.Time, from int64) (*Events, error) {
+// older files of dir, TensorBoard then ignores the values from firstStep on, because a resumed run writes these steps
+// again.
+func CreateEvents(dir, host string, at time.Time, firstStep int64) (*Events, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return nil, fmt.Errorf("tensorboard: %w", err)
 	}
@@ -53,7 +53,7 @@ func CreateEvents(dir, host string, at time.Time, from int64) (*Events, error) {
 	e.begin(0, at)
 	e.event = appendBytes(e.event, 3, []byte("brain.Event:2"))
 	if err = e.end(); err == nil {
-		e.begin(from, at)
+		e.begin(firstStep, at)
 		e.event = appendBytes(e.event, 7, []byte{1<<3 | varint, 1})
 		err = e.end()
 	}

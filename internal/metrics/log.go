@@ -183,7 +183,7 @@ func LastStep(path string) (step int64, ok bool) {
 	return stepOf(tail[bytes.LastIndexByte(tail, '\n')+1:])
 }
 
-// Newest returns the newest value of each metric in the last lines of the file at path, including step and time.
+// Newest returns the newest value of each metric in the last lines of the file at path, including "step" and "time".
 // Another process may be writing the file.
 func Newest(path string) map[string]float64 {
 	newest := map[string]float64{}

@@ -35,7 +35,7 @@ type Options struct {
 	Width func() int // columns of the terminal; unknown if Width is nil or returns <= 0
 }
 
-// On returns the options for a terminal or, if terminal is nil, for a log.
+// On returns the options for a terminal. If terminal is nil, it returns the options for a log.
 func On(terminal *os.File) Options {
 	return Options{Live: terminal != nil, Width: func() int { return Width(terminal) }}
 }
@@ -62,7 +62,7 @@ type Progress struct {
 	at      time.Time // time of the line that is being written
 	working int64     // step in progress; 0 if there is none
 	wrote   time.Time // when a line was last written, or the first work began
-	pending bool      // state is newer than shown
+	pending bool      // the newest state was not shown yet
 	live    string    // current line on the terminal; "" if there is none
 }
 
@@ -84,15 +84,15 @@ func NewProgress(out io.Writer, opts Options) *Progress {
 	return p
 }
 
-// Begin begins to show a run. start is its first state. until is its time limit, or zero if there is none.
-func (p *Progress) Begin(start State, until time.Time) {
+// Begin begins to show a run. start is the run's first state. deadline is its time limit, or zero if there is none.
+func (p *Progress) Begin(start State, deadline time.Time) {
 	if p == nil {
 		return
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	now := time.Now()
-	p.run, p.start, p.shown, p.state, p.began, p.until = true, start, start, start, now, until
+	p.run, p.start, p.shown, p.state, p.began, p.until = true, start, start, start, now, deadline
 	if p.wrote.IsZero() {
 		p.wrote = now
 	}
@@ -178,7 +178,8 @@ func (p *Progress) Print(text string) {
 	}
 }
 
-// Above returns a writer to w, which may be the same terminal. The live line stays below the output.
+// Above returns a writer that writes to w, and keeps the live line below the output. w may be the terminal of the live
+// line.
 func (p *Progress) Above(w io.Writer) io.Writer {
 	if p == nil || !p.opts.Live {
 		return w
@@ -249,8 +250,8 @@ func Cut(text string, width int) string {
 	return string(line[:max(width-2, 0)]) + "…"
 }
 
-// clearLine moves to the beginning of a terminal's line, and erases the line. A terminal cuts long lines between noWrap
-// and wrap.
+// clearLine moves to the beginning of a terminal's line, and erases the line. Between noWrap and wrap, a terminal cuts
+// long lines.
 const (
 	clearLine = "\r\x1b[K"
 	noWrap    = "\x1b[?7l"
@@ -286,11 +287,10 @@ func (p *Progress) advance(now time.Time) {
 	p.shown, p.shownAt, p.pending = p.state, now, false
 }
 
-// A field is a part of the line. In a narrow terminal the line leaves out the fields with the highest drop first.
-// Fields with drop 0 stay.
+// A field is a part of the line.
 type field struct {
 	text string
-	drop int
+	drop int // a narrow terminal leaves out the fields with the highest number first, but never fields with 0
 }
 
 // line returns the shown state and the current work in one line. It leaves out fields to fit width; 0 means no limit.
@@ -349,7 +349,7 @@ func (p *Progress) describeState(add func(drop int, format string, args ...any))
 		add(4, "lost %d of %d episodes", s.Lost, s.Episodes)
 	}
 	add(1, "%s", Clock(p.at.Sub(p.began)))
-	if left := p.left(); left > 0 {
+	if left := p.remaining(); left > 0 {
 		add(2, "ETA %s", Clock(left))
 	}
 }
@@ -369,9 +369,9 @@ func join(fields []field) string {
 // length returns the length of the line of fields, in columns.
 func length(fields []field) int { return utf8.RuneCountInString(join(fields)) }
 
-// left estimates the remaining time of the run, from the rate of its steps and its time limit. It returns 0 if the time
-// is unknown or the run is finished.
-func (p *Progress) left() (left time.Duration) {
+// remaining estimates the remaining time of the run, from the rate of its steps and its time limit. It returns 0 if the
+// time is unknown or the run is finished.
+func (p *Progress) remaining() (left time.Duration) {
 	s := p.shown
 	if done, todo := s.Step-p.start.Step, s.MaxStep-s.Step; s.MaxStep > 0 {
 		if todo <= 0 || done <= 0 {

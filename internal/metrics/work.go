@@ -65,7 +65,7 @@ func (p *Progress) Forget() {
 	p.counted = ""
 }
 
-// Phase names the work that begins now. If no counter reports its progress, its elapsed time is shown.
+// Phase names the work that begins now. The elapsed time of the work is shown if no counter reports progress.
 func (p *Progress) Phase(name string) {
 	if p == nil {
 		return

@@ -161,25 +161,25 @@ func CutBack(folder string, step int64) error {
 	return nil
 }
 
-// Since returns the moves in all from the time start on.
-func Since(all []Move, start time.Time) []Move {
-	for len(all) > 0 && all[0].Time.Before(start) {
-		all = all[1:]
+// Since returns the moves from the time start on. The list must be in the order of time.
+func Since(moves []Move, start time.Time) []Move {
+	for len(moves) > 0 && moves[0].Time.Before(start) {
+		moves = moves[1:]
 	}
-	return all
+	return moves
 }
 
-// Gain returns the median iteration times before and after the move all[i], in seconds. A time is 0 if it is unknown.
-// steps and seconds are columns of the metrics: seconds[k] is the mean iteration time from steps[k-1] to steps[k]. Gain
-// uses at most 20 rows on each side, up to the previous and the next move.
-func Gain(all []Move, i int, steps, seconds []float64) (before, after float64) {
+// Gain returns the median iteration times before and after moves[i], in seconds. A time is 0 if it is unknown. steps
+// and seconds are columns of the metrics: seconds[k] is the mean iteration time from steps[k-1] to steps[k]. Gain uses
+// at most 20 rows on each side, up to the previous and the next move.
+func Gain(moves []Move, i int, steps, seconds []float64) (before, after float64) {
 	const most = 20 // rows
-	at, from, to := float64(all[i].Step), 0.0, math.Inf(1)
+	at, from, to := float64(moves[i].Step), 0.0, math.Inf(1)
 	if i > 0 {
-		from = float64(all[i-1].Step)
+		from = float64(moves[i-1].Step)
 	}
-	if i+1 < len(all) {
-		to = float64(all[i+1].Step)
+	if i+1 < len(moves) {
+		to = float64(moves[i+1].Step)
 	}
 	var left, right []float64
 	last := 0.0 // step of the previous row
@@ -195,7 +195,7 @@ func Gain(all []Move, i int, steps, seconds []float64) (before, after float64) {
 		last = step
 	}
 	if before = median(left[max(0, len(left)-most):]); before == 0 {
-		before = all[i].Iteration
+		before = moves[i].Iteration
 	}
 	return before, median(right)
 }

@@ -58,8 +58,8 @@ func Ask(folder, placement string) (id string, err error) {
 	return r.ID, nil
 }
 
-// Pending returns the newest request without an answer, or nil if there is none. Without a request it costs one failed
-// open. If the file is not a valid request, Pending removes it and returns an error.
+// Pending returns the newest request without an answer, or nil if there is none. If there is none, the call costs only
+// one failed open. If the file is not a valid request, Pending removes it and returns an error.
 func Pending(folder string) (*Request, error) {
 	path := filepath.Join(folder, requestFile)
 	r, err := readRequest(path)
@@ -117,20 +117,20 @@ func Withdraw(folder, id string) error {
 	return nil
 }
 
-// putBack renames the file taken to path, unless there is a newer request at path.
-func putBack(taken, path string) error {
-	err := os.Link(taken, path)
+// putBack renames a file back to path, unless there is a newer request at path.
+func putBack(file, path string) error {
+	err := os.Link(file, path)
 	if err == nil || errors.Is(err, os.ErrExist) {
 		return nil
 	}
-	return os.Rename(taken, path) // the file system has no hard links
+	return os.Rename(file, path) // the file system has no hard links
 }
 
 // Find returns the answer to the request with the given ID, or nil if there is no answer yet. It returns ErrReplaced if
 // a newer request has replaced this request.
 func Find(folder, id string) (*Answer, error) {
 	// Check the request before the answers: once the request is gone, it has an answer or was replaced.
-	waits, err := waiting(folder, id)
+	waits, err := isWaiting(folder, id)
 	if err != nil {
 		return nil, err
 	}
@@ -147,8 +147,8 @@ func Find(folder, id string) (*Answer, error) {
 	return found, err
 }
 
-// waiting reports whether the request with the given ID is still in the folder.
-func waiting(folder, id string) (bool, error) {
+// isWaiting reports whether the request with the given ID is still in the folder.
+func isWaiting(folder, id string) (bool, error) {
 	for _, name := range []string{requestFile, takenFile, requestFile} { // Withdraw may take it and put it back
 		r, err := readRequest(filepath.Join(folder, name))
 		if err == nil && r.ID == id {

@@ -27,8 +27,8 @@ const (
 	Denoise                        // noise and time of the denoising loss: key and counter like Crop
 )
 
-// block is the Philox4x32-10 bijection of the counter (c0, c1, c2, c3) under the key seed. A Stream sets c0 and c1 to
-// its counter, c2 to its key, and c3 to purpose·2^24 + the number of the block.
+// block is the Philox4x32-10 bijection. Its counter is (c0, c1, c2, c3), and its key is the seed. A Stream sets c0 and
+// c1 to its counter, c2 to its key, and c3 to purpose·2^24 + the number of the block.
 func block(seed uint64, c0, c1, c2, c3 uint32) (uint32, uint32, uint32, uint32) {
 	k0, k1 := uint32(seed), uint32(seed>>32)
 	for range 10 {

@@ -30,9 +30,9 @@ type axis struct {
 
 func newAxis(s Scale) axis { return axis{s, math.Inf(1), math.Inf(-1)} }
 
-// at returns the coordinate of v on the axis: v on a linear axis, and the exponent of v on a logarithmic axis. The
-// exponent is not finite for v <= 0.
-func (a *axis) at(v float64) float64 {
+// coordinate returns the coordinate of v on the axis: v on a linear axis, and the exponent of v on a logarithmic axis.
+// The exponent is not finite for v <= 0.
+func (a *axis) coordinate(v float64) float64 {
 	switch a.scale {
 	case Log2:
 		return math.Log2(v)
@@ -43,7 +43,7 @@ func (a *axis) at(v float64) float64 {
 }
 
 func (a *axis) add(v float64) {
-	if p := a.at(v); finite(p) {
+	if p := a.coordinate(v); finite(p) {
 		a.lo, a.hi = min(a.lo, p), max(a.hi, p)
 	}
 }
@@ -57,7 +57,7 @@ func (a *axis) ticks() []float64 {
 	if a.scale != Linear {
 		return a.powers()
 	}
-	// If the values differ only by rounding, widen the axis: steps as small as their range would be lost in additions.
+	// If the values differ only by rounding, widen the axis: steps of so small a range would be lost in additions.
 	if size := max(math.Abs(a.lo), math.Abs(a.hi)); a.hi-a.lo <= 1e-9*size {
 		d := max(size/10, 1e-3)
 		a.lo, a.hi = a.lo-d, a.hi+d
@@ -90,8 +90,8 @@ func (a *axis) powers() []float64 {
 	return at
 }
 
-// part returns the position of v on the axis, from 0 to 1.
-func (a *axis) part(v float64) float64 { return (a.at(v) - a.lo) / (a.hi - a.lo) }
+// position returns the position of v on the axis, from 0 to 1.
+func (a *axis) position(v float64) float64 { return (a.coordinate(v) - a.lo) / (a.hi - a.lo) }
 
 // label formats a tick: 2.5M, 40k, -150, 0.02.
 func label(v float64) string {

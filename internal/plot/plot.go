@@ -28,8 +28,8 @@ type Curve struct {
 	Marks     bool // draw a dot at each point; always done for a single point
 }
 
-// marked reports whether the curve has dots.
-func (c *Curve) marked() bool {
+// hasMarks reports whether the curve has dots.
+func (c *Curve) hasMarks() bool {
 	points := 0
 	for i := range c.X {
 		if finite(c.X[i]) && finite(c.Y[i]) {
@@ -95,7 +95,7 @@ func (f *Figure) SVG() []byte {
 	for i, curve := range names {
 		at := legend + legendLine*float64(i)
 		fmt.Fprintf(&b, `<path d="M%.0f %.0fh22" stroke="%s" stroke-width="2"%s/>`, left, at+4, colorOf(i), dashOf(i))
-		if curve.marked() {
+		if curve.hasMarks() {
 			b.WriteString(dot(left+11, at+4, colorOf(i)))
 		}
 		fmt.Fprintf(&b, `<text x="%.0f" y="%.0f">%s</text>`+"\n", left+30, at+8, escape(curve.Name))
@@ -144,20 +144,22 @@ type view struct {
 	at   box
 }
 
-func (v view) px(x float64) float64 { return v.at.x + v.x.part(x)*v.at.wide }
+func (v view) px(x float64) float64 { return v.at.x + v.x.position(x)*v.at.wide }
 func (v view) py(y float64) float64 {
-	return v.at.y + v.at.high - min(max(v.y.part(y), 0), 1)*v.at.high
+	return v.at.y + v.at.high - min(max(v.y.position(y), 0), 1)*v.at.high
 }
 
-// has reports whether a point can be drawn.
-func (v view) has(x, y float64) bool { return finite(v.x.at(x)) && finite(v.y.at(y)) }
+// canDraw reports whether a point can be drawn.
+func (v view) canDraw(x, y float64) bool {
+	return finite(v.x.coordinate(x)) && finite(v.y.coordinate(y))
+}
 
 // axes returns axes that cover the curves.
 func (c *Chart) axes() (x, y axis) {
 	x, y = newAxis(c.XScale), newAxis(c.YScale)
 	for _, curve := range c.Curves {
 		for i := range curve.X {
-			if (view{x: x, y: y}).has(curve.X[i], curve.Y[i]) {
+			if (view{x: x, y: y}).canDraw(curve.X[i], curve.Y[i]) {
 				x.add(curve.X[i])
 				y.add(curve.Y[i])
 			}
@@ -169,9 +171,9 @@ func (c *Chart) axes() (x, y axis) {
 	}
 	least, most := y.lo-margin, y.hi+margin
 	for _, curve := range c.Curves {
-		marked := curve.marked()
+		marked := curve.hasMarks()
 		for i := range curve.Low {
-			if low, high := y.at(curve.Low[i]), y.at(curve.High[i]); finite(low) && finite(high) {
+			if low, high := y.coordinate(curve.Low[i]), y.coordinate(curve.High[i]); finite(low) && finite(high) {
 				if !marked {
 					low, high = max(low, least), min(high, most)
 				}
@@ -185,10 +187,10 @@ func (c *Chart) axes() (x, y axis) {
 // draw draws c, which is curve i of a chart: the band, the line, then the marks.
 func (c *Curve) draw(b *bytes.Buffer, i int, v view) {
 	var line, upper, lower, marks strings.Builder // lower: the lower edge of the band, from its end
-	color, marked := colorOf(i), c.marked()
-	drawn := func(i int) bool { return v.has(c.X[i], c.Y[i]) }
+	color, marked := colorOf(i), c.hasMarks()
+	drawn := func(i int) bool { return v.canDraw(c.X[i], c.Y[i]) }
 	bounded := func(i int) bool {
-		return c.Low != nil && drawn(i) && v.has(c.X[i], c.Low[i]) && v.has(c.X[i], c.High[i])
+		return c.Low != nil && drawn(i) && v.canDraw(c.X[i], c.Low[i]) && v.canDraw(c.X[i], c.High[i])
 	}
 	for i := range c.X {
 		if !drawn(i) {

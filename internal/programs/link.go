@@ -17,8 +17,8 @@ import (
 type link struct {
 	socket  *socket
 	process *os.Process
-	ended   chan struct{} // closed when the supervisor and all its programs have ended
-	why     error         // why the link ended; valid once ended is closed
+	done    chan struct{} // closed when the supervisor and all its programs have ended
+	why     error         // why the link ended; valid once done is closed
 
 	mu       sync.Mutex
 	next     int
@@ -57,7 +57,7 @@ func newLink() (*link, error) {
 	if err != nil {
 		return nil, errors.Join(err, ours.conn.Close())
 	}
-	l := &link{socket: ours, process: process, ended: make(chan struct{}), programs: map[int]*program{}}
+	l := &link{socket: ours, process: process, done: make(chan struct{}), programs: map[int]*program{}}
 	go l.listen()
 	return l, nil
 }
@@ -100,12 +100,12 @@ func (l *link) listen() {
 		p.end(l.why)
 	}
 	l.programs = nil
-	close(l.ended)
+	close(l.done)
 }
 
 func (l *link) hasEnded() bool {
 	select {
-	case <-l.ended:
+	case <-l.done:
 		return true
 	default:
 		return false
@@ -146,7 +146,7 @@ func (l *link) start(cmd *exec.Cmd, files []*os.File) (*Process, error) {
 func (l *link) close() error {
 	l.socket.conn.CloseWrite()
 	select {
-	case <-l.ended:
+	case <-l.done:
 		return nil
 	case <-time.After(closeLimit):
 		return fmt.Errorf("processes that were to end with this one still run %v after they were killed", closeLimit)

@@ -43,8 +43,8 @@ func Environ() []string {
 	})
 }
 
-// A Starter starts programs, each in its own process group. The zero Starter starts them without a supervisor. It is
-// safe for concurrent use.
+// A Starter starts programs, each in its own process group. The zero Starter starts them without a supervisor. A
+// Starter is safe for concurrent use.
 type Starter struct {
 	entry Entry
 
@@ -53,8 +53,8 @@ type Starter struct {
 	thread chan func() // starts programs without a supervisor; nil before the first program
 }
 
-// limit is the time that a supervisor has to start a program, and a program has to end after SIGKILL. Then the
-// supervisor is killed, because it may be stopped or may wait for a disk.
+// limit is how long a supervisor may take to start a program, and how long a program may take to end after SIGKILL.
+// After this time the supervisor is killed, because it may be stopped or may wait for a disk.
 const limit = 5 * time.Minute
 
 // A Process is a program started by a Starter.
@@ -66,8 +66,7 @@ type Process struct {
 	giveUp func() // called if the process does not end after SIGKILL
 }
 
-// Done returns a channel that closes when the program has ended. Before that, the other processes of its group are
-// killed.
+// Done returns a channel that closes when the program has ended and the other processes of its group have been killed.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
 // Err returns the program's outcome after Done: nil for exit status 0, otherwise an ExitError.

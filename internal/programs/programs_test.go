@@ -266,7 +266,7 @@ func TestSupervisorIsSignalled(t *testing.T) {
 	if err := p.Err(); err == nil || err.Error() != "its supervisor ended: signal: killed" {
 		t.Errorf("%v, expected the end of the supervisor", err)
 	}
-	<-first.ended
+	<-first.done
 	if err := s.run("true"); err != nil {
 		t.Error(err)
 	}

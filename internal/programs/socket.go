@@ -37,7 +37,7 @@ type socket struct {
 
 	sending sync.Mutex
 	out     []int      // descriptors to send with the next bytes
-	in      []*os.File // received descriptors that take has not returned yet
+	in      []*os.File // received descriptors that no call of take has returned yet
 }
 
 // newSocket takes ownership of f, one end of a socket pair.
@@ -65,7 +65,7 @@ func (s *socket) send(v any, files []*os.File) error {
 	return s.enc.Encode(v)
 }
 
-// receive decodes the next value into v. take then returns the descriptors sent with the value.
+// receive decodes the next value into v. Call take for the descriptors sent with the value.
 func (s *socket) receive(v any) error { return s.dec.Decode(v) }
 
 // take removes and returns the first n received descriptors.

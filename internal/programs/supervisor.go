@@ -142,8 +142,8 @@ func (s *supervisor) start(r *request, files []*os.File) {
 	s.socket.send(said, nil) // after an error the receiving goroutine sees the end of the socket
 }
 
-// reap reports children that have ended. It kills the rest of a program's process group, which might keep the program's
-// pipes open and so hide its end.
+// reap reports children that have ended. It also kills the rest of a program's process group, because these processes
+// might keep the program's pipes open.
 func (s *supervisor) reap() {
 	for {
 		var status syscall.WaitStatus
@@ -156,7 +156,7 @@ func (s *supervisor) reap() {
 		}
 		id, ours := s.ids[pid]
 		if !ours {
-			continue // it was a program's descendant
+			continue // the child was a program's descendant
 		}
 		syscall.Kill(-pid, syscall.SIGKILL)
 		delete(s.ids, pid)

@@ -47,10 +47,10 @@ type series struct {
 	Metric string `json:"metric"`
 }
 
-// wanted are the charts that a page can have. A page shows a chart if the run has one of the chart's metrics. If
+// allCharts are the charts that a page can have. A page shows a chart if the run has one of the chart's metrics. If
 // several charts name a metric, the first of them shows it. A * at the end of a name stands for any text: the chart
 // then has a series for each metric that matches.
-var wanted = []struct {
+var allCharts = []struct {
 	group, title, unit string
 	series             []series
 }{
@@ -154,7 +154,7 @@ func (r *Run) curves(p *packer) *curvesData {
 func chartsOf(names []string) (groups []group, rest []string) {
 	drawn := map[string]bool{}
 	answers := slices.Contains(names, "rollout/response_length")
-	for _, w := range wanted {
+	for _, w := range allCharts {
 		if w.title == "reward of an answer" && !answers {
 			continue // in environments this metric is the mean reward of a step
 		}
@@ -190,8 +190,7 @@ func chartsOf(names []string) (groups []group, rest []string) {
 	return groups, rest
 }
 
-// buckets divides the rows of a table into ranges. The field each is the number of rows in a range. A range becomes two
-// points of a curve.
+// buckets divides the rows of a table into buckets of the same number of rows. A bucket becomes two points of a curve.
 type buckets struct{ rows, each int }
 
 func newBuckets(rows int) buckets {

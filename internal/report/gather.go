@@ -40,8 +40,8 @@ type Run struct {
 // About is the data about a run that only the command line knows.
 type About struct {
 	Defaults []byte // the default configuration, as YAML
-	// Key returns the meaning of a key. If the key's default is the value of another key, it also returns that key.
-	Key  func(name string) (meaning, from string)
+	// Key returns the meaning of a key. If the key's default is the value of another key, source is that key.
+	Key  func(name string) (meaning, source string)
 	Next string // lines of `rlinf status`
 }
 

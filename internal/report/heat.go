@@ -167,13 +167,13 @@ func (g *grids) clear(iteration int64) {
 	}
 }
 
-// thin joins groups of iterations into columns. The argument each is the number of iterations in a group. thin returns
-// the longest time of each column, row by row.
-func (g *grids) thin(values []float32, each, columns int) []float64 {
+// thin joins groups of iterations into columns. size is the number of iterations in a group. thin returns the longest
+// time of each column, row by row.
+func (g *grids) thin(values []float32, size, columns int) []float64 {
 	out := make([]float64, g.rows*columns)
 	for row := range g.rows {
 		for i, v := range values[row*g.wide : (row+1)*g.wide] {
-			cell := row*columns + i/each
+			cell := row*columns + i/size
 			out[cell] = max(out[cell], float64(v))
 		}
 	}

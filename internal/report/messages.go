@@ -35,7 +35,7 @@ func (r *Run) messages(p *packer) *messagesData {
 	}
 	messages, bytes := make([]float64, d.N*d.N), make([]float64, d.N*d.N)
 	for _, s := range last.Sent {
-		if valid(s, last.Ranks) {
+		if isValid(s, last.Ranks) {
 			cell := of(s.From)*d.N + of(s.To)
 			messages[cell] += float64(s.Messages)
 			bytes[cell] += float64(s.Bytes)
@@ -48,7 +48,8 @@ func (r *Run) messages(p *packer) *messagesData {
 // mostNodes is the maximum number of nodes in a matrix of messages.
 const mostNodes = 512
 
-// valid reports whether the numbers in s are possible with this number of ranks. A damaged file may have other numbers.
-func valid(s trace.Sent, ranks int) bool {
+// isValid reports whether the numbers in s are possible with this number of ranks. A damaged file may have other
+// numbers.
+func isValid(s trace.Sent, ranks int) bool {
 	return s.From >= 0 && s.From < ranks && s.To >= 0 && s.To < ranks && s.Messages > 0 && s.Bytes >= 0
 }

@@ -81,11 +81,11 @@ func WriteRun(w io.Writer, r *Run) error {
 		d.Films = append(d.Films, filmData{plain(f.Name), f.Every, len(f.PNG)})
 		films = append(films, base64.StdEncoding.AppendEncode(nil, f.PNG))
 	}
-	return write(w, p, d.Title, d, films, r.still(&d))
+	return write(w, p, d.Title, d, films, r.fallback(&d))
 }
 
-// write writes a page with its document and its films. The argument still is the HTML for browsers that run no scripts.
-func write(w io.Writer, p *packer, title string, document any, films [][]byte, still []byte) error {
+// write writes a page with its document and its films. fallback is the HTML for browsers that run no scripts.
+func write(w io.Writer, p *packer, title string, document any, films [][]byte, fallback []byte) error {
 	data, err := p.encode(document)
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
@@ -105,7 +105,7 @@ func write(w io.Writer, p *packer, title string, document any, films [][]byte, s
 		policy, html.EscapeString(title+" · rlinf report"))
 	fmt.Fprintf(&b, "<style>\n%s\n%s</style>\n", text("uplot/uPlot.min.css"), text("page.css"))
 	b.WriteString("<noscript><style>#page{display:none}</style></noscript></head>\n<body>\n<noscript>\n")
-	b.Write(still)
+	b.Write(fallback)
 	b.WriteString("</noscript>\n")
 	b.Write(text("page.html"))
 	fmt.Fprintf(&b, "<!-- Licence of uPlot:\n%s-->\n", text("uplot/LICENSE"))

@@ -72,11 +72,11 @@ func (r *Run) phases(p *packer) *phasesData {
 	return d
 }
 
-// thinPhases joins groups of rows. The argument each is the number of rows in a group. The joined row is the row with
-// the longest iteration, but with the mean of the group's means.
-func thinPhases(rows []phaseRow, each int) (thin []phaseRow) {
-	for i := 0; i < len(rows); i += each {
-		part := rows[i:min(i+each, len(rows))]
+// thinPhases joins groups of rows. size is the number of rows in a group. A joined row has the slowest times of the
+// group's longest iteration, and the mean of the group's means.
+func thinPhases(rows []phaseRow, size int) (thin []phaseRow) {
+	for i := 0; i < len(rows); i += size {
+		part := rows[i:min(i+size, len(rows))]
 		one := part[0]
 		for _, row := range part[1:] {
 			if sum(row.slowest) > sum(one.slowest) {

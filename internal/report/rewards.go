@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// Rewards counts a language model's answers in training by their rewards. It is one line of generation.jsonl.
+// Rewards is one line of generation.jsonl: the numbers of a language model's training answers, by reward.
 type Rewards struct {
-	Step   float64             // the last iteration of the line; its first follows the Step of the previous line
+	Step   float64             // the line's last iteration; its first iteration follows the Step of the previous line
 	Width  float64             // if > 0, rewards are rounded down to multiples of Width
 	Counts map[float64]float64 // number of answers by reward
 }

@@ -34,9 +34,9 @@ type runsKey struct {
 }
 
 // GatherRuns reads the runs and sweeps at paths. It leaves out damaged runs and paths without runs, and lists them in
-// Problems. The function returns gives the lowest and the highest possible return of a task.
-func GatherRuns(paths []string, returns func(task string) (least, most float64)) (*Runs, error) {
-	r := &Runs{returns: returns}
+// Problems. bounds gives the lowest and the highest possible return of a task.
+func GatherRuns(paths []string, bounds func(task string) (least, most float64)) (*Runs, error) {
+	r := &Runs{returns: bounds}
 	var failed error
 	for _, path := range paths {
 		groups, damaged, err := results.LoadWhole(path, "")
@@ -61,7 +61,7 @@ func GatherRuns(paths []string, returns func(task string) (least, most float64))
 		return nil, fmt.Errorf("%s: no run has one of the metrics %s", strings.Join(paths, ", "),
 			strings.Join(results.Headlines(), ", "))
 	}
-	r.keep()
+	r.filterGroups()
 	r.Table.At = math.Inf(1)
 	for _, g := range r.Groups {
 		r.Table.Groups = append(r.Table.Groups, compared(g, r.Table.Metric))
@@ -71,8 +71,8 @@ func GatherRuns(paths []string, returns func(task string) (least, most float64))
 	return r, nil
 }
 
-// keep leaves out groups without the main metric, and gives the other groups distinct names.
-func (r *Runs) keep() {
+// filterGroups leaves out groups without the main metric, and gives the other groups distinct names.
+func (r *Runs) filterGroups() {
 	var kept []results.Group
 	times := map[string]int{}
 	for _, g := range r.Groups {
@@ -263,7 +263,7 @@ func WriteRuns(w io.Writer, r *Runs) error {
 		d.Keys = append(d.Keys, runsKey{plain(k.Key), plains(k.Values)})
 	}
 	var still bytes.Buffer
-	stillSummary(&still, d.Title, "", nil, d.Problems)
+	fallbackSummary(&still, d.Title, "", nil, d.Problems)
 	for _, metric := range r.metrics() {
 		row := []string{plain(metric)}
 		for i := range r.Groups {
@@ -275,7 +275,7 @@ func WriteRuns(w io.Writer, r *Runs) error {
 		}
 		d.Finals = append(d.Finals, row)
 	}
-	for _, metric := range r.drawn() {
+	for _, metric := range r.chartMetrics() {
 		c := runsChart{Metric: plain(metric)}
 		picture := plot.Chart{Title: metric, X: d.Steps, Y: metric,
 			Curves: results.Bands(metric, r.Groups, r.returns)}
@@ -302,9 +302,9 @@ func (r *Runs) metrics() (names []string) {
 	return slices.Compact(names)
 }
 
-// drawn returns the metrics that get a chart: the main metric, then the metrics that have a chart on the page of a
-// single run.
-func (r *Runs) drawn() []string {
+// chartMetrics returns the metrics that get a chart: the main metric, then the metrics that have a chart on the page of
+// a single run.
+func (r *Runs) chartMetrics() []string {
 	names := []string{r.Table.Metric}
 	groups, _ := chartsOf(r.metrics())
 	for _, g := range groups {

@@ -11,15 +11,15 @@ import (
 // mostStill is the maximum number of points of a curve in the pictures for browsers without scripts.
 const mostStill = 300
 
-// still returns the HTML for browsers without scripts: the summary, and pictures of the learning curves, the training
-// curves and the times of an iteration.
-func (r *Run) still(d *document) []byte {
+// fallback returns the HTML for browsers without scripts: the summary, and pictures of the learning curves, the
+// training curves and the times of an iteration.
+func (r *Run) fallback(d *document) []byte {
 	var b bytes.Buffer
 	var sentences []string
 	for _, s := range d.Sentences {
 		sentences = append(sentences, s.Text)
 	}
-	stillSummary(&b, d.Title, "The state of the run: "+d.State+".", d.Facts, sentences, d.Problems)
+	fallbackSummary(&b, d.Title, "The state of the run: "+d.State+".", d.Facts, sentences, d.Problems)
 	m := r.Metrics
 	if d.Curves != nil {
 		for _, g := range d.Curves.Groups {
@@ -49,8 +49,8 @@ func (r *Run) still(d *document) []byte {
 	return b.Bytes()
 }
 
-// stillSummary writes the title, the state, the facts and the lists of texts as HTML.
-func stillSummary(b *bytes.Buffer, title, state string, facts []fact, lists ...[]string) {
+// fallbackSummary writes the title, the state, the facts and the lists of texts as HTML.
+func fallbackSummary(b *bytes.Buffer, title, state string, facts []fact, lists ...[]string) {
 	fmt.Fprintf(b, "<h1>%s</h1>\n<p>%s This browser runs no scripts, so the page shows pictures only.</p>\n",
 		html.EscapeString(title), html.EscapeString(state))
 	item := func(text string) { fmt.Fprintf(b, "<li>%s</li>\n", html.EscapeString(text)) }

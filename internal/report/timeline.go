@@ -115,7 +115,7 @@ func (r *Run) timelines(p *packer) *timelineData {
 				d.Windows = append(d.Windows, packWindow(p, a, i, &a.Windows[c.window], s, shown[i]))
 			}
 		}
-		d.Attempts = append(d.Attempts, attemptData{workersOf(a), s.all})
+		d.Attempts = append(d.Attempts, attemptData{workersOf(a), s.list})
 	}
 	return d
 }
@@ -127,12 +127,12 @@ type choice struct {
 	why             trace.Reason
 }
 
-// choose selects windows for a page, and returns them in their order. The argument most limits the number of spans. The
-// last windows before an error take precedence, then the slowest, the first, and the regular windows. If the windows of
-// a kind do not fit, choose drops every second window of this kind until they fit. It returns at least one window.
-func choose(all []choice, most int) []choice {
+// choose selects windows for a page, and returns them in their order. limit is the maximum number of spans. The last
+// windows before an error take precedence, then the slowest, the first, and the regular windows. If the windows of a
+// kind do not fit, choose drops every second window of this kind until they fit. It returns at least one window.
+func choose(all []choice, limit int) []choice {
 	important := []trace.Reason{trace.Last, trace.Slowest, trace.First, trace.Regular, trace.All}
-	kept, room := make([]bool, len(all)), most
+	kept, room := make([]bool, len(all)), limit
 	for _, why := range important {
 		var of []int
 		total := 0
@@ -151,7 +151,7 @@ func choose(all []choice, most int) []choice {
 			}
 			of = half
 		}
-		if total > room && room < most {
+		if total > room && room < limit {
 			continue
 		}
 		for _, i := range of {
@@ -210,36 +210,37 @@ func nameOf(w *trace.Worker) string { return plain(fmt.Sprintf("%s %d", w.Compon
 
 // sites has the sites of all workers of an attempt, without keys.
 type sites struct {
-	all []siteData
-	at  [][]uint16 // indices in the field all, by worker and site
+	list    []siteData
+	indices [][]uint16 // the place of each site in list, by worker and site
 }
 
 func newSites(a *trace.Attempt) *sites {
-	s := &sites{at: make([][]uint16, len(a.Workers))}
+	s := &sites{indices: make([][]uint16, len(a.Workers))}
 	seen := map[siteData]uint16{}
 	add := func(d siteData) uint16 {
 		at, ok := seen[d]
-		if !ok && len(s.all) < math.MaxUint16 {
-			at = uint16(len(s.all))
-			seen[d], s.all = at, append(s.all, d)
+		if !ok && len(s.list) < math.MaxUint16 {
+			at = uint16(len(s.list))
+			seen[d], s.list = at, append(s.list, d)
 		}
 		return at
 	}
 	add(siteData{Op: trace.Skipped, Name: "not recorded", Cause: string(trace.Unrecorded)})
 	for i, w := range a.Workers {
 		for _, of := range w.Sites {
-			s.at[i] = append(s.at[i], add(siteData{of.Op, plain(of.Name), plain(of.Peer), plain(string(of.Cause))}))
+			d := siteData{of.Op, plain(of.Name), plain(of.Peer), plain(string(of.Cause))}
+			s.indices[i] = append(s.indices[i], add(d))
 		}
 	}
 	return s
 }
 
-// of returns the index of a worker's site in s.all. It returns 0 for a site that does not exist.
-func (s *sites) of(worker, site int) uint16 {
-	if site < 0 || site >= len(s.at[worker]) {
+// indexOf returns the index of a worker's site in the list. It returns 0 for a site that does not exist.
+func (s *sites) indexOf(worker, site int) uint16 {
+	if site < 0 || site >= len(s.indices[worker]) {
 		return 0
 	}
-	return s.at[worker][site]
+	return s.indices[worker][site]
 }
 
 // packWindow packs the tracks of the shown ranks.
@@ -272,7 +273,7 @@ func packWindow(p *packer, a *trace.Attempt, attempt int, w *trace.Window, s *si
 			if from := at(span.Start); from > last {
 				add(0, from, 0)
 			}
-			add(s.of(t.Worker, span.Site), max(at(span.End), last), span.Arg)
+			add(s.indexOf(t.Worker, span.Site), max(at(span.End), last), span.Arg)
 		}
 		counts = append(counts, uint32(len(of)-n))
 	}

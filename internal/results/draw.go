@@ -8,10 +8,10 @@ import (
 	"github.com/rlinf/rlinf/internal/plot"
 )
 
-// Draw draws a metric of each group as SVG, over environment steps or, without environments, over iterations. The
-// function returns gives the lowest and the highest possible return of a task, which may be infinite. Draw clips
-// intervals to the possible values of the metric.
-func Draw(metric string, groups []Group, returns func(task string) (least, most float64)) []byte {
+// Draw draws a metric of each group as SVG, over environment steps or, without environments, over iterations. bounds
+// gives the lowest and the highest possible return of a task, which may be infinite. Draw clips intervals to the
+// possible values of the metric.
+func Draw(metric string, groups []Group, bounds func(task string) (least, most float64)) []byte {
 	chart := plot.Chart{Title: metric, X: "environment steps", Y: metric}
 	if inIterations(groups) {
 		chart.X = "iterations"
@@ -19,16 +19,16 @@ func Draw(metric string, groups []Group, returns func(task string) (least, most 
 	if task := taskOf(groups); task != "" {
 		chart.Title = task + ": " + metric
 	}
-	chart.Curves = Bands(metric, groups, returns)
+	chart.Curves = Bands(metric, groups, bounds)
 	return chart.SVG()
 }
 
 // Bands returns the curve of each group, with its intervals clipped as in Draw.
-func Bands(metric string, groups []Group, returns func(task string) (least, most float64)) (curves []plot.Curve) {
+func Bands(metric string, groups []Group, bounds func(task string) (least, most float64)) (curves []plot.Curve) {
 	least, most := limits(metric)
 	last, task := metric[strings.LastIndexByte(metric, '/')+1:], taskOf(groups)
 	if task != "" && (last == "return" || last == "return_min") {
-		least, most = returns(task)
+		least, most = bounds(task)
 	}
 	for i := range groups {
 		c := groups[i].Curve(metric)

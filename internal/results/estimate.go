@@ -35,7 +35,7 @@ func NewEstimate(values []float64) Estimate {
 }
 
 // Minus returns the difference of the means of e and o, and half the width of its 95 % confidence interval. The
-// interval is that of Welch's test (Welch 1947), which allows different variances. It rounds the degrees of freedom
+// interval is that of Welch's test (Welch 1947), which allows different variances. The degrees of freedom are rounded
 // down.
 func (e Estimate) Minus(o Estimate) (difference, margin float64) {
 	difference, margin = e.Mean-o.Mean, math.Inf(1)
@@ -79,7 +79,7 @@ func student95(n int) float64 {
 	return distuv.StudentsT{Sigma: 1, Nu: float64(n)}.Quantile(0.975)
 }
 
-// Better reports whether a is a better value of the metric than b. For a loss, lower is better. For other metrics,
+// Better reports whether value a of the metric is better than value b. For a loss, lower is better. For other metrics,
 // higher is better. NaN is worse than every number.
 func Better(metric string, a, b float64) bool {
 	if math.IsNaN(a) || math.IsNaN(b) {

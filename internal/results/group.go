@@ -23,12 +23,12 @@ type Group struct {
 // ErrNoRun is the error for an existing path without a run.
 var ErrNoRun = errors.New("expected the folder of a run or of a sweep, or a file of kept results")
 
-// maxDepth is the number of levels below a folder at which Load searches for runs. In the folder logs, these are the
-// levels of sweeps and of their points.
+// maxDepth is the number of levels below a folder at which Load searches for runs. In logs/, these are the levels of
+// sweeps and of their points.
 const maxDepth = 2
 
 // Load returns the groups at path. A file written by Keep is one group. In a folder and the folders below it, each run
-// is a group, except that all runs seed_N of one folder are one group. Load skips runs that were set aside
+// is a group, but the runs seed_N of one folder form one group together. Load skips runs that were set aside
 // (earlier-N). See ReadRun for prefix.
 func Load(path, prefix string) ([]Group, error) {
 	groups, damaged, err := LoadWhole(path, prefix)

@@ -41,8 +41,8 @@ type Standing struct {
 	SecondsLeft *float64  `json:"seconds_left,omitempty"`
 	Checkpoint  string    `json:"checkpoint,omitempty"` // the newest checkpoint
 	Updated     time.Time `json:"updated"`              // when metrics or status were last written
-	// Moves is the number of moves. LastMove is the newest move. Placement is the present placement. It is set only if
-	// the run has moved since its newest start.
+	// Moves is the number of moves. LastMove is the newest move. Placement is the present placement, set only if the
+	// run has moved since its newest start.
 	Moves     int         `json:"moves,omitempty"`
 	LastMove  *moves.Move `json:"last_move,omitempty"`
 	Placement string      `json:"placement,omitempty"`

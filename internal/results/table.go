@@ -63,8 +63,8 @@ type jsonGroup struct {
 	Margin     *float64 `json:"difference_margin,omitempty"`
 }
 
-// WriteJSON writes the table as a JSON object with metric, step_unit ("env steps" or "iterations") and groups. If t.At
-// is finite, the object also has at.
+// WriteJSON writes the table as a JSON object with the keys "metric", "step_unit" ("env steps" or "iterations") and
+// "groups". If t.At is finite, the object also has the key "at".
 func (t *Table) WriteJSON(w io.Writer) error {
 	all := struct {
 		Metric   string      `json:"metric"`

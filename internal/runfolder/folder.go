@@ -69,7 +69,7 @@ func RankLog(path string, rank int) string {
 }
 
 // SetAside moves the output of an earlier run into a new folder earlier-N, and returns the path of that folder. It
-// returns "" if there is nothing to move. A run that is not resumed calls it before it writes.
+// returns "" if there is nothing to move. A new run calls SetAside before it writes anything.
 func (f *Folder) SetAside() (string, error) {
 	entries, err := os.ReadDir(f.path)
 	if err != nil {

@@ -19,9 +19,8 @@ const (
 	lockFile  = "lock"
 	claimFile = "lock.claim"
 
-	// beat is the interval between renewals of a lock. At the age stale, a lock counts as abandoned.
-	beat  = 15 * time.Second
-	stale = 60 * time.Second
+	beat  = 15 * time.Second // interval between renewals of a lock
+	stale = 60 * time.Second // age at which a lock counts as abandoned
 )
 
 // An Owner describes the job that holds a lock. The modification time of the lock file is the job's heartbeat. Other
@@ -57,13 +56,13 @@ func processStat(pid int) (state, born string) {
 	return fields[0], fields[19] // field 22 in proc(5)
 }
 
-// here reports whether this process, self, can see the process of o.
-func (o Owner) here(self Owner) bool { return o.Host == self.Host && o.PIDs == self.PIDs }
+// isVisible reports whether this process can see the process of o. self is the Owner for this process.
+func (o Owner) isVisible(self Owner) bool { return o.Host == self.Host && o.PIDs == self.PIDs }
 
-// died reports whether the process of o is known to be dead. It returns false if this process, self, cannot see the
-// process of o. A new process may have the same PID, but not the same start time.
-func (o Owner) died(self Owner) bool {
-	if !o.here(self) {
+// isDead reports whether the process of o is known to be dead. It returns false if this process cannot see the process
+// of o. A new process may have the same PID, but not the same start time.
+func (o Owner) isDead(self Owner) bool {
+	if !o.isVisible(self) {
 		return false
 	}
 	if o.PID <= 0 || errors.Is(syscall.Kill(o.PID, 0), syscall.ESRCH) {
@@ -97,8 +96,8 @@ func (e *BusyError) Error() string {
 		"runner.logger.experiment_name", e.Folder, e.Owner, max(e.Beat, 0).Round(time.Second))
 }
 
-// A lock is the file lockFile. The process that made the current file holds the lock. It does not use locks of the
-// operating system, because on many parallel file systems these do not work across nodes.
+// A lock is a file in the run folder. The process that made the present file holds the lock. The operating system's own
+// locks are not used, because on many parallel file systems they do not work across nodes.
 type lock struct {
 	path string
 	file *os.File
@@ -132,7 +131,7 @@ func acquire(folder, job string) (*lock, error) {
 	}
 	err = os.Rename(claim.Name(), l.path)
 	if err == nil {
-		err = l.held() // fails if another job has replaced this claim as stale
+		err = l.checkHeld() // fails if another job has replaced this claim as stale
 	}
 	if err != nil {
 		return nil, errors.Join(err, claim.Close())
@@ -200,8 +199,8 @@ func hasOwner(folder string) (bool, error) {
 
 // checkStale returns a *BusyError if the owner of the lock or claim at path is alive. now is the file system's time. An
 // owner is alive if its heartbeat is recent and its process is not known to be dead. A heartbeat in the future means
-// that the clock was set back. Then the owner counts as alive only if this process, me, can see the owner's process.
-// Without a file there is no owner.
+// that the clock was set back. Then the owner counts as alive only if this process can see the owner's process. Without
+// a file there is no owner.
 func checkStale(path string, me Owner, now time.Time) error {
 	info, err := os.Stat(path)
 	if os.IsNotExist(err) {
@@ -221,7 +220,7 @@ func checkStale(path string, me Owner, now time.Time) error {
 	}
 	busy := &BusyError{Folder: filepath.Dir(path), Beat: age}
 	known := json.Unmarshal(text, &busy.Owner) == nil
-	if known && busy.Owner.died(me) || age < -stale && !(known && busy.Owner.here(me)) {
+	if known && busy.Owner.isDead(me) || age < -stale && !(known && busy.Owner.isVisible(me)) {
 		return nil
 	}
 	return busy
@@ -252,15 +251,15 @@ func (f *Folder) KeepAlive(ctx context.Context) error {
 
 // renew rewrites the lock file. This sets the file's time to the time of the file system's clock.
 func (l *lock) renew() error {
-	if err := l.held(); err != nil {
+	if err := l.checkHeld(); err != nil {
 		return err
 	}
 	_, err := l.file.WriteAt(l.text, 0)
 	return err
 }
 
-// held returns an error unless the lock file is still the file that this process made.
-func (l *lock) held() error {
+// checkHeld returns an error unless the lock file is still the file that this process made.
+func (l *lock) checkHeld() error {
 	mine, err := l.file.Stat()
 	if err != nil {
 		return err
@@ -282,7 +281,7 @@ func (l *lock) held() error {
 }
 
 func (l *lock) release() error {
-	err := l.held()
+	err := l.checkHeld()
 	if err == nil {
 		err = os.Remove(l.path)
 	}

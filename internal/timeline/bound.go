@@ -68,8 +68,8 @@ func siteName(s SiteCost) string {
 }
 
 // typical returns the windows that represent the whole run best: the windows that were kept at regular intervals, or
-// else the first iterations, or else all windows. It leaves out the first iteration of the attempt, which warms up, if
-// there are other windows.
+// else the first iterations, or else all windows. If there are other windows, it leaves out the first iteration of the
+// attempt, because that one warms up.
 func (e *evidence) typical() []*view {
 	first := e.firstIteration()
 	for _, reasons := range [][]trace.Reason{{trace.Regular, trace.All}, {trace.First}} {
@@ -89,12 +89,12 @@ func (e *evidence) typical() []*view {
 	return e.views
 }
 
-// largestSite returns the site s with the largest of(s).
-func largestSite(r *Shares, of func(SiteCost) float64) SiteCost {
-	return slices.MaxFunc(r.Sites, func(a, b SiteCost) int { return cmp.Compare(of(a), of(b)) })
+// largestSite returns the site with the largest cost.
+func largestSite(r *Shares, cost func(SiteCost) float64) SiteCost {
+	return slices.MaxFunc(r.Sites, func(a, b SiteCost) int { return cmp.Compare(cost(a), cost(b)) })
 }
 
-// Findings advise to overlap two components if each of them has at least this share of the critical path.
+// Thresholds of the advice to overlap two components: each of them has at least this share of the critical path.
 const (
 	overlapTraining = 0.20 // for actors and rollouts
 	overlapStages   = 0.10 // for env workers and rollout workers

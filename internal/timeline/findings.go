@@ -41,7 +41,7 @@ const (
 	// SlowRank: a member needs longer for its work than the other members of its component. Share is the time beyond
 	// the median of the other members.
 	SlowRank Rule = "slow rank"
-	// SlowLink: items need longer from one worker to another than on other links of the channel. Share is the time in
+	// SlowLink: items take longer from one worker to another than on the channel's other links. Share is the time in
 	// which the receiver waits for items on their way.
 	SlowLink Rule = "slow link"
 	// Room: a component waits for room in a channel. Share is the fraction of its workers' time spent on this wait.
@@ -82,8 +82,8 @@ const (
 	linkItems = 3
 	linkWait  = 10_000
 
-	// Room or weights are short if a component waits for them for at least a fraction roomShare of its time. This
-	// shortage is a fault if the workers at the other end also wait for items for that fraction of their time.
+	// Room or weights are short if a component spends at least a fraction roomShare of its time on waits for them. This
+	// shortage is a fault if the workers at the other end spend that fraction of their time on waits for items.
 	// Otherwise these workers bound the run, and more room cannot help.
 	roomShare = 0.05
 
@@ -95,9 +95,10 @@ const (
 	stallWindows = 0.20
 )
 
-// Conclude returns what bounded a run, in at most MostFindings sentences. Faults come first, the largest Share first.
-// Then comes the Description of the critical path in the attempt with the most iterations. Other Descriptions follow.
-// If there is no fault, the last finding is NoFault. A trace without sums and windows gives no finding.
+// Conclude returns what bounded a run, in at most MostFindings sentences. Faults come first, in descending order of
+// Share. The next finding is the Description of the critical path in the attempt with the most iterations. Other
+// Descriptions follow. If there is no fault, the last finding is NoFault. A trace without sums and windows gives no
+// finding.
 func Conclude(attempts []trace.Attempt) []Finding {
 	var faults, others, bound []Finding
 	iterations, judged := 0, false
@@ -129,7 +130,7 @@ func Conclude(attempts []trace.Attempt) []Finding {
 	largest := func(a, b Finding) int { return cmp.Compare(b.Share, a.Share) }
 	slices.SortStableFunc(faults, largest)
 	slices.SortStableFunc(others, largest)
-	faults, others = distinct(faults), distinct(others)
+	faults, others = removeRepeats(faults), removeRepeats(others)
 	if len(faults) == 0 {
 		others = others[:min(len(others), MostFindings-len(bound)-1)]
 		return slices.Concat(bound, others, []Finding{{Rule: NoFault, Worker: none, Peer: none,
@@ -140,8 +141,8 @@ func Conclude(attempts []trace.Attempt) []Finding {
 	return all[:min(len(all), MostFindings)]
 }
 
-// distinct removes findings that repeat the finding of another attempt.
-func distinct(list []Finding) []Finding {
+// removeRepeats removes findings that repeat the finding of another attempt.
+func removeRepeats(list []Finding) []Finding {
 	seen := map[Finding]bool{}
 	return slices.DeleteFunc(list, func(f Finding) bool {
 		subject := Finding{Rule: f.Rule, Component: f.Component, Worker: f.Worker, Peer: f.Peer, Iteration: f.Iteration}

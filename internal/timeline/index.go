@@ -55,7 +55,7 @@ func newIndex(a *trace.Attempt) *index {
 	return x
 }
 
-// groupOf returns the key of the group that a site belongs to. ok is false for a site without a group.
+// groupOf returns the key of a site's group. ok is false for a site without a group.
 func groupOf(w *trace.Worker, s *trace.Site) (key groupKey, ok bool) {
 	switch s.Op {
 	case trace.Collect, trace.Vote:
@@ -68,8 +68,8 @@ func groupOf(w *trace.Worker, s *trace.Site) (key groupKey, ok bool) {
 	return groupKey{}, false
 }
 
-// together returns all sites of the group that a site of a worker belongs to.
-func (x *index) together(worker int, s *trace.Site) []spot {
+// groupSites returns all sites in the group of a worker's site.
+func (x *index) groupSites(worker int, s *trace.Site) []spot {
 	key, _ := groupOf(&x.Workers[worker], s)
 	return x.groups[key]
 }
@@ -192,8 +192,8 @@ func (v *view) nth(at spot, n int64) *trace.Span {
 	return &spans[of[i]]
 }
 
-// covering returns the index of the last span that begins before t, or none.
-func covering(spans []trace.Span, t int64) int {
+// lastBefore returns the index of the last span that begins before t, or none.
+func lastBefore(spans []trace.Span, t int64) int {
 	i, _ := slices.BinarySearchFunc(spans, t, func(s trace.Span, t int64) int { return cmp.Compare(s.Start, t) })
 	if i == 0 || spans[i-1].Start >= t { // spans out of order
 		return none

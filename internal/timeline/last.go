@@ -15,7 +15,7 @@ type Lateness struct {
 	Operations      int     // operations in which all members took part
 	Chance          float64 // share of operations in which each of P members would be last by chance: 1/P
 	// Unclear is the number of operations whose last member is unknown, because the clocks of nodes are not exact.
-	// Members does not count these operations.
+	// These operations do not count in Members.
 	Unclear int
 	Members []LateMember // in the order of workers
 }
@@ -29,7 +29,7 @@ type LateMember struct {
 }
 
 // LastArrivals returns the Lateness of each communicator and of the votes, in the order of their first workers. An
-// operation counts if the window has it for every member with a track. Communicators of one member are left out.
+// operation counts only if the window has it for every member with a track. Communicators of one member are left out.
 func LastArrivals(a *trace.Attempt) (all []Lateness) {
 	x := newIndex(a)
 	var views []*view
@@ -61,8 +61,8 @@ func LastArrivals(a *trace.Attempt) (all []Lateness) {
 	return all
 }
 
-// arrivals adds the operations of a communicator in a window to l and late.
-func (v *view) arrivals(l *Lateness, spots []spot, late map[int]*LateMember) {
+// arrivals adds the operations of a communicator in a window to l, and its last arrivals to members (by worker).
+func (v *view) arrivals(l *Lateness, spots []spot, members map[int]*LateMember) {
 	type operation struct {
 		members      int
 		last, second int64 // times of the last and the second last arrival
@@ -81,8 +81,8 @@ func (v *view) arrivals(l *Lateness, spots []spot, late map[int]*LateMember) {
 		return
 	}
 	for _, at := range here {
-		if late[at.worker] == nil {
-			late[at.worker] = &LateMember{Worker: at.worker}
+		if members[at.worker] == nil {
+			members[at.worker] = &LateMember{Worker: at.worker}
 		}
 		spans := v.tracks[at.worker].Spans
 		for _, i := range v.spansOf(at.worker, at.site) {
@@ -114,7 +114,7 @@ func (v *view) arrivals(l *Lateness, spots []spot, late map[int]*LateMember) {
 			l.Unclear++
 			continue
 		}
-		late[o.by].Last++
-		late[o.by].Delay += seconds(gap)
+		members[o.by].Last++
+		members[o.by].Delay += seconds(gap)
 	}
 }

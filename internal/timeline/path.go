@@ -62,7 +62,7 @@ func (v *view) criticalPath() *Path {
 	}
 	for at != none && t > v.start {
 		spans := v.tracks[at].Spans
-		i := covering(spans, t)
+		i := lastBefore(spans, t)
 		if i == none {
 			back(v.beforeTrack(at))
 			break
@@ -149,7 +149,7 @@ func (v *view) covers(worker int, t int64) bool {
 }
 
 // ender returns the worker that ended the wait s, and the time of the event that ended it. The path leaves s at time t.
-// If the event is not known, next is none.
+// If the event is not known, ender returns none.
 func (v *view) ender(worker int, s *trace.Span, site *trace.Site, t int64) (next int, at int64) {
 	if s.End > t {
 		return none, 0 // the path leaves this worker within the wait, so the end of the wait does not matter
@@ -202,17 +202,17 @@ func (v *view) putOf(s *trace.Span, site *trace.Site) (*trace.Mark, int) {
 	return &marks[of[i]], producer
 }
 
-// enderOfRoom returns the consumer that made room. A consumer makes room before it waits for the next item. So if it
-// waits at the end of s, it made the room at the latest when its wait began.
+// enderOfRoom returns the consumer that made room, and the last time within s at which the consumer did not wait. The
+// consumer made the room at this time or earlier.
 func (v *view) enderOfRoom(s *trace.Span, site *trace.Site) (next int, at int64) {
 	consumer := v.member(site.Peer, s.Arg)
 	if s.Arg < 0 {
 		consumer = v.lastConsumer(site, s.End)
 	}
-	return v.awake(consumer, s)
+	return v.lastAwake(consumer, s)
 }
 
-// lastConsumer returns the consumer that was the last to begin a Get under the key before t, or none.
+// lastConsumer returns the consumer whose Get for the site's key began last before t, or none.
 func (v *view) lastConsumer(site *trace.Site, t int64) int {
 	consumer, newest := none, int64(0)
 	for _, get := range v.groups[groupKey{op: trace.Get, name: site.Name, key: site.Key}] {
@@ -232,15 +232,14 @@ func (v *view) lastConsumer(site *trace.Site, t int64) int {
 	return consumer
 }
 
-// awake returns the argument worker, and the last time within s at which this worker did not wait. A worker counts as
-// awake between two waits. awake returns none if the worker waited all the time, or if the trace does not have its
-// track.
-func (v *view) awake(worker int, s *trace.Span) (next int, at int64) {
+// lastAwake returns the given worker, and the last time within s at which it did not wait. It returns none if the
+// worker waited all the time or has no track. Between two waits a worker counts as awake.
+func (v *view) lastAwake(worker int, s *trace.Span) (next int, at int64) {
 	if worker == none || v.tracks[worker] == nil {
 		return none, 0
 	}
 	at, spans := s.End, v.tracks[worker].Spans
-	if i := covering(spans, s.End); i >= 0 && spans[i].End >= s.End {
+	if i := lastBefore(spans, s.End); i >= 0 && spans[i].End >= s.End {
 		if site := v.site(worker, spans[i].Site); v.kind(worker, &site) == Wait {
 			at = spans[i].Start
 		}
@@ -251,11 +250,11 @@ func (v *view) awake(worker int, s *trace.Span) (next int, at int64) {
 	return worker, at
 }
 
-// enderOfCollect returns the member that began the operation last, before its end at this worker. If this worker was
-// the last, the whole span is communication.
+// enderOfCollect returns the member that began the operation last, before the end of s. If this was the waiting worker,
+// the whole span is communication.
 func (v *view) enderOfCollect(worker int, s *trace.Span, site *trace.Site) (next int, at int64) {
 	next, at = worker, s.Start
-	for _, of := range v.together(worker, site) {
+	for _, of := range v.groupSites(worker, site) {
 		if o := v.nth(of, s.N); o != nil && o.Start > at && o.Start <= s.End && of.worker != worker {
 			next, at = of.worker, o.Start
 		}
@@ -263,14 +262,14 @@ func (v *view) enderOfCollect(worker int, s *trace.Span, site *trace.Site) (next
 	return next, at
 }
 
-// enderOfVote returns the runner that arrived last. Rank 0 waits for the votes of the other ranks. They sent these
-// votes when they received the previous decision. The other ranks wait for the decision of rank 0.
+// enderOfVote returns the runner that arrived last. Rank 0 waits for the votes of the other ranks, which sent them
+// after the previous decision. The other ranks wait for the decision of rank 0.
 func (v *view) enderOfVote(worker int, s *trace.Span, site *trace.Site) (next int, at int64) {
 	if v.Workers[worker].Member != 0 {
 		return v.enderOfCollect(worker, s, site)
 	}
 	next, at = worker, s.Start
-	for _, of := range v.together(worker, site) {
+	for _, of := range v.groupSites(worker, site) {
 		if o := v.nth(of, s.N-1); o != nil && o.End > at && o.End <= s.End && of.worker != worker {
 			next, at = of.worker, o.End
 		}
@@ -322,7 +321,7 @@ func (v *view) enderOfAwait(runner int, s *trace.Span, site *trace.Site) (next i
 	return next, at
 }
 
-// endOfCall returns the time at which worker last ended a call of this name, at most t. If the call goes on at t in the
+// endOfCall returns the last time up to t at which a worker ended the named call. If the call goes on at t in the
 // trace, its end is t, because the runner has seen the end.
 func (v *view) endOfCall(worker int, name string, t int64) (at int64, ok bool) {
 	if !slices.ContainsFunc(v.Workers[worker].Sites, func(s trace.Site) bool {
@@ -331,7 +330,7 @@ func (v *view) endOfCall(worker int, name string, t int64) (at int64, ok bool) {
 		return 0, false
 	}
 	spans := v.tracks[worker].Spans
-	last := covering(spans, t)
+	last := lastBefore(spans, t)
 	for i := last; i >= 0; i-- {
 		if i == last {
 			at = min(t, spans[i].End)
@@ -352,5 +351,5 @@ func (v *view) enderOfIdle(worker int, s *trace.Span) (next int, at int64) {
 	if runner == worker {
 		return none, 0
 	}
-	return v.awake(runner, s)
+	return v.lastAwake(runner, s)
 }

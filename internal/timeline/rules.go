@@ -64,7 +64,7 @@ func (e *evidence) slowRanks() (found []Finding) {
 	})
 }
 
-// A work is a kind of work of a component, such as "simulate", that several members do.
+// A work is a kind of work that several members of a component do, such as "simulate".
 type work struct {
 	component, name string
 	spots           []spot
@@ -132,7 +132,7 @@ func (e *evidence) paces(spots []spot) []pace {
 	return paces
 }
 
-// medianWithout returns the median of the slice sorted, without one of its elements with value x.
+// medianWithout returns the median of sorted values after one value x is removed.
 func medianWithout(sorted []float64, x float64) float64 {
 	out, _ := slices.BinarySearch(sorted, x)
 	at := func(i int) float64 {
@@ -156,20 +156,21 @@ func median(values []float64) float64 {
 type link struct {
 	channel  string
 	from, to int
-	items    int       // number of items received in windows whose put is known
+	items    int       // number of received items whose put is known
 	times    []float64 // seconds from the put to the end of the wait; only items for which the receiver waited
 	median   float64   // median of times
 	waited   float64   // seconds in which the receiver waited for items on their way
 }
 
-// counts reports whether the receiver waited often enough for a reliable median.
-func (l *link) counts() bool {
+// isReliable reports whether the receiver waited often enough for a reliable median.
+func (l *link) isReliable() bool {
 	return len(l.times) >= linkItems && float64(len(l.times)) >= linkWaits*float64(l.items)
 }
 
 // slowLinks finds slow links, at most one per channel. Share is the fraction of the time in which the receiver waits
-// for items on their way. It is at most the median excess of an item times the number of items. A link is compared with
-// links at the same distance, if there are any. The largest error of the clocks is subtracted from times between nodes.
+// for items on their way. Share is limited to the median excess of an item times the number of items. A link is
+// compared with links at the same distance, if there are any. The largest error of the clocks is subtracted from times
+// between nodes.
 func (e *evidence) slowLinks() (found []Finding) {
 	type pair struct {
 		channel  string
@@ -201,7 +202,7 @@ func (e *evidence) slowLinks() (found []Finding) {
 	byChannel := map[string][]*link{}
 	for i := range links {
 		l := &links[i]
-		if !l.counts() {
+		if !l.isReliable() {
 			continue
 		}
 		if byChannel[l.channel] == nil {
@@ -218,7 +219,7 @@ func (e *evidence) slowLinks() (found []Finding) {
 	return found
 }
 
-// count adds an item to a link: its put m, and the wait s that received it.
+// count adds an item to a link. m is the put of the item, and s is the wait for it.
 func (v *view) count(l *link, m *trace.Mark, s *trace.Span) {
 	l.items++
 	if s.End-s.Start < linkWait {
@@ -293,8 +294,8 @@ func (e *evidence) distance(a, b int) int {
 	return 2
 }
 
-// share returns the share of a component's time at certain sites, in the given sums. The function at selects the sites.
-func (e *evidence) share(sums [][]*trace.Sum, component string, at func(*trace.Site) bool) float64 {
+// share returns the fraction of a component's time that it spent at the matching sites, in the given sums.
+func (e *evidence) share(sums [][]*trace.Sum, component string, matches func(*trace.Site) bool) float64 {
 	var part, total int64
 	for _, by := range sums {
 		for i, sum := range by {
@@ -303,7 +304,7 @@ func (e *evidence) share(sums [][]*trace.Sum, component string, at func(*trace.S
 			}
 			for s := range min(len(sum.Times), len(e.Workers[i].Sites)) {
 				total += sum.Times[s]
-				if at(&e.Workers[i].Sites[s]) {
+				if matches(&e.Workers[i].Sites[s]) {
 					part += sum.Times[s]
 				}
 			}
@@ -326,7 +327,8 @@ func (e *evidence) lastWork(component string) int {
 }
 
 // shortRoom finds channels in which a component waits for room. Share is the fraction of the component's time spent on
-// this wait. shortRoom leaves out the channel of trajectories in an asynchronous run, which staleness checks.
+// this wait. shortRoom leaves out the channel of trajectories of an asynchronous run, because staleness checks this
+// channel.
 func (e *evidence) shortRoom() (found []Finding) {
 	if len(e.iterations) < fewestIterations {
 		return nil
@@ -515,7 +517,7 @@ func (e *evidence) stallsAt(worker, site int, first int64) (found []stall) {
 		if longest < stallShare*v.length() || v.window.Iteration == first {
 			continue
 		}
-		if usual := e.usual(worker, site, i); usual > 0 && longest >= stallFactor*usual {
+		if usual := e.usualLength(worker, site, i); usual > 0 && longest >= stallFactor*usual {
 			found = append(found, stall{i, worker, site, longest, usual})
 		}
 	}
@@ -525,9 +527,9 @@ func (e *evidence) stallsAt(worker, site int, first int64) (found []stall) {
 	return found
 }
 
-// usual returns the median length of the spans at a site, in seconds, or 0 if there are none. It leaves out the window
-// with the index except.
-func (e *evidence) usual(worker, site, except int) float64 {
+// usualLength returns the median length of the spans at a site, in seconds, or 0 if there are none. It leaves out the
+// window whose index is given.
+func (e *evidence) usualLength(worker, site, except int) float64 {
 	var lengths []float64
 	for i, v := range e.views {
 		if i == except {

@@ -85,13 +85,13 @@ func SharesOf(a *trace.Attempt, paths ...*Path) *Shares {
 
 func largest(a, b Cost) int { return cmp.Compare(b.Total(), a.Total()) }
 
-// entry returns the entry of key in list. The map at holds the index of each key's entry. If key has no entry, entry
-// appends v. The pointer is valid until the list grows.
-func entry[K comparable, V any](list *[]V, at map[K]int, key K, v V) *V {
-	i, ok := at[key]
+// entry returns the entry of key in list. If there is none, it appends v. positions has the index of each key's entry.
+// The pointer is valid until the list grows.
+func entry[K comparable, V any](list *[]V, positions map[K]int, key K, v V) *V {
+	i, ok := positions[key]
 	if !ok {
 		i = len(*list)
-		at[key], *list = i, append(*list, v)
+		positions[key], *list = i, append(*list, v)
 	}
 	return &(*list)[i]
 }

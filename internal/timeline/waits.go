@@ -19,15 +19,15 @@ func Causes() []trace.Cause { return slices.Clone(causes[:]) }
 // Times has the seconds that were spent on each cause.
 type Times map[trace.Cause]float64
 
-// Total returns the seconds of all causes.
+// Total returns the sum over all causes, in seconds.
 func (t Times) Total() (all float64) {
-	for _, c := range slices.Sorted(maps.Keys(t)) { // equal times give an equal sum
+	for _, c := range slices.Sorted(maps.Keys(t)) { // the rounding of the sum depends on the order
 		all += t[c]
 	}
 	return all
 }
 
-// Waited returns the seconds of waits.
+// Waited returns the sum over all waits, in seconds.
 func (t Times) Waited() (all float64) {
 	for _, c := range slices.Sorted(maps.Keys(t)) {
 		if c.IsWait() {

@@ -13,11 +13,11 @@ import (
 // WriteChrome writes the windows of t in Chrome's Trace Event Format (JSON), which Perfetto and chrome://tracing show.
 //
 //   - Each rank is a process, and each of its workers a thread. Threads are numbered on their rank, from 0.
-//   - Each Span that is not Idle is a slice. Slices of a thread do not overlap. Each window is a slice of the runner's
-//     thread, around the runner's spans.
+//   - Each Span that is not Idle is a slice. Slices of a thread do not overlap. Each window is a slice that encloses
+//     the runner's spans.
 //   - Each Mark is an instant. A flow leads from the Put of an item to its Get.
 //
-// Times are microseconds since the first span. Attempts follow each other, one second apart, because times of different
+// Times are microseconds since the first span. Attempts are written one second apart, because times of different
 // attempts cannot be compared.
 func WriteChrome(w io.Writer, t *Trace) error {
 	c := &chrome{out: bufio.NewWriterSize(w, 64<<10), threads: map[thread]int{}}
@@ -30,10 +30,10 @@ func WriteChrome(w io.Writer, t *Trace) error {
 	}
 	fmt.Fprintf(c.out, `{"displayTimeUnit":"ms","otherData":{"problems":%s},"traceEvents":[`, problems)
 	for i := range t.Attempts {
-		c.name(&t.Attempts[i])
+		c.writeNames(&t.Attempts[i])
 	}
 	for i := range t.Attempts {
-		c.attempt(&t.Attempts[i], i+1)
+		c.writeAttempt(&t.Attempts[i], i+1)
 	}
 	c.out.WriteString("\n]}\n")
 	if err := c.out.Flush(); err != nil { // the first error of all writes
@@ -59,13 +59,13 @@ type chrome struct {
 	events  int
 	threads map[thread]int // the tid: the number of each thread on its rank
 	ends    []int64        // end of the last slice of each worker of the present attempt
-	shift   int64          // added to a time of the present attempt to get the written time
+	shift   int64          // written time minus the time in the present attempt
 	last    int64          // the latest written time
 	flows   int64          // flows written
 }
 
-// name writes the names of the ranks and workers that are new in this attempt.
-func (c *chrome) name(a *Attempt) {
+// writeNames writes the names of the ranks and workers that are new in this attempt.
+func (c *chrome) writeNames(a *Attempt) {
 	used := map[int]int{} // threads of each rank
 	for t := range c.threads {
 		used[t.rank]++
@@ -82,28 +82,28 @@ func (c *chrome) name(a *Attempt) {
 			if w.Node >= 0 && w.Node < len(a.Hosts) && a.Hosts[w.Node] != "" {
 				title += " (" + a.Hosts[w.Node] + ")"
 			}
-			c.meta("process_name", w.Rank, 0, "name", quote(title))
-			c.meta("process_sort_index", w.Rank, 0, "sort_index", strconv.Itoa(w.Rank))
+			c.writeMeta("process_name", w.Rank, 0, "name", quote(title))
+			c.writeMeta("process_sort_index", w.Rank, 0, "sort_index", strconv.Itoa(w.Rank))
 		}
 		used[w.Rank]++
 		title := w.Component + " " + strconv.Itoa(w.Member)
 		if w.Component == Runner { // each rank has one runner
 			title = Runner
 		}
-		c.meta("thread_name", w.Rank, c.threads[t], "name", quote(title))
-		c.meta("thread_sort_index", w.Rank, c.threads[t], "sort_index", strconv.Itoa(c.threads[t]))
+		c.writeMeta("thread_name", w.Rank, c.threads[t], "name", quote(title))
+		c.writeMeta("thread_sort_index", w.Rank, c.threads[t], "sort_index", strconv.Itoa(c.threads[t]))
 	}
 }
 
-// meta writes an event that describes a rank or a worker.
-func (c *chrome) meta(kind string, pid, tid int, key, value string) {
+// writeMeta writes an event that describes a rank or a worker.
+func (c *chrome) writeMeta(kind string, pid, tid int, key, value string) {
 	c.begin("M", quote(kind), pid, tid)
 	c.event = append(c.event, `,"args":{"`+key+`":`+value+`}`...)
 	c.end()
 }
 
-// attempt writes the windows of a, the n-th attempt.
-func (c *chrome) attempt(a *Attempt, n int) {
+// writeAttempt writes the windows of the n-th attempt.
+func (c *chrome) writeAttempt(a *Attempt, n int) {
 	first, ok := a.first()
 	if !ok {
 		return
@@ -132,10 +132,10 @@ func (c *chrome) attempt(a *Attempt, n int) {
 		w := &a.Windows[i]
 		for j := range w.Tracks {
 			if at := w.Tracks[j].Worker; at >= 0 && at < len(a.Workers) {
-				c.track(a, w, &w.Tracks[j], labels[at], n)
+				c.writeTrack(a, w, &w.Tracks[j], labels[at], n)
 			}
 		}
-		c.edges(a, w)
+		c.writeFlows(a, w)
 	}
 }
 
@@ -211,8 +211,8 @@ func category(s Site) string {
 	return string(s.Cause)
 }
 
-// track writes the spans and marks of a worker in a window.
-func (c *chrome) track(a *Attempt, w *Window, t *Track, labels []label, attempt int) {
+// writeTrack writes the spans and marks of a worker in a window.
+func (c *chrome) writeTrack(a *Attempt, w *Window, t *Track, labels []label, attempt int) {
 	worker := &a.Workers[t.Worker]
 	pid, tid := worker.Rank, c.threads[thread{worker.Rank, worker.Component, worker.Member}]
 	end := &c.ends[t.Worker]
@@ -249,7 +249,7 @@ func (c *chrome) track(a *Attempt, w *Window, t *Track, labels []label, attempt 
 		}
 		c.begin("X", labels[s.Site].name, pid, tid)
 		c.span(from, to)
-		c.args(&labels[s.Site], w.Iteration, s.Arg)
+		c.writeArgs(&labels[s.Site], w.Iteration, s.Arg)
 		c.end()
 	}
 	for _, m := range t.Marks {
@@ -259,13 +259,13 @@ func (c *chrome) track(a *Attempt, w *Window, t *Track, labels []label, attempt 
 		c.begin("i", labels[m.Site].name, pid, tid)
 		c.at(max(c.time(m.At), 0))
 		c.event = append(c.event, `,"s":"t"`...)
-		c.args(&labels[m.Site], w.Iteration, m.Arg)
+		c.writeArgs(&labels[m.Site], w.Iteration, m.Arg)
 		c.end()
 	}
 }
 
-// args writes the arguments of a span or a mark.
-func (c *chrome) args(l *label, iteration, arg int64) {
+// writeArgs writes the arguments of a span or a mark.
+func (c *chrome) writeArgs(l *label, iteration, arg int64) {
 	c.event = append(c.event, l.args...)
 	c.event = append(c.event, `"iteration":`...)
 	c.event = strconv.AppendInt(c.event, iteration, 10)
@@ -281,14 +281,14 @@ func (c *chrome) args(l *label, iteration, arg int64) {
 	c.event = append(c.event, '}')
 }
 
-// An item identifies a channel's item by its producer. n is the N of the producer's Put.
+// An item identifies a channel's item by its producer. n is the Mark.N of its Put.
 type item struct {
 	channel, key, component string
 	member, n               int64
 }
 
-// edges writes a flow for each item that was put and got in a window.
-func (c *chrome) edges(a *Attempt, w *Window) {
+// writeFlows writes a flow for each item that was put and got in a window.
+func (c *chrome) writeFlows(a *Attempt, w *Window) {
 	type get struct {
 		worker *Worker
 		span   *Span // the last piece of the Get
@@ -304,7 +304,7 @@ func (c *chrome) edges(a *Attempt, w *Window) {
 				continue
 			}
 			k := item{s.Name, s.Key, s.Peer, g.Arg, g.Item}
-			// A Get with another N has not ended in this window, so its Item is not set.
+			// If the N differs, the later Get has not ended in this window, and its Item is not set.
 			if old, ok := gets[k]; !ok || old.span.N == g.N {
 				gets[k] = get{worker, g}
 			}
@@ -318,8 +318,8 @@ func (c *chrome) edges(a *Attempt, w *Window) {
 			g, ok := gets[item{s.Name, s.Key, worker.Component, int64(worker.Member), m.N}]
 			if ok && s.Op == Put && m.At < g.span.End {
 				c.flows++
-				c.flow("s", worker, c.time(m.At))
-				c.flow("f", g.worker, c.time(g.span.End)-1)
+				c.writeFlow("s", worker, c.time(m.At))
+				c.writeFlow("f", g.worker, c.time(g.span.End)-1)
 			}
 		}
 	}
@@ -341,8 +341,9 @@ func (w *Worker) site(i int) *Site {
 	return &w.Sites[i]
 }
 
-// flow writes the beginning or the end of the newest flow. Viewers attach it to the slice of w at that time.
-func (c *chrome) flow(phase string, w *Worker, at int64) {
+// writeFlow writes the event that begins or ends the newest flow. Viewers attach the event to the slice that worker w
+// has at this time.
+func (c *chrome) writeFlow(phase string, w *Worker, at int64) {
 	c.begin(phase, `"item"`, w.Rank, c.threads[thread{w.Rank, w.Component, w.Member}])
 	c.at(max(at, 0))
 	c.event = append(c.event, `,"cat":"item","bp":"e","id":`...)

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Clock returns a clock that counts nanoseconds from the start of this machine. All processes of the machine have the
+// Clock returns a clock that counts nanoseconds since the start of this machine. All processes of the machine have the
 // same clock.
 func Clock() func() int64 { return clock() }
 

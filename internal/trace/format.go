@@ -72,7 +72,7 @@ func (r *Recorder) appendTrack(b []byte, iteration int64) []byte {
 	return append(appendCount(b, len(s.events)), s.events...)
 }
 
-// A decoder reads a payload. Reads after the end of the payload return zero and set bad.
+// A decoder reads a payload. A read beyond the end of the payload returns zero, and marks the payload as bad.
 type decoder struct {
 	b   []byte
 	bad bool
@@ -110,7 +110,7 @@ func (d *decoder) take(n int, x int64) int64 {
 	return x
 }
 
-// count reads the length of a list. A length larger than the rest of the payload sets bad, because each item takes at
+// count reads the length of a list. A length larger than the rest of the payload is bad, because each item takes at
 // least a byte.
 func (d *decoder) count() int {
 	n := d.uint()

@@ -10,7 +10,7 @@ import (
 // LiveFile is the name of Live's file in a run's folder.
 const LiveFile = "live.json"
 
-// Live is the state of a running run, which rank 0 writes to live.json each second.
+// Live is the state of a run in progress. Rank 0 writes it to live.json each second.
 type Live struct {
 	Time   time.Time `json:"time"`   // when the file was written
 	Step   int64     `json:"step"`   // iterations made

@@ -78,9 +78,9 @@ func (l *Log) Recorder(component string, member int) *Recorder {
 	return r
 }
 
-// Count makes the log also write the result of sent: the numbers of messages that this rank has sent to each rank so
-// far. The log may call sent from any goroutine.
-func (l *Log) Count(sent func() []Sent) { l.sent = sent }
+// Count makes the log also write the numbers of messages that this rank has sent to each rank so far. The log calls
+// counts to get them, from any goroutine.
+func (l *Log) Count(counts func() []Sent) { l.sent = counts }
 
 // Start begins the first iteration of all workers now.
 func (l *Log) Start() { l.Cut(0) }
@@ -103,8 +103,8 @@ func (l *Log) Cut(iteration int64) {
 	}
 }
 
-// Hold keeps the spans of an iteration, as the slowest iteration of its hundred so far. The iteration must be older
-// than the newest iteration that has ended.
+// Hold keeps the spans of an iteration, because it is the slowest of its hundred so far. A newer iteration must have
+// ended already.
 func (l *Log) Hold(iteration int64) {
 	if l == nil {
 		return
@@ -120,7 +120,7 @@ func (l *Log) Hold(iteration int64) {
 // ComparesClocks reports whether nodes compare their clocks after an iteration.
 func (l *Log) ComparesClocks(iteration int64) bool { return l != nil && iteration%everyKept == 0 }
 
-// reason returns why the spans of an iteration are kept when it ends. It returns "" if they are not kept.
+// reason returns why the spans of an iteration are kept at its end, or "" if they are not.
 func (l *Log) reason(iteration int64) Reason {
 	switch {
 	case l.o.All:
@@ -157,19 +157,19 @@ func (l *Log) Write() error {
 	return l.write(due)
 }
 
-// Flush writes the sums of all iterations that have ended. If last is true, it also writes the spans of the last
+// Flush writes the sums of all iterations that have ended. If final is true, it also writes the spans of the last
 // iterations and of the unfinished iteration, and ends the recording. Any goroutine may call Flush.
-func (l *Log) Flush(last bool) error {
+func (l *Log) Flush(final bool) error {
 	if l == nil {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.first == 0 && !last {
+	if l.first == 0 && !final {
 		return nil
 	}
 	due := l.release(nil)
-	if last {
+	if final {
 		at := l.o.Clock()
 		for _, r := range l.workers {
 			r.finish(l.newest+1, at)
@@ -181,7 +181,7 @@ func (l *Log) Flush(last bool) error {
 	return l.write(due)
 }
 
-// release adds the slowest iteration of the last hundred to due.
+// release adds the slowest iteration of the last hundred to the windows that are due.
 func (l *Log) release(due []window) []window {
 	if l.held > 0 {
 		due = append(due, window{l.held, Slowest})
@@ -285,11 +285,11 @@ func (l *Log) Shift(o Offset) {
 func (l *Log) Now() int64 { return l.o.Clock() }
 
 // Shares returns how this rank's workers spent the last iteration: the share of each cause, in the order of Causes. It
-// reuses the memory of the argument to.
-func (l *Log) Shares(to []float64) []float64 {
-	to = append(to[:0], make([]float64, len(Causes))...)
+// reuses the memory of buf.
+func (l *Log) Shares(buf []float64) []float64 {
+	buf = append(buf[:0], make([]float64, len(Causes))...)
 	if l == nil {
-		return to[:0]
+		return buf[:0]
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -300,19 +300,19 @@ func (l *Log) Shares(to []float64) []float64 {
 		}
 		r.mu.Lock()
 		for i, t := range r.before {
-			to[slices.Index(Causes, r.sites[i].Cause)] += float64(t)
+			buf[slices.Index(Causes, r.sites[i].Cause)] += float64(t)
 			total += float64(t)
 		}
 		r.mu.Unlock()
 	}
-	for i := range to {
-		to[i] /= max(total, 1)
+	for i := range buf {
+		buf[i] /= max(total, 1)
 	}
-	return to
+	return buf
 }
 
 // Worked returns the seconds that this rank's workers of a component spent on the named work in the last iteration. If
-// several workers of the rank work at the same time, that time is divided among them, as if they shared a core.
+// several workers of the rank work at the same time, their common time is divided among them, as if they shared a core.
 func (l *Log) Worked(component, name string) (seconds float64) {
 	if l == nil {
 		return 0
@@ -321,7 +321,7 @@ func (l *Log) Worked(component, name string) (seconds float64) {
 }
 
 // Queued calls f for each site at which this rank puts items into a channel or gets items from it. At a Put, items is
-// the number of items put so far. At a Get, it is minus the number of items got so far.
+// the number of items put so far. At a Get, items is minus the number of items got so far.
 func (l *Log) Queued(f func(channel string, items int64)) {
 	if l == nil {
 		return

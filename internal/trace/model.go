@@ -18,7 +18,7 @@ type Attempt struct {
 	Sent    []Sent   // in the order of senders; only pairs of ranks with messages
 }
 
-// Sent counts the messages that one rank sent to another, up to the last chunk of the sender.
+// Sent counts the messages that one rank sent to another, up to the sender's last chunk.
 type Sent struct {
 	From, To        int
 	Messages, Bytes int64
@@ -40,7 +40,7 @@ type Site struct {
 	Op    Op
 	Name  string // of the work, the channel, the communicator, the weights, or the call
 	Key   string // the channel's key, or ""
-	Peer  string // component at the other end of a channel, or component of an Await or Call, or ""
+	Peer  string // the component at the other end of the channel, or the awaited or called component; or ""
 	Cause Cause
 }
 
@@ -56,7 +56,7 @@ const (
 	Room              // waits until a channel's key has room. Arg: the consumer's member, or -1 for any
 	Put               // only in marks: an item was put. Arg: the consumer's member, or -1 for any
 	Collect           // a collective operation; until the last member has begun, it is a wait. Arg: 0
-	Publish           // makes a version of the weights the newest. Arg: the version
+	Publish           // publishes a new version of the weights. Arg: the version
 	Adopt             // waits for a version of the weights. Arg: the version
 	Receive           // waits for a direct message. Arg: the sender's member
 	Await             // a runner waits for a call of its rank's workers. Arg: 0
@@ -137,7 +137,7 @@ type Span struct {
 	// N counts the spans at this site since the start of the attempt, from 0. The n-th Collect of a communicator is the
 	// same operation on all its members.
 	N int64
-	// Item is set at a Get. It is the N of the Mark that the producer, member Arg, recorded at its Put.
+	// Item is set at a Get. It is the Mark.N of the item's Put.
 	Item int64
 }
 

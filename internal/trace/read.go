@@ -36,7 +36,7 @@ func Read(run string) (*Trace, error) {
 			r.problem("%s: %v", e.Name(), err)
 			continue
 		}
-		r.file(e.Name(), data)
+		r.readFile(e.Name(), data)
 	}
 	return r.trace(), nil
 }
@@ -45,7 +45,7 @@ func Read(run string) (*Trace, error) {
 func Parse(names []string, files [][]byte) *Trace {
 	r := newReader()
 	for i, name := range names {
-		r.file(name, files[i])
+		r.readFile(name, files[i])
 	}
 	return r.trace()
 }
@@ -98,9 +98,9 @@ func (r *reader) problem(format string, args ...any) {
 	r.problems = append(r.problems, fmt.Sprintf(format, args...))
 }
 
-// file reads the chunks of a file. After a damaged chunk it goes on at the next magic word.
-func (r *reader) file(name string, data []byte) {
-	unread, chunks := 0, 0 // complete chunks: in another format, and in total
+// readFile reads the chunks of a file. After a damaged chunk it goes on at the next magic word.
+func (r *reader) readFile(name string, data []byte) {
+	unread, chunks := 0, 0 // complete chunks in another format; all complete chunks
 	defer func() {
 		if unread > 0 {
 			r.problem("%s: %d of %d chunks are damaged, or another version of rlinf wrote them", name, unread, chunks)
@@ -138,7 +138,7 @@ func (r *reader) file(name string, data []byte) {
 			r.problem("%s: the last chunk is cut off", name)
 			return
 		default:
-			if chunks++; !r.chunk(body[:size]) {
+			if chunks++; !r.readChunk(body[:size]) {
 				unread++
 			}
 			at += frameBytes + size
@@ -146,8 +146,8 @@ func (r *reader) file(name string, data []byte) {
 	}
 }
 
-// chunk reads a payload. It returns false if the payload has another format.
-func (r *reader) chunk(payload []byte) bool {
+// readChunk reads a payload. It returns false if the payload has another format.
+func (r *reader) readChunk(payload []byte) bool {
 	d := &decoder{b: payload}
 	kind := d.byte()
 	id := d.int()
@@ -181,13 +181,13 @@ func (r *reader) chunk(payload []byte) bool {
 		a.sent[rank] = all
 		return len(d.b) == 0
 	case chunkOfRank:
-		return a.rankChunk(d, rank, node)
+		return a.readRankChunk(d, rank, node)
 	}
 	return false
 }
 
-// rankChunk reads the sums and windows of a rank.
-func (a *attempt) rankChunk(d *decoder, rank, node int) bool {
+// readRankChunk reads the sums and windows of a rank.
+func (a *attempt) readRankChunk(d *decoder, rank, node int) bool {
 	offset := Offset{d.int(), d.int()}
 	workers := make([]*worker, d.count())
 	for i := range workers {
@@ -224,7 +224,7 @@ func (a *attempt) rankChunk(d *decoder, rank, node int) bool {
 			if flags == 0 {
 				continue
 			}
-			t, ok := worker.track(d, flags&2 != 0)
+			t, ok := worker.readTrack(d, flags&2 != 0)
 			if !ok {
 				return false
 			}
@@ -262,9 +262,9 @@ func (w *worker) read(d *decoder) bool {
 	return !d.bad
 }
 
-// track decodes the events of a slot. If cut is true, the last events are missing. Times are on the clock of the
+// readTrack decodes the events of a slot. If cut is true, the last events are missing. Times are on the clock of the
 // worker's node.
-func (w *worker) track(d *decoder, cut bool) (t Track, ok bool) {
+func (w *worker) readTrack(d *decoder, cut bool) (t Track, ok bool) {
 	start := d.int()
 	end := start + d.int()
 	p := player{sites: len(w.Sites), at: start}
@@ -412,7 +412,7 @@ func (r *reader) trace() *Trace {
 	}
 	slices.SortFunc(t.Attempts, func(a, b Attempt) int { return cmp.Compare(a.ID, b.ID) })
 	for i := range t.Attempts {
-		t.Problems = append(t.Problems, t.Attempts[i].thinned()...)
+		t.Problems = append(t.Problems, t.Attempts[i].partialWorkers()...)
 	}
 	return t
 }
@@ -462,14 +462,14 @@ func (a *attempt) finish(id int64) Attempt {
 	return out
 }
 
-// shift converts the times of a track to the clock of rank 0's node: it subtracts ahead nanoseconds from them.
-func (t *Track) shift(ahead int64) {
+// shift converts the times of a track to the clock of rank 0's node: it subtracts offset nanoseconds from them.
+func (t *Track) shift(offset int64) {
 	for i := range t.Spans {
-		t.Spans[i].Start -= ahead
-		t.Spans[i].End -= ahead
+		t.Spans[i].Start -= offset
+		t.Spans[i].End -= offset
 	}
 	for i := range t.Marks {
-		t.Marks[i].At -= ahead
+		t.Marks[i].At -= offset
 	}
 }
 
@@ -487,8 +487,8 @@ func (w *worker) nameSkips(t *Track) {
 	}
 }
 
-// thinned returns a problem for each worker that recorded only a part of its events.
-func (a *Attempt) thinned() (problems []string) {
+// partialWorkers returns a problem for each worker that recorded only a part of its events.
+func (a *Attempt) partialWorkers() (problems []string) {
 	for i := range a.Workers {
 		w := &a.Workers[i]
 		if last := len(w.Sites) - 1; last >= 0 && w.Sites[last].Op == Skipped {

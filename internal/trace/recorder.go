@@ -45,8 +45,8 @@ const (
 	maxStride  = 1 << 10
 )
 
-// A slot holds the events of one iteration. An event is a code and the nanoseconds since the previous event. After a
-// mark or an end comes its Arg (see Op). After the end of a Get also comes Span.Item minus Span.N.
+// A slot holds the events of one iteration. An event is a code and the nanoseconds since the previous event. A mark or
+// an end is followed by its Arg (see Op). The end of a Get is also followed by Span.Item minus Span.N.
 type slot struct {
 	iteration  int64 // 0 if the slot is empty
 	start, end int64
@@ -57,8 +57,8 @@ type slot struct {
 	written    bool
 }
 
-// Codes of events. The beginning of a span at site i is firstSite+2i, and a mark at that site is firstSite+2i+1. After
-// codeResume come the nanoseconds of the pause and the state of the recorder (see appendState).
+// Codes of events. The beginning of a span at site i is firstSite+2i, and a mark at that site is firstSite+2i+1.
+// codeResume is followed by the nanoseconds of the pause and the state of the recorder (see appendState).
 const (
 	codeEnd = iota
 	codeResume
@@ -213,7 +213,7 @@ func appendState(b []byte, open []int, count []int64) []byte {
 	return b
 }
 
-// begin empties the slot r.now. The slot then starts at the given time.
+// begin empties the present slot, and starts it at the given time.
 func (r *Recorder) begin(at int64) {
 	s := r.now
 	*s = slot{start: at, stack: append(s.stack[:0], r.open...), count: append(s.count[:0], r.count...),
@@ -221,7 +221,8 @@ func (r *Recorder) begin(at int64) {
 	r.events, r.skipped = 0, 0
 }
 
-// cut ends the present iteration, whose number is given, and begins the next iteration. It drops iteration 0.
+// cut ends the present iteration, which gets the given number, and begins the next. Iteration 0 is the time before the
+// first iteration; it is dropped.
 func (r *Recorder) cut(iteration, at int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

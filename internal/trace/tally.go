@@ -8,7 +8,7 @@ type tally struct {
 	mu      sync.Mutex
 	kinds   []workKind
 	present []int64   // workers that work at present, by kind
-	all     int64     // the sum of present
+	all     int64     // workers that work at present, of all kinds
 	last    int64     // time of the last change
 	spent   []float64 // nanoseconds of the present iteration, by kind
 	before  []float64 // of the previous iteration, by kind
@@ -17,7 +17,7 @@ type tally struct {
 // A workKind is a kind of work of a component's workers.
 type workKind struct{ component, name string }
 
-// idle is the kind of spans other than work.
+// idle is the kind of all spans that are not work.
 const idle = -1
 
 // kind returns the index of a kind of work. It adds the kind if it is new.

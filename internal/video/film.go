@@ -19,15 +19,15 @@ import (
 // A Film writes an animated PNG file, which browsers play like a GIF, but in full colour. Close converts the file to
 // another format if needed, and renames it to its final name.
 //
-// https://www.w3.org/TR/png-3/#apng-structure describes the format. The file is a PNG picture, the first frame, with
-// further chunks. acTL holds the number of frames. fcTL begins a frame and holds its position and duration. IDAT holds
-// the pixels of the first frame, and fdAT the pixels of a later frame. Each frame stores only the rectangle that
+// https://www.w3.org/TR/png-3/#apng-structure describes the format. The file is a PNG picture of the first frame, with
+// additional chunks. acTL holds the number of frames. fcTL begins a frame and holds its position and duration. IDAT
+// holds the pixels of the first frame, and fdAT the pixels of a later frame. Each frame stores only the rectangle that
 // differs from the previous frame.
 type Film struct {
 	path, temp string
 	file       *os.File
 	out        io.Writer      // file, or memory
-	by         programs.Entry // starts ffmpeg
+	entry      programs.Entry // starts ffmpeg
 	fps        int
 	every      int // a frame lasts every/fps seconds
 	frames     uint32
@@ -40,14 +40,14 @@ type Film struct {
 var signature = []byte("\x89PNG\r\n\x1a\n")
 
 // Create begins a film in the file at path, and makes the folder of path if it is missing. The extension of path is the
-// format (see CheckFormat). All sheets must have the size of s. The film shows fps sheets per second. The argument by
-// starts ffmpeg.
-func Create(path string, s *Sheet, fps int, by programs.Entry) (*Film, error) {
+// format (see CheckFormat). All sheets must have the size of s. The film shows fps sheets per second. entry starts
+// ffmpeg if the format needs it.
+func Create(path string, s *Sheet, fps int, entry programs.Entry) (*Film, error) {
 	if err := CheckFormat(formatOf(path)); err != nil {
 		return nil, fmt.Errorf("film %s: %w", path, err)
 	}
-	f := &Film{path: path, temp: filepath.Join(filepath.Dir(path), ".writing-"+filepath.Base(path)), fps: fps, by: by,
-		every: 1, encoder: png.Encoder{CompressionLevel: png.BestSpeed}}
+	f := &Film{path: path, temp: filepath.Join(filepath.Dir(path), ".writing-"+filepath.Base(path)), fps: fps,
+		entry: entry, every: 1, encoder: png.Encoder{CompressionLevel: png.BestSpeed}}
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, fmt.Errorf("film: %w", err)
 	}
@@ -80,7 +80,7 @@ func (f *Film) Add(s *Sheet) error {
 
 // add writes a frame. picture is a PNG file of the rectangle place.
 func (f *Film) add(place image.Rectangle, picture []byte) error {
-	control := f.sequenced()
+	control := f.nextNumber()
 	for _, n := range []int{place.Dx(), place.Dy(), place.Min.X, place.Min.Y} {
 		control = binary.BigEndian.AppendUint32(control, uint32(n))
 	}
@@ -104,7 +104,7 @@ func (f *Film) add(place image.Rectangle, picture []byte) error {
 		case kind == "IDAT" && f.frames == 0:
 			err = f.write(kind, data)
 		case kind == "IDAT":
-			err = f.write("fdAT", append(f.sequenced(), data...))
+			err = f.write("fdAT", append(f.nextNumber(), data...))
 		}
 		if err != nil {
 			return err
@@ -113,8 +113,8 @@ func (f *Film) add(place image.Rectangle, picture []byte) error {
 	return nil
 }
 
-// sequenced returns the number of the next fcTL or fdAT chunk. The data of the chunk begin with it.
-func (f *Film) sequenced() []byte {
+// nextNumber returns the number of the next fcTL or fdAT chunk. The data of the chunk begin with it.
+func (f *Film) nextNumber() []byte {
 	f.sequence++
 	return binary.BigEndian.AppendUint32(nil, f.sequence-1)
 }
@@ -160,8 +160,8 @@ func difference(a, b *image.RGBA) image.Rectangle {
 // countsAt is the place of the chunk acTL in the file, after the signature and the chunk IHDR with 13 bytes of data.
 const countsAt = 8 + 12 + 13
 
-// counts returns the chunk acTL: the number of frames, and 0 to repeat them forever.
-func (f *Film) counts() []byte {
+// frameCount returns the chunk acTL: the number of frames, and 0 to repeat them forever.
+func (f *Film) frameCount() []byte {
 	return encode("acTL", append(binary.BigEndian.AppendUint32(nil, f.frames), 0, 0, 0, 0))
 }
 
@@ -169,7 +169,7 @@ func (f *Film) counts() []byte {
 func (f *Film) Close() error {
 	err := f.write("IEND", nil)
 	if err == nil {
-		_, err = f.file.WriteAt(f.counts(), countsAt)
+		_, err = f.file.WriteAt(f.frameCount(), countsAt)
 	}
 	err = errors.Join(err, f.file.Close())
 	switch {
@@ -177,7 +177,7 @@ func (f *Film) Close() error {
 	case formatOf(f.path) == "png":
 		err = os.Rename(f.temp, f.path)
 	default:
-		err = errors.Join(convert(f.by, f.temp, f.path), os.Remove(f.temp))
+		err = errors.Join(convert(f.entry, f.temp, f.path), os.Remove(f.temp))
 	}
 	if err != nil {
 		return fmt.Errorf("film %s: %w", f.path, errors.Join(err, os.Remove(f.temp)))

@@ -42,17 +42,17 @@ func CheckFormat(format string) error {
 // formatOf returns the format of a file: its extension.
 func formatOf(path string) string { return strings.TrimPrefix(filepath.Ext(path), ".") }
 
-// convert converts an animated PNG (from) into another file (to), whose extension is the format. The argument by starts
+// convert converts the animated PNG file source into the file target, whose extension is the format. entry starts
 // ffmpeg.
-func convert(by programs.Entry, from, to string) error {
-	starter := by.NewStarter()
+func convert(entry programs.Entry, source, target string) error {
+	starter := entry.NewStarter()
 	defer starter.Close()
-	next := filepath.Join(filepath.Dir(to), ".converting-"+filepath.Base(to))
+	next := filepath.Join(filepath.Dir(target), ".converting-"+filepath.Base(target))
 	args := slices.Concat([]string{"-nostdin", "-hide_banner", "-loglevel", "error", "-y", "-threads", "1", "-f",
-		"apng", "-i", from}, converters[formatOf(to)], []string{"-threads", "1", next})
+		"apng", "-i", source}, converters[formatOf(target)], []string{"-threads", "1", next})
 	said, err := starter.CombinedOutput(context.Background(), exec.Command("ffmpeg", args...))
 	if err != nil {
 		return errors.Join(fmt.Errorf("ffmpeg: %w: %s", err, bytes.TrimSpace(said)), os.Remove(next))
 	}
-	return os.Rename(next, to)
+	return os.Rename(next, target)
 }

@@ -12,8 +12,8 @@ import (
 	"slices"
 )
 
-// Thin returns an animated PNG with every n-th frame of film, the content of a Film's file. The result plays for the
-// same time.
+// Thin returns an animated PNG with every n-th frame of film, the content of a Film's file. The result plays as long as
+// film.
 func Thin(film []byte, n int) ([]byte, error) {
 	rest, ok := bytes.CutPrefix(film, signature)
 	if !ok {
@@ -47,7 +47,7 @@ func Thin(film []byte, n int) ([]byte, error) {
 	if err := thin.write("IEND", nil); err != nil {
 		return nil, err
 	}
-	copy(out.Bytes()[countsAt:], thin.counts())
+	copy(out.Bytes()[countsAt:], thin.frameCount())
 	return out.Bytes(), nil
 }
 
