@@ -27,8 +27,7 @@ type SyncCollector struct {
 	steps       uint64
 }
 
-// NewSyncCollector makes the environments of cfg from reg, and collects with pol. The argument seed determines the
-// random numbers.
+// NewSyncCollector makes the environments of cfg from reg, and collects with pol. seed determines the random numbers.
 func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed uint64) (*SyncCollector, error) {
 	n := cfg.TotalNumEnvs
 	stage, err := play.NewStage(reg, cfg, env.Train, 0, n, 1)
