@@ -170,8 +170,8 @@ func (a *agreement) begin(ctx context.Context, v vote, report []byte) error {
 	return nil
 }
 
-// end waits for the votes of the last begin. It returns the decision and, on rank 0, the reports of all ranks, which
-// are valid until the next begin. Without an earlier begin it returns the zero decision, to go on.
+// end waits for the votes that begin has sent. It returns the decision and, on rank 0, the reports of all ranks. The
+// reports are valid until the next call of begin. If begin was not called, the decision is to go on.
 func (a *agreement) end(ctx context.Context) (decision, [][]byte, error) {
 	if !a.pending {
 		return decision{}, nil, nil

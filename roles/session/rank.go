@@ -99,8 +99,8 @@ func (rs *ranks) flush() {
 	}
 }
 
-// enter begins the job on a rank, in the first world. It returns the data that the rank's workers share. It returns nil
-// if the job only evaluates, or cannot start.
+// enter begins the job on a rank, in the first world. It returns the data that the rank's workers share, or nil if the
+// job only evaluates or cannot start.
 func (r *rank) enter(ctx context.Context) (loop.Shared, error) {
 	cfg, err := r.configure(ctx)
 	if err != nil || cfg == nil {

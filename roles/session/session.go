@@ -275,7 +275,7 @@ func (r *rank) keepFolder(ctx context.Context) {
 }
 
 // configure returns the configuration that rank 0 has read. It returns nil if this configuration does not fit the
-// world, after rank 0 has written why.
+// world. In this case rank 0 has written why.
 func (r *rank) configure(ctx context.Context) (*config.Config, error) {
 	wrong, err := r.oddRanks(ctx)
 	if err != nil {
@@ -367,7 +367,7 @@ func agree(ctx context.Context, world *collectives.Group, code byte, err error) 
 }
 
 // refusal returns the exit code of a session that could not start because of err: ExitConfig, or the code of a request
-// to stop. After a request to requeue, it is ExitConfig if err would stop the next start, too.
+// to stop. After a request to requeue, the code is ExitConfig if err would stop the next start, too.
 func (s *session) refusal(err error) int {
 	stop, _ := s.Asked.Vote()
 	if stop == 0 || stop == loop.ExitRequeue && !errors.Is(err, external.ErrStopRequested) {

@@ -115,8 +115,8 @@ func nearest(keys []settings.Key, word string) string {
 	return config.Likeliest(word, names)
 }
 
-// pattern returns a dotted key in the form of the reference. It replaces the index of an item by "[]", and a name that
-// the user chooses by <name>.
+// pattern returns a dotted key in the form of the reference. It writes "[]" for the index of an item, and <name> for a
+// name that the user chooses.
 func pattern(key string) string {
 	names := strings.Split(key, ".")
 	for i, name := range names {

@@ -47,7 +47,7 @@ type axis struct {
 	values []string
 }
 
-// splitGrid separates overrides with several values, which are the axes of the grid, from overrides with one value.
+// splitGrid separates the axes of the grid, which are overrides with several values, from overrides with one value.
 // Commas separate values, except within brackets or quotes.
 func splitGrid(overrides []string) (axes []axis, fixed []string, err error) {
 	for _, o := range overrides {

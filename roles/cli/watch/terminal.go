@@ -48,7 +48,7 @@ func onTerminal(r *Reader, in, out *os.File) (code int, err error) {
 }
 
 // enter changes to the alternate screen, and makes every pressed key readable at once. Ctrl-C and Ctrl-Z still send
-// signals. It may be called again.
+// signals. enter may be called again.
 func (t *terminal) enter() error {
 	if t.before == nil {
 		before, err := unix.IoctlGetTermios(int(t.out.Fd()), unix.TCGETS)
