@@ -53,12 +53,11 @@ func NewHybridComponentPlacement(c *Cluster) HybridComponentPlacement {
 	return loop.NewHybridComponentPlacement(c)
 }
 
-// Launch launches a group of workers, as specified by the argument at. It calls new to make the worker of each member.
-// For new, pass a constructor below, or your own. Collective over the world: every rank makes the same launches, in the
-// same order.
-func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
-	new func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
-	return loop.Launch(ctx, c, at, new)
+// Launch launches the group of workers that spec describes. newWorker makes the worker of each member: pass a
+// constructor below, or your own. Collective over the world: every rank makes the same launches, in the same order.
+func Launch[W any](ctx context.Context, c *Cluster, spec spmd.GroupSpec,
+	newWorker func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
+	return loop.Launch(ctx, c, spec, newWorker)
 }
 
 // LaunchEmbodied launches the groups of an EmbodiedRunner: one for each component in the placement.

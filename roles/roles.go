@@ -53,14 +53,13 @@ type (
 	AsyncCollector = trainer.AsyncCollector
 )
 
-// NewSyncCollector makes the environments of cfg from reg, and collects with pol. The argument seed determines the
-// random numbers.
+// NewSyncCollector makes the environments of cfg from reg, and collects with pol. seed determines the random numbers.
 func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed uint64) (*SyncCollector, error) {
 	return trainer.NewSyncCollector(reg, cfg, pol, seed)
 }
 
-// NewAsyncCollector is like NewSyncCollector, but collects in the background, with copies of learner's parameters. The
-// copies are in actor, a policy of the same kind, which the collector owns from now on.
+// NewAsyncCollector is like NewSyncCollector, but collects in the background, with copies of learner's parameters.
+// actor is a policy of the same kind that holds the copies. The collector owns it from now on.
 func NewAsyncCollector(reg *env.Registry, cfg env.Config, learner, actor policy.Policy, seed uint64) (*AsyncCollector,
 	error) {
 	return trainer.NewAsyncCollector(reg, cfg, learner, actor, seed)

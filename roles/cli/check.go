@@ -63,10 +63,10 @@ func runCheck(c *cli.Context, reg config.Registries, tasks task.Tasks) error {
 	return nil
 }
 
-// examine plans cfg on the ranks that the job would have, writes a description of the plan to out, and adds the plan to
-// found. The error lists all mistakes.
-func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config, out io.Writer,
-	found *findings) error {
+// examine plans cfg on the ranks that the job would have. It writes a description of the plan to w, and adds the plan
+// to the findings. The error lists all mistakes.
+func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config, w io.Writer,
+	result *findings) error {
 	np, err := args.LocalRanks(c, cfg)
 	if err != nil {
 		return err
@@ -82,10 +82,10 @@ func examine(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *confi
 		return err
 	}
 	if open != nil {
-		fmt.Fprintln(out, "the placement auto is planned when training starts; what follows has all on rank 0")
+		fmt.Fprintln(w, "the placement auto is planned when training starts; what follows has all on rank 0")
 	}
-	found.add(p, nodes)
-	return describe(out, p, nodes)
+	result.add(p, nodes)
+	return describe(w, p, nodes)
 }
 
 // findings are the result of rlinf check, as JSON.
@@ -93,7 +93,7 @@ type findings struct {
 	Runs      bool         `json:"runs"` // whether the job runs without overrides
 	Verdict   string       `json:"verdict"`
 	Errors    []string     `json:"errors"`
-	Overrides []string     `json:"overrides"`           // they fix some of the errors
+	Overrides []string     `json:"overrides"`           // fix some of the errors
 	Placement string       `json:"placement,omitempty"` // collocated, disaggregated or hybrid
 	Ranks     []rankReport `json:"ranks,omitempty"`
 	Batches   []string     `json:"batches,omitempty"` // lines about the batches of an iteration
@@ -120,20 +120,20 @@ func (r *findings) add(p task.Plan, nodes []int) {
 	}
 }
 
-// write writes the findings and the overrides to out. The argument judged is the verdict, and wrong has the mistakes.
-// write returns wrong as a usage error.
-func (r *findings) write(out io.Writer, judged string, overrides []string, wrong error) error {
-	r.Runs, r.Verdict = wrong == nil, judged
+// write writes the findings to out, with the headline of the verdict and the overrides. The lines of err are the
+// mistakes. write returns err as a usage error.
+func (r *findings) write(out io.Writer, headline string, overrides []string, err error) error {
+	r.Runs, r.Verdict = err == nil, headline
 	r.Overrides, r.Errors = append([]string{}, overrides...), []string{}
-	if wrong != nil {
-		r.Errors = strings.Split(wrong.Error(), "\n")
-		wrong = config.UsageError{Err: wrong}
+	if err != nil {
+		r.Errors = strings.Split(err.Error(), "\n")
+		err = config.UsageError{Err: err}
 	}
-	return errors.Join(json.NewEncoder(out).Encode(r), wrong)
+	return errors.Join(json.NewEncoder(out).Encode(r), err)
 }
 
-// describe writes the table of ranks with their memory, and the batches. It returns an error if this machine lacks the
-// memory.
+// describe writes the table of ranks with their memory, and the batches. It returns an error if this machine has too
+// little memory.
 func describe(out io.Writer, p task.Plan, nodes []int) error {
 	j := p.Common()
 	devices, note := gpu.Devices()

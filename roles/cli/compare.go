@@ -104,7 +104,7 @@ func runCompare(c *cli.Context, reg config.Registries) (int, error) {
 	return code, nil
 }
 
-// stepsOf returns, in words, the range of environment steps at which the groups have the metric.
+// stepsOf describes the range of environment steps at which the groups have the metric.
 func stepsOf(groups []results.Group, metric string) string {
 	least, most := math.Inf(1), 0.0
 	for _, g := range groups {
@@ -146,7 +146,8 @@ func keptRuns(paths []string) ([]byte, error) {
 	return text.Bytes(), err
 }
 
-// origin returns the provenance of the first run with a recorded start, in one line. It returns nil if no run has one.
+// origin returns the provenance of the first run with a recorded start, in one line. It returns nil if no run has a
+// recorded start.
 func origin(runs []results.Run) []string {
 	for _, r := range runs {
 		last, ok := runfolder.LastStart(r.Name)

@@ -12,25 +12,25 @@ import (
 	"github.com/rlinf/rlinf/internal/runfolder"
 )
 
-// loadGroups reads the groups of runs at paths, and gives them distinct names. The result by is the metric to compare:
-// the argument metric, or, if metric is "", the first headline metric of any group. loadGroups omits groups without
-// this metric and paths without a run, and lists them in notes. If no group remains, it returns an error.
-func loadGroups(paths []string, metric string) (groups []results.Group, by string, notes []string, err error) {
+// loadGroups reads the groups of runs at paths, and gives them distinct names. key is the metric to compare: by
+// default, if metric is "", the first headline metric of any group. loadGroups omits groups without this metric and
+// paths without a run, and lists them in notes. If no group remains, it returns an error.
+func loadGroups(paths []string, metric string) (groups []results.Group, key string, notes []string, err error) {
 	candidates := []string{metric}
 	if metric == "" {
 		candidates = results.Headlines()
 	}
-	for _, by = range candidates {
+	for _, key = range candidates {
 		var all []results.Group
-		if all, notes, err = readGroups(paths, by); err != nil {
+		if all, notes, err = readGroups(paths, key); err != nil {
 			return nil, "", nil, err
 		}
 		var without []string
 		for _, g := range all {
-			if len(g.At(by, math.Inf(1))) > 0 {
+			if len(g.At(key, math.Inf(1))) > 0 {
 				groups = append(groups, g)
 			} else {
-				without = append(without, fmt.Sprintf("left out: %s: no %s", g.Path, by))
+				without = append(without, fmt.Sprintf("left out: %s: no %s", g.Path, key))
 			}
 		}
 		if len(groups) > 0 {
@@ -51,7 +51,7 @@ func loadGroups(paths []string, metric string) (groups []results.Group, by strin
 			g.Name = g.Path
 		}
 	}
-	return groups, by, notes, nil
+	return groups, key, notes, nil
 }
 
 // readGroups reads the groups of runs at paths, with the metrics that begin with prefix. If there are several paths, it

@@ -254,9 +254,9 @@ func inOrder(app *cli.App, words []string) []string {
 }
 
 // endOnlyAsDocumented prevents two undocumented exit codes. Until restore is called, a write to a pipe without a reader
-// fails instead of killing the process. Instead of this, signal.Ignore would affect child processes, too. A crash ends
-// with SIGABRT and exit code 134, because Go's exit code 2 means wrong usage here. It leaves a core file only if
-// GOTRACEBACK is crash.
+// fails instead of killing the process. (signal.Ignore would affect child processes, too.) A crash ends with SIGABRT
+// and exit code 134, because Go's exit code 2 means wrong usage here. The crash leaves a core file only if GOTRACEBACK
+// is crash.
 func endOnlyAsDocumented() (restore func()) {
 	lost := make(chan os.Signal, 1)
 	signal.Notify(lost, syscall.SIGPIPE)

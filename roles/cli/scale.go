@@ -67,7 +67,7 @@ func runScale(c *cli.Context, reg config.Registries, tasks task.Tasks) (int, err
 	case status != runfolder.Running:
 		return 0, config.Usagef("scale: %s: expected a run that runs, this one is %s; to resume it there:\n%s", dir,
 			status, r.resume(moved, len(r.nodes)))
-	case r.same(moved):
+	case r.samePlaces(moved):
 		fmt.Fprintf(c.App.Writer, "%s has this placement already: %s\n", dir, moved.PlacementText())
 		return loop.ExitOK, nil
 	}
@@ -138,7 +138,7 @@ func await(ctx context.Context, dir, id string) (*moves.Answer, error) {
 type placedRun struct {
 	dir   string
 	cfg   *config.Config
-	pool  *config.Config       // the configuration as the run read it, if it has a pool; else nil
+	pool  *config.Config       // the configuration of a run with a pool, as it was read; else nil
 	start runfolder.Provenance // the newest start of the run
 	nodes []int                // the node of each rank
 }
@@ -179,8 +179,7 @@ func readPlaced(reg config.Registries, tasks task.Tasks, dir string) (*placedRun
 	return r, err
 }
 
-// nodesOf returns the index of each rank's node. Each host is a node, unless virtual > 0. In that case virtual is the
-// number of virtual nodes.
+// nodesOf returns the index of each rank's node. Each host is a node, unless there are virtual nodes.
 func nodesOf(hosts []string, virtual int) []int {
 	if virtual > 0 {
 		return args.SpreadNodes(len(hosts), min(virtual, len(hosts)))
@@ -201,16 +200,16 @@ func extent(cfg *config.Config) int {
 	return n
 }
 
-// check returns the configuration of the run with the placement in text, and the mistakes of the placement. If runs is
-// true, the run is running and can move, unless the placement needs more ranks than the run has. A move must keep the
-// number of members of each component. A resume must keep only the number of actors.
-func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, runs bool) (*config.Config, error) {
+// check returns the configuration of the run with the placement in text, and the mistakes of the placement. A running
+// run can move, unless the placement needs more ranks than the run has. Otherwise the run must be resumed. A move must
+// keep the number of members of each component. A resume must keep only the number of actors.
+func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, running bool) (*config.Config, error) {
 	from := r.cfg
 	moved, err := from.Moved(reg, text)
 	if moved == nil {
 		return nil, err
 	}
-	moves := runs && extent(moved) <= len(r.nodes) // else the run must be resumed
+	moves := running && extent(moved) <= len(r.nodes) // else the run must be resumed
 	if !moves && r.pool != nil {
 		from = r.pool
 		if moved, err = from.Moved(reg, text); moved == nil {
@@ -229,8 +228,8 @@ func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, 
 	if moves && moved.Deals() && thenErr == nil {
 		moved = moved.At(then)
 	}
-	// Ignore mistakes that the present configuration of the run has, too. They are about files, because paths are
-	// relative to the folder in which the run was started.
+	// Ignore mistakes that the present configuration of the run also has. They concern files, whose paths are relative
+	// to the folder in which the run was started.
 	known := map[string]bool{}
 	for _, line := range mistakes(tasks.Of(from).Draft(from, reg, r.nodes).Mistakes()) {
 		known[withoutOrigin(line)] = true
@@ -246,7 +245,7 @@ func (r *placedRun) check(reg config.Registries, tasks task.Tasks, text string, 
 			why := "members move, and their number stays"
 			if name == "actor" {
 				why = "their number decides the metrics"
-			} else if !moves { // in a resume only the number of actors stays
+			} else if !moves { // in a resume only the number of actors must stay
 				continue
 			}
 			if a, b := len(now.Ranks(name)), len(then.Ranks(name)); a != b {
@@ -280,10 +279,10 @@ func withoutOrigin(line string) string {
 	return text
 }
 
-// same reports whether moved leaves all components on their ranks.
-func (r *placedRun) same(moved *config.Config) bool {
+// samePlaces reports whether all components have the same ranks in cfg as now.
+func (r *placedRun) samePlaces(cfg *config.Config) bool {
 	now, err := r.cfg.Place(r.nodes)
-	then, err2 := moved.Place(r.nodes)
+	then, err2 := cfg.Place(r.nodes)
 	return err == nil && err2 == nil && now.String() == then.String()
 }
 
@@ -308,11 +307,11 @@ func (r *placedRun) hosts(n int) int {
 // env returns a variable from the environment of the run's last start.
 func (r *placedRun) env(name string) string { return r.start.Env[name] }
 
-// resume returns the command that resumes the run on n ranks with the placement of moved.
-func (r *placedRun) resume(moved *config.Config, n int) string {
+// resume returns the command that resumes the run on n ranks with the placement of cfg.
+func (r *placedRun) resume(cfg *config.Config, n int) string {
 	hosts := r.hosts(n)
-	overrides := []string{"~cluster.component_placement", "+cluster.component_placement=" + moved.PlacementText()}
-	spec := moved.ClusterSpec()
+	overrides := []string{"~cluster.component_placement", "+cluster.component_placement=" + cfg.PlacementText()}
+	spec := cfg.ClusterSpec()
 	spec.NumNodes, spec.AllowIdleRanks = 0, false
 	if _, err := spmd.Place(spec, args.SpreadNodes(n, hosts)); err != nil {
 		overrides = append(overrides, "cluster.allow_idle_ranks=true")

@@ -145,9 +145,9 @@ var slurmWords = []struct {
 	{"module", regexp.MustCompile(`^[\w.+/-]+$`), "the name of a module, as openmpi/4.1"},
 }
 
-// slurmParts distributes np ranks evenly over the nodes of a job. The argument count is the number of parts of the job:
-// one, or, for a hetjob, two. In a hetjob, the first part has the nodes with actors. slurmParts returns an error if the
-// job would not run on these nodes.
+// slurmParts distributes np ranks evenly over the nodes of a job. The job has one part or, if it is a hetjob, two. In a
+// hetjob, the first part has the nodes with actors. slurmParts returns an error if the job would not run on these
+// nodes.
 func slurmParts(c *cli.Context, cfg *config.Config, reg config.Registries, tasks task.Tasks, np,
 	count int) ([]slurm.Part, error) {
 	asked, err := nodesAsked(c.String("nodes"), count)
@@ -246,8 +246,8 @@ func actorRanks(j *job.Job, np int) (int, error) {
 	return first, nil
 }
 
-// sideBySide returns the maximum number of workers of one rank that work at the same time, among the ranks in [first,
-// end). It counts env and rollout workers, because actors work before or after them.
+// sideBySide returns the maximum number of workers of one rank that work at the same time, among the ranks from first
+// to end-1. It counts env and rollout workers, because actors work before or after them.
 func sideBySide(j *job.Job, first, end int) int {
 	busy := make([]int, end)
 	for _, component := range []string{"env", "rollout"} {

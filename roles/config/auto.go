@@ -14,8 +14,8 @@ const PlacementAuto = "auto"
 
 const placementKey = "cluster.component_placement"
 
-// planned returns the components of a task that a plan places if cluster.component_placement is auto.
-func planned(task string) []string {
+// plannedComponents returns the components of a task that a plan places if cluster.component_placement is "auto".
+func plannedComponents(task string) []string {
 	switch task {
 	case TaskSFT:
 		return []string{"actor"}
@@ -27,11 +27,11 @@ func planned(task string) []string {
 
 // PlacedBeside returns the optional components that the job places.
 func (c *Config) PlacedBeside() []string {
-	return slices.DeleteFunc(c.beside(), func(name string) bool { return !c.Places(name) })
+	return slices.DeleteFunc(c.optionalComponents(), func(name string) bool { return !c.Places(name) })
 }
 
-// beside returns the optional components of the job's task. A plan can place them, too.
-func (c *Config) beside() []string {
+// optionalComponents returns the optional components of the job's task. A plan can place them, too.
+func (c *Config) optionalComponents() []string {
 	switch c.Runner.TaskType {
 	case TaskSFT:
 		return nil
@@ -41,7 +41,7 @@ func (c *Config) beside() []string {
 	return []string{"reward", "inference"}
 }
 
-// Auto returns the components with the placement auto, and the section cluster without them.
+// Auto returns the components with the placement "auto", and the section cluster without them.
 func (c *Config) Auto() (auto []string, others spmd.Cluster) {
 	others = c.ClusterSpec()
 	all := others.Components
@@ -62,21 +62,21 @@ func (c *Config) Schedules() bool {
 	return c.Cluster.AutoScheduler && c.Runner.TaskType == TaskEmbodied
 }
 
-// Extent returns the minimum number of ranks for the placement. The result whole is true if the placement depends on
-// the size of the world: it uses all ranks, counts nodes, or is auto. In this case ranks is a multiple of Unit.
-func (c *Config) Extent() (ranks int, whole bool) {
+// Extent returns the minimum number of ranks for the placement. wholeWorld is true if the placement depends on the size
+// of the world: it uses all ranks, counts nodes, or is "auto". In this case ranks is a multiple of Unit.
+func (c *Config) Extent() (ranks int, wholeWorld bool) {
 	auto, others := c.Auto()
-	ranks, whole = others.Extent()
-	if whole = whole || len(auto) > 0; whole {
+	ranks, wholeWorld = others.Extent()
+	if wholeWorld = wholeWorld || len(auto) > 0; wholeWorld {
 		n := c.Unit()
 		ranks = (ranks + n - 1) / n * n
 	}
-	return ranks, whole
+	return ranks, wholeWorld
 }
 
-// checkAuto checks that a plan can place the components with the placement auto.
+// checkAuto checks that a plan can place the components with the placement "auto".
 func (c *validation) checkAuto() {
-	can := append(planned(c.Runner.TaskType), c.beside()...)
+	can := append(plannedComponents(c.Runner.TaskType), c.optionalComponents()...)
 	for _, e := range c.Cluster.ComponentPlacement {
 		if strings.TrimSpace(e.Value.Placement) != PlacementAuto {
 			continue

@@ -296,7 +296,7 @@ type RolloutConfig struct {
 	PipelineParallelSize int `yaml:"pipeline_parallel_size"`
 	// SamplingParams configures how answers of the task reasoning, and actions of vla_policy, are sampled.
 	SamplingParams SamplingConfig `yaml:"sampling_params"`
-	// EvalSamplingParams configures how evaluations sample answers. It supports all values of its keys. (+)
+	// EvalSamplingParams configures how evaluations sample answers. All values of its keys are supported. (+)
 	EvalSamplingParams EvalSamplingConfig `yaml:"eval_sampling_params"`
 }
 
@@ -324,21 +324,21 @@ type ActorConfig struct {
 	Threads int `yaml:"threads"`
 	// Tokenizer converts texts to tokens.
 	Tokenizer TokenizerConfig `yaml:"tokenizer"`
-	// Model is the policy, or a language model, which has the keys of LanguageModel.
+	// Model is the policy, or a language model with the keys of LanguageModel.
 	Model policy.Config `yaml:"model"`
 	// Optim is the optimiser.
 	Optim algo.OptimConfig `yaml:"optim"`
 	// CriticOptim is the optimiser of critics of actions (add_q_head), and of the critic of answers (RLinf's
 	// critic.optim). The default of a key is its value under optim.
 	CriticOptim algo.OptimConfig `yaml:"critic_optim"`
-	// FSDPConfig configures how a language model saves memory. It has keys of FSDP.
+	// FSDPConfig configures how a language model saves memory. Its keys are named as in PyTorch's FSDP.
 	FSDPConfig FSDPConfig `yaml:"fsdp_config"`
 }
 
 // CriticConfig is the section critic: the critic of answers of a language model. Its optimiser is
 // actor.critic_optim, and it has the sizes of actor.model.
 type CriticConfig struct {
-	// UseCriticModel changes the loss_type of a language model from actor to actor_critic, as in RLinf's files. true
+	// UseCriticModel changes the loss_type of a language model from actor to actor_critic, as in RLinf's presets. true
 	// needs adv_type gae. Default false.
 	UseCriticModel bool `yaml:"use_critic_model"`
 	// Model is the layout of the critic on its ranks. Default: the actor's layout. If the section is given, the default

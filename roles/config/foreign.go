@@ -50,12 +50,12 @@ func ForeignPolicy(modelType string) string {
 }
 
 // useOwnNames replaces RLinf's names of algorithms by ours. RLinf names an algorithm by loss_type alone, or by the kind
-// of critic. The argument crossQ is true if the kind of critic is CrossQ. The argument answers is true if there is a
-// critic of answers. In this case RLinf's loss_type names only the policy's loss.
-func (a *AlgorithmConfig) useOwnNames(crossQ, answers bool) {
+// of critic. crossQ is true if the kind of critic is CrossQ. answerCritic is true if there is a critic of answers. In
+// this case RLinf's loss_type names only the policy's loss.
+func (a *AlgorithmConfig) useOwnNames(crossQ, answerCritic bool) {
 	switch a.LossType {
 	case "actor":
-		if answers && a.AdvType == "gae" {
+		if answerCritic && a.AdvType == "gae" {
 			a.LossType = "actor_critic"
 		}
 	case "embodied_sac":

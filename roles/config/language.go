@@ -32,8 +32,8 @@ func (c *Config) ReadsTexts() bool { return c.FineTunes() }
 // EpochIsIteration reports whether an epoch is one iteration. An epoch of a language model is a pass over all texts.
 func (c *Config) EpochIsIteration() bool { return !c.FineTunes() }
 
-// SamplingConfig is the section rollout.sampling_params: how answers of language models, and actions of vla_policy,
-// are sampled. Training on answers supports only the temperature; other keys must have their defaults.
+// SamplingConfig is the section rollout.sampling_params: how to sample answers of language models and actions of
+// vla_policy. Training on answers supports only the temperature; other keys must have their defaults.
 type SamplingConfig struct {
 	// TemperatureTrain divides the logits of actions that are tokens (vla_policy), when they are sampled and when
 	// training evaluates them. Must be > 0. Default 1.
@@ -73,7 +73,7 @@ func (s SamplingConfig) answers() SamplingConfig {
 }
 
 // LanguageModel has the keys of actor.model if model_type is a family of language models. The sizes describe a new
-// model, and have the names of config.json. With model_path they are read from that folder.
+// model, and are named as in config.json. With model_path, they are read from that folder.
 type LanguageModel struct {
 	ModelPath string `yaml:"model_path" doc:"Folder of Hugging Face to start from; empty: a new model."`
 
@@ -132,11 +132,11 @@ func (c *Config) LanguageModel() LanguageModel {
 	return m
 }
 
-// Check validates each value by itself. It passes the result of each rule to want.
-func (m LanguageModel) Check(want func(ok bool, key string, value any, want string)) {
+// Check validates each value by itself. It passes the result of each rule to report.
+func (m LanguageModel) Check(report func(ok bool, key string, value any, expected string)) {
 	size := func(n int, key string) {
-		want(n > 0 || m.ModelPath != "", key, n, "a number > 0, or a model_path")
-		want(n <= 0 || m.ModelPath == "", key, n, "none beside model_path, whose config.json has the sizes")
+		report(n > 0 || m.ModelPath != "", key, n, "a number > 0, or a model_path")
+		report(n <= 0 || m.ModelPath == "", key, n, "none beside model_path, whose config.json has the sizes")
 	}
 	size(m.HiddenSize, "hidden_size")
 	size(m.Intermediate, "intermediate_size")
@@ -149,31 +149,31 @@ func (m LanguageModel) Check(want func(ok bool, key string, value any, want stri
 		{m.MaxPositions, "max_position_embeddings"}, {m.NumExperts, "num_experts"},
 		{m.TokenExperts, "num_experts_per_tok"}, {m.ExpertWidth, "moe_intermediate_size"},
 		{m.SharedWidth, "shared_expert_intermediate_size"}} {
-		want(n.value >= 0, n.key, n.value, "a number ≥ 0")
+		report(n.value >= 0, n.key, n.value, "a number ≥ 0")
 	}
 	positive := func(x float64, key string) {
-		want(x >= 0 && !math.IsInf(x, 1), key, x, "a number ≥ 0")
+		report(x >= 0 && !math.IsInf(x, 1), key, x, "a number ≥ 0")
 	}
 	positive(m.RopeTheta, "rope_theta")
 	positive(m.RMSNormEps, "rms_norm_eps")
 	positive(m.InitRange, "initializer_range")
 	positive(m.AuxLossCoef, "router_aux_loss_coef")
 	positive(m.LoRAAlpha, "lora_alpha")
-	m.layout().check(want)
-	want(slices.Contains([]string{"", RecomputeFull, RecomputeSelective}, m.Recompute), "recompute_granularity",
+	m.layout().check(report)
+	report(slices.Contains([]string{"", RecomputeFull, RecomputeSelective}, m.Recompute), "recompute_granularity",
 		m.Recompute, "full or selective, or nothing")
-	want(slices.Contains([]string{"", RecomputeUniform, RecomputeBlock}, m.RecomputeMethod), "recompute_method",
+	report(slices.Contains([]string{"", RecomputeUniform, RecomputeBlock}, m.RecomputeMethod), "recompute_method",
 		m.RecomputeMethod, "uniform or block, or nothing")
-	want(m.RecomputeLayers >= 0, "recompute_num_layers", m.RecomputeLayers, "a number ≥ 0")
+	report(m.RecomputeLayers >= 0, "recompute_num_layers", m.RecomputeLayers, "a number ≥ 0")
 	block := m.Recompute == RecomputeFull && m.RecomputeMethod == RecomputeBlock
-	want(m.RecomputeLayers > 0 || !block, "recompute_num_layers", m.RecomputeLayers,
+	report(m.RecomputeLayers > 0 || !block, "recompute_num_layers", m.RecomputeLayers,
 		"a number > 0 with recompute_method block")
-	want(m.LoRARank > 0, "lora_rank", m.LoRARank, "a number > 0")
-	want(len(m.LoRATargets) > 0, "lora_target_modules", nil, "some of "+strings.Join(lm.Targets, ", "))
+	report(m.LoRARank > 0, "lora_rank", m.LoRARank, "a number > 0")
+	report(len(m.LoRATargets) > 0, "lora_target_modules", nil, "some of "+strings.Join(lm.Targets, ", "))
 	for _, t := range m.LoRATargets {
-		want(slices.Contains(lm.Targets, t), "lora_target_modules", t, "some of "+strings.Join(lm.Targets, ", "))
+		report(slices.Contains(lm.Targets, t), "lora_target_modules", t, "some of "+strings.Join(lm.Targets, ", "))
 	}
-	want(m.LoRAPath == "" || m.IsLoRA, "lora_path", m.LoRAPath, "none without is_lora")
+	report(m.LoRAPath == "" || m.IsLoRA, "lora_path", m.LoRAPath, "none without is_lora")
 }
 
 // DataConfig is the section data: texts for language models.
@@ -220,17 +220,16 @@ type EarlyStopConfig struct {
 	Target float64 `yaml:"target"`
 }
 
-// Progress describes the progress towards Patience or Target, whichever is closer to stopping the run. The argument now
-// is the value of Monitor, or NaN before the first evaluation. The argument passed is the number of evaluations since
-// the best value.
-func (c *EarlyStopConfig) Progress(now float64, passed int) string {
+// Progress describes the progress towards Patience or Target, whichever is closer to stopping the run. value is the
+// value of Monitor, or NaN before the first evaluation. evals is the number of evaluations since the best value.
+func (c *EarlyStopConfig) Progress(value float64, evals int) string {
 	switch {
-	case c.Target == 0 || 2*passed >= c.Patience:
-		return fmt.Sprintf("%s patience %d/%d", c.Monitor, passed, c.Patience)
-	case math.IsNaN(now):
+	case c.Target == 0 || 2*evals >= c.Patience:
+		return fmt.Sprintf("%s patience %d/%d", c.Monitor, evals, c.Patience)
+	case math.IsNaN(value):
 		return fmt.Sprintf("%s target %.4g", c.Monitor, c.Target)
 	}
-	return fmt.Sprintf("%s %.4g, target %.4g", c.Monitor, now, c.Target)
+	return fmt.Sprintf("%s %.4g, target %.4g", c.Monitor, value, c.Target)
 }
 
 // Values of EarlyStopConfig.Monitor.

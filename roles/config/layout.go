@@ -17,7 +17,7 @@ type InferenceConfig struct {
 }
 
 // LayoutConfig is the parallel layout of a language model on the workers of a component. The workers of a replica are
-// consecutive: data is the outermost axis, and tensor is the innermost. A layout changes no result.
+// consecutive: the outermost axis is "data", and the innermost is "tensor". A layout changes no result.
 type LayoutConfig struct {
 	// TensorModelParallelSize is the number of workers that divide every layer of one model.
 	TensorModelParallelSize int `yaml:"tensor_model_parallel_size"`
@@ -40,18 +40,19 @@ func (l LayoutConfig) equal(o LayoutConfig) bool {
 		l.PipelineModelParallelSize == o.PipelineModelParallelSize && slices.Equal(l.PipelineLayers, o.PipelineLayers)
 }
 
-// check validates each value by itself. It passes the result of each rule to want.
-func (l LayoutConfig) check(want func(ok bool, key string, value any, want string)) {
+// check validates each value by itself. It passes the result of each rule to report.
+func (l LayoutConfig) check(report func(ok bool, key string, value any, expected string)) {
 	t, p := l.TensorModelParallelSize, l.PipelineModelParallelSize
-	want(t >= 1 && t <= MaxRanks, "tensor_model_parallel_size", t, fmt.Sprintf("a number from 1 to %d", MaxRanks))
-	want(p >= 1 && p <= MaxRanks, "pipeline_model_parallel_size", p, fmt.Sprintf("a number from 1 to %d", MaxRanks))
+	report(t >= 1 && t <= MaxRanks, "tensor_model_parallel_size", t, fmt.Sprintf("a number from 1 to %d", MaxRanks))
+	report(p >= 1 && p <= MaxRanks, "pipeline_model_parallel_size", p, fmt.Sprintf("a number from 1 to %d", MaxRanks))
 	if n := len(l.PipelineLayers); n > 0 {
-		want(n == p && slices.Min(l.PipelineLayers) > 0, "pipeline_layers", l.PipelineLayers,
+		report(n == p && slices.Min(l.PipelineLayers) > 0, "pipeline_layers", l.PipelineLayers,
 			fmt.Sprintf("a number > 0 for each stage of pipeline_model_parallel_size %d", p))
 	}
 }
 
-// FSDPConfig is the section actor.fsdp_config: keys of FSDP that save memory of language models. They change no result.
+// FSDPConfig is the section actor.fsdp_config: how a language model saves memory. Its keys are named as in PyTorch's
+// FSDP, and change no result.
 type FSDPConfig struct {
 	// ShardingStrategy is no_shard (default), shard_grad_op, full_shard or hybrid_shard. All but no_shard have the same
 	// effect: the state of the optimiser is sharded over replicas, as with actor.optim.use_distributed_optimizer. This
@@ -202,8 +203,8 @@ func (c *validation) idleLayouts() {
 			"actor.optim.use_distributed_optimizer", "actor.critic_optim.use_distributed_optimizer")
 	}
 	if m := c.LanguageModel(); c.FineTunes() {
-		// selective would repeat the probabilities of attention, but attention here never keeps them. uniform keeps the
-		// input of each layer, so the number of layers has no effect.
+		// The value selective would repeat the probabilities of attention, which are never kept here. The value uniform
+		// keeps the input of each layer, so the number of layers has no effect.
 		idle := func(name string, set bool, value any) {
 			key := "actor.model.recompute_" + name
 			c.idleKey(key, set, value, "")

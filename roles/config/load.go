@@ -12,7 +12,7 @@ import (
 	"github.com/rlinf/rlinf/policy"
 )
 
-// Load reads the configuration file path and applies overrides ("runner.max_epochs=10"). It looks for presets beside
+// Load reads the configuration file at path and applies overrides ("runner.max_epochs=10"). It looks for presets beside
 // the file and in configs/. It returns warnings for the user. If strict is true, keys without effect are errors.
 //
 // The error has all mistakes in the values, see config.FieldErrors. The Config returned with such an error can be
@@ -25,7 +25,7 @@ func Load(reg Registries, path string, overrides []string, strict bool) (*Config
 	return LoadText(reg, path, text, overrides, strict)
 }
 
-// LoadText is like Load, but the caller has read the file. The argument text is the content of the file path.
+// LoadText is like Load, but the caller has read the file at path. text is its content.
 func LoadText(reg Registries, path string, text []byte, overrides []string, strict bool) (*Config, []string, error) {
 	c, p := Default(), &parts{Registries: reg}
 	c.Runner.Logger.ExperimentName = experimentName(path)
@@ -42,7 +42,7 @@ func LoadText(reg Registries, path string, text []byte, overrides []string, stri
 	return c, c.found.Warnings(), c.Err()
 }
 
-// experimentName returns the default name of a run whose configuration is the file path.
+// experimentName returns the default name of a run whose configuration is in the file at path.
 func experimentName(path string) string {
 	name := strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	if strings.Trim(name, ".") == "" {
@@ -107,9 +107,8 @@ func evaluationLike(train env.Config) env.Config {
 	return train
 }
 
-// derive sets the keys that are not given and whose defaults depend on other keys. The argument evalApart is true if
-// evaluations and training have different environments. The argument offline is true if the algorithm learns from
-// demonstrations alone.
+// derive sets the keys that are not given and whose defaults depend on other keys. evalApart is true if evaluations and
+// training have different environments. offline is true if the algorithm learns from demonstrations alone.
 func (c *Config) derive(evalApart, offline bool) {
 	if offline && !c.found.Has("env.train.total_num_envs") {
 		c.found.Decode("env.eval", &c.Env.Train) // only evaluations have environments
@@ -194,14 +193,15 @@ func trainingAlone(e *env.Config) {
 	e.UseRelReward, e.RewardCoef, e.RewardClip = false, 1, 0 // metrics have the task's own rewards
 }
 
-// idleSplit reports the key split of external simulators: RLinf's simulators have the key, and it has no effect here.
+// idleSplit reports the key "split" of external simulators. RLinf's simulators have this key, and it has no effect
+// here.
 func (c *Config) idleSplit(section string, e *env.Config) {
 	if e.ID() == env.ExternalID && c.found.Has(section+".split") {
-		c.found.IdleInstead(section+".split", e.Split, its)
+		c.found.IdleInstead(section+".split", e.Split, simulatorNote)
 	}
 }
 
-// widen sets the hidden layers of m from its HiddenDim. The argument section is the name of m's section.
+// widen sets the hidden layers of m from its HiddenDim. section is the name of m's section.
 func (c *Config) widen(section string, m *policy.Config) {
 	switch {
 	case m.HiddenDim <= 0 || m.HiddenDim > 1<<14 || c.found.Has(section+".hidden_sizes"):

@@ -18,11 +18,11 @@ type parts struct {
 	unknown   map[string]bool // sections that name a part that is not in the registries
 }
 
-// choose adds the keys of the named parts to c, with their defaults. The function given returns the value of a key.
-func (p *parts) choose(c *Config, given func(key string) (string, bool)) {
+// choose adds the keys of the named parts to c, with their defaults. valueOf returns the value of a key.
+func (p *parts) choose(c *Config, valueOf func(key string) (string, bool)) {
 	name := func(otherwise string, keys ...string) string {
 		for _, key := range keys {
-			if v, ok := given(key); ok && v != "" {
+			if v, ok := valueOf(key); ok && v != "" {
 				return v
 			}
 		}
@@ -93,13 +93,13 @@ func (p *parts) owner(key string) (part string, ok bool) {
 	return part, ok
 }
 
-// named returns a text such as "env_type CartPole-v1". The argument by is the key, and part is the part that the key
-// names. If part is "", named returns "".
-func named(by, part string) string {
+// named returns a text such as "env_type CartPole-v1" from a key and the part that the key names. It returns "" if part
+// is "".
+func named(key, part string) string {
 	if part == "" {
 		return ""
 	}
-	return by + " " + part
+	return key + " " + part
 }
 
 // An OwnKey is a key of a user's own part, with its value and origin.

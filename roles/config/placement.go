@@ -41,8 +41,8 @@ func (c *Config) Place(nodes []int) (*spmd.Placement, error) {
 	return spmd.Place(c.ClusterSpec(), nodes)
 }
 
-// At returns the configuration with the placement place. It names the rank of every member, so the job makes no pool of
-// its ranks. Ranks may be idle.
+// At returns a copy of c with another placement. The new placement names the rank of every member, so the job makes no
+// pool of its ranks. Ranks may be idle.
 func (c *Config) At(place *spmd.Placement) *Config {
 	at := *c
 	at.fixed, at.Cluster.ComponentPlacement, at.Cluster.AllowIdleRanks = true, nil, true
@@ -141,10 +141,10 @@ func quoted(text string) string {
 	return text
 }
 
-// KeepMembers gives each component the number of members that it has in the argument before. If c names fewer ranks for
-// a component, KeepMembers distributes the members evenly over these ranks, in order. It does nothing if the placement
-// of c does not fit a world with these nodes.
-func (c *Config) KeepMembers(before *spmd.Placement, nodes []int) {
+// KeepMembers gives each component as many members as it has in p. If c names fewer ranks for a component, KeepMembers
+// distributes the members evenly over these ranks, in order. It does nothing if the placement of c does not fit a world
+// with these nodes.
+func (c *Config) KeepMembers(p *spmd.Placement, nodes []int) {
 	now, err := c.Place(nodes)
 	if err != nil {
 		return
@@ -155,7 +155,7 @@ func (c *Config) KeepMembers(before *spmd.Placement, nodes []int) {
 	for _, e := range places {
 		for _, name := range componentsIn(e.Key) {
 			own := config.Entry[PlacementConfig]{Key: name, Value: e.Value}
-			n, ranks := len(before.Ranks(own.Key)), slices.Compact(slices.Clone(now.Ranks(own.Key)))
+			n, ranks := len(p.Ranks(own.Key)), slices.Compact(slices.Clone(now.Ranks(own.Key)))
 			if n > len(ranks) && n != len(now.Ranks(own.Key)) {
 				changed = true
 				members := make([]int, n)

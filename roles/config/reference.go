@@ -103,7 +103,7 @@ func readComments() *config.Comments {
 	return c
 }
 
-// inherited returns the key whose value is the default of the argument key, or "" if there is none. It must agree with
+// inherited returns the key from which another key takes its default, or "" if there is none. It must agree with
 // derive.
 func inherited(key string) string {
 	switch key {
@@ -244,9 +244,9 @@ func (reg Registries) ownKeys() []ownKey {
 	return all
 }
 
-// WithoutEffect reports whether a key of RLinf has no effect here. If the missing effect changes training, the result
-// instead says what happens here.
-func WithoutEffect(key string) (instead string, ok bool) {
+// WithoutEffect reports whether a key of RLinf has no effect here. If the missing effect changes training, note says
+// what happens here.
+func WithoutEffect(key string) (note string, ok bool) {
 	for _, k := range knownKeys() {
 		if k.Covers(key) {
 			return k.Instead, true

@@ -25,30 +25,30 @@ type keyList []config.Known
 // add adds keys of a section, separated by blanks, that change only speed, memory or output.
 func (k *keyList) add(section, keys string) { k.change(section, "", keys) }
 
-// because adds keys in the same way as add, with the reason why they have no effect.
-func (k *keyList) because(section, reason, keys string) {
+// explain is like add, but also gives the reason why the keys have no effect.
+func (k *keyList) explain(section, reason, keys string) {
 	for key := range strings.FieldsSeq(keys) {
 		*k = append(*k, config.Known{Key: section + "." + key, Reason: reason})
 	}
 }
 
-// change adds keys of a section that change training in RLinf. The argument instead says what happens here.
-func (k *keyList) change(section, instead, keys string) {
+// change adds keys of a section that change training in RLinf. note says what happens here.
+func (k *keyList) change(section, note, keys string) {
 	for key := range strings.FieldsSeq(keys) {
-		*k = append(*k, config.Known{Key: section + "." + key, Instead: instead})
+		*k = append(*k, config.Known{Key: section + "." + key, Instead: note})
 	}
 }
 
-// idle adds a key. A value in the argument values does not enable the feature of the key, so it causes no warning.
-// RLinf's presets have such values.
-func (k *keyList) idle(key, instead string, values ...string) {
-	*k = append(*k, config.Known{Key: key, Instead: instead, Idle: values})
+// idle adds a key. The values are further values that disable the feature of the key, as in RLinf's presets. They cause
+// no warning.
+func (k *keyList) idle(key, note string, values ...string) {
+	*k = append(*k, config.Known{Key: key, Instead: note, Idle: values})
 }
 
-// tree adds all keys below the argument key. If toggle is not "", it names the key that enables the feature. The keys
-// cause no warning if the key toggle is absent or false, or if their values are in the argument values.
-func (k *keyList) tree(key, toggle, instead string, values ...string) {
-	*k = append(*k, config.Known{Key: key + ".**", Switch: toggle, Instead: instead, Idle: values})
+// tree adds all keys of a section. If toggle is not "", it is the key of the section that enables the feature. The keys
+// cause no warning if the toggle is absent or false, or if they have one of the values.
+func (k *keyList) tree(key, toggle, note string, values ...string) {
+	*k = append(*k, config.Known{Key: key + ".**", Switch: toggle, Instead: note, Idle: values})
 }
 
 func (k *keyList) cluster() {
@@ -76,7 +76,7 @@ func (k *keyList) cluster() {
 }
 
 func (k *keyList) algorithm() {
-	k.because("algorithm", "micro-batches change no number", `training_batch_size_per_gpu rollout_batch_size_per_gpu
+	k.explain("algorithm", "micro-batches change no number", `training_batch_size_per_gpu rollout_batch_size_per_gpu
 		logprob_forward_micro_batch_size val_rollout_batch_size_per_gpu`)
 	k.add("algorithm", `calculate_entropy replay_buffer.enable_cache replay_buffer.cache_size
 		replay_buffer.auto_save replay_buffer.auto_save_path replay_buffer.enable_preload
@@ -108,14 +108,14 @@ func (k *keyList) algorithm() {
 	k.idle("algorithm.n_minibatches", "actor.global_batch_size counts", "1")
 }
 
-// its is the advice for keys of a simulator.
-const its = "the simulator's: set it in its program"
+// simulatorNote is the advice for keys of a simulator.
+const simulatorNote = "the simulator's: set it in its program"
 
 func (k *keyList) env() {
 	for _, section := range []string{"env.train", "env.eval"} {
-		k.change(section, its, `use_ordered_reset_state_ids specific_reset_id wrap_obs_mode use_full_state
+		k.change(section, simulatorNote, `use_ordered_reset_state_ids specific_reset_id wrap_obs_mode use_full_state
 			init_params.**`)
-		k.change(section, its, simulatorKeys)
+		k.change(section, simulatorNote, simulatorKeys)
 		k.add(section, "enable_offload enable_init_offload is_eval delay_sampler.** insert_delay.**")
 		k.tree(section+".video_cfg", "save_video", "")
 		k.tree(section+".data_collection", "enabled", "")
@@ -144,7 +144,7 @@ const simulatorKeys = `
 func (k *keyList) rollout() {
 	k.add("rollout", `enable_offload rollout_queue_size recompute_logprobs enable_torch_compile torch_compile_mode
 		enable_cuda_graph mode sync_weight_nccl_max_ctas`)
-	k.because("rollout", "the engine is built in", `rollout_backend gpu_memory_utilization cuda_graph_max_bs
+	k.explain("rollout", "the engine is built in", `rollout_backend gpu_memory_utilization cuda_graph_max_bs
 		enforce_eager detokenize disable_log_stats validate_weight validate_save_dir print_outputs sglang.** vllm.**
 		distributed_executor_backend padding weight_reload validate_weight_first_sync
 		enable_prefix_caching max_num_batched_tokens`)
@@ -168,9 +168,9 @@ func (k *keyList) rollout() {
 }
 
 func (k *keyList) actor() {
-	k.because("actor", "checkpoints are in the run's folder", "checkpoint_save_path")
-	k.because("actor", "it comes from the tokenizer's folder", "tokenizer.**")
-	k.because("actor", megatrons, `offload_optimizer offload_weight offload_grad megatron.** mcore_gpt spec_name
+	k.explain("actor", "checkpoints are in the run's folder", "checkpoint_save_path")
+	k.explain("actor", "it comes from the tokenizer's folder", "tokenizer.**")
+	k.explain("actor", megatrons, `offload_optimizer offload_weight offload_grad megatron.** mcore_gpt spec_name
 		calculate_flops transformer_impl`)
 	k.add("actor", `enable_offload sync_weight_no_wait compile_model enable_dp_load_balance sync_bucket_capacity
 		use_fsdp_wrap offline_torch_compile num_gpus config_name`)
@@ -196,7 +196,7 @@ func (k *keyList) actor() {
 	for _, section := range []string{"actor.optim", "actor.critic_optim"} {
 		k.change(section, "numbers are float32", "fp16 bf16")
 		k.idle(section+".optimizer", "the optimiser is Adam", "adam", "adamw")
-		k.because(section, megatrons, optimisers)
+		k.explain(section, megatrons, optimisers)
 	}
 
 	k.add("weight_syncer", "use_ring_sync nccl_max_ctas nccl_min_ctas bucket.is_agent")
@@ -211,7 +211,7 @@ func (k *keyList) actor() {
 	k.tree("critic", "", criticModel)
 }
 
-// optimisers are Megatron's keys of an optimiser that change no result here.
+// optimisers are Megatron's keys of optimisers that change no result here.
 const optimisers = `loss_scale overlap_grad_reduce overlap_param_gather
 	optimizer_enable_pin overlap_param_gather_with_optimizer_step initial_loss_scale min_loss_scale
 	loss_scale_window hysteresis use_precision_aware_optimizer main_grads_dtype main_params_dtype
@@ -219,8 +219,8 @@ const optimisers = `loss_scale overlap_grad_reduce overlap_param_gather
 
 // texts adds the keys of data, for language models.
 func (k *keyList) texts() {
-	k.because("data", "it follows from the form of each line", "type dataset_name")
-	k.because("data", "texts are read once, by each rank", "num_workers val_rollout_batch_size validation_shuffle")
+	k.explain("data", "it follows from the form of each line", "type dataset_name")
+	k.explain("data", "texts are read once, by each rank", "num_workers val_rollout_batch_size validation_shuffle")
 	k.tree("data", "", "a key of other data", "math")
 }
 
@@ -243,7 +243,7 @@ func (k *keyList) model() {
 		moe_router_enable_expert_bias moe_router_bias_update_rate moe_router_group_topk moe_router_num_groups
 		moe_router_topk_scaling_factor moe_router_pre_softmax moe_layer_freq moe_ffn_hidden_size
 		moe_shared_expert_intermediate_size multi_latent_attention qk_layernorm`)
-	k.because("actor.model", megatrons, `apply_rope_fusion bias_dropout_fusion persist_layer_norm
+	k.explain("actor.model", megatrons, `apply_rope_fusion bias_dropout_fusion persist_layer_norm
 		bias_activation_fusion attention_softmax_in_fp32 batch_p2p_comm variable_seq_lengths
 		gradient_accumulation_fusion moe_token_dispatcher_type use_cpu_initialization moe_permute_fusion
 		moe_grouped_gemm moe_enable_deepep moe_shared_expert_overlap moe_router_dtype moe_router_fusion
@@ -255,7 +255,7 @@ func (k *keyList) model() {
 		*k = append(*k, config.Known{Key: "actor.model." + way + "_parallel_size", Idle: []string{"1"},
 			Want: "1 (" + undivided + ")"})
 	}
-	k.because("actor.model", "actor.fsdp_config has this key for language models",
+	k.explain("actor.model", "actor.fsdp_config has this key for language models",
 		"gradient_checkpointing sharding_strategy")
 	k.change("actor.model", "runner.ckpt_path is the file of weights to begin with", "model_path ckpt_path")
 	k.change("actor.model", "the simulator's: it chooses how actions control the robot", "policy_setup")
@@ -307,7 +307,7 @@ func (k *keyList) reward() {
 	k.change("reward", none, "reward_threshold standalone_realworld history_reward_assign api.**")
 	k.idle("reward.worker_type", none, "model")
 	k.idle("reward.group_name", "", "RewardGroup")
-	k.because("reward", "rules read texts", "tokenizer.**")
+	k.explain("reward", "rules read texts", "tokenizer.**")
 	k.change("reward", none, "reward_weights.** reward_weights reward_min_val reward_max_val")
 	k.tree("reward.model", "", "a key of another kind of model")
 	for _, section := range []string{"actor", "rollout", "env", "reward"} { // removed from RLinf

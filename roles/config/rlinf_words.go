@@ -15,9 +15,9 @@ func useOwnWords(t *config.Tree) {
 		t.Set("algorithm.clip_ratio_c", "0") // both null and 0 mean that there is no second clip
 	}
 	if text, _ := t.Given(placementKey); text == PlacementAuto {
-		t.Spread(placementKey, planned(task)...)
+		t.Spread(placementKey, plannedComponents(task)...)
 	}
-	// The rollout engine uses the actors' model. RLinf's files of Megatron name the model only under rollout.
+	// The rollout engine uses the actors' model. RLinf's Megatron configurations name the model only under rollout.
 	t.Section("actor.model", "rollout.model") // files that only evaluate have no actor.model
 	if task == TaskReasoning || task == TaskSFT {
 		for _, key := range []string{"model_path", "model_type"} {

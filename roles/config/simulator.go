@@ -8,9 +8,8 @@ import (
 	"github.com/rlinf/rlinf/internal/config"
 )
 
-// overrideEnv prepares t for an override of the argument key. If this key names an environment, overrideEnv removes
-// names from files that would take precedence: init_params.id, and the name under env.eval if it is the same as under
-// env.train.
+// overrideEnv prepares t for an override of a key. If this key names an environment, overrideEnv removes names from
+// files that would take precedence: init_params.id, and the name under env.eval if it is the same as under env.train.
 func overrideEnv(t *config.Tree, key string) {
 	if key == "env.train.env_type" || key == "env.train.init_params.id" {
 		followTraining(t)
@@ -22,7 +21,8 @@ func overrideEnv(t *config.Tree, key string) {
 	}
 }
 
-// followTraining removes the environment's name under env.eval, if it is from a file and the same as under env.train.
+// followTraining removes the environment's name under env.eval if it comes from a file, and is the same as under
+// env.train.
 func followTraining(t *config.Tree) {
 	names := []string{"env_type", "init_params.id"}
 	for _, name := range names {
@@ -37,7 +37,8 @@ func followTraining(t *config.Tree) {
 	}
 }
 
-// connect sets env_type of e to external, if e has the key external, and its env_type is empty or a simulator of RLinf.
+// connect sets env_type of e to "external" if e has the section external, and env_type is empty or names a simulator of
+// RLinf.
 func connect(e *env.Config) {
 	if !e.External.IsZero() && (e.ID() == "" || ForeignSimulator(e.EnvType) != "") {
 		e.EnvType, e.InitParams.ID = env.ExternalID, ""
@@ -51,7 +52,7 @@ type ExternalUse struct {
 	Vecs int         // number of groups of environments, on all ranks
 }
 
-// ExternalUses returns the uses of external simulators in c. The argument ranks has the ranks of env workers.
+// ExternalUses returns the uses of external simulators in c. ranks has the ranks of env workers.
 func ExternalUses(c *Config, ranks []int) (uses []ExternalUse) {
 	if c.Trains() && c.Env.Train.ID() == env.ExternalID {
 		uses = append(uses, ExternalUse{"env.train.external", &c.Env.Train,

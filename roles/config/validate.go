@@ -122,9 +122,9 @@ func (c *validation) checkEnvName(section string, e *env.Config) {
 	c.found.Want(err == nil, c.EnvKey(section, "env_type"), id, want)
 }
 
-// checkName checks that a name is one of known.
-func (c *validation) checkName(key, name string, known []string) {
-	c.found.Want(slices.Contains(known, name), key, name, "one of "+strings.Join(known, ", "))
+// checkName checks that a name is in a list of names.
+func (c *validation) checkName(key, name string, names []string) {
+	c.found.Want(slices.Contains(names, name), key, name, "one of "+strings.Join(names, ", "))
 }
 
 func (c *validation) checkCluster() {

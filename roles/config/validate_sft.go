@@ -125,27 +125,27 @@ func (c *validation) unasked() (train, eval env.Config) {
 
 // idleReasoning reports the given keys that have an effect only in the task reasoning.
 func (c *validation) idleReasoning() {
-	const instead = "a key of the task reasoning"
+	const note = "a key of the task reasoning"
 	c.idleKeys("", "rollout.max_running_requests", "rollout.return_logprobs", "rollout.threads")
-	c.idleKeys(instead, "data.rollout_batch_size", "data.max_prompt_length", "algorithm.n_minibatches",
+	c.idleKeys(note, "data.rollout_batch_size", "data.max_prompt_length", "algorithm.n_minibatches",
 		"algorithm.norm_adv_by_std_in_grpo", "algorithm.reinpp_kl_penalty_type", "algorithm.early_stop_imp_ratio",
 		"algorithm.importance_sampling_fix", "algorithm.importance_sampling_clip", "algorithm.mask_truncated",
 		"critic.use_critic_model", "reward.reward_scale", "reward.format_reward", "reward.random_reward",
 		"reward.program.command", "rollout.eval_sampling_params")
 	sampling := c.Rollout.SamplingParams
 	c.idleKey("rollout.sampling_params", sampling.answers() != Default().Rollout.SamplingParams.answers(), sampling,
-		instead)
-	c.idleKeys(instead, "algorithm.ratio_clip_eps")
+		note)
+	c.idleKeys(note, "algorithm.ratio_clip_eps")
 }
 
-// idleKeys reports the keys that are given, have no effect, and do not have their default values. The argument instead
-// says what happens here. It is "" if the keys change no result.
-func (c *validation) idleKeys(instead string, keys ...string) {
+// idleKeys reports the keys that are given, have no effect, and do not have their default values. note says what
+// happens here. It is "" if the keys change no result.
+func (c *validation) idleKeys(note string, keys ...string) {
 	values, defaults := valuesOf(c.Config), valuesOf(Default())
 	for _, key := range keys {
 		value := values[key]
-		asks := fmt.Sprint(value) != fmt.Sprint(defaults[key]) // compares texts, in which nil equals an empty list
-		c.idleKey(key, asks, value, instead)
+		enables := fmt.Sprint(value) != fmt.Sprint(defaults[key]) // compares texts, in which nil equals an empty list
+		c.idleKey(key, enables, value, note)
 	}
 }
 
@@ -158,11 +158,10 @@ func valuesOf(c *Config) map[string]any {
 	return values
 }
 
-// idleKey reports a key without effect if it is given and the argument asks is true. The argument instead has the same
-// meaning as in idleKeys.
-func (c *validation) idleKey(key string, asks bool, value any, instead string) {
-	if asks && c.found.Has(key) {
-		c.found.IdleInstead(key, value, instead)
+// idleKey reports a given key without effect, if its value enables something. note is as in idleKeys.
+func (c *validation) idleKey(key string, enables bool, value any, note string) {
+	if enables && c.found.Has(key) {
+		c.found.IdleInstead(key, value, note)
 	}
 }
 
@@ -182,13 +181,13 @@ func (c *validation) checkFamily() {
 
 // idleSFT reports the given keys that have an effect only for language models.
 func (c *validation) idleSFT() {
-	const instead = "a key of language models"
+	const note = "a key of language models"
 	c.idleKeys("", "runner.enable_dynamic_batch_size", "runner.max_tokens_per_mbs", "actor.threads",
 		"actor.enable_dp_load_balance")
-	c.idleKeys(instead, "runner.seq_length", "runner.early_stop.enabled", "actor.tokenizer.tokenizer_model",
+	c.idleKeys(note, "runner.seq_length", "runner.early_stop.enabled", "actor.tokenizer.tokenizer_model",
 		"data.train_data_paths", "data.val_data_paths", "data.prompt_key", "data.answer_key", "data.messages_key",
 		"data.apply_chat_template", "data.filter_prompt_by_length", "data.shuffle")
-	c.idleKey("data.seed", c.Data.Seed != c.Actor.Seed, c.Data.Seed, instead)
+	c.idleKey("data.seed", c.Data.Seed != c.Actor.Seed, c.Data.Seed, note)
 }
 
 // checkLanguageModel checks the keys of a language model, and reports keys of other networks.

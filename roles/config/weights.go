@@ -25,7 +25,7 @@ type WeightSyncerConfig struct {
 // WeightBucketConfig is the section weight_syncer.bucket.
 type WeightBucketConfig struct {
 	// BucketSize is the number of bytes sent at once, in whole tensors. It is a number, or a number with KB, MB or GB
-	// (of 1024). Default 512MB.
+	// (powers of 1024). Default 512MB.
 	BucketSize Bytes `yaml:"bucket_size"`
 	// BucketDType is the format in which parameters are sent. null (default) or fp32 sends them unchanged. bf16 rounds
 	// them, and halves the bytes. Rollouts then use rounded parameters, in every placement. Statistics of observations

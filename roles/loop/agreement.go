@@ -38,17 +38,17 @@ type agreement struct {
 	world    *spmd.World
 	comm     spmd.Comm
 	parent   int       // the parent rank; -1 on rank 0
-	below    []subtree // the subtrees below, in the order of ranks
+	below    []subtree // the subtrees below this rank, in the order of ranks
 	passesOn bool      // this rank has ranks below it, and the tree has more than one level
 	passed   chan error
 
-	// Only one goroutine at a time uses the fields below. Between begin and end this is the goroutine that forwards the
-	// votes. At other times it is the caller.
+	// Only one goroutine at a time uses the fields below. Between the calls of begin and end, this is the goroutine
+	// that forwards the votes. At other times it is the caller.
 	reqs    []spmd.Request
-	votes   []byte // tallies of this rank's subtree and of each subtree below, in tallySize bytes each
+	votes   []byte // tallies of this rank's subtree and of each subtree below it, in tallySize bytes each
 	down    []byte
 	report  []byte   // the report of this rank, while it is sent
-	bundle  []byte   // the reports of this rank's subtree in the order of ranks, each after its length
+	bundle  []byte   // the reports of this rank's subtree in the order of ranks, each preceded by its length
 	reports [][]byte // on rank 0: the reports in bundle
 	decided decision
 	pending bool
@@ -88,9 +88,8 @@ func newAgreement(w *spmd.World, comm spmd.Comm, alloc tensor.Allocator) (*agree
 	return a, nil
 }
 
-// position returns the parent of a rank (-1 for rank 0) and the subtrees below it. To get the parent, write the rank in
-// base fan, and set its last nonzero digit to 0. So a subtree is a range of ranks. It lies within a node if the number
-// of ranks per node is a power of fan.
+// position returns the parent of a rank, or -1 for rank 0, and the subtrees below the rank. A subtree lies within a
+// node if the number of ranks per node is a power of fan.
 func position(rank, size int) (parent int, below []subtree) {
 	parent = -1
 	for step := 1; step < size; step *= fan {
@@ -171,8 +170,8 @@ func (a *agreement) begin(ctx context.Context, v vote, report []byte) error {
 	return nil
 }
 
-// end waits for the votes of the last begin. It returns the decision and, on rank 0, the reports of all ranks, which
-// are valid until the next begin. Without an earlier begin it returns the zero decision, to go on.
+// end waits for the votes that begin has sent. It returns the decision and, on rank 0, the reports of all ranks. The
+// reports are valid until the next call of begin. If begin was not called, the decision is to go on.
 func (a *agreement) end(ctx context.Context) (decision, [][]byte, error) {
 	if !a.pending {
 		return decision{}, nil, nil

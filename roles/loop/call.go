@@ -9,10 +9,10 @@ import (
 // None is the result of a call that returns only an error.
 type None struct{}
 
-// Call calls f on the members of g in this process. The argument what is the name of the call in messages.
-func Call[W any](ctx context.Context, g *spmd.Group[W], what string,
+// Call calls f on the members of g in this process. name is the name of the call in messages.
+func Call[W any](ctx context.Context, g *spmd.Group[W], name string,
 	f func(context.Context, W) error) *spmd.Future[None] {
-	return spmd.Call(g, ctx, what, func(ctx context.Context, w W) (None, error) { return None{}, f(ctx, w) })
+	return spmd.Call(g, ctx, name, func(ctx context.Context, w W) (None, error) { return None{}, f(ctx, w) })
 }
 
 // WaitAll waits for the calls one after the other. It returns the first error at once.
@@ -25,18 +25,18 @@ func WaitAll(ctx context.Context, futures ...*spmd.Future[None]) error {
 	return nil
 }
 
-// Ask calls f on the members of g, which are the actors, and returns their result on all ranks. f must return the same
-// result on all actors.
-func Ask[W any](ctx context.Context, l *Loop, g *spmd.Group[W], what string, f func(W) (bool, error)) (yes bool,
+// Ask calls f on the actors, which are the members of g, and returns their answer on all ranks. f must return the same
+// answer on all actors.
+func Ask[W any](ctx context.Context, l *Loop, g *spmd.Group[W], name string, f func(W) (bool, error)) (answer bool,
 	err error) {
-	results, err := spmd.Call(g, ctx, what, func(_ context.Context, w W) (bool, error) { return f(w) }).Wait(ctx)
+	results, err := spmd.Call(g, ctx, name, func(_ context.Context, w W) (bool, error) { return f(w) }).Wait(ctx)
 	if err != nil {
 		return false, err
 	}
 	for _, res := range results {
-		yes = yes || res.Value
+		answer = answer || res.Value
 	}
-	return l.ActorsSay(ctx, yes)
+	return l.ActorsSay(ctx, answer)
 }
 
 // InOrder calls the steps one after the other. It returns the first error at once.

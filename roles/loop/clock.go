@@ -10,8 +10,8 @@ import (
 	"github.com/rlinf/rlinf/tensor"
 )
 
-// A clockSync compares the clocks of nodes. The first rank of each node queries the time on rank 0. A nil clockSync
-// does nothing; other ranks, and all ranks of a job on one node, have a nil clockSync.
+// A clockSync compares the clocks of nodes. The first rank of each node queries the time on rank 0. Other ranks, and
+// all ranks of a job on one node, have a nil clockSync, which does nothing.
 type clockSync struct {
 	comm spmd.Comm
 	log  *trace.Log

@@ -46,8 +46,8 @@ type Services struct {
 	Moves    Moves      // nil if members cannot move
 	// Started is called when the workers are ready. It may be nil.
 	Started func() error
-	// GiveUp asks to stop the run because its simulators fail too often. The argument is their error. GiveUp is used on
-	// rank 0. If it is nil, the run goes on to its last step.
+	// GiveUp asks to stop the run because its simulators fail too often. The error is the simulators'. GiveUp is called
+	// on rank 0. If it is nil, the run goes on to its last step.
 	GiveUp func(error)
 	// Count returns the function with which a member of a component reports its progress. Count may be nil.
 	Count func(component string, member int) func(what string, done, total int)
@@ -129,22 +129,22 @@ func (p HybridComponentPlacement) Strategy(component string) spmd.GroupSpec {
 	return at
 }
 
-// Launch launches a group of workers. The argument at describes the group, and new makes the worker of each member.
-// Collective over the world: every rank must make the same launches in the same order.
-func Launch[W any](ctx context.Context, c *Cluster, at spmd.GroupSpec,
-	new func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
-	if known := c.plan.Common().Placement.Components(); len(at.Ranks) == 0 {
+// Launch launches the group of workers that spec describes. newWorker makes the worker of each member. Collective over
+// the world: every rank must make the same launches in the same order.
+func Launch[W any](ctx context.Context, c *Cluster, spec spmd.GroupSpec,
+	newWorker func(context.Context, *Cluster, *spmd.Member) (W, error)) (*spmd.Group[W], error) {
+	if known := c.plan.Common().Placement.Components(); len(spec.Ranks) == 0 {
 		return nil, fmt.Errorf("launch group %q: cluster.component_placement has no such component; did you mean %s?",
-			at.Name, yaml.Nearest(at.Name, known))
+			spec.Name, yaml.Nearest(spec.Name, known))
 	}
-	return spmd.Launch(c.world, at, func(m *spmd.Member) (W, error) { return new(ctx, c, m) })
+	return spmd.Launch(c.world, spec, func(m *spmd.Member) (W, error) { return newWorker(ctx, c, m) })
 }
 
-// LaunchPlaced launches the group of a component and sets *g to it. If the component has no placement, *g stays nil. If
-// needed is also true, *err is set. If *err is not nil, LaunchPlaced does nothing.
-func LaunchPlaced[W any](ctx context.Context, c *Cluster, err *error, g **spmd.Group[W], component string, needed bool,
-	new func(context.Context, *Cluster, *spmd.Member) (W, error)) {
-	if p := NewHybridComponentPlacement(c); *err == nil && (needed || p.Has(component)) {
-		*g, *err = Launch(ctx, c, p.Strategy(component), new)
+// LaunchPlaced launches the group of a component and sets *g to it. If the component has no placement, *g stays nil,
+// and *err is set if the component is required. If *err is not nil, LaunchPlaced does nothing.
+func LaunchPlaced[W any](ctx context.Context, c *Cluster, err *error, g **spmd.Group[W], component string,
+	required bool, newWorker func(context.Context, *Cluster, *spmd.Member) (W, error)) {
+	if p := NewHybridComponentPlacement(c); *err == nil && (required || p.Has(component)) {
+		*g, *err = Launch(ctx, c, p.Strategy(component), newWorker)
 	}
 }

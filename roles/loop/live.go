@@ -48,8 +48,8 @@ func (b *board) begin(work string) {
 	b.change(func() { b.work = work })
 }
 
-// next prepares the board for the reports of a step.
-func (b *board) next(step int64, ranks int) {
+// nextStep prepares the board for the reports of a step.
+func (b *board) nextStep(step int64, ranks int) {
 	b.change(func() {
 		b.step, b.at = step, time.Now()
 		for len(b.waits) < ranks {
@@ -71,8 +71,8 @@ func (b *board) add(rank int, r *Report) {
 	})
 }
 
-// took sets the times of phases. The argument longest has the time of the slowest rank for each phase.
-func (b *board) took(longest [len(Phases)]float64) {
+// setTimes sets the times of phases. longest has the time of the slowest rank for each phase.
+func (b *board) setTimes(longest [len(Phases)]float64) {
 	b.change(func() {
 		for p, t := range longest {
 			if t > 0 {

@@ -45,10 +45,10 @@ type Logbook struct {
 	values []float64 // the values of the next line
 }
 
-// OpenLogbook opens the files of the metrics. The argument progress is the progress line. The argument until is the
-// deadline of the run, or the zero time if there is none.
+// OpenLogbook opens the files of the metrics. progress is the progress line. deadline is the deadline of the run, or
+// the zero time if there is none.
 func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics.Progress,
-	until time.Time) (*Logbook, error) {
+	deadline time.Time) (*Logbook, error) {
 	j := p.Common()
 	b := &Logbook{job: j, recorder: p.NewRecorder(f, from), progress: progress}
 	b.state = metrics.State{Step: from.Step, MaxStep: j.MaxSteps, Return: math.NaN(), Eval: math.NaN()}
@@ -65,7 +65,7 @@ func OpenLogbook(f *runfolder.Folder, p Plan, from StartState, progress *metrics
 			return nil, err
 		}
 	}
-	progress.Begin(b.state, until)
+	progress.Begin(b.state, deadline)
 	return b, nil
 }
 
@@ -80,8 +80,8 @@ func (l *Logbook) RecordTime(o trace.Options) error {
 	return err
 }
 
-// Watch makes the logbook call f after each iteration. The argument longest has the seconds of each phase on the
-// slowest rank. The argument spent has the sums of Report.Spent over all ranks, and is valid only during the call.
+// Watch makes the logbook call f after each iteration. longest has the seconds of each phase on the slowest rank. spent
+// has the sums of Report.Spent over all ranks, and is valid only during the call.
 func (l *Logbook) Watch(f func(longest [len(Phases)]float64, spent []float64)) { l.watch = f }
 
 // iterate shows the start of an iteration on the progress line.
@@ -147,7 +147,7 @@ func (l *Logbook) record(step int64, reports [][]byte) error {
 		return nil
 	}
 	l.state.Step = step
-	l.live.next(step, len(reports))
+	l.live.nextStep(step, len(reports))
 	if err := l.add(reports); err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (l *Logbook) record(step int64, reports [][]byte) error {
 		l.Print(fmt.Sprintf("warning: %v: the rest of this run is not recorded\n", err))
 	}
 	l.recorder.Added(&l.state)
-	// Write the metrics before a checkpoint, or a run that resumes from it would lack them.
+	// Write the metrics before the checkpoint. Otherwise a run that resumes from the checkpoint would lack them.
 	if step%int64(l.job.Config.Runner.Logger.LogInterval) == 0 || l.job.EvaluatesAt(step) || l.job.SavesAt(step) {
 		if err := l.write(); err != nil {
 			return err
@@ -200,7 +200,7 @@ func (l *Logbook) add(reports [][]byte) error {
 			l.Set(name, r.ownValues[i])
 		}
 	}
-	l.live.took(longest)
+	l.live.setTimes(longest)
 	if l.watch != nil {
 		l.watch(longest, l.spent)
 	}

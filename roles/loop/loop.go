@@ -51,7 +51,7 @@ type Loop struct {
 	reported  int64 // the step of the report being sent
 	buf       []byte
 
-	ownComponents []string // the components and members of Carry
+	ownComponents []string // the components and members passed to Carry
 	ownMembers    []Member
 
 	clocks *clockSync
@@ -177,8 +177,9 @@ func (l *Loop) Log(name string, value float64) {
 	l.report.ownNames, l.report.ownValues = append(l.report.ownNames, name), append(l.report.ownValues, value)
 }
 
-// Worked returns the seconds of the last iteration that this rank's workers of a component spent in work spans with
-// this name. Workers that work at the same time share these seconds. Worked returns 0 if nothing is recorded.
+// Worked returns the seconds that this rank's workers of a component spent on the named work in the last iteration. If
+// several workers of the rank work at the same time, that time is divided among them. Worked returns 0 if nothing is
+// recorded.
 func (l *Loop) Worked(component, name string) float64 { return l.with.Trace.Worked(component, name) }
 
 // Call sets the name of a phase on the progress line.
@@ -305,7 +306,7 @@ func (l *Loop) next(ctx context.Context) (bool, error) {
 	// Each world makes at least one iteration before a move.
 	if (d.move || now.move) && !l.begun.IsZero() && !last && l.stopped == 0 {
 		l.with.Log.begin("moving")
-		l.with.Log.votesAfter(l.step) // the world after the move begins with a vote
+		l.with.Log.votesAfter(l.step) // the next world begins with a vote
 		if moved, err := l.move(ctx); err != nil {
 			return false, err
 		} else if moved {
@@ -360,11 +361,11 @@ func (l *Loop) writeReport() {
 	clear(rep.Times)
 }
 
-// ActorsSay returns the actors' value of yes on all ranks. All actors must pass the same value. Other ranks may pass
-// any value.
-func (l *Loop) ActorsSay(ctx context.Context, yes bool) (bool, error) {
+// ActorsSay returns the actors' answer on all ranks. All actors must pass the same answer. Other ranks may pass any
+// answer.
+func (l *Loop) ActorsSay(ctx context.Context, answer bool) (bool, error) {
 	said := []byte{0}
-	if yes {
+	if answer {
 		said[0] = 1
 	}
 	err := l.with.Saver.group.Broadcast(ctx, said, l.job.Placement.Group("actor").Ranks[0])

@@ -16,14 +16,14 @@ type Places map[string][]int
 
 // Moves decides when and where the members of a run move. All methods but Due are collective over the world.
 type Moves interface {
-	// Due reports, on rank 0, whether a move is due. Any goroutine may call it.
+	// Due reports on rank 0 whether a move is due. Any goroutine may call it.
 	Due() bool
 	// Next returns the places of the move that is due. It returns nil if the move is refused or no longer wanted.
 	Next(ctx context.Context) (Places, error)
-	// Accept reports whether the move takes place. received and copied have, for each rank, the bytes that it will
-	// receive from other ranks and the bytes that it will copy in its memory. wrong is an error of this rank. If Accept
-	// refuses the move, the run goes on without it.
-	Accept(ctx context.Context, received, copied []float64, wrong error) (bool, error)
+	// Accept reports whether the move takes place. received and copied have two numbers of bytes for each rank: those
+	// that it will receive from other ranks, and those that it will copy in its memory. err is an error of this rank.
+	// If Accept refuses the move, the run goes on without a move.
+	Accept(ctx context.Context, received, copied []float64, err error) (bool, error)
 }
 
 // A Mover is a Leader whose workers can go on in another world.
@@ -51,19 +51,19 @@ type Member interface {
 	Pack() (tensor.Dict, error)
 	// Unpack loads the state from Pack into a new worker.
 	Unpack(tensor.Dict) error
-	// Retire stops everything that the worker runs, except what belongs to part. The new worker takes part over. It may
-	// be nil.
+	// Retire stops everything that the worker runs, except what belongs to its part. The new worker takes over the
+	// part, which may be nil.
 	Retire(part any) error
 }
 
-// Carry makes the workers of one of the program's own components keep their state in a move. The argument members has
-// the workers on this rank. All ranks must call Carry with the same components.
+// Carry makes the workers of one of the program's own components keep their state in a move. members has the workers on
+// this rank. All ranks must call Carry with the same components.
 func (l *Loop) Carry(component string, members ...Member) {
 	l.ownComponents, l.ownMembers = append(l.ownComponents, component), append(l.ownMembers, members...)
 }
 
-// A leaving is a member of this rank during a move.
-type leaving struct {
+// A departure is a member of this rank during a move.
+type departure struct {
 	Member
 	to    int         // the rank of the new worker
 	part  any         // see Member.Part; nil if there is none
@@ -80,15 +80,15 @@ func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 	if err := l.leader.Quiesce(ctx); err != nil {
 		return false, err
 	}
-	to, err := l.with.Moves.Next(ctx)
-	if err != nil || to == nil {
+	places, err := l.with.Moves.Next(ctx)
+	if err != nil || places == nil {
 		return false, err
 	}
 	if err := mover.Settle(ctx); err != nil {
 		return false, err
 	}
 	l.leader.Describe(&l.report) // adds results since the last report to the next report
-	all, bytes, wrong := l.pack(mover, to)
+	all, bytes, wrong := l.pack(mover, places)
 	if err := l.with.Saver.group.Sum64(ctx, bytes); err != nil {
 		return false, err
 	}
@@ -96,7 +96,7 @@ func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 	if ok, err := l.with.Moves.Accept(ctx, bytes[:ranks], bytes[ranks:], wrong); err != nil || !ok {
 		return false, err
 	}
-	next, err := l.exchange(ctx, all, to)
+	next, err := l.exchange(ctx, all, places)
 	if err != nil {
 		return false, fmt.Errorf("move: %w", err)
 	}
@@ -110,14 +110,14 @@ func (l *Loop) move(ctx context.Context) (moved bool, err error) {
 	return true, nil
 }
 
-// pack returns the members of this rank. It packs the states of members without a part. The first half of bytes has the
-// number of bytes that this rank will send to each rank. The second half has, at the index of this rank, the number of
-// bytes that it will copy.
-func (l *Loop) pack(mover Mover, to Places) (all []leaving, bytes []float64, err error) {
+// pack returns the members of this rank, with their new ranks from places. It packs the states of members without a
+// part. The first half of bytes has the number of bytes that this rank will send to each rank. The second half has, at
+// the index of this rank, the number of bytes that it will copy.
+func (l *Loop) pack(mover Mover, places Places) (all []departure, bytes []float64, err error) {
 	bytes = make([]float64, 2*l.world.Size())
 	for _, m := range slices.Concat(mover.Members(), l.ownMembers) {
 		is := m.Member()
-		out := leaving{Member: m, to: to[is.Group()][is.Index()]}
+		out := departure{Member: m, to: places[is.Group()][is.Index()]}
 		if out.to == l.world.Rank() {
 			out.part = m.Part()
 		}
@@ -140,14 +140,14 @@ func (l *Loop) pack(mover Mover, to Places) (all []leaving, bytes []float64, err
 }
 
 // exchange sends the states of members to their new ranks, and returns the estate of this rank in the next world.
-func (l *Loop) exchange(ctx context.Context, all []leaving, to Places) (next estate, err error) {
+func (l *Loop) exchange(ctx context.Context, all []departure, places Places) (next estate, err error) {
 	ends, err := l.world.NewComm(l.world.Ranks(), "moves")
 	if err != nil {
 		return next, err
 	}
 	next = newEstate()
 	here := l.world.Rank()
-	mine := map[holder]*leaving{}
+	mine := map[holder]*departure{}
 	for i := range all {
 		mine[holderOf(all[i].Member.Member())] = &all[i]
 	}
@@ -157,7 +157,7 @@ func (l *Loop) exchange(ctx context.Context, all []leaving, to Places) (next est
 			continue
 		}
 		for m, from := range place.Ranks(component) {
-			h, dest := holder{component, m}, to[component][m]
+			h, dest := holder{component, m}, places[component][m]
 			own := mine[h]
 			switch {
 			case own != nil && own.part != nil:

@@ -18,9 +18,9 @@ type Plan interface {
 	EnvSpec() env.Spec
 	// NumParams returns the number of trained parameters.
 	NumParams() int
-	// Comms returns the names of the communicators among the members of a component. direct has the components to which
-	// these members send direct messages.
-	Comms(component string) (comms, direct []string)
+	// Comms returns the names of the communicators among the members of a component. receivers has the components to
+	// which these members send direct messages.
+	Comms(component string) (comms, receivers []string)
 	// Axes returns the axes of a component that is a mesh, outermost first: see spmd.GroupSpec.
 	Axes(component string) []spmd.Axis
 	// Environments returns the number of training environments, and whether checkpoints have their states.

@@ -33,7 +33,7 @@ type Report struct {
 
 // append appends the encoded report to b.
 func (r *Report) append(b []byte) []byte {
-	r.each(func(x *[]float64) {
+	r.eachList(func(x *[]float64) {
 		b = binary.LittleEndian.AppendUint64(b, uint64(len(*x)))
 		for _, v := range *x {
 			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
@@ -47,27 +47,27 @@ func (r *Report) append(b []byte) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(r.Rollouts))
 }
 
-// each calls the function numbers for each list of numbers in r, and the function names for each list of strings. It
-// visits the lists in the order of their encoding.
-func (r *Report) each(numbers func(*[]float64), names func(*[]string)) {
-	numbers(&r.Times)
-	numbers(&r.Episodes)
-	numbers(&r.Evals)
-	names(&r.Names)
-	numbers(&r.Values)
-	numbers(&r.Rewards)
-	numbers(&r.Engine)
-	names(&r.Answers)
-	names(&r.Stop)
-	numbers(&r.Spent)
-	names(&r.ownNames)
-	numbers(&r.ownValues)
-	numbers(&r.Waits)
-	names(&r.queueNames)
-	numbers(&r.queueItems)
+// eachList calls onNumbers for each list of numbers in r, and onNames for each list of strings. It visits the lists in
+// the order of their encoding.
+func (r *Report) eachList(onNumbers func(*[]float64), onNames func(*[]string)) {
+	onNumbers(&r.Times)
+	onNumbers(&r.Episodes)
+	onNumbers(&r.Evals)
+	onNames(&r.Names)
+	onNumbers(&r.Values)
+	onNumbers(&r.Rewards)
+	onNumbers(&r.Engine)
+	onNames(&r.Answers)
+	onNames(&r.Stop)
+	onNumbers(&r.Spent)
+	onNames(&r.ownNames)
+	onNumbers(&r.ownValues)
+	onNumbers(&r.Waits)
+	onNames(&r.queueNames)
+	onNumbers(&r.queueItems)
 }
 
-// parse decodes b, written by append, into r. It reuses r's slices.
+// parse decodes the result of append into r. It reuses r's slices.
 func (r *Report) parse(b []byte) (err error) {
 	size := len(b)
 	defer func() {
@@ -80,7 +80,7 @@ func (r *Report) parse(b []byte) (err error) {
 		b = b[8:]
 		return v
 	}
-	r.each(func(x *[]float64) {
+	r.eachList(func(x *[]float64) {
 		*x = (*x)[:0]
 		for range next() {
 			*x = append(*x, math.Float64frombits(next()))
@@ -100,8 +100,8 @@ func (r *Report) parse(b []byte) (err error) {
 	return nil
 }
 
-// queued adds to the count of items in a channel. The argument items is the number of items that this rank has sent,
-// minus the number that it has received.
+// queued adds to the count of items in a channel. items is the number of items that this rank has sent, minus the
+// number that it has received.
 func (r *Report) queued(channel string, items int64) {
 	i := slices.Index(r.queueNames, channel)
 	if i < 0 {

@@ -113,13 +113,13 @@ type urgency struct {
 // sameSignal is the time within which equal signals count once.
 const sameSignal = time.Second
 
-// add records a signal with this exit code at the time now. It reports whether the process must end at once.
-func (u *urgency) add(code int, now time.Time) bool {
+// add records a signal with this exit code at the time t. It reports whether the process must end at once.
+func (u *urgency) add(code int, t time.Time) bool {
 	if u.code == 0 {
-		u.code, u.since = code, now
+		u.code, u.since = code, t
 		return false
 	}
-	return (code == ExitInterrupted) != (u.code == ExitInterrupted) || now.Sub(u.since) >= sameSignal
+	return (code == ExitInterrupted) != (u.code == ExitInterrupted) || t.Sub(u.since) >= sameSignal
 }
 
 // BeforeExit makes r call f with the exit code before a second signal ends the process. cancel removes f. f must not
@@ -174,9 +174,9 @@ func (r *Requests) Vote() (stop int, save bool) {
 	return stop, stop != 0
 }
 
-// Expire sets the time at which the clock stops the run, with the effect of USR1. The run stops maxTime after its
-// start. If maxTime is 0, there is no such limit. In a Slurm job the run also stops before Slurm's time limit, early
-// enough for a checkpoint.
+// Expire sets the time at which the clock stops the run, as if USR1 had come. The run stops maxTime after its start. If
+// maxTime is 0, there is no such limit. In a Slurm job the run also stops before Slurm's time limit, early enough for a
+// checkpoint.
 func (r *Requests) Expire(maxTime time.Duration) {
 	end := int64(math.MaxInt64)
 	if maxTime > 0 {
@@ -201,7 +201,7 @@ func (r *Requests) Deadline() time.Time {
 }
 
 // AtStop makes r call f(true) at the first INT, TERM or HUP. If USR1 or the clock asks to stop earlier, r calls
-// f(false) at that time. The function cancel prevents later calls.
+// f(false) at that time. cancel prevents later calls.
 func (r *Requests) AtStop(f func(atOnce bool)) (cancel func()) {
 	asked, end := r.signaled, func() {}
 	if at := r.deadline.Load(); at != 0 {

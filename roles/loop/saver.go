@@ -96,24 +96,24 @@ func (s *Saver) write(r *Loop, files ...checkpoint.File) error {
 	return err
 }
 
-// Restore distributes the start state of the run to all ranks. The argument from is used only on rank 0. If it has no
-// state, Restore does nothing.
-func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
+// Restore distributes the start state of the run to all ranks. Only rank 0 passes the state. Without a state, Restore
+// does nothing.
+func (s *Saver) Restore(ctx context.Context, r *Loop, state StartState) error {
 	if r.parts != nil {
-		return s.restoreParts(ctx, r, from)
+		return s.restoreParts(ctx, r, state)
 	}
 	var st member.State
 	var blob []byte
-	if from.From != "" {
+	if state.From != "" {
 		var err error
-		if st, err = from.load(); err != nil {
+		if st, err = state.load(); err != nil {
 			return err
 		}
-		r.step = from.Step
+		r.step = state.Step
 		if s.ranks == 1 {
 			return r.shares.Load(st)
 		}
-		blob = binary.LittleEndian.AppendUint64(nil, uint64(from.Step))
+		blob = binary.LittleEndian.AppendUint64(nil, uint64(state.Step))
 		blob = EncodeShares(blob, []member.Share{{Dict: st.Model}, {Dict: st.Trainer}, {Dict: st.Rollout},
 			{Dict: st.Envs}})
 	}
@@ -121,7 +121,7 @@ func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
 	if err != nil || len(blob) == 0 {
 		return err
 	}
-	if from.From != "" {
+	if state.From != "" {
 		return r.shares.Load(st)
 	}
 	r.step = int64(binary.LittleEndian.Uint64(blob))
@@ -133,22 +133,22 @@ func (s *Saver) Restore(ctx context.Context, r *Loop, from StartState) error {
 		Envs: shares[3].Dict})
 }
 
-// A start describes the start state of a run in parts.
+// A start lists the files of a start state that ranks load in parts.
 type start struct {
 	Step    int64
 	Sources []member.Source // empty if nothing is loaded
 }
 
-// restoreParts is Restore for a state in parts.
-func (s *Saver) restoreParts(ctx context.Context, r *Loop, from StartState) error {
-	files, err := from.open()
+// restoreParts is Restore for a PartsHolder.
+func (s *Saver) restoreParts(ctx context.Context, r *Loop, state StartState) error {
+	files, err := state.open()
 	for _, f := range files {
 		defer f.Close()
 	}
 	if err != nil {
 		return err
 	}
-	begin := start{Step: from.Step}
+	begin := start{Step: state.Step}
 	for i, f := range files {
 		begin.Sources = append(begin.Sources, member.Source{File: [...]string{member.ModelPart, member.TrainerPart}[i],
 			Fields: f.Fields, Reader: f.SafetensorsReader})
@@ -181,7 +181,7 @@ func readTensors(from *checkpoint.Checkpoint, file string) (tensor.Dict, error) 
 	return d, err
 }
 
-// partsOf returns a checkpoint file with the tensors that c has for one of its files.
+// partsOf returns a checkpoint file called name, with the tensors that c has collected for file.
 func partsOf(c *member.Collection, name, file string) checkpoint.File {
 	return checkpoint.File{Name: name, Write: func(w io.Writer) error { return c.Write(w, file) }}
 }
@@ -191,7 +191,7 @@ func safetensors(name string, d tensor.Dict) checkpoint.File {
 	return checkpoint.File{Name: name, Write: func(w io.Writer) error { return tensor.WriteSafetensors(w, d, nil) }}
 }
 
-// Broadcast returns on every rank the bytes that b has on rank root.
+// Broadcast returns, on every rank, the bytes that rank root passes as b.
 func Broadcast(ctx context.Context, g *collectives.Group, b []byte, root int) ([]byte, error) {
 	size := make([]byte, 8)
 	binary.LittleEndian.PutUint64(size, uint64(len(b)))

@@ -52,7 +52,7 @@ func decodeShares(b []byte) ([]member.Share, error) {
 
 // JoinShares joins shares with the encoded shares of other ranks. The states of the n environments are ordered by
 // index. JoinShares omits a tensor that only some environments have, because a resumed run expects each tensor from all
-// environments. The result may share memory with the argument shares.
+// environments. The result may share memory with shares.
 func JoinShares(shares []member.Share, ranks [][]byte, n int) (member.State, error) {
 	var st member.State
 	for _, b := range ranks {

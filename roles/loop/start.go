@@ -187,8 +187,8 @@ func (b StartState) check(p Plan) (StartState, error) {
 func Latest(cfg *config.Config) string { return filepath.Join(cfg.Folder(), "checkpoints", "latest") }
 
 // FindModel opens the model of the checkpoint in dir, and returns the path of the checkpoint or file. If dir is "",
-// FindModel opens the file of weights runner.ckpt_path. If this key is not set either, it opens the newest checkpoint
-// in the run's folder.
+// FindModel opens the file of weights in runner.ckpt_path. If this key is not set either, FindModel opens the newest
+// checkpoint in the run's folder.
 func FindModel(cfg *config.Config, dir string) (from string, f *job.TensorFile, err error) {
 	if path := cfg.Runner.CkptPath; dir == "" && path != "" {
 		f, err = job.OpenWeights("runner.ckpt_path", path)

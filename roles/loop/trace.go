@@ -39,8 +39,7 @@ func Record(w *spmd.World, log *trace.Log) {
 	})
 }
 
-// ops has, for each operation, its name in a trace and the cause of its waits. A cause in the map causes takes
-// precedence.
+// ops has, for each operation, its name in a trace and the cause of its waits. A cause in siteCauses takes precedence.
 var ops = map[spmd.SiteOp]struct {
 	op    trace.Op
 	cause trace.Cause
@@ -59,8 +58,8 @@ var ops = map[spmd.SiteOp]struct {
 	spmd.OpSave:    {trace.Work, trace.Saving},
 }
 
-// causes are the causes of waits at channels and groups, by the name of the channel or group.
-var causes = map[string]trace.Cause{
+// siteCauses are the causes of waits at channels and groups, by the name of the channel or group.
+var siteCauses = map[string]trace.Cause{
 	"obs": trace.Observation, "eval obs": trace.Observation,
 	"act": trace.Action, "eval act": trace.Action,
 	"out": trace.Trajectory, "batches": trace.Trajectory,
@@ -74,15 +73,15 @@ var causes = map[string]trace.Cause{
 // Site returns the number of a site in the trace.
 func (r recorder) Site(s spmd.Site) int {
 	o := ops[s.Op]
-	if cause, ok := causes[s.Name]; ok && (s.Op == spmd.OpGet || s.Op == spmd.OpCollect) {
+	if cause, ok := siteCauses[s.Name]; ok && (s.Op == spmd.OpGet || s.Op == spmd.OpCollect) {
 		o.cause = cause
 	}
 	return r.Recorder.Site(trace.Site{Op: o.op, Name: s.Name, Key: s.Key, Peer: s.Peer, Cause: o.cause})
 }
 
-// SaveTrace writes the traces of all ranks to a file on rank 0, in Chrome's format. It omits attempts whose number is
-// below the argument first. It does nothing if the configuration does not enable the tracer. Collective over the world.
-func (c *Cluster) SaveTrace(ctx context.Context, file string, first int64) error {
+// SaveTrace writes the traces of all ranks to a file on rank 0, in Chrome's format. It omits attempts before
+// minAttempt. It does nothing if the configuration does not enable the tracer. Collective over the world.
+func (c *Cluster) SaveTrace(ctx context.Context, file string, minAttempt int64) error {
 	if c.loop == nil || !c.Config().Cluster.Tracer.Enable {
 		return nil
 	}
@@ -103,7 +102,7 @@ func (c *Cluster) SaveTrace(ctx context.Context, file string, first int64) error
 		names[rank] = fmt.Sprintf("the trace of rank %d", rank)
 	}
 	t := trace.Parse(names, all)
-	t.Attempts = slices.DeleteFunc(t.Attempts, func(a trace.Attempt) bool { return a.ID < first })
+	t.Attempts = slices.DeleteFunc(t.Attempts, func(a trace.Attempt) bool { return a.ID < minAttempt })
 	var out bytes.Buffer
 	if err := trace.WriteChrome(&out, t); err != nil {
 		return fmt.Errorf("trace: %w", err)

@@ -48,15 +48,15 @@ func (r *rank) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// lock opens and locks the folder path. The argument wait is true for a requeued job. Its killed predecessor on another
-// host may still seem to hold the lock, until a minute has passed without a heartbeat. So lock waits for that minute,
-// but gives up at a heartbeat or a request to stop.
-func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.Folder, error) {
+// lock opens and locks the folder at path. For a requeued job, the killed predecessor on another host may still seem to
+// hold the lock, until a minute has passed without a heartbeat. So lock waits for that minute, but gives up at a
+// heartbeat or a request to stop.
+func (s *session) lock(ctx context.Context, path string, requeued bool) (*runfolder.Folder, error) {
 	var last *runfolder.BusyError
 	for {
 		f, err := runfolder.Open(path, os.Getenv("SLURM_JOB_ID"))
 		var busy *runfolder.BusyError
-		if host, _ := os.Hostname(); !wait || !errors.As(err, &busy) || busy.Owner.Host == host ||
+		if host, _ := os.Hostname(); !requeued || !errors.As(err, &busy) || busy.Owner.Host == host ||
 			last != nil && busy.Beat < last.Beat {
 			return f, err
 		}
@@ -75,8 +75,8 @@ func (s *session) lock(ctx context.Context, path string, wait bool) (*runfolder.
 	}
 }
 
-// open prepares the folder f for a run that starts with the state r.from. If resume is auto, open first sets r.from to
-// the newest usable checkpoint in f. It moves the files of an earlier run aside if resume is "", or if auto finds
+// open prepares the folder f for a run that starts with the state r.from. If resume is "auto", open first sets r.from
+// to the newest usable checkpoint in f. It moves the files of an earlier run aside if resume is "", or if "auto" finds
 // metrics but no checkpoint.
 func (r *rank) open(f *runfolder.Folder, resume string) error {
 	j := r.plan.Common()

@@ -44,7 +44,7 @@ func (r *rank) finish(stopped int) error {
 	return nil
 }
 
-// statusOf returns the status of a run that ended before its last step. The argument code is its exit code.
+// statusOf returns the status of a run that ended before its last step with this exit code.
 func statusOf(code int) runfolder.Status {
 	switch code {
 	case loop.ExitRequeue:
@@ -66,7 +66,7 @@ func (s *session) abandon(code int) {
 	s.ranks.flush()
 	runfolder.Mark(end.cfg.Folder(), statusOf(code)) // the process ends, even after an error
 	if s.lead == 0 {
-		end.write(s.Out, statusOf(code), end.reached(), "")
+		end.write(s.Out, statusOf(code), end.lastStep(), "")
 	}
 }
 
@@ -93,7 +93,7 @@ func (s *session) fail() {
 	if end := s.ending.Load(); end != nil {
 		s.ranks.flush()
 		runfolder.Mark(end.cfg.Folder(), runfolder.Failed) // ignore its error: the job's error matters more
-		end.write(&s.log, runfolder.Failed, end.reached(), "")
+		end.write(&s.log, runfolder.Failed, end.lastStep(), "")
 	}
 }
 
@@ -107,13 +107,13 @@ func (s *session) failed(error) int {
 type ending struct {
 	cfg     *config.Config
 	program string // how the user calls rlinf in one process; "" to write nothing
-	launch  string // the launcher's words before program, such as "srun -n 4 "
-	ranks   string // the flag for the number of ranks, after program
+	launch  string // the launcher's words before the program, such as "srun -n 4 "
+	ranks   string // the flag for the number of ranks, after the program
 	place   string // overrides that name the run's folder; "" if the configuration names it
 	most    int64  // iterations of the whole run; 0 if unknown
 }
 
-// newEnding returns the ending of the run with the command that started it.
+// newEnding returns the ending of the run. It has the command that started the run.
 func (r *rank) newEnding() *ending {
 	j := r.plan.Common()
 	e := &ending{cfg: j.Config, program: r.Command, most: plannedSteps(j)}
@@ -129,8 +129,8 @@ func plannedSteps(j *job.Job) int64 {
 	return j.MaxSteps
 }
 
-// launchedBy sets e.launch, or, without a launcher, e.ranks. The argument size is the number of ranks of the job, and
-// getenv returns variables of its environment.
+// launchedBy sets e.launch or, without a launcher, e.ranks. size is the number of ranks of the job, and getenv returns
+// variables of its environment.
 func (e *ending) launchedBy(launcher string, size int, getenv func(string) string) {
 	if launcher != "" {
 		e.launch = Launch(launcher, size, getenv)
@@ -139,8 +139,8 @@ func (e *ending) launchedBy(launcher string, size int, getenv func(string) strin
 	}
 }
 
-// Launch returns the launcher's words before the program, such as "srun -n 4 ". The argument size is the number of
-// ranks of the job, and getenv returns variables of its environment.
+// Launch returns the launcher's words before the program, such as "srun -n 4 ". size is the number of ranks of the job,
+// and getenv returns variables of its environment.
 func Launch(launcher string, size int, getenv func(string) string) string {
 	if launcher == "srun" {
 		return fmt.Sprintf("srun -n %d ", size)
@@ -160,11 +160,11 @@ func Oversubscribed(getenv func(string) string) bool {
 	return getenv("OMPI_MCA_rmaps_base_oversubscribe") == "1"
 }
 
-// WriteNext writes the status of the run of cfg in the folder dir, and the commands that continue it. The argument
-// program is how the user calls rlinf. If launchable is false, the commands have no launcher. The argument step is the
-// number of iterations made, and where is a text about the progress.
+// WriteNext writes the status of the run of cfg in the folder dir, and the commands that continue it. program is how
+// the user calls rlinf. If launchable is false, the commands have no launcher. step is the number of iterations made,
+// and progress is a text about them.
 func WriteNext(out io.Writer, program string, launchable bool, cfg *config.Config, dir string,
-	status runfolder.Status, step int64, where string) {
+	status runfolder.Status, step int64, progress string) {
 	here := *cfg
 	e := &ending{cfg: &here, program: program, most: int64(max(cfg.Runner.Iterations(), 0))}
 	if start, ok := runfolder.LastStart(dir); ok {
@@ -175,15 +175,15 @@ func WriteNext(out io.Writer, program string, launchable bool, cfg *config.Confi
 		e.most = start.Iterations
 	}
 	if status == runfolder.Done && e.stoppedEarly(step) {
-		where += " by runner.early_stop"
+		progress += " by runner.early_stop"
 	}
 	if l := &here.Runner.Logger; !sameFolder(dir, cfg.Folder()) {
 		l.LogPath, l.ExperimentName = filepath.Dir(dir), filepath.Base(dir)
 		e.place = " " + Quote("runner.logger.log_path="+l.LogPath) + " " +
 			Quote("runner.logger.experiment_name="+l.ExperimentName)
-		where += "; other paths are relative to the folder in which the job was started"
+		progress += "; other paths are relative to the folder in which the job was started"
 	}
-	e.write(out, status, step, where)
+	e.write(out, status, step, progress)
 }
 
 func sameFolder(a, b string) bool {
@@ -192,9 +192,8 @@ func sameFolder(a, b string) bool {
 	return err == nil && err2 == nil && os.SameFile(at, bt)
 }
 
-// write writes the last lines of a run. The argument step is the number of iterations made. The argument where is a
-// text about the progress, or "".
-func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where string) {
+// write writes the last lines of a run. step is the number of iterations made. progress is a text about them, or "".
+func (e *ending) write(out io.Writer, status runfolder.Status, step int64, progress string) {
 	if e.program == "" {
 		return
 	}
@@ -203,8 +202,8 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where
 	}
 	folder := e.cfg.Folder()
 	what := string(status)
-	if where != "" {
-		what += " " + where
+	if progress != "" {
+		what += " " + progress
 	}
 	line("run", "%s: %s", folder, what)
 	program, config := Quote(e.program), Quote(filepath.Join(folder, "config.yaml"))
@@ -223,10 +222,10 @@ func (e *ending) write(out io.Writer, status runfolder.Status, step int64, where
 	case saved == "" && status != runfolder.Done:
 		line("rerun", "%s%s", anew, e.place)
 	case saved != "" && status == runfolder.Done && step >= e.most && e.annealed() != "":
-		line("longer", "%s%s", anew, e.anew())
+		line("longer", "%s%s", anew, e.newRun())
 		line("", "a new run: a resume would raise the %s, which this one has annealed", e.annealed())
 	case saved != "":
-		line("resume", "%s --resume auto%s%s", anew, e.place, e.longer(status, step))
+		line("resume", "%s --resume auto%s%s", anew, e.place, e.continuation(status, step))
 	}
 	if saved != "" && e.cfg.Evaluable() {
 		line("evaluate", "%s", evaluate)
@@ -268,22 +267,22 @@ func (e *ending) annealed() string {
 	return ""
 }
 
-// anew returns the overrides for a new run of twice the length.
-func (e *ending) anew() string {
+// newRun returns the overrides for a new run of twice the length.
+func (e *ending) newRun() string {
 	l := &e.cfg.Runner.Logger
 	place := ""
 	if e.place != "" {
 		place = " " + Quote("runner.logger.log_path="+l.LogPath)
 	}
-	// Remove the suffix that an earlier call of anew has added.
+	// Remove the suffix that an earlier call of newRun has added.
 	first := strings.TrimSuffix(l.ExperimentName, fmt.Sprintf("-%d", e.most))
 	name := Quote(fmt.Sprintf("runner.logger.experiment_name=%s-%d", first, 2*e.most))
-	return place + " " + name + e.twice()
+	return place + " " + name + e.doubled()
 }
 
-// longer returns the overrides that continue a finished run. If runner.early_stop has stopped the run, they continue it
-// to its planned end. Otherwise they double its length.
-func (e *ending) longer(status runfolder.Status, step int64) string {
+// continuation returns the overrides that continue a finished run. If runner.early_stop has stopped the run, they
+// continue it to its planned end. Otherwise they double its length.
+func (e *ending) continuation(status runfolder.Status, step int64) string {
 	switch {
 	case status != runfolder.Done:
 		return ""
@@ -292,7 +291,7 @@ func (e *ending) longer(status runfolder.Status, step int64) string {
 	case e.most == 0 || step < e.most:
 		return ""
 	}
-	return e.twice()
+	return e.doubled()
 }
 
 // stoppedEarly reports whether runner.early_stop has stopped a finished run.
@@ -300,8 +299,8 @@ func (e *ending) stoppedEarly(step int64) bool {
 	return e.cfg.Runner.EarlyStop.Enabled && step < e.most
 }
 
-// twice returns the overrides for a run of twice the length.
-func (e *ending) twice() (args string) {
+// doubled returns the overrides for a run of twice the length.
+func (e *ending) doubled() (args string) {
 	r := &e.cfg.Runner
 	if n := r.MaxEpochs; n >= 0 && (!e.cfg.EpochIsIteration() || int64(n) < 2*e.most) {
 		args += fmt.Sprintf(" runner.max_epochs=%d", 2*n)
@@ -312,8 +311,8 @@ func (e *ending) twice() (args string) {
 	return args
 }
 
-// reached returns the number of the last iteration with metrics.
-func (e *ending) reached() int64 {
+// lastStep returns the number of the last iteration with metrics.
+func (e *ending) lastStep() int64 {
 	step, _ := metrics.LastStep(filepath.Join(e.cfg.Folder(), "metrics.jsonl"))
 	return step
 }

@@ -196,7 +196,7 @@ func TestQuote(t *testing.T) {
 func TestLongerThanALongerRun(t *testing.T) {
 	e := ending{most: 8}
 	e.cfg, _ = rolestest.MustLoad(t, rolestest.Cartpole, "runner.max_epochs=8", "runner.logger.experiment_name=a-8")
-	if got, want := e.anew(), " runner.logger.experiment_name=a-16 runner.max_epochs=16"; got != want {
+	if got, want := e.newRun(), " runner.logger.experiment_name=a-16 runner.max_epochs=16"; got != want {
 		t.Errorf("got %q, expected %q", got, want)
 	}
 }

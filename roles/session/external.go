@@ -35,9 +35,9 @@ func (r *rank) handshake(ctx context.Context, cfg *config.Config) (*config.Confi
 	return r.Ask(ctx, cfg, place.Ranks("env"))
 }
 
-// Ask asks external simulators for their specification, and returns cfg with the answers. The argument ranks lists the
-// ranks with environments. The first of these ranks asks, and broadcasts the answers. If this fails, Ask returns nil,
-// and rank 0 writes the error.
+// Ask asks external simulators for their specification, and returns cfg with the answers. ranks lists the ranks with
+// environments. The first of these ranks asks, and broadcasts the answers. If this fails, Ask returns nil, and rank 0
+// writes the error.
 func (r *rank) Ask(ctx context.Context, cfg *config.Config, ranks []int) (*config.Config, error) {
 	met := *cfg
 	uses := config.ExternalUses(&met, ranks)
@@ -135,7 +135,7 @@ func (r *rank) assign(ctx context.Context, uses []config.ExternalUse, ranks []in
 	return r.Agree(ctx, err)
 }
 
-// gather waits for the solvers that uses need. It assigns them to ranks in the order of the solvers' processes.
+// gather waits for the solvers that the uses need. It assigns them to ranks in the order of the solvers' processes.
 func gather(out spmd.ForeignPeers, hub *external.Hub, uses []config.ExternalUse, ranks []int) ([]assignment, error) {
 	timeout := uses[0].Env.External.StartTimeout
 	by := time.Now().Add(timeout)
@@ -155,7 +155,7 @@ func gather(out spmd.ForeignPeers, hub *external.Hub, uses []config.ExternalUse,
 				each)
 		}
 		if err == nil && len(all) == 0 {
-			wanted, each, err = needed(hello, uses)
+			wanted, each, err = neededSolvers(hello, uses)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", uses[0].Key, err)
@@ -169,9 +169,9 @@ func gather(out spmd.ForeignPeers, hub *external.Hub, uses []config.ExternalUse,
 	return all, nil
 }
 
-// needed returns the number of solvers for all uses, and a text with the number for each use. The argument hello is the
-// first message of one solver. It stands for all solvers.
-func needed(hello []byte, uses []config.ExternalUse) (solvers int, each string, err error) {
+// neededSolvers returns the number of solvers for all uses, and a text with the number for each use. hello is the first
+// message of one solver, and stands for those of all solvers.
+func neededSolvers(hello []byte, uses []config.ExternalUse) (solvers int, each string, err error) {
 	for _, u := range uses {
 		perVec, err := external.ChildrenOf(hello, u.Env.External, u.Env.TotalNumEnvs/u.Vecs)
 		if err != nil {
@@ -243,20 +243,21 @@ func (s *solver) name() string { return fmt.Sprintf("solver on process %d", s.pr
 
 var _ external.Link = (*solver)(nil)
 
-// Send sends a frame. The argument by is the deadline.
-func (s *solver) Send(by time.Time, head, payload []byte) error {
+// Send sends a frame before the deadline.
+func (s *solver) Send(deadline time.Time, head, payload []byte) error {
 	if s.closed { // only the shutdown follows, which the solver must acknowledge
-		return s.out.DeliverForeign(by, s.process, head)
+		return s.out.DeliverForeign(deadline, s.process, head)
 	}
 	s.shutdown = external.Dismisses(head)
 	s.plays = s.plays || external.Plays(head)
-	return s.out.SendForeign(by, s.process, head, payload)
+	return s.out.SendForeign(deadline, s.process, head, payload)
 }
 
-// Receive returns the next frame.
-func (s *solver) Receive(by time.Time, accept func(head []byte) (uint64, error)) (head, payload []byte, err error) {
+// Receive returns the next frame, if it arrives before the deadline.
+func (s *solver) Receive(deadline time.Time, accept func(head []byte) (uint64, error)) (head, payload []byte,
+	err error) {
 	if s.read {
-		err := s.hub.Wait(by, s.plays, func(until time.Time) (err error) {
+		err := s.hub.Wait(deadline, s.plays, func(until time.Time) (err error) {
 			_, s.message, err = s.out.ReceiveForeign(until, s.process, s.message)
 			return err
 		})

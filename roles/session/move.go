@@ -30,11 +30,10 @@ var _ loop.Moves = (*mover)(nil)
 type Scheduler interface {
 	// Observe is called with the times of each iteration.
 	Observe(advice.Iteration)
-	// Decide returns a decision to move the members, or nil if they should stay. The argument step is the number of
-	// iterations so far, and left is the maximum number of remaining iterations.
-	Decide(step, left int64) *advice.Decision
-	// Moved is called after each move, also if a user requested it. The argument step is the number of iterations
-	// before the move.
+	// Decide returns a decision to move the members, or nil if they should stay. step is the number of iterations so
+	// far, and remaining is the maximum number of iterations that follow.
+	Decide(step, remaining int64) *advice.Decision
+	// Moved is called after each move, also if a user requested it. step is the number of iterations before the move.
 	Moved(to *spmd.Placement, step int64, seconds float64)
 	// Refused is called if the job refuses the newest decision.
 	Refused()
@@ -74,7 +73,7 @@ func (m *mover) Due() bool {
 	case r != nil && r.ID != m.said: // skip an answered request whose file is still there
 		m.want = &proposal{advice.Decision{Placement: r.Placement, Reason: "asked for by rlinf scale"}, r}
 	case s != nil:
-		if d := s.Decide(m.book.Step(), m.left()); d != nil {
+		if d := s.Decide(m.book.Step(), m.remaining()); d != nil {
 			m.want = &proposal{*d, nil}
 		}
 	}
@@ -88,9 +87,9 @@ func (m *mover) Due() bool {
 	return true
 }
 
-// left returns the maximum number of remaining iterations. If the run has a deadline, left counts only iterations
-// before the deadline. It assumes that each iteration takes as long as the last one.
-func (m *mover) left() int64 {
+// remaining returns the maximum number of remaining iterations. If the run has a deadline, only iterations before the
+// deadline count. Each is assumed to take as long as the last iteration.
+func (m *mover) remaining() int64 {
 	left := m.plan.Common().MaxSteps - m.book.Step()
 	if end := m.Asked.Deadline(); !end.IsZero() && m.took > 0 {
 		left = min(left, int64(max(0, time.Until(end).Seconds()/m.took)))
@@ -186,7 +185,7 @@ func (m *mover) find(text string) *destination {
 		return r
 	}
 	moved.KeepMembers(r.from, nodes)
-	cfg.Cluster = moved.Cluster // the other sections of moved lack the simulators' answers
+	cfg.Cluster = moved.Cluster // the other sections lack the simulators' answers
 	r.plan, r.err = task.Move(now, m.Tasks.Of(&cfg).Draft(&cfg, m.reg, nodes))
 	return r
 }
@@ -209,17 +208,17 @@ func (m *mover) agree(ctx context.Context, err error) (bool, error) {
 	return agreed, err
 }
 
-// Accept reports whether the job accepts the move. It refuses if the argument wrong of any rank is not nil, or if a
-// rank lacks files or memory. The arguments received and copied are numbers of bytes, by rank.
-func (m *mover) Accept(ctx context.Context, received, copied []float64, wrong error) (bool, error) {
+// Accept reports whether the job accepts the move. It refuses if any rank reports a failure, or lacks files or memory.
+// received and copied are numbers of bytes, by rank.
+func (m *mover) Accept(ctx context.Context, received, copied []float64, failure error) (bool, error) {
 	nodes, here := m.w.Nodes(), m.w.Node()
-	if wrong == nil {
-		wrong = m.next.plan.CheckFiles(m.w.Rank())
+	if failure == nil {
+		failure = m.next.plan.CheckFiles(m.w.Rank())
 	}
-	if m.w.LocalRank() == 0 && wrong == nil {
-		wrong = m.checkRoom(nodes, here, received, copied)
+	if m.w.LocalRank() == 0 && failure == nil {
+		failure = m.checkRoom(nodes, here, received, copied)
 	}
-	if ok, err := m.agree(ctx, wrong); !ok {
+	if ok, err := m.agree(ctx, failure); !ok {
 		return false, err
 	}
 	if t := m.transfer; t != nil {

@@ -8,16 +8,15 @@ import (
 	"github.com/rlinf/rlinf/roles/loop"
 )
 
-// measureNodes measures the links between the nodes of an MPI job, and the speed of their hosts, if the argument plans
-// is true on rank 0. It ignores plans on other ranks. Rank 0 warns of hosts whose speed differs. Collective over the
-// world.
-func (r *rank) measureNodes(ctx context.Context, plans bool) error {
+// measureNodes measures the links between the nodes of an MPI job, and the speed of their hosts. It does nothing unless
+// needed is true on rank 0. Rank 0 warns of hosts whose speed differs. Collective over the world.
+func (r *rank) measureNodes(ctx context.Context, needed bool) error {
 	nodes := r.w.Nodes()
 	if r.w.Describe().Transport != "mpi" || slices.Max(nodes) == 0 {
 		return nil
 	}
 	flag := []byte{0}
-	if plans {
+	if needed {
 		flag[0] = 1
 	}
 	flag, err := loop.Broadcast(ctx, r.world, flag, 0)

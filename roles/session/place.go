@@ -20,8 +20,8 @@ import (
 	"github.com/rlinf/rlinf/spmd"
 )
 
-// place plans the placement, on rank 0, if the configuration asks for a plan. A resumed run keeps its plan. If that
-// plan does not fit this world, place makes a new plan with the same number of actors.
+// place plans the placement if the configuration asks for a plan. It is called on rank 0. A resumed run keeps its plan.
+// If that plan does not fit this world, place makes a new plan with the same number of actors.
 func (r *rank) place(ctx context.Context) error {
 	if auto, _ := r.cfg.Auto(); len(auto) == 0 {
 		return nil
@@ -52,7 +52,7 @@ func (r *rank) place(ctx context.Context) error {
 	return nil
 }
 
-// measure measures the job for its scheduler, on rank 0, if the job has a scheduler and place has made no plan. A
+// measure measures a job for its scheduler on rank 0, unless the job has no scheduler, or place has made a plan. A
 // resumed run keeps its measurements.
 func (r *rank) measure(ctx context.Context, cfg *config.Config) error {
 	if r.w.Rank() != 0 || r.Scheduler != nil || !r.moves(cfg) || r.chosen != nil {
@@ -77,8 +77,8 @@ func (r *rank) moves(cfg *config.Config) bool {
 	return cfg.Schedules() && r.w.Size() > 1 && (r.Own.Program == nil || r.Own.Movable)
 }
 
-// schedule makes the scheduler of the job, on rank 0, if the configuration asks for a scheduler. It is called when the
-// workers of the first world are ready.
+// schedule makes the scheduler of the job if the configuration asks for one. It is called on rank 0, when the workers
+// of the first world are ready.
 func (r *rank) schedule() error {
 	cfg := r.plan.Common().Config
 	r.scheduler = r.Scheduler
@@ -134,11 +134,11 @@ func (s *session) writePlan(f *runfolder.Folder) error {
 }
 
 // Try returns a function that runs a job on ranks of this process, in a separate session without output. If the job
-// fails, the function returns the session's log as an error. A request to stop in asked stops the job, too.
-func Try(reg config.Registries, tasks task.Tasks, asked *loop.Requests) advice.Runner {
+// fails, the function returns the session's log as an error. The requests to stop also stop this job.
+func Try(reg config.Registries, tasks task.Tasks, requests *loop.Requests) advice.Runner {
 	return func(ctx context.Context, ranks []spmd.Transport, cfg *config.Config) error {
 		var log bytes.Buffer
-		s := New(Options{Registries: reg, Tasks: tasks, Asked: asked.ForRun(), Out: io.Discard, Log: &log})
+		s := New(Options{Registries: reg, Tasks: tasks, Asked: requests.ForRun(), Out: io.Discard, Log: &log})
 		code, err := s.Start(ctx, ranks, cfg, nil, nil)
 		if err == nil && code != loop.ExitOK {
 			err = errors.New(strings.TrimSpace(log.String()))

@@ -19,7 +19,7 @@ type Profile struct {
 	server net.Listener
 }
 
-// start starts profiling this process. The argument rank is the lowest rank of the process.
+// start starts profiling this process. rank is the lowest rank of the process.
 func (p *Profile) start(rank int) error {
 	if p.Address != "" {
 		host, port, err := net.SplitHostPort(p.Address)

@@ -31,7 +31,7 @@ func (s *session) showProgress() (stop func()) {
 	}
 }
 
-// phase shows, on rank 0, the name of the work that begins now.
+// phase shows the name of the work that begins now. Only rank 0 shows it.
 func (r *rank) phase(name string) {
 	if r.w.Rank() == 0 {
 		r.progress.Phase(name)
@@ -54,7 +54,7 @@ func (r *rank) counters(j *job.Job) func(string, int) func(string, int, int) {
 		if component == "actor" && member != first[0] {
 			return nil
 		}
-		return r.counts.of(r.progress, component, member)
+		return r.counts.counter(r.progress, component, member)
 	}
 }
 
@@ -64,8 +64,8 @@ type counts struct {
 	all map[string]func(string, int, int)
 }
 
-// of returns the counter of a worker, which adds to p.
-func (c *counts) of(p *metrics.Progress, component string, member int) func(string, int, int) {
+// counter returns the counter of a worker, which adds to p.
+func (c *counts) counter(p *metrics.Progress, component string, member int) func(string, int, int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	worker := fmt.Sprint(component, " ", member)

@@ -22,10 +22,10 @@ type rank struct {
 	w     *spmd.World        // the present world
 	world *collectives.Group // all ranks of w
 
-	plan     task.Plan // the plan of the present world; nil before enter
+	plan     task.Plan // the plan of the present world; nil at first
 	holdings *loop.Holdings
 	saver    *loop.Saver
-	ends     []func()   // the functions that leave calls; guarded by ranks.mu
+	ends     []func()   // functions that the method leave calls; guarded by ranks.mu
 	trace    *trace.Log // the trace of the present world; guarded by ranks.mu
 	room     int64      // on the first rank of a node: the node's free bytes before the job took memory
 	attempt  int64      // the trace.Options.Attempt of the first world; 0 without a trace
@@ -50,7 +50,7 @@ type ranks struct {
 	left     bool // leaveAll was called
 }
 
-// atEnd registers f, which leave calls for r. After leaveAll, atEnd calls f at once.
+// atEnd registers f, which is called when r leaves its last world. After leaveAll, atEnd calls f at once.
 func (rs *ranks) atEnd(r *rank, f func()) {
 	rs.mu.Lock()
 	defer rs.mu.Unlock()
@@ -99,8 +99,8 @@ func (rs *ranks) flush() {
 	}
 }
 
-// enter begins the job on a rank, in the first world. It returns the data that the rank's workers share. It returns nil
-// if the job only evaluates, or cannot start.
+// enter begins the job on a rank, in the first world. It returns the data that the rank's workers share, or nil if the
+// job only evaluates or cannot start.
 func (r *rank) enter(ctx context.Context) (loop.Shared, error) {
 	cfg, err := r.configure(ctx)
 	if err != nil || cfg == nil {

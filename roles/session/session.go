@@ -89,9 +89,9 @@ func New(o Options) *session {
 // Logs returns the writer for errors of the session.
 func (s *session) Logs() io.Writer { return &s.log }
 
-// Start runs the job of cfg on ranks and returns the exit code. The argument draft is the draft of cfg on these ranks.
-// If it is nil, the session makes the draft. The argument wrong is an error that was already found in cfg, or nil.
-// Start logs errors, except errors of closing the session, which it returns.
+// Start runs the job of cfg on ranks and returns the exit code. draft is the draft of cfg on these ranks. If it is nil,
+// the session makes the draft. wrong is an error that was already found in cfg, or nil. Start logs errors, except
+// errors of closing the session, which it returns.
 func (s *session) Start(ctx context.Context, ranks []spmd.Transport, cfg *config.Config, draft task.Draft,
 	wrong error) (int, error) {
 	s.draft = draft
@@ -191,7 +191,7 @@ func shareCores(w *spmd.World, j *job.Job) {
 	if w.Describe().Transport != "mpi" {
 		return
 	}
-	// With one core, workers would delay each other by 10 ms at a time. If each rank of a node used all its cores, the
+	// With one core, workers would delay each other by 10 ms at a time. If each rank used all cores of its node, the
 	// ranks' garbage collectors would compete for them.
 	more := 0
 	for of, n := range threadsOf(j) {
@@ -275,7 +275,7 @@ func (r *rank) keepFolder(ctx context.Context) {
 }
 
 // configure returns the configuration that rank 0 has read. It returns nil if this configuration does not fit the
-// world, after rank 0 has written why.
+// world. In this case rank 0 has written why.
 func (r *rank) configure(ctx context.Context) (*config.Config, error) {
 	wrong, err := r.oddRanks(ctx)
 	if err != nil {
@@ -339,8 +339,8 @@ func (r *rank) Agree(ctx context.Context, err error) (bool, error) {
 	return false, nil
 }
 
-// agree reports whether err is nil on all ranks. If not, rank 0 gets the error of the lowest failing rank as wrong, and
-// the code of that rank as flag. Elsewhere flag is a buffer of the same size.
+// agree reports whether err is nil on all ranks. If not, on rank 0 wrong is the error of the lowest failing rank, and
+// flag has the code of that rank. On other ranks flag is a buffer of the same size.
 func agree(ctx context.Context, world *collectives.Group, code byte, err error) (agreed bool, flag []byte, wrong,
 	failure error) {
 	var mine []byte
@@ -367,7 +367,7 @@ func agree(ctx context.Context, world *collectives.Group, code byte, err error) 
 }
 
 // refusal returns the exit code of a session that could not start because of err: ExitConfig, or the code of a request
-// to stop. After a request to requeue, it is ExitConfig if err would stop the next start, too.
+// to stop. After a request to requeue, the code is ExitConfig if err would stop the next start, too.
 func (s *session) refusal(err error) int {
 	stop, _ := s.Asked.Vote()
 	if stop == 0 || stop == loop.ExitRequeue && !errors.Is(err, external.ErrStopRequested) {

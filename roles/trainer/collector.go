@@ -27,8 +27,7 @@ type SyncCollector struct {
 	steps       uint64
 }
 
-// NewSyncCollector makes the environments of cfg from reg, and collects with pol. The argument seed determines the
-// random numbers.
+// NewSyncCollector makes the environments of cfg from reg, and collects with pol. seed determines the random numbers.
 func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed uint64) (*SyncCollector, error) {
 	n := cfg.TotalNumEnvs
 	stage, err := play.NewStage(reg, cfg, env.Train, 0, n, 1)
@@ -45,13 +44,14 @@ func NewSyncCollector(reg *env.Registry, cfg env.Config, pol policy.Policy, seed
 		fallible: cfg.ID() == env.ExternalID}, nil
 }
 
-// CollectTransitions lets Collect make rollouts for a replay buffer. They have the tensors next_observation.<name>, but
-// no log-probs or values. Call it before the first Collect. The environments must reset themselves.
+// CollectTransitions lets Collect make rollouts for a replay buffer. These rollouts have the tensors
+// next_observation.<name>, but no log-probs or values. Call CollectTransitions before the first Collect. The
+// environments must reset themselves.
 func (c *SyncCollector) CollectTransitions() { c.transitions = true }
 
 // CollectLabels lets Collect make rollouts for DAgger, with the expert's actions in all steps. The schedule d decides
-// in which steps the expert acts instead of the policy. Call it before the first Collect, which returns
-// errors.ErrUnsupported if the environments have no expert. The policy must choose one action at a time.
+// in which steps the expert acts instead of the policy. Call CollectLabels before the first Collect. If the
+// environments have no expert, Collect returns errors.ErrUnsupported. The policy must choose one action at a time.
 func (c *SyncCollector) CollectLabels(d algo.DaggerConfig) error {
 	if c.chunks > 1 {
 		return fmt.Errorf("collect labels for chunks of %d actions: expected 1", c.chunks)

@@ -60,9 +60,9 @@ func shares(weights []float64, n int) []int {
 	return all
 }
 
-// still reports whether the action of environment i moves nothing: the gripper command, its last number, is the same as
-// in the previous step, and all other magnitudes are below Still.
-func (d *Demonstration) still(action tensor.Tensor, i int) bool {
+// idle reports whether the action of environment i moves nothing. The last number of an action is the gripper command,
+// which must be the same as in the previous step. All other magnitudes must be below Still.
+func (d *Demonstration) idle(action tensor.Tensor, i int) bool {
 	if d.Still == 0 || action.DType() != tensor.F32 {
 		return false
 	}
@@ -116,7 +116,7 @@ func (d *Demonstration) Play(reg *env.Registry, cfg env.Config) error {
 				continue
 			}
 			_, ended := s.Now.Took(i)
-			if ended || len(running[i]) == 0 || !d.still(d.own, i) {
+			if ended || len(running[i]) == 0 || !d.idle(d.own, i) {
 				running[i] = append(running[i], d.transition(i, before, s, ended))
 			}
 			infos := s.Now.InfoOf(i)
@@ -238,9 +238,9 @@ func (d *Demonstration) disturb(action tensor.Tensor, t uint64) {
 	}
 }
 
-// transition encodes the last step of environment i of s. The argument before has the observations before the step.
-func (d *Demonstration) transition(i int, before tensor.Dict, s *play.Stage, ended bool) []byte {
-	observations := []tensor.Dict{before, s.Now.Obs}
+// transition encodes the last step of environment i of s. obsBefore has the observations before the step.
+func (d *Demonstration) transition(i int, obsBefore tensor.Dict, s *play.Stage, ended bool) []byte {
+	observations := []tensor.Dict{obsBefore, s.Now.Obs}
 	if ended {
 		observations[1] = s.Now.FinalObs
 	}

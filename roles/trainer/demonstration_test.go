@@ -170,11 +170,11 @@ func TestStill(t *testing.T) {
 		want   bool
 	}{{[]float32{0.05, -0.05, -1}, true}, {[]float32{0.05, -0.05, 1}, false}, {[]float32{1, 1, -1}, false},
 		{[]float32{0, -0.2, -1}, false}} {
-		if got := d.still(tensor.FromF32(c.action, 1, 1, 3), 0); got != c.want {
+		if got := d.idle(tensor.FromF32(c.action, 1, 1, 3), 0); got != c.want {
 			t.Errorf("%v after %v: %v, want %v", c.action, d.last.F32(), got, c.want)
 		}
 	}
-	if d.Still = 0; d.still(tensor.New(tensor.F32, 1, 1, 3), 0) {
+	if d.Still = 0; d.idle(tensor.New(tensor.F32, 1, 1, 3), 0) {
 		t.Error("without --still a step is left out")
 	}
 }

@@ -37,9 +37,9 @@ type Step struct {
 	Metrics  algo.Metrics // metrics of the update: loss (see algo.Loss), then the algorithm's own
 }
 
-// Train trains for nEpochs rounds. A round collects nSteps steps in every environment, updates the policy, and passes a
-// Step to the function each, unless it is nil.
-func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(Step) error) error {
+// Train trains for nEpochs rounds. A round collects nSteps steps in every environment, and updates the policy. If
+// onStep is not nil, it is called with the result of each round.
+func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, onStep func(Step) error) error {
 	for epoch := range nEpochs {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -60,8 +60,8 @@ func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(Step
 		if err != nil {
 			return fmt.Errorf("epoch %d: update: %w", epoch, err)
 		}
-		if each != nil {
-			if err := each(Step{epoch, env.Summarize(episodes), withLoss(t.Algorithm, metrics)}); err != nil {
+		if onStep != nil {
+			if err := onStep(Step{epoch, env.Summarize(episodes), withLoss(t.Algorithm, metrics)}); err != nil {
 				return err
 			}
 		}
@@ -69,8 +69,7 @@ func (t *Trainer) Train(ctx context.Context, nEpochs, nSteps int, each func(Step
 	return nil
 }
 
-// withLoss returns m with the algorithm's loss as the first metric, named loss. If m lacks this loss, withLoss returns
-// m.
+// withLoss returns m with the algorithm's loss as the first metric, "loss". If m lacks this loss, withLoss returns m.
 func withLoss(a algo.Algorithm, m algo.Metrics) algo.Metrics {
 	loss, ok := algo.Loss(a, m)
 	if !ok {

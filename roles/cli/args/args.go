@@ -88,7 +88,7 @@ func ReadConfig(c *cli.Context, reg config.Registries, overrides []string, log i
 	return cfg, nil
 }
 
-// configText returns the text of the configuration file path. The file is read only once, because it may be a pipe.
+// configText returns the text of the configuration file at path. The file is read only once, because it may be a pipe.
 func configText(c *cli.Context, path string) ([]byte, error) {
 	if text, ok := c.App.Metadata[path].([]byte); ok {
 		return text, nil
@@ -113,8 +113,8 @@ func CheckFile(c *cli.Context) error {
 	return nil
 }
 
-// CheckOut returns a usage error if the file path of --out cannot be made. Commands call CheckOut before they begin
-// their work.
+// CheckOut returns a usage error if the file of --out cannot be made. Commands call CheckOut before they begin their
+// work.
 func CheckOut(path string) error {
 	if err := durable.Writable(filepath.Dir(path)); err != nil {
 		return config.Usagef("--out %s: expected a file in a folder that can be written: %w", path, err)
@@ -140,8 +140,8 @@ func GoroutineRanks(c *cli.Context, cfg *config.Config) (int, error) {
 	return np, err
 }
 
-// checkGoroutineRanks returns an error if np ranks are too many for one process, or for its memory. The memory is for
-// the ranks' configurations, plans, stacks and tables of ranks. The constants, in bytes, were measured.
+// checkGoroutineRanks returns an error if np ranks are too many for one process, or for its memory. The ranks need
+// memory for their configurations, plans, stacks and tables of ranks. The constants, in bytes, were measured.
 func checkGoroutineRanks(np int, have job.Available) error {
 	const each, pair = 3 << 20, 4 << 10
 	need, expected := int64(np)*(each+int64(np)*pair), ""
@@ -180,16 +180,16 @@ func asUsage(err error) error {
 }
 
 // OpenWorld returns the ranks of this process. Under a launcher this is one MPI rank. Otherwise they are goroutines,
-// and the placement or -np decides their number. If a rank stops responding, the process calls stalled and then writes
+// and the placement or -np decides their number. If a rank stops responding, the process calls onStall and then writes
 // to log: see mpi.Options.
 func OpenWorld(c *cli.Context, cfg *config.Config, configErr error, log io.Writer,
-	stalled func(stacks []byte)) ([]spmd.Transport, error) {
+	onStall func(stacks []byte)) ([]spmd.Transport, error) {
 	if Launched() {
 		_, launcher := mpi.Launched()
 		if c.IsSet("np") {
 			return nil, config.Usagef("-np %d: %s has started the ranks already", c.Int("np"), launcher)
 		}
-		options := mpi.Options{Log: log, Stalled: stalled}
+		options := mpi.Options{Log: log, Stalled: onStall}
 		if cfg != nil && cfg.Err() == nil {
 			if options.StallTimeout = cfg.Comm.StallTimeout; options.StallTimeout == 0 {
 				options.StallTimeout = -1

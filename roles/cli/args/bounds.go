@@ -13,33 +13,32 @@ import (
 // MaxCount is the upper bound of flags for numbers of samples, steps or tokens.
 const MaxCount = 1 << 30
 
-// Int returns f with bounds. A number outside of [least, most] is a usage error before the command begins.
-func Int(f cli.IntFlag, least, most int) *cli.IntFlag {
-	f.Action = within(f.Name, least, most, fmt.Sprintf("a number from %d to %d", least, most))
+// Int returns f with bounds. A number outside of [low, high] is a usage error before the command begins.
+func Int(f cli.IntFlag, low, high int) *cli.IntFlag {
+	f.Action = checkBounds(f.Name, low, high, fmt.Sprintf("a number from %d to %d", low, high))
 	return &f
 }
 
-// Float returns f with bounds. NaN, or a number outside of [least, most], is a usage error before the command
-// begins.
-func Float(f cli.Float64Flag, least, most float64) *cli.Float64Flag {
-	expected := fmt.Sprintf("a number from %g to %g", least, most)
-	if most == math.MaxFloat64 {
+// Float returns f with bounds. NaN, or a number outside of [low, high], is a usage error before the command begins.
+func Float(f cli.Float64Flag, low, high float64) *cli.Float64Flag {
+	expected := fmt.Sprintf("a number from %g to %g", low, high)
+	if high == math.MaxFloat64 {
 		expected = "a finite number"
 	}
-	f.Action = within(f.Name, least, most, expected)
+	f.Action = checkBounds(f.Name, low, high, expected)
 	return &f
 }
 
-// Duration returns f with bounds. A time outside of [least, most] is a usage error before the command begins.
-func Duration(f cli.DurationFlag, least, most time.Duration) *cli.DurationFlag {
-	f.Action = within(f.Name, least, most, fmt.Sprintf("a time from %v to %v", least, most))
+// Duration returns f with bounds. A time outside of [low, high] is a usage error before the command begins.
+func Duration(f cli.DurationFlag, low, high time.Duration) *cli.DurationFlag {
+	f.Action = checkBounds(f.Name, low, high, fmt.Sprintf("a time from %v to %v", low, high))
 	return &f
 }
 
-// within returns the action of a flag that refuses NaN and values outside of [least, most].
-func within[T cmp.Ordered](name string, least, most T, expected string) func(*cli.Context, T) error {
+// checkBounds returns the action of a flag that refuses NaN and values outside of [low, high].
+func checkBounds[T cmp.Ordered](name string, low, high T, expected string) func(*cli.Context, T) error {
 	return func(_ *cli.Context, x T) error {
-		if !(x >= least && x <= most) {
+		if !(x >= low && x <= high) {
 			return refuse(name, x, expected)
 		}
 		return nil

@@ -14,14 +14,14 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// Unknown returns the usage error for a word that names none of the commands. The argument what is a noun for the
-// expected word, such as "command".
-func Unknown(commands []*cli.Command, word, what string) error {
+// Unknown returns the usage error for a word that names none of the commands. The noun says what was expected, such as
+// "command".
+func Unknown(commands []*cli.Command, word, noun string) error {
 	hint := Meant(commands, word)
 	if hint == "" {
 		hint = ", rlinf help lists the commands"
 	}
-	return config.Usagef("%q is no %s%s", word, what, hint)
+	return config.Usagef("%q is no %s%s", word, noun, hint)
 }
 
 // Meant returns a question such as ", did you mean eval?" about the command that is most similar to word. It returns ""
@@ -71,8 +71,8 @@ func checkOverride(c *cli.Context, word string) error {
 	return config.Usagef("argument %q: %s", word, want)
 }
 
-// nearFile returns the configuration file that the user probably meant by path, which does not exist. It tries path
-// with the ending .yaml, and path in the folder configs. It returns "" if it finds no file.
+// nearFile guesses which configuration file the user meant by a path that does not exist. It tries the ending .yaml,
+// and the folder configs. It returns "" if it finds no file.
 func nearFile(path string) string {
 	configs := filepath.Join("configs", path)
 	for _, near := range []string{path + ".yaml", configs, configs + ".yaml"} {
@@ -111,7 +111,7 @@ func Decimal(flags []cli.Flag, name, value string) string {
 }
 
 // FlagError rewrites err, an error of the library about the flags of c. For an unknown flag it suggests the most
-// similar flag or configuration key. The argument keys has all keys of the configuration.
+// similar flag or configuration key. keys lists all keys of the configuration.
 func FlagError(c *cli.Context, err error, keys []string) error {
 	if _, name, ok := strings.Cut(err.Error(), "flag provided but not defined: -"); ok {
 		return unknownFlag(c, strings.TrimLeft(name, "-"), keys)
@@ -133,8 +133,8 @@ func FlagError(c *cli.Context, err error, keys []string) error {
 	return err
 }
 
-// unknownFlag returns the error for a flag that c does not have. The argument name is without dashes, and settings has
-// all keys of the configuration.
+// unknownFlag returns the error for a flag that c does not have. name has no dashes, and settings lists all keys of the
+// configuration.
 func unknownFlag(c *cli.Context, name string, settings []string) error {
 	var names []string
 	for _, f := range c.Command.Flags {

@@ -55,21 +55,21 @@ func (w *Writer) Gone() bool {
 	return w.gone
 }
 
-// Terminal returns the terminal behind out, or nil if out is no terminal. It also returns nil under a launcher, because
+// Terminal returns the terminal behind w, or nil if w is no terminal. It also returns nil under a launcher, because
 // ranks of Open MPI see a terminal even if there is none.
-func Terminal(out io.Writer) *os.File {
-	if o, ok := out.(*Writer); ok {
-		out = o.to
+func Terminal(w io.Writer) *os.File {
+	if o, ok := w.(*Writer); ok {
+		w = o.to
 	}
-	f, ok := out.(*os.File)
+	f, ok := w.(*os.File)
 	if _, launcher := mpi.Launched(); !ok || launcher != "" || !metrics.IsTerminal(f) {
 		return nil
 	}
 	return f
 }
 
-// Progress shows the work of a command on standard error, until stop is called. The argument phase names the first
-// phase of the work. stop may be called more than once.
+// Progress shows the work of a command on standard error, until stop is called. phase names the first phase of the
+// work. stop may be called more than once.
 func Progress(c *cli.Context, phase string) (p *metrics.Progress, stop func()) {
 	p = metrics.NewProgress(c.App.ErrWriter, metrics.On(Terminal(c.App.ErrWriter)))
 	end := p.Watch()

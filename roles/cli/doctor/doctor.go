@@ -35,13 +35,13 @@ func Command() *cli.Command {
 					return err
 				}
 				return spmd.Run(c.Context, ranks, spmd.Options{}, func(ctx context.Context, w *spmd.World) error {
-					return compare(ctx, w, c.App.Writer, here())
+					return compare(ctx, w, c.App.Writer, localFacts())
 				})
 			}
 			if !mpi.Leads() {
 				return nil
 			}
-			return write(c.App.Writer, here())
+			return write(c.App.Writer, localFacts())
 		})}
 }
 
@@ -52,8 +52,8 @@ type fact struct {
 	Same string
 }
 
-// here returns the facts of this machine and process.
-func here() []fact {
+// localFacts returns the facts of this machine and process.
+func localFacts() []fact {
 	facts := version()
 	add := func(same bool, name, format string, args ...any) {
 		f := fact{Name: name, Text: fmt.Sprintf(format, args...)}
@@ -156,8 +156,8 @@ func vectors() string {
 	return "none that the kernels use: products run in portable Go"
 }
 
-// singleCopy returns, in words, whether a process may read the memory of another process. MPI libraries do so for large
-// messages within a node.
+// singleCopy describes whether a process may read the memory of another process. MPI libraries do so for large messages
+// within a node.
 func singleCopy() string {
 	scope, err := os.ReadFile("/proc/sys/kernel/yama/ptrace_scope")
 	if err == nil && strings.TrimSpace(string(scope)) != "0" {

@@ -74,7 +74,7 @@ func differences(all []place) string {
 	for _, host := range hosts {
 		names = append(names, fmt.Sprintf("%s (%d)", host, len(ranks[host])))
 		for _, r := range ranks[host] {
-			for _, line := range unlike(all[0].Facts, all[r].Facts) {
+			for _, line := range compareFacts(all[0].Facts, all[r].Facts) {
 				if line = fmt.Sprintf("DIFFERENT on %s: %s\n", host, line); !slices.Contains(lines, line) {
 					lines = append(lines, line)
 				}
@@ -88,8 +88,8 @@ func differences(all []place) string {
 	return text + strings.Join(lines, "")
 }
 
-// unlike returns a line for each fact in which other differs from first.
-func unlike(first, other []fact) (lines []string) {
+// compareFacts returns a line for each fact that differs from the reference.
+func compareFacts(reference, actual []fact) (lines []string) {
 	find := func(facts []fact, f fact, i int) string {
 		at := slices.IndexFunc(facts, func(x fact) bool { return x.Name == f.Name })
 		if f.Name == "" { // facts about the binary have no name: compare by position
@@ -100,13 +100,13 @@ func unlike(first, other []fact) (lines []string) {
 		}
 		return facts[at].Same
 	}
-	for i, f := range first {
-		if is := find(other, f, i); f.Same != "" && is != f.Same {
+	for i, f := range reference {
+		if is := find(actual, f, i); f.Same != "" && is != f.Same {
 			lines = append(lines, strings.TrimSpace(fmt.Sprintf("%s %s; rank 0: %s", f.Name, is, f.Same)))
 		}
 	}
-	for i, f := range other {
-		if f.Name != "" && f.Same != "" && find(first, f, i) == "none" {
+	for i, f := range actual {
+		if f.Name != "" && f.Same != "" && find(reference, f, i) == "none" {
 			lines = append(lines, fmt.Sprintf("%s %s; rank 0: none", f.Name, f.Same))
 		}
 	}

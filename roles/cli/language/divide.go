@@ -23,8 +23,8 @@ import (
 // partsFlag is the name of the flag for the number of parts of a model.
 const partsFlag = "tensor-parallel-size"
 
-// A divided is a language model that is partitioned among the goroutines of a group.
-type divided struct {
+// A dividedModel is a language model that is partitioned among the goroutines of a group.
+type dividedModel struct {
 	whole *lm.Model // has sizes, and no memory for weights
 	parts *spmd.Group[*part]
 }
@@ -37,8 +37,8 @@ type part struct {
 }
 
 // withModel returns the action of a command. The action loads the model of -m, with the adapters of --adapter if given,
-// and calls use.
-func withModel(use func(ctx context.Context, c *cli.Context, m *divided) error) func(*cli.Context) error {
+// and calls run with the model.
+func withModel(run func(ctx context.Context, c *cli.Context, m *dividedModel) error) func(*cli.Context) error {
 	return func(c *cli.Context) error {
 		whole, o, err := findModel(c)
 		if err != nil {
@@ -54,7 +54,7 @@ func withModel(use func(ctx context.Context, c *cli.Context, m *divided) error) 
 			if err != nil {
 				return err
 			}
-			return use(ctx, c, &divided{whole, parts})
+			return run(ctx, c, &dividedModel{whole, parts})
 		})
 		if f := (*spmd.Failure)(nil); errors.As(err, &f) {
 			return f.Err // without the rank, as there is only one
@@ -137,10 +137,10 @@ func loadModel(c *cli.Context, sizes lm.Config, o lm.Options) (*lm.Model, error)
 	return m, nil
 }
 
-// together calls work for all parts at the same time, and returns the result of the first part. All results are equal.
-func together[R any](ctx context.Context, m *divided, what string, work func(context.Context, *part) (R, error)) (
+// callParts calls f for all parts at the same time, and returns the result of the first part. All results are equal.
+func callParts[R any](ctx context.Context, m *dividedModel, name string, f func(context.Context, *part) (R, error)) (
 	first R, err error) {
-	results, err := spmd.Call(m.parts, ctx, what, work).Wait(ctx)
+	results, err := spmd.Call(m.parts, ctx, name, f).Wait(ctx)
 	if err == nil {
 		first = results[0].Value
 	}

@@ -50,7 +50,7 @@ func generateFlags() []cli.Flag {
 }
 
 // generate continues prompts.
-func generate(ctx context.Context, c *cli.Context, m *divided) error {
+func generate(ctx context.Context, c *cli.Context, m *dividedModel) error {
 	sampling, err := samplingOf(c)
 	if err != nil {
 		return err
@@ -96,12 +96,12 @@ func samplingOf(c *cli.Context) (engine.Sampling, error) {
 	return s, nil
 }
 
-// engineOptions returns the options of an engine for requests. The engine samples only ids below the argument tokens.
-// If tokens is 0, it samples all ids.
-func engineOptions(c *cli.Context, m *divided, tokens int, requests []engine.Request) (engine.Options, error) {
+// engineOptions returns the options of an engine for requests. The engine samples only ids below vocab, or all ids if
+// vocab is 0.
+func engineOptions(c *cli.Context, m *dividedModel, vocab int, requests []engine.Request) (engine.Options, error) {
 	o := engine.Options{
 		MaxRunning: c.Int("max-running-requests"), CacheTokens: c.Int("cache-tokens"), Threads: c.Int("threads"),
-		Tokens: tokens,
+		Tokens: vocab,
 	}
 	if cores := runtime.NumCPU(); o.Threads > cores {
 		fmt.Fprintf(c.App.ErrWriter, "warning: --threads %d: there are %d cores\n", o.Threads, cores)
@@ -128,14 +128,14 @@ type answers struct {
 	took    time.Duration
 }
 
-// answer runs all requests on all parts of the model. Only the first part calls the functions of show.
-func (m *divided) answer(ctx context.Context, c *cli.Context, tokens int, requests []engine.Request,
+// answer runs all requests on all parts of the model. Only the first part calls the functions of the Watch.
+func (m *dividedModel) answer(ctx context.Context, c *cli.Context, vocab int, requests []engine.Request,
 	show engine.Watch) (answers, error) {
-	o, err := engineOptions(c, m, tokens, requests)
+	o, err := engineOptions(c, m, vocab, requests)
 	if err != nil {
 		return answers{}, err
 	}
-	return together(ctx, m, "generate", func(ctx context.Context, p *part) (a answers, err error) {
+	return callParts(ctx, m, "generate", func(ctx context.Context, p *part) (a answers, err error) {
 		o, watch := o, show
 		o.Axis = p.line
 		if p.line.Index() > 0 {
@@ -155,8 +155,8 @@ func (m *divided) answer(ctx context.Context, c *cli.Context, tokens int, reques
 	})
 }
 
-// answerAll runs all requests, and shows the number of generated tokens and their maximum number.
-func (m *divided) answerAll(ctx context.Context, c *cli.Context, tokens int, requests []engine.Request) (answers,
+// answerAll runs all requests. Meanwhile it shows how many tokens are generated, and how many there may be.
+func (m *dividedModel) answerAll(ctx context.Context, c *cli.Context, vocab int, requests []engine.Request) (answers,
 	error) {
 	progress, stop := args.Progress(c, "generation")
 	defer stop()
@@ -164,7 +164,7 @@ func (m *divided) answerAll(ctx context.Context, c *cli.Context, tokens int, req
 	for _, r := range requests {
 		total += r.Sampling.MaxTokens
 	}
-	return m.answer(ctx, c, tokens, requests, engine.Watch{
+	return m.answer(ctx, c, vocab, requests, engine.Watch{
 		Token: func(int, int32) {
 			done++
 			count("generation", done, total)
@@ -176,8 +176,8 @@ func (m *divided) answerAll(ctx context.Context, c *cli.Context, tokens int, req
 	})
 }
 
-// continueIDs continues the prompt ids, and writes the generated ids.
-func continueIDs(ctx context.Context, c *cli.Context, m *divided, ids []int32, s engine.Sampling) error {
+// continueIDs continues a prompt of ids, and writes the generated ids.
+func continueIDs(ctx context.Context, c *cli.Context, m *dividedModel, ids []int32, s engine.Sampling) error {
 	a, err := m.answerAll(ctx, c, 0, []engine.Request{{Prompt: ids, Sampling: s}})
 	if err != nil {
 		return err
@@ -192,7 +192,7 @@ func continueIDs(ctx context.Context, c *cli.Context, m *divided, ids []int32, s
 // A writer continues prompts and writes the answers as text.
 type writer struct {
 	c        *cli.Context
-	model    *divided
+	model    *dividedModel
 	tokens   *tokenizer.Tokenizer
 	encoder  *tokenizer.Encoder
 	chat     *tokenizer.ChatTemplate // nil: no chat template

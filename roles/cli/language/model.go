@@ -1,6 +1,6 @@
-// Package language answers: which commands work with a language model outside of training? generate, score and
-// tokenizer read a folder in the format of Hugging Face. export writes such a folder from a checkpoint, and data writes
-// texts to train on.
+// Package language answers: which commands work with a language model outside of training? The commands generate, score
+// and tokenizer read a folder in the format of Hugging Face. The command export writes such a folder from a checkpoint.
+// The command data writes texts for training.
 package language
 
 import (
@@ -54,16 +54,16 @@ func folder(c *cli.Context) (string, error) {
 	return "", config.Usagef("%s: no folder: expected -m FOLDER", c.Command.Name)
 }
 
-// checkMemory returns an error if this machine has less free memory than required. The argument bytes is the required
-// memory. The argument what begins the error, and names the model or cache.
-func checkMemory(what string, bytes int) error {
-	if have := job.FindAvailable("/", 1); int64(bytes) > have.Free {
-		return config.Usagef("%s needs %s, and %v", what, job.Mebibytes(int64(bytes)), have)
+// checkMemory returns an error if this machine has less than size bytes of free memory. The error begins with name, a
+// text about the model or cache that needs the memory.
+func checkMemory(name string, size int) error {
+	if have := job.FindAvailable("/", 1); int64(size) > have.Free {
+		return config.Usagef("%s needs %s, and %v", name, job.Mebibytes(int64(size)), have)
 	}
 	return nil
 }
 
-// parseIDs returns the ids of --ids. The argument vocab is the size of the vocabulary.
+// parseIDs returns the ids of --ids. vocab is the size of the vocabulary.
 func parseIDs(c *cli.Context, vocab int) ([]int32, error) {
 	text := c.String("ids")
 	wrong := func(format string, args ...any) error {

@@ -12,7 +12,7 @@ import (
 )
 
 // scoreIDs writes the log-probability of each token after the first, and the mean of the negative log-probabilities.
-func scoreIDs(ctx context.Context, c *cli.Context, m *divided) error {
+func scoreIDs(ctx context.Context, c *cli.Context, m *dividedModel) error {
 	ids, err := parseIDs(c, m.whole.Config.Vocab)
 	if err != nil {
 		return err
@@ -22,7 +22,7 @@ func scoreIDs(ctx context.Context, c *cli.Context, m *divided) error {
 	}
 	_, stop := args.Progress(c, "scoring")
 	defer stop()
-	logProbs, err := together(ctx, m, "score", func(_ context.Context, p *part) ([]float32, error) {
+	logProbs, err := callParts(ctx, m, "score", func(_ context.Context, p *part) ([]float32, error) {
 		return p.score(ids)
 	})
 	stop()

@@ -40,8 +40,7 @@ func CommandPage(app *cli.App) string {
 	return b.String()
 }
 
-// Each calls f for every command that is not hidden. The argument path has the names of the command's parents, and then
-// its own, such as "bridge check".
+// Each calls f for every command that is not hidden. path is the full name of the command, such as "bridge check".
 func Each(commands []*cli.Command, f func(path string, c *cli.Command)) { each(commands, "", f) }
 
 func each(commands []*cli.Command, above string, f func(path string, c *cli.Command)) {

@@ -110,8 +110,8 @@ func complete(app *cli.App, reg settings.Registries, words []string) []string {
 	return slices.DeleteFunc(all, func(s string) bool { return !strings.HasPrefix(s, current) })
 }
 
-// arguments returns candidates for an argument of the command path, such as "bridge check". They are keys if the
-// command reads a configuration or explains keys.
+// arguments returns candidates for an argument of a command. path is the full name of the command, such as "bridge
+// check". The candidates are keys if the command reads a configuration or explains keys.
 func arguments(reg settings.Registries, flags []cli.Flag, path, current string) (all []string) {
 	explains := strings.HasPrefix(path, "help") || path == "config"
 	if path == "completion" {

@@ -83,7 +83,7 @@ func explain(app *cli.App, reg settings.Registries, word string) error {
 			return err
 		}
 		fmt.Fprintln(app.Writer)
-		return writeKeys(app.Writer, below(keys[i+1:], name))
+		return writeKeys(app.Writer, keysOf(keys[i+1:], name))
 	}
 	for _, o := range settings.OldNames() {
 		if o.Old == word {
@@ -115,8 +115,8 @@ func nearest(keys []settings.Key, word string) string {
 	return config.Likeliest(word, names)
 }
 
-// pattern returns a dotted key in the form of the reference. It replaces the index of an item by "[]", and a name that
-// the user chooses by <name>.
+// pattern returns a dotted key in the form of the reference. It writes "[]" for the index of an item, and <name> for a
+// name that the user chooses.
 func pattern(key string) string {
 	names := strings.Split(key, ".")
 	for i, name := range names {
@@ -132,8 +132,8 @@ func pattern(key string) string {
 	return strings.Join(names, ".")
 }
 
-// below returns the keys of a section.
-func below(keys []settings.Key, section string) []settings.Key {
+// keysOf returns the keys of a section.
+func keysOf(keys []settings.Key, section string) []settings.Key {
 	var all []settings.Key
 	for _, k := range keys {
 		if rest, ok := strings.CutPrefix(k.Name, section); ok && (rest == "" || rest[0] == '.' || rest[0] == '[') {

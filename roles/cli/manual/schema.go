@@ -20,14 +20,14 @@ type schema = map[string]any
 func Schema(reg settings.Registries) []byte {
 	root := object("")
 	for _, name := range []string{"defaults", "hydra"} {
-		at(root, name)["description"] = "Presets, in the form of Hydra."
+		schemaOf(root, name)["description"] = "Presets, in the form of Hydra."
 	}
 	for _, k := range settings.Reference(reg) {
-		fill(at(root, k.Name), k)
+		fill(schemaOf(root, k.Name), k)
 	}
 	for _, key := range settings.KeysWithoutEffect(reg) {
 		key, whole := strings.CutSuffix(key, ".**")
-		s := at(root, key)
+		s := schemaOf(root, key)
 		if len(s) == 0 {
 			s["description"] = "A key of RLinf without effect here."
 		} else if whole {
@@ -35,7 +35,7 @@ func Schema(reg settings.Registries) []byte {
 		}
 	}
 	for _, o := range settings.OldNames() {
-		s := at(root, o.Old)
+		s := schemaOf(root, o.Old)
 		s["description"], s["deprecated"] = "Old name of "+o.Today+".", true
 	}
 	root["$schema"] = "https://json-schema.org/draft/2020-12/schema"
@@ -90,9 +90,9 @@ func object(doc string) schema {
 	return s
 }
 
-// at returns the schema of a key below s. It creates the schema if it does not exist. A "*" in the key stands for any
-// item of a list.
-func at(s schema, key string) schema {
+// schemaOf returns the schema of a key below s. It creates the schema if it does not exist. A "*" in the key stands for
+// any item of a list.
+func schemaOf(s schema, key string) schema {
 	for name := range strings.SplitSeq(strings.ReplaceAll(key, "[]", ".*"), ".") {
 		where := s
 		switch {

@@ -30,7 +30,7 @@ type board struct {
 	done    int
 	began   map[*sweepRun]time.Time // start times of the active runs
 	took    time.Duration           // total time of the runs that were trained since this start of the sweep
-	trained int                     // number of the runs in took
+	trained int                     // number of these runs
 	best    float64                 // the best value of the metric; NaN if there is none
 	bestRun string
 }
@@ -47,15 +47,15 @@ func (b *board) begin(r *sweepRun) {
 	b.began[r] = b.now()
 }
 
-// finished adds a finished run, with the value of its metric, and returns the number of finished runs. The argument
-// took is the duration of the run. It is 0 if an earlier start of the sweep finished the run.
-func (b *board) finished(r *sweepRun, value float64, took time.Duration) int {
+// finished adds a finished run, with the value of its metric and its duration, and returns the number of finished runs.
+// The duration is 0 if an earlier start of the sweep finished the run.
+func (b *board) finished(r *sweepRun, value float64, duration time.Duration) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.began, r)
 	b.done++
-	if took > 0 {
-		b.took += took
+	if duration > 0 {
+		b.took += duration
 		b.trained++
 	}
 	if results.Better(b.metric, value, b.best) {
@@ -120,7 +120,7 @@ func (b *board) line() string {
 	if !math.IsNaN(b.best) {
 		parts = append(parts, fmt.Sprintf("best %s %.4g (%s)", b.metric, b.best, b.bestRun))
 	}
-	if left := b.left(); left > 0 {
+	if left := b.remaining(); left > 0 {
 		parts = append(parts, "ETA "+metrics.Clock(left))
 	}
 	var under []string
@@ -134,9 +134,9 @@ func (b *board) line() string {
 	return strings.Join(parts, " · ")
 }
 
-// left estimates the time left from the duration of finished runs. Until a run has finished, it uses the progress of
-// the active runs. It returns 0 if the time is unknown.
-func (b *board) left() time.Duration {
+// remaining estimates the time left from the duration of finished runs. Until a run has finished, it uses the progress
+// of the active runs. It returns 0 if the time is unknown.
+func (b *board) remaining() time.Duration {
 	if len(b.began) == 0 {
 		return 0
 	}

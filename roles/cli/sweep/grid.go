@@ -47,7 +47,7 @@ type axis struct {
 	values []string
 }
 
-// splitGrid separates overrides with several values, which are the axes of the grid, from overrides with one value.
+// splitGrid separates the axes of the grid, which are overrides with several values, from overrides with one value.
 // Commas separate values, except within brackets or quotes.
 func splitGrid(overrides []string) (axes []axis, fixed []string, err error) {
 	for _, o := range overrides {
@@ -229,18 +229,18 @@ func (r *sweepRun) configure(c *cli.Context, reg config.Registries, tasks task.T
 	return err
 }
 
-// place checks the job of cfg and returns its number of goroutine ranks. The result open chooses the placement when the
-// job starts. It is nil if cfg has the placement.
+// place checks the job of cfg and returns its number of goroutine ranks. The subject chooses the placement when the job
+// starts. It is nil if cfg has the placement.
 func place(c *cli.Context, reg config.Registries, tasks task.Tasks, cfg *config.Config) (ranks int,
-	open *advice.Subject, err error) {
+	subject *advice.Subject, err error) {
 	if ranks, err = args.GoroutineRanks(c, cfg); err != nil {
 		return 0, nil, err
 	}
-	_, open, err = advice.Provisional(cfg, reg, tasks, args.SpreadNodes(ranks, max(cfg.SPMD.Nodes, 1)))
+	_, subject, err = advice.Provisional(cfg, reg, tasks, args.SpreadNodes(ranks, max(cfg.SPMD.Nodes, 1)))
 	if err != nil {
 		return 0, nil, config.UsageError{Err: err}
 	}
-	return ranks, open, nil
+	return ranks, subject, nil
 }
 
 // mistakes collects the mistakes in all points of a grid. Each mistake is reported once.
@@ -262,7 +262,7 @@ func (m *mistakes) add(point string, err error) {
 	}
 }
 
-// err returns all mistakes as a usage error, or nil if there are none. The argument total is the number of points.
+// err returns all mistakes as a usage error, or nil if there are none. total is the number of points.
 func (m *mistakes) err(total int) error {
 	var errs []error
 	for _, text := range m.texts {

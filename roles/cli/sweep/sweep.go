@@ -140,7 +140,7 @@ func (s *sweep) take() (run int, ok bool) {
 	return 0, false
 }
 
-// acknowledge prints an answer to a request to stop, like a session.
+// acknowledge prints an answer to a request to stop, as a session does.
 func (s *sweep) acknowledge(atOnce bool) {
 	again := ""
 	if atOnce {

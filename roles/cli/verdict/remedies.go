@@ -23,14 +23,15 @@ func remedies(cfg *config.Config, mistakes []*yaml.FieldError) (overrides []stri
 	return overrides
 }
 
-// only matches the message about a key with a single valid value, such as "expected true (loss_type embodied_sac)".
-var only = regexp.MustCompile(`^expected ([A-Za-z0-9_.-]+) \(`)
+// singleValue matches the message about a key with a single valid value, such as "expected true (loss_type
+// embodied_sac)".
+var singleValue = regexp.MustCompile(`^expected ([A-Za-z0-9_.-]+) \(`)
 
-// null matches the message about a key that is null but needs a value.
-var null = regexp.MustCompile(`^expected a value; without the key it is (\S+)$`)
+// nullValue matches the message about a key that is null but needs a value.
+var nullValue = regexp.MustCompile(`^expected a value; without the key it is (\S+)$`)
 
-// quotes matches the message about a number or boolean that should have no quotes.
-var quotes = regexp.MustCompile(`; drop the quotes: (\S+)$`)
+// quotedValue matches the message about a number or boolean that should have no quotes.
+var quotedValue = regexp.MustCompile(`; drop the quotes: (\S+)$`)
 
 // remedy returns the overrides that fix e. It returns nil if no remedy is known.
 func remedy(cfg *config.Config, e *yaml.FieldError) []string {
@@ -60,10 +61,10 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	case e.Key == "actor.global_batch_size":
 		return batchSize(cfg, e)
 	}
-	if m := only.FindStringSubmatch(e.Want); m != nil && e.Key != "" {
+	if m := singleValue.FindStringSubmatch(e.Want); m != nil && e.Key != "" {
 		return []string{e.Key + "=" + m[1]}
 	}
-	for _, p := range []*regexp.Regexp{null, quotes} {
+	for _, p := range []*regexp.Regexp{nullValue, quotedValue} {
 		if m := p.FindStringSubmatch(e.Want); m != nil {
 			return []string{e.Key + "=" + m[1]}
 		}
@@ -71,16 +72,16 @@ func remedy(cfg *config.Config, e *yaml.FieldError) []string {
 	return nil
 }
 
-// demos is the override that names a file of demonstrations. It is for algorithms that need demonstrations.
+// demos is an override that names a file of demonstrations, for algorithms that need them.
 const demos = "algorithm.demo_buffer.load_path=demos.safetensors"
 
-// atMost matches a message that has the largest window that fits into the memory.
-var atMost = regexp.MustCompile(`^expected at most (\d+): `)
+// windowLimit matches the message with the largest window that fits into the memory.
+var windowLimit = regexp.MustCompile(`^expected at most (\d+): `)
 
 // window returns the override of the replay buffer's window. It sets the largest power of ten that is at most half of
 // the maximum in the message.
 func window(e *yaml.FieldError) []string {
-	m := atMost.FindStringSubmatch(e.Want)
+	m := windowLimit.FindStringSubmatch(e.Want)
 	if m == nil {
 		return nil
 	}
@@ -92,7 +93,8 @@ func window(e *yaml.FieldError) []string {
 	return []string{fmt.Sprintf("%s=%d", e.Key, n)}
 }
 
-// unit and samples match numbers in messages: a global batch must be a multiple of unit, and divide samples.
+// unit and samples match the numbers in the message about a global batch: it must be a multiple of the unit, and divide
+// the number of samples.
 var (
 	unit    = regexp.MustCompile(`a multiple of (\d+)`)
 	samples = regexp.MustCompile(`the samples of an iteration, (\d+)`)
@@ -107,14 +109,14 @@ func batchSize(cfg *config.Config, e *yaml.FieldError) []string {
 		}
 		return n
 	}
-	size, step, all := cfg.Actor.GlobalBatchSize, number(unit), number(samples)
+	size, step, total := cfg.Actor.GlobalBatchSize, number(unit), number(samples)
 	switch {
-	case step > 0 && all > 0:
-		size = nearest(size, step, all)
+	case step > 0 && total > 0:
+		size = nearest(size, step, total)
 	case step > 0:
 		size = max(size/step, 1) * step
 	default:
-		size = config.GCD(size, all) // if the micro-batch size divides both arguments, it divides the result
+		size = config.GCD(size, total) // a micro-batch size that divides both arguments divides the result
 	}
 	if size <= 0 {
 		return nil
@@ -134,11 +136,11 @@ func multiple(e *yaml.FieldError) []string {
 	return []string{fmt.Sprintf("%s=%d", e.Key, max(size/step, 1)*step)}
 }
 
-// nearest returns the largest n <= size that is a multiple of step and divides the argument all. If no such n exists,
-// it returns the smallest such n > size, or 0.
-func nearest(size, step, all int) (found int) {
-	for n := step; n <= all && (n <= size || found == 0); n += step {
-		if all%n == 0 {
+// nearest returns the largest n <= size that is a multiple of step and divides total. If no such n exists, it returns
+// the smallest such n > size, or 0.
+func nearest(size, step, total int) (found int) {
+	for n := step; n <= total && (n <= size || found == 0); n += step {
+		if total%n == 0 {
 			found = n
 		}
 	}

@@ -85,9 +85,8 @@ func smallModel(cfg *config.Config) []string {
 	return sizes
 }
 
-// writeTexts writes a tokenizer into dir, and enough texts for one step of cfg into a file. The argument data is the
-// path of this file.
-func writeTexts(cfg *config.Config, dir, data string) error {
+// writeTexts writes a tokenizer into dir, and enough texts for one step of cfg into the file at path.
+func writeTexts(cfg *config.Config, dir, path string) error {
 	const end, template = "<|endoftext|>", "{% for m in messages %}{{ m['content'] }}{% endfor %}"
 	_, err := tokenizer.Train(dir, slices.Values([]string{"2 + 2"}), tokenizer.Training{VocabSize: 280,
 		Pattern: "qwen2", MinCount: 2, Special: []string{end}, EOS: end, ChatTemplate: template})
@@ -99,5 +98,5 @@ func writeTexts(cfg *config.Config, dir, data string) error {
 		return err
 	}
 	n := min(max(cfg.Data.RolloutBatchSize, cfg.Actor.GlobalBatchSize, 1), 1<<16)
-	return os.WriteFile(data, bytes.Repeat(append(line, '\n'), n), 0o666)
+	return os.WriteFile(path, bytes.Repeat(append(line, '\n'), n), 0o666)
 }

@@ -35,8 +35,8 @@ type Verdict struct {
 	Left []*yaml.FieldError
 }
 
-// An Examiner loads the configuration with further overrides, and returns it with its mistakes. If standIn is true, the
-// simulator of StandIn replaces the missing simulator. The Config is nil if a file cannot be read.
+// An Examiner loads the configuration with additional overrides, and returns it with its mistakes. If standIn is true,
+// the simulator of StandIn replaces the missing simulator. The Config is nil if a file cannot be read.
 type Examiner func(overrides []string, standIn bool) (*config.Config, error)
 
 // standIn is the override that connects a missing simulator.
@@ -46,7 +46,7 @@ const standIn = "env.train.external.command=simulator"
 // reveal another mistake.
 const rounds = 5
 
-// Judge returns the verdict on cfg. The argument err has the mistakes of cfg, as examine returns them.
+// Judge returns the verdict on cfg. err has the mistakes of cfg, as returned by examine.
 func Judge(cfg *config.Config, err error, examine Examiner) Verdict {
 	var v Verdict
 	if cfg == nil {
@@ -117,16 +117,15 @@ func simulator(cfg *config.Config) string {
 	return ""
 }
 
-// plain matches a mistake without an origin.
-var plain = regexp.MustCompile(`(?s)^([a-z0-9_.]+): (\S+): (expected .*)$`)
+// unlocated matches a mistake without an origin.
+var unlocated = regexp.MustCompile(`(?s)^([a-z0-9_.]+): (\S+): (expected .*)$`)
 
-// mistakes returns the mistakes in err. It ignores that the file of the override demos is missing, because the user
-// makes this file later.
+// mistakes returns the mistakes in err. It omits the missing file of demonstrations, which the user makes later.
 func mistakes(err error) []*yaml.FieldError {
 	all := yaml.FieldErrors(err)
 	if err != nil && len(all) == 0 {
 		e := &yaml.FieldError{Want: err.Error()}
-		if m := plain.FindStringSubmatch(err.Error()); m != nil {
+		if m := unlocated.FindStringSubmatch(err.Error()); m != nil {
 			e = &yaml.FieldError{Key: m[1], Value: m[2], Want: m[3]}
 		}
 		all = []*yaml.FieldError{e}
@@ -157,9 +156,9 @@ func (v Verdict) Headline() string {
 	return "runs"
 }
 
-// Text returns the headline, and the commands or changes that the job needs. The argument path is the configuration
-// file, and given has the other arguments of the command line.
-func (v Verdict) Text(path string, given []string) string {
+// Text returns the headline, and the commands or changes that the job needs. path is the configuration file, and args
+// has the other arguments of the command line.
+func (v Verdict) Text(path string, args []string) string {
 	lines := []string{"verdict: " + v.Headline()}
 	add := func(line string) { lines = append(lines, "  "+line) }
 	switch {
@@ -178,16 +177,16 @@ func (v Verdict) Text(path string, given []string) string {
 			}
 		}
 	case v.Expert:
-		add(commandLine(path, given, append([]string{"env.train.env_type=NAME"}, v.Overrides...)))
+		add(commandLine(path, args, append([]string{"env.train.env_type=NAME"}, v.Overrides...)))
 		add("NAME is an environment of your own in Go that is an env.Expert too: docs/extending.md. A simulator")
 		add("behind the bridge can be played, but it cannot say what it would do itself.")
 	case v.Simulator != "":
 		connect := []string{"env.train.external.command=python3 simulator.py"}
-		add(commandLine(path, given, append(connect, v.Overrides...)))
+		add(commandLine(path, args, append(connect, v.Overrides...)))
 		add("simulator.py is a program of yours that steps it and speaks the bridge: clients/python/README.md,")
 		add("docs/bridge.md. env.train.external.listen waits for one that was started elsewhere.")
 	case len(v.Overrides)+len(v.Own) > 0:
-		add(commandLine(path, given, append(slices.Clone(v.Own), v.Overrides...)))
+		add(commandLine(path, args, append(slices.Clone(v.Own), v.Overrides...)))
 	}
 	if len(v.Own) > 0 && len(v.Left) == 0 {
 		add("FOLDER is a model of Hugging Face on this machine, with its tokenizer; FILE has JSON lines:")
@@ -199,15 +198,14 @@ func (v Verdict) Text(path string, given []string) string {
 	return strings.Join(lines, "\n")
 }
 
-// commandLine returns the shell command that trains. An override in the argument more replaces the override in given
-// with the same key.
-func commandLine(path string, given, more []string) string {
+// commandLine returns the shell command that trains. The overrides replace those with the same key in args.
+func commandLine(path string, args, overrides []string) string {
 	words := []string{"rlinf", "-c", session.Quote(path)}
-	given = slices.DeleteFunc(slices.Clone(given), func(o string) bool {
+	args = slices.DeleteFunc(slices.Clone(args), func(o string) bool {
 		key, _, sets := strings.Cut(o, "=")
-		return sets && slices.ContainsFunc(more, func(m string) bool { return strings.HasPrefix(m, key+"=") })
+		return sets && slices.ContainsFunc(overrides, func(m string) bool { return strings.HasPrefix(m, key+"=") })
 	})
-	for _, o := range slices.Concat(given, more) {
+	for _, o := range slices.Concat(args, overrides) {
 		words = append(words, session.Quote(o))
 	}
 	return strings.Join(words, " ")

@@ -14,8 +14,8 @@ import (
 	"github.com/rlinf/rlinf/internal/durable"
 )
 
-// alarming matches a line that begins like a warning or an error of a rank.
-var alarming = regexp.MustCompile(
+// alarmLine matches a line that begins like a warning or an error of a rank.
+var alarmLine = regexp.MustCompile(
 	`(?m)^(?:warning: |panic: |fatal error: |(?:\S+ )?rank \d+(?: host \S+)?(?: step \d+)?: |.* runs for more than )`)
 
 // alerts finds the newest warning in the logs of the ranks.
@@ -90,7 +90,7 @@ func lastAlert(path string, size int64) string {
 	if from > 0 { // drop the first line, which lacks its beginning
 		_, text, _ = bytes.Cut(text, []byte("\n"))
 	}
-	all := alarming.FindAllIndex(text, -1)
+	all := alarmLine.FindAllIndex(text, -1)
 	if len(all) == 0 {
 		return ""
 	}

@@ -19,12 +19,12 @@ const labelWidth = 9
 
 // labelled returns a line with a label, a text, and a note at the right end.
 func labelled(label, text, note string, width int) Line {
-	return Line{sides(left(label, labelWidth)+clean(text), note, width), Plain}
+	return Line{sides(alignLeft(label, labelWidth)+clean(text), note, width), Plain}
 }
 
-// old returns the age of a figure from the time at, such as "20s old". It returns "" if State.Age reports no age.
-func old(s *State, at time.Time) string {
-	if age, ok := s.Age(at); ok {
+// ageText returns the age of a figure from the time t, such as "20s old". It returns "" if State.Age reports no age.
+func ageText(s *State, t time.Time) string {
+	if age, ok := s.Age(t); ok {
 		return metrics.Clock(age) + " old"
 	}
 	return ""
@@ -48,7 +48,7 @@ func header(s *State, width int) []Line {
 	work := ""
 	if !s.Over() && s.Live.Work != "" {
 		work = "now: " + s.Live.Work
-		if age := old(s, s.Live.Time); age != "" {
+		if age := ageText(s, s.Live.Time); age != "" {
 			work += ", " + age
 		}
 	}
@@ -77,15 +77,14 @@ func progress(s *State, width int) Line {
 	}
 	share := float64(s.Step()) / float64(s.Steps)
 	text += "  "
-	number := "  " + right(percent(share), 5)
+	number := "  " + alignRight(percent(share), 5)
 	room := width - columns(text) - columns(number) - 2 - len("ETA 99h59m (15:04)")
 	return Line{sides(text+bar(share, max(room, 0))+number, note, width), Plain}
 }
 
-// timeLayout returns the layout (see time.Format) for a time in the future. The argument away is the duration until
-// this time.
-func timeLayout(away time.Duration) string {
-	if away < 20*time.Hour {
+// timeLayout returns the layout (see time.Format) for a time that is d in the future.
+func timeLayout(d time.Duration) string {
+	if d < 20*time.Hour {
 		return "15:04"
 	}
 	return "Jan 2 15:04"
@@ -121,7 +120,7 @@ func training(s *State, width int) (lines []Line) {
 		if n := len(c.Values); n > 0 {
 			value := fmt.Sprintf("%-8.4g ", c.Values[n-1])
 			note := fmt.Sprintf("%.4g to %.4g", c.Least, c.Most)
-			if age := old(s, s.Record.At); age != "" && name == s.Metric {
+			if age := ageText(s, s.Record.At); age != "" && name == s.Metric {
 				note += ", " + age
 			}
 			room := width - labelWidth - len(value) - columns(note) - 2
@@ -148,7 +147,7 @@ func phases(s *State, width int) []Line {
 	if all[0].Name == loop.Phases[loop.WholeStep] {
 		title = fmt.Sprintf("step %d took %s; its phases, the slowest rank of each", step, seconds(all[0].Seconds))
 	}
-	lines := []Line{{sides(title, old(s, all[0].At), width), Strong}}
+	lines := []Line{{sides(title, ageText(s, all[0].At), width), Strong}}
 	for _, p := range all {
 		whole = max(whole, p.Seconds)
 	}
@@ -157,8 +156,8 @@ func phases(s *State, width int) []Line {
 			continue
 		}
 		share := p.Seconds / whole
-		text := "  " + left(p.Name, 20) + right(seconds(p.Seconds), 8) + "  "
-		end := " " + right(percent(share), 5)
+		text := "  " + alignLeft(p.Name, 20) + alignRight(seconds(p.Seconds), 8) + "  "
+		end := " " + alignRight(percent(share), 5)
 		if math.IsNaN(share) || math.IsInf(share, 0) {
 			end = ""
 		}
@@ -170,8 +169,8 @@ func phases(s *State, width int) []Line {
 // cellWidth is the minimum width of a column in a window with several columns of ranks.
 const cellWidth = 92
 
-// ranks shows the ranks that wait most. The argument most is the maximum number of lines.
-func ranks(s *State, width, most int) []Line {
+// ranks shows the ranks that wait most, in at most limit lines.
+func ranks(s *State, width, limit int) []Line {
 	all := s.Waiting()
 	if len(all) == 0 {
 		if s.Over() {
@@ -180,10 +179,10 @@ func ranks(s *State, width, most int) []Line {
 		return []Line{labelled("ranks", "no figures of ranks: "+cmp.Or(s.NoLive, "no iteration has ended"), "", width)}
 	}
 	across := 1
-	if len(all) > most-1 {
+	if len(all) > limit-1 {
 		across = max(width/cellWidth, 1)
 	}
-	shown := min((most-1)*across, len(all))
+	shown := min((limit-1)*across, len(all))
 	rows := (shown + across - 1) / across
 	title := fmt.Sprintf("the %d of %d ranks that wait most", shown, len(all))
 	if shown == len(all) {
@@ -193,7 +192,7 @@ func ranks(s *State, width, most int) []Line {
 	title += fmt.Sprintf("; median %s; least: rank %d, %s", percent(all[len(all)/2].Share), least.Rank,
 		percent(least.Share))
 	newest := slices.MaxFunc(all, func(a, b Waits) int { return a.At.Compare(b.At) }).At
-	lines := []Line{{sides(title, old(s, newest), width), Strong}}
+	lines := []Line{{sides(title, ageText(s, newest), width), Strong}}
 	host := 0
 	for _, name := range s.Hosts {
 		host = max(host, min(columns(clean(name)), 16))
@@ -201,7 +200,7 @@ func ranks(s *State, width, most int) []Line {
 	for i := range rows {
 		var cells []string
 		for at := i; at < shown; at += rows {
-			cells = append(cells, left(rankCell(s, all[at], newest, width/across, host), width/across-1))
+			cells = append(cells, alignLeft(rankCell(s, all[at], newest, width/across, host), width/across-1))
 		}
 		lines = append(lines, Line{strings.Join(cells, " "), Plain})
 	}
@@ -213,9 +212,9 @@ func ranks(s *State, width, most int) []Line {
 func rankCell(s *State, w Waits, newest time.Time, width, host int) string {
 	text := fmt.Sprintf("  rank %-4d", w.Rank)
 	if host > 0 && width >= 60 {
-		text += " " + left(s.Hosts[w.Rank], host)
+		text += " " + alignLeft(s.Hosts[w.Rank], host)
 	}
-	text += " " + right(percent(w.Share), 5) + " "
+	text += " " + alignRight(percent(w.Share), 5) + " "
 	if width >= 60 {
 		text += bar(w.Share, min(width/6, 20)) + " "
 	}
@@ -225,7 +224,7 @@ func rankCell(s *State, w Waits, newest time.Time, width, host int) string {
 	}
 	text += " " + w.causes(causes)
 	if newest.Sub(w.At) >= oldAfter {
-		return sides(text, old(s, w.At), width-1)
+		return sides(text, ageText(s, w.At), width-1)
 	}
 	return text
 }
@@ -243,18 +242,18 @@ func queues(s *State, width int) []Line {
 			oldest = q.At
 		}
 	}
-	return []Line{labelled("queues", strings.Join(words, " · "), old(s, oldest), width)}
+	return []Line{labelled("queues", strings.Join(words, " · "), ageText(s, oldest), width)}
 }
 
-// moved shows the newest move.
-func moved(s *State, width int) []Line {
+// lastMove shows the newest move.
+func lastMove(s *State, width int) []Line {
 	if s.LastMove == nil {
 		return nil
 	}
 	return []Line{labelled("moved", s.movedText(), "", width)}
 }
 
-// movedText returns time, change, cost and reason of the last move.
+// movedText describes the last move: time, change, cost and reason.
 func (s *State) movedText() string {
 	ago := ""
 	if age := s.Now.Sub(s.LastMove.Time); age > 0 {
@@ -289,7 +288,7 @@ func logs(s *State, width, height int) (lines []Line) {
 				head = strings.TrimSuffix(cut(text, room+1), "…")
 			}
 			text = text[len(head):]
-			lines = append(lines, Line{left(label, labelWidth) + cut(head, room), Alarm})
+			lines = append(lines, Line{alignLeft(label, labelWidth) + cut(head, room), Alarm})
 		}
 	}
 	return lines
@@ -299,7 +298,7 @@ func logs(s *State, width, height int) (lines []Line) {
 func footer(s *State, width int) []Line {
 	note := ""
 	if !s.Over() && !s.Live.Time.IsZero() {
-		if age := old(s, s.Live.Time); age != "" {
+		if age := ageText(s, s.Live.Time); age != "" {
 			note = "live.json is " + age
 		}
 	}

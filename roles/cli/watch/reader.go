@@ -43,13 +43,13 @@ func NewReader(dir string) *Reader {
 		alerts: alerts{dir: filepath.Dir(runfolder.RankLog(dir, 0)), tails: map[string]tail{}}}
 }
 
-// Read returns the state of the run at the time now. Files may be missing or cut. Only the first call returns errors;
+// Read returns the state of the run at the time t. Files may be missing or cut. Only the first call returns errors;
 // later errors are in State.Problem.
-func (r *Reader) Read(now time.Time) (State, error) {
+func (r *Reader) Read(t time.Time) (State, error) {
 	s := &r.state
 	first := r.looked.IsZero()
-	s.Now, s.Problem = now, ""
-	if first || now.Sub(r.looked) >= standingEvery {
+	s.Now, s.Problem = t, ""
+	if first || t.Sub(r.looked) >= standingEvery {
 		standing, err := results.ReadStanding(r.dir)
 		if err != nil && first {
 			return State{}, err
@@ -57,7 +57,7 @@ func (r *Reader) Read(now time.Time) (State, error) {
 		if err != nil {
 			s.Problem = err.Error()
 		} else {
-			s.Standing, r.looked = standing, now
+			s.Standing, r.looked = standing, t
 			s.Hosts = readHosts(filepath.Join(r.dir, "ranks.jsonl"))
 			if start, ok := runfolder.LastStart(r.dir); ok {
 				s.Started = start.Started
@@ -70,8 +70,8 @@ func (r *Reader) Read(now time.Time) (State, error) {
 	s.Record = r.record.Record
 	s.Record.Curves = maps.Clone(s.Record.Curves) // later reads change only r.record
 	s.readLive(filepath.Join(r.dir, "live.json"))
-	if first || now.Sub(r.scanned) >= logsEvery {
-		s.Alert, r.scanned = r.alerts.newest(), now
+	if first || t.Sub(r.scanned) >= logsEvery {
+		s.Alert, r.scanned = r.alerts.newest(), t
 	}
 	return *s, nil
 }

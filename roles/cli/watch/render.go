@@ -33,21 +33,21 @@ func Render(s State, width, height int) []Line {
 		{header(&s, width), 0},
 		{training(&s, width), 1},
 		{phases(&s, width), 3},
-		{ranks(&s, width, rankLines), ranksDrop},
-		{append(queues(&s, width), moved(&s, width)...), 5},
+		{ranks(&s, width, rankLines), ranksLevel},
+		{append(queues(&s, width), lastMove(&s, width)...), 5},
 		{logs(&s, width, height), 2},
 		{footer(&s, width), 6},
 	}
-	for drop := 7; drop > 0 && total(parts) > height; drop-- {
+	for level := 7; level > 0 && total(parts) > height; level-- {
 		for i := range parts {
-			if parts[i].drop == drop {
+			if parts[i].level == level {
 				parts[i].lines = nil
 			}
 		}
 	}
 	parts = slices.DeleteFunc(parts, func(p part) bool { return len(p.lines) == 0 })
 	spare := height - total(parts) - (len(parts) - 1) // with an empty line between parts
-	if i := slices.IndexFunc(parts, func(p part) bool { return p.drop == ranksDrop }); i >= 0 && spare > 0 {
+	if i := slices.IndexFunc(parts, func(p part) bool { return p.level == ranksLevel }); i >= 0 && spare > 0 {
 		parts[i].lines = ranks(&s, width, rankLines+spare)
 	}
 	return trimmed(join(parts, height), width)
@@ -57,14 +57,14 @@ func Render(s State, width, height int) []Line {
 const (
 	leastWidth, leastHeight = 40, 6
 	rankLines               = 4
-	ranksDrop               = 4 // see part
+	ranksLevel              = 4 // see part
 )
 
-// A part is a section of the screen. If the window is too small, the parts with the highest drop are left out first. A
-// part with drop 0 stays.
+// A part is a section of the screen. If the window is too small, the parts with the highest level are left out first. A
+// part of level 0 stays.
 type part struct {
 	lines []Line
-	drop  int
+	level int
 }
 
 func total(parts []part) (n int) {

@@ -32,7 +32,7 @@ type Record struct {
 	Step   int64              // step of the newest line
 	At     time.Time          // time of the newest line
 	Curves map[string]Curve   // the headline metrics
-	Timed  int64              // step of Times
+	Timed  int64              // the step at which Times were measured
 	Times  map[string]float64 // newest time of each phase on its slowest rank, in seconds
 }
 
@@ -63,15 +63,15 @@ func (s *State) Left() time.Duration {
 // oldAfter is the minimum age that is shown.
 const oldAfter = 10 * time.Second
 
-// Age returns the age of a figure from the time at. When a run ends, its figures stop ageing. The result ok is false if
-// the age is below oldAfter or unknown.
-func (s *State) Age(at time.Time) (age time.Duration, ok bool) {
+// Age returns the age of a figure from the time t. When a run ends, its figures stop ageing. ok is false if the age is
+// below oldAfter or unknown.
+func (s *State) Age(t time.Time) (age time.Duration, ok bool) {
 	now := s.Now
 	if s.Over() {
 		now = s.Updated
 	}
-	age = now.Sub(at)
-	return age, !at.IsZero() && age >= oldAfter
+	age = now.Sub(t)
+	return age, !t.IsZero() && age >= oldAfter
 }
 
 // A Phase is a phase of an iteration, with the time of its slowest rank.
@@ -102,7 +102,7 @@ func (s *State) Phases() (step int64, phases []Phase) {
 	return s.Record.Timed, phases
 }
 
-// A Waits has the fraction of time for which the workers of a rank waited, by cause.
+// A Waits has the fractions of time that the workers of a rank waited, by cause.
 type Waits struct {
 	Rank  int
 	Share float64 // from 0 to 1

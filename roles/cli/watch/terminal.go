@@ -19,13 +19,13 @@ const drawEvery = 250 * time.Millisecond
 // A terminal is a window that shows States.
 type terminal struct {
 	in, out *os.File
-	before  *unix.Termios // settings before enter; nil after leave
+	before  *unix.Termios // the original settings, to be restored by leave; nil after that
 	signals chan os.Signal
 	screen  screen
 }
 
-// onTerminal shows the run on out until the user leaves, and returns the exit code. The last state stays on the
-// terminal as a line.
+// onTerminal shows the run on the terminal until the user leaves, and returns the exit code. The last state stays on
+// the terminal as a line.
 func onTerminal(r *Reader, in, out *os.File) (code int, err error) {
 	s, err := r.Read(time.Now())
 	if err != nil {
@@ -48,7 +48,7 @@ func onTerminal(r *Reader, in, out *os.File) (code int, err error) {
 }
 
 // enter changes to the alternate screen, and makes every pressed key readable at once. Ctrl-C and Ctrl-Z still send
-// signals. It may be called again.
+// signals. enter may be called again.
 func (t *terminal) enter() error {
 	if t.before == nil {
 		before, err := unix.IoctlGetTermios(int(t.out.Fd()), unix.TCGETS)
@@ -166,8 +166,8 @@ func (t *terminal) draw(s State) error {
 	return t.screen.draw(Render(s, width, height), width, height)
 }
 
-// read sends states until end is closed. A panic is sent as a text, so that the terminal is restored.
-func read(r *Reader, states chan<- reading, end <-chan struct{}) {
+// read sends states until done is closed. A panic is sent as a text, so that the terminal is restored.
+func read(r *Reader, states chan<- reading, done <-chan struct{}) {
 	defer func() {
 		if x := recover(); x != nil {
 			states <- reading{panic: fmt.Sprintf("%v\n%s", x, debug.Stack())}
@@ -177,19 +177,19 @@ func read(r *Reader, states chan<- reading, end <-chan struct{}) {
 		s, _ := r.Read(time.Now()) // only the first call returns errors
 		select {
 		case states <- reading{state: s}:
-		case <-end:
+		case <-done:
 			return
 		}
 		select {
 		case <-time.After(readEvery):
-		case <-end:
+		case <-done:
 			return
 		}
 	}
 }
 
-// keys sends the pressed keys. It ends with the first key that is pressed after end is closed.
-func (t *terminal) keys(keys chan<- byte, end <-chan struct{}) {
+// keys sends the pressed keys. It ends with the first key that is pressed after done is closed.
+func (t *terminal) keys(keys chan<- byte, done <-chan struct{}) {
 	var b [1]byte
 	for {
 		if n, err := t.in.Read(b[:]); n == 0 || err != nil {
@@ -197,7 +197,7 @@ func (t *terminal) keys(keys chan<- byte, end <-chan struct{}) {
 		}
 		select {
 		case keys <- b[0]:
-		case <-end:
+		case <-done:
 			return
 		}
 	}

@@ -12,8 +12,8 @@ import (
 // clean returns text without control characters.
 func clean(text string) string { return args.Printable(text) }
 
-// wide are characters that fill two columns of a terminal.
-var wide = &unicode.RangeTable{
+// wideRunes are the characters that fill two columns of a terminal.
+var wideRunes = &unicode.RangeTable{
 	R16: []unicode.Range16{{Lo: 0x1100, Hi: 0x115f, Stride: 1}, {Lo: 0x2e80, Hi: 0xa4cf, Stride: 1},
 		{Lo: 0xac00, Hi: 0xd7a3, Stride: 1}, {Lo: 0xf900, Hi: 0xfaff, Stride: 1}, {Lo: 0xfe30, Hi: 0xfe6f, Stride: 1},
 		{Lo: 0xff00, Hi: 0xff60, Stride: 1}, {Lo: 0xffe0, Hi: 0xffe6, Stride: 1}},
@@ -24,7 +24,7 @@ var wide = &unicode.RangeTable{
 func columns(text string) (n int) {
 	for _, r := range text {
 		n++
-		if unicode.Is(wide, r) {
+		if unicode.Is(wideRunes, r) {
 			n++
 		}
 	}
@@ -48,28 +48,29 @@ func cut(text string, width int) string {
 	return text
 }
 
-// left pads a text with spaces on the right, or cuts it, to width columns.
-func left(text string, width int) string {
+// alignLeft pads a text with spaces on the right to width columns, or cuts it.
+func alignLeft(text string, width int) string {
 	text = cut(clean(text), width)
 	return text + strings.Repeat(" ", max(width-columns(text), 0))
 }
 
-// right pads a text with spaces on the left to width columns.
-func right(text string, width int) string {
+// alignRight pads a text with spaces on the left to width columns.
+func alignRight(text string, width int) string {
 	return strings.Repeat(" ", max(width-columns(text), 0)) + text
 }
 
-// sides returns a line with a at the left end and b at the right end. It cuts a if both do not fit.
-func sides(a, b string, width int) string {
-	b = cut(clean(b), width)
-	room := width - columns(b)
+// sides returns a line with one text at the left end and another at the right end. It cuts the left text if both do not
+// fit.
+func sides(left, right string, width int) string {
+	right = cut(clean(right), width)
+	room := width - columns(right)
 	if room < 2 {
-		return b
+		return right
 	}
-	return left(a, room-1) + " " + b
+	return alignLeft(left, room-1) + " " + right
 }
 
-// bar returns a bar of width columns. The fraction share of it, from 0 to 1, is filled, rounded to eighths of a column.
+// bar returns a bar of width columns. share is the filled fraction, from 0 to 1. It is rounded to eighths of a column.
 func bar(share float64, width int) string {
 	if !(share > 0) {
 		share = 0
@@ -79,7 +80,7 @@ func bar(share float64, width int) string {
 	if part := eighths % 8; part > 0 {
 		text += string([]rune("▏▎▍▌▋▊▉")[part-1])
 	}
-	return left(text, width)
+	return alignLeft(text, width)
 }
 
 // sparkline draws values in at most width columns. A column shows the mean of its values.

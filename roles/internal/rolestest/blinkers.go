@@ -7,7 +7,7 @@ import (
 )
 
 // A blinker ignores actions, and ends after 10 steps. It reports success in step 4 if its seed is even, and also in
-// step 10 if 4 divides the seed. The info x is the number of the step.
+// step 10 if 4 divides the seed. The info "x" is the number of the step.
 type blinker struct {
 	seed  []uint64
 	steps []float32

@@ -9,12 +9,11 @@ import (
 )
 
 // ladders are environments in which an action chooses a rung on each of several ladders. A mask shows the allowed
-// rungs, which change after a number of steps (the field hold). The rest of the observation is constant. The reward is
-// the fraction of ladders on which the action chose the highest allowed rung. Choosing a rung that is not allowed is an
-// error.
+// rungs, which change periodically. The rest of the observation is constant. The reward is the fraction of ladders on
+// which the action chose the highest allowed rung. Choosing a rung that is not allowed is an error.
 type ladders struct {
 	rungs   []int
-	hold    int
+	period  int   // number of steps between changes of the mask
 	steps   []int // number of steps since the mask changed, by environment
 	allowed [][]uint8
 	rand    []philox.Stream
@@ -77,7 +76,7 @@ func (l *ladders) Step(action tensor.Tensor, turn []env.Turn, reward []float32, 
 			}
 			allowed = allowed[k:]
 		}
-		if l.steps[n]++; l.steps[n] == l.hold {
+		if l.steps[n]++; l.steps[n] == l.period {
 			l.draw(n)
 		}
 		if turn[n] == env.Last {
@@ -98,16 +97,16 @@ func (l *ladders) Observe(mask []bool, obs tensor.Dict) {
 
 func (l *ladders) Close() error { return nil }
 
-// Ladders returns a registry with the environment Ladders-v0. The argument hold is the number of steps between changes
-// of the mask. Ladder i has rungs[i] rungs.
-func Ladders(hold int, rungs ...int) *env.Registry {
+// Ladders returns a registry with the environment Ladders-v0. Its mask changes every period steps. Ladder i has
+// rungs[i] rungs.
+func Ladders(period int, rungs ...int) *env.Registry {
 	reg := env.NewRegistry()
 	reg.Add("Ladders-v0", func(cfg env.Config, n int) (env.Vec, error) {
 		options := 0
 		for _, k := range rungs {
 			options += k
 		}
-		l := &ladders{rungs: rungs, hold: hold, steps: make([]int, n), allowed: make([][]uint8, n),
+		l := &ladders{rungs: rungs, period: period, steps: make([]int, n), allowed: make([][]uint8, n),
 			rand: make([]philox.Stream, n)}
 		for i := range l.allowed {
 			l.allowed[i] = make([]uint8, options)

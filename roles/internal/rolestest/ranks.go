@@ -9,7 +9,7 @@ import (
 	"github.com/rlinf/rlinf/spmd/local"
 )
 
-// OnRanks runs f on n goroutine ranks. It passes f a group g and a communicator c of all ranks.
+// OnRanks runs f on n goroutine ranks. It passes f a group and a communicator of all ranks.
 func OnRanks(t *testing.T, n int,
 	f func(ctx context.Context, rank int, g *collectives.Group, c spmd.Comm) error) error {
 	t.Helper()

@@ -37,11 +37,11 @@ func MustLoad(t testing.TB, path string, overrides ...string) (*config.Config, [
 	return c, warnings
 }
 
-// Expect fails the test unless got and want have the same lines. The argument what names the lines in the message.
-func Expect(t *testing.T, what string, got []string, want ...string) {
+// Expect fails the test unless got and want have the same lines. name names the lines in the message.
+func Expect(t *testing.T, name string, got []string, want ...string) {
 	t.Helper()
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("%s\ngot\n  %s\nwant\n  %s", what, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
+		t.Errorf("%s\ngot\n  %s\nwant\n  %s", name, strings.Join(got, "\n  "), strings.Join(want, "\n  "))
 	}
 }
 
@@ -60,14 +60,14 @@ func EnvConfig(id string, n int) env.Config {
 	return cfg
 }
 
-// NewPolicy makes an MLP policy for the environments of cfg. The function change adjusts its configuration, and may be
-// nil.
-func NewPolicy(t testing.TB, cfg env.Config, seed uint64, change func(*policy.Config)) policy.Policy {
+// NewPolicy makes an MLP policy for the environments of cfg. If adjust is not nil, it adjusts the policy's
+// configuration.
+func NewPolicy(t testing.TB, cfg env.Config, seed uint64, adjust func(*policy.Config)) policy.Policy {
 	t.Helper()
 	net := policy.DefaultConfig()
 	net.HiddenSizes = []int{64, 64}
-	if change != nil {
-		change(&net)
+	if adjust != nil {
+		adjust(&net)
 	}
 	vec, err := all.Registry().New(cfg, 1)
 	if err != nil {
