@@ -27,7 +27,7 @@ type Site struct {
 // A SiteOp is the operation at a Site.
 type SiteOp uint8
 
-// The operations. The text after each semicolon describes the argument arg of Recorder.End, Mark and Pass.
+// The operations. The text after each semicolon is the value of arg in Recorder.End, Mark and Pass.
 const (
 	OpWork    SiteOp = iota // a worker computes; 0
 	OpCall                  // a worker runs a call; 0

@@ -106,7 +106,7 @@ type job struct {
 	opts   Options
 	ctx    context.Context // passed to main; ends with the context of Run, or at the first failure
 	cancel context.CancelCauseFunc
-	// ends only at the first failure, so that main can still shut down in order after ctx has ended
+	// end is a context that ends only at the first failure, so that a world can still close after ctx has ended.
 	end    context.Context
 	kill   context.CancelCauseFunc
 	abort  func(code int)

@@ -26,7 +26,7 @@ type Item struct {
 type slab struct {
 	item   Item
 	mem    []byte
-	req    Request // the slab's receive or send under way
+	req    Request // receive or send of the slab, in progress
 	phase  phase
 	sender *Sender // the last Sender that took the slab
 	src    *source // producer of its item
@@ -118,7 +118,7 @@ func (sl *slab) bind(l *tensor.Layout) {
 // A header precedes the tensors of an item on the wire. A message without an item is only a header.
 type header struct {
 	kind   uint32
-	schema int // bytes of the schema after the tensors; 0 if the item has the schema of the last item
+	schema int // bytes of the schema after the tensors; 0 if the schema is that of the previous item
 	data   int // bytes of the tensors
 	count  int // items in the queue, in a reply of kind isState
 }
@@ -166,7 +166,7 @@ func (sl *slab) readHeader(n int) (header, error) {
 	return h, nil
 }
 
-// pack returns an item as a message: header, tensors, and the schema if withSchema.
+// pack returns an item as a message: the header, the tensors and, if withSchema is true, the schema.
 func (sl *slab) pack(withSchema bool) ([]byte, error) {
 	h := header{kind: isItem, data: sl.layout.Size()}
 	end := headerBytes + h.data
@@ -236,7 +236,7 @@ func (d *decoder) learn(schema []byte) error {
 	return nil
 }
 
-// copyFrom copies the item of the other slab into sl.
+// copyFrom copies the item of another slab into sl.
 func (sl *slab) copyFrom(from *slab) {
 	sl.bind(from.layout)
 	end := headerBytes + from.layout.Size()

@@ -37,7 +37,7 @@ type World struct {
 	comms    []Comm
 	groups   map[string]*roster
 	channels []*Channel
-	kept     [][]byte // memory that outlives the world if it ends by Again
+	kept     [][]byte // memory that outlives this world if main returns Again
 	calls    int64
 	history  uint64
 }
@@ -78,11 +78,11 @@ func (w *World) Size() int { return w.t.Size() }
 // Ranks returns all ranks, in order.
 func (w *World) Ranks() []int { return ascending(0, w.Size()) }
 
-// ascending returns the numbers first, first+1, …, first+n-1.
-func ascending(first, n int) []int {
+// ascending returns n consecutive numbers, the smallest of which is lowest.
+func ascending(lowest, n int) []int {
 	numbers := make([]int, n)
 	for i := range numbers {
-		numbers[i] = first + i
+		numbers[i] = lowest + i
 	}
 	return numbers
 }
@@ -122,17 +122,17 @@ func (w *World) Describe() Description { return w.desc }
 // memory is valid until the world ends. To use its contents longer, copy them or call Keep.
 func (w *World) Alloc(n int) ([]byte, error) { return w.t.Alloc(n) }
 
-// Keep preserves pieces of memory from this rank's Alloc if the world ends by Again. The pieces keep their addresses
-// and contents. The next world treats them like memory of its own Alloc, so it must call Keep again to preserve them
-// further.
+// Keep preserves pieces of memory from this rank's Alloc if main returns Again. The pieces keep their addresses and
+// contents. The next world treats them like memory of its own Alloc, so main must call Keep again to preserve them for
+// longer.
 func (w *World) Keep(pieces ...[]byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.kept = append(w.kept, pieces...)
 }
 
-// Shared gives access to the memory of all ranks on this node. The bool is false if the transport or the
-// machine does not support it. It is the same on every rank.
+// Shared gives access to the memory of all ranks on this node. The bool is equal on all ranks. It is false if the
+// transport or the machine does not support shared memory.
 func (w *World) Shared() (Shared, bool) {
 	if m, ok := w.t.(SharedMaker); ok {
 		return m.Shared()
@@ -298,13 +298,13 @@ func (w *World) close(ctx context.Context, again bool) error {
 	return nil
 }
 
-// barrier returns when every rank has called it. The result `without` is the lowest rank that passed again = false, and
-// `with` is the lowest rank that passed again = true; each is -1 if there is no such rank. It is the dissemination
-// barrier, with ⌈log₂ P⌉ rounds for P ranks (Hensgen, Finkel, Manber 1988).
-func (w *World) barrier(ctx context.Context, again bool) (without, with int, err error) {
+// barrier returns when every rank has called it. It returns the lowest rank whose flag is false, and the lowest rank
+// whose flag is true; -1 means that there is none. It is the dissemination barrier, with ⌈log₂ P⌉ rounds for P ranks
+// (Hensgen, Finkel, Manber 1988).
+func (w *World) barrier(ctx context.Context, flag bool) (lowestFalse, lowestTrue int, err error) {
 	const none = math.MaxUint32
 	first := [2]uint32{none, none}
-	if again {
+	if flag {
 		first[1] = uint32(w.Rank())
 	} else {
 		first[0] = uint32(w.Rank())

@@ -49,7 +49,7 @@ type world struct {
 	sleepers [sleepLists]sleepList // sleeping goroutines, by the address of their signal
 	line     *line                 // simulates links between the ranks; if nil, messages arrive at once
 
-	gone       []atomic.Bool                 // whether each rank has left, and the time given to Leave has passed
+	gone       []atomic.Bool                 // whether each rank has left and its timeout has passed
 	departures atomic.Int32                  // number of ranks that are gone
 	changed    atomic.Pointer[chan struct{}] // closed and replaced when a rank leaves; closed for good by Abort
 
@@ -198,7 +198,7 @@ func (w *world) news() <-chan struct{} { return *w.changed.Load() }
 // ended returns the error for a wait if its context has ended or the world was aborted, and nil otherwise.
 func (w *world) ended(ctx context.Context) error {
 	switch {
-	case ctx.Err() != nil: // first, because its cause is more specific than ErrAborted
+	case ctx.Err() != nil: // checked first, because its cause is more specific than ErrAborted
 		return context.Cause(ctx)
 	case w.aborted.Load():
 		return ErrAborted
@@ -207,7 +207,7 @@ func (w *world) ended(ctx context.Context) error {
 }
 
 // Renew waits for all ranks. The last rank that calls it resets their shared state.
-func (t *transport) Renew(keep [][]byte) error {
+func (t *transport) Renew(pieces [][]byte) error {
 	w := t.world
 	w.mu.Lock()
 	renewed := w.renewed
@@ -228,7 +228,7 @@ func (t *transport) Renew(keep [][]byte) error {
 		case <-news:
 		}
 	}
-	return w.memory[t.rank].keep(keep)
+	return w.memory[t.rank].keep(pieces)
 }
 
 // renew resets the shared state of the ranks. The caller holds w.mu. Communicators of the old world are not connected

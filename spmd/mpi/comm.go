@@ -305,7 +305,7 @@ func (c *comm) requestText(f *C.rl_fault) string {
 	return opText(f.sending != 0, int(f.bytes), member, tag)
 }
 
-// rankOf returns the world rank of a process. The argument is its rank in the MPI communicator.
+// rankOf returns the world rank of a process, given its rank in the MPI communicator.
 func (c *comm) rankOf(process int) int {
 	return c.members[slices.IndexFunc(c.members, func(s member) bool { return s.process == process })].rank
 }

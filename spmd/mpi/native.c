@@ -14,7 +14,7 @@ struct rl_native {
 	MPI_Comm comm;
 	int rank, size;
 	MPI_Op bf16[RL_MAX + 1], u8[RL_MAX + 1];
-	char *scratch; // memory for operations that MPI cannot make in place; it grows
+	char *scratch; // memory for operations that MPI cannot make in place
 	int64_t room;
 	// The fields below belong to the collective that rl_native_start has started.
 	MPI_Request reqs[2];

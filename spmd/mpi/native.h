@@ -20,7 +20,7 @@ typedef struct {
 	int64_t sent;  // length of the data that SENDRECV sends
 	int64_t chunk; // the largest number of elements in one MPI call, if the operation can be split
 	int uneven;    // 1 if the block lengths are in counts, 0 if all blocks have the same length
-	int64_t block; // the length of all blocks, if uneven is 0
+	int64_t block; // the length of each block, if uneven is 0
 	int in_place;  // 1 if ALLTOALL sends from data, in place
 	int *counts, *displs, *send_counts, *send_displs; // one for each member; rl_native_open allocates them
 	int64_t got;   // the number of elements that SENDRECV has received, after RL_SHORT_MESSAGE
@@ -47,8 +47,8 @@ int rl_native_wait(rl_native *x, int slices);
 // rl_native_abandon passes the started collective to the progress thread, which progresses it from now on. The caller
 // must not wait for it any more.
 void rl_native_abandon(rl_native *x);
-// rl_native_time takes samples. Sample i is a barrier and then `batch` runs like those of rl_native_run. ns[i] is the
-// time of these runs in nanoseconds, without the barrier.
+// rl_native_time takes samples. Sample i is a barrier and then a batch of runs like those of rl_native_run. ns[i] is
+// the time of the batch in nanoseconds, without the barrier.
 int rl_native_time(rl_native *x, void *data, void *send, int batch, int samples, double *ns);
 
 #endif

@@ -171,7 +171,7 @@ static int take_inbox(rl_world *w, rl_inbox *inbox, rl_unexpected *u) {
 	rl_message *oldest = NULL, *newest = NULL;
 	for (uint64_t r = atomic_exchange(&inbox->top, 0), next; r; r = next) {
 		rl_message *m = deref(w, r);
-		next = m->next; // read next before later overwrites it
+		next = m->next; // read m->next before m->later overwrites it
 		if (!newest) newest = m;
 		m->later = oldest;
 		oldest = m;

@@ -252,9 +252,8 @@ func (s *shared) unmap() {
 	s.regions = nil
 }
 
-// Shared returns the shared memory of this node; see spmd.SharedMaker. The environment variable
-// RLINF_SHM=off, on any rank, turns shared memory off. RLINF_SHM=2, on every rank, splits nodes into nodes
-// of two ranks.
+// Shared returns the shared memory of this node; see spmd.SharedMaker. RLINF_SHM=off in the environment of any
+// rank turns shared memory off. RLINF_SHM=2 on every rank splits nodes into nodes of two ranks.
 func (t *transport) Shared() (spmd.Shared, bool) {
 	if t.shared == nil {
 		return nil, false

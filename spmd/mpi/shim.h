@@ -98,8 +98,8 @@ int rl_group_list(rl_world *w, const rl_group *g, char name[RL_NAME], int *ranks
 // requests under way.
 rl_end *rl_end_open(rl_world *w, const rl_group *group, int plane, uint64_t space, int process, int inbox);
 void rl_end_close(rl_end *e);
-// rl_end_next finds the first request that nobody has waited for, from slot number `from` on. It describes the request
-// in *out and returns the number of the next slot, or returns -1 if there is no such request.
+// rl_end_next finds the first request that nobody has waited for, from a given slot on. It describes the request in
+// *out and returns the number of the next slot, or returns -1 if there is no such request.
 int rl_end_next(rl_end *e, int from, rl_fault *out);
 
 // rl_isend and rl_irecv return a handle, 0 for a send that is done already, or RL_BAD | MPI error code. RL_BAD alone
@@ -156,8 +156,8 @@ int rl_await(rl_world *w, uintptr_t word, uintptr_t sleepers, uint32_t old, int6
 
 // Messages to and from foreign programs in the same job, between ranks of MPI_COMM_WORLD. rl_foreign_send returns when
 // MPI has sent the message or, if deliver = 1, when the other program has begun to receive it. rl_foreign_match waits
-// for a message, from any rank if `from` is -1. After for_ns both functions return RL_PENDING. The caller must receive
-// a matched message by rl_foreign_take, with all its n bytes.
+// for a message of a rank; rank -1 means any rank. After for_ns both functions return RL_PENDING. The caller must
+// receive a matched message by rl_foreign_take, with all its n bytes.
 int rl_foreign_count(rl_world *w); // processes of other programs
 int rl_foreign_send(uintptr_t head, int64_t nh, uintptr_t payload, int64_t np, int to, int deliver, int64_t for_ns,
 	rl_fault *fault);
