@@ -67,7 +67,7 @@ type halving struct {
 // maxSplit limits the parts of a shard. A member sends its shard to the previous subtree in at most 2^maxSplit parts.
 const maxSplit = 3
 
-// entry returns the level of s at which its members receive the next subtree's sum, before the exchange of that level.
+// entry returns the level before whose exchange the members of s receive the next subtree's sum.
 func entry(s, next subtree) int { return min(s.levels, next.levels+maxSplit) }
 
 // newHalving prepares a reduction of b. A reduce-scatter works on a copy of b. Each shard of the copy holds the block
@@ -266,7 +266,7 @@ func (h *halving) exchange(ctx context.Context, l int) error {
 		h.t.g.dsts = append(h.t.g.dsts[:0], sum)
 		h.t.g.sums.reduce(t, h.op, h.t.g.dsts, pieces, 0, len(sum))
 	} else {
-		h.t.g.sums.wide(h.op, sum, pieces)
+		h.t.g.sums.reduceBF16(h.op, sum, pieces)
 	}
 	return nil
 }
@@ -308,11 +308,11 @@ func (h *halving) gather(ctx context.Context) error {
 }
 
 // serve ends a reduction. Member m of the first subtree, which has n members, sends b to member n+m, if there is one.
-// Member n+m receives the message into its argument mine.
-func (h *halving) serve(ctx context.Context, b, mine []byte) error {
+// Member n+m receives the message in dst.
+func (h *halving) serve(ctx context.Context, b, dst []byte) error {
 	switch first := 1 << h.levels; {
 	case h.before != none:
-		h.t.recv(mine, h.t.me-first)
+		h.t.recv(dst, h.t.me-first)
 	case h.t.me+first < h.t.size():
 		h.t.send(b, h.t.me+first)
 	}

@@ -154,8 +154,8 @@ func sumBlock(acc []byte, pieces [][]byte, lo, hi int) bool {
 	return (hi-lo)%128 == 0 && sumF32(dst[:], cut[:len(pieces)], 0, hi-lo) == hi-lo
 }
 
-// wide reduces pieces of bfloat16 into dst, whose elements are float32.
-func (s *treeSum) wide(op spmd.Op, dst []byte, pieces [][]byte) {
+// reduceBF16 reduces pieces of bfloat16 into dst, whose elements are float32.
+func (s *treeSum) reduceBF16(op spmd.Op, dst []byte, pieces [][]byte) {
 	for lo := 0; lo < len(pieces[0]); lo += cacheBlock / 2 {
 		hi := min(lo+cacheBlock/2, len(pieces[0]))
 		s.block(tensor.BF16, op, dst[2*lo:2*hi], pieces, lo, hi, 0)

@@ -47,7 +47,7 @@ type PatchSpec struct {
 	// Delta encodes the index of a changed element as the distance from the previous changed element. This
 	// takes fewer bytes if many elements change.
 	Delta bool
-	// Held marks the tensors whose initial values, in State, are the same on all ranks. nil means none. NewWeights
+	// Held marks the tensors whose initial values in State are the same on all ranks. nil means none. NewWeights
 	// checks that the values are the same.
 	Held []bool
 	// Bucket replaces WeightsSpec.Bucket for the first version.
@@ -186,11 +186,11 @@ func (w *Weights) Publish(ctx context.Context, version int64) error {
 	return nil
 }
 
-// copyState copies State to a slot. It rounds F32 tensors to the type of Wire. It copies Frozen tensors
-// only if first is true.
-func (s *WeightsSpec) copyState(slot []byte, first bool) {
+// copyState copies State to a slot. It rounds F32 tensors to the type of Wire. It copies frozen tensors
+// only if withFrozen is true.
+func (s *WeightsSpec) copyState(slot []byte, withFrozen bool) {
 	for i, f := range s.Layout.Fields() {
-		if !first && s.Frozen != nil && s.Frozen[i] {
+		if !withFrozen && s.Frozen != nil && s.Frozen[i] {
 			continue
 		}
 		lo, n := s.Layout.Offset(i), f.Bytes()
@@ -310,16 +310,16 @@ func (r *WeightsReader) Adopt(ctx context.Context, atLeast int64) (state []byte,
 	return state, version, err
 }
 
-// Copy is like Adopt, but for a reader that uses one version for long. It copies the newest version to the argument
-// state, so that no Publish waits for this reader. The argument has is the version that state already holds. If it is
-// the newest version, Copy copies nothing.
-func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, state []byte, has int64) (version int64, err error) {
+// Copy is like Adopt, but for a reader that uses one version for long. It copies the newest version to the buffer, so
+// that no Publish waits for this reader. If the version in the buffer is the newest already, Copy copies nothing.
+func (r *WeightsReader) Copy(ctx context.Context, atLeast int64, buffer []byte, inBuffer int64) (version int64,
+	err error) {
 	newest, version, err := r.Adopt(ctx, atLeast)
 	if err != nil {
-		return has, err
+		return inBuffer, err
 	}
-	if version != has {
-		copy(state, newest)
+	if version != inBuffer {
+		copy(buffer, newest)
 	}
 	r.unit.leave(r)
 	return version, nil

@@ -49,7 +49,7 @@ func one(ctx context.Context, w *spmd.World, end spmd.Comm, wrap func(collective
 	if wrap != nil {
 		host = wrap(host)
 	}
-	b := &tester{ctx: ctx, size: end.Size(), me: end.Rank(), made: made, types: types, known: make(map[Case]*expected)}
+	b := &tester{ctx: ctx, size: end.Size(), me: end.Rank(), made: made, types: types, known: make(map[Case]*caseData)}
 	if race || slices.Max(w.Nodes()) > 0 { // to save time
 		b.types = []tensor.DType{tensor.F32}
 	}
@@ -92,18 +92,18 @@ type tester struct {
 	data, send []byte // memory for the longest buffers and their guard bytes
 	made       *int
 	types      []tensor.DType
-	known      map[Case]*expected // keyed by the case, with Type zero
+	known      map[Case]*caseData // keyed by the case, with Type zero
 }
 
-// An expected is a member's input and expected output in a case.
-type expected struct{ data, send, want []int16 }
+// A caseData is a member's input and expected output in a case.
+type caseData struct{ data, send, want []int16 }
 
-func (b *tester) expect(c Case) *expected {
+func (b *tester) expect(c Case) *caseData {
 	c.Type = 0
 	e := b.known[c]
 	if e == nil {
 		data, send := c.Buffers(b.me)
-		e = &expected{short(data), short(send), short(c.Want(b.me))}
+		e = &caseData{short(data), short(send), short(c.Want(b.me))}
 		b.known[c] = e
 	}
 	return e

@@ -402,8 +402,8 @@ func (s *communicator) arrival(from, to, n int) int64 {
 }
 
 // completeAt completes o at a time of the line's clock. If the time is 0, it completes o at once.
-func (o *op) completeAt(time int64) {
-	if time == 0 || !o.owner.shared.world.line.hold(o, time) {
+func (o *op) completeAt(due int64) {
+	if due == 0 || !o.owner.shared.world.line.hold(o, due) {
 		o.complete()
 	}
 }

@@ -31,14 +31,14 @@ func (s *schedule[T]) now() int64 { return int64(time.Since(s.start)) + 1 }
 
 // hold schedules a call of the handler with an argument at a time. It returns false if the time has passed or the
 // schedule is closed.
-func (s *schedule[T]) hold(argument T, time int64) bool {
+func (s *schedule[T]) hold(argument T, due int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || time <= s.now() {
+	if s.closed || due <= s.now() {
 		return false
 	}
 	s.order++
-	if s.tasks.push(task[T]{time, s.order, argument}) {
+	if s.tasks.push(task[T]{due, s.order, argument}) {
 		s.alarm.ring() // the thread sleeps until a later task
 	}
 	return true

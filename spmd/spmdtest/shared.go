@@ -26,7 +26,7 @@ func shared() []Case {
 	}
 }
 
-// tell sends this rank's number mine to every rank, and returns the numbers of all ranks.
+// tell sends a number to every rank, and returns the numbers of all ranks.
 func tell(ctx context.Context, w *spmd.World, mine uint64) ([]uint64, error) {
 	ends, err := w.NewComm(world(w), "tell")
 	if err != nil {
